@@ -1,0 +1,137 @@
+# sidestep: everything a developer needs. `make` or `make help` lists the targets.
+
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS   = -s -w -X main.version=$(VERSION)
+SOURCES   = ./cmd/... ./internal/...
+
+GOLANGCI_VERSION = v2.15.0
+GOLANGCI         = $(CURDIR)/.cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+
+ENGINE         ?=
+ENGINE_VERSION ?=
+NODES          ?= 3
+FUZZTIME       ?= 30s
+BENCHTIME      ?= 200ms
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## build the static binary bin/sidestep
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sidestep ./cmd/sidestep
+
+.PHONY: demo
+demo: build ## show sidestep at work on a simulated cluster; ENGINE=opensearch: on a real one
+	$(if $(ENGINE),$(GO) run ./test/demo -engine $(ENGINE),bin/sidestep demo)
+
+# The race detector needs a C compiler; without one the tests run all the same.
+RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && printf '\043include <stdlib.h>\n' | $$($(GO) env CC) -E -x c - >/dev/null 2>&1; \
+	then echo -race; else echo 'note: no C compiler, tests run without the race detector' >&2; fi)
+
+.PHONY: test
+test: build test-fast test-real ## run all tests: unit, integration, real clusters, chaos
+
+.PHONY: test-fast
+test-fast: ## run the unit and integration tests (Go only)
+	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 5m $(SOURCES)
+
+# One package at a time: each starts real clusters of its own, and two of them at
+# once would measure each other.
+.PHONY: test-real
+test-real: build ## run the tests on real clusters (need JDK 21+ and Maven)
+	$(GO) test -count=1 -p 1 -timeout 12m ./test/...
+	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 10m ./test/e2e
+
+.PHONY: check
+check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules
+
+.PHONY: check-format
+check-format:
+	@files=$$(gofmt -s -l $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$files" ]; then echo "gofmt -s -w needed:"; echo "$$files"; exit 1; fi
+
+.PHONY: format
+format: $(GOLANGCI) ## format the Go files
+	$(GOLANGCI) fmt
+
+.PHONY: check-vet
+check-vet:
+	$(GO) vet ./...
+
+.PHONY: check-mod
+check-mod:
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: check-lint
+check-lint: $(GOLANGCI)
+	$(GOLANGCI) run ./...
+
+$(GOLANGCI):
+	GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (30s) each
+	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' internal | \
+	while IFS=: read -r file _ name; do \
+		name=$${name#func }; echo "== $$name ($$(dirname $$file))"; \
+		$(GO) test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) ./$$(dirname $$file) </dev/null; \
+	done
+
+.PHONY: bench
+bench: bench-micro bench-overhead ## run microbenchmarks and compare the overhead with other proxies
+
+.PHONY: bench-micro
+bench-micro: ## run the Go microbenchmarks, BENCHTIME (200ms) each
+	$(GO) test -run='^$$' -bench=. -benchtime=$(BENCHTIME) -timeout 10m $(SOURCES) | grep -v 'no test files'
+
+.PHONY: bench-lab
+bench-lab: build ## compare policies in virtual time, five seeds, and keep the tables; 3 minutes
+	bin/sidestep lab --seeds 5 > test/bench/results/lab.txt
+
+.PHONY: bench-overhead
+bench-overhead: build bench-peers ## compare latency, CPU and memory with ReverseProxy, nginx and haproxy
+	$(GO) build -trimpath -o bin/overhead ./test/bench/overhead
+	bin/overhead -sidestep bin/sidestep -out test/bench/results/overhead.md
+
+.PHONY: bench-peers
+bench-peers:
+	@PATH=$$PATH:/usr/sbin; missing=; \
+	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
+	[ -z "$$missing" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
+	else \
+		echo "the comparison needs:$$missing (apt-get install$$missing)" >&2; exit 1; \
+	fi
+
+CHAOS ?=
+
+.PHONY: chaos
+chaos: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
+	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
+	bin/chaos -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(CHAOS)
+
+.PHONY: cluster-up
+cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES
+	bin/cluster up -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -nodes $(NODES)
+
+.PHONY: cluster-down
+cluster-down: bin/cluster ## stop it
+	bin/cluster down
+
+.PHONY: bin/cluster
+bin/cluster:
+	$(GO) build -o $@ ./test/engine/cmd/cluster
+
+.PHONY: clean
+clean: ## remove what was built (bin, .cache)
+	rm -rf bin .cache

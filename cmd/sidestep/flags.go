@@ -1,0 +1,102 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"sidestep/internal/config"
+)
+
+const usage = `sidestep sends each search to the copies of the data that will answer it best.
+
+Usage:
+  sidestep --upstream URL[,URL...] [flags]
+  sidestep --config FILE [flags]
+  sidestep demo [flags]       a simulated cluster, a load, a table
+  sidestep lab [flags]        policies compared on simulated nodes, in virtual time
+
+Cluster and listeners:
+  --upstream URL[,URL...]   nodes of the cluster; one that lives is enough. May be repeated
+  --listen ADDRESS          where clients are served (127.0.0.1:9210)
+  --admin ADDRESS           health, metrics, /nodes, /explain, the switch (127.0.0.1:9211)
+
+Routing:
+  --routing.mode MODE       route, observe or off (route)
+  --routing.policy POLICY   adaptive, or for comparison c3, ars, prequal,
+                            least_outstanding, round_robin or random (adaptive)
+  --zone ZONE               sidestep's own zone; needs routing.zone.attribute in the file
+
+Configuration:
+  --config FILE             a YAML file; deploy/sidestep.yaml shows every key. Flags win over it
+  --config.check            tell every problem of the configuration, start nothing
+  --log.level LEVEL         debug, info, warn or error (info)
+
+Other:
+  --version                 print the version
+  --help                    print this
+
+Signals: SIGHUP reads the file again; SIGTERM and SIGINT finish what is in flight,
+a second one ends at once.
+Exit codes: 0 stopped or valid, 1 failed, 2 bad flags or configuration.
+`
+
+// flags is the command line.
+type flags struct {
+	file      string
+	check     bool
+	version   bool
+	overrides []config.Override
+}
+
+func parseFlags(args []string) (*flags, error) {
+	f := &flags{}
+	set := flag.NewFlagSet("sidestep", flag.ContinueOnError)
+	set.SetOutput(io.Discard) // errors and usage are printed by the caller
+	set.StringVar(&f.file, "config", "", "")
+	set.BoolVar(&f.check, "config.check", false, "")
+	set.BoolVar(&f.version, "version", false, "")
+	f.override(set, "listen", "listen", func(c *config.Config, v string) { c.Listen = v })
+	f.override(set, "admin", "admin.listen", func(c *config.Config, v string) { c.Admin.Listen = v })
+	f.override(set, "log.level", "log.level", func(c *config.Config, v string) { c.Log.Level = v })
+	f.override(set, "routing.mode", "routing.mode", func(c *config.Config, v string) { c.Routing.Mode = v })
+	f.override(set, "routing.policy", "routing.policy", func(c *config.Config, v string) { c.Routing.Policy = v })
+	f.override(set, "zone", "routing.zone.local", func(c *config.Config, v string) { c.Routing.Zone.Local = v })
+
+	var upstreams []string // of all occurrences
+	set.Func("upstream", "", func(v string) error {
+		upstreams = append(upstreams, strings.Split(v, ",")...)
+		return nil
+	})
+
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if len(upstreams) > 0 {
+		f.overrides = append(f.overrides, config.Override{
+			Path: "upstream.urls", Flag: "--upstream",
+			Apply: func(c *config.Config) { c.Upstream.URLs = upstreams },
+		})
+	}
+	return f, nil
+}
+
+// override adds a flag whose value goes over that of the key at path.
+func (f *flags) override(set *flag.FlagSet, name, path string, apply func(c *config.Config, value string)) {
+	set.Func(name, "", func(value string) error {
+		f.overrides = append(f.overrides, config.Override{
+			Path: path, Flag: "--" + name,
+			Apply: func(c *config.Config) { apply(c, value) },
+		})
+		return nil
+	})
+}
+
+// load reads the file, if there is one, and puts the flags over it.
+func (f *flags) load() (config.Config, error) {
+	return config.Load(f.file, f.overrides...)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"sidestep/internal/lab"
+)
+
+const labUsage = `sidestep lab plays searches against simulated nodes in virtual time, with the
+selection that sidestep runs and with what it is compared with, and prints a table
+for each scenario. Nothing is sent to any cluster.
+
+Usage:
+  sidestep lab [flags]
+
+  --list                  name the scenarios and policies, run nothing
+  --scenario NAME[,...]   run these scenarios only (all). May be repeated
+  --policy NAME[,...]     run these policies only (all). May be repeated
+  --seeds N               runs of each scenario with each policy (5)
+  --poll DURATION         how often sidecars poll each node (500ms)
+  --out DIR               write runs.csv, summary.csv and plots (SVG) to DIR
+  --help                  print this
+
+Tables go to stdout, progress to stderr. The same seeds bring the same figures.
+Columns: searches/s answered completely; latency from the start of a search, in ms;
+failed and bad node in %, the latter being the share of shard queries that went to
+bad nodes while they were bad; avoid and return: s until a bad node got less than a
+quarter of its fair share for a second, and half of it again after it recovered;
+largest share: of a node, as a multiple of the mean.
+
+Examples:
+  sidestep lab --scenario slow_10x --policy ars,c3,oracle
+  sidestep lab --seeds 5 --out results
+`
+
+// runLab is the sub-command "lab".
+func runLab(args []string, stdout, stderr io.Writer) int {
+	o := lab.Options{Out: stdout, Progress: stderr}
+	set := flag.NewFlagSet("sidestep lab", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	list := set.Bool("list", false, "")
+	names := func(to *[]string) func(string) error {
+		return func(v string) error {
+			*to = append(*to, strings.Split(v, ",")...)
+			return nil
+		}
+	}
+	set.Func("scenario", "", names(&o.Scenarios))
+	set.Func("policy", "", names(&o.Policies))
+	set.IntVar(&o.Seeds, "seeds", 5, "")
+	set.DurationVar(&o.PollInterval, "poll", 0, "")
+	set.StringVar(&o.Dir, "out", "", "")
+	err := set.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, labUsage)
+		return exitOK
+	case err == nil && set.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
+	case err == nil:
+		err = o.Validate()
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "sidestep lab: %v\nsidestep lab --help lists the flags.\n", err)
+		return exitUsage
+	}
+	if *list {
+		err = lab.PrintList(stdout)
+	} else {
+		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer cancel()
+		_, err = lab.Run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "sidestep lab: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}

@@ -1,0 +1,143 @@
+// Command sidestep is a reverse proxy that sends each search to the copies of
+// the data that will answer it best.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"sidestep/internal/app"
+	"sidestep/internal/config"
+)
+
+// version is set by the linker; without it the module's own is used.
+var version string
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2 // bad flags or configuration: nothing was started
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "demo" {
+		return runDemo(args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "lab" {
+		return runLab(args[1:], stdout, stderr)
+	}
+	f, err := parseFlags(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "sidestep: %v\nsidestep --help lists the flags.\n", err)
+		return exitUsage
+	case f.version:
+		fmt.Fprintf(stdout, "sidestep %s (%s %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return exitOK
+	}
+	cfg, err := f.load()
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	logger, level := newLogger(cfg.Log, stderr)
+	sidestep, err := app.New(cfg, app.Options{Version: buildVersion(), Logger: logger, Level: level, Load: f.load})
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	if f.check {
+		fmt.Fprintln(stdout, "configuration is valid")
+		return exitOK
+	}
+	return serve(sidestep, logger)
+}
+
+// refuse prints every problem of a configuration.
+func refuse(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "sidestep: the configuration is not valid, nothing was started:\n  %s\n",
+		strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	return exitUsage
+}
+
+// serve runs until a signal or a broken listener ends it.
+func serve(sidestep *app.App, logger *slog.Logger) int {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := sidestep.Start(context.Background()); err != nil {
+		logger.Error("cannot start", "err", err)
+		return exitFailure
+	}
+	for {
+		select {
+		case received := <-signals:
+			if received == syscall.SIGHUP {
+				go reload(sidestep, logger) // a signal to stop must not wait for it
+				continue
+			}
+			return stop(sidestep, signals, logger)
+		case err := <-sidestep.Failed():
+			logger.Error("cannot serve any more", "err", err)
+			stop(sidestep, signals, logger)
+			return exitFailure
+		}
+	}
+}
+
+func reload(sidestep *app.App, logger *slog.Logger) {
+	if err := sidestep.ReloadConfig(); err != nil {
+		logger.Error("configuration not reloaded, the old one stays", "err", err)
+	}
+}
+
+// stop finishes what is in flight; a second signal ends the process at once.
+func stop(sidestep *app.App, signals <-chan os.Signal, logger *slog.Logger) int {
+	go func() {
+		for received := range signals {
+			if received != syscall.SIGHUP {
+				os.Exit(exitFailure)
+			}
+		}
+	}()
+	if err := sidestep.Stop(context.Background()); err != nil {
+		logger.Error("stopped late", "err", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+func newLogger(c config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options)), level
+	}
+	return slog.New(slog.NewTextHandler(w, options)), level
+}
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "devel"
+}

@@ -1,0 +1,72 @@
+// Package admin is the second listener: health, readiness, metrics, what is
+// known of the nodes, why a search goes where it goes, the run-time switch,
+// reload and profiles. It decides nothing; it shows and switches.
+package admin
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Service is the running sidestep, as far as the pages show and switch it. What
+// Nodes and Explain return is printed as JSON.
+type Service interface {
+	// Ready returns nil if searches can be steered, otherwise what is missing.
+	Ready() error
+	Nodes() any
+	Explain(target, routing string) any
+	Mode() string
+	// SetMode switches to one of the modes.
+	SetMode(mode string) error
+	// Reload reads the configuration again; after an error the old one is kept.
+	Reload() error
+}
+
+// Options configures [New].
+type Options struct {
+	Service  Service
+	Gatherer prometheus.Gatherer
+	Logger   *slog.Logger
+	// Modes are the words that SetMode takes.
+	Modes   []string
+	Version string
+}
+
+// New returns the handler of the admin listener.
+func New(o Options) http.Handler {
+	h := &handler{service: o.Service, logger: o.Logger, modes: o.Modes, version: o.Version}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", h.index)
+	mux.HandleFunc("GET /-/healthy", h.healthy)
+	mux.HandleFunc("GET /-/ready", h.ready)
+	mux.HandleFunc("GET /nodes", h.nodes)
+	mux.HandleFunc("GET /explain", h.explain)
+	mux.HandleFunc("GET /-/routing", h.routing)
+	mux.HandleFunc("PUT /-/routing", h.switchRouting)
+	mux.HandleFunc("POST /-/reload", h.reload)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelError),
+		ErrorHandling:     promhttp.ContinueOnError, // one bad series must not hide the others
+		EnableOpenMetrics: true,
+	}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	// A page open in the operator's browser must not flip the switch: browsers
+	// reach loopback addresses too.
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// handler serves the pages that are not a library's.
+type handler struct {
+	service Service
+	logger  *slog.Logger
+	modes   []string
+	version string
+}

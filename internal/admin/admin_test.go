@@ -1,0 +1,227 @@
+package admin_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/admin"
+)
+
+// fake is a Service that remembers what it was told.
+type fake struct {
+	ready     error
+	reloadErr error
+	setErr    error
+	nodes     any
+	mode      string
+	reloads   int
+	target    string
+	routing   string
+}
+
+func (f *fake) Ready() error { return f.ready }
+func (f *fake) Nodes() any   { return f.nodes }
+func (f *fake) Mode() string { return f.mode }
+
+func (f *fake) Explain(target, routing string) any {
+	f.target, f.routing = target, routing
+	return map[string]string{"target": target}
+}
+
+func (f *fake) SetMode(mode string) error {
+	if f.setErr == nil {
+		f.mode = mode
+	}
+	return f.setErr
+}
+
+func (f *fake) Reload() error {
+	f.reloads++
+	return f.reloadErr
+}
+
+func newHandler(service *fake) http.Handler {
+	registry := prometheus.NewRegistry()
+	promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: "sidestep_test_total", Help: "A counter."}).Inc()
+	return admin.New(admin.Options{
+		Service:  service,
+		Gatherer: registry,
+		Logger:   slog.New(slog.DiscardHandler),
+		Modes:    []string{"route", "observe", "off"},
+		Version:  "1.2.3<b>",
+	})
+}
+
+// do makes one request; line is its method and target.
+func do(t *testing.T, h http.Handler, line, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	method, target, _ := strings.Cut(line, " ")
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestPages(t *testing.T) {
+	for _, c := range []struct {
+		name, method, target, body string
+		service                    fake
+		status                     int
+		want                       string
+	}{
+		{name: "healthy", method: "GET", target: "/-/healthy", status: 200, want: "healthy\n"},
+		{name: "ready", method: "GET", target: "/-/ready", status: 200, want: "ready\n"},
+		{
+			name: "not ready", method: "GET", target: "/-/ready",
+			service: fake{ready: errors.New("no node answers")}, status: 503, want: "not ready: no node answers\n",
+		},
+		{
+			name: "nodes", method: "GET", target: "/nodes",
+			service: fake{nodes: []map[string]string{{"name": "<a>"}}}, status: 200,
+			want: "[\n  {\n    \"name\": \"<a>\"\n  }\n]\n",
+		},
+		{
+			name: "not JSON", method: "GET", target: "/nodes", service: fake{nodes: math.NaN()}, status: 500,
+			want: "cannot encode the page: json: unsupported value: NaN\n",
+		},
+		{
+			name: "explain", method: "GET", target: "/explain?target=logs-*,-logs-old&routing=x", status: 200,
+			want: "{\n  \"target\": \"logs-*,-logs-old\"\n}\n",
+		},
+		{
+			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
+			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"target\",\n    \"routing\"\n  ]\n}\n",
+		},
+		{name: "mode", method: "GET", target: "/-/routing", service: fake{mode: "observe"}, status: 200, want: "{\n  \"mode\": \"observe\"\n}\n"},
+		{name: "switch", method: "PUT", target: "/-/routing", body: `{"mode":"off"}`, status: 200, want: "{\n  \"mode\": \"off\"\n}\n"},
+		{name: "reload", method: "POST", target: "/-/reload", status: 200, want: "{\n  \"reloaded\": true\n}\n"},
+		{
+			name: "bad reload", method: "POST", target: "/-/reload",
+			service: fake{reloadErr: errors.Join(errors.New("f:1: a: b"), errors.New("f:2: c: d"))}, status: 422,
+			want: "{\n  \"error\": \"not reloaded: the old configuration stays\",\n  \"problems\": [\n    \"f:1: a: b\",\n    \"f:2: c: d\"\n  ]\n}\n",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := do(t, newHandler(&c.service), c.method+" "+c.target, c.body)
+			require.Equal(t, c.status, w.Code)
+			require.Equal(t, c.want, w.Body.String())
+			require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		})
+	}
+}
+
+func TestExplainPassesTheParameters(t *testing.T) {
+	service := &fake{}
+	do(t, newHandler(service), "GET /explain?target=logs-%2A&routing=a%26b", "")
+	require.Equal(t, "logs-*", service.target)
+	require.Equal(t, "a&b", service.routing)
+}
+
+func TestSwitchRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	valid := "\n  \"valid\": [\n    \"route\",\n    \"observe\",\n    \"off\"\n  ]\n}\n"
+	for _, c := range []struct {
+		name, body string
+		status     int
+		want       string
+	}{
+		{"unknown mode", `{"mode":"on"}`, 400, `"\"on\" is not a mode"`},
+		{"no mode", `{}`, 400, `"\"\" is not a mode"`},
+		{"empty", ``, 400, `EOF`},
+		{"unknown key", `{"mode":"off","for":"1h"}`, 400, `unknown field \"for\"`},
+		{"not a text", `{"mode":1}`, 400, `cannot unmarshal number`},
+		{"two objects", `{"mode":"off"}{"mode":"route"}`, 400, `something follows the object`},
+		{"too large", `{"mode":"` + strings.Repeat("o", 5000) + `"}`, 413, `request body too large`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			service := &fake{mode: "route"}
+			w := do(t, newHandler(service), "PUT /-/routing", c.body)
+			require.Equal(t, c.status, w.Code)
+			require.Contains(t, w.Body.String(), c.want)
+			require.True(t, strings.HasSuffix(w.Body.String(), valid), w.Body.String())
+			require.Equal(t, "route", service.mode)
+		})
+	}
+	w := do(t, newHandler(&fake{setErr: errors.New("cannot")}), "PUT /-/routing", `{"mode":"off"}`)
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+}
+
+func TestMethods(t *testing.T) {
+	for _, c := range []struct{ target, allowed string }{
+		{"/", "GET, HEAD"},
+		{"/-/healthy", "GET, HEAD"},
+		{"/-/ready", "GET, HEAD"},
+		{"/nodes", "GET, HEAD"},
+		{"/explain", "GET, HEAD"},
+		{"/metrics", "GET, HEAD"},
+		{"/-/routing", "GET, HEAD, PUT"},
+		{"/-/reload", "POST"},
+		{"/debug/pprof/heap", "GET, HEAD"},
+	} {
+		w := do(t, newHandler(&fake{}), "DELETE "+c.target, "")
+		assert.Equal(t, http.StatusMethodNotAllowed, w.Code, c.target)
+		assert.Equal(t, c.allowed, w.Header().Get("Allow"), c.target)
+	}
+	require.Equal(t, http.StatusNotFound, do(t, newHandler(&fake{}), "GET /none", "").Code)
+}
+
+func TestOtherSitesMayNotSwitch(t *testing.T) {
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"},
+		{"Sec-Fetch-Site", "same-site"},
+		{"Origin", "https://evil.example"},
+	} {
+		service := &fake{mode: "route"}
+		h := newHandler(service)
+		require.Equal(t, http.StatusForbidden, do(t, h, "PUT /-/routing", `{"mode":"off"}`, headers...).Code)
+		require.Equal(t, http.StatusForbidden, do(t, h, "POST /-/reload", "", headers...).Code)
+		require.Equal(t, "route", service.mode)
+		require.Zero(t, service.reloads)
+		require.Equal(t, http.StatusOK, do(t, h, "GET /-/ready", "", headers...).Code)
+	}
+}
+
+func TestIndexNamesEveryPage(t *testing.T) {
+	w := do(t, newHandler(&fake{}), "GET /", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/metrics", "/-/routing", "/-/reload", "/debug/pprof/"} {
+		require.Contains(t, w.Body.String(), page)
+	}
+	require.Contains(t, w.Body.String(), "1.2.3&lt;b&gt;")
+}
+
+func TestMetricsAndProfiles(t *testing.T) {
+	server := httptest.NewServer(newHandler(&fake{}))
+	defer server.Close()
+	for _, c := range []struct{ path, accept, want string }{
+		{"/metrics", "", "sidestep_test_total 1"},
+		{"/metrics", "application/openmetrics-text; version=1.0.0", "# EOF"},
+		{"/debug/pprof/", "", "goroutine"},
+		{"/debug/pprof/goroutine?debug=1", "", "goroutine profile"},
+		{"/debug/pprof/cmdline", "", "admin.test"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+c.path, http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("Accept", c.accept)
+		response, err := server.Client().Do(r)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusOK, response.StatusCode, c.path)
+		require.Contains(t, string(body), c.want, c.path)
+	}
+}

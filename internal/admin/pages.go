@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// maxBody bounds the body of a switch: a single short object.
+const maxBody = 4 << 10
+
+const indexPage = `<!doctype html>
+<title>sidestep</title>
+<h1>sidestep %s</h1>
+<ul>
+<li><a href="/-/healthy">/-/healthy</a>: the process serves
+<li><a href="/-/ready">/-/ready</a>: searches can be steered; otherwise 503 and what is missing
+<li><a href="/nodes">/nodes</a>: what is known of each node
+<li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE</a>: where such a search would go, and why
+<li><a href="/metrics">/metrics</a>: Prometheus metrics
+<li><a href="/-/routing">/-/routing</a>: the mode; PUT {"mode": "route|observe|off"} switches it
+<li>/-/reload: POST reads the configuration again
+<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles
+</ul>
+`
+
+func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintf(w, indexPage, html.EscapeString(h.version))
+}
+
+func (h *handler) healthy(w http.ResponseWriter, _ *http.Request) {
+	h.text(w, http.StatusOK, "healthy")
+}
+
+func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := h.service.Ready(); err != nil {
+		h.text(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+		return
+	}
+	h.text(w, http.StatusOK, "ready")
+}
+
+func (h *handler) nodes(w http.ResponseWriter, _ *http.Request) {
+	h.json(w, http.StatusOK, h.service.Nodes())
+}
+
+func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	for name := range query {
+		if name != "target" && name != "routing" {
+			h.json(w, http.StatusBadRequest, refusal{
+				Error: fmt.Sprintf("unknown parameter %q", name), Valid: []string{"target", "routing"},
+			})
+			return
+		}
+	}
+	h.json(w, http.StatusOK, h.service.Explain(query.Get("target"), query.Get("routing")))
+}
+
+// mode is the body of /-/routing, both ways.
+type mode struct {
+	Mode string `json:"mode"`
+}
+
+func (h *handler) routing(w http.ResponseWriter, _ *http.Request) {
+	h.json(w, http.StatusOK, mode{Mode: h.service.Mode()})
+}
+
+func (h *handler) switchRouting(w http.ResponseWriter, r *http.Request) {
+	wanted, err := readMode(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		h.json(w, status, refusal{
+			Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: h.modes,
+		})
+		return
+	}
+	if !slices.Contains(h.modes, wanted) {
+		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: h.modes})
+		return
+	}
+	before := h.service.Mode()
+	if err := h.service.SetMode(wanted); err != nil {
+		h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
+		return
+	}
+	h.logger.Info("routing mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
+	h.routing(w, r)
+}
+
+func readMode(body io.Reader) (string, error) {
+	decoder := json.NewDecoder(body)
+	decoder.DisallowUnknownFields()
+	var wanted mode
+	if err := decoder.Decode(&wanted); err != nil {
+		return "", err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("something follows the object")
+	}
+	return wanted.Mode, nil
+}
+
+func (h *handler) reload(w http.ResponseWriter, _ *http.Request) {
+	if err := h.service.Reload(); err != nil {
+		h.logger.Warn("configuration not reloaded, the old one stays", "err", err)
+		h.json(w, http.StatusUnprocessableEntity, refusal{
+			Error:    "not reloaded: the old configuration stays",
+			Problems: strings.Split(err.Error(), "\n"),
+		})
+		return
+	}
+	h.json(w, http.StatusOK, struct {
+		Reloaded bool `json:"reloaded"`
+	}{true})
+}
+
+// refusal is the body of an answer that says no.
+type refusal struct {
+	Error    string   `json:"error"`
+	Valid    []string `json:"valid,omitempty"` // the values that would have been taken
+	Problems []string `json:"problems,omitempty"`
+}
+
+func (h *handler) json(w http.ResponseWriter, status int, value any) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		h.logger.Error("cannot encode an admin page", "err", err)
+		h.text(w, http.StatusInternalServerError, "cannot encode the page: "+err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	h.write(w, status, body.Bytes())
+}
+
+func (h *handler) text(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	h.write(w, status, []byte(line+"\n"))
+}
+
+func (h *handler) write(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
+		h.logger.Debug("admin client went away", "err", err)
+	}
+}

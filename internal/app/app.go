@@ -1,0 +1,194 @@
+// Package app builds sidestep from its configuration and owns its life: two
+// listeners that stay, and behind them a pipeline (what is known of the cluster,
+// the choice of copies, the data plane) that a reload replaces as a whole.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidestep/internal/config"
+	"sidestep/internal/proxy"
+)
+
+// adminGrace is how long a stop waits for the admin listener's own requests.
+const adminGrace = time.Second
+
+// Options is what does not come from the configuration.
+type Options struct {
+	Version string
+	// Logger, nil for none.
+	Logger *slog.Logger
+	// Level, if set, is the level of Logger: a reload moves it.
+	Level *slog.LevelVar
+	// Registry takes all metrics; nil makes one.
+	Registry *prometheus.Registry
+	// Load reads the configuration again for [App.ReloadConfig]; nil if there is
+	// nothing to read.
+	Load func() (config.Config, error)
+}
+
+// App is one running sidestep. Make it with [New].
+type App struct {
+	options Options
+	logger  *slog.Logger
+	metrics *metrics
+	data    *listener
+	admin   *listener
+
+	// mu serialises Start, Reload and Stop, and guards cfg.
+	mu  sync.Mutex
+	cfg config.Config
+
+	// modeMu makes switching the mode and swapping the pipeline one step each. It
+	// is apart from mu, as the switch must not wait for a reload.
+	modeMu  sync.Mutex
+	current atomic.Pointer[pipeline]
+
+	draining atomic.Bool
+	stopping chan struct{} // closed when Stop begins
+	stopOnce sync.Once
+	stopErr  error
+	failed   chan error
+}
+
+// New builds everything and starts nothing. The error holds every problem of
+// the configuration, see [config.Problems].
+func New(cfg config.Config, o Options) (*App, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	a := &App{
+		options:  o,
+		logger:   o.Logger,
+		cfg:      cfg,
+		stopping: make(chan struct{}),
+		failed:   make(chan error, 2), // one for each listener
+	}
+	var err error
+	if a.metrics, err = newMetrics(o.Registry, o.Version); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	first, err := newPipeline(cfg, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	a.current.Store(first)
+	a.metrics.show(first.registry)
+	if err := a.setLevel(cfg.Log.Level); err != nil {
+		return nil, err
+	}
+	if a.data, err = newDataListener(cfg, a, o.Logger); err != nil {
+		return nil, err
+	}
+	if a.admin, err = newAdminListener(cfg, a, o); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Start binds both listeners and begins to look at the cluster; ctx bounds the
+// binding alone. Requests are served at once: until the cluster is known they
+// pass unsteered. An error names the key and the address that cannot be bound;
+// then nothing has been started.
+func (a *App) Start(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := errors.Join(a.data.bind(ctx), a.admin.bind(ctx)); err != nil {
+		a.data.close()
+		a.admin.close()
+		return err
+	}
+	a.current.Load().start(ctx)
+	a.data.serve(a.failed)
+	a.admin.serve(a.failed)
+	a.logger.Info("sidestep started", "version", a.options.Version,
+		"data", a.data.addr().String(), "admin", a.admin.addr().String(), "config", a.cfg)
+	return nil
+}
+
+// Failed tells of a listener that broke after Start: the process cannot serve
+// and should stop.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// DataAddr returns where clients are served; nil before Start.
+func (a *App) DataAddr() net.Addr { return a.data.addr() }
+
+// AdminAddr returns where the admin pages are served; nil before Start.
+func (a *App) AdminAddr() net.Addr { return a.admin.addr() }
+
+// Ready returns nil if searches can be steered, otherwise what is missing.
+func (a *App) Ready() error {
+	if a.draining.Load() {
+		return errors.New("stopping: requests in flight are being finished")
+	}
+	return a.current.Load().cluster.Ready()
+}
+
+// Mode returns the mode of routing in force.
+func (a *App) Mode() proxy.Mode { return a.current.Load().proxy.Mode() }
+
+// SetMode switches the mode of routing. It holds until it is switched again or a
+// reload brings a configuration whose mode is another than before.
+func (a *App) SetMode(mode proxy.Mode) error {
+	a.modeMu.Lock()
+	defer a.modeMu.Unlock()
+	return a.current.Load().proxy.SetMode(mode)
+}
+
+// Stop drains: it is not ready any more, takes no new connection, and waits for
+// the requests in flight until limits.shutdown_grace has passed or ctx ends; then
+// it cuts off what is left, which is the error. Later calls return the same.
+func (a *App) Stop(ctx context.Context) error {
+	a.stopOnce.Do(func() {
+		a.draining.Store(true)
+		close(a.stopping) // a reload that is waiting gives up
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.stopErr = a.stop(ctx)
+	})
+	return a.stopErr
+}
+
+func (a *App) stop(ctx context.Context) error {
+	a.logger.Info("stopping", "grace", a.cfg.Limits.ShutdownGrace)
+	graced, cancel := context.WithTimeout(ctx, a.cfg.Limits.ShutdownGrace)
+	defer cancel()
+	err := a.data.shutdown(graced)
+	a.current.Load().stop()
+
+	// The admin listener goes last, so that the drain can be watched.
+	soon, cancelAdmin := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
+	defer cancelAdmin()
+	if adminErr := a.admin.shutdown(soon); adminErr != nil {
+		a.logger.Info("admin requests were cut off", "err", adminErr)
+	}
+	a.logger.Info("stopped")
+	return err
+}
+
+func (a *App) setLevel(name string) error {
+	if a.options.Level == nil {
+		return nil
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return fmt.Errorf("log.level: %w", err)
+	}
+	a.options.Level.Set(level)
+	return nil
+}

@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"sidestep/internal/admin"
+	"sidestep/internal/config"
+	"sidestep/internal/proxy"
+)
+
+const (
+	maxHeaderBytes   = 1 << 20
+	adminIdleTimeout = 2 * time.Minute
+)
+
+// listener is one of the two: it outlives every reload.
+type listener struct {
+	key     string // of its address in the configuration
+	address string
+	tls     *tls.Config // nil for plain HTTP
+	server  *http.Server
+
+	bound  net.Listener // nil until bind
+	served sync.WaitGroup
+}
+
+func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener, error) {
+	l := &listener{key: "listen", address: cfg.Listen, server: newServer(cfg, logger)}
+	l.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.current.Load().proxy.ServeHTTP(w, r)
+	})
+	// "OPTIONS *" is the engine's to answer.
+	l.server.DisableGeneralOptionsHandler = true
+	// No IdleTimeout: the engines close no idle connection either, and clients
+	// that pool them count on it.
+	var err error
+	l.tls, err = serverTLS("listen_tls", cfg.ListenTLS, logger)
+	return l, err
+}
+
+func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
+	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger)}
+	modes := make([]string, 0, len(proxy.Modes()))
+	for _, mode := range proxy.Modes() {
+		modes = append(modes, string(mode))
+	}
+	l.server.IdleTimeout = adminIdleTimeout
+	l.server.Handler = admin.New(admin.Options{
+		Service:  service{a},
+		Gatherer: o.Registry,
+		Logger:   o.Logger,
+		Modes:    modes,
+		Version:  o.Version,
+	})
+	var err error
+	l.tls, err = serverTLS("admin.tls", cfg.Admin.TLS, o.Logger)
+	return l, err
+}
+
+// newServer has no ReadTimeout and no WriteTimeout: bulks are large and searches
+// may be long.
+func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		ReadHeaderTimeout: cfg.Limits.ReadHeaderTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// serverTLS returns nil if t says plain HTTP. Certificates are looked at for each
+// handshake, so that rotated ones are used at once.
+func serverTLS(key string, t config.ServerTLS, logger *slog.Logger) (*tls.Config, error) {
+	if !t.Enabled() {
+		return nil, nil //nolint:nilnil // no TLS is not an error
+	}
+	pair, err := watchKeyPair(logger, t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s.cert_file: %w", key, err)
+	}
+	base := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		// The engines speak HTTP/1.1 alone; so do we.
+		NextProtos:     []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(), nil },
+	}
+	if t.ClientCAFile == "" {
+		return base, nil
+	}
+	authorities, err := watchAuthorities(logger, t.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s.client_ca_file: %w", key, err)
+	}
+	base.ClientAuth = tls.RequireAndVerifyClientCert
+	outer := base.Clone()
+	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := base.Clone()
+		c.ClientCAs = authorities.get()
+		return c, nil
+	}
+	return outer, nil
+}
+
+func (l *listener) bind(ctx context.Context) error {
+	bound, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
+	if err != nil {
+		return fmt.Errorf("%s: cannot listen on %s: %w", l.key, l.address, cause(err))
+	}
+	l.bound = bound
+	return nil
+}
+
+// cause is err without the address, which net repeats.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// addr returns the address bound; nil before bind.
+func (l *listener) addr() net.Addr {
+	if l.bound == nil {
+		return nil
+	}
+	return l.bound.Addr()
+}
+
+// serve takes connections in the background until shutdown; any other end is
+// sent to failed.
+func (l *listener) serve(failed chan<- error) {
+	taken := l.bound
+	if l.tls != nil {
+		taken = tls.NewListener(taken, l.tls)
+	}
+	l.served.Go(func() {
+		if err := l.server.Serve(taken); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("%s: serve on %s: %w", l.key, l.address, err)
+		}
+	})
+}
+
+// shutdown takes no new connection, waits for requests in flight until ctx ends,
+// and cuts off what is left; that is the error.
+func (l *listener) shutdown(ctx context.Context) error {
+	err := l.server.Shutdown(ctx)
+	if err != nil {
+		err = fmt.Errorf("%s: requests were still in flight and have been cut off: %w", l.key, err)
+	}
+	l.close()
+	l.served.Wait()
+	return err
+}
+
+func (l *listener) close() {
+	_ = l.server.Close()
+	if l.bound != nil {
+		_ = l.bound.Close()
+	}
+}
+
+// service is an App as the admin pages see it.
+type service struct{ app *App }
+
+// Ready implements admin.Service.
+func (s service) Ready() error { return s.app.Ready() }
+
+// Nodes implements admin.Service.
+func (s service) Nodes() any { return s.app.current.Load().proxy.Nodes() }
+
+// Explain implements admin.Service.
+func (s service) Explain(target, routing string) any {
+	return s.app.current.Load().proxy.Explain(target, routing)
+}
+
+// Mode implements admin.Service.
+func (s service) Mode() string { return string(s.app.Mode()) }
+
+// SetMode implements admin.Service.
+func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
+
+// Reload implements admin.Service.
+func (s service) Reload() error { return s.app.ReloadConfig() }

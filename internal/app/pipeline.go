@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/config"
+	"sidestep/internal/proxy"
+	"sidestep/internal/selection"
+)
+
+// pipeline is everything behind the listeners that a reload may replace. Each has
+// its own registry, as two of them live at once during a reload.
+type pipeline struct {
+	recipe   recipe
+	cluster  *cluster.Cluster
+	proxy    *proxy.Proxy
+	registry *prometheus.Registry
+	polls    *http.Transport
+	// quit ends the probes; nil before start.
+	quit    context.CancelFunc
+	probing sync.WaitGroup
+}
+
+// recipe is what a pipeline is made from: two pipelines of the same recipe
+// behave alike.
+type recipe struct {
+	upstream config.Upstream
+	cluster  config.Cluster
+	policy   string
+	clients  int
+	hedging  float64
+	when     string
+	prefer   string
+	zone     config.Zone
+	affinity config.Affinity
+	heldBody config.Size
+	// authorities is the content of upstream.tls.ca_file, the one file that is
+	// not read again by itself when it changes.
+	authorities string
+}
+
+func newRecipe(cfg config.Config) (recipe, error) {
+	r := recipe{
+		upstream: cfg.Upstream,
+		cluster:  cfg.Cluster,
+		policy:   cfg.Routing.Policy,
+		clients:  cfg.Routing.Clients,
+		hedging:  cfg.Routing.HedgeBudget,
+		when:     cfg.Routing.When,
+		prefer:   cfg.Routing.Preference,
+		zone:     cfg.Routing.Zone,
+		affinity: cfg.Routing.Affinity,
+		heldBody: cfg.Limits.HeldBody,
+	}
+	if file := cfg.Upstream.TLS.CAFile; file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return recipe{}, fmt.Errorf("upstream.tls.ca_file: %w", err)
+		}
+		r.authorities = string(pem)
+	}
+	return r, nil
+}
+
+// newPipeline builds a pipeline that is not started yet.
+func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
+	r, err := newRecipe(cfg)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipeline{recipe: r, registry: prometheus.NewRegistry(), polls: transport.Clone()}
+	account, err := newAccount(cfg.Upstream, p.polls, logger)
+	if err != nil {
+		return nil, err
+	}
+	client := newPollClient(account)
+	p.cluster = cluster.New(cluster.Options{
+		Seeds:             cfg.Upstream.Parsed(),
+		Static:            cfg.Upstream.Discovery == "static",
+		Client:            client,
+		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
+		PlacementInterval: cfg.Cluster.PlacementInterval,
+		StatsInterval:     cfg.Cluster.StatsInterval,
+		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
+		StatsTimeout:      cfg.Cluster.StatsTimeout,
+		PollTimeout:       cfg.Cluster.PollTimeout,
+		Logger:            logger,
+		Registerer:        p.registry,
+		// The proxy needs the cluster's methods to be built and the cluster calls
+		// the proxy only once started.
+		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
+		OnStats:    func(s cluster.NodeStats) { p.proxy.UseStats(s) },
+	})
+	selector, err := selection.New(selection.Options{
+		Policy:  cfg.Routing.Policy,
+		Clients: cfg.Routing.Clients,
+		Seed:    randomSeed(),
+		Epoch:   time.Now(),
+
+		Zone:       cfg.Routing.Zone.Local,
+		ZoneFactor: cfg.Routing.Zone.Factor,
+		OnChange:   proxy.LogChange(logger),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("routing: %w", err)
+	}
+	p.proxy, err = proxy.New(proxy.Options{
+		Seeds:           cfg.Upstream.Parsed(),
+		Transport:       transport,
+		Selector:        selector,
+		Learn:           p.cluster.Learn,
+		Refresh:         p.cluster.RefreshPlacement,
+		Touch:           p.cluster.Touch,
+		Mode:            proxy.Mode(cfg.Routing.Mode),
+		When:            proxy.When(cfg.Routing.When),
+		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
+		Affinity:        proxy.Affinity(cfg.Routing.Affinity),
+		Zone:            proxy.Zone{Attribute: cfg.Routing.Zone.Attribute, Local: cfg.Routing.Zone.Local},
+		HedgeBudget:     cfg.Routing.HedgeBudget,
+		MaxHeldBody:     int64(cfg.Limits.HeldBody),
+		MaxPlacementAge: cfg.Cluster.PlacementMaxAge,
+		Probes:          client,
+		Logger:          logger,
+		Registerer:      p.registry,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build the data plane: %w", err)
+	}
+	return p, nil
+}
+
+// start begins to look at the cluster, until stop.
+func (p *pipeline) start(ctx context.Context) {
+	ctx, p.quit = context.WithCancel(context.WithoutCancel(ctx))
+	p.cluster.Start(ctx)
+	p.probing.Go(func() { p.proxy.Probe(ctx) })
+}
+
+// stop ends polls and probes and closes connections that are not in use. Requests
+// in flight go on with what is known.
+func (p *pipeline) stop() {
+	if p.quit != nil {
+		p.quit()
+	}
+	p.probing.Wait()
+	p.cluster.Stop()
+	p.proxy.Close()
+	p.polls.CloseIdleConnections()
+}
+
+// randomSeed differs between sidesteps, so that they do not break ties alike.
+func randomSeed() uint64 {
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	return binary.NativeEndian.Uint64(seed[:])
+}

@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"sidestep/internal/config"
+	"sidestep/internal/proxy"
+)
+
+// readyPoll is how often a reload looks whether the new pipeline is ready.
+const readyPoll = 20 * time.Millisecond
+
+// ReloadConfig reads the configuration again and applies it, see [App.Reload].
+func (a *App) ReloadConfig() error {
+	if a.options.Load == nil {
+		return errors.New("there is no configuration to read again")
+	}
+	cfg, err := a.options.Load()
+	if err != nil {
+		return a.reloaded(err)
+	}
+	return a.Reload(cfg)
+}
+
+// Reload applies cfg without dropping a request. On error everything stays as it
+// was. The listeners and a few other keys cannot change: that is an error which
+// names them. A new upstream is put in place once it is ready; one that does not
+// become ready replaces only one that is not ready either.
+func (a *App) Reload(cfg config.Config) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reloaded(a.reload(cfg))
+}
+
+// reloaded tells the outcome of a reload.
+func (a *App) reloaded(err error) error {
+	a.metrics.reloaded(err == nil, time.Now())
+	if err == nil {
+		a.logger.Info("configuration reloaded")
+	}
+	return err
+}
+
+func (a *App) reload(cfg config.Config) error {
+	if a.draining.Load() {
+		return errors.New("sidestep is stopping")
+	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if err := config.Join(needRestart(a.cfg, cfg)...); err != nil {
+		return err
+	}
+	next, err := a.replacement(cfg)
+	if err != nil {
+		return err
+	}
+	if err := a.setLevel(cfg.Log.Level); err != nil {
+		return err
+	}
+	if old := a.swap(cfg, next); old != nil {
+		old.stop()
+	}
+	a.cfg = cfg
+	return nil
+}
+
+// needRestart lists what differs and cannot be changed while running.
+func needRestart(before, after config.Config) []*config.Problem {
+	var problems []*config.Problem
+	for _, fixed := range []struct {
+		path          string
+		before, after any
+	}{
+		{"listen", before.Listen, after.Listen},
+		{"listen_tls", before.ListenTLS, after.ListenTLS},
+		{"admin.listen", before.Admin.Listen, after.Admin.Listen},
+		{"admin.tls", before.Admin.TLS, after.Admin.TLS},
+		{"limits.read_header_timeout", before.Limits.ReadHeaderTimeout, after.Limits.ReadHeaderTimeout},
+		{"log.format", before.Log.Format, after.Log.Format},
+	} {
+		if fixed.before != fixed.after {
+			problems = append(problems, &config.Problem{
+				Path: fixed.path, Message: "cannot change while running: restart sidestep, or restore the old value",
+			})
+		}
+	}
+	return problems
+}
+
+// replacement returns the pipeline that cfg asks for, started and ready to take
+// over; nil if the present one is what it asks for.
+func (a *App) replacement(cfg config.Config) (*pipeline, error) {
+	wanted, err := newRecipe(cfg)
+	if err != nil {
+		return nil, err
+	}
+	current := a.current.Load()
+	if reflect.DeepEqual(wanted, current.recipe) {
+		return nil, nil //nolint:nilnil // nothing to replace is not an error
+	}
+	next, err := newPipeline(cfg, a.logger)
+	if err != nil {
+		return nil, err
+	}
+	next.start(context.Background())
+	// Two rounds of polls: one to find the nodes, one to measure them.
+	patience := time.NewTimer(2 * cfg.Cluster.PollTimeout)
+	defer patience.Stop()
+	look := time.NewTicker(readyPoll)
+	defer look.Stop()
+	for next.cluster.Ready() != nil && current.cluster.Ready() == nil {
+		select {
+		case <-look.C:
+			continue
+		case <-a.stopping:
+			err = errors.New("sidestep is stopping")
+		case <-patience.C:
+			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.cluster.Ready())
+		}
+		next.stop()
+		return nil, err
+	}
+	return next, nil
+}
+
+// swap puts next, if any, in place of the current pipeline, which it returns.
+// Requests in flight end on the old one. A mode that was switched by hand stays,
+// unless the configured one has changed.
+func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
+	a.modeMu.Lock()
+	defer a.modeMu.Unlock()
+	current := a.current.Load()
+	mode := current.proxy.Mode()
+	if cfg.Routing.Mode != a.cfg.Routing.Mode {
+		mode = proxy.Mode(cfg.Routing.Mode)
+	}
+	if next == nil {
+		next = current
+	}
+	if err := next.proxy.SetMode(mode); err != nil {
+		a.logger.Error("cannot set the mode of routing", "err", err) // validated: cannot happen
+	}
+	if next == current {
+		return nil
+	}
+	a.current.Store(next)
+	a.metrics.show(next.registry)
+	return current
+}

@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// pollKind names what a poll asks for. The set is closed: used as a metric label.
+type pollKind string
+
+const (
+	pollInfo         pollKind = "info"
+	pollNodes        pollKind = "nodes"
+	pollMembers      pollKind = "members"
+	pollVersion      pollKind = "version"
+	pollCatShards    pollKind = "cat_shards"
+	pollRoutingTable pollKind = "routing_table"
+	pollSearchShards pollKind = "search_shards"
+	pollSettings     pollKind = "settings"
+	pollStats        pollKind = "stats"
+)
+
+const (
+	// localDeadline bounds polls that the node asked answers by itself.
+	localDeadline = time.Second
+	// maxBody bounds every answer. _cat/shards of 500,000 copies takes about 60 MB.
+	maxBody = 64 << 20
+	// maxErrorBody is how much of an error's body is kept for the message.
+	maxErrorBody = 300
+)
+
+// query is one GET.
+type query struct {
+	kind     pollKind
+	path     string // escaped, with its query string, no leading slash
+	deadline time.Duration
+	decode   func(io.Reader) error
+}
+
+// decodeJSON returns a decoder into v for a query.
+func decodeJSON(v any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(r).Decode(v) }
+}
+
+// httpError is an HTTP error status.
+type httpError struct {
+	code int
+	body string
+}
+
+func (e *httpError) Error() string {
+	if e.body == "" {
+		return fmt.Sprintf("HTTP status %d %s", e.code, http.StatusText(e.code))
+	}
+	return fmt.Sprintf("HTTP status %d: %s", e.code, e.body)
+}
+
+// client makes polls and counts them.
+type client struct {
+	http    *http.Client
+	metrics *metrics
+}
+
+// get asks one address.
+func (c *client) get(ctx context.Context, base *url.URL, q query) error {
+	start := time.Now()
+	err := c.exchange(ctx, base, q)
+	if ctx.Err() != nil {
+		return err // stopped: says nothing about the cluster
+	}
+	c.metrics.polls.WithLabelValues(string(q.kind), string(pollState(err))).Inc()
+	c.metrics.pollDuration.WithLabelValues(string(q.kind)).Observe(time.Since(start).Seconds())
+	if err != nil {
+		return fmt.Errorf("poll %s from %s: %w", q.kind, base.Redacted(), err)
+	}
+	return nil
+}
+
+func (c *client) exchange(ctx context.Context, base *url.URL, q query) error {
+	ctx, cancel := context.WithTimeout(ctx, q.deadline)
+	defer cancel()
+	address := strings.TrimSuffix(base.String(), "/") + "/" + q.path
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return unwrapURL(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		if err != nil {
+			head = nil // the status is what counts
+		}
+		return &httpError{code: resp.StatusCode, body: strings.TrimSpace(string(head))}
+	}
+	body := &boundedBody{r: resp.Body, left: maxBody}
+	if err := q.decode(body); err != nil {
+		return err
+	}
+	// What follows the value is read so that the connection can be used again.
+	_, err = io.Copy(io.Discard, body)
+	return err
+}
+
+// unwrapURL drops the URL from an error of net/http: the caller names the address.
+func unwrapURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// boundedBody is an io.LimitReader that fails, where that one ends.
+type boundedBody struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("answer is longer than %d MiB", maxBody>>20)
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// pollState tells how a poll ended from its error.
+func pollState(err error) PollState {
+	switch {
+	case err == nil:
+		return PollOK
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		return PollUnresponsive
+	case isConnectionError(err):
+		return PollUnreachable
+	}
+	return PollFailed
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
+}
+
+func isConnectionError(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// settled reports whether another address would answer the same: it is an answer
+// or a refusal, and not the node's own trouble.
+func settled(err error) bool {
+	if err == nil {
+		return true
+	}
+	status, ok := errors.AsType[*httpError](err)
+	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
+}

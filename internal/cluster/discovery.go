@@ -1,0 +1,207 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 2 * time.Second
+	// discoveryPause is the least time between two discoveries that hints ask for.
+	discoveryPause = time.Second
+
+	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.roles,nodes.*.attributes"
+	nodesPath    = "_nodes/http,os?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http.publish_address,nodes.*.os.allocated_processors"
+	settingsPath = "_all/_settings/index.store.type,index.warm?flat_settings=true&local=true&expand_wildcards=all"
+)
+
+// membership maps the ids of the nodes in the cluster state to their ephemeral
+// ids, which change when a node restarts.
+type membership map[string]string
+
+// stateNode is a node in the cluster state.
+type stateNode struct {
+	Name        string            `json:"name"`
+	EphemeralID string            `json:"ephemeral_id"`
+	Roles       []string          `json:"roles"` // OpenSearch and old versions of Elasticsearch do not tell
+	Attributes  map[string]string `json:"attributes"`
+}
+
+func members(nodes map[string]stateNode) membership {
+	m := make(membership, len(nodes))
+	for id, n := range nodes {
+		m[id] = n.EphemeralID
+	}
+	return m
+}
+
+// infoNode is a node in the answer of _nodes/http,os.
+type infoNode struct {
+	Name       string            `json:"name"`
+	Roles      []string          `json:"roles"`
+	Attributes map[string]string `json:"attributes"`
+	HTTP       struct {
+		PublishAddress string `json:"publish_address"`
+	} `json:"http"`
+	OS struct {
+		AllocatedProcessors int `json:"allocated_processors"`
+	} `json:"os"`
+}
+
+// discoverLoop lists the nodes at every interval, at a hint, and with growing
+// pauses while nothing answers.
+func (c *Cluster) discoverLoop(ctx context.Context) {
+	backoff := firstBackoff
+	for {
+		started := time.Now()
+		err := c.discover(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		c.status.report(discovering, err)
+		wait := c.o.DiscoveryInterval
+		if err != nil && stateOf(err) != StateNoShardsAPI {
+			wait = min(jitter(backoff), wait)
+			backoff = min(2*backoff, lastBackoff)
+		} else {
+			backoff = firstBackoff
+		}
+		if !waitHint(ctx, wait, c.rediscover) || !sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))) {
+			return
+		}
+	}
+}
+
+// waitHint waits for a while or for a hint. It reports false if ctx ended.
+func waitHint(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-t.C:
+	}
+	return true
+}
+
+// jitter spreads a duration by ±20 %.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+func (c *Cluster) discover(ctx context.Context) error {
+	found, from, err := c.recognise(ctx)
+	if err != nil {
+		return err
+	}
+	if found.engine.Serverless() {
+		c.discovered(found, nil, nil, nil)
+		return errNoShardsAPI
+	}
+	nodes, present, err := c.listNodes(ctx, from)
+	if err != nil {
+		return err
+	}
+	unsupported := c.listUnsupported(ctx)
+	c.fleet.use(nodes)
+	c.discovered(found, nodes, present, unsupported)
+	return nil
+}
+
+// listNodes asks for the members of the cluster and for what each tells of
+// itself. A member that does not tell, because it is stuck, stays as it was known.
+func (c *Cluster) listNodes(ctx context.Context, from *url.URL) ([]*Node, membership, error) {
+	var state struct {
+		Nodes map[string]stateNode `json:"nodes"`
+	}
+	_, err := c.fleet.askFirst(ctx, from, query{kind: pollMembers, path: membersPath, deadline: min(localDeadline, c.o.PollTimeout), decode: decodeJSON(&state)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the members of the cluster: %w", err)
+	}
+	var told struct {
+		Nodes map[string]infoNode `json:"nodes"`
+	}
+	_, err = c.fleet.askFirst(ctx, from, query{kind: pollNodes, path: nodesPath, deadline: c.o.PollTimeout, decode: decodeJSON(&told)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the nodes' addresses: %w", err)
+	}
+	nodes := c.nodesBefore()
+	maps.DeleteFunc(nodes, func(id string, _ *Node) bool { _, member := state.Nodes[id]; return !member })
+	for id, n := range state.Nodes {
+		if nodes[id] == nil {
+			nodes[id] = &Node{ID: id, Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}
+		}
+	}
+	for id, n := range told.Nodes {
+		roles := n.Roles
+		if roles == nil {
+			roles = []string{} // it has none: nil would mean unknown
+		}
+		nodes[id] = &Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors}
+		if !c.o.Static {
+			nodes[id].URL = publishedURL(from.Scheme, n.HTTP.PublishAddress)
+		}
+	}
+	return slices.SortedFunc(maps.Values(nodes), func(a, b *Node) int { return strings.Compare(a.ID, b.ID) }), members(state.Nodes), nil
+}
+
+func (c *Cluster) nodesBefore() map[string]*Node {
+	nodes := map[string]*Node{}
+	if s := c.Snapshot(); s != nil {
+		for _, n := range s.Nodes {
+			nodes[n.ID] = n
+		}
+	}
+	return nodes
+}
+
+// publishedURL reads an http publish address: "ip:port", "host/ip:port" or
+// "[ip6]:port". The host name counts if there is one: certificates name it.
+func publishedURL(scheme, address string) *url.URL {
+	if host, after, named := strings.Cut(address, "/"); named {
+		_, port, err := net.SplitHostPort(after)
+		if err != nil {
+			return nil
+		}
+		address = net.JoinHostPort(host, port)
+	}
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return nil
+	}
+	return &url.URL{Scheme: scheme, Host: address}
+}
+
+// listUnsupported names the indices whose store is a snapshot or remote. The
+// answer holds only indices that have one of the settings. While it cannot be
+// had, what was known stays: not knowing costs speed on such indices, not results.
+func (c *Cluster) listUnsupported(ctx context.Context) map[string]bool {
+	var answer map[string]struct {
+		Settings map[string]string `json:"settings"`
+	}
+	_, err := c.fleet.ask(ctx, query{kind: pollSettings, path: settingsPath, deadline: min(localDeadline, c.o.PollTimeout), decode: decodeJSON(&answer)})
+	if err != nil {
+		c.publishing.Lock()
+		defer c.publishing.Unlock()
+		return c.known.contents.Unsupported
+	}
+	unsupported := map[string]bool{}
+	for index, a := range answer {
+		switch a.Settings["index.store.type"] {
+		case "remote_snapshot", "snapshot":
+			unsupported[index] = true
+		}
+		if a.Settings["index.warm"] == "true" {
+			unsupported[index] = true
+		}
+	}
+	return unsupported
+}

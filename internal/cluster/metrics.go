@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	polls         *prometheus.CounterVec
+	pollDuration  *prometheus.HistogramVec
+	nodes         prometheus.Gauge
+	indices       prometheus.Gauge
+	shards        prometheus.Gauge
+	copies        prometheus.Gauge
+	refreshes     *prometheus.CounterVec
+	learnedTarget prometheus.Gauge
+	learns        *prometheus.CounterVec
+	state         *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
+	auto := promauto.With(reg)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sidestep_cluster_placement_age_seconds",
+		Help: "Time since the placement of shard copies was last confirmed; NaN while there is none.",
+	}, func() float64 {
+		at := placedAt()
+		if at.IsZero() {
+			return math.NaN()
+		}
+		return time.Since(at).Seconds()
+	})
+	return &metrics{
+		polls: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_cluster_polls_total",
+			Help: "Polls of the cluster by kind and result.",
+		}, []string{"kind", "result"}),
+		pollDuration: auto.NewHistogramVec(prometheus.HistogramOpts{
+			Name:                            "sidestep_cluster_poll_duration_seconds",
+			Help:                            "Duration of polls of the cluster by kind, failed ones too.",
+			Buckets:                         []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"kind"}),
+		nodes: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_nodes", Help: "Nodes of the cluster that are known.",
+		}),
+		indices: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_indices", Help: "Indices in the placement.",
+		}),
+		shards: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_shards", Help: "Shards in the placement.",
+		}),
+		copies: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_copies", Help: "Shard copies in the placement that serve searches.",
+		}),
+		refreshes: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_cluster_placement_refreshes_total",
+			Help: "Fetches of the placement by source and result.",
+		}, []string{"source", "result"}),
+		learnedTarget: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_learned_targets",
+			Help: "Aliases, wildcards and other index expressions whose shards are known.",
+		}),
+		learns: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_cluster_learns_total",
+			Help: "Look-ups of index expressions by result.",
+		}, []string{"result"}),
+		state: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_state",
+			Help: "1 for the state of the conversation with the cluster, 0 for the others.",
+		}, []string{"state"}),
+	}
+}
+
+func (m *metrics) placed(indices []Index) {
+	shards, copies := 0, 0
+	for _, index := range indices {
+		shards += len(index.Shards)
+		for _, shard := range index.Shards {
+			for _, c := range shard.Copies {
+				if c.Serving() {
+					copies++
+				}
+			}
+		}
+	}
+	m.indices.Set(float64(len(indices)))
+	m.shards.Set(float64(shards))
+	m.copies.Set(float64(copies))
+}
+
+func (m *metrics) stateIs(now State) {
+	for _, s := range []State{StateConnecting, StateOK, StateUnreachable, StateUnauthorized, StateNotAnEngine, StateNoShardsAPI} {
+		value := 0.0
+		if s == now {
+			value = 1
+		}
+		m.state.WithLabelValues(string(s)).Set(value)
+	}
+}

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"bytes"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func golden(t *testing.T, path ...string) *bytes.Reader {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(append([]string{"testdata"}, path...)...))
+	require.NoError(t, err)
+	return bytes.NewReader(content)
+}
+
+func TestParseInfo(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Engine{
+		"elasticsearch-7.17":         {Distribution: "elasticsearch", Version: "7.17.10", Major: 7, Minor: 17, BuildFlavor: "default"},
+		"elasticsearch-8":            {Distribution: "elasticsearch", Version: "8.19.4", Major: 8, Minor: 19, BuildFlavor: "default"},
+		"elasticsearch-9":            {Distribution: "elasticsearch", Version: "9.1.2", Major: 9, Minor: 1, BuildFlavor: "default"},
+		"elasticsearch-9-snapshot":   {Distribution: "elasticsearch", Version: "9.2.0-SNAPSHOT", Major: 9, Minor: 2, BuildFlavor: "default"},
+		"elasticsearch-serverless":   {Distribution: "elasticsearch", Version: "8.11.0", Major: 8, Minor: 11, BuildFlavor: "serverless"},
+		"opensearch-2":               {Distribution: "opensearch", Version: "2.19.6", Major: 2, Minor: 19},
+		"opensearch-3":               {Distribution: "opensearch", Version: "3.6.0", Major: 3, Minor: 6},
+		"opensearch-2-compatibility": {Distribution: "opensearch", Version: "7.10.2", Major: 7, Minor: 10},
+	}
+	for name, want := range tests {
+		found, err := parseInfo(golden(t, "info", name+".json"))
+		require.NoError(t, err, name)
+		require.Equal(t, want, found.engine, name)
+		require.Len(t, found.clusterUUID, 22, name)
+		require.Equal(t, name == "elasticsearch-serverless", found.engine.Serverless())
+	}
+}
+
+func TestParseInfoRefusesStrangers(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		`<html>`: "does not decode",
+		``:       "does not decode",
+		`{}`:     "neither Elasticsearch nor OpenSearch",
+		`{"version":{"distribution":"opensearch","number":"next"}}`: `unreadable version "next"`,
+	}
+	for body, want := range tests {
+		_, err := parseInfo(strings.NewReader(body))
+		require.ErrorContains(t, err, want, body)
+		require.Equal(t, StateNotAnEngine, stateOf(err), body)
+	}
+	for name, want := range map[string]string{"elasticsearch-6": "too old", "stranger": "neither Elasticsearch nor OpenSearch"} {
+		_, err := parseInfo(golden(t, "info", name+".json"))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// What real engines answered, with two unassigned primaries and two unassigned
+// replicas: both sources tell the same placement.
+func TestPlacementOfRealEngines(t *testing.T) {
+	t.Parallel()
+	for engine, node := range map[string]string{"opensearch-3.6.0": "x-h-GsjMRiGiAfkq9F230w", "elasticsearch-8.19.4": "Ai04ZWRkTnmX18JgZy_LiQ"} {
+		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"))
+		require.NoError(t, err)
+		state, fromTable, err := parseRoutingTable(golden(t, engine, "routing_table.json"))
+		require.NoError(t, err)
+		require.Equal(t, fromCat, fromTable)
+		require.Contains(t, state.Nodes, node)
+		missing := Copy{Kind: 'p', State: Unassigned}
+		require.Equal(t, Index{Name: "stuck", Shards: []Shard{
+			{Index: "stuck", Number: 0, Copies: []Copy{missing}}, {Index: "stuck", Number: 1, Copies: []Copy{missing}},
+		}}, fromCat[3])
+		require.Equal(t, []Copy{{Node: node, Kind: 'p', State: Started}, {Kind: 'r', State: Unassigned}}, fromCat[1].Shards[1].Copies)
+
+		shards, incomplete, err := parseSearchShards(golden(t, engine, "search_shards.json"))
+		require.NoError(t, err)
+		require.True(t, incomplete)
+		require.ElementsMatch(t, []ShardName{{"logs-a", 1}, {"logs-b", 0}}, shards)
+	}
+}
+
+func TestStatsOfRealEngines(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
+		var answer statsAnswer
+		require.NoError(t, decodeJSON(&answer)(golden(t, engine, "stats.json")))
+		require.Len(t, answer.Nodes, 1)
+		for id, raw := range answer.Nodes {
+			require.Positive(t, raw.ThreadPool.Search.Completed)
+			require.Positive(t, raw.ThreadPool.Search.Threads)
+			require.Positive(t, raw.Indices.Search.Queries)
+			require.Positive(t, raw.Indices.Search.QueryMillis)
+			require.Positive(t, raw.Indices.Search.FetchMillis)
+			require.Positive(t, raw.AdaptiveSelection[id].ResponseTime)
+		}
+	}
+}
+
+func TestParseCatShards(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, body string
+		want       []Index
+		err        string
+	}{
+		{name: "no indices", body: `[]`, want: []Index{}},
+		{
+			name: "a relocating copy is at its source",
+			body: `[{"index":"i","shard":"0","prirep":"p","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"}]`,
+			want: []Index{{Name: "i", Shards: []Shard{{Index: "i", Copies: []Copy{{Node: "a", Kind: 'p', State: Relocating}}}}}},
+		},
+		{
+			name: "null after a value is empty",
+			body: `[{"index":"i","shard":"0","prirep":"s","state":"INITIALIZING","id":"a"},{"index":"i","shard":"0","prirep":"s","state":"UNASSIGNED","id":null}]`,
+			want: []Index{{Name: "i", Shards: []Shard{{Index: "i", Copies: []Copy{{Node: "a", Kind: 's', State: Initializing}, {Kind: 's', State: Unassigned}}}}}},
+		},
+		{name: "cut off", body: `[{"index":"i","shard":"0","prirep":"p"}`, err: "EOF"},
+		{name: "an object", body: `{"error":"x"}`, err: "found {"},
+		{name: "no number", body: `[{"index":"i","shard":"x","prirep":"p"}]`, err: `"x" is not a shard number`},
+		{name: "negative", body: `[{"index":"i","shard":"-1","prirep":"p"}]`, err: "not a shard number"},
+		{name: "no index", body: `[{"shard":"1","prirep":"p"}]`, err: "no index"},
+		{name: "no kind", body: `[{"index":"i","shard":"1"}]`, err: `prirep is ""`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseCatShards(strings.NewReader(tt.body))
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestParseRoutingTableRefuses(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"nodes":{}}`: "no routing table",
+		`{"routing_table":{"indices":{"i":{"shards":{"x":[]}}}}}`: "not a shard number",
+		`[`: "EOF",
+	} {
+		_, _, err := parseRoutingTable(strings.NewReader(body))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestPublishedURL(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"10.0.0.1:9200":              "https://10.0.0.1:9200",
+		"es-1.example/10.0.0.1:9201": "https://es-1.example:9201",
+		"[::1]:9200":                 "https://[::1]:9200",
+		"es-1/[fe80::1]:9200":        "https://es-1:9200",
+	}
+	for address, want := range tests {
+		require.Equal(t, want, publishedURL("https", address).String())
+	}
+	for _, address := range []string{"", "10.0.0.1", ":9200", "host/", "host/10.0.0.1", "10.0.0.1:"} {
+		require.Nil(t, publishedURL("http", address), address)
+	}
+}
+
+func TestSearchShardsPath(t *testing.T) {
+	t.Parallel()
+	tests := map[Target]string{
+		{"", ""}:                        "/_search_shards",
+		{"a,-b*", "x y&z"}:              "/a,-b*/_search_shards",
+		{"<logs-{now/d{yyyy|+1}}>", ""}: "/<logs-{now/d{yyyy|+1}}>/_search_shards",
+		{"ä%2F?#", ""}:                  "/ä%2F?#/_search_shards",
+	}
+	for target, want := range tests {
+		u, err := url.Parse("http://h/" + searchShardsPath(target))
+		require.NoError(t, err)
+		require.Equal(t, want, u.Path)
+		require.Equal(t, target.Routing, u.Query().Get("routing"))
+		require.Equal(t, target.Routing != "", u.Query().Has("routing"))
+		require.Equal(t, "true", u.Query().Get("local"))
+	}
+}
+
+func TestNodeRoles(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		roles              []string
+		data, coordinating bool
+	}{
+		{nil, true, true},
+		{[]string{}, false, true},
+		{[]string{"data"}, true, true},
+		{[]string{"data_hot", "remote_cluster_client"}, true, true},
+		{[]string{"search"}, true, true},
+		{[]string{"master"}, false, false},
+		{[]string{"cluster_manager", "ingest"}, false, true},
+		{[]string{"master", "voting_only"}, false, false},
+		{[]string{"ml", "remote_cluster_client"}, false, false},
+		{[]string{"remote_cluster_client"}, false, true},
+	}
+	for _, tt := range tests {
+		n := &Node{Roles: tt.roles}
+		require.Equal(t, tt.data, n.Data(), tt.roles)
+		require.Equal(t, tt.coordinating, n.Coordinating(), tt.roles)
+	}
+}
+
+func FuzzCatShards(f *testing.F) {
+	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
+		content, err := os.ReadFile(filepath.Join("testdata", engine, "cat_shards.json"))
+		require.NoError(f, err)
+		f.Add(content)
+	}
+	f.Add([]byte(`[{"index":"i","shard":"3","prirep":"r","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"},{}]`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		indices, err := parseCatShards(bytes.NewReader(body))
+		if err != nil {
+			return
+		}
+		s := NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}}, Indices: indices})
+		for _, index := range indices {
+			plan, miss := s.Resolve(index.Name, "")
+			require.Equal(t, plan == nil, miss != MissNone)
+			if plan == nil {
+				continue
+			}
+			require.Len(t, plan.Shards, len(index.Shards))
+			for i, nodes := range plan.Shards {
+				require.NotEmpty(t, nodes)
+				require.Equal(t, ShardName{index.Name, i}, plan.Names[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// variety is a snapshot of three nodes with indices in all kinds of states.
+func variety() *Snapshot {
+	split := index("split", []string{"n1", "n2"}, []string{"n2", "n3"}, []string{"n3", "n1"})
+	moving := index("moving", []string{"n1"})
+	moving.Shards[0].Copies[0].State = Relocating
+	starting := index("starting", []string{"n1", "n2"}, []string{"n2"})
+	starting.Shards[0].Copies[1].State = Initializing
+	red := index("red", []string{"n1"}, []string{"n1"})
+	red.Shards[1].Copies[0] = Copy{Kind: 'p', State: Unassigned}
+	gap := index("gap", []string{"n1"})
+	gap.Shards[0].Number = 1
+	searchOnly := index("search-only", []string{"n1", "n2", "n3"})
+	searchOnly.Shards[0].Copies[2].Kind = 's'
+	searchOnlyDown := index("search-only-down", []string{"n1", "n2"}, []string{"n1", "n3"})
+	searchOnlyDown.Shards[0].Copies[1] = Copy{Kind: 's', State: Unassigned}
+	searchOnlyDown.Shards[1].Copies[1].Kind = 's'
+	return NewSnapshot(Contents{
+		Nodes: []*Node{{ID: "n3"}, {ID: "n1"}, {ID: "n2"}},
+		Indices: []Index{
+			split, index("one", []string{"n2"}), moving, starting, red, gap, searchOnly, searchOnlyDown,
+			index("frozen", []string{"n1"}), index("elsewhere", []string{"n9"}), {Name: "hollow"},
+		},
+		Unsupported: map[string]bool{"frozen": true},
+		Targets: map[Target][]ShardName{
+			{"alias", ""}:      {{"split", 0}, {"split", 2}, {"one", 0}},
+			{"alias", "r"}:     {{"split", 2}},
+			{"split", "r"}:     {{"split", 1}},
+			{"red", "fine"}:    {{"red", 0}},
+			{"red", "bad"}:     {{"red", 1}},
+			{"none*", ""}:      {},
+			{"all-frozen", ""}: {{"one", 0}, {"frozen", 0}},
+			{"gone", ""}:       {{"deleted", 0}},
+			{"shrunk", ""}:     {{"one", 1}},
+			{"gap*", ""}:       {{"gap", 0}},
+		},
+	})
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	s := variety()
+	tests := []struct {
+		target, routing string
+		want            [][]string
+		inexact         bool
+		miss            Miss
+	}{
+		{target: "split", want: [][]string{{"n1", "n2"}, {"n2", "n3"}, {"n1", "n3"}}},
+		{target: "split", routing: "new", want: [][]string{{"n1", "n2"}, {"n2", "n3"}, {"n1", "n3"}}, inexact: true},
+		{target: "split", routing: "r", want: [][]string{{"n2", "n3"}}},
+		{target: "one", routing: "new", want: [][]string{{"n2"}}},
+		{target: "moving", want: [][]string{{"n1"}}},
+		{target: "starting", want: [][]string{{"n1"}, {"n2"}}},
+		{target: "red", miss: MissShardUnavailable},
+		{target: "red", routing: "new", miss: MissUnknownTarget},
+		{target: "red", routing: "fine", want: [][]string{{"n1"}}},
+		{target: "red", routing: "bad", miss: MissShardUnavailable},
+		{target: "gap", miss: MissShardUnavailable},
+		{target: "gap*", miss: MissShardUnavailable},
+		{target: "search-only", want: [][]string{{"n3"}}},
+		{target: "search-only-down", miss: MissShardUnavailable},
+		{target: "frozen", miss: MissUnsupported},
+		{target: "frozen", routing: "r", miss: MissUnsupported},
+		{target: "all-frozen", miss: MissUnsupported},
+		{target: "elsewhere", miss: MissShardUnavailable},
+		{target: "hollow", miss: MissEmptyTarget},
+		{target: "alias", want: [][]string{{"n1", "n2"}, {"n1", "n3"}, {"n2"}}},
+		{target: "alias", routing: "r", want: [][]string{{"n1", "n3"}}},
+		{target: "alias", routing: "new", want: [][]string{{"n1", "n2"}, {"n1", "n3"}, {"n2"}}, inexact: true},
+		{target: "none*", miss: MissEmptyTarget},
+		{target: "none*", routing: "r", miss: MissEmptyTarget},
+		{target: "gone", miss: MissShardUnavailable},
+		{target: "shrunk", miss: MissShardUnavailable},
+		{target: "split,one", miss: MissUnknownTarget},
+		{target: "", miss: MissUnknownTarget},
+		{target: "", routing: "r", miss: MissUnknownTarget},
+	}
+	for range 2 { // the second time from the plans that were kept
+		for _, tt := range tests {
+			plan, miss := s.Resolve(tt.target, tt.routing)
+			require.Equal(t, tt.miss, miss, tt)
+			require.Equal(t, tt.want, nodesOf(s, tt.target, tt.routing), tt)
+			if plan != nil {
+				require.Equal(t, !tt.inexact, plan.Exact, tt)
+				require.Len(t, plan.Names, len(plan.Shards))
+			}
+		}
+	}
+}
+
+func TestResolveWithoutPlacement(t *testing.T) {
+	t.Parallel()
+	_, miss := NewSnapshot(Contents{}).Resolve("i", "")
+	require.Equal(t, MissNoPlacement, miss)
+	_, miss = NewSnapshot(Contents{Engine: Engine{BuildFlavor: "serverless"}}).Resolve("i", "")
+	require.Equal(t, MissUnsupported, miss)
+	_, ok := NewSnapshot(Contents{}).Lookup("i")
+	require.False(t, ok)
+}
+
+func TestLookupAndPosition(t *testing.T) {
+	t.Parallel()
+	s := NewSnapshot(Contents{Nodes: []*Node{{ID: "b"}, {ID: "a"}}, Indices: []Index{index("i", []string{"a"})}})
+	at, ok := s.Position("b")
+	require.True(t, ok)
+	require.Equal(t, "b", s.Nodes[at].ID)
+	_, ok = s.Position("c")
+	require.False(t, ok)
+	found, ok := s.Lookup("i")
+	require.True(t, ok)
+	require.Equal(t, "a", found.Shards[0].Copies[0].Node)
+	_, ok = s.Lookup("j")
+	require.False(t, ok)
+}
+
+func bigContents(indices, shards int) Contents {
+	c := Contents{Targets: map[Target][]ShardName{}}
+	for i := range 50 {
+		c.Nodes = append(c.Nodes, &Node{ID: "node-" + strconv.Itoa(i)})
+	}
+	var all []ShardName
+	for i := range indices {
+		copies := make([][]string, shards)
+		for n := range shards {
+			copies[n] = []string{"node-" + strconv.Itoa((i+n)%50), "node-" + strconv.Itoa((i+n+7)%50)}
+			all = append(all, ShardName{"index-" + strconv.Itoa(i), n})
+		}
+		c.Indices = append(c.Indices, index("index-"+strconv.Itoa(i), copies...))
+	}
+	c.Targets[Target{Expression: "index-*"}] = all
+	return c
+}
+
+func BenchmarkResolve(b *testing.B) {
+	for _, shards := range []int{1, 5, 1000} {
+		s := NewSnapshot(bigContents(10, shards))
+		for kind, target := range map[string]string{"plain": "index-7", "learned": "index-*"} {
+			b.Run(fmt.Sprintf("shards=%d/target=%s", shards, kind), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, miss := s.Resolve(target, ""); miss != MissNone {
+						b.Fatal(miss)
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	for _, indices := range []int{10, 1000} {
+		c := bigContents(indices, 10)
+		b.Run(fmt.Sprintf("shards=%d/copies=2", indices*10), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				NewSnapshot(c)
+			}
+		})
+	}
+}

@@ -1,0 +1,253 @@
+package cluster
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Engine says what the upstream is.
+type Engine struct {
+	Distribution string // "elasticsearch" or "opensearch"
+	Version      string // "8.19.4"
+	Major, Minor int
+	BuildFlavor  string // "default", "serverless", …; empty on OpenSearch
+}
+
+// Serverless reports whether the engine shows no shards: nothing can be steered.
+func (e Engine) Serverless() bool { return e.BuildFlavor == "serverless" }
+
+// Node is one node of the cluster. Immutable once published.
+type Node struct {
+	ID    string
+	Name  string
+	Roles []string
+	// URL is where the node answers HTTP (its http publish address with the
+	// scheme of the seeds); nil while unknown, and for every node under static
+	// discovery.
+	URL *url.URL
+	// Processors is os.allocated_processors, 0 while unknown.
+	Processors int
+	Attributes map[string]string
+}
+
+// Data reports whether the node holds shards (any data role). A node whose roles
+// are not known yet (Roles is nil) may.
+func (n *Node) Data() bool {
+	return n.Roles == nil || slices.ContainsFunc(n.Roles, isDataRole)
+}
+
+// isDataRole also knows OpenSearch's roles for search-only replicas and warm
+// indices.
+func isDataRole(role string) bool {
+	return role == "data" || strings.HasPrefix(role, "data_") || role == "search" || role == "warm"
+}
+
+// Coordinating reports whether the node may be sent client requests: dedicated
+// cluster managers, machine learning and transform nodes may not.
+func (n *Node) Coordinating() bool {
+	if n.Data() || slices.Contains(n.Roles, "ingest") {
+		return true
+	}
+	return !slices.ContainsFunc(n.Roles, isDedicatedRole)
+}
+
+func isDedicatedRole(role string) bool {
+	switch role {
+	case "master", "cluster_manager", "voting_only", "ml", "transform":
+		return true
+	}
+	return false
+}
+
+// CopyState is the state of a shard copy as the engine prints it.
+type CopyState string
+
+// States of a copy. Only Started and Relocating copies serve searches.
+const (
+	Started      CopyState = "STARTED"
+	Relocating   CopyState = "RELOCATING"
+	Initializing CopyState = "INITIALIZING"
+	Unassigned   CopyState = "UNASSIGNED"
+)
+
+// Copy is one copy of a shard.
+type Copy struct {
+	Node  string // node id; empty if unassigned. For a relocating copy the source, which still serves.
+	Kind  byte   // 'p' primary, 'r' replica, 's' search-only replica
+	State CopyState
+}
+
+// Serving reports whether the copy answers searches.
+func (c Copy) Serving() bool {
+	return c.Node != "" && (c.State == Started || c.State == Relocating)
+}
+
+// Shard is one shard with all its copies.
+type Shard struct {
+	Index  string
+	Number int
+	Copies []Copy
+}
+
+// Index is one index with its shards, ordered by number.
+type Index struct {
+	Name   string
+	Shards []Shard
+}
+
+// Plan is what a search on a target touches: for every shard the nodes whose
+// copy may serve it.
+type Plan struct {
+	// Shards holds, for each shard touched, indexes into Snapshot.Nodes of the
+	// nodes whose copy may serve a search.
+	Shards [][]int
+	// Names holds, parallel to Shards, index and number of each shard.
+	Names []ShardName
+	// Exact is false when the plan covers more shards than the search will touch
+	// (routing not resolved yet): still safe to cover.
+	Exact bool
+}
+
+// ShardName names a shard.
+type ShardName struct {
+	Index  string
+	Number int
+}
+
+// Miss says why a target has no plan. The set is closed: used as a metric label.
+type Miss string
+
+// Reasons for having no plan.
+const (
+	MissNone             Miss = ""
+	MissUnknownTarget    Miss = "unknown_target"    // being learned in the background
+	MissShardUnavailable Miss = "shard_unavailable" // a shard touched has no serving copy
+	MissNoPlacement      Miss = "no_placement"      // nothing known yet, or too old
+	MissUnsupported      Miss = "unsupported_index" // serverless, remote snapshot, warm …
+	MissEmptyTarget      Miss = "empty_target"      // resolves to no shard
+)
+
+// Snapshot is everything known about the cluster at one moment. Immutable:
+// readers need no lock and may keep it for the length of a request.
+type Snapshot struct {
+	Engine      Engine
+	ClusterName string
+	ClusterUUID string
+	// Nodes, sorted by id. Plan.Shards and NodeStats refer to it by position.
+	Nodes []*Node
+	// PlacedAt is when the placement was last confirmed (fetched, or found
+	// unchanged by its version). Zero while there is none.
+	PlacedAt time.Time
+	// Version is the cluster state version of the placement.
+	Version int64
+	// Source is how the placement was obtained: "cat_shards" or "routing_table".
+	Source string
+
+	positions map[string]int
+	table     *table // nil while there is no placement
+	targets   map[Target]*target
+}
+
+// Target is an index expression with the routing of a search on it.
+type Target struct{ Expression, Routing string }
+
+// Contents is what a [Snapshot] is made of.
+type Contents struct {
+	Engine                   Engine
+	ClusterName, ClusterUUID string
+	Nodes                    []*Node // in any order
+	Indices                  []Index // nil while no placement is known
+	// Unsupported names the indices that are left alone.
+	Unsupported map[string]bool
+	// Targets holds the shards that learned targets stand for.
+	Targets  map[Target][]ShardName
+	PlacedAt time.Time
+	Version  int64
+	Source   string
+}
+
+// NewSnapshot builds a snapshot. It keeps the contents: they must not change
+// afterwards.
+func NewSnapshot(c Contents) *Snapshot {
+	s := build(c)
+	s.targets = make(map[Target]*target, len(c.Targets))
+	for key, shards := range c.Targets {
+		s.targets[key] = &target{lesson: &lesson{shards: shards}}
+	}
+	return s
+}
+
+func build(c Contents) *Snapshot {
+	s := &Snapshot{
+		Engine:      c.Engine,
+		ClusterName: c.ClusterName,
+		ClusterUUID: c.ClusterUUID,
+		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), func(a, b *Node) int { return strings.Compare(a.ID, b.ID) }),
+		PlacedAt:    c.PlacedAt,
+		Version:     c.Version,
+		Source:      c.Source,
+		positions:   make(map[string]int, len(c.Nodes)),
+	}
+	for i, n := range s.Nodes {
+		s.positions[n.ID] = i
+	}
+	if c.Indices != nil {
+		s.table = newTable(c.Indices, s.positions, c.Unsupported)
+	}
+	return s
+}
+
+// Position returns where the node with this id is in Nodes.
+func (s *Snapshot) Position(id string) (int, bool) {
+	i, ok := s.positions[id]
+	return i, ok
+}
+
+// Lookup returns the index of this name with all its copies, serving or not.
+func (s *Snapshot) Lookup(index string) (*Index, bool) {
+	if s.table == nil {
+		return nil, false
+	}
+	placed, ok := s.table.indices[index]
+	if !ok {
+		return nil, false
+	}
+	return placed.index, true
+}
+
+// Resolve returns what a search on target with routing touches. It does no I/O
+// and takes no lock. An unknown target returns [MissUnknownTarget], and a routing
+// that is not known yet a plan that is not Exact: call [Cluster.Learn] with the
+// same arguments in both cases. The plan is shared: it must not be changed.
+func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
+	if s.Engine.Serverless() {
+		return nil, MissUnsupported
+	}
+	if s.table == nil {
+		return nil, MissNoPlacement
+	}
+	placed, plain := s.table.indices[expression]
+	if plain && routing == "" {
+		return placed.whole.plan, placed.whole.miss
+	}
+	if t, ok := s.targets[Target{expression, routing}]; ok {
+		r := t.resolve(s.table)
+		return r.plan, r.miss
+	}
+	if plain {
+		return placed.unrouted.plan, placed.unrouted.miss
+	}
+	if routing == "" {
+		return nil, MissUnknownTarget
+	}
+	// Routing only ever leaves shards out, also on aliases with a routing of their
+	// own: what covers the whole target covers the routed search.
+	t, ok := s.targets[Target{Expression: expression}]
+	if !ok {
+		return nil, MissUnknownTarget
+	}
+	r := t.resolveUnrouted(s.table)
+	return r.plan, r.miss
+}

@@ -1,0 +1,55 @@
+package cluster
+
+import "time"
+
+// PollState says how a poll of a node ended. The set is closed: used as a metric
+// label.
+type PollState string
+
+// Ends of a poll.
+const (
+	PollOK           PollState = "ok"
+	PollUnresponsive PollState = "unresponsive" // the deadline passed
+	PollUnreachable  PollState = "unreachable"  // refused, reset, no route
+	PollFailed       PollState = "failed"       // an HTTP error status or an unreadable answer
+)
+
+// NodeStats is what one poll of one node told.
+type NodeStats struct {
+	Node  string        // node id
+	At    time.Time     // when the answer (or the failure) was complete
+	Took  time.Duration // of the poll
+	State PollState
+	Err   error // nil if State is [PollOK]; the fields below are zero otherwise
+
+	// Elapsed is the time since the node's last answered poll, 0 on the first. It is
+	// what the differences below are about.
+	Elapsed time.Duration
+	// Queue is the length of the search thread pool's queue at the moment of the
+	// poll. On Elasticsearch 8.10 to 8.15 it includes the pool search_worker, where
+	// these versions do the work.
+	Queue int64
+	// Active is how many search threads were at work: the mean since the last
+	// answered poll (Δquery_time + Δfetch_time, divided by Elapsed; never more than
+	// there are threads) where shard queries completed since then, else the count at
+	// the moment of the poll. Queries are counted when they end, so that one longer
+	// than the interval shows late and whole.
+	Active float64
+	// ServiceTime is the mean time of a shard query on the node since the last
+	// answered poll (Δquery_time_in_millis / Δquery_total); 0 if none completed.
+	ServiceTime time.Duration
+	// Queries counts the shard queries completed since the last answered poll; after
+	// a restart those since then.
+	Queries int64
+	// Coordinated is the response time of each data node as this node, being their
+	// coordinating node, sees it: the engine's own average, by node id. It holds only
+	// the entries that changed since it last told: those of nodes without traffic
+	// freeze. In large clusters not every poll asks.
+	Coordinated map[string]Seen
+}
+
+// Seen is an average that a coordinating node keeps of another's response times:
+// now, and when it last told, 0 if it had none.
+type Seen struct {
+	Now, Before time.Duration
+}

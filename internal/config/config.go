@@ -1,0 +1,229 @@
+// Package config is sidestep's configuration: the schema of the YAML file, its
+// defaults, strict decoding and validation. Every problem is reported at once,
+// each with the path of its key.
+package config
+
+import (
+	"log/slog"
+	"net/url"
+	"time"
+)
+
+// Config is the whole configuration. The names of the keys are the yaml tags;
+// deploy/sidestep.yaml explains each.
+type Config struct {
+	Listen    string    `yaml:"listen"`
+	ListenTLS ServerTLS `yaml:"listen_tls"`
+	Admin     Admin     `yaml:"admin"`
+	Upstream  Upstream  `yaml:"upstream"`
+	Cluster   Cluster   `yaml:"cluster"`
+	Routing   Routing   `yaml:"routing"`
+	Limits    Limits    `yaml:"limits"`
+	Log       Log       `yaml:"log"`
+}
+
+// ServerTLS is the TLS of a listener; plain HTTP while CertFile is empty.
+type ServerTLS struct {
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ClientCAFile, if set, makes a client certificate signed by it compulsory.
+	ClientCAFile string `yaml:"client_ca_file"`
+}
+
+// Enabled reports whether the listener speaks TLS.
+func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
+
+// Admin is the second listener: health, metrics, explanations, the switch.
+type Admin struct {
+	Listen string    `yaml:"listen"`
+	TLS    ServerTLS `yaml:"tls"`
+}
+
+// Upstream is the cluster behind sidestep and how to reach it.
+type Upstream struct {
+	// URLs are the seeds: with discovery "sniff" any one living node is enough.
+	URLs      []string      `yaml:"urls"`
+	Discovery string        `yaml:"discovery"` // "sniff" or "static"
+	TLS       UpstreamTLS   `yaml:"tls"`
+	Auth      Auth          `yaml:"auth"`
+	Dial      time.Duration `yaml:"dial_timeout"`
+	// IdleConnections is how many unused connections are kept open to each node.
+	IdleConnections int `yaml:"idle_connections_per_node"`
+}
+
+// Parsed returns the URLs parsed. It is to be called on a valid configuration:
+// a URL that does not parse is left out.
+func (u Upstream) Parsed() []*url.URL {
+	parsed := make([]*url.URL, 0, len(u.URLs))
+	for _, raw := range u.URLs {
+		if one, err := url.Parse(raw); err == nil {
+			parsed = append(parsed, one)
+		}
+	}
+	return parsed
+}
+
+// UpstreamTLS says whom to trust upstream and as whom to present ourselves.
+type UpstreamTLS struct {
+	CAFile             string `yaml:"ca_file"`
+	CertFile           string `yaml:"cert_file"`
+	KeyFile            string `yaml:"key_file"`
+	ServerName         string `yaml:"server_name"`
+	InsecureSkipVerify bool   `yaml:"insecure_skip_verify"`
+}
+
+// Auth is sidestep's own account, used for its polls alone. Secrets are read
+// from files; at most one kind may be set.
+type Auth struct {
+	Username        string `yaml:"username"`
+	PasswordFile    string `yaml:"password_file"`
+	APIKeyFile      string `yaml:"api_key_file"`
+	BearerTokenFile string `yaml:"bearer_token_file"`
+}
+
+// Kinds of account, as [Auth.Kind] names them.
+const (
+	AuthNone   = "none"
+	AuthBasic  = "basic"
+	AuthAPIKey = "api_key"
+	AuthBearer = "bearer"
+)
+
+// Kind names the kind of account that is set.
+func (a Auth) Kind() string {
+	switch {
+	case a.Username != "":
+		return AuthBasic
+	case a.APIKeyFile != "":
+		return AuthAPIKey
+	case a.BearerTokenFile != "":
+		return AuthBearer
+	}
+	return AuthNone
+}
+
+// Cluster says how often sidestep looks at the cluster, and how long it waits.
+type Cluster struct {
+	DiscoveryInterval time.Duration `yaml:"discovery_interval"`
+	PlacementInterval time.Duration `yaml:"placement_interval"`
+	PlacementMaxAge   time.Duration `yaml:"placement_max_age"`
+	StatsInterval     time.Duration `yaml:"stats_interval"`
+	StatsIdleInterval time.Duration `yaml:"stats_idle_interval"`
+	StatsTimeout      time.Duration `yaml:"stats_timeout"`
+	PollTimeout       time.Duration `yaml:"poll_timeout"`
+}
+
+// Routing says whether searches are steered, and by what.
+type Routing struct {
+	Mode   string `yaml:"mode"`   // "route", "observe" or "off"
+	Policy string `yaml:"policy"` // "adaptive"; the others are for comparison
+	// When is which steerable searches are rewritten: "always", or "outlier": only
+	// while some node is slow, silent or gone.
+	When string `yaml:"when"`
+	// Preference is what they are rewritten with: "only_nodes" or "prefer_nodes".
+	Preference string `yaml:"preference"`
+	// Clients is n in C3's formula: how many sidesteps send to the same nodes.
+	Clients int `yaml:"clients"`
+	// HedgeBudget is how many second attempts may be made for overdue searches, as
+	// a share of all steered ones; 0 means none.
+	HedgeBudget float64  `yaml:"hedge_budget"`
+	Zone        Zone     `yaml:"zone"`
+	Affinity    Affinity `yaml:"affinity"`
+}
+
+// Zone keeps reads in sidestep's own zone. Zones do not count while Attribute
+// and Local are empty.
+type Zone struct {
+	// Attribute is the node attribute whose values are the zones, as in
+	// cluster.routing.allocation.awareness.attributes.
+	Attribute string `yaml:"attribute"`
+	Local     string `yaml:"local"` // sidestep's own
+	// Factor is how many times better a copy elsewhere must rank to be used.
+	Factor float64 `yaml:"factor"`
+}
+
+// Affinity says which searches stick to the same copies.
+type Affinity struct {
+	// Strings: those with a preference that is a custom string, by that string.
+	Strings bool `yaml:"strings"`
+	// Indices: those without a preference whose target one of these patterns
+	// matches, by their target.
+	Indices []string `yaml:"indices"`
+}
+
+// Limits bound what one client can make sidestep hold or wait for.
+type Limits struct {
+	HeldBody          Size          `yaml:"held_body"`
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"`
+	ShutdownGrace     time.Duration `yaml:"shutdown_grace"`
+}
+
+// Log says what is logged on standard error, and how.
+type Log struct {
+	Level  string `yaml:"level"`  // "debug", "info", "warn" or "error"
+	Format string `yaml:"format"` // "text" or "json"
+}
+
+// Default returns the configuration of an empty file.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:9210",
+		Admin:  Admin{Listen: "127.0.0.1:9211"},
+		Upstream: Upstream{
+			URLs:            []string{},
+			Discovery:       "sniff",
+			Dial:            time.Second,
+			IdleConnections: 256,
+		},
+		Cluster: Cluster{
+			DiscoveryInterval: 10 * time.Second,
+			PlacementInterval: time.Second,
+			PlacementMaxAge:   time.Minute,
+			StatsInterval:     200 * time.Millisecond,
+			StatsIdleInterval: 2 * time.Second,
+			StatsTimeout:      time.Second,
+			PollTimeout:       5 * time.Second,
+		},
+		Routing: Routing{
+			Mode: "route", Policy: "adaptive", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
+			Zone:     Zone{Factor: 1.5},
+			Affinity: Affinity{Strings: true, Indices: []string{}},
+		},
+		Limits: Limits{
+			HeldBody:          MiB,
+			ReadHeaderTimeout: 10 * time.Second,
+			ShutdownGrace:     30 * time.Second,
+		},
+		Log: Log{Level: "info", Format: "text"},
+	}
+}
+
+// LogValue is what may be logged of a configuration: no user information of a
+// URL, and of the account only its kind.
+func (c Config) LogValue() slog.Value {
+	urls := make([]string, len(c.Upstream.URLs))
+	for i, raw := range c.Upstream.URLs {
+		urls[i] = redactURL(raw)
+	}
+	return slog.GroupValue(
+		slog.String("listen", c.Listen),
+		slog.Bool("listen_tls", c.ListenTLS.Enabled()),
+		slog.String("admin", c.Admin.Listen),
+		slog.Bool("admin_tls", c.Admin.TLS.Enabled()),
+		slog.Any("upstream", urls),
+		slog.String("discovery", c.Upstream.Discovery),
+		slog.String("auth", c.Upstream.Auth.Kind()),
+		slog.String("mode", c.Routing.Mode),
+		slog.String("policy", c.Routing.Policy),
+	)
+}
+
+// redactURL leaves scheme and host of raw; a text that is not a URL is hidden
+// whole, as it could hold a password anywhere.
+func redactURL(raw string) string {
+	parsed, err := url.Parse(raw)
+	if err != nil || parsed.Host == "" {
+		return "(not a URL)"
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}

@@ -1,0 +1,211 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// Each file in testdata/bad breaks one rule and ends with the problems expected,
+// a "# want:" line each.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var want []string
+			for line := range strings.Lines(string(data)) {
+				if text, ok := strings.CutPrefix(line, "# want: "); ok {
+					want = append(want, strings.TrimSpace(text))
+				}
+			}
+			_, err = Parse(filepath.Base(file), data)
+			require.Error(t, err)
+			require.Equal(t, want, strings.Split(err.Error(), "\n"))
+			require.Len(t, Problems(err), len(want))
+			require.NotContains(t, err.Error(), "hunter")
+		})
+	}
+}
+
+func TestGoodFile(t *testing.T) {
+	cfg, err := Load("testdata/good.yaml")
+	require.NoError(t, err)
+	require.Equal(t, Config{
+		Listen: "0.0.0.0:9210",
+		Admin:  Admin{Listen: "127.0.0.1:9311"},
+		Upstream: Upstream{
+			URLs:      []string{"http://10.0.0.1:9200", "http://10.0.0.2:9200/"},
+			Discovery: "static",
+			Auth:      Auth{Username: "monitor", PasswordFile: "testdata/secret"},
+			Dial:      250 * time.Millisecond, IdleConnections: 8,
+		},
+		Cluster: Cluster{
+			DiscoveryInterval: time.Minute,
+			PlacementInterval: 2 * time.Second,
+			PlacementMaxAge:   30 * time.Second,
+			StatsInterval:     250 * time.Millisecond,
+			StatsIdleInterval: 3 * time.Second,
+			StatsTimeout:      300 * time.Millisecond,
+			PollTimeout:       3 * time.Second,
+		},
+		Routing: Routing{
+			Mode: "observe", Policy: "least_outstanding", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
+			Zone:     Zone{Attribute: "zone", Local: "eu-1a", Factor: 2},
+			Affinity: Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
+		},
+		Limits: Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second},
+		Log:    Log{Level: "debug", Format: "json"},
+	}, cfg)
+	require.NoError(t, cfg.Validate())
+	require.Len(t, cfg.Upstream.Parsed(), 2)
+}
+
+// The reference file is documentation: it must show every key with its default.
+func TestReferenceFileIsTheDefaults(t *testing.T) {
+	data, err := os.ReadFile("../../deploy/sidestep.yaml")
+	require.NoError(t, err)
+
+	var cfg Config
+	decoded := decode(data, &cfg)
+	require.Empty(t, decoded.problems)
+	require.Equal(t, Default(), cfg)
+	for _, key := range Keys() {
+		require.Contains(t, decoded.lines, key, "deploy/sidestep.yaml lacks a key")
+	}
+}
+
+// The sidecar's configuration must be one that sidestep takes; only the files it
+// mounts are missing here.
+func TestKubernetesExample(t *testing.T) {
+	data, err := os.ReadFile("../../deploy/kubernetes.yaml")
+	require.NoError(t, err)
+	var configMap struct {
+		Data map[string]string `yaml:"data"`
+	}
+	require.NoError(t, yaml.NewDecoder(bytes.NewReader(data)).Decode(&configMap))
+	_, err = Parse("sidestep.yaml", []byte(configMap.Data["sidestep.yaml"]))
+	for _, p := range Problems(err) {
+		require.Regexp(t, `_file$`, p.Path, p.Error())
+		require.Contains(t, p.Message, "cannot be read")
+	}
+}
+
+func TestEverySchemaKeyHasAName(t *testing.T) {
+	var walk func(reflect.Type)
+	walk = func(section reflect.Type) {
+		for i := range section.NumField() {
+			field := section.Field(i)
+			require.Regexp(t, `^[a-z_]+$`, field.Tag.Get("yaml"), field.Name)
+			if field.Type.Kind() == reflect.Struct {
+				walk(field.Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config]())
+}
+
+func TestDefaultsNeedOnlyAnUpstream(t *testing.T) {
+	_, err := Load("")
+	require.EqualError(t, err, "upstream.urls: at least one node is needed, such as http://127.0.0.1:9200 (or give --upstream)")
+
+	cfg := Default()
+	cfg.Upstream.URLs = []string{"http://127.0.0.1:9200"}
+	require.NoError(t, cfg.Validate())
+}
+
+func TestOverridesWinOverTheFile(t *testing.T) {
+	data := []byte("listen: nowhere\nupstream: {urls: [http://a:9200]}\nlog:\n")
+	listen := func(address string) Override {
+		return Override{Path: "listen", Flag: "--listen", Apply: func(c *Config) { c.Listen = address }}
+	}
+
+	cfg, err := Parse("f.yaml", data, listen("127.0.0.1:1"))
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:1", cfg.Listen)
+	require.Equal(t, Default().Log, cfg.Log)
+
+	_, err = Parse("f.yaml", data, listen("somewhere"), Override{
+		Path: "upstream.urls", Flag: "--upstream", Apply: func(c *Config) { c.Upstream.URLs = []string{"ftp://a"} },
+	})
+	require.Equal(t, []string{
+		`--listen: listen: "somewhere" is not an address: write host:port, such as 127.0.0.1:9210`,
+		`--upstream: upstream.urls[0]: must be an http or https URL with a host, such as http://127.0.0.1:9200`,
+	}, strings.Split(err.Error(), "\n"))
+}
+
+func TestUnreadableFile(t *testing.T) {
+	_, err := Load("testdata/missing.yaml")
+	require.EqualError(t, err, "testdata/missing.yaml: cannot be read: no such file or directory")
+	require.Len(t, Problems(err), 1)
+}
+
+func TestLogValueHidesCredentials(t *testing.T) {
+	cfg := Default()
+	cfg.Upstream.URLs = []string{"https://elastic:hunter2@a:9200/?token=hunter2", "hunter2"}
+	cfg.Upstream.Auth.APIKeyFile = "/run/secrets/key"
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("configuration", "config", cfg)
+
+	require.NotContains(t, out.String(), "hunter2")
+	var logged struct {
+		Config struct {
+			Upstream []string
+			Auth     string
+		}
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &logged))
+	require.Equal(t, []string{"https://a:9200", "(not a URL)"}, logged.Config.Upstream)
+	require.Equal(t, "api_key", logged.Config.Auth)
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]Size{
+		"0": 0, "1": 1, "100B": 100, "1KiB": KiB, "1 MiB": MiB, "3GiB": 3 * GiB, "1048576": MiB,
+	} {
+		got, err := ParseSize(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+		again, err := ParseSize(got.String())
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+	}
+	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "1MB", "9999999999GiB", "1 k"} {
+		_, err := ParseSize(text)
+		require.Error(t, err, text)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/bad/*.yaml", "../../deploy/sidestep.yaml"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(f, err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			require.NoError(f, err)
+			f.Add(data)
+		}
+	}
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("upstream: &u {urls: *u}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg := Default()
+		d := decode(data, &cfg) // reads no file, whatever the data names
+		for _, p := range d.problems {
+			require.NotEmpty(t, p.Message)
+			require.Positive(t, p.line)
+		}
+	})
+}

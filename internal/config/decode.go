@@ -1,0 +1,184 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decoder fills a Config from YAML and goes on after a problem, so that all of
+// them are found. go-yaml's own strict decoding knows neither the path of a key
+// nor what its type is called outside Go; hence the walk over its nodes.
+type decoder struct {
+	lines    map[string]int // of each key and list element present
+	problems []*Problem
+}
+
+// decode fills into from data; what the data does not mention stays as it is.
+func decode(data []byte, into *Config) *decoder {
+	d := &decoder{lines: make(map[string]int)}
+	reader := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	if err := reader.Decode(&document); err != nil {
+		if !errors.Is(err, io.EOF) {
+			d.syntax(err)
+		}
+		return d
+	}
+	d.mapping(document.Content[0], reflect.ValueOf(into).Elem(), "")
+	var second yaml.Node
+	if err := reader.Decode(&second); !errors.Is(err, io.EOF) {
+		d.add("", max(second.Line, 1), "the file must hold one YAML document")
+	}
+	return d
+}
+
+func (d *decoder) add(path string, line int, format string, args ...any) {
+	d.problems = append(d.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...), line: line})
+}
+
+// syntax turns go-yaml's "yaml: line 3: what" into a problem of that line.
+func (d *decoder) syntax(err error) {
+	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		number, what, _ := strings.Cut(rest, ": ")
+		if n, err := strconv.Atoi(number); err == nil {
+			message, line = what, max(n, 1)
+		}
+	}
+	// go-yaml counts some lines from 0.
+	d.add("", line, "not valid YAML here or on the next line: %s", message)
+}
+
+func (d *decoder) mapping(node *yaml.Node, into reflect.Value, path string) {
+	node = resolve(node)
+	if isNull(node) {
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		d.add(path, node.Line, "must be a mapping of keys, not %s", kindName(node))
+		return
+	}
+	fields := fieldsOf(into)
+	seen := make(map[string]int)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		keyPath := join(path, key.Value)
+		field, known := fields[key.Value]
+		if !known {
+			d.add(keyPath, key.Line, "unknown key%s", suggestion(path, key.Value))
+			continue
+		}
+		if first, twice := seen[key.Value]; twice {
+			d.add(keyPath, key.Line, "set twice, first on line %d", first)
+			continue
+		}
+		seen[key.Value] = key.Line
+		d.lines[keyPath] = key.Line
+		d.value(resolve(value), field, keyPath)
+	}
+}
+
+// value decodes one value: a section, a list or a scalar.
+func (d *decoder) value(node *yaml.Node, into reflect.Value, path string) {
+	switch {
+	case into.Kind() == reflect.Struct:
+		d.mapping(node, into, path)
+	case isNull(node): // "key:" with nothing behind it is the default
+	case into.Kind() == reflect.Slice:
+		d.list(node, into, path)
+	case node.Kind != yaml.ScalarNode:
+		d.add(path, node.Line, "must be %s, not %s", typeName(into), kindName(node))
+	default:
+		d.scalar(node, into, path)
+	}
+}
+
+func (d *decoder) list(node *yaml.Node, into reflect.Value, path string) {
+	if node.Kind != yaml.SequenceNode {
+		d.add(path, node.Line, "must be a list, not %s", kindName(node))
+		return
+	}
+	list := reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content))
+	for i, element := range node.Content {
+		elementPath := fmt.Sprintf("%s[%d]", path, i)
+		d.lines[elementPath] = element.Line
+		d.value(resolve(element), list.Index(i), elementPath)
+	}
+	into.Set(list)
+}
+
+func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path string) {
+	if size, ok := into.Addr().Interface().(*Size); ok {
+		if err := size.UnmarshalText([]byte(node.Value)); err != nil {
+			d.add(path, node.Line, "%v", err)
+		}
+		return
+	}
+	if err := node.Decode(into.Addr().Interface()); err != nil {
+		d.add(path, node.Line, "%q is not %s", node.Value, typeName(into))
+	}
+}
+
+// fieldsOf maps the keys of a section to its fields.
+func fieldsOf(section reflect.Value) map[string]reflect.Value {
+	fields := make(map[string]reflect.Value, section.NumField())
+	for i := range section.NumField() {
+		fields[section.Type().Field(i).Tag.Get("yaml")] = section.Field(i)
+	}
+	return fields
+}
+
+func resolve(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+func kindName(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	default:
+		return fmt.Sprintf("%q", node.Value)
+	}
+}
+
+// typeName says in the reader's words what a key takes.
+func typeName(value reflect.Value) string {
+	switch value.Interface().(type) {
+	case time.Duration:
+		return "a duration: write a number with a unit, such as 500ms, 10s or 1m"
+	case Size:
+		return "a size, such as 1MiB"
+	case bool:
+		return "true or false"
+	case int:
+		return "a whole number"
+	case float64:
+		return "a number"
+	default:
+		return "a text"
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"strings"
+)
+
+// Override is a value that wins over the file, such as one of a flag.
+type Override struct {
+	Path  string // of the key
+	Flag  string // its name in problems: "--listen"
+	Apply func(*Config)
+}
+
+// Load reads the file over the defaults, then the overrides over both, and
+// validates the outcome. No file name means the defaults. The error holds every
+// problem (see [Problems]).
+func Load(file string, overrides ...Override) (Config, error) {
+	var data []byte
+	if file != "" {
+		var err error
+		if data, err = os.ReadFile(file); err != nil {
+			return Config{}, Join(&Problem{Origin: file, Message: "cannot be read: " + reason(err)})
+		}
+	}
+	return Parse(file, data, overrides...)
+}
+
+// Parse is [Load] for a file that has been read already; name is what problems
+// call it.
+func Parse(name string, data []byte, overrides ...Override) (Config, error) {
+	cfg := Default()
+	decoded := decode(data, &cfg)
+	flags := make(map[string]string, len(overrides))
+	for _, override := range overrides {
+		override.Apply(&cfg)
+		flags[override.Path] = override.Flag
+		maps.DeleteFunc(decoded.lines, func(path string, _ int) bool { return within(path, override.Path) })
+	}
+	problems := decoded.problems
+	broken := make(map[string]bool)
+	for _, p := range problems {
+		p.Origin = fmt.Sprintf("%s:%d", name, p.line)
+		broken[p.Path] = true
+	}
+	for _, p := range validate(cfg) {
+		if broken[p.Path] || broken[""] {
+			continue // the value it complains of is not what was written
+		}
+		locate(p, name, decoded.lines, flags)
+		problems = append(problems, p)
+	}
+	return cfg, Join(problems...)
+}
+
+// locate sets where the value that a problem is about was written: the key
+// itself, else the nearest section around it.
+func locate(p *Problem, file string, lines map[string]int, flags map[string]string) {
+	for path := p.Path; path != ""; path = parent(path) {
+		if flag, ok := flags[path]; ok {
+			p.Origin = flag
+			return
+		}
+		if line, ok := lines[path]; ok {
+			p.Origin, p.line = fmt.Sprintf("%s:%d", file, line), line
+			return
+		}
+	}
+	p.Origin = file
+}
+
+// parent cuts the last element off a path: "a.b[0]" → "a.b" → "a" → "".
+func parent(path string) string {
+	return path[:max(strings.LastIndexAny(path, ".["), 0)]
+}
+
+// within reports whether path is the key itself or an element of it.
+func within(path, key string) bool {
+	return path == key || strings.HasPrefix(path, key+"[")
+}
+
+// reason is why a file could not be used, without repeating its name.
+func reason(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing wrong with a configuration.
+type Problem struct {
+	// Path is the key, such as "upstream.urls[0]"; empty when the file as a whole
+	// is unreadable.
+	Path string
+	// Origin is where the value came from: "sidestep.yaml:12", "--listen", or
+	// empty for a default.
+	Origin string
+	// Message says what is wrong and what would be right, in a few words.
+	Message string
+
+	line int
+}
+
+// Error is origin, path and message, separated by colons.
+func (p *Problem) Error() string {
+	parts := make([]string, 0, 3)
+	for _, part := range []string{p.Origin, p.Path, p.Message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Join returns the problems as one error with a line for each, those of a file
+// in the order of its lines; nil if there is none.
+func Join(problems ...*Problem) error {
+	slices.SortStableFunc(problems, func(a, b *Problem) int { return cmp.Compare(a.line, b.line) })
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}
+
+// Problems returns the problems that [Join] put into err.
+func Problems(err error) []*Problem {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var problems []*Problem
+	for _, one := range joined.Unwrap() {
+		var p *Problem
+		if errors.As(one, &p) {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}

@@ -1,0 +1,288 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// words are the values of the keys that take one of a few.
+var words = map[string][]string{
+	"upstream.discovery": {"sniff", "static"},
+	"routing.mode":       {"route", "observe", "off"},
+	"routing.policy":     {"adaptive", "c3", "ars", "prequal", "least_outstanding", "round_robin", "random"},
+	"routing.when":       {"always", "outlier"},
+	"routing.preference": {"only_nodes", "prefer_nodes"},
+	"log.level":          {"debug", "info", "warn", "error"},
+	"log.format":         {"text", "json"},
+}
+
+// Validate returns every problem of the configuration, nil if it is valid. The
+// files it names are opened, so that a missing certificate or an empty secret is
+// found before anything starts.
+func (c Config) Validate() error { return Join(validate(c)...) }
+
+// checker collects problems.
+type checker struct{ problems []*Problem }
+
+func validate(cfg Config) []*Problem {
+	c := &checker{}
+	c.listener("listen", cfg.Listen)
+	c.serverTLS("listen_tls", cfg.ListenTLS)
+	c.listener("admin.listen", cfg.Admin.Listen)
+	c.serverTLS("admin.tls", cfg.Admin.TLS)
+	if cfg.Listen == cfg.Admin.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
+		c.add("admin.listen", "must differ from listen (%s)", cfg.Listen)
+	}
+	c.upstream(cfg.Upstream)
+	c.cluster(cfg.Cluster)
+	c.oneOf("routing.mode", cfg.Routing.Mode)
+	c.oneOf("routing.policy", cfg.Routing.Policy)
+	c.oneOf("routing.when", cfg.Routing.When)
+	c.oneOf("routing.preference", cfg.Routing.Preference)
+	c.atLeast("routing.clients", cfg.Routing.Clients, 1)
+	if b := cfg.Routing.HedgeBudget; !(b >= 0 && b <= 1) {
+		c.add("routing.hedge_budget", "must be between 0 and 1, not %v", b)
+	}
+	c.zone(cfg.Routing.Zone)
+	c.affinity(cfg.Routing.Affinity)
+	if cfg.Limits.HeldBody < 1 {
+		c.add("limits.held_body", "must be at least 1B")
+	}
+	c.positive("limits.read_header_timeout", cfg.Limits.ReadHeaderTimeout)
+	c.positive("limits.shutdown_grace", cfg.Limits.ShutdownGrace)
+	c.oneOf("log.level", cfg.Log.Level)
+	c.oneOf("log.format", cfg.Log.Format)
+	return c.problems
+}
+
+func (c *checker) add(path, format string, args ...any) {
+	c.problems = append(c.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) listener(path, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		c.add(path, "%q is not an address: write host:port, such as 127.0.0.1:9210", address)
+		return
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		c.add(path, "port %q is not a number from 0 to 65535", port)
+	} else if n == 0 && strings.HasPrefix(address, ":") {
+		c.add(path, "a free port (0) needs a host, such as 127.0.0.1:0")
+	}
+}
+
+func (c *checker) serverTLS(path string, t ServerTLS) {
+	c.keyPair(path, t.CertFile, t.KeyFile)
+	if t.ClientCAFile == "" {
+		return
+	}
+	if t.CertFile == "" && t.KeyFile == "" {
+		c.add(path+".client_ca_file", "needs cert_file and key_file: without them the listener speaks plain HTTP")
+	}
+	c.certificates(path+".client_ca_file", t.ClientCAFile)
+}
+
+func (c *checker) keyPair(path, cert, key string) {
+	switch {
+	case cert == "" && key == "":
+		return
+	case cert == "":
+		c.add(path+".cert_file", "must be set, as key_file is")
+		return
+	case key == "":
+		c.add(path+".key_file", "must be set, as cert_file is")
+		return
+	}
+	certOK, keyOK := c.readable(path+".cert_file", cert), c.readable(path+".key_file", key)
+	if !certOK || !keyOK {
+		return
+	}
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		c.add(path+".cert_file", "is not a certificate with its key: %s", strings.TrimPrefix(err.Error(), "tls: "))
+	}
+}
+
+// readable reports whether a file can be read and holds something.
+func (c *checker) readable(path, file string) bool {
+	data, err := os.ReadFile(file)
+	switch {
+	case err != nil:
+		c.add(path, "%s cannot be read: %s", file, reason(err))
+	case len(bytes.TrimSpace(data)) == 0:
+		c.add(path, "%s is empty", file)
+	default:
+		return true
+	}
+	return false
+}
+
+func (c *checker) certificates(path, file string) {
+	if !c.readable(path, file) {
+		return
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
+		c.add(path, "%s holds no certificate in PEM form", file)
+	}
+}
+
+func (c *checker) upstream(u Upstream) {
+	if len(u.URLs) == 0 {
+		c.add("upstream.urls", "at least one node is needed, such as http://127.0.0.1:9200 (or give --upstream)")
+	}
+	schemes := make(map[string]bool)
+	for i, raw := range u.URLs {
+		path := fmt.Sprintf("upstream.urls[%d]", i)
+		if scheme, ok := c.url(path, raw); ok {
+			schemes[scheme] = true
+		}
+		if first := slices.Index(u.URLs, raw); first < i {
+			c.add(path, "is the same as upstream.urls[%d]", first)
+		}
+	}
+	if len(schemes) > 1 {
+		c.add("upstream.urls", "mixes http and https: all nodes of a cluster speak one of them")
+	}
+	c.oneOf("upstream.discovery", u.Discovery)
+	c.upstreamTLS(u.TLS, schemes["http"] && !schemes["https"])
+	c.auth(u.Auth)
+	c.positive("upstream.dial_timeout", u.Dial)
+	c.atLeast("upstream.idle_connections_per_node", u.IdleConnections, 1)
+}
+
+// url checks one seed. No message repeats the text: it may hold a password.
+func (c *checker) url(path, raw string) (scheme string, ok bool) {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		var urlErr *url.Error
+		if errors.As(err, &urlErr) {
+			err = urlErr.Err
+		}
+		if strings.Contains(raw, "@") {
+			err = errors.New("it does not parse")
+		}
+		c.add(path, "is not a URL: %v", err)
+		return "", false
+	}
+	before := len(c.problems)
+	switch {
+	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
+		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:9200")
+	case parsed.User != nil:
+		c.add(path, "must not hold a user or password: sidestep's own account is upstream.auth")
+	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
+		c.add(path, "must be scheme, host and port alone, without path or query")
+	}
+	return parsed.Scheme, len(c.problems) == before
+}
+
+func (c *checker) upstreamTLS(t UpstreamTLS, plain bool) {
+	if plain && t != (UpstreamTLS{}) {
+		c.add("upstream.tls", "has no effect, as the URLs are http: write https, or remove it")
+	}
+	if t.CAFile != "" {
+		c.certificates("upstream.tls.ca_file", t.CAFile)
+		if t.InsecureSkipVerify {
+			c.add("upstream.tls.insecure_skip_verify", "contradicts ca_file: set one of them")
+		}
+	}
+	c.keyPair("upstream.tls", t.CertFile, t.KeyFile)
+}
+
+func (c *checker) auth(a Auth) {
+	kinds := 0
+	for _, set := range []bool{a.Username != "" || a.PasswordFile != "", a.APIKeyFile != "", a.BearerTokenFile != ""} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		c.add("upstream.auth", "set one kind of account: username and password_file, api_key_file, or bearer_token_file")
+	}
+	if a.Username != "" && a.PasswordFile == "" {
+		c.add("upstream.auth.password_file", "must be set, as username is")
+	}
+	if a.Username == "" && a.PasswordFile != "" {
+		c.add("upstream.auth.username", "must be set, as password_file is")
+	}
+	if strings.Contains(a.Username, ":") {
+		c.add("upstream.auth.username", "must not hold a colon: basic authentication cannot carry one")
+	}
+	for _, secret := range []struct{ key, file string }{
+		{"password_file", a.PasswordFile}, {"api_key_file", a.APIKeyFile}, {"bearer_token_file", a.BearerTokenFile},
+	} {
+		if secret.file != "" {
+			c.readable("upstream.auth."+secret.key, secret.file)
+		}
+	}
+}
+
+func (c *checker) cluster(k Cluster) {
+	c.positive("cluster.discovery_interval", k.DiscoveryInterval)
+	c.positive("cluster.placement_interval", k.PlacementInterval)
+	c.positive("cluster.placement_max_age", k.PlacementMaxAge)
+	c.positive("cluster.stats_interval", k.StatsInterval)
+	c.positive("cluster.stats_idle_interval", k.StatsIdleInterval)
+	c.positive("cluster.stats_timeout", k.StatsTimeout)
+	c.positive("cluster.poll_timeout", k.PollTimeout)
+	if k.PlacementInterval > 0 && k.PlacementMaxAge > 0 && k.PlacementMaxAge <= k.PlacementInterval {
+		c.add("cluster.placement_max_age", "must be longer than placement_interval (%s): else placement is always too old", k.PlacementInterval)
+	}
+}
+
+func (c *checker) zone(z Zone) {
+	switch {
+	case z.Attribute == "" && z.Local != "":
+		c.add("routing.zone.attribute", "must be set, as local is")
+	case z.Attribute != "" && z.Local == "":
+		c.add("routing.zone.local", "must be set, as attribute is (or give --zone)")
+	}
+	if name, ok := strings.CutPrefix(z.Attribute, "node.attr."); ok {
+		c.add("routing.zone.attribute", "is the name alone: %q", name)
+	}
+	if !(z.Factor > 1) || math.IsInf(z.Factor, 1) {
+		c.add("routing.zone.factor", "must be more than 1, not %v", z.Factor)
+	}
+}
+
+func (c *checker) affinity(a Affinity) {
+	for i, pattern := range a.Indices {
+		path := fmt.Sprintf("routing.affinity.indices[%d]", i)
+		switch {
+		case pattern == "":
+			c.add(path, "must not be empty: write * for all indices")
+		case strings.ContainsAny(pattern, ",? \t") || strings.HasPrefix(pattern, "-"):
+			c.add(path, "%q is not a name or a pattern of names, whose only wildcard is *", pattern)
+		}
+	}
+}
+
+func (c *checker) positive(path string, d time.Duration) {
+	if d <= 0 {
+		c.add(path, "must be longer than 0, not %s", d)
+	}
+}
+
+func (c *checker) atLeast(path string, n, least int) {
+	if n < least {
+		c.add(path, "must be at least %d, not %d", least, n)
+	}
+}
+
+func (c *checker) oneOf(path, value string) {
+	if !slices.Contains(words[path], value) {
+		c.add(path, "%q is not one of %s", value, strings.Join(words[path], ", "))
+	}
+}

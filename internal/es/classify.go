@@ -1,0 +1,157 @@
+package es
+
+import "strings"
+
+// Classify says what a request asks for, from its request line alone. rawPath
+// is the percent-encoded path and rawQuery the query without its `?`, both
+// exactly as they stand on the request line.
+func Classify(method, rawPath, rawQuery string) Request {
+	var buf [maxSegments]string
+	op, target, typed := operation(method, splitPath(rawPath, buf[:0]))
+	if op != Search {
+		return Request{Operation: op, Pass: PassNotSearch}
+	}
+	r := Request{Operation: Search}
+	decodedTarget, targetOK := decode(target, false)
+	params := readSearchParams(rawQuery)
+	r.Target, r.Routing, r.Preference = decodedTarget, params.routing, params.preference
+	r.Scroll, r.Unverifiable = params.scroll, params.unverifiable
+	switch {
+	case typed:
+		r.Pass = PassTypedPath
+	case !targetOK || params.ambiguous || isBlankList(decodedTarget) || strings.IndexByte(target, '#') >= 0:
+		r.Pass = PassAmbiguousQuery
+	case isKeyword(params.preference), params.preference != "" && params.scroll:
+		r.Pass = PassClientPreference
+	case params.remote || hasRemote(decodedTarget):
+		r.Pass = PassRemoteTarget
+	case params.source && target == "":
+		r.Pass = PassUnreadableBody
+	case params.expands && isPattern(decodedTarget):
+		r.Pass = PassIndicesOptions
+	}
+	return r
+}
+
+// searchParams is what the query string of a search says.
+type searchParams struct {
+	preference, routing string
+	scroll              bool // opens a scroll
+	unverifiable        bool // the answer may not show `_shards` in JSON
+	ambiguous           bool
+	remote              bool // asks for other clusters or projects
+	source              bool // the body is a parameter
+	expands             bool // wildcards match other indices than by default
+}
+
+func readSearchParams(query string) searchParams {
+	var s searchParams
+	// A fragment ends the query for the engines; nobody sends one on purpose.
+	s.ambiguous = strings.IndexByte(query, '#') >= 0
+	var routings int
+	for p, next := nextParam(query, 0); next >= 0; p, next = nextParam(query, next) {
+		name, ok := decode(p.name, true)
+		if !ok {
+			s.ambiguous = true
+			continue
+		}
+		switch name {
+		case preferenceParam:
+			s.preference = s.decode(p.value) // the last one counts
+		case "routing":
+			routings++
+			s.routing = s.decode(p.value)
+		case "scroll":
+			s.scroll = true
+		case "filter_path":
+			s.unverifiable = s.unverifiable || !keepsShards(s.decode(p.value))
+		case "format":
+			s.unverifiable = s.unverifiable || !strings.EqualFold(s.decode(p.value), "json")
+		case "source":
+			s.source = true
+		case "project_routing":
+			s.remote = true
+		case "index":
+			// Path and query share one map in the engines: it may name the target.
+			s.ambiguous = true
+		case "expand_wildcards":
+			s.expands = s.expands || s.decode(p.value) != "open"
+		case "ignore_throttled":
+			s.expands = s.expands || s.decode(p.value) != "true"
+		}
+	}
+	s.ambiguous = s.ambiguous || routings > 1
+	return s
+}
+
+func (s *searchParams) decode(value string) string {
+	decoded, ok := decode(value, true)
+	s.ambiguous = s.ambiguous || !ok
+	return decoded
+}
+
+// keepsShards says that a filter_path surely leaves `_shards.failed` in the
+// answer.
+func keepsShards(filter string) bool {
+	keeps := false
+	for pattern := range strings.SplitSeq(filter, ",") {
+		switch strings.TrimSpace(pattern) {
+		case "_shards", "_shards.*", "_shards.**", "_shards.failed", "*", "**":
+			keeps = true
+		}
+		if strings.HasPrefix(strings.TrimSpace(pattern), "-") {
+			return false
+		}
+	}
+	return keeps
+}
+
+// hasRemote says that an index expression names another cluster, or a part of an
+// index (`logs::failures`), which we know as little of. A colon inside date math
+// (`<logs-{now/d{yyyy|+01:00}}>`) is neither.
+func hasRemote(target string) bool {
+	if strings.IndexByte(target, ':') < 0 {
+		return false
+	}
+	for expr := range strings.SplitSeq(target, ",") {
+		local := strings.TrimPrefix(expr, "-")
+		dateMath := strings.HasPrefix(local, "<") && strings.HasSuffix(local, ">")
+		if !dateMath && strings.IndexByte(expr, ':') >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isBlankList says that a target is there but names nothing ("," or ",,"): the
+// engines take it for all indices.
+func isBlankList(target string) bool {
+	return target != "" && strings.Trim(target, ", ") == ""
+}
+
+// isPattern says that which indices a target names depends on wildcard options.
+func isPattern(target string) bool {
+	return target == "" || strings.Contains(target, "_all") || strings.Contains(target, "*")
+}
+
+// AcceptsJSON reports whether an Accept header value makes the engines answer in
+// JSON. Anything that is not clearly JSON is false. It fits a request's
+// Content-Type just as well: without an Accept header the engines answer in the
+// format of the request.
+func AcceptsJSON(accept string) bool {
+	if strings.TrimSpace(accept) == "" {
+		return true
+	}
+	json := false
+	for element := range strings.SplitSeq(accept, ",") {
+		mediaType, _, _ := strings.Cut(element, ";")
+		switch strings.ToLower(strings.TrimSpace(mediaType)) {
+		case "application/json", "application/vnd.elasticsearch+json", "*/*", "application/*":
+			json = true
+		case "text/plain", "text/*": // what HTTP libraries add; no format of the engines
+		default:
+			return false
+		}
+	}
+	return json
+}

@@ -1,0 +1,217 @@
+package es
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// status is how reading a piece of JSON ended.
+type status uint8
+
+const (
+	scanOK   status = iota
+	scanEnd         // the object or array is closed
+	scanMore        // the bytes ended first
+	scanBad         // not the JSON we know
+)
+
+// scanner walks over JSON without building anything. It is strict about what it
+// has to tell apart and lax inside values it skips: those need only balanced
+// brackets and well-delimited strings. Comments, which the engines accept, are
+// scanBad.
+type scanner struct {
+	b []byte
+	i int
+}
+
+// peek skips white space and looks at the next byte.
+func (s *scanner) peek() (byte, status) {
+	for ; s.i < len(s.b); s.i++ {
+		switch c := s.b[s.i]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c, scanOK
+		}
+	}
+	return 0, scanMore
+}
+
+// expect consumes the next byte that is no white space; it must be want.
+func (s *scanner) expect(want byte) status {
+	c, st := s.peek()
+	if st != scanOK {
+		return st
+	}
+	if c != want {
+		return scanBad
+	}
+	s.i++
+	return scanOK
+}
+
+// next moves to the next member of an object or element of an array, whose
+// opening bracket has been consumed; scanEnd consumes the closing one.
+func (s *scanner) next(first bool, closing byte) status {
+	c, st := s.peek()
+	switch {
+	case st != scanOK:
+		return st
+	case c == closing:
+		s.i++
+		return scanEnd
+	case first:
+		return scanOK
+	case c != ',':
+		return scanBad
+	}
+	s.i++
+	c, st = s.peek()
+	if st == scanOK && c == closing {
+		return scanBad
+	}
+	return st
+}
+
+// key moves to the value of the next member of an object and returns its key.
+func (s *scanner) key(first bool) ([]byte, status) {
+	if st := s.next(first, '}'); st != scanOK {
+		return nil, st
+	}
+	key, st := s.text()
+	if st != scanOK {
+		return nil, st
+	}
+	if st := s.expect(':'); st != scanOK {
+		return nil, st
+	}
+	_, st = s.peek()
+	return key, st
+}
+
+// text reads a string. The bytes are those of the input unless it has escapes.
+func (s *scanner) text() ([]byte, status) {
+	if st := s.expect('"'); st != scanOK {
+		return nil, st
+	}
+	start := s.i
+	if st := s.skipText(); st != scanOK {
+		return nil, st
+	}
+	raw := s.b[start : s.i-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw, scanOK
+	}
+	var decoded string
+	if err := json.Unmarshal(s.b[start-1:s.i], &decoded); err != nil {
+		return nil, scanBad
+	}
+	return []byte(decoded), scanOK
+}
+
+// skipText moves behind the closing quote of a string, the opening one consumed.
+func (s *scanner) skipText() status {
+	for i := s.i; i < len(s.b); i++ {
+		switch s.b[i] {
+		case '"':
+			s.i = i + 1
+			return scanOK
+		case '\\':
+			i++
+		}
+	}
+	s.i = len(s.b)
+	return scanMore
+}
+
+// skip moves behind the next value.
+func (s *scanner) skip() status {
+	c, st := s.peek()
+	if st != scanOK {
+		return st
+	}
+	if c != '{' && c != '[' {
+		_, st := s.scalar()
+		return st
+	}
+	depth := 0
+	for s.i < len(s.b) {
+		c := s.b[s.i]
+		s.i++
+		switch c {
+		case '"':
+			if st := s.skipText(); st != scanOK {
+				return st
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+			if depth == 0 {
+				return scanOK
+			}
+		default:
+			if !isPlain(c) {
+				return scanBad
+			}
+		}
+	}
+	return scanMore
+}
+
+// scalar moves behind a string, number or literal and returns a number or
+// literal as it stands. It needs to see the byte after it.
+func (s *scanner) scalar() ([]byte, status) {
+	c, st := s.peek()
+	if st != scanOK {
+		return nil, st
+	}
+	if c == '"' {
+		s.i++
+		return nil, s.skipText()
+	}
+	start := s.i
+	for ; s.i < len(s.b); s.i++ {
+		switch c := s.b[s.i]; {
+		case c == ',' || c == '}' || c == ']' || isSpace(c):
+			if s.i == start {
+				return nil, scanBad
+			}
+			return s.b[start:s.i], scanOK
+		case c == ':' || !isPlain(c):
+			return nil, scanBad
+		}
+	}
+	return nil, scanMore
+}
+
+// integer reads a value; ok says that it was a whole number >= 0, else n is 0.
+func (s *scanner) integer() (n int64, ok bool, st status) {
+	c, st := s.peek()
+	if st != scanOK {
+		return 0, false, st
+	}
+	if c < '0' || c > '9' {
+		return 0, false, s.skip()
+	}
+	raw, st := s.scalar()
+	if st != scanOK {
+		return 0, false, st
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return 0, false, scanOK
+	}
+	return n, true, scanOK
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// isPlain says that a byte may stand outside of strings and brackets.
+func isPlain(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == ',' || c == ':' || c == '.' || c == '-' || c == '+' || isSpace(c)
+}

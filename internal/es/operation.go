@@ -1,0 +1,150 @@
+package es
+
+import "strings"
+
+// maxSegments is one more than the longest path told apart: longer ones only
+// need to be seen as longer.
+const maxSegments = 6
+
+// splitPath appends the segments of a path to segments, still percent-encoded:
+// the engines match keywords before they decode. Trailing slashes are tolerated.
+// nil is what cannot be told apart: an empty segment, no leading slash, too long.
+func splitPath(path string, segments []string) []string {
+	path = strings.TrimRight(path, "/")
+	for path != "" {
+		if path[0] != '/' || len(segments) == cap(segments) {
+			return nil
+		}
+		path = path[1:]
+		end := strings.IndexByte(path, '/')
+		if end < 0 {
+			end = len(path)
+		}
+		if end == 0 {
+			return nil
+		}
+		segments = append(segments, path[:end])
+		path = path[end:]
+	}
+	return segments
+}
+
+// operation tells the operation of a path and, for a search, its target as it
+// stands in the path. typed says that the path has a mapping type (7.x).
+func operation(method string, path []string) (op Operation, target string, typed bool) {
+	if len(path) == 0 {
+		return Other, "", false
+	}
+	if !isTarget(path[0]) {
+		return clusterOperation(method, path), "", false
+	}
+	target, rest := path[0], path[1:]
+	if len(rest) > 1 && (rest[0][0] != '_' || (rest[0] == "_doc" && rest[1] == "_search")) {
+		typed, rest = true, rest[1:]
+	}
+	switch {
+	case len(rest) == 0:
+		return Other, "", false
+	case typed:
+		return readOperation(method, rest), target, true
+	}
+	return indexOperation(method, rest), target, false
+}
+
+// isTarget tells an index expression from an API name: no index name starts
+// with an underscore.
+func isTarget(segment string) bool {
+	return segment[0] != '_' || segment == "_all" || strings.HasPrefix(segment, "_all,")
+}
+
+// clusterOperation is for paths that start with an API name.
+func clusterOperation(method string, path []string) Operation {
+	switch path[0] {
+	case "_async_search":
+		return AsyncSearch
+	case "_plugins", "_opendistro":
+		if len(path) > 1 && path[1] == "_asynchronous_search" {
+			return AsyncSearch
+		}
+		return Other
+	case "_pit":
+		return only(method == "DELETE" && len(path) == 1, PIT)
+	case "_reindex":
+		return only(method == "POST" && len(path) == 1, Write)
+	case "_search":
+		if len(path) > 1 && path[1] == "scroll" {
+			return only((isRead(method) || method == "DELETE") && len(path) <= 3, Scroll)
+		}
+		if len(path) > 1 && path[1] == "point_in_time" {
+			return only((method == "GET" || method == "DELETE") && len(path) <= 3, PIT)
+		}
+	}
+	return readOperation(method, path)
+}
+
+// indexOperation is for paths below an index expression, rest being what
+// follows it.
+func indexOperation(method string, rest []string) Operation {
+	hasID := len(rest) == 2
+	switch rest[0] {
+	case "_doc":
+		if hasID && (method == "GET" || method == "HEAD") {
+			return Get
+		}
+		return only(hasID && isWrite(method) || method == "POST" && len(rest) == 1, Write)
+	case "_source":
+		return only(hasID && (method == "GET" || method == "HEAD"), Get)
+	case "_create":
+		return only(hasID && isWrite(method), Write)
+	case "_update":
+		return only(hasID && method == "POST", Write)
+	case "_delete_by_query", "_update_by_query":
+		return only(method == "POST" && len(rest) == 1, Write)
+	case "_pit":
+		return only(method == "POST" && len(rest) == 1, PIT)
+	case "_async_search":
+		return only(isRead(method) && len(rest) == 1, AsyncSearch)
+	case "_search":
+		if hasID && rest[1] == "point_in_time" {
+			return only(method == "POST", PIT)
+		}
+	}
+	return readOperation(method, rest)
+}
+
+// readOperation is for what stands with and without index and type alike.
+func readOperation(method string, rest []string) Operation {
+	template := len(rest) == 2 && rest[1] == "template"
+	if len(rest) > 1 && !template {
+		return Other
+	}
+	switch rest[0] {
+	case "_search":
+		if template {
+			return only(isRead(method), SearchTemplate)
+		}
+		return only(isRead(method), Search)
+	case "_msearch":
+		return only(isRead(method), MSearch)
+	case "_count":
+		return only(isRead(method) && !template, Count)
+	case "_mget":
+		return only(isRead(method) && !template, MGet)
+	case "_bulk":
+		return only((method == "POST" || method == "PUT") && !template, Bulk)
+	}
+	return Other
+}
+
+func only(known bool, op Operation) Operation {
+	if known {
+		return op
+	}
+	return Other
+}
+
+func isRead(method string) bool { return method == "GET" || method == "POST" }
+
+func isWrite(method string) bool {
+	return method == "PUT" || method == "POST" || method == "DELETE"
+}

@@ -1,0 +1,160 @@
+package es
+
+import (
+	"slices"
+	"time"
+)
+
+// maxFailedNodes bounds what is kept of `_shards.failures`.
+const maxFailedNodes = 16
+
+// Head is what the beginning of a search response says.
+type Head struct {
+	HasTook  bool
+	Took     time.Duration // the engine's own time for the search
+	TimedOut bool          // the search's own timeout cut it short
+	// HasShards says that `_shards` was read to its end. The numbers below are
+	// filled in as they come: in a prefix too short for a long list of failures
+	// Failed is there already.
+	HasShards                          bool
+	Total, Successful, Skipped, Failed int
+	// FailedNodes holds the distinct node ids of `_shards.failures`, at most 16.
+	FailedNodes []string
+}
+
+// ScanHead reads the beginning of a search response. complete says that prefix
+// is the whole body. done says that more bytes cannot change h: `_shards` is
+// closed, or there will be none.
+func ScanHead(prefix []byte, complete bool) (h Head, done bool) {
+	s := scanner{b: prefix}
+	st := s.expect('{')
+	for first := true; st == scanOK && !h.HasShards; first = false {
+		var key []byte
+		if key, st = s.key(first); st != scanOK {
+			break
+		}
+		switch string(key) {
+		case "took":
+			var millis int64
+			millis, h.HasTook, st = s.integer()
+			h.Took = time.Duration(millis) * time.Millisecond
+		case "timed_out":
+			var literal []byte
+			if literal, st = s.literal(); st == scanOK {
+				h.TimedOut = string(literal) == "true"
+			}
+		case "_shards":
+			st = s.shards(&h)
+			h.HasShards = st == scanOK
+		case "hits", "error":
+			// What counts stands before the hits, and not at all in an error.
+			return h, true
+		default:
+			st = s.skip()
+		}
+	}
+	return h, complete || st != scanMore
+}
+
+// literal reads a value; a number or literal is returned as it stands.
+func (s *scanner) literal() ([]byte, status) {
+	c, st := s.peek()
+	if st == scanOK && (c == '{' || c == '[') {
+		return nil, s.skip()
+	}
+	return s.scalar()
+}
+
+// shards reads the `_shards` object.
+func (s *scanner) shards(h *Head) status {
+	if st := s.expect('{'); st != scanOK {
+		return st
+	}
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			return scanOK
+		}
+		if st != scanOK {
+			return st
+		}
+		switch string(key) {
+		case "total":
+			st = s.count(&h.Total)
+		case "successful":
+			st = s.count(&h.Successful)
+		case "skipped":
+			st = s.count(&h.Skipped)
+		case "failed":
+			st = s.count(&h.Failed)
+		case "failures":
+			st = s.failures(h)
+		default:
+			st = s.skip()
+		}
+		if st != scanOK {
+			return st
+		}
+	}
+}
+
+func (s *scanner) count(into *int) status {
+	n, _, st := s.integer()
+	if st == scanOK {
+		*into = int(n)
+	}
+	return st
+}
+
+// failures reads the list of `_shards.failures`.
+func (s *scanner) failures(h *Head) status {
+	if c, st := s.peek(); st != scanOK || c != '[' {
+		return s.skip()
+	}
+	s.i++
+	for first := true; ; first = false {
+		st := s.next(first, ']')
+		if st == scanEnd {
+			return scanOK
+		}
+		if st != scanOK {
+			return st
+		}
+		if st := s.failure(h); st != scanOK {
+			return st
+		}
+	}
+}
+
+// failure reads one failed shard.
+func (s *scanner) failure(h *Head) status {
+	if c, st := s.peek(); st != scanOK || c != '{' {
+		return s.skip()
+	}
+	s.i++
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			return scanOK
+		}
+		if st != scanOK {
+			return st
+		}
+		if c, _ := s.peek(); c != '"' || string(key) != "node" {
+			st = s.skip()
+		} else {
+			st = s.failedNode(h)
+		}
+		if st != scanOK {
+			return st
+		}
+	}
+}
+
+func (s *scanner) failedNode(h *Head) status {
+	node, st := s.text()
+	if st == scanOK && len(h.FailedNodes) < maxFailedNodes && !slices.Contains(h.FailedNodes, string(node)) {
+		h.FailedNodes = append(h.FailedNodes, string(node))
+	}
+	return st
+}

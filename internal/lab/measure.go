@@ -1,0 +1,188 @@
+package lab
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// bucket is the grain of loads over time.
+const bucket = 100 * time.Millisecond
+
+// measure is what one run brought.
+type measure struct {
+	sc       *Scenario
+	latency  *hdrhistogram.Histogram // µs, of searches begun in the measured window and not failed
+	ok       int64                   // of them
+	failed   int64
+	answered int64           // complete answers that came within the window
+	load     [][]int32       // shard queries sent to each node, by bucket
+	begun    map[int64]int64 // start (ns) of searches not answered, and how many
+	inFlight int64
+}
+
+func newMeasure(sc *Scenario, nodes int) *measure {
+	m := &measure{
+		sc:      sc,
+		latency: hdrhistogram.New(1, time.Hour.Microseconds(), 3),
+		load:    make([][]int32, nodes),
+		begun:   map[int64]int64{},
+	}
+	for i := range m.load {
+		m.load[i] = make([]int32, int(sc.length/bucket)+1)
+	}
+	return m
+}
+
+// within reports whether t is in the measured window.
+func (m *measure) within(t time.Duration) bool { return t >= m.sc.warmup && t < m.sc.length }
+
+func (m *measure) begin(start time.Duration) {
+	m.inFlight++
+	m.begun[int64(start)]++
+}
+
+func (m *measure) finish(start, now time.Duration, ok bool) {
+	m.inFlight--
+	if m.begun[int64(start)]--; m.begun[int64(start)] == 0 {
+		delete(m.begun, int64(start))
+	}
+	if ok && m.within(now) {
+		m.answered++
+	}
+	m.note(start, now, ok)
+}
+
+func (m *measure) note(start, now time.Duration, ok bool) {
+	if !m.within(start) {
+		return
+	}
+	if !ok {
+		m.failed++
+		return
+	}
+	m.ok++
+	// The range of the histogram is longer than any scenario.
+	_ = m.latency.RecordValue(max(1, (now - start).Microseconds()))
+}
+
+// close counts what was never answered with the time it has waited.
+func (m *measure) close(now time.Duration) {
+	for start, n := range m.begun {
+		for range n {
+			m.note(time.Duration(start), now, true)
+		}
+	}
+}
+
+// dispatch counts a shard query sent to a node.
+func (m *measure) dispatch(node int, at time.Duration) {
+	if i := int(at / bucket); i < len(m.load[node]) {
+		m.load[node][i]++
+	}
+}
+
+// Numbers are the figures of one run, or a quantile of them over seeds. Times in
+// milliseconds; NaN where a figure does not apply.
+type Numbers struct {
+	Throughput     float64 // complete answers per second
+	P50, P90, P99  float64
+	P999           float64
+	Failed         float64 // share of searches, 0..1
+	BadShare       float64 // of shard queries that went to bad nodes while they were bad
+	Avoid, Return  float64 // ms until a bad node got a quarter of its share, and half of it again
+	MaxShare       float64 // largest share of a node, as a multiple of the mean
+	ShareVariation float64 // mean over nodes of the deviation of its share from one second to the next, relative
+	Searches       float64
+}
+
+// numbers boils a run down.
+func (m *measure) numbers() Numbers {
+	at := func(q float64) float64 { return float64(m.latency.ValueAtQuantile(q)) / 1000 }
+	n := Numbers{
+		Throughput: float64(m.answered) / (m.sc.length - m.sc.warmup).Seconds(),
+		P50:        at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Failed:   float64(m.failed) / math.Max(1, float64(m.ok+m.failed)),
+		BadShare: math.NaN(), Avoid: math.NaN(), Return: math.NaN(),
+		Searches: float64(m.ok + m.failed),
+	}
+	n.MaxShare, n.ShareVariation = m.spread()
+	bad, from, to := m.sc.bad()
+	if len(bad) == 0 {
+		return n
+	}
+	to = min(to, m.sc.length)
+	n.BadShare = m.share(bad, max(from, m.sc.warmup), to)
+	fair := float64(len(bad)) / float64(m.sc.nodes)
+	if from > 0 {
+		n.Avoid = m.until(from, to, func(share float64) bool { return share <= fair/4 }, bad)
+	}
+	if to < m.sc.length {
+		n.Return = m.until(to, m.sc.length, func(share float64) bool { return share >= fair/2 }, bad)
+	}
+	return n
+}
+
+// share returns the share of shard queries that went to nodes in [from, to); NaN
+// if there were none at all.
+func (m *measure) share(nodes []int, from, to time.Duration) float64 {
+	a, b := int(from/bucket), int(to/bucket)
+	var all, some int64
+	for n := range m.load {
+		for _, v := range m.load[n][a:min(b, len(m.load[n]))] {
+			all += int64(v)
+		}
+	}
+	for _, n := range nodes {
+		for _, v := range m.load[n][a:min(b, len(m.load[n]))] {
+			some += int64(v)
+		}
+	}
+	if all == 0 {
+		return math.NaN()
+	}
+	return float64(some) / float64(all)
+}
+
+// until returns how long after from, in ms, the share of nodes over a second first
+// satisfies done; NaN if it does not before to.
+func (m *measure) until(from, to time.Duration, done func(float64) bool, nodes []int) float64 {
+	for t := from; t+time.Second <= to; t += bucket {
+		if s := m.share(nodes, t, t+time.Second); !math.IsNaN(s) && done(s) {
+			return millis(t - from)
+		}
+	}
+	return math.NaN()
+}
+
+// spread returns the largest share of a data node as a multiple of the mean, and
+// how much shares vary from second to second: the deviation over the mean,
+// averaged over nodes.
+func (m *measure) spread() (largest, variation float64) {
+	perSecond := int(time.Second / bucket)
+	from, to := int(m.sc.warmup/time.Second), int(m.sc.length/time.Second)
+	totals := make([]float64, m.sc.nodes)
+	var all float64
+	for n := range m.sc.nodes {
+		var sum, squares float64
+		for s := from; s < to; s++ {
+			var second float64
+			for _, v := range m.load[n][s*perSecond : (s+1)*perSecond] {
+				second += float64(v)
+			}
+			sum += second
+			squares += second * second
+		}
+		totals[n] = sum
+		all += sum
+		if k := float64(to - from); sum > 0 && k > 1 {
+			mean := sum / k
+			variation += math.Sqrt(math.Max(0, squares/k-mean*mean)) / mean / float64(m.sc.nodes)
+		}
+	}
+	for _, t := range totals {
+		largest = math.Max(largest, t/math.Max(1, all)*float64(m.sc.nodes))
+	}
+	return largest, variation
+}

@@ -1,0 +1,284 @@
+package lab
+
+import (
+	"math"
+	"time"
+)
+
+// machine is what a node is made of.
+type machine struct {
+	cpus    float64
+	threads int // of the search pool
+	queue   int // searches that may wait for a thread
+}
+
+// node is one simulated node: a bounded FIFO queue, search threads, and the CPUs
+// that all running jobs share equally, each job at most one of them.
+type node struct {
+	machine
+	c  *clock
+	id int
+
+	// state that faults change
+	speed     float64 // of each CPU; 1 is a healthy node's
+	paused    bool
+	transport time.Duration // added to what reaches the node from other nodes
+	http      time.Duration // added to what reaches it from clients
+	rejects   bool          // answers every shard query with 429
+	fails     bool          // answers everything, polls too, with 503
+	absent    bool
+
+	jobs    jobHeap
+	given   float64 // CPU seconds that each running job has been given since the start
+	givenAt time.Duration
+	planned uint64 // number of the completion that is planned; others are void
+	active  int    // search threads in use
+	waiting []*task
+	asleep  []func() // what reached the node while it was paused
+
+	assigned  int // shard queries sent here and not answered, wherever they are
+	completed int64
+	rejected  int64
+	inThread  time.Duration // sum over completed tasks: the engine's query_time
+	service   average       // ms, as the node tells its coordinating nodes
+	latencies [16]time.Duration
+}
+
+// task is one shard query on a node.
+type task struct {
+	demand    float64 // CPU seconds
+	cancelled *bool   // nobody waits for it any more; nil: somebody always does
+	arrived   time.Duration
+	started   time.Duration
+	done      func(ok bool)
+}
+
+// job is work that shares the CPUs: a task that holds a search thread, or what a
+// node does beside searching (task is nil).
+type job struct {
+	finish float64 // value of given at which it is done
+	task   *task
+	done   func()
+}
+
+// rate returns the CPUs each running job has.
+func (n *node) rate() float64 {
+	if n.paused || len(n.jobs) == 0 {
+		return 0
+	}
+	return n.speed * min(1, n.cpus/float64(len(n.jobs)))
+}
+
+// settle brings given up to now; to be called before anything changes the rate.
+func (n *node) settle() {
+	n.given += n.rate() * (n.c.now - n.givenAt).Seconds()
+	n.givenAt = n.c.now
+}
+
+// plan schedules the next completion; to be called after the rate changed.
+func (n *node) plan() {
+	n.planned++
+	rate := n.rate()
+	if rate == 0 {
+		return
+	}
+	number := n.planned
+	left := max(0, n.jobs[0].finish-n.given) / rate
+	n.c.after(time.Duration(math.Ceil(left*1e9)), func() {
+		if number == n.planned {
+			n.finishJobs()
+		}
+	})
+}
+
+func (n *node) finishJobs() {
+	n.settle()
+	// The event was planned for this job: rounding must not leave it running.
+	n.given = max(n.given, n.jobs[0].finish)
+	var finished []job
+	for len(n.jobs) > 0 && n.jobs[0].finish <= n.given {
+		finished = append(finished, n.jobs.pop())
+	}
+	for _, j := range finished {
+		if j.task != nil {
+			n.free(j.task)
+		}
+	}
+	n.plan()
+	for _, j := range finished {
+		if j.task != nil {
+			j.task.done(true)
+			continue
+		}
+		j.done()
+	}
+}
+
+// free gives the thread of a finished task to the next one.
+func (n *node) free(t *task) {
+	n.active--
+	took := n.c.now - t.started
+	n.inThread += took
+	n.service.observe(millis(took))
+	n.latencies[n.completed%int64(len(n.latencies))] = n.c.now - t.arrived
+	n.completed++
+	if len(n.waiting) > 0 {
+		next := n.waiting[0]
+		n.waiting[0] = nil
+		n.waiting = n.waiting[1:]
+		n.start(next)
+	}
+}
+
+// submit takes in a shard query that has reached the node.
+func (n *node) submit(t *task) {
+	t.arrived = n.c.now
+	switch {
+	case n.rejects || n.fails:
+		n.reject(t)
+	case n.active < n.threads:
+		n.settle()
+		n.start(t)
+		n.plan()
+	case len(n.waiting) < n.queue:
+		n.waiting = append(n.waiting, t)
+	default:
+		n.reject(t)
+	}
+}
+
+func (n *node) reject(t *task) {
+	n.rejected++
+	n.c.after(rejectTime, func() { t.done(false) })
+}
+
+// rejectTime is how long a node takes to say no.
+const rejectTime = 200 * time.Microsecond
+
+// start gives t a thread; the caller settles before and plans after.
+func (n *node) start(t *task) {
+	n.active++
+	t.started = n.c.now
+	demand := t.demand
+	if t.cancelled != nil && *t.cancelled {
+		demand = 0
+	}
+	n.jobs.push(job{finish: n.given + demand, task: t})
+}
+
+// work runs demand CPU seconds beside the search threads, then done.
+func (n *node) work(demand float64, done func()) {
+	if demand <= 0 && !n.paused {
+		done()
+		return
+	}
+	n.settle()
+	n.jobs.push(job{finish: n.given + demand, done: done})
+	n.plan()
+}
+
+// setSpeed changes the speed of the CPUs.
+func (n *node) setSpeed(speed float64) {
+	n.settle()
+	n.speed = speed
+	n.plan()
+}
+
+// setPaused stops the node or lets it go on. What reaches a paused node waits.
+func (n *node) setPaused(paused bool) {
+	n.settle()
+	n.paused = paused
+	n.plan()
+	if paused {
+		return
+	}
+	asleep := n.asleep
+	n.asleep = nil
+	for _, do := range asleep {
+		do()
+	}
+}
+
+// receive does what reaches the node: at once, or when it wakes.
+func (n *node) receive(do func()) {
+	if n.paused {
+		n.asleep = append(n.asleep, do)
+		return
+	}
+	do()
+}
+
+// median returns the median time of its latest shard queries, queue included.
+func (n *node) median() time.Duration {
+	known := min(n.completed, int64(len(n.latencies)))
+	if known == 0 {
+		return 0
+	}
+	sorted := n.latencies
+	part := sorted[:known]
+	for i := 1; i < len(part); i++ {
+		for j := i; j > 0 && part[j] < part[j-1]; j-- {
+			part[j], part[j-1] = part[j-1], part[j]
+		}
+	}
+	return part[known/2]
+}
+
+// average is an exponentially weighted moving average with the engine's α.
+type average struct {
+	value float64
+	known bool
+}
+
+const alpha = 0.3
+
+func (a *average) observe(v float64) {
+	if !a.known {
+		a.value, a.known = v, true
+		return
+	}
+	a.value += alpha * (v - a.value)
+}
+
+// jobHeap has the job that finishes first in front.
+type jobHeap []job
+
+func (h *jobHeap) push(j job) {
+	*h = append(*h, j)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if s[parent].finish <= s[i].finish {
+			return
+		}
+		s[i], s[parent] = s[parent], s[i]
+		i = parent
+	}
+}
+
+func (h *jobHeap) pop() job {
+	s := *h
+	first, last := s[0], len(s)-1
+	s[0] = s[last]
+	s[last] = job{}
+	s = s[:last]
+	*h = s
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(s) {
+			return first
+		}
+		if child+1 < len(s) && s[child+1].finish < s[child].finish {
+			child++
+		}
+		if s[i].finish <= s[child].finish {
+			return first
+		}
+		s[i], s[child] = s[child], s[i]
+		i = child
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func fromMillis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

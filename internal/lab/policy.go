@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"sidestep/internal/selection"
+)
+
+// policy is a way to choose copies. Either the engine ranks them for each shard at
+// the coordinating node, or a router before it lists nodes.
+type policy struct {
+	name, about string
+	rank        ranking
+	router      func(*world, *rand.Rand) (router, error)
+}
+
+// oracleName is the policy that the others are held against.
+const oracleName = "oracle"
+
+// ownPrefix marks the policies that are the production selection.
+const ownPrefix = "sidestep/"
+
+// policies returns all of them, the production ones last but the oracle.
+func policies() []policy {
+	list := []policy{
+		{name: "round_robin", about: "engine without adaptive selection", rank: rotate, router: newClients},
+		{name: "least_outstanding", about: "engine, fewest of its own shard queries outstanding", rank: leastOutstanding, router: newClients},
+		{name: "ars", about: "Elasticsearch 7.13 to 9.4: R - S + q^3 S", rank: adaptive(arsPublished, false), router: newClients},
+		{name: "ars_opensearch", about: "OpenSearch: service time taken for the service rate", rank: adaptive(arsInverted, true), router: newClients},
+		{name: "ars_9_5", about: "Elasticsearch 9.5: q^3 S", rank: adaptive(arsQueue, false), router: newClients},
+		{name: "peak_ewma_shard", about: "Peak-EWMA, power of two choices, inside the engine", rank: peakOfTwo, router: newClients},
+		{name: "c3_naive", about: "proxy, C3 with the whole time charged to each node of the list", rank: adaptive(arsPublished, false), router: newNaive},
+		{name: "prequal", about: "proxy, probes for in-flight and latency, hot/cold rule", rank: adaptive(arsPublished, false), router: newPrequal},
+		{name: "peak_ewma", about: "proxy, Peak-EWMA, power of two choices, whole time charged", rank: adaptive(arsPublished, false), router: newPeak},
+	}
+	for _, name := range selection.Policies() {
+		for i, v := range variants() {
+			if i > 0 && name != "adaptive" {
+				continue
+			}
+			list = append(list, policy{
+				name: ownPrefix + name + v.suffix, about: "package selection, policy " + name + v.about,
+				rank: adaptive(arsPublished, false), router: newSidestep(name, v),
+			})
+		}
+	}
+	return append(list, policy{
+		name: oracleName, about: "knows every node's true state, never touches a bad one",
+		rank: earliestFinish, router: newKnowing,
+	})
+}
+
+func newClients(w *world, rng *rand.Rand) (router, error) {
+	return &clients{w: w, turn: rng.IntN(len(w.entries))}, nil
+}
+
+func newKnowing(w *world, rng *rand.Rand) (router, error) {
+	return &knowing{clients{w: w, turn: rng.IntN(len(w.entries))}}, nil
+}
+
+// pick returns those whose name is in names, all if there are none. Names may
+// leave out the prefix of the production policies where that is clear.
+func pick(names []string) ([]policy, error) {
+	all := policies()
+	if len(names) == 0 {
+		return all, nil
+	}
+	find := func(name string) (policy, bool) {
+		for _, p := range all {
+			if p.name == name {
+				return p, true
+			}
+		}
+		return policy{}, false
+	}
+	var out []policy
+	for _, name := range names {
+		p, ok := find(name)
+		if !ok {
+			p, ok = find(ownPrefix + name)
+		}
+		if !ok {
+			return nil, fmt.Errorf("unknown policy %q, valid are %s", name, strings.Join(Policies(), ", "))
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Policies returns the names of all policies.
+func Policies() []string {
+	var names []string
+	for _, p := range policies() {
+		names = append(names, p.name)
+	}
+	return names
+}

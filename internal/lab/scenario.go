@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Scenario is a cluster, a load and what goes wrong.
+type Scenario struct {
+	// Name is what it is asked for by; About says what happens.
+	Name, About string
+
+	machine
+	nodes     int
+	indices   int
+	shards    int // of each index; a search touches all shards of one index
+	copies    int
+	scattered bool // copies are placed by lot, not in a ring
+
+	demand time.Duration // mean CPU time of a shard query
+	sigma  float64       // of its lognormal distribution
+	reduce time.Duration // CPU time of a search on its coordinating node
+
+	dedicated bool // a node without data coordinates all searches
+	inPhase   bool // where the engine's rotations start, see blog
+
+	connections int     // closed loop, no pause between searches; 0: open loop
+	load        float64 // open loop: share of the capacity of the healthy cluster
+	steps       []step  // changes of the load
+
+	sidecars                  int
+	pollInterval, pollTimeout time.Duration
+
+	warmup, length time.Duration // measured is [warmup, length)
+	faults         []fault
+	vary           time.Duration // interval at which all nodes change their speed
+
+	published *published
+}
+
+// step multiplies the load from a moment on.
+type step struct {
+	at     time.Duration
+	factor float64
+}
+
+// fault changes nodes in [from, to), all the time or on and off.
+type fault struct {
+	nodes    []int
+	from, to time.Duration
+	on, off  time.Duration // 0: all the time
+	set      func(n *node, on bool)
+	shun     bool // a client in the know would not use the nodes at all
+	hidden   bool // not what the scenario's bad node is about
+}
+
+// forever is later than any scenario's end.
+const forever = 24 * time.Hour
+
+func slower(factor float64) func(*node, bool) {
+	return func(n *node, on bool) {
+		if on {
+			n.setSpeed(1 / factor)
+			return
+		}
+		n.setSpeed(1)
+	}
+}
+
+func transportLatency(d time.Duration) func(*node, bool) {
+	return func(n *node, on bool) {
+		n.transport = 0
+		if on {
+			n.transport = d
+		}
+	}
+}
+
+func httpLatency(d time.Duration) func(*node, bool) {
+	return func(n *node, on bool) {
+		n.http = 0
+		if on {
+			n.http = d
+		}
+	}
+}
+
+func pausing(n *node, on bool)   { n.setPaused(on) }
+func rejecting(n *node, on bool) { n.rejects = on }
+func failing(n *node, on bool)   { n.fails = on }
+func missing(n *node, on bool)   { n.absent = on }
+
+// bad returns the nodes that faults touch, and from when to when.
+func (sc *Scenario) bad() (nodes []int, from, to time.Duration) {
+	from = forever
+	for _, f := range sc.faults {
+		if f.hidden {
+			continue
+		}
+		for _, n := range f.nodes {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
+		}
+		from, to = min(from, f.from), max(to, f.to)
+	}
+	return nodes, from, to
+}
+
+// place returns the nodes of the copies of a shard.
+func (sc *Scenario) place(rng *rand.Rand, index, shard int) []int {
+	if sc.scattered {
+		return rng.Perm(sc.nodes)[:sc.copies]
+	}
+	out := make([]int, sc.copies)
+	for j := range out {
+		out[j] = (index + shard + j) % sc.nodes
+	}
+	return out
+}
+
+// capacity returns how many searches a second all nodes, healthy, can answer.
+func (sc *Scenario) capacity() float64 {
+	cost := float64(sc.shards)*sc.demand.Seconds() + sc.reduce.Seconds()
+	if sc.dedicated {
+		cost -= sc.reduce.Seconds()
+	}
+	return float64(sc.nodes) * sc.cpus / cost
+}
+
+// rateAt returns the searches a second that arrive at t in an open loop.
+func (sc *Scenario) rateAt(t time.Duration) float64 {
+	factor := 1.0
+	for _, s := range sc.steps {
+		if t >= s.at {
+			factor = s.factor
+		}
+	}
+	return math.Max(1e-9, sc.load*sc.capacity()*factor)
+}

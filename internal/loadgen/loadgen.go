@@ -1,0 +1,192 @@
+// Package loadgen sends searches to a cluster at a fixed rate or over a fixed
+// number of connections and measures what a client gets.
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Options describe a load. Either Rate or Connections is set.
+type Options struct {
+	// Targets are the addresses to send to in turn, http://HOST:PORT.
+	Targets []string
+	// Request makes the request number i. Its URL needs path and query alone; scheme
+	// and host are filled in. Default: GET /_search.
+	Request func(i int) *http.Request
+	// Rate, searches per second, makes an open loop: requests start on schedule
+	// however slow the answers are, and latency counts from the scheduled start.
+	Rate float64
+	// Connections makes a closed loop: so many clients, each sending its next
+	// request when the last is answered.
+	Connections int
+	// MaxInFlight bounds the requests under way in an open loop, default 512. What
+	// does not fit is counted as sent and failed.
+	MaxInFlight int
+	// Duration is how long requests are started. Those under way are then waited
+	// for.
+	Duration time.Duration
+	// Timeout bounds one request, default 30 s.
+	Timeout time.Duration
+	// Progress, if set, is called about every second.
+	Progress func(Progress)
+	// Transport carries the requests. Default: one of its own with no compression,
+	// whose connections are closed at the end.
+	Transport http.RoundTripper
+}
+
+// Progress is how far a load is.
+type Progress struct {
+	Elapsed, Left          time.Duration
+	Sent, Failed, InFlight int64
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if (o.Rate > 0) == (o.Connections > 0) {
+		return o, errors.New("loadgen: set either Rate or Connections")
+	}
+	if len(o.Targets) == 0 {
+		return o, errors.New("loadgen: no targets")
+	}
+	if o.Duration <= 0 {
+		return o, errors.New("loadgen: Duration must be positive")
+	}
+	if o.Request == nil {
+		o.Request = func(int) *http.Request {
+			return &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/_search"}}
+		}
+	}
+	if o.MaxInFlight <= 0 {
+		o.MaxInFlight = 512
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	return o, nil
+}
+
+// NewTransport returns a transport for up to inFlight connections to each target,
+// which asks for no compression. The caller closes its idle connections.
+func NewTransport(inFlight int) *http.Transport {
+	return &http.Transport{
+		MaxIdleConnsPerHost: inFlight, IdleConnTimeout: time.Minute, DisableCompression: true,
+	}
+}
+
+// Run sends a load and returns what came of it. When ctx ends it stops at once,
+// and returns what there is together with the error of ctx; requests cut off by
+// that count as neither sent nor failed. Several may run at the same time.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Options: o, record: &recorder{result: newResult()}, begin: time.Now()}
+	for _, target := range o.Targets {
+		u, err := url.Parse(target)
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("loadgen: target %q is not an address", target)
+		}
+		r.targets = append(r.targets, u)
+	}
+	if r.Transport == nil {
+		own := NewTransport(max(o.MaxInFlight, o.Connections))
+		defer own.CloseIdleConnections()
+		r.Transport = own
+	}
+	stopProgress := r.report(ctx)
+	if o.Rate > 0 {
+		r.openLoop(ctx)
+	} else {
+		r.closedLoop(ctx)
+	}
+	stopProgress()
+	result := r.record.result
+	result.elapsed = max(time.Since(r.begin), time.Microsecond)
+	return result, ctx.Err()
+}
+
+type run struct {
+	Options
+	targets []*url.URL
+	begin   time.Time
+	record  *recorder
+}
+
+// openLoop starts requests on schedule.
+func (r *run) openLoop(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, r.MaxInFlight)
+	gap := float64(time.Second) / r.Rate
+	for i := 0; ; i++ {
+		after := time.Duration(float64(i) * gap)
+		if after >= r.Duration || !sleepUntil(ctx, r.begin.Add(after)) {
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+			wg.Go(func() {
+				r.send(ctx, i, r.begin.Add(after))
+				<-slots
+			})
+		default:
+			r.record.overflow(r.MaxInFlight)
+		}
+	}
+}
+
+// closedLoop keeps every connection busy.
+func (r *run) closedLoop(ctx context.Context) {
+	var wg sync.WaitGroup
+	for c := range r.Connections {
+		wg.Go(func() {
+			for i := c; time.Since(r.begin) < r.Duration && ctx.Err() == nil; i += r.Connections {
+				r.send(ctx, i, time.Now())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// sleepUntil reports whether the time came before the end of ctx.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	d := time.Until(at)
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// report calls Progress each second until the function it returns is called.
+func (r *run) report(ctx context.Context) (stop func()) {
+	if r.Progress == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for next := r.begin.Add(time.Second); sleepUntil(ctx, next); next = next.Add(time.Second) {
+			elapsed := time.Since(r.begin)
+			p := r.record.progress()
+			p.Elapsed, p.Left = elapsed, max(r.Duration-elapsed, 0)
+			r.Progress(p)
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}

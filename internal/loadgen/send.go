@@ -1,0 +1,106 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// headSize is how much of an answer is kept to look at its _shards, in bytes.
+const headSize = 16 << 10
+
+// outcome is what came of one request.
+type outcome struct {
+	latency          time.Duration
+	failed           error // nil: HTTP status below 400, read to its end
+	partial, timeout bool
+}
+
+var errRequestTimeout = errors.New("no answer in time")
+
+// send runs the request number i. Its latency counts from start.
+func (r *run) send(ctx context.Context, i int, start time.Time) {
+	r.record.begin()
+	limited, cancel := context.WithTimeoutCause(ctx, r.Timeout, errRequestTimeout)
+	defer cancel()
+	o := r.exchange(limited, i)
+	o.latency = time.Since(start)
+	if ctx.Err() != nil {
+		r.record.dropped()
+		return
+	}
+	if o.failed != nil && errors.Is(context.Cause(limited), errRequestTimeout) {
+		o.timeout = true
+	}
+	r.record.end(o)
+}
+
+func (r *run) exchange(ctx context.Context, i int) outcome {
+	req := r.Request(i).WithContext(ctx)
+	target := r.targets[i%len(r.targets)]
+	u := *req.URL
+	u.Scheme, u.Host = target.Scheme, target.Host
+	req.URL, req.Host = &u, ""
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	res, err := r.Transport.RoundTrip(req)
+	if err != nil {
+		return outcome{failed: fmt.Errorf("%s %s: %w", req.Method, req.URL.Host, err)}
+	}
+	head, err := readAll(res.Body)
+	_ = res.Body.Close() // read to its end, or already an error
+	if err != nil {
+		return outcome{failed: fmt.Errorf("read the answer of %s: %w", req.URL.Host, err)}
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		return outcome{failed: fmt.Errorf("status %d from %s: %.200s", res.StatusCode, req.URL.Host, head)}
+	}
+	return readHead(head)
+}
+
+// readHead looks at timed_out and _shards, which stand before the hits. What is
+// not a search response is complete.
+func readHead(head []byte) outcome {
+	var o outcome
+	d := json.NewDecoder(bytes.NewReader(head))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return o
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return o
+		}
+		switch key {
+		case "_shards":
+			var shards struct{ Failed int }
+			o.partial = d.Decode(&shards) == nil && shards.Failed > 0
+			return o
+		case "timed_out":
+			err = d.Decode(&o.timeout)
+		default:
+			var other json.RawMessage
+			err = d.Decode(&other)
+		}
+		if err != nil {
+			return o
+		}
+	}
+	return o
+}
+
+// readAll reads a body to its end and returns its beginning.
+func readAll(body io.Reader) ([]byte, error) {
+	head, err := io.ReadAll(io.LimitReader(body, headSize))
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, body)
+	return head, err
+}

@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// explainHeader asks for decisionHeader in the answer.
+const (
+	explainHeader  = "X-Sidestep-Explain"
+	decisionHeader = "X-Sidestep-Decision"
+)
+
+// exchange is one client request on its way. The handler's goroutine alone writes
+// it; those of attempts read what is fixed before they start, and clientGone.
+type exchange struct {
+	request es.Request
+	method  string
+	path    string // as on the request line
+	mode    Mode
+	explain bool
+
+	// body is the held request body; streams says that it was too large to hold
+	// (or that the request is not a search) and goes through unread.
+	body    []byte
+	streams bool
+	// consumed says that a streaming body has been read by an attempt.
+	consumed bool
+
+	view     *view
+	plan     *cluster.Plan
+	decision *selection.Decision // the first one, nil if none was made
+	// soft says that the preference must leave the engine its own fallback
+	// (_prefer_nodes), because a partial answer could not be seen or mended.
+	soft     bool
+	reason   string // from the closed sets of es, cluster, selection and this package
+	outcome  outcome
+	attempts int
+	tried    []*upstream // coordinating nodes that steered attempts went through
+	// clientGone is set when reading the client's body fails: what goes wrong
+	// after that is nobody else's fault.
+	clientGone atomic.Bool
+	nodes      []string // names of the nodes listed by the attempt that was answered
+	// coordinator is the name of the node that the answer came through.
+	coordinator string
+
+	began    time.Time
+	upstream time.Duration // spent waiting for upstreams
+	headAt   time.Time     // when the answer's head was ready for the client
+	reading  time.Duration // spent reading the request body
+}
+
+// classify says what the request is, by its request line and headers.
+func (p *Proxy) classify(r *http.Request) *exchange {
+	x := &exchange{
+		began:   time.Now(),
+		method:  r.Method,
+		path:    rawPath(r),
+		mode:    p.Mode(),
+		explain: r.Header.Get(explainHeader) != "",
+		view:    p.view.Load(),
+	}
+	x.request = es.Classify(r.Method, x.path, r.URL.RawQuery)
+	if p.affinity.passes(x.request) {
+		x.request.Pass = es.PassClientPreference
+	}
+	x.reason = string(x.request.Pass)
+	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll ||
+		!es.AcceptsJSON(r.Header.Get("Accept")) || !decodable(r.Header.Get("Accept-Encoding")) ||
+		!es.AcceptsJSON(r.Header.Get("Content-Type"))
+	return x
+}
+
+// rawPath returns the path as it stood on the request line: net/url keeps it
+// only where decoding loses something.
+func rawPath(r *http.Request) string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") {
+		return r.URL.EscapedPath() // absolute form, or "*"
+	}
+	return path
+}
+
+// decodable reports whether every content coding the client accepts is one whose
+// beginning the proxy can read.
+func decodable(acceptEncoding string) bool {
+	for coding := range strings.SplitSeq(acceptEncoding, ",") {
+		name, _, _ := strings.Cut(coding, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "", "gzip", "x-gzip", "identity":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// holdBody reads the body of a search, up to limit bytes, so that it can be sent
+// again; what is larger streams. A search without a target may carry a point in
+// time, which allows no preference: only its body tells.
+func (x *exchange) holdBody(r *http.Request, limit int64) error {
+	if x.request.Operation != es.Search || r.Body == nil || r.Body == http.NoBody {
+		x.streams = r.ContentLength != 0
+		return nil
+	}
+	start := time.Now()
+	var buf bytes.Buffer
+	if n := r.ContentLength; n > 0 && n <= limit {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := io.CopyN(&buf, r.Body, limit+1)
+	x.reading = time.Since(start)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if int64(buf.Len()) > limit {
+		x.streams, x.soft = true, true
+		r.Body = readCloser{io.MultiReader(&buf, r.Body), r.Body}
+	} else {
+		x.body = buf.Bytes()
+	}
+	x.lookForPIT()
+	return nil
+}
+
+// lookForPIT rules out steering of an index-less search that has, or may have, a
+// point in time.
+func (x *exchange) lookForPIT() {
+	if x.request.Pass != es.PassNone || x.request.Target != "" {
+		return
+	}
+	pit, readable := es.HasTopLevelPIT(x.body)
+	switch {
+	case x.streams || !readable:
+		x.reason = string(es.PassUnreadableBody)
+	case pit:
+		x.reason = string(es.PassPIT)
+	}
+}
+
+// readCloser reads from one and closes the other.
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// clientBody notes when the client stops sending.
+type clientBody struct {
+	io.ReadCloser
+	gone *atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b clientBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.gone.Store(true)
+	}
+	return n, err
+}

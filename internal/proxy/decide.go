@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"time"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// Reasons for passing a search that only the proxy knows.
+const (
+	reasonGone      = "client_gone" // before a decision was made
+	reasonOff       = "mode_off"
+	reasonObserve   = "observe"
+	reasonStale     = "stale_placement"
+	reasonTooLong   = "request_line_too_long"
+	reasonForbidden = "preference_forbidden" // strict weighted routing
+)
+
+// decide resolves the target and chooses the copies. It reports whether the
+// search is to be steered; if not, x.reason says why.
+func (x *exchange) decide(p *Proxy) bool {
+	if x.reason != "" {
+		return false
+	}
+	now := time.Now()
+	switch {
+	case x.mode == ModeOff:
+		x.reason = reasonOff
+		return false
+	case now.UnixNano() < p.suspendedUntil.Load():
+		x.reason = reasonForbidden
+		return false
+	}
+	p.o.Touch()
+	if !x.resolve(p, now) {
+		return false
+	}
+	x.decision = &selection.Decision{}
+	p.o.Selector.Choose(x.decision, p.selectionRequest(x, nil), now)
+	x.reason = string(x.decision.Reason)
+	switch {
+	case x.decision.Reason == selection.NoChoice:
+		return false // a list could change nothing
+	case x.mode == ModeObserve:
+		p.metrics.observed.WithLabelValues(x.reason).Inc()
+		x.reason = reasonObserve
+		return false
+	}
+	return true
+}
+
+// resolve finds the copies of every shard that the search touches.
+func (x *exchange) resolve(p *Proxy, now time.Time) bool {
+	s := x.view.snapshot
+	if s == nil || s.PlacedAt.IsZero() {
+		x.reason = string(cluster.MissNoPlacement)
+		return false
+	}
+	if now.Sub(s.PlacedAt) > p.o.MaxPlacementAge {
+		x.reason = reasonStale
+		return false
+	}
+	plan, miss := s.Resolve(x.request.Target, x.request.Routing)
+	if miss == cluster.MissUnknownTarget || (plan != nil && !plan.Exact) {
+		p.o.Learn(x.request.Target, x.request.Routing)
+	}
+	if miss != cluster.MissNone {
+		x.reason = string(miss)
+		return false
+	}
+	x.plan = plan
+	p.probes.recent.add(plan, now)
+	return true
+}
+
+// selectionRequest states the search in the terms of package selection.
+func (p *Proxy) selectionRequest(x *exchange, avoid []*selection.Node) selection.Request {
+	key, sticky := p.affinity.key(x.request)
+	return selection.Request{
+		Nodes: x.view.nodes, Shards: x.plan.Shards, Avoid: avoid, Affinity: key, Sticky: sticky,
+		Outliers: p.o.When == WhenOutlier && len(avoid) == 0,
+	}
+}
+
+// rewrite returns the query string that makes the engine use the nodes of d, and
+// whether it fits in a request line. Nothing but the preference differs from the
+// client's, and where the engine's own selection is to decide nothing does.
+func (x *exchange) rewrite(d *selection.Decision, query string) (string, bool) {
+	if d.Reason == selection.NoOutlier {
+		return query, true
+	}
+	ids := make([]string, len(d.Nodes))
+	for i, n := range d.Nodes {
+		ids[i] = n.ID
+	}
+	preference := es.OnlyNodes(ids)
+	if x.soft {
+		preference = es.PreferNodes(ids)
+	}
+	rewritten := es.SetPreference(query, preference)
+	return rewritten, es.FitsRequestLine(x.method, x.path, rewritten)
+}

@@ -1,0 +1,289 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/selection"
+)
+
+func partial(failed int, node string) string {
+	return fmt.Sprintf(`{"took":3,"timed_out":false,"_shards":{"total":3,"successful":%d,"skipped":0,"failed":%d,"failures":[{"shard":0,"index":"idx","node":%q,"reason":{"type":"node_disconnected_exception"}}]},"hits":{"hits":[]}}`, 3-failed, failed, node)
+}
+
+const noNodes = `{"error":{"root_cause":[{"type":"illegal_argument_exception","reason":"no data nodes with criterion [id-a,id-c] found for shard: [idx][1]"}],"type":"illegal_argument_exception","reason":"no data nodes with criterion [id-a,id-c] found for shard: [idx][1]"},"status":400}`
+
+const strictWeights = `{"error":{"type":"preference_based_search_not_allowed_exception","reason":"Preference type based routing not allowed with strict weighted shard routing enabled"},"status":403}`
+
+// badOnce answers the first search badly and the others well.
+func badOnce(h *harness, bad func(node string, w http.ResponseWriter, r *http.Request)) {
+	first := true
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		now := first
+		first = false
+		h.mu.Unlock()
+		if now {
+			bad(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+}
+
+func TestABadAnswerIsFollowedByTheNextBestCopies(t *testing.T) {
+	hijack := func(_ string, w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+	for name, bad := range map[string]func(string, http.ResponseWriter, *http.Request){
+		"429":       respond(http.StatusTooManyRequests, `{"status":429}`),
+		"500":       respond(http.StatusInternalServerError, `{"status":500}`),
+		"502":       respond(http.StatusBadGateway, `{"status":502}`),
+		"503":       respond(http.StatusServiceUnavailable, `{"status":503}`),
+		"504":       respond(http.StatusGatewayTimeout, `{"status":504}`),
+		"no copy":   respond(http.StatusBadRequest, noNodes),
+		"partial":   respond(http.StatusOK, partial(1, "id-a")),
+		"reset":     hijack,
+		"forbidden": respond(http.StatusForbidden, strictWeights),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, 3, nil)
+			h.slow(1)
+			badOnce(h, bad)
+			resp, body := h.do("POST", "/idx/_search?q=1", `{"x":1}`, explainHeader, "1")
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, complete, body)
+			seen := h.seen()
+			require.Len(t, seen, 2)
+			require.Equal(t, `{"x":1}`, seen[1].body)
+			require.NotEqual(t, seen[0].uri, seen[1].uri)
+			require.Contains(t, resp.Header.Get(decisionHeader), "attempts=2")
+		})
+	}
+}
+
+func TestGzippedPartialAnswerIsSeen(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	badOnce(h, func(_ string, w http.ResponseWriter, _ *http.Request) {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write([]byte(partial(1, "id-a")))
+		_ = z.Close()
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(b.Bytes())
+	})
+	_, body := h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", "gzip")
+	require.Equal(t, complete, body)
+	require.Len(t, h.seen(), 2)
+}
+
+func TestGzippedAnswerIsNotReencoded(t *testing.T) {
+	h := start(t, 3, nil)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(complete + strings.Repeat(" ", 100_000)))
+	_ = z.Close()
+	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(b.Bytes())
+	}
+	resp, body := h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", "gzip")
+	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
+	require.Equal(t, b.String(), body)
+}
+
+func TestLastResortIsTheClientsOwnRequest(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.RequestURI, "preference") {
+			respond(http.StatusServiceUnavailable, `{"status":503}`)(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	resp, body := h.do("POST", "/idx/_search?q=a%%", `{}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, complete, body)
+	seen := h.seen()
+	require.Equal(t, "/idx/_search?q=a%%", seen[len(seen)-1].uri)
+	require.LessOrEqual(t, len(seen), maxSteered+1)
+}
+
+func TestTheEnginesVerdictOnTheClientsOwnRequestStands(t *testing.T) {
+	h := start(t, 3, nil)
+	h.answer = respond(http.StatusServiceUnavailable, `{"error":"all shards failed","status":503}`)
+	resp, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.JSONEq(t, `{"error":"all shards failed","status":503}`, body)
+}
+
+func TestTheBestAnswerSeenIsReturned(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.RequestURI, "preference") {
+			respond(http.StatusOK, partial(1, "id-a"))(node, w, r)
+			return
+		}
+		respond(http.StatusOK, partial(2, "id-a"))(node, w, r)
+	}
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, partial(1, "id-a"), body)
+}
+
+func TestClientErrorsAreFinal(t *testing.T) {
+	for status, body := range map[int]string{400: `{"error":"parsing_exception","status":400}`, 404: `{"status":404}`, 403: `{"status":403}`, 401: `{"status":401}`} {
+		h := start(t, 3, nil)
+		h.answer = respond(status, body)
+		resp, text := h.do("POST", "/idx/_search", `{}`)
+		require.Equal(t, status, resp.StatusCode)
+		require.Equal(t, body, text)
+		require.Len(t, h.seen(), 1)
+	}
+}
+
+func TestDeadNodesAreSteppedOver(t *testing.T) {
+	h := start(t, 3, nil)
+	h.nodes[0].Close()
+	h.nodes[1].Close()
+	for range 4 {
+		resp, _ := h.do("POST", "/idx/_search", `{}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp, _ = h.do("PUT", "/idx/_doc/1", `{"a":1}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "a connection refused is tried elsewhere, writes too")
+	}
+	h.nodes[2].Close()
+	resp, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.Contains(t, body, `"type":"no_upstream_exception"`)
+	require.Contains(t, body, `"status":503`)
+}
+
+func TestAWriteThatMayHaveArrivedIsNotRepeated(t *testing.T) {
+	h := start(t, 3, nil)
+	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+	resp, body := h.do("POST", "/idx/_doc", `{"a":1}`)
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	require.Contains(t, body, "upstream_connection_exception")
+	require.Len(t, h.seen(), 1)
+}
+
+func TestForbiddenPreferencesSuspendRewriting(t *testing.T) {
+	h := start(t, 3, nil)
+	badOnce(h, respond(http.StatusForbidden, strictWeights))
+	h.do("POST", "/idx/_search", `{}`)
+	h.seen()
+	resp, _ := h.do("POST", "/idx/_search", `{}`, explainHeader, "1")
+	require.Equal(t, "/idx/_search", h.seen()[0].uri)
+	require.Contains(t, resp.Header.Get(decisionHeader), "reason=preference_forbidden")
+}
+
+func TestClientCancelClosesTheUpstreamRequest(t *testing.T) {
+	h := start(t, 3, nil)
+	arrived, closed := make(chan struct{}, 8), make(chan struct{}, 8)
+	h.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+		closed <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.front.URL+"/idx/_search", strings.NewReader(`{}`))
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		done <- err
+	}()
+	<-arrived
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the upstream request was not closed")
+	}
+	require.Len(t, h.seen(), 1, "a search nobody waits for is not repeated")
+	require.Eventually(t, func() bool {
+		for _, v := range h.proxy.Nodes() {
+			if v.Outstanding != 0 || v.Failures != 0 || v.State == selection.Unreachable.String() {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, 10*time.Millisecond, "it is nobody's fault")
+}
+
+// TestAnswerBeforeTheBodyIsRead: an engine may answer (413, 429) while a large
+// body is still being sent; the answer must arrive whole and the connection must
+// survive or be closed cleanly (golang/go#40747, golang/go#68560).
+func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
+	h := start(t, 1, nil)
+	answer := strings.Repeat("x", 32<<10)
+	h.answer = respond(http.StatusOK, answer)
+	for range 50 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.front.URL+"/_bulk", io.LimitReader(endless{}, 512<<10))
+		require.NoError(t, err)
+		req.Header.Set("X-Stream", "1")
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, answer, string(body))
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'a'
+	}
+	return len(p), nil
+}
+
+// A cluster that loses a node while another is still coming back may fail a search
+// on every copy, and the client's own request, for a moment.
+func TestASearchThatFailsEverywhereIsSentOnceMore(t *testing.T) {
+	h := start(t, 3, func(o *Options) { o.HedgeBudget = 1 })
+	h.slow()
+	var left atomic.Int64
+	left.Store(3)
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if left.Add(-1) >= 0 {
+			respond(http.StatusInternalServerError, `{"status":500}`)(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	resp, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, complete, body)
+
+	left.Store(100)
+	resp, _ = h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusInternalServerError, resp.StatusCode, "the engine's verdict stands")
+}

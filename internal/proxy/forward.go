@@ -1,0 +1,244 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// maxSteered is how many sets of copies a search is tried on before it is sent as
+// the client wrote it.
+const maxSteered = 2
+
+// errNoUpstream says that no node and no seed could be reached.
+var errNoUpstream = errors.New("no upstream can be reached")
+
+// search sends a search to the best copies, then to the next best, and last as
+// the client wrote it. It returns the best answer seen.
+func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
+	var best answer
+	var avoid []*selection.Node
+	d := x.decision
+	for try := range maxSteered {
+		if try > 0 {
+			before := d.Nodes
+			d = &selection.Decision{}
+			p.o.Selector.Choose(d, p.selectionRequest(x, avoid), time.Now())
+			if slices.Equal(before, d.Nodes) {
+				break // no other copies
+			}
+		}
+		t, err := p.prepare(x, r, d)
+		if err != nil {
+			if errors.Is(err, errTooLong) {
+				x.reason = reasonTooLong
+			}
+			break
+		}
+		a := p.try(x, r, t, try == 0)
+		if a.final() {
+			best.discard()
+			return a.response(x)
+		}
+		p.metrics.failovers.WithLabelValues(a.cause).Inc()
+		best = better(best, a)
+		if x.gone(r) || x.consumed {
+			break // nobody is waiting, or the body cannot be sent again
+		}
+		if a.cause == causeForbidden {
+			p.suspend()
+			x.reason = reasonForbidden
+			break
+		}
+		avoid = append(avoid, a.blamed...)
+	}
+	return p.lastResort(x, r, best)
+}
+
+// try sends an attempt, hedged if it may be, and accounts for it.
+func (p *Proxy) try(x *exchange, r *http.Request, t *attempt, hedged bool) answer {
+	start := time.Now()
+	if hedged {
+		t = p.race(x, r, t)
+	} else {
+		p.send(x, r, t)
+	}
+	took := time.Since(start)
+	x.upstream += took
+	x.nodes, x.coordinator = names(t.decision.Nodes), t.upstream.node.Name
+	a := t.answer
+	x.consumed = x.streams && (a.err == nil || !notSent(a.err))
+	if a.final() && a.resp.StatusCode == http.StatusOK {
+		p.hedges.Observe(x.request.Target, took)
+	}
+	return a
+}
+
+// lastResort sends the search as the client wrote it: what comes back is what the
+// client would have got without sidestep. An earlier answer that is better wins.
+func (p *Proxy) lastResort(x *exchange, r *http.Request, best answer) (*http.Response, error) {
+	if x.consumed || (x.attempts > 0 && x.gone(r)) {
+		return best.response(x)
+	}
+	x.nodes = nil
+	resp, err := p.pass(x, r)
+	if err == nil && p.mayPass(x, r, resp) {
+		_ = resp.Body.Close()
+		resp, err = p.pass(x, r)
+	}
+	if err != nil {
+		if best.resp != nil {
+			return best.response(x)
+		}
+		return nil, err
+	}
+	last := p.judgeOwn(resp)
+	return better(best, last).response(x)
+}
+
+// settleTime is how long a cluster that loses a node while it gets another back is
+// given before a search is sent once more.
+const settleTime = 250 * time.Millisecond
+
+// mayPass reports, after settleTime, whether the engine's verdict may be another by
+// then: a 500 or 503 while some node comes or goes. It takes from the budget for
+// second attempts, as the cluster may be down for good.
+func (p *Proxy) mayPass(x *exchange, r *http.Request, resp *http.Response) bool {
+	down := resp.StatusCode == http.StatusInternalServerError || resp.StatusCode == http.StatusServiceUnavailable
+	if !down || !x.repeatable() || x.consumed || !p.hedges.Spend() {
+		return false
+	}
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		x.upstream += settleTime
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// pass sends a request as the client wrote it to a good node. A connection that
+// could not be made is tried elsewhere: nothing was sent, so nothing is done
+// twice. Reads without a body are repeated after any transport error.
+func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
+	var tried []*upstream
+	last := errNoUpstream
+	for {
+		now := time.Now()
+		u := p.pick(x.view, nil, slices.Concat(tried, x.tried), now)
+		if u == nil {
+			u = p.pick(x.view, nil, tried, now)
+		}
+		if u == nil {
+			return nil, last
+		}
+		x.attempts++
+		resp, err := roundTrip(u, x.outbound(r, u, r.URL.RawQuery))
+		x.upstream += time.Since(now)
+		x.consumed = x.streams && (err == nil || !notSent(err))
+		if err == nil {
+			x.coordinator = u.node.Name
+			return resp, nil
+		}
+		if x.gone(r) {
+			return nil, err
+		}
+		p.blameTransport(u, err)
+		if !notSent(err) && !x.repeatable() {
+			return nil, err
+		}
+		p.metrics.failovers.WithLabelValues(causeTransport).Inc()
+		tried, last = append(tried, u), err
+	}
+}
+
+// roundTrip sends out to u.
+func roundTrip(u *upstream, out *http.Request) (*http.Response, error) {
+	resp, err := u.transport.RoundTrip(out)
+	if err != nil {
+		return nil, fmt.Errorf("send to %s: %w", u.node.Name, err)
+	}
+	return resp, nil
+}
+
+// outbound returns the request to send to u. The path is the client's, byte for
+// byte.
+func (x *exchange) outbound(r *http.Request, u *upstream, query string) *http.Request {
+	out := r.WithContext(r.Context())
+	target := *r.URL
+	target.Scheme, target.Host, target.RawQuery = u.url.Scheme, u.url.Host, query
+	if !strings.HasPrefix(x.path, "//") {
+		target.Opaque = x.path // net/url takes "//" for the start of a host
+	}
+	out.URL = &target
+	if x.streams {
+		// The transport closes a body even when it could not connect; the next
+		// node must still be able to read it.
+		out.Body = io.NopCloser(r.Body)
+	}
+	if x.body != nil {
+		out.ContentLength = int64(len(x.body))
+		out.TransferEncoding = nil
+		out.Body = io.NopCloser(bytes.NewReader(x.body))
+		out.GetBody = func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(x.body)), nil
+		}
+	}
+	return out
+}
+
+// repeatable reports whether the request may be sent again although it may have
+// been received: it changes nothing and its body is at hand.
+func (x *exchange) repeatable() bool {
+	if x.streams {
+		return false
+	}
+	read := x.method == http.MethodGet || x.method == http.MethodHead
+	return read || (x.request.Operation == es.Search && !x.request.Scroll)
+}
+
+// blameTransport notes that u failed to carry a request.
+func (p *Proxy) blameTransport(u *upstream, err error) {
+	p.o.Selector.MarkUnreachable(u.node, err.Error(), time.Now())
+}
+
+// gone reports whether the client has left.
+func (x *exchange) gone(r *http.Request) bool {
+	return x.clientGone.Load() || r.Context().Err() != nil
+}
+
+// notSent reports whether err shows that not a byte of the request can have
+// reached the node.
+func notSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// fail answers a request that no upstream answered, in the engine's own shape.
+func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
+	x := r.Context().Value(exchangeKey{}).(*exchange)
+	if x.gone(r) {
+		panic(http.ErrAbortHandler) // nobody is there to be answered
+	}
+	x.outcome = outcomeUnreachable
+	p.o.Logger.Warn("no upstream answered", "method", x.method, "operation", x.request.Operation, "attempts", x.attempts, "err", err)
+	status, typ := http.StatusServiceUnavailable, "no_upstream_exception"
+	if !notSent(err) && !errors.Is(err, errNoUpstream) {
+		status, typ = http.StatusBadGateway, "upstream_connection_exception"
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	x.writeDecision(w.Header())
+	w.WriteHeader(status)
+	_, _ = w.Write(es.ErrorBody(status, typ, "sidestep: "+err.Error()))
+}

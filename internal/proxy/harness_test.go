@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// complete is the answer of a search that went well.
+const complete = `{"took":3,"timed_out":false,"_shards":{"total":3,"successful":3,"skipped":0,"failed":0},"hits":{"total":{"value":0,"relation":"eq"},"hits":[]}}`
+
+// recorded is a request as a node got it.
+type recorded struct {
+	node, method, uri, body string
+	header                  http.Header
+}
+
+// harness is a proxy in front of fake nodes: node i is called a, b, c …, and
+// shard i of index "idx" has its copies on nodes i and i+1.
+type harness struct {
+	t        *testing.T
+	proxy    *Proxy
+	front    *httptest.Server
+	nodes    []*httptest.Server
+	selector *selection.Selector
+
+	mu       sync.Mutex
+	requests []recorded
+	learned  []string
+	// answer is called with the node's name; nil answers complete.
+	answer func(node string, w http.ResponseWriter, r *http.Request)
+}
+
+func start(t *testing.T, nodes int, change func(*Options)) *harness {
+	t.Helper()
+	h := &harness{t: t}
+	for i := range nodes {
+		name := string(rune('a' + i))
+		h.nodes = append(h.nodes, httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.serve(name, w, r)
+		})))
+	}
+	var err error
+	h.selector, err = selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
+	require.NoError(t, err)
+	seed, err := url.Parse(h.nodes[0].URL)
+	require.NoError(t, err)
+	o := Options{
+		Seeds:      []*url.URL{seed},
+		Transport:  &http.Transport{DisableCompression: true},
+		Selector:   h.selector,
+		Learn:      func(target, routing string) { h.record(&h.learned, target+"|"+routing) },
+		Refresh:    func() {},
+		Mode:       ModeRoute,
+		Logger:     slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry(),
+	}
+	if change != nil {
+		change(&o)
+	}
+	h.proxy, err = New(o)
+	require.NoError(t, err)
+	h.proxy.UseSnapshot(h.snapshot())
+	h.front = httptest.NewServer(h.proxy)
+	t.Cleanup(h.close)
+	return h
+}
+
+func (h *harness) close() {
+	h.front.Close()
+	h.proxy.Close()
+	for _, n := range h.nodes {
+		n.Close()
+	}
+	for _, n := range h.proxy.view.Load().nodes {
+		// A hedge that lost returns its lease after the answer of the other one.
+		require.Eventually(h.t, func() bool { return n.Outstanding() == 0 }, 10*time.Second, time.Millisecond,
+			"a lease of node %s was not returned", n.Name)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func (h *harness) snapshot() *cluster.Snapshot {
+	c := cluster.Contents{
+		Engine:   cluster.Engine{Distribution: "opensearch", Version: "3.6.0", Major: 3, Minor: 6},
+		PlacedAt: time.Now(),
+		Targets:  map[cluster.Target][]cluster.ShardName{},
+	}
+	idx := cluster.Index{Name: "idx"}
+	lone := cluster.Index{Name: "lone", Shards: []cluster.Shard{{Index: "lone", Copies: []cluster.Copy{{Node: "id-a", Kind: 'p', State: cluster.Started}}}}}
+	for i, n := range h.nodes {
+		u, err := url.Parse(n.URL)
+		require.NoError(h.t, err)
+		c.Nodes = append(c.Nodes, &cluster.Node{ID: id(i), Name: string(rune('a' + i)), Roles: []string{"data"}, URL: u})
+		idx.Shards = append(idx.Shards, cluster.Shard{Index: "idx", Number: i, Copies: []cluster.Copy{
+			{Node: id(i), Kind: 'p', State: cluster.Started},
+			{Node: id((i + 1) % len(h.nodes)), Kind: 'r', State: cluster.Started},
+		}})
+	}
+	for _, target := range []string{"", "logs-*"} {
+		for i := range idx.Shards {
+			key := cluster.Target{Expression: target}
+			c.Targets[key] = append(c.Targets[key], cluster.ShardName{Index: "idx", Number: i})
+		}
+	}
+	c.Indices = []cluster.Index{idx, lone}
+	return cluster.NewSnapshot(c)
+}
+
+func id(i int) string { return "id-" + string(rune('a'+i)) }
+
+func (h *harness) serve(name string, w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	answer := h.answer
+	h.mu.Unlock()
+	if answer == nil {
+		answer = respond(http.StatusOK, complete)
+	}
+	if r.Header.Get("X-Stream") == "" {
+		body, _ := io.ReadAll(r.Body)
+		h.mu.Lock()
+		h.requests = append(h.requests, recorded{name, r.Method, r.RequestURI, string(body), r.Header.Clone()})
+		h.mu.Unlock()
+	}
+	answer(name, w, r)
+}
+
+func (h *harness) record(list *[]string, s string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*list = append(*list, s)
+}
+
+// respond makes an answer that is the same on every node.
+func respond(status int, body string) func(string, http.ResponseWriter, *http.Request) {
+	return func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// do sends a request whose request line is exactly uri and returns the answer
+// read to its end.
+func (h *harness) do(method, uri, body string, headers ...string) (*http.Response, string) {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, h.front.URL, stringBody(body))
+	require.NoError(h.t, err)
+	req.URL.Opaque = uri
+	if strings.HasPrefix(uri, "//") { // net/url takes that for a host
+		req.URL.Opaque, req.URL.Path = "", uri
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(h.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(h.t, err)
+	return resp, string(text)
+}
+
+// seen returns the requests since the last call.
+func (h *harness) seen() []recorded {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.requests
+	h.requests = nil
+	return out
+}

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"net/http"
+	"time"
+
+	"sidestep/internal/selection"
+)
+
+// race sends the attempt and, when it takes much longer than such searches
+// usually do, a second one: to the copies that look best by then, through another
+// coordinating node. The first good answer wins and the other attempt is
+// cancelled.
+func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
+	delay, ok := p.hedges.Delay(x.request.Target)
+	if !ok || x.soft || x.streams {
+		p.send(x, r, first)
+		return first
+	}
+	results := make(chan *attempt, 2)
+	go p.sendTo(x, r, first, results)
+	if t := await(results, delay, r); t != nil {
+		return t
+	}
+	// Probes tell within a few milliseconds which node the second attempt is to
+	// avoid, if there is one.
+	var second *attempt
+	for wait := doubtTime; second == nil; wait = min(2*wait, maxWait) {
+		p.o.Selector.Suspect(first.decision, time.Now())
+		if t := await(results, wait, r); t != nil {
+			return t
+		}
+		second = p.prepareHedge(x, r, first.decision)
+	}
+	go p.sendTo(x, r, second, results)
+	winner := p.firstGood(first, second, results)
+	if winner == second {
+		p.metrics.hedges.WithLabelValues(hedgeWon).Inc()
+	} else {
+		p.metrics.hedges.WithLabelValues(hedgeLost).Inc()
+	}
+	return winner
+}
+
+// doubtTime is how long probes have to find out who keeps a search waiting.
+// It is given again until a second attempt is worthwhile, longer each time.
+const (
+	doubtTime = 20 * time.Millisecond
+	maxWait   = 80 * time.Millisecond
+)
+
+// await returns the attempt that ends within d, or whenever the client leaves; nil
+// if none does.
+func await(results <-chan *attempt, d time.Duration, r *http.Request) *attempt {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case t := <-results:
+		return t
+	case <-r.Context().Done():
+		return <-results // its transport gives up, too
+	case <-timer.C:
+		return nil
+	}
+}
+
+// firstGood waits for the first good answer of two attempts, or for both.
+func (p *Proxy) firstGood(first, second *attempt, results <-chan *attempt) *attempt {
+	t := <-results
+	other := first
+	if t == first {
+		other = second
+	}
+	if t.answer.final() {
+		other.abandon(results)
+		return t
+	}
+	last := <-results
+	last.answer.blamed = append(last.answer.blamed, t.answer.blamed...)
+	if last.answer.final() {
+		t.answer.discard()
+		return last
+	}
+	blamed := last.answer.blamed
+	last.answer = better(t.answer, last.answer)
+	last.answer.blamed = blamed
+	return last
+}
+
+// sendTo sends the attempt and hands it on, unless it was abandoned meanwhile.
+func (p *Proxy) sendTo(x *exchange, r *http.Request, t *attempt, results chan<- *attempt) {
+	p.send(x, r, t)
+	if t.state.CompareAndSwap(pending, answered) {
+		results <- t
+		return
+	}
+	t.answer.discard()
+}
+
+// prepareHedge makes the second attempt, nil if there is to be none now.
+func (p *Proxy) prepareHedge(x *exchange, r *http.Request, first *selection.Decision) *attempt {
+	if !p.mostAlive(x.view) {
+		return nil
+	}
+	d, now := &selection.Decision{}, time.Now()
+	p.o.Selector.Choose(d, p.selectionRequest(x, nil), now)
+	if !p.o.Selector.Worthwhile(first, d, now) {
+		return nil
+	}
+	if !p.hedges.Spend() {
+		p.metrics.hedges.WithLabelValues(hedgeOverBudget).Inc()
+		return nil
+	}
+	t, err := p.prepare(x, r, d)
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// mostAlive reports whether more than half of the nodes are: else more load is
+// the last thing the cluster needs.
+func (p *Proxy) mostAlive(v *view) bool {
+	alive := 0
+	for _, n := range v.nodes {
+		if n.Alive() {
+			alive++
+		}
+	}
+	return 2*alive > len(v.nodes)
+}
+
+// Ends of a hedge. The set is closed: it is a metric label.
+const (
+	hedgeWon        = "won"
+	hedgeLost       = "lost"
+	hedgeOverBudget = "over_budget"
+)

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startHedging starts a harness that has seen enough searches to know when one is
+// overdue.
+func startHedging(t *testing.T, nodes int) *harness {
+	t.Helper()
+	h := start(t, nodes, func(o *Options) { o.HedgeBudget = 0.05 })
+	h.slow()
+	for range 100 {
+		h.do("POST", "/idx/_search", `{}`)
+	}
+	h.seen()
+	return h
+}
+
+// hangFirst lets the first search hang until its connection is closed, which it
+// reports, and answers the others.
+func hangFirst(h *harness) (closed chan string) {
+	closed = make(chan string, 8)
+	var n atomic.Int64
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 1 || !strings.Contains(r.URL.Path, "_search") {
+			respond(http.StatusOK, complete)(node, w, r)
+			return
+		}
+		<-r.Context().Done()
+		closed <- node
+	}
+	return closed
+}
+
+func TestAnOverdueSearchIsSentASecondTime(t *testing.T) {
+	h := startHedging(t, 3)
+	closed := hangFirst(h)
+	resp, body := h.do("POST", "/idx/_search?q=1", `{"x":1}`, explainHeader, "1")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, complete, body)
+	require.Contains(t, resp.Header.Get(decisionHeader), "attempts=2")
+	seen := h.seen()
+	require.Len(t, seen, 2)
+	require.NotEqual(t, seen[0].node, seen[1].node, "through another coordinating node")
+	require.Equal(t, seen[0].body, seen[1].body)
+	select {
+	case node := <-closed:
+		require.Equal(t, seen[0].node, node, "the loser is cancelled")
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the loser was not cancelled")
+	}
+	for _, n := range h.proxy.Nodes() {
+		require.Zero(t, n.Failures, "losing is no failure")
+	}
+}
+
+func TestABadHedgeDoesNotBeatTheFirstAttempt(t *testing.T) {
+	h := startHedging(t, 3)
+	var n atomic.Int64
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 1 {
+			respond(http.StatusServiceUnavailable, `{"status":503}`)(node, w, r)
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	resp, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, complete, body)
+	require.Len(t, h.seen(), 2)
+}
+
+func TestTwoBadAttemptsAreFollowedByTheClientsOwnRequest(t *testing.T) {
+	h := startHedging(t, 3)
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.RequestURI, "preference") {
+			time.Sleep(50 * time.Millisecond)
+			respond(http.StatusServiceUnavailable, `{"status":503}`)(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	resp, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, complete, body)
+}
+
+func TestWhatMustNotBeSentTwice(t *testing.T) {
+	for _, uri := range []string{"/idx/_search?scroll=1m", "/idx/_search?filter_path=hits"} {
+		h := startHedging(t, 3)
+		h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+			time.Sleep(100 * time.Millisecond)
+			respond(http.StatusOK, complete)(node, w, r)
+		}
+		h.do("POST", uri, `{}`)
+		require.Len(t, h.seen(), 1, uri)
+	}
+}

@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sidestep/internal/selection"
+)
+
+// outcome is how a request ended for its client. The set is closed: it is a
+// metric label.
+type outcome string
+
+const (
+	outcomeOK          outcome = "ok"
+	outcomePartial     outcome = "partial"
+	outcomeClientError outcome = "client_error" // 4xx but 429
+	outcomeEngineError outcome = "engine_error" // 429, 5xx
+	outcomeCanceled    outcome = "canceled"     // the client left
+	outcomeUnreachable outcome = "unreachable"  // sidestep's own 502 or 503
+)
+
+// outcomeOf returns the outcome that a status stands for.
+func outcomeOf(status int) outcome {
+	switch {
+	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
+		return outcomeEngineError
+	case status >= http.StatusBadRequest:
+		return outcomeClientError
+	default:
+		return outcomeOK
+	}
+}
+
+// observe feeds the outcome of one attempt into the statistics.
+func (p *Proxy) observe(t *attempt, took time.Duration) {
+	a := t.answer
+	o := selection.Outcome{
+		ResponseTime: took,
+		Took:         a.head.Took,
+		HasTook:      a.head.HasTook,
+		Failed:       a.cause != "",
+		Blamed:       a.blamed,
+		Message:      "search failed: " + a.cause,
+	}
+	switch {
+	case a.cause == causeForbidden:
+		return // nobody's fault
+	case a.cause == causeNoCopy:
+		return // the placement's fault, not a node's
+	case a.cause == "" && a.resp.StatusCode != http.StatusOK:
+		return // an error of the client's teaches nothing about speed
+	}
+	p.o.Selector.Observe(t.decision, o, time.Now())
+}
+
+// suspendFor is how long rewriting rests after the cluster forbade it.
+const suspendFor = time.Minute
+
+// suspend stops rewriting for a while.
+func (p *Proxy) suspend() {
+	now := time.Now()
+	until := p.suspendedUntil.Swap(now.Add(suspendFor).UnixNano())
+	if until < now.UnixNano() {
+		p.o.Logger.Warn("the cluster forbids node preferences (cluster.routing.weighted.strict), searches pass unchanged", "for", suspendFor)
+	}
+}
+
+// completeAnswer does what is left to do to an answer on its way to the client.
+func completeAnswer(resp *http.Response) error {
+	x := resp.Request.Context().Value(exchangeKey{}).(*exchange)
+	x.headAt = time.Now()
+	if x.outcome == "" {
+		x.outcome = outcomeOf(resp.StatusCode)
+	}
+	x.writeDecision(resp.Header)
+	return nil
+}
+
+// finish counts the exchange.
+func (p *Proxy) finish(x *exchange, r *http.Request) {
+	now := time.Now()
+	if x.gone(r) {
+		x.outcome = outcomeCanceled
+	}
+	if x.reason == "" {
+		x.reason = reasonGone
+	}
+	op := string(x.request.Operation)
+	p.metrics.requests.WithLabelValues(op, x.reason, string(x.outcome)).Inc()
+	p.metrics.duration.WithLabelValues(op).Observe(now.Sub(x.began).Seconds())
+	if !x.headAt.IsZero() {
+		own := x.headAt.Sub(x.began) - x.upstream - x.reading
+		p.metrics.overhead.Observe(max(0, own.Seconds()))
+	}
+}
+
+// writeDecision tells a client that asked who served it and why.
+func (x *exchange) writeDecision(h http.Header) {
+	if !x.explain {
+		return
+	}
+	var b strings.Builder
+	b.WriteString("mode=" + string(x.mode) + "; reason=" + x.reason)
+	b.WriteString("; nodes=" + strings.Join(x.nodes, ","))
+	b.WriteString("; attempts=" + strconv.Itoa(x.attempts))
+	b.WriteString("; coordinator=" + x.coordinator)
+	h.Set(decisionHeader, b.String())
+}
+
+// names returns the names of nodes.
+func names(nodes []*selection.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Name
+	}
+	return out
+}

@@ -1,0 +1,278 @@
+// Package proxy is the data plane: it takes a client's request through the steps
+// classify → resolve → choose → rewrite → forward → observe, one file a step.
+// Hop-by-hop headers, trailers, upgrades and streaming are net/http/httputil's;
+// the adaptive part is its RoundTripper.
+//
+// A client never gets a worse answer than it would have got directly: what cannot
+// be improved passes as it came, and the reason is counted.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
+)
+
+// Mode says what the proxy does with its decisions.
+type Mode string
+
+// Modes of the run-time switch.
+const (
+	ModeRoute   Mode = "route"   // decide and rewrite
+	ModeObserve Mode = "observe" // decide and count, change nothing
+	ModeOff     Mode = "off"     // pass everything
+)
+
+// Modes returns the closed set.
+func Modes() []Mode { return []Mode{ModeRoute, ModeObserve, ModeOff} }
+
+// When says which steerable searches are rewritten.
+type When string
+
+// Values of [When].
+const (
+	WhenAlways  When = "always"
+	WhenOutlier When = "outlier" // only while some node is slow, silent or gone
+)
+
+// Options configures a [Proxy].
+type Options struct {
+	// Seeds receive requests while no node address is known, always under static
+	// discovery, and when no node can be reached at its own address.
+	Seeds []*url.URL
+	// Transport is the template from which each node's pool is cloned.
+	Transport *http.Transport
+	Selector  *selection.Selector
+	// Learn asks for a target to be resolved in the background.
+	Learn func(target, routing string)
+	// Refresh says that the placement proved wrong.
+	Refresh func()
+	// Touch is called for each search that is about to be decided: statistics
+	// matter. May be nil.
+	Touch func()
+	Mode  Mode
+	// When is WhenAlways if empty.
+	When When
+	// PreferNodes writes _prefer_nodes where _only_nodes would do: the engine's own
+	// fallback instead of sidestep's.
+	PreferNodes bool
+	Affinity    Affinity
+	Zone        Zone
+	// MaxHeldBody is how many bytes of a request body are held for a second try.
+	MaxHeldBody int64
+	// HedgeBudget is how many second attempts may be made for overdue searches, as
+	// a share of all steered ones; 0 means none.
+	HedgeBudget float64
+	// MaxPlacementAge is how old a placement may be to be used.
+	MaxPlacementAge time.Duration
+	// Probes sends probes, with sidestep's own account; nil: none are sent.
+	Probes     *http.Client
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Proxy is the handler of the data plane. It is safe for concurrent use and must
+// be served bare: a ServeMux would redirect paths that the engine accepts.
+type Proxy struct {
+	o       Options
+	mode    atomic.Value // Mode
+	view    atomic.Pointer[view]
+	viewMu  sync.Mutex // serialises UseSnapshot and Close
+	seeds   []*upstream
+	reverse *httputil.ReverseProxy
+	metrics *metrics
+	hedges  *selection.Hedges
+	probes  probes
+
+	affinity affinity
+	// zoneMissing says that no node is in the own zone; guarded by viewMu.
+	zoneMissing bool
+	// suspendedUntil is when rewriting resumes after the cluster forbade node
+	// preferences, in Unix nanoseconds.
+	suspendedUntil atomic.Int64
+}
+
+// New returns a Proxy that passes everything to the seeds until
+// [Proxy.UseSnapshot] is called.
+func New(o Options) (*Proxy, error) {
+	if len(o.Seeds) == 0 {
+		return nil, fmt.Errorf("no upstream given")
+	}
+	if o.MaxHeldBody <= 0 {
+		o.MaxHeldBody = 1 << 20
+	}
+	if o.MaxPlacementAge <= 0 {
+		o.MaxPlacementAge = time.Minute
+	}
+	if o.Touch == nil {
+		o.Touch = func() {}
+	}
+	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity)}
+	if err := p.SetMode(o.Mode); err != nil {
+		return nil, err
+	}
+	for _, u := range o.Seeds {
+		n := &selection.Node{NodeInfo: selection.NodeInfo{ID: u.Host, Name: u.Host}}
+		p.seeds = append(p.seeds, newUpstream(n, u, o.Transport))
+	}
+	p.view.Store(&view{})
+	p.metrics = newMetrics(o.Registerer, p)
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite:        keepRequest,
+		Transport:      roundTripper{p},
+		ModifyResponse: completeAnswer,
+		ErrorHandler:   p.fail,
+		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		BufferPool:     newBufferPool(),
+	}
+	return p, nil
+}
+
+// Mode returns the mode in force.
+func (p *Proxy) Mode() Mode { return p.mode.Load().(Mode) }
+
+// SetMode switches the mode at run time. An unknown mode is an error that names
+// the valid ones.
+func (p *Proxy) SetMode(m Mode) error {
+	if !slices.Contains(Modes(), m) {
+		return fmt.Errorf("unknown mode %q, valid are route, observe, off", m)
+	}
+	p.mode.Store(m)
+	return nil
+}
+
+// ServeHTTP answers one request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := p.classify(r)
+	defer p.finish(x, r)
+	if err := x.holdBody(r, p.o.MaxHeldBody); err != nil {
+		x.clientGone.Store(true)
+		panic(http.ErrAbortHandler)
+	}
+	if x.streams {
+		// Without full duplex the server closes a body that is still being read
+		// once the answer begins (golang/go#40747); the body must then be closed
+		// before the handler returns (golang/go#68560).
+		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is so already
+		body := r.Body
+		defer func() { _ = body.Close() }()
+		r.Body = clientBody{body, &x.clientGone}
+	}
+	// The server would add these where the engine sends none.
+	w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// keepRequest undoes what ReverseProxy changes in a request beyond hop-by-hop
+// headers: sidestep is transparent.
+func keepRequest(pr *httputil.ProxyRequest) {
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if v, ok := pr.In.Header[h]; ok {
+			pr.Out.Header[h] = v
+		}
+	}
+	pr.Out.Header.Del(explainHeader)
+	pr.Out.Host = "" // the node's own, as a client would send
+}
+
+// exchangeKey finds the exchange of a request in its context.
+type exchangeKey struct{}
+
+// roundTripper sends requests upstream for ReverseProxy.
+type roundTripper struct{ p *Proxy }
+
+// RoundTrip implements http.RoundTripper.
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := r.Context().Value(exchangeKey{}).(*exchange)
+	if x.decide(t.p) {
+		return t.p.search(x, r)
+	}
+	return t.p.pass(x, r)
+}
+
+// Close closes idle upstream connections. Requests in flight go on.
+func (p *Proxy) Close() {
+	p.viewMu.Lock()
+	defer p.viewMu.Unlock()
+	for _, u := range p.seeds {
+		u.close()
+	}
+	for _, u := range p.view.Load().upstreams {
+		if u != nil {
+			u.close()
+		}
+	}
+}
+
+// UseSnapshot makes the proxy work with s from the next request on.
+func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
+	p.viewMu.Lock()
+	defer p.viewMu.Unlock()
+	p.view.Store(newView(s, p.view.Load(), p.o))
+	p.checkZone(s)
+}
+
+// UseStats feeds one poll of one node into the statistics.
+func (p *Proxy) UseStats(st cluster.NodeStats) {
+	poll := selection.Poll{
+		State:       pollState(st.State),
+		Took:        st.Took,
+		Queue:       float64(st.Queue),
+		ServiceTime: st.ServiceTime,
+		Active:      st.Active,
+		Queries:     st.Queries,
+		Elapsed:     st.Elapsed,
+	}
+	if st.Err != nil {
+		poll.Message = st.Err.Error()
+	}
+	if len(st.Coordinated) > 0 {
+		poll.Coordinated = make(map[string]selection.Seen, len(st.Coordinated))
+		for id, c := range st.Coordinated {
+			poll.Coordinated[id] = selection.Seen(c)
+		}
+	}
+	p.o.Selector.ObservePoll(st.Node, poll, st.At)
+}
+
+// LogChange returns a function that logs changes of nodes' states.
+func LogChange(logger *slog.Logger) func(selection.Change) {
+	return func(c selection.Change) {
+		level := slog.LevelWarn
+		switch {
+		case c.After == selection.Fine && c.Before == selection.Unknown:
+			level = slog.LevelDebug // every node's first poll
+		case c.After == selection.Fine || c.After == selection.Ramping:
+			level = slog.LevelInfo
+		}
+		logger.Log(context.Background(), level, "node state changed", "node", c.Node.Name, "node_id", c.Node.ID,
+			"state", c.After.String(), "was", c.Before.String(), "why", c.Why)
+	}
+}
+
+// pollState maps the result of a poll to the state of the node.
+func pollState(s cluster.PollState) selection.State {
+	switch s {
+	case cluster.PollOK:
+		return selection.Fine
+	case cluster.PollUnresponsive:
+		return selection.Unresponsive
+	case cluster.PollUnreachable:
+		return selection.Unreachable
+	default:
+		return selection.Failing
+	}
+}

@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
+)
+
+// view is a snapshot with what the proxy adds to it: statistics and connection
+// pools, parallel to Snapshot.Nodes. Immutable once published.
+type view struct {
+	snapshot  *cluster.Snapshot // nil until an engine was recognised
+	nodes     []*selection.Node
+	upstreams []*upstream // nil where the node has no address of its own
+	// coordinating are the nodes that requests may be sent through.
+	coordinating []*selection.Node
+}
+
+// newView joins s with the statistics and pools of the view before.
+func newView(s *cluster.Snapshot, before *view, o Options) *view {
+	if before.snapshot != nil && slices.Equal(before.snapshot.Nodes, s.Nodes) {
+		same := *before // most snapshots only confirm the placement
+		same.snapshot = s
+		return &same
+	}
+	infos := make([]selection.NodeInfo, len(s.Nodes))
+	for i, n := range s.Nodes {
+		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n)}
+	}
+	v := &view{
+		snapshot:  s,
+		nodes:     o.Selector.Update(infos),
+		upstreams: make([]*upstream, len(s.Nodes)),
+	}
+	for i, n := range s.Nodes {
+		if n.URL == nil {
+			continue
+		}
+		old := before.upstream(v.nodes[i])
+		if old == nil || *old.url != *n.URL {
+			old = newUpstream(v.nodes[i], n.URL, o.Transport)
+		}
+		v.upstreams[i] = old
+		if n.Coordinating() {
+			v.coordinating = append(v.coordinating, v.nodes[i])
+		}
+	}
+	for _, u := range before.upstreams {
+		if u != nil && !slices.Contains(v.upstreams, u) {
+			u.close()
+		}
+	}
+	return v
+}
+
+// upstream returns the pool of n, nil if it has none.
+func (v *view) upstream(n *selection.Node) *upstream {
+	for i, m := range v.nodes {
+		if m == n {
+			return v.upstreams[i]
+		}
+	}
+	return nil
+}
+
+// upstream is a node's address and its connection pool.
+type upstream struct {
+	node      *selection.Node
+	url       *url.URL
+	transport *http.Transport
+}
+
+func newUpstream(n *selection.Node, u *url.URL, template *http.Transport) *upstream {
+	return &upstream{node: n, url: u, transport: template.Clone()}
+}
+
+func (u *upstream) close() { u.transport.CloseIdleConnections() }
+
+// pick returns where to send a request: to the node wanted if it has an address,
+// else to the better of two coordinating nodes, else to a seed. Upstreams in
+// tried are not picked again; nil if none is left.
+func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, now time.Time) *upstream {
+	if wanted != nil && wanted.Alive() {
+		if u := v.upstream(wanted); u != nil && !slices.Contains(tried, u) {
+			return u
+		}
+	}
+	n := p.o.Selector.Coordinator(v.coordinating, func(n *selection.Node) bool {
+		return n.Alive() && !slices.Contains(tried, v.upstream(n))
+	}, now)
+	if n != nil {
+		return v.upstream(n)
+	}
+	return p.pickSeed(tried, now)
+}
+
+// pickSeed returns a seed that was not tried, nil if none is left.
+func (p *Proxy) pickSeed(tried []*upstream, now time.Time) *upstream {
+	seeds := make([]*selection.Node, len(p.seeds))
+	for i, u := range p.seeds {
+		seeds[i] = u.node
+	}
+	n := p.o.Selector.Coordinator(seeds, func(n *selection.Node) bool {
+		return !slices.ContainsFunc(tried, func(u *upstream) bool { return u.node == n })
+	}, now)
+	for _, u := range p.seeds {
+		if u.node == n {
+			return u
+		}
+	}
+	return nil
+}
+
+// bufferPool lends the buffers that bodies are copied through.
+type bufferPool struct{ pool sync.Pool }
+
+func newBufferPool() *bufferPool {
+	return &bufferPool{sync.Pool{New: func() any { return new([copyBuffer]byte) }}}
+}
+
+const copyBuffer = 32 << 10
+
+// Get implements httputil.BufferPool.
+func (b *bufferPool) Get() []byte { return b.pool.Get().(*[copyBuffer]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (b *bufferPool) Put(p []byte) { b.pool.Put((*[copyBuffer]byte)(p)) }

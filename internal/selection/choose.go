@@ -1,0 +1,206 @@
+package selection
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Reason says why a decision is what it is. The set is closed: the same value
+// is logged, counted and shown.
+type Reason string
+
+// Reasons of a decision.
+const (
+	// Ranked: copies chosen by rank.
+	Ranked Reason = "ranked"
+	// NoStatistics: nothing is known of any candidate, so they take turns.
+	NoStatistics Reason = "no_statistics"
+	// FailOpen: every copy of some shard is on a node that should be kept out;
+	// all its copies are listed.
+	FailOpen Reason = "fail_open"
+	// NoOutlier: no node stands out, so the engine's own selection, which ranks
+	// for each shard, may decide.
+	NoOutlier Reason = "no_outlier"
+	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
+	Affinity Reason = "affinity"
+	// NoChoice: every shard has one copy only.
+	NoChoice Reason = "no_choice"
+)
+
+// Reasons returns the closed set.
+func Reasons() []Reason {
+	return []Reason{Ranked, NoStatistics, FailOpen, NoOutlier, Affinity, NoChoice}
+}
+
+// Request is what a search touches.
+type Request struct {
+	// Nodes of the snapshot, by position.
+	Nodes []*Node
+	// Shards holds, for each shard, the positions of the nodes whose copy may
+	// serve.
+	Shards [][]int
+	// Avoid lists nodes that failed this very search: they are kept out while
+	// every shard keeps another copy.
+	Avoid []*Node
+	// Outliers asks for a list only while some candidate stands out; else the
+	// decision is NoOutlier, with all candidates in it: whoever the engine picks
+	// is among them. One shard is always chosen: there the rank is exact. Other
+	// policies than adaptive do not know outliers and list always.
+	Outliers bool
+	// Affinity is a hash of what is to be served by the same copies each time, 0 if
+	// nothing is. Sticky lists them although nobody stands out.
+	Affinity uint64
+	Sticky   bool
+}
+
+// Decision is the set of nodes that serves a search, and the lease on their
+// outstanding counts once acquired. A zero Decision is ready for
+// [Selector.Choose] and may be used again after its lease was returned.
+type Decision struct {
+	// Nodes may serve the search, ordered by position.
+	Nodes []*Node
+	// Coordinator is the node to send the search to, one of all nodes.
+	Coordinator *Node
+	Reason      Reason
+	start       int64
+	leased      bool
+	tasks       []float64 // expected shard queries, parallel to Nodes
+	sole        []bool    // whether the node is the only listed copy of some shard
+	limit       float64   // ms: response time above which a candidate is slow
+	pressure    float64   // mean queue of the candidates that may be listed
+	remote      bool      // some candidate is in another zone, and some is not
+
+	// scratch, by position, valid for the positions in order
+	candidates []candidate
+	order      []int
+	sorted     []float64
+}
+
+// candidate is what a choice knows of one node.
+type candidate struct {
+	rank    float64
+	tasks   float64
+	seen    bool
+	out     bool // not to be listed while the shard has another copy
+	slow    bool // the same, but rather than one that is out
+	spared  bool // slow, but needed
+	accused bool // found slow by this very choice
+	remote  bool // in another zone
+	listed  bool
+	sole    bool
+}
+
+// Choose fills d with the decision for req at now. Every shard of req keeps at
+// least one listed copy. It does not acquire the lease.
+func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
+	t := turn{s: s, at: s.since(now), number: s.turn.Add(1), nodes: len(req.Nodes), acts: true}
+	s.choose(d, req, t)
+	if s.policy.health {
+		s.accuseSlow(d, req, t)
+	}
+	if s.policy.pulls {
+		d.forgiveLosers(t.at)
+		if d.Reason == Ranked {
+			d.pullLosers(req, t.at)
+		}
+	}
+}
+
+// Preview is Choose for the eyes of an operator: it changes nothing, neither
+// turns nor statistics.
+func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
+	s.choose(d, req, turn{s: s, at: s.since(now), number: s.turn.Load(), nodes: len(req.Nodes)})
+}
+
+func (s *Selector) choose(d *Decision, req Request, t turn) {
+	d.collect(req)
+	d.locate(req, s.zone)
+	for _, p := range d.order {
+		d.candidates[p].out = req.Nodes[p].out() || slices.Contains(req.Avoid, req.Nodes[p])
+	}
+	if s.policy.health {
+		if t.acts {
+			d.welcome(req, t)
+		}
+		t.quiet = d.judge(req, t)
+	}
+	d.rank(req, t)
+	switch {
+	case s.leaveToEngine(d, req, t.at):
+		d.Reason = NoOutlier
+		for _, p := range d.order {
+			d.candidates[p].listed = true
+		}
+	case req.Affinity != 0 && d.Reason != NoChoice:
+		d.listSame(req, t)
+	case len(req.Shards) == 1:
+		d.listBest(req.Shards[0], t)
+	default:
+		for _, copies := range req.Shards {
+			d.listNear(copies, s.policy, s.factor)
+		}
+	}
+	d.gather(req)
+	d.coordinate(req, t)
+}
+
+// collect finds the candidates: all nodes with a copy.
+func (d *Decision) collect(req Request) {
+	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
+	d.order, d.sorted = d.order[:0], d.sorted[:0]
+	d.Coordinator, d.Reason = nil, NoChoice
+	if cap(d.candidates) < len(req.Nodes) {
+		d.candidates = make([]candidate, len(req.Nodes))
+	}
+	d.candidates = d.candidates[:len(req.Nodes)]
+	clear(d.candidates)
+	for _, copies := range req.Shards {
+		if len(copies) > 1 {
+			d.Reason = Ranked
+		}
+		for _, p := range copies {
+			c := &d.candidates[p]
+			if !c.seen {
+				c.seen = true
+				d.order = append(d.order, p)
+			}
+		}
+	}
+	slices.Sort(d.order)
+}
+
+// rank ranks the candidates. Nodes without statistics get the median of the
+// others: neither flooded nor starved. If nobody has any, they take turns.
+func (d *Decision) rank(req Request, t turn) {
+	d.sorted = d.sorted[:0]
+	if t.s.policy.prepare != nil {
+		t.hot = t.s.policy.prepare(d, req, t)
+	}
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		c.rank = t.s.policy.rank(n, p, t)
+		if !math.IsNaN(c.rank) {
+			d.sorted = append(d.sorted, c.rank)
+		}
+	}
+	if len(d.sorted) == len(d.order) {
+		return
+	}
+	if len(d.sorted) == 0 {
+		if d.Reason == Ranked {
+			d.Reason = NoStatistics
+		}
+		for _, p := range d.order {
+			d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, t)
+		}
+		return
+	}
+	slices.Sort(d.sorted)
+	median := d.sorted[len(d.sorted)/2]
+	for _, p := range d.order {
+		if c := &d.candidates[p]; math.IsNaN(c.rank) {
+			c.rank = median
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package selection
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// State is how a node is doing, as far as it is known.
+type State int32
+
+// States of a node. What keeps a node out of lists does so only while every shard
+// keeps another copy.
+const (
+	Unknown      State = iota // not polled yet
+	Fine                      // answered its last poll, and nothing speaks against it
+	Slow                      // out: far slower than the other candidates, or silent while they answer
+	Failing                   // out, if it failed searches; a failed poll alone changes nothing
+	Ramping                   // back, and given its share little by little
+	Unresponsive              // out: did not answer within the deadline of the poll
+	Unreachable               // out: refused or reset the connection
+)
+
+// States returns the closed set.
+func States() []State {
+	return []State{Unknown, Fine, Slow, Failing, Ramping, Unresponsive, Unreachable}
+}
+
+// String returns the name shown to operators.
+func (s State) String() string {
+	switch s {
+	case Fine:
+		return "fine"
+	case Slow:
+		return "slow"
+	case Failing:
+		return "failing"
+	case Ramping:
+		return "ramping"
+	case Unresponsive:
+		return "unresponsive"
+	case Unreachable:
+		return "unreachable"
+	default:
+		return "unknown"
+	}
+}
+
+// How long a node stays out after the last that spoke against it, and how it comes
+// back. Who is sent away again within holdMemory is flapping and stays out longer:
+// still less than ten seconds to its full share.
+const (
+	firstHold  = 2 * time.Second
+	againHold  = 6 * time.Second
+	holdMemory = time.Minute
+	// goodProbes must have been answered in time since.
+	goodProbes = 2
+	// rampTime is how long the share of a node that is back, or new, grows, from
+	// rampFloor on.
+	rampTime  = 3 * time.Second
+	rampFloor = 0.1
+	// failuresInARow, each within failureMemory of the one before, make a node
+	// Failing.
+	failuresInARow = 2
+	failureMemory  = 10 * time.Second
+)
+
+// health is what the policy adaptive knows of a node beyond its numbers. Reading
+// takes no lock, changing does: changes are rare.
+type health struct {
+	mu    sync.Mutex
+	state atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
+	since atomic.Int64 // ns: when state began
+	badAt atomic.Int64 // ns: the last that spoke against the node
+	hold  atomic.Int64 // ns: how long it stays out after badAt
+	good  atomic.Int32 // probes answered in time since badAt
+	why   atomic.Pointer[string]
+
+	returnedAt int64 // ns, guarded by mu: when it was last let in again
+}
+
+// condition returns Fine, Slow, Failing or Ramping.
+func (h *health) condition() State {
+	if s := State(h.state.Load()); s != Unknown {
+		return s
+	}
+	return Fine
+}
+
+// excluded reports whether the node is kept out for being slow or failing.
+func (h *health) excluded() bool {
+	c := h.condition()
+	return c == Slow || c == Failing
+}
+
+// Change is a node's way from one state to another.
+type Change struct {
+	Node          *Node
+	Before, After State
+	Why           string // what spoke against it, if anything did
+}
+
+// changing runs f, which may change the state of n, and reports a change.
+func (s *Selector) changing(n *Node, why string, f func()) {
+	before := n.State()
+	f()
+	if after := n.State(); after != before && s.onChange != nil {
+		s.onChange(Change{Node: n, Before: before, After: after, Why: why})
+	}
+}
+
+// accuse notes at the moment at that something speaks against n, and keeps it out
+// as Slow or Failing unless a third of all nodes is out already.
+func (s *Selector) accuse(n *Node, as State, at int64, why string) {
+	s.changing(n, why, func() {
+		if n.health.excluded() {
+			raise(&n.health.badAt, at)
+			n.health.good.Store(0)
+			return
+		}
+		if s.mayExclude() && (as != Slow || !s.needed(n, false, at)) {
+			n.sendAway(as, at, why)
+		}
+	})
+}
+
+// sendAway keeps n out from the moment at on.
+func (n *Node) sendAway(as State, at int64, why string) {
+	h := &n.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hold := firstHold
+	if h.returnedAt != 0 && at-h.returnedAt < int64(holdMemory) {
+		hold = againHold
+	}
+	h.hold.Store(int64(hold))
+	h.since.Store(at)
+	h.badAt.Store(at)
+	h.good.Store(0)
+	h.why.Store(&why)
+	n.probe.since(at)
+	h.state.Store(int32(as))
+}
+
+// mayExclude reports whether one more node may be kept out for being slow or
+// failing: at most a third of them, but one of two.
+func (s *Selector) mayExclude() bool {
+	all := *s.all.Load()
+	out := 1
+	for _, n := range all {
+		if n.health.excluded() {
+			out++
+		}
+	}
+	return 3*out <= len(all)+1
+}
+
+// fullLoad is the utilisation of the other nodes' CPUs above which a node is needed.
+// For neededFor it is not looked at again.
+const (
+	fullLoad  = 0.9
+	neededFor = 100 * time.Millisecond
+)
+
+// needed reports whether the other nodes cannot do without n: they are busy
+// already, or with its shard queries, all λ·S̃ of them, with S̃ the median of the
+// service times, they would be for more than fullLoad of the time. Not so if n does
+// a quarter of the work of the others at best.
+func (s *Selector) needed(n *Node, busy bool, at int64) bool {
+	if at < n.neededUntil.Load() {
+		return true
+	}
+	load, useless := s.loadWithout(n)
+	if useless || (!busy && load <= fullLoad) {
+		return false
+	}
+	n.neededUntil.Store(at + int64(neededFor))
+	return true
+}
+
+// loadWithout returns the utilisation of the other nodes' CPUs if n were out, 0 if
+// it is not known; useless is set if n does next to none of the work.
+func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
+	var services []float64
+	var rate, processors float64
+	for _, m := range *s.all.Load() {
+		r, _ := m.rate.value()
+		rate += r
+		if m != n && !m.out() && !m.health.excluded() {
+			processors += float64(m.Processors)
+		}
+		if service, ok := m.service.value(); ok {
+			services = append(services, service)
+		}
+	}
+	if len(services) == 0 || processors == 0 {
+		return 0, false
+	}
+	slices.Sort(services)
+	median := services[(len(services)-1)/2]
+	own, _ := n.service.value()
+	return rate * median / processors, own > useFactor*median
+}
+
+// advance moves a node on that has stayed out, or grown, for long enough.
+func (s *Selector) advance(n *Node, at int64) {
+	h := &n.health
+	switch h.condition() {
+	case Slow, Failing:
+		served := at-h.badAt.Load() >= h.hold.Load()
+		if served && (h.good.Load() >= goodProbes || !n.probe.running(at)) {
+			s.ramp(n, at)
+		}
+	case Ramping:
+		if at-h.since.Load() >= int64(rampTime) {
+			s.changing(n, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
+		}
+	}
+}
+
+// ramp lets a node in, with a share that grows.
+func (s *Selector) ramp(n *Node, at int64) {
+	s.changing(n, "", func() { n.startRamp(at) })
+}
+
+// startRamp begins Ramping. What was measured before counts no more: it does not
+// say how fast the node is now.
+func (n *Node) startRamp(at int64) {
+	h := &n.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.condition() == Ramping {
+		return
+	}
+	n.response.reset()
+	n.service.reset()
+	n.penalty.Store(0)
+	n.strikes.Store(0)
+	h.returnedAt = at
+	h.since.Store(at)
+	h.state.Store(int32(Ramping))
+}
+
+// grown returns the share that a node is given of what it would get: 1 but while
+// it ramps.
+func (h *health) grown(at int64) float64 {
+	if h.condition() != Ramping {
+		return 1
+	}
+	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(rampTime)))
+}
+
+// fail records a failure that is the node's fault.
+func (s *Selector) fail(n *Node, at int64, e *NodeError) {
+	n.failures.Add(1)
+	n.punish(at)
+	if e != nil {
+		n.lastError.Store(e)
+	}
+	if !s.policy.health {
+		return
+	}
+	if at-n.failedAt.Swap(at) > int64(failureMemory) {
+		n.strikes.Store(0)
+	}
+	if n.strikes.Add(1) >= failuresInARow || n.health.excluded() {
+		s.accuse(n, Failing, at, fmt.Sprintf("%d failures in a row", n.strikes.Load()))
+	}
+}

@@ -1,0 +1,212 @@
+package selection
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// at is a moment of the tests.
+func at(d time.Duration) time.Time { return epoch.Add(d) }
+
+// states returns the states of nodes, as letters would be too short to read.
+func states(nodes []*Node) []State {
+	out := make([]State, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.State()
+	}
+	return out
+}
+
+// answerProbes sends what is due at each step of 10 ms in [from, to) and has it
+// answered after took(node); negative: never.
+func answerProbes(s *Selector, nodes []*Node, from, to time.Duration, took func(n *Node) time.Duration) (sent int) {
+	type pending struct {
+		Probe
+		due time.Duration
+	}
+	var waiting []pending
+	for now := from; now < to; now += 10 * time.Millisecond {
+		waiting = slices.DeleteFunc(waiting, func(p pending) bool {
+			if p.due > now {
+				return false
+			}
+			s.ObserveProbe(p.Probe, ProbeOutcome{Took: took(p.Node)}, at(now))
+			return true
+		})
+		for _, p := range s.Probes(nil, nodes, at(now)) {
+			sent++
+			if d := took(p.Node); d >= 0 {
+				waiting = append(waiting, pending{p, now + d})
+			}
+		}
+	}
+	return sent
+}
+
+func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	shards := ring(5, 2, 5)
+	choose(s, nodes, shards, at(0))
+	require.Equal(t, []State{Fine, Fine, Slow, Fine, Fine}, states(nodes))
+
+	slow := func(n *Node) time.Duration {
+		if n == nodes[2] {
+			return 300 * time.Millisecond
+		}
+		return 2 * time.Millisecond
+	}
+	sent := answerProbes(s, nodes, 0, 10*time.Second, slow)
+	require.Equal(t, Slow, nodes[2].State(), "for as long as its probes are late")
+	require.InDelta(t, 25, sent, 5, "within their budget")
+
+	well := func(*Node) time.Duration { return 2 * time.Millisecond }
+	answerProbes(s, nodes, 10*time.Second, 11500*time.Millisecond, well)
+	require.Equal(t, Slow, nodes[2].State(), "held")
+	answerProbes(s, nodes, 11500*time.Millisecond, 13*time.Second, well)
+	require.Equal(t, Ramping, nodes[2].State())
+	listed := map[bool]int{}
+	for ms := range 3000 {
+		d := choose(s, nodes, shards, at(13*time.Second+time.Duration(ms)*time.Millisecond))
+		listed[slices.Contains(d.Nodes, nodes[2])]++
+	}
+	require.InDelta(t, 0.5, float64(listed[true])/3000, 0.3, "its share grows")
+	answerProbes(s, nodes, 16*time.Second, 17*time.Second, well)
+	require.Equal(t, Fine, nodes[2].State())
+}
+
+func TestFlappingNodeStaysOutLonger(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	well := func(*Node) time.Duration { return 2 * time.Millisecond }
+	out := func(from time.Duration) time.Duration {
+		set(&nodes[2].response, 300)
+		choose(s, nodes, ring(5, 2, 5), at(from))
+		require.Equal(t, Slow, nodes[2].State())
+		now := from
+		for nodes[2].State() == Slow {
+			answerProbes(s, nodes, now, now+10*time.Millisecond, func(*Node) time.Duration { return 0 })
+			answerProbes(s, nodes, now, now+10*time.Millisecond, well)
+			now += 10 * time.Millisecond
+			require.Less(t, now, from+10*time.Second, "back within ten seconds")
+		}
+		return now - from
+	}
+	first := out(0)
+	again := out(first + 4*time.Second)
+	require.GreaterOrEqual(t, first, firstHold)
+	require.GreaterOrEqual(t, again, againHold)
+	require.Less(t, out(first+again+2*time.Minute), againHold, "forgotten")
+}
+
+func TestNeverMoreThanAThirdIsSentAway(t *testing.T) {
+	for _, n := range []int{2, 3, 5, 9, 30} {
+		s, nodes := newTest(t, "adaptive", n)
+		for i, node := range nodes {
+			s.accuse(node, Slow, int64(i), "a test")
+		}
+		out := 0
+		for _, node := range nodes {
+			if node.State() == Slow {
+				out++
+			}
+		}
+		require.Equal(t, (n+1)/3, out, "of %d", n)
+	}
+}
+
+func TestWhenAllAreSlowNobodyIs(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 2000, 3)
+	d := &Decision{}
+	s.Choose(d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, epoch)
+	require.Equal(t, NoOutlier, d.Reason)
+	require.Equal(t, "abcde", names(d))
+}
+
+func TestBusyNodesAreNotSlow(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	set(&nodes[2].queue, 90)
+	choose(s, nodes, ring(5, 2, 5), epoch)
+	require.Equal(t, Fine, nodes[2].State(), "90 shard queries of 3 ms in its queue explain 270 ms")
+}
+
+func TestUnderPressureASlowNodeIsUsed(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.accuse(nodes[2], Slow, 0, "a test")
+	nodes[2].probe.answered.Store(1)
+	for i, n := range nodes {
+		if i != 2 {
+			set(&n.queue, 30)
+		}
+	}
+	choice := func() *Decision {
+		d := &Decision{}
+		s.Choose(d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, at(time.Millisecond))
+		return d
+	}
+	require.Equal(t, NoOutlier, choice().Reason, "the engine shares the load")
+	set(&nodes[2].service, 100)
+	require.Equal(t, "abde", names(choice()), "it could carry next to nothing")
+}
+
+func TestFailuresInARowSendANodeAwayUntilItAnswersSearchesItself(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	for range failuresInARow {
+		d := &Decision{Nodes: nodes, Coordinator: nodes[1]}
+		s.Observe(d, Outcome{Failed: true, Blamed: nodes[1:2], Message: "rejected"}, epoch)
+	}
+	require.Equal(t, Failing, nodes[1].State())
+	probes := s.Probes(nil, nodes, at(time.Second))
+	require.Len(t, probes, 1)
+	require.Same(t, nodes[1], probes[0].Via, "the way that failed is the one to try")
+	s.ObserveProbe(probes[0], ProbeOutcome{Failed: true, Message: "rejected"}, at(time.Second))
+	require.Equal(t, "2 failures in a row", s.View(nodes, at(time.Second))[1].Why)
+}
+
+func TestNewNodesRampUp(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	infos := []NodeInfo{{ID: "new", Name: "new"}}
+	for _, n := range nodes {
+		infos = append(infos, n.NodeInfo)
+	}
+	all := s.Update(infos)
+	choose(s, all, [][]int{{0, 1, 2, 3}}, epoch)
+	require.Equal(t, Ramping, all[0].State())
+	require.Equal(t, []State{Fine, Fine, Fine}, states(all[1:]), "those that were there are not new")
+}
+
+// TestOneSlowNodeIsAccusedWithinASecondAndNobodyElse: blame without guessing. The
+// searches touch all nodes, so that a late answer tells nothing of who was late.
+func TestOneSlowNodeIsAccusedWithinASecondAndNobodyElse(t *testing.T) {
+	for _, rate := range []int{20, 80, 400} {
+		for victim := range 5 {
+			v := newVirtual(t, "adaptive", func(node int, now time.Duration) time.Duration {
+				if node == victim && now > 10*time.Second {
+					return 300 * time.Millisecond
+				}
+				return 0
+			})
+			v.when = true
+			accused := map[string]time.Duration{}
+			v.s.onChange = func(c Change) {
+				if c.After == Slow {
+					accused[c.Node.Name] = v.now
+				}
+			}
+			v.run(rate, 20*time.Second)
+			require.Len(t, accused, 1, "%d/s, node %d", rate, victim)
+			when := accused[v.nodes[victim].Name]
+			require.Greater(t, when, 10*time.Second)
+			require.Less(t, when, 11*time.Second, "%d/s, node %d", rate, victim)
+		}
+	}
+}

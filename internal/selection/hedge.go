@@ -1,0 +1,119 @@
+package selection
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Worthwhile reports whether a second attempt as decided in second may be sooner
+// than the first, overdue one: it leaves out a node of the first, because that
+// stands out by now; or the first waits at a coordinating node that does not answer,
+// and the second is to take another. Otherwise the cluster is busy, and a second attempt would only
+// make it busier.
+func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
+	for _, n := range first.Nodes {
+		if !slices.Contains(second.Nodes, n) {
+			return true
+		}
+	}
+	c := first.Coordinator
+	at := s.since(now)
+	return c != nil && (s.mute(c, at) || first.unheard(at))
+}
+
+// Hedges says when a search is overdue and how many second attempts may be made.
+// It is safe for concurrent use without locks.
+type Hedges struct {
+	budget float64 // second attempts per search
+	seed   maphash.Seed
+	// kinds holds what is known of searches by target; targets share a kind when
+	// their hashes do, so that memory is bounded.
+	kinds  [256]kind
+	tokens atomic.Int64 // thousandths of a second attempt
+}
+
+// kind is the 95th percentile of the time that searches of one kind take.
+type kind struct {
+	p95  atomic.Uint64 // float64 bits, ms
+	seen atomic.Int64
+}
+
+const (
+	// minSeen searches of a kind must have been seen before one can be overdue.
+	minSeen = 50
+	// A search is overdue after overdueFactor·p95 + overdueSlack.
+	overdueFactor = 1.5
+	overdueSlack  = 40 * time.Millisecond
+	// burst is how many second attempts may be saved up.
+	burst = 15
+	// step is how far one time moves the estimate of the percentile, relatively;
+	// firstStep holds for the first firstTimes, which a cold engine makes long.
+	step, firstStep = 0.05, 0.5
+	firstTimes      = 200
+)
+
+// NewHedges returns Hedges with a budget of second attempts per search; 0 means
+// there are to be none.
+func NewHedges(budget float64) *Hedges { return &Hedges{budget: budget, seed: maphash.MakeSeed()} }
+
+func (h *Hedges) kind(target string) *kind {
+	return &h.kinds[maphash.String(h.seed, target)%uint64(len(h.kinds))]
+}
+
+// Delay counts one more search and returns when it is overdue; false while that
+// is not known, or if there are to be no second attempts.
+func (h *Hedges) Delay(target string) (time.Duration, bool) {
+	if h.budget <= 0 {
+		return 0, false
+	}
+	if t := h.tokens.Load(); t < burst*1000 {
+		h.tokens.Add(int64(h.budget * 1000))
+	}
+	k := h.kind(target)
+	if k.seen.Load() < minSeen {
+		return 0, false
+	}
+	ms := math.Float64frombits(k.p95.Load())
+	return time.Duration(ms*overdueFactor*float64(time.Millisecond)) + overdueSlack, true
+}
+
+// Observe takes in how long a search on target took.
+func (h *Hedges) Observe(target string, took time.Duration) {
+	k := h.kind(target)
+	by := step
+	if k.seen.Add(1) < firstTimes {
+		by = firstStep
+	}
+	ms := float64(took) / float64(time.Millisecond)
+	for {
+		old := k.p95.Load()
+		v := math.Float64frombits(old)
+		switch {
+		case old == 0:
+			v = ms
+		case ms > v:
+			v *= 1 + 0.95*by // one time in twenty …
+		default:
+			v *= 1 - 0.05*by // … against nineteen
+		}
+		if k.p95.CompareAndSwap(old, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+// Spend takes one second attempt from the budget, false if there is none left.
+func (h *Hedges) Spend() bool {
+	for {
+		t := h.tokens.Load()
+		if t < 1000 {
+			return false
+		}
+		if h.tokens.CompareAndSwap(t, t-1000) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package selection
+
+import "time"
+
+// Acquire counts the search on every node of the decision, begun at now. It must
+// be followed by exactly one [Decision.Release], on every path.
+func (s *Selector) Acquire(d *Decision, now time.Time) {
+	d.start, d.leased = s.since(now), true
+	for i, n := range d.Nodes {
+		n.acquire(d.start, len(d.Nodes) == 1)
+		n.searches.Add(1)
+		n.sent.add(d.start, int64(d.tasks[i]*taskScale))
+	}
+	if d.Coordinator != nil {
+		d.Coordinator.coordinating.Add(1)
+	}
+}
+
+// taskScale keeps fractions of a shard query in an integer sum.
+const taskScale = 1000
+
+// Release returns the lease. Returning it twice is a mistake that is ignored: a
+// count that drops below the truth would make a busy node look idle for ever.
+func (d *Decision) Release() {
+	if !d.leased {
+		return
+	}
+	d.leased = false
+	for _, n := range d.Nodes {
+		n.release(len(d.Nodes) == 1)
+	}
+	if d.Coordinator != nil {
+		d.Coordinator.coordinating.Add(-1)
+	}
+}
+
+// Outcome is how a search ended, as far as its nodes are concerned. A search
+// that the client gave up has no outcome: release its lease and teach nothing.
+type Outcome struct {
+	// ResponseTime from sending to the head of the answer.
+	ResponseTime time.Duration
+	// Took is the time the coordinating node says the search took, without HTTP.
+	Took    time.Duration
+	HasTook bool
+	// Failed is set when the search failed or was partial through no fault of the
+	// client's; it is then blamed on Blamed.
+	Failed bool
+	Blamed []*Node
+	// Message says what failed, for operators.
+	Message string
+}
+
+// A slow answer of a set is held against a node only above outlierFactor times
+// its average plus outlierSlack (ms): smaller differences say nothing about who
+// was slow.
+const (
+	outlierFactor = 3
+	outlierSlack  = 10.0
+)
+
+// Observe feeds the outcome of the search into the statistics, at now.
+func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
+	at := s.since(now)
+	if o.Failed {
+		e := &NodeError{At: now, Message: o.Message}
+		for _, n := range o.Blamed {
+			s.fail(n, at, e)
+		}
+		return
+	}
+	if d.Coordinator != nil {
+		raise(&d.Coordinator.coordinatedAt, d.start)
+		raise(&d.Coordinator.heardAt, at)
+	}
+	if d.Coordinator != nil && o.HasTook {
+		d.Coordinator.overhead.observe(max(0, millis(o.ResponseTime-o.Took)))
+		d.Coordinator.strikes.Store(0)
+	}
+	// A set's time is an upper bound for each node that surely took part, that is
+	// for the sole listed copy of a shard: a fast answer clears these. A slow one
+	// accuses one of the set.
+	inside := o.inside()
+	if len(d.Nodes) == 1 {
+		d.Nodes[0].response.observe(inside)
+		d.Nodes[0].progress(d.start, at)
+		return
+	}
+	for i, n := range d.Nodes {
+		if r, ok := n.response.value(); d.sole[i] && (!ok || inside < r) {
+			n.response.observe(inside)
+		}
+	}
+	suspect := d.suspect(inside)
+	if suspect != nil {
+		suspect.response.observe(inside)
+	}
+	for _, n := range d.Nodes {
+		n.progress(d.start, at)
+	}
+}
+
+// Abandon feeds what a search told that was given up at now because another
+// attempt was sooner: it would have taken longer still. It is blamed as a slow
+// answer is, and on the coordinating node if that has answered no search begun
+// later.
+func (s *Selector) Abandon(d *Decision, now time.Time) {
+	at := s.since(now)
+	waited := millis(time.Duration(at - d.start))
+	if n := d.suspect(waited); n != nil {
+		n.response.observe(waited)
+	}
+	if c := d.Coordinator; c != nil && c.coordinatedAt.Load() <= d.start {
+		c.overhead.observe(waited)
+	}
+}
+
+// suspect returns the one node of the set that a slow answer can be blamed on:
+// the only one that took part in no search that began later and was answered
+// sooner. nil if the answer was not slow or there is no such one; who was slow is
+// then left to what the coordinating nodes saw.
+func (d *Decision) suspect(inside float64) *Node {
+	var suspect *Node
+	for _, n := range d.Nodes {
+		if n.startedAt.Load() > d.start {
+			continue
+		}
+		if suspect != nil {
+			return nil
+		}
+		suspect = n
+	}
+	if suspect == nil {
+		return nil
+	}
+	if r, _ := suspect.response.value(); inside < outlierFactor*r+outlierSlack {
+		return nil
+	}
+	return suspect
+}
+
+// inside returns the time the search took behind HTTP, in ms. The engine counts
+// whole milliseconds: 0 means less than one.
+func (o Outcome) inside() float64 {
+	if !o.HasTook {
+		return millis(o.ResponseTime)
+	}
+	return min(millis(o.ResponseTime), max(0.5, millis(o.Took)))
+}
+
+// Poll is one poll of one node.
+type Poll struct {
+	State State
+	// Took is how long the poll took.
+	Took time.Duration
+	// Queue of the search thread pool, and how many of its threads were at work.
+	Queue, Active float64
+	// ServiceTime is the mean time of a shard query on the node since the poll
+	// before, 0 if none completed; Queries how many did, and Elapsed how long ago
+	// that poll was, 0 on the first.
+	ServiceTime time.Duration
+	Queries     int64
+	Elapsed     time.Duration
+	// Coordinated is the response time of other nodes, by id, as this node saw
+	// it when coordinating, where it changed since the poll before.
+	Coordinated map[string]Seen
+	// Message says what failed, for operators.
+	Message string
+}
+
+// Seen is an average of response times that a coordinating node keeps of another
+// (EWMA with α = 0.3): now, and at the poll before, 0 if there was none.
+type Seen struct {
+	Now, Before time.Duration
+}
+
+// sample returns, in ms, the response time that moved the average. An average that
+// falls was moved by less than itself, however high it still is: a node that has
+// recovered must not be held to its past.
+func (c Seen) sample() float64 {
+	now, before := millis(c.Now), millis(c.Before)
+	if before <= now {
+		return now
+	}
+	return max(0, (now-(1-alpha)*before)/alpha)
+}
+
+// ObservePoll feeds a poll of the node with this id. A poll that fails is a fact
+// about the node. A node that is not known is none.
+func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
+	s.mu.Lock()
+	n := s.nodes[id]
+	others := make([]*Node, 0, len(p.Coordinated))
+	times := make([]float64, 0, len(p.Coordinated))
+	for other, r := range p.Coordinated {
+		// What a node says of itself has no network in it.
+		if m := s.nodes[other]; m != nil && other != id {
+			others = append(others, m)
+			times = append(times, r.sample())
+		}
+	}
+	s.mu.Unlock()
+	if n == nil {
+		return
+	}
+	at := s.since(now)
+	s.setLife(n, p.State, p.Message, at)
+	if p.State != Fine {
+		n.lastError.Store(&NodeError{At: now, Message: p.Message})
+		return
+	}
+	raise(&n.polledAt, at)
+	n.reach.observe(millis(p.Took))
+	n.served.Store(p.Queries > 0)
+	n.queue.observe(p.Queue)
+	n.latest.set(p.Queue)
+	n.active.observe(p.Active)
+	if p.Elapsed > 0 {
+		n.rate.observe(float64(p.Queries) / millis(p.Elapsed))
+	}
+	if s := millis(p.ServiceTime); s > 0 {
+		// While a node is kept out it serves little but probes: their time says nothing
+		// of a search's.
+		if old, _ := n.service.value(); s > old || !n.health.excluded() {
+			n.service.observe(s)
+		}
+	}
+	for i, m := range others {
+		m.hear(times[i])
+	}
+}
+
+// setLife notes what a poll or a connection said of the node's life. A node that
+// is back must answer probes before it gets its share little by little.
+func (s *Selector) setLife(n *Node, life State, why string, at int64) {
+	s.changing(n, why, func() {
+		wasOut := n.out()
+		before := n.polled.Swap(int32(life))
+		if wasOut && !n.out() && s.policy.health && !n.health.excluded() && s.mayExclude() {
+			n.sendAway(Slow, at, "was "+State(before).String())
+		}
+	})
+}
+
+// hear takes in what a coordinating node saw of n, in ms. A faster time is not
+// believed while n served nothing: it is the engine's own pull of losers toward
+// the winner.
+func (n *Node) hear(ms float64) {
+	if r, ok := n.response.value(); ok && ms < r && !n.served.Load() {
+		return
+	}
+	service, _ := n.service.value()
+	n.response.observe(max(ms, service))
+}
+
+// MarkUnreachable notes that a connection to n was refused or reset: it stays out
+// until a poll reaches it again.
+func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
+	s.fail(n, s.since(now), &NodeError{At: now, Message: message})
+	s.setLife(n, Unreachable, message, s.since(now))
+}

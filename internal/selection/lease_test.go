@@ -1,0 +1,199 @@
+package selection
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			var d Decision
+			for i := range 500 {
+				now := epoch.Add(time.Duration(i) * time.Millisecond)
+				s.Choose(&d, Request{Nodes: nodes, Shards: ring(5, 2, 5)}, now)
+				s.Acquire(&d, now)
+				switch r.IntN(3) {
+				case 0:
+					s.Observe(&d, Outcome{ResponseTime: time.Millisecond, Took: time.Millisecond, HasTook: true}, now)
+				case 1:
+					s.Observe(&d, Outcome{Failed: true, Blamed: d.Nodes[:1]}, now)
+				}
+				d.Release()
+				if r.IntN(2) == 0 {
+					d.Release() // a second return is ignored
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, n := range nodes {
+		require.Zero(t, n.Outstanding(), n.Name)
+		require.Zero(t, n.coordinating.Load(), n.Name)
+	}
+}
+
+func TestCanceledSearchTeachesNothing(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
+	s.Acquire(d, epoch)
+	require.EqualValues(t, 1, d.Nodes[0].Outstanding())
+	d.Release()
+	_, ok := d.Nodes[0].response.value()
+	require.False(t, ok)
+	require.Zero(t, d.Nodes[0].Outstanding())
+}
+
+func TestOneNodeSetTeachesResponseAndOverhead(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
+	s.Acquire(d, epoch)
+	s.Observe(d, Outcome{ResponseTime: 120 * time.Millisecond, Took: 20 * time.Millisecond, HasTook: true}, epoch)
+	d.Release()
+	r, _ := d.Nodes[0].response.value()
+	h, _ := d.Nodes[0].overhead.value()
+	require.InDelta(t, 20, r, 1e-9)
+	require.InDelta(t, 100, h, 1e-9)
+}
+
+// answered feeds one answered search of a set into the statistics: node i is the
+// only listed copy of some shard if sole[i].
+func answered(s *Selector, nodes []*Node, sole []bool, began, took time.Duration) {
+	d := &Decision{Nodes: nodes, sole: sole, start: int64(began)}
+	s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, epoch.Add(began+took))
+}
+
+func response(n *Node) float64 {
+	r, _ := n.response.value()
+	return r
+}
+
+func TestFastAnswerClearsWhoSurelyTookPart(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 200, 3)
+	answered(s, nodes, []bool{true, false, true}, time.Second, 5*time.Millisecond)
+	require.InDelta(t, 0.7*200+0.3*5, response(nodes[0]), 1e-9)
+	require.InDelta(t, 200, response(nodes[1]), 1e-9, "another copy may have served instead")
+}
+
+func TestSlowAnswerAccusesTheOneThatGaveNoSignOfLife(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 10, 3)
+	sole := []bool{true, true, true}
+	answered(s, nodes[:2], sole[:2], 2*time.Second, 5*time.Millisecond)
+	before := response(nodes[0])
+	answered(s, nodes, sole, time.Second, 1300*time.Millisecond)
+	require.InDelta(t, before, response(nodes[0]), 1e-9)
+	require.InDelta(t, before, response(nodes[1]), 1e-9)
+	require.InDelta(t, 0.7*10+0.3*1300, response(nodes[2]), 1e-9)
+
+	s, nodes = newTest(t, "adaptive", 3)
+	teach(nodes, 10, 3)
+	answered(s, nodes, sole, time.Second, 1300*time.Millisecond)
+	for _, n := range nodes {
+		require.InDelta(t, 10, response(n), 1e-9, "any of them may have been slow")
+	}
+}
+
+func TestSetsCountOnlyForAsLongAsTheNodeUsuallyTakes(t *testing.T) {
+	var n Node
+	n.response.observe(10)
+	at := int64(time.Second)
+	for range 20 {
+		n.acquire(at, false)
+	}
+	n.acquire(at, true)
+	require.InDelta(t, 21, n.owed(at), 1e-3)
+	later := at + int64(100*time.Millisecond)
+	require.InDelta(t, 1+20*math.Exp(-10), n.owed(later), 1e-3, "the set waits for another node, the search of its own is owed")
+	for range 20 {
+		n.release(false)
+	}
+	require.InDelta(t, 1, n.owed(later), 1e-9)
+	n.release(true)
+	require.Zero(t, n.owed(later))
+}
+
+func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	s.ObservePoll(nodes[0].ID, Poll{
+		State: Fine, Queue: 7, ServiceTime: 3 * time.Millisecond,
+		Coordinated: map[string]Seen{nodes[0].ID: {Now: time.Millisecond}, nodes[1].ID: {Now: 300 * time.Millisecond}, "gone": {Now: 1}},
+	}, epoch)
+	v := s.View(nodes, epoch)
+	require.InDelta(t, 0.3*7, v[0].Parts.Queue, 1e-9, "the poll in newTest saw an empty queue")
+	require.InDelta(t, 3, v[0].Parts.ServiceTime, 1e-9)
+	require.InDelta(t, 3, v[0].Parts.ResponseTime, 1e-9, "what a node says of itself has no network in it")
+	require.InDelta(t, 300, v[1].Parts.ResponseTime, 1e-9)
+	require.Equal(t, "fine", v[0].State)
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[1].ID: {Now: time.Millisecond}}}, epoch)
+	require.InDelta(t, 300, response(nodes[1]), 1e-9, "it served nothing: the engine pulled it toward the winner")
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine, Queries: 3}, epoch)
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[1].ID: {Now: 100 * time.Millisecond}}}, epoch)
+	require.InDelta(t, 0.7*300+0.3*100, response(nodes[1]), 1e-9)
+	require.NotPanics(t, func() { s.ObservePoll("unknown", Poll{State: Fine}, epoch) })
+}
+
+func TestPenaltyDoublesIsBoundedAndDecays(t *testing.T) {
+	var n Node
+	at := int64(0)
+	n.punish(at)
+	require.InDelta(t, penaltyFirst, n.penaltyLeft(at), 1e-9)
+	for range 20 {
+		n.punish(at)
+	}
+	require.InDelta(t, penaltyMax, n.penaltyLeft(at), 1e-9)
+	require.InDelta(t, penaltyMax/2, n.penaltyLeft(at+int64(penaltyHalfLife)), 1e-6)
+	require.Less(t, n.penaltyLeft(at+int64(14*time.Second)), 1.0)
+}
+
+func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 500)
+	for range 10 {
+		d := choose(s, nodes, [][]int{{0, 1}, {1, 2}, {0, 2}}, epoch)
+		require.Equal(t, "ab", names(d))
+		s.Acquire(d, epoch)
+		d.Release()
+	}
+	v := s.View(nodes, epoch.Add(10*time.Second))
+	require.InDelta(t, 0.5, v[0].Share, 1e-3)
+	require.InDelta(t, 0.5, v[1].Share, 1e-3)
+	require.Zero(t, v[2].Share)
+	require.Zero(t, s.View(nodes, epoch.Add(2*time.Minute))[0].Share)
+}
+
+func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	teach(nodes, 5, 3)
+	kept := s.Update([]NodeInfo{{ID: nodes[1].ID, Name: nodes[1].Name}})
+	require.Same(t, nodes[1], kept[0])
+	back := s.Update([]NodeInfo{{ID: nodes[0].ID, Name: nodes[0].Name}, {ID: nodes[1].ID, Name: nodes[1].Name}})
+	require.NotSame(t, nodes[0], back[0])
+	require.Same(t, nodes[1], back[1])
+}
+
+func TestEWMAIgnoresWhatCannotBeASample(t *testing.T) {
+	var e ewma
+	_, ok := e.value()
+	require.False(t, ok)
+	e.observe(-1)
+	_, ok = e.value()
+	require.False(t, ok)
+	e.observe(0)
+	v, ok := e.value()
+	require.True(t, ok, "an average of zero is still an average")
+	require.InDelta(t, 0, v, 1e-12)
+	e.observe(10)
+	v, _ = e.value()
+	require.InDelta(t, 3, v, 1e-9)
+}

@@ -1,0 +1,185 @@
+package selection
+
+import (
+	"math"
+	"slices"
+)
+
+// turn is what a policy may use beside the node: time and chance of this choice.
+type turn struct {
+	s      *Selector
+	at     int64  // ns since the epoch
+	number uint64 // of this choice, for rotation and chance
+	nodes  int    // how many nodes the snapshot has
+	acts   bool   // false: a preview, which changes nothing
+	// quiet is the shortest silence, in ms, among the candidates that owe an
+	// answer: while all are silent, silence tells nothing of any of them.
+	quiet float64
+	hot   float64 // prequal: searches in flight above which a node is hot
+}
+
+// policy ranks nodes: lower is better, NaN means "no statistics".
+type policy struct {
+	rank func(n *Node, position int, t turn) float64
+	// prepare, if there is one, finds turn.hot before the candidates of a choice are
+	// ranked.
+	prepare func(d *Decision, req Request, t turn) (hot float64)
+	// near and slack say which copies count as equal to the best copy of a shard:
+	// rank ≤ near·best + slack. With 0 one copy per shard is listed.
+	near, slack float64
+	// health says that nodes that stand out are kept out, see [State].
+	health bool
+	// pulls says that losing a choice moves a node's numbers toward the winner's.
+	pulls bool
+}
+
+// policies by name. All but adaptive exist to be compared with.
+var policies = map[string]policy{
+	"adaptive":          {rank: rankC3, near: nearRank, slack: nearSlack, health: true, pulls: true},
+	"c3":                {rank: rankC3, near: nearRank, slack: nearSlack, pulls: true},
+	"ars":               {rank: rankARS, pulls: true},
+	"prequal":           {rank: rankPrequal, prepare: preparePrequal},
+	"round_robin":       {rank: rankRoundRobin},
+	"random":            {rank: rankRandom},
+	"least_outstanding": {rank: rankLeastOutstanding},
+}
+
+// Copies that differ by less than this are listed together, so that the
+// engine's shuffle spreads the load and a failing copy has a sibling. The slack
+// is in milliseconds: on a fast cluster differences below it are noise.
+const (
+	nearRank  = 3.0
+	nearSlack = 3.0
+)
+
+// rankRoundRobin makes each node the best in turn.
+func rankRoundRobin(_ *Node, position int, t turn) float64 {
+	n := uint64(max(1, t.nodes))
+	return float64((uint64(position) + t.number) % n)
+}
+
+// rankRandom draws a rank.
+func rankRandom(_ *Node, position int, t turn) float64 {
+	return t.s.random(t.number, uint64(position))
+}
+
+// rankLeastOutstanding ranks by searches not answered yet.
+func rankLeastOutstanding(n *Node, _ int, _ turn) float64 {
+	return float64(n.outstanding.Load())
+}
+
+// minServiceTime, in ms, stands in for a service time that the engine's
+// millisecond counters round to nothing: with S = 0 the queue would not count.
+const minServiceTime = 0.1
+
+// Parts are the parts of a C3 rank. Durations in milliseconds.
+type Parts struct {
+	ResponseTime float64 `json:"response_time_ms"`
+	ServiceTime  float64 `json:"service_time_ms"`
+	Queue        float64 `json:"queue"`
+	// Outstanding is os: the searches that the node itself is likely to owe.
+	Outstanding float64 `json:"outstanding"`
+	Silence     float64 `json:"silence_ms"`
+	Penalty     float64 `json:"penalty_ms"`
+}
+
+// parts reads the statistics of n at one moment; ok is false if there are none.
+func (n *Node) parts(at int64) (p Parts, ok bool) {
+	r, hasR := n.response.value()
+	s, hasS := n.service.value()
+	q, _ := n.queue.value()
+	p = Parts{
+		ResponseTime: r,
+		ServiceTime:  s,
+		Queue:        q,
+		Outstanding:  n.owed(at),
+		Silence:      n.silence(at),
+		Penalty:      n.penaltyLeft(at),
+	}
+	if !hasR {
+		p.ResponseTime = s
+	}
+	if !hasS {
+		p.ServiceTime = min(r, minServiceTime)
+	}
+	return p, hasR || hasS || p.Penalty > 0
+}
+
+// Rank returns Ψ for one node, in milliseconds: lower is better.
+//
+//	Ψ = R − S + q̂³·S + penalty,  q̂ = 1 + outstanding·clients + queue
+//
+// R is the larger of the averaged response time and the node's present silence
+// (beyond that of the other candidates, unless the search went to it alone): a
+// node that owes an answer for longer than usual is slow now, not once it has
+// answered. S is the service time, 1/µ in the paper's notation. Source: C3, NSDI
+// 2015; S as corrected by elasticsearch#70283; b = 3.
+func (p Parts) Rank(clients float64) float64 {
+	s := max(p.ServiceTime, minServiceTime)
+	r := max(p.ResponseTime, p.Silence, s)
+	q := 1 + p.Outstanding*clients + p.Queue
+	return r - s + q*q*q*s + p.Penalty
+}
+
+func rankC3(n *Node, _ int, t turn) float64 {
+	p, ok := n.parts(t.at)
+	if !ok {
+		return math.NaN()
+	}
+	if n.alone.Load() == 0 {
+		p.Silence -= t.quiet
+	}
+	return p.Rank(t.s.n)
+}
+
+// rankARS is the engine's own adaptive replica selection as far as a proxy can run
+// it: Ψ from whole numbers of the queue, and a node without statistics comes
+// first. Source: ResponseCollectorService of Elasticsearch 8.
+func rankARS(n *Node, _ int, t turn) float64 {
+	p, ok := n.parts(t.at)
+	if !ok {
+		return math.Inf(-1)
+	}
+	q := 1 + float64(n.outstanding.Load())*t.s.n + math.Floor(p.Queue)
+	return p.ResponseTime - p.ServiceTime + q*q*q*p.ServiceTime
+}
+
+// hotQuantile is the quantile of in-flight counts above which a node is hot;
+// hotPenalty, in ms, ranks it after every one that is not. Source: Prequal, NSDI
+// 2024, whose probes are here the polls and what was sent since.
+const (
+	hotQuantile = 0.84
+	hotPenalty  = 1e6
+)
+
+// inFlight is Prequal's count for n.
+func (n *Node) inFlight(at int64) float64 {
+	queue, _ := n.queue.value()
+	active, _ := n.active.value()
+	return queue + active + n.owed(at)
+}
+
+func preparePrequal(d *Decision, req Request, t turn) (hot float64) {
+	for _, p := range d.order {
+		d.sorted = append(d.sorted, req.Nodes[p].inFlight(t.at))
+	}
+	slices.Sort(d.sorted)
+	// Rounded down: of a handful of nodes at least the busiest is hot.
+	hot = d.sorted[int(hotQuantile*float64(len(d.sorted)-1))]
+	d.sorted = d.sorted[:0]
+	return hot
+}
+
+// rankPrequal prefers, of the nodes that are not hot, the one with the lowest
+// response time, and of hot ones the one with fewest in flight.
+func rankPrequal(n *Node, _ int, t turn) float64 {
+	p, ok := n.parts(t.at)
+	switch f := n.inFlight(t.at); {
+	case !ok:
+		return math.NaN()
+	case f > t.hot:
+		return hotPenalty + f
+	default:
+		return p.ResponseTime + p.Penalty
+	}
+}

@@ -1,0 +1,157 @@
+// Package selection is the adaptive core: statistics of each node, a rank for
+// each node, and from ranks the set of nodes that serves a search. It is pure:
+// no I/O, no clock, no goroutine. Time and chance are arguments.
+//
+// A [Selector] is safe for concurrent use. Its hot path takes no lock: all
+// statistics of a node are atomics.
+package selection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options configures a [Selector].
+type Options struct {
+	// Policy is one of [Policies].
+	Policy string
+	// Clients is n in C3's q̂ = 1 + os·n + q: how many clients like this one send
+	// to the same nodes. At least 1.
+	Clients int
+	// Seed makes the random policy and the breaking of ties repeatable.
+	Seed uint64
+	// Epoch is the moment from which time is counted; it should carry a monotonic
+	// reading (time.Now()), so that a step of the wall clock is not taken for
+	// silence. Zero: 2020-01-01.
+	Epoch time.Time
+	// Zone is where this client is; empty: zones do not count. A copy elsewhere is
+	// used when the best one in Zone ranks ZoneFactor times worse, or more.
+	Zone       string
+	ZoneFactor float64
+	// OnChange is told of every change of a node's state, if it is set. It must be
+	// quick, may be called concurrently, and must not call the Selector.
+	OnChange func(Change)
+}
+
+// Selector ranks nodes and chooses who serves a search.
+type Selector struct {
+	name   string // of the policy
+	policy policy
+	n      float64
+	epoch  time.Time
+	seed   uint64
+	turn   atomic.Uint64
+	round  atomic.Uint64 // of probes on suspicion
+	zone   string
+	factor float64 // by which a copy elsewhere must be better
+
+	onChange func(Change)
+	// Moments, in ns: when a candidate last stood out, when nodes were last
+	// suspected, and when the latest probe was sent that was answered in time.
+	troubledAt, suspectedAt, probedAt atomic.Int64
+	probeTime                         ewma // ms: of probes answered in time
+	// Of probes of nodes that nothing speaks against: when the last was sent, after
+	// how many choices, and how many were.
+	sampledAt            atomic.Int64
+	sampledTurn, sampled atomic.Uint64
+
+	mu    sync.Mutex // guards nodes; taken by Update and ObservePoll only
+	nodes map[string]*Node
+	all   atomic.Pointer[[]*Node] // the same, in the order of the last Update
+}
+
+// New returns a Selector without nodes. An unknown policy or Clients < 0 is an
+// error that names the valid values.
+func New(o Options) (*Selector, error) {
+	p, ok := policies[o.Policy]
+	if !ok {
+		return nil, fmt.Errorf("unknown policy %q, valid are %s", o.Policy, strings.Join(Policies(), ", "))
+	}
+	if o.Clients < 0 {
+		return nil, fmt.Errorf("clients must be at least 1, got %d", o.Clients)
+	}
+	if o.Epoch.IsZero() {
+		o.Epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if o.Zone != "" && o.ZoneFactor <= 1 {
+		return nil, fmt.Errorf("zone factor must be above 1, got %g", o.ZoneFactor)
+	}
+	s := &Selector{
+		name:     o.Policy,
+		policy:   p,
+		n:        float64(max(1, o.Clients)),
+		epoch:    o.Epoch,
+		seed:     o.Seed,
+		zone:     o.Zone,
+		factor:   o.ZoneFactor,
+		onChange: o.OnChange,
+		nodes:    map[string]*Node{},
+	}
+	s.all.Store(new([]*Node))
+	return s, nil
+}
+
+// Policies returns the names of the policies, sorted.
+func Policies() []string {
+	names := make([]string, 0, len(policies))
+	for name := range policies {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Policy returns the name of the policy in force.
+func (s *Selector) Policy() string { return s.name }
+
+// NodeInfo identifies a node and says what the selection needs to know of it.
+type NodeInfo struct {
+	ID, Name   string
+	Processors int    // that the engine has; 0 while unknown
+	Zone       string // empty: none
+}
+
+// Update makes the selector know exactly these nodes and returns them in the
+// order given. Nodes known before keep their statistics; nodes that left are
+// forgotten, so that a node that comes back starts without statistics.
+func (s *Selector) Update(infos []NodeInfo) []*Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := make(map[string]*Node, len(infos))
+	out := make([]*Node, len(infos))
+	for i, info := range infos {
+		n, ok := s.nodes[info.ID]
+		if !ok || n.NodeInfo != info {
+			n = &Node{NodeInfo: info}
+			n.joined.Store(len(s.nodes) > 0 && !ok)
+		}
+		known[info.ID] = n
+		out[i] = n
+	}
+	s.nodes = known
+	s.all.Store(&out)
+	return out
+}
+
+// since returns the time passed from the epoch to now, in nanoseconds.
+func (s *Selector) since(now time.Time) int64 { return int64(now.Sub(s.epoch)) }
+
+// random returns a pseudo-random number in [0, 1) for draw i of turn, made of
+// seed, turn and draw, so that no state is shared.
+func (s *Selector) random(turn, i uint64) float64 {
+	return unit(s.seed + turn*0x9e3779b97f4a7c15 + i*0xd1342543de82ef95)
+}
+
+// unit maps z to [0, 1) so that close numbers end up far apart.
+func unit(z uint64) float64 { return float64(mix(z)>>11) / (1 << 53) }
+
+// mix is the finalizer of SplitMix64.
+func mix(z uint64) uint64 {
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

@@ -1,0 +1,315 @@
+package selection
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// newTest returns a selector with n nodes named a, b, c … that all answered a poll.
+func newTest(t testing.TB, policy string, n int) (*Selector, []*Node) {
+	t.Helper()
+	s, err := New(Options{Policy: policy, Clients: 1, Seed: 1, Epoch: epoch})
+	require.NoError(t, err)
+	infos := make([]NodeInfo, n)
+	for i := range infos {
+		infos[i] = NodeInfo{ID: "id-" + string(rune('a'+i)), Name: string(rune('a' + i))}
+	}
+	nodes := s.Update(infos)
+	for _, node := range nodes {
+		s.ObservePoll(node.ID, Poll{State: Fine}, epoch)
+	}
+	return s, nodes
+}
+
+// ring lays shards out so that shard i has its copies on nodes i, i+1, …
+func ring(shards, copies, nodes int) [][]int {
+	out := make([][]int, shards)
+	for i := range out {
+		for j := range copies {
+			out[i] = append(out[i], (i+j)%nodes)
+		}
+	}
+	return out
+}
+
+// teach gives every node the same numbers, then node slow a response time of its own.
+func teach(nodes []*Node, response, service float64) {
+	for _, n := range nodes {
+		n.response.observe(response)
+		n.service.observe(service)
+	}
+}
+
+func set(e *ewma, v float64) {
+	*e = ewma{}
+	e.observe(v)
+}
+
+func choose(s *Selector, nodes []*Node, shards [][]int, now time.Time, avoid ...*Node) *Decision {
+	d := &Decision{}
+	s.Choose(d, Request{Nodes: nodes, Shards: shards, Avoid: avoid}, now)
+	return d
+}
+
+func names(d *Decision) string {
+	var out string
+	for _, n := range d.Nodes {
+		out += n.Name
+	}
+	return out
+}
+
+func TestNewNamesValidPolicies(t *testing.T) {
+	_, err := New(Options{Policy: "c4"})
+	require.EqualError(t, err, `unknown policy "c4", valid are adaptive, ars, c3, least_outstanding, prequal, random, round_robin`)
+	_, err = New(Options{Policy: "c3", Clients: -1})
+	require.EqualError(t, err, "clients must be at least 1, got -1")
+}
+
+func TestRankIsThePublishedFormula(t *testing.T) {
+	// The worked example that tells the right formula from the inverted one:
+	// with q̂ = 5 the fast node must win.
+	fast := Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4}
+	slow := Parts{ResponseTime: 100, ServiceTime: 50, Queue: 4}
+	require.InDelta(t, 5-1+125*1, fast.Rank(1), 1e-9)
+	require.InDelta(t, 100-50+125*50, slow.Rank(1), 1e-9)
+	require.InDelta(t, 5-1+343*1, Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4, Outstanding: 1}.Rank(2), 1e-9)
+}
+
+func TestRankGrowsWithEveryPart(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		p := Parts{
+			ResponseTime: r.Float64() * 1000, ServiceTime: r.Float64() * 100, Queue: r.Float64() * 50,
+			Outstanding: r.Float64() * 50, Silence: r.Float64() * 1000, Penalty: r.Float64() * 1000,
+		}
+		base := p.Rank(1)
+		for name, grow := range map[string]func(*Parts){
+			"response time": func(p *Parts) { p.ResponseTime += 1 + r.Float64()*100 },
+			"service time":  func(p *Parts) { p.ServiceTime += 1 + r.Float64()*100 },
+			"queue":         func(p *Parts) { p.Queue += 1 + r.Float64()*10 },
+			"outstanding":   func(p *Parts) { p.Outstanding += 1 + r.Float64()*10 },
+			"silence":       func(p *Parts) { p.Silence += 1 + r.Float64()*100 },
+			"penalty":       func(p *Parts) { p.Penalty += 1 + r.Float64()*100 },
+		} {
+			q := p
+			grow(&q)
+			require.GreaterOrEqual(t, q.Rank(1), base, "rank must not fall with %s: %+v → %+v", name, p, q)
+		}
+		require.Greater(t, Parts{ServiceTime: p.ServiceTime + 1, Queue: p.Queue}.Rank(1), Parts{ServiceTime: p.ServiceTime, Queue: p.Queue}.Rank(1))
+	}
+}
+
+func TestSlowNodeIsKeptOutWhileShardsKeepACopy(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	for range 20 {
+		d := choose(s, nodes, ring(5, 2, 5), epoch)
+		require.Equal(t, Ranked, d.Reason)
+		require.Equal(t, "abde", names(d))
+		require.NotEqual(t, nodes[2], d.Coordinator)
+	}
+}
+
+func TestLoneCopyIsChosenHoweverSlow(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 5, 3)
+	set(&nodes[0].response, 10_000)
+	d := choose(s, nodes, [][]int{{0}, {1, 2}}, epoch)
+	require.Contains(t, d.Nodes, nodes[0])
+	require.Equal(t, Ranked, d.Reason)
+	d = choose(s, nodes, [][]int{{0}, {1}}, epoch)
+	require.Equal(t, NoChoice, d.Reason)
+	require.Equal(t, "ab", names(d))
+}
+
+func TestEqualNodesAreAllListed(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	require.Equal(t, "abcde", names(choose(s, nodes, ring(5, 2, 5), epoch)))
+}
+
+func TestOneShardGoesToTheBestCopyExactly(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 5, 3)
+	set(&nodes[1].response, 4.9)
+	for range 6 {
+		d := choose(s, nodes, [][]int{{0, 1, 2}}, epoch)
+		require.Equal(t, "b", names(d))
+		require.Equal(t, nodes[1], d.Coordinator, "the copy itself coordinates: no hop")
+	}
+}
+
+func TestOneShardTiesTakeTurns(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 5, 3)
+	counts := map[string]int{}
+	for range 300 {
+		counts[names(choose(s, nodes, [][]int{{0, 1, 2}}, epoch))]++
+	}
+	require.Equal(t, map[string]int{"a": 100, "b": 100, "c": 100}, counts)
+}
+
+func TestNoStatisticsMeansRoundRobin(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	counts := map[string]int{}
+	for range 300 {
+		d := choose(s, nodes, [][]int{{0, 1, 2}}, epoch)
+		require.Equal(t, NoStatistics, d.Reason)
+		counts[names(d)]++
+	}
+	require.Equal(t, map[string]int{"a": 100, "b": 100, "c": 100}, counts)
+}
+
+func TestNewNodeIsNeitherFloodedNorStarved(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 4)
+	for i, n := range nodes[:3] {
+		set(&n.response, []float64{5, 20, 100}[i])
+		set(&n.service, 3)
+	}
+	d := choose(s, nodes, [][]int{{0, 3}, {1, 3}, {2, 3}}, epoch)
+	require.Equal(t, "abd", names(d), "the new node ranks with the median: worse than the best, better than the worst")
+}
+
+func TestSilentNodeIsAvoidedBeforeItAnswers(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	teach(nodes, 5, 3)
+	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
+	s.Acquire(d, epoch)
+	other := nodes[0]
+	if d.Nodes[0] == other {
+		other = nodes[1]
+	}
+	for range 5 { // busier than the silent one, yet better
+		other.acquire(0, true)
+	}
+	other.progress(1, int64(4990*time.Millisecond))
+	later := choose(s, nodes, [][]int{{0, 1}}, epoch.Add(5*time.Second))
+	require.Equal(t, other, later.Nodes[0])
+	d.Release()
+}
+
+func TestUnreachableAndUnresponsiveNodesAreLeftOut(t *testing.T) {
+	for _, state := range []State{Unreachable, Unresponsive} {
+		s, nodes := newTest(t, "adaptive", 3)
+		teach(nodes, 20, 3)
+		set(&nodes[0].response, 5)
+		s.ObservePoll(nodes[0].ID, Poll{State: state, Message: "no answer"}, epoch)
+		d := choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch)
+		require.Equal(t, "bc", names(d), state)
+		require.Equal(t, "no answer", s.View(nodes, epoch)[0].LastError.Message)
+		s.ObservePoll(nodes[0].ID, Poll{State: Fine}, epoch)
+		require.Equal(t, "slow", s.View(nodes, epoch)[0].State, "held for a while")
+		choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch.Add(firstHold+2*ProbeTimeout))
+		require.Equal(t, "ramping", s.View(nodes, epoch)[0].State)
+		set(&nodes[0].response, 5)
+		require.Equal(t, "a", names(choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch.Add(firstHold+2*ProbeTimeout+rampTime))))
+	}
+}
+
+func TestFailsOpenWhenEveryCopyIsBad(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 4)
+	teach(nodes, 5, 3)
+	for _, n := range nodes[:2] {
+		s.ObservePoll(n.ID, Poll{State: Unresponsive}, epoch)
+	}
+	d := choose(s, nodes, [][]int{{0, 1}, {2, 3}}, epoch)
+	require.Equal(t, FailOpen, d.Reason)
+	require.Equal(t, "abcd", names(d))
+	d = choose(s, nodes, [][]int{{0, 1}}, epoch)
+	require.Equal(t, FailOpen, d.Reason)
+	require.Equal(t, "ab", names(d))
+}
+
+func TestFailureIsNeverFast(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	teach(nodes, 5, 3)
+	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
+	bad := d.Nodes[0]
+	s.Acquire(d, epoch)
+	s.Observe(d, Outcome{ResponseTime: time.Microsecond, Failed: true, Blamed: d.Nodes, Message: "rejected"}, epoch)
+	d.Release()
+	for range 10 {
+		require.NotEqual(t, bad, choose(s, nodes, [][]int{{0, 1}}, epoch.Add(time.Second)).Nodes[0])
+	}
+	back := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch.Add(10*time.Second))
+	require.Len(t, back.Nodes, 2, "ten seconds later it has its share again")
+}
+
+func TestAvoidedNodesAreLeftOutWhilePossible(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 5, 3)
+	require.Equal(t, "bc", names(choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch, nodes[0])))
+	require.Equal(t, "abc", names(choose(s, nodes, [][]int{{0}, {0, 1}, {1, 2}}, epoch, nodes[0])))
+}
+
+func TestLosersMoveTowardTheWinnerByTime(t *testing.T) {
+	s, nodes := newTest(t, "c3", 2)
+	teach(nodes, 5, 3)
+	set(&nodes[0].response, 300)
+	now := epoch
+	for range 1000 { // a busy second moves it once
+		choose(s, nodes, [][]int{{0, 1}, {0, 1}}, now.Add(pullInterval))
+	}
+	r, _ := nodes[0].response.value()
+	require.InDelta(t, 0.7*300+0.3*(300+5)/2, r, 0.01)
+	tried := 0
+	for i := range 60 {
+		d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, now.Add(time.Duration(i+2)*pullInterval))
+		if len(d.Nodes) == 2 {
+			tried = i
+			break
+		}
+	}
+	require.Greater(t, tried, 10, "not forgotten at once")
+	require.Less(t, tried, 60, "not starved for ever")
+}
+
+func TestPreviewChangesNothing(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	teach(nodes, 5, 3)
+	set(&nodes[0].response, 300)
+	for range 100 {
+		s.Preview(&Decision{}, Request{Nodes: nodes, Shards: [][]int{{0, 1}, {0, 1}}}, epoch.Add(time.Minute))
+	}
+	r, _ := nodes[0].response.value()
+	require.InDelta(t, 300, r, 1e-9)
+	require.Zero(t, s.turn.Load())
+}
+
+func TestCoordinatorsHTTPSideIsPolled(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	polls := func(slow time.Duration, n int) {
+		for range n {
+			for i, node := range nodes {
+				took := 4 * time.Millisecond
+				if i == 2 {
+					took = slow
+				}
+				s.ObservePoll(node.ID, Poll{State: Fine, Took: took}, epoch)
+			}
+		}
+	}
+	share := func() (n int) {
+		for range 100 {
+			if choose(s, nodes, ring(5, 2, 5), epoch).Coordinator == nodes[2] {
+				n++
+			}
+		}
+		return n
+	}
+	polls(4*time.Millisecond, 1)
+	require.InDelta(t, 20, share(), 10)
+	polls(300*time.Millisecond, 1)
+	require.Zero(t, share(), "slow HTTP: listed, but not coordinating")
+	require.Contains(t, choose(s, nodes, ring(5, 2, 5), epoch).Nodes, nodes[2])
+	polls(4*time.Millisecond, 20)
+	require.InDelta(t, 20, share(), 10, "well again, found by polls alone")
+}

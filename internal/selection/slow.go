@@ -1,0 +1,284 @@
+package selection
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A node is slow when its response time, less what its own queue explains, is
+// above slowFactor times the median of
+// the candidates plus slowSlack (ms), and at most a third of the candidates are.
+// Ψ alone would let it in again whenever a burst makes the others' q̂³ larger than
+// its R, and every search of the burst would wait for it. Once the others are
+// really overloaded their response times say so and it is slow no longer.
+const (
+	slowFactor = 3
+	slowSlack  = 30.0
+	// silenceSlack, in ms, is how much longer than the limit a node must be silent to
+	// be sent away; beyond the limit searches merely go elsewhere.
+	silenceSlack = 100.0
+)
+
+// welcome moves candidates on whose time has come, and lets new ones ramp up.
+func (d *Decision) welcome(req Request, t turn) {
+	for _, p := range d.order {
+		n := req.Nodes[p]
+		if n.joined.Load() && n.joined.CompareAndSwap(true, false) {
+			t.s.ramp(n, t.at)
+		}
+		t.s.advance(n, t.at)
+	}
+}
+
+// judge marks the candidates that are not to be listed, and returns the shortest
+// silence of the others, in ms. What it finds against nodes is accused later.
+func (d *Decision) judge(req Request, t turn) (quiet float64) {
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		switch n.health.condition() {
+		case Slow, Failing:
+			c.slow = true
+		case Ramping:
+			c.slow = t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) //nolint:gosec // a draw, not a number
+		}
+		c.slow = c.slow || t.s.doubtful(n, t.at)
+	}
+	d.feelPressure(req)
+	d.spare(req, t)
+	d.markSlow(req, t)
+	quiet = d.quiet(req, t.at)
+	d.markSilent(req, t, quiet)
+	return quiet
+}
+
+// markSlow finds the limit and the candidates above it.
+func (d *Decision) markSlow(req Request, t turn) {
+	d.sorted, d.limit = d.sorted[:0], math.Inf(1)
+	for _, p := range d.order {
+		if r, ok := req.Nodes[p].unqueued(); ok && !req.Nodes[p].health.excluded() {
+			d.sorted = append(d.sorted, r)
+		}
+	}
+	if len(d.sorted) == 0 {
+		return
+	}
+	slices.Sort(d.sorted)
+	d.limit = slowFactor*d.sorted[(len(d.sorted)-1)/2] + slowSlack
+	above, _ := slices.BinarySearch(d.sorted, d.limit)
+	if 3*(len(d.sorted)-above) > len(d.order)+1 {
+		return
+	}
+	for _, p := range d.order {
+		if r, _ := req.Nodes[p].unqueued(); r >= d.limit {
+			c := &d.candidates[p]
+			if !c.slow && t.s.needed(req.Nodes[p], d.pressure > busyQueue, t.at) {
+				continue
+			}
+			c.accused = !c.slow
+			c.slow = true
+		}
+	}
+}
+
+// busyQueue is the mean queue above which the cluster is busy. Then slowness says
+// little, and to leave a node out that can carry some load would be worse for all.
+const busyQueue = 1.0
+
+// feelPressure finds the mean queue of the candidates that may be listed.
+func (d *Decision) feelPressure(req Request) {
+	sum, n := 0.0, 0
+	for _, p := range d.order {
+		if c := &d.candidates[p]; !c.out && !c.slow {
+			q, _ := req.Nodes[p].queue.value()
+			sum, n = sum+q, n+1
+		}
+	}
+	d.pressure = sum / float64(max(1, n))
+}
+
+// A slow node is of use while its service time is at most useFactor times the
+// median and it answered a probe, however late, within usefulFor. From
+// somePressure on the others it gets searches, all at fullPressure.
+const (
+	useFactor    = 4
+	usefulFor    = 2 * time.Second
+	somePressure = 4.0
+	fullPressure = 12.0
+)
+
+// spare lets slow candidates in that can carry some load while the others have
+// more than they can: a late answer is better than one that waits in a queue that
+// only grows.
+func (d *Decision) spare(req Request, t turn) {
+	if d.pressure <= somePressure || t.s.random(t.number, math.MaxUint64) >= (d.pressure-somePressure)/(fullPressure-somePressure) {
+		return
+	}
+	d.sorted = d.sorted[:0]
+	for _, p := range d.order {
+		if s, ok := req.Nodes[p].service.value(); ok {
+			d.sorted = append(d.sorted, s)
+		}
+	}
+	if len(d.sorted) == 0 {
+		return
+	}
+	slices.Sort(d.sorted)
+	limit := useFactor * d.sorted[(len(d.sorted)-1)/2]
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		s, _ := n.service.value()
+		if c.slow && n.health.condition() == Slow && s <= limit && t.at-n.probe.answered.Load() < int64(usefulFor) {
+			c.slow, c.spared = false, true
+		}
+	}
+}
+
+// accuseSlow makes what a choice found against nodes count for those to come.
+func (s *Selector) accuseSlow(d *Decision, req Request, t turn) {
+	for _, p := range d.order {
+		if n := req.Nodes[p]; d.candidates[p].accused {
+			n.probe.limit.set(d.limit)
+			r, _ := n.unqueued()
+			s.accuse(n, Slow, t.at, fmt.Sprintf("response time %.0f ms or silent for %.0f ms, limit %.0f ms", r, n.silence(t.at), d.limit))
+		}
+	}
+}
+
+// unqueued returns the response time less what the node's queue explains, q·S, but
+// no less than the smaller of R and S, in ms; false if there is none. A node that
+// is slow because it is busy must not be left out: its neighbours would be next.
+func (n *Node) unqueued() (float64, bool) {
+	r, ok := n.response.value()
+	s, _ := n.service.value()
+	return max(min(r, s), r-n.queued()), ok
+}
+
+// queued returns q·S, in ms: an upper bound of the wait in the node's queue.
+func (n *Node) queued() float64 {
+	s, _ := n.service.value()
+	q, _ := n.queue.value()
+	return max(q, n.latest.value()) * s
+}
+
+// While a candidate stands out, and for troubleHold after, searches are listed. A
+// penalty of up to negligiblePenalty (ms) is too old to count.
+const (
+	troubleHold       = 2 * time.Second
+	negligiblePenalty = 10.0
+)
+
+// troubled reports whether some candidate stands out or did a moment ago.
+func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
+	doubt := false
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		if c.out || (n.health.condition() != Fine && !c.spared) || n.penaltyLeft(at) > negligiblePenalty {
+			raise(&s.troubledAt, at)
+			return true
+		}
+		doubt = doubt || c.slow
+	}
+	if doubt {
+		return true // may be over in a moment
+	}
+	last := s.troubledAt.Load()
+	return last != 0 && at-last < int64(troubleHold)
+}
+
+// quiet returns the shortest silence, in ms, among the candidates that may be
+// listed and owe an answer, 0 if none does.
+func (d *Decision) quiet(req Request, at int64) float64 {
+	shortest := math.Inf(1)
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		if !c.out && !c.slow && n.outstanding.Load() > 0 {
+			shortest = min(shortest, n.silence(at))
+		}
+	}
+	if math.IsInf(shortest, 1) {
+		return 0
+	}
+	return shortest
+}
+
+// markSilent marks candidates as slow that have been silent beyond the limit while
+// others were not, if they are at most a third.
+func (d *Decision) markSilent(req Request, t turn, quiet float64) {
+	silent := 0
+	for _, p := range d.order {
+		if req.Nodes[p].silence(t.at)-quiet > d.limit {
+			silent++
+		}
+	}
+	if silent == 0 || 3*silent > len(d.order)+1 {
+		return
+	}
+	for _, p := range d.order {
+		if req.Nodes[p].silence(t.at)-quiet > d.limit {
+			c := &d.candidates[p]
+			c.accused = c.accused || (!c.slow && req.Nodes[p].silence(t.at)-quiet > d.limit+silenceSlack)
+			c.slow = true
+		}
+	}
+}
+
+// leaveToEngine reports whether the engine's own selection is to choose the copies.
+// One list serves all shards of a search, so it cannot balance busy nodes as
+// finely as a choice for each shard does; what it can do is keep a bad node out.
+func (s *Selector) leaveToEngine(d *Decision, req Request, at int64) bool {
+	switch {
+	case !s.policy.health || !req.Outliers || d.Reason != Ranked || d.remote:
+		return false
+	case len(req.Shards) < 2 || len(req.Avoid) > 0 || req.Sticky:
+		return false
+	}
+	return !s.troubled(d, req, at)
+}
+
+// pullInterval is how often, at most, losing moves a node's numbers. The
+// published rule moves them on every loss, so that a busy client forgets a real
+// slowness within milliseconds and pays for finding out again; by time, a slow
+// node is tried again every ten seconds or so whatever the load.
+const pullInterval = 500 * time.Millisecond
+
+// pullLosers moves the response time of candidates that lost toward the
+// winner's: the average of both, fed as a new sample; and the service time of those
+// that served nothing, of which polls tell nothing either. Queues need no such
+// thing.
+func (d *Decision) pullLosers(req Request, at int64) {
+	winner := d.winner(req)
+	if winner == nil {
+		return
+	}
+	w, ok := winner.response.value()
+	if !ok {
+		return
+	}
+	for _, p := range d.order {
+		n := req.Nodes[p]
+		if d.candidates[p].listed || n.health.excluded() || !elapsed(&n.pulledAt, at, pullInterval) {
+			continue
+		}
+		if r, ok := n.response.value(); ok {
+			n.response.observe((r + w) / 2)
+		}
+		if s, ok := n.service.value(); ok && !n.served.Load() {
+			ws, _ := winner.service.value()
+			n.service.observe((s + ws) / 2)
+		}
+	}
+}
+
+// winner returns the listed node with the lowest rank.
+func (d *Decision) winner(req Request) *Node {
+	var best *Node
+	rank := math.Inf(1)
+	for _, p := range d.order {
+		if c := &d.candidates[p]; c.listed && c.rank < rank {
+			best, rank = req.Nodes[p], c.rank
+		}
+	}
+	return best
+}

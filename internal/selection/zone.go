@@ -1,0 +1,41 @@
+package selection
+
+import "math"
+
+// zoneSlack, in ms, is how much better a copy elsewhere must be at the least.
+const zoneSlack = 1.0
+
+// locate notes which candidates are in another zone than this client. Where all
+// are, or none, zones do not count.
+func (d *Decision) locate(req Request, zone string) {
+	d.remote = false
+	if zone == "" {
+		return
+	}
+	local := false
+	for _, p := range d.order {
+		c := &d.candidates[p]
+		c.remote = req.Nodes[p].Zone != zone
+		d.remote = d.remote || c.remote
+		local = local || !c.remote
+	}
+	d.remote = d.remote && local
+}
+
+// staysLocal reports whether a shard is to be served in this client's zone: it has
+// a copy there that fits, and the best of those elsewhere that do does
+// not rank better by more than factor.
+func (d *Decision) staysLocal(copies []int, may fitness, factor float64) bool {
+	local, remote := math.Inf(1), math.Inf(1)
+	for _, p := range copies {
+		c := &d.candidates[p]
+		switch {
+		case !may.fits(c):
+		case c.remote:
+			remote = min(remote, c.rank)
+		default:
+			local = min(local, c.rank)
+		}
+	}
+	return !math.IsInf(local, 1) && local <= factor*remote+zoneSlack
+}

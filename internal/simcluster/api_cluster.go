@@ -1,0 +1,260 @@
+package simcluster
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const clusterName = "simulated"
+
+func (c *Cluster) uuid() string { return fmt.Sprintf("sim-%018x", c.opts.Seed) }
+
+func (c *Cluster) version() string {
+	if c.opts.Engine == Elasticsearch {
+		return "8.19.4"
+	}
+	return "3.6.0"
+}
+
+// info answers GET /.
+func (n *Node) info() any {
+	c := n.cluster
+	version := map[string]any{
+		"number": c.version(), "build_type": "tar", "build_hash": "simulated", "build_date": "2026-01-01T00:00:00Z",
+		"build_snapshot": false, "lucene_version": "10.3.2",
+		"minimum_wire_compatibility_version": "2.19.0", "minimum_index_compatibility_version": "2.0.0",
+	}
+	tagline := "The OpenSearch Project: https://opensearch.org/"
+	if c.opts.Engine == Elasticsearch {
+		tagline = "You Know, for Search"
+		version["build_flavor"] = "default"
+	} else {
+		version["distribution"] = OpenSearch
+	}
+	return map[string]any{
+		"name": n.name, "cluster_name": clusterName, "cluster_uuid": c.uuid(), "version": version, "tagline": tagline,
+	}
+}
+
+func (n *Node) clusterAPI(r *request) (reply, *apiError) {
+	c := n.cluster
+	switch {
+	case r.at(1) == "settings" && r.method == http.MethodPut:
+		return c.putSettings(r.body)
+	case r.at(1) == "settings":
+		return c.settings(r.flag("include_defaults")), nil
+	case r.at(1) == "health":
+		return answer(c.health()), nil
+	case r.at(1) == "state":
+		return n.clusterState(r)
+	default:
+		return r.noHandler(), nil
+	}
+}
+
+// fromManager waits for the elected manager, unless the request is for local
+// knowledge: it hangs as long as the manager is paused.
+func (n *Node) fromManager(r *request) *apiError {
+	manager := n.cluster.byID[n.cluster.state.Load().manager()]
+	if r.flag("local") || manager == nil {
+		return nil
+	}
+	if err := manager.travel(r.ctx, n); err != nil {
+		return manager.failure(r.ctx, err)
+	}
+	return nil
+}
+
+// clusterState answers _cluster/state[/metrics[/target]].
+func (n *Node) clusterState(r *request) (reply, *apiError) {
+	if err := n.fromManager(r); err != nil {
+		return reply{}, err
+	}
+	s := n.cluster.state.Load()
+	metrics := r.at(2)
+	if metrics == "" {
+		metrics = "_all"
+	}
+	names, missing := s.resolve(r.at(3), time.Now())
+	if missing != "" && !r.flag("ignore_unavailable") {
+		return reply{}, noSuchIndex(missing)
+	}
+	out := map[string]any{"cluster_name": clusterName, "cluster_uuid": n.cluster.uuid()}
+	for metric := range strings.SplitSeq(metrics, ",") {
+		all := metric == "_all"
+		if all || metric == "version" {
+			out["version"], out["state_uuid"] = s.Version, fmt.Sprintf("state-%016d", s.Version)
+		}
+		if all || metric == "nodes" {
+			out["nodes"] = n.cluster.nodeRefs()
+		}
+		if all || metric == "master_node" || metric == "cluster_manager_node" {
+			out["master_node"] = s.manager()
+		}
+		if all || metric == "routing_table" {
+			out["routing_table"] = map[string]any{"indices": s.routingTable(names)}
+		}
+		if all || metric == "metadata" {
+			out["metadata"] = map[string]any{"cluster_uuid": n.cluster.uuid(), "indices": s.metadata(names)}
+		}
+	}
+	return answer(out), nil
+}
+
+// nodeRefs describes the living nodes as cluster state and _search_shards do.
+func (c *Cluster) nodeRefs() map[string]any {
+	refs := map[string]any{}
+	for _, n := range c.living() {
+		refs[n.id] = map[string]any{
+			"name": n.name, "ephemeral_id": "e-" + n.id, "transport_address": n.transport(), "attributes": n.attributes(),
+		}
+	}
+	return refs
+}
+
+// routing describes a copy as routing table and _search_shards do.
+func (c shardCopy) routing(ref shardRef) map[string]any {
+	o := map[string]any{
+		"state": c.State, "primary": c.Kind == 'p', "node": nil, "relocating_node": nil,
+		"shard": ref.Number, "index": ref.Index,
+	}
+	if c.Kind == 's' {
+		o["searchOnly"] = true
+	}
+	if c.Node != "" {
+		o["node"] = c.Node
+		o["allocation_id"] = map[string]any{"id": c.Alloc}
+	}
+	if c.Target != "" {
+		o["relocating_node"] = c.Target
+	}
+	return o
+}
+
+func (s *state) routingTable(names []string) map[string]any {
+	indices := map[string]any{}
+	for _, name := range names {
+		shards := map[string]any{}
+		for number, copies := range s.Indices[name].Shards {
+			rows := make([]any, len(copies))
+			for i, c := range copies {
+				rows[i] = c.routing(shardRef{name, number})
+			}
+			shards[strconv.Itoa(number)] = rows
+		}
+		indices[name] = map[string]any{"shards": shards}
+	}
+	return indices
+}
+
+func (s *state) aliasesOf(name string) []string {
+	aliases := []string{}
+	for _, alias := range sortedKeys(s.Aliases) {
+		for _, member := range s.Aliases[alias] {
+			if member == name {
+				aliases = append(aliases, alias)
+			}
+		}
+	}
+	return aliases
+}
+
+func (s *state) metadata(names []string) map[string]any {
+	indices := map[string]any{}
+	for _, name := range names {
+		ix := s.Indices[name]
+		indices[name] = map[string]any{
+			"version": 1, "state": "open", "routing_num_shards": ix.Spec.RoutingNumShards, "aliases": s.aliasesOf(name),
+			"settings": map[string]any{"index": map[string]any{
+				"uuid": ix.UUID, "provided_name": name,
+				"number_of_shards": strconv.Itoa(ix.Spec.Shards), "number_of_replicas": strconv.Itoa(ix.Spec.Replicas),
+			}},
+		}
+	}
+	return indices
+}
+
+// metadata answers GET /{index}.
+func (n *Node) metadata(names []string) reply {
+	s := n.cluster.state.Load()
+	out := map[string]any{}
+	for name, meta := range s.metadata(names) {
+		aliases := map[string]any{}
+		for _, alias := range s.aliasesOf(name) {
+			aliases[alias] = map[string]any{}
+		}
+		settings := meta.(map[string]any)["settings"]
+		out[name] = map[string]any{"aliases": aliases, "mappings": map[string]any{}, "settings": settings}
+	}
+	return answer(out)
+}
+
+func (c *Cluster) health() any {
+	s := c.state.Load()
+	count := map[copyState]int{}
+	primaries, status := 0, "green"
+	s.eachCopy(func(cp *shardCopy) bool {
+		count[cp.State]++
+		switch {
+		case cp.active() && cp.Kind == 'p':
+			primaries++
+		case cp.Kind == 'p':
+			status = "red"
+		case !cp.active() && status == "green":
+			status = "yellow"
+		}
+		return false
+	})
+	active := count[started] + count[relocating]
+	percent := 100.0
+	if all := active + count[initializing] + count[unassigned]; all > 0 {
+		percent = 100 * float64(active) / float64(all)
+	}
+	return map[string]any{
+		"cluster_name": clusterName, "status": status, "timed_out": false,
+		"number_of_nodes": len(s.Nodes), "number_of_data_nodes": len(s.Nodes),
+		"active_primary_shards": primaries, "active_shards": active,
+		"relocating_shards": count[relocating], "initializing_shards": count[initializing],
+		"unassigned_shards": count[unassigned], "active_shards_percent_as_number": percent,
+		"delayed_unassigned_shards": 0, "number_of_pending_tasks": 0, "number_of_in_flight_fetch": 0,
+		"task_max_waiting_in_queue_millis": 0,
+	}
+}
+
+// searchShards answers _search_shards: the copies a search would try, in order.
+func (n *Node) searchShards(r *request, target string) (reply, *apiError) {
+	if err := r.allow("local", "routing", "preference", "ignore_unavailable", "allow_no_indices", "expand_wildcards",
+		"master_timeout", "cluster_manager_timeout"); err != nil {
+		return reply{}, err
+	}
+	if err := n.fromManager(r); err != nil {
+		return reply{}, err
+	}
+	s, _, err := r.searchRequest(target, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	plan, err := n.plan(s)
+	if err != nil {
+		return reply{}, err
+	}
+	st := n.cluster.state.Load()
+	indices := map[string]any{}
+	shards := make([]any, len(plan))
+	for i, a := range plan {
+		detail := map[string]any{}
+		if aliases := st.aliasesOf(a.ref.Index); len(aliases) > 0 && target != a.ref.Index {
+			detail["aliases"] = aliases
+		}
+		indices[a.ref.Index] = detail
+		rows := make([]any, len(a.copies))
+		for j, c := range a.copies {
+			rows[j] = c.routing(a.ref)
+		}
+		shards[i] = rows
+	}
+	return answer(map[string]any{"nodes": n.cluster.nodeRefs(), "indices": indices, "shards": shards}), nil
+}

@@ -1,0 +1,194 @@
+package simcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+func (n *Node) transport() string { return fmt.Sprintf("127.0.0.1:%d", 9300+n.number) }
+
+// processors is what a node with this pool size has: the engines size the search
+// pool as 3/2 of the processors plus one.
+func (c *Cluster) processors() int { return max(1, (c.opts.Threads-1)*2/3) }
+
+// nodesAPI answers _nodes[/filter][/metrics] and
+// _nodes[/filter]/stats[/metrics[/index metrics]].
+func (n *Node) nodesAPI(r *request) (reply, *apiError) {
+	rest := r.parts[1:]
+	filter := "_all"
+	if len(rest) > 0 && rest[0] != "stats" && !isInfoMetric(rest[0]) {
+		filter, rest = rest[0], rest[1:]
+	}
+	stats := len(rest) > 0 && rest[0] == "stats"
+	if stats {
+		rest = rest[1:]
+	}
+	describe := func(m *Node) map[string]any { return m.describe(firstOr(rest, "_all")) }
+	if stats {
+		wanted, err := statsMetrics(r, rest)
+		if err != nil {
+			return reply{}, err
+		}
+		describe = func(m *Node) map[string]any { return m.statistics(wanted) }
+	}
+	return n.collect(r, filter, describe)
+}
+
+func firstOr(list []string, fallback string) string {
+	if len(list) == 0 {
+		return fallback
+	}
+	return list[0]
+}
+
+func isInfoMetric(s string) bool {
+	known := []string{
+		"settings", "os", "process", "jvm", "thread_pool", "transport", "http", "plugins", "ingest",
+		"aggregations", "indices", "_all", "search_pipelines", "remote_cluster_server",
+	}
+	return !slices.ContainsFunc(strings.Split(s, ","), func(m string) bool { return !slices.Contains(known, m) })
+}
+
+// statsMetrics checks metrics and index metrics of a statistics request.
+func statsMetrics(r *request, rest []string) (map[string]bool, *apiError) {
+	known := []string{
+		"_all", "indices", "os", "process", "jvm", "thread_pool", "fs", "transport", "http", "breaker", "script",
+		"discovery", "ingest", "adaptive_selection", "script_cache", "indexing_pressure",
+	}
+	knownIndices := []string{
+		"_all", "docs", "store", "indexing", "get", "search", "merge", "refresh", "flush", "warmer", "query_cache",
+		"fielddata", "completion", "segments", "translog", "recovery", "request_cache",
+	}
+	wanted := map[string]bool{}
+	for m := range strings.SplitSeq(firstOr(rest, "_all"), ",") {
+		if !slices.Contains(known, m) {
+			return nil, illegalArgument("request [" + r.path + "] contains unrecognized metric: [" + m + "]")
+		}
+		wanted[m] = true
+	}
+	if len(rest) > 1 {
+		for m := range strings.SplitSeq(rest[1], ",") {
+			if !slices.Contains(knownIndices, m) {
+				return nil, illegalArgument("request [" + r.path + "] contains unrecognized index metric: [" + m + "]")
+			}
+		}
+	}
+	return wanted, nil
+}
+
+// collect asks the nodes that filter names, this one among them without a detour.
+// It waits for the slowest, or for the timeout parameter.
+func (n *Node) collect(r *request, filter string, describe func(*Node) map[string]any) (reply, *apiError) {
+	ctx := r.ctx
+	if d, err := time.ParseDuration(r.params.Get("timeout")); err == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	ids := n.orderer(n.cluster.state.Load()).match(strings.Split(filter, ","))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	nodes := map[string]any{}
+	for _, id := range ids {
+		wg.Go(func() {
+			m := n.cluster.byID[id]
+			if m.travel(ctx, n) != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			nodes[id] = describe(m)
+		})
+	}
+	wg.Wait()
+	return answer(map[string]any{
+		"_nodes":       map[string]any{"total": len(ids), "successful": len(nodes), "failed": len(ids) - len(nodes)},
+		"cluster_name": clusterName, "nodes": nodes,
+	}), nil
+}
+
+// identity is what information and statistics begin with.
+func (n *Node) identity() map[string]any {
+	return map[string]any{
+		"name": n.name, "transport_address": n.transport(), "host": "127.0.0.1", "ip": "127.0.0.1",
+		"roles": n.roles(), "attributes": n.attributes(),
+	}
+}
+
+func (n *Node) attributes() map[string]string {
+	if all := n.cluster.opts.Attributes; n.number < len(all) && all[n.number] != nil {
+		return all[n.number]
+	}
+	return map[string]string{}
+}
+
+func (n *Node) roles() []string {
+	if n.cluster.opts.Engine == Elasticsearch {
+		return []string{"data", "data_content", "ingest", "master", "remote_cluster_client"}
+	}
+	return []string{"cluster_manager", "data", "ingest", "remote_cluster_client"}
+}
+
+// describe answers _nodes for one node.
+func (n *Node) describe(metrics string) map[string]any {
+	o := n.identity()
+	o["version"], o["build_type"], o["build_hash"] = n.cluster.version(), "tar", "simulated"
+	for metric := range strings.SplitSeq(metrics, ",") {
+		all := metric == "_all"
+		if all || metric == "http" {
+			o["http"] = map[string]any{
+				"bound_address": []string{n.addr}, "publish_address": n.addr, "max_content_length_in_bytes": maxBody,
+			}
+		}
+		if all || metric == "os" {
+			o["os"] = map[string]any{
+				"refresh_interval_in_millis": 1000, "name": "Linux", "arch": "amd64", "version": "6.1",
+				"available_processors": n.cluster.processors(), "allocated_processors": n.cluster.processors(),
+			}
+		}
+	}
+	return o
+}
+
+// statistics answers _nodes/stats for one node.
+func (n *Node) statistics(wanted map[string]bool) map[string]any {
+	life := n.life.Load()
+	pool := life.pool.stats()
+	now := time.Now()
+	const heap = 512 << 20
+	sections := map[string]struct {
+		key   string
+		value any
+	}{
+		"indices":     {"indices", map[string]any{"search": life.counts.stats()}},
+		"thread_pool": {"thread_pool", map[string]any{"search": pool}},
+		"os": {"os", map[string]any{
+			"timestamp": now.UnixMilli(),
+			"cpu":       map[string]any{"percent": 100 * pool.Active / pool.Threads},
+		}},
+		"jvm": {"jvm", map[string]any{
+			"timestamp": now.UnixMilli(), "uptime_in_millis": now.Sub(life.since).Milliseconds(),
+			"mem": map[string]any{"heap_used_in_bytes": heap * 4 / 10, "heap_used_percent": 40, "heap_max_in_bytes": heap},
+			"gc": map[string]any{"collectors": map[string]any{
+				"young": map[string]any{"collection_count": 1, "collection_time_in_millis": 5},
+				"old":   map[string]any{"collection_count": 0, "collection_time_in_millis": 0},
+			}},
+		}},
+		"breaker": {"breakers", map[string]any{"parent": map[string]any{
+			"limit_size_in_bytes": heap * 95 / 100, "estimated_size_in_bytes": heap * 4 / 10, "overhead": 1.0, "tripped": 0,
+		}}},
+		"adaptive_selection": {"adaptive_selection", life.seen.stats()},
+	}
+	o := n.identity()
+	o["timestamp"] = now.UnixMilli()
+	for metric, section := range sections {
+		if wanted["_all"] || wanted[metric] {
+			o[section.key] = section.value
+		}
+	}
+	return o
+}

@@ -1,0 +1,306 @@
+package simcluster
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// searchAPI answers everything that ends in an operation like _search.
+func (n *Node) searchAPI(r *request) (reply, *apiError) {
+	first, last := r.at(0), r.at(-1)
+	if refused := n.refusal(); refused != nil && last != "_search_shards" {
+		return reply{}, refused
+	}
+	target := first
+	if strings.HasPrefix(first, "_") && first != "_all" {
+		target = ""
+	}
+	switch {
+	case last == "_search":
+		return n.searchHTTP(r, target)
+	case last == "_msearch":
+		return n.multiSearch(r, target)
+	case last == "_count":
+		return n.count(r, target)
+	case last == "_search_shards":
+		return n.searchShards(r, target)
+	case last == "scroll" || r.at(-2) == "scroll":
+		return n.scroll(r)
+	case last == "_pit" || last == "point_in_time" || r.at(-2) == "point_in_time":
+		return n.pointInTime(r, target)
+	case last == "_bulk":
+		return answer(map[string]any{"took": 1, "errors": false, "items": []any{}}), nil
+	case strings.HasPrefix(first, "_"):
+		return r.noHandler(), nil
+	default:
+		return n.documentAPI(r)
+	}
+}
+
+// refusal is how a node with FailFast answers searches.
+func (n *Node) refusal() *apiError {
+	switch n.fault().FailFast {
+	case 0:
+		return nil
+	case http.StatusTooManyRequests:
+		n.life.Load().pool.reject()
+		return n.cluster.rejection(n)
+	default:
+		return &apiError{Status: http.StatusServiceUnavailable, Type: "cluster_block_exception", Reason: "blocked by: [SERVICE_UNAVAILABLE/1/simulated];"}
+	}
+}
+
+// searchBody is the part of a search body that matters here.
+type searchBody struct {
+	Size *int `json:"size"`
+	From int  `json:"from"`
+	PIT  *struct {
+		ID string `json:"id"`
+	} `json:"pit"`
+}
+
+func parseError(err error) *apiError {
+	return &apiError{Status: http.StatusBadRequest, Type: "parsing_exception", Reason: err.Error()}
+}
+
+// searchRequest merges URL and body of a search.
+func (r *request) searchRequest(target string, body []byte) (searchRequest, *searchBody, *apiError) {
+	b := &searchBody{}
+	if len(bytes.TrimSpace(body)) > 0 {
+		if err := json.Unmarshal(body, b); err != nil {
+			return searchRequest{}, nil, parseError(err)
+		}
+	}
+	s := searchRequest{
+		target: target, routing: r.params.Get("routing"), preference: r.params.Get("preference"),
+		from: b.From, size: 10, ignoreUnavailable: r.flag("ignore_unavailable"),
+		explain: r.flag("explain"), maxConcurrent: 5,
+	}
+	if b.Size != nil {
+		s.size = *b.Size
+	}
+	for name, into := range map[string]*int{"size": &s.size, "from": &s.from, "max_concurrent_shard_requests": &s.maxConcurrent} {
+		if !r.params.Has(name) {
+			continue
+		}
+		v, err := strconv.Atoi(r.params.Get(name))
+		if err != nil {
+			return s, nil, illegalArgument("Failed to parse int parameter [" + name + "] with value [" + r.params.Get(name) + "]")
+		}
+		*into = v
+	}
+	return s, b, nil
+}
+
+func (n *Node) searchHTTP(r *request, target string) (reply, *apiError) {
+	if err := r.allow(searchParams()...); err != nil {
+		return reply{}, err
+	}
+	s, body, err := r.searchRequest(target, r.body)
+	if err != nil {
+		return reply{}, err
+	}
+	if body.PIT != nil {
+		return n.searchPIT(r, s, body.PIT.ID)
+	}
+	plan, err := n.plan(s)
+	if err != nil {
+		return reply{}, err
+	}
+	res, err := n.search(r.ctx, plan, s)
+	if err != nil {
+		return reply{}, err
+	}
+	out := n.hits(res, s)
+	if r.params.Has("scroll") {
+		out.ScrollID = openCursor(res, s.from+s.size, s.size).encode()
+	}
+	return answer(out), nil
+}
+
+// searchParams are the URL parameters of a search; others are refused.
+func searchParams() []string {
+	return []string{
+		"allow_no_indices", "allow_partial_search_results", "analyze_wildcard", "analyzer", "batched_reduce_size",
+		"cancel_after_time_interval", "ccs_minimize_roundtrips", "default_operator", "df", "docvalue_fields",
+		"expand_wildcards", "explain", "from", "ignore_throttled", "ignore_unavailable", "include_named_queries_score",
+		"lenient", "max_concurrent_shard_requests", "phase_took", "pre_filter_shard_size", "preference", "q",
+		"request_cache", "rest_total_hits_as_int", "routing", "scroll", "search_pipeline", "search_type",
+		"seq_no_primary_term", "size", "sort", "_source", "_source_excludes", "_source_includes", "stats",
+		"stored_fields", "terminate_after", "timeout", "track_scores", "track_total_hits", "typed_keys", "version",
+	}
+}
+
+// allow refuses URL parameters that an API does not know.
+func (r *request) allow(names ...string) *apiError {
+	general := []string{"pretty", "human", "error_trace", "filter_path", "format"}
+	for _, name := range sortedKeys(r.params) {
+		if !slices.Contains(names, name) && !slices.Contains(general, name) {
+			return illegalArgument("request [" + r.path + "] contains unrecognized parameter: [" + name + "]")
+		}
+	}
+	return nil
+}
+
+func (n *Node) count(r *request, target string) (reply, *apiError) {
+	s, _, err := r.searchRequest(target, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	s.size = 0
+	plan, err := n.plan(s)
+	if err != nil {
+		return reply{}, err
+	}
+	res, err := n.search(r.ctx, plan, s)
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(map[string]any{"count": n.total(res), "_shards": shardsOf(res)}), nil
+}
+
+// msearchHeader is a header line of a multi search.
+type msearchHeader struct {
+	Index             json.RawMessage `json:"index"` // string or list
+	Preference        string          `json:"preference"`
+	Routing           string          `json:"routing"`
+	IgnoreUnavailable bool            `json:"ignore_unavailable"`
+}
+
+func (h msearchHeader) target(fallback string) string {
+	var one string
+	if json.Unmarshal(h.Index, &one) == nil && one != "" {
+		return one
+	}
+	var many []string
+	if json.Unmarshal(h.Index, &many) == nil && len(many) > 0 {
+		return strings.Join(many, ",")
+	}
+	return fallback
+}
+
+func (n *Node) multiSearch(r *request, target string) (reply, *apiError) {
+	if err := r.allow("max_concurrent_searches", "max_concurrent_shard_requests", "search_type", "typed_keys",
+		"pre_filter_shard_size", "rest_total_hits_as_int", "ccs_minimize_roundtrips"); err != nil {
+		return reply{}, err
+	}
+	lines := bytes.Split(bytes.TrimSuffix(r.body, []byte("\n")), []byte("\n"))
+	if len(lines)%2 != 0 {
+		return reply{}, illegalArgument("The msearch request must be terminated by a newline [\\n]")
+	}
+	responses := make([]json.RawMessage, len(lines)/2)
+	var wg sync.WaitGroup
+	for i := range responses {
+		wg.Go(func() { responses[i] = n.oneOfMany(r, target, lines[2*i], lines[2*i+1]) })
+	}
+	wg.Wait()
+	return answer(map[string]any{"took": 1, "responses": responses}), nil
+}
+
+// oneOfMany runs one search of a multi search; its errors are part of the answer.
+func (n *Node) oneOfMany(r *request, target string, header, body []byte) json.RawMessage {
+	var h msearchHeader
+	if len(bytes.TrimSpace(header)) > 0 {
+		if err := json.Unmarshal(header, &h); err != nil {
+			return parseError(err).body()
+		}
+	}
+	s, _, err := r.searchRequest(h.target(target), body)
+	if err != nil {
+		return err.body()
+	}
+	s.preference, s.routing, s.ignoreUnavailable = h.Preference, h.Routing, h.IgnoreUnavailable
+	plan, err := n.plan(s)
+	if err != nil {
+		return err.body()
+	}
+	res, err := n.search(r.ctx, plan, s)
+	if err != nil {
+		return err.body()
+	}
+	out := n.hits(res, s)
+	out.Status = http.StatusOK
+	return mustJSON(out)
+}
+
+// cursor is a scroll or point in time: it keeps the nodes chosen at its opening.
+// It travels in its id, so nodes keep nothing.
+type cursor struct {
+	Shards []cursorShard `json:"s"`
+	From   int           `json:"f"`
+	Size   int           `json:"n"`
+}
+
+type cursorShard struct {
+	Index  string `json:"i"`
+	Number int    `json:"s"`
+	Node   string `json:"n"`
+}
+
+func openCursor(res *searchResult, from, size int) cursor {
+	c := cursor{From: from, Size: size}
+	for i, a := range res.plan {
+		if res.served[i] != "" {
+			c.Shards = append(c.Shards, cursorShard{a.ref.Index, a.ref.Number, res.served[i]})
+		}
+	}
+	return c
+}
+
+func (c cursor) encode() string { return base64.URLEncoding.EncodeToString(mustJSON(c)) }
+
+func decodeCursor(id string) (cursor, bool) {
+	var c cursor
+	raw, err := base64.URLEncoding.DecodeString(id)
+	return c, err == nil && json.Unmarshal(raw, &c) == nil && len(c.Shards) > 0
+}
+
+// plan has one copy for each shard: the context lives on that node alone.
+func (c cursor) plan(s *state) []attempt {
+	var plan []attempt
+	for _, sh := range c.Shards {
+		a := attempt{ref: shardRef{sh.Index, sh.Number}}
+		if s.Indices[sh.Index] != nil && slices.Contains(s.Nodes, sh.Node) {
+			a.copies = []shardCopy{{Node: sh.Node, State: started}}
+		}
+		plan = append(plan, a)
+	}
+	return plan
+}
+
+func (n *Node) scroll(r *request) (reply, *apiError) {
+	if err := r.allow("scroll", "scroll_id", "rest_total_hits_as_int"); err != nil {
+		return reply{}, err
+	}
+	if r.method == http.MethodDelete {
+		return answer(map[string]any{"succeeded": true, "num_freed": 1}), nil
+	}
+	id := r.params.Get("scroll_id")
+	if last := r.at(-1); last != "scroll" {
+		id = last
+	}
+	var body struct {
+		ID string `json:"scroll_id"`
+	}
+	if len(r.body) > 0 && json.Unmarshal(r.body, &body) == nil && body.ID != "" {
+		id = body.ID
+	}
+	c, ok := decodeCursor(id)
+	if !ok {
+		return reply{}, illegalArgument("Cannot parse scroll id")
+	}
+	s := searchRequest{from: c.From, size: c.Size, maxConcurrent: 5}
+	res, err := n.search(r.ctx, c.plan(n.cluster.state.Load()), s)
+	if err != nil {
+		return reply{}, err
+	}
+	out := n.hits(res, s)
+	out.ScrollID = openCursor(res, c.From+c.Size, c.Size).encode()
+	return answer(out), nil
+}

@@ -1,0 +1,112 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/loadgen"
+)
+
+// blaming are the states that say that something is wrong with a node now.
+var blaming = []string{"slow", "failing", "unresponsive", "unreachable"}
+
+// accused returns what sidestep says of the nodes that it blames for something, as
+// "node-3 slow", in order.
+func accused(ctx context.Context, t *testing.T) []string {
+	t.Helper()
+	var nodes []struct{ Name, State string }
+	require.NoError(t, shared.sidestep.AdminJSON(ctx, "/nodes", &nodes))
+	require.Len(t, nodes, len(shared.cluster.Nodes))
+	var out []string
+	for _, n := range nodes {
+		if slices.Contains(blaming, n.State) {
+			out = append(out, n.Name+" "+n.State)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sighting is whom sidestep blamed from some time on.
+type sighting struct {
+	after   time.Duration // since the fault
+	accused []string
+}
+
+// observe looks every 50 ms for so long, and returns each change.
+func observe(ctx context.Context, t *testing.T, zero time.Time, long time.Duration) []sighting {
+	t.Helper()
+	var seen []sighting
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		now := accused(ctx, t)
+		if len(seen) == 0 || !slices.Equal(seen[len(seen)-1].accused, now) {
+			seen = append(seen, sighting{time.Since(zero), now})
+		}
+	}
+	return seen
+}
+
+func tell(seen []sighting) string {
+	var lines []string
+	for _, s := range seen {
+		lines = append(lines, fmt.Sprintf("%6.2f s: [%s]", s.after.Seconds(), strings.Join(s.accused, ", ")))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// awaitPeace waits until nobody is blamed, as is right while nothing is wrong.
+func awaitPeace(ctx context.Context, t *testing.T, limit time.Duration) {
+	t.Helper()
+	began := time.Now()
+	for len(accused(ctx, t)) > 0 {
+		require.Less(t, time.Since(began), limit, "nothing is wrong, but %v", accused(ctx, t))
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("nobody is blamed after %.1f s", time.Since(began).Seconds())
+}
+
+// The node whose connections are slow is the one that is blamed, within a second,
+// though each search it slows was served by others as well; and nobody else is.
+func TestSlowNodeAloneIsBlamed(t *testing.T) {
+	ctx := t.Context()
+	slow := shared.cluster.Nodes[2]
+	loadCtx, stop := context.WithCancel(ctx)
+	done := make(chan *loadgen.Result, 1)
+	go func() {
+		result, _ := loadgen.Run(loadCtx, load([]string{shared.sidestep.URL}, 5*time.Minute, 0)) // its end is the context's
+		done <- result
+	}()
+	defer stop()
+
+	time.Sleep(5 * time.Second)
+	awaitPeace(ctx, t, 30*time.Second)
+
+	began := time.Now()
+	require.NoError(t, slow.SlowTransport(300*time.Millisecond, 50*time.Millisecond))
+	t.Cleanup(func() { require.NoError(t, slow.ResetToxics(context.Background())) })
+	seen := observe(ctx, t, began, 6*time.Second)
+	t.Logf("blamed after the fault on %s:\n%s", slow.Name, tell(seen))
+
+	guilty := slow.Name + " slow"
+	found := slices.IndexFunc(seen, func(s sighting) bool { return slices.Contains(s.accused, guilty) })
+	require.GreaterOrEqual(t, found, 0, "the slow node was never blamed")
+	require.LessOrEqual(t, seen[found].after, time.Second, "until the slow node was blamed")
+	for _, s := range seen {
+		for _, name := range s.accused {
+			require.Equal(t, guilty, name, "blamed after %s", s.after)
+		}
+	}
+
+	require.NoError(t, slow.ResetToxics(ctx))
+	awaitPeace(ctx, t, 20*time.Second)
+	stop()
+	result := <-done
+	require.Zero(t, result.Failed, "failed searches")
+	require.Zero(t, result.Partial, "partial answers")
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sidestep/internal/loadgen"
+	"sidestep/test/engine"
+)
+
+const (
+	// calm is how long sidestep is watched before a fault begins, and before it ends.
+	calm      = 2 * time.Second
+	calmBack  = time.Second
+	mendLimit = 2 * time.Minute
+)
+
+// outcome is what came of one scenario.
+type outcome struct {
+	bad     []string // names of the nodes
+	badIDs  []string
+	tallies []*tally
+	// onset and recovery are whom sidestep used around the fault's begin and end; nil
+	// if it has none.
+	onset, recovery *shares
+	avoid, back     time.Duration // negative: not seen, or nothing to see
+	began, mended   time.Time     // the fault; zero if there is none
+	changes         map[string][]string
+}
+
+// tally is what came of one load.
+type tally struct {
+	load    string
+	result  loadgen.Result
+	turns   []turn
+	queries counts // shard queries by node
+	blind   bool   // a degraded node did not tell its queries
+	usage   usage
+	slowest []slow // through sidestep alone
+}
+
+// turn is what came of one turn of a load.
+type turn struct {
+	p50, p99  time.Duration
+	perSecond float64 // complete answers
+}
+
+// measurement is one scenario under way.
+type measurement struct {
+	*stage
+	scenario scenario
+	bad      []*engine.Node
+	sent     int // searches of the load that sent most
+	round    int // the last one begun
+	tallies  map[string]*tally
+	readings []func() // what the nodes' counters said, to be waited for
+	outcome  *outcome
+}
+
+// measure runs a scenario. The nodes are mended when it returns.
+func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
+	from := time.Now()
+	if err := s.cluster.WaitGreen(ctx, index); err != nil {
+		return nil, err
+	}
+	bad, err := s.victims(ctx, sc.bad)
+	if err != nil {
+		return nil, err
+	}
+	s.exclude(bad)
+	m := &measurement{
+		stage: s, scenario: sc, bad: bad, tallies: map[string]*tally{},
+		outcome: &outcome{bad: names(bad), avoid: -1, back: -1},
+	}
+	for _, node := range bad {
+		m.outcome.badIDs = append(m.outcome.badIDs, node.ID)
+	}
+	for _, load := range s.loads() {
+		m.tallies[load] = &tally{load: load, queries: counts{}}
+		m.outcome.tallies = append(m.outcome.tallies, m.tallies[load])
+	}
+	defer func() { m.outcome.changes = s.changes(from) }()
+	switch {
+	case sc.whole != nil:
+		err = m.during(ctx)
+	case sc.begin != nil:
+		err = m.degraded(ctx)
+	default:
+		return m.outcome, m.rounds(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = m.fire(ctx, shot{load: loadEngine, duration: s.pause})
+	return m.outcome, err
+}
+
+func (m *measurement) rounds(ctx context.Context) error {
+	for range m.options.rounds {
+		if err := m.playRound(ctx); err != nil {
+			return err
+		}
+	}
+	m.read()
+	return nil
+}
+
+// playRound gives each load its turn. They send the same searches; who begins
+// changes from round to round.
+func (m *measurement) playRound(ctx context.Context) error {
+	order := m.loads()
+	first := m.round % len(order)
+	m.round++
+	most := 0
+	for _, load := range slices.Concat(order[first:], order[:first]) {
+		sent, err := m.play(ctx, m.tallies[load])
+		if err != nil {
+			return err
+		}
+		most = max(most, sent)
+	}
+	m.sent += most
+	m.progress()
+	return nil
+}
+
+// progress tells how the scenario goes.
+func (m *measurement) progress() {
+	var text strings.Builder
+	for _, t := range m.outcome.tallies {
+		fmt.Fprintf(&text, "  %s %s", t.load, ms(t.result.Quantile(0.99)))
+		if lost := t.result.Failed + t.result.Partial; lost > 0 {
+			fmt.Fprintf(&text, " (%d lost)", lost)
+		}
+	}
+	m.logf("  round %d, p99 in ms so far:%s", m.round, text.String())
+}
+
+// play gives a load one turn and returns how many searches it sent. The nodes'
+// counters are read beside the load: a stopped node answers when it runs again, and
+// waiting for it would let every turn begin at that moment.
+func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) {
+	var before func() counts
+	var began usage
+	v, err := m.fire(ctx, shot{load: t.load, lead: m.lead, duration: m.slice, first: m.sent, begun: func() {
+		before, began = m.reading(ctx), readUsage("/proc", os.Getpid())
+	}})
+	if err != nil {
+		return 0, err
+	}
+	t.usage.add(began, readUsage("/proc", os.Getpid()))
+	after := m.reading(ctx)
+	m.readings = append(m.readings, func() {
+		then, now := before(), after()
+		t.queries.add(then, now)
+		for _, node := range m.bad {
+			t.blind = t.blind || node.PID() != 0 && (missing(then, node.ID) || missing(now, node.ID))
+		}
+	})
+	t.result.Merge(v.result)
+	t.turns = append(t.turns, turn{v.result.Quantile(0.5), v.result.Quantile(0.99), v.result.Throughput()})
+	t.keepSlowest(v.samples, m.round, v.began)
+	return int(v.result.Sent), nil
+}
+
+// read waits for the counters of all turns so far.
+func (m *measurement) read() {
+	for _, wait := range m.readings {
+		wait()
+	}
+	m.readings = nil
+}
+
+func missing(c counts, id string) bool {
+	_, ok := c[id]
+	return !ok
+}
+
+// add adds what the nodes did between two readings. A counter that went down began
+// anew.
+func (c counts) add(before, after counts) {
+	for id, now := range after {
+		then, ok := before[id]
+		switch {
+		case !ok:
+		case now < then:
+			c[id] += now
+		default:
+			c[id] += now - then
+		}
+	}
+}
+
+// volley is what came of one shot.
+type volley struct {
+	result  *loadgen.Result
+	samples []sample // what sidestep did if it was the one
+	began   time.Time
+}
+
+// fire sends one load after its lead-in.
+func (m *measurement) fire(ctx context.Context, at shot) (volley, error) {
+	if at.duration <= 0 {
+		return volley{result: &loadgen.Result{}}, ctx.Err()
+	}
+	l := m.line(m.scenario, at)
+	defer l.done()
+	led, err := m.leadIn(ctx, l)
+	if err != nil {
+		return volley{}, errors.Join(err, led())
+	}
+	if at.begun != nil {
+		at.begun()
+	}
+	v := volley{began: time.Now()}
+	l.follow(v.began)
+	v.result, err = loadgen.Run(ctx, l.Options)
+	if err := errors.Join(err, led()); err != nil {
+		return volley{}, fmt.Errorf("send the load %s: %w", at.load, err)
+	}
+	if l.seen != nil {
+		v.samples = l.seen.samples
+	}
+	return v, nil
+}
+
+// leadIn sends the lead-in of a load. An open loop goes on while the last searches
+// of its lead-in are under way, and led waits for them; the connections of a closed
+// loop are the same ones, so there the wait comes first.
+func (m *measurement) leadIn(ctx context.Context, l *line) (led func() error, err error) {
+	if l.lead.Duration <= 0 {
+		return func() error { return nil }, nil
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := loadgen.Run(ctx, l.lead)
+		done <- err
+	}()
+	if l.Connections > 0 {
+		return func() error { return nil }, <-done
+	}
+	sleep(ctx, l.lead.Duration)
+	return func() error { return <-done }, ctx.Err()
+}
+
+// degraded measures while some nodes are bad, and watches sidestep before and after.
+func (m *measurement) degraded(ctx context.Context) (err error) {
+	var repair mend
+	defer func() {
+		if repair == nil {
+			return
+		}
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendLimit)
+		defer cancel()
+		err = errors.Join(err, repair(limited))
+	}()
+	o := m.outcome
+	onset, err := m.watch(ctx, watch{calm, m.settle, func() error {
+		o.began = time.Now()
+		var err error
+		repair, err = m.scenario.begin(ctx, m.bad)
+		return err
+	}})
+	if err != nil {
+		return err
+	}
+	m.tally("onset", onset, o.began)
+	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.cluster.Nodes), m.scenario.http)
+	if err := m.rounds(ctx); err != nil {
+		return err
+	}
+	long := max(m.back, m.scenario.back)
+	recovery, err := m.watch(ctx, watch{calmBack, long, func() error {
+		now := repair
+		repair = nil
+		err := now(ctx)
+		o.mended = time.Now()
+		return err
+	}})
+	if err != nil {
+		return err
+	}
+	m.tally("return", recovery, o.mended)
+	o.recovery = newShares(recovery.samples, span{zero: o.mended, from: -calmBack, to: long}, names(m.cluster.Nodes), m.scenario.http)
+	o.avoid = o.onset.timeToAvoid(o.bad)
+	o.back = o.recovery.timeToReturn(o.bad, o.onset)
+	return nil
+}
+
+// watch is a load through sidestep in the middle of which something happens.
+type watch struct {
+	before, after time.Duration
+	act           func() error
+}
+
+func (m *measurement) watch(ctx context.Context, w watch) (volley, error) {
+	var acting sync.WaitGroup
+	var failure error
+	begun := func() {
+		acting.Go(func() {
+			sleep(ctx, w.before)
+			if ctx.Err() == nil {
+				failure = w.act()
+			}
+		})
+	}
+	v, err := m.fire(ctx, shot{load: loadSidestep, lead: m.lead, duration: w.before + w.after, begun: begun})
+	acting.Wait()
+	return v, errors.Join(failure, err)
+}
+
+// tally takes in what a watch of sidestep gave; zero is when the fault began or ended.
+func (m *measurement) tally(name string, v volley, zero time.Time) {
+	t := &tally{load: loadSidestep + ", " + name, result: *v.result, blind: true}
+	t.keepSlowest(v.samples, 0, zero)
+	m.outcome.tallies = append(m.outcome.tallies, t)
+}
+
+// during gives the loads their turns for as long as the scenario takes.
+func (m *measurement) during(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- m.scenario.whole(ctx, m.stage) }()
+	defer m.read()
+	for {
+		err := m.playRound(ctx)
+		select {
+		case failure := <-done:
+			return errors.Join(failure, err)
+		default:
+		}
+		if err != nil {
+			return errors.Join(<-done, err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// usage is CPU time in the kernel's ticks since the machine started: of all cores,
+// and of this process with all it started.
+type usage struct{ all, busy, own int64 }
+
+// readUsage reads /proc; zero where there is none.
+func readUsage(proc string, self int) usage {
+	data, err := os.ReadFile(filepath.Join(proc, "stat"))
+	if err != nil {
+		return usage{}
+	}
+	var u usage
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	// cpu user nice system idle iowait irq softirq steal guest …; guest is in user.
+	for i, field := range bytes.Fields(line) {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if i == 0 || i > 8 || err != nil {
+			continue
+		}
+		u.all += n
+		if i != 4 && i != 5 {
+			u.busy += n
+		}
+	}
+	u.own = ownTicks(proc, self)
+	return u
+}
+
+// ownTicks sums up a process, what it waited for and all its living descendants.
+func ownTicks(proc string, self int) int64 {
+	paths, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	if err != nil {
+		return 0 // only a malformed pattern
+	}
+	ticks := map[int]int64{}
+	children := map[int][]int{}
+	for _, path := range paths {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		stat, readErr := os.ReadFile(path)
+		if err != nil || readErr != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PPID … with utime, stime, cutime, cstime as fields 14 to 17.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 15 {
+			continue
+		}
+		for _, field := range fields[11:15] {
+			n, _ := strconv.ParseInt(string(field), 10, 64) // the kernel writes numbers
+			ticks[pid] += n
+		}
+		parent, _ := strconv.Atoi(string(fields[1]))
+		children[parent] = append(children[parent], pid)
+	}
+	var sum int64
+	for todo := []int{self}; len(todo) > 0; todo = todo[1:] {
+		sum += ticks[todo[0]]
+		todo = append(todo, children[todo[0]]...)
+	}
+	return sum
+}
+
+// add adds what was used between two readings.
+func (u *usage) add(before, after usage) {
+	u.all += after.all - before.all
+	u.busy += after.busy - before.busy
+	u.own += after.own - before.own
+}
+
+// others is the share of the machine that others used: more than a few hundredths
+// and latencies tell about them. Empty if it is not known.
+func (u usage) others() string {
+	if u.all <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", max(0, float64(u.busy-u.own)/float64(u.all)))
+}

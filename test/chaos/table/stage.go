@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+const (
+	index     = "products"
+	nodeCount = 5
+)
+
+// stage is the cluster, and every sidestep before it.
+type stage struct {
+	options
+	cluster *engine.Cluster
+	fronts  map[string]*front.Front // by load
+	// good are the nodes the oracle uses.
+	good atomic.Pointer[[]*engine.Node]
+	logf func(string, ...any)
+}
+
+func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stage, error) {
+	s := &stage{options: o, logf: logf, fronts: map[string]*front.Front{}}
+	if err := s.open(ctx); err != nil {
+		s.close(ctx.Err() == nil)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stage) open(ctx context.Context) error {
+	var err error
+	s.cluster, err = engine.Start(ctx, engine.Options{
+		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Proxied: true, Logf: s.logf,
+	})
+	if err != nil {
+		return err
+	}
+	s.exclude(nil)
+	err = s.cluster.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
+	if err != nil {
+		return err
+	}
+	// A killed node comes back to its own copies, however long a scenario takes.
+	stay := map[string]any{"index.unassigned.node_left.delayed_timeout": "30m"}
+	if err := s.cluster.Do(ctx, http.MethodPut, "/"+index+"/_settings", stay, nil); err != nil {
+		return err
+	}
+	s.logf("warming up for %s", s.warm)
+	if err := s.cluster.Warm(ctx, index, s.warm); err != nil {
+		return err
+	}
+	ready, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return s.startFronts(ready)
+}
+
+// close stops everything. After a failure the nodes' logs stay, and are named;
+// those of sidestep always do.
+func (s *stage) close(failed bool) {
+	if err := s.stopFronts(); err != nil {
+		s.logf("stop sidestep: %v", err)
+	}
+	front.Close(nil, s.cluster, failed)
+}
+
+// loads are the ways to send the searches, in the order of the table.
+func (s *stage) loads() []string {
+	loads := []string{loadEngine, loadSidestep}
+	for _, v := range s.variants {
+		loads = append(loads, v.name)
+	}
+	return append(loads, loadOracle)
+}
+
+// exclude tells the oracle which nodes are bad.
+func (s *stage) exclude(bad []*engine.Node) {
+	good := slices.DeleteFunc(slices.Clone(s.cluster.Nodes), func(n *engine.Node) bool { return slices.Contains(bad, n) })
+	s.good.Store(&good)
+}
+
+// electedLast returns the nodes with the elected cluster manager at the end.
+func (s *stage) electedLast(ctx context.Context) ([]*engine.Node, error) {
+	var state struct {
+		Master  string `json:"master_node"`
+		Manager string `json:"cluster_manager_node"`
+	}
+	if err := s.cluster.Do(ctx, http.MethodGet, "/_cluster/state/master_node", nil, &state); err != nil {
+		return nil, fmt.Errorf("find the elected node: %w", err)
+	}
+	var others, elected []*engine.Node
+	for _, node := range s.cluster.Nodes {
+		if node.ID == state.Master || node.ID == state.Manager {
+			elected = append(elected, node)
+		} else {
+			others = append(others, node)
+		}
+	}
+	return append(others, elected...), nil
+}
+
+// placement is which shards each node (by id) holds copies of.
+type placement map[string][]string
+
+func (s *stage) placement(ctx context.Context) (placement, error) {
+	var rows []struct{ ID, Shard string }
+	if err := s.cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=id,shard", nil, &rows); err != nil {
+		return nil, fmt.Errorf("find the copies: %w", err)
+	}
+	where := placement{}
+	for _, row := range rows {
+		where[row.ID] = append(where[row.ID], row.Shard)
+	}
+	return where, nil
+}
+
+// victims returns the nodes to degrade: ones that hold copies, but no two of the
+// same shard, and if possible not the elected one, whose loss stops more than
+// searches.
+func (s *stage) victims(ctx context.Context, count int) ([]*engine.Node, error) {
+	order, err := s.electedLast(ctx)
+	if err != nil || count == 0 {
+		return nil, err
+	}
+	where, err := s.placement(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return chooseVictims(order, where, count)
+}
+
+func chooseVictims(order []*engine.Node, where placement, count int) ([]*engine.Node, error) {
+	for i, first := range order {
+		if len(where[first.ID]) == 0 {
+			continue
+		}
+		if count == 1 {
+			return []*engine.Node{first}, nil
+		}
+		for _, second := range order[i+1:] {
+			if len(where[second.ID]) > 0 && disjoint(where[first.ID], where[second.ID]) {
+				return []*engine.Node{first, second}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no %d nodes of which no shard has all its copies: %v", count, where)
+}
+
+func disjoint(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// counts is how many shard queries each node (by id) has run; a node that does not
+// tell is missing.
+type counts map[string]int64
+
+func (s *stage) counts(ctx context.Context) counts {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	all := counts{}
+	for _, node := range s.cluster.Nodes {
+		wg.Go(func() {
+			var answer struct {
+				Nodes map[string]struct {
+					Indices struct {
+						Search struct {
+							Total int64 `json:"query_total"`
+						}
+					}
+				}
+			}
+			// A dead or starved node tells nothing, which is what counts says of it.
+			if node.PID() == 0 || node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/indices/search", nil, &answer) != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for id, stats := range answer.Nodes {
+				all[id] = stats.Indices.Search.Total
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// reading starts to read the counters and returns what waits for them.
+func (s *stage) reading(ctx context.Context) func() counts {
+	all := make(chan counts, 1)
+	go func() { all <- s.counts(ctx) }()
+	return func() counts { return <-all }
+}
+
+// machine is the processor and the number of cores.
+func machine(cores int) string {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return fmt.Sprintf("%d cores", cores)
+	}
+	for line := range strings.Lines(string(data)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return fmt.Sprintf("%s, %d cores", strings.TrimSpace(value), cores)
+		}
+	}
+	return fmt.Sprintf("%d cores", cores)
+}
+
+func names(nodes []*engine.Node) []string {
+	out := make([]string, len(nodes))
+	for i, node := range nodes {
+		out[i] = node.Name
+	}
+	return out
+}

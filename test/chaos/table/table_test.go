@@ -1,0 +1,373 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestChooseScenarios(t *testing.T) {
+	all, err := chooseScenarios("")
+	require.NoError(t, err)
+	require.Len(t, all, len(scenarioNames()))
+	some, err := chooseScenarios("kill,healthy")
+	require.NoError(t, err)
+	require.Len(t, some, 2)
+	require.Equal(t, "healthy", some[0].name, "the order is the table's")
+	_, err = chooseScenarios("kill,storm")
+	require.ErrorContains(t, err, `no scenario "storm"`)
+}
+
+func TestScenariosAreWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, sc := range scenarios() {
+		require.False(t, seen[sc.name], sc.name)
+		seen[sc.name] = true
+		require.NotEmpty(t, sc.title, sc.name)
+		require.Equal(t, sc.bad > 0, sc.begin != nil, sc.name)
+	}
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse([]string{"-engine", "elasticsearch", "-scenarios", "two", "-rate", "40", "-out", "/x"})
+	require.NoError(t, err)
+	require.Equal(t, "8.19.4", o.version)
+	require.Equal(t, "bin/chaos -engine elasticsearch -rate 40 -scenarios two", o.command)
+	require.Empty(t, o.variants)
+	require.GreaterOrEqual(t, float64(o.rounds)*o.slice.Seconds()*80, 2400.0, "a p99 is decided by 24 searches")
+	for _, bad := range [][]string{{"-variants", "fast"}, {"-engine", "solr"}, {"-rounds", "0"}, {"-rate", "-1"}, {"healthy"}, {"-scenarios", "x"}} {
+		_, err := parse(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestAllOfItTakesLessThan35Minutes(t *testing.T) {
+	for _, engine := range []string{"opensearch", "elasticsearch"} {
+		o, err := parse([]string{"-engine", engine})
+		require.NoError(t, err)
+		require.Less(t, startTime+o.warm+o.estimate(o.scenarios), 35*time.Minute)
+	}
+}
+
+func TestParseVariants(t *testing.T) {
+	for list, want := range map[string][]variant{
+		"": nil,
+		"always/only_nodes,outlier/prefer_nodes": {
+			{"always/only_nodes", map[string]string{"when": "always", "preference": "only_nodes"}},
+			{"outlier/prefer_nodes", map[string]string{"when": "outlier", "preference": "prefer_nodes"}},
+		},
+		"policy:prequal":                      {{"policy:prequal", map[string]string{"policy": "prequal"}}},
+		"calm=always/hedge_budget:0.1,always": {{"calm", map[string]string{"when": "always", "hedge_budget": "0.1"}}, {"always", map[string]string{"when": "always"}}},
+	} {
+		got, err := parseVariants(list)
+		require.NoError(t, err, list)
+		require.Equal(t, want, got, list)
+	}
+	for _, list := range []string{"fast", "always,", "always,always", "sidestep=always", "=always", "policy:", ":c3", "policy:[c3]", "always//outlier"} {
+		_, err := parseVariants(list)
+		require.Error(t, err, list)
+	}
+	require.Equal(t, "always-only_nodes", fileName("always/only_nodes"))
+}
+
+func TestParseDecision(t *testing.T) {
+	nodes, coordinator := parseDecision("mode=route; reason=ranked; nodes=node-1,node-3; attempts=1")
+	require.Equal(t, []string{"node-1", "node-3"}, nodes)
+	require.Empty(t, coordinator)
+	nodes, coordinator = parseDecision("mode=off; reason=off; nodes=; coordinator=node-2; attempts=1")
+	require.Empty(t, nodes)
+	require.Equal(t, "node-2", coordinator)
+	nodes, coordinator = parseDecision("mode=route; reason=no_outlier; nodes=node-1,node-3; attempts=1; coordinator=node-1")
+	require.Empty(t, nodes, "it went out without a list")
+	require.Equal(t, "node-1", coordinator)
+	nodes, _ = parseDecision("")
+	require.Empty(t, nodes)
+}
+
+// fourNodes are nodes of which a and b share shard 0, and c and d shard 1; d is last.
+func fourNodes() ([]*engine.Node, placement) {
+	return []*engine.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}},
+		placement{"a": {"0"}, "b": {"0"}, "c": {"1"}, "d": {"1"}}
+}
+
+func TestChooseVictims(t *testing.T) {
+	order, where := fourNodes()
+	one, err := chooseVictims(order, where, 1)
+	require.NoError(t, err)
+	require.Equal(t, order[:1], one)
+	two, err := chooseVictims(order, where, 2)
+	require.NoError(t, err)
+	require.Equal(t, []*engine.Node{order[0], order[2]}, two, "no shard loses both copies")
+	delete(where, "a")
+	one, err = chooseVictims(order, where, 1)
+	require.NoError(t, err)
+	require.Equal(t, order[1:2], one, "a node without copies is no victim")
+	_, err = chooseVictims(order[:2], where, 2)
+	require.Error(t, err)
+}
+
+func TestCountsAdd(t *testing.T) {
+	c := counts{"a": 1}
+	c.add(counts{"a": 10, "b": 50, "d": 5}, counts{"a": 15, "b": 7, "c": 9})
+	require.Equal(t, counts{"a": 6, "b": 7}, c, "b began anew, c and d did not tell twice")
+}
+
+func TestUsage(t *testing.T) {
+	proc := t.TempDir()
+	write := func(path, text string) {
+		path = filepath.Join(proc, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	require.Empty(t, readUsage(proc, 7).others(), "no /proc")
+	write("stat", "cpu  100 20 30 1000 5 1 2 3 99 0\ncpu0 1 2 3 4\n")
+	// Fields 14 to 17 are 1, 2, 3, 4; the name has all that a parser trips over.
+	process := func(pid, parent string) {
+		write(pid+"/stat", pid+" (a) (b c) S "+parent+" 7 7 0 -1 4194560 0 0 0 0 1 2 3 4 20 0 1 0")
+	}
+	process("7", "1")
+	process("8", "7")
+	process("9", "8")
+	process("10", "1")
+	u := readUsage(proc, 7)
+	require.Equal(t, usage{all: 1161, busy: 156, own: 30}, u)
+	var sum usage
+	sum.add(usage{all: 1061, busy: 100, own: 10}, u)
+	require.Equal(t, "0.36", sum.others())
+}
+
+func TestAlternateEndsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var states []string
+		enter := func(name string) func() error {
+			return func() error { states = append(states, name); return nil }
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		end := alternate(ctx, phase{3 * time.Second, enter("on")}, phase{time.Second, enter("off")})
+		time.Sleep(4500 * time.Millisecond)
+		require.NoError(t, end(ctx))
+		require.Equal(t, []string{"on", "off", "on", "off"}, states)
+
+		broken := errors.New("broken")
+		end = alternate(ctx, phase{time.Second, func() error { return broken }}, phase{time.Second, enter("off")})
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, end(ctx), broken)
+		require.Equal(t, "off", states[len(states)-1])
+	})
+}
+
+// seen makes ten searches in each bucket of a second per entry; the entry says how
+// many of the ten use the node "bad". All use "good".
+func seen(zero time.Time, from time.Duration, perSecond ...int) []sample {
+	var out []sample
+	for i, uses := range perSecond {
+		for bucket := range 10 {
+			at := zero.Add(from + time.Duration(i)*time.Second + time.Duration(bucket)*bucketLength)
+			for n := range 10 {
+				s := sample{at: at, answered: true, nodes: []string{"good"}}
+				if n < uses {
+					s.nodes = append(s.nodes, "bad")
+				}
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+func TestTimeToAvoidAndReturn(t *testing.T) {
+	zero := time.Unix(1000, 0)
+	nodes, bad := []string{"good", "bad"}, []string{"bad"}
+	for name, tc := range map[string]struct {
+		onset, recovery []int // from −1 s on
+		avoid, back     time.Duration
+	}{
+		"at once":       {[]int{4, 0, 0}, []int{0, 4, 4}, 0, 0},
+		"after 1 s":     {[]int{4, 4, 0, 0}, []int{0, 0, 4, 4}, time.Second, 900 * time.Millisecond},
+		"trials remain": {[]int{4, 8, 1, 1}, []int{0, 2, 2}, time.Second, 0},
+		"never":         {[]int{4, 4, 4}, []int{0, 1, 1}, -1, -1},
+		"used before 0": {[]int{0, 4, 4}, []int{4, 0, 0}, -1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onset := newShares(seen(zero, -time.Second, tc.onset...),
+				span{zero, -time.Second, time.Duration(len(tc.onset)-1) * time.Second}, nodes, false)
+			recovery := newShares(seen(zero, -time.Second, tc.recovery...),
+				span{zero, -time.Second, time.Duration(len(tc.recovery)-1) * time.Second}, nodes, false)
+			require.Equal(t, tc.avoid, onset.timeToAvoid(bad))
+			require.Equal(t, tc.back, recovery.timeToReturn(bad, onset))
+		})
+	}
+}
+
+func TestSharesOfOddSamples(t *testing.T) {
+	zero := time.Unix(1000, 0)
+	over := span{zero, 0, time.Second}
+	samples := []sample{
+		{at: zero.Add(-time.Second), answered: true, nodes: []string{"a"}}, // too early
+		{at: zero.Add(time.Second), answered: true, nodes: []string{"a"}},  // too late
+		{at: zero, answered: true}, // passed: anybody
+		{at: zero},                 // never answered: blamed on all
+		{at: zero, answered: true, nodes: []string{"b", "gone"}, coordinator: "b"},
+	}
+	s := newShares(samples, over, []string{"a", "b"}, false)
+	share, ok := s.share("a", 0, 1)
+	require.True(t, ok)
+	require.InDelta(t, 2.0/3, share, 1e-9)
+	share, _ = s.share("b", 0, 10)
+	require.InDelta(t, 1, share, 1e-9)
+	_, ok = s.share("a", 1, 9)
+	require.False(t, ok, "no searches, no share")
+
+	s = newShares(samples[4:], over, []string{"a", "b"}, true)
+	require.False(t, s.blind)
+	share, _ = s.share("b", 0, 1)
+	require.InDelta(t, 1, share, 1e-9)
+	s = newShares(samples[:4], over, []string{"a", "b"}, true)
+	require.True(t, s.blind, "sidestep does not tell its coordinating nodes")
+	require.Negative(t, s.timeToAvoid([]string{"a"}))
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestOracleTouchesGoodNodesAlone(t *testing.T) {
+	good := []*engine.Node{{ID: "a", HTTPURL: "http://h1:1"}, {ID: "c", HTTPURL: "http://h3:3"}}
+	var list atomic.Pointer[[]*engine.Node]
+	list.Store(&good)
+	hosts := map[string]int{}
+	o := &oracle{good: &list, base: answers(func(r *http.Request) (*http.Response, error) {
+		require.Equal(t, "preference=_only_nodes:a,c", r.URL.RawQuery)
+		hosts[r.URL.Host]++
+		return &http.Response{Body: http.NoBody}, nil
+	})}
+	for range 4 {
+		res, err := o.RoundTrip(engine.Search(index, 1))
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+	}
+	require.Equal(t, map[string]int{"h1:1": 2, "h3:3": 2}, hosts)
+}
+
+func TestWitness(t *testing.T) {
+	began := time.Now().Add(-time.Second)
+	w := &witness{schedule: func(i int) time.Time { return began.Add(time.Duration(i) * time.Second) }, base: answers(func(r *http.Request) (*http.Response, error) {
+		require.Equal(t, "1", r.Header.Get("X-Sidestep-Explain"))
+		if r.URL.RawQuery == "fail" {
+			return nil, errors.New("no")
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{"X-Sidestep-Decision": {"nodes=a"}}}, nil
+	})}
+	r := engine.Search(index, 1)
+	r.Body = numbered{r.Body, 0}
+	res, err := w.RoundTrip(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Empty(t, r.Header.Get("X-Sidestep-Explain"), "the request is not ours")
+	r.URL.RawQuery = "fail"
+	_, err = w.RoundTrip(r)
+	require.Error(t, err)
+	require.Len(t, w.samples, 2)
+	one := w.samples[0]
+	require.Equal(t, []string{"a"}, one.nodes)
+	require.Equal(t, "nodes=a", one.decision)
+	require.Equal(t, 200, one.status)
+	require.Equal(t, began, one.due)
+	require.GreaterOrEqual(t, one.latency, time.Second, "from when it was due")
+	require.False(t, w.samples[1].answered)
+	require.Equal(t, "no", w.samples[1].decision)
+}
+
+func TestLinesOfLoads(t *testing.T) {
+	s := &stage{
+		options: options{rate: 80}, cluster: &engine.Cluster{Nodes: []*engine.Node{{HTTPURL: "http://n:1"}}},
+		fronts: map[string]*front.Front{loadSidestep: {URL: "http://s:1"}, "calm": {URL: "http://c:1"}},
+	}
+	s.variants = []variant{{name: "calm"}}
+	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle}, s.loads())
+	for load, target := range map[string]string{loadEngine: "http://n:1", loadSidestep: "http://s:1", "calm": "http://c:1", loadOracle: "http://n:1"} {
+		l := s.line(scenario{}, shot{load: load, lead: time.Second, duration: 2 * time.Second, first: 7})
+		t.Cleanup(l.done)
+		require.Equal(t, []string{target}, l.Targets)
+		require.Equal(t, time.Second, l.lead.Duration)
+		require.Equal(t, 2*time.Second, l.Duration)
+		require.Equal(t, 80.0, l.lead.Rate)
+		body, err := io.ReadAll(l.Request(3).Body)
+		require.NoError(t, err)
+		want, err := io.ReadAll(engine.Search(index, 10).Body)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(body))
+		require.Equal(t, load == loadSidestep || load == "calm", l.seen != nil)
+		began := time.Unix(5, 0)
+		l.follow(began)
+		if l.seen != nil {
+			require.Equal(t, began.Add(500*time.Millisecond), l.seen.schedule(40))
+			_, told := l.lead.Transport.(*witness)
+			require.False(t, told, "lead-ins are not told of")
+		}
+	}
+}
+
+func TestKeepSlowest(t *testing.T) {
+	zero := time.Unix(100, 0)
+	var samples []sample
+	for i := range 30 {
+		samples = append(samples, sample{due: zero.Add(time.Duration(i) * time.Second), latency: time.Duration(i) * time.Millisecond})
+	}
+	var one tally
+	one.keepSlowest(samples[:15], 1, zero)
+	one.keepSlowest(samples[15:], 2, zero.Add(20*time.Second))
+	require.Len(t, one.slowest, kept)
+	require.Equal(t, 29*time.Millisecond, one.slowest[0].latency)
+	require.Equal(t, 9*time.Second, one.slowest[0].offset)
+	require.Equal(t, 2, one.slowest[0].round)
+	last := one.slowest[kept-1]
+	require.Equal(t, 10*time.Millisecond, last.latency)
+	require.Equal(t, 1, last.round)
+}
+
+func TestStateChanges(t *testing.T) {
+	log := []byte(`time=2026-11-20T19:33:49.182Z level=WARN msg="node state changed" node=node-1 node_id=L3 state=unresponsive was=fine why="poll stats: too late"
+time=2026-11-20T19:33:49.200Z level=INFO msg=other node=node-1
+time=2026-11-20T19:33:51.897Z level=INFO msg="node state changed" node=node-1 node_id=L3 state=ramping was=slow why=""
+time=2026-11-20T19:33:52.000Z level=INFO msg="node state changed" node=node-2 node_id=L4 state=slow was=fine why="response time 9 ms"
+`)
+	from := time.Date(2026, 11, 20, 19, 33, 49, 0, time.UTC)
+	require.Equal(t, []string{
+		"19:33:49.182  node-1 unresponsive, was fine: poll stats: too late",
+		"19:33:51.897  node-1 ramping, was slow",
+		"19:33:52.000  node-2 slow, was fine: response time 9 ms",
+	}, stateChanges(log, from))
+	require.Len(t, stateChanges(log, from.Add(2*time.Second)), 2)
+}
+
+func TestHowASearchMetBadNodes(t *testing.T) {
+	bad := []string{"x"}
+	for want, s := range map[string]sample{
+		"?":                     {},
+		"unlisted":              {answered: true, coordinator: "a"},
+		"unlisted, coordinator": {answered: true, coordinator: "x"},
+		"listed":                {answered: true, nodes: []string{"a", "x"}, coordinator: "a"},
+		"listed, coordinator":   {answered: true, nodes: []string{"x"}, coordinator: "x"},
+		"coordinator":           {answered: true, nodes: []string{"a"}, coordinator: "x"},
+		"-":                     {answered: true, nodes: []string{"a"}, coordinator: "a"},
+	} {
+		require.Equal(t, want, (&slow{sample: s}).touches(bad))
+	}
+}

@@ -1,0 +1,102 @@
+// Command demo shows sidestep on a real cluster of five nodes, one of which is
+// slow: `make demo ENGINE=opensearch`.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"sidestep/internal/demo"
+	"sidestep/test/engine"
+)
+
+const (
+	index     = "products"
+	slowNode  = 2 // node-3
+	latency   = 300 * time.Millisecond
+	jitter    = 50 * time.Millisecond
+	warmNodes = 20 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("demo", flag.ExitOnError)
+	distribution := flags.String("engine", engine.OpenSearch, "opensearch or elasticsearch")
+	version := flags.String("version", "", "version (default: the one the tests use)")
+	rate := flags.Float64("rate", 60, "searches per second")
+	duration := flags.Duration("duration", 16*time.Second, "how long each of the three cases is under load")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	cluster, err := startCluster(ctx, engine.Options{
+		Distribution: *distribution, Version: *version, Nodes: 5, Proxied: true,
+		Logf: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
+	})
+	if err != nil {
+		return err
+	}
+	return demo.Run(ctx, demo.Options{ // closes the cluster
+		Out: os.Stdout, Cluster: cluster, Rate: *rate, Duration: *duration,
+		WarmUp: 15 * time.Second, Version: "demo",
+		Request: func(i int) *http.Request { return engine.Search(index, i) },
+	})
+}
+
+// cluster is a real cluster as the demo needs it.
+type cluster struct{ *engine.Cluster }
+
+func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err error) {
+	started, err := engine.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{started}
+	defer func() {
+		if err != nil {
+			_ = c.Close() // the first error is the one to tell
+		}
+	}()
+	fmt.Println("Indexing 20,000 documents: 5 shards with a replica each.")
+	if err := c.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
+		return nil, err
+	}
+	fmt.Printf("Warming the nodes up: %s.\n", warmNodes)
+	if err := c.Warm(ctx, index, warmNodes); err != nil {
+		return nil, err
+	}
+	fmt.Printf("Slowing the connections of %s to the other nodes: %s ± %s.\n", c.slow().Name, latency, jitter)
+	if err := c.slow().SlowTransport(latency, jitter); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) slow() *engine.Node { return c.Nodes[slowNode] }
+
+// SlowNode implements demo.Cluster.
+func (c *cluster) SlowNode() (id, name string) { return c.slow().ID, c.slow().Name }
+
+// SetAdaptive implements demo.Cluster.
+func (c *cluster) SetAdaptive(ctx context.Context, on bool) error {
+	return c.Do(ctx, http.MethodPut, "/_cluster/settings", map[string]any{
+		"transient": map[string]any{"cluster.routing.use_adaptive_replica_selection": on},
+	}, nil)
+}
+
+// Close implements demo.Cluster.
+func (c *cluster) Close() error { return c.Stop() }

@@ -1,0 +1,125 @@
+// Package e2e compares the built sidestep binary with the engine itself on a real
+// cluster of three nodes: what a client gets through sidestep is what it would
+// have got directly. SIDESTEP_ENGINE chooses opensearch (default) or
+// elasticsearch.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+// stage is the cluster all tests share, and the sidestep that was started before it.
+type stage struct {
+	cluster  *engine.Cluster
+	sidestep *front.Front
+	early    early
+}
+
+// early is what sidestep said while no node was running.
+type early struct {
+	readyStatus, searchStatus int
+	searchBody                []byte
+}
+
+var shared stage // TestMain can hand nothing to tests otherwise
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	defer cancel()
+	if err := shared.open(ctx); err != nil {
+		fmt.Println("FAIL:", err)
+		front.Close(shared.sidestep, shared.cluster, true)
+		return 1
+	}
+	defer func() { front.Close(shared.sidestep, shared.cluster, code != 0) }()
+	return m.Run()
+}
+
+func (s *stage) open(ctx context.Context) (err error) {
+	binary, err := front.Build(ctx)
+	if err != nil {
+		return err
+	}
+	s.cluster, err = engine.Start(ctx, engine.Options{
+		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
+		Nodes: 3, Proxied: true,
+		Logf: func(format string, args ...any) {
+			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+		},
+		BeforeStart: func(c *engine.Cluster) error { return s.startEarly(ctx, binary, c.URLs()) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.fill(ctx); err != nil {
+		return err
+	}
+	ready, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return s.sidestep.AwaitReady(ready)
+}
+
+// startEarly starts sidestep before the first node and notes how it behaves. It
+// steers always: of a list the engine must make what it makes of none.
+func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (err error) {
+	dir, err := os.MkdirTemp("", "sidestep-e2e-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	config := filepath.Join(dir, "sidestep.yaml")
+	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
+		return err
+	}
+	if s.sidestep, err = front.Start(ctx, binary, urls, "--config", config); err != nil {
+		return err
+	}
+	if s.early.readyStatus, _, err = s.sidestep.Admin(ctx, http.MethodGet, "/-/ready", ""); err != nil {
+		return err
+	}
+	answer, err := send(ctx, s.sidestep.URL, search{target: "products"})
+	if err != nil {
+		return err
+	}
+	s.early.searchStatus, s.early.searchBody = answer.status, answer.body
+	return nil
+}
+
+// fill makes the indices and aliases the tests search.
+func (s *stage) fill(ctx context.Context) error {
+	for _, index := range []engine.Index{
+		{Name: "products", Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1},
+		{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 2000, Seed: 2},
+		{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 2000, Seed: 3},
+		{Name: "routed", Shards: 3, Replicas: 1, Docs: 3000, Seed: 4, Routed: true},
+		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 5},
+	} {
+		if err := s.cluster.CreateIndex(ctx, index); err != nil {
+			return err
+		}
+	}
+	add := func(index, alias string, more map[string]any) map[string]any {
+		action := map[string]any{"index": index, "alias": alias}
+		for key, value := range more {
+			action[key] = value
+		}
+		return map[string]any{"add": action}
+	}
+	return s.cluster.Do(ctx, http.MethodPost, "/_aliases", map[string]any{"actions": []any{
+		add("products", "catalog", nil),
+		add("products", "cheap", map[string]any{"filter": map[string]any{"range": map[string]any{"price": map[string]any{"lt": 20}}}}),
+		add("logs-*", "all-logs", nil),
+		add("routed", "alphas", map[string]any{"routing": "alpha", "filter": map[string]any{"term": map[string]any{"category": "alpha"}}}),
+	}}, nil)
+}

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// explanation is what /explain shows, as far as it is looked at here.
+type explanation struct {
+	Steered bool     `json:"steered"`
+	Exact   bool     `json:"exact"`
+	Nodes   []string `json:"nodes"`
+	Shards  []struct {
+		Index  string `json:"index"`
+		Shard  int    `json:"shard"`
+		Copies []struct {
+			NodeID string `json:"node_id"`
+			Listed bool   `json:"listed"`
+		} `json:"copies"`
+	} `json:"shards"`
+}
+
+func explain(t *testing.T, query string) (e explanation) {
+	t.Helper()
+	require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/explain?"+query, &e))
+	return e
+}
+
+// The nodes' own counters say that the nodes sidestep named served, and no others.
+func TestNodesNamedAreTheNodesThatServed(t *testing.T) {
+	for _, tc := range []struct {
+		search search
+		shards int
+	}{
+		{search{target: "products", body: `{"size":3}`}, 5},
+		{search{target: "single", body: `{"size":3}`}, 1},
+		{search{target: "logs-*", body: `{"size":3}`}, 4},
+		{search{target: "routed", query: "routing=alpha", body: `{"size":3}`}, 1},
+		{search{target: "alphas", body: `{"size":3}`}, 1},
+	} {
+		t.Run(tc.search.target, func(t *testing.T) {
+			require.Eventually(t, func() bool { return through(t, tc.search).decision.reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
+			for measured, tries := 0, 0; measured < 10; tries++ {
+				require.Less(t, tries, 50, "sidestep's own probes are in between all the time")
+				probed, before := probes(t), queries(t)
+				got := through(t, tc.search)
+				require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+				after := queries(t)
+				if probes(t) != probed {
+					continue // the nodes count these, too
+				}
+				measured++
+				sum := 0
+				for name, count := range served(before, after) {
+					require.Contains(t, got.decision.nodes, name, "a node that was not listed served")
+					sum += count
+				}
+				require.Equal(t, tc.shards, sum, "shards searched")
+			}
+		})
+	}
+}
+
+// probes returns how many probes sidestep has sent, once none is under way.
+func probes(t *testing.T) float64 {
+	t.Helper()
+	time.Sleep(50 * time.Millisecond)
+	sum, err := shared.sidestep.Sum(t.Context(), "sidestep_probes_total", nil)
+	require.NoError(t, err)
+	return sum
+}
+
+// /explain knows the copies that the engine itself reports.
+func TestExplainKnowsTheCopies(t *testing.T) {
+	for target, routing := range map[string]string{"products": "", "logs-*": "", "routed": "beta", "alphas": "", "catalog": ""} {
+		t.Run(target, func(t *testing.T) {
+			query, path := "target="+target, "/"+target+"/_search_shards?local=true"
+			if routing != "" {
+				query, path = query+"&routing="+routing, path+"&routing="+routing
+			}
+			require.Eventually(t, func() bool { e := explain(t, query); return e.Steered && e.Exact }, 15*time.Second, 100*time.Millisecond)
+			var shards struct {
+				Shards [][]struct {
+					Index string `json:"index"`
+					Shard int    `json:"shard"`
+					Node  string `json:"node"`
+				} `json:"shards"`
+			}
+			require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, path, nil, &shards))
+			type shard struct {
+				index  string
+				number int
+			}
+			want, got := make(map[shard][]string), make(map[shard][]string)
+			for _, copies := range shards.Shards {
+				for _, c := range copies {
+					key := shard{c.Index, c.Shard}
+					want[key] = append(want[key], c.Node)
+					slices.Sort(want[key])
+				}
+			}
+			for _, s := range explain(t, query).Shards {
+				key, listed := shard{s.Index, s.Shard}, 0
+				for _, c := range s.Copies {
+					got[key] = append(got[key], c.NodeID)
+					if c.Listed {
+						listed++
+					}
+				}
+				slices.Sort(got[key])
+				require.Positive(t, listed, "shard %v has no copy on a listed node", key)
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// When a client leaves, its search ends on the engine. Slow connections between
+// the nodes keep the search going for as long as it takes to see that.
+func TestCancelReachesTheEngine(t *testing.T) {
+	learned(t, "products")
+	for _, node := range shared.cluster.Nodes {
+		require.NoError(t, node.SlowTransport(4*time.Second, 0))
+	}
+	t.Cleanup(func() { // the others' delayed answers must not outlive the test
+		require.NoError(t, shared.cluster.ResetToxics(context.Background()))
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := send(ctx, shared.sidestep.URL, search{
+			target: "products", body: `{"size":1}`, headers: map[string]string{"X-Opaque-Id": "cancelled"},
+		})
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { running, _ := tasks(t, "cancelled"); return running == 1 }, 3*time.Second, 20*time.Millisecond,
+		"the search did not start")
+	leave()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	require.Eventually(t, func() bool { running, cancelled := tasks(t, "cancelled"); return running == cancelled }, 2*time.Second, 20*time.Millisecond,
+		"the search goes on although its client has left")
+}
+
+// tasks returns how many coordinating searches with the X-Opaque-Id run, and how
+// many of them are cancelled but not gone yet. Each node is asked about itself.
+func tasks(t *testing.T, opaqueID string) (running, cancelled int) {
+	t.Helper()
+	for _, node := range shared.cluster.Nodes {
+		var answer struct {
+			Nodes map[string]struct {
+				Tasks map[string]struct {
+					Cancelled bool              `json:"cancelled"`
+					Headers   map[string]string `json:"headers"`
+				} `json:"tasks"`
+			} `json:"nodes"`
+		}
+		require.NoError(t, node.Do(t.Context(), http.MethodGet, "/_tasks?nodes=_local&actions=indices:data/read/search", nil, &answer))
+		for _, n := range answer.Nodes {
+			for _, task := range n.Tasks {
+				if task.Headers["X-Opaque-Id"] != opaqueID {
+					continue
+				}
+				running++
+				if task.Cancelled {
+					cancelled++
+				}
+			}
+		}
+	}
+	return running, cancelled
+}
