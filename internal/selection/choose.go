@@ -65,6 +65,7 @@ type Decision struct {
 	Reason      Reason
 	start       int64
 	leased      bool
+	items       int64     // searches that the lease is for, if they are one request's
 	tasks       []float64 // expected shard queries, parallel to Nodes
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow

@@ -5,11 +5,27 @@ import "time"
 // Acquire counts the search on every node of the decision, begun at now. It must
 // be followed by exactly one [Decision.Release], on every path.
 func (s *Selector) Acquire(d *Decision, now time.Time) {
-	d.start, d.leased = s.since(now), true
+	d.start, d.leased, d.items = s.since(now), true, 0
 	for i, n := range d.Nodes {
 		n.acquire(d.start, len(d.Nodes) == 1)
 		n.searches.Add(1)
 		n.sent.add(d.start, int64(d.tasks[i]*taskScale))
+	}
+	if d.Coordinator != nil {
+		d.Coordinator.coordinating.Add(1)
+	}
+}
+
+// AcquireItems is [Selector.Acquire] for items searches that one request sends
+// together. They are answered when the last of them is: until then they count as
+// load that fades, and nobody is silent for owing them. Nothing may be observed of
+// such a decision but failures.
+func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
+	d.start, d.leased, d.items = s.since(now), true, int64(items)
+	for i, n := range d.Nodes {
+		n.acquireItems(d.start, d.items)
+		n.searches.Add(d.items)
+		n.sent.add(d.start, int64(float64(items)*d.tasks[i]*taskScale))
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -27,7 +43,11 @@ func (d *Decision) Release() {
 	}
 	d.leased = false
 	for _, n := range d.Nodes {
-		n.release(len(d.Nodes) == 1)
+		if d.items > 0 {
+			n.together.Add(-d.items)
+		} else {
+			n.release(len(d.Nodes) == 1)
+		}
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(-1)

@@ -197,3 +197,37 @@ func TestEWMAIgnoresWhatCannotBeASample(t *testing.T) {
 	v, _ = e.value()
 	require.InDelta(t, 3, v, 1e-9)
 }
+
+// Searches that one request sends together are load, but a node that has not
+// answered them yet is not silent: they wait for the slowest of them.
+func TestSearchesSentTogetherAreLoadButNoSilence(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	teach(nodes, 10, 3)
+	d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
+	s.AcquireItems(d, 5, epoch)
+	at := s.since(epoch)
+	for _, n := range d.Nodes {
+		require.EqualValues(t, 5, n.Outstanding())
+		require.InDelta(t, 5, n.owed(at), 1e-3)
+		require.InDelta(t, 5*math.Exp(-10), n.owed(at+int64(100*time.Millisecond)), 1e-3)
+		require.Zero(t, n.silence(at+int64(time.Minute)))
+		require.EqualValues(t, 5, n.searches.Load())
+	}
+	require.EqualValues(t, 1, d.Coordinator.coordinating.Load())
+	other := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
+	s.Acquire(other, epoch)
+	d.Release()
+	d.Release()
+	for _, n := range nodes {
+		require.EqualValues(t, 1, n.Outstanding(), "the search of another request")
+		require.InDelta(t, 60_000, n.silence(at+int64(time.Minute)), 1e-6)
+	}
+	other.Release()
+	for _, n := range nodes {
+		require.Zero(t, n.Outstanding())
+		require.Zero(t, n.coordinating.Load())
+	}
+	s.Acquire(d, epoch)
+	d.Release()
+	require.Zero(t, nodes[0].Outstanding(), "a decision may be used again, alone")
+}

@@ -29,7 +29,8 @@ type Node struct {
 	polled      atomic.Int32 // State by polls and connections alone
 	outstanding atomic.Int64 // searches sent to a set with this node, not yet answered
 	alone       atomic.Int64 // those of them sent to this node only
-	recent      decaying     // those sent to sets, as far as the node has likely not answered
+	together    atomic.Int64 // searches of requests with many, not yet answered; not in outstanding
+	recent      decaying     // those sent to sets or together, as far as the node has likely not answered
 	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
 	progressAt  atomic.Int64 // ns: last answer, or when outstanding last rose from 0
@@ -78,7 +79,7 @@ func (n *Node) State() State {
 
 // Outstanding returns the searches sent to a set with this node that were not
 // answered yet.
-func (n *Node) Outstanding() int64 { return n.outstanding.Load() }
+func (n *Node) Outstanding() int64 { return n.outstanding.Load() + n.together.Load() }
 
 // out reports whether the node cannot be reached or does not answer.
 func (n *Node) out() bool {
@@ -96,7 +97,14 @@ func (n *Node) acquire(at int64, alone bool) {
 		return
 	}
 	r, _ := n.response.value()
-	n.recent.add(at, duration(r))
+	n.recent.add(1, at, duration(r))
+}
+
+// acquireItems counts searches sent together, to this node alone or to a set.
+func (n *Node) acquireItems(at, items int64) {
+	n.together.Add(items)
+	r, _ := n.response.value()
+	n.recent.add(float64(items), at, duration(r))
 }
 
 // release is the counterpart of acquire.
@@ -112,10 +120,10 @@ func (n *Node) release(alone bool) {
 // set is outstanding for as long as the slowest node of the set takes; to hold
 // that against the others would make all of them look like the slow one. So it
 // counts for about as long as this node usually takes: in the mean λ·R, by
-// Little's law.
+// Little's law. So do searches that were sent together.
 func (n *Node) owed(at int64) float64 {
 	alone := float64(n.alone.Load())
-	shared := float64(n.outstanding.Load()) - alone
+	shared := float64(n.Outstanding()) - alone
 	if shared <= 0 {
 		return alone
 	}

@@ -65,7 +65,7 @@ func rankRandom(_ *Node, position int, t turn) float64 {
 
 // rankLeastOutstanding ranks by searches not answered yet.
 func rankLeastOutstanding(n *Node, _ int, _ turn) float64 {
-	return float64(n.outstanding.Load())
+	return float64(n.Outstanding())
 }
 
 // minServiceTime, in ms, stands in for a service time that the engine's
@@ -140,7 +140,7 @@ func rankARS(n *Node, _ int, t turn) float64 {
 	if !ok {
 		return math.Inf(-1)
 	}
-	q := 1 + float64(n.outstanding.Load())*t.s.n + math.Floor(p.Queue)
+	q := 1 + float64(n.Outstanding())*t.s.n + math.Floor(p.Queue)
 	return p.ResponseTime - p.ServiceTime + q*q*q*p.ServiceTime
 }
 

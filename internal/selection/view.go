@@ -51,7 +51,7 @@ func (s *Selector) view(n *Node, at int64) NodeView {
 		State:       n.State().String(),
 		Parts:       p,
 		Overhead:    h,
-		Outstanding: n.outstanding.Load(),
+		Outstanding: n.Outstanding(),
 		Searches:    n.searches.Load(),
 		Failures:    n.failures.Load(),
 		LastError:   n.lastError.Load(),

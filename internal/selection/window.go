@@ -13,11 +13,11 @@ type decaying struct{ word atomic.Uint64 }
 
 const decayingUnit = 100 * time.Microsecond
 
-// add adds one at the moment at (ns); what was there fades with τ.
-func (d *decaying) add(at int64, tau time.Duration) {
+// add adds count at the moment at (ns); what was there fades with τ.
+func (d *decaying) add(count float64, at int64, tau time.Duration) {
 	for {
 		old := d.word.Load()
-		v := fade(old, at, tau) + 1
+		v := fade(old, at, tau) + count
 		now := uint64(uint32(at / int64(decayingUnit)))
 		if d.word.CompareAndSwap(old, now<<32|uint64(math.Float32bits(float32(v)))) {
 			return
