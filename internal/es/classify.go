@@ -8,24 +8,29 @@ import "strings"
 func Classify(method, rawPath, rawQuery string) Request {
 	var buf [maxSegments]string
 	op, target, typed := operation(method, splitPath(rawPath, buf[:0]))
-	if op != Search {
-		return Request{Operation: op, Pass: PassNotSearch}
+	if op.Steering() == SteerNone {
+		return Request{Operation: op, Pass: PassNotSteerable}
 	}
-	r := Request{Operation: Search}
+	r := Request{Operation: op}
 	decodedTarget, targetOK := decode(target, false)
-	params := readSearchParams(rawQuery)
+	params := readParams(rawQuery)
+	if params.indexed && op == AsyncSearch && target == "" {
+		decodedTarget, params.indexed = params.index, false
+	}
 	r.Target, r.Routing, r.Preference = decodedTarget, params.routing, params.preference
 	r.Scroll, r.Unverifiable = params.scroll, params.unverifiable
+	keepsCopies := params.scroll || op.Steering() == SteerOnce
 	switch {
 	case typed:
 		r.Pass = PassTypedPath
-	case !targetOK || params.ambiguous || isBlankList(decodedTarget) || strings.IndexByte(target, '#') >= 0:
+	case !targetOK || params.ambiguous || params.indexed || isBlankList(decodedTarget) || strings.IndexByte(target, '#') >= 0:
 		r.Pass = PassAmbiguousQuery
-	case isKeyword(params.preference), params.preference != "" && params.scroll:
+	case isKeyword(params.preference), params.preference != "" && keepsCopies:
 		r.Pass = PassClientPreference
 	case params.remote || hasRemote(decodedTarget):
 		r.Pass = PassRemoteTarget
-	case params.source && target == "":
+	case decodedTarget == "" && (op == SearchTemplate || op.TakesPIT() && params.source):
+		// What a template makes of its parameters may be a point in time.
 		r.Pass = PassUnreadableBody
 	case params.expands && isPattern(decodedTarget):
 		r.Pass = PassIndicesOptions
@@ -33,9 +38,11 @@ func Classify(method, rawPath, rawQuery string) Request {
 	return r
 }
 
-// searchParams is what the query string of a search says.
-type searchParams struct {
+// params is what the query string says.
+type params struct {
 	preference, routing string
+	index               string // names the target, if indexed
+	indexed             bool
 	scroll              bool // opens a scroll
 	unverifiable        bool // the answer may not show `_shards` in JSON
 	ambiguous           bool
@@ -44,8 +51,8 @@ type searchParams struct {
 	expands             bool // wildcards match other indices than by default
 }
 
-func readSearchParams(query string) searchParams {
-	var s searchParams
+func readParams(query string) params {
+	var s params
 	// A fragment ends the query for the engines; nobody sends one on purpose.
 	s.ambiguous = strings.IndexByte(query, '#') >= 0
 	var routings int
@@ -73,7 +80,8 @@ func readSearchParams(query string) searchParams {
 			s.remote = true
 		case "index":
 			// Path and query share one map in the engines: it may name the target.
-			s.ambiguous = true
+			s.ambiguous = s.ambiguous || s.indexed
+			s.index, s.indexed = s.decode(p.value), true
 		case "expand_wildcards":
 			s.expands = s.expands || s.decode(p.value) != "open"
 		case "ignore_throttled":
@@ -84,7 +92,7 @@ func readSearchParams(query string) searchParams {
 	return s
 }
 
-func (s *searchParams) decode(value string) string {
+func (s *params) decode(value string) string {
 	decoded, ok := decode(value, true)
 	s.ambiguous = s.ambiguous || !ok
 	return decoded

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// search is a request line and what it says; want.Operation is Search.
+// search is a request line and what it says.
 type search struct {
 	line string // method, path and query as on the request line
 	want Request
@@ -17,11 +17,18 @@ type search struct {
 
 func requireSearches(t *testing.T, searches []search) {
 	t.Helper()
-	for _, s := range searches {
+	for i := range searches {
+		searches[i].want.Operation = Search
+	}
+	requireRequests(t, searches)
+}
+
+func requireRequests(t *testing.T, requests []search) {
+	t.Helper()
+	for _, s := range requests {
 		t.Run(s.line, func(t *testing.T) {
 			method, uri, _ := strings.Cut(s.line, " ")
 			path, query, _ := strings.Cut(uri, "?")
-			s.want.Operation = Search
 			require.Equal(t, s.want, Classify(method, path, query))
 		})
 	}
@@ -124,6 +131,42 @@ func TestClassifySearchThatPasses(t *testing.T) {
 	})
 }
 
+func TestClassifyOtherOperations(t *testing.T) {
+	requireRequests(t, []search{
+		{"POST /logs/_count?routing=a", Request{Operation: Count, Target: "logs", Routing: "a"}},
+		{"GET /_count?source=%7B%7D", Request{Operation: Count}},
+		{"GET /logs/type/_count", Request{Operation: Count, Target: "logs", Pass: PassTypedPath}},
+		{"POST /remote:logs/_count", Request{Operation: Count, Target: "remote:logs", Pass: PassRemoteTarget}},
+		{"POST /logs/_count?preference=session", Request{Operation: Count, Target: "logs", Preference: "session"}},
+		{"POST /logs/_search/template", Request{Operation: SearchTemplate, Target: "logs"}},
+		{"POST /logs/_search/template?scroll=1m", Request{Operation: SearchTemplate, Target: "logs", Scroll: true}},
+		{"POST /_search/template", Request{Operation: SearchTemplate, Pass: PassUnreadableBody}},
+		{"POST /logs/_pit?keep_alive=1m", Request{Operation: PIT, Target: "logs"}},
+		{"POST /logs/_pit?keep_alive=1m&preference=session", Request{Operation: PIT, Target: "logs", Preference: "session", Pass: PassClientPreference}},
+		{"POST /logs-*/_search/point_in_time?keep_alive=1m&expand_wildcards=all", Request{Operation: PIT, Target: "logs-*", Pass: PassIndicesOptions}},
+		{"POST /logs/_async_search?filter_path=response", Request{Operation: AsyncSearch, Target: "logs", Unverifiable: true}},
+		{"POST /_async_search", Request{Operation: AsyncSearch}},
+		{"POST /_async_search?source=%7B%7D", Request{Operation: AsyncSearch, Pass: PassUnreadableBody}},
+		{"POST /_plugins/_asynchronous_search?index=logs-%2A,b", Request{Operation: AsyncSearch, Target: "logs-*,b"}},
+		{"POST /_plugins/_asynchronous_search?index=remote:a", Request{Operation: AsyncSearch, Target: "remote:a", Pass: PassRemoteTarget}},
+		{"POST /_plugins/_asynchronous_search?index=a&index=b", Request{Operation: AsyncSearch, Target: "b", Pass: PassAmbiguousQuery}},
+		{"POST /logs/_plugins/_asynchronous_search", Request{Operation: AsyncSearch, Target: "logs"}},
+		{"POST /logs/_async_search?index=b", Request{Operation: AsyncSearch, Target: "logs", Pass: PassAmbiguousQuery}},
+		{"GET /logs/_count?index=b", Request{Operation: Count, Target: "logs", Pass: PassAmbiguousQuery}},
+	})
+}
+
+// TestOperationsSet keeps the closed set and what is said of it together.
+func TestOperationsSet(t *testing.T) {
+	steered := map[Steering][]Operation{}
+	for _, op := range Operations() {
+		steered[op.Steering()] = append(steered[op.Steering()], op)
+		require.True(t, !op.TakesPIT() || op.Steering() != SteerNone)
+	}
+	require.Equal(t, []Operation{Search, SearchTemplate, Count}, steered[SteerSearch])
+	require.Equal(t, []Operation{AsyncSearch, PIT}, steered[SteerOnce])
+}
+
 func TestClassifySearchOfKnownClients(t *testing.T) {
 	requireSearches(t, []search{
 		{"POST /my-index-000001/_search?typed_keys=true", Request{Target: "my-index-000001"}},
@@ -179,10 +222,14 @@ func FuzzClassify(f *testing.F) {
 	f.Add("GET", "/a/b/_search", "preference")
 	f.Add("DELETE", "/_search/point_in_time/_all", "")
 	f.Add("GET", "/a:b,<c:d>/_search", "expand_wildcards=all#x")
+	f.Add("GET", "/logs/_count", "q=a")
+	f.Add("POST", "/logs/_search/template", "routing=a")
+	f.Add("POST", "/logs/_pit", "keep_alive=1m")
+	f.Add("POST", "/_plugins/_asynchronous_search", "index=logs")
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		r := Classify(method, path, query)
-		if r.Operation != Search {
-			require.Equal(t, Request{Operation: r.Operation, Pass: PassNotSearch}, r)
+		if r.Operation.Steering() == SteerNone {
+			require.Equal(t, Request{Operation: r.Operation, Pass: PassNotSteerable}, r)
 			return
 		}
 		require.Contains(t, []string{"GET", "POST"}, method)

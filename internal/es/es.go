@@ -8,16 +8,18 @@ package es
 // used as a metric label.
 type Operation string
 
-// The operations sidestep tells apart. Only [Search] is steered; the others are
-// told apart so that operators see what passes.
+// The operations sidestep tells apart. [Operation.Steering] says which of them are
+// steered; the others are told apart so that operators see what passes.
 const (
 	Search         Operation = "search" // _search, with or without a target
-	Scroll         Operation = "scroll" // continuation or clearing of a scroll
-	MSearch        Operation = "msearch"
-	Count          Operation = "count"
-	PIT            Operation = "pit" // opening or closing a point in time
-	AsyncSearch    Operation = "async_search"
 	SearchTemplate Operation = "search_template"
+	Count          Operation = "count"
+	AsyncSearch    Operation = "async_search" // submitting one
+	PIT            Operation = "pit"          // opening a point in time
+	Scroll         Operation = "scroll"       // continuation or clearing of a scroll
+	AsyncResult    Operation = "async_search_result"
+	ClosePIT       Operation = "pit_close" // closing or listing points in time
+	MSearch        Operation = "msearch"
 	Get            Operation = "get" // _doc, _source by id, GET or HEAD
 	MGet           Operation = "mget"
 	Bulk           Operation = "bulk"
@@ -25,16 +27,58 @@ const (
 	Other          Operation = "other"
 )
 
+// Operations returns the closed set.
+func Operations() []Operation {
+	return []Operation{
+		Search, SearchTemplate, Count, AsyncSearch, PIT,
+		Scroll, AsyncResult, ClosePIT, MSearch, Get, MGet, Bulk, Write, Other,
+	}
+}
+
+// Steering is how the requests of an operation are steered, unless something else
+// about them rules it out. The set is closed.
+type Steering string
+
+// The ways of steering.
+const (
+	// SteerNone: not at all, the request passes as it came.
+	SteerNone Steering = "none"
+	// SteerSearch: it searches all shards of its target, takes a preference in its
+	// URL and shows `_shards` in its answer. It may be kept to the nodes listed, sent
+	// again, hedged, and teaches how nodes are doing.
+	SteerSearch Steering = "search"
+	// SteerOnce: it takes a preference in its URL, but leaves something behind on the
+	// engine. It is sent once, with a preference that leaves the engine its own
+	// fallback, and says nothing of how long a search takes.
+	SteerOnce Steering = "once"
+)
+
+// Steering returns how requests of the operation are steered.
+func (o Operation) Steering() Steering {
+	switch o {
+	case Search, SearchTemplate, Count:
+		return SteerSearch
+	case AsyncSearch, PIT:
+		return SteerOnce
+	default:
+		return SteerNone
+	}
+}
+
+// TakesPIT reports whether a request of the operation that has no target may name
+// a point in time at the top level of its body, which allows no preference.
+func (o Operation) TakesPIT() bool { return o == Search || o == AsyncSearch }
+
 // Request is what the request line alone says.
 type Request struct {
 	Operation Operation
-	// Target is the decoded index expression of a search ("logs-*,-logs-old"),
-	// empty for all indices. Set for Search only.
+	// Target is the decoded index expression ("logs-*,-logs-old"), empty for all
+	// indices. It and what follows are set for operations that are steered.
 	Target string
 	// Routing is the decoded value of the routing parameter, empty if absent.
 	Routing string
 	// Preference is the decoded value of the preference parameter, of the last one
-	// if there are several. A search that may be steered has none, or a custom
+	// if there are several. A request that may be steered has none, or a custom
 	// string: a wish that the same string be served by the same copies.
 	Preference string
 	// Scroll says that the search opens a scroll.
@@ -54,11 +98,11 @@ type PassReason string
 // Reasons that the request line or the head of the body give.
 const (
 	PassNone             PassReason = ""
-	PassNotSearch        PassReason = "not_search"
-	PassClientPreference PassReason = "client_preference" // the client chose, by a keyword or for a scroll
+	PassNotSteerable     PassReason = "not_steerable"
+	PassClientPreference PassReason = "client_preference" // the client chose, by a keyword or for what keeps its copies
 	PassRemoteTarget     PassReason = "remote_target"     // cross-cluster
 	PassPIT              PassReason = "pit"
-	PassUnreadableBody   PassReason = "unreadable_body" // index-less search whose body could hide a pit
+	PassUnreadableBody   PassReason = "unreadable_body" // no target, and the body could hide a pit
 	PassAmbiguousQuery   PassReason = "ambiguous_query" // a parameter we need occurs twice or does not decode
 	PassTypedPath        PassReason = "typed_path"      // 7.x /{index}/{type}/_search
 	PassIndicesOptions   PassReason = "indices_options" // wildcards match other indices than by default

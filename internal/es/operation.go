@@ -29,8 +29,8 @@ func splitPath(path string, segments []string) []string {
 	return segments
 }
 
-// operation tells the operation of a path and, for a search, its target as it
-// stands in the path. typed says that the path has a mapping type (7.x).
+// operation tells the operation of a path and its target as it stands in the
+// path. typed says that the path has a mapping type (7.x).
 func operation(method string, path []string) (op Operation, target string, typed bool) {
 	if len(path) == 0 {
 		return Other, "", false
@@ -61,14 +61,14 @@ func isTarget(segment string) bool {
 func clusterOperation(method string, path []string) Operation {
 	switch path[0] {
 	case "_async_search":
-		return AsyncSearch
+		return asyncOperation(method, path[1:])
 	case "_plugins", "_opendistro":
 		if len(path) > 1 && path[1] == "_asynchronous_search" {
-			return AsyncSearch
+			return asyncOperation(method, path[2:])
 		}
 		return Other
 	case "_pit":
-		return only(method == "DELETE" && len(path) == 1, PIT)
+		return only(method == "DELETE" && len(path) == 1, ClosePIT)
 	case "_reindex":
 		return only(method == "POST" && len(path) == 1, Write)
 	case "_search":
@@ -76,10 +76,19 @@ func clusterOperation(method string, path []string) Operation {
 			return only((isRead(method) || method == "DELETE") && len(path) <= 3, Scroll)
 		}
 		if len(path) > 1 && path[1] == "point_in_time" {
-			return only((method == "GET" || method == "DELETE") && len(path) <= 3, PIT)
+			return only((method == "GET" || method == "DELETE") && len(path) <= 3, ClosePIT)
 		}
 	}
 	return readOperation(method, path)
+}
+
+// asyncOperation is for asynchronous searches, rest being what follows the API's
+// name.
+func asyncOperation(method string, rest []string) Operation {
+	if len(rest) == 0 {
+		return only(method == "POST", AsyncSearch)
+	}
+	return only(method == "GET" || method == "DELETE", AsyncResult)
 }
 
 // indexOperation is for paths below an index expression, rest being what
@@ -103,7 +112,9 @@ func indexOperation(method string, rest []string) Operation {
 	case "_pit":
 		return only(method == "POST" && len(rest) == 1, PIT)
 	case "_async_search":
-		return only(isRead(method) && len(rest) == 1, AsyncSearch)
+		return only(method == "POST" && len(rest) == 1, AsyncSearch)
+	case "_plugins", "_opendistro":
+		return only(method == "POST" && hasID && rest[1] == "_asynchronous_search", AsyncSearch)
 	case "_search":
 		if hasID && rest[1] == "point_in_time" {
 			return only(method == "POST", PIT)

@@ -23,8 +23,8 @@ func TestOperations(t *testing.T) {
 			path, query, _ := strings.Cut(fields[1], "?")
 			r := Classify(fields[0], path, query)
 			require.Equal(t, Operation(fields[2]), r.Operation)
-			if r.Operation != Search {
-				require.Equal(t, Request{Operation: r.Operation, Pass: PassNotSearch}, r)
+			if r.Operation.Steering() == SteerNone {
+				require.Equal(t, Request{Operation: r.Operation, Pass: PassNotSteerable}, r)
 			}
 		})
 	}

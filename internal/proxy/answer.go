@@ -22,10 +22,11 @@ const (
 	causeNoCopy      = "no_copy"      // the placement proved wrong
 	causePartial     = "partial"      // _shards.failed > 0
 	causeForbidden   = "forbidden"    // strict weighted routing
+	causeRefused     = "refused"      // an error that speaks of the preference
 )
 
 // causes is the closed set.
-var causes = []string{causeTransport, causeUnreachable, causeRejected, causeEngineError, causeNoCopy, causePartial, causeForbidden}
+var causes = []string{causeTransport, causeUnreachable, causeRejected, causeEngineError, causeNoCopy, causePartial, causeForbidden, causeRefused}
 
 // answer is what one attempt brought.
 type answer struct {
@@ -108,9 +109,22 @@ func (p *Proxy) judge(resp *http.Response, d *selection.Decision) answer {
 		p.o.Refresh()
 	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(readHead(resp, nil)):
 		a.cause = causeForbidden
+	case p.refuses(resp, d):
+		a.cause = causeRefused
 	}
 	a.blamed = a.blame(d)
 	return a
+}
+
+// refuses reports whether resp is an error about the preference that was added for
+// d: the operation takes none after all, or the request line is quoted, as in "no
+// handler found for uri". The client's own request has another answer then.
+func (*Proxy) refuses(resp *http.Response, d *selection.Decision) bool {
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed:
+		return d.Reason != selection.NoOutlier && es.MentionsPreference(readHead(resp, nil))
+	}
+	return false
 }
 
 // judgeOwn looks at the start of the answer to the request as the client wrote

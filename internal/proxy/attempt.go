@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
 
@@ -34,7 +35,8 @@ const (
 // errTooLong says that the list of nodes does not fit in a request line.
 var errTooLong = errors.New("the request line would be too long")
 
-// prepare makes an attempt on the nodes of d and acquires its lease.
+// prepare makes an attempt on the nodes of d and acquires its lease. What is sent
+// once has none: how long it is outstanding says nothing of the nodes' load.
 func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision) (*attempt, error) {
 	query, fits := x.rewrite(d, r.URL.RawQuery)
 	if !fits {
@@ -48,7 +50,9 @@ func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision) (*a
 	d.Coordinator = u.node
 	x.tried = append(x.tried, u)
 	x.attempts++
-	p.o.Selector.Acquire(d, now)
+	if x.steering() == es.SteerSearch {
+		p.o.Selector.Acquire(d, now)
+	}
 	t := &attempt{decision: d, upstream: u, query: query, began: now}
 	t.ctx, t.cancel = context.WithCancel(r.Context())
 	return t, nil
@@ -72,7 +76,7 @@ func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 		return
 	}
 	t.answer = p.judge(resp, t.decision)
-	p.observe(t, time.Since(t.began))
+	p.observe(x, t)
 	release := t.cancel
 	if t.answer.final() {
 		release = func() {

@@ -30,7 +30,7 @@ type exchange struct {
 	explain bool
 
 	// body is the held request body; streams says that it was too large to hold
-	// (or that the request is not a search) and goes through unread.
+	// (or that the request is not steered) and goes through unread.
 	body    []byte
 	streams bool
 	// consumed says that a streaming body has been read by an attempt.
@@ -74,11 +74,14 @@ func (p *Proxy) classify(r *http.Request) *exchange {
 		x.request.Pass = es.PassClientPreference
 	}
 	x.reason = string(x.request.Pass)
-	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll ||
+	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll || x.steering() == es.SteerOnce ||
 		!es.AcceptsJSON(r.Header.Get("Accept")) || !decodable(r.Header.Get("Accept-Encoding")) ||
 		!es.AcceptsJSON(r.Header.Get("Content-Type"))
 	return x
 }
+
+// steering is how the request is steered, if it is.
+func (x *exchange) steering() es.Steering { return x.request.Operation.Steering() }
 
 // rawPath returns the path as it stood on the request line: net/url keeps it
 // only where decoding loses something.
@@ -104,11 +107,11 @@ func decodable(acceptEncoding string) bool {
 	return true
 }
 
-// holdBody reads the body of a search, up to limit bytes, so that it can be sent
-// again; what is larger streams. A search without a target may carry a point in
-// time, which allows no preference: only its body tells.
+// holdBody reads the body of a request that may be steered, up to limit bytes, so
+// that it can be sent again; what is larger streams. A search without a target may
+// carry a point in time, which allows no preference: only its body tells.
 func (x *exchange) holdBody(r *http.Request, limit int64) error {
-	if x.request.Operation != es.Search || r.Body == nil || r.Body == http.NoBody {
+	if x.steering() == es.SteerNone || r.Body == nil || r.Body == http.NoBody {
 		x.streams = r.ContentLength != 0
 		return nil
 	}
@@ -124,6 +127,9 @@ func (x *exchange) holdBody(r *http.Request, limit int64) error {
 	}
 	if int64(buf.Len()) > limit {
 		x.streams, x.soft = true, true
+		if x.reason == "" && x.request.Operation != es.Search {
+			x.reason = reasonTooLarge // what is refused could not be sent again
+		}
 		r.Body = readCloser{io.MultiReader(&buf, r.Body), r.Body}
 	} else {
 		x.body = buf.Bytes()
@@ -135,7 +141,7 @@ func (x *exchange) holdBody(r *http.Request, limit int64) error {
 // lookForPIT rules out steering of an index-less search that has, or may have, a
 // point in time.
 func (x *exchange) lookForPIT() {
-	if x.request.Pass != es.PassNone || x.request.Target != "" {
+	if x.request.Pass != es.PassNone || x.request.Target != "" || !x.request.Operation.TakesPIT() {
 		return
 	}
 	pit, readable := es.HasTopLevelPIT(x.body)

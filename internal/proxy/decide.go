@@ -15,6 +15,7 @@ const (
 	reasonObserve   = "observe"
 	reasonStale     = "stale_placement"
 	reasonTooLong   = "request_line_too_long"
+	reasonTooLarge  = "body_too_large"       // no search, and its body cannot be held
 	reasonForbidden = "preference_forbidden" // strict weighted routing
 )
 

@@ -59,9 +59,37 @@ func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
 			x.reason = reasonForbidden
 			break
 		}
+		if a.cause == causeRefused {
+			break
+		}
 		avoid = append(avoid, a.blamed...)
 	}
 	return p.lastResort(x, r, best)
+}
+
+// once sends a request that leaves something behind to the best copies, with a
+// preference that leaves the engine its own fallback. It is sent again, as the
+// client wrote it, only where nothing can have been done.
+func (p *Proxy) once(x *exchange, r *http.Request) (*http.Response, error) {
+	t, err := p.prepare(x, r, x.decision)
+	if err != nil {
+		if errors.Is(err, errTooLong) {
+			x.reason = reasonTooLong
+		}
+		return p.lastResort(x, r, answer{})
+	}
+	a := p.try(x, r, t, false)
+	switch {
+	case a.cause == causeForbidden:
+		p.suspend()
+		x.reason = reasonForbidden
+	case a.cause == causeRefused:
+	case a.err != nil && notSent(a.err):
+	default:
+		return a.response(x)
+	}
+	p.metrics.failovers.WithLabelValues(a.cause).Inc()
+	return p.lastResort(x, r, a)
 }
 
 // try sends an attempt, hedged if it may be, and accounts for it.
@@ -77,8 +105,8 @@ func (p *Proxy) try(x *exchange, r *http.Request, t *attempt, hedged bool) answe
 	x.nodes, x.coordinator = names(t.decision.Nodes), t.upstream.node.Name
 	a := t.answer
 	x.consumed = x.streams && (a.err == nil || !notSent(a.err))
-	if a.final() && a.resp.StatusCode == http.StatusOK {
-		p.hedges.Observe(x.request.Target, took)
+	if a.final() && a.resp.StatusCode == http.StatusOK && x.steering() == es.SteerSearch {
+		p.hedges.Observe(x.kind(), took)
 	}
 	return a
 }
@@ -205,7 +233,7 @@ func (x *exchange) repeatable() bool {
 		return false
 	}
 	read := x.method == http.MethodGet || x.method == http.MethodHead
-	return read || (x.request.Operation == es.Search && !x.request.Scroll)
+	return read || (x.steering() == es.SteerSearch && !x.request.Scroll)
 }
 
 // blameTransport notes that u failed to carry a request.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
 
@@ -12,7 +13,7 @@ import (
 // coordinating node. The first good answer wins and the other attempt is
 // cancelled.
 func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
-	delay, ok := p.hedges.Delay(x.request.Target)
+	delay, ok := p.hedges.Delay(x.kind())
 	if !ok || x.soft || x.streams {
 		p.send(x, r, first)
 		return first
@@ -40,6 +41,14 @@ func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
 		p.metrics.hedges.WithLabelValues(hedgeLost).Inc()
 	}
 	return winner
+}
+
+// kind names the searches that take about as long as this one.
+func (x *exchange) kind() string {
+	if x.request.Operation == es.Search {
+		return x.request.Target
+	}
+	return x.request.Target + "/" + string(x.request.Operation)
 }
 
 // doubtTime is how long probes have to find out who keeps a search waiting.

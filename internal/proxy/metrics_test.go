@@ -16,12 +16,12 @@ import (
 func TestEveryReasonIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
-	values := []string{reasonGone, reasonOff, reasonObserve, reasonStale, reasonTooLong, reasonForbidden}
+	values := []string{reasonGone, reasonOff, reasonObserve, reasonStale, reasonTooLong, reasonTooLarge, reasonForbidden}
 	for _, r := range selection.Reasons() {
 		values = append(values, string(r))
 	}
 	for _, r := range []es.PassReason{
-		es.PassNotSearch, es.PassClientPreference, es.PassRemoteTarget, es.PassPIT,
+		es.PassNotSteerable, es.PassClientPreference, es.PassRemoteTarget, es.PassPIT,
 		es.PassUnreadableBody, es.PassAmbiguousQuery, es.PassTypedPath, es.PassIndicesOptions,
 	} {
 		values = append(values, string(r))

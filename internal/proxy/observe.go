@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
 
@@ -34,11 +35,12 @@ func outcomeOf(status int) outcome {
 	}
 }
 
-// observe feeds the outcome of one attempt into the statistics.
-func (p *Proxy) observe(t *attempt, took time.Duration) {
+// observe feeds the outcome of one attempt, whose answer has just begun, into the
+// statistics.
+func (p *Proxy) observe(x *exchange, t *attempt) {
 	a := t.answer
 	o := selection.Outcome{
-		ResponseTime: took,
+		ResponseTime: time.Since(t.began),
 		Took:         a.head.Took,
 		HasTook:      a.head.HasTook,
 		Failed:       a.cause != "",
@@ -46,12 +48,14 @@ func (p *Proxy) observe(t *attempt, took time.Duration) {
 		Message:      "search failed: " + a.cause,
 	}
 	switch {
-	case a.cause == causeForbidden:
+	case a.cause == causeForbidden, a.cause == causeRefused:
 		return // nobody's fault
 	case a.cause == causeNoCopy:
 		return // the placement's fault, not a node's
 	case a.cause == "" && a.resp.StatusCode != http.StatusOK:
 		return // an error of the client's teaches nothing about speed
+	case a.cause == "" && x.steering() != es.SteerSearch:
+		return // nor does what takes another time than searches
 	}
 	p.o.Selector.Observe(t.decision, o, time.Now())
 }

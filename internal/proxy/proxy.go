@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
 
@@ -197,10 +198,14 @@ type roundTripper struct{ p *Proxy }
 // RoundTrip implements http.RoundTripper.
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
-	if x.decide(t.p) {
+	switch {
+	case !x.decide(t.p):
+		return t.p.pass(x, r)
+	case x.steering() == es.SteerOnce:
+		return t.p.once(x, r)
+	default:
 		return t.p.search(x, r)
 	}
-	return t.p.pass(x, r)
 }
 
 // Close closes idle upstream connections. Requests in flight go on.

@@ -72,16 +72,16 @@ func TestWhatMustNotBeRewrittenPasses(t *testing.T) {
 		{"POST", "/idx/_search?preference=session-7", `{}`, "client_preference"},
 		{"POST", "/_search", `{"pit":{"id":"x"}}`, "pit"},
 		{"POST", "/_search", `not json`, "unreadable_body"},
-		{"POST", "/_search/scroll", `{"scroll_id":"x"}`, "not_search"},
+		{"POST", "/_search/scroll", `{"scroll_id":"x"}`, "not_steerable"},
 		{"POST", "/remote:idx/_search", `{}`, "remote_target"},
 		{"POST", "/never-seen/_search", `{}`, "unknown_target"},
 		{"POST", "/lone/_search", `{}`, "no_choice"},
-		{"POST", "/idx/_doc?refresh=true", `{"a":1}`, "not_search"},
-		{"GET", "/", "", "not_search"},
-		{"GET", "//idx//_search", "", "not_search"},
-		{"GET", "/a/../_cat/indices?v&%%;x", "", "not_search"},
-		{"PUT", "/idx%2Fb/%3Clog-%7Bnow%2Fd%7D%3E", `{}`, "not_search"},
-		{"HEAD", "/idx", "", "not_search"},
+		{"POST", "/idx/_doc?refresh=true", `{"a":1}`, "not_steerable"},
+		{"GET", "/", "", "not_steerable"},
+		{"GET", "//idx//_search", "", "not_steerable"},
+		{"GET", "/a/../_cat/indices?v&%%;x", "", "not_steerable"},
+		{"PUT", "/idx%2Fb/%3Clog-%7Bnow%2Fd%7D%3E", `{}`, "not_steerable"},
+		{"HEAD", "/idx", "", "not_steerable"},
 	} {
 		t.Run(tc.method+" "+tc.uri, func(t *testing.T) {
 			resp, _ := h.do(tc.method, tc.uri, tc.body, explainHeader, "1", "Authorization", "Basic abc", "X-Forwarded-For", "1.2.3.4", "User-Agent", "mine")
