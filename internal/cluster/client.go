@@ -25,6 +25,8 @@ const (
 	pollCatShards    pollKind = "cat_shards"
 	pollRoutingTable pollKind = "routing_table"
 	pollSearchShards pollKind = "search_shards"
+	pollMetadata     pollKind = "metadata"
+	pollAliases      pollKind = "aliases"
 	pollSettings     pollKind = "settings"
 	pollStats        pollKind = "stats"
 )

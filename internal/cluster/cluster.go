@@ -142,9 +142,9 @@ func (c *Cluster) Learn(target, routing string) {
 		return
 	}
 	if _, plain := s.table.indices[target]; routing != "" && !plain {
-		c.school.enrol(Target{Expression: target}, s.Version)
+		c.school.enrol(topic{Target: Target{Expression: target}}, s.Version)
 	}
-	c.school.enrol(Target{Expression: target, Routing: routing}, s.Version)
+	c.school.enrol(topic{Target: Target{Expression: target, Routing: routing}}, s.Version)
 }
 
 // RefreshPlacement hints that the placement proved wrong: it is fetched soon.

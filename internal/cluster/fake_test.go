@@ -34,6 +34,8 @@ type fake struct {
 	indices   []Index
 	settings  map[string]any
 	targets   map[Target][]ShardName
+	metadata  map[string]object            // by index: what the cluster state says of it
+	aliases   map[string]map[string]object // by index and alias
 	intercept func(node *fakeNode, w http.ResponseWriter, r *http.Request) bool
 	asked     map[string]int // by path
 }
@@ -53,6 +55,7 @@ func newFake(t *testing.T, nodes int) *fake {
 		t: t, uuid: "uuid-1", version: 10,
 		info:    map[string]any{"cluster_name": "c", "version": map[string]any{"distribution": "opensearch", "number": "3.6.0"}},
 		targets: map[Target][]ShardName{}, asked: map[string]int{},
+		metadata: map[string]object{}, aliases: map[string]map[string]object{},
 	}
 	for i := range nodes {
 		f.addNode("n" + strconv.Itoa(i+1))
@@ -132,6 +135,11 @@ func (f *fake) answer(n *fakeNode, r *http.Request) any {
 		return object{"cluster_uuid": f.uuid, "version": version}
 	case path == "/_cluster/state/nodes":
 		return object{"nodes": f.stateNodes()}
+	case strings.HasPrefix(path, "/_cluster/state/metadata/"):
+		return f.metadataOf(strings.TrimPrefix(path, "/_cluster/state/metadata/"))
+	case strings.HasSuffix(path, "/_alias"):
+		index := strings.Trim(strings.TrimSuffix(path, "_alias"), "/")
+		return object{index: object{"aliases": f.aliases[index]}}
 	case path == "/_cluster/state/routing_table,nodes":
 		return f.routingTable()
 	case path == "/_cat/shards":
@@ -225,6 +233,17 @@ func (f *fake) searchShards(expression, routing string) any {
 		groups = append(groups, group)
 	}
 	return object{"shards": groups}
+}
+
+// metadataOf answers for an index, or for all that an alias stands for.
+func (f *fake) metadataOf(name string) any {
+	indices := object{}
+	for index, metadata := range f.metadata {
+		if _, alias := f.aliases[index][name]; alias || index == name {
+			indices[index] = metadata
+		}
+	}
+	return object{"metadata": object{"indices": indices}}
 }
 
 // index makes an index whose shard i has a started copy on each node of copies[i],

@@ -49,9 +49,17 @@ const (
 	learnDropped  learnResult = "dropped"   // the queue was full
 )
 
-// lesson is what a target stands for.
+// topic is what can be looked up: the shards that a target stands for, or the
+// layout of the index with that name.
+type topic struct {
+	Target
+	layout bool
+}
+
+// lesson is what was found out about a topic.
 type lesson struct {
 	shards     []ShardName
+	layout     Layout
 	incomplete bool // a shard without an active copy is among them, which is not named
 	unknown    bool // the engine refused the target: not asked again at this version
 	used       atomic.Bool
@@ -63,7 +71,7 @@ type lesson struct {
 
 // same reports whether two look-ups found the same.
 func (l *lesson) same(o *lesson) bool {
-	return l.incomplete == o.incomplete && l.unknown == o.unknown && slices.Equal(l.shards, o.shards)
+	return l.incomplete == o.incomplete && l.unknown == o.unknown && l.layout == o.layout && slices.Equal(l.shards, o.shards)
 }
 
 // markUsed avoids the write when there is nothing to change: readers share the
@@ -77,17 +85,17 @@ func (l *lesson) markUsed() {
 // school keeps what was learned of targets, and what is to be learned.
 type school struct {
 	metrics *metrics
-	queue   chan Target
+	queue   chan topic
 
 	mu      sync.Mutex
-	lessons *simplelru.LRU[Target, *lesson]
+	lessons *simplelru.LRU[topic, *lesson]
 	shards  int // held by lessons
-	queued  map[Target]bool
+	queued  map[topic]bool
 }
 
 func newSchool(m *metrics) *school {
-	s := &school{metrics: m, queue: make(chan Target, queueLength), queued: map[Target]bool{}}
-	lessons, err := simplelru.NewLRU(maxTargets, func(_ Target, l *lesson) { s.shards -= len(l.shards) })
+	s := &school{metrics: m, queue: make(chan topic, queueLength), queued: map[topic]bool{}}
+	lessons, err := simplelru.NewLRU(maxTargets, func(_ topic, l *lesson) { s.shards -= len(l.shards) })
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
@@ -95,8 +103,8 @@ func newSchool(m *metrics) *school {
 	return s
 }
 
-// enrol queues a target unless it is queued or was looked up at this version.
-func (s *school) enrol(t Target, version int64) {
+// enrol queues a topic unless it is queued or was looked up at this version.
+func (s *school) enrol(t topic, version int64) {
 	if len(t.Expression)+len(t.Routing) > maxTargetLength {
 		return
 	}
@@ -108,8 +116,8 @@ func (s *school) enrol(t Target, version int64) {
 	s.push(t)
 }
 
-// renew queues a target although it is known.
-func (s *school) renew(t Target) {
+// renew queues a topic although it is known.
+func (s *school) renew(t topic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.queued[t] {
@@ -117,7 +125,7 @@ func (s *school) renew(t Target) {
 	}
 }
 
-func (s *school) push(t Target) {
+func (s *school) push(t topic) {
 	select {
 	case s.queue <- t:
 		s.queued[t] = true
@@ -128,7 +136,7 @@ func (s *school) push(t Target) {
 
 // learned keeps a lesson, and reports whether it tells something new. It is nil
 // if the look-up failed: what was known stays.
-func (s *school) learned(t Target, l *lesson) bool {
+func (s *school) learned(t topic, l *lesson) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.queued, t)
@@ -159,16 +167,29 @@ func (s *school) targets(before map[Target]*target) map[Target]*target {
 	targets := make(map[Target]*target, s.lessons.Len())
 	for _, key := range s.lessons.Keys() {
 		l, ok := s.lessons.Peek(key)
-		if !ok || l.unknown {
+		if !ok || l.unknown || key.layout {
 			continue
 		}
-		if t := before[key]; t != nil && t.lesson == l {
-			targets[key] = t
+		if t := before[key.Target]; t != nil && t.lesson == l {
+			targets[key.Target] = t
 			continue
 		}
-		targets[key] = &target{lesson: l}
+		targets[key.Target] = &target{lesson: l}
 	}
 	return targets
+}
+
+// layouts returns the lessons about layouts, by name, for a snapshot.
+func (s *school) layouts() map[string]*lesson {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	layouts := map[string]*lesson{}
+	for _, key := range s.lessons.Keys() {
+		if l, ok := s.lessons.Peek(key); ok && key.layout && !l.unknown {
+			layouts[key.Expression] = l
+		}
+	}
+	return layouts
 }
 
 // dismiss forgets everything.
@@ -180,13 +201,13 @@ func (s *school) dismiss() {
 	s.metrics.learnedTarget.Set(0)
 }
 
-// outdated returns up to limit targets in use that were last looked up before
+// outdated returns up to limit topics in use that were last looked up before
 // this version or this time. What was used since the last call becomes the most
 // recently used.
-func (s *school) outdated(version int64, before time.Time, limit int) []Target {
+func (s *school) outdated(version int64, before time.Time, limit int) []topic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var due []Target
+	var due []topic
 	for _, key := range s.lessons.Keys() {
 		l, ok := s.lessons.Peek(key)
 		if !ok || !l.used.Load() {
@@ -212,7 +233,7 @@ func (c *Cluster) remind() {
 	}
 }
 
-// teachLoop looks up queued targets.
+// teachLoop looks up queued topics.
 func (c *Cluster) teachLoop(ctx context.Context) {
 	for {
 		select {
@@ -227,16 +248,10 @@ func (c *Cluster) teachLoop(ctx context.Context) {
 	}
 }
 
-func (c *Cluster) teach(ctx context.Context, t Target) {
+func (c *Cluster) teach(ctx context.Context, t topic) {
 	asked := c.Snapshot()
 	l := &lesson{version: asked.Version, at: time.Now()}
-	_, err := c.fleet.ask(ctx, query{
-		kind: pollSearchShards, path: searchShardsPath(t), deadline: min(localDeadline, c.o.PollTimeout),
-		decode: func(r io.Reader) (err error) {
-			l.shards, l.incomplete, err = parseSearchShards(r)
-			return err
-		},
-	})
+	err := c.lookUp(ctx, t, l)
 	result := learnOK
 	status, refused := errors.AsType[*httpError](err)
 	switch {
@@ -247,7 +262,7 @@ func (c *Cluster) teach(ctx context.Context, t Target) {
 	case err != nil:
 		l, result = nil, learnFailed
 		c.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
-	case len(l.shards) == 0 && !l.incomplete:
+	case len(l.shards) == 0 && !l.incomplete && !t.layout:
 		result = learnEmpty
 	}
 	if c.Snapshot().ClusterUUID != asked.ClusterUUID {
@@ -261,6 +276,22 @@ func (c *Cluster) teach(ctx context.Context, t Target) {
 	if news {
 		hint(c.retarget)
 	}
+}
+
+// lookUp asks about a topic.
+func (c *Cluster) lookUp(ctx context.Context, t topic, l *lesson) (err error) {
+	if t.layout {
+		l.layout, err = c.lookUpLayout(ctx, t.Expression)
+		return err
+	}
+	_, err = c.fleet.ask(ctx, query{
+		kind: pollSearchShards, path: searchShardsPath(t.Target), deadline: min(localDeadline, c.o.PollTimeout),
+		decode: func(r io.Reader) (err error) {
+			l.shards, l.incomplete, err = parseSearchShards(r)
+			return err
+		},
+	})
+	return err
 }
 
 // searchShardsPath asks for the shards of a target as a search would find them.

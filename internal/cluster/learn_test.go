@@ -143,23 +143,23 @@ func TestSchoolIsBounded(t *testing.T) {
 	t.Parallel()
 	s := testSchool()
 	for i := range queueLength + 5 {
-		s.enrol(Target{Expression: strconv.Itoa(i)}, 1)
-		s.enrol(Target{Expression: strconv.Itoa(i)}, 1)
+		s.enrol(topic{Target: Target{Expression: strconv.Itoa(i)}}, 1)
+		s.enrol(topic{Target: Target{Expression: strconv.Itoa(i)}}, 1)
 	}
 	require.Len(t, s.queue, queueLength)
 	require.InDelta(t, 10, value(t, s.metrics.learns.WithLabelValues(string(learnDropped))), 0)
-	s.enrol(Target{Expression: strings.Repeat("x", maxTargetLength+1)}, 1)
-	require.NotContains(t, s.queued, Target{Expression: strings.Repeat("x", maxTargetLength+1)})
+	s.enrol(topic{Target: Target{Expression: strings.Repeat("x", maxTargetLength+1)}}, 1)
+	require.NotContains(t, s.queued, topic{Target: Target{Expression: strings.Repeat("x", maxTargetLength+1)}})
 
 	for i := range maxTargets + 5 {
-		s.learned(Target{Expression: strconv.Itoa(i)}, &lesson{shards: make([]ShardName, 1)})
+		s.learned(topic{Target: Target{Expression: strconv.Itoa(i)}}, &lesson{shards: make([]ShardName, 1)})
 	}
 	require.Len(t, s.targets(nil), maxTargets)
 	require.Equal(t, maxTargets, s.shards)
-	s.learned(Target{Expression: "wide"}, &lesson{shards: make([]ShardName, maxTargetShards-100)})
+	s.learned(topic{Target: Target{Expression: "wide"}}, &lesson{shards: make([]ShardName, maxTargetShards-100)})
 	require.Len(t, s.targets(nil), 101)
 	require.Equal(t, maxTargetShards, s.shards)
-	s.learned(Target{Expression: "wide"}, &lesson{})
+	s.learned(topic{Target: Target{Expression: "wide"}}, &lesson{})
 	require.Equal(t, 100, s.shards)
 	s.dismiss()
 	require.Empty(t, s.targets(nil))
@@ -171,22 +171,22 @@ func TestTargetsInUseStay(t *testing.T) {
 	s := testSchool()
 	now := time.Now()
 	for i := range maxTargets {
-		s.learned(Target{Expression: strconv.Itoa(i)}, &lesson{version: 1, at: now})
+		s.learned(topic{Target: Target{Expression: strconv.Itoa(i)}}, &lesson{version: 1, at: now})
 	}
 	used := Target{Expression: "0"}
 	targets := s.targets(nil)
 	targets[used].resolve(&table{})
 	require.Empty(t, s.outdated(1, now.Add(-time.Second), 50))
-	s.learned(Target{Expression: "new"}, &lesson{})
+	s.learned(topic{Target: Target{Expression: "new"}}, &lesson{})
 	require.Contains(t, s.targets(nil), used)
 	require.NotContains(t, s.targets(nil), Target{Expression: "1"})
 	require.Same(t, targets[used], s.targets(targets)[used], "plans are kept while the placement is")
 
 	targets[used].resolve(&table{})
-	require.Equal(t, []Target{used}, s.outdated(2, now.Add(-time.Second), 50), "the version moved")
-	require.Equal(t, []Target{used}, s.outdated(1, now.Add(time.Second), 50), "a long time ago")
+	require.Equal(t, []topic{{Target: used}}, s.outdated(2, now.Add(-time.Second), 50), "the version moved")
+	require.Equal(t, []topic{{Target: used}}, s.outdated(1, now.Add(time.Second), 50), "a long time ago")
 	require.Empty(t, s.outdated(2, now, 0))
-	require.False(t, s.learned(used, &lesson{version: 2, at: now.Add(time.Minute)}), "the same again is no news")
+	require.False(t, s.learned(topic{Target: used}, &lesson{version: 2, at: now.Add(time.Minute)}), "the same again is no news")
 	require.Empty(t, s.outdated(2, now, 50))
 }
 
@@ -206,7 +206,7 @@ func BenchmarkPublishTargets(b *testing.B) {
 	for _, known := range []int{100, maxTargets} {
 		s := testSchool()
 		for i := range known {
-			s.learned(Target{Expression: strconv.Itoa(i)}, &lesson{})
+			s.learned(topic{Target: Target{Expression: strconv.Itoa(i)}}, &lesson{})
 		}
 		before := s.targets(nil)
 		b.Run(fmt.Sprintf("targets=%d", known), func(b *testing.B) {

@@ -99,7 +99,7 @@ func (c *Cluster) confirmed(at time.Time) {
 // rebuild publishes all that is known.
 func (c *Cluster) rebuild() {
 	s := build(c.known.contents)
-	s.targets = c.school.targets(nil)
+	s.targets, s.layouts = c.school.targets(nil), c.school.layouts()
 	c.publish(s)
 }
 
@@ -137,7 +137,7 @@ func (c *Cluster) publishTargets() {
 	c.publishing.Lock()
 	defer c.publishing.Unlock()
 	next := *c.snapshot.Load()
-	next.targets = c.school.targets(next.targets)
+	next.targets, next.layouts = c.school.targets(next.targets), c.school.layouts()
 	c.publish(&next)
 }
 

@@ -127,6 +127,11 @@ const (
 	MissNoPlacement      Miss = "no_placement"      // nothing known yet, or too old
 	MissUnsupported      Miss = "unsupported_index" // serverless, remote snapshot, warm …
 	MissEmptyTarget      Miss = "empty_target"      // resolves to no shard
+
+	// Of reads by id alone:
+	MissNotOneIndex        Miss = "not_one_index"       // no index, an alias of several or with a routing of its own
+	MissRoutedByFields     Miss = "routed_by_fields"    // time series, logsdb: neither id nor routing tells the shard
+	MissSegmentReplication Miss = "segment_replication" // the engine itself must find that no preference is given
 )
 
 // Snapshot is everything known about the cluster at one moment. Immutable:
@@ -148,6 +153,7 @@ type Snapshot struct {
 	positions map[string]int
 	table     *table // nil while there is no placement
 	targets   map[Target]*target
+	layouts   map[string]*lesson // by name of the index, or alias
 }
 
 // Target is an index expression with the routing of a search on it.
@@ -162,7 +168,9 @@ type Contents struct {
 	// Unsupported names the indices that are left alone.
 	Unsupported map[string]bool
 	// Targets holds the shards that learned targets stand for.
-	Targets  map[Target][]ShardName
+	Targets map[Target][]ShardName
+	// Layouts holds the layouts that were learned, by name of the index or alias.
+	Layouts  map[string]Layout
 	PlacedAt time.Time
 	Version  int64
 	Source   string
@@ -175,6 +183,10 @@ func NewSnapshot(c Contents) *Snapshot {
 	s.targets = make(map[Target]*target, len(c.Targets))
 	for key, shards := range c.Targets {
 		s.targets[key] = &target{lesson: &lesson{shards: shards}}
+	}
+	s.layouts = make(map[string]*lesson, len(c.Layouts))
+	for name, layout := range c.Layouts {
+		s.layouts[name] = &lesson{layout: layout}
 	}
 	return s
 }

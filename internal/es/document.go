@@ -1,0 +1,134 @@
+package es
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// Document names a document as a read by id does.
+type Document struct {
+	Index string // name of an index or alias
+	ID    string
+	// Routing is empty if none is given. An empty one that is given is something
+	// else to the engines; such reads are left alone.
+	Routing string
+}
+
+// MGetDocuments returns the documents that the body of a multi get names, in its
+// order. index and routing are those of the request line, which hold for documents
+// that name none. ok is false where the body is not one that the engines are known
+// to read so; docs then says nothing.
+func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool) {
+	s := scanner{b: body}
+	if s.expect('{') != scanOK {
+		return nil, false
+	}
+	base := Document{Index: index, Routing: routing}
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			break
+		}
+		if st != scanOK {
+			return nil, false
+		}
+		var item func(Document) (Document, status)
+		switch string(key) {
+		case "docs":
+			item = s.document
+		case "ids":
+			item = s.documentID
+		default:
+			return nil, false
+		}
+		if docs, ok = s.documents(docs, base, item); !ok {
+			return nil, false
+		}
+	}
+	_, st := s.peek()
+	return docs, st == scanMore
+}
+
+// documents reads an array of documents; item reads one, beginning with what holds
+// where it says nothing.
+func (s *scanner) documents(docs []Document, base Document, item func(Document) (Document, status)) ([]Document, bool) {
+	if s.expect('[') != scanOK {
+		return nil, false
+	}
+	for first := true; ; first = false {
+		st := s.next(first, ']')
+		if st == scanEnd {
+			return docs, true
+		}
+		if st != scanOK {
+			return nil, false
+		}
+		doc, st := item(base)
+		if st != scanOK || doc.Index == "" || doc.ID == "" {
+			return nil, false
+		}
+		docs = append(docs, doc)
+	}
+}
+
+// documentID reads an element of `ids`.
+func (s *scanner) documentID(doc Document) (Document, status) {
+	st := s.name(&doc.ID)
+	return doc, st
+}
+
+// document reads an element of `docs`.
+func (s *scanner) document(doc Document) (Document, status) {
+	if st := s.expect('{'); st != scanOK {
+		return doc, st
+	}
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			return doc, scanOK
+		}
+		if st != scanOK {
+			return doc, st
+		}
+		switch string(key) {
+		case "_index":
+			st = s.name(&doc.Index)
+		case "_id":
+			st = s.name(&doc.ID)
+		case "routing":
+			st = s.name(&doc.Routing)
+		default:
+			st = s.skip()
+		}
+		if st != scanOK {
+			return doc, st
+		}
+	}
+}
+
+// name reads a string, or a number or literal as it stands; null leaves into as it
+// is. What is empty, or has no UTF-16 form, is scanBad.
+func (s *scanner) name(into *string) status {
+	var value []byte
+	c, st := s.peek()
+	switch {
+	case st != scanOK:
+		return st
+	case c == '"':
+		value, st = s.text()
+	case c == '{' || c == '[':
+		return scanBad
+	default:
+		if value, st = s.scalar(); st == scanOK && string(value) == "null" {
+			return scanOK
+		}
+	}
+	if st != scanOK {
+		return st
+	}
+	if len(value) == 0 || !utf8.Valid(value) || bytes.ContainsRune(value, utf8.RuneError) {
+		return scanBad
+	}
+	*into = string(value)
+	return scanOK
+}
