@@ -44,6 +44,7 @@ type recipe struct {
 	prefer   string
 	zone     config.Zone
 	affinity config.Affinity
+	sniff    config.Clients
 	heldBody config.Size
 	// authorities is the content of upstream.tls.ca_file, the one file that is
 	// not read again by itself when it changes.
@@ -61,6 +62,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		prefer:   cfg.Routing.Preference,
 		zone:     cfg.Routing.Zone,
 		affinity: cfg.Routing.Affinity,
+		sniff:    cfg.Clients,
 		heldBody: cfg.Limits.HeldBody,
 	}
 	if file := cfg.Upstream.TLS.CAFile; file != "" {
@@ -131,6 +133,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
 		Affinity:        proxy.Affinity(cfg.Routing.Affinity),
 		Zone:            proxy.Zone{Attribute: cfg.Routing.Zone.Attribute, Local: cfg.Routing.Zone.Local},
+		Sniff:           proxy.Sniff{Rewrite: cfg.Clients.Sniff == "rewrite", Address: cfg.Clients.PublishAddress},
 		HedgeBudget:     cfg.Routing.HedgeBudget,
 		MaxHeldBody:     int64(cfg.Limits.HeldBody),
 		MaxPlacementAge: cfg.Cluster.PlacementMaxAge,

@@ -18,6 +18,7 @@ type Config struct {
 	Upstream  Upstream  `yaml:"upstream"`
 	Cluster   Cluster   `yaml:"cluster"`
 	Routing   Routing   `yaml:"routing"`
+	Clients   Clients   `yaml:"clients"`
 	Limits    Limits    `yaml:"limits"`
 	Log       Log       `yaml:"log"`
 }
@@ -151,6 +152,16 @@ type Affinity struct {
 	Indices []string `yaml:"indices"`
 }
 
+// Clients says how sidestep treats what client libraries do.
+type Clients struct {
+	// Sniff is what clients learn that ask for the nodes' own addresses: "pass", these, or
+	// "rewrite", sidestep's.
+	Sniff string `yaml:"sniff"`
+	// PublishAddress is sidestep's own, host:port as clients reach it; if empty, the
+	// one at which the client's connection arrived.
+	PublishAddress string `yaml:"publish_address"`
+}
+
 // Limits bound what one client can make sidestep hold or wait for.
 type Limits struct {
 	HeldBody          Size          `yaml:"held_body"`
@@ -189,6 +200,7 @@ func Default() Config {
 			Zone:     Zone{Factor: 1.5},
 			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
+		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,
 			ReadHeaderTimeout: 10 * time.Second,

@@ -66,8 +66,9 @@ func TestGoodFile(t *testing.T) {
 			Zone:     Zone{Attribute: "zone", Local: "eu-1a", Factor: 2},
 			Affinity: Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
 		},
-		Limits: Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second},
-		Log:    Log{Level: "debug", Format: "json"},
+		Clients: Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
+		Limits:  Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second},
+		Log:     Log{Level: "debug", Format: "json"},
 	}, cfg)
 	require.NoError(t, cfg.Validate())
 	require.Len(t, cfg.Upstream.Parsed(), 2)

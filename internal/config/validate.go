@@ -23,6 +23,7 @@ var words = map[string][]string{
 	"routing.policy":     {"adaptive", "c3", "ars", "prequal", "least_outstanding", "round_robin", "random"},
 	"routing.when":       {"always", "outlier"},
 	"routing.preference": {"only_nodes", "prefer_nodes"},
+	"clients.sniff":      {"rewrite", "pass"},
 	"log.level":          {"debug", "info", "warn", "error"},
 	"log.format":         {"text", "json"},
 }
@@ -56,6 +57,7 @@ func validate(cfg Config) []*Problem {
 	}
 	c.zone(cfg.Routing.Zone)
 	c.affinity(cfg.Routing.Affinity)
+	c.clients(cfg.Clients)
 	if cfg.Limits.HeldBody < 1 {
 		c.add("limits.held_body", "must be at least 1B")
 	}
@@ -266,6 +268,19 @@ func (c *checker) affinity(a Affinity) {
 		case strings.ContainsAny(pattern, ",? \t") || strings.HasPrefix(pattern, "-"):
 			c.add(path, "%q is not a name or a pattern of names, whose only wildcard is *", pattern)
 		}
+	}
+}
+
+func (c *checker) clients(k Clients) {
+	c.oneOf("clients.sniff", k.Sniff)
+	if k.PublishAddress == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(k.PublishAddress)
+	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, "/ @") || errPort != nil || n == 0 {
+		c.add("clients.publish_address", "%q is not an address: write host:port, such as search.example:9210", k.PublishAddress)
+	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		c.add("clients.publish_address", "%q can be listened on but not reached: write the address that clients use", k.PublishAddress)
 	}
 }
 

@@ -19,6 +19,7 @@ type metrics struct {
 	failovers *prometheus.CounterVec
 	hedges    *prometheus.CounterVec
 	probes    *prometheus.CounterVec
+	sniffs    *prometheus.CounterVec
 }
 
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
@@ -65,6 +66,13 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	}, []string{"result"})
 	for _, result := range []string{probeAnswered, probeFailed, probeUnfit} {
 		m.probes.WithLabelValues(result)
+	}
+	m.sniffs = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_sniffs_total",
+		Help: "Questions of clients for the nodes' own addresses by result: passed, they learn these and go around sidestep; rewritten, they learn sidestep's.",
+	}, []string{"result"})
+	for _, result := range []string{sniffPassed, sniffRewritten} {
+		m.sniffs.WithLabelValues(result)
 	}
 	for _, c := range causes {
 		m.failovers.WithLabelValues(c)

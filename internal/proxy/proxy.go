@@ -71,6 +71,7 @@ type Options struct {
 	PreferNodes bool
 	Affinity    Affinity
 	Zone        Zone
+	Sniff       Sniff
 	// MaxHeldBody is how many bytes of a request body are held for a second try.
 	MaxHeldBody int64
 	// HedgeBudget is how many second attempts may be made for overdue searches, as
@@ -103,6 +104,7 @@ type Proxy struct {
 	// suspendedUntil is when rewriting resumes after the cluster forbade node
 	// preferences, in Unix nanoseconds.
 	suspendedUntil atomic.Int64
+	sniffed        sync.Once // a client that goes around is told of once
 }
 
 // New returns a Proxy that passes everything to the seeds until
@@ -199,6 +201,8 @@ type roundTripper struct{ p *Proxy }
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
 	switch {
+	case es.AsksAddresses(x.method, x.path):
+		return t.p.sniff(x, r)
 	case !x.decide(t.p):
 		return t.p.pass(x, r)
 	case x.steering() == es.SteerOnce:
