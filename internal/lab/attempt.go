@@ -1,6 +1,10 @@
 package lab
 
-import "time"
+import (
+	"time"
+
+	"sidestep/internal/selection"
+)
 
 // hedging is a router that may send an overdue search a second time.
 type hedging interface {
@@ -16,14 +20,6 @@ type hedging interface {
 	answered(took time.Duration)
 }
 
-// doubtTime is how long the proxy lets probes find out who keeps a search waiting
-// before it sends the second attempt.
-// Again and again, at most maxWait later.
-const (
-	doubtTime = 20 * time.Millisecond
-	maxWait   = 80 * time.Millisecond
-)
-
 // attempt sends s once; if that fails, again, to other copies, and last as the
 // client wrote it.
 func (w *world) attempt(s *search) {
@@ -38,19 +34,19 @@ func (w *world) attempt(s *search) {
 	}
 	if h, ok := r.(hedging); ok && s.attempts == 1 {
 		if delay, ok := h.overdue(); ok {
-			w.c.after(delay, func() { w.hedge(h, s, p, doubtTime) })
+			w.c.after(delay, func() { w.hedge(h, s, p, 0) })
 		}
 	}
 	w.send(s, p, steered)
 }
 
 // hedge sends s a second time if it has not been answered.
-func (w *world) hedge(h hedging, s *search, first plan, wait time.Duration) {
+func (w *world) hedge(h hedging, s *search, first plan, look int) {
 	if s.settled {
 		return
 	}
 	h.suspect(first)
-	w.c.after(wait, func() {
+	w.c.after(selection.HedgeWait(look), func() {
 		if s.settled || len(s.running) != 1 || s.attempts > 1 {
 			return
 		}
@@ -58,7 +54,7 @@ func (w *world) hedge(h hedging, s *search, first plan, wait time.Duration) {
 			w.send(s, p, true)
 			return
 		}
-		w.hedge(h, s, first, min(2*wait, maxWait))
+		w.hedge(h, s, first, look+1)
 	})
 }
 

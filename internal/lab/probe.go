@@ -39,14 +39,20 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 		end(selection.ProbeOutcome{Unfit: true})
 		return
 	}
+	awaited := max(1, p.Burst)
 	back := func(failed bool) {
 		w.c.after(w.toClient(via), func() {
+			if awaited--; awaited > 0 && !failed {
+				return
+			}
 			end(selection.ProbeOutcome{Took: w.c.now - sent, Failed: failed, Message: "refused"})
 		})
 	}
-	t := &task{demand: probeDemand, done: func(ok bool) {
-		w.c.after(w.hop(n, via), func() { via.receive(func() { back(!ok) }) })
-	}}
+	serve := func() {
+		n.submit(&task{demand: probeDemand, done: func(ok bool) {
+			w.c.after(w.hop(n, via), func() { via.receive(func() { back(!ok) }) })
+		}})
+	}
 	slow := time.Duration(0)
 	if via.http > 0 {
 		slow = w.jitter(via.http, 1.0/6)
@@ -57,7 +63,9 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 				back(true)
 				return
 			}
-			w.c.after(w.hop(via, n)+w.extra(via, n), func() { n.receive(func() { n.submit(t) }) })
+			for range awaited {
+				w.c.after(w.hop(via, n)+w.extra(via, n), func() { n.receive(serve) })
+			}
 		})
 	})
 }
@@ -66,7 +74,7 @@ func (r *sidestep) overdue() (time.Duration, bool) {
 	if r.prefer {
 		return 0, false
 	}
-	return r.hedges.Delay("")
+	return r.hedges.Delay("", r.now())
 }
 
 func (r *sidestep) suspect(p plan) { r.s.Suspect(p.decision, r.now()) }

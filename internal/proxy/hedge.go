@@ -13,7 +13,7 @@ import (
 // coordinating node. The first good answer wins and the other attempt is
 // cancelled.
 func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
-	delay, ok := p.hedges.Delay(x.kind())
+	delay, ok := p.hedges.Delay(x.kind(), x.began)
 	if !ok || x.soft || x.streams {
 		p.send(x, r, first)
 		return first
@@ -26,9 +26,9 @@ func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
 	// Probes tell within a few milliseconds which node the second attempt is to
 	// avoid, if there is one.
 	var second *attempt
-	for wait := doubtTime; second == nil; wait = min(2*wait, maxWait) {
+	for look := 0; second == nil; look++ {
 		p.o.Selector.Suspect(first.decision, time.Now())
-		if t := await(results, wait, r); t != nil {
+		if t := await(results, selection.HedgeWait(look), r); t != nil {
 			return t
 		}
 		second = p.prepareHedge(x, r, first.decision)
@@ -50,13 +50,6 @@ func (x *exchange) kind() string {
 	}
 	return x.request.Target + "/" + string(x.request.Operation)
 }
-
-// doubtTime is how long probes have to find out who keeps a search waiting.
-// It is given again until a second attempt is worthwhile, longer each time.
-const (
-	doubtTime = 20 * time.Millisecond
-	maxWait   = 80 * time.Millisecond
-)
 
 // await returns the attempt that ends within d, or whenever the client leaves; nil
 // if none does.

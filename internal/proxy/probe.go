@@ -139,7 +139,7 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 	if probe.AboutVia() && via.node != probe.Via {
 		return unfit("the node has no address")
 	}
-	o := p.exchangeProbe(ctx, via, probe.Node, shard)
+	o := p.exchangeBurst(ctx, via, probe, shard)
 	if probe.AboutVia() && !o.Unfit {
 		o.Took = time.Since(now) // the way to the coordinating node is what counts
 	}
@@ -174,6 +174,33 @@ func probeURL(base *url.URL, shard cluster.ShardName, node string) string {
 	return strings.TrimSuffix(base.String(), "/") + "/" + url.PathEscape(shard.Index) +
 		"/_search?preference=_shards:" + strconv.Itoa(shard.Number) + "%7C_only_nodes:" + url.QueryEscape(node) +
 		"&size=0&terminate_after=1&request_cache=false&allow_partial_search_results=false&filter_path=took,_shards"
+}
+
+// exchangeBurst sends the searches of a probe at once and returns the worst outcome:
+// a failure, else the latest answer, else that none was fit.
+func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selection.Probe, shard cluster.ShardName) selection.ProbeOutcome {
+	outcomes := make(chan selection.ProbeOutcome, max(1, probe.Burst))
+	for range cap(outcomes) {
+		go func() { outcomes <- p.exchangeProbe(ctx, via, probe.Node, shard) }()
+	}
+	worst := <-outcomes
+	for range cap(outcomes) - 1 {
+		if o := <-outcomes; worse(o, worst) {
+			worst = o
+		}
+	}
+	return worst
+}
+
+// worse reports whether a says more against a node than b.
+func worse(a, b selection.ProbeOutcome) bool {
+	switch {
+	case a.Unfit || b.Unfit:
+		return !a.Unfit
+	case a.Failed != b.Failed:
+		return a.Failed
+	}
+	return a.Took > b.Took
 }
 
 // exchangeProbe sends a probe of n with sidestep's own account and tells what the

@@ -27,11 +27,11 @@ func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	return h + n.penaltyLeft(at)
 }
 
-// coordinate picks the node to send the search to, among those whose HTTP side is
-// about as good as the best one: of two drawn by lot in proportion to the listed
-// copies they hold, because that saves hops, the one that coordinates less. To
-// leave it to the one with most copies would make it work for all. Nodes that are
-// not listed are asked only when all listed ones are clearly worse.
+// coordinate picks the node to send the search to, in turn among those whose HTTP
+// side is about as good as the best one and which do not coordinate far more than
+// the others already. Turns, not lots: each coordinating node ranks the copies by what
+// it saw itself, and ranks worse the less evenly it is used. Nodes that are not listed
+// are asked only when all listed ones are clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
 	best := math.Inf(1)
 	for _, n := range d.Nodes {
@@ -47,44 +47,35 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if overheadFactor*others+nearOverhead < best {
 		pool, limit = req.Nodes, overheadFactor*others+nearOverhead
 	}
-	for draw := range uint64(2) {
-		n := d.drawCoordinator(pool, limit, t, draw)
-		if d.Coordinator == nil || (n != nil && n.coordinating.Load() < d.Coordinator.coordinating.Load()) {
+	busy := busyCoordinator(pool)
+	for i := range pool {
+		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
+		if t.s.coordinatingRank(n, t.at) > limit {
+			continue
+		}
+		if n.coordinating.Load() <= busy {
+			d.Coordinator = n
+			return
+		}
+		if d.Coordinator == nil || n.coordinating.Load() < d.Coordinator.coordinating.Load() {
 			d.Coordinator = n
 		}
 	}
 }
 
-// drawCoordinator draws a node of pool whose rank is within limit, in proportion to
-// the listed copies it holds; nodes without any count alike, if there are only such.
-func (d *Decision) drawCoordinator(pool []*Node, limit float64, t turn, draw uint64) *Node {
-	var drawn *Node
-	var total float64
-	for i, n := range pool {
-		if t.s.coordinatingRank(n, t.at) > limit {
-			continue
-		}
-		weight := max(d.tasksOf(n, i), 1e-6)
-		total += weight
-		if t.s.random(t.number+draw<<32, uint64(i))*total < weight {
-			drawn = n
-		}
-	}
-	return drawn
-}
+// A node of a pool coordinates far more than the others from busyFactor times their
+// mean plus busySlack searches on.
+const (
+	busyFactor = 2
+	busySlack  = 2
+)
 
-// tasksOf returns the shard queries that n, at position i of its pool, may expect
-// from the decision.
-func (d *Decision) tasksOf(n *Node, i int) float64 {
-	if i < len(d.Nodes) && d.Nodes[i] == n {
-		return d.tasks[i]
+func busyCoordinator(pool []*Node) int64 {
+	total := int64(0)
+	for _, n := range pool {
+		total += n.coordinating.Load()
 	}
-	for j, m := range d.Nodes {
-		if m == n {
-			return d.tasks[j]
-		}
-	}
-	return 0
+	return busyFactor*total/int64(max(1, len(pool))) + busySlack
 }
 
 // forgiveLosers moves the overhead of listed nodes that were not made coordinator

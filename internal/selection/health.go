@@ -2,7 +2,6 @@ package selection
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -198,10 +197,9 @@ func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
 	if len(services) == 0 || processors == 0 {
 		return 0, false
 	}
-	slices.Sort(services)
-	median := services[(len(services)-1)/2]
+	usual := median(services)
 	own, _ := n.service.value()
-	return rate * median / processors, own > useFactor*median
+	return rate * usual / processors, own > useFactor*usual
 }
 
 // advance moves a node on that has stayed out, or grown, for long enough.

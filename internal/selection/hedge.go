@@ -33,6 +33,10 @@ type Hedges struct {
 	// their hashes do, so that memory is bounded.
 	kinds  [256]kind
 	tokens atomic.Int64 // thousandths of a second attempt
+
+	// Searches are counted by windows of savingTime.
+	windowAt    atomic.Int64 // Unix ns: when the present one began
+	count, last atomic.Int64 // searches of the present window, of the one before
 }
 
 // kind is the 95th percentile of the time that searches of one kind take.
@@ -47,8 +51,10 @@ const (
 	// A search is overdue after overdueFactor·p95 + overdueSlack.
 	overdueFactor = 1.5
 	overdueSlack  = 40 * time.Millisecond
-	// burst is how many second attempts may be saved up.
-	burst = 15
+	// Second attempts are saved up for savingTime, but at least minSaved: when a node
+	// turns bad all searches of a moment, not one in twenty, are overdue.
+	savingTime = 10 * time.Second
+	minSaved   = 15
 	// step is how far one time moves the estimate of the percentile, relatively;
 	// firstStep holds for the first firstTimes, which a cold engine makes long.
 	step, firstStep = 0.05, 0.5
@@ -65,11 +71,11 @@ func (h *Hedges) kind(target string) *kind {
 
 // Delay counts one more search and returns when it is overdue; false while that
 // is not known, or if there are to be no second attempts.
-func (h *Hedges) Delay(target string) (time.Duration, bool) {
+func (h *Hedges) Delay(target string, now time.Time) (time.Duration, bool) {
 	if h.budget <= 0 {
 		return 0, false
 	}
-	if t := h.tokens.Load(); t < burst*1000 {
+	if float64(h.tokens.Load()) < 1000*max(minSaved, h.budget*h.lately(now)) {
 		h.tokens.Add(int64(h.budget * 1000))
 	}
 	k := h.kind(target)
@@ -78,6 +84,19 @@ func (h *Hedges) Delay(target string) (time.Duration, bool) {
 	}
 	ms := math.Float64frombits(k.p95.Load())
 	return time.Duration(ms*overdueFactor*float64(time.Millisecond)) + overdueSlack, true
+}
+
+// lately counts one more search and returns how many there were in savingTime.
+func (h *Hedges) lately(now time.Time) float64 {
+	began := h.windowAt.Load()
+	if passed := now.UnixNano() - began; passed >= int64(savingTime) && h.windowAt.CompareAndSwap(began, now.UnixNano()) {
+		n := h.count.Swap(0)
+		if passed >= int64(2*savingTime) {
+			n = 0
+		}
+		h.last.Store(n)
+	}
+	return float64(max(h.count.Add(1), h.last.Load()))
 }
 
 // Observe takes in how long a search on target took.
@@ -104,6 +123,17 @@ func (h *Hedges) Observe(target string, took time.Duration) {
 		}
 	}
 }
+
+// doubtTime is how long probes have to find out who keeps a search waiting. It is
+// given again until a second attempt is worthwhile, longer each time.
+const (
+	doubtTime = 20 * time.Millisecond
+	maxWait   = 80 * time.Millisecond
+)
+
+// HedgeWait returns how long to wait, once a search is overdue and suspected, until
+// the look (0, 1, …) at whether a second attempt is worthwhile.
+func HedgeWait(look int) time.Duration { return min(doubtTime<<min(look, 8), maxWait) }
 
 // Spend takes one second attempt from the budget, false if there is none left.
 func (h *Hedges) Spend() bool {

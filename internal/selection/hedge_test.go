@@ -8,26 +8,53 @@ import (
 )
 
 func TestHedgesStayWithinTheirBudget(t *testing.T) {
-	h := NewHedges(0.05)
-	for range 1000 {
-		h.Delay("x")
+	h, at := NewHedges(0.05), time.Unix(100, 0)
+	searches := func(n int) {
+		for range n {
+			h.Delay("x", at)
+		}
 	}
-	made := 0
-	for h.Spend() {
-		made++
+	spent := func() (made int) {
+		for h.Spend() {
+			made++
+		}
+		return made
 	}
-	require.LessOrEqual(t, made, burst, "saved up to a burst")
-	require.Positive(t, made)
-	for range 100 {
-		h.Delay("x")
-	}
-	made = 0
-	for h.Spend() {
-		made++
-	}
-	require.Equal(t, 5, made, "one in twenty")
-	_, ok := NewHedges(0).Delay("x")
+	searches(1000)
+	require.LessOrEqual(t, spent(), 50, "one in twenty")
+	searches(100)
+	require.Equal(t, 5, spent())
+	_, ok := NewHedges(0).Delay("x", at)
 	require.False(t, ok)
+}
+
+func TestHedgesAreSavedUpForTenSeconds(t *testing.T) {
+	h, at := NewHedges(0.05), time.Unix(100, 0)
+	second := func(searches int) {
+		at = at.Add(time.Second)
+		for range searches {
+			h.Delay("x", at)
+		}
+	}
+	spent := func() (made int) {
+		for h.Spend() {
+			made++
+		}
+		return made
+	}
+	for range 600 {
+		second(1)
+	}
+	require.InDelta(t, minSaved, spent(), 1, "few searches: a few are saved up all the same")
+	for range 60 {
+		second(100)
+	}
+	require.InDelta(t, 50, spent(), 5, "one in twenty of the thousand of the last ten seconds")
+	at = at.Add(time.Hour)
+	for range 10 {
+		second(10)
+	}
+	require.LessOrEqual(t, spent(), minSaved+1, "what was long ago does not count")
 }
 
 func TestOverdueIsWhatTakesLongerThanUsual(t *testing.T) {
@@ -35,10 +62,10 @@ func TestOverdueIsWhatTakesLongerThanUsual(t *testing.T) {
 	for i := range 20_000 {
 		h.Observe("x", time.Duration(1+i%100)*time.Millisecond)
 	}
-	d, ok := h.Delay("x")
+	d, ok := h.Delay("x", time.Unix(0, 0))
 	require.True(t, ok)
 	p95 := float64(d-overdueSlack) / overdueFactor / float64(time.Millisecond)
 	require.InDelta(t, 95, p95, 10)
-	_, ok = h.Delay("another target")
+	_, ok = h.Delay("another target", time.Unix(0, 0))
 	require.False(t, ok, "nothing is known of it")
 }

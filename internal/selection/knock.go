@@ -43,7 +43,7 @@ func (s *Selector) knocks(dst []Probe, n *Node, at int64) []Probe {
 		return dst
 	}
 	k.sent.Store(at)
-	return append(dst, Probe{Node: target, Via: n, sent: at, knock: true})
+	return append(dst, Probe{Node: target, Via: n, Burst: 1, sent: at, knock: true})
 }
 
 // observeKnock feeds how a probe ended that asked for p.Via.

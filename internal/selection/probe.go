@@ -13,7 +13,9 @@ type Probe struct {
 	Node *Node
 	// Via is the coordinating node to send it through: Node itself only if it failed
 	// searches, else another, so that the way between nodes is probed, too.
-	Via   *Node
+	Via *Node
+	// Burst is how many such searches are to be sent at once; the last answer counts.
+	Burst int
 	sent  int64
 	knock bool // it is about Via
 }
@@ -44,6 +46,9 @@ const (
 	// suspicionNodes how many nodes one search can bring under it.
 	suspicionInterval = 500 * time.Millisecond
 	suspicionNodes    = 16
+	// probeBurst is how many searches at once decide whether a node may come back: one
+	// that is starved of CPU answers one in time, and not eight.
+	probeBurst = 8
 	// A probe is overdue after doubtFactor times what probes take, but not before
 	// doubtAfter (ms): its node is left out from then on.
 	doubtFactor = 5
@@ -125,7 +130,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 		p.last.Store(at)
 		p.via.Store(via)
 		p.sent.Store(at)
-		dst = append(dst, Probe{Node: n, Via: via, sent: at})
+		dst = append(dst, Probe{Node: n, Via: via, Burst: n.burst(), sent: at})
 	}
 	return dst
 }
@@ -178,6 +183,16 @@ func (s *Selector) due(n *Node, at int64) bool {
 	return n.health.condition() != Fine && at-p.last.Load() >= int64(jittered)
 }
 
+// burst returns how many searches the next probe of n is to be: more than one if its
+// answer decides whether n comes back. To go on so while it ramps would be a load
+// of its own where there are many sidecars.
+func (n *Node) burst() int {
+	if n.health.condition() == Slow && n.health.good.Load() == goodProbes-1 {
+		return probeBurst
+	}
+	return 1
+}
+
 // via returns a node to send the probe of nodes[i] through: in each round another
 // one, and another for each node.
 func (s *Selector) via(nodes []*Node, i int, at int64) *Node {
@@ -216,7 +231,9 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		raise(&n.probe.answered, at)
 	}
 	if !o.Failed && took < s.probeLimit(n) {
-		s.probeTime.observe(took)
+		if p.Burst <= 1 {
+			s.probeTime.observe(took)
+		}
 		raise(&s.probedAt, p.sent)
 		n.probe.strikes.Store(0)
 		n.health.good.Add(1)

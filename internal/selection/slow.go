@@ -64,8 +64,7 @@ func (d *Decision) markSlow(req Request, t turn) {
 	if len(d.sorted) == 0 {
 		return
 	}
-	slices.Sort(d.sorted)
-	d.limit = slowFactor*d.sorted[(len(d.sorted)-1)/2] + slowSlack
+	d.limit = slowFactor*median(d.sorted) + slowSlack
 	above, _ := slices.BinarySearch(d.sorted, d.limit)
 	if 3*(len(d.sorted)-above) > len(d.order)+1 {
 		return
@@ -80,6 +79,12 @@ func (d *Decision) markSlow(req Request, t turn) {
 			c.slow = true
 		}
 	}
+}
+
+// median sorts values, of which there must be one, and returns their lower median.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
 }
 
 // busyQueue is the mean queue above which the cluster is busy. Then slowness says
@@ -124,8 +129,7 @@ func (d *Decision) spare(req Request, t turn) {
 	if len(d.sorted) == 0 {
 		return
 	}
-	slices.Sort(d.sorted)
-	limit := useFactor * d.sorted[(len(d.sorted)-1)/2]
+	limit := useFactor * median(d.sorted)
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		s, _ := n.service.value()
