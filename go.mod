@@ -14,6 +14,7 @@ require (
 	github.com/twmb/murmur3 v1.2.2
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/time v0.16.0
 	gonum.org/v1/plot v0.17.0
 )
 

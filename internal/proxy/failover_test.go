@@ -6,12 +6,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/selection"
@@ -286,4 +290,25 @@ func TestASearchThatFailsEverywhereIsSentOnceMore(t *testing.T) {
 	left.Store(100)
 	resp, _ = h.do("POST", "/idx/_search", `{}`)
 	require.Equal(t, http.StatusInternalServerError, resp.StatusCode, "the engine's verdict stands")
+}
+
+func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {
+	var log bytes.Buffer
+	down := httptest.NewServer(nil)
+	down.Close()
+	seed, err := url.Parse(down.URL)
+	require.NoError(t, err)
+	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
+	require.NoError(t, err)
+	p, err := New(Options{
+		Seeds: []*url.URL{seed}, Transport: &http.Transport{}, Selector: selector, Mode: ModeRoute,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	for range 20 {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/logs/_search", nil))
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "no upstream answered"))
 }

@@ -260,7 +260,10 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // nobody is there to be answered
 	}
 	x.outcome = outcomeUnreachable
-	p.o.Logger.Warn("no upstream answered", "method", x.method, "operation", x.request.Operation, "attempts", x.attempts, "err", err)
+	p.complaints.Do(func() {
+		p.o.Logger.Warn("no upstream answered; the metric sidestep_requests_total counts how many requests, this is said once in ten seconds",
+			"method", x.method, "operation", x.request.Operation, "attempts", x.attempts, "err", err)
+	})
 	status, typ := http.StatusServiceUnavailable, "no_upstream_exception"
 	if !notSent(err) && !errors.Is(err, errNoUpstream) {
 		status, typ = http.StatusBadGateway, "upstream_connection_exception"

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
@@ -104,8 +105,13 @@ type Proxy struct {
 	// suspendedUntil is when rewriting resumes after the cluster forbade node
 	// preferences, in Unix nanoseconds.
 	suspendedUntil atomic.Int64
+	// complaints keeps a cluster that is down from filling the log.
+	complaints rate.Sometimes
 	sniffed        sync.Once // a client that goes around is told of once
 }
+
+// complainEvery is how often at most the log says that requests find no upstream.
+const complainEvery = 10 * time.Second
 
 // New returns a Proxy that passes everything to the seeds until
 // [Proxy.UseSnapshot] is called.
@@ -123,6 +129,7 @@ func New(o Options) (*Proxy, error) {
 		o.Touch = func() {}
 	}
 	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity)}
+	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err
 	}
