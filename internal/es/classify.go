@@ -11,6 +11,9 @@ func Classify(method, rawPath, rawQuery string) Request {
 	if op.Steering() == SteerNone {
 		return Request{Operation: op, Pass: PassNotSteerable}
 	}
+	if op.Steering() == SteerItems {
+		return classifyItems(op, target, typed, rawQuery)
+	}
 	r := Request{Operation: op}
 	decodedTarget, targetOK := decode(target, false)
 	params := readParams(rawQuery)
@@ -44,6 +47,7 @@ type params struct {
 	index               string // names the target, if indexed
 	indexed             bool
 	scroll              bool // opens a scroll
+	filtered            bool // the answer may lack anything
 	unverifiable        bool // the answer may not show `_shards` in JSON
 	ambiguous           bool
 	remote              bool // asks for other clusters or projects
@@ -71,6 +75,7 @@ func readParams(query string) params {
 		case "scroll":
 			s.scroll = true
 		case "filter_path":
+			s.filtered = true
 			s.unverifiable = s.unverifiable || !keepsShards(s.decode(p.value))
 		case "format":
 			s.unverifiable = s.unverifiable || !strings.EqualFold(s.decode(p.value), "json")

@@ -272,3 +272,21 @@ func BenchmarkClassify(b *testing.B) {
 		})
 	}
 }
+
+func TestClassifyMultiSearch(t *testing.T) {
+	requireRequests(t, []search{
+		{"POST /_msearch", Request{Operation: MSearch}},
+		{"GET /a,b-*/_msearch?routing=r+1&max_concurrent_searches=2", Request{Operation: MSearch, Target: "a,b-*", Routing: "r 1"}},
+		{"POST /a%2Cb/_msearch/template?typed_keys", Request{Operation: MSearchTemplate, Target: "a,b"}},
+		{"POST /remote:a/_msearch", Request{Operation: MSearch, Target: "remote:a"}}, // an item may have a target of its own
+		{"POST /a*/_msearch?expand_wildcards=all", Request{Operation: MSearch, Target: "a*", Expands: true}},
+		{"POST /a/_msearch?filter_path=_shards", Request{Operation: MSearch, Target: "a", Unverifiable: true}},
+		{"POST /a/_msearch?format=yaml", Request{Operation: MSearch, Target: "a", Unverifiable: true}},
+		{"POST /a/_msearch?preference=x", Request{Operation: MSearch, Target: "a", Pass: PassAmbiguousQuery}},
+		{"POST /_msearch?index=a", Request{Operation: MSearch, Pass: PassAmbiguousQuery}},
+		{"POST /a/_msearch?routing=a&routing=b", Request{Operation: MSearch, Target: "a", Routing: "b", Pass: PassAmbiguousQuery}},
+		{"POST /a/_msearch?source=%7B%7D", Request{Operation: MSearch, Target: "a", Pass: PassUnreadableBody}},
+		{"POST /a/_msearch?project_routing=x", Request{Operation: MSearch, Target: "a", Pass: PassRemoteTarget}},
+		{"POST /a/doc/_msearch", Request{Operation: MSearch, Target: "a", Pass: PassTypedPath}},
+	})
+}

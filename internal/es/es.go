@@ -11,27 +11,28 @@ type Operation string
 // The operations sidestep tells apart. [Operation.Steering] says which of them are
 // steered; the others are told apart so that operators see what passes.
 const (
-	Search         Operation = "search" // _search, with or without a target
-	SearchTemplate Operation = "search_template"
-	Count          Operation = "count"
-	AsyncSearch    Operation = "async_search" // submitting one
-	PIT            Operation = "pit"          // opening a point in time
-	Scroll         Operation = "scroll"       // continuation or clearing of a scroll
-	AsyncResult    Operation = "async_search_result"
-	ClosePIT       Operation = "pit_close" // closing or listing points in time
-	MSearch        Operation = "msearch"
-	Get            Operation = "get" // _doc, _source by id, GET or HEAD
-	MGet           Operation = "mget"
-	Bulk           Operation = "bulk"
-	Write          Operation = "write" // index, create, update, delete one document, by query
-	Other          Operation = "other"
+	Search          Operation = "search" // _search, with or without a target
+	SearchTemplate  Operation = "search_template"
+	Count           Operation = "count"
+	AsyncSearch     Operation = "async_search" // submitting one
+	PIT             Operation = "pit"          // opening a point in time
+	MSearch         Operation = "msearch"
+	MSearchTemplate Operation = "msearch_template"
+	Scroll          Operation = "scroll" // continuation or clearing of a scroll
+	AsyncResult     Operation = "async_search_result"
+	ClosePIT        Operation = "pit_close" // closing or listing points in time
+	Get             Operation = "get"       // _doc, _source by id, GET or HEAD
+	MGet            Operation = "mget"
+	Bulk            Operation = "bulk"
+	Write           Operation = "write" // index, create, update, delete one document, by query
+	Other           Operation = "other"
 )
 
 // Operations returns the closed set.
 func Operations() []Operation {
 	return []Operation{
-		Search, SearchTemplate, Count, AsyncSearch, PIT,
-		Scroll, AsyncResult, ClosePIT, MSearch, Get, MGet, Bulk, Write, Other,
+		Search, SearchTemplate, Count, AsyncSearch, PIT, MSearch, MSearchTemplate,
+		Scroll, AsyncResult, ClosePIT, Get, MGet, Bulk, Write, Other,
 	}
 }
 
@@ -51,6 +52,10 @@ const (
 	// engine. It is sent once, with a preference that leaves the engine its own
 	// fallback, and says nothing of how long a search takes.
 	SteerOnce Steering = "once"
+	// SteerItems: its body holds many searches, each with a preference of its own in
+	// the line before it ([MultiSearch]), which leaves the engine its own fallback.
+	// It is sent once, and says nothing of how long a search takes.
+	SteerItems Steering = "items"
 )
 
 // Steering returns how requests of the operation are steered.
@@ -60,6 +65,8 @@ func (o Operation) Steering() Steering {
 		return SteerSearch
 	case AsyncSearch, PIT:
 		return SteerOnce
+	case MSearch, MSearchTemplate:
+		return SteerItems
 	default:
 		return SteerNone
 	}
@@ -86,6 +93,9 @@ type Request struct {
 	// Unverifiable says that the answer may not show `_shards` in JSON
 	// (filter_path, format=yaml|cbor|smile): a partial result could not be seen.
 	Unverifiable bool
+	// Expands says that wildcards match other indices than by default. Set for
+	// multi-searches.
+	Expands bool
 	// Pass is the reason why the request line alone rules out steering; empty if
 	// it does not.
 	Pass PassReason
@@ -102,8 +112,10 @@ const (
 	PassClientPreference PassReason = "client_preference" // the client chose, by a keyword or for what keeps its copies
 	PassRemoteTarget     PassReason = "remote_target"     // cross-cluster
 	PassPIT              PassReason = "pit"
-	PassUnreadableBody   PassReason = "unreadable_body" // no target, and the body could hide a pit
-	PassAmbiguousQuery   PassReason = "ambiguous_query" // a parameter we need occurs twice or does not decode
-	PassTypedPath        PassReason = "typed_path"      // 7.x /{index}/{type}/_search
-	PassIndicesOptions   PassReason = "indices_options" // wildcards match other indices than by default
+	PassUnreadableBody   PassReason = "unreadable_body"   // no target, and the body could hide a pit
+	PassUnreadableHeader PassReason = "unreadable_header" // of an item of a multi-search
+	PassUnverifiable     PassReason = "unverifiable"      // a multi-search whose answer may not show that the cluster forbids preferences
+	PassAmbiguousQuery   PassReason = "ambiguous_query"   // a parameter we need occurs twice or does not decode
+	PassTypedPath        PassReason = "typed_path"        // 7.x /{index}/{type}/_search
+	PassIndicesOptions   PassReason = "indices_options"   // wildcards match other indices than by default
 )

@@ -136,6 +136,9 @@ func readOperation(method string, rest []string) Operation {
 		}
 		return only(isRead(method), Search)
 	case "_msearch":
+		if template {
+			return only(isRead(method), MSearchTemplate)
+		}
 		return only(isRead(method), MSearch)
 	case "_count":
 		return only(isRead(method) && !template, Count)

@@ -158,3 +158,70 @@ func (s *scanner) failedNode(h *Head) status {
 	}
 	return st
 }
+
+// ItemForbidden looks in the beginning of a multi-search response whether the
+// engine refused the preference of the given item, counted from 0 (strict weighted
+// routing). complete says that prefix is the whole body. done says that more bytes
+// cannot change the answer.
+func ItemForbidden(prefix []byte, complete bool, item int) (forbidden, done bool) {
+	s := scanner{b: prefix}
+	forbidden, st := s.itemForbidden(item)
+	return forbidden, complete || st != scanMore
+}
+
+func (s *scanner) itemForbidden(item int) (bool, status) {
+	if st := s.member("responses"); st != scanOK {
+		return false, st
+	}
+	if st := s.expect('['); st != scanOK {
+		return false, st
+	}
+	for i := 0; ; i++ {
+		st := s.next(i == 0, ']')
+		if st == scanOK && i < item {
+			st = s.skip()
+		} else if st == scanOK {
+			return s.weightedError()
+		}
+		if st != scanOK {
+			return false, st
+		}
+	}
+}
+
+// weightedError reads an item that may be an error. Errors begin with one, or with
+// their status.
+func (s *scanner) weightedError() (bool, status) {
+	if st := s.expect('{'); st != scanOK {
+		return false, st
+	}
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st != scanOK {
+			return false, st
+		}
+		start, isError := s.i, string(key) == "error"
+		if !isError && string(key) != "status" {
+			return false, scanOK
+		}
+		if st := s.skip(); st != scanOK {
+			return false, st
+		}
+		if isError {
+			return IsWeightedRoutingError(s.b[start:s.i]), scanOK
+		}
+	}
+}
+
+// member moves to the value of a member of the object that comes next.
+func (s *scanner) member(name string) status {
+	st := s.expect('{')
+	for first := true; st == scanOK; first = false {
+		var key []byte
+		if key, st = s.key(first); st != scanOK || string(key) == name {
+			return st
+		}
+		st = s.skip()
+	}
+	return st
+}

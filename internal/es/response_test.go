@@ -242,3 +242,37 @@ func BenchmarkScanHead(b *testing.B) {
 		})
 	}
 }
+
+func TestItemForbidden(t *testing.T) {
+	const (
+		refused = `{"error":{"root_cause":[],"type":"preference_based_search_not_allowed_exception","reason":"Preference type based routing not allowed with strict weighted shard routing enabled"},"status":403}`
+		missing = `{"error":{"type":"index_not_found_exception","reason":"no such index [x]"},"status":404}`
+		found   = `{"took":1,"_shards":{"total":1},"hits":{"hits":[{"_source":{"error":"Preference type based routing not allowed with strict weighted shard routing enabled"}}]},"status":200}`
+	)
+	for _, tc := range []struct {
+		name, body      string
+		item            int
+		forbidden, done bool
+	}{
+		{"first", `{"took":2,"responses":[` + refused, 0, true, true},
+		{"status first", `{"took":2,"responses":[{"status":403,` + refused[1:], 0, true, true},
+		{"second", `{"took":2,"responses":[` + found + `,` + refused + `]}`, 1, true, true},
+		{"another item's", `{"took":2,"responses":[` + refused + `,` + found + `]}`, 1, false, true},
+		{"another error", `{"took":2,"responses":[` + missing, 0, false, true},
+		{"found", `{"took":2,"responses":[{"took":1`, 0, false, true},
+		{"cut short", `{"took":2,"responses":[` + refused[:60], 0, false, false},
+		{"cut before", `{"took":2,"responses":[` + found[:60], 1, false, false},
+		{"not so many", `{"took":2,"responses":[` + found + `]}`, 1, false, true},
+		{"no responses", `{"error":{}}`, 0, false, true},
+		{"not JSON", `took: 2`, 0, false, true},
+		{"no list", `{"responses":{}}`, 0, false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			forbidden, done := ItemForbidden([]byte(tc.body), false, tc.item)
+			require.Equal(t, tc.forbidden, forbidden)
+			require.Equal(t, tc.done, done)
+			_, done = ItemForbidden([]byte(tc.body), true, tc.item)
+			require.True(t, done)
+		})
+	}
+}

@@ -192,14 +192,19 @@ func scanHead(resp *http.Response) es.Head {
 // enough says so, and puts the raw bytes back. A body that cannot be decoded has
 // no start.
 func readHead(resp *http.Response, enough func(prefix []byte, complete bool) bool) []byte {
+	return readHeadWithin(resp, headLimit, enough)
+}
+
+// readHeadWithin is readHead with another limit.
+func readHeadWithin(resp *http.Response, limit int, enough func(prefix []byte, complete bool) bool) []byte {
 	switch strings.ToLower(resp.Header.Get("Content-Encoding")) {
 	case "", "identity":
-		prefix := readUntil(resp.Body, enough)
+		prefix := readUntil(resp.Body, limit, enough)
 		resp.Body = readCloser{io.MultiReader(bytes.NewReader(prefix), resp.Body), resp.Body}
 		return prefix
 	case "gzip":
 		var raw bytes.Buffer
-		prefix := gunzip(io.TeeReader(resp.Body, &raw), enough)
+		prefix := gunzip(io.TeeReader(resp.Body, &raw), limit, enough)
 		resp.Body = readCloser{io.MultiReader(&raw, resp.Body), resp.Body}
 		return prefix
 	default:
@@ -210,20 +215,19 @@ func readHead(resp *http.Response, enough func(prefix []byte, complete bool) boo
 // gzipReaders saves an allocation of 40 kB for each compressed answer.
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-func gunzip(r io.Reader, enough func([]byte, bool) bool) []byte {
+func gunzip(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
 	z := gzipReaders.Get().(*gzip.Reader)
 	defer gzipReaders.Put(z)
 	if z.Reset(r) != nil {
 		return nil
 	}
-	return readUntil(z, enough)
+	return readUntil(z, limit, enough)
 }
 
-// readUntil reads from r until enough is satisfied, headLimit is reached or r
-// ends.
-func readUntil(r io.Reader, enough func([]byte, bool) bool) []byte {
+// readUntil reads from r until enough is satisfied, limit is reached or r ends.
+func readUntil(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
 	prefix := make([]byte, 0, 1024)
-	for len(prefix) < headLimit {
+	for len(prefix) < limit {
 		if len(prefix) == cap(prefix) {
 			prefix = append(prefix, make([]byte, len(prefix))...)[:len(prefix)]
 		}

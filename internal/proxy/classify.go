@@ -73,6 +73,9 @@ func (p *Proxy) classify(r *http.Request) *exchange {
 	if p.affinity.passes(x.request) {
 		x.request.Pass = es.PassClientPreference
 	}
+	if x.steering() == es.SteerItems && x.request.Pass == es.PassNone && !readsLines(r.Header) {
+		x.request.Pass = es.PassUnreadableBody
+	}
 	x.reason = string(x.request.Pass)
 	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll || x.steering() == es.SteerOnce ||
 		!es.AcceptsJSON(r.Header.Get("Accept")) || !decodable(r.Header.Get("Accept-Encoding")) ||
@@ -82,6 +85,11 @@ func (p *Proxy) classify(r *http.Request) *exchange {
 
 // steering is how the request is steered, if it is.
 func (x *exchange) steering() es.Steering { return x.request.Operation.Steering() }
+
+// readsLines reports whether the body of a multi-search can be read.
+func readsLines(h http.Header) bool {
+	return es.ReadsLines(h.Get("Content-Type")) && h.Get("Content-Encoding") == ""
+}
 
 // rawPath returns the path as it stood on the request line: net/url keeps it
 // only where decoding loses something.

@@ -16,26 +16,15 @@ const (
 	reasonStale     = "stale_placement"
 	reasonTooLong   = "request_line_too_long"
 	reasonTooLarge  = "body_too_large"       // no search, and its body cannot be held
+	reasonTooMany   = "too_many_items"       // of a multi-search
 	reasonForbidden = "preference_forbidden" // strict weighted routing
 )
 
 // decide resolves the target and chooses the copies. It reports whether the
 // search is to be steered; if not, x.reason says why.
 func (x *exchange) decide(p *Proxy) bool {
-	if x.reason != "" {
-		return false
-	}
 	now := time.Now()
-	switch {
-	case x.mode == ModeOff:
-		x.reason = reasonOff
-		return false
-	case now.UnixNano() < p.suspendedUntil.Load():
-		x.reason = reasonForbidden
-		return false
-	}
-	p.o.Touch()
-	if !x.resolve(p, now) {
+	if !x.mayDecide(p, now) || !x.resolve(p, now) {
 		return false
 	}
 	x.decision = &selection.Decision{}
@@ -49,6 +38,22 @@ func (x *exchange) decide(p *Proxy) bool {
 		x.reason = reasonObserve
 		return false
 	}
+	return true
+}
+
+// mayDecide reports whether anything is to be decided at all.
+func (x *exchange) mayDecide(p *Proxy, now time.Time) bool {
+	switch {
+	case x.reason != "":
+		return false
+	case x.mode == ModeOff:
+		x.reason = reasonOff
+		return false
+	case now.UnixNano() < p.suspendedUntil.Load():
+		x.reason = reasonForbidden
+		return false
+	}
+	p.o.Touch()
 	return true
 }
 
@@ -92,14 +97,19 @@ func (x *exchange) rewrite(d *selection.Decision, query string) (string, bool) {
 	if d.Reason == selection.NoOutlier {
 		return query, true
 	}
-	ids := make([]string, len(d.Nodes))
-	for i, n := range d.Nodes {
-		ids[i] = n.ID
-	}
-	preference := es.OnlyNodes(ids)
+	preference := es.OnlyNodes(ids(d.Nodes))
 	if x.soft {
-		preference = es.PreferNodes(ids)
+		preference = es.PreferNodes(ids(d.Nodes))
 	}
 	rewritten := es.SetPreference(query, preference)
 	return rewritten, es.FitsRequestLine(x.method, x.path, rewritten)
+}
+
+// ids returns the ids of nodes.
+func ids(nodes []*selection.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.ID
+	}
+	return out
 }

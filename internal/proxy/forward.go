@@ -216,14 +216,19 @@ func (x *exchange) outbound(r *http.Request, u *upstream, query string) *http.Re
 		out.Body = io.NopCloser(r.Body)
 	}
 	if x.body != nil {
-		out.ContentLength = int64(len(x.body))
-		out.TransferEncoding = nil
-		out.Body = io.NopCloser(bytes.NewReader(x.body))
-		out.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(x.body)), nil
-		}
+		carry(out, x.body)
 	}
 	return out
+}
+
+// carry gives out a body that can be sent again.
+func carry(out *http.Request, body []byte) {
+	out.ContentLength = int64(len(body))
+	out.TransferEncoding = nil
+	out.Body = io.NopCloser(bytes.NewReader(body))
+	out.GetBody = func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(body)), nil
+	}
 }
 
 // repeatable reports whether the request may be sent again although it may have
@@ -233,7 +238,7 @@ func (x *exchange) repeatable() bool {
 		return false
 	}
 	read := x.method == http.MethodGet || x.method == http.MethodHead
-	return read || (x.steering() == es.SteerSearch && !x.request.Scroll)
+	return read || x.steering() == es.SteerItems || (x.steering() == es.SteerSearch && !x.request.Scroll)
 }
 
 // blameTransport notes that u failed to carry a request.

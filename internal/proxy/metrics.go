@@ -15,6 +15,7 @@ type metrics struct {
 	requests  *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	overhead  prometheus.Histogram
+	items     *prometheus.CounterVec
 	observed  *prometheus.CounterVec
 	failovers *prometheus.CounterVec
 	hedges    *prometheus.CounterVec
@@ -44,6 +45,10 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 			Buckets:                     []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .1},
 			NativeHistogramBucketFactor: nativeBucketFactor,
 		}),
+		items: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_msearch_items_total",
+			Help: "Searches in multi-searches by reason of the decision.",
+		}, []string{"reason"}),
 		observed: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_observed_decisions_total",
 			Help: "Decisions made but not acted upon in mode observe, by reason.",
@@ -73,6 +78,9 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	}, []string{"result"})
 	for _, result := range []string{sniffPassed, sniffRewritten} {
 		m.sniffs.WithLabelValues(result)
+	}
+	for _, r := range selection.Reasons() {
+		m.items.WithLabelValues(string(r))
 	}
 	for _, c := range causes {
 		m.failovers.WithLabelValues(c)

@@ -16,13 +16,14 @@ import (
 func TestEveryReasonIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
-	values := []string{reasonGone, reasonOff, reasonObserve, reasonStale, reasonTooLong, reasonTooLarge, reasonForbidden}
+	values := []string{reasonGone, reasonOff, reasonObserve, reasonStale, reasonTooLong, reasonTooLarge, reasonTooMany, reasonForbidden}
 	for _, r := range selection.Reasons() {
 		values = append(values, string(r))
 	}
 	for _, r := range []es.PassReason{
 		es.PassNotSteerable, es.PassClientPreference, es.PassRemoteTarget, es.PassPIT,
 		es.PassUnreadableBody, es.PassAmbiguousQuery, es.PassTypedPath, es.PassIndicesOptions,
+		es.PassUnreadableHeader, es.PassUnverifiable,
 	} {
 		values = append(values, string(r))
 	}

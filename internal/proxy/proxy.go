@@ -210,6 +210,8 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case es.AsksAddresses(x.method, x.path):
 		return t.p.sniff(x, r)
+	case x.steering() == es.SteerItems:
+		return t.p.multiSearch(x, r)
 	case !x.decide(t.p):
 		return t.p.pass(x, r)
 	case x.steering() == es.SteerOnce:

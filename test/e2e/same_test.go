@@ -74,11 +74,7 @@ func TestPassesUnchanged(t *testing.T) {
 	}{
 		"keyword":  {search{target: "products", query: "preference=_local", body: sorted}, "client_preference"},
 		"document": {search{path: "/products/_doc/17"}, "not_steerable"},
-		"msearch": {search{
-			path: "/_msearch", headers: map[string]string{"Content-Type": "application/x-ndjson"},
-			body: `{"index":"products"}` + "\n" + sorted + "\n" + `{"index":"logs-*","preference":"_local"}` + "\n" + sorted + "\n",
-		}, "not_steerable"},
-		"cat": {search{path: "/_cat/indices", query: "format=json&h=index,pri,rep&s=index"}, "not_steerable"},
+		"cat":      {search{path: "/_cat/indices", query: "format=json&h=index,pri,rep&s=index"}, "not_steerable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tc.reason, requireSame(t, tc.search).decision.reason)

@@ -1,0 +1,350 @@
+package es
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// Item is one search of a multi-search: a header line and the line of its body.
+type Item struct {
+	// Target, Routing and Preference are as in [Request]; what the header does not
+	// say is the request line's.
+	Target, Routing, Preference string
+	// Pass is the reason why the item must stay as it is; empty if it may be
+	// steered.
+	Pass PassReason
+
+	// from and to are where in the body a preference is written, over the value of
+	// an empty or custom one; form says what surrounds it.
+	from, to int
+	form     form
+}
+
+// form says what a preference needs around its value to stand in a header.
+type form uint8
+
+const (
+	formObject form = iota // the line is empty: the whole object
+	formFirst              // the object is empty: the key
+	formNext               // a comma and the key
+	formValue              // nothing: a value is replaced
+)
+
+// around holds what stands before and after the value, by form.
+func (f form) around() (before, after string) {
+	switch f {
+	case formObject:
+		return `{"preference":`, `}`
+	case formFirst:
+		return `"preference":`, ``
+	case formNext:
+		return `,"preference":`, ``
+	default:
+		return ``, ``
+	}
+}
+
+// classifyItems is [Classify] for multi-searches: target, routing and options of the
+// request line hold for the items that do not say otherwise.
+func classifyItems(op Operation, target string, typed bool, query string) Request {
+	r := Request{Operation: op}
+	params := readParams(query)
+	var targetOK bool
+	r.Target, targetOK = decode(target, false)
+	r.Routing, r.Expands = params.routing, params.expands
+	r.Unverifiable = params.unverifiable || params.filtered
+	switch {
+	case typed:
+		r.Pass = PassTypedPath
+	case !targetOK || params.ambiguous || params.indexed || params.preference != "" || strings.IndexByte(target, '#') >= 0:
+		r.Pass = PassAmbiguousQuery
+	case params.remote:
+		r.Pass = PassRemoteTarget
+	case params.source:
+		r.Pass = PassUnreadableBody
+	}
+	return r
+}
+
+// ReadsLines reports whether a request with this Content-Type has a body that the
+// engines split at line feeds. They would ask for another separator in CBOR, SMILE
+// and YAML.
+func ReadsLines(contentType string) bool {
+	mediaType, parameters, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(mediaType)) {
+	case "application/json", "application/x-ndjson",
+		"application/vnd.elasticsearch+json", "application/vnd.elasticsearch+x-ndjson":
+	default:
+		return false
+	}
+	_, charset, named := strings.Cut(strings.ToLower(parameters), "charset=")
+	return !named || strings.HasPrefix(strings.Trim(charset, `" `), "utf-8")
+}
+
+// MultiSearch appends the items of a multi-search to items. r is what the request
+// line says. readable is false where engines disagree about which lines are
+// headers: a leading line feed is skipped by some and an empty header to others; a
+// last line without one is an error. A last header without a body is no item.
+func MultiSearch(items []Item, r Request, body []byte) (_ []Item, readable bool) {
+	if len(body) == 0 || body[0] == '\n' || body[len(body)-1] != '\n' {
+		return items, false
+	}
+	for pos := 0; pos < len(body); {
+		header := bytes.IndexByte(body[pos:], '\n')
+		source := bytes.IndexByte(body[pos+header+1:], '\n')
+		if source < 0 {
+			break
+		}
+		item := readHeader(body[pos:pos+header], r)
+		item.from, item.to = item.from+pos, item.to+pos
+		pos += header + 1
+		if item.Pass == PassNone {
+			item.Pass = sourcePass(body[pos:pos+source], r.Operation == MSearchTemplate, item.Target)
+		}
+		items = append(items, item)
+		pos += source + 1
+	}
+	return items, true
+}
+
+// sourcePass looks for a point in time, which allows no preference. A stored
+// template may render one, too; with a target that is an error in any case.
+func sourcePass(source []byte, template bool, target string) PassReason {
+	if template && target == "" {
+		return PassUnreadableBody
+	}
+	// The key cannot be written without these; most bodies are not looked at twice.
+	if !bytes.Contains(source, []byte("pit")) && !bytes.Contains(source, []byte(`\u`)) && bytes.IndexByte(source, 0) < 0 {
+		return PassNone
+	}
+	pit, readable := HasTopLevelPIT(source)
+	switch {
+	case !readable || template:
+		return PassUnreadableBody
+	case pit:
+		return PassPIT
+	default:
+		return PassNone
+	}
+}
+
+// headerKey is a bit for each key of a header line; spellings of the same share it.
+type headerKey uint16
+
+const (
+	keyIndex headerKey = 1 << iota
+	keyRouting
+	keyPreference
+	keyExpandWildcards
+	keyIgnoreThrottled
+	keySearchType
+	keyMinimizeRoundtrips
+	keyRequestCache
+	keyPartialResults
+	keyIgnoreUnavailable
+	keyAllowNoIndices
+	keyCancelAfter
+	keyPhaseTook
+	keyType
+)
+
+// headerKeyOf returns 0 for a key that some engine refuses.
+func headerKeyOf(key []byte) headerKey {
+	switch string(key) {
+	case "index", "indices":
+		return keyIndex
+	case "routing":
+		return keyRouting
+	case preferenceParam:
+		return keyPreference
+	case "expand_wildcards", "expandWildcards":
+		return keyExpandWildcards
+	case "ignore_throttled", "ignoreThrottled":
+		return keyIgnoreThrottled
+	case "search_type", "searchType":
+		return keySearchType
+	case "ccs_minimize_roundtrips", "ccsMinimizeRoundtrips":
+		return keyMinimizeRoundtrips
+	case "request_cache", "requestCache":
+		return keyRequestCache
+	case "allow_partial_search_results":
+		return keyPartialResults
+	case "ignore_unavailable", "ignoreUnavailable":
+		return keyIgnoreUnavailable
+	case "allow_no_indices", "allowNoIndices":
+		return keyAllowNoIndices
+	case "cancel_after_time_interval", "cancelAfterTimeInterval":
+		return keyCancelAfter
+	case "phase_took":
+		return keyPhaseTook
+	case "type", "types":
+		return keyType
+	default:
+		return 0
+	}
+}
+
+// readHeader reads one header line. Offsets are those in the line.
+func readHeader(line []byte, r Request) Item {
+	item := Item{Target: r.Target, Routing: r.Routing}
+	if len(line) == 0 {
+		item.Pass = targetPass(item.Target, r.Expands)
+		return item
+	}
+	unreadable := Item{Pass: PassUnreadableHeader}
+	if !json.Valid(line) || !utf8.Valid(line) {
+		return unreadable
+	}
+	s := scanner{b: line}
+	if s.expect('{') != scanOK {
+		return unreadable
+	}
+	var seen headerKey
+	expands := r.Expands
+	item.form = formFirst
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			break
+		}
+		which := headerKeyOf(key)
+		if st != scanOK || which == 0 || seen&which != 0 {
+			return unreadable
+		}
+		seen |= which
+		if !s.headerValue(&item, which, &expands) {
+			return unreadable
+		}
+	}
+	if seen&keyPreference == 0 {
+		item.from, item.to = s.i-1, s.i-1
+		if seen != 0 {
+			item.form = formNext
+		}
+	}
+	switch {
+	case seen&keyType != 0:
+		item.Pass = PassTypedPath
+	case isKeyword(item.Preference):
+		item.Pass = PassClientPreference
+	default:
+		item.Pass = targetPass(item.Target, expands)
+	}
+	return item
+}
+
+// headerValue reads the value of a key. It returns false for what the engines may
+// read otherwise.
+func (s *scanner) headerValue(item *Item, key headerKey, expands *bool) (ok bool) {
+	switch key {
+	case keyIndex:
+		item.Target, ok = s.nameList()
+	case keyRouting:
+		item.Routing, ok = s.plainText()
+	case keyPreference:
+		item.from, item.form = s.i, formValue
+		item.Preference, ok = s.plainText()
+		item.to = s.i
+	case keyExpandWildcards:
+		var states string
+		states, ok = s.nameList()
+		*expands = *expands || states != "open"
+	case keyIgnoreThrottled:
+		*expands = true
+		ok = s.skip() == scanOK
+	default:
+		ok = s.skip() == scanOK
+	}
+	return ok
+}
+
+// plainText reads a string. Surrogates without their other half, which engines keep
+// and Go does not, are refused.
+func (s *scanner) plainText() (string, bool) {
+	text, st := s.text()
+	if st != scanOK || bytes.ContainsRune(text, utf8.RuneError) {
+		return "", false
+	}
+	return string(text), true
+}
+
+// nameList reads a string, or a list of strings as one with commas. A comma inside
+// of a list's element is part of a name: then there is no such string.
+func (s *scanner) nameList() (string, bool) {
+	c, st := s.peek()
+	if st != scanOK || c != '[' {
+		return s.plainText()
+	}
+	s.i++
+	var list strings.Builder
+	for first := true; ; first = false {
+		st := s.next(first, ']')
+		if st == scanEnd {
+			return list.String(), true
+		}
+		name, ok := s.plainText()
+		if st != scanOK || !ok || name == "" || strings.IndexByte(name, ',') >= 0 {
+			return "", false
+		}
+		if !first {
+			list.WriteByte(',')
+		}
+		list.WriteString(name)
+	}
+}
+
+// targetPass returns the reason for which searches on a target pass whatever else
+// they say. expands says that wildcards match other indices than by default.
+func targetPass(target string, expands bool) PassReason {
+	switch {
+	case isBlankList(target):
+		return PassAmbiguousQuery
+	case hasRemote(target):
+		return PassRemoteTarget
+	case expands && isPattern(target):
+		return PassIndicesOptions
+	default:
+		return PassNone
+	}
+}
+
+// SetPreferences returns the body of a multi-search with the preference of each item
+// set to that of preferences, parallel to items, as [MultiSearch] found them. Items
+// whose preference is empty, and every byte that does not belong to one, stay as
+// they are.
+func SetPreferences(body []byte, items []Item, preferences []string) []byte {
+	size := len(body)
+	for i := range items {
+		if p := preferences[i]; p != "" {
+			before, after := items[i].form.around()
+			size += len(before) + len(p) + len(`""`) + len(after)
+		}
+	}
+	out := make([]byte, 0, size)
+	copied := 0
+	for i, item := range items {
+		if preferences[i] == "" {
+			continue
+		}
+		before, after := item.form.around()
+		out = append(out, body[copied:item.from]...)
+		out = append(out, before...)
+		out = appendText(out, preferences[i])
+		out = append(out, after...)
+		copied = item.to
+	}
+	return append(out, body[copied:]...)
+}
+
+// appendText appends s as a JSON string.
+func appendText(out []byte, s string) []byte {
+	if strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf }) < 0 {
+		out = append(out, '"')
+		out = append(out, s...)
+		return append(out, '"')
+	}
+	quoted, _ := json.Marshal(s) //nolint:errchkjson // a string always marshals
+	return append(out, quoted...)
+}
