@@ -107,7 +107,7 @@ type Proxy struct {
 	suspendedUntil atomic.Int64
 	// complaints keeps a cluster that is down from filling the log.
 	complaints rate.Sometimes
-	sniffed        sync.Once // a client that goes around is told of once
+	sniffed    sync.Once // a client that goes around is told of once
 }
 
 // complainEvery is how often at most the log says that requests find no upstream.
