@@ -190,6 +190,9 @@ func TestAWriteThatMayHaveArrivedIsNotRepeated(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 	require.Contains(t, body, "upstream_connection_exception")
 	require.Len(t, h.seen(), 1)
+	for _, n := range h.proxy.Nodes() {
+		require.NotEqual(t, selection.Unreachable.String(), n.State, "the engine may have hung up on the request")
+	}
 }
 
 func TestForbiddenPreferencesSuspendRewriting(t *testing.T) {

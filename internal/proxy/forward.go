@@ -182,10 +182,12 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 		if x.gone(r) {
 			return nil, err
 		}
-		p.blameTransport(u, err)
 		if !notSent(err) && !x.repeatable() {
+			// The engines hang up on what they do not understand (a method of no known
+			// name): whether the node is gone the polls tell.
 			return nil, err
 		}
+		p.blameTransport(u, err)
 		p.metrics.failovers.WithLabelValues(causeTransport).Inc()
 		tried, last = append(tried, u), err
 	}
