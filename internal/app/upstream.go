@@ -22,6 +22,9 @@ const (
 	// idleTimeout is when an unused connection to a node is closed. Firewalls and
 	// load balancers drop idle connections silently, some after a minute.
 	idleTimeout = 50 * time.Second
+	// continueTimeout is how long a node may take to say whether it wants the body
+	// that a client announced (Expect: 100-continue); then the body is sent.
+	continueTimeout = time.Second
 )
 
 // newTransport returns the template of all connections to the cluster.
@@ -37,9 +40,10 @@ func newTransport(u config.Upstream, authorities string, logger *slog.Logger) (*
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: u.Dial, // a stopped process accepts connections, but shakes no hands
 		// A client's Accept-Encoding is its own, and so is the compressed answer.
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: u.IdleConnections,
-		IdleConnTimeout:     idleTimeout,
+		DisableCompression:    true,
+		MaxIdleConnsPerHost:   u.IdleConnections,
+		IdleConnTimeout:       idleTimeout,
+		ExpectContinueTimeout: continueTimeout,
 	}, nil
 }
 

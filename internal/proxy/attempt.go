@@ -62,7 +62,7 @@ func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision) (*a
 // returned when the answer has been read or given up.
 func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 	out := x.outbound(r, t.upstream, t.query).WithContext(t.ctx)
-	resp, err := roundTrip(t.upstream, out) //nolint:bodyclose // the answer holds it
+	resp, err := x.roundTrip(t.upstream, out) //nolint:bodyclose // the answer holds it
 	if err != nil {
 		t.answer = answer{err: err, cause: causeTransport, blamed: []*selection.Node{t.upstream.node}}
 		switch {

@@ -33,6 +33,11 @@ type exchange struct {
 	// (or that the request is not steered) and goes through unread.
 	body    []byte
 	streams bool
+	// trailer takes what the client sends after a body without length, once that
+	// has been read.
+	trailer http.Header
+	// asking says that the client waits to be told to send its body.
+	asking bool
 	// consumed says that a streaming body has been read by an attempt.
 	consumed bool
 
@@ -95,10 +100,15 @@ func readsLines(h http.Header) bool {
 // only where decoding loses something.
 func rawPath(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
-	if !strings.HasPrefix(path, "/") {
-		return r.URL.EscapedPath() // absolute form, or "*"
+	if strings.HasPrefix(path, "/") {
+		return path
 	}
-	return path
+	if _, rest, ok := strings.Cut(path, "://"); ok { // absolute form
+		if _, path, ok = strings.Cut(rest, "/"); ok {
+			return "/" + path
+		}
+	}
+	return r.URL.EscapedPath() // "*", or no path
 }
 
 // decodable reports whether every content coding the client accepts is one whose
@@ -119,8 +129,13 @@ func decodable(acceptEncoding string) bool {
 // that it can be sent again; what is larger streams. A search without a target may
 // carry a point in time, which allows no preference: only its body tells.
 func (x *exchange) holdBody(r *http.Request, limit int64) error {
+	x.asking = r.ContentLength != 0 && r.Header.Get("Expect") != ""
 	if x.steering() == es.SteerNone || r.Body == nil || r.Body == http.NoBody {
 		x.streams = r.ContentLength != 0
+		return nil
+	}
+	if x.asking { // the engine is to answer that
+		x.stream()
 		return nil
 	}
 	start := time.Now()
@@ -134,16 +149,22 @@ func (x *exchange) holdBody(r *http.Request, limit int64) error {
 		return err
 	}
 	if int64(buf.Len()) > limit {
-		x.streams, x.soft = true, true
-		if x.reason == "" && x.request.Operation != es.Search {
-			x.reason = reasonTooLarge // what is refused could not be sent again
-		}
+		x.stream()
 		r.Body = readCloser{io.MultiReader(&buf, r.Body), r.Body}
 	} else {
 		x.body = buf.Bytes()
+		x.lookForPIT()
+	}
+	return nil
+}
+
+// stream lets a body that could be held go through as it comes.
+func (x *exchange) stream() {
+	x.streams, x.soft = true, true
+	if x.reason == "" && x.request.Operation != es.Search {
+		x.reason = reasonTooLarge // what is refused could not be sent again
 	}
 	x.lookForPIT()
-	return nil
 }
 
 // lookForPIT rules out steering of an index-less search that has, or may have, a
@@ -165,19 +186,4 @@ func (x *exchange) lookForPIT() {
 type readCloser struct {
 	io.Reader
 	io.Closer
-}
-
-// clientBody notes when the client stops sending.
-type clientBody struct {
-	io.ReadCloser
-	gone *atomic.Bool
-}
-
-// Read implements io.Reader.
-func (b clientBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.gone.Store(true)
-	}
-	return n, err
 }

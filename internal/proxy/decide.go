@@ -15,7 +15,7 @@ const (
 	reasonObserve   = "observe"
 	reasonStale     = "stale_placement"
 	reasonTooLong   = "request_line_too_long"
-	reasonTooLarge  = "body_too_large"       // no search, and its body cannot be held
+	reasonTooLarge  = "body_too_large"       // no search, and its body cannot be held, or must not before the engine asks for it
 	reasonTooMany   = "too_many_items"       // of a multi-search
 	reasonForbidden = "preference_forbidden" // strict weighted routing
 )

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -172,7 +173,7 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 			return nil, last
 		}
 		x.attempts++
-		resp, err := roundTrip(u, x.outbound(r, u, r.URL.RawQuery))
+		resp, err := x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery))
 		x.upstream += time.Since(now)
 		x.consumed = x.streams && (err == nil || !notSent(err))
 		if err == nil {
@@ -194,8 +195,12 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 }
 
 // roundTrip sends out to u.
-func roundTrip(u *upstream, out *http.Request) (*http.Response, error) {
-	resp, err := u.transport.RoundTrip(out)
+func (x *exchange) roundTrip(u *upstream, out *http.Request) (*http.Response, error) {
+	send := u.transport.RoundTrip
+	if !x.repeatable() {
+		send = func(out *http.Request) (*http.Response, error) { return sendOnce(u.transport, out) }
+	}
+	resp, err := send(out)
 	if err != nil {
 		return nil, fmt.Errorf("send to %s: %w", u.node.Name, err)
 	}
@@ -208,10 +213,13 @@ func (x *exchange) outbound(r *http.Request, u *upstream, query string) *http.Re
 	out := r.WithContext(r.Context())
 	target := *r.URL
 	target.Scheme, target.Host, target.RawQuery = u.url.Scheme, u.url.Host, query
-	if !strings.HasPrefix(x.path, "//") {
-		target.Opaque = x.path // net/url takes "//" for the start of a host
+	if strings.HasPrefix(x.path, "//") { // which net/url would take for the start of a host
+		target.RawPath = escapeOdd(x.path)
+		target.Path, _ = url.PathUnescape(target.RawPath) // the server has accepted it
+	} else {
+		target.Opaque = x.path
 	}
-	out.URL = &target
+	out.URL, out.Trailer = &target, x.trailer
 	if x.streams {
 		// The transport closes a body even when it could not connect; the next
 		// node must still be able to read it.
@@ -225,12 +233,27 @@ func (x *exchange) outbound(r *http.Request, u *upstream, query string) *http.Re
 
 // carry gives out a body that can be sent again.
 func carry(out *http.Request, body []byte) {
-	out.ContentLength = int64(len(body))
-	out.TransferEncoding = nil
+	if len(out.Trailer) == 0 { // which come after chunks alone
+		out.ContentLength, out.TransferEncoding = int64(len(body)), nil
+	}
 	out.Body = io.NopCloser(bytes.NewReader(body))
 	out.GetBody = func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
+}
+
+// escapeOdd escapes what may not stand in a path but does, and leaves the rest as
+// it is.
+func escapeOdd(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}#", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // repeatable reports whether the request may be sent again although it may have

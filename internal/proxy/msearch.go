@@ -58,7 +58,7 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 	m.acquire(p, lead, u.node, now)
 	out := x.outbound(r, u, r.URL.RawQuery)
 	carry(out, es.SetPreferences(x.body, m.items, m.preferences))
-	resp, err := roundTrip(u, out)
+	resp, err := x.roundTrip(u, out)
 	x.upstream += time.Since(now)
 	if err != nil {
 		m.release()

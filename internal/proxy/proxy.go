@@ -146,9 +146,15 @@ func New(o Options) (*Proxy, error) {
 		ErrorHandler:   p.fail,
 		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		BufferPool:     newBufferPool(),
+		FlushInterval:  flushInterval,
 	}
 	return p, nil
 }
+
+// flushInterval is how long a part of an answer of known length may wait for more:
+// a client that waits for the rest must see that it is coming. Answers of unknown
+// length are never held back.
+const flushInterval = 10 * time.Millisecond
 
 // Mode returns the mode in force.
 func (p *Proxy) Mode() Mode { return p.mode.Load().(Mode) }
@@ -167,23 +173,31 @@ func (p *Proxy) SetMode(m Mode) error {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := p.classify(r)
 	defer p.finish(x, r)
+	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength != 0 {
+		x.trailer = make(http.Header) // it takes those that were not announced
+		r.Trailer = x.trailer
+	}
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)) // the server needs its own as it is
 	if err := x.holdBody(r, p.o.MaxHeldBody); err != nil {
 		x.clientGone.Store(true)
 		panic(http.ErrAbortHandler)
 	}
+	out, complete := &plainWriter{ResponseWriter: w}, false
 	if x.streams {
 		// Without full duplex the server closes a body that is still being read
-		// once the answer begins (golang/go#40747); the body must then be closed
-		// before the handler returns (golang/go#68560).
+		// once the answer begins (golang/go#40747).
 		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is so already
-		body := r.Body
-		defer func() { _ = body.Close() }()
-		r.Body = clientBody{body, &x.clientGone}
+		body := &clientBody{ReadCloser: r.Body, exchange: x}
+		defer func() { body.finish(out, complete) }()
+		r.Body = body
 	}
-	// The server would add these where the engine sends none.
-	w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	p.reverse.ServeHTTP(out, r)
+	complete = true
 }
+
+// idempotencyKey is the header by which net/http tells requests that it may repeat
+// when a pooled connection proves closed; without a value it is not sent.
+const idempotencyKey = "Idempotency-Key"
 
 // keepRequest undoes what ReverseProxy changes in a request beyond hop-by-hop
 // headers: sidestep is transparent.
@@ -195,6 +209,14 @@ func keepRequest(pr *httputil.ProxyRequest) {
 		}
 	}
 	pr.Out.Header.Del(explainHeader)
+	if pr.In.ContentLength == 0 && pr.In.Header["Content-Length"] != nil {
+		// Else net/http leaves "Content-Length: 0" out, and still does of GET and HEAD.
+		pr.Out.Body, pr.Out.TransferEncoding = http.NoBody, []string{"identity"}
+	}
+	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
+	if _, ok := pr.In.Header[idempotencyKey]; !ok && x.repeatable() {
+		pr.Out.Header[idempotencyKey] = nil
+	}
 	pr.Out.Host = "" // the node's own, as a client would send
 }
 
