@@ -120,6 +120,13 @@ chaos: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CH
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(CHAOS)
 
+COUNT ?= 20000
+SEED  ?= 1
+
+.PHONY: differential
+differential: build ## compare answers through sidestep with the engine's own, 20 minutes; ENGINE, COUNT, SEED
+	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count $(COUNT) -seed $(SEED)
+
 .PHONY: cluster-up
 cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES
 	bin/cluster up -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -nodes $(NODES)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/test/engine"
+)
+
+func TestGenerateIsRepeatable(t *testing.T) {
+	for number := range uint64(500) {
+		first := generate(7, number, engine.OpenSearch, false)
+		require.Equal(t, first, generate(7, number, engine.OpenSearch, false))
+	}
+	require.NotEqual(t, generate(7, 1, engine.OpenSearch, false), generate(8, 1, engine.OpenSearch, false))
+}
+
+// What is sent to both sides at once must not change what both read, nor free what
+// the other side has open.
+func TestOnlyOwnIndicesAreWritten(t *testing.T) {
+	for _, distribution := range []string{engine.OpenSearch, engine.Elasticsearch} {
+		seen := map[string]bool{}
+		for number := range uint64(20_000) {
+			c := generate(1, number, distribution, false)
+			for _, r := range c.steps {
+				seen[r.operation] = true
+				path, _, _ := strings.Cut(r.uri, "?")
+				if c.writes {
+					require.Contains(t, r.uri+r.body, ownPrefix+"@side@", c)
+					continue
+				}
+				if r.method == "GET" || r.method == "HEAD" {
+					continue
+				}
+				for _, write := range []string{"/_doc/", "/_bulk", "/_create", "/_update", "_by_query", "/_settings", "/_aliases", "/_close", "/_forcemerge"} {
+					require.False(t, strings.Contains(path, write) && path != "/products/_doc/1/_x", c)
+				}
+				if r.method == "DELETE" {
+					require.NotContains(t, path, "_all", c)
+					require.True(t, path != "/_search/scroll" || r.body != "", c)
+				}
+			}
+		}
+		for _, p := range grammar() {
+			require.True(t, seen[p.operation] || p.operation == "scroll" || p.operation == "pit", "%s is never drawn", p.operation)
+		}
+	}
+}
+
+func TestChurnDrawsReadsAlone(t *testing.T) {
+	for number := range uint64(2000) {
+		c := generate(1, number, engine.OpenSearch, true)
+		require.False(t, c.writes)
+		require.Len(t, c.steps, 1)
+	}
+}
+
+func TestCurl(t *testing.T) {
+	r := request{method: "POST", uri: "/a/_search?q=it's", header: []header{{"Accept", "*/*"}}, body: "\x00'\n"}
+	require.Equal(t, `curl -sS -i --path-as-is -g -X POST -H 'Accept: */*' --data-binary $'\x00\'\n' $'http://h/a/_search?q=it\'s'`, r.curl("http://h"))
+}

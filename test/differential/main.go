@@ -1,0 +1,105 @@
+// Command differential sends the same requests to a node of a real cluster and
+// through sidestep, and compares what comes back: status, headers and body. The
+// requests are drawn by lot from a grammar of what clients send, and of what they
+// should not; the same seed draws the same requests. A second part does so while
+// the cluster changes (see churn.go).
+//
+//	go run ./test/differential -engine elasticsearch -count 20000
+//	go run ./test/differential -seed 1 -only 4711
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sidestep/test/engine"
+)
+
+type options struct {
+	engine, version, out string
+	count, churn         uint64
+	seed, only           uint64
+	onlySet              bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "opensearch or elasticsearch")
+	flag.StringVar(&o.version, "version", "", "its version")
+	flag.StringVar(&o.out, "out", "", "file for the report; default test/bench/results/differential-ENGINE.md, none with -only")
+	flag.Uint64Var(&o.count, "count", 20_000, "requests to compare")
+	flag.Uint64Var(&o.churn, "churn", 2000, "requests to judge while the cluster changes")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the lots")
+	flag.Uint64Var(&o.only, "only", 0, "compare the conversation of this number alone")
+	flag.Parse()
+	flag.Visit(func(f *flag.Flag) { o.onlySet = o.onlySet || f.Name == "only" })
+	if err := run(context.Background(), o); err != nil {
+		fmt.Println("FAIL:", err)
+		os.Exit(1)
+	}
+}
+
+func logf(format string, args ...any) {
+	fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+func run(ctx context.Context, o options) (err error) {
+	s, err := openStage(ctx, o.engine, o.version, logf)
+	defer func() { s.close(err != nil) }()
+	if err != nil {
+		return err
+	}
+	if o.onlySet {
+		return s.showOnly(ctx, o)
+	}
+	began := time.Now()
+	t, err := s.compareAll(ctx, o.seed, o.count, logf)
+	if err != nil {
+		return err
+	}
+	logf("%d requests in %.0f s: %d differ", t.requests, time.Since(began).Seconds(), t.differences)
+	var c churnResult
+	if o.churn > 0 {
+		if c, err = s.churn(ctx, o.seed, o.churn, logf); err != nil {
+			return err
+		}
+		logf("%s", c)
+	}
+	if o.out == "" {
+		o.out = filepath.Join("test", "bench", "results", "differential-"+o.engine+".md")
+	}
+	if err := writeReport(o, s.cluster.Version, t, c); err != nil {
+		return err
+	}
+	return errors.Join(t.err(), c.err())
+}
+
+// showOnly has one conversation and shows it.
+func (s *stage) showOnly(ctx context.Context, o options) error {
+	c := generate(o.seed, o.only, o.engine, false)
+	fmt.Print(c)
+	v := s.compare(ctx, c)
+	for i := range c.steps {
+		for name, a := range map[string]answer{"directly": v.direct[i], "through": v.through[i]} {
+			fmt.Printf("step %d %s: %d %v %v %.2000q %s\n", i+1, name, a.status, a.header, a.err, a.body, a.decision)
+		}
+	}
+	if v.how != "" {
+		return fmt.Errorf("different: %s", v)
+	}
+	fmt.Println("the same")
+	return nil
+}
+
+// err is an error if something differs.
+func (t *tally) err() error {
+	if t.differences > 0 {
+		return fmt.Errorf("%d of %d requests are answered differently", t.differences, t.requests)
+	}
+	return nil
+}

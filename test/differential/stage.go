@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+// stage is a cluster of three nodes and two sidesteps before it: one that lists
+// nodes for every search, and one as it is by default.
+type stage struct {
+	cluster         *engine.Cluster
+	always, outlier *front.Front
+	client          *http.Transport
+}
+
+// openStage starts everything and fills the indices. What was started is in the
+// stage even when it fails.
+func openStage(ctx context.Context, distribution, version string, logf func(string, ...any)) (*stage, error) {
+	s := &stage{client: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
+	binary, err := front.Build(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.cluster, err = engine.Start(ctx, engine.Options{
+		Distribution: distribution, Version: version, Nodes: 3, Logf: logf,
+	})
+	if err != nil {
+		return s, err
+	}
+	if err := s.fill(ctx, logf); err != nil {
+		return s, err
+	}
+	if s.outlier, err = front.Start(ctx, binary, s.cluster.URLs()); err != nil {
+		return s, err
+	}
+	if s.always, err = startAlways(ctx, binary, s.cluster.URLs()); err != nil {
+		return s, err
+	}
+	ready, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return s, errors.Join(s.outlier.AwaitReady(ready), s.always.AwaitReady(ready))
+}
+
+func startAlways(ctx context.Context, binary string, urls []string) (*front.Front, error) {
+	dir, err := os.MkdirTemp("", "sidestep-differential-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	config := filepath.Join(dir, "sidestep.yaml")
+	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
+		return nil, err
+	}
+	return front.Start(ctx, binary, urls, "--config", config)
+}
+
+// close stops everything; the logs stay after a failure.
+func (s *stage) close(failed bool) {
+	s.client.CloseIdleConnections()
+	front.Close(s.outlier, nil, failed)
+	front.Close(s.always, s.cluster, failed)
+}
+
+// sides of the comparison.
+const (
+	directName = "d0"
+	frontName  = "s0"
+)
+
+// direct is a node itself, another one for each number.
+func (s *stage) direct(number uint64) side {
+	n := s.cluster.Nodes[number%uint64(len(s.cluster.Nodes))]
+	return side{name: directName, base: n.DirectURL, ids: s.ids(), client: s.client}
+}
+
+// through is sidestep: the one that always lists nodes for even numbers, else the
+// one as it is by default.
+func (s *stage) through(number uint64) side {
+	f := s.outlier
+	if number%2 == 0 {
+		f = s.always
+	}
+	return side{name: frontName, base: f.URL, explain: true, ids: s.ids(), client: s.client}
+}
+
+func (s *stage) ids() []string {
+	ids := make([]string, len(s.cluster.Nodes))
+	for i, n := range s.cluster.Nodes {
+		ids[i] = n.ID
+	}
+	return ids
+}
+
+// fill makes what the grammar's targets name.
+func (s *stage) fill(ctx context.Context, logf func(string, ...any)) error {
+	day := func(offset int) string { return time.Now().UTC().AddDate(0, 0, offset).Format("day-2006.01.02") }
+	for _, index := range []engine.Index{
+		{Name: "products", Shards: 5, Replicas: 1, Docs: 2000, Seed: 1},
+		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 2},
+		{Name: "routed", Shards: 3, Replicas: 1, Docs: 600, Seed: 3, Routed: true},
+		{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 400, Seed: 4},
+		{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 400, Seed: 5},
+		{Name: "lonely", Shards: 2, Replicas: 0, Docs: 100, Seed: 6},
+		{Name: "empty", Shards: 1, Replicas: 1},
+		{Name: "closed", Shards: 1, Replicas: 1, Docs: 10, Seed: 7},
+		{Name: ".concealed", Shards: 1, Replicas: 1, Docs: 50, Seed: 8},
+		{Name: day(-1), Shards: 1, Replicas: 1, Docs: 50, Seed: 9},
+		{Name: day(0), Shards: 1, Replicas: 1, Docs: 60, Seed: 10},
+		{Name: day(1), Shards: 1, Replicas: 1, Docs: 70, Seed: 11},
+		{Name: ownPrefix + directName + "-1", Shards: 1, Replicas: 1}, {Name: ownPrefix + directName + "-3", Shards: 3, Replicas: 1},
+		{Name: ownPrefix + frontName + "-1", Shards: 1, Replicas: 1}, {Name: ownPrefix + frontName + "-3", Shards: 3, Replicas: 1},
+	} {
+		if err := s.cluster.CreateIndex(ctx, index); err != nil {
+			return err
+		}
+	}
+	hide := object{"index": object{"hidden": true}}
+	for _, step := range []step{
+		{http.MethodPost, "/closed/_close", nil},
+		{http.MethodPut, "/.concealed,mine-*/_settings", hide},
+		{http.MethodPost, "/_aliases", aliases()},
+		{http.MethodPost, "/products,single,routed,logs-*,lonely,day-*/_forcemerge?max_num_segments=1", nil},
+		{http.MethodPost, "/_refresh", nil},
+	} {
+		if err := s.cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
+			return err
+		}
+	}
+	// Not every distribution has these; the requests then compare its errors.
+	for what, step := range optional() {
+		if err := s.cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
+			logf("without %s: %.200v", what, err)
+		}
+	}
+	return s.fillStream(ctx, logf)
+}
+
+// aliases are filtered, routed, and over several indices.
+func aliases() object {
+	add := func(index, alias string, more object) object {
+		action := object{"index": index, "alias": alias}
+		for key, value := range more {
+			action[key] = value
+		}
+		return object{"add": action}
+	}
+	cheap := object{"filter": object{"range": object{"price": object{"lt": 20}}}}
+	return object{"actions": []any{
+		add("products", "catalog", nil),
+		add("products", "cheap", cheap),
+		add("logs-*", "all-logs", nil),
+		add("logs-1", "switch", nil),
+		add("routed", "alphas", object{"routing": "alpha", "filter": object{"term": object{"category": "alpha"}}}),
+		add("products", "mixed", cheap),
+		add("single", "mixed", nil),
+		add("routed", "twice", object{"search_routing": "alpha,beta", "index_routing": "alpha"}),
+	}}
+}
+
+// step is a call of the engine's.
+type step struct {
+	method, path string
+	body         any
+}
+
+// optional is what some distributions lack.
+func optional() map[string]step {
+	fields := object{"properties": object{
+		"@timestamp": object{"type": "date"}, "timestamp": object{"type": "date"}, "n": object{"type": "long"}, "price": object{"type": "double"},
+		"category": object{"type": "keyword"}, "title": object{"type": "text"},
+	}}
+	return map[string]step{
+		"data streams": {http.MethodPut, "/_index_template/stream", object{
+			"index_patterns": []string{"stream"}, "data_stream": object{}, "priority": 500,
+			"template": object{"mappings": fields, "settings": object{"number_of_shards": 2, "number_of_replicas": 1, "refresh_interval": "-1"}},
+		}},
+		"stored templates": {http.MethodPut, "/_scripts/by-category", object{"script": object{
+			"lang": "mustache", "source": `{"query":{"term":{"category":"{{c}}"}},"sort":["n","_index"],"size":3}`,
+		}}},
+	}
+}
+
+// fillStream writes the documents of the data stream, if there are data streams.
+func (s *stage) fillStream(ctx context.Context, logf func(string, ...any)) error {
+	var body string
+	for n := range 60 {
+		doc := object{
+			"@timestamp": engine.FirstTimestamp + n*60_000, "timestamp": engine.FirstTimestamp + n*60_000, "n": n, "price": float64(n%7) + 0.25,
+			"category": engine.Words()[n%engine.Categories], "title": engine.Words()[n%24] + " " + engine.Words()[(n*7)%24],
+		}
+		body += `{"create":{"_id":"` + fmt.Sprint(n) + `"}}` + "\n" + encode(doc) + "\n"
+	}
+	if err := s.cluster.Do(ctx, http.MethodPost, "/stream/_bulk?refresh=true", []byte(body), nil); err != nil {
+		logf("the data stream stays a name: %.200v", err)
+	}
+	return s.cluster.WaitGreen(ctx, "")
+}
