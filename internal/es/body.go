@@ -5,6 +5,12 @@ package es
 // told from anything else an engine may read (comments, YAML, a truncated body);
 // pit then says nothing. An empty body names none.
 func HasTopLevelPIT(body []byte) (pit, readable bool) {
+	return hasTopLevelKey(body, func(key []byte) bool { return string(key) == "pit" })
+}
+
+// hasTopLevelKey reports whether a body, one JSON object or nothing, has a key of
+// some kind. readable is false for any other body; has then says nothing.
+func hasTopLevelKey(body []byte, ofKind func(key []byte) bool) (has, readable bool) {
 	s := scanner{b: body}
 	c, st := s.peek()
 	if st == scanMore {
@@ -22,12 +28,10 @@ func HasTopLevelPIT(body []byte) (pit, readable bool) {
 		if st != scanOK || s.skip() != scanOK {
 			return false, false
 		}
-		if string(key) == "pit" {
-			pit = true
-		}
+		has = has || ofKind(key)
 	}
 	if _, st := s.peek(); st != scanMore {
 		return false, false
 	}
-	return pit, true
+	return has, true
 }

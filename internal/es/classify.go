@@ -7,7 +7,8 @@ import "strings"
 // exactly as they stand on the request line.
 func Classify(method, rawPath, rawQuery string) Request {
 	var buf [maxSegments]string
-	op, target, typed := operation(method, splitPath(rawPath, buf[:0]))
+	path := splitPath(rawPath, buf[:0])
+	op, target, typed := operation(method, path)
 	if op.Steering() == SteerNone {
 		return Request{Operation: op, Pass: PassNotSteerable}
 	}
@@ -23,6 +24,12 @@ func Classify(method, rawPath, rawQuery string) Request {
 	r.Target, r.Routing, r.Preference = decodedTarget, params.routing, params.preference
 	r.Scroll, r.Unverifiable = params.scroll, params.unverifiable
 	keepsCopies := params.scroll || op.Steering() == SteerOnce
+	if op.Steering() == SteerByID && !typed {
+		var ok bool
+		r.ID, typed, ok = documentID(op, path)
+		// An empty routing is one to the engines when a document is read.
+		params.ambiguous = params.ambiguous || !ok || params.routed && params.routing == ""
+	}
 	switch {
 	case typed:
 		r.Pass = PassTypedPath
@@ -41,9 +48,23 @@ func Classify(method, rawPath, rawQuery string) Request {
 	return r
 }
 
+// documentID returns the id in the path of a read by id, none where the body names
+// the documents. typed says that it is rather the name of an API below a mapping
+// type (7.x, as in /logs/_doc/_count).
+func documentID(op Operation, path []string) (id string, typed, ok bool) {
+	if op == MGet {
+		return "", false, true
+	}
+	id, ok = decode(path[2], false)
+	ok = ok && strings.IndexByte(path[2], '#') < 0
+	typed = strings.HasPrefix(id, "_") && strings.Trim(id, "_abcdefghijklmnopqrstuvwxyz") == ""
+	return id, typed, ok
+}
+
 // params is what the query string says.
 type params struct {
 	preference, routing string
+	routed              bool   // there is a routing
 	index               string // names the target, if indexed
 	indexed             bool
 	scroll              bool // opens a scroll
@@ -93,7 +114,7 @@ func readParams(query string) params {
 			s.expands = s.expands || s.decode(p.value) != "true"
 		}
 	}
-	s.ambiguous = s.ambiguous || routings > 1
+	s.ambiguous, s.routed = s.ambiguous || routings > 1, routings > 0
 	return s
 }
 

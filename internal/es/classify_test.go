@@ -290,3 +290,26 @@ func TestClassifyMultiSearch(t *testing.T) {
 		{"POST /a/doc/_msearch", Request{Operation: MSearch, Target: "a", Pass: PassTypedPath}},
 	})
 }
+
+func TestClassifyReadsByID(t *testing.T) {
+	get := func(r Request) Request { r.Operation = Get; return r }
+	requireRequests(t, []search{
+		{"GET /logs/_doc/1", get(Request{Target: "logs", ID: "1"})},
+		{"HEAD /logs/_source/1?routing=a", get(Request{Target: "logs", ID: "1", Routing: "a"})},
+		{"GET /logs/_doc/a%2Fb+%C3%A4?realtime=false&version=3", get(Request{Target: "logs", ID: "a/b+ä"})},
+		{"GET /logs/_doc/_xAzB09-", get(Request{Target: "logs", ID: "_xAzB09-"})},
+		{"GET /logs/_doc/1?preference=session", get(Request{Target: "logs", ID: "1", Preference: "session"})},
+		{"GET /logs/_doc/1?preference=_local", get(Request{Target: "logs", ID: "1", Preference: "_local", Pass: PassClientPreference})},
+		{"GET /logs/_doc/1?routing=", get(Request{Target: "logs", ID: "1", Pass: PassAmbiguousQuery})},
+		{"GET /logs/_doc/1?routing=a&routing=b", get(Request{Target: "logs", ID: "1", Routing: "b", Pass: PassAmbiguousQuery})},
+		{"GET /logs/_doc/%FF", get(Request{Target: "logs", Pass: PassAmbiguousQuery})},
+		{"GET /logs/_doc/_count", get(Request{Target: "logs", ID: "_count", Pass: PassTypedPath})},
+		{"GET /other:logs/_doc/1", get(Request{Target: "other:logs", ID: "1", Pass: PassRemoteTarget})},
+		{"POST /logs/_explain/1?q=x", Request{Operation: Explain, Target: "logs", ID: "1"}},
+		{"GET /logs/_termvectors/1?fields=f", Request{Operation: TermVectors, Target: "logs", ID: "1"}},
+		{"POST /_mget", Request{Operation: MGet}},
+		{"POST /logs/_mget?routing=a", Request{Operation: MGet, Target: "logs", Routing: "a"}},
+		{"POST /logs/tweet/_mget", Request{Operation: MGet, Target: "logs", Pass: PassTypedPath}},
+		{"GET /logs/_mtermvectors?ids=1", Request{Operation: MTermVectors, Pass: PassNotSteerable}},
+	})
+}

@@ -49,6 +49,19 @@ func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool
 	return docs, st == scanMore
 }
 
+// KeepsDocument reports whether the body of a term vectors request surely leaves it
+// at the document that the request line names.
+func KeepsDocument(body []byte) bool {
+	other, readable := hasTopLevelKey(body, func(key []byte) bool {
+		switch string(key) {
+		case "_index", "_type", "_id", "_routing", "routing", "doc":
+			return true
+		}
+		return false
+	})
+	return readable && !other
+}
+
 // documents reads an array of documents; item reads one, beginning with what holds
 // where it says nothing.
 func (s *scanner) documents(docs []Document, base Document, item func(Document) (Document, status)) ([]Document, bool) {

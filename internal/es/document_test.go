@@ -75,3 +75,12 @@ func FuzzMGetDocuments(f *testing.F) {
 		}
 	})
 }
+
+func TestKeepsDocument(t *testing.T) {
+	for body, want := range map[string]bool{
+		"": true, `{}`: true, `{"fields":["a"],"filter":{"routing":1}}`: true,
+		`{"doc":{}}`: false, `{"_id":"2"}`: false, `{"_index":"b"}`: false, `{"routing":"x"}`: false, "---\n_id: 2": false, `{"fields":`: false,
+	} {
+		require.Equal(t, want, KeepsDocument([]byte(body)), body)
+	}
+}

@@ -22,7 +22,10 @@ const (
 	AsyncResult     Operation = "async_search_result"
 	ClosePIT        Operation = "pit_close" // closing or listing points in time
 	Get             Operation = "get"       // _doc, _source by id, GET or HEAD
+	Explain         Operation = "explain"
+	TermVectors     Operation = "termvectors" // of a document of the index
 	MGet            Operation = "mget"
+	MTermVectors    Operation = "mtermvectors" // takes a preference, but the engines ignore it
 	Bulk            Operation = "bulk"
 	Write           Operation = "write" // index, create, update, delete one document, by query
 	Other           Operation = "other"
@@ -32,7 +35,8 @@ const (
 func Operations() []Operation {
 	return []Operation{
 		Search, SearchTemplate, Count, AsyncSearch, PIT, MSearch, MSearchTemplate,
-		Scroll, AsyncResult, ClosePIT, Get, MGet, Bulk, Write, Other,
+		Get, Explain, TermVectors, MGet,
+		Scroll, AsyncResult, ClosePIT, MTermVectors, Bulk, Write, Other,
 	}
 }
 
@@ -56,6 +60,10 @@ const (
 	// the line before it ([MultiSearch]), which leaves the engine its own fallback.
 	// It is sent once, and says nothing of how long a search takes.
 	SteerItems Steering = "items"
+	// SteerByID: it reads documents by id, of whose copies the engine takes any. It
+	// is sent with a preference that leaves the engine its own fallback, may be sent
+	// again, and says nothing of how long a search takes.
+	SteerByID Steering = "by_id"
 )
 
 // Steering returns how requests of the operation are steered.
@@ -67,6 +75,8 @@ func (o Operation) Steering() Steering {
 		return SteerOnce
 	case MSearch, MSearchTemplate:
 		return SteerItems
+	case Get, Explain, TermVectors, MGet:
+		return SteerByID
 	default:
 		return SteerNone
 	}
@@ -82,6 +92,9 @@ type Request struct {
 	// Target is the decoded index expression ("logs-*,-logs-old"), empty for all
 	// indices. It and what follows are set for operations that are steered.
 	Target string
+	// ID is the decoded id of the one document that is read, empty where the body
+	// names them.
+	ID string
 	// Routing is the decoded value of the routing parameter, empty if absent.
 	Routing string
 	// Preference is the decoded value of the preference parameter, of the last one
@@ -112,9 +125,9 @@ const (
 	PassClientPreference PassReason = "client_preference" // the client chose, by a keyword or for what keeps its copies
 	PassRemoteTarget     PassReason = "remote_target"     // cross-cluster
 	PassPIT              PassReason = "pit"
-	PassUnreadableBody   PassReason = "unreadable_body"   // no target, and the body could hide a pit
+	PassUnreadableBody   PassReason = "unreadable_body"   // no target, and the body could hide a pit; documents read by id cannot be told
 	PassUnreadableHeader PassReason = "unreadable_header" // of an item of a multi-search
-	PassUnverifiable     PassReason = "unverifiable"      // a multi-search whose answer may not show that the cluster forbids preferences
+	PassUnverifiable     PassReason = "unverifiable"      // an answer that may not show that the cluster forbids preferences
 	PassAmbiguousQuery   PassReason = "ambiguous_query"   // a parameter we need occurs twice or does not decode
 	PassTypedPath        PassReason = "typed_path"        // 7.x /{index}/{type}/_search
 	PassIndicesOptions   PassReason = "indices_options"   // wildcards match other indices than by default

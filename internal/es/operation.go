@@ -103,6 +103,10 @@ func indexOperation(method string, rest []string) Operation {
 		return only(hasID && isWrite(method) || method == "POST" && len(rest) == 1, Write)
 	case "_source":
 		return only(hasID && (method == "GET" || method == "HEAD"), Get)
+	case "_explain":
+		return only(hasID && isRead(method), Explain)
+	case "_termvectors":
+		return only(hasID && isRead(method), TermVectors)
 	case "_create":
 		return only(hasID && isWrite(method), Write)
 	case "_update":
@@ -144,6 +148,8 @@ func readOperation(method string, rest []string) Operation {
 		return only(isRead(method) && !template, Count)
 	case "_mget":
 		return only(isRead(method) && !template, MGet)
+	case "_mtermvectors":
+		return only(isRead(method) && !template, MTermVectors)
 	case "_bulk":
 		return only((method == "POST" || method == "PUT") && !template, Bulk)
 	}
