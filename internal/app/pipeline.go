@@ -126,6 +126,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		Transport:       transport,
 		Selector:        selector,
 		Learn:           p.cluster.Learn,
+		LearnLayout:     p.cluster.LearnLayout,
 		Refresh:         p.cluster.RefreshPlacement,
 		Touch:           p.cluster.Touch,
 		Mode:            proxy.Mode(cfg.Routing.Mode),

@@ -95,7 +95,10 @@ const headLimit = 8 << 10
 
 // judge looks at the start of the answer to the request as rewritten for d. What
 // is read is put back.
-func (p *Proxy) judge(resp *http.Response, d *selection.Decision) answer {
+func (p *Proxy) judge(x *exchange, resp *http.Response, d *selection.Decision) answer {
+	if x.steering() == es.SteerByID {
+		return p.judgeRead(x, resp, d)
+	}
 	a := answer{resp: resp}
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests:
@@ -129,9 +132,9 @@ func (*Proxy) refuses(resp *http.Response, d *selection.Decision) bool {
 
 // judgeOwn looks at the start of the answer to the request as the client wrote
 // it: the engine's verdict on that stands.
-func (p *Proxy) judgeOwn(resp *http.Response) answer {
+func (p *Proxy) judgeOwn(x *exchange, resp *http.Response) answer {
 	a := answer{resp: resp, own: true}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK && x.steering() != es.SteerByID {
 		a.judgeHead()
 	}
 	return a

@@ -50,8 +50,13 @@ func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision) (*a
 	d.Coordinator = u.node
 	x.tried = append(x.tried, u)
 	x.attempts++
-	if x.steering() == es.SteerSearch {
+	switch x.steering() {
+	case es.SteerSearch:
 		p.o.Selector.Acquire(d, now)
+	case es.SteerByID:
+		// It is load, but how long it takes says nothing of a search: no more of it
+		// than a search's usual time counts, and nobody is silent for owing it.
+		p.o.Selector.AcquireItems(d, 1, now)
 	}
 	t := &attempt{decision: d, upstream: u, query: query, began: now}
 	t.ctx, t.cancel = context.WithCancel(r.Context())
@@ -75,7 +80,7 @@ func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 		t.cancel()
 		return
 	}
-	t.answer = p.judge(resp, t.decision)
+	t.answer = p.judge(x, resp, t.decision)
 	p.observe(x, t)
 	release := t.cancel
 	if t.answer.final() {

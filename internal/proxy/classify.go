@@ -82,7 +82,7 @@ func (p *Proxy) classify(r *http.Request) *exchange {
 		x.request.Pass = es.PassUnreadableBody
 	}
 	x.reason = string(x.request.Pass)
-	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll || x.steering() == es.SteerOnce ||
+	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll || x.steering() != es.SteerSearch ||
 		!es.AcceptsJSON(r.Header.Get("Accept")) || !decodable(r.Header.Get("Accept-Encoding")) ||
 		!es.AcceptsJSON(r.Header.Get("Content-Type"))
 	return x

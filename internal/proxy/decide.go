@@ -57,7 +57,7 @@ func (x *exchange) mayDecide(p *Proxy, now time.Time) bool {
 	return true
 }
 
-// resolve finds the copies of every shard that the search touches.
+// resolve finds the copies of every shard that the request touches.
 func (x *exchange) resolve(p *Proxy, now time.Time) bool {
 	s := x.view.snapshot
 	if s == nil || s.PlacedAt.IsZero() {
@@ -68,17 +68,26 @@ func (x *exchange) resolve(p *Proxy, now time.Time) bool {
 		x.reason = reasonStale
 		return false
 	}
+	if x.steering() == es.SteerByID {
+		x.plan, x.reason = x.locate(p, s)
+	} else {
+		x.plan, x.reason = x.resolveTarget(p, s)
+	}
+	if x.reason != "" {
+		return false
+	}
+	p.probes.recent.add(x.plan, now)
+	return true
+}
+
+// resolveTarget finds the copies of the shards of the target. A plan is nil for the
+// reason given.
+func (x *exchange) resolveTarget(p *Proxy, s *cluster.Snapshot) (*cluster.Plan, string) {
 	plan, miss := s.Resolve(x.request.Target, x.request.Routing)
 	if miss == cluster.MissUnknownTarget || (plan != nil && !plan.Exact) {
 		p.o.Learn(x.request.Target, x.request.Routing)
 	}
-	if miss != cluster.MissNone {
-		x.reason = string(miss)
-		return false
-	}
-	x.plan = plan
-	p.probes.recent.add(plan, now)
-	return true
+	return plan, string(miss)
 }
 
 // selectionRequest states the search in the terms of package selection.
@@ -86,7 +95,8 @@ func (p *Proxy) selectionRequest(x *exchange, avoid []*selection.Node) selection
 	key, sticky := p.affinity.key(x.request)
 	return selection.Request{
 		Nodes: x.view.nodes, Shards: x.plan.Shards, Avoid: avoid, Affinity: key, Sticky: sticky,
-		Outliers: p.o.When == WhenOutlier && len(avoid) == 0,
+		// Of the copies of a document the engine takes any, it does not rank them.
+		Outliers: p.o.When == WhenOutlier && len(avoid) == 0 && x.steering() != es.SteerByID,
 	}
 }
 

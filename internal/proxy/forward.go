@@ -68,9 +68,9 @@ func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
 	return p.lastResort(x, r, best)
 }
 
-// once sends a request that leaves something behind to the best copies, with a
-// preference that leaves the engine its own fallback. It is sent again, as the
-// client wrote it, only where nothing can have been done.
+// once sends a request that leaves something behind, or reads by id, to the best
+// copies, with a preference that leaves the engine its own fallback. It is sent
+// again, as the client wrote it, only where nothing can have been done.
 func (p *Proxy) once(x *exchange, r *http.Request) (*http.Response, error) {
 	t, err := p.prepare(x, r, x.decision)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *Proxy) once(x *exchange, r *http.Request) (*http.Response, error) {
 		p.suspend()
 		x.reason = reasonForbidden
 	case a.cause == causeRefused:
-	case a.err != nil && notSent(a.err):
+	case a.err != nil && (notSent(a.err) || x.repeatable()):
 	default:
 		return a.response(x)
 	}
@@ -130,7 +130,7 @@ func (p *Proxy) lastResort(x *exchange, r *http.Request, best answer) (*http.Res
 		}
 		return nil, err
 	}
-	last := p.judgeOwn(resp)
+	last := p.judgeOwn(x, resp)
 	return better(best, last).response(x)
 }
 
@@ -263,7 +263,13 @@ func (x *exchange) repeatable() bool {
 		return false
 	}
 	read := x.method == http.MethodGet || x.method == http.MethodHead
-	return read || x.steering() == es.SteerItems || (x.steering() == es.SteerSearch && !x.request.Scroll)
+	switch x.steering() {
+	case es.SteerItems, es.SteerByID:
+		return true
+	case es.SteerSearch:
+		return read || !x.request.Scroll
+	}
+	return read
 }
 
 // blameTransport notes that u failed to carry a request.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
 
@@ -61,14 +62,15 @@ func start(t *testing.T, nodes int, change func(*Options)) *harness {
 	seed, err := url.Parse(h.nodes[0].URL)
 	require.NoError(t, err)
 	o := Options{
-		Seeds:      []*url.URL{seed},
-		Transport:  &http.Transport{DisableCompression: true},
-		Selector:   h.selector,
-		Learn:      func(target, routing string) { h.record(&h.learned, target+"|"+routing) },
-		Refresh:    func() {},
-		Mode:       ModeRoute,
-		Logger:     slog.New(slog.DiscardHandler),
-		Registerer: prometheus.NewRegistry(),
+		Seeds:       []*url.URL{seed},
+		Transport:   &http.Transport{DisableCompression: true},
+		Selector:    h.selector,
+		Learn:       func(target, routing string) { h.record(&h.learned, target+"|"+routing) },
+		LearnLayout: func(index string) { h.record(&h.learned, "layout of "+index) },
+		Refresh:     func() {},
+		Mode:        ModeRoute,
+		Logger:      slog.New(slog.DiscardHandler),
+		Registerer:  prometheus.NewRegistry(),
 	}
 	if change != nil {
 		change(&o)
@@ -119,6 +121,13 @@ func (h *harness) snapshot() *cluster.Snapshot {
 		}
 	}
 	c.Indices = []cluster.Index{idx, lone}
+	layout := es.Routing{Shards: len(idx.Shards), RoutingShards: len(idx.Shards), PartitionSize: 1}
+	c.Layouts = map[string]cluster.Layout{
+		"idx":   {Index: "idx", Routing: layout},
+		"alias": {Index: "idx", Routing: layout},
+		"lone":  {Index: "lone", Routing: es.Routing{Shards: 1, RoutingShards: 1, PartitionSize: 1}},
+		"seg":   {Index: "seg", Miss: cluster.MissSegmentReplication},
+	}
 	return cluster.NewSnapshot(c)
 }
 

@@ -30,6 +30,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	for _, m := range []cluster.Miss{
 		cluster.MissUnknownTarget, cluster.MissShardUnavailable, cluster.MissNoPlacement,
 		cluster.MissUnsupported, cluster.MissEmptyTarget,
+		cluster.MissNotOneIndex, cluster.MissRoutedByFields, cluster.MissSegmentReplication,
 	} {
 		values = append(values, string(m))
 	}

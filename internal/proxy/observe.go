@@ -48,6 +48,8 @@ func (p *Proxy) observe(x *exchange, t *attempt) {
 		Message:      "search failed: " + a.cause,
 	}
 	switch {
+	case x.steering() == es.SteerByID:
+		return // the engine may have fallen back on any copy
 	case a.cause == causeForbidden, a.cause == causeRefused:
 		return // nobody's fault
 	case a.cause == causeNoCopy:

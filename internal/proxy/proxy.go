@@ -59,6 +59,8 @@ type Options struct {
 	Selector  *selection.Selector
 	// Learn asks for a target to be resolved in the background.
 	Learn func(target, routing string)
+	// LearnLayout asks for the layout of an index, by name or alias, in the same way.
+	LearnLayout func(index string)
 	// Refresh says that the placement proved wrong.
 	Refresh func()
 	// Touch is called for each search that is about to be decided: statistics
@@ -236,7 +238,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.p.multiSearch(x, r)
 	case !x.decide(t.p):
 		return t.p.pass(x, r)
-	case x.steering() == es.SteerOnce:
+	case x.steering() == es.SteerOnce, x.steering() == es.SteerByID:
 		return t.p.once(x, r)
 	default:
 		return t.p.search(x, r)
