@@ -83,6 +83,7 @@ func TestReadsByIDThatPass(t *testing.T) {
 		{"GET", "/id*/_doc/" + id, "", "not_one_index"},
 		{"GET", "/lone/_doc/" + id, "", "no_choice"},
 		{"GET", "/new/_doc/" + id, "", "unknown_target"},
+		{"GET", "/idx/_doc/" + id, `{"query":{}}`, "body_too_large"},
 		{"POST", "/idx/_termvectors/" + id, `{"_id":"other"}`, "unreadable_body"},
 		{"POST", "/idx/_mget", `{"ids":"1"}`, "unreadable_body"},
 		{"POST", "/idx/_mget", `{"ids":["` + strings.Repeat("x", 1000) + `"]}`, "body_too_large"},

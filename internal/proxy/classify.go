@@ -134,7 +134,7 @@ func (x *exchange) holdBody(r *http.Request, limit int64) error {
 		x.streams = r.ContentLength != 0
 		return nil
 	}
-	if x.asking { // the engine is to answer that
+	if x.asking || x.request.Operation == es.Get { // the engine is to answer that
 		x.stream()
 		return nil
 	}
