@@ -42,6 +42,7 @@ type recipe struct {
 	hedging  float64
 	when     string
 	prefer   string
+	steered  config.Operations
 	zone     config.Zone
 	affinity config.Affinity
 	sniff    config.Clients
@@ -60,6 +61,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		hedging:  cfg.Routing.HedgeBudget,
 		when:     cfg.Routing.When,
 		prefer:   cfg.Routing.Preference,
+		steered:  cfg.Routing.Operations,
 		zone:     cfg.Routing.Zone,
 		affinity: cfg.Routing.Affinity,
 		sniff:    cfg.Clients,
@@ -132,6 +134,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		Mode:            proxy.Mode(cfg.Routing.Mode),
 		When:            proxy.When(cfg.Routing.When),
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
+		Off:             cfg.Routing.Operations.Off(),
 		Affinity:        proxy.Affinity(cfg.Routing.Affinity),
 		Zone:            proxy.Zone{Attribute: cfg.Routing.Zone.Attribute, Local: cfg.Routing.Zone.Local},
 		Sniff:           proxy.Sniff{Rewrite: cfg.Clients.Sniff == "rewrite", Address: cfg.Clients.PublishAddress},

@@ -6,6 +6,8 @@ package config
 import (
 	"log/slog"
 	"net/url"
+	"reflect"
+	"slices"
 	"time"
 )
 
@@ -127,9 +129,31 @@ type Routing struct {
 	Clients int `yaml:"clients"`
 	// HedgeBudget is how many second attempts may be made for overdue searches, as
 	// a share of all steered ones; 0 means none.
-	HedgeBudget float64  `yaml:"hedge_budget"`
-	Zone        Zone     `yaml:"zone"`
-	Affinity    Affinity `yaml:"affinity"`
+	HedgeBudget float64    `yaml:"hedge_budget"`
+	Operations  Operations `yaml:"operations"`
+	Zone        Zone       `yaml:"zone"`
+	Affinity    Affinity   `yaml:"affinity"`
+}
+
+// Operations says which operations are steered; the others pass.
+type Operations struct {
+	Search         bool `yaml:"search"`
+	SearchTemplate bool `yaml:"search_template"`
+	Count          bool `yaml:"count"`
+	AsyncSearch    bool `yaml:"async_search"`
+	PIT            bool `yaml:"pit"`
+}
+
+// Off returns the names of those that are switched off, as the keys are called.
+func (o Operations) Off() []string {
+	var off []string
+	for key, on := range fieldsOf(reflect.ValueOf(o)) {
+		if !on.Bool() {
+			off = append(off, key)
+		}
+	}
+	slices.Sort(off)
+	return off
 }
 
 // Zone keeps reads in sidestep's own zone. Zones do not count while Attribute
@@ -197,8 +221,9 @@ func Default() Config {
 		},
 		Routing: Routing{
 			Mode: "route", Policy: "adaptive", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
-			Zone:     Zone{Factor: 1.5},
-			Affinity: Affinity{Strings: true, Indices: []string{}},
+			Operations: Operations{Search: true, SearchTemplate: true, Count: true, AsyncSearch: true, PIT: true},
+			Zone:       Zone{Factor: 1.5},
+			Affinity:   Affinity{Strings: true, Indices: []string{}},
 		},
 		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{

@@ -63,8 +63,9 @@ func TestGoodFile(t *testing.T) {
 		},
 		Routing: Routing{
 			Mode: "observe", Policy: "least_outstanding", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
-			Zone:     Zone{Attribute: "zone", Local: "eu-1a", Factor: 2},
-			Affinity: Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
+			Operations: Operations{Search: true, SearchTemplate: true, AsyncSearch: true},
+			Zone:       Zone{Attribute: "zone", Local: "eu-1a", Factor: 2},
+			Affinity:   Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
 		},
 		Clients: Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
 		Limits:  Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second},
@@ -72,6 +73,8 @@ func TestGoodFile(t *testing.T) {
 	}, cfg)
 	require.NoError(t, cfg.Validate())
 	require.Len(t, cfg.Upstream.Parsed(), 2)
+	require.Equal(t, []string{"count", "pit"}, cfg.Routing.Operations.Off())
+	require.Empty(t, Default().Routing.Operations.Off())
 }
 
 // The reference file is documentation: it must show every key with its default.

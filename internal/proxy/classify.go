@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -82,11 +83,17 @@ func (p *Proxy) classify(r *http.Request) *exchange {
 		x.request.Pass = es.PassUnreadableBody
 	}
 	x.reason = string(x.request.Pass)
+	if p.off(x.request.Operation) {
+		x.reason = reasonOperationOff
+	}
 	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll || x.steering() != es.SteerSearch ||
 		!es.AcceptsJSON(r.Header.Get("Accept")) || !decodable(r.Header.Get("Accept-Encoding")) ||
 		!es.AcceptsJSON(r.Header.Get("Content-Type"))
 	return x
 }
+
+// off reports whether an operation that could be steered is not to be.
+func (p *Proxy) off(op es.Operation) bool { return slices.Contains(p.o.Off, string(op)) }
 
 // steering is how the request is steered, if it is.
 func (x *exchange) steering() es.Steering { return x.request.Operation.Steering() }
@@ -170,7 +177,7 @@ func (x *exchange) stream() {
 // lookForPIT rules out steering of an index-less search that has, or may have, a
 // point in time.
 func (x *exchange) lookForPIT() {
-	if x.request.Pass != es.PassNone || x.request.Target != "" || !x.request.Operation.TakesPIT() {
+	if x.reason != "" || x.request.Target != "" || !x.request.Operation.TakesPIT() {
 		return
 	}
 	pit, readable := es.HasTopLevelPIT(x.body)

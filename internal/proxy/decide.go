@@ -10,14 +10,15 @@ import (
 
 // Reasons for passing a search that only the proxy knows.
 const (
-	reasonGone      = "client_gone" // before a decision was made
-	reasonOff       = "mode_off"
-	reasonObserve   = "observe"
-	reasonStale     = "stale_placement"
-	reasonTooLong   = "request_line_too_long"
-	reasonTooLarge  = "body_too_large"       // no search, and its body cannot be held, or must not before the engine asks for it
-	reasonTooMany   = "too_many_items"       // of a multi-search
-	reasonForbidden = "preference_forbidden" // strict weighted routing
+	reasonGone         = "client_gone" // before a decision was made
+	reasonOff          = "mode_off"
+	reasonObserve      = "observe"
+	reasonOperationOff = "operation_off" // switched off for this operation alone
+	reasonStale        = "stale_placement"
+	reasonTooLong      = "request_line_too_long"
+	reasonTooLarge     = "body_too_large"       // no search, and its body cannot be held, or must not before the engine asks for it
+	reasonTooMany      = "too_many_items"       // of a multi-search
+	reasonForbidden    = "preference_forbidden" // strict weighted routing
 )
 
 // decide resolves the target and chooses the copies. It reports whether the

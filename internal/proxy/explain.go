@@ -80,6 +80,10 @@ func (p *Proxy) Explain(target, routing string) Explanation {
 		e.Reason = x.reason
 		return e
 	}
+	if p.off(es.Search) {
+		e.Reason = reasonOperationOff
+		return e
+	}
 	x.decision = &selection.Decision{}
 	p.o.Selector.Preview(x.decision, p.selectionRequest(x, nil), now)
 	e.Exact = x.plan.Exact

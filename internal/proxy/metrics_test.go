@@ -16,7 +16,7 @@ import (
 func TestEveryReasonIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
-	values := []string{reasonGone, reasonOff, reasonObserve, reasonStale, reasonTooLong, reasonTooLarge, reasonTooMany, reasonForbidden}
+	values := []string{reasonGone, reasonOff, reasonObserve, reasonStale, reasonTooLong, reasonTooLarge, reasonTooMany, reasonOperationOff, reasonForbidden}
 	for _, r := range selection.Reasons() {
 		values = append(values, string(r))
 	}

@@ -61,6 +61,34 @@ func TestOperationsThatPass(t *testing.T) {
 	}
 }
 
+func TestOperationsThatAreOffPass(t *testing.T) {
+	h := start(t, 3, func(o *Options) { o.Off = []string{"count", "async_search"} })
+	h.slow(1)
+	for uri, want := range map[string]struct{ uri, reason string }{
+		"/idx/_count":    {"/idx/_count", "operation_off"},
+		"/_async_search": {"/_async_search", "operation_off"},
+		"/idx/_search":   {"/idx/_search?preference=_only_nodes:id-a,id-c", "ranked"},
+	} {
+		resp, body := h.do("POST", uri, `{"x":1}`, explainHeader, "1")
+		require.Equal(t, complete, body)
+		seen := h.seen()
+		require.Len(t, seen, 1)
+		require.Equal(t, want.uri, seen[0].uri)
+		require.Equal(t, `{"x":1}`, seen[0].body)
+		require.Contains(t, resp.Header.Get(decisionHeader), "reason="+want.reason+";")
+	}
+	require.True(t, h.proxy.Explain("idx", "").Steered)
+
+	h = start(t, 3, func(o *Options) { o.Off = []string{"search"} })
+	e := h.proxy.Explain("idx", "")
+	require.False(t, e.Steered)
+	require.Equal(t, "operation_off", e.Reason)
+	o := h.proxy.o
+	o.Off = []string{"write"}
+	_, err := New(o)
+	require.EqualError(t, err, `operation "write" is not steered: it cannot be switched off`)
+}
+
 // A partial count is as wrong as a partial search.
 func TestAPartialCountIsSentAgain(t *testing.T) {
 	h := start(t, 3, nil)

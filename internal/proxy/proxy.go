@@ -72,9 +72,12 @@ type Options struct {
 	// PreferNodes writes _prefer_nodes where _only_nodes would do: the engine's own
 	// fallback instead of sidestep's.
 	PreferNodes bool
-	Affinity    Affinity
-	Zone        Zone
-	Sniff       Sniff
+	// Off are the operations that are not steered although they could be: names of
+	// [es.Operation].
+	Off      []string
+	Affinity Affinity
+	Zone     Zone
+	Sniff    Sniff
 	// MaxHeldBody is how many bytes of a request body are held for a second try.
 	MaxHeldBody int64
 	// HedgeBudget is how many second attempts may be made for overdue searches, as
@@ -134,6 +137,11 @@ func New(o Options) (*Proxy, error) {
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err
+	}
+	for _, name := range o.Off {
+		if es.Operation(name).Steering() == es.SteerNone {
+			return nil, fmt.Errorf("operation %q is not steered: it cannot be switched off", name)
+		}
 	}
 	for _, u := range o.Seeds {
 		n := &selection.Node{NodeInfo: selection.NodeInfo{ID: u.Host, Name: u.Host}}

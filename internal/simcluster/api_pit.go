@@ -35,31 +35,34 @@ func (n *Node) pointInTime(r *request, target string) (reply, *apiError) {
 	return answer(map[string]any{"pit_id": id, "_shards": shardsOf(res), "creation_time": time.Now().UnixMilli()}), nil
 }
 
-// searchPIT searches a point in time, which allows neither target nor preference.
-func (n *Node) searchPIT(r *request, s searchRequest, id string) (reply, *apiError) {
-	invalid := func(what string) (reply, *apiError) {
-		return reply{}, &apiError{
-			Status: http.StatusBadRequest, Type: "action_request_validation_exception",
-			Reason: "Validation Failed: 1: [" + what + "] cannot be used with point in time;",
+// mayNamePIT refuses what a search with a point in time must not say.
+func (s searchRequest) mayNamePIT() *apiError {
+	for _, given := range []struct{ what, value string }{{"indices", s.target}, {"preference", s.preference}, {"routing", s.routing}} {
+		if given.value != "" {
+			return &apiError{
+				Status: http.StatusBadRequest, Type: "action_request_validation_exception",
+				Reason: "Validation Failed: 1: [" + given.what + "] cannot be used with point in time;",
+			}
 		}
 	}
-	switch {
-	case s.target != "":
-		return invalid("indices")
-	case s.preference != "":
-		return invalid("preference")
-	case s.routing != "":
-		return invalid("routing")
+	return nil
+}
+
+// searchPIT searches a point in time. Templates are not checked, as a template is
+// rendered after that; what they should not say is ignored.
+func (n *Node) searchPIT(r *request, s searchRequest, id string) (*searchAnswer, *apiError) {
+	if err := s.mayNamePIT(); err != nil && r.at(-1) != "template" {
+		return nil, err
 	}
 	c, ok := decodeCursor(id)
 	if !ok {
-		return reply{}, illegalArgument("invalid id: [" + id + "]")
+		return nil, illegalArgument("invalid id: [" + id + "]")
 	}
 	res, err := n.search(r.ctx, c.plan(n.cluster.state.Load()), s)
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	out := n.hits(res, s)
 	out.PIT = id
-	return answer(out), nil
+	return out, nil
 }

@@ -24,6 +24,12 @@ func (n *Node) searchAPI(r *request) (reply, *apiError) {
 	switch {
 	case last == "_search":
 		return n.searchHTTP(r, target)
+	case last == "template" && r.at(-2) == "_search":
+		return n.searchTemplate(r, target)
+	case slices.Contains(foreignAPIs(n.cluster.opts.Engine), last) || slices.Contains(foreignAPIs(n.cluster.opts.Engine), r.at(-2)):
+		return r.noHandler(), nil
+	case last == "_async_search" || last == "_asynchronous_search":
+		return n.asyncSearch(r, target)
 	case last == "_msearch":
 		return n.multiSearch(r, target)
 	case last == "_count":
@@ -41,6 +47,14 @@ func (n *Node) searchAPI(r *request) (reply, *apiError) {
 	default:
 		return n.documentAPI(r)
 	}
+}
+
+// foreignAPIs are what the other engine calls what both have.
+func foreignAPIs(engine string) []string {
+	if engine == Elasticsearch {
+		return []string{"_asynchronous_search", "point_in_time"}
+	}
+	return []string{"_async_search", "_pit"}
 }
 
 // refusal is how a node with FailFast answers searches.
@@ -102,26 +116,35 @@ func (n *Node) searchHTTP(r *request, target string) (reply, *apiError) {
 	if err := r.allow(searchParams()...); err != nil {
 		return reply{}, err
 	}
-	s, body, err := r.searchRequest(target, r.body)
+	out, err := n.searchFor(r, target, r.body)
 	if err != nil {
 		return reply{}, err
 	}
-	if body.PIT != nil {
-		return n.searchPIT(r, s, body.PIT.ID)
+	return answer(out), nil
+}
+
+// searchFor runs the search that URL and body ask for.
+func (n *Node) searchFor(r *request, target string, body []byte) (*searchAnswer, *apiError) {
+	s, b, err := r.searchRequest(target, body)
+	if err != nil {
+		return nil, err
+	}
+	if b.PIT != nil {
+		return n.searchPIT(r, s, b.PIT.ID)
 	}
 	plan, err := n.plan(s)
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	res, err := n.search(r.ctx, plan, s)
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	out := n.hits(res, s)
 	if r.params.Has("scroll") {
 		out.ScrollID = openCursor(res, s.from+s.size, s.size).encode()
 	}
-	return answer(out), nil
+	return out, nil
 }
 
 // searchParams are the URL parameters of a search; others are refused.

@@ -254,6 +254,41 @@ func TestPointInTime(t *testing.T) {
 	ask(t, n, 400, "POST /products/_search", body)
 }
 
+func TestSearchTemplate(t *testing.T) {
+	c := quick(t, nil)
+	n := c.Nodes()[0]
+	body := `{"source":{"query":{"match_all":{}},"size":"{{size}}"},"params":{"size":3}}`
+	ask(t, n, 400, "POST /products/_search/template", body) // a size that is a text
+	body = `{"source":"{\"size\":{{size}}}","params":{"size":3}}`
+	list := c.Nodes()[0].ID() + "," + c.Nodes()[2].ID() + "," + c.Nodes()[4].ID()
+	o := ask(t, n, 200, "POST /products/_search/template?preference=_only_nodes:"+list, body)
+	require.Len(t, o.at("hits", "hits"), 3)
+	require.Zero(t, c.Nodes()[1].Searches()+c.Nodes()[3].Searches())
+
+	id := ask(t, n, 200, "POST /products/_search/point_in_time?keep_alive=1m").at("pit_id").(string)
+	body = `{"source":{"pit":{"id":"{{id}}"}},"params":{"id":"` + id + `"}}`
+	require.Equal(t, 5, ask(t, n, 200, "POST /_search/template", body).number("_shards", "successful"))
+	o = ask(t, n, 200, "POST /products/_search/template?preference=_only_nodes:x", body)
+	require.Equal(t, 5, o.number("_shards", "successful"), "a point in time that comes of a template is not checked")
+	ask(t, n, 400, "POST /products/_search/template", `{}`)
+	ask(t, n, 400, "POST /products/_search/template?sise=3", body)
+}
+
+func TestAsyncSearch(t *testing.T) {
+	elastic := quick(t, func(o *Options) { o.Engine = Elasticsearch }).Nodes()[0]
+	o := ask(t, elastic, 200, "POST /products/_async_search?wait_for_completion_timeout=5s", `{"size":3}`)
+	require.Equal(t, false, o.at("is_running"))
+	require.Len(t, o.at("response", "hits", "hits"), 3)
+	open := quick(t, nil).Nodes()[0]
+	o = ask(t, open, 200, "POST /_plugins/_asynchronous_search?index=products", `{"size":3}`)
+	require.Equal(t, "SUCCEEDED", o.at("state"))
+	require.Equal(t, 1000, o.number("response", "hits", "total", "value"))
+	ask(t, open, 404, "POST /_plugins/_asynchronous_search?index=nowhere", `{}`)
+	for n, path := range map[*Node]string{open: "/products/_async_search?x=1", elastic: "/_plugins/_asynchronous_search?x=1"} {
+		require.Contains(t, ask(t, n, 400, "POST "+path, `{}`).at("error"), "no handler found for uri ["+path+"]")
+	}
+}
+
 func TestGzipWhenAsked(t *testing.T) {
 	c := quick(t, nil)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URLs()[0]+"/products/_search", http.NoBody)

@@ -21,6 +21,7 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // the request's own
 	method string
 	path   string
+	uri    string   // path and query as on the request line
 	parts  []string // decoded path segments, empty ones left out
 	params url.Values
 	body   []byte
@@ -75,7 +76,7 @@ func (n *Node) handle(r *http.Request, body []byte) reply {
 func errorReply(e *apiError) reply { return reply{status: e.Status, body: e.body()} }
 
 func parseRequest(r *http.Request, body []byte) (*request, *apiError) {
-	req := &request{ctx: r.Context(), method: r.Method, path: r.URL.Path, body: body}
+	req := &request{ctx: r.Context(), method: r.Method, path: r.URL.Path, uri: r.RequestURI, body: body}
 	for raw := range strings.SplitSeq(r.URL.EscapedPath(), "/") {
 		part, err := url.PathUnescape(raw)
 		if err != nil {
@@ -185,7 +186,7 @@ func (n *Node) route(r *request) (reply, *apiError) {
 // noHandler is the engines' answer to a path they do not know: the error is plain
 // text.
 func (r *request) noHandler() reply {
-	text := "no handler found for uri [" + r.path + "] and method [" + r.method + "]"
+	text := "no handler found for uri [" + r.uri + "] and method [" + r.method + "]"
 	return reply{status: http.StatusBadRequest, body: mustJSON(map[string]string{"error": text})}
 }
 
