@@ -137,11 +137,13 @@ type Routing struct {
 
 // Operations says which operations are steered; the others pass.
 type Operations struct {
-	Search         bool `yaml:"search"`
-	SearchTemplate bool `yaml:"search_template"`
-	Count          bool `yaml:"count"`
-	AsyncSearch    bool `yaml:"async_search"`
-	PIT            bool `yaml:"pit"`
+	Search          bool `yaml:"search"`
+	SearchTemplate  bool `yaml:"search_template"`
+	Count           bool `yaml:"count"`
+	AsyncSearch     bool `yaml:"async_search"`
+	PIT             bool `yaml:"pit"`
+	MSearch         bool `yaml:"msearch"`
+	MSearchTemplate bool `yaml:"msearch_template"`
 }
 
 // Off returns the names of those that are switched off, as the keys are called.
@@ -221,9 +223,11 @@ func Default() Config {
 		},
 		Routing: Routing{
 			Mode: "route", Policy: "adaptive", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
-			Operations: Operations{Search: true, SearchTemplate: true, Count: true, AsyncSearch: true, PIT: true},
-			Zone:       Zone{Factor: 1.5},
-			Affinity:   Affinity{Strings: true, Indices: []string{}},
+			Operations: Operations{
+				Search: true, SearchTemplate: true, Count: true, AsyncSearch: true, PIT: true, MSearch: true, MSearchTemplate: true,
+			},
+			Zone:     Zone{Factor: 1.5},
+			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
 		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{
