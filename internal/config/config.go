@@ -144,6 +144,10 @@ type Operations struct {
 	PIT             bool `yaml:"pit"`
 	MSearch         bool `yaml:"msearch"`
 	MSearchTemplate bool `yaml:"msearch_template"`
+	Get             bool `yaml:"get"`
+	Explain         bool `yaml:"explain"`
+	TermVectors     bool `yaml:"termvectors"`
+	MGet            bool `yaml:"mget"`
 }
 
 // Off returns the names of those that are switched off, as the keys are called.
@@ -225,6 +229,7 @@ func Default() Config {
 			Mode: "route", Policy: "adaptive", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
 			Operations: Operations{
 				Search: true, SearchTemplate: true, Count: true, AsyncSearch: true, PIT: true, MSearch: true, MSearchTemplate: true,
+				Get: true, Explain: true, TermVectors: true, MGet: true,
 			},
 			Zone:     Zone{Factor: 1.5},
 			Affinity: Affinity{Strings: true, Indices: []string{}},

@@ -62,11 +62,13 @@ func TestOperationsThatPass(t *testing.T) {
 }
 
 func TestOperationsThatAreOffPass(t *testing.T) {
-	h := start(t, 3, func(o *Options) { o.Off = []string{"count", "async_search"} })
+	h := start(t, 3, func(o *Options) { o.Off = []string{"count", "async_search", "msearch", "mget"} })
 	h.slow(1)
 	for uri, want := range map[string]struct{ uri, reason string }{
 		"/idx/_count":    {"/idx/_count", "operation_off"},
 		"/_async_search": {"/_async_search", "operation_off"},
+		"/idx/_msearch":  {"/idx/_msearch", "operation_off"},
+		"/idx/_mget":     {"/idx/_mget", "operation_off"},
 		"/idx/_search":   {"/idx/_search?preference=_only_nodes:id-a,id-c", "ranked"},
 	} {
 		resp, body := h.do("POST", uri, `{"x":1}`, explainHeader, "1")
