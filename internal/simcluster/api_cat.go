@@ -1,6 +1,7 @@
 package simcluster
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,15 +21,15 @@ func (n *Node) catAPI(r *request) (reply, *apiError) {
 	if err := n.askAll(r); err != nil {
 		return reply{}, err
 	}
-	columns := strings.Split("index,shard,prirep,state,docs,store,ip,node", ",")
-	if h := r.params.Get("h"); h != "" {
-		columns = strings.Split(h, ",")
+	t := n.cluster.newTable(r)
+	t.begin()
+	for _, name := range names {
+		ix := s.index(name)
+		for number := range ix.Shards {
+			t.add(ix, number)
+		}
 	}
-	rows := n.cluster.shardRows(s, names, columns)
-	if r.params.Get("format") == "json" {
-		return answer(rows), nil
-	}
-	return reply{status: 200, body: table(columns, rows, r.flag("v")), text: true}, nil
+	return t.reply(""), nil
 }
 
 // askAll waits for every node: the engines fetch statistics from each, whatever
@@ -45,63 +46,124 @@ func (n *Node) askAll(r *request) *apiError {
 	return nil
 }
 
-// shardRows has one row a copy. All values are strings, or null.
-func (c *Cluster) shardRows(s *state, names, columns []string) []map[string]*string {
-	rows := []map[string]*string{}
-	for _, name := range names {
-		ix := s.Indices[name]
-		for number, copies := range ix.Shards {
-			for _, cp := range copies {
-				full := c.shardRow(shardRef{name, number}, cp, ix.Spec)
-				row := make(map[string]*string, len(columns))
-				for _, column := range columns {
-					if v, known := full[column]; known {
-						row[column] = v
-					}
-				}
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows
+// shardTable prints one row a copy, as text or JSON. It writes row by row: the
+// table of a big cluster has a hundred thousand of them.
+type shardTable struct {
+	cluster      *Cluster
+	columns      []string
+	json, header bool
+	out          []byte
+	rows         int
 }
 
-func (c *Cluster) shardRow(ref shardRef, cp shardCopy, spec IndexSpec) map[string]*string {
-	str := func(s string) *string { return &s }
-	row := map[string]*string{
-		"index": str(ref.Index), "shard": str(strconv.Itoa(ref.Number)), "prirep": str(string(cp.Kind)),
-		"state": str(string(cp.State)), "docs": nil, "store": nil, "ip": nil, "id": nil, "node": nil,
+func (c *Cluster) newTable(r *request) *shardTable {
+	columns := "index,shard,prirep,state,docs,store,ip,node"
+	if h := r.params.Get("h"); h != "" {
+		columns = h
 	}
-	if cp.Node == "" {
-		return row
-	}
-	node := c.byID[cp.Node]
-	row["ip"], row["id"], row["node"] = str("127.0.0.1"), str(cp.Node), str(node.name)
-	if cp.active() {
-		row["docs"], row["store"] = str(strconv.Itoa(docsIn(spec, ref.Number))), str("4.2kb")
-	}
-	if cp.State == relocating {
-		row["node"] = str(node.name + " -> 127.0.0.1 " + cp.Target + " " + c.byID[cp.Target].name)
-	}
-	return row
+	return &shardTable{cluster: c, columns: strings.Split(columns, ","), json: r.params.Get("format") == "json", header: r.flag("v")}
 }
 
-// table prints rows as text.
-func table(columns []string, rows []map[string]*string, header bool) []byte {
-	var b strings.Builder
-	if header {
-		b.WriteString(strings.Join(columns, " ") + "\n")
+func (t *shardTable) begin() {
+	switch {
+	case t.json:
+		t.out = append(t.out, '[')
+	case t.header:
+		t.out = append(t.out, strings.Join(t.columns, " ")+"\n"...)
 	}
-	for _, row := range rows {
-		for i, column := range columns {
-			if i > 0 {
-				b.WriteByte(' ')
-			}
-			if v := row[column]; v != nil {
-				b.WriteString(*v)
-			}
+}
+
+// add prints the copies of a shard.
+func (t *shardTable) add(ix *indexState, number int) {
+	for _, cp := range ix.Shards[number] {
+		if t.json {
+			t.addJSON(ix, number, cp)
+		} else {
+			t.addText(ix, number, cp)
 		}
-		b.WriteByte('\n')
+		t.rows++
 	}
-	return []byte(b.String())
+}
+
+func (t *shardTable) addText(ix *indexState, number int, cp shardCopy) {
+	for i, column := range t.columns {
+		if i > 0 {
+			t.out = append(t.out, ' ')
+		}
+		value, _ := t.value(column, ix, number, cp)
+		t.out = append(t.out, value...)
+	}
+	t.out = append(t.out, '\n')
+}
+
+// addJSON prints an object. All values are strings, or null.
+func (t *shardTable) addJSON(ix *indexState, number int, cp shardCopy) {
+	if t.rows > 0 {
+		t.out = append(t.out, ',')
+	}
+	t.out = append(t.out, '{')
+	for _, column := range t.columns {
+		value, known := t.value(column, ix, number, cp)
+		if !known {
+			continue
+		}
+		if t.out[len(t.out)-1] != '{' {
+			t.out = append(t.out, ',')
+		}
+		t.out = append(strconv.AppendQuote(t.out, column), ':')
+		if value == "" {
+			t.out = append(t.out, "null"...)
+			continue
+		}
+		t.out = strconv.AppendQuote(t.out, value) // no value needs other escapes than JSON has
+	}
+	t.out = append(t.out, '}')
+}
+
+// value returns what a column says of a copy, empty if nothing.
+func (t *shardTable) value(column string, ix *indexState, number int, cp shardCopy) (value string, known bool) {
+	switch column {
+	case "index":
+		return ix.Spec.Name, true
+	case "shard":
+		return strconv.Itoa(number), true
+	case "prirep":
+		return string(cp.Kind), true
+	case "state":
+		return string(cp.State), true
+	case "docs", "store":
+		if !cp.active() {
+			return "", true
+		}
+		if column == "docs" {
+			return strconv.Itoa(docsIn(ix.Spec, number)), true
+		}
+		return "4.2kb", true
+	case "ip", "id", "node":
+		return t.place(column, cp), true
+	}
+	return "", false
+}
+
+// place says where a copy is. A relocating one names its target besides.
+func (t *shardTable) place(column string, cp shardCopy) string {
+	switch {
+	case cp.Node == "":
+		return ""
+	case column == "ip":
+		return "127.0.0.1"
+	case column == "id":
+		return cp.Node
+	case cp.State == relocating:
+		return t.cluster.byID[cp.Node].name + " -> 127.0.0.1 " + cp.Target + " " + t.cluster.byID[cp.Target].name
+	}
+	return t.cluster.byID[cp.Node].name
+}
+
+// reply ends the table. A page names the next one, or none.
+func (t *shardTable) reply(next string) reply {
+	if t.json {
+		return reply{status: http.StatusOK, body: append(t.out, ']')}
+	}
+	return reply{status: http.StatusOK, body: append(t.out, next...), text: true}
 }

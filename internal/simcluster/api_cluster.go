@@ -1,6 +1,7 @@
 package simcluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -95,7 +96,7 @@ func (n *Node) clusterState(r *request) (reply, *apiError) {
 			out["master_node"] = s.manager()
 		}
 		if all || metric == "routing_table" {
-			out["routing_table"] = map[string]any{"indices": s.routingTable(names)}
+			out["routing_table"] = map[string]any{"indices": json.RawMessage(s.routingTable(names))}
 		}
 		if all || metric == "metadata" {
 			out["metadata"] = map[string]any{"cluster_uuid": n.cluster.uuid(), "indices": s.metadata(names)}
@@ -115,59 +116,79 @@ func (c *Cluster) nodeRefs() map[string]any {
 	return refs
 }
 
-// routing describes a copy as routing table and _search_shards do.
-func (c shardCopy) routing(ref shardRef) map[string]any {
-	o := map[string]any{
-		"state": c.State, "primary": c.Kind == 'p', "node": nil, "relocating_node": nil,
-		"shard": ref.Number, "index": ref.Index,
+// appendRouting describes a copy as routing table and _search_shards do.
+func (c shardCopy) appendRouting(b []byte, ref shardRef) []byte {
+	quoted := func(b []byte, key, value string) []byte {
+		b = append(append(b, key...), ':')
+		if value == "" {
+			return append(b, "null"...)
+		}
+		return strconv.AppendQuote(b, value)
 	}
+	b = quoted(b, `{"state"`, string(c.State))
+	b = strconv.AppendBool(append(b, `,"primary":`...), c.Kind == 'p')
+	b = quoted(b, `,"node"`, c.Node)
+	b = quoted(b, `,"relocating_node"`, c.Target)
+	b = strconv.AppendInt(append(b, `,"shard":`...), int64(ref.Number), 10)
+	b = quoted(b, `,"index"`, ref.Index)
 	if c.Kind == 's' {
-		o["searchOnly"] = true
+		b = append(b, `,"searchOnly":true`...)
 	}
 	if c.Node != "" {
-		o["node"] = c.Node
-		o["allocation_id"] = map[string]any{"id": c.Alloc}
+		b = append(quoted(b, `,"allocation_id":{"id"`, c.Alloc), '}')
 	}
-	if c.Target != "" {
-		o["relocating_node"] = c.Target
-	}
-	return o
+	return append(b, '}')
 }
 
-func (s *state) routingTable(names []string) map[string]any {
-	indices := map[string]any{}
-	for _, name := range names {
-		shards := map[string]any{}
-		for number, copies := range s.Indices[name].Shards {
-			rows := make([]any, len(copies))
-			for i, c := range copies {
-				rows[i] = c.routing(shardRef{name, number})
-			}
-			shards[strconv.Itoa(number)] = rows
+// appendGroup lists copies of one shard.
+func appendGroup(b []byte, ref shardRef, copies []shardCopy) []byte {
+	b = append(b, '[')
+	for i, c := range copies {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		indices[name] = map[string]any{"shards": shards}
+		b = c.appendRouting(b, ref)
 	}
-	return indices
+	return append(b, ']')
 }
 
-func (s *state) aliasesOf(name string) []string {
-	aliases := []string{}
+// routingTable is the JSON of the indices in the routing table.
+func (s *state) routingTable(names []string) []byte {
+	b := []byte{'{'}
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, name), `:{"shards":{`...)
+		for number, copies := range s.index(name).Shards {
+			if number > 0 {
+				b = append(b, ',')
+			}
+			b = append(strconv.AppendQuote(b, strconv.Itoa(number)), ':')
+			b = appendGroup(b, shardRef{name, number}, copies)
+		}
+		b = append(b, "}}"...)
+	}
+	return append(b, '}')
+}
+
+// memberships returns the aliases of each index, sorted.
+func (s *state) memberships() map[string][]string {
+	of := map[string][]string{}
 	for _, alias := range sortedKeys(s.Aliases) {
-		for _, member := range s.Aliases[alias] {
-			if member == name {
-				aliases = append(aliases, alias)
-			}
+		for _, index := range s.Aliases[alias] {
+			of[index] = append(of[index], alias)
 		}
 	}
-	return aliases
+	return of
 }
 
 func (s *state) metadata(names []string) map[string]any {
-	indices := map[string]any{}
+	indices, aliases := map[string]any{}, s.memberships()
 	for _, name := range names {
-		ix := s.Indices[name]
+		ix := s.index(name)
 		indices[name] = map[string]any{
-			"version": 1, "state": "open", "routing_num_shards": ix.Spec.RoutingNumShards, "aliases": s.aliasesOf(name),
+			"version": 1, "state": "open", "routing_num_shards": ix.Spec.RoutingNumShards, "aliases": append([]string{}, aliases[name]...),
 			"settings": map[string]any{"index": map[string]any{
 				"uuid": ix.UUID, "provided_name": name,
 				"number_of_shards": strconv.Itoa(ix.Spec.Shards), "number_of_replicas": strconv.Itoa(ix.Spec.Replicas),
@@ -180,10 +201,10 @@ func (s *state) metadata(names []string) map[string]any {
 // metadata answers GET /{index}.
 func (n *Node) metadata(names []string) reply {
 	s := n.cluster.state.Load()
-	out := map[string]any{}
+	out, memberships := map[string]any{}, s.memberships()
 	for name, meta := range s.metadata(names) {
 		aliases := map[string]any{}
-		for _, alias := range s.aliasesOf(name) {
+		for _, alias := range memberships[name] {
 			aliases[alias] = map[string]any{}
 		}
 		settings := meta.(map[string]any)["settings"]
@@ -196,7 +217,7 @@ func (c *Cluster) health() any {
 	s := c.state.Load()
 	count := map[copyState]int{}
 	primaries, status := 0, "green"
-	s.eachCopy(func(cp *shardCopy) bool {
+	s.eachCopy(func(cp shardCopy) {
 		count[cp.State]++
 		switch {
 		case cp.active() && cp.Kind == 'p':
@@ -206,7 +227,6 @@ func (c *Cluster) health() any {
 		case !cp.active() && status == "green":
 			status = "yellow"
 		}
-		return false
 	})
 	active := count[started] + count[relocating]
 	percent := 100.0
@@ -241,20 +261,22 @@ func (n *Node) searchShards(r *request, target string) (reply, *apiError) {
 	if err != nil {
 		return reply{}, err
 	}
-	st := n.cluster.state.Load()
+	memberships := n.cluster.state.Load().memberships()
 	indices := map[string]any{}
-	shards := make([]any, len(plan))
+	shards := []byte{'['}
 	for i, a := range plan {
-		detail := map[string]any{}
-		if aliases := st.aliasesOf(a.ref.Index); len(aliases) > 0 && target != a.ref.Index {
-			detail["aliases"] = aliases
+		if indices[a.ref.Index] == nil {
+			detail := map[string]any{}
+			if aliases := memberships[a.ref.Index]; len(aliases) > 0 && target != a.ref.Index {
+				detail["aliases"] = aliases
+			}
+			indices[a.ref.Index] = detail
 		}
-		indices[a.ref.Index] = detail
-		rows := make([]any, len(a.copies))
-		for j, c := range a.copies {
-			rows[j] = c.routing(a.ref)
+		if i > 0 {
+			shards = append(shards, ',')
 		}
-		shards[i] = rows
+		shards = appendGroup(shards, a.ref, a.copies)
 	}
-	return answer(map[string]any{"nodes": n.cluster.nodeRefs(), "indices": indices, "shards": shards}), nil
+	shards = append(shards, ']')
+	return answer(map[string]any{"nodes": n.cluster.nodeRefs(), "indices": indices, "shards": json.RawMessage(shards)}), nil
 }

@@ -289,7 +289,7 @@ func (c cursor) plan(s *state) []attempt {
 	var plan []attempt
 	for _, sh := range c.Shards {
 		a := attempt{ref: shardRef{sh.Index, sh.Number}}
-		if s.Indices[sh.Index] != nil && slices.Contains(s.Nodes, sh.Node) {
+		if s.index(sh.Index) != nil && slices.Contains(s.Nodes, sh.Node) {
 			a.copies = []shardCopy{{Node: sh.Node, State: started}}
 		}
 		plan = append(plan, a)

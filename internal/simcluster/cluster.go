@@ -154,9 +154,9 @@ func (c *Cluster) Relocate(index string, shard int, from, to string) error {
 	if err := c.change(func(s *state) (*state, error) { return s.withRelocation(ref, from, to) }); err != nil {
 		return err
 	}
-	for _, cp := range c.state.Load().Indices[index].Shards[shard] {
+	for _, cp := range c.state.Load().index(index).Shards[shard] {
 		if cp.Node == from && cp.State == relocating {
-			c.recover(cp.Alloc)
+			c.recover(allocation{ref, cp.Alloc})
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (c *Cluster) change(next func(*state) (*state, error)) error {
 }
 
 // recover completes recoveries after the recovery time.
-func (c *Cluster) recover(allocs ...string) {
+func (c *Cluster) recover(allocs ...allocation) {
 	c.background(func() {
 		if sleep(c.ctx, c.opts.RecoveryTime) != nil {
 			return

@@ -200,7 +200,7 @@ func TestRelocationEnds(t *testing.T) {
 	require.NoError(t, c.Relocate("products", 0, c.Nodes()[0].ID(), to))
 	require.Eventually(t, func() bool {
 		status, _ := call(t, c.Nodes()[1], "GET /products/_search?preference=_shards:0|_only_nodes:"+to)
-		cp := c.state.Load().Indices["products"].Shards[0][0]
+		cp := c.state.Load().index("products").Shards[0][0]
 		return status == 200 && cp.Node == to && cp.State == started
 	}, soon, 5*time.Millisecond)
 }

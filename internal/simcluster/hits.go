@@ -68,7 +68,7 @@ func docsIn(spec IndexSpec, shard int) int {
 func (n *Node) answered(res *searchResult, visit func(i int, spec IndexSpec)) {
 	s := n.cluster.state.Load()
 	for i, a := range res.plan {
-		if ix := s.Indices[a.ref.Index]; ix != nil && res.served[i] != "" {
+		if ix := s.index(a.ref.Index); ix != nil && res.served[i] != "" {
 			visit(i, ix.Spec)
 		}
 	}

@@ -172,6 +172,8 @@ func (n *Node) route(r *request) (reply, *apiError) {
 		return n.nodesAPI(r)
 	case first == "_cat":
 		return n.catAPI(r)
+	case first == "_list":
+		return n.listAPI(r)
 	case first == "_cluster":
 		return n.clusterAPI(r)
 	case strings.HasPrefix(last, "_") || first == "_search" || r.at(1) == "_search":

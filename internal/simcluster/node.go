@@ -122,7 +122,7 @@ func (n *Node) Return() error {
 	}
 	n.replaceFault(Fault{})
 	n.life.Store(n.newLife())
-	var recovering []string
+	var recovering []allocation
 	_ = n.cluster.change(func(s *state) (next *state, err error) {
 		next, recovering = s.withNode(n.id)
 		return next, nil

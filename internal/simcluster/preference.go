@@ -12,7 +12,7 @@ import (
 type orderer struct {
 	state  *state
 	local  string                        // id of the coordinating node
-	names  map[string]string             // node id to name, living nodes
+	name   func(id string) string        // of a node
 	rotate func(shardRef) uint32         // grows by one with each call for a shard
 	rank   func([]shardCopy) []shardCopy // nil: adaptive selection is off
 }
@@ -20,7 +20,7 @@ type orderer struct {
 // order returns the copies of ref to try, first choice first, under a preference.
 // None is not an error: the shard is unavailable.
 func (o orderer) order(ref shardRef, preference string) ([]shardCopy, *apiError) {
-	copies := o.state.Indices[ref.Index].Shards[ref.Number]
+	copies := o.state.index(ref.Index).Shards[ref.Number]
 	active, init := split(copies)
 	if !strings.HasPrefix(preference, "_") {
 		return o.unkeyed(ref, active, init, preference), nil
@@ -75,7 +75,8 @@ func (o orderer) unkeyed(ref shardRef, active, init []shardCopy, custom string) 
 // match resolves node criteria: ids, names, * patterns of either, _all, _local.
 func (o orderer) match(criteria []string) []string {
 	var ids []string
-	for id, name := range o.names {
+	for _, id := range o.state.Nodes {
+		name := o.name(id)
 		for _, c := range criteria {
 			if c == "_all" || c == "_local" && id == o.local || matches(c, id) || matches(c, name) {
 				ids = append(ids, id)

@@ -1,6 +1,7 @@
 package simcluster
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,10 +14,10 @@ func testOrderer() orderer {
 	copies[0].Kind = 'p'
 	copies[3].State = initializing
 	s := newState([]string{"a", "b", "c", "d", "e"}, false)
-	s.Indices["idx"] = &indexState{Spec: IndexSpec{Name: "idx"}, Shards: [][]shardCopy{copies}}
+	s.Indices = s.Indices.Set("idx", &indexState{Spec: IndexSpec{Name: "idx"}, Shards: [][]shardCopy{copies}})
 	return orderer{
 		state: s, local: "b", rotate: func(shardRef) uint32 { return 0 },
-		names: map[string]string{"a": "node-1", "b": "node-2", "c": "node-3", "d": "node-4", "e": "node-5"},
+		name: func(id string) string { return "node-" + strconv.Itoa(int(id[0]-'a')+1) },
 	}
 }
 
@@ -81,7 +82,7 @@ func TestCustomPreferenceIsSticky(t *testing.T) {
 
 func TestSearchReplicasServeAloneWithoutPreference(t *testing.T) {
 	o := testOrderer()
-	o.state.Indices["idx"].Shards[0][2].Kind = 's'
+	o.state.index("idx").Shards[0][2].Kind = 's'
 	got, err := o.order(shardRef{"idx", 0}, "")
 	require.Nil(t, err)
 	require.Equal(t, []string{"c"}, nodesOf(got))

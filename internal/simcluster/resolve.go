@@ -14,7 +14,10 @@ import (
 // missing is a plain name that does not exist.
 func (s *state) resolve(target string, now time.Time) (names []string, missing string) {
 	if target == "" || target == "_all" || target == "*" {
-		return slices.Sorted(maps.Keys(s.Indices)), ""
+		return s.names(), ""
+	}
+	if s.index(target) != nil {
+		return []string{target}, ""
 	}
 	found := map[string]bool{}
 	wildcard := false
@@ -40,9 +43,15 @@ func (s *state) resolve(target string, now time.Time) (names []string, missing s
 
 // matching returns the indices that a name or pattern means.
 func (s *state) matching(pattern string) []string {
+	if !strings.Contains(pattern, "*") {
+		if s.index(pattern) != nil {
+			return []string{pattern}
+		}
+		return s.Aliases[pattern]
+	}
 	var names []string
-	for name := range s.Indices {
-		if matches(pattern, name) {
+	for all := s.Indices.Iterator(); !all.Done(); {
+		if name, _, _ := all.Next(); matches(pattern, name) {
 			names = append(names, name)
 		}
 	}
@@ -76,7 +85,7 @@ func dateMath(expr string, now time.Time) string {
 func (s *state) shardsOf(indices []string, routing string) []shardRef {
 	var refs []shardRef
 	for _, name := range indices {
-		count := len(s.Indices[name].Shards)
+		count := len(s.index(name).Shards)
 		wanted := routed(routing, count)
 		for number := range count {
 			if wanted == nil || wanted[number] {

@@ -66,10 +66,8 @@ func (n *Node) plan(r searchRequest) ([]attempt, *apiError) {
 }
 
 func (n *Node) orderer(s *state) orderer {
-	o := orderer{state: s, local: n.id, names: make(map[string]string, len(s.Nodes)), rotate: n.turn}
-	for _, id := range s.Nodes {
-		o.names[id] = n.cluster.byID[id].name
-	}
+	name := func(id string) string { return n.cluster.byID[id].name }
+	o := orderer{state: s, local: n.id, name: name, rotate: n.turn}
 	if s.Adaptive {
 		seen := n.life.Load().seen
 		pending := seen.pending()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/benbjohnson/immutable"
 )
 
 // copyState is the state of a shard copy as the engines print it.
@@ -42,13 +44,20 @@ type indexState struct {
 	Shards [][]shardCopy
 }
 
+// any reports whether some copy is like this.
+func (ix *indexState) any(like func(shardCopy) bool) bool {
+	return slices.ContainsFunc(ix.Shards, func(copies []shardCopy) bool { return slices.ContainsFunc(copies, like) })
+}
+
 // state is the cluster state. A published state is never changed: the functions
 // of this file return a changed copy.
 type state struct {
 	Version int64
 	Serial  int // source of uuids and allocation ids
 	Nodes   []string
-	Indices map[string]*indexState
+	// Indices shares what did not change with the states before: a cluster may have
+	// tens of thousands, and a thousand changes a second.
+	Indices *immutable.Map[string, *indexState]
 	Aliases map[string][]string // alias to index names
 	// Adaptive is whether adaptive replica selection is on, AdaptiveDefault what
 	// holds while no setting says.
@@ -60,31 +69,45 @@ type state struct {
 func newState(nodes []string, adaptive bool) *state {
 	return &state{
 		Version: 1, Nodes: nodes, Adaptive: adaptive, AdaptiveDefault: adaptive,
-		Indices: map[string]*indexState{}, Aliases: map[string][]string{},
+		Indices: immutable.NewMap[string, *indexState](nil), Aliases: map[string][]string{},
 		Settings: map[string]map[string]any{"transient": {}, "persistent": {}},
 	}
 }
 
-// change returns a deep copy with the next version.
+// change returns a copy with the next version. What it refers to is shared: it is
+// replaced, not changed.
 func (s *state) change() *state {
 	next := *s
 	next.Version++
-	next.Nodes = slices.Clone(s.Nodes)
-	next.Aliases = maps.Clone(s.Aliases)
-	next.Indices = make(map[string]*indexState, len(s.Indices))
-	for name, ix := range s.Indices {
-		clone := *ix
-		clone.Shards = make([][]shardCopy, len(ix.Shards))
-		for i, copies := range ix.Shards {
-			clone.Shards[i] = slices.Clone(copies)
-		}
-		next.Indices[name] = &clone
-	}
-	next.Settings = map[string]map[string]any{}
-	for scope, values := range s.Settings {
-		next.Settings[scope] = maps.Clone(values)
-	}
 	return &next
+}
+
+// index returns an index, nil if there is none of that name.
+func (s *state) index(name string) *indexState {
+	ix, _ := s.Indices.Get(name)
+	return ix
+}
+
+// edit returns an index of a state that is being made, to be changed.
+func (s *state) edit(name string) *indexState {
+	clone := *s.index(name)
+	clone.Shards = make([][]shardCopy, len(clone.Shards))
+	for i, copies := range s.index(name).Shards {
+		clone.Shards[i] = slices.Clone(copies)
+	}
+	s.Indices = s.Indices.Set(name, &clone)
+	return &clone
+}
+
+// names returns the names of all indices, sorted.
+func (s *state) names() []string {
+	names := make([]string, 0, s.Indices.Len())
+	for all := s.Indices.Iterator(); !all.Done(); {
+		name, _, _ := all.Next()
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (s *state) nextAlloc() string {
@@ -105,7 +128,7 @@ func (s *state) withIndex(spec IndexSpec) (*state, error) {
 	if spec.Name == "" {
 		return nil, fmt.Errorf("create index: no name")
 	}
-	if s.Indices[spec.Name] != nil || s.Aliases[spec.Name] != nil {
+	if s.index(spec.Name) != nil || s.Aliases[spec.Name] != nil {
 		return nil, fmt.Errorf("create index %s: exists already", spec.Name)
 	}
 	next := s.change()
@@ -125,7 +148,10 @@ func (s *state) withIndex(spec IndexSpec) (*state, error) {
 		ix.Shards = append(ix.Shards, copies)
 	}
 	next.Balancing++
-	next.Indices[spec.Name] = ix
+	next.Indices = next.Indices.Set(spec.Name, ix)
+	if len(spec.Aliases) > 0 {
+		next.Aliases = maps.Clone(s.Aliases)
+	}
 	for _, alias := range spec.Aliases {
 		next.Aliases[alias] = append(slices.Clone(next.Aliases[alias]), spec.Name)
 	}
@@ -133,12 +159,19 @@ func (s *state) withIndex(spec IndexSpec) (*state, error) {
 }
 
 func (s *state) withoutIndex(name string) (*state, error) {
-	if s.Indices[name] == nil {
+	if s.index(name) == nil {
 		return nil, fmt.Errorf("delete index %s: no such index", name)
 	}
 	next := s.change()
-	delete(next.Indices, name)
-	for alias, names := range next.Aliases {
+	next.Indices = next.Indices.Delete(name)
+	cloned := false
+	for alias, names := range s.Aliases {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		if !cloned {
+			next.Aliases, cloned = maps.Clone(s.Aliases), true
+		}
 		next.Aliases[alias] = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 		if len(next.Aliases[alias]) == 0 {
 			delete(next.Aliases, alias)
@@ -149,15 +182,16 @@ func (s *state) withoutIndex(name string) (*state, error) {
 
 // withAlias points an alias at indices, or removes it if there are none.
 func (s *state) withAlias(alias string, indices []string) (*state, error) {
-	if s.Indices[alias] != nil {
+	if s.index(alias) != nil {
 		return nil, fmt.Errorf("set alias %s: an index has that name", alias)
 	}
 	for _, name := range indices {
-		if s.Indices[name] == nil {
+		if s.index(name) == nil {
 			return nil, fmt.Errorf("set alias %s: no such index %s", alias, name)
 		}
 	}
 	next := s.change()
+	next.Aliases = maps.Clone(s.Aliases)
 	delete(next.Aliases, alias)
 	if len(indices) > 0 {
 		next.Aliases[alias] = slices.Clone(indices)
@@ -170,7 +204,7 @@ func (s *state) withRelocation(shard shardRef, from, to string) (*state, error) 
 	fail := func(why string) (*state, error) {
 		return nil, fmt.Errorf("relocate %s from %s to %s: %s", shard, from, to, why)
 	}
-	ix := s.Indices[shard.Index]
+	ix := s.index(shard.Index)
 	if ix == nil || shard.Number < 0 || shard.Number >= len(ix.Shards) {
 		return fail("no such shard")
 	}
@@ -186,56 +220,63 @@ func (s *state) withRelocation(shard shardRef, from, to string) (*state, error) 
 		return fail("no started copy there")
 	}
 	next := s.change()
-	moving := &next.Indices[shard.Index].Shards[shard.Number][at]
+	moving := &next.edit(shard.Index).Shards[shard.Number][at]
 	moving.State, moving.Target = relocating, to
 	return next, nil
 }
 
-// withRecovered completes the recovery or relocation of the copy with an
-// allocation id. It returns nil if that allocation is gone.
-func (s *state) withRecovered(alloc string) *state {
-	next := s.change()
-	found := next.eachCopy(func(c *shardCopy) bool {
-		if c.Alloc != alloc || c.State == started {
-			return false
-		}
-		if c.State == relocating {
-			c.Node, c.Target, c.Alloc = c.Target, "", next.nextAlloc()
-		}
-		c.State = started
-		return true
-	})
-	if !found {
+// allocation is one copy on its way.
+type allocation struct {
+	shardRef
+	ID string
+}
+
+// withRecovered completes the recovery or relocation of a copy. It returns nil if
+// that allocation is gone.
+func (s *state) withRecovered(a allocation) *state {
+	unfinished := func(c shardCopy) bool { return c.Alloc == a.ID && c.State != started }
+	ix := s.index(a.Index)
+	if ix == nil {
 		return nil
 	}
-	for _, ix := range next.Indices {
-		for _, copies := range ix.Shards {
-			promote(copies)
-		}
+	at := slices.IndexFunc(ix.Shards[a.Number], unfinished)
+	if at < 0 {
+		return nil
 	}
+	next := s.change()
+	copies := next.edit(a.Index).Shards[a.Number]
+	c := &copies[at]
+	if c.State == relocating {
+		c.Node, c.Target, c.Alloc = c.Target, "", next.nextAlloc()
+	}
+	c.State = started
+	promote(copies)
 	return next
 }
 
-// eachCopy visits all copies and reports whether visit returned true for any.
-func (s *state) eachCopy(visit func(*shardCopy) bool) bool {
-	found := false
-	for _, name := range slices.Sorted(maps.Keys(s.Indices)) {
-		for _, copies := range s.Indices[name].Shards {
-			for i := range copies {
-				found = visit(&copies[i]) || found
+// eachCopy visits all copies.
+func (s *state) eachCopy(visit func(shardCopy)) {
+	for all := s.Indices.Iterator(); !all.Done(); {
+		_, ix, _ := all.Next()
+		for _, copies := range ix.Shards {
+			for _, c := range copies {
+				visit(c)
 			}
 		}
 	}
-	return found
 }
 
 // withoutNode takes a node out: its copies are unassigned, where it held the
 // primary a started replica takes over.
 func (s *state) withoutNode(id string) *state {
 	next := s.change()
-	next.Nodes = slices.DeleteFunc(next.Nodes, func(n string) bool { return n == id })
-	for _, ix := range next.Indices {
-		for _, copies := range ix.Shards {
+	next.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n string) bool { return n == id })
+	held := func(c shardCopy) bool { return c.Node == id || c.Target == id }
+	for _, name := range s.names() {
+		if !s.index(name).any(held) {
+			continue
+		}
+		for _, copies := range next.edit(name).Shards {
 			for i := range copies {
 				c := &copies[i]
 				switch {
@@ -263,21 +304,24 @@ func promote(copies []shardCopy) {
 }
 
 // withNode lets a node join and gives it the unassigned copies it may hold, to be
-// recovered. The allocation ids to recover are returned.
-func (s *state) withNode(id string) (next *state, recovering []string) {
+// recovered. What is to recover is returned.
+func (s *state) withNode(id string) (next *state, recovering []allocation) {
 	next = s.change()
 	if !slices.Contains(next.Nodes, id) {
-		next.Nodes = append(next.Nodes, id)
+		next.Nodes = append(slices.Clone(s.Nodes), id)
 	}
-	for _, name := range slices.Sorted(maps.Keys(next.Indices)) {
-		for _, copies := range next.Indices[name].Shards {
+	for _, name := range s.names() {
+		if !s.index(name).any(func(c shardCopy) bool { return c.State == unassigned }) {
+			continue
+		}
+		for number, copies := range next.edit(name).Shards {
 			held := func(c shardCopy) bool { return c.Node == id || c.Target == id }
 			at := slices.IndexFunc(copies, func(c shardCopy) bool { return c.State == unassigned })
 			if at < 0 || slices.ContainsFunc(copies, held) {
 				continue
 			}
 			copies[at] = shardCopy{Node: id, Kind: copies[at].Kind, State: initializing, Alloc: next.nextAlloc()}
-			recovering = append(recovering, copies[at].Alloc)
+			recovering = append(recovering, allocation{shardRef{name, number}, copies[at].Alloc})
 		}
 	}
 	return next, recovering

@@ -58,7 +58,7 @@ func TestNodeLossPromotesAndReturnRecovers(t *testing.T) {
 	lost := s.withoutNode("b")
 	require.Greater(t, lost.Version, s.Version)
 	unassignedCopies := 0
-	for _, copies := range lost.Indices["x"].Shards {
+	for _, copies := range lost.index("x").Shards {
 		require.Equal(t, byte('p'), copies[0].Kind)
 		require.Equal(t, started, copies[0].State)
 		if copies[1].State == unassigned {
@@ -66,7 +66,7 @@ func TestNodeLossPromotesAndReturnRecovers(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, unassignedCopies)
-	require.Equal(t, "b", s.Indices["x"].Shards[1][0].Node, "the old state is as it was")
+	require.Equal(t, "b", s.index("x").Shards[1][0].Node, "the old state is as it was")
 
 	back, recovering := lost.withNode("b")
 	require.Len(t, recovering, 2)
@@ -74,7 +74,7 @@ func TestNodeLossPromotesAndReturnRecovers(t *testing.T) {
 		back = back.withRecovered(alloc)
 		require.NotNil(t, back)
 	}
-	for _, copies := range back.Indices["x"].Shards {
+	for _, copies := range back.index("x").Shards {
 		require.True(t, copies[0].active() && copies[1].active())
 	}
 	require.Nil(t, back.withRecovered(recovering[0]), "recovers once")
@@ -84,14 +84,14 @@ func TestRelocation(t *testing.T) {
 	s := fiveNodes(t, IndexSpec{Name: "x", Replicas: 1}) // on a and b
 	moving, err := s.withRelocation(shardRef{"x", 0}, "a", "c")
 	require.NoError(t, err)
-	cp := moving.Indices["x"].Shards[0][0]
+	cp := moving.index("x").Shards[0][0]
 	require.Equal(t, relocating, cp.State)
 	require.Equal(t, "a", cp.Node)
 	require.Equal(t, "c", cp.Target)
 
-	moved := moving.withRecovered(cp.Alloc)
-	require.Equal(t, "c", moved.Indices["x"].Shards[0][0].Node)
-	require.Equal(t, started, moving.withoutNode("c").Indices["x"].Shards[0][0].State, "the target is lost, the source stays")
+	moved := moving.withRecovered(allocation{shardRef{"x", 0}, cp.Alloc})
+	require.Equal(t, "c", moved.index("x").Shards[0][0].Node)
+	require.Equal(t, started, moving.withoutNode("c").index("x").Shards[0][0].State, "the target is lost, the source stays")
 
 	for _, bad := range [][2]string{{"a", "b"}, {"c", "d"}, {"a", "nowhere"}} {
 		_, err := s.withRelocation(shardRef{"x", 0}, bad[0], bad[1])
@@ -110,7 +110,7 @@ func TestPlacementInvariants(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			s = s.withoutNode(id)
 		} else {
-			var recovering []string
+			var recovering []allocation
 			s, recovering = s.withNode(id)
 			for _, alloc := range recovering {
 				if next := s.withRecovered(alloc); next != nil && rng.IntN(3) > 0 {
@@ -118,8 +118,8 @@ func TestPlacementInvariants(t *testing.T) {
 				}
 			}
 		}
-		for _, ix := range s.Indices {
-			for _, copies := range ix.Shards {
+		for _, name := range s.names() {
+			for _, copies := range s.index(name).Shards {
 				requireSound(t, copies)
 			}
 		}
