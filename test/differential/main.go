@@ -31,7 +31,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "opensearch or elasticsearch")
 	flag.StringVar(&o.version, "version", "", "its version")
-	flag.StringVar(&o.out, "out", "", "file for the report; default test/bench/results/differential-ENGINE.md, none with -only")
+	flag.StringVar(&o.out, "out", filepath.Join("test", "bench", "results"), "folder for the reports, differential-ENGINE.md and differential-churn-ENGINE.md")
 	flag.Uint64Var(&o.count, "count", 20_000, "requests to compare")
 	flag.Uint64Var(&o.churn, "churn", 2000, "requests to judge while the cluster changes")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the lots")
@@ -57,26 +57,40 @@ func run(ctx context.Context, o options) (err error) {
 	if o.onlySet {
 		return s.showOnly(ctx, o)
 	}
+	var differs, worse error
+	if o.count > 0 {
+		if differs, err = s.quiet(ctx, o); err != nil {
+			return err
+		}
+	}
+	if o.churn > 0 {
+		if worse, err = s.changing(ctx, o); err != nil {
+			return err
+		}
+	}
+	return errors.Join(differs, worse)
+}
+
+// quiet compares while nothing changes, and writes the report. differs says that
+// something does.
+func (s *stage) quiet(ctx context.Context, o options) (differs, err error) {
 	began := time.Now()
 	t, err := s.compareAll(ctx, o.seed, o.count, logf)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	logf("%d requests in %.0f s: %d differ", t.requests, time.Since(began).Seconds(), t.differences)
-	var c churnResult
-	if o.churn > 0 {
-		if c, err = s.churn(ctx, o.seed, o.churn, logf); err != nil {
-			return err
-		}
-		logf("%s", c)
+	logf("%d requests in %.0f s: %d differ, %d vary", t.requests, time.Since(began).Seconds(), t.differences, t.varied)
+	return t.err(), write(filepath.Join(o.out, "differential-"+o.engine+".md"), report(o, s.cluster.Version, t))
+}
+
+// changing compares while the cluster changes, and writes the report.
+func (s *stage) changing(ctx context.Context, o options) (worse, err error) {
+	c, err := s.churn(ctx, o.seed, o.churn, logf)
+	if err != nil {
+		return nil, err
 	}
-	if o.out == "" {
-		o.out = filepath.Join("test", "bench", "results", "differential-"+o.engine+".md")
-	}
-	if err := writeReport(o, s.cluster.Version, t, c); err != nil {
-		return err
-	}
-	return errors.Join(t.err(), c.err())
+	logf("%s", c)
+	return c.err(), write(filepath.Join(o.out, "differential-churn-"+o.engine+".md"), c.report(o, s.cluster.Version))
 }
 
 // showOnly has one conversation and shows it.

@@ -9,21 +9,22 @@ import (
 	"strings"
 )
 
-// writeReport writes the tables.
-func writeReport(o options, version string, t *tally, c churnResult) error {
-	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
+// write writes a report.
+func write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if err := os.WriteFile(o.out, []byte(report(o, version, t, c)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
 
-func report(o options, version string, t *tally, c churnResult) string {
+// report is what came of the comparison.
+func report(o options, version string, t *tally) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The same answers: %s %s\n\n", o.engine, version)
-	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count %d -churn %d -seed %d\n\n", o.engine, o.count, o.churn, o.seed)
+	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count %d -churn 0 -seed %d\n\n", o.engine, o.count, o.seed)
 	fmt.Fprintf(&b, "%d requests were sent to a node and through sidestep, half of them with `routing.when: always`, half with the default. **%d were answered differently.**\n",
 		t.requests, t.differences)
 	fmt.Fprintf(&b, "\"varies\": the engine's own answers are not the same each time, and sidestep's was one that a node gave, too (%d in all).\n\n", t.varied)
@@ -42,9 +43,6 @@ func report(o options, version string, t *tally, c churnResult) string {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, halves[0].share(), halves[0].why(), halves[1].share(), halves[1].why())
-	}
-	if c.requests > 0 {
-		c.report(&b)
 	}
 	return b.String()
 }
@@ -75,11 +73,15 @@ func counts(m map[string]int) string {
 	return strings.Join(names, ", ")
 }
 
-func (c churnResult) report(b *strings.Builder) {
-	b.WriteString("\n## While the cluster changes\n\n")
-	fmt.Fprintf(b, "%d reads, each asked directly, through sidestep, directly, through sidestep. What happened meanwhile: %s.\n", c.requests, counts(c.events))
+// report is what came of the requests while the cluster changed.
+func (c churnResult) report(o options, version string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Answers while the cluster changes: %s %s\n\n", o.engine, version)
+	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count 0 -churn %d -seed %d\n\n", o.engine, o.churn, o.seed)
+	fmt.Fprintf(&b, "%d reads, each asked directly, through sidestep, directly, through sidestep. What happened meanwhile: %s.\n", c.requests, counts(c.events))
 	b.WriteString("An answer is worse than the ones before and after it if they are better than partial, 4xx, 429, 5xx or none, and it is not; it is another one if they are alike.\n\n")
 	b.WriteString("| | worse | another one | undecided | again and again |\n|---|---:|---:|---:|---:|\n")
-	fmt.Fprintf(b, "| through sidestep | %d | %d | %d | **%d** |\n", c.through.worse, c.through.other, c.through.undecided, len(c.repeated))
-	fmt.Fprintf(b, "| directly (chance) | %d | %d | %d | |\n", c.direct.worse, c.direct.other, c.direct.undecided)
+	fmt.Fprintf(&b, "| through sidestep | %d | %d | %d | **%d** |\n", c.through.worse, c.through.other, c.through.undecided, len(c.repeated))
+	fmt.Fprintf(&b, "| directly (chance) | %d | %d | %d | |\n", c.direct.worse, c.direct.other, c.direct.undecided)
+	return b.String()
 }

@@ -109,7 +109,10 @@ func rawURL(base *url.URL, uri string) *url.URL {
 	path, query, asked := strings.Cut(uri, "?")
 	u.RawQuery, u.ForceQuery = query, asked && query == ""
 	if strings.HasPrefix(path, "//") {
-		u.Path = path // Opaque would take it for the start of a host
+		u.Path, u.RawPath = path, path // Opaque would take it for the start of a host
+		if plain, err := url.PathUnescape(path); err == nil {
+			u.Path = plain
+		}
 	} else {
 		u.Opaque = path
 	}
