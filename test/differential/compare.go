@@ -143,6 +143,7 @@ var masks = []struct {
 	// An exception that crosses nodes loses its type, which then stands in its reason.
 	{regexp.MustCompile(`("reason"\s*:\s*")(?:[a-z_]+_exception: )+`), `${1}`},
 	{regexp.MustCompile(`("type"\s*:\s*)"json_e_o_f_exception"`), `${1}"i_o_exception"`},
+	{regexp.MustCompile(`("type"\s*:\s*)"x_content_e_o_f_exception"`), `${1}"illegal_argument_exception"`},
 	{regexp.MustCompile(`("name"\s*:\s*)"node-\d"`), `${1}""`},         // who answers GET /
 	{regexp.MustCompile(`(\[[^\[\]/]+/)[A-Za-z0-9_-]{22}\]`), `${1}]`}, // the id of an index
 	{regexp.MustCompile(`(No search context found for id )\[\d+\]`), `${1}[]`},

@@ -163,7 +163,8 @@ func (g *generator) manage() conversation {
 	search := request{operation: "write_search", method: "GET", uri: "/" + index + "/_search"}
 	steps := []request{
 		search,
-		withJSON(request{method: "PUT", uri: "/" + index}, object{"settings": object{"number_of_shards": 1 + g.IntN(3), "number_of_replicas": 1, "hidden": true}}),
+		// Writes say how many copies took them: all must be there.
+		withJSON(request{method: "PUT", uri: "/" + index + "?wait_for_active_shards=all"}, object{"settings": object{"number_of_shards": 1 + g.IntN(3), "number_of_replicas": 1, "hidden": true}}),
 		withJSON(request{method: "PUT", uri: "/" + index}, object{}),
 		{method: "HEAD", uri: "/" + index},
 		withJSON(request{operation: "write", method: "PUT", uri: "/" + index + "/_doc/1?refresh=true"}, g.source2(0)),

@@ -14,7 +14,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"sidestep/test/engine"
@@ -38,7 +40,10 @@ func main() {
 	flag.Uint64Var(&o.only, "only", 0, "compare the conversation of this number alone")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { o.onlySet = o.onlySet || f.Name == "only" })
-	if err := run(context.Background(), o); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Println("FAIL:", err)
 		os.Exit(1)
 	}
