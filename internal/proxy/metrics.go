@@ -45,10 +45,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 			Buckets:                     []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .1},
 			NativeHistogramBucketFactor: nativeBucketFactor,
 		}),
-		items: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_msearch_items_total",
-			Help: "Searches in multi-searches by reason of the decision.",
-		}, []string{"reason"}),
+		items: newItemCounter(auto),
 		observed: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_observed_decisions_total",
 			Help: "Decisions made but not acted upon in mode observe, by reason.",
@@ -79,9 +76,6 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	for _, result := range []string{sniffPassed, sniffRewritten} {
 		m.sniffs.WithLabelValues(result)
 	}
-	for _, r := range selection.Reasons() {
-		m.items.WithLabelValues(string(r))
-	}
 	for _, c := range causes {
 		m.failovers.WithLabelValues(c)
 	}
@@ -100,6 +94,18 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	reg.MustRegister(&nodeCollector{p: p, descs: nodeDescs(), state: prometheus.NewDesc("sidestep_node_state",
 		"1 for the state that the node is in.", []string{"node", "node_id", "state"}, nil)})
 	return m
+}
+
+// newItemCounter counts the searches in multi-searches.
+func newItemCounter(auto promauto.Factory) *prometheus.CounterVec {
+	items := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_msearch_items_total",
+		Help: "Searches in multi-searches by reason of the decision.",
+	}, []string{"reason"})
+	for _, r := range selection.Reasons() {
+		items.WithLabelValues(string(r))
+	}
+	return items
 }
 
 // nodeMetric is one series per node.

@@ -59,8 +59,8 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 	out := x.outbound(r, u, r.URL.RawQuery)
 	carry(out, es.SetPreferences(x.body, m.items, m.preferences))
 	resp, err := x.roundTrip(u, out)
-	x.upstream += time.Since(now)
 	if err != nil {
+		x.upstream += time.Since(now)
 		m.release()
 		if x.gone(r) {
 			return nil, err
@@ -68,7 +68,9 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 		p.blameTransport(u, err)
 		return p.passAfter(x, r, causeTransport)
 	}
-	if cause := m.refused(x, resp, p.o.MaxHeldBody); cause != "" {
+	cause := m.refused(x, resp, p.o.MaxHeldBody)
+	x.upstream += time.Since(now)
+	if cause != "" {
 		_ = resp.Body.Close()
 		m.release()
 		if cause == causeForbidden {
@@ -77,7 +79,9 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 		}
 		return p.passAfter(x, r, cause)
 	}
-	if outcomeOf(resp.StatusCode) == outcomeEngineError {
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode > http.StatusInternalServerError {
+		// A 500 is for lines that the engine stumbles over: what fails in a search is
+		// part of a 200.
 		p.o.Selector.Observe(lead.decision, selection.Outcome{
 			Failed: true, Blamed: []*selection.Node{u.node}, Message: "multi-search failed: " + resp.Status,
 		}, time.Now())

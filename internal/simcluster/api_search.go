@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // searchAPI answers everything that ends in an operation like _search.
@@ -30,7 +29,7 @@ func (n *Node) searchAPI(r *request) (reply, *apiError) {
 		return r.noHandler(), nil
 	case last == "_async_search" || last == "_asynchronous_search":
 		return n.asyncSearch(r, target)
-	case last == "_msearch":
+	case last == "_msearch" || last == "template" && r.at(-2) == "_msearch":
 		return n.multiSearch(r, target)
 	case last == "_count":
 		return n.count(r, target)
@@ -72,9 +71,10 @@ func (n *Node) refusal() *apiError {
 
 // searchBody is the part of a search body that matters here.
 type searchBody struct {
-	Size *int `json:"size"`
-	From int  `json:"from"`
-	PIT  *struct {
+	Explain bool `json:"explain"`
+	Size    *int `json:"size"`
+	From    int  `json:"from"`
+	PIT     *struct {
 		ID string `json:"id"`
 	} `json:"pit"`
 }
@@ -94,7 +94,7 @@ func (r *request) searchRequest(target string, body []byte) (searchRequest, *sea
 	s := searchRequest{
 		target: target, routing: r.params.Get("routing"), preference: r.params.Get("preference"),
 		from: b.From, size: 10, ignoreUnavailable: r.flag("ignore_unavailable"),
-		explain: r.flag("explain"), maxConcurrent: 5,
+		explain: r.flag("explain") || b.Explain, maxConcurrent: 5,
 	}
 	if b.Size != nil {
 		s.size = *b.Size
@@ -186,70 +186,6 @@ func (n *Node) count(r *request, target string) (reply, *apiError) {
 		return reply{}, err
 	}
 	return answer(map[string]any{"count": n.total(res), "_shards": shardsOf(res)}), nil
-}
-
-// msearchHeader is a header line of a multi search.
-type msearchHeader struct {
-	Index             json.RawMessage `json:"index"` // string or list
-	Preference        string          `json:"preference"`
-	Routing           string          `json:"routing"`
-	IgnoreUnavailable bool            `json:"ignore_unavailable"`
-}
-
-func (h msearchHeader) target(fallback string) string {
-	var one string
-	if json.Unmarshal(h.Index, &one) == nil && one != "" {
-		return one
-	}
-	var many []string
-	if json.Unmarshal(h.Index, &many) == nil && len(many) > 0 {
-		return strings.Join(many, ",")
-	}
-	return fallback
-}
-
-func (n *Node) multiSearch(r *request, target string) (reply, *apiError) {
-	if err := r.allow("max_concurrent_searches", "max_concurrent_shard_requests", "search_type", "typed_keys",
-		"pre_filter_shard_size", "rest_total_hits_as_int", "ccs_minimize_roundtrips"); err != nil {
-		return reply{}, err
-	}
-	lines := bytes.Split(bytes.TrimSuffix(r.body, []byte("\n")), []byte("\n"))
-	if len(lines)%2 != 0 {
-		return reply{}, illegalArgument("The msearch request must be terminated by a newline [\\n]")
-	}
-	responses := make([]json.RawMessage, len(lines)/2)
-	var wg sync.WaitGroup
-	for i := range responses {
-		wg.Go(func() { responses[i] = n.oneOfMany(r, target, lines[2*i], lines[2*i+1]) })
-	}
-	wg.Wait()
-	return answer(map[string]any{"took": 1, "responses": responses}), nil
-}
-
-// oneOfMany runs one search of a multi search; its errors are part of the answer.
-func (n *Node) oneOfMany(r *request, target string, header, body []byte) json.RawMessage {
-	var h msearchHeader
-	if len(bytes.TrimSpace(header)) > 0 {
-		if err := json.Unmarshal(header, &h); err != nil {
-			return parseError(err).body()
-		}
-	}
-	s, _, err := r.searchRequest(h.target(target), body)
-	if err != nil {
-		return err.body()
-	}
-	s.preference, s.routing, s.ignoreUnavailable = h.Preference, h.Routing, h.IgnoreUnavailable
-	plan, err := n.plan(s)
-	if err != nil {
-		return err.body()
-	}
-	res, err := n.search(r.ctx, plan, s)
-	if err != nil {
-		return err.body()
-	}
-	out := n.hits(res, s)
-	out.Status = http.StatusOK
-	return mustJSON(out)
 }
 
 // cursor is a scroll or point in time: it keeps the nodes chosen at its opening.

@@ -12,26 +12,35 @@ func (n *Node) searchTemplate(r *request, target string) (reply, *apiError) {
 	if err := r.allow(searchParams()...); err != nil {
 		return reply{}, err
 	}
+	text, err := render(r.body)
+	if err != nil {
+		return reply{}, err
+	}
+	out, err := n.searchFor(r, target, text)
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(out), nil
+}
+
+// render returns the search body that a template and its parameters make.
+func render(template []byte) ([]byte, *apiError) {
 	var body struct {
 		Source json.RawMessage `json:"source"` // an object, or its text
 		Params map[string]any  `json:"params"`
 	}
-	if err := json.Unmarshal(r.body, &body); err != nil {
-		return reply{}, parseError(err)
+	if err := json.Unmarshal(template, &body); err != nil {
+		return nil, parseError(err)
 	}
 	var text string
 	if json.Unmarshal(body.Source, &text) != nil {
 		text = string(body.Source)
 	}
 	if text == "" {
-		return reply{}, illegalArgument("template is missing")
+		return nil, illegalArgument("template is missing")
 	}
 	for name, value := range body.Params {
 		text = strings.ReplaceAll(text, "{{"+name+"}}", fmt.Sprint(value))
 	}
-	out, err := n.searchFor(r, target, []byte(text))
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(out), nil
+	return []byte(text), nil
 }

@@ -228,6 +228,65 @@ func TestMultiSearch(t *testing.T) {
 	require.Equal(t, []int{200, 404, 400}, statuses)
 }
 
+// What is wrong with the lines of one item fails the whole request.
+func TestMultiSearchFraming(t *testing.T) {
+	item := `{"index":"products"}` + "\n" + `{"size":1}` + "\n"
+	for engine, statuses := range map[string]map[string]int{
+		OpenSearch: {
+			item: 200, "\n" + item: 200, item + item[:21]: 200, item + "\n{}\n": 200, strings.TrimSpace(item): 400, item[:21]: 400, "": 400,
+			item + "{\"nonsense\":1}\n{}\n": 400, item + "{\"index\":\n{}\n": 400, item + "{}\n{\n": 400,
+			item + "{\"preference\":\"x\"}\n{\"pit\":{\"id\":\"x\"}}\n": 400,
+		},
+		Elasticsearch: {item: 200, "\n{}\n" + item: 200, "\nnot JSON\n" + item: 400},
+	} {
+		c := quick(t, func(o *Options) { o.Engine = engine })
+		for body, status := range statuses {
+			ask(t, c.Nodes()[0], status, "POST /_msearch", body)
+		}
+	}
+}
+
+func TestMultiSearchTargets(t *testing.T) {
+	c := quick(t, nil)
+	require.NoError(t, c.CreateIndex(IndexSpec{Name: "more", Shards: 2}))
+	headers := []string{`{}`, `{"indices":["products"]}`, `{"index":""}`, `{"index":[]}`, `{"routing":"a"}`, `{"index":"more,shop"}`}
+	responses := ask(t, c.Nodes()[0], 200, "POST /products/_msearch", strings.Join(headers, "\n{}\n")+"\n{}\n").at("responses").([]any)
+	var shards []int
+	for _, r := range responses {
+		shards = append(shards, object(r.(map[string]any)).number("_shards", "total"))
+	}
+	require.Equal(t, []int{5, 5, 7, 7, 1, 7}, shards, "an empty target stands for all indices")
+}
+
+func TestMultiSearchOfAPointInTime(t *testing.T) {
+	c := quick(t, nil)
+	id := ask(t, c.Nodes()[0], 200, "POST /products/_search/point_in_time?keep_alive=1m").at("pit_id").(string)
+	responses := ask(t, c.Nodes()[0], 200, "POST /_msearch", "{}\n{\"pit\":{\"id\":\""+id+"\"}}\n").at("responses").([]any)
+	require.Equal(t, 5, object(responses[0].(map[string]any)).number("_shards", "successful"))
+}
+
+func TestMultiSearchOfTemplates(t *testing.T) {
+	c := quick(t, nil)
+	body := "{}\n" + `{"source":"{\"size\":{{n}}}","params":{"n":2}}` + "\n{}\n{}\n"
+	responses := ask(t, c.Nodes()[0], 200, "POST /products/_msearch/template", body).at("responses").([]any)
+	require.Len(t, object(responses[0].(map[string]any)).at("hits", "hits"), 2)
+	require.Equal(t, 400, object(responses[1].(map[string]any)).number("status"))
+}
+
+func TestStrictWeightsRefusePreferencesForNodes(t *testing.T) {
+	c := quick(t, nil)
+	c.SetStrictWeights(true)
+	n := c.Nodes()[0]
+	ask(t, n, 403, "POST /products/_search?preference=_only_nodes:"+n.ID())
+	ask(t, n, 200, "POST /products/_search?preference=_local")
+	body := "{\"preference\":\"_prefer_nodes:" + n.ID() + "\"}\n{}\n{}\n{}\n"
+	responses := ask(t, n, 200, "POST /products/_msearch", body).at("responses").([]any)
+	require.Equal(t, 403, object(responses[0].(map[string]any)).number("status"))
+	require.Equal(t, 200, object(responses[1].(map[string]any)).number("status"))
+	c.SetStrictWeights(false)
+	ask(t, n, 200, "POST /products/_search?preference=_only_nodes:"+n.ID()+","+c.Nodes()[1].ID()+","+c.Nodes()[2].ID()+","+c.Nodes()[3].ID()+","+c.Nodes()[4].ID())
+}
+
 func TestScrollKeepsItsNodes(t *testing.T) {
 	c := quick(t, nil)
 	n := c.Nodes()[0]

@@ -30,6 +30,8 @@ type Cluster struct {
 
 	zippers sync.Pool // of *gzip.Writer
 
+	strictWeights atomic.Bool
+
 	chance sync.Mutex
 	rng    *rand.Rand
 }
@@ -71,6 +73,10 @@ func Start(o Options) (*Cluster, error) {
 	}
 	return c, nil
 }
+
+// SetStrictWeights makes the cluster refuse preferences for nodes, as OpenSearch does
+// under strict weighted routing.
+func (c *Cluster) SetStrictWeights(on bool) { c.strictWeights.Store(on) }
 
 // Stop ends the cluster and waits for everything it runs.
 func (c *Cluster) Stop() {

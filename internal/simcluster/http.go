@@ -176,7 +176,7 @@ func (n *Node) route(r *request) (reply, *apiError) {
 		return n.listAPI(r)
 	case first == "_cluster":
 		return n.clusterAPI(r)
-	case strings.HasPrefix(last, "_") || first == "_search" || r.at(1) == "_search":
+	case strings.HasPrefix(last, "_") || first == "_search" || r.at(-2) == "_msearch" || r.at(1) == "_search":
 		return n.searchAPI(r)
 	case strings.HasPrefix(first, "_"):
 		return r.noHandler(), nil

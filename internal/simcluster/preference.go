@@ -2,6 +2,7 @@ package simcluster
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ type orderer struct {
 	name   func(id string) string        // of a node
 	rotate func(shardRef) uint32         // grows by one with each call for a shard
 	rank   func([]shardCopy) []shardCopy // nil: adaptive selection is off
+	strict bool                          // preferences for nodes are refused
 }
 
 // order returns the copies of ref to try, first choice first, under a preference.
@@ -29,6 +31,12 @@ func (o orderer) order(ref shardRef, preference string) ([]shardCopy, *apiError)
 	if keyword == "_shards" {
 		_, rest, _ := strings.Cut(arg, "|")
 		return o.order(ref, rest)
+	}
+	if o.strict && (keyword == "_only_nodes" || keyword == "_prefer_nodes") {
+		return nil, &apiError{
+			Status: http.StatusForbidden, Type: "preference_based_search_not_allowed_exception",
+			Reason: "Preference type based routing not allowed with strict weighted shard routing enabled",
+		}
 	}
 	active = rotated(active, o.rotate(ref))
 	on := func(nodes ...string) func(shardCopy) bool {

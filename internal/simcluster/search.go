@@ -67,7 +67,7 @@ func (n *Node) plan(r searchRequest) ([]attempt, *apiError) {
 
 func (n *Node) orderer(s *state) orderer {
 	name := func(id string) string { return n.cluster.byID[id].name }
-	o := orderer{state: s, local: n.id, name: name, rotate: n.turn}
+	o := orderer{state: s, local: n.id, name: name, rotate: n.turn, strict: n.cluster.strictWeights.Load()}
 	if s.Adaptive {
 		seen := n.life.Load().seen
 		pending := seen.pending()
