@@ -131,6 +131,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		LearnLayout:     p.cluster.LearnLayout,
 		Refresh:         p.cluster.RefreshPlacement,
 		Touch:           p.cluster.Touch,
+		Use:             p.cluster.Use,
 		Mode:            proxy.Mode(cfg.Routing.Mode),
 		When:            proxy.When(cfg.Routing.When),
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",

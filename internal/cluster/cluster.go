@@ -71,6 +71,7 @@ type Cluster struct {
 	fleet     *fleet
 	school    *school
 	attention *attention
+	usage     *usage
 
 	snapshot atomic.Pointer[Snapshot]
 	measured atomic.Bool // a poll of a node's statistics was answered
@@ -108,6 +109,7 @@ func New(o Options) *Cluster {
 	c.fleet = newFleet(&client{http: o.Client, metrics: c.metrics}, o.Seeds)
 	c.school = newSchool(c.metrics)
 	c.attention = newAttention(time.Now())
+	c.usage = newUsage()
 	return c
 }
 
@@ -156,6 +158,11 @@ func (c *Cluster) RefreshPlacement() { hint(c.replace) }
 // first one after that has them measured at once. It is cheap enough to be called
 // for each search.
 func (c *Cluster) Touch() { c.attention.touch() }
+
+// Use says that a plan is searched, so that the statistics of its nodes matter: the
+// others are measured no more often than StatsIdleInterval. It is cheap enough to be
+// called for each search.
+func (c *Cluster) Use(plan *Plan) { c.usage.use(plan) }
 
 // Status returns how the conversation with the cluster is going.
 func (c *Cluster) Status() Status { return c.status.get() }

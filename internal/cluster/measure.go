@@ -17,6 +17,7 @@ const (
 		"nodes.*.thread_pool.search.active,nodes.*.thread_pool.search.completed," +
 		"nodes.*.thread_pool.search_worker.threads,nodes.*.thread_pool.search_worker.queue," +
 		"nodes.*.thread_pool.search_worker.active," +
+		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
 		"nodes.*.indices.search.fetch_time_in_millis"
 	statsFields = loadFields + ",nodes.*.adaptive_selection.*.avg_response_time_ns"
@@ -35,6 +36,13 @@ type statsAnswer struct {
 	Nodes map[string]*rawStats `json:"nodes"`
 }
 
+// poller is what runs for one node.
+type poller struct {
+	address string
+	need    *need
+	cancel  context.CancelFunc
+}
+
 // measureLoop keeps one poller per node that holds shards or coordinates; under
 // static discovery one for all.
 func (c *Cluster) measureLoop(ctx context.Context) {
@@ -42,11 +50,9 @@ func (c *Cluster) measureLoop(ctx context.Context) {
 		c.measureAll(ctx)
 		return
 	}
-	type running struct {
-		address string
-		cancel  context.CancelFunc
-	}
-	pollers := map[string]running{}
+	pollers := map[string]*poller{}
+	look := time.NewTicker(touchGrain)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,35 +61,46 @@ func (c *Cluster) measureLoop(ctx context.Context) {
 			}
 			return
 		case <-c.remeasure:
-		}
-		wanted := map[string]*Node{}
-		for _, n := range c.Snapshot().Nodes {
-			if n.URL != nil && n.Coordinating() {
-				wanted[n.ID] = n
+			c.appoint(ctx, pollers)
+		case now := <-look.C:
+			if s := c.Snapshot(); s != nil {
+				c.usage.look(s, now)
+				c.metrics.statsInterval.Set(c.usage.assess(pollers, c.o.StatsInterval, now).Seconds())
 			}
 		}
-		for id, p := range pollers {
-			if n := wanted[id]; n == nil || n.URL.String() != p.address {
-				p.cancel()
-				delete(pollers, id)
-			}
+	}
+}
+
+// appoint begins and ends pollers as nodes come and go.
+func (c *Cluster) appoint(ctx context.Context, pollers map[string]*poller) {
+	wanted := map[string]*Node{}
+	for _, n := range c.Snapshot().Nodes {
+		if n.URL != nil && n.Coordinating() {
+			wanted[n.ID] = n
 		}
-		for id, n := range wanted {
-			if _, ok := pollers[id]; ok {
-				continue
-			}
-			pollCtx, cancel := context.WithCancel(ctx)
-			pollers[id] = running{address: n.URL.String(), cancel: cancel}
-			c.done.Go(func() { c.measureNode(pollCtx, id, n.URL) })
+	}
+	for id, p := range pollers {
+		if n := wanted[id]; n == nil || n.URL.String() != p.address {
+			p.cancel()
+			delete(pollers, id)
 		}
+	}
+	for id, n := range wanted {
+		if _, ok := pollers[id]; ok {
+			continue
+		}
+		pollCtx, cancel := context.WithCancel(ctx)
+		p := &poller{address: n.URL.String(), need: newNeed(c.o.StatsInterval), cancel: cancel}
+		pollers[id] = p
+		c.done.Go(func() { c.measureNode(pollCtx, id, n.URL, p.need) })
 	}
 }
 
 // measureNode polls one node, one poll at a time: a node that does not answer is
 // not asked twice at once.
-func (c *Cluster) measureNode(ctx context.Context, id string, address *url.URL) {
+func (c *Cluster) measureNode(ctx context.Context, id string, address *url.URL, n *need) {
 	var last *baseline
-	pace := c.newPace()
+	pace := c.newPace(n)
 	for {
 		started := time.Now()
 		stats := NodeStats{Node: id}
@@ -108,6 +125,7 @@ func (c *Cluster) measureNode(ctx context.Context, id string, address *url.URL) 
 			}
 			stats.Node = answered
 			last, err = raw.measure(answered, last, &stats)
+			pace.ceiling.observe(raw.ThreadPool.Management.Completed, stats.At)
 		}
 		c.measuredNode(stats, started, err)
 		if !pace.wait(ctx, started, pollState(err)) {
@@ -143,7 +161,8 @@ var errNotInAnswer = fmt.Errorf("not in the answer about all nodes: %w", context
 // known of the nodes, so nothing is said of them.
 func (c *Cluster) measureAll(ctx context.Context) {
 	last := map[string]*baseline{}
-	pace := c.newPace()
+	all := newNeed(c.o.StatsInterval)
+	pace := c.newPace(all)
 	for {
 		started := time.Now()
 		var err error
@@ -156,11 +175,13 @@ func (c *Cluster) measureAll(ctx context.Context) {
 			}
 			if err == nil {
 				last = c.measuredAll(s.Nodes, answer, last, started)
+				pace.ceiling.observe(answer.tasks(), started)
 			}
 		}
 		if !pace.wait(ctx, started, pollState(err)) {
 			return
 		}
+		c.metrics.statsInterval.Set(time.Duration(all.interval.Load()).Seconds())
 	}
 }
 
@@ -182,11 +203,21 @@ func (c *Cluster) measuredAll(nodes []*Node, answer statsAnswer, last map[string
 	return next
 }
 
+// tasks returns how many tasks the management pools completed, in the mean.
+func (a statsAnswer) tasks() int64 {
+	var all int64
+	for _, raw := range a.Nodes {
+		all += raw.ThreadPool.Management.Completed
+	}
+	return all / max(1, int64(len(a.Nodes)))
+}
+
 // rawStats is one node in the answer of _nodes/…/stats.
 type rawStats struct {
 	ThreadPool struct {
 		Search       *rawPool `json:"search"`
 		SearchWorker rawPool  `json:"search_worker"`
+		Management   rawPool  `json:"management"`
 	} `json:"thread_pool"`
 	Indices struct {
 		Search rawSearch `json:"search"`

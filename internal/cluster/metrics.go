@@ -19,6 +19,7 @@ type metrics struct {
 	learnedTarget prometheus.Gauge
 	learns        *prometheus.CounterVec
 	state         *prometheus.GaugeVec
+	statsInterval prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
@@ -70,6 +71,10 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 			Name: "sidestep_cluster_learns_total",
 			Help: "Look-ups of index expressions by result.",
 		}, []string{"result"}),
+		statsInterval: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_stats_interval_seconds",
+			Help: "Longest interval at which a node that serves what is searched is asked for its statistics.",
+		}),
 		state: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_state",
 			Help: "1 for the state of the conversation with the cluster, 0 for the others.",

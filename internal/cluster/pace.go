@@ -62,19 +62,21 @@ func (a *attention) look(now time.Time) (idle bool, wake <-chan struct{}) {
 	return a.idle, a.wake
 }
 
-// pace spaces the polls of one poller: at the usual interval while searches are
-// decided, else at intervals that double up to the longest.
+// pace spaces the polls of one poller: at the usual interval, or the longer one that
+// the ceiling of the node leaves, while searches are decided that it serves; else
+// more rarely, while none is decided at all at intervals that double up to longest.
 type pace struct {
-	attention      *attention
-	usual, longest time.Duration
-	now            time.Duration
+	attention *attention
+	need      *need
+	ceiling   *ceiling
+	longest   time.Duration
+	now       time.Duration
 }
 
-func (c *Cluster) newPace() *pace {
+func (c *Cluster) newPace(n *need) *pace {
 	return &pace{
-		attention: c.attention,
-		usual:     c.o.StatsInterval, longest: max(c.o.StatsIdleInterval, c.o.StatsInterval),
-		now: c.o.StatsInterval,
+		attention: c.attention, need: n, ceiling: newCeiling(),
+		longest: max(c.o.StatsIdleInterval, c.o.StatsInterval), now: c.o.StatsInterval,
 	}
 }
 
@@ -83,14 +85,37 @@ func (c *Cluster) newPace() *pace {
 func (p *pace) wait(ctx context.Context, started time.Time, state PollState) bool {
 	now := time.Now()
 	idle, wake := p.attention.look(now)
-	if idle {
-		p.now = min(2*p.now, p.longest)
-	} else {
-		p.now = p.usual
+	usual := time.Duration(p.need.usual.Load())
+	interval := p.ceiling.stretch(usual)
+	stretched := interval > usual
+	p.now = min(2*p.now, p.longest)
+	switch {
+	case idle:
+		interval = max(interval, p.now)
+	case p.need.rare.Load():
+		interval = max(interval, p.longest)
+	default:
+		p.now = usual
 	}
-	if state == PollUnresponsive {
-		return waitHint(ctx, retryPause, wake)
+	p.need.interval.Store(int64(interval))
+	if state == PollUnresponsive && !stretched && !p.need.rare.Load() {
+		return p.pause(ctx, retryPause, wake)
 	}
 	// A pause is kept also after polls that took longer than the interval.
-	return waitHint(ctx, max(jitter(p.now)-now.Sub(started), p.usual/5), wake)
+	return p.pause(ctx, max(jitter(interval)-now.Sub(started), usual/5), wake)
+}
+
+// pause waits for a while, for the first search of all or for the first that the
+// node serves. It reports false if ctx ended.
+func (p *pace) pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-p.need.wake:
+	case <-t.C:
+	}
+	return true
 }

@@ -77,6 +77,7 @@ func (x *exchange) resolve(p *Proxy, now time.Time) bool {
 	if x.reason != "" {
 		return false
 	}
+	p.o.Use(x.plan)
 	p.probes.recent.add(x.plan, now)
 	return true
 }

@@ -66,7 +66,9 @@ type Options struct {
 	// Touch is called for each search that is about to be decided: statistics
 	// matter. May be nil.
 	Touch func()
-	Mode  Mode
+	// Use is called with the plan of each search. May be nil.
+	Use  func(*cluster.Plan)
+	Mode Mode
 	// When is WhenAlways if empty.
 	When When
 	// PreferNodes writes _prefer_nodes where _only_nodes would do: the engine's own
@@ -132,6 +134,9 @@ func New(o Options) (*Proxy, error) {
 	}
 	if o.Touch == nil {
 		o.Touch = func() {}
+	}
+	if o.Use == nil {
+		o.Use = func(*cluster.Plan) {}
 	}
 	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity)}
 	p.complaints.Interval = complainEvery

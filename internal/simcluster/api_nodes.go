@@ -164,8 +164,10 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 		key   string
 		value any
 	}{
-		"indices":     {"indices", map[string]any{"search": life.counts.stats()}},
-		"thread_pool": {"thread_pool", map[string]any{"search": pool}},
+		"indices": {"indices", map[string]any{"search": life.counts.stats()}},
+		"thread_pool": {"thread_pool", map[string]any{
+			"search": pool, "management": map[string]any{"completed": life.tasks.Add(1)},
+		}},
 		"os": {"os", map[string]any{
 			"timestamp": now.UnixMilli(),
 			"cpu":       map[string]any{"percent": 100 * pool.Active / pool.Threads},

@@ -39,6 +39,7 @@ type life struct {
 	pool   *pool
 	seen   *collector
 	counts counts
+	tasks  atomic.Int64 // of the management pool
 }
 
 func newNode(c *Cluster, i int) *Node {
