@@ -19,14 +19,17 @@ import (
 const (
 	maxHeaderBytes   = 1 << 20
 	adminIdleTimeout = 2 * time.Minute
+
+	// Protocols as TLS negotiates them.
+	http1 = "http/1.1"
+	http2 = "h2"
 )
 
 // listener is one of the two: it outlives every reload.
 type listener struct {
 	key     string // of its address in the configuration
 	address string
-	tls     *tls.Config // nil for plain HTTP
-	server  *http.Server
+	server  *http.Server // plain HTTP while its TLSConfig is nil
 
 	bound  net.Listener // nil until bind
 	served sync.WaitGroup
@@ -39,10 +42,17 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 	})
 	// "OPTIONS *" is the engine's to answer.
 	l.server.DisableGeneralOptionsHandler = true
+	negotiated := []string{http1}
+	if streams := cfg.Limits.ConcurrentStreams; streams > 0 {
+		negotiated = []string{http2, http1}
+		l.server.Protocols.SetHTTP2(true)
+		l.server.Protocols.SetUnencryptedHTTP2(true)
+		l.server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
+	}
 	// No IdleTimeout: the engines close no idle connection either, and clients
 	// that pool them count on it.
 	var err error
-	l.tls, err = serverTLS("listen_tls", cfg.ListenTLS, logger)
+	l.server.TLSConfig, err = serverTLS("listen_tls", cfg.ListenTLS, negotiated, logger)
 	return l, err
 }
 
@@ -61,14 +71,17 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Version:  o.Version,
 	})
 	var err error
-	l.tls, err = serverTLS("admin.tls", cfg.Admin.TLS, o.Logger)
+	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, o.Logger)
 	return l, err
 }
 
-// newServer has no ReadTimeout and no WriteTimeout: bulks are large and searches
-// may be long.
+// newServer speaks HTTP/1.1. It has no ReadTimeout and no WriteTimeout: bulks are
+// large and searches may be long.
 func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
+		Protocols:         protocols,
 		ReadHeaderTimeout: cfg.Limits.ReadHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
@@ -77,7 +90,7 @@ func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
 
 // serverTLS returns nil if t says plain HTTP. Certificates are looked at for each
 // handshake, so that rotated ones are used at once.
-func serverTLS(key string, t config.ServerTLS, logger *slog.Logger) (*tls.Config, error) {
+func serverTLS(key string, t config.ServerTLS, protocols []string, logger *slog.Logger) (*tls.Config, error) {
 	if !t.Enabled() {
 		return nil, nil //nolint:nilnil // no TLS is not an error
 	}
@@ -86,9 +99,8 @@ func serverTLS(key string, t config.ServerTLS, logger *slog.Logger) (*tls.Config
 		return nil, fmt.Errorf("%s.cert_file: %w", key, err)
 	}
 	base := &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		// The engines speak HTTP/1.1 alone; so do we.
-		NextProtos:     []string{"http/1.1"},
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(), nil },
 	}
 	if t.ClientCAFile == "" {
@@ -137,12 +149,12 @@ func (l *listener) addr() net.Addr {
 // serve takes connections in the background until shutdown; any other end is
 // sent to failed.
 func (l *listener) serve(failed chan<- error) {
-	taken := l.bound
-	if l.tls != nil {
-		taken = tls.NewListener(taken, l.tls)
+	serve := func() error { return l.server.Serve(l.bound) }
+	if l.server.TLSConfig != nil {
+		serve = func() error { return l.server.ServeTLS(l.bound, "", "") }
 	}
 	l.served.Go(func() {
-		if err := l.server.Serve(taken); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("%s: serve on %s: %w", l.key, l.address, err)
 		}
 	})

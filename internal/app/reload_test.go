@@ -115,15 +115,16 @@ func TestReloadRefusesWhatNeedsARestart(t *testing.T) {
 	changed.Listen = "127.0.0.1:9299"
 	changed.Admin.Listen = "127.0.0.1:9298"
 	changed.Limits.ReadHeaderTimeout = time.Minute
+	changed.Limits.ConcurrentStreams = 0
 	changed.Log.Format = "json"
 	changed.Routing.Mode = "off"
 	err := s.Reload(changed)
-	paths := make([]string, 0, 4)
+	paths := make([]string, 0, 5)
 	for _, p := range config.Problems(err) {
 		require.Equal(t, "cannot change while running: restart sidestep, or restore the old value", p.Message)
 		paths = append(paths, p.Path)
 	}
-	require.Equal(t, []string{"listen", "admin.listen", "limits.read_header_timeout", "log.format"}, paths)
+	require.Equal(t, []string{"listen", "admin.listen", "limits.read_header_timeout", "limits.concurrent_streams", "log.format"}, paths)
 	require.Equal(t, proxy.ModeRoute, s.Mode(), "nothing was applied")
 }
 

@@ -10,15 +10,9 @@ import (
 
 // What arrives is what was sent. Allowed by HTTP/1.1 and made use of by net/http:
 // Host, hop-by-hop headers, the order and case of header names, how chunks are cut.
-func TestRequestsArriveAsSent(t *testing.T) {
-	w := startWire(t, nil)
+func TestRequestHeadsArriveAsSent(t *testing.T) {
 	plain := "\r\nHost: es\r\n\r\n"
-	sized := func(body string, more ...string) string {
-		return "\r\nHost: es\r\n" + strings.Join(more, "") + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
-	}
-	chunked := "\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4;ext=1\r\ndefg\r\n0\r\n\r\n"
-	ndjson := "Content-Type: application/x-ndjson\r\n"
-	for name, request := range map[string]string{
+	arriveAsSent(t, map[string]string{
 		"semicolons":              "GET /idx/_search?q=a;size=1&from=2 HTTP/1.1" + plain,
 		"double percent":          "GET /idx/_search?q=%%41&x=%zz HTTP/1.1" + plain,
 		"escaped slash":           "GET /idx%2Fa/_doc/%2F%2f HTTP/1.1" + plain,
@@ -51,32 +45,48 @@ func TestRequestsArriveAsSent(t *testing.T) {
 		"bytes beyond ASCII":      "GET / HTTP/1.1\r\nHost: es\r\nX-A: \xc3\xa4\xff\r\n\r\n",
 		"encodings":               "GET / HTTP/1.1\r\nHost: es\r\nAccept-Encoding: gzip;q=1.0,deflate, zstd\r\nAccept: application/vnd.elasticsearch+json;compatible-with=8\r\n\r\n",
 		"hop by hop":              "GET / HTTP/1.1\r\nHost: es\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nX-End: 2\r\n\r\n",
-		"GET with body":           "GET /idx/_doc/1 HTTP/1.1" + sized(`{"a":1}`),
-		"HEAD with body":          "HEAD /idx HTTP/1.1" + sized(`{"a":1}`),
-		"DELETE with body":        "DELETE /_search/scroll HTTP/1.1" + sized(`{"scroll_id":"x"}`),
-		"OPTIONS with body":       "OPTIONS /idx HTTP/1.1" + sized("x"),
-		"GET search with body":    "GET /idx/_search HTTP/1.1" + sized(`{"size": 0 }`, "Content-Type: application/json\r\n"),
-		"search without a type":   "POST /idx/_search HTTP/1.1" + sized(`{"size":0}`),
-		"empty POST":              "POST /idx/_refresh HTTP/1.1" + sized(""),
-		"empty PUT":               "PUT /idx HTTP/1.1" + sized(""),
-		"empty DELETE":            "DELETE /idx HTTP/1.1" + sized(""),
-		"DELETE without body":     "DELETE /idx HTTP/1.1" + plain,
-		"bulk":                    "POST /_bulk HTTP/1.1" + sized("{\"index\":{}}\n{}\n", ndjson),
-		"cbor":                    "POST /idx/_search HTTP/1.1" + sized("\xbf\xff", "Content-Type: application/cbor\r\n"),
-		"smile":                   "POST /idx/_doc HTTP/1.1" + sized(":)\n\x00\xfa\xfb", "Content-Type: application/smile\r\n"),
-		"yaml":                    "POST /idx/_search HTTP/1.1" + sized("---\nsize: 0\n", "Content-Type: application/yaml\r\n"),
-		"gzip":                    "POST /_bulk HTTP/1.1" + sized("\x1f\x8b\x08\x00", ndjson, "Content-Encoding: gzip\r\n"),
-		"vendor type":             "POST /idx/_search HTTP/1.1" + sized("{}", "Content-Type: application/vnd.elasticsearch+json; compatible-with=8\r\n"),
-		"chunked bulk":            "POST /_bulk HTTP/1.1" + chunked,
-		"chunked GET":             "GET /idx/_doc/1 HTTP/1.1" + chunked,
-		"chunked DELETE":          "DELETE /idx/_doc/1 HTTP/1.1" + chunked,
-		"empty chunked":           "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"trailers":                "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n",
-		"trailers unannounced":    "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n",
-		"trailers of a search":    "POST /idx/_search HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n",
-		"large":                   "POST /_bulk HTTP/1.1" + sized(strings.Repeat("x", 3<<20), ndjson),
-		"large search":            "POST /idx/_search HTTP/1.1" + sized(`{"q":"`+strings.Repeat("x", 2<<20)+`"}`),
-	} {
+	})
+}
+
+func TestRequestBodiesArriveAsSent(t *testing.T) {
+	sized := func(body string, more ...string) string {
+		return "\r\nHost: es\r\n" + strings.Join(more, "") + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	}
+	chunked := "\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4;ext=1\r\ndefg\r\n0\r\n\r\n"
+	ndjson := "Content-Type: application/x-ndjson\r\n"
+	arriveAsSent(t, map[string]string{
+		"GET with body":         "GET /idx/_doc/1 HTTP/1.1" + sized(`{"a":1}`),
+		"HEAD with body":        "HEAD /idx HTTP/1.1" + sized(`{"a":1}`),
+		"DELETE with body":      "DELETE /_search/scroll HTTP/1.1" + sized(`{"scroll_id":"x"}`),
+		"OPTIONS with body":     "OPTIONS /idx HTTP/1.1" + sized("x"),
+		"GET search with body":  "GET /idx/_search HTTP/1.1" + sized(`{"size": 0 }`, "Content-Type: application/json\r\n"),
+		"search without a type": "POST /idx/_search HTTP/1.1" + sized(`{"size":0}`),
+		"empty POST":            "POST /idx/_refresh HTTP/1.1" + sized(""),
+		"empty PUT":             "PUT /idx HTTP/1.1" + sized(""),
+		"empty DELETE":          "DELETE /idx HTTP/1.1" + sized(""),
+		"DELETE without body":   "DELETE /idx HTTP/1.1\r\nHost: es\r\n\r\n",
+		"bulk":                  "POST /_bulk HTTP/1.1" + sized("{\"index\":{}}\n{}\n", ndjson),
+		"cbor":                  "POST /idx/_search HTTP/1.1" + sized("\xbf\xff", "Content-Type: application/cbor\r\n"),
+		"smile":                 "POST /idx/_doc HTTP/1.1" + sized(":)\n\x00\xfa\xfb", "Content-Type: application/smile\r\n"),
+		"yaml":                  "POST /idx/_search HTTP/1.1" + sized("---\nsize: 0\n", "Content-Type: application/yaml\r\n"),
+		"gzip":                  "POST /_bulk HTTP/1.1" + sized("\x1f\x8b\x08\x00", ndjson, "Content-Encoding: gzip\r\n"),
+		"vendor type":           "POST /idx/_search HTTP/1.1" + sized("{}", "Content-Type: application/vnd.elasticsearch+json; compatible-with=8\r\n"),
+		"chunked bulk":          "POST /_bulk HTTP/1.1" + chunked,
+		"chunked GET":           "GET /idx/_doc/1 HTTP/1.1" + chunked,
+		"chunked DELETE":        "DELETE /idx/_doc/1 HTTP/1.1" + chunked,
+		"empty chunked":         "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"trailers":              "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n",
+		"trailers unannounced":  "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n",
+		"trailers of a search":  "POST /idx/_search HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n",
+		"large":                 "POST /_bulk HTTP/1.1" + sized(strings.Repeat("x", 3<<20), ndjson),
+		"large search":          "POST /idx/_search HTTP/1.1" + sized(`{"q":"`+strings.Repeat("x", 2<<20)+`"}`),
+	})
+}
+
+func arriveAsSent(t *testing.T, requests map[string]string) {
+	t.Helper()
+	w := startWire(t, nil)
+	for name, request := range requests {
 		t.Run(name, func(t *testing.T) {
 			got, _ := w.exchange(request)
 			require.Equal(t, parse(t, request), parse(t, got))

@@ -76,7 +76,7 @@ func (w *wire) serve(c net.Conn) {
 		if err != nil {
 			return
 		}
-		if strings.HasPrefix(request.UserAgent(), "Go-http-client") {
+		if request.UserAgent() == "Go-http-client/1.1" {
 			_, _ = io.WriteString(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
 			continue
 		}

@@ -197,6 +197,9 @@ type Limits struct {
 	HeldBody          Size          `yaml:"held_body"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"`
 	ShutdownGrace     time.Duration `yaml:"shutdown_grace"`
+	// ConcurrentStreams is how many requests a client may have under way on one
+	// HTTP/2 connection; 0: clients are served HTTP/1.1 alone.
+	ConcurrentStreams int `yaml:"concurrent_streams"`
 }
 
 // Log says what is logged on standard error, and how.
@@ -239,6 +242,7 @@ func Default() Config {
 			HeldBody:          MiB,
 			ReadHeaderTimeout: 10 * time.Second,
 			ShutdownGrace:     30 * time.Second,
+			ConcurrentStreams: 250,
 		},
 		Log: Log{Level: "info", Format: "text"},
 	}

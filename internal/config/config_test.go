@@ -68,7 +68,7 @@ func TestGoodFile(t *testing.T) {
 			Affinity:   Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
 		},
 		Clients: Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
-		Limits:  Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second},
+		Limits:  Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},
 		Log:     Log{Level: "debug", Format: "json"},
 	}, cfg)
 	require.NoError(t, cfg.Validate())

@@ -63,6 +63,7 @@ func validate(cfg Config) []*Problem {
 	}
 	c.positive("limits.read_header_timeout", cfg.Limits.ReadHeaderTimeout)
 	c.positive("limits.shutdown_grace", cfg.Limits.ShutdownGrace)
+	c.atLeast("limits.concurrent_streams", cfg.Limits.ConcurrentStreams, 0)
 	c.oneOf("log.level", cfg.Log.Level)
 	c.oneOf("log.format", cfg.Log.Format)
 	return c.problems

@@ -22,10 +22,9 @@ func closedByPeer(c net.Conn) bool {
 	closed := false
 	err = raw.Control(func(fd uintptr) {
 		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		switch {
-		case err == nil:
+		if err == nil {
 			closed = n == 0
-		default:
+		} else {
 			closed = !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
 		}
 	})
