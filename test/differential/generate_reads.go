@@ -49,6 +49,9 @@ func (g *generator) msearch() request {
 	if g.one(15) {
 		r.body = g.breakLines(r.body)
 	}
+	if g.one(25) {
+		return zipped(r)
+	}
 	return r
 }
 

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"strings"
 )
@@ -16,9 +20,9 @@ func (g *generator) search() request {
 	case g.one(12):
 		r.method = "GET"
 		g.uriSearch(&r)
-	case g.one(60):
-		g.otherBody(&r)
 	case g.one(40):
+		g.otherBody(&r)
+	case g.one(50):
 	default:
 		r = withContent(r, encode(g.body()))
 	}
@@ -120,6 +124,12 @@ func (g *generator) heads(r *request) {
 		r.set(g.pick("Authorization", "traceparent", "User-Agent", "Cookie", "X-Forwarded-For", "Cache-Control", "If-None-Match", "Range"),
 			g.pick("Basic dXNlcjpwYXNz", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "bytes=0-5", "*"))
 	}
+	switch {
+	case g.one(15):
+		r.set("Transfer-Encoding", "chunked")
+	case g.one(30):
+		r.set("Expect", "100-continue")
+	}
 	// Ranks do not show in every format.
 	for _, h := range r.header {
 		if h.name == "Accept" {
@@ -148,10 +158,23 @@ func (g *generator) uriSearch(r *request) {
 	}
 }
 
+// zipped compresses the body of a request.
+func zipped(r request) request {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, r.body)
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	r.body = b.String()
+	r.set("Content-Encoding", "gzip")
+	return r
+}
+
 // otherBody gives the search a body that is not JSON.
 func (g *generator) otherBody(r *request) {
 	g.ordered = true
-	switch g.IntN(4) {
+	switch g.IntN(6) {
 	case 0:
 		r.body = "---\nsize: 2\nsort: [n, _index]\nquery:\n  term:\n    category: " + g.category() + "\n"
 		r.set("Content-Type", "application/yaml")
@@ -161,6 +184,10 @@ func (g *generator) otherBody(r *request) {
 	case 2: // the same
 		r.body = ":)\n\x00\xfa\x83size\xc4\x83sort\xf8\x40n\x45_index\xf9\xfb"
 		r.set("Content-Type", "application/smile")
+	case 3:
+		*r = zipped(withContent(*r, encode(g.body())))
+	case 4: // more than is held for a second try
+		*r = withContent(*r, strings.Replace(encode(g.body()), "{", "{"+padding, 1))
 	default:
 		r.body = "{ // as the engines' lenient parsers take it, or not\n \"size\": 1, 'sort': [\"n\"]}"
 		r.set("Content-Type", "application/json")

@@ -87,6 +87,9 @@ func (s side) send(ctx context.Context, r request) answer {
 	req.URL = rawURL(req.URL, r.uri)
 	for _, h := range r.header {
 		req.Header.Add(h.name, h.value)
+		if h.name == "Transfer-Encoding" {
+			req.ContentLength = -1 // what Go sends in chunks
+		}
 	}
 	if s.explain {
 		req.Header.Set("X-Sidestep-Explain", "1")

@@ -24,7 +24,7 @@ type stage struct {
 // openStage starts everything and fills the indices. What was started is in the
 // stage even when it fails.
 func openStage(ctx context.Context, distribution, version string, logf func(string, ...any)) (*stage, error) {
-	s := &stage{client: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
+	s := &stage{client: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true, ExpectContinueTimeout: 10 * time.Second}}
 	binary, err := front.Build(ctx)
 	if err != nil {
 		return s, err
