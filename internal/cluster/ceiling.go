@@ -5,12 +5,12 @@ import "time"
 const (
 	// pollCeiling is how many tasks a second the management pool of a node may
 	// complete, for all who ask it anything, before sidestep asks it more rarely. A
-	// poll of statistics is one such task.
-	pollCeiling = 50
+	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen).
+	pollCeiling = 100
 	// ceilingWindow is the least time over which tasks are counted.
 	ceilingWindow = 2 * time.Second
 	// ceilingInterval bounds how rarely a node in use is polled: with more than
-	// pollCeiling × ceilingInterval = 500 sidesteps a relay is needed.
+	// pollCeiling × ceilingInterval = 1,000 sidesteps (330 before Elasticsearch) a relay is needed.
 	ceilingInterval = 10 * time.Second
 	// While the node completes fewer tasks, the rate of polls grows by this share of
 	// itself and by this share of the usual rate: the second part makes the rates of

@@ -71,7 +71,7 @@ type Cluster struct {
 	fleet     *fleet
 	school    *school
 	attention *attention
-	usage     *usage
+	demand    *demand
 
 	snapshot atomic.Pointer[Snapshot]
 	measured atomic.Bool // a poll of a node's statistics was answered
@@ -109,7 +109,7 @@ func New(o Options) *Cluster {
 	c.fleet = newFleet(&client{http: o.Client, metrics: c.metrics}, o.Seeds)
 	c.school = newSchool(c.metrics)
 	c.attention = newAttention(time.Now())
-	c.usage = newUsage()
+	c.demand = newDemand()
 	return c
 }
 
@@ -162,7 +162,7 @@ func (c *Cluster) Touch() { c.attention.touch() }
 // Use says that a plan is searched, so that the statistics of its nodes matter: the
 // others are measured no more often than StatsIdleInterval. It is cheap enough to be
 // called for each search.
-func (c *Cluster) Use(plan *Plan) { c.usage.use(plan) }
+func (c *Cluster) Use(plan *Plan) { c.demand.use(plan) }
 
 // Status returns how the conversation with the cluster is going.
 func (c *Cluster) Status() Status { return c.status.get() }

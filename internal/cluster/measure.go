@@ -64,8 +64,8 @@ func (c *Cluster) measureLoop(ctx context.Context) {
 			c.appoint(ctx, pollers)
 		case now := <-look.C:
 			if s := c.Snapshot(); s != nil {
-				c.usage.look(s, now)
-				c.metrics.statsInterval.Set(c.usage.assess(pollers, c.o.StatsInterval, now).Seconds())
+				c.demand.look(s, now)
+				c.metrics.statsInterval.Set(c.demand.assess(pollers, c.o.StatsInterval, now).Seconds())
 			}
 		}
 	}

@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	// usageSlots is how many plans are remembered between two looks. Of more plans
+	// demandSlots is how many plans are remembered between two looks. Of more plans
 	// in use a changing part is seen, whose nodes are soon all of them.
-	usageSlots = 256
+	demandSlots = 256
 	// pollBudget bounds the polls of statistics that one sidestep makes in a second:
 	// with more nodes in use each is asked more rarely.
 	pollBudget = 1000
 )
 
-// usage knows which nodes serve what is searched: only their statistics matter.
-type usage struct {
+// demand knows which nodes serve what is searched: only their statistics matter.
+type demand struct {
 	seed  maphash.Seed
-	plans [usageSlots]atomic.Pointer[Plan]
+	plans [demandSlots]atomic.Pointer[Plan]
 
 	// The rest belongs to the goroutine that looks.
 	usedAt map[string]time.Time // by node id, for idleAfter
 	anyAt  time.Time
 }
 
-func newUsage() *usage {
-	return &usage{seed: maphash.MakeSeed(), usedAt: map[string]time.Time{}}
+func newDemand() *demand {
+	return &demand{seed: maphash.MakeSeed(), usedAt: map[string]time.Time{}}
 }
 
 // use notes that a plan is searched. All but the first time after a look it costs
 // a hash of a name and an atomic load: plans made anew for each request are taken for
 // one if they begin alike.
-func (u *usage) use(plan *Plan) {
+func (d *demand) use(plan *Plan) {
 	if len(plan.Names) == 0 {
 		return
 	}
 	first := plan.Names[0]
-	at := maphash.String(u.seed, first.Index) + 31*uint64(first.Number) + uint64(len(plan.Names)) //nolint:gosec // shard numbers are not negative
-	slot := &u.plans[at%usageSlots]
+	at := maphash.String(d.seed, first.Index) + 31*uint64(first.Number) + uint64(len(plan.Names)) //nolint:gosec // shard numbers are not negative
+	slot := &d.plans[at%demandSlots]
 	if before := slot.Load(); before == nil || len(before.Names) != len(plan.Names) || before.Names[0] != first {
 		slot.Store(plan)
 	}
@@ -47,35 +47,35 @@ func (u *usage) use(plan *Plan) {
 // look takes in the plans that were used since the last look, all of which are
 // taken for plans of s: one of an older snapshot makes a node or two wanted that
 // are not.
-func (u *usage) look(s *Snapshot, now time.Time) {
-	for i := range u.plans {
-		plan := u.plans[i].Swap(nil)
+func (d *demand) look(s *Snapshot, now time.Time) {
+	for i := range d.plans {
+		plan := d.plans[i].Swap(nil)
 		if plan == nil {
 			continue
 		}
-		u.anyAt = now
+		d.anyAt = now
 		for _, copies := range plan.Shards {
 			for _, at := range copies {
 				if at < len(s.Nodes) {
-					u.usedAt[s.Nodes[at].ID] = now
+					d.usedAt[s.Nodes[at].ID] = now
 				}
 			}
 		}
 	}
-	for id, at := range u.usedAt {
+	for id, at := range d.usedAt {
 		if now.Sub(at) >= idleAfter {
-			delete(u.usedAt, id)
+			delete(d.usedAt, id)
 		}
 	}
 }
 
 // inUse reports whether the node serves what is searched. While nothing is known
 // to be, all nodes do.
-func (u *usage) inUse(id string, now time.Time) bool {
-	if u.anyAt.IsZero() || now.Sub(u.anyAt) >= idleAfter {
+func (d *demand) inUse(id string, now time.Time) bool {
+	if d.anyAt.IsZero() || now.Sub(d.anyAt) >= idleAfter {
 		return true
 	}
-	_, used := u.usedAt[id]
+	_, used := d.usedAt[id]
 	return used
 }
 
@@ -95,10 +95,10 @@ func newNeed(usual time.Duration) *need {
 
 // assess tells the pollers which nodes are in use, and returns the longest interval
 // at which one of these is polled.
-func (u *usage) assess(pollers map[string]*poller, shortest time.Duration, now time.Time) time.Duration {
+func (d *demand) assess(pollers map[string]*poller, shortest time.Duration, now time.Time) time.Duration {
 	wanted := 0
 	for id := range pollers {
-		if u.inUse(id, now) {
+		if d.inUse(id, now) {
 			wanted++
 		}
 	}
@@ -106,7 +106,7 @@ func (u *usage) assess(pollers map[string]*poller, shortest time.Duration, now t
 	var longest time.Duration
 	for id, p := range pollers {
 		p.need.usual.Store(int64(usual))
-		used := u.inUse(id, now)
+		used := d.inUse(id, now)
 		if p.need.rare.Swap(!used) && used {
 			hint(p.need.wake)
 		}
