@@ -73,7 +73,7 @@ func TestPassesUnchanged(t *testing.T) {
 		reason string
 	}{
 		"keyword":  {search{target: "products", query: "preference=_local", body: sorted}, "client_preference"},
-		"document": {search{path: "/products/_doc/17"}, "not_steerable"},
+		"settings": {search{path: "/products/_settings", query: "filter_path=*.settings.index.number_of_shards"}, "not_steerable"},
 		"cat":      {search{path: "/_cat/indices", query: "format=json&h=index,pri,rep&s=index"}, "not_steerable"},
 	} {
 		t.Run(name, func(t *testing.T) {
