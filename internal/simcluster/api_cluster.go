@@ -189,13 +189,43 @@ func (s *state) metadata(names []string) map[string]any {
 		ix := s.index(name)
 		indices[name] = map[string]any{
 			"version": 1, "state": "open", "routing_num_shards": ix.Spec.RoutingNumShards, "aliases": append([]string{}, aliases[name]...),
-			"settings": map[string]any{"index": map[string]any{
-				"uuid": ix.UUID, "provided_name": name,
-				"number_of_shards": strconv.Itoa(ix.Spec.Shards), "number_of_replicas": strconv.Itoa(ix.Spec.Replicas),
-			}},
+			"settings": map[string]any{"index": ix.settings()},
 		}
 	}
 	return indices
+}
+
+// settings of an index, all strings.
+func (ix *indexState) settings() map[string]any {
+	settings := map[string]any{
+		"uuid": ix.UUID, "provided_name": ix.Spec.Name,
+		"number_of_shards": strconv.Itoa(ix.Spec.Shards), "number_of_replicas": strconv.Itoa(ix.Spec.Replicas),
+	}
+	if ix.Spec.RoutingPartitionSize > 1 {
+		settings["routing_partition_size"] = strconv.Itoa(ix.Spec.RoutingPartitionSize)
+	}
+	if ix.Spec.SegmentReplication {
+		settings["replication"] = map[string]any{"type": "SEGMENT"}
+	}
+	return settings
+}
+
+// aliases answers GET /{index}/_alias.
+func (n *Node) aliases(r *request) (reply, *apiError) {
+	s := n.cluster.state.Load()
+	names, missing := s.resolve(r.at(0), time.Now())
+	if missing != "" {
+		return reply{}, noSuchIndex(missing)
+	}
+	out, memberships := map[string]any{}, s.memberships()
+	for _, name := range names {
+		aliases := map[string]any{}
+		for _, alias := range memberships[name] {
+			aliases[alias] = map[string]any{}
+		}
+		out[name] = map[string]any{"aliases": aliases}
+	}
+	return answer(out), nil
 }
 
 // metadata answers GET /{index}.

@@ -164,7 +164,7 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 		key   string
 		value any
 	}{
-		"indices": {"indices", map[string]any{"search": life.counts.stats()}},
+		"indices": {"indices", map[string]any{"search": life.counts.stats(), "get": life.counts.getStats()}},
 		"thread_pool": {"thread_pool", map[string]any{
 			"search": pool, "management": map[string]any{"completed": life.tasks.Add(1)},
 		}},

@@ -176,6 +176,12 @@ func (n *Node) route(r *request) (reply, *apiError) {
 		return n.listAPI(r)
 	case first == "_cluster":
 		return n.clusterAPI(r)
+	case last == "_mget":
+		return n.multiGet(r)
+	case last == "_alias" && len(r.parts) == 2:
+		return n.aliases(r)
+	case len(r.parts) == 3 && isRead(r.method, r.at(1)):
+		return n.read(r)
 	case strings.HasPrefix(last, "_") || first == "_search" || r.at(-2) == "_msearch" || r.at(1) == "_search":
 		return n.searchAPI(r)
 	case strings.HasPrefix(first, "_"):
@@ -185,6 +191,17 @@ func (n *Node) route(r *request) (reply, *apiError) {
 	}
 }
 
+// isRead tells reads of one document from writes.
+func isRead(method, kind string) bool {
+	switch kind {
+	case "_doc", "_source":
+		return method == http.MethodGet || method == http.MethodHead
+	case "_explain", "_termvectors":
+		return method == http.MethodGet || method == http.MethodPost
+	}
+	return false
+}
+
 // noHandler is the engines' answer to a path they do not know: the error is plain
 // text.
 func (r *request) noHandler() reply {
@@ -192,7 +209,7 @@ func (r *request) noHandler() reply {
 	return reply{status: http.StatusBadRequest, body: mustJSON(map[string]string{"error": text})}
 }
 
-// documentAPI answers everything about one index or document, plausibly and
+// documentAPI answers everything else about one index or document, plausibly and
 // without effect.
 func (n *Node) documentAPI(r *request) (reply, *apiError) {
 	index, kind, id := r.at(0), r.at(1), r.at(2)
@@ -205,10 +222,7 @@ func (n *Node) documentAPI(r *request) (reply, *apiError) {
 	case kind == "":
 		return n.metadata(names), nil
 	case r.method == http.MethodGet || r.method == http.MethodHead:
-		return answer(map[string]any{
-			"_index": index, "_id": id, "_version": 1, "_seq_no": 0, "_primary_term": 1, "found": true,
-			"_source": map[string]any{"n": 1},
-		}), nil
+		return r.noHandler(), nil
 	default:
 		shards := map[string]any{"total": 1, "successful": 1, "failed": 0}
 		rep := answer(map[string]any{

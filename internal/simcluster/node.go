@@ -27,6 +27,8 @@ type Node struct {
 	server   *http.Server
 	listener net.Listener
 
+	gets atomic.Int64
+
 	turning sync.Mutex
 	turns   map[shardRef]uint32
 }
@@ -75,6 +77,10 @@ func (n *Node) URL() string { return "http://" + n.addr }
 // Searches returns how many shard queries the node has served since the cluster
 // started. Restarts do not reset it.
 func (n *Node) Searches() int64 { return n.searches.Load() }
+
+// Gets returns how many documents the node has read by id since the cluster
+// started, likewise.
+func (n *Node) Gets() int64 { return n.gets.Load() }
 
 // Alive reports whether the node is in the cluster.
 func (n *Node) Alive() bool { return n.life.Load().ctx.Err() == nil }

@@ -6,8 +6,8 @@
 //
 // Time is real: a shard query sleeps for its service time, it burns no
 // processor. What is not modelled: the fetch phase as a round trip of its own
-// (it is part of the shard query), Lucene (every document matches every query)
-// and writes.
+// (it is part of the shard query), Lucene (every document matches every query),
+// which shard a hit comes from (by number, not by routing) and writes.
 package simcluster
 
 import (
@@ -59,8 +59,12 @@ type IndexSpec struct {
 	Replicas       int
 	SearchReplicas int // search-only replicas (OpenSearch)
 	Aliases        []string
-	// RoutingNumShards is what the metadata says; default Shards.
-	RoutingNumShards int
+	// RoutingNumShards is a multiple of Shards; default Shards. RoutingPartitionSize is
+	// over how many parts a routing value is spread, default 1.
+	RoutingNumShards, RoutingPartitionSize int
+	// SegmentReplication has documents read from the primary unless there is a
+	// preference (OpenSearch).
+	SegmentReplication bool
 	// Docs is the number of documents, default 1000. All match every search.
 	Docs int
 }
@@ -106,5 +110,6 @@ func (s IndexSpec) withDefaults() IndexSpec {
 	if s.RoutingNumShards == 0 {
 		s.RoutingNumShards = s.Shards
 	}
+	s.RoutingPartitionSize = max(s.RoutingPartitionSize, 1)
 	return s
 }

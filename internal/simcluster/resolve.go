@@ -85,10 +85,10 @@ func dateMath(expr string, now time.Time) string {
 func (s *state) shardsOf(indices []string, routing string) []shardRef {
 	var refs []shardRef
 	for _, name := range indices {
-		count := len(s.index(name).Shards)
-		wanted := routed(routing, count)
-		for number := range count {
-			if wanted == nil || wanted[number] {
+		ix := s.index(name)
+		wanted := ix.Spec.routedShards(routing)
+		for number := range ix.Shards {
+			if wanted == nil || slices.Contains(wanted, number) {
 				refs = append(refs, shardRef{name, number})
 			}
 		}
@@ -96,19 +96,7 @@ func (s *state) shardsOf(indices []string, routing string) []shardRef {
 	return refs
 }
 
-// routed returns the shards of routing values, nil for all.
-func routed(routing string, shards int) map[int]bool {
-	if routing == "" {
-		return nil
-	}
-	wanted := map[int]bool{}
-	for _, value := range strings.Split(routing, ",") {
-		wanted[int(hash(value)%uint32(shards))] = true //nolint:gosec // a count of shards is small
-	}
-	return wanted
-}
-
-// hash stands in for the engines' murmur3.
+// hash stands in for the engines' hash of a preference.
 func hash(s string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(s)) // never fails

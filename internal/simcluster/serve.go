@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// counts are the shard query counters of a node.
+// counts are the counters of shard queries and reads of a node.
 type counts struct {
 	mu               sync.Mutex
 	queries, fetches int64
 	queryTime        time.Duration
 	fetchTime        time.Duration
 	current          int64
+	gets             int64 // documents read by id
+	getTime          time.Duration
 	service          float64 // moving average in ns, as the engines' executors keep
 }
 
@@ -39,6 +41,26 @@ func (c *counts) stats() searchStats {
 		QueryTotal: c.queries, QueryMillis: c.queryTime.Milliseconds(), QueryCurrent: c.current,
 		FetchTotal: c.fetches, FetchMillis: c.fetchTime.Milliseconds(),
 	}
+}
+
+// getStats is indices.get of the node statistics.
+type getStats struct {
+	Total  int64 `json:"total"`
+	Millis int64 `json:"time_in_millis"`
+}
+
+func (c *counts) getStats() getStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return getStats{Total: c.gets, Millis: c.getTime.Milliseconds()}
+}
+
+// got counts a document that was read in d.
+func (c *counts) got(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gets++
+	c.getTime += d
 }
 
 func (c *counts) begin() {

@@ -131,6 +131,9 @@ func (s *state) withIndex(spec IndexSpec) (*state, error) {
 	if s.index(spec.Name) != nil || s.Aliases[spec.Name] != nil {
 		return nil, fmt.Errorf("create index %s: exists already", spec.Name)
 	}
+	if spec.RoutingNumShards%spec.Shards != 0 {
+		return nil, fmt.Errorf("create index %s: %d routing shards for %d shards", spec.Name, spec.RoutingNumShards, spec.Shards)
+	}
 	next := s.change()
 	next.Serial++
 	ix := &indexState{Spec: spec, UUID: fmt.Sprintf("index-%016d", next.Serial)}
