@@ -37,6 +37,9 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	for _, v := range values {
 		require.Contains(t, string(page), "| `"+v+"` |")
 	}
+	for _, op := range es.Operations() {
+		require.Contains(t, string(page), "`"+string(op)+"`")
+	}
 	for _, c := range causes {
 		require.Contains(t, string(page), "`"+c+"`")
 	}
