@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// raw sends bytes to a server and returns all that comes back, the lines of the
+// head sorted, as a list.
+func raw(t *testing.T, server, request string) []string {
+	t.Helper()
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(server, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, request)
+	require.NoError(t, err)
+	got, err := io.ReadAll(c)
+	require.NoError(t, err)
+	head, body, ok := strings.Cut(string(got), "\r\n\r\n")
+	require.True(t, ok, "%q", got)
+	lines := strings.Split(head, "\r\n")
+	slices.Sort(lines[1:])
+	return append(lines, body)
+}
+
+// A steered search differs in its preference, and its answer in nothing but what
+// was asked for.
+func TestSteeredSearchOnTheWire(t *testing.T) {
+	h := start(t, 3, nil)
+	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+		for name, value := range map[string]string{
+			"Date": "Thu, 01 Jan 1970 00:00:00 GMT", "Content-Type": "application/vnd.elasticsearch+json;compatible-with=8",
+			"X-Elastic-Product": "Elasticsearch", "Warning": `299 Elasticsearch-8.19.4 "a"`, "X-Opaque-Id": "a b",
+		} {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(w, complete)
+	}
+	const rest = " HTTP/1.1\r\nHost: es\r\nConnection: close\r\nX-Opaque-Id: a b\r\ntraceparent: 00-a-b-01\r\nX-Two: 2\r\nX-Two: 1\r\nX-Empty:\r\n" +
+		"Content-Type: application/vnd.elasticsearch+json;compatible-with=8\r\nContent-Length: 12\r\n\r\n{\"size\" : 1}"
+	const line = "POST /idx/_search?q=a;x=%%41&&y"
+
+	want := raw(t, h.nodes[0].URL, line+rest)
+	direct := h.seen()[0]
+	require.Equal(t, want, raw(t, h.front.URL, line+rest))
+	steered := h.seen()
+	require.Len(t, steered, 1)
+	before, preference, ok := strings.Cut(steered[0].uri, "preference=_only_nodes:")
+	require.True(t, ok, steered[0].uri)
+	require.Equal(t, direct.uri+"&", before)
+	require.NotContains(t, preference, "&")
+	require.Equal(t, "close", direct.header.Get("Connection"))
+	direct.header.Del("Connection")
+	require.Equal(t, direct.header, steered[0].header)
+	require.Equal(t, direct.body, steered[0].body)
+
+	asked := raw(t, h.front.URL, line+strings.Replace(rest, "X-Two: 2", "X-Sidestep-Explain: 1\r\nX-Two: 2", 1))
+	require.Equal(t, direct.header, h.seen()[0].header, "the question is not forwarded")
+	i := slices.IndexFunc(asked, func(s string) bool { return strings.HasPrefix(s, "X-Sidestep-Decision: mode=route; ") })
+	require.Positive(t, i)
+	require.Equal(t, want, slices.Delete(asked, i, i+1))
+}
