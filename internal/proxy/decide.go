@@ -50,7 +50,7 @@ func (x *exchange) mayDecide(p *Proxy, now time.Time) bool {
 	case x.mode == ModeOff:
 		x.reason = reasonOff
 		return false
-	case now.UnixNano() < p.suspendedUntil.Load():
+	case p.suspended.holds(now):
 		x.reason = reasonForbidden
 		return false
 	}

@@ -203,6 +203,12 @@ func TestForbiddenPreferencesSuspendRewriting(t *testing.T) {
 	resp, _ := h.do("POST", "/idx/_search", `{}`, explainHeader, "1")
 	require.Equal(t, "/idx/_search", h.seen()[0].uri)
 	require.Contains(t, resp.Header.Get(decisionHeader), "reason=preference_forbidden")
+
+	// Without probes a search tries again after a while, and is the last to know.
+	h.proxy.suspended.until.Store(1)
+	h.do("POST", "/idx/_search", `{}`)
+	require.Contains(t, h.seen()[0].uri, "preference=_only_nodes")
+	require.Zero(t, h.proxy.suspended.until.Load())
 }
 
 func TestClientCancelClosesTheUpstreamRequest(t *testing.T) {

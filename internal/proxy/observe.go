@@ -59,19 +59,10 @@ func (p *Proxy) observe(x *exchange, t *attempt) {
 	case a.cause == "" && x.steering() != es.SteerSearch:
 		return // nor does what takes another time than searches
 	}
-	p.o.Selector.Observe(t.decision, o, time.Now())
-}
-
-// suspendFor is how long rewriting rests after the cluster forbade it.
-const suspendFor = time.Minute
-
-// suspend stops rewriting for a while.
-func (p *Proxy) suspend() {
-	now := time.Now()
-	until := p.suspendedUntil.Swap(now.Add(suspendFor).UnixNano())
-	if until < now.UnixNano() {
-		p.o.Logger.Warn("the cluster forbids node preferences (cluster.routing.weighted.strict), searches pass unchanged", "for", suspendFor)
+	if a.final() && t.decision.Reason != selection.NoOutlier {
+		p.allowed()
 	}
+	p.o.Selector.Observe(t.decision, o, time.Now())
 }
 
 // completeAnswer does what is left to do to an answer on its way to the client.

@@ -123,7 +123,7 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 	switch {
 	case p.o.Probes == nil:
 		return unfit("probes are switched off")
-	case now.UnixNano() < p.suspendedUntil.Load():
+	case p.suspended.holdsProbe(now):
 		return unfit("the cluster forbids node preferences")
 	case now.UnixNano() < p.probes.refusedUntil.Load():
 		return unfit("not permitted")
@@ -269,6 +269,7 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 	if p.probes.refused.CompareAndSwap(true, false) {
 		p.o.Logger.Info("probing is permitted again")
 	}
+	p.allowed()
 	head, _ := es.ScanHead(body, true)
 	switch {
 	case !head.HasShards || head.Total == 0:

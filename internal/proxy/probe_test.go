@@ -254,7 +254,7 @@ func TestProbesThatAreNotPermitted(t *testing.T) {
 		}
 		require.Equal(t, 5, sent, "one a minute")
 		require.Equal(t, 1, strings.Count(p.log.String(), "probing is not permitted"), p.log.String())
-		require.Zero(t, p.suspendedUntil.Load(), "searches are steered all the same")
+		require.Zero(t, p.suspended.until.Load(), "searches are steered all the same")
 		status = http.StatusOK
 		require.False(t, p.send(t, 1).Unfit)
 		require.False(t, p.send(t, 1).Unfit)
@@ -265,23 +265,36 @@ func TestProbesThatAreNotPermitted(t *testing.T) {
 	})
 }
 
-// Weighted routing forbids probes as it forbids lists: both rest.
+// Weighted routing forbids probes as it forbids lists: both rest, but for one probe
+// now and then, which finds out when they are allowed again.
 func TestProbesUnderWeightedRouting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sent := 0
+		sent, weights := 0, true
 		p := newProbing(t, func(r *http.Request) (*http.Response, error) {
 			sent++
-			return answers(http.StatusForbidden, `{"error":{"type":"preference_based_search_not_allowed_exception",`+
-				`"reason":"Preference type based routing not allowed with strict weighted shard routing"},"status":403}`)(r)
+			if !weights {
+				return answers(http.StatusOK, good)(r)
+			}
+			return answers(http.StatusForbidden, strictWeights)(r)
 		})
 		for range 3 {
 			require.True(t, p.send(t, 1).Unfit)
 		}
 		require.Equal(t, 1, sent)
 		require.NotContains(t, p.log.String(), "not permitted")
-		time.Sleep(suspendFor)
-		require.True(t, p.send(t, 1).Unfit)
-		require.Equal(t, 2, sent)
+		for range 100 { // longer than a search would rest
+			time.Sleep(askAgain)
+			require.True(t, p.send(t, 1).Unfit)
+			require.True(t, p.send(t, 2).Unfit)
+			require.True(t, p.suspended.holds(time.Now()), "the probe asks in the place of searches")
+		}
+		require.Equal(t, 101, sent)
+		require.Equal(t, 1, strings.Count(p.log.String(), "forbids node preferences"), p.log.String())
+		weights = false
+		time.Sleep(askAgain)
+		require.False(t, p.send(t, 1).Unfit)
+		require.False(t, p.suspended.holds(time.Now()))
+		require.Equal(t, 1, strings.Count(p.log.String(), "allows node preferences again"), p.log.String())
 	})
 }
 

@@ -109,9 +109,7 @@ type Proxy struct {
 	affinity affinity
 	// zoneMissing says that no node is in the own zone; guarded by viewMu.
 	zoneMissing bool
-	// suspendedUntil is when rewriting resumes after the cluster forbade node
-	// preferences, in Unix nanoseconds.
-	suspendedUntil atomic.Int64
+	suspended   suspension
 	// complaints keeps a cluster that is down from filling the log.
 	complaints rate.Sometimes
 	sniffed    sync.Once // a client that goes around is told of once
