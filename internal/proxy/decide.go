@@ -61,11 +61,11 @@ func (x *exchange) mayDecide(p *Proxy, now time.Time) bool {
 // resolve finds the copies of every shard that the request touches.
 func (x *exchange) resolve(p *Proxy, now time.Time) bool {
 	s := x.view.snapshot
-	if s == nil || s.PlacedAt.IsZero() {
+	if s == nil {
 		x.reason = string(cluster.MissNoPlacement)
 		return false
 	}
-	if now.Sub(s.PlacedAt) > p.o.MaxPlacementAge {
+	if !s.PlacedAt.IsZero() && now.Sub(s.PlacedAt) > p.o.MaxPlacementAge {
 		x.reason = reasonStale
 		return false
 	}

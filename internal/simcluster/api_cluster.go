@@ -20,6 +20,14 @@ func (c *Cluster) version() string {
 	return "3.6.0"
 }
 
+// flavor is the build flavor that Elasticsearch tells of itself.
+func (c *Cluster) flavor() string {
+	if c.opts.Serverless {
+		return "serverless"
+	}
+	return "default"
+}
+
 // info answers GET /.
 func (n *Node) info() any {
 	c := n.cluster
@@ -31,7 +39,7 @@ func (n *Node) info() any {
 	tagline := "The OpenSearch Project: https://opensearch.org/"
 	if c.opts.Engine == Elasticsearch {
 		tagline = "You Know, for Search"
-		version["build_flavor"] = "default"
+		version["build_flavor"] = c.flavor()
 	} else {
 		version["distribution"] = OpenSearch
 	}

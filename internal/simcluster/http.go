@@ -166,6 +166,8 @@ func (n *Node) contentType(rep reply) string {
 func (n *Node) route(r *request) (reply, *apiError) {
 	first, last := r.at(0), r.at(-1)
 	switch {
+	case n.cluster.opts.Serverless && (first == "_nodes" || first == "_cat" || first == "_cluster" || last == "_search_shards"):
+		return reply{}, r.notServerless()
 	case first == "":
 		return answer(n.info()), nil
 	case first == "_nodes":
@@ -200,6 +202,14 @@ func isRead(method, kind string) bool {
 		return method == http.MethodGet || method == http.MethodPost
 	}
 	return false
+}
+
+// notServerless is the answer to what serverless keeps to itself.
+func (r *request) notServerless() *apiError {
+	return &apiError{
+		Status: http.StatusGone, Type: "api_not_available_exception",
+		Reason: "Request for uri [" + r.path + "] with method [" + r.method + "] exists but is not available when running in serverless mode",
+	}
 }
 
 // noHandler is the engines' answer to a path they do not know: the error is plain

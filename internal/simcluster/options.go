@@ -33,6 +33,8 @@ type Options struct {
 	Attributes []map[string]string
 	// Engine is [OpenSearch] (3.6.0, the default) or [Elasticsearch] (8.19.4).
 	Engine string
+	// Serverless makes an [Elasticsearch] one that shows neither nodes nor shards.
+	Serverless bool
 	// ServiceTime is the median time of a shard query, default 4 ms; Sigma the
 	// standard deviation of its logarithm, default 0.4, negative for none.
 	ServiceTime time.Duration
@@ -78,6 +80,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Engine != OpenSearch && o.Engine != Elasticsearch {
 		return o, fmt.Errorf("simcluster: unknown engine %q", o.Engine)
+	}
+	if o.Serverless && o.Engine != Elasticsearch {
+		return o, errors.New("simcluster: only Elasticsearch is serverless")
 	}
 	if o.ServiceTime == 0 {
 		o.ServiceTime = 4 * time.Millisecond
