@@ -276,3 +276,22 @@ func TestItemForbidden(t *testing.T) {
 		})
 	}
 }
+
+// FuzzItemForbidden: what the beginning of an answer has decided, the rest does not
+// change.
+func FuzzItemForbidden(f *testing.F) {
+	f.Add([]byte(`{"took":2,"responses":[{"took":1,"hits":{}},{"error":{"reason":"Preference type based routing not allowed with strict weighted shard routing enabled"},"status":403}]}`), 1, 60)
+	f.Add([]byte(`{"responses":[{"status":403,"error":{}}]}`), 0, 20)
+	f.Add([]byte(`{"error":{"type":"x"},"status":400}`), 0, 3)
+	f.Fuzz(func(t *testing.T, body []byte, item, cut int) {
+		if item < 0 || cut < 0 || cut > len(body) {
+			return
+		}
+		whole, done := ItemForbidden(body, true, item)
+		require.True(t, done)
+		if early, done := ItemForbidden(body[:cut], false, item); done {
+			require.Equal(t, whole, early)
+		}
+		require.True(t, !whole || IsWeightedRoutingError(body))
+	})
+}
