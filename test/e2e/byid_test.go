@@ -220,11 +220,11 @@ func TestReadsByIDAreTheSame(t *testing.T) {
 		got, want := through(t, s), directly(t, s)
 		require.Equal(t, want.status, got.status, s)
 		require.Equal(t, want.header.Get("Content-Type"), got.header.Get("Content-Type"), s)
-		require.Equal(t, want.header.Get("Content-Length"), got.header.Get("Content-Length"), s)
 		if strings.Contains(s.path, "/_termvectors/") { // it has a took
 			require.Equal(t, want.stable(t), got.stable(t), s)
 		} else {
 			require.Equal(t, string(want.body), string(got.body), s)
+			require.Equal(t, want.header.Get("Content-Length"), got.header.Get("Content-Length"), s)
 		}
 		reasons[got.decision.reason]++
 		statuses[got.status]++
