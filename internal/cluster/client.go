@@ -23,6 +23,7 @@ const (
 	pollMembers      pollKind = "members"
 	pollVersion      pollKind = "version"
 	pollCatShards    pollKind = "cat_shards"
+	pollListShards   pollKind = "list_shards"
 	pollRoutingTable pollKind = "routing_table"
 	pollSearchShards pollKind = "search_shards"
 	pollMetadata     pollKind = "metadata"

@@ -74,12 +74,14 @@ type Cluster struct {
 	demand    *demand
 
 	snapshot atomic.Pointer[Snapshot]
+	noPages  atomic.Bool // the engine has no _list/shards for us
 	measured atomic.Bool // a poll of a node's statistics was answered
 
 	// publishing is held while a snapshot is made and handed on: it keeps
 	// publications in order.
 	publishing sync.Mutex
 	known      known
+	inUse      inUse
 
 	// Hints that wake the background loops; one that is pending is enough.
 	rediscover, replace, remeasure, retarget chan struct{}
@@ -143,10 +145,25 @@ func (c *Cluster) Learn(target, routing string) {
 	if s == nil || s.table == nil {
 		return
 	}
-	if _, plain := s.table.indices[target]; routing != "" && !plain {
-		c.school.enrol(topic{Target: Target{Expression: target}}, s.Version)
+	p := s.table.get(target)
+	if p != nil && !s.believes(p) {
+		c.school.renew(topic{Target: Target{Expression: target}, of: aboutPlacement})
 	}
-	c.school.enrol(topic{Target: Target{Expression: target, Routing: routing}}, s.Version)
+	if p == nil && routing != "" {
+		c.learnShards(s, Target{Expression: target})
+	}
+	if p == nil || routing != "" {
+		c.learnShards(s, Target{Expression: target, Routing: routing})
+	}
+}
+
+// learnShards asks for the shards of a target, and for where they are if that was
+// too long ago.
+func (c *Cluster) learnShards(s *Snapshot, t Target) {
+	if l := s.lesson(topic{Target: t}); l != nil && l.joinedIn(s).whole.miss == MissUnknownTarget {
+		c.school.renew(topic{Target: t, of: aboutPlacement})
+	}
+	c.school.enrol(topic{Target: t}, s.Version)
 }
 
 // RefreshPlacement hints that the placement proved wrong: it is fetched soon.

@@ -191,7 +191,10 @@ func (c *Cluster) listUnsupported(ctx context.Context) map[string]bool {
 	if err != nil {
 		c.publishing.Lock()
 		defer c.publishing.Unlock()
-		return c.known.contents.Unsupported
+		if c.known.frame == nil {
+			return nil
+		}
+		return c.known.frame.unsupported
 	}
 	unsupported := map[string]bool{}
 	for index, a := range answer {

@@ -128,11 +128,7 @@ func (f *fake) answer(n *fakeNode, r *http.Request) any {
 		f.info["cluster_uuid"] = f.uuid
 		return f.info
 	case path == "/_cluster/state/version":
-		version := f.version
-		if n.version != 0 {
-			version = n.version
-		}
-		return object{"cluster_uuid": f.uuid, "version": version}
+		return object{"cluster_uuid": f.uuid, "version": f.versionAt(n)}
 	case path == "/_cluster/state/nodes":
 		return object{"nodes": f.stateNodes()}
 	case strings.HasPrefix(path, "/_cluster/state/metadata/"):
@@ -140,8 +136,9 @@ func (f *fake) answer(n *fakeNode, r *http.Request) any {
 	case strings.HasSuffix(path, "/_alias"):
 		index := strings.Trim(strings.TrimSuffix(path, "_alias"), "/")
 		return object{index: object{"aliases": f.aliases[index]}}
-	case path == "/_cluster/state/routing_table,nodes":
-		return f.routingTable()
+	case strings.HasPrefix(path, "/_cluster/state/version,routing_table"):
+		names := strings.Trim(strings.TrimPrefix(path, "/_cluster/state/version,routing_table"), "/")
+		return f.routingTable(n, names)
 	case path == "/_cat/shards":
 		return f.catShards()
 	case path == "/_nodes/http,os":
@@ -207,9 +204,21 @@ func (f *fake) catShards() any {
 	return rows
 }
 
-func (f *fake) routingTable() any {
+// versionAt is the version of the cluster state that a node has.
+func (f *fake) versionAt(n *fakeNode) int64 {
+	if n.version != 0 {
+		return n.version
+	}
+	return f.version
+}
+
+// routingTable is about all indices, or those of these names.
+func (f *fake) routingTable(n *fakeNode, names string) any {
 	indices := object{}
 	for _, index := range f.indices {
+		if names != "" && !slices.Contains(strings.Split(names, ","), index.Name) {
+			continue
+		}
 		shards := object{}
 		for _, shard := range index.Shards {
 			copies := []routedCopy{}
@@ -220,7 +229,7 @@ func (f *fake) routingTable() any {
 		}
 		indices[index.Name] = object{"shards": shards}
 	}
-	return object{"cluster_uuid": f.uuid, "nodes": f.stateNodes(), "routing_table": object{"indices": indices}}
+	return object{"cluster_uuid": f.uuid, "version": f.versionAt(n), "routing_table": object{"indices": indices}}
 }
 
 func (f *fake) searchShards(expression, routing string) any {

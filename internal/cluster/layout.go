@@ -61,28 +61,32 @@ func (s *Snapshot) locate(doc es.Document) (ShardName, []int, Miss) {
 	if !isOneName(doc.Index) {
 		return ShardName{}, nil, MissNotOneIndex
 	}
-	l, ok := s.layouts[doc.Index]
-	if !ok {
+	l := s.lesson(topic{Target: Target{Expression: doc.Index}, of: aboutLayout})
+	if l == nil {
 		return ShardName{}, nil, MissUnknownTarget
 	}
-	l.markUsed()
 	layout := l.layout
 	if layout.Miss != MissNone {
 		return ShardName{}, nil, layout.Miss
 	}
-	placed, ok := s.table.indices[layout.Index]
+	p := s.table.get(layout.Index)
 	// Deleted, and perhaps created again with other shards, since it was learned.
-	if !ok || len(placed.serving) != layout.Routing.Shards {
+	if p == nil || len(p.index.Shards) != layout.Routing.Shards {
 		return ShardName{}, nil, MissUnknownTarget
 	}
-	if placed.unsupported {
+	p.use.mark(s)
+	switch {
+	case !s.believes(p):
+		return ShardName{}, nil, MissUnknownTarget
+	case s.frame.unsupported[layout.Index]:
 		return ShardName{}, nil, MissUnsupported
 	}
 	number := layout.Routing.Shard(doc.ID, doc.Routing)
-	if placed.index.Shards[number].Number != number || len(placed.serving[number]) == 0 {
+	serving := p.serves(number, s.frame)
+	if len(serving) == 0 {
 		return ShardName{}, nil, MissShardUnavailable
 	}
-	return ShardName{Index: layout.Index, Number: number}, placed.serving[number], MissNone
+	return ShardName{Index: layout.Index, Number: number}, serving, MissNone
 }
 
 // isOneName tells what may be the name of one index or alias from index
@@ -98,7 +102,13 @@ func (c *Cluster) LearnLayout(index string) {
 	if s == nil || s.table == nil || !isOneName(index) {
 		return
 	}
-	c.school.enrol(topic{Target: Target{Expression: index}, layout: true}, s.Version)
+	about := topic{Target: Target{Expression: index}, of: aboutLayout}
+	if l := s.lesson(about); l != nil && l.layout.Index != "" {
+		if p := s.table.get(l.layout.Index); p == nil || !s.believes(p) {
+			c.school.renew(topic{Target: Target{Expression: l.layout.Index}, of: aboutPlacement})
+		}
+	}
+	c.school.enrol(about, s.Version)
 }
 
 // lookUpLayout asks how the documents of an index are spread. An alias must stand

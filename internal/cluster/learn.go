@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/benbjohnson/immutable"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
@@ -49,12 +50,20 @@ const (
 	learnDropped  learnResult = "dropped"   // the queue was full
 )
 
-// topic is what can be looked up: the shards that a target stands for, or the
-// layout of the index with that name.
+// topic is what can be looked up: what a target stands for.
 type topic struct {
 	Target
-	layout bool
+	of subject
 }
+
+// subject is what is asked about a target.
+type subject int
+
+const (
+	aboutShards    subject = iota // which shards the target stands for
+	aboutLayout                   // the layout of the index with that name
+	aboutPlacement                // where the copies of these shards are: goes into the placement
+)
 
 // lesson is what was found out about a topic.
 type lesson struct {
@@ -63,10 +72,13 @@ type lesson struct {
 	incomplete bool // a shard without an active copy is among them, which is not named
 	unknown    bool // the engine refused the target: not asked again at this version
 	used       atomic.Bool
+	usedAt     atomic.Int64 // Snapshot.stamp of the last use
+	joined     atomic.Pointer[joined]
 
 	// Guarded by the school's mutex.
-	version int64     // of the cluster state when it was last looked up
-	at      time.Time // when that was
+	version int64         // of the cluster state when it was last looked up
+	at      time.Time     // when that was
+	took    time.Duration // how long it took
 }
 
 // same reports whether two look-ups found the same.
@@ -76,10 +88,27 @@ func (l *lesson) same(o *lesson) bool {
 
 // markUsed avoids the write when there is nothing to change: readers share the
 // cache line.
-func (l *lesson) markUsed() {
+func (l *lesson) markUsed(stamp int64) {
 	if !l.used.Load() {
 		l.used.Store(true)
 	}
+	if l.usedAt.Load() != stamp {
+		l.usedAt.Store(stamp)
+	}
+}
+
+// indices lists the indices that the lesson is about.
+func (l *lesson) indices() []string {
+	var names []string
+	for i, shard := range l.shards {
+		if i == 0 || l.shards[i-1].Index != shard.Index {
+			names = append(names, shard.Index)
+		}
+	}
+	if l.layout.Index != "" {
+		names = append(names, l.layout.Index)
+	}
+	return names
 }
 
 // school keeps what was learned of targets, and what is to be learned.
@@ -89,13 +118,18 @@ type school struct {
 
 	mu      sync.Mutex
 	lessons *simplelru.LRU[topic, *lesson]
-	shards  int // held by lessons
+	known   *immutable.Map[topic, *lesson] // of lessons, what snapshots are to know
+	shards  int                            // held by lessons
 	queued  map[topic]bool
 }
 
 func newSchool(m *metrics) *school {
 	s := &school{metrics: m, queue: make(chan topic, queueLength), queued: map[topic]bool{}}
-	lessons, err := simplelru.NewLRU(maxTargets, func(_ topic, l *lesson) { s.shards -= len(l.shards) })
+	s.known = immutable.NewMap[topic, *lesson](newHasher[topic]())
+	lessons, err := simplelru.NewLRU(maxTargets, func(t topic, l *lesson) {
+		s.shards -= len(l.shards)
+		s.known = s.known.Delete(t)
+	})
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
@@ -145,12 +179,17 @@ func (s *school) learned(t topic, l *lesson) bool {
 	}
 	if before, ok := s.lessons.Peek(t); ok {
 		if before.same(l) {
-			before.version, before.at = l.version, l.at
+			before.version, before.at, before.took = l.version, l.at, l.took
 			return false
 		}
 		s.shards -= len(before.shards) // replacing is not evicting
 	}
 	s.lessons.Add(t, l)
+	if l.unknown {
+		s.known = s.known.Delete(t)
+	} else {
+		s.known = s.known.Set(t, l)
+	}
 	s.shards += len(l.shards)
 	for s.shards > maxTargetShards && s.lessons.Len() > 1 {
 		s.lessons.RemoveOldest()
@@ -159,37 +198,26 @@ func (s *school) learned(t topic, l *lesson) bool {
 	return true
 }
 
-// targets returns the lessons for a snapshot. Targets of an earlier snapshot with
-// the same placement are kept with the plans they hold; nil if there is none.
-func (s *school) targets(before map[Target]*target) map[Target]*target {
+// forSnapshot returns what was learned.
+func (s *school) forSnapshot() *immutable.Map[topic, *lesson] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	targets := make(map[Target]*target, s.lessons.Len())
-	for _, key := range s.lessons.Keys() {
-		l, ok := s.lessons.Peek(key)
-		if !ok || l.unknown || key.layout {
-			continue
-		}
-		if t := before[key.Target]; t != nil && t.lesson == l {
-			targets[key.Target] = t
-			continue
-		}
-		targets[key.Target] = &target{lesson: l}
-	}
-	return targets
+	return s.known
 }
 
-// layouts returns the lessons about layouts, by name, for a snapshot.
-func (s *school) layouts() map[string]*lesson {
+// usedSince adds the indices that lessons in use are about to names.
+func (s *school) usedSince(since time.Time, names map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	layouts := map[string]*lesson{}
-	for _, key := range s.lessons.Keys() {
-		if l, ok := s.lessons.Peek(key); ok && key.layout && !l.unknown {
-			layouts[key.Expression] = l
+	for _, l := range s.lessons.Values() {
+		if l.usedAt.Load() < since.Unix() {
+			l.joined.Store(nil) // plans are for what is searched
+			continue
+		}
+		for _, name := range l.indices() {
+			names[name] = true
 		}
 	}
-	return layouts
 }
 
 // dismiss forgets everything.
@@ -197,7 +225,7 @@ func (s *school) dismiss() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lessons.Purge()
-	s.shards = 0
+	s.known, s.shards = immutable.NewMap[topic, *lesson](newHasher[topic]()), 0
 	s.metrics.learnedTarget.Set(0)
 }
 
@@ -218,7 +246,7 @@ func (s *school) outdated(version int64, before time.Time, limit int) []topic {
 			l.used.Store(false)
 			continue
 		}
-		if len(due) < limit && !s.queued[key] {
+		if len(due) < limit && !s.queued[key] && time.Since(l.at) >= costFactor*l.took {
 			due = append(due, key)
 		}
 	}
@@ -249,9 +277,14 @@ func (c *Cluster) teachLoop(ctx context.Context) {
 }
 
 func (c *Cluster) teach(ctx context.Context, t topic) {
+	if t.of == aboutPlacement {
+		c.teachPlacement(ctx, t)
+		return
+	}
 	asked := c.Snapshot()
 	l := &lesson{version: asked.Version, at: time.Now()}
 	err := c.lookUp(ctx, t, l)
+	l.took = time.Since(l.at)
 	result := learnOK
 	status, refused := errors.AsType[*httpError](err)
 	switch {
@@ -262,11 +295,14 @@ func (c *Cluster) teach(ctx context.Context, t topic) {
 	case err != nil:
 		l, result = nil, learnFailed
 		c.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
-	case len(l.shards) == 0 && !l.incomplete && !t.layout:
+	case len(l.shards) == 0 && !l.incomplete && t.of == aboutShards:
 		result = learnEmpty
 	}
 	if c.Snapshot().ClusterUUID != asked.ClusterUUID {
 		l = nil // it is about another cluster
+	}
+	if l != nil {
+		c.placeUnplaced(ctx, l.indices())
 	}
 	news := c.school.learned(t, l)
 	if ctx.Err() != nil {
@@ -278,9 +314,36 @@ func (c *Cluster) teach(ctx context.Context, t topic) {
 	}
 }
 
+// teachPlacement looks up where the copies of a learned target, or of a plain index,
+// are, whose placement is not believed any more.
+func (c *Cluster) teachPlacement(ctx context.Context, t topic) {
+	names := []string{t.Expression}
+	if l, ok := c.Snapshot().lessons.Get(topic{Target: t.Target}); ok {
+		names = append(names, l.indices()...)
+	}
+	c.placeUnplaced(ctx, names)
+	c.school.learned(t, nil)
+}
+
+// placeUnplaced fetches the placement of those indices that the snapshot does not
+// know well enough.
+func (c *Cluster) placeUnplaced(ctx context.Context, names []string) {
+	s := c.Snapshot()
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		p := s.table.get(name)
+		return p != nil && s.believes(p)
+	})
+	if len(missing) == 0 {
+		return
+	}
+	if err := c.placeIndices(ctx, nil, missing); err != nil && ctx.Err() == nil {
+		c.o.Logger.Debug("indices not placed", "indices", len(missing), "err", err)
+	}
+}
+
 // lookUp asks about a topic.
 func (c *Cluster) lookUp(ctx context.Context, t topic, l *lesson) (err error) {
-	if t.layout {
+	if t.of == aboutLayout {
 		l.layout, err = c.lookUpLayout(ctx, t.Expression)
 		return err
 	}
@@ -309,26 +372,37 @@ func searchShardsPath(t Target) string {
 // parseSearchShards reads which shards are named. A shard without an active copy
 // is listed as an empty group that does not say which shard it is.
 func parseSearchShards(r io.Reader) (shards []ShardName, incomplete bool, err error) {
-	var answer struct {
-		Shards [][]routedCopy `json:"shards"`
-	}
-	if err := json.NewDecoder(r).Decode(&answer); err != nil {
-		return nil, false, fmt.Errorf("answer of _search_shards: %w", err)
-	}
-	names := map[string]string{}
-	for _, group := range answer.Shards {
-		if len(group) == 0 {
+	dec := json.NewDecoder(r)
+	index := ""
+	group := func() error {
+		var copies []struct {
+			Shard int    `json:"shard"`
+			Index string `json:"index"`
+		}
+		if err := dec.Decode(&copies); err != nil {
+			return err
+		}
+		if len(copies) == 0 {
 			incomplete = true
-			continue
+			return nil
 		}
-		index, number := group[0].Index, group[0].Shard
-		if number < 0 || index == "" {
-			return nil, false, fmt.Errorf("answer of _search_shards: [%s][%d] is not a shard", index, number)
+		if copies[0].Shard < 0 || copies[0].Index == "" {
+			return fmt.Errorf("[%s][%d] is not a shard", copies[0].Index, copies[0].Shard)
 		}
-		if _, ok := names[index]; !ok {
-			names[index] = index
+		if copies[0].Index != index { // one string of each name: they come in order
+			index = copies[0].Index
 		}
-		shards = append(shards, ShardName{Index: names[index], Number: number})
+		shards = append(shards, ShardName{Index: index, Number: copies[0].Shard})
+		return nil
+	}
+	err = eachField(dec, func(key string) error {
+		if key != "shards" {
+			return skipValue(dec)
+		}
+		return eachElement(dec, group)
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("answer of _search_shards: %w", err)
 	}
 	return shards, incomplete, nil
 }

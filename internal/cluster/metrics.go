@@ -15,6 +15,7 @@ type metrics struct {
 	indices       prometheus.Gauge
 	shards        prometheus.Gauge
 	copies        prometheus.Gauge
+	unsettled     *prometheus.GaugeVec
 	refreshes     *prometheus.CounterVec
 	learnedTarget prometheus.Gauge
 	learns        *prometheus.CounterVec
@@ -59,6 +60,10 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 		copies: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_placement_copies", Help: "Shard copies in the placement that serve searches.",
 		}),
+		unsettled: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_unsettled_copies",
+			Help: "Shard copies in the placement that are on their way, by state.",
+		}, []string{"state"}),
 		refreshes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_cluster_placement_refreshes_total",
 			Help: "Fetches of the placement by source and result.",
@@ -82,21 +87,13 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 	}
 }
 
-func (m *metrics) placed(indices []Index) {
-	shards, copies := 0, 0
-	for _, index := range indices {
-		shards += len(index.Shards)
-		for _, shard := range index.Shards {
-			for _, c := range shard.Copies {
-				if c.Serving() {
-					copies++
-				}
-			}
-		}
+func (m *metrics) placed(t *table) {
+	m.indices.Set(float64(t.indices.Len()))
+	m.shards.Set(float64(t.shards))
+	m.copies.Set(float64(t.copies[atStarted] + t.copies[atRelocating]))
+	for state, at := range map[string]int{"relocating": atRelocating, "initializing": atInitializing, "unassigned": atUnassigned} {
+		m.unsettled.WithLabelValues(state).Set(float64(t.copies[at]))
 	}
-	m.indices.Set(float64(len(indices)))
-	m.shards.Set(float64(shards))
-	m.copies.Set(float64(copies))
 }
 
 func (m *metrics) stateIs(now State) {

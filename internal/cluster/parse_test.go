@@ -65,10 +65,10 @@ func TestPlacementOfRealEngines(t *testing.T) {
 	for engine, node := range map[string]string{"opensearch-3.6.0": "x-h-GsjMRiGiAfkq9F230w", "elasticsearch-8.19.4": "Ai04ZWRkTnmX18JgZy_LiQ"} {
 		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"))
 		require.NoError(t, err)
-		state, fromTable, err := parseRoutingTable(golden(t, engine, "routing_table.json"))
+		state, err := parseRoutingTable(golden(t, engine, "routing_table.json"))
 		require.NoError(t, err)
-		require.Equal(t, fromCat, fromTable)
-		require.Contains(t, state.Nodes, node)
+		require.Equal(t, fromCat, state.indices)
+		require.Len(t, state.uuid, 22)
 		missing := Copy{Kind: 'p', State: Unassigned}
 		require.Equal(t, Index{Name: "stuck", Shards: []Shard{
 			{Index: "stuck", Number: 0, Copies: []Copy{missing}}, {Index: "stuck", Number: 1, Copies: []Copy{missing}},
@@ -143,9 +143,11 @@ func TestParseRoutingTableRefuses(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"nodes":{}}`: "no routing table",
 		`{"routing_table":{"indices":{"i":{"shards":{"x":[]}}}}}`: "not a shard number",
-		`[`: "EOF",
+		`[`:                 "where { was expected",
+		`{"routing_table":`: "EOF",
+		`{"routing_table":{"indices":{"i":{"shards":[]}}}}`: "index \"i\"",
 	} {
-		_, _, err := parseRoutingTable(strings.NewReader(body))
+		_, err := parseRoutingTable(strings.NewReader(body))
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -13,31 +13,37 @@ import (
 // Sources of a placement. The set is closed: used as a metric label.
 const (
 	SourceCatShards    = "cat_shards"
+	SourceListShards   = "list_shards"
 	SourceRoutingTable = "routing_table"
+	// SourceInUse is the routing table of the indices in use alone. It brings a
+	// placement up to date and is the source of none.
+	SourceInUse = "in_use"
 )
 
 const (
 	// placementMaxAge is how long a placement whose version stays is kept.
 	placementMaxAge = 30 * time.Second
+	// wholeMaxAge is the same for the indices that nobody searches.
+	wholeMaxAge = 10 * time.Minute
+	// believeFor is for how long an index that was not asked about is believed to be
+	// placed as it was after the version moved.
+	believeFor = 30 * time.Second
 	// refreshPause is the least time between a fetch and one that a hint asks for.
 	refreshPause = 500 * time.Millisecond
-	// catPatience is how long _cat/shards, which waits for its slowest node, is
+	// firstPatience is how long the first table, which waits for its slowest node, is
 	// waited for before the routing table is fetched besides.
-	catPatience = time.Second
-	// After a failure _cat/shards is left alone for a while, which doubles.
-	firstCatPause = 5 * time.Second
-	lastCatPause  = time.Minute
-	// costFactor bounds the share of time that fetches of one kind may take: one
-	// that took t is not repeated before costFactor·t, so that large clusters with
-	// many changes are not busy with our polls.
-	costFactor = 10
+	firstPatience = time.Second
+	// costFactor bounds the share of time that fetches of the indices in use may take:
+	// one that took t is not repeated before costFactor·t, so that large clusters with
+	// many changes are not busy with our polls. wholeCostFactor is the same for fetches
+	// of all there is.
+	costFactor      = 10
+	wholeCostFactor = 100
 	// settleAfter is how many version polls in a row must find a lower version
 	// than known before it is believed: one node may be behind or cut off.
 	settleAfter = 5
 
-	versionPath      = "_cluster/state/version?local=true"
-	catShardsPath    = "_cat/shards?format=json&h=index,shard,prirep,state,id,node"
-	routingTablePath = "_cluster/state/routing_table,nodes?local=true"
+	versionPath = "_cluster/state/version?local=true"
 )
 
 // stateVersion is _cluster/state/version.
@@ -49,30 +55,25 @@ type stateVersion struct {
 	asOf time.Time
 }
 
-// catAnswer is how a fetch of _cat/shards ended.
-type catAnswer struct {
-	basis   stateVersion
-	indices []Index
-	took    time.Duration
-	err     error
-}
-
-// placer keeps the placement. Its fields belong to the goroutine of placeLoop.
+// placer keeps the placement: at every move of the version it asks where the indices
+// in use are, and now and then where all are. Its fields belong to the goroutine of
+// placeLoop.
 type placer struct {
 	c       *Cluster
 	fetched time.Time // when the last fetch ended
 	lower   int       // version polls in a row that found a lower version
 
-	cat        chan catAnswer // of the fetch in flight; nil if there is none
-	catAfter   time.Time      // do not begin one before
-	catPause   time.Duration  // after the next failure
-	tableAfter time.Time      // the same for the routing table
+	inUseAfter   time.Time // do not ask for the indices in use before
+	membersAfter time.Time // the same for the members
+	membersDue   bool      // they may have changed
+
+	whole wholeState
 }
 
-// placeLoop confirms the placement at every interval and fetches it when the
-// version of the cluster state moved.
+// placeLoop confirms the placement at every interval and brings it up to date when
+// the version of the cluster state moved.
 func (c *Cluster) placeLoop(ctx context.Context) {
-	p := &placer{c: c, catPause: firstCatPause}
+	p := &placer{c: c, whole: wholeState{catPause: firstCatPause}}
 	tick := time.NewTicker(c.o.PlacementInterval)
 	defer tick.Stop()
 	for {
@@ -81,8 +82,8 @@ func (c *Cluster) placeLoop(ctx context.Context) {
 		case <-ctx.Done():
 			p.drain()
 			return
-		case answer := <-p.cat:
-			p.catArrived(answer)
+		case answer := <-p.whole.answer:
+			p.wholeArrived(ctx, answer)
 			continue
 		case <-tick.C:
 		case <-c.replace:
@@ -104,8 +105,8 @@ func (c *Cluster) placeLoop(ctx context.Context) {
 
 // drain waits for the fetch in flight, whose context has ended.
 func (p *placer) drain() {
-	if p.cat != nil {
-		<-p.cat
+	if p.whole.answer != nil {
+		<-p.whole.answer
 	}
 }
 
@@ -125,14 +126,22 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		if p.lower++; p.lower < settleAfter {
 			return nil
 		}
+		p.c.forgetVersions()
+		p.whole.version, p.whole.forgotten = 0, true
 	}
 	p.lower = 0
-	moved := known.table == nil || v.Version != known.Version
-	if !moved && !force && time.Since(p.fetched) < placementMaxAge {
-		p.c.confirmed(v.asOf)
+	p.beginWhole(ctx, v)
+	if p.membersDue {
+		p.checkMembers(ctx)
+	}
+	switch {
+	case known.table == nil:
+		return p.fetchFirst(ctx, v)
+	case v.Version == known.Version && !force && time.Since(p.fetched) < placementMaxAge:
+		p.c.confirmed(v)
 		return nil
 	}
-	return p.fetch(ctx, v)
+	return p.fetchInUse(ctx, v)
 }
 
 func (p *placer) readVersion(ctx context.Context) (stateVersion, error) {
@@ -145,113 +154,120 @@ func (p *placer) readVersion(ctx context.Context) (stateVersion, error) {
 	return v, err
 }
 
-// fetch gets the placement, at least as new as v: from _cat/shards if that
-// answers soon, else from the routing table.
-func (p *placer) fetch(ctx context.Context, v stateVersion) error {
-	if p.cat == nil && time.Now().After(p.catAfter) {
-		p.beginCat(ctx, v)
-		patience := time.NewTimer(min(catPatience, p.c.o.PollTimeout))
-		defer patience.Stop()
-		select {
-		case answer := <-p.cat:
-			if p.catArrived(answer) {
-				p.checkMembers(ctx)
-				return nil
-			}
-		case <-patience.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if time.Now().Before(p.tableAfter) {
+// fetchInUse brings the placement of the indices in use to version v. All others
+// stay as they were; they are believed for a while.
+func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
+	if time.Now().Before(p.inUseAfter) {
 		return nil // the version stays unconfirmed: the next tick comes back to it
 	}
-	return p.fetchTable(ctx, v)
-}
-
-func (p *placer) beginCat(ctx context.Context, v stateVersion) {
-	answers := make(chan catAnswer, 1)
-	p.cat = answers
-	p.c.done.Go(func() {
-		answer := catAnswer{basis: v}
-		answer.err = p.c.fleet.client.get(ctx, v.from, query{
-			kind: pollCatShards, path: catShardsPath, deadline: p.c.o.PollTimeout,
-			decode: func(r io.Reader) (err error) {
-				answer.indices, err = parseCatShards(r)
-				return err
-			},
-		})
-		answer.took = time.Since(v.asOf)
-		answers <- answer
-	})
-}
-
-// catArrived takes in how a fetch of _cat/shards ended. It reports whether the
-// placement is now what the fetch found.
-func (p *placer) catArrived(answer catAnswer) bool {
-	p.cat = nil
-	p.c.countRefresh(SourceCatShards, answer.err)
-	if answer.err != nil {
-		p.catAfter = time.Now().Add(jitter(p.catPause))
-		p.catPause = min(2*p.catPause, lastCatPause)
-		p.c.o.Logger.Debug("shard copies not listed", "err", answer.err, "retry_at", p.catAfter)
-		return false
-	}
-	p.catAfter = time.Now().Add(costFactor * answer.took)
-	p.catPause = firstCatPause
-	if known := p.c.Snapshot(); known.Source == SourceRoutingTable && known.Version > answer.basis.Version {
-		return false // overtaken by the routing table
-	}
-	p.place(answer.basis, SourceCatShards, answer.indices)
-	return true
-}
-
-func (p *placer) fetchTable(ctx context.Context, v stateVersion) error {
 	started := time.Now()
-	var state *routingState
-	var indices []Index
-	q := query{
-		kind: pollRoutingTable, path: routingTablePath, deadline: min(2*localDeadline, p.c.o.PollTimeout),
-		decode: func(r io.Reader) (err error) {
-			state, indices, err = parseRoutingTable(r)
-			return err
-		},
+	names := p.c.namesInUse(started.Add(-useExpiry))
+	if len(names) > 0 {
+		// Only the node that told the version is sure to have applied it.
+		err := p.c.placeIndices(ctx, v.from, names)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.inUseAfter = time.Now().Add(costFactor * time.Since(started))
+		if err != nil {
+			return fmt.Errorf("fetch the placement of %d indices in use: %w", len(names), err)
+		}
 	}
-	// Only the node that told the version is sure to have applied it.
-	err := p.c.fleet.askOne(ctx, v.from, q)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	p.c.countRefresh(SourceRoutingTable, err)
-	p.tableAfter = time.Now().Add(costFactor * time.Since(started))
-	if err != nil {
-		return fmt.Errorf("fetch the routing table: %w", err)
-	}
-	p.place(v, SourceRoutingTable, indices)
-	p.compareMembers(members(state.Nodes))
+	p.fetched = time.Now()
+	p.c.confirmed(v)
+	p.membersDue = true
 	return nil
 }
 
-func (p *placer) place(v stateVersion, source string, indices []Index) {
-	p.fetched = time.Now()
-	p.c.placed(v.ClusterUUID, placement{source: source, version: v.Version, asOf: v.asOf, indices: indices})
+// namesInUse lists the indices that searches or learned targets used since then.
+func (c *Cluster) namesInUse(since time.Time) []string {
+	names := map[string]bool{}
+	c.school.usedSince(since, names)
+	for _, name := range c.inUse.names(since) {
+		names[name] = true
+	}
+	all := make([]string, 0, len(names))
+	for name := range names {
+		all = append(all, name)
+	}
+	return all
+}
+
+// placeIndices asks where the copies of these indices are, and takes in the answer.
+// It asks the node at from alone; nil is any.
+func (c *Cluster) placeIndices(ctx context.Context, from *url.URL, names []string) error {
+	if s := c.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.table.indices.Len()/2 {
+		return c.placeAll(ctx, from)
+	}
+	uuid := c.Snapshot().ClusterUUID
+	paths, of := namesPaths(names)
+	for i, path := range paths {
+		state, err := c.readRoutingTable(ctx, from, "/"+path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.countRefresh(SourceInUse, err)
+		if err != nil {
+			return err
+		}
+		if state.uuid == uuid {
+			c.placed(state, of[i])
+		}
+	}
+	return nil
+}
+
+// minHalf is from how many indices on half of all there are is as good as all.
+const minHalf = 200
+
+// placeAll is placeIndices for all indices at once.
+func (c *Cluster) placeAll(ctx context.Context, from *url.URL) error {
+	uuid := c.Snapshot().ClusterUUID
+	state, err := c.readRoutingTable(ctx, from, "")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	c.countRefresh(SourceRoutingTable, err)
+	if err == nil && state.uuid == uuid {
+		c.placedWhole(SourceRoutingTable, time.Now(), state)
+	}
+	return err
+}
+
+// readRoutingTable asks a node for its routing table, or for that of some indices.
+func (c *Cluster) readRoutingTable(ctx context.Context, from *url.URL, names string) (state *routingState, err error) {
+	deadline := c.o.PollTimeout
+	if names != "" {
+		deadline = min(2*localDeadline, deadline)
+	}
+	q := query{
+		kind: pollRoutingTable, deadline: deadline,
+		path: "_cluster/state/version,routing_table" + names + "?local=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
+		decode: func(r io.Reader) (err error) {
+			state, err = parseRoutingTable(r)
+			return err
+		},
+	}
+	if from != nil {
+		return state, c.fleet.askOne(ctx, from, q)
+	}
+	_, err = c.fleet.ask(ctx, q)
+	return state, err
 }
 
 // checkMembers looks whether the nodes are still those that were discovered.
 func (p *placer) checkMembers(ctx context.Context) {
+	started := time.Now()
+	if started.Before(p.membersAfter) {
+		return
+	}
 	var state struct {
 		Nodes map[string]stateNode `json:"nodes"`
 	}
 	_, err := p.c.fleet.ask(ctx, query{kind: pollMembers, path: membersPath, deadline: min(localDeadline, p.c.o.PollTimeout), decode: decodeJSON(&state)})
-	if err != nil {
-		hint(p.c.rediscover)
-		return
-	}
-	p.compareMembers(members(state.Nodes))
-}
-
-func (p *placer) compareMembers(now membership) {
-	if !maps.Equal(now, p.c.membersKnown()) {
+	p.membersDue = false
+	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
+	if err != nil || !maps.Equal(members(state.Nodes), p.c.membersKnown()) {
 		hint(p.c.rediscover)
 	}
 }

@@ -92,7 +92,7 @@ func TestSlowCatShardsTakesOver(t *testing.T) {
 	catFault(f, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
-		case <-time.After(catPatience + 200*time.Millisecond):
+		case <-time.After(firstPatience + 200*time.Millisecond):
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			assert.NoError(t, writeJSON(w, f.catShards()))

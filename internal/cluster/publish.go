@@ -5,29 +5,25 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
-const (
-	// publishPause gathers targets learned at about the same time into one snapshot.
-	publishPause = 20 * time.Millisecond
-	// publishShare bounds the share of time that publishing targets may take: with
-	// thousands of them and new ones all the time, the pause grows.
-	publishShare = 20
-)
+// publishPause gathers targets learned at about the same time into one snapshot.
+const publishPause = 20 * time.Millisecond
 
 // known is what the loops found out, from which snapshots are made.
 type known struct {
-	contents Contents
-	members  membership // of the node list in contents
-}
-
-// placement is one fetch of where the copies are.
-type placement struct {
-	source  string
-	version int64
-	asOf    time.Time // when the version was read
-	indices []Index
+	engine                   Engine
+	clusterName, clusterUUID string
+	frame                    *frame
+	members                  membership // of the nodes in frame
+	table                    *table     // nil while no placement is known
+	source                   string
+	version                  int64
+	placedAt                 time.Time
+	history                  []stateVersion // that were current, since trusted
+	trusted                  int64
 }
 
 // discovered takes in what discovery found. What was known of another cluster
@@ -35,24 +31,30 @@ type placement struct {
 func (c *Cluster) discovered(found *info, nodes []*Node, members membership, unsupported map[string]bool) {
 	c.publishing.Lock()
 	defer c.publishing.Unlock()
-	before := c.known.contents
-	next := before
-	if before.ClusterUUID != found.clusterUUID {
-		next = Contents{}
+	before := c.known
+	if before.clusterUUID != found.clusterUUID {
+		c.known = known{}
 		c.school.dismiss()
 	}
-	next.Engine, next.ClusterName, next.ClusterUUID = found.engine, found.clusterName, found.clusterUUID
-	next.Nodes, next.Unsupported = nodes, unsupported
-	c.known = known{contents: next, members: members}
-	if c.snapshot.Load() != nil && reflect.DeepEqual(before.Nodes, nodes) &&
-		maps.Equal(before.Unsupported, unsupported) && before.Engine == found.engine && before.ClusterUUID == found.clusterUUID {
-		return
+	k := &c.known
+	k.engine, k.clusterName, k.clusterUUID, k.members = found.engine, found.clusterName, found.clusterUUID, members
+	if before.frame == nil || !reflect.DeepEqual(before.frame.nodes, nodes) || !maps.Equal(before.frame.unsupported, unsupported) {
+		k.frame = newFrame(nodes, unsupported)
+	} else {
+		k.frame = before.frame
+		if before.engine == found.engine && before.clusterUUID == found.clusterUUID {
+			return
+		}
 	}
 	c.metrics.nodes.Set(float64(len(nodes)))
-	c.logMembers(before.Nodes, nodes)
-	c.rebuild()
+	if before.frame != nil {
+		c.logMembers(before.frame.nodes, nodes)
+	} else {
+		c.logMembers(nil, nodes)
+	}
+	c.announce()
 	hint(c.remeasure)
-	if next.Indices == nil {
+	if k.table == nil {
 		hint(c.replace)
 	}
 }
@@ -73,34 +75,148 @@ func (c *Cluster) logMembers(before, now []*Node) {
 	}
 }
 
-// placed takes in a placement of the cluster with this uuid.
-func (c *Cluster) placed(uuid string, p placement) {
+// placed takes in where some indices are: those that were asked for and are not in
+// the answer are gone. What is known of a later version stays.
+func (c *Cluster) placed(state *routingState, asked []string) {
 	c.publishing.Lock()
 	defer c.publishing.Unlock()
-	known := &c.known.contents
-	if known.ClusterUUID != uuid {
+	k := &c.known
+	if k.clusterUUID != state.uuid || k.table == nil {
 		return
 	}
-	known.Indices, known.Version, known.Source, known.PlacedAt = p.indices, p.version, p.source, p.asOf
-	c.metrics.placed(p.indices)
-	c.rebuild()
+	next := k.merge(state)
+	for _, name := range asked {
+		if !contains(state.indices, name) {
+			next = k.drop(next, name, state.version)
+		}
+	}
+	c.use(next)
 }
 
-// confirmed renews the age of the placement: its version was unchanged at this time.
-func (c *Cluster) confirmed(at time.Time) {
+// placedWhole takes in where all indices are.
+func (c *Cluster) placedWhole(source string, asOf time.Time, state *routingState) {
 	c.publishing.Lock()
 	defer c.publishing.Unlock()
-	next := *c.snapshot.Load()
-	next.PlacedAt = at
-	c.known.contents.PlacedAt = at
-	c.publish(&next)
+	k := &c.known
+	if k.clusterUUID != state.uuid {
+		return
+	}
+	k.source = source
+	if k.table == nil {
+		k.confirm(stateVersion{Version: state.version, asOf: asOf})
+		c.use(newTable(state.indices, state.version))
+		return
+	}
+	next := k.merge(state)
+	k.table.each(func(p *placedIndex) bool {
+		if !contains(state.indices, p.index.Name) {
+			next = k.drop(next, p.index.Name, state.version)
+		}
+		return true
+	})
+	c.use(next)
 }
 
-// rebuild publishes all that is known.
-func (c *Cluster) rebuild() {
-	s := build(c.known.contents)
-	s.targets, s.layouts = c.school.targets(nil), c.school.layouts()
-	c.publish(s)
+// contains finds a name in indices that are sorted by name.
+func contains(indices []Index, name string) bool {
+	_, found := slices.BinarySearchFunc(indices, name, func(i Index, name string) int { return strings.Compare(i.Name, name) })
+	return found
+}
+
+// merge returns the table with what an answer says of its indices. It is the present
+// one where nothing changed, and so that plans stay, one with all that did not.
+func (k *known) merge(state *routingState) *table {
+	next := k.table
+	for i := range state.indices {
+		index := &state.indices[i]
+		before := k.table.get(index.Name)
+		switch {
+		case before == nil:
+		case before.version.Load() > state.version:
+			continue
+		case same(&before.index, index):
+			if before.version.Swap(state.version) < k.trusted && next == k.table {
+				next = k.table.edited() // what did not believe it has to look again
+			}
+			continue
+		}
+		if next == k.table {
+			next = k.table.edited()
+		}
+		next.set(newPlacedIndex(*index, state.version, before), before)
+	}
+	return next
+}
+
+// drop returns the table without an index that was gone at this version.
+func (k *known) drop(next *table, name string, version int64) *table {
+	p := next.get(name)
+	if p == nil || p.version.Load() > version {
+		return next
+	}
+	if next == k.table {
+		next = k.table.edited()
+	}
+	next.remove(p)
+	return next
+}
+
+// use publishes a table, unless it is the present one.
+func (c *Cluster) use(next *table) {
+	if next == c.known.table {
+		return
+	}
+	c.known.table = next
+	c.metrics.placed(next)
+	c.announce()
+}
+
+// confirmed says that the placement of what is in use is up to date with a version.
+func (c *Cluster) confirmed(v stateVersion) {
+	c.publishing.Lock()
+	defer c.publishing.Unlock()
+	if c.known.clusterUUID != v.ClusterUUID || c.known.table == nil {
+		return
+	}
+	c.known.confirm(v)
+	c.announce()
+}
+
+// confirm notes that a version is current. Indices that were last seen at one that
+// was not current any more believeFor ago are not trusted from now on.
+func (k *known) confirm(v stateVersion) {
+	k.version, k.placedAt = v.Version, v.asOf
+	if n := len(k.history); n == 0 || k.history[n-1].Version != v.Version {
+		k.history = append(k.history, v)
+	}
+	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= believeFor {
+		k.history = k.history[1:]
+	}
+	k.trusted = min(k.history[0].Version, v.Version)
+}
+
+// forgetVersions makes everything known older than any answer: the cluster has gone
+// back to a lower version.
+func (c *Cluster) forgetVersions() {
+	c.publishing.Lock()
+	defer c.publishing.Unlock()
+	k := &c.known
+	k.version, k.history, k.trusted = 0, nil, 0
+	k.table.each(func(p *placedIndex) bool {
+		p.version.Store(0)
+		return true
+	})
+}
+
+// announce publishes all that is known.
+func (c *Cluster) announce() {
+	k := &c.known
+	c.publish(&Snapshot{
+		Engine: k.engine, ClusterName: k.clusterName, ClusterUUID: k.clusterUUID, Nodes: k.frame.nodes,
+		PlacedAt: k.placedAt, Version: k.version, Source: k.source,
+		frame: k.frame, table: k.table, lessons: c.school.forSnapshot(), inUse: &c.inUse,
+		trusted: k.trusted, stamp: time.Now().Unix(),
+	})
 }
 
 func (c *Cluster) publish(s *Snapshot) {
@@ -117,28 +233,19 @@ func (c *Cluster) membersKnown() membership {
 
 // retargetLoop publishes what was learned of targets.
 func (c *Cluster) retargetLoop(ctx context.Context) {
-	pause := publishPause
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.retarget:
 		}
-		if !sleep(ctx, pause) {
+		if !sleep(ctx, publishPause) {
 			return
 		}
-		started := time.Now()
-		c.publishTargets()
-		pause = max(publishPause, publishShare*time.Since(started))
+		c.publishing.Lock()
+		c.announce()
+		c.publishing.Unlock()
 	}
-}
-
-func (c *Cluster) publishTargets() {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	next := *c.snapshot.Load()
-	next.targets, next.layouts = c.school.targets(next.targets), c.school.layouts()
-	c.publish(&next)
 }
 
 // sleep reports false if ctx ended first.

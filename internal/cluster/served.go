@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
+// maxHeld bounds how many indices of a node are looked at for one that may be
+// searched.
+const maxHeld = 256
+
 // Serves reports whether the node at this position of Nodes has a copy of shard
 // that answers searches.
 func (s *Snapshot) Serves(node int, shard ShardName) bool {
 	if s.table == nil {
 		return false
 	}
-	p, ok := s.table.indices[shard.Index]
-	if !ok || p.unsupported || shard.Number >= len(p.serving) {
-		return false
-	}
-	return p.index.Shards[shard.Number].Number == shard.Number && slices.Contains(p.serving[shard.Number], node)
+	p := s.table.get(shard.Index)
+	return p != nil && !s.frame.unsupported[shard.Index] && slices.Contains(p.serves(shard.Number, s.frame), node)
 }
 
 // AnyServed returns some shard of which the node at this position of Nodes has a
@@ -25,22 +26,18 @@ func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 	if s.table == nil {
 		return ShardName{}, false
 	}
-	for name, p := range s.table.indices {
-		hidden := isHidden(name)
-		if p.unsupported || hidden && ok {
-			continue
+	s.table.heldBy(s.Nodes[node].ID, maxHeld, func(p *placedIndex) bool {
+		hidden := isHidden(p.index.Name)
+		if s.frame.unsupported[p.index.Name] || hidden && ok {
+			return true
 		}
-		for i, nodes := range p.serving {
-			if !slices.Contains(nodes, node) {
-				continue
-			}
-			shard, ok = ShardName{Index: name, Number: p.index.Shards[i].Number}, true
-			if !hidden {
-				return shard, true
-			}
-			break
+		at := slices.IndexFunc(p.in(s.frame).serving, func(nodes []int) bool { return slices.Contains(nodes, node) })
+		if at < 0 { // the engine searches other copies of it
+			return true
 		}
-	}
+		shard, ok = ShardName{Index: p.index.Name, Number: p.index.Shards[at].Number}, true
+		return hidden
+	})
 	return shard, ok
 }
 

@@ -27,90 +27,37 @@ type catRow struct {
 
 // parseCatShards reads the rows of _cat/shards?format=json row by row.
 func parseCatShards(r io.Reader) ([]Index, error) {
-	dec := json.NewDecoder(r)
-	if err := expectDelim(dec, '['); err != nil {
-		return nil, err
-	}
 	b := newPlacementBuilder()
-	for dec.More() {
-		var row catRow
-		if err := dec.Decode(&row); err != nil {
-			return nil, fmt.Errorf("row of _cat/shards: %w", err)
-		}
-		if err := b.addRow(row); err != nil {
-			return nil, err
-		}
-	}
-	if err := expectDelim(dec, ']'); err != nil {
-		return nil, err
+	dec := json.NewDecoder(r)
+	err := eachElement(dec, func() error { return b.decodeRow(dec) })
+	if err != nil {
+		return nil, fmt.Errorf("answer of _cat/shards: %w", err)
 	}
 	return b.indices(), nil
 }
 
-func expectDelim(dec *json.Decoder, want json.Delim) error {
-	token, err := dec.Token()
-	if err != nil {
-		return fmt.Errorf("answer of _cat/shards: %w", err)
-	}
-	if token != want {
-		return fmt.Errorf("answer of _cat/shards: found %v where %v was expected", token, want)
-	}
-	return nil
-}
-
-// routedCopy is one copy in the routing table of the cluster state and in the
-// answer of _search_shards.
-type routedCopy struct {
-	State      string `json:"state"`
-	Primary    bool   `json:"primary"`
-	SearchOnly bool   `json:"searchOnly"`
-	Node       string `json:"node"`
-	Shard      int    `json:"shard"`
-	Index      string `json:"index"`
-}
-
-func (c routedCopy) kind() byte {
-	switch {
-	case c.Primary:
-		return 'p'
-	case c.SearchOnly:
-		return 's'
-	}
-	return 'r'
-}
-
-// routingState is _cluster/state/routing_table,nodes.
-type routingState struct {
-	ClusterUUID  string               `json:"cluster_uuid"`
-	Nodes        map[string]stateNode `json:"nodes"`
-	RoutingTable struct {
-		Indices map[string]struct {
-			Shards map[string][]routedCopy `json:"shards"`
-		} `json:"indices"`
-	} `json:"routing_table"`
-}
-
-func parseRoutingTable(r io.Reader) (*routingState, []Index, error) {
-	var state routingState
-	if err := json.NewDecoder(r).Decode(&state); err != nil {
-		return nil, nil, fmt.Errorf("answer of _cluster/state/routing_table: %w", err)
-	}
-	if state.RoutingTable.Indices == nil {
-		return nil, nil, errors.New("answer of _cluster/state/routing_table has no routing table")
-	}
-	b := newPlacementBuilder()
-	for index, shards := range state.RoutingTable.Indices {
-		for number, copies := range shards.Shards {
-			n, err := shardNumber(number)
-			if err != nil {
-				return nil, nil, fmt.Errorf("index %q in the routing table: %w", index, err)
-			}
-			for _, c := range copies {
-				b.add(ShardName{Index: index, Number: n}, Copy{Node: b.intern(c.Node), Kind: c.kind(), State: copyState(c.State)})
-			}
+// parseListShards adds a page of _list/shards?format=json to b, row by row. next
+// names the page that follows, empty if none does.
+func parseListShards(r io.Reader, b *placementBuilder) (next string, err error) {
+	dec := json.NewDecoder(r)
+	rows := false
+	err = eachField(dec, func(key string) error {
+		switch key {
+		case "next_token":
+			return dec.Decode(&next) // null is none
+		case "shards":
+			rows = true
+			return eachElement(dec, func() error { return b.decodeRow(dec) })
 		}
+		return skipValue(dec)
+	})
+	if err == nil && !rows {
+		err = errors.New("it has no shards")
 	}
-	return &state, b.indices(), nil
+	if err != nil {
+		return "", fmt.Errorf("answer of _list/shards: %w", err)
+	}
+	return next, nil
 }
 
 // placementBuilder gathers copies in any order into indices.
@@ -132,16 +79,24 @@ func (b *placementBuilder) intern(s string) string {
 	return s
 }
 
+func (b *placementBuilder) decodeRow(dec *json.Decoder) error {
+	var row catRow
+	if err := dec.Decode(&row); err != nil {
+		return err
+	}
+	return b.addRow(row)
+}
+
 func (b *placementBuilder) addRow(row catRow) error {
 	number, err := shardNumber(row.Shard)
 	if err != nil {
-		return fmt.Errorf("index %q in _cat/shards: %w", row.Index, err)
+		return fmt.Errorf("index %q: %w", row.Index, err)
 	}
 	if row.Index == "" {
-		return errors.New("a row of _cat/shards has no index")
+		return errors.New("a row has no index")
 	}
 	if len(row.Prirep) != 1 {
-		return fmt.Errorf("shard [%s][%d] in _cat/shards: prirep is %q", row.Index, number, row.Prirep)
+		return fmt.Errorf("shard [%s][%d]: prirep is %q", row.Index, number, row.Prirep)
 	}
 	b.add(ShardName{Index: row.Index, Number: number}, Copy{Node: b.intern(row.ID), Kind: row.Prirep[0], State: copyState(row.State)})
 	return nil

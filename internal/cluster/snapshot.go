@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/benbjohnson/immutable"
 )
 
 // Engine says what the upstream is.
@@ -147,13 +150,18 @@ type Snapshot struct {
 	PlacedAt time.Time
 	// Version is the cluster state version of the placement.
 	Version int64
-	// Source is how the placement was obtained: "cat_shards" or "routing_table".
+	// Source is how the whole placement was last obtained: one of the sources.
 	Source string
 
-	positions map[string]int
-	table     *table // nil while there is no placement
-	targets   map[Target]*target
-	layouts   map[string]*lesson // by name of the index, or alias
+	frame   *frame
+	table   *table // nil while there is no placement
+	lessons *immutable.Map[topic, *lesson]
+	inUse   *inUse // nil where nobody wants to know
+	// trusted is the version from which on the placement of an index is believed: an
+	// index that nobody searched was not asked about since (see placer).
+	trusted int64
+	// stamp is when the snapshot was made, in Unix seconds: the time of day for uses.
+	stamp int64
 }
 
 // Target is an index expression with the routing of a search on it.
@@ -179,19 +187,6 @@ type Contents struct {
 // NewSnapshot builds a snapshot. It keeps the contents: they must not change
 // afterwards.
 func NewSnapshot(c Contents) *Snapshot {
-	s := build(c)
-	s.targets = make(map[Target]*target, len(c.Targets))
-	for key, shards := range c.Targets {
-		s.targets[key] = &target{lesson: &lesson{shards: shards}}
-	}
-	s.layouts = make(map[string]*lesson, len(c.Layouts))
-	for name, layout := range c.Layouts {
-		s.layouts[name] = &lesson{layout: layout}
-	}
-	return s
-}
-
-func build(c Contents) *Snapshot {
 	s := &Snapshot{
 		Engine:      c.Engine,
 		ClusterName: c.ClusterName,
@@ -200,20 +195,25 @@ func build(c Contents) *Snapshot {
 		PlacedAt:    c.PlacedAt,
 		Version:     c.Version,
 		Source:      c.Source,
-		positions:   make(map[string]int, len(c.Nodes)),
 	}
-	for i, n := range s.Nodes {
-		s.positions[n.ID] = i
-	}
+	s.frame = newFrame(s.Nodes, c.Unsupported)
 	if c.Indices != nil {
-		s.table = newTable(c.Indices, s.positions, c.Unsupported)
+		s.table = newTable(c.Indices, c.Version)
 	}
+	lessons := immutable.NewMapBuilder[topic, *lesson](newHasher[topic]())
+	for t, shards := range c.Targets {
+		lessons.Set(topic{Target: t}, &lesson{shards: shards})
+	}
+	for name, layout := range c.Layouts {
+		lessons.Set(topic{Target: Target{Expression: name}, of: aboutLayout}, &lesson{layout: layout})
+	}
+	s.lessons = lessons.Map()
 	return s
 }
 
 // Position returns where the node with this id is in Nodes.
 func (s *Snapshot) Position(id string) (int, bool) {
-	i, ok := s.positions[id]
+	i, ok := s.frame.positions[id]
 	return i, ok
 }
 
@@ -222,11 +222,21 @@ func (s *Snapshot) Lookup(index string) (*Index, bool) {
 	if s.table == nil {
 		return nil, false
 	}
-	placed, ok := s.table.indices[index]
-	if !ok {
+	p := s.table.get(index)
+	if p == nil {
 		return nil, false
 	}
-	return placed.index, true
+	return &p.index, true
+}
+
+// Indices visits all indices of the placement, in no order. It walks over all there
+// is: not for the path of a search.
+func (s *Snapshot) Indices() iter.Seq[*Index] {
+	return func(yield func(*Index) bool) {
+		if s.table != nil {
+			s.table.each(func(p *placedIndex) bool { return yield(&p.index) })
+		}
+	}
 }
 
 // Resolve returns what a search on target with routing touches. It does no I/O
@@ -240,26 +250,47 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 	if s.table == nil {
 		return nil, MissNoPlacement
 	}
-	placed, plain := s.table.indices[expression]
-	if plain && routing == "" {
-		return placed.whole.plan, placed.whole.miss
+	p := s.table.get(expression)
+	if p != nil {
+		p.use.mark(s)
+		if !s.believes(p) {
+			return nil, MissUnknownTarget
+		}
+		if routing == "" {
+			r := &p.in(s.frame).whole
+			return r.plan, r.miss
+		}
 	}
-	if t, ok := s.targets[Target{expression, routing}]; ok {
-		r := t.resolve(s.table)
+	if l := s.lesson(topic{Target: Target{expression, routing}}); l != nil {
+		r := &l.joinedIn(s).whole
 		return r.plan, r.miss
 	}
-	if plain {
-		return placed.unrouted.plan, placed.unrouted.miss
+	if p != nil {
+		r := &p.in(s.frame).unrouted
+		return r.plan, r.miss
 	}
 	if routing == "" {
 		return nil, MissUnknownTarget
 	}
 	// Routing only ever leaves shards out, also on aliases with a routing of their
 	// own: what covers the whole target covers the routed search.
-	t, ok := s.targets[Target{Expression: expression}]
-	if !ok {
+	l := s.lesson(topic{Target: Target{Expression: expression}})
+	if l == nil {
 		return nil, MissUnknownTarget
 	}
-	r := t.resolveUnrouted(s.table)
+	r := &l.joinedIn(s).unrouted
 	return r.plan, r.miss
+}
+
+// believes reports whether the placement of an index is new enough to be used.
+func (s *Snapshot) believes(p *placedIndex) bool { return p.version.Load() >= s.trusted }
+
+// lesson returns what was learned about a topic, nil if nothing, and marks it as used.
+func (s *Snapshot) lesson(t topic) *lesson {
+	l, ok := s.lessons.Get(t)
+	if !ok {
+		return nil
+	}
+	l.markUsed(s.stamp)
+	return l
 }

@@ -1,148 +1,256 @@
 package cluster
 
 import (
+	"cmp"
+	"hash/maphash"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
+
+	"github.com/benbjohnson/immutable"
 )
 
-// resolution is a plan, or why there is none.
-type resolution struct {
-	plan *Plan
-	miss Miss
-}
-
-// unrouted is what a search with a routing that has not been learned gets: the
-// plan of the whole target. With no plan for the whole, the one shard the routing
-// stands for may be fine all the same, so it has to be learned.
-func (r resolution) unrouted() resolution {
-	switch {
-	case r.miss == MissShardUnavailable:
-		return resolution{miss: MissUnknownTarget}
-	case r.plan == nil || len(r.plan.Shards) == 1:
-		return r
-	}
-	return resolution{plan: &Plan{Shards: r.plan.Shards, Names: r.plan.Names}}
-}
-
-// table is a placement in the form that searches need.
+// table is where the copies of all shards are, by index and by node. It is never
+// changed: a change makes a new table, which shares with the one before all that is
+// the same, so that it costs what changed and not what there is.
 type table struct {
-	indices map[string]*placedIndex
+	id      *token // changes with the table, and outlives it
+	indices *immutable.Map[string, *placedIndex]
+	nodes   *immutable.Map[string, *holdings] // by node id
+	shards  int
+	copies  [copyStates]int // by state
 }
 
-type placedIndex struct {
-	index       *Index
-	unsupported bool
-	serving     [][]int // by shard number: positions of the nodes whose copies serve
-	whole       resolution
-	unrouted    resolution
+// token is an identity that can be kept without keeping what it stands for.
+type token struct{ _ byte }
+
+// Places of the states in table.copies.
+const (
+	atStarted = iota
+	atRelocating
+	atInitializing
+	atUnassigned
+	atOther
+	copyStates
+)
+
+// holdings are the indices of which a node has a serving copy, in an order that has
+// nothing to do with their names: starting anywhere in it is drawing by lot.
+type holdings = immutable.SortedMap[holding, struct{}]
+
+type holding struct {
+	hash  uint64
+	index string
 }
 
-func newTable(indices []Index, positions map[string]int, unsupported map[string]bool) *table {
-	t := &table{indices: make(map[string]*placedIndex, len(indices))}
-	for i := range indices {
-		index := &indices[i]
-		p := &placedIndex{index: index, unsupported: unsupported[index.Name]}
-		p.serving = servingNodes(index, positions)
-		p.whole = p.plan()
-		p.unrouted = p.whole.unrouted()
-		t.indices[index.Name] = p
+// byHash orders holdings.
+type byHash struct{}
+
+// Compare implements immutable.Comparer.
+func (byHash) Compare(a, b holding) int {
+	if c := cmp.Compare(a.hash, b.hash); c != 0 {
+		return c
 	}
-	return t
+	return strings.Compare(a.index, b.index)
 }
 
-// servingNodes lists, for each shard, the nodes whose copy serves searches. The
-// engine searches only the search-only copies of an index that has some.
-func servingNodes(index *Index, positions map[string]int) [][]int {
-	copies, searchOnly := 0, false
-	for _, shard := range index.Shards {
-		copies += len(shard.Copies)
-		for _, c := range shard.Copies {
-			searchOnly = searchOnly || c.Kind == 's'
+// hashed hashes keys for immutable.Map. Names come from clients: without a seed
+// they could be made to collide.
+type hashed[K comparable] struct{ seed maphash.Seed }
+
+func newHasher[K comparable]() hashed[K] { return hashed[K]{maphash.MakeSeed()} }
+
+// Hash implements immutable.Hasher.
+func (h hashed[K]) Hash(key K) uint32 { return uint32(maphash.Comparable(h.seed, key)) } //nolint:gosec // half of a hash is one
+
+// Equal implements immutable.Hasher.
+func (hashed[K]) Equal(a, b K) bool { return a == b }
+
+// hold returns the place of an index among the holdings of any node.
+func hold(index string) holding {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for i := range len(index) {
+		h = (h ^ uint64(index[i])) * prime
+	}
+	return holding{h, index}
+}
+
+// placedIndex is an index in a table.
+type placedIndex struct {
+	index Index
+	use   *usage // kept while the placement of the index changes
+	// version is the latest of the cluster state at which the index was seen to be
+	// placed like this.
+	version  atomic.Int64
+	compiled atomic.Pointer[compiledIndex]
+}
+
+func newPlacedIndex(index Index, version int64, before *placedIndex) *placedIndex {
+	p := &placedIndex{index: index}
+	p.version.Store(version)
+	if before != nil {
+		p.use = before.use
+	} else {
+		p.use = &usage{index: index.Name}
+	}
+	return p
+}
+
+// same reports whether two placements of an index are equal.
+func same(a, b *Index) bool {
+	return slices.EqualFunc(a.Shards, b.Shards, func(a, b Shard) bool {
+		return a.Number == b.Number && slices.Equal(a.Copies, b.Copies)
+	})
+}
+
+// newTable makes a table of indices that were seen at this version.
+func newTable(indices []Index, version int64) *table {
+	t := table{id: new(token)}
+	byName := immutable.NewMapBuilder[string, *placedIndex](newHasher[string]())
+	byNode := map[string]*immutable.SortedMapBuilder[holding, struct{}]{}
+	for _, index := range indices {
+		p := newPlacedIndex(index, version, nil)
+		byName.Set(index.Name, p)
+		t.count(p, 1)
+		for _, node := range servedBy(p) {
+			if byNode[node] == nil {
+				byNode[node] = immutable.NewSortedMapBuilder[holding, struct{}](byHash{})
+			}
+			byNode[node].Set(hold(index.Name), struct{}{})
 		}
 	}
-	serving := make([][]int, len(index.Shards))
-	all := make([]int, 0, copies)
-	for i, shard := range index.Shards {
-		first := len(all)
-		for _, c := range shard.Copies {
-			if !c.Serving() || searchOnly && c.Kind != 's' {
+	t.indices = byName.Map()
+	nodes := immutable.NewMapBuilder[string, *holdings](newHasher[string]())
+	for node, held := range byNode {
+		nodes.Set(node, held.Map())
+	}
+	t.nodes = nodes.Map()
+	return &t
+}
+
+func (t *table) get(index string) *placedIndex {
+	p, _ := t.indices.Get(index)
+	return p
+}
+
+// edited returns a copy that may be changed by set and remove until it is published.
+func (t *table) edited() *table {
+	next := *t
+	next.id = new(token)
+	return &next
+}
+
+// set places an index, in place of what it was before (nil: it is new).
+func (t *table) set(p, before *placedIndex) {
+	t.indices = t.indices.Set(p.index.Name, p)
+	t.count(before, -1)
+	t.count(p, 1)
+	t.move(p.index.Name, servedBy(before), servedBy(p))
+}
+
+func (t *table) remove(p *placedIndex) {
+	t.indices = t.indices.Delete(p.index.Name)
+	t.count(p, -1)
+	t.move(p.index.Name, servedBy(p), nil)
+}
+
+// move updates which nodes have an index.
+func (t *table) move(index string, from, to []string) {
+	for _, node := range from {
+		if slices.Contains(to, node) {
+			continue
+		}
+		if held, ok := t.nodes.Get(node); ok {
+			held = held.Delete(hold(index))
+			if held.Len() == 0 {
+				t.nodes = t.nodes.Delete(node)
 				continue
 			}
-			if at, known := positions[c.Node]; known {
-				all = append(all, at)
+			t.nodes = t.nodes.Set(node, held)
+		}
+	}
+	for _, node := range to {
+		if slices.Contains(from, node) {
+			continue
+		}
+		held, ok := t.nodes.Get(node)
+		if !ok {
+			held = immutable.NewSortedMap[holding, struct{}](byHash{})
+		}
+		t.nodes = t.nodes.Set(node, held.Set(hold(index), struct{}{}))
+	}
+}
+
+// count adds the shards and copies of an index, or takes them away.
+func (t *table) count(p *placedIndex, sign int) {
+	if p == nil {
+		return
+	}
+	t.shards += sign * len(p.index.Shards)
+	for _, shard := range p.index.Shards {
+		for _, c := range shard.Copies {
+			t.copies[stateAt(c.State)] += sign
+		}
+	}
+}
+
+func stateAt(s CopyState) int {
+	switch s {
+	case Started:
+		return atStarted
+	case Relocating:
+		return atRelocating
+	case Initializing:
+		return atInitializing
+	case Unassigned:
+		return atUnassigned
+	}
+	return atOther
+}
+
+// servedBy lists the nodes with a serving copy of an index, each once.
+func servedBy(p *placedIndex) []string {
+	if p == nil {
+		return nil
+	}
+	nodes := make([]string, 0, 8)
+	for _, shard := range p.index.Shards {
+		for _, c := range shard.Copies {
+			if c.Serving() && !slices.Contains(nodes, c.Node) {
+				nodes = append(nodes, c.Node)
 			}
 		}
-		serving[i] = all[first:len(all):len(all)]
-		slices.Sort(serving[i])
 	}
-	return serving
+	return nodes
 }
 
-// plan returns the plan of a search on the whole index.
-func (p *placedIndex) plan() resolution {
-	if p.unsupported {
-		return resolution{miss: MissUnsupported}
-	}
-	names := make([]ShardName, len(p.serving))
-	for i, nodes := range p.serving {
-		// A gap in the numbers means that a shard is not listed at all.
-		if len(nodes) == 0 || p.index.Shards[i].Number != i {
-			return resolution{miss: MissShardUnavailable}
+// each visits all indices until visit returns false.
+func (t *table) each(visit func(*placedIndex) bool) {
+	for all := t.indices.Iterator(); !all.Done(); {
+		if _, p, _ := all.Next(); !visit(p) {
+			return
 		}
-		names[i] = ShardName{Index: p.index.Name, Number: i}
 	}
-	if len(names) == 0 {
-		return resolution{miss: MissEmptyTarget}
-	}
-	return resolution{plan: &Plan{Shards: p.serving, Names: names, Exact: true}}
 }
 
-// join finds the serving copies of shards that were learned.
-func (t *table) join(l *lesson) resolution {
-	if l.incomplete {
-		return resolution{miss: MissShardUnavailable}
+// heldBy visits indices of which a node has a serving copy, starting anywhere, until
+// visit returns false or there were limit.
+func (t *table) heldBy(node string, limit int, visit func(*placedIndex) bool) {
+	held, ok := t.nodes.Get(node)
+	if !ok {
+		return
 	}
-	if len(l.shards) == 0 {
-		return resolution{miss: MissEmptyTarget}
-	}
-	plan := &Plan{Shards: make([][]int, len(l.shards)), Names: l.shards, Exact: true}
-	for i, name := range l.shards {
-		p, ok := t.indices[name.Index]
-		if ok && p.unsupported {
-			return resolution{miss: MissUnsupported}
+	all := held.Iterator()
+	all.Seek(holding{hash: rand.Uint64()})
+	for range min(limit, held.Len()) {
+		if all.Done() {
+			all.First()
 		}
-		if !ok || name.Number >= len(p.serving) || p.index.Shards[name.Number].Number != name.Number || len(p.serving[name.Number]) == 0 {
-			return resolution{miss: MissShardUnavailable}
+		h, _, _ := all.Next()
+		if p := t.get(h.index); p != nil && !visit(p) {
+			return
 		}
-		plan.Shards[i] = p.serving[name.Number]
 	}
-	return resolution{plan: plan}
-}
-
-// target is a learned target in one snapshot. Plans are joined when first asked
-// for: two readers may do it at once and get the same.
-type target struct {
-	lesson   *lesson
-	whole    atomic.Pointer[resolution]
-	unrouted atomic.Pointer[resolution]
-}
-
-func (t *target) resolve(in *table) *resolution {
-	t.lesson.markUsed()
-	if r := t.whole.Load(); r != nil {
-		return r
-	}
-	r := in.join(t.lesson)
-	t.whole.Store(&r)
-	return &r
-}
-
-func (t *target) resolveUnrouted(in *table) *resolution {
-	t.lesson.markUsed()
-	if r := t.unrouted.Load(); r != nil {
-		return r
-	}
-	r := t.resolve(in).unrouted()
-	t.unrouted.Store(&r)
-	return &r
 }

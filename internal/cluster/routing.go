@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+)
+
+// routingFields are what is read of a routing table: a third of what it holds.
+const routingFields = "&filter_path=cluster_uuid,version," +
+	"routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.primary," +
+	"routing_table.indices.*.shards.*.searchOnly,routing_table.indices.*.shards.*.node"
+
+// routedCopy is one copy in the routing table of the cluster state and in the
+// answer of _search_shards.
+type routedCopy struct {
+	State      string `json:"state"`
+	Primary    bool   `json:"primary"`
+	SearchOnly bool   `json:"searchOnly"`
+	Node       string `json:"node"`
+	Shard      int    `json:"shard"`
+	Index      string `json:"index"`
+}
+
+func (c routedCopy) kind() byte {
+	switch {
+	case c.Primary:
+		return 'p'
+	case c.SearchOnly:
+		return 's'
+	}
+	return 'r'
+}
+
+// routingState is what is read of _cluster/state/version,routing_table.
+type routingState struct {
+	uuid    string
+	version int64
+	indices []Index
+}
+
+// parseRoutingTable reads the routing table index by index.
+func parseRoutingTable(r io.Reader) (*routingState, error) {
+	dec := json.NewDecoder(r)
+	b := newPlacementBuilder()
+	var state routingState
+	listed := false
+	err := eachField(dec, func(key string) error {
+		switch key {
+		case "cluster_uuid":
+			return dec.Decode(&state.uuid)
+		case "version":
+			return dec.Decode(&state.version)
+		case "routing_table":
+			listed = true
+			return eachField(dec, func(key string) error {
+				if key != "indices" {
+					return skipValue(dec)
+				}
+				return eachField(dec, func(index string) error { return b.decodeRouted(dec, index) })
+			})
+		}
+		return skipValue(dec)
+	})
+	if err == nil && !listed && state.uuid == "" { // a table without indices is left out
+		err = errors.New("it has no routing table")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("answer of _cluster/state/routing_table: %w", err)
+	}
+	state.indices = b.indices()
+	return &state, nil
+}
+
+// decodeRouted adds an index in the routing table.
+func (b *placementBuilder) decodeRouted(dec *json.Decoder, index string) error {
+	var routed struct {
+		Shards map[string][]routedCopy `json:"shards"`
+	}
+	if err := dec.Decode(&routed); err != nil {
+		return fmt.Errorf("index %q: %w", index, err)
+	}
+	for number, copies := range routed.Shards {
+		n, err := shardNumber(number)
+		if err != nil {
+			return fmt.Errorf("index %q: %w", index, err)
+		}
+		for _, c := range copies {
+			b.add(ShardName{Index: index, Number: n}, Copy{Node: b.intern(c.Node), Kind: c.kind(), State: copyState(c.State)})
+		}
+	}
+	return nil
+}
+
+// maxNames is how long the names in one request may be, in bytes: the engines read
+// request lines of up to 4 kB.
+const maxNames = 3000
+
+// namesPaths joins the names of indices into as few path segments as hold them.
+func namesPaths(names []string) (paths []string, of [][]string) {
+	length := maxNames
+	for _, name := range names {
+		escaped := url.PathEscape(name)
+		if length += len(escaped) + 1; length > maxNames {
+			paths, of, length = append(paths, ""), append(of, nil), len(escaped)
+		} else {
+			paths[len(paths)-1] += ","
+		}
+		paths[len(paths)-1] += escaped
+		of[len(of)-1] = append(of[len(of)-1], name)
+	}
+	return paths, of
+}

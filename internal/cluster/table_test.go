@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// randomIndex is an index with copies in all kinds of states on some of the nodes.
+func randomIndex(rng *rand.Rand, name string, nodes int) Index {
+	states := []CopyState{Started, Started, Started, Relocating, Initializing, Unassigned, "CLOSING"}
+	index := Index{Name: name}
+	for number := range 1 + rng.IntN(4) {
+		shard := Shard{Index: name, Number: number}
+		for i, at := range rng.Perm(nodes)[:1+rng.IntN(min(3, nodes))] {
+			c := Copy{Node: "n" + strconv.Itoa(at), Kind: "pr"[min(i, 1)], State: states[rng.IntN(len(states))]}
+			if c.State == Unassigned {
+				c.Node = ""
+			}
+			shard.Copies = append(shard.Copies, c)
+		}
+		index.Shards = append(index.Shards, shard)
+	}
+	return index
+}
+
+// requireSame compares a table that was changed step by step with one made anew.
+func requireSame(t *testing.T, want, got *table) {
+	t.Helper()
+	require.Equal(t, want.shards, got.shards)
+	require.Equal(t, want.copies, got.copies)
+	require.Equal(t, want.indices.Len(), got.indices.Len())
+	want.each(func(p *placedIndex) bool {
+		require.Equal(t, p.index, got.get(p.index.Name).index)
+		return true
+	})
+	held := func(t *table) map[string][]string {
+		all := map[string][]string{}
+		for nodes := t.nodes.Iterator(); !nodes.Done(); {
+			node, of, _ := nodes.Next()
+			for each := of.Iterator(); !each.Done(); {
+				h, _, _ := each.Next()
+				all[node] = append(all[node], h.index)
+			}
+		}
+		return all
+	}
+	require.Equal(t, held(want), held(got))
+}
+
+// Whatever changes, in parts or as a whole: the table is the one that a reading of
+// everything would have made, and the tables before are as they were.
+func TestTableChangedIsTableMadeAnew(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	now := map[string]Index{}
+	k := &known{table: newTable(nil, 1)}
+	for version := int64(2); version < 400; version++ {
+		var asked []string
+		for range rng.IntN(6) {
+			name := "i" + strconv.Itoa(rng.IntN(40))
+			asked = append(asked, name)
+			if rng.IntN(4) == 0 {
+				delete(now, name)
+			} else {
+				now[name] = randomIndex(rng, name, 5)
+			}
+		}
+		before, copyBefore := k.table, newTable(indicesOf(k.table), 0)
+		state := &routingState{version: version}
+		whole := rng.IntN(3) == 0
+		for _, name := range slices.Sorted(maps.Keys(now)) {
+			if whole || slices.Contains(asked, name) {
+				state.indices = append(state.indices, now[name])
+			}
+		}
+		next := k.merge(state)
+		for _, name := range asked {
+			if !contains(state.indices, name) {
+				next = k.drop(next, name, version)
+			}
+		}
+		k.table = next
+		requireSame(t, newTable(slices.Collect(maps.Values(now)), version), k.table)
+		requireSame(t, copyBefore, before)
+	}
+}
+
+func indicesOf(t *table) (all []Index) {
+	t.each(func(p *placedIndex) bool { all = append(all, p.index); return true })
+	return all
+}
+
+func TestNewerPlacementStays(t *testing.T) {
+	t.Parallel()
+	k := &known{table: newTable([]Index{index("i", []string{"n1"})}, 10)}
+	old := &routingState{version: 9, indices: []Index{index("i", []string{"n2"})}}
+	require.Same(t, k.table, k.merge(old))
+	require.Same(t, k.table, k.drop(k.table, "i", 9))
+	require.NotSame(t, k.table, k.drop(k.table, "i", 10))
+	same := &routingState{version: 12, indices: []Index{index("i", []string{"n1"})}}
+	require.Same(t, k.table, k.merge(same), "plans stay where nothing changed")
+	require.Equal(t, int64(12), k.table.get("i").version.Load())
+	require.Same(t, k.table, k.drop(k.table, "i", 11))
+}
+
+func TestUseOutlivesAChange(t *testing.T) {
+	t.Parallel()
+	k := &known{table: newTable([]Index{index("i", []string{"n1"})}, 1)}
+	use := k.table.get("i").use
+	k.table = k.merge(&routingState{version: 2, indices: []Index{index("i", []string{"n2"})}})
+	require.Same(t, use, k.table.get("i").use)
+	list := &inUse{}
+	now := time.Now()
+	s := &Snapshot{inUse: list, stamp: now.Unix()}
+	use.mark(s)
+	use.mark(s)
+	require.Equal(t, []string{"i"}, list.names(now))
+	require.Empty(t, list.names(now.Add(2*time.Second)), "expired")
+	use.mark(&Snapshot{inUse: list, stamp: now.Unix() + 5})
+	require.Equal(t, []string{"i"}, list.names(now), "and in use again")
+}
+
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	var k known
+	at := time.Now()
+	for second := range 100 {
+		k.confirm(stateVersion{Version: int64(1 + second), asOf: at.Add(time.Duration(second) * time.Second)})
+	}
+	require.Equal(t, int64(100)-int64(believeFor/time.Second), k.trusted, "what was current believeFor ago")
+	require.LessOrEqual(t, len(k.history), 1+int(believeFor/time.Second))
+	k.confirm(stateVersion{Version: 100, asOf: at.Add(time.Hour)})
+	require.Equal(t, int64(100), k.trusted)
+	k.confirm(stateVersion{Version: 101, asOf: at.Add(2 * time.Hour)})
+	require.Equal(t, int64(100), k.trusted, "it held until a moment ago")
+}
+
+func TestNodesComingAndGoingLeaveTheTable(t *testing.T) {
+	t.Parallel()
+	c := bigContents(10, 5)
+	s := NewSnapshot(c)
+	moved := *s
+	moved.Nodes = append([]*Node{{ID: "a-first-one"}}, s.Nodes...)
+	moved.frame = newFrame(moved.Nodes, nil)
+	for range 2 {
+		for _, target := range []string{"index-3", "index-*"} {
+			require.Equal(t, nodesOf(s, target, ""), nodesOf(&moved, target, ""))
+			require.NotEmpty(t, nodesOf(s, target, ""))
+		}
+	}
+}
+
+func BenchmarkNodeJoins(b *testing.B) {
+	for _, shards := range []int{500, 50_000} {
+		s := NewSnapshot(bigContents(shards/5, 5))
+		b.Run(fmt.Sprintf("shards=%d/nodes=50", shards), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				newFrame(s.Nodes, nil)
+			}
+		})
+	}
+}
