@@ -80,6 +80,7 @@ func (c *comparison) differ(path string, want, got any) string {
 }
 
 func (c *comparison) objectsDiffer(path string, want, got map[string]any) string {
+	c.reduceCauses(want, got)
 	keys := slices.Sorted(maps.Keys(want))
 	if other := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, other) {
 		return fmt.Sprintf("%s: keys %v, through sidestep: %v", path, keys, other)
@@ -101,6 +102,44 @@ func (c *comparison) objectsDiffer(path string, want, got map[string]any) string
 		}
 	}
 	return ""
+}
+
+// reduceCauses leaves of the errors of single shards only what kinds there are. The
+// engine groups them by their texts, and those are other ones when an error comes from
+// another node than the one that was asked: so who is listed, and how often, depends
+// on which copies served.
+func (c *comparison) reduceCauses(want, got map[string]any) {
+	for _, key := range []string{"failed_shards", "failures"} {
+		if _, ok := want[key].([]any); !ok {
+			continue
+		}
+		c.tied = true
+		for _, o := range []map[string]any{want, got} {
+			for _, part := range []string{key, "root_cause", "caused_by"} {
+				if v, ok := o[part]; ok {
+					o[part] = kinds(v)
+				}
+			}
+		}
+	}
+}
+
+// kinds lists the types of errors, each once.
+func kinds(errors any) string {
+	list, ok := errors.([]any)
+	if !ok {
+		list = []any{errors}
+	}
+	var types []string
+	for _, e := range list {
+		o, _ := e.(map[string]any)
+		if reason, ok := o["reason"].(map[string]any); ok {
+			o = reason // of a failed shard
+		}
+		types = append(types, text(o["type"]))
+	}
+	slices.Sort(types)
+	return strings.Join(slices.Compact(types), " ")
 }
 
 // total returns how many hits there are, -1 if that is not known exactly.
