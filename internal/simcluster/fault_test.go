@@ -2,6 +2,7 @@ package simcluster
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"syscall"
 	"testing"
@@ -222,4 +223,33 @@ func TestStopAnswersNobodyAndEndsEverything(t *testing.T) {
 	require.Error(t, err)
 	_, err = Start(Options{Nodes: 1, Indices: []IndexSpec{{Name: "x"}, {Name: "x"}}})
 	require.Error(t, err)
+}
+
+// A request that a node has not answered when it is killed fails: nothing that looks
+// like an answer comes back.
+func TestAKilledNodeAnswersNothing(t *testing.T) {
+	c := quick(t, nil)
+	victim, client := c.Nodes()[1], client(t)
+	for range 50 {
+		failed := make(chan error, 8)
+		victim.SetFault(Fault{CoordinatorDelay: time.Minute})
+		for range cap(failed) {
+			go func() {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, victim.URL()+"/products/_search", http.NoBody)
+				if err == nil {
+					var resp *http.Response
+					if resp, err = client.Do(req); err == nil {
+						_ = resp.Body.Close()
+					}
+				}
+				failed <- err
+			}()
+		}
+		time.Sleep(5 * time.Millisecond) // for most to arrive; the others are refused
+		victim.Kill()
+		for range cap(failed) {
+			require.Error(t, <-failed)
+		}
+		require.NoError(t, victim.Return())
+	}
 }

@@ -36,23 +36,25 @@ type reply struct {
 
 func answer(v any) reply { return reply{status: http.StatusOK, body: mustJSON(v)} }
 
+// serveHTTP answers a request. A node that is killed, or whose client has left,
+// hangs up: it has nothing to say.
 func (n *Node) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !n.cluster.begin() {
-		return
+		panic(http.ErrAbortHandler) // to return would answer 200
 	}
 	defer n.cluster.work.Done()
 	ctx := r.Context()
 	// The body is read first: only then does net/http notice a client that leaves.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return
+		panic(http.ErrAbortHandler)
 	}
 	if n.awaitNot(ctx, httpSilent) != nil || sleep(ctx, n.fault().CoordinatorDelay) != nil {
-		return
+		panic(http.ErrAbortHandler)
 	}
 	rep := n.handle(r, body)
 	if n.awaitNot(ctx, httpSilent) != nil {
-		return
+		panic(http.ErrAbortHandler)
 	}
 	n.write(w, r, rep)
 }
