@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ const (
 	pollAliases      pollKind = "aliases"
 	pollSettings     pollKind = "settings"
 	pollStats        pollKind = "stats"
+	pollRelay        pollKind = "relay"
 )
 
 const (
@@ -41,12 +43,13 @@ const (
 	maxErrorBody = 300
 )
 
-// query is one GET.
+// query is one GET, or a POST if it has a body.
 type query struct {
 	kind     pollKind
 	path     string // escaped, with its query string, no leading slash
 	deadline time.Duration
 	decode   func(io.Reader) error
+	body     []byte // JSON, compressed; what is answered does not matter
 }
 
 // decodeJSON returns a decoder into v for a query.
@@ -92,16 +95,18 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q query) error {
 	ctx, cancel := context.WithTimeout(ctx, q.deadline)
 	defer cancel()
 	address := strings.TrimSuffix(base.String(), "/") + "/" + q.path
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	req, err := newPoll(ctx, address, q.body)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return unwrapURL(err)
 	}
 	defer resp.Body.Close()
+	if q.body != nil && resp.StatusCode == http.StatusNoContent {
+		return nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		if err != nil {
@@ -116,6 +121,22 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q query) error {
 	// What follows the value is read so that the connection can be used again.
 	_, err = io.Copy(io.Discard, body)
 	return err
+}
+
+func newPoll(ctx context.Context, address string, body []byte) (*http.Request, error) {
+	if body == nil {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+		if err == nil {
+			req.Header.Set("Accept", "application/json")
+		}
+		return req, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err == nil {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Encoding", "gzip")
+	}
+	return req, err
 }
 
 // unwrapURL drops the URL from an error of net/http: the caller names the address.

@@ -36,6 +36,9 @@ type Options struct {
 	StatsTimeout      time.Duration // a node silent for longer is unresponsive; default 1 s
 	PollTimeout       time.Duration // deadline of every other poll; default 5 s
 
+	// Relay, if it has a URL, is asked in place of the cluster.
+	Relay Relay
+
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	// OnSnapshot is called after each publication, in order, never concurrently.
@@ -53,6 +56,8 @@ func (o Options) withDefaults() Options {
 	o.StatsTimeout = cmp.Or(o.StatsTimeout, time.Second)
 	o.PollTimeout = cmp.Or(o.PollTimeout, 5*time.Second)
 	o.Client = cmp.Or(o.Client, http.DefaultClient)
+	o.Relay.Client = cmp.Or(o.Relay.Client, http.DefaultClient)
+	o.Relay.Silence = cmp.Or(o.Relay.Silence, defaultSilence)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.OnSnapshot == nil {
 		o.OnSnapshot = func(*Snapshot) {}
@@ -72,10 +77,12 @@ type Cluster struct {
 	school    *school
 	attention *attention
 	demand    *demand
+	relay     *relay
 
 	snapshot atomic.Pointer[Snapshot]
 	noPages  atomic.Bool // the engine has no _list/shards for us
 	measured atomic.Bool // a poll of a node's statistics was answered
+	source   atomic.Pointer[string]
 
 	// publishing is held while a snapshot is made and handed on: it keeps
 	// publications in order.
@@ -112,6 +119,7 @@ func New(o Options) *Cluster {
 	c.school = newSchool(c.metrics)
 	c.attention = newAttention(time.Now())
 	c.demand = newDemand()
+	c.relay = newRelay(c)
 	return c
 }
 
@@ -119,14 +127,25 @@ func New(o Options) *Cluster {
 // is called once.
 func (c *Cluster) Start(ctx context.Context) {
 	ctx, c.cancel = context.WithCancel(ctx)
-	c.done.Go(func() { c.discoverLoop(ctx) })
-	c.done.Go(func() { c.placeLoop(ctx) })
-	c.done.Go(func() { c.measureLoop(ctx) })
+	if c.o.Relay.URL != nil {
+		c.done.Go(func() { c.followLoop(ctx) })
+	} else {
+		c.sourceIs(sourcePolls)
+		stop := c.pollOwn(ctx)
+		c.done.Go(func() {
+			<-ctx.Done()
+			stop()
+		})
+	}
 	c.done.Go(func() { c.retargetLoop(ctx) })
 	for range teachers {
 		c.done.Go(func() { c.teachLoop(ctx) })
 	}
 }
+
+// Snapshots serves what is known to other sidesteps, as their relay. It has no
+// accounts and tells no credentials.
+func (c *Cluster) Snapshots() http.Handler { return c.relay }
 
 // Stop ends the background work and waits for it.
 func (c *Cluster) Stop() {

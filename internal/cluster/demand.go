@@ -19,10 +19,13 @@ const (
 type demand struct {
 	seed  maphash.Seed
 	plans [demandSlots]atomic.Pointer[Plan]
+	// all says that others search through this sidestep's eyes: any node may matter.
+	all atomic.Bool
 
 	// The rest belongs to the goroutine that looks.
 	usedAt map[string]time.Time // by node id, for idleAfter
 	anyAt  time.Time
+	allAt  time.Time
 }
 
 func newDemand() *demand {
@@ -48,6 +51,9 @@ func (d *demand) use(plan *Plan) {
 // taken for plans of s: one of an older snapshot makes a node or two wanted that
 // are not.
 func (d *demand) look(s *Snapshot, now time.Time) {
+	if d.all.Swap(false) {
+		d.allAt = now
+	}
 	for i := range d.plans {
 		plan := d.plans[i].Swap(nil)
 		if plan == nil {
@@ -72,7 +78,7 @@ func (d *demand) look(s *Snapshot, now time.Time) {
 // inUse reports whether the node serves what is searched. While nothing is known
 // to be, all nodes do.
 func (d *demand) inUse(id string, now time.Time) bool {
-	if d.anyAt.IsZero() || now.Sub(d.anyAt) >= idleAfter {
+	if now.Sub(d.anyAt) >= idleAfter || now.Sub(d.allAt) < idleAfter {
 		return true
 	}
 	_, used := d.usedAt[id]

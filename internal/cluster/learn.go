@@ -292,6 +292,8 @@ func (c *Cluster) teach(ctx context.Context, t topic) {
 		l.unknown, result = true, learnNotFound
 	case refused && settled(err):
 		l.unknown, result = true, learnRefused
+	case l.unknown: // a relay says so
+		result = learnNotFound
 	case err != nil:
 		l, result = nil, learnFailed
 		c.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
@@ -336,6 +338,10 @@ func (c *Cluster) placeUnplaced(ctx context.Context, names []string) {
 	if len(missing) == 0 {
 		return
 	}
+	if c.following() {
+		c.tellUses(ctx, missing)
+		return
+	}
 	if err := c.placeIndices(ctx, nil, missing); err != nil && ctx.Err() == nil {
 		c.o.Logger.Debug("indices not placed", "indices", len(missing), "err", err)
 	}
@@ -343,6 +349,9 @@ func (c *Cluster) placeUnplaced(ctx context.Context, names []string) {
 
 // lookUp asks about a topic.
 func (c *Cluster) lookUp(ctx context.Context, t topic, l *lesson) (err error) {
+	if c.following() {
+		return c.askTarget(ctx, t, l)
+	}
 	if t.of == aboutLayout {
 		l.layout, err = c.lookUpLayout(ctx, t.Expression)
 		return err

@@ -105,6 +105,7 @@ func (c *Cluster) measureNode(ctx context.Context, id string, address *url.URL, 
 		started := time.Now()
 		stats := NodeStats{Node: id}
 		var answer statsAnswer
+		var told *rawStats
 		err := c.fleet.askOne(ctx, address, query{kind: pollStats, path: "_nodes/_local" + c.statsPath(last == nil), deadline: c.o.StatsTimeout, decode: decodeJSON(&answer)})
 		if ctx.Err() != nil {
 			return
@@ -124,10 +125,11 @@ func (c *Cluster) measureNode(ctx context.Context, id string, address *url.URL, 
 				last = nil
 			}
 			stats.Node = answered
+			told = raw
 			last, err = raw.measure(answered, last, &stats)
 			pace.ceiling.observe(raw.ThreadPool.Management.Completed, stats.At)
 		}
-		c.measuredNode(stats, started, err)
+		c.measuredNode(stats, started, told, err)
 		if !pace.wait(ctx, started, pollState(err)) {
 			return
 		}
@@ -145,12 +147,15 @@ func (c *Cluster) statsPath(first bool) string {
 }
 
 // measuredNode hands on how a poll ended.
-func (c *Cluster) measuredNode(stats NodeStats, started time.Time, err error) {
+func (c *Cluster) measuredNode(stats NodeStats, started time.Time, raw *rawStats, err error) {
 	stats.Took = stats.At.Sub(started)
 	stats.State, stats.Err = pollState(err), err
 	if err == nil {
 		c.measured.Store(true)
+	} else {
+		raw = nil
 	}
+	c.relay.feed.poll(stats, raw)
 	c.o.OnStats(stats)
 }
 
@@ -198,7 +203,7 @@ func (c *Cluster) measuredAll(nodes []*Node, answer statsAnswer, last map[string
 		if raw != nil {
 			next[n.ID], err = raw.measure(n.ID, last[n.ID], &stats)
 		}
-		c.measuredNode(stats, started, err)
+		c.measuredNode(stats, started, raw, err)
 	}
 	return next
 }

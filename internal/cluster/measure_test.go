@@ -198,7 +198,7 @@ func TestMetrics(t *testing.T) {
 	require.Positive(t, value(t, w.metrics.polls.WithLabelValues("stats", "ok")))
 	families, err := reg.Gather()
 	require.NoError(t, err)
-	require.Len(t, families, 13)
+	require.Len(t, families, 17)
 }
 
 // value reads a counter or a gauge.

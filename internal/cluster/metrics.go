@@ -21,6 +21,10 @@ type metrics struct {
 	learns        *prometheus.CounterVec
 	state         *prometheus.GaugeVec
 	statsInterval prometheus.Gauge
+	source        *prometheus.GaugeVec
+	sourceChanges *prometheus.CounterVec
+	relayed       *prometheus.CounterVec
+	relayedBytes  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
@@ -35,7 +39,7 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 		}
 		return time.Since(at).Seconds()
 	})
-	return &metrics{
+	m := &metrics{
 		polls: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_cluster_polls_total",
 			Help: "Polls of the cluster by kind and result.",
@@ -84,6 +88,41 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 			Name: "sidestep_cluster_state",
 			Help: "1 for the state of the conversation with the cluster, 0 for the others.",
 		}, []string{"state"}),
+		source: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_source",
+			Help: "1 for where what is known of the cluster comes from: a relay, or own polls.",
+		}, []string{"source"}),
+		sourceChanges: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_cluster_source_changes_total",
+			Help: "How often what is known of the cluster began to come from this source.",
+		}, []string{"source"}),
+		relayed: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_relay_answers_total",
+			Help: "Requests of other sidesteps for the snapshot, by result.",
+		}, []string{"result"}),
+		relayedBytes: auto.NewCounter(prometheus.CounterOpts{
+			Name: "sidestep_relay_bytes_total",
+			Help: "Bytes of snapshots that were sent to other sidesteps.",
+		}),
+	}
+	for _, result := range []string{relayedReport, relayedTarget, relayedUses, relayedRefused, relayedFailed} {
+		m.relayed.WithLabelValues(result)
+	}
+	for _, source := range []string{sourceRelay, sourcePolls} {
+		m.sourceChanges.WithLabelValues(source)
+	}
+	m.sourceIs("")
+	return m
+}
+
+// sourceIs says where what is known comes from.
+func (m *metrics) sourceIs(now string) {
+	for _, source := range []string{sourceRelay, sourcePolls} {
+		value := 0.0
+		if source == now {
+			value = 1
+		}
+		m.source.WithLabelValues(source).Set(value)
 	}
 }
 

@@ -73,7 +73,7 @@ type placer struct {
 // placeLoop confirms the placement at every interval and brings it up to date when
 // the version of the cluster state moved.
 func (c *Cluster) placeLoop(ctx context.Context) {
-	p := &placer{c: c, whole: wholeState{catPause: firstCatPause}}
+	p := &placer{c: c, whole: c.wholeKnown()}
 	tick := time.NewTicker(c.o.PlacementInterval)
 	defer tick.Stop()
 	for {

@@ -12,10 +12,11 @@ import (
 
 // Engine says what the upstream is.
 type Engine struct {
-	Distribution string // "elasticsearch" or "opensearch"
-	Version      string // "8.19.4"
-	Major, Minor int
-	BuildFlavor  string // "default", "serverless", …; empty on OpenSearch
+	Distribution string `json:"distribution"` // "elasticsearch" or "opensearch"
+	Version      string `json:"version"`      // "8.19.4"
+	Major        int    `json:"major"`
+	Minor        int    `json:"minor"`
+	BuildFlavor  string `json:"build_flavor"` // "default", "serverless", …; empty on OpenSearch
 }
 
 // Serverless reports whether the engine shows no shards: nothing can be steered.

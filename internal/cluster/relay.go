@@ -1,0 +1,243 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// What a relay says. A relay is a sidestep that others ask for what it knows of the
+// cluster, so that one polls instead of hundreds. The protocol has three requests,
+// all of them without state in the relay, so that any number of relays may stand
+// behind one address:
+//
+//	GET  /snapshot?version=1&relay=ID&after=N&busy=true
+//	GET  /snapshot/target?version=1&about=shards&expression=E&routing=R
+//	POST /snapshot/uses?version=1 ["index", …]
+//
+// The first answers with one [report]: what has changed since report N of the relay
+// ID. Everything, if that is another relay (it started again, or a second one has the
+// address), or if N is too old to tell. It answers once there is a newer report, which
+// is after one interval of statistics at most. busy says that searches come, so that
+// statistics matter.
+//
+// The second answers with a [relayLesson]: what the index expression stands for, from
+// the relay's memory or, once for all who ask, from the cluster. about is shards or
+// layout.
+//
+// The third says which indices are searched, so that the relay keeps their placement
+// up to date and looks where they are if it does not know: a sidestep says so every
+// [usesInterval], and when it misses one. The body is gzip'd, the answer is 204.
+//
+// Answers are JSON and always gzip'd. A relay that has nothing good to tell (it is not
+// ready, its placement is old, it follows a relay itself) answers 503, and one that
+// speaks another version 400: whoever asks then polls the cluster himself.
+const relayVersion = 1
+
+// Pages below the address of the snapshot.
+const (
+	targetPage = "/target"
+	usesPage   = "/uses"
+)
+
+// usesInterval is how often a sidestep says which indices are searched.
+const usesInterval = useExpiry / 4
+
+// report is what changed since another report.
+type report struct {
+	Version int    `json:"version"` // relayVersion
+	Relay   string `json:"relay"`   // changes when the relay starts
+	Seq     int64  `json:"seq"`
+	// Full says that this is everything: forget what other reports said.
+	Full bool `json:"full,omitempty"`
+	// Now is when the report was made, in ms since the relay started, as all times.
+	Now int64 `json:"now"`
+	// Cluster is there if engine or nodes changed.
+	Cluster *reportedCluster `json:"cluster,omitempty"`
+	// IDs continues the list of node ids at IDsFrom. Nodes are named by their place
+	// in the whole list below, which is the same for the life of a relay.
+	IDs       []string          `json:"ids,omitempty"`
+	IDsFrom   int               `json:"ids_from,omitempty"`
+	Placement reportedPlacement `json:"placement"`
+	Indices   []reportedIndex   `json:"indices,omitempty"` // changed or new
+	Gone      []string          `json:"gone,omitempty"`    // deleted indices
+	Stats     []reportedStats   `json:"stats,omitempty"`   // by node
+	Failures  []reportedFailure `json:"failures,omitempty"`
+	Seen      []reportedSeen    `json:"seen,omitempty"`
+}
+
+type reportedCluster struct {
+	Engine      Engine         `json:"engine"`
+	Name        string         `json:"name"`
+	UUID        string         `json:"uuid"`
+	Nodes       []reportedNode `json:"nodes"`
+	Unsupported []string       `json:"unsupported,omitempty"`
+}
+
+// reportedNode is a [Node].
+type reportedNode struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Roles      []string          `json:"roles"` // null: unknown
+	URL        string            `json:"url,omitempty"`
+	Processors int               `json:"processors,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+type reportedPlacement struct {
+	Version int64  `json:"version"` // of the cluster state
+	Source  string `json:"source"`
+	At      int64  `json:"at"` // when it was last confirmed
+}
+
+type reportedIndex struct {
+	Name string `json:"n"`
+	// Stale says that nobody searched it, so that it may be elsewhere by now.
+	Stale  bool            `json:"x,omitempty"`
+	Shards []reportedShard `json:"s"`
+}
+
+type reportedShard struct {
+	Number int            `json:"i,omitempty"`
+	Copies []reportedCopy `json:"c"`
+}
+
+type reportedCopy struct {
+	Node  int       `json:"n"` // -1: none
+	Kind  string    `json:"k"`
+	State CopyState `json:"s,omitempty"` // STARTED if empty
+}
+
+// reportedStats are the counters of a node as they stand: whoever missed a report
+// misses nothing. They are the node, when it answered, how long that took (µs), and
+// the fields of [counters] in their order.
+type reportedStats [3 + counterFields]int64
+
+// counterFields is how many numbers of a node are reported.
+const counterFields = 10
+
+// counters returns the numbers of a node that are reported.
+func (r *rawStats) counters() (n [counterFields]int64) {
+	pool, worker, search := r.ThreadPool.Search, r.ThreadPool.SearchWorker, r.Indices.Search
+	if pool == nil {
+		pool = &rawPool{}
+	}
+	return [counterFields]int64{
+		pool.Threads, pool.Queue, pool.Active, pool.Completed, worker.Threads, worker.Queue, worker.Active,
+		search.Queries, search.QueryMillis, search.FetchMillis,
+	}
+}
+
+// raw returns the statistics that were reported.
+func (s reportedStats) raw() *rawStats {
+	n := s[3:]
+	r := &rawStats{}
+	r.ThreadPool.Search = &rawPool{Threads: n[0], Queue: n[1], Active: n[2], Completed: n[3]}
+	r.ThreadPool.SearchWorker = rawPool{Threads: n[4], Queue: n[5], Active: n[6]}
+	r.Indices.Search = rawSearch{Queries: n[7], QueryMillis: n[8], FetchMillis: n[9]}
+	return r
+}
+
+// reportedFailure is a node that did not answer its last poll.
+type reportedFailure struct {
+	Node  int       `json:"n"`
+	At    int64     `json:"at"`
+	Took  int64     `json:"took"` // µs
+	State PollState `json:"state"`
+	Error string    `json:"error,omitempty"`
+}
+
+// reportedSeen is what a coordinating node saw of others: pairs of three, which node,
+// its response time in µs, and that when it last told.
+type reportedSeen struct {
+	Node   int     `json:"n"`
+	Others []int64 `json:"o"`
+}
+
+// reportNodes puts nodes into the form of a report.
+func reportNodes(nodes []*Node) []reportedNode {
+	out := make([]reportedNode, len(nodes))
+	for i, n := range nodes {
+		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, Attributes: n.Attributes}
+		if n.URL != nil {
+			out[i].URL = n.URL.Scheme + "://" + n.URL.Host
+		}
+	}
+	return out
+}
+
+// reportIndex puts the placement of an index into the form of a report; number
+// returns the place of a node id in the list of ids.
+func reportIndex(index *Index, number func(id string) int) reportedIndex {
+	out := reportedIndex{Name: index.Name, Shards: make([]reportedShard, len(index.Shards))}
+	for i, shard := range index.Shards {
+		copies := make([]reportedCopy, len(shard.Copies))
+		for j, c := range shard.Copies {
+			copies[j] = reportedCopy{Node: number(c.Node), Kind: string(rune(c.Kind)), State: c.State}
+			if c.State == Started {
+				copies[j].State = ""
+			}
+		}
+		out.Shards[i] = reportedShard{Number: shard.Number, Copies: copies}
+	}
+	return out
+}
+
+// index is the inverse of reportIndex; id returns the node id at a place.
+func (r reportedIndex) index(id func(number int) string) Index {
+	index := Index{Name: strings.Clone(r.Name), Shards: make([]Shard, len(r.Shards))}
+	for i, shard := range r.Shards {
+		copies := make([]Copy, len(shard.Copies))
+		for j, c := range shard.Copies {
+			copies[j] = Copy{Node: id(c.Node), State: Started}
+			if c.State != "" {
+				copies[j].State = copyState(string(c.State))
+			}
+			if len(c.Kind) == 1 {
+				copies[j].Kind = c.Kind[0]
+			}
+		}
+		index.Shards[i] = Shard{Index: index.Name, Number: shard.Number, Copies: copies}
+	}
+	return index
+}
+
+// relayLesson is what a target stands for.
+type relayLesson struct {
+	// StateVersion is that of the cluster state when it was looked up, at the latest.
+	StateVersion int64          `json:"state_version"`
+	Unknown      bool           `json:"unknown,omitempty"`
+	Incomplete   bool           `json:"incomplete,omitempty"`
+	Shards       []lessonShards `json:"shards,omitempty"`
+	Layout       *Layout        `json:"layout,omitempty"`
+}
+
+// lessonShards are shards of an index that follow each other.
+type lessonShards struct {
+	Index   string `json:"n"`
+	Numbers []int  `json:"i"`
+}
+
+// packShards gathers shards that follow each other by index.
+func packShards(shards []ShardName) (packed []lessonShards) {
+	for i, s := range shards {
+		if i == 0 || shards[i-1].Index != s.Index {
+			packed = append(packed, lessonShards{Index: s.Index})
+		}
+		last := &packed[len(packed)-1]
+		last.Numbers = append(last.Numbers, s.Number)
+	}
+	return packed
+}
+
+// unpackShards is the inverse of packShards.
+func unpackShards(packed []lessonShards) (shards []ShardName) {
+	for _, p := range packed {
+		for _, number := range p.Numbers {
+			shards = append(shards, ShardName{Index: p.Index, Number: number})
+		}
+	}
+	return shards
+}
+
+func sortedNames(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
