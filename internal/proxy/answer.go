@@ -121,11 +121,18 @@ func (p *Proxy) judge(x *exchange, resp *http.Response, d *selection.Decision) a
 
 // refuses reports whether resp is an error about the preference that was added for
 // d: the operation takes none after all, or the request line is quoted, as in "no
-// handler found for uri". The client's own request has another answer then.
+// handler found for uri". The client's own request has another answer then. An error
+// in a coding that cannot be read may be one about it.
 func (*Proxy) refuses(resp *http.Response, d *selection.Decision) bool {
+	if d.Reason == selection.NoOutlier {
+		return false
+	}
+	readable := decodable(resp.Header.Get("Content-Encoding"))
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:
-		return d.Reason != selection.NoOutlier && es.MentionsPreference(readHead(resp, nil))
+		return !readable || es.MentionsPreference(readHead(resp, nil))
+	case http.StatusForbidden:
+		return !readable
 	}
 	return false
 }

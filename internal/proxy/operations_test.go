@@ -170,6 +170,23 @@ func TestAnErrorAboutThePreferenceIsNotShown(t *testing.T) {
 	}
 }
 
+// What cannot be read may be about the preference.
+func TestAnErrorInAnUnreadableCodingIsNotShown(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
+		h := start(t, 3, nil)
+		h.slow(1)
+		h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "deflate")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "deflated: "+r.RequestURI)
+		}
+		resp, body := h.do("POST", "/idx/_search", `{"pit":{"id":"x"}}`, "Accept-Encoding", "deflate")
+		require.Equal(t, status, resp.StatusCode)
+		require.Equal(t, "deflated: /idx/_search", body)
+		require.Len(t, h.seen(), 2)
+	}
+}
+
 func TestForbiddenPreferenceIsSentAsItCame(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)
