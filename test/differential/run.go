@@ -57,7 +57,7 @@ func (s *stage) compare(ctx context.Context, c conversation) verdict {
 
 // repeats is how often the nodes are asked again, in turn, until one answers as
 // sidestep did.
-const repeats = 9
+const repeats = 30
 
 // conversationsDiffer compares step by step.
 func conversationsDiffer(c conversation, want, got []answer) (step int, how string) {
