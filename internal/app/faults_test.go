@@ -44,15 +44,20 @@ func TestFaultsOfOneNodeReachNoClient(t *testing.T) {
 				timer := time.AfterFunc(tc.lasts, func() { victim.SetFault(simcluster.Fault{}) })
 				defer timer.Stop()
 			}
-			before := searches(c)
-			found := load(t, s, 100, 1500*time.Millisecond)
-			require.Zero(t, found.Failed, "%v", found.FirstErrors)
-			require.Zero(t, found.Partial)
-			if tc.avoided {
+			share := 1.0
+			// How soon it is found out depends on the machine; that it is must not.
+			for range 6 {
+				before := searches(c)
+				found := load(t, s, 100, 1500*time.Millisecond)
+				require.Zero(t, found.Failed, "%v", found.FirstErrors)
+				require.Zero(t, found.Partial)
 				after := searches(c)
-				share := float64(after[2]-before[2]) / float64(sum(after)-sum(before))
-				require.Less(t, share, 0.15, "of the shard queries; its fair share is 0.2")
+				share = float64(after[2]-before[2]) / float64(sum(after)-sum(before))
+				if !tc.avoided || share < 0.1 {
+					return
+				}
 			}
+			require.Less(t, share, 0.1, "of the shard queries; its fair share is 0.2")
 		})
 	}
 }
