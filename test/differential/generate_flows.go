@@ -6,7 +6,7 @@ import "fmt"
 func (g *generator) scroll() conversation {
 	g.ordered = true
 	body := object{"query": g.query(), "size": 1 + g.IntN(40), "sort": []any{object{"n": "asc"}, "_index"}}
-	open := request{operation: "scroll_open", method: "POST", uri: below(g.target(), "_search") + "?scroll=" + g.pick("10s", "10s", "1m", "0", "bogus")}
+	open := request{operation: "scroll_open", method: "POST", uri: below(g.target(), "_search") + "?scroll=" + g.pick("1m", "1m", "5m", "bogus")}
 	if g.one(3) {
 		g.options(&open)
 	}
@@ -15,17 +15,17 @@ func (g *generator) scroll() conversation {
 		next := request{operation: "scroll", method: g.pick("POST", "GET"), uri: "/_search/scroll"}
 		switch g.IntN(4) {
 		case 0:
-			next.uri += "?scroll=10s&scroll_id=@scroll@"
+			next.uri += "?scroll=1m&scroll_id=@scroll@"
 		case 1:
-			next.uri += g.pick("/@scroll@?scroll=10s", "?pretty", "?preference=_local", "?rest_total_hits_as_int=true")
-			next = withJSON(next, object{"scroll": "10s", "scroll_id": "@scroll@"})
+			next.uri += g.pick("/@scroll@?scroll=1m", "?pretty", "?preference=_local", "?rest_total_hits_as_int=true")
+			next = withJSON(next, object{"scroll": "1m", "scroll_id": "@scroll@"})
 		default:
-			next = withJSON(next, object{"scroll": "10s", "scroll_id": "@scroll@"})
+			next = withJSON(next, object{"scroll": "1m", "scroll_id": "@scroll@"})
 		}
 		steps = append(steps, next)
 	}
 	if g.one(6) {
-		steps = append(steps, withJSON(request{operation: "scroll", method: "POST", uri: "/_search/scroll"}, object{"scroll": "10s", "scroll_id": "broken"}))
+		steps = append(steps, withJSON(request{operation: "scroll", method: "POST", uri: "/_search/scroll"}, object{"scroll": "1m", "scroll_id": "broken"}))
 	}
 	clear := withJSON(request{operation: "scroll", method: "DELETE", uri: "/_search/scroll"}, object{"scroll_id": []string{"@scroll@"}})
 	return conversation{steps: append(steps, clear)}
@@ -39,7 +39,7 @@ func (g *generator) pit() conversation {
 	if (g.engine == "elasticsearch") != g.one(15) {
 		openPath, closePath, closing = "_pit", "/_pit", object{"id": "@pit@"}
 	}
-	open := request{operation: "pit_open", method: "POST", uri: below(g.target(), openPath) + "?keep_alive=" + g.pick("10s", "10s", "1m", "bogus")}
+	open := request{operation: "pit_open", method: "POST", uri: below(g.target(), openPath) + "?keep_alive=" + g.pick("1m", "1m", "5m", "bogus")}
 	if g.one(3) {
 		g.which(&open)
 	}
@@ -48,7 +48,7 @@ func (g *generator) pit() conversation {
 	}
 	steps := []request{open}
 	for page := range 1 + g.IntN(3) {
-		body := object{"query": g.query(), "size": 4, "sort": []any{object{"n": "asc"}, object{"_index": "asc"}}, "pit": object{"id": "@pit@", "keep_alive": "10s"}}
+		body := object{"query": g.query(), "size": 4, "sort": []any{object{"n": "asc"}, object{"_index": "asc"}}, "pit": object{"id": "@pit@", "keep_alive": "1m"}}
 		if page > 0 {
 			body["search_after"] = []any{page * 20, "a"}
 		}
