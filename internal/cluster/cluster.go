@@ -89,6 +89,7 @@ type Cluster struct {
 	publishing sync.Mutex
 	known      known
 	inUse      inUse
+	leftAlone  leftAlone
 
 	// Hints that wake the background loops; one that is pending is enough.
 	rediscover, replace, remeasure, retarget chan struct{}

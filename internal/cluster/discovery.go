@@ -111,7 +111,7 @@ func (c *Cluster) discover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unsupported := c.listUnsupported(ctx)
+	unsupported := c.listUnsupported(ctx, found.clusterUUID)
 	c.fleet.use(nodes)
 	c.discovered(found, nodes, present, unsupported)
 	return nil
@@ -180,31 +180,45 @@ func publishedURL(scheme, address string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: address}
 }
 
+// leftAlone is the last answer about indices that are left alone. It belongs to the
+// goroutine of discoverLoop.
+type leftAlone struct {
+	names   map[string]bool
+	uuid    string
+	version int64     // of the cluster state before it was asked for
+	after   time.Time // its cost forbids to ask before
+}
+
 // listUnsupported names the indices whose store is a snapshot or remote. The
-// answer holds only indices that have one of the settings. While it cannot be
-// had, what was known stays: not knowing costs speed on such indices, not results.
-func (c *Cluster) listUnsupported(ctx context.Context) map[string]bool {
+// answer holds only indices that have one of the settings, but the engine walks over
+// all: it is asked when the cluster state moved. While the answer cannot be had, what
+// was known stays: not knowing costs speed on such indices, not results.
+func (c *Cluster) listUnsupported(ctx context.Context, uuid string) map[string]bool {
+	known, started := &c.leftAlone, time.Now()
+	var version int64
+	if s := c.Snapshot(); s != nil {
+		version = s.Version
+	}
+	if known.uuid == uuid && (version == known.version || started.Before(known.after)) {
+		return known.names
+	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
 	_, err := c.fleet.ask(ctx, query{kind: pollSettings, path: settingsPath, deadline: min(localDeadline, c.o.PollTimeout), decode: decodeJSON(&answer)})
 	if err != nil {
-		c.publishing.Lock()
-		defer c.publishing.Unlock()
-		if c.known.frame == nil {
-			return nil
-		}
-		return c.known.frame.unsupported
+		return known.names
 	}
-	unsupported := map[string]bool{}
+	names := map[string]bool{}
 	for index, a := range answer {
 		switch a.Settings["index.store.type"] {
 		case "remote_snapshot", "snapshot":
-			unsupported[index] = true
+			names[index] = true
 		}
 		if a.Settings["index.warm"] == "true" {
-			unsupported[index] = true
+			names[index] = true
 		}
 	}
-	return unsupported
+	*known = leftAlone{names: names, uuid: uuid, version: version, after: started.Add(wholeCostFactor * time.Since(started))}
+	return names
 }

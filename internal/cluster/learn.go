@@ -319,7 +319,10 @@ func (c *Cluster) teach(ctx context.Context, t topic) {
 // teachPlacement looks up where the copies of a learned target, or of a plain index,
 // are, whose placement is not believed any more.
 func (c *Cluster) teachPlacement(ctx context.Context, t topic) {
-	names := []string{t.Expression}
+	var names []string
+	if isOneName(t.Expression) {
+		names = append(names, t.Expression)
+	}
 	if l, ok := c.Snapshot().lessons.Get(topic{Target: t.Target}); ok {
 		names = append(names, l.indices()...)
 	}

@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/test/engine"
+)
+
+// sum reads a metric of the shared sidestep.
+func sum(t *testing.T, metric string, labels map[string]string) float64 {
+	t.Helper()
+	value, err := shared.sidestep.Sum(t.Context(), metric, labels)
+	require.NoError(t, err)
+	return value
+}
+
+func refreshes(t *testing.T, source, result string) float64 {
+	t.Helper()
+	return sum(t, "sidestep_cluster_placement_refreshes_total", map[string]string{"source": source, "result": result})
+}
+
+func TestWholePlacementComesByPages(t *testing.T) {
+	source := cluster.SourceListShards
+	if os.Getenv("SIDESTEP_ENGINE") == "elasticsearch" {
+		source = cluster.SourceCatShards
+	}
+	require.Positive(t, refreshes(t, source, "ok"))
+	var version struct {
+		Version int64 `json:"version"`
+	}
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/version?local=true", nil, &version))
+	require.Positive(t, version.Version)
+	var rows []map[string]any
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
+	require.Eventually(t, func() bool {
+		all := sum(t, "sidestep_cluster_placement_copies", nil) + sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": "unassigned"}) +
+			sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": "initializing"})
+		return int(all) == len(rows)
+	}, 15*time.Second, 100*time.Millisecond)
+}
+
+// copiesOf returns the nodes of a shard's copies, by id: as the engine says, and as
+// sidestep does.
+func copiesOf(t *testing.T, index string, number int) (engine, ours []string) {
+	t.Helper()
+	var state struct {
+		Routing struct {
+			Indices map[string]struct {
+				Shards map[string][]struct {
+					Node string `json:"node"`
+				} `json:"shards"`
+			} `json:"indices"`
+		} `json:"routing_table"`
+	}
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/routing_table/"+index, nil, &state))
+	for _, c := range state.Routing.Indices[index].Shards[strconv.Itoa(number)] {
+		engine = append(engine, c.Node)
+	}
+	for _, s := range explain(t, "target="+index).Shards {
+		if s.Shard == number {
+			for _, c := range s.Copies {
+				ours = append(ours, c.NodeID)
+			}
+		}
+	}
+	slices.Sort(engine)
+	slices.Sort(ours)
+	return engine, ours
+}
+
+// A copy that moves is followed by asking for the indices in use alone, and a new
+// index is found when it is first searched.
+func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
+	learned(t, "products")
+	before := refreshes(t, cluster.SourceInUse, "ok")
+	index := engine.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
+	require.NoError(t, shared.cluster.CreateIndex(t.Context(), index))
+	t.Cleanup(func() {
+		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
+	})
+	learned(t, "placed-lately")
+	require.Eventually(t, func() bool { return refreshes(t, cluster.SourceInUse, "ok") > before }, 15*time.Second, 100*time.Millisecond)
+
+	held, _ := copiesOf(t, "products", 0)
+	require.Len(t, held, 2)
+	var nodes struct {
+		Nodes map[string]any `json:"nodes"`
+	}
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
+	free := ""
+	for id := range nodes.Nodes {
+		if !slices.Contains(held, id) {
+			free = id
+		}
+	}
+	move := map[string]any{"commands": []any{map[string]any{"move": map[string]any{"index": "products", "shard": 0, "from_node": held[0], "to_node": free}}}}
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/_cluster/reroute", move, nil))
+	require.NoError(t, shared.cluster.WaitGreen(t.Context(), "products"))
+	require.Eventually(t, func() bool {
+		require.Equal(t, http.StatusOK, through(t, search{target: "products", body: `{"size":0}`}).status)
+		engine, ours := copiesOf(t, "products", 0)
+		return slices.Equal(engine, ours)
+	}, 15*time.Second, 100*time.Millisecond)
+}
+
+// While a node stands still the placement stays fresh, and what waits for the node
+// does not pile up.
+func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
+	learned(t, "products")
+	var manager struct {
+		ID string `json:"master_node"`
+	}
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/master_node", nil, &manager))
+	var nodes struct {
+		Nodes map[string]struct {
+			Name string `json:"name"`
+		} `json:"nodes"`
+	}
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
+	var stopped *engine.Node
+	for _, n := range shared.cluster.Nodes[1:] { // the first is the one that tests ask
+		if n.Name != nodes.Nodes[manager.ID].Name {
+			stopped = n
+		}
+	}
+	goroutines, files := sum(t, "go_goroutines", nil), sum(t, "process_open_fds", nil)
+	require.Positive(t, files)
+	require.NoError(t, stopped.Pause())
+	t.Cleanup(func() {
+		require.NoError(t, stopped.Resume())
+		require.NoError(t, shared.cluster.WaitGreen(context.WithoutCancel(t.Context()), ""))
+		learned(t, "products")
+	})
+	changing, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	// The version moves at once; the answer waits for the node that stands still.
+	err := shared.cluster.Do(changing, http.MethodPut, "/products/_alias/while-one-stands-still", nil, nil)
+	if err != nil {
+		require.True(t, strings.Contains(err.Error(), "deadline"), err)
+	}
+	oldest, most := 0.0, 0.0
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+		age := sum(t, "sidestep_cluster_placement_age_seconds", nil)
+		oldest, most = max(oldest, age), max(most, sum(t, "go_goroutines", nil)-goroutines)
+		require.LessOrEqual(t, age, 5.0)
+		require.LessOrEqual(t, sum(t, "go_goroutines", nil), goroutines+60)
+		require.LessOrEqual(t, sum(t, "process_open_fds", nil), files+30)
+	}
+	t.Logf("oldest placement %.2f s, %.0f more goroutines at most", oldest, most)
+}
