@@ -13,15 +13,17 @@ type resolution struct {
 
 // unrouted is what a search with a routing that has not been learned gets: the
 // plan of the whole target. With no plan for the whole, the one shard the routing
-// stands for may be fine all the same, so it has to be learned.
-func (r resolution) unrouted() resolution {
+// stands for may be fine all the same, so it has to be learned. Its plan is into.
+func (r resolution) unrouted(into *Plan) resolution {
 	switch {
 	case r.miss == MissShardUnavailable:
 		return resolution{miss: MissUnknownTarget}
 	case r.plan == nil || len(r.plan.Shards) == 1:
 		return r
 	}
-	return resolution{plan: &Plan{Shards: r.plan.Shards, Names: r.plan.Names}}
+	*into = *r.plan
+	into.Exact = false
+	return resolution{plan: into}
 }
 
 // frame is what plans depend on besides the placement: where each node is in
@@ -48,6 +50,7 @@ type compiledIndex struct {
 	serving  [][]int // by shard number: positions of the nodes whose copies serve
 	whole    resolution
 	unrouted resolution
+	plans    [2]Plan // of the resolutions: one allocation less each
 }
 
 // in returns the index as it is in a frame. It is compiled when first asked for: two
@@ -57,8 +60,8 @@ func (p *placedIndex) in(f *frame) *compiledIndex {
 		return c
 	}
 	c := &compiledIndex{frame: f.id, serving: servingNodes(&p.index, f.positions)}
-	c.whole = p.plan(c.serving, f)
-	c.unrouted = c.whole.unrouted()
+	c.whole = p.plan(c.serving, f, &c.plans[0])
+	c.unrouted = c.whole.unrouted(&c.plans[1])
 	p.compiled.Store(c)
 	return c
 }
@@ -101,8 +104,8 @@ func servingNodes(index *Index, positions map[string]int) [][]int {
 	return serving
 }
 
-// plan returns the plan of a search on the whole index.
-func (p *placedIndex) plan(serving [][]int, f *frame) resolution {
+// plan returns the plan of a search on the whole index, which is into.
+func (p *placedIndex) plan(serving [][]int, f *frame, into *Plan) resolution {
 	if f.unsupported[p.index.Name] {
 		return resolution{miss: MissUnsupported}
 	}
@@ -117,7 +120,8 @@ func (p *placedIndex) plan(serving [][]int, f *frame) resolution {
 	if len(names) == 0 {
 		return resolution{miss: MissEmptyTarget}
 	}
-	return resolution{plan: &Plan{Shards: serving, Names: names, Exact: true}}
+	*into = Plan{Shards: serving, Names: names, Exact: true}
+	return resolution{plan: into}
 }
 
 // joined is a learned target in one table and frame.
@@ -140,7 +144,7 @@ func (l *lesson) joinedIn(s *Snapshot) *joined {
 	if j.version < s.trusted { // until one of its indices is seen again
 		j.whole, j.version = resolution{miss: MissUnknownTarget}, s.trusted
 	}
-	j.unrouted = j.whole.unrouted()
+	j.unrouted = j.whole.unrouted(new(Plan))
 	l.joined.Store(j)
 	return j
 }
@@ -170,5 +174,50 @@ func (s *Snapshot) join(l *lesson) (r resolution, version int64) {
 			return resolution{miss: MissShardUnavailable}, version
 		}
 	}
+	plan.joinSets()
 	return resolution{plan: plan}, version
+}
+
+const (
+	// fewShards is up to how many shards a plan is as good without sets.
+	fewShards = 64
+	// packedCopies is how many positions below 2^16 a packed set holds.
+	packedCopies = 4
+)
+
+// joinSets finds the different sets of copies in a wide plan.
+func (p *Plan) joinSets() {
+	if len(p.Shards) <= fewShards {
+		return
+	}
+	at := make(map[uint64]int, fewShards)
+	sets, weights := make([][]int, 0, fewShards), make([]int, 0, fewShards)
+	for _, copies := range p.Shards {
+		key, ok := packed(copies)
+		if !ok { // stands for itself
+			sets, weights = append(sets, copies), append(weights, 1)
+			continue
+		}
+		i, known := at[key]
+		if !known {
+			i, at[key] = len(sets), len(sets)
+			sets, weights = append(sets, copies), append(weights, 0)
+		}
+		weights[i]++
+	}
+	p.sets, p.weights = sets, weights
+}
+
+// packed returns sorted positions as one number, if they fit.
+func packed(copies []int) (key uint64, ok bool) {
+	if len(copies) > packedCopies {
+		return 0, false
+	}
+	for _, at := range copies {
+		if at >= 1<<16-1 {
+			return 0, false
+		}
+		key = key<<16 | uint64(at+1) //nolint:gosec // a position is not negative
+	}
+	return key, true
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
 
@@ -123,48 +122,24 @@ func TestLookupAndPosition(t *testing.T) {
 	require.False(t, ok)
 }
 
+// bigContents has indices with two copies of each shard on 50 nodes, and a target
+// that stands for them all.
 func bigContents(indices, shards int) Contents {
+	const nodes = 50
 	c := Contents{Targets: map[Target][]ShardName{}}
-	for i := range 50 {
-		c.Nodes = append(c.Nodes, &Node{ID: "node-" + strconv.Itoa(i)})
+	for i := range nodes {
+		c.Nodes = append(c.Nodes, &Node{ID: "node-with-an-id-of-" + strconv.Itoa(100+i)})
 	}
 	var all []ShardName
 	for i := range indices {
 		copies := make([][]string, shards)
+		name := "index-" + strconv.Itoa(i)
 		for n := range shards {
-			copies[n] = []string{"node-" + strconv.Itoa((i+n)%50), "node-" + strconv.Itoa((i+n+7)%50)}
-			all = append(all, ShardName{"index-" + strconv.Itoa(i), n})
+			copies[n] = []string{c.Nodes[(i+n)%nodes].ID, c.Nodes[(i+n+7)%nodes].ID}
+			all = append(all, ShardName{name, n})
 		}
-		c.Indices = append(c.Indices, index("index-"+strconv.Itoa(i), copies...))
+		c.Indices = append(c.Indices, index(name, copies...))
 	}
 	c.Targets[Target{Expression: "index-*"}] = all
 	return c
-}
-
-func BenchmarkResolve(b *testing.B) {
-	for _, shards := range []int{1, 5, 1000} {
-		s := NewSnapshot(bigContents(10, shards))
-		for kind, target := range map[string]string{"plain": "index-7", "learned": "index-*"} {
-			b.Run(fmt.Sprintf("shards=%d/target=%s", shards, kind), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, miss := s.Resolve(target, ""); miss != MissNone {
-						b.Fatal(miss)
-					}
-				}
-			})
-		}
-	}
-}
-
-func BenchmarkBuild(b *testing.B) {
-	for _, indices := range []int{10, 1000} {
-		c := bigContents(indices, 10)
-		b.Run(fmt.Sprintf("shards=%d/copies=2", indices*10), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				NewSnapshot(c)
-			}
-		})
-	}
 }

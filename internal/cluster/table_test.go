@@ -168,3 +168,41 @@ func BenchmarkNodeJoins(b *testing.B) {
 		})
 	}
 }
+
+func TestCopySets(t *testing.T) {
+	t.Parallel()
+	s := NewSnapshot(bigContents(40, 5))
+	plan, miss := s.Resolve("index-*", "")
+	require.Equal(t, MissNone, miss)
+	sets, weights := plan.CopySets()
+	require.Len(t, sets, 44, "of 200 shards, in turns on 50 nodes")
+	count := map[string]int{}
+	for _, copies := range plan.Shards {
+		count[fmt.Sprint(copies)]++
+	}
+	for i, copies := range sets {
+		require.Equal(t, count[fmt.Sprint(copies)], weights[i])
+	}
+	inexact, _ := s.Resolve("index-*", "new")
+	require.False(t, inexact.Exact)
+	same, _ := inexact.CopySets()
+	require.Equal(t, sets, same)
+
+	few, _ := s.Resolve("index-7", "")
+	sets, weights = few.CopySets()
+	require.Equal(t, few.Shards, sets)
+	require.Nil(t, weights)
+
+	odd := &Plan{}
+	for range 50 {
+		odd.Shards = append(odd.Shards, []int{1, 2, 3, 4, 5}, []int{70_000}, []int{1, 2}, []int{12})
+	}
+	odd.joinSets()
+	sets, weights = odd.CopySets()
+	require.Len(t, sets, 102)
+	sum := 0
+	for _, w := range weights {
+		sum += w
+	}
+	require.Equal(t, 200, sum)
+}

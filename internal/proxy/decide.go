@@ -95,8 +95,9 @@ func (x *exchange) resolveTarget(p *Proxy, s *cluster.Snapshot) (*cluster.Plan, 
 // selectionRequest states the search in the terms of package selection.
 func (p *Proxy) selectionRequest(x *exchange, avoid []*selection.Node) selection.Request {
 	key, sticky := p.affinity.key(x.request)
+	shards, weights := x.plan.CopySets()
 	return selection.Request{
-		Nodes: x.view.nodes, Shards: x.plan.Shards, Avoid: avoid, Affinity: key, Sticky: sticky,
+		Nodes: x.view.nodes, Shards: shards, Weights: weights, Avoid: avoid, Affinity: key, Sticky: sticky,
 		// Of the copies of a document the engine takes any, it does not rank them.
 		Outliers: p.o.When == WhenOutlier && len(avoid) == 0 && x.steering() != es.SteerByID,
 	}

@@ -40,6 +40,9 @@ type Request struct {
 	// Shards holds, for each shard, the positions of the nodes whose copy may
 	// serve.
 	Shards [][]int
+	// Weights says, parallel to Shards, for how many shards with the same copies an
+	// entry stands; nil: for one each. Choosing costs what there are entries.
+	Weights []int
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
 	Avoid []*Node
@@ -52,6 +55,11 @@ type Request struct {
 	// nothing is. Sticky lists them although nobody stands out.
 	Affinity uint64
 	Sticky   bool
+}
+
+// oneShard reports whether the search touches one shard alone.
+func (r Request) oneShard() bool {
+	return len(r.Shards) == 1 && (r.Weights == nil || r.Weights[0] == 1)
 }
 
 // Decision is the set of nodes that serves a search, and the lease on their
@@ -135,7 +143,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		}
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
-	case len(req.Shards) == 1:
+	case req.oneShard():
 		d.listBest(req.Shards[0], t)
 	default:
 		for _, copies := range req.Shards {

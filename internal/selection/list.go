@@ -83,8 +83,11 @@ func (d *Decision) failOpen(copies []int) {
 // gather turns listed candidates into the set, with the shard queries each may
 // expect: the engine shuffles among the listed copies of a shard.
 func (d *Decision) gather(req Request) {
-	for _, copies := range req.Shards {
-		listed := 0
+	for i, copies := range req.Shards {
+		weight, listed := 1.0, 0
+		if req.Weights != nil {
+			weight = float64(req.Weights[i])
+		}
 		for _, p := range copies {
 			if d.candidates[p].listed {
 				listed++
@@ -92,7 +95,7 @@ func (d *Decision) gather(req Request) {
 		}
 		for _, p := range copies {
 			if c := &d.candidates[p]; c.listed {
-				c.tasks += 1 / float64(listed)
+				c.tasks += weight / float64(listed)
 				c.sole = c.sole || listed == 1
 			}
 		}

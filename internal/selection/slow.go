@@ -235,7 +235,7 @@ func (s *Selector) leaveToEngine(d *Decision, req Request, at int64) bool {
 	switch {
 	case !s.policy.health || !req.Outliers || d.Reason != Ranked || d.remote:
 		return false
-	case len(req.Shards) < 2 || len(req.Avoid) > 0 || req.Sticky:
+	case len(req.Shards) == 0 || req.oneShard() || len(req.Avoid) > 0 || req.Sticky:
 		return false
 	}
 	return !s.troubled(d, req, at)
