@@ -55,7 +55,10 @@ type exchange struct {
 	// clientGone is set when reading the client's body fails: what goes wrong
 	// after that is nobody else's fault.
 	clientGone atomic.Bool
-	nodes      []string // names of the nodes listed by the attempt that was answered
+	// suspects are the nodes that attempts so far are blamed on, failure the cause.
+	suspects []*selection.Node
+	failure  string
+	nodes    []string // names of the nodes listed by the attempt that was answered
 	// coordinator is the name of the node that the answer came through.
 	coordinator string
 

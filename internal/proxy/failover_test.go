@@ -321,3 +321,27 @@ func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "no upstream answered"))
 }
+
+// A search that fails wherever it goes, however often it is repeated, costs no node
+// its place.
+func TestWhatFailsEverywhereIsNoNodesFault(t *testing.T) {
+	for name, answer := range map[string]func(string, http.ResponseWriter, *http.Request){
+		"partial": func(node string, w http.ResponseWriter, r *http.Request) {
+			respond(http.StatusOK, partial(1, "id-"+node))(node, w, r)
+		},
+		"500": respond(http.StatusInternalServerError, `{"status":500}`),
+		"429": respond(http.StatusTooManyRequests, `{"status":429}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, 3, nil)
+			h.answer = answer
+			for range 5 {
+				resp, _ := h.do("POST", "/idx/_search?q=1", `{"x":1}`)
+				require.NotNil(t, resp)
+			}
+			for _, n := range h.selector.View(h.proxy.view.Load().nodes, time.Now()) {
+				require.Nil(t, n.LastError, n.Name)
+			}
+		})
+	}
+}

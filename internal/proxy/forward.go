@@ -46,7 +46,11 @@ func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
 			break
 		}
 		a := p.try(x, r, t, try == 0)
+		x.suspect(a)
 		if a.final() {
+			if a.resp.StatusCode == http.StatusOK {
+				p.convict(x)
+			}
 			best.discard()
 			return a.response(x)
 		}
@@ -131,6 +135,9 @@ func (p *Proxy) lastResort(x *exchange, r *http.Request, best answer) (*http.Res
 		return nil, err
 	}
 	last := p.judgeOwn(x, resp)
+	if last.final() && resp.StatusCode == http.StatusOK {
+		p.convict(x)
+	}
 	return better(best, last).response(x)
 }
 

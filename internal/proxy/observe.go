@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,26 +44,48 @@ func (p *Proxy) observe(x *exchange, t *attempt) {
 		ResponseTime: time.Since(t.began),
 		Took:         a.head.Took,
 		HasTook:      a.head.HasTook,
-		Failed:       a.cause != "",
-		Blamed:       a.blamed,
-		Message:      "search failed: " + a.cause,
 	}
 	switch {
 	case x.steering() == es.SteerByID:
 		return // the engine may have fallen back on any copy
-	case a.cause == causeForbidden, a.cause == causeRefused:
-		return // nobody's fault
-	case a.cause == causeNoCopy:
-		return // the placement's fault, not a node's
-	case a.cause == "" && a.resp.StatusCode != http.StatusOK:
+	case a.cause != "":
+		return // see convict
+	case a.resp.StatusCode != http.StatusOK:
 		return // an error of the client's teaches nothing about speed
-	case a.cause == "" && x.steering() != es.SteerSearch:
+	case x.steering() != es.SteerSearch:
 		return // nor does what takes another time than searches
 	}
-	if a.final() && t.decision.Reason != selection.NoOutlier {
+	if t.decision.Reason != selection.NoOutlier {
 		p.allowed()
 	}
 	p.o.Selector.Observe(t.decision, o, time.Now())
+}
+
+// suspect notes whose fault a bad answer may be.
+func (x *exchange) suspect(a answer) {
+	switch a.cause {
+	case causeForbidden, causeRefused, causeTransport:
+		return // nobody's fault; or known at once, see blameTransport
+	case causeNoCopy:
+		return // the placement's fault, not a node's
+	case "":
+		// Another attempt of a pair may have failed.
+	default:
+		x.failure = a.cause
+	}
+	x.suspects = append(x.suspects, a.blamed...)
+}
+
+// convict holds what failed against the nodes that are blamed for it, because the
+// same search went well on others. What fails everywhere is the search's own fault:
+// a client that repeats it must not cost the cluster its good nodes.
+func (p *Proxy) convict(x *exchange) {
+	if len(x.suspects) == 0 {
+		return
+	}
+	p.o.Selector.Observe(x.decision, selection.Outcome{
+		Failed: true, Blamed: x.suspects, Message: "search failed: " + cmp.Or(x.failure, causeEngineError),
+	}, time.Now())
 }
 
 // completeAnswer does what is left to do to an answer on its way to the client.
