@@ -34,6 +34,8 @@ type Options struct {
 	// Modes are the words that SetMode takes.
 	Modes   []string
 	Version string
+	// Snapshots tells other sidesteps what is known of the cluster; nil: nothing does.
+	Snapshots http.Handler
 }
 
 // New returns the handler of the admin listener.
@@ -53,6 +55,11 @@ func New(o Options) http.Handler {
 		ErrorHandling:     promhttp.ContinueOnError, // one bad series must not hide the others
 		EnableOpenMetrics: true,
 	}))
+	if o.Snapshots != nil {
+		mux.Handle("GET /snapshot", o.Snapshots)
+		mux.Handle("GET /snapshot/target", o.Snapshots)
+		mux.Handle("POST /snapshot/uses", o.Snapshots)
+	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

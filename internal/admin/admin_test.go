@@ -60,6 +60,9 @@ func newHandler(service *fake) http.Handler {
 		Logger:   slog.New(slog.DiscardHandler),
 		Modes:    []string{"route", "observe", "off"},
 		Version:  "1.2.3<b>",
+		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, r.URL.RequestURI())
+		}),
 	})
 }
 
@@ -169,6 +172,9 @@ func TestMethods(t *testing.T) {
 		{"/metrics", "GET, HEAD"},
 		{"/-/routing", "GET, HEAD, PUT"},
 		{"/-/reload", "POST"},
+		{"/snapshot", "GET, HEAD"},
+		{"/snapshot/target", "GET, HEAD"},
+		{"/snapshot/uses", "POST"},
 		{"/debug/pprof/heap", "GET, HEAD"},
 	} {
 		w := do(t, newHandler(&fake{}), "DELETE "+c.target, "")
@@ -197,7 +203,7 @@ func TestOtherSitesMayNotSwitch(t *testing.T) {
 func TestIndexNamesEveryPage(t *testing.T) {
 	w := do(t, newHandler(&fake{}), "GET /", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/metrics", "/-/routing", "/-/reload", "/debug/pprof/"} {
+	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
 		require.Contains(t, w.Body.String(), page)
 	}
 	require.Contains(t, w.Body.String(), "1.2.3&lt;b&gt;")

@@ -25,6 +25,7 @@ const indexPage = `<!doctype html>
 <li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE</a>: where such a search would go, and why
 <li><a href="/metrics">/metrics</a>: Prometheus metrics
 <li><a href="/-/routing">/-/routing</a>: the mode; PUT {"mode": "route|observe|off"} switches it
+<li>/snapshot: what is known of the cluster, for other sidesteps (cluster.source)
 <li>/-/reload: POST reads the configuration again
 <li><a href="/debug/pprof/">/debug/pprof/</a>: profiles
 </ul>

@@ -69,6 +69,9 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Logger:   o.Logger,
 		Modes:    modes,
 		Version:  o.Version,
+		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			a.current.Load().snapshots.ServeHTTP(w, r)
+		}),
 	})
 	var err error
 	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, o.Logger)

@@ -27,6 +27,9 @@ type pipeline struct {
 	proxy    *proxy.Proxy
 	registry *prometheus.Registry
 	polls    *http.Transport
+	relay    *http.Client // nil if there is no relay
+	// snapshots serves what is known of the cluster to other sidesteps.
+	snapshots http.Handler
 	// quit ends the probes; nil before start.
 	quit    context.CancelFunc
 	probing sync.WaitGroup
@@ -47,32 +50,45 @@ type recipe struct {
 	affinity config.Affinity
 	sniff    config.Clients
 	heldBody config.Size
-	// authorities is the content of upstream.tls.ca_file, the one file that is
-	// not read again by itself when it changes.
+	// authorities is the content of upstream.tls.ca_file, which is not read again by
+	// itself when it changes.
 	authorities string
+	// relayAuthorities is the same of cluster.source.tls.ca_file.
+	relayAuthorities string
+	snapshotToken    string // file
 }
 
 func newRecipe(cfg config.Config) (recipe, error) {
 	r := recipe{
-		upstream: cfg.Upstream,
-		cluster:  cfg.Cluster,
-		policy:   cfg.Routing.Policy,
-		clients:  cfg.Routing.Clients,
-		hedging:  cfg.Routing.HedgeBudget,
-		when:     cfg.Routing.When,
-		prefer:   cfg.Routing.Preference,
-		steered:  cfg.Routing.Operations,
-		zone:     cfg.Routing.Zone,
-		affinity: cfg.Routing.Affinity,
-		sniff:    cfg.Clients,
-		heldBody: cfg.Limits.HeldBody,
+		upstream:      cfg.Upstream,
+		cluster:       cfg.Cluster,
+		policy:        cfg.Routing.Policy,
+		clients:       cfg.Routing.Clients,
+		hedging:       cfg.Routing.HedgeBudget,
+		when:          cfg.Routing.When,
+		prefer:        cfg.Routing.Preference,
+		steered:       cfg.Routing.Operations,
+		zone:          cfg.Routing.Zone,
+		affinity:      cfg.Routing.Affinity,
+		sniff:         cfg.Clients,
+		heldBody:      cfg.Limits.HeldBody,
+		snapshotToken: cfg.Admin.SnapshotTokenFile,
 	}
-	if file := cfg.Upstream.TLS.CAFile; file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return recipe{}, fmt.Errorf("upstream.tls.ca_file: %w", err)
+	for _, read := range []struct {
+		path, file string
+		into       *string
+	}{
+		{"upstream.tls.ca_file", cfg.Upstream.TLS.CAFile, &r.authorities},
+		{"cluster.source.tls.ca_file", cfg.Cluster.Source.TLS.CAFile, &r.relayAuthorities},
+	} {
+		if read.file == "" {
+			continue
 		}
-		r.authorities = string(pem)
+		pem, err := os.ReadFile(read.file)
+		if err != nil {
+			return recipe{}, fmt.Errorf("%s: %w", read.path, err)
+		}
+		*read.into = string(pem)
 	}
 	return r, nil
 }
@@ -88,28 +104,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		return nil, err
 	}
 	p := &pipeline{recipe: r, registry: prometheus.NewRegistry(), polls: transport.Clone()}
-	account, err := newAccount(cfg.Upstream, p.polls, logger)
+	client, err := p.observe(cfg, logger)
 	if err != nil {
 		return nil, err
 	}
-	client := newPollClient(account)
-	p.cluster = cluster.New(cluster.Options{
-		Seeds:             cfg.Upstream.Parsed(),
-		Static:            cfg.Upstream.Discovery == "static",
-		Client:            client,
-		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
-		PlacementInterval: cfg.Cluster.PlacementInterval,
-		StatsInterval:     cfg.Cluster.StatsInterval,
-		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
-		StatsTimeout:      cfg.Cluster.StatsTimeout,
-		PollTimeout:       cfg.Cluster.PollTimeout,
-		Logger:            logger,
-		Registerer:        p.registry,
-		// The proxy needs the cluster's methods to be built and the cluster calls
-		// the proxy only once started.
-		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
-		OnStats:    func(s cluster.NodeStats) { p.proxy.UseStats(s) },
-	})
 	selector, err := selection.New(selection.Options{
 		Policy:  cfg.Routing.Policy,
 		Clients: cfg.Routing.Clients,
@@ -152,6 +150,41 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 	return p, nil
 }
 
+// observe builds what looks at the cluster, and returns the client of sidestep's own
+// account.
+func (p *pipeline) observe(cfg config.Config, logger *slog.Logger) (*http.Client, error) {
+	account, err := newAccount(cfg.Upstream, p.polls, logger)
+	if err != nil {
+		return nil, err
+	}
+	relay, err := newRelay(cfg, p.recipe.relayAuthorities, logger)
+	if err != nil {
+		return nil, err
+	}
+	p.relay = relay.Client
+	client := newPollClient(account)
+	p.cluster = cluster.New(cluster.Options{
+		Seeds:             cfg.Upstream.Parsed(),
+		Static:            cfg.Upstream.Discovery == "static",
+		Client:            client,
+		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
+		PlacementInterval: cfg.Cluster.PlacementInterval,
+		StatsInterval:     cfg.Cluster.StatsInterval,
+		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
+		StatsTimeout:      cfg.Cluster.StatsTimeout,
+		PollTimeout:       cfg.Cluster.PollTimeout,
+		Relay:             relay,
+		Logger:            logger,
+		Registerer:        p.registry,
+		// The proxy needs the cluster's methods to be built and the cluster calls
+		// the proxy only once started.
+		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
+		OnStats:    func(s cluster.NodeStats) { p.proxy.UseStats(s) },
+	})
+	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, p.cluster.Snapshots(), logger)
+	return client, err
+}
+
 // start begins to look at the cluster, until stop.
 func (p *pipeline) start(ctx context.Context) {
 	ctx, p.quit = context.WithCancel(context.WithoutCancel(ctx))
@@ -169,6 +202,9 @@ func (p *pipeline) stop() {
 	p.cluster.Stop()
 	p.proxy.Close()
 	p.polls.CloseIdleConnections()
+	if p.relay != nil {
+		p.relay.CloseIdleConnections()
+	}
 }
 
 // randomSeed differs between sidesteps, so that they do not break ties alike.

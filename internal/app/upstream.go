@@ -31,7 +31,7 @@ const (
 // Environment variables for proxies are not looked at: sidestep sits beside the
 // cluster.
 func newTransport(u config.Upstream, authorities string, logger *slog.Logger) (*http.Transport, error) {
-	tlsConfig, err := upstreamTLS(u.TLS, authorities, logger)
+	tlsConfig, err := clientTLS("upstream.tls", u.TLS, authorities, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,8 @@ func newTransport(u config.Upstream, authorities string, logger *slog.Logger) (*
 	}, nil
 }
 
-func upstreamTLS(t config.UpstreamTLS, authorities string, logger *slog.Logger) (*tls.Config, error) {
+// clientTLS returns what the keys at path say of connections that sidestep makes.
+func clientTLS(path string, t config.ClientTLS, authorities string, logger *slog.Logger) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         t.ServerName,
@@ -56,13 +57,13 @@ func upstreamTLS(t config.UpstreamTLS, authorities string, logger *slog.Logger) 
 	if authorities != "" {
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(authorities)) {
-			return nil, fmt.Errorf("upstream.tls.ca_file: %s holds no certificate in PEM form", t.CAFile)
+			return nil, fmt.Errorf("%s.ca_file: %s holds no certificate in PEM form", path, t.CAFile)
 		}
 	}
 	if t.CertFile != "" {
 		pair, err := watchKeyPair(logger, t.CertFile, t.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("upstream.tls.cert_file: %w", err)
+			return nil, fmt.Errorf("%s.cert_file: %w", path, err)
 		}
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return pair.get(), nil

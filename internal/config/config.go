@@ -40,6 +40,9 @@ func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
 type Admin struct {
 	Listen string    `yaml:"listen"`
 	TLS    ServerTLS `yaml:"tls"`
+	// SnapshotTokenFile, if set, holds the bearer token without which the snapshot is
+	// not told to other sidesteps.
+	SnapshotTokenFile string `yaml:"snapshot_token_file"`
 }
 
 // Upstream is the cluster behind sidestep and how to reach it.
@@ -47,7 +50,7 @@ type Upstream struct {
 	// URLs are the seeds: with discovery "sniff" any one living node is enough.
 	URLs      []string      `yaml:"urls"`
 	Discovery string        `yaml:"discovery"` // "sniff" or "static"
-	TLS       UpstreamTLS   `yaml:"tls"`
+	TLS       ClientTLS     `yaml:"tls"`
 	Auth      Auth          `yaml:"auth"`
 	Dial      time.Duration `yaml:"dial_timeout"`
 	// IdleConnections is how many unused connections are kept open to each node.
@@ -66,8 +69,8 @@ func (u Upstream) Parsed() []*url.URL {
 	return parsed
 }
 
-// UpstreamTLS says whom to trust upstream and as whom to present ourselves.
-type UpstreamTLS struct {
+// ClientTLS says whom to trust and as whom to present ourselves.
+type ClientTLS struct {
 	CAFile             string `yaml:"ca_file"`
 	CertFile           string `yaml:"cert_file"`
 	KeyFile            string `yaml:"key_file"`
@@ -114,6 +117,29 @@ type Cluster struct {
 	StatsIdleInterval time.Duration `yaml:"stats_idle_interval"`
 	StatsTimeout      time.Duration `yaml:"stats_timeout"`
 	PollTimeout       time.Duration `yaml:"poll_timeout"`
+	Source            Source        `yaml:"source"`
+}
+
+// Source is a relay: another sidestep that is asked in place of the cluster.
+type Source struct {
+	URL             string    `yaml:"url"` // of its snapshot; empty: the cluster is polled
+	TLS             ClientTLS `yaml:"tls"`
+	BearerTokenFile string    `yaml:"bearer_token_file"`
+	// Silence is after which time without an answer the cluster is polled instead.
+	Silence time.Duration `yaml:"silence"`
+}
+
+// Parsed returns the URL parsed, nil if there is none. It is to be called on a valid
+// configuration.
+func (s Source) Parsed() *url.URL {
+	if s.URL == "" {
+		return nil
+	}
+	parsed, err := url.Parse(s.URL)
+	if err != nil {
+		return nil
+	}
+	return parsed
 }
 
 // Routing says whether searches are steered, and by what.
@@ -227,6 +253,7 @@ func Default() Config {
 			StatsIdleInterval: 2 * time.Second,
 			StatsTimeout:      time.Second,
 			PollTimeout:       5 * time.Second,
+			Source:            Source{Silence: 3 * time.Second},
 		},
 		Routing: Routing{
 			Mode: "route", Policy: "adaptive", When: "outlier", Preference: "only_nodes", Clients: 1, HedgeBudget: 0.05,
@@ -263,9 +290,17 @@ func (c Config) LogValue() slog.Value {
 		slog.Any("upstream", urls),
 		slog.String("discovery", c.Upstream.Discovery),
 		slog.String("auth", c.Upstream.Auth.Kind()),
+		slog.String("source", redactSource(c.Cluster.Source.URL)),
 		slog.String("mode", c.Routing.Mode),
 		slog.String("policy", c.Routing.Policy),
 	)
+}
+
+func redactSource(raw string) string {
+	if raw == "" {
+		return "polls"
+	}
+	return redactURL(raw)
 }
 
 // redactURL leaves scheme and host of raw; a text that is not a URL is hidden

@@ -45,7 +45,7 @@ func TestGoodFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		Listen: "0.0.0.0:9210",
-		Admin:  Admin{Listen: "127.0.0.1:9311"},
+		Admin:  Admin{Listen: "127.0.0.1:9311", SnapshotTokenFile: "testdata/secret"},
 		Upstream: Upstream{
 			URLs:      []string{"http://10.0.0.1:9200", "http://10.0.0.2:9200/"},
 			Discovery: "static",
@@ -60,6 +60,10 @@ func TestGoodFile(t *testing.T) {
 			StatsIdleInterval: 3 * time.Second,
 			StatsTimeout:      300 * time.Millisecond,
 			PollTimeout:       3 * time.Second,
+			Source: Source{
+				URL: "https://relay:9211/snapshot", TLS: ClientTLS{ServerName: "relay"}, BearerTokenFile: "testdata/secret",
+				Silence: 2 * time.Second,
+			},
 		},
 		Routing: Routing{
 			Mode: "observe", Policy: "least_outstanding", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
@@ -73,6 +77,7 @@ func TestGoodFile(t *testing.T) {
 	}, cfg)
 	require.NoError(t, cfg.Validate())
 	require.Len(t, cfg.Upstream.Parsed(), 2)
+	require.Equal(t, "relay:9211", cfg.Cluster.Source.Parsed().Host)
 	require.Equal(t, []string{"count", "pit"}, cfg.Routing.Operations.Off())
 	require.Empty(t, Default().Routing.Operations.Off())
 }

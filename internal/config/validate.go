@@ -42,6 +42,9 @@ func validate(cfg Config) []*Problem {
 	c.serverTLS("listen_tls", cfg.ListenTLS)
 	c.listener("admin.listen", cfg.Admin.Listen)
 	c.serverTLS("admin.tls", cfg.Admin.TLS)
+	if file := cfg.Admin.SnapshotTokenFile; file != "" {
+		c.readable("admin.snapshot_token_file", file)
+	}
 	if cfg.Listen == cfg.Admin.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
 		c.add("admin.listen", "must differ from listen (%s)", cfg.Listen)
 	}
@@ -159,7 +162,10 @@ func (c *checker) upstream(u Upstream) {
 		c.add("upstream.urls", "mixes http and https: all nodes of a cluster speak one of them")
 	}
 	c.oneOf("upstream.discovery", u.Discovery)
-	c.upstreamTLS(u.TLS, schemes["http"] && !schemes["https"])
+	if schemes["http"] && !schemes["https"] && u.TLS != (ClientTLS{}) {
+		c.add("upstream.tls", "has no effect, as the URLs are http: write https, or remove it")
+	}
+	c.clientTLS("upstream.tls", u.TLS)
 	c.auth(u.Auth)
 	c.positive("upstream.dial_timeout", u.Dial)
 	c.atLeast("upstream.idle_connections_per_node", u.IdleConnections, 1)
@@ -191,17 +197,46 @@ func (c *checker) url(path, raw string) (scheme string, ok bool) {
 	return parsed.Scheme, len(c.problems) == before
 }
 
-func (c *checker) upstreamTLS(t UpstreamTLS, plain bool) {
-	if plain && t != (UpstreamTLS{}) {
-		c.add("upstream.tls", "has no effect, as the URLs are http: write https, or remove it")
-	}
+func (c *checker) clientTLS(path string, t ClientTLS) {
 	if t.CAFile != "" {
-		c.certificates("upstream.tls.ca_file", t.CAFile)
+		c.certificates(path+".ca_file", t.CAFile)
 		if t.InsecureSkipVerify {
-			c.add("upstream.tls.insecure_skip_verify", "contradicts ca_file: set one of them")
+			c.add(path+".insecure_skip_verify", "contradicts ca_file: set one of them")
 		}
 	}
-	c.keyPair("upstream.tls", t.CertFile, t.KeyFile)
+	c.keyPair(path, t.CertFile, t.KeyFile)
+}
+
+// source checks the relay that is asked in place of the cluster.
+func (c *checker) source(s Source, maxAge time.Duration) {
+	c.positive("cluster.source.silence", s.Silence)
+	if maxAge > 0 && s.Silence >= maxAge {
+		c.add("cluster.source.silence", "must be shorter than placement_max_age (%s): else placement is too old before the cluster is polled", maxAge)
+	}
+	if s.URL == "" {
+		if s.TLS != (ClientTLS{}) || s.BearerTokenFile != "" {
+			c.add("cluster.source.url", "must be set, as tls or bearer_token_file is")
+		}
+		return
+	}
+	parsed, err := url.Parse(s.URL)
+	switch {
+	case err != nil:
+		c.add("cluster.source.url", "is not a URL")
+		return
+	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "", strings.Trim(parsed.Path, "/") == "":
+		c.add("cluster.source.url", "must be the http or https URL of a snapshot, such as http://relay:9211/snapshot")
+	case parsed.User != nil:
+		c.add("cluster.source.url", "must not hold a user or password: set bearer_token_file")
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		c.add("cluster.source.url", "must have no query")
+	case parsed.Scheme == "http" && s.TLS != (ClientTLS{}):
+		c.add("cluster.source.tls", "has no effect, as the URL is http: write https, or remove it")
+	}
+	c.clientTLS("cluster.source.tls", s.TLS)
+	if s.BearerTokenFile != "" {
+		c.readable("cluster.source.bearer_token_file", s.BearerTokenFile)
+	}
 }
 
 func (c *checker) auth(a Auth) {
@@ -240,6 +275,7 @@ func (c *checker) cluster(k Cluster) {
 	c.positive("cluster.stats_idle_interval", k.StatsIdleInterval)
 	c.positive("cluster.stats_timeout", k.StatsTimeout)
 	c.positive("cluster.poll_timeout", k.PollTimeout)
+	c.source(k.Source, k.PlacementMaxAge)
 	if k.PlacementInterval > 0 && k.PlacementMaxAge > 0 && k.PlacementMaxAge <= k.PlacementInterval {
 		c.add("cluster.placement_max_age", "must be longer than placement_interval (%s): else placement is always too old", k.PlacementInterval)
 	}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/config"
+)
+
+// newRelay returns where the view of the cluster is read, if the configuration names
+// a relay.
+func newRelay(cfg config.Config, authorities string, logger *slog.Logger) (cluster.Relay, error) {
+	source := cfg.Cluster.Source
+	relay := cluster.Relay{URL: source.Parsed(), Silence: source.Silence}
+	if relay.URL == nil {
+		return relay, nil
+	}
+	tlsConfig, err := clientTLS("cluster.source.tls", source.TLS, authorities, logger)
+	if err != nil {
+		return relay, err
+	}
+	var transport http.RoundTripper = &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: cfg.Upstream.Dial, KeepAlive: keepAlive}).DialContext,
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: cfg.Upstream.Dial,
+		IdleConnTimeout:     idleTimeout,
+	}
+	if file := source.BearerTokenFile; file != "" {
+		token, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
+		if err != nil {
+			return relay, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
+		}
+		secure := relay.URL.Scheme == "https"
+		if !secure {
+			logger.Warn("the token for the relay is sent without encryption")
+		}
+		transport = &account{next: transport, authorization: func() string { return "Bearer " + token.get() }, secure: secure}
+	}
+	relay.Client = newPollClient(transport)
+	return relay, nil
+}
+
+// guard serves a snapshot to those who present the token in the file, if one is named.
+func guard(file string, snapshots http.Handler, logger *slog.Logger) (http.Handler, error) {
+	if file == "" {
+		return snapshots, nil
+	}
+	token, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
+	if err != nil {
+		return nil, fmt.Errorf("admin.snapshot_token_file: %w", err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		// Of sums, which have one length: the time taken tells nothing of the token.
+		is, must := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token.get()))
+		if !bearer || subtle.ConstantTimeCompare(is[:], must[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="snapshot"`)
+			http.Error(w, "the snapshot needs the token in admin.snapshot_token_file", http.StatusUnauthorized)
+			return
+		}
+		snapshots.ServeHTTP(w, r)
+	}), nil
+}
