@@ -96,6 +96,11 @@ bench-micro: ## run the Go microbenchmarks, BENCHTIME (200ms) each
 bench-lab: build ## compare policies in virtual time, five seeds, and keep the tables; 3 minutes
 	bin/sidestep lab --seeds 5 > test/bench/results/lab.txt
 
+.PHONY: bench-scale
+bench-scale: build ## measure clusters of up to 500,000 shards, and a storm of relocations; 10 minutes
+	$(GO) build -trimpath -o bin/scale ./test/bench/scale
+	bin/scale -sidestep bin/sidestep -out test/bench/results/scale.md
+
 .PHONY: bench-overhead
 bench-overhead: build bench-peers ## compare latency, CPU and memory with ReverseProxy, nginx and haproxy
 	$(GO) build -trimpath -o bin/overhead ./test/bench/overhead

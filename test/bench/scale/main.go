@@ -1,0 +1,69 @@
+// Command scale measures what big clusters cost sidestep: the microbenchmarks of
+// placement and resolution at all sizes, the first table and the memory of the
+// built binary before a simulated cluster, and a storm of relocations under load
+// next to the same load in peace and without sidestep.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// options of a measurement.
+type options struct {
+	sidestep string // the binary to measure
+	out      string // where the tables go; the plot is beside them
+	count    int    // how often each microbenchmark runs: the fastest counts
+	nodes    int
+	indices  int
+	phase    time.Duration // of searches through sidestep, in peace and in the storm
+	rate     float64       // searches a second
+	changes  int           // of the cluster state a second, in the storm
+	benches  bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+	flag.StringVar(&o.out, "out", "test/bench/results/scale.md", "result `file`")
+	flag.IntVar(&o.count, "count", 5, "runs of each microbenchmark, of which the fastest counts")
+	flag.IntVar(&o.nodes, "nodes", 50, "nodes of the simulated cluster")
+	flag.IntVar(&o.indices, "indices", 10_000, "its indices, of five shards with two copies")
+	flag.DurationVar(&o.phase, "phase", time.Minute, "length of each phase of the storm's load")
+	flag.Float64Var(&o.rate, "rate", 500, "searches a second")
+	flag.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
+	flag.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := measure(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(ctx context.Context, o options) error {
+	report := &report{o: o}
+	if o.benches {
+		var err error
+		if report.micro, err = runBenches(ctx, o.count); err != nil {
+			return err
+		}
+		plot := filepath.Join(filepath.Dir(o.out), "scale-changes.svg")
+		if err := plotChanges(plot, report.micro); err != nil {
+			return err
+		}
+	}
+	if err := runStorm(ctx, o, report); err != nil {
+		return err
+	}
+	text := report.render()
+	fmt.Print(text)
+	return os.WriteFile(o.out, []byte(text), 0o600)
+}

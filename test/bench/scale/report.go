@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"sidestep/internal/loadgen"
+)
+
+// report gathers what was measured.
+type report struct {
+	o      options
+	micro  micro
+	ready  time.Duration // from the start of the process to the first placement and statistics
+	idle   health        // after that
+	phases []*phase
+}
+
+func (r *report) render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Big clusters\n\nMeasured %s by `make bench-scale`: %d cores, %s.\n",
+		time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
+	if r.micro != nil {
+		r.renderMicro(&b)
+	}
+	r.renderProcess(&b)
+	return b.String()
+}
+
+func (r *report) renderMicro(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## Placement and resolution\n\nFive shards an index, two copies each, 50 nodes; Go microbenchmarks of `internal/cluster` and `internal/proxy`, the fastest of %d runs.\n\n"+
+		"| | 100 shards | 5,000 | 50,000 | 500,000 |\n|---|---:|---:|---:|---:|\n", r.o.count)
+	for _, row := range []struct{ about, bench string }{
+		{"resolve an index", "Resolve/shards=%d/target=index"},
+		{"resolve a learned wildcard over 20 indices", "Resolve/shards=%d/target=wildcard"},
+		{"draw a shard of a node", "AnyServed/shards=%d"},
+		{"create an index", "Apply/shards=%d/change=create"},
+		{"delete an index", "Apply/shards=%d/change=delete"},
+		{"relocate copies of an index", "Apply/shards=%d/change=relocate"},
+		{"make the table anew", "Rebuild/shards=%d"},
+		{"read `_cat/shards` and make the first table", "FirstTable/shards=%d"},
+	} {
+		fmt.Fprintf(b, "| %s |", row.about)
+		for _, shards := range sizes {
+			fmt.Fprintf(b, " %s |", short(r.micro[fmt.Sprintf(row.bench, shards)]))
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("\n![cost of a change over the size of the cluster](scale-changes.svg)\n\nA wildcard over 2,000 indices with 10,000 of 50,000 shards:\n\n| | |\n|---|---:|\n")
+	for _, row := range []struct{ about, bench string }{
+		{"resolve, after the nodes changed", "ResolveWide/shards=10000/plan=nodes-changed"},
+		{"resolve, after the placement changed", "ResolveWide/shards=10000/plan=moved"},
+		{"resolve, from its plan", "ResolveWide/shards=10000/plan=known"},
+		{"resolve from its plan and choose", "Wide/target=index-*"},
+		{"for comparison: resolve one index and choose", "Wide/target=index-7"},
+	} {
+		fmt.Fprintf(b, "| %s | %s |\n", row.about, short(r.micro[row.bench]))
+	}
+}
+
+// short prints a duration with three digits.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Microsecond:
+		return fmt.Sprintf("%d ns", d.Nanoseconds())
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.3g µs", float64(d)/float64(time.Microsecond))
+	}
+	return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+}
+
+func (r *report) renderProcess(b *strings.Builder) {
+	const mib = 1 << 20
+	fmt.Fprintf(b, "\n## The binary before %d shards × 2 copies on %d nodes\n\n", 5*r.o.indices, r.o.nodes)
+	fmt.Fprintf(b, "simcluster, sidestep and load share the machine; `routing.when: always`. From its start to the first table and statistics sidestep took %.2f s; then it was %.0f MiB resident.\n",
+		r.ready.Seconds(), r.idle.resident/mib)
+	fmt.Fprintf(b, "\n%.0f searches/s on %d indices for %s each, by turns of %s directly and through sidestep; the storm is of relocations, and of 20 indices created and deleted a second. \"Added\" is the difference of the two ways in the same phase.\n\n",
+		r.o.rate, searched, r.o.phase, turn)
+	b.WriteString("| | changes/s | failed, partial | p50 direct | p50 added | p99 direct | p99 added | refreshes | heap, MiB | resident, MiB | goroutines |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	fmt.Fprintf(b, "| idle | | | | | | | | %.1f | %.0f | %.0f |\n", r.idle.heap/mib, r.idle.resident/mib, r.idle.goroutines)
+	for _, p := range r.phases {
+		fmt.Fprintf(b, "| %s | %.0f | %d, %d | %s | %s | %s | %s | %.0f | %.1f | %.0f | %.0f |\n", p.name, float64(p.changes)/p.elapsed.Seconds(),
+			p.sidestep.Failed, p.sidestep.Partial, short(p.direct.Quantile(.5)), added(p, .5), short(p.direct.Quantile(.99)), added(p, .99),
+			p.refreshes, p.after.heap/mib, p.after.resident/mib, p.after.goroutines)
+	}
+	for _, p := range r.phases {
+		for _, way := range []loadgen.Result{p.direct, p.sidestep} {
+			for _, e := range way.FirstErrors {
+				fmt.Fprintf(b, "\n%s: %s\n", p.name, e)
+			}
+		}
+	}
+}
+
+func added(p *phase, q float64) string {
+	d := p.sidestep.Quantile(q) - p.direct.Quantile(q)
+	if d < 0 {
+		return "−" + short(-d)
+	}
+	return short(d)
+}

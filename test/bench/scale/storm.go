@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"sidestep/internal/loadgen"
+	"sidestep/internal/simcluster"
+	"sidestep/test/front"
+)
+
+const (
+	// turn is how long searches go one way, through sidestep or directly, before they
+	// go the other: a disturbance of the machine hits both.
+	turn = 5 * time.Second
+	// searched is how many of the indices are searched.
+	searched = 20
+)
+
+// health is what sidestep's process holds after a collection of garbage.
+type health struct {
+	resident, heap, goroutines float64
+}
+
+// phase is a load in turns, directly and through sidestep.
+type phase struct {
+	name             string
+	direct, sidestep loadgen.Result
+	changes          int64 // of the cluster state
+	elapsed          time.Duration
+	after            health
+	refreshes        float64 // of the placement of indices in use
+}
+
+// runStorm starts a simulated cluster and the binary, and measures the first table,
+// memory, and a load in peace and in a storm.
+func runStorm(ctx context.Context, o options, r *report) error {
+	sim, err := simcluster.Start(simcluster.Options{
+		Nodes: o.nodes, ServiceTime: time.Millisecond, Sigma: -1, Threads: 64, Seed: 1,
+		Indices: simcluster.Many(o.indices, simcluster.IndexSpec{Name: "index", Shards: 5, Replicas: 1}, 3000),
+	})
+	if err != nil {
+		return err
+	}
+	defer sim.Stop()
+	dir, err := os.MkdirTemp("", "sidestep-scale-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	config := filepath.Join(dir, "sidestep.yaml")
+	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
+		return err
+	}
+	started := time.Now()
+	f, err := front.Start(ctx, o.sidestep, sim.URLs()[:1], "--config", config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Stop() }()
+	if err := f.AwaitReady(ctx); err != nil {
+		return err
+	}
+	r.ready = time.Since(started)
+	if r.idle, err = look(ctx, f); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		name  string
+		storm simcluster.Storm
+	}{{"in peace", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
+		done, err := load(ctx, o, sim, f, p.storm)
+		if err != nil {
+			return err
+		}
+		done.name = p.name
+		r.phases = append(r.phases, done)
+	}
+	return nil
+}
+
+// load searches in turns for twice the length of a phase, during a storm.
+func load(ctx context.Context, o options, sim *simcluster.Cluster, f *front.Front, storm simcluster.Storm) (*phase, error) {
+	p := &phase{}
+	before, err := refreshes(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	stormy, calm := context.WithCancel(ctx)
+	defer calm()
+	var weather sync.WaitGroup
+	started := time.Now()
+	weather.Go(func() { p.changes = sim.Storm(stormy, storm) })
+	for range max(1, int(o.phase/turn)) {
+		for _, way := range []struct {
+			to   []string
+			into *loadgen.Result
+		}{{sim.URLs(), &p.direct}, {[]string{f.URL}, &p.sidestep}} {
+			result, err := loadgen.Run(ctx, loadgen.Options{
+				Targets: way.to, Rate: o.rate, Duration: turn,
+				Request: func(i int) *http.Request {
+					return &http.Request{Method: http.MethodGet, URL: &url.URL{Path: fmt.Sprintf("/index-%d/_search", i%searched)}}
+				},
+			})
+			if err != nil {
+				return nil, err
+			}
+			way.into.Merge(result)
+		}
+	}
+	p.elapsed = time.Since(started)
+	calm()
+	weather.Wait()
+	after, err := refreshes(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	p.refreshes = after - before
+	p.after, err = look(ctx, f)
+	return p, err
+}
+
+func refreshes(ctx context.Context, f *front.Front) (float64, error) {
+	return f.Sum(ctx, "sidestep_cluster_placement_refreshes_total", map[string]string{"source": "in_use", "result": "ok"})
+}
+
+// heapAlloc matches a line of the heap profile.
+var heapAlloc = regexp.MustCompile(`# HeapAlloc = (\d+)`)
+
+func look(ctx context.Context, f *front.Front) (h health, err error) {
+	_, profile, err := f.Admin(ctx, http.MethodGet, "/debug/pprof/heap?gc=1&debug=1", "")
+	if err != nil {
+		return h, err
+	}
+	found := heapAlloc.FindSubmatch(profile)
+	if found == nil {
+		return h, errors.New("the heap profile tells no HeapAlloc")
+	}
+	if h.heap, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
+		return h, err
+	}
+	if h.resident, err = f.Sum(ctx, "process_resident_memory_bytes", nil); err != nil {
+		return h, err
+	}
+	h.goroutines, err = f.Sum(ctx, "go_goroutines", nil)
+	return h, err
+}
