@@ -45,9 +45,44 @@ test-fast: ## run the unit and integration tests (Go only)
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
 .PHONY: test-real
-test-real: build ## run the tests on real clusters (need JDK 21+ and Maven)
+test-real: build clients ## run the tests on real clusters (need JDK 21+, Maven, Python, Node.js)
 	$(GO) test -count=1 -p 1 -timeout 12m ./test/...
-	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 10m ./test/e2e
+	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -p 1 -timeout 10m ./test/e2e ./test/clients
+
+# Every engine and version that is supported, one after the other.
+ENGINES = opensearch:3.6.0 opensearch:2.19.6 elasticsearch:8.19.4 elasticsearch:7.17.10
+
+.PHONY: test-engines
+test-engines: build ## run test/e2e on each of ENGINES (need JDK 17 and JDK 21+, Maven)
+	@failed=; for engine in $(ENGINES); do \
+		echo "== $$engine"; \
+		SIDESTEP_ENGINE=$${engine%%:*} SIDESTEP_ENGINE_VERSION=$${engine##*:} $(GO) test -v -count=1 -timeout 10m ./test/e2e | grep -v '^=== ' || failed="$$failed $$engine"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+CLIENTS = .cache/clients
+
+.PHONY: test-clients
+test-clients: build clients ## run real client libraries through sidestep, on both engines
+	SIDESTEP_ENGINE=opensearch $(GO) test -count=1 -v -timeout 10m ./test/clients
+	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -v -timeout 10m ./test/clients
+
+.PHONY: clients
+clients: $(CLIENTS)/python/installed $(CLIENTS)/js/installed ## install the client libraries that are tested into .cache
+	cd test/clients/go && $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
+
+$(CLIENTS)/python/installed: test/clients/python/requirements.txt
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo 'the tests of clients need Python 3 with venv (Debian: apt-get install python3-venv)' >&2; exit 1; }
+	python3 -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(CLIENTS)/js/installed: test/clients/js/package.json
+	@{ command -v node && command -v npm; } >/dev/null || { echo 'the tests of clients need Node.js 20 or later with npm (Debian: apt-get install nodejs npm)' >&2; exit 1; }
+	mkdir -p $(@D)
+	cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
+	touch $@
 
 .PHONY: check
 check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules
