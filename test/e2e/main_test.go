@@ -53,7 +53,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	}
 	s.cluster, err = engine.Start(ctx, engine.Options{
 		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
-		Nodes: 3, Proxied: true,
+		Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
 		Logf: func(format string, args ...any) {
 			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 		},
@@ -68,6 +68,15 @@ func (s *stage) open(ctx context.Context) (err error) {
 	ready, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return s.sidestep.AwaitReady(ready)
+}
+
+// eachWith gives each node its value of a setting.
+func eachWith(setting string, values ...string) []map[string]string {
+	all := make([]map[string]string, len(values))
+	for i, value := range values {
+		all[i] = map[string]string{setting: value}
+	}
+	return all
 }
 
 // startEarly starts sidestep before the first node and notes how it behaves. It

@@ -52,6 +52,9 @@ func (l launcher) settings(n *Node, all []*Node) map[string]string {
 	}
 	s[bootstrap] = list(names)
 	maps.Copy(s, l.options.Settings)
+	if at := slices.Index(all, n); at < len(l.options.NodeSettings) {
+		maps.Copy(s, l.options.NodeSettings[at])
+	}
 	return s
 }
 

@@ -39,6 +39,8 @@ type Options struct {
 	HeapMB     int               // heap of a node, default 512
 	Processors int               // node.processors, default 1
 	Settings   map[string]string // further node settings; they win over ours
+	// NodeSettings are those of the first node, the second, …; they win over all.
+	NodeSettings []map[string]string
 	// OptimisingJIT lets the JVMs use their second compiler. Code gets faster after
 	// minutes under load, but five nodes that compile on a small machine take twice
 	// as long to start and are slower for the first minutes.

@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What not every engine has is tested where the engine itself says that it has it.
+
+// lacks reports, and logs, that the engine does not have what a request asks for.
+func lacks(t *testing.T, what string, s search) bool {
+	t.Helper()
+	a := directly(t, s)
+	missing := a.status == http.StatusMethodNotAllowed ||
+		a.status >= 400 && (strings.Contains(string(a.body), "no handler found") || strings.Contains(string(a.body), "unknown setting"))
+	if missing {
+		c := shared.cluster
+		t.Logf("%s %s has no %s, it says: %d %.200s", c.Distribution, c.Version, what, a.status, a.body)
+	}
+	return missing
+}
+
+// change sends a request past sidestep that must succeed.
+func change(t *testing.T, method, path string, body any) {
+	t.Helper()
+	// Also called while the test is cleaned up.
+	require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), method, path, body, nil))
+}
+
+// A mapping type in the path passes: 7.x knows what it means, the others refuse it.
+func TestTypedPath(t *testing.T) {
+	s := search{path: "/products/_doc/_search", query: "sort=n&size=3&q=title:alpha"}
+	got := requireSame(t, s)
+	require.Equal(t, "typed_path", got.decision.reason)
+	if strings.HasPrefix(shared.cluster.Version, "7.") {
+		require.Len(t, got.results(t).Hits.Hits, 3)
+		return
+	}
+	require.GreaterOrEqual(t, got.status, 400)
+	t.Logf("%s %s has no mapping types: %d", shared.cluster.Distribution, shared.cluster.Version, got.status)
+}
+
+// While zones have weights OpenSearch forbids node preferences. Clients notice
+// nothing, sidestep stops to send them, and takes them up when weights are gone.
+func TestStrictWeightedRouting(t *testing.T) {
+	const weights = "/_cluster/routing/awareness/zone/weights"
+	if lacks(t, "weighted routing", search{path: weights}) {
+		return
+	}
+	learned(t, "products")
+	awareness := func(attributes, zones any) {
+		change(t, http.MethodPut, "/_cluster/settings", object{"persistent": object{
+			"cluster.routing.allocation.awareness.attributes":        attributes,
+			"cluster.routing.allocation.awareness.force.zone.values": zones,
+		}})
+	}
+	awareness("zone", "a,b,c")
+	t.Cleanup(func() { awareness(nil, nil) })
+	change(t, http.MethodPut, weights, object{"weights": object{"a": "1", "b": "1", "c": "0"}, "_version": -1})
+	weighted := true
+	forget := func() {
+		if weighted {
+			change(t, http.MethodDelete, weights, object{"_version": 0})
+			weighted = false
+		}
+	}
+	t.Cleanup(forget)
+
+	one := shared.cluster.Nodes[0]
+	refused := directly(t, search{target: "products", query: "preference=_only_nodes:" + one.ID, body: `{"size":1}`})
+	require.Equal(t, http.StatusForbidden, refused.status, "%s", refused.body)
+	// Of the first searches one finds out: it is answered all the same.
+	for range 20 {
+		requireSame(t, search{target: "products", query: "sort=n", body: `{"size":3}`})
+	}
+	require.Equal(t, "preference_forbidden", through(t, search{target: "products"}).decision.reason)
+	g := generator{rand.New(rand.NewPCG(3, 2026))}
+	for range 20 {
+		got := requireSame(t, g.search())
+		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+		require.NotEqual(t, "ranked", got.decision.reason)
+	}
+	for _, s := range []search{
+		{target: "products", query: "preference=_only_nodes:" + one.ID, body: `{"size":1}`}, // the client's own
+		{path: "/products/_count", body: `{"query":{"match":{"title":"alpha"}}}`},
+		{path: "/products/_doc/17"},
+		{
+			path: "/_msearch", headers: map[string]string{"Content-Type": "application/x-ndjson"},
+			body: `{"index":"products"}` + "\n" + `{"size":2,"sort":["n"]}` + "\n" + `{"index":"single"}` + "\n" + `{"size":2,"sort":["n"]}` + "\n",
+		},
+	} {
+		requireSame(t, s)
+	}
+	count, err := shared.sidestep.Sum(t.Context(), "sidestep_requests_total", map[string]string{"reason": "preference_forbidden"})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, count, 20.0)
+	require.Equal(t, 1, strings.Count(sidestepLog(t), "forbids node preferences"))
+
+	forget()
+	learned(t, "products")
+	require.Contains(t, sidestepLog(t), "allows node preferences again")
+}
+
+func sidestepLog(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(shared.sidestep.LogPath)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// On an index with segment replication the replicas lag behind the primary:
+// searches are steered, what must be read in real time finds what was just written.
+func TestSegmentReplication(t *testing.T) {
+	const index = "segments"
+	create := search{method: http.MethodPut, path: "/" + index, body: `{"settings":{"index":{"number_of_shards":2,"number_of_replicas":1,
+		"replication.type":"SEGMENT"}},"mappings":{"properties":{"n":{"type":"long"}}}}`}
+	if lacks(t, "segment replication", create) {
+		return
+	}
+	t.Cleanup(func() { change(t, http.MethodDelete, "/"+index, nil) })
+	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index))
+	var body strings.Builder
+	for n := range 200 {
+		fmt.Fprintf(&body, "{\"index\":{\"_id\":\"%d\"}}\n{\"n\":%d}\n", n, n)
+	}
+	change(t, http.MethodPost, "/"+index+"/_bulk?refresh=true", []byte(body.String()))
+	all := search{target: index, body: `{"size":50,"sort":["n"]}`}
+	for _, node := range shared.cluster.Nodes { // every copy has them all
+		s := search{target: index, query: "preference=_prefer_nodes:" + node.ID, body: all.body}
+		require.Eventually(t, func() bool { return directly(t, s).results(t).Hits.Total.Value == 200 }, 30*time.Second, 100*time.Millisecond)
+	}
+	learned(t, index)
+	for range 10 {
+		require.Equal(t, 200, requireSame(t, all).results(t).Hits.Total.Value)
+	}
+	for n := range 20 {
+		id := fmt.Sprintf("new-%d", n)
+		change(t, http.MethodPut, "/"+index+"/_doc/"+id, object{"n": 1000 + n})
+		requireSame(t, search{path: "/" + index + "/_doc/" + id})
+		got := through(t, search{path: "/" + index + "/_mget", body: `{"ids":["` + id + `"]}`})
+		var found struct {
+			Docs []struct {
+				Found bool `json:"found"`
+			} `json:"docs"`
+		}
+		require.NoError(t, json.Unmarshal(got.body, &found), "%s", got.body)
+		require.Len(t, found.Docs, 1, "%s", got.body)
+		require.True(t, found.Docs[0].Found, "written, but not found in real time: %s", got.body)
+	}
+}
