@@ -9,14 +9,10 @@ import (
 )
 
 type metrics struct {
+	placementMetrics
 	polls         *prometheus.CounterVec
 	pollDuration  *prometheus.HistogramVec
 	nodes         prometheus.Gauge
-	indices       prometheus.Gauge
-	shards        prometheus.Gauge
-	copies        prometheus.Gauge
-	unsettled     *prometheus.GaugeVec
-	refreshes     *prometheus.CounterVec
 	learnedTarget prometheus.Gauge
 	learns        *prometheus.CounterVec
 	state         *prometheus.GaugeVec
@@ -29,17 +25,8 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 	auto := promauto.With(reg)
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sidestep_cluster_placement_age_seconds",
-		Help: "Time since the placement of shard copies was last confirmed; NaN while there is none.",
-	}, func() float64 {
-		at := placedAt()
-		if at.IsZero() {
-			return math.NaN()
-		}
-		return time.Since(at).Seconds()
-	})
 	m := &metrics{
+		placementMetrics: newPlacementMetrics(auto, placedAt),
 		polls: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_cluster_polls_total",
 			Help: "Polls of the cluster by kind and result.",
@@ -55,23 +42,6 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 		nodes: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_nodes", Help: "Nodes of the cluster that are known.",
 		}),
-		indices: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "sidestep_cluster_placement_indices", Help: "Indices in the placement.",
-		}),
-		shards: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "sidestep_cluster_placement_shards", Help: "Shards in the placement.",
-		}),
-		copies: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "sidestep_cluster_placement_copies", Help: "Shard copies in the placement that serve searches.",
-		}),
-		unsettled: auto.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "sidestep_cluster_placement_unsettled_copies",
-			Help: "Shard copies in the placement that are on their way, by state.",
-		}, []string{"state"}),
-		refreshes: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_cluster_placement_refreshes_total",
-			Help: "Fetches of the placement by source and result.",
-		}, []string{"source", "result"}),
 		learnedTarget: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_learned_targets",
 			Help: "Aliases, wildcards and other index expressions whose shards are known.",
@@ -113,6 +83,45 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 	}
 	m.sourceIs("")
 	return m
+}
+
+// placementMetrics are those of the placement.
+type placementMetrics struct {
+	indices, shards, copies prometheus.Gauge
+	unsettled               *prometheus.GaugeVec
+	refreshes               *prometheus.CounterVec
+}
+
+func newPlacementMetrics(auto promauto.Factory, placedAt func() time.Time) placementMetrics {
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sidestep_cluster_placement_age_seconds",
+		Help: "Time since the placement of shard copies was last confirmed; NaN while there is none.",
+	}, func() float64 {
+		at := placedAt()
+		if at.IsZero() {
+			return math.NaN()
+		}
+		return time.Since(at).Seconds()
+	})
+	return placementMetrics{
+		indices: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_indices", Help: "Indices in the placement.",
+		}),
+		shards: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_shards", Help: "Shards in the placement.",
+		}),
+		copies: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_copies", Help: "Shard copies in the placement that serve searches.",
+		}),
+		unsettled: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sidestep_cluster_placement_unsettled_copies",
+			Help: "Shard copies in the placement that are on their way, by state.",
+		}, []string{"state"}),
+		refreshes: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_cluster_placement_refreshes_total",
+			Help: "Fetches of the placement by source and result.",
+		}, []string{"source", "result"}),
+	}
 }
 
 // sourceIs says where what is known comes from.

@@ -59,7 +59,7 @@ type Request struct {
 
 // oneShard reports whether the search touches one shard alone.
 func (r Request) oneShard() bool {
-	return len(r.Shards) == 1 && (r.Weights == nil || r.Weights[0] == 1)
+	return len(r.Shards) == 1 && (len(r.Weights) == 0 || r.Weights[0] == 1)
 }
 
 // Decision is the set of nodes that serves a search, and the lease on their

@@ -40,15 +40,15 @@ func main() {
 	flag.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
 	flag.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := measure(ctx, o); err != nil {
+	if err := measure(o); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(ctx context.Context, o options) error {
+func measure(o options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	report := &report{o: o}
 	if o.benches {
 		var err error
