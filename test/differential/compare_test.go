@@ -31,6 +31,7 @@ func TestDiffer(t *testing.T) {
 		"another error":              {`{"reason":"parse_exception: x"}`, `{"reason":"y"}`, "", ".reason"},
 		"another id of an index":     {`{"reason":"index [a/FZxMaLGpS9-paiAAWYw10A] exists"}`, `{"reason":"index [a/w_buieRbSSa46aRcxuKg0Q] exists"}`, "", ""},
 		"causes listed twice":        {`{"failed_shards":[{"reason":{"type":"a"}}]}`, `{"failed_shards":[{"index":"i","reason":{"type":"a"}},{"reason":{"type":"a"}}]}`, "", ""},
+		"one cause quoted":           {`{"failed_shards":[{"reason":{"type":"a"}}],"caused_by":{"type":"a"}}`, `{"failed_shards":[{"reason":{"type":"a"}}]}`, "", ""},
 		"another cause":              {`{"failed_shards":[{"reason":{"type":"a"}}]}`, `{"failed_shards":[{"reason":{"type":"b"}}]}`, "", "failed_shards"},
 		"failed shards":              {`{"_shards":{"failed":0}}`, `{"_shards":{"failed":1}}`, "", "_shards.failed"},
 		"other white space":          {`{"x":1}`, `{"x": 1}`, "", "other bytes"},

@@ -115,11 +115,11 @@ func (c *comparison) reduceCauses(want, got map[string]any) {
 		}
 		c.tied = true
 		for _, o := range []map[string]any{want, got} {
-			for _, part := range []string{key, "root_cause", "caused_by"} {
-				if v, ok := o[part]; ok {
-					o[part] = kinds(v)
-				}
+			o[key] = kinds(o[key])
+			if v, ok := o["root_cause"]; ok {
+				o["root_cause"] = kinds(v)
 			}
+			delete(o, "caused_by") // the cause of one of these, or of none
 		}
 	}
 }
