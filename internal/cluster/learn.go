@@ -33,6 +33,8 @@ const (
 	// many different routings the clients use, learning stays cheap for the cluster.
 	lessonPause = 10 * time.Millisecond
 	queueLength = 1000
+	// lookUpDeadline bounds the look-up of a target, which may be all indices there are.
+	lookUpDeadline = 3 * time.Second
 	// remindAtOnce is how many targets in use are looked up again at each tick
 	// after the cluster state moved.
 	remindAtOnce = 50
@@ -345,7 +347,7 @@ func (c *Cluster) placeUnplaced(ctx context.Context, names []string) {
 		c.tellUses(ctx, missing)
 		return
 	}
-	if err := c.placeIndices(ctx, nil, missing); err != nil && ctx.Err() == nil {
+	if _, err := c.placeIndices(ctx, nil, missing); err != nil && ctx.Err() == nil {
 		c.o.Logger.Debug("indices not placed", "indices", len(missing), "err", err)
 	}
 }
@@ -360,7 +362,7 @@ func (c *Cluster) lookUp(ctx context.Context, t topic, l *lesson) (err error) {
 		return err
 	}
 	_, err = c.fleet.ask(ctx, query{
-		kind: pollSearchShards, path: searchShardsPath(t.Target), deadline: min(localDeadline, c.o.PollTimeout),
+		kind: pollSearchShards, path: searchShardsPath(t.Target), deadline: min(lookUpDeadline, c.o.PollTimeout),
 		decode: func(r io.Reader) (err error) {
 			l.shards, l.incomplete, err = parseSearchShards(r)
 			return err

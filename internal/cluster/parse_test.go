@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -65,10 +66,13 @@ func TestPlacementOfRealEngines(t *testing.T) {
 	for engine, node := range map[string]string{"opensearch-3.6.0": "x-h-GsjMRiGiAfkq9F230w", "elasticsearch-8.19.4": "Ai04ZWRkTnmX18JgZy_LiQ"} {
 		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"))
 		require.NoError(t, err)
-		state, err := parseRoutingTable(golden(t, engine, "routing_table.json"))
+		content, err := io.ReadAll(golden(t, engine, "routing_table.json"))
+		require.NoError(t, err)
+		state, err := parseRoutingTable(strings.NewReader(strings.Replace(string(content), "{", `{"version":7,`, 1)))
 		require.NoError(t, err)
 		require.Equal(t, fromCat, state.indices)
 		require.Len(t, state.uuid, 22)
+		require.Equal(t, int64(7), state.version)
 		missing := Copy{Kind: 'p', State: Unassigned}
 		require.Equal(t, Index{Name: "stuck", Shards: []Shard{
 			{Index: "stuck", Number: 0, Copies: []Copy{missing}}, {Index: "stuck", Number: 1, Copies: []Copy{missing}},
@@ -141,6 +145,7 @@ func TestParseCatShards(t *testing.T) {
 func TestParseRoutingTableRefuses(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
+		`{"cluster_uuid":"u","routing_table":{}}`: "no version",
 		`{"nodes":{}}`: "no routing table",
 		`{"routing_table":{"indices":{"i":{"shards":{"x":[]}}}}}`: "not a shard number",
 		`[`:                 "where { was expected",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/url"
 	"time"
 )
@@ -164,13 +165,16 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 	names := p.c.namesInUse(started.Add(-useExpiry))
 	if len(names) > 0 {
 		// Only the node that told the version is sure to have applied it.
-		err := p.c.placeIndices(ctx, v.from, names)
+		asOf, err := p.c.placeIndices(ctx, v.from, names)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		p.inUseAfter = time.Now().Add(costFactor * time.Since(started))
-		if err != nil {
+		switch {
+		case err != nil:
 			return fmt.Errorf("fetch the placement of %d indices in use: %w", len(names), err)
+		case asOf < v.Version:
+			return nil // another node answered, behind one address: the same
 		}
 	}
 	p.fetched = time.Now()
@@ -194,44 +198,50 @@ func (c *Cluster) namesInUse(since time.Time) []string {
 }
 
 // placeIndices asks where the copies of these indices are, and takes in the answer.
-// It asks the node at from alone; nil is any.
-func (c *Cluster) placeIndices(ctx context.Context, from *url.URL, names []string) error {
+// It asks the node at from alone; nil is any. It returns the version that the answer
+// is at least of.
+func (c *Cluster) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
 	if s := c.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.table.indices.Len()/2 {
 		return c.placeAll(ctx, from)
 	}
 	uuid := c.Snapshot().ClusterUUID
+	version = math.MaxInt64
 	paths, of := namesPaths(names)
 	for i, path := range paths {
 		state, err := c.readRoutingTable(ctx, from, "/"+path)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 		c.countRefresh(SourceInUse, err)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if state.uuid == uuid {
 			c.placed(state, of[i])
 		}
+		version = min(version, state.version)
 	}
-	return nil
+	return version, nil
 }
 
 // minHalf is from how many indices on half of all there are is as good as all.
 const minHalf = 200
 
 // placeAll is placeIndices for all indices at once.
-func (c *Cluster) placeAll(ctx context.Context, from *url.URL) error {
+func (c *Cluster) placeAll(ctx context.Context, from *url.URL) (version int64, err error) {
 	uuid := c.Snapshot().ClusterUUID
 	state, err := c.readRoutingTable(ctx, from, "")
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
 	c.countRefresh(SourceRoutingTable, err)
-	if err == nil && state.uuid == uuid {
+	if err != nil {
+		return 0, err
+	}
+	if state.uuid == uuid {
 		c.placedWhole(SourceRoutingTable, time.Now(), state)
 	}
-	return err
+	return state.version, nil
 }
 
 // readRoutingTable asks a node for its routing table, or for that of some indices.

@@ -64,8 +64,12 @@ func parseRoutingTable(r io.Reader) (*routingState, error) {
 		}
 		return skipValue(dec)
 	})
-	if err == nil && !listed && state.uuid == "" { // a table without indices is left out
+	switch {
+	case err != nil:
+	case !listed && state.uuid == "": // a table without indices is left out
 		err = errors.New("it has no routing table")
+	case state.version <= 0:
+		err = errors.New("it names no version")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("answer of _cluster/state/routing_table: %w", err)

@@ -183,5 +183,6 @@ func (p *placer) fetchFirst(ctx context.Context, v stateVersion) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return p.c.placeAll(ctx, v.from)
+	_, err := p.c.placeAll(ctx, v.from)
+	return err
 }

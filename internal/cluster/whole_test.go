@@ -207,6 +207,37 @@ func TestWhatIsNotBelievedIsLookedUp(t *testing.T) {
 	require.Equal(t, 1, f.count("/_cat/shards"))
 }
 
+// Behind one address another node may answer than the one that told the version:
+// one that is behind confirms nothing.
+func TestAnswerOfANodeThatIsBehind(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, 2)
+	f.change(func() { f.indices = []Index{index("i", []string{"n1"})} })
+	w := f.watch(nil)
+	w.resolves("i", "", []string{"n1"})
+	f.on(func(_ *fakeNode, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != partPath+"i" && r.URL.Path != "/_cat/shards" {
+			return false
+		}
+		if r.URL.Path == "/_cat/shards" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		old := &fake{uuid: f.uuid, version: f.version - 1, indices: []Index{index("i", []string{"n1"})}}
+		assert.NoError(f.t, writeJSON(w, old.routingTable(&fakeNode{}, "i")))
+		return true
+	})
+	version := w.Snapshot().Version
+	f.change(func() { f.indices = []Index{index("i", []string{"n2"})} })
+	asked := f.count(partPath + "i")
+	w.eventually("asked again and again", func() bool { return f.count(partPath+"i") > asked+3 })
+	require.Equal(t, version, w.Snapshot().Version)
+	f.on(nil)
+	w.resolves("i", "", []string{"n2"})
+}
+
 func TestNamesPaths(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -241,4 +272,30 @@ func TestParseListShardsRefuses(t *testing.T) {
 		_, err := parseListShards(strings.NewReader(body), newPlacementBuilder())
 		require.ErrorContains(t, err, want, body)
 	}
+}
+
+// FuzzPlacement reads answers of all kinds as pages and as routing tables: what is
+// accepted makes a table that resolves.
+func FuzzPlacement(f *testing.F) {
+	f.Add([]byte(`{"next_token":"x","shards":[{"index":"i","shard":"0","prirep":"p","state":"STARTED","id":"a"}]}`))
+	f.Add([]byte(`{"cluster_uuid":"u","version":3,"routing_table":{"indices":{"i":{"shards":{"0":[{"state":"STARTED","primary":true,"node":"a"}]}}}}}`))
+	f.Add([]byte(`{"shards":[{}],"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b := newPlacementBuilder()
+		var all [][]Index
+		if _, err := parseListShards(strings.NewReader(string(body)), b); err == nil {
+			all = append(all, b.indices())
+		}
+		if state, err := parseRoutingTable(strings.NewReader(string(body))); err == nil {
+			require.Positive(t, state.version)
+			all = append(all, state.indices)
+		}
+		for _, indices := range all {
+			s := NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}}, Indices: indices})
+			for _, index := range indices {
+				plan, miss := s.Resolve(index.Name, "")
+				require.Equal(t, plan == nil, miss != MissNone)
+			}
+		}
+	})
 }
