@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	soon = 5 * time.Second       // long enough on a busy machine
+	soon = 30 * time.Second      // long enough on a busy machine, with the race detector
 	tick = 10 * time.Millisecond // of require.Eventually
 )
 

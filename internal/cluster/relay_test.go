@@ -77,7 +77,7 @@ func (f *fake) follow(at *address, tweak func(*Options)) (w *watcher, polls *cou
 		o.Client = &http.Client{Transport: polls}
 		u, err := url.Parse(at.URL + "/snapshot")
 		require.NoError(f.t, err)
-		o.Relay = Relay{URL: u, Client: &http.Client{Transport: relays}, Silence: 300 * time.Millisecond}
+		o.Relay = Relay{URL: u, Client: &http.Client{Transport: relays}, Silence: 2 * time.Second}
 		if tweak != nil {
 			tweak(o)
 		}
@@ -104,7 +104,7 @@ func TestFollowerKnowsWhatTheRelayKnows(t *testing.T) {
 	require.Equal(t, StateOK, w.Status().State)
 	require.True(t, w.following())
 	require.Equal(t, relay.Snapshot().Nodes, w.Snapshot().Nodes)
-	require.InDelta(t, 0, time.Since(w.Snapshot().PlacedAt), float64(2*time.Second))
+	require.InDelta(t, 0, time.Since(w.Snapshot().PlacedAt), float64(soon))
 
 	f.change(func() {
 		f.indices = []Index{index("logs-1", []string{"n3", "n2"}), index("logs-3", []string{"n1"})}
@@ -129,7 +129,7 @@ func TestFollowerKnowsWhatTheRelayKnows(t *testing.T) {
 	f.change(func() { f.nodes[1].queries = [2]int64{150, 1500} })
 	w.eventually("statistics come as differences", func() bool {
 		s, ok := w.stat("n2", func(s NodeStats) bool { return s.Queries == 50 })
-		return ok && s.ServiceTime == 10*time.Millisecond && s.Elapsed > 0 && s.Took > 0 && time.Since(s.At) < 2*time.Second
+		return ok && s.ServiceTime == 10*time.Millisecond && s.Elapsed > 0 && s.Took > 0 && time.Since(s.At) < soon
 	})
 	f.nodes[2].server.CloseClientConnections()
 	f.nodes[2].server.Close()
