@@ -17,6 +17,11 @@ NODES          ?= 3
 FUZZTIME       ?= 30s
 BENCHTIME      ?= 200ms
 
+# $(call provide,PACKAGE …) installs packages where that can be done, else names them.
+provide = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); \
+	else echo "missing: $(1) (Debian: apt-get install $(1))" >&2; exit 1; fi
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -45,7 +50,7 @@ test-fast: ## run the unit and integration tests (Go only)
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
 .PHONY: test-real
-test-real: build clients ## run the tests on real clusters (need JDK 21+, Maven, Python, Node.js)
+test-real: build clients ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(GO) test -count=1 -p 1 -timeout 12m ./test/...
 	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -p 1 -timeout 10m ./test/e2e ./test/clients
 
@@ -72,13 +77,13 @@ clients: $(CLIENTS)/python/installed $(CLIENTS)/js/installed ## install the clie
 	cd test/clients/go && $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
 
 $(CLIENTS)/python/installed: test/clients/python/requirements.txt
-	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo 'the tests of clients need Python 3 with venv (Debian: apt-get install python3-venv)' >&2; exit 1; }
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { $(call provide,python3-venv); }
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 $(CLIENTS)/js/installed: test/clients/js/package.json
-	@{ command -v node && command -v npm; } >/dev/null || { echo 'the tests of clients need Node.js 20 or later with npm (Debian: apt-get install nodejs npm)' >&2; exit 1; }
+	@{ command -v node && command -v npm; } >/dev/null || { $(call provide,nodejs npm); }
 	mkdir -p $(@D)
 	cp $< $(@D)
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
@@ -146,12 +151,7 @@ bench-peers:
 	@PATH=$$PATH:/usr/sbin; missing=; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
 	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
-	[ -z "$$missing" ] && exit 0; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
-	else \
-		echo "the comparison needs:$$missing (apt-get install$$missing)" >&2; exit 1; \
-	fi
+	[ -z "$$missing" ] || { $(call provide,$$missing); }
 
 CHAOS ?=
 
