@@ -64,12 +64,15 @@ func TestAnOverdueSearchIsSentASecondTime(t *testing.T) {
 func TestABadHedgeDoesNotBeatTheFirstAttempt(t *testing.T) {
 	h := startHedging(t, 3)
 	var n atomic.Int64
+	hedged := make(chan struct{})
 	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
 		if n.Add(1) > 1 {
 			respond(http.StatusServiceUnavailable, `{"status":503}`)(node, w, r)
+			close(hedged)
 			return
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-hedged
+		time.Sleep(50 * time.Millisecond)
 		respond(http.StatusOK, complete)(node, w, r)
 	}
 	resp, body := h.do("POST", "/idx/_search", `{}`)
