@@ -146,6 +146,10 @@ bench-overhead: build bench-peers ## compare latency, CPU and memory with Revers
 	$(GO) build -trimpath -o bin/overhead ./test/bench/overhead
 	bin/overhead -sidestep bin/sidestep -out test/bench/results/overhead.md
 
+.PHONY: bench-fleet
+bench-fleet: ## count what a fleet asks a cluster, with a relay and without; 5 minutes
+	$(GO) run ./test/bench/fleet
+
 .PHONY: bench-peers
 bench-peers:
 	@PATH=$$PATH:/usr/sbin; missing=; \

@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -96,19 +98,37 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 	}
 }
 
-// The sidecar's configuration must be one that sidestep takes; only the files it
-// mounts are missing here.
-func TestKubernetesExample(t *testing.T) {
-	data, err := os.ReadFile("../../deploy/kubernetes.yaml")
-	require.NoError(t, err)
-	var configMap struct {
-		Data map[string]string `yaml:"data"`
-	}
-	require.NoError(t, yaml.NewDecoder(bytes.NewReader(data)).Decode(&configMap))
-	_, err = Parse("sidestep.yaml", []byte(configMap.Data["sidestep.yaml"]))
-	for _, p := range Problems(err) {
-		require.Regexp(t, `_file$`, p.Path, p.Error())
-		require.Contains(t, p.Message, "cannot be read")
+// The configurations in the examples must be ones that sidestep takes; only the
+// files they mount are missing here.
+func TestKubernetesExamples(t *testing.T) {
+	for file, want := range map[string]int{"kubernetes": 1, "kubernetes-fleet": 2} {
+		t.Run(file, func(t *testing.T) {
+			data, err := os.ReadFile("../../deploy/" + file + ".yaml")
+			require.NoError(t, err)
+			found := 0
+			documents := yaml.NewDecoder(bytes.NewReader(data))
+			for {
+				var document struct {
+					Data map[string]string `yaml:"data"`
+				}
+				err := documents.Decode(&document)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				text, ok := document.Data["sidestep.yaml"]
+				if !ok {
+					continue
+				}
+				found++
+				_, err = Parse("sidestep.yaml", []byte(text))
+				for _, p := range Problems(err) {
+					require.Regexp(t, `_file$`, p.Path, p.Error())
+					require.Contains(t, p.Message, "cannot be read")
+				}
+			}
+			require.Equal(t, want, found)
+		})
 	}
 }
 

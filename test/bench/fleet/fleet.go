@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/simcluster"
+)
+
+const (
+	// targetsEach is how many indices a sidecar searches, besides an alias.
+	targetsEach = 20
+	aliases     = 50
+	// silence is long, as this machine is too small for all who share it here: what is
+	// measured is what they ask when all is well.
+	silence = 30 * time.Second
+)
+
+// result is one line of the table.
+type result struct {
+	relayed   bool
+	sidecars  int
+	perSecond [purposes]float64
+	busiest   float64       // polls of statistics a second of one node
+	steered   int           // sidecars of which every target resolves
+	age       time.Duration // of statistics as they reach a sidecar, in the mean
+	arrivals  float64       // of statistics of a node, a second and sidecar
+	bytes     float64       // that the relay sent, a second and sidecar
+	cpu       float64       // cores, the simulated cluster included
+}
+
+// bench is what all measurements share.
+type bench struct {
+	o       options
+	cluster *simcluster.Cluster
+	seeds   []*url.URL
+	count   *counter
+}
+
+func run(ctx context.Context, o options) error {
+	simulated, err := simcluster.Start(simcluster.Options{
+		Nodes:   o.nodes,
+		Indices: simcluster.Many(o.indices, simcluster.IndexSpec{Name: "logs", Shards: 5, Replicas: 1}, aliases),
+	})
+	if err != nil {
+		return err
+	}
+	defer simulated.Stop()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	defer transport.CloseIdleConnections()
+	b := &bench{o: o, cluster: simulated, count: &counter{next: transport, nodes: map[string]int{}}}
+	for _, address := range simulated.URLs()[:3] {
+		u, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		b.seeds = append(b.seeds, u)
+	}
+	var results []result
+	for _, relayed := range []bool{true, false} {
+		fleets := o.alone
+		if relayed {
+			fleets = o.relayed
+		}
+		for _, n := range fleets {
+			r, err := b.measure(ctx, n, relayed)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%+v\n", r)
+			results = append(results, r)
+		}
+	}
+	return os.WriteFile(o.out, []byte(render(o, results)), 0o644)
+}
+
+// fleet is what runs during a measurement.
+type fleet struct {
+	sidecars []*sidecar
+	relay    *cluster.Cluster
+	server   *http.Server
+	sent     *sentBytes
+	client   *http.Transport
+	work     sync.WaitGroup
+	stop     context.CancelFunc
+}
+
+// sidecar is one of a fleet, with the targets that are searched through it.
+type sidecar struct {
+	*cluster.Cluster
+	targets []string
+	age     atomic.Int64 // ns, summed
+	polls   atomic.Int64
+}
+
+// measure lets a fleet run, and counts.
+func (b *bench) measure(ctx context.Context, n int, relayed bool) (result, error) {
+	f, err := b.start(ctx, n, relayed)
+	if err != nil {
+		return result{}, err
+	}
+	defer f.end()
+	if err := wait(ctx, b.o.warmup); err != nil {
+		return result{}, err
+	}
+	b.count.take()
+	f.reset()
+	started, cpu := time.Now(), cpuTime()
+	if err := wait(ctx, b.o.window); err != nil {
+		return result{}, err
+	}
+	seconds := time.Since(started).Seconds()
+	seen, busiest := b.count.take()
+	r := result{relayed: relayed, sidecars: n, busiest: float64(busiest) / seconds, cpu: (cpuTime() - cpu).Seconds() / seconds}
+	for i, count := range seen {
+		r.perSecond[i] = float64(count) / seconds
+	}
+	var age, polls int64
+	for _, s := range f.sidecars {
+		age, polls = age+s.age.Load(), polls+s.polls.Load()
+		if s.resolvesAll() {
+			r.steered++
+		}
+	}
+	r.age = time.Duration(age / max(1, polls))
+	r.arrivals = float64(polls) / seconds / float64(n) / float64(b.o.nodes)
+	r.bytes = float64(f.sent.n.Load()) / seconds / float64(n)
+	return r, nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func cpuTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// start starts a fleet, and changes of the cluster: an index is created and another
+// deleted each second.
+func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) {
+	f := &fleet{client: &http.Transport{MaxIdleConnsPerHost: 1000}, sent: &sentBytes{}}
+	ctx, f.stop = context.WithCancel(ctx)
+	f.work.Go(func() { b.cluster.Storm(ctx, simcluster.Storm{Churn: 1}) })
+	var relay cluster.Relay
+	if relayed {
+		f.relay = b.newCluster(cluster.Relay{}, nil)
+		f.relay.Start(ctx)
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		f.server = &http.Server{Handler: f.sent.counting(f.relay.Snapshots()), ReadHeaderTimeout: time.Minute}
+		f.work.Go(func() { _ = f.server.Serve(listener) }) // ends with Close
+		relay = cluster.Relay{
+			URL:     &url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/snapshot"},
+			Client:  &http.Client{Transport: f.client},
+			Silence: silence,
+		}
+		for f.relay.Ready() != nil {
+			if err := wait(ctx, 100*time.Millisecond); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range n {
+		s := &sidecar{}
+		s.Cluster = b.newCluster(relay, s)
+		for range targetsEach {
+			s.targets = append(s.targets, fmt.Sprintf("logs-%d", rand.IntN(b.o.indices)))
+		}
+		s.targets = append(s.targets, fmt.Sprintf("logs-group-%d", i%aliases))
+		s.Start(ctx)
+		f.sidecars = append(f.sidecars, s)
+		f.work.Go(func() { s.search(ctx) })
+	}
+	return f, nil
+}
+
+func (b *bench) newCluster(relay cluster.Relay, s *sidecar) *cluster.Cluster {
+	o := cluster.Options{
+		Seeds: b.seeds, Client: &http.Client{Transport: b.count}, Relay: relay,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Registerer: prometheus.NewRegistry(),
+	}
+	if s != nil {
+		o.OnStats = func(stats cluster.NodeStats) {
+			s.age.Add(int64(time.Since(stats.At)))
+			s.polls.Add(1)
+		}
+	}
+	return cluster.New(o)
+}
+
+// search decides searches, as the proxy does, until ctx ends.
+func (s *sidecar) search(ctx context.Context) {
+	for wait(ctx, time.Duration(400+rand.IntN(200))*time.Millisecond) == nil {
+		s.Touch()
+		s.resolvesAll()
+	}
+}
+
+// resolvesAll reports whether searches on all targets can be steered.
+func (s *sidecar) resolvesAll() bool {
+	known := s.Snapshot()
+	if known == nil {
+		return false
+	}
+	all := true
+	for _, target := range s.targets {
+		plan, miss := known.Resolve(target, "")
+		if miss == cluster.MissUnknownTarget {
+			s.Learn(target, "")
+		}
+		if plan == nil {
+			all = false
+			continue
+		}
+		s.Use(plan)
+	}
+	return all
+}
+
+func (f *fleet) reset() {
+	f.sent.n.Store(0)
+	for _, s := range f.sidecars {
+		s.age.Store(0)
+		s.polls.Store(0)
+	}
+}
+
+func (f *fleet) end() {
+	f.stop()
+	for _, s := range f.sidecars {
+		s.Stop()
+	}
+	if f.relay != nil {
+		_ = f.server.Close()
+		f.relay.Stop()
+	}
+	f.work.Wait()
+	f.client.CloseIdleConnections()
+}
+
+// sentBytes counts the bytes of answers.
+type sentBytes struct{ n atomic.Int64 }
+
+func (s *sentBytes) counting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(countingWriter{w, s}, r)
+	})
+}
+
+type countingWriter struct {
+	http.ResponseWriter
+	sent *sentBytes
+}
+
+// Write implements io.Writer.
+func (w countingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.sent.n.Add(int64(n))
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
