@@ -30,16 +30,16 @@ const (
 // other report can be told without remembering who asked before. Reports are
 // made when somebody asks, at most one in an interval.
 type feed struct {
-	c        *Cluster
-	interval time.Duration
-	relay    string
-	born     time.Time
+	c     *Cluster
+	relay string
+	born  time.Time
 
 	// polling guards fresh alone: pollers do not wait for a report to be written.
 	polling sync.Mutex
 	fresh   map[string]*polled // since the last report
 
 	mu         sync.Mutex
+	interval   time.Duration // between reports
 	seq        int64
 	madeAt     time.Time
 	snapshot   *Snapshot // that the report tells of
@@ -156,6 +156,8 @@ func (f *feed) make(now time.Time) {
 	}
 	f.seq++
 	f.madeAt, f.bodies = now, map[int64][]byte{}
+	// Where nodes are polled more rarely, as there are so many, reports are, too.
+	f.interval = max(f.c.o.StatsInterval, time.Duration(len(s.Nodes))*time.Second/pollBudget/2)
 	before := f.snapshot
 	f.snapshot = s
 	if before == nil || before.Engine != s.Engine || before.ClusterUUID != s.ClusterUUID || before.frame != s.frame {

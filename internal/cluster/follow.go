@@ -48,7 +48,7 @@ func (c *Cluster) followLoop(ctx context.Context) {
 	pace := c.newPace(newNeed(c.o.StatsInterval))
 	heard, pause := time.Now(), firstReturn
 	stopPolls := func() {}
-	defer func() { stopPolls() }()
+	defer func() { stopPolls() }() //nolint:gocritic // the one of then, not of now
 	for {
 		started := time.Now()
 		r, err := f.ask(ctx)
@@ -134,8 +134,8 @@ type follower struct {
 	version  int64     // of the cluster state
 	usesAt   time.Time // when the relay is to be told what is searched
 
-	trusted, foreign string // uuids of the own cluster, and of one that is not
-	foreignAt        time.Time
+	own   string // uuid of the cluster that searches are sent to
+	ownAt time.Time
 }
 
 func newFollower(c *Cluster) *follower {
@@ -157,6 +157,11 @@ func (f *follower) forget() { f.relay, f.seq = "", 0 }
 
 // ask reads what changed since the last report.
 func (f *follower) ask(ctx context.Context) (*report, error) {
+	if f.own == "" {
+		if err := f.recognise(ctx); err != nil {
+			return nil, err
+		}
+	}
 	path := f.page + "?version=" + strconv.Itoa(relayVersion)
 	if f.relay != "" {
 		path += "&relay=" + url.QueryEscape(f.relay) + "&after=" + strconv.FormatInt(f.seq, 10)
@@ -194,21 +199,24 @@ func (f *follower) check(ctx context.Context, r *report) error {
 // checkCluster makes sure that the relay tells of the cluster that searches are
 // sent to: what is told of another would be taken for it.
 func (f *follower) checkCluster(ctx context.Context, uuid string) error {
-	switch {
-	case uuid == f.trusted:
-		return nil
-	case uuid == f.foreign && time.Since(f.foreignAt) < f.c.o.DiscoveryInterval:
+	if uuid != f.own && time.Since(f.ownAt) >= f.c.o.DiscoveryInterval {
+		if err := f.recognise(ctx); err != nil { // it may be a new one itself
+			return err
+		}
+	}
+	if uuid != f.own {
 		return errForeign
 	}
+	return nil
+}
+
+// recognise asks the cluster who it is.
+func (f *follower) recognise(ctx context.Context) error {
 	found, _, err := f.c.recognise(ctx)
 	if err != nil {
-		return fmt.Errorf("whether it tells of this cluster is not known: %w", err)
+		return fmt.Errorf("whether the relay tells of this cluster is not known: %w", err)
 	}
-	if found.clusterUUID != uuid {
-		f.foreign, f.foreignAt = uuid, time.Now()
-		return errForeign
-	}
-	f.trusted = uuid
+	f.own, f.ownAt = found.clusterUUID, time.Now()
 	return nil
 }
 

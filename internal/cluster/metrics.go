@@ -58,23 +58,29 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 			Name: "sidestep_cluster_state",
 			Help: "1 for the state of the conversation with the cluster, 0 for the others.",
 		}, []string{"state"}),
-		source: auto.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "sidestep_cluster_source",
-			Help: "1 for where what is known of the cluster comes from: a relay, or own polls.",
-		}, []string{"source"}),
-		sourceChanges: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_cluster_source_changes_total",
-			Help: "How often what is known of the cluster began to come from this source.",
-		}, []string{"source"}),
-		relayed: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_relay_answers_total",
-			Help: "Requests of other sidesteps for the snapshot, by result.",
-		}, []string{"result"}),
-		relayedBytes: auto.NewCounter(prometheus.CounterOpts{
-			Name: "sidestep_relay_bytes_total",
-			Help: "Bytes of snapshots that were sent to other sidesteps.",
-		}),
 	}
+	m.registerRelay(auto)
+	return m
+}
+
+// registerRelay registers what is about relays.
+func (m *metrics) registerRelay(auto promauto.Factory) {
+	m.source = auto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "sidestep_cluster_source",
+		Help: "1 for where what is known of the cluster comes from: a relay, or own polls.",
+	}, []string{"source"})
+	m.sourceChanges = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_cluster_source_changes_total",
+		Help: "How often what is known of the cluster began to come from this source.",
+	}, []string{"source"})
+	m.relayed = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_relay_answers_total",
+		Help: "Requests of other sidesteps for the snapshot, by result.",
+	}, []string{"result"})
+	m.relayedBytes = auto.NewCounter(prometheus.CounterOpts{
+		Name: "sidestep_relay_bytes_total",
+		Help: "Bytes of snapshots that were sent to other sidesteps.",
+	})
 	for _, result := range []string{relayedReport, relayedTarget, relayedUses, relayedRefused, relayedFailed} {
 		m.relayed.WithLabelValues(result)
 	}
@@ -82,7 +88,6 @@ func newMetrics(reg prometheus.Registerer, placedAt func() time.Time) *metrics {
 		m.sourceChanges.WithLabelValues(source)
 	}
 	m.sourceIs("")
-	return m
 }
 
 // placementMetrics are those of the placement.

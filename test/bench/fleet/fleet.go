@@ -25,9 +25,11 @@ const (
 	// targetsEach is how many indices a sidecar searches, besides an alias.
 	targetsEach = 20
 	aliases     = 50
+	// startLimit bounds how long a fleet may take to be ready.
+	startLimit = 5 * time.Minute
 	// silence is long, as this machine is too small for all who share it here: what is
 	// measured is what they ask when all is well.
-	silence = 30 * time.Second
+	silence = 59 * time.Second
 )
 
 // result is one line of the table.
@@ -114,6 +116,9 @@ func (b *bench) measure(ctx context.Context, n int, relayed bool) (result, error
 		return result{}, err
 	}
 	defer f.end()
+	if err := f.awaitReady(ctx); err != nil {
+		return result{}, err
+	}
 	if err := wait(ctx, b.o.warmup); err != nil {
 		return result{}, err
 	}
@@ -241,6 +246,21 @@ func (s *sidecar) resolvesAll() bool {
 		s.Use(plan)
 	}
 	return all
+}
+
+// awaitReady waits until every sidecar could steer every search: in one process they
+// take one after the other what they take at once on machines of their own.
+func (f *fleet) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for _, s := range f.sidecars {
+		for s.Ready() != nil || !s.resolvesAll() {
+			if err := wait(ctx, 100*time.Millisecond); err != nil {
+				return fmt.Errorf("a fleet of %d is not ready: %w", len(f.sidecars), err)
+			}
+		}
+	}
+	return nil
 }
 
 func (f *fleet) reset() {

@@ -13,7 +13,7 @@ func render(o options, results []result) string {
 	fmt.Fprintf(&b, "# What a fleet asks a cluster\n\nMeasured %s by `make bench-fleet`: %d cores, %s; everything in one process.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
 	fmt.Fprintf(&b, "%d simulated nodes, %d indices of 5 shards × 2 copies, of which one is created and one deleted each second. Each sidecar is searched on %d indices and an alias, and polls as configured by default. "+
-		"Requests a second that the cluster sees, in %s after %s of warming up. The silence after which sidecars poll for themselves is %s here, as the machine is too small for all of them.\n\n",
+		"Requests a second that the cluster sees, in the %s that begin %s after all were ready to steer. The silence after which sidecars poll for themselves is %s here, as the machine is too small for all of them.\n\n",
 		o.nodes, o.indices, targetsEach, o.window, o.warmup, silence)
 	b.WriteString("| | sidecars | statistics | placement | targets | discovery | **all** | statistics, busiest node | age of statistics | statistics of a node a second | from the relay, KB/s a sidecar | ready to steer | cores in use |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")

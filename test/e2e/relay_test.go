@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/test/front"
+)
+
+// A sidestep whose relay tells it of a real cluster steers as one that polls, and
+// polls when the relay is gone.
+func TestRelay(t *testing.T) {
+	binary, err := front.Build(t.Context())
+	require.NoError(t, err)
+	relay, err := front.Start(t.Context(), binary, shared.cluster.URLs())
+	require.NoError(t, err)
+	defer func() { _ = relay.Stop() }()
+	require.NoError(t, relay.AwaitReady(t.Context()))
+	config := filepath.Join(t.TempDir(), "sidestep.yaml")
+	text := "routing: {when: always}\ncluster: {source: {url: " + relay.AdminURL + "/snapshot}}\n"
+	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
+	sidecar, err := front.Start(t.Context(), binary, shared.cluster.URLs(), "--config", config)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, sidecar.Stop()) }()
+	require.NoError(t, sidecar.AwaitReady(t.Context()))
+	read := func(metric string, labels map[string]string) float64 {
+		value, err := sidecar.Sum(t.Context(), metric, labels)
+		require.NoError(t, err)
+		return value
+	}
+	steered := func() bool {
+		answer, err := send(t.Context(), sidecar.URL, search{target: "products"})
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, answer.status)
+		return read("sidestep_requests_total", map[string]string{"reason": "ranked"}) > 0
+	}
+	require.Eventually(t, steered, 30*time.Second, 100*time.Millisecond)
+	require.InDelta(t, 1, read("sidestep_cluster_source", map[string]string{"source": "relay"}), 0)
+	require.Zero(t, read("sidestep_cluster_polls_total", map[string]string{"kind": "stats"}))
+	require.InDelta(t, sum(t, "sidestep_cluster_placement_copies", nil), read("sidestep_cluster_placement_copies", nil), 0)
+	require.InDelta(t, 3, read("sidestep_node_up", nil), 0, "statistics of all nodes came through the relay")
+
+	require.NoError(t, relay.Stop())
+	require.Eventually(t, func() bool {
+		return read("sidestep_cluster_source", map[string]string{"source": "polls"}) == 1
+	}, 30*time.Second, 100*time.Millisecond)
+	before := read("sidestep_requests_total", map[string]string{"reason": "ranked"})
+	require.Eventually(t, func() bool {
+		return steered() && read("sidestep_requests_total", map[string]string{"reason": "ranked"}) > before &&
+			read("sidestep_cluster_polls_total", map[string]string{"kind": "stats", "result": "ok"}) > 0
+	}, 30*time.Second, 100*time.Millisecond)
+}
