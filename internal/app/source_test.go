@@ -70,7 +70,7 @@ func fleetOf(t *testing.T, at string) (c *simcluster.Cluster, relays, sidecars c
 	relays.Upstream.Discovery = "sniff"
 	sidecars = relays
 	sidecars.Cluster.Source.URL = at + "/snapshot"
-	sidecars.Cluster.Source.Silence = time.Second
+	sidecars.Cluster.Source.Silence = 2 * time.Second
 	return c, relays, sidecars
 }
 

@@ -133,6 +133,7 @@ type follower struct {
 	placedAt time.Time
 	version  int64     // of the cluster state
 	usesAt   time.Time // when the relay is to be told what is searched
+	uses     map[string]time.Time
 
 	own   string // uuid of the cluster that searches are sent to
 	ownAt time.Time
@@ -226,7 +227,7 @@ var errForeign = errors.New("it tells of another cluster than the upstream")
 func (f *follower) apply(r *report) {
 	now := time.Now()
 	if r.Full {
-		f.ids, f.epoch, f.usesAt = nil, time.Time{}, time.Time{}
+		f.ids, f.epoch, f.usesAt, f.uses = nil, time.Time{}, time.Time{}, map[string]time.Time{}
 	}
 	f.ids = append(f.ids[:r.IDsFrom], r.IDs...)
 	f.tick(now, r.Now)
@@ -371,15 +372,28 @@ func (c *Cluster) askTarget(ctx context.Context, t topic, l *lesson) error {
 	return nil
 }
 
-// tellUses says which indices are searched here, now and then.
+// tellUses says now and then which indices are searched here: those of which the relay
+// was not told lately.
 func (f *follower) tellUses(ctx context.Context) {
 	now := time.Now()
 	if now.Before(f.usesAt) {
 		return
 	}
-	f.usesAt = now.Add(jitter(usesInterval))
-	if names := f.c.namesInUse(now.Add(-useExpiry)); len(names) > 0 {
-		f.c.tellUses(ctx, names)
+	f.usesAt = now.Add(jitter(usesPause))
+	names := f.c.namesInUse(now.Add(-useExpiry))
+	told := make(map[string]time.Time, len(names))
+	var untold []string
+	for _, name := range names {
+		at, ok := f.uses[name]
+		if !ok || now.Sub(at) >= usesInterval {
+			at = now
+			untold = append(untold, name)
+		}
+		told[name] = at
+	}
+	f.uses = told
+	if len(untold) > 0 {
+		f.c.tellUses(ctx, untold)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // What a relay says. A relay is a sidestep that others ask for what it knows of the
@@ -26,8 +27,8 @@ import (
 // layout.
 //
 // The third says which indices are searched, so that the relay keeps their placement
-// up to date and looks where they are if it does not know: a sidestep says so every
-// [usesInterval], and when it misses one. The body is gzip'd, the answer is 204.
+// up to date and looks where they are if it does not know: a sidestep says so within
+// [usesPause], again every [usesInterval], and when it misses one. The body is gzip'd, the answer is 204.
 //
 // Answers are JSON and always gzip'd. A relay that has nothing good to tell (it is not
 // ready, its placement is old, it follows a relay itself) answers 503, and one that
@@ -40,8 +41,13 @@ const (
 	usesPage   = "/uses"
 )
 
-// usesInterval is how often a sidestep says which indices are searched.
-const usesInterval = useExpiry / 4
+const (
+	// usesInterval is how often a sidestep says that an index is searched.
+	usesInterval = useExpiry / 4
+	// usesPause is between two times that it says so of any. It is well below
+	// believeFor: an index is up to date before it would not be believed any more.
+	usesPause = 10 * time.Second
+)
 
 // report is what changed since another report.
 type report struct {

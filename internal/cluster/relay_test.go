@@ -98,7 +98,7 @@ func TestFollowerKnowsWhatTheRelayKnows(t *testing.T) {
 	relay := f.watch(nil)
 	at := newAddress(t)
 	at.use(relay.Snapshots())
-	w, polls := f.follow(at, nil)
+	w, polls := f.follow(at, func(o *Options) { o.Relay.Silence = soon })
 	w.resolves("logs-1", "", []string{"n1", "n2"})
 	w.eventually("it is ready", func() bool { return w.Ready() == nil })
 	require.Equal(t, StateOK, w.Status().State)
