@@ -44,7 +44,7 @@ func (s *sizes) Set(text string) error {
 }
 
 func main() {
-	o := options{relayed: sizes{1, 10, 100, 500}, alone: sizes{1, 3, 10}}
+	o := options{relayed: sizes{1, 10, 100, 500}, alone: sizes{1, 3}}
 	flag.IntVar(&o.nodes, "nodes", 1000, "nodes of the cluster")
 	flag.IntVar(&o.indices, "indices", 200, "indices of five shards and one replica")
 	flag.Var(&o.relayed, "relayed", "`sizes` of fleets with a relay")
