@@ -316,7 +316,7 @@ func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {
 	require.NoError(t, err)
 	for range 20 {
 		w := httptest.NewRecorder()
-		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/logs/_search", http.NoBody))
+		p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs/_search", http.NoBody))
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "no upstream answered"))
