@@ -74,6 +74,9 @@ func (n *Node) Name() string { return n.name }
 // URL returns where the node serves HTTP: http://127.0.0.1:PORT.
 func (n *Node) URL() string { return "http://" + n.addr }
 
+// Handler answers what the node's address does, for those who need no network.
+func (n *Node) Handler() http.Handler { return http.HandlerFunc(n.serveHTTP) }
+
 // Searches returns how many shard queries the node has served since the cluster
 // started. Restarts do not reset it.
 func (n *Node) Searches() int64 { return n.searches.Load() }

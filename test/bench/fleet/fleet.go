@@ -6,10 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -49,6 +49,7 @@ type result struct {
 type bench struct {
 	o       options
 	cluster *simcluster.Cluster
+	network *direct
 	seeds   []*url.URL
 	count   *counter
 }
@@ -62,9 +63,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer simulated.Stop()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	defer transport.CloseIdleConnections()
-	b := &bench{o: o, cluster: simulated, count: &counter{next: transport, nodes: map[string]int{}}}
+	network := &direct{hosts: map[string]http.Handler{}}
+	for _, node := range simulated.Nodes() {
+		network.serve(strings.TrimPrefix(node.URL(), "http://"), node.Handler())
+	}
+	b := &bench{o: o, cluster: simulated, network: network, count: &counter{next: network, nodes: map[string]int{}}}
 	for _, address := range simulated.URLs()[:3] {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -97,9 +100,7 @@ func run(ctx context.Context, o options) error {
 type fleet struct {
 	sidecars []*sidecar
 	relay    *cluster.Cluster
-	server   *http.Server
 	sent     *sentBytes
-	client   *http.Transport
 	work     sync.WaitGroup
 	stop     context.CancelFunc
 }
@@ -170,22 +171,17 @@ func cpuTime() time.Duration {
 // start starts a fleet, and changes of the cluster: an index is created and another
 // deleted each second.
 func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) {
-	f := &fleet{client: &http.Transport{MaxIdleConnsPerHost: 1000}, sent: &sentBytes{}}
+	f := &fleet{sent: &sentBytes{}}
 	ctx, f.stop = context.WithCancel(ctx)
 	f.work.Go(func() { b.cluster.Storm(ctx, simcluster.Storm{Churn: 1}) })
 	var relay cluster.Relay
 	if relayed {
 		f.relay = b.newCluster(cluster.Relay{}, nil)
 		f.relay.Start(ctx)
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		f.server = &http.Server{Handler: f.sent.counting(f.relay.Snapshots()), ReadHeaderTimeout: time.Minute}
-		f.work.Go(func() { _ = f.server.Serve(listener) }) // ends with Close
+		b.network.serve("relay", f.sent.counting(f.relay.Snapshots()))
 		relay = cluster.Relay{
-			URL:     &url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/snapshot"},
-			Client:  &http.Client{Transport: f.client},
+			URL:     &url.URL{Scheme: "http", Host: "relay", Path: "/snapshot"},
+			Client:  &http.Client{Transport: b.network},
 			Silence: silence,
 		}
 		for f.relay.Ready() != nil {
@@ -280,11 +276,9 @@ func (f *fleet) end() {
 		s.Stop()
 	}
 	if f.relay != nil {
-		_ = f.server.Close()
 		f.relay.Stop()
 	}
 	f.work.Wait()
-	f.client.CloseIdleConnections()
 }
 
 // sentBytes counts the bytes of answers.
@@ -307,6 +301,3 @@ func (w countingWriter) Write(p []byte) (int, error) {
 	w.sent.n.Add(int64(n))
 	return n, err
 }
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,7 +1,7 @@
 // Command fleet measures what a fleet of sidecars asks a cluster: with a relay, and
 // each for itself. Sidecars are what the product runs, without listeners; the cluster
-// is simulated, a thousand nodes on loopback that change while it is measured; all of
-// it is one process.
+// is simulated, a thousand nodes that change while it is measured; all of it is one
+// process without a network.
 package main
 
 import (
@@ -44,7 +44,7 @@ func (s *sizes) Set(text string) error {
 }
 
 func main() {
-	o := options{relayed: sizes{1, 10, 100, 500}, alone: sizes{1, 3}}
+	o := options{relayed: sizes{1, 10, 100, 500}, alone: sizes{1, 3, 10}}
 	flag.IntVar(&o.nodes, "nodes", 1000, "nodes of the cluster")
 	flag.IntVar(&o.indices, "indices", 200, "indices of five shards and one replica")
 	flag.Var(&o.relayed, "relayed", "`sizes` of fleets with a relay")

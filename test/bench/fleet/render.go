@@ -10,7 +10,7 @@ import (
 // render writes the table.
 func render(o options, results []result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What a fleet asks a cluster\n\nMeasured %s by `make bench-fleet`: %d cores, %s; everything in one process.\n\n",
+	fmt.Fprintf(&b, "# What a fleet asks a cluster\n\nMeasured %s by `make bench-fleet`: %d cores, %s; everything in one process, without a network.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
 	fmt.Fprintf(&b, "%d simulated nodes, %d indices of 5 shards × 2 copies, of which one is created and one deleted each second. Each sidecar is searched on %d indices and an alias, and polls as configured by default. "+
 		"Requests a second that the cluster sees, in the %s that begin %s after all were ready to steer. The silence after which sidecars poll for themselves is %s here, as the machine is too small for all of them.\n\n",
@@ -33,5 +33,8 @@ func render(o options, results []result) string {
 			r.perSecond[forStatistics], r.perSecond[forPlacement], r.perSecond[forTargets], r.perSecond[forDiscovery], sum,
 			r.busiest, r.age.Milliseconds(), r.arrivals, sent, r.steered, r.sidecars, r.cpu)
 	}
+	fmt.Fprintf(&b, "\nWhere statistics of a node a second fall below those of one sidecar, %d cores do not carry the fleet: sidecars for themselves would ask more than is shown, "+
+		"and those with a relay read its reports more rarely than on machines of their own. "+
+		"Targets are looked up again when the cluster has changed, once for all: there are %d aliases.\n", runtime.NumCPU(), aliases)
 	return b.String()
 }
