@@ -37,7 +37,7 @@ func (d *direct) RoundTrip(r *http.Request) (response *http.Response, err error)
 	defer func() {
 		switch cause := recover(); cause {
 		case nil:
-		case http.ErrAbortHandler: //nolint:errorlint // panics are compared so by net/http, too
+		case http.ErrAbortHandler:
 			response, err = nil, io.ErrUnexpectedEOF
 		default:
 			panic(cause)
