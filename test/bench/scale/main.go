@@ -26,6 +26,7 @@ type options struct {
 	rate     float64       // searches a second
 	changes  int           // of the cluster state a second, in the storm
 	benches  bool
+	process  bool
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	flag.Float64Var(&o.rate, "rate", 500, "searches a second")
 	flag.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
 	flag.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
+	flag.BoolVar(&o.process, "process", true, "measure the binary, in peace and in the storm")
 	flag.Parse()
 	if err := measure(o); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -60,8 +62,10 @@ func measure(o options) error {
 			return err
 		}
 	}
-	if err := runStorm(ctx, o, report); err != nil {
-		return err
+	if o.process {
+		if err := runStorm(ctx, o, report); err != nil {
+			return err
+		}
 	}
 	text := report.render()
 	fmt.Print(text)
