@@ -69,5 +69,5 @@ func measure(o options) error {
 	}
 	text := report.render()
 	fmt.Print(text)
-	return os.WriteFile(o.out, []byte(text), 0o600)
+	return os.WriteFile(o.out, []byte(text), 0o644)
 }
