@@ -22,6 +22,7 @@ func probe(index string, shard int, nodeID string) search {
 
 // A probe is served by the node it is about, whichever node it goes through.
 func TestProbeIsServedByItsNodeAlone(t *testing.T) {
+	allFine(t)
 	// sidestep's own probes would be counted, too.
 	setMode(t, "off")
 	t.Cleanup(func() { setMode(t, "route") })

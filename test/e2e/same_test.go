@@ -97,6 +97,7 @@ func TestClientPreferenceIsObeyed(t *testing.T) {
 
 // The same string is served by the same copy, whichever node coordinates.
 func TestSessionStringKeepsItsCopy(t *testing.T) {
+	allFine(t)
 	learned(t, "single")
 	before := queries(t)
 	for range 10 {
