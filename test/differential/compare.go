@@ -156,15 +156,19 @@ var masks = []struct {
 func mask(contentType string, body []byte) []byte {
 	switch {
 	case strings.Contains(contentType, "cbor"):
-		return dropInts(body, "dtook", "gskipped", cborInt)
+		return nodeIDs.ReplaceAll(dropInts(body, "dtook", "gskipped", cborInt), []byte("$1"))
 	case strings.Contains(contentType, "smile"):
-		return dropInts(body, "\x83took", "\x86skipped", smileInt)
+		return nodeIDs.ReplaceAll(dropInts(body, "\x83took", "\x86skipped", smileInt), []byte("$1"))
 	}
 	for _, m := range masks {
 		body = m.what.ReplaceAll(body, []byte(m.with))
 	}
 	return body
 }
+
+// nodeIDs are texts of 22 characters in CBOR and SMILE, as ids of nodes are: errors
+// name the one whose copy failed.
+var nodeIDs = regexp.MustCompile(`([vU])[A-Za-z0-9_-]{22}`)
 
 // dropInts drops the number after each of two keys, as they are encoded.
 func dropInts(body []byte, first, second string, length func([]byte) int) []byte {

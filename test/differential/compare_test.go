@@ -107,6 +107,10 @@ func TestMaskedFormats(t *testing.T) {
 		"application/smile":   {":)\n\x05\xfa\x83took\xc6\x80x\xc2\xfb", ":)\n\x05\xfa\x83took\x24\x01\x8a\x80x\xc2\xfb", ":)\n\x05\xfa\x83took\xc6\x80x\xc4\xfb"},
 		"application/smile;x": {":)\n\x05\xfa\x80x\x42669\xfb", ":)\n\x05\xfa\x80x\x81669\xfb", ":)\n\x05\xfa\x80x\x42668\xfb"},
 		"text/plain":          {"a 1", "a 1", "a  1"},
+		"application/smile; node": {
+			":)\n\x05\xfa\x83nodeUa3JacYHESQaHwV9fyN1diw\x80xC\xfb", ":)\n\x05\xfa\x83nodeUfUYRoJtqSy6_ZaKLFfQfNA\x80xC\xfb",
+			":)\n\x05\xfa\x83nodeUfUYRoJtqSy6_ZaKLFfQfNA\x80xD\xfb",
+		},
 	} {
 		t.Run(contentType, func(t *testing.T) {
 			require.Empty(t, differ(of(contentType, bodies[0]), of(contentType, bodies[1]), request{}), "another took")
