@@ -22,7 +22,7 @@ const (
 	causeNoCopy      = "no_copy"      // the placement proved wrong
 	causePartial     = "partial"      // _shards.failed > 0
 	causeForbidden   = "forbidden"    // strict weighted routing
-	causeRefused     = "refused"      // an error that speaks of the preference
+	causeRefused     = "refused"      // an error that speaks of the preference, or of the copies tried
 )
 
 // causes is the closed set.
@@ -112,7 +112,7 @@ func (p *Proxy) judge(x *exchange, resp *http.Response, d *selection.Decision) a
 		p.o.Refresh()
 	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(readHead(resp, nil)):
 		a.cause = causeForbidden
-	case p.refuses(resp, d):
+	case p.refuses(resp, d), resp.StatusCode == http.StatusBadRequest && x.narrowed(d) && es.IsShardsError(readHead(resp, nil)):
 		a.cause = causeRefused
 	}
 	a.blamed = a.blame(d)
@@ -135,6 +135,14 @@ func (*Proxy) refuses(resp *http.Response, d *selection.Decision) bool {
 		return !readable
 	}
 	return false
+}
+
+// narrowed reports whether the engine was kept from trying every copy. What all
+// copies refuse, a search that cannot be parsed, it words as the last one tried did,
+// and one on the coordinating node words it otherwise than one elsewhere: the client
+// is to read what it would have read directly.
+func (x *exchange) narrowed(d *selection.Decision) bool {
+	return d.Reason != selection.NoOutlier && !x.soft
 }
 
 // judgeOwn looks at the start of the answer to the request as the client wrote
