@@ -129,7 +129,7 @@ func TestSlowNodeDelays(t *testing.T) {
 
 func TestQueueBoundRejects(t *testing.T) {
 	c := quick(t, func(o *Options) {
-		o.Nodes, o.Threads, o.QueueSize, o.ServiceTime = 1, 1, 1, 200*time.Millisecond
+		o.Nodes, o.Threads, o.QueueSize, o.ServiceTime = 1, 1, 1, time.Second
 		o.Indices = []IndexSpec{{Name: "one"}}
 	})
 	var mu sync.Mutex
