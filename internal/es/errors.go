@@ -19,16 +19,6 @@ func IsWeightedRoutingError(body []byte) bool {
 	return bytes.Contains(body, []byte("Preference type based routing not allowed with strict weighted shard routing"))
 }
 
-// IsShardsError reports whether body is the error of a search that failed on all
-// shards: what it says depends on the copies that were tried.
-func IsShardsError(body []byte) bool {
-	return bytes.Contains(body, []byte(`"search_phase_execution_exception"`))
-}
-
-// MentionsPreference reports whether body, an error's, says something of the
-// preference: it is refused there, or the request line is quoted.
-func MentionsPreference(body []byte) bool { return bytes.Contains(body, []byte(preferenceParam)) }
-
 // ErrorBody is a JSON error in the shape the engines use: typ is what clients
 // branch on ("search_phase_execution_exception"), reason what people read.
 func ErrorBody(status int, typ, reason string) []byte {

@@ -35,8 +35,3 @@ func TestErrorBody(t *testing.T) {
 		`{"error":{"root_cause":[{"type":"no_upstream_exception","reason":"no node answers at \"a\""}],"type":"no_upstream_exception","reason":"no node answers at \"a\""},"status":503}`,
 		string(ErrorBody(503, "no_upstream_exception", `no node answers at "a"`)))
 }
-
-func TestIsShardsError(t *testing.T) {
-	require.True(t, IsShardsError([]byte(`{"error":{"root_cause":[],"type":"search_phase_execution_exception","reason":"all shards failed"},"status":400}`)))
-	require.False(t, IsShardsError([]byte(`{"error":{"type":"index_not_found_exception","reason":"no such index"},"status":404}`)))
-}

@@ -22,7 +22,7 @@ const (
 	causeNoCopy      = "no_copy"      // the placement proved wrong
 	causePartial     = "partial"      // _shards.failed > 0
 	causeForbidden   = "forbidden"    // strict weighted routing
-	causeRefused     = "refused"      // an error that speaks of the preference, or of the copies tried
+	causeRefused     = "refused"      // 400 or 405: what it says may come from the preference
 )
 
 // causes is the closed set.
@@ -112,37 +112,29 @@ func (p *Proxy) judge(x *exchange, resp *http.Response, d *selection.Decision) a
 		p.o.Refresh()
 	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(readHead(resp, nil)):
 		a.cause = causeForbidden
-	case p.refuses(resp, d), resp.StatusCode == http.StatusBadRequest && x.narrowed(d) && es.IsShardsError(readHead(resp, nil)):
+	case refuses(resp, d):
 		a.cause = causeRefused
 	}
 	a.blamed = a.blame(d)
 	return a
 }
 
-// refuses reports whether resp is an error about the preference that was added for
-// d: the operation takes none after all, or the request line is quoted, as in "no
-// handler found for uri". The client's own request has another answer then. An error
-// in a coding that cannot be read may be one about it.
-func (*Proxy) refuses(resp *http.Response, d *selection.Decision) bool {
+// refuses reports whether resp is an error whose words may come from the preference
+// that was added for d: the operation takes none after all, the request line or a
+// place in it is quoted ("no handler found for uri", "byte offset: #744"), or what all
+// copies refuse is worded as the last copy tried did. The client is to read what it
+// would have read directly.
+func refuses(resp *http.Response, d *selection.Decision) bool {
 	if d.Reason == selection.NoOutlier {
 		return false
 	}
-	readable := decodable(resp.Header.Get("Content-Encoding"))
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:
-		return !readable || es.MentionsPreference(readHead(resp, nil))
+		return true
 	case http.StatusForbidden:
-		return !readable
+		return !decodable(resp.Header.Get("Content-Encoding"))
 	}
 	return false
-}
-
-// narrowed reports whether the engine was kept from trying every copy. What all
-// copies refuse, a search that cannot be parsed, it words as the last one tried did,
-// and one on the coordinating node words it otherwise than one elsewhere: the client
-// is to read what it would have read directly.
-func (x *exchange) narrowed(d *selection.Decision) bool {
-	return d.Reason != selection.NoOutlier && !x.soft
 }
 
 // judgeOwn looks at the start of the answer to the request as the client wrote

@@ -50,7 +50,7 @@ func (x *exchange) documents() ([]es.Document, string) {
 func (p *Proxy) judgeRead(x *exchange, resp *http.Response, d *selection.Decision) answer {
 	a := answer{resp: resp}
 	switch {
-	case p.refuses(resp, d):
+	case refuses(resp, d):
 		a.cause = causeRefused
 	case !x.mayForbid():
 	case resp.StatusCode == http.StatusForbidden && x.method == http.MethodHead:

@@ -151,7 +151,7 @@ func TestTheBestAnswerSeenIsReturned(t *testing.T) {
 }
 
 func TestClientErrorsAreFinal(t *testing.T) {
-	for status, body := range map[int]string{400: `{"error":"parsing_exception","status":400}`, 404: `{"status":404}`, 403: `{"status":403}`, 401: `{"status":401}`} {
+	for status, body := range map[int]string{404: `{"status":404}`, 403: `{"status":403}`, 401: `{"status":401}`} {
 		h := start(t, 3, nil)
 		h.answer = respond(status, body)
 		resp, text := h.do("POST", "/idx/_search", `{}`)

@@ -210,7 +210,7 @@ func (x *exchange) hidesItems(r *http.Request) bool {
 // at, if it begins within limit.
 func (m *multiSearch) refused(x *exchange, resp *http.Response, limit int64) string {
 	switch {
-	case resp.StatusCode == http.StatusBadRequest && es.MentionsPreference(readHead(resp, nil)):
+	case resp.StatusCode == http.StatusBadRequest: // see refuses
 		return causeRefused
 	case resp.StatusCode != http.StatusOK || !x.mayForbid():
 		return ""

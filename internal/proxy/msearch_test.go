@@ -208,7 +208,6 @@ func TestMultiSearchIsNotRepeatedForABadAnswer(t *testing.T) {
 	h := start(t, 3, nil)
 	for status, body := range map[int]string{
 		200: responses(found, `{"error":{"type":"index_not_found_exception","reason":"no such index [x]"},"status":404}`),
-		400: `{"error":{"type":"parsing_exception"},"status":400}`,
 		429: `{"status":429}`,
 		500: `{"status":500}`,
 		503: `{"status":503}`,
