@@ -75,6 +75,22 @@ func probes(t *testing.T) float64 {
 	return sum
 }
 
+// servedWithoutProbes returns how many shard queries each node served for what send
+// sends: sent again as long as probes of sidestep's own come in between.
+func servedWithoutProbes(t *testing.T, send func()) map[string]int {
+	t.Helper()
+	for range 50 {
+		probed, before := probes(t), queries(t)
+		send()
+		after := queries(t)
+		if probes(t) == probed {
+			return served(before, after)
+		}
+	}
+	require.Fail(t, "sidestep's own probes are in between all the time")
+	return nil
+}
+
 // /explain knows the copies that the engine itself reports.
 func TestExplainKnowsTheCopies(t *testing.T) {
 	for target, routing := range map[string]string{"products": "", "logs-*": "", "routed": "beta", "alphas": "", "catalog": ""} {
