@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // upstream is a cluster behind one address: a simulated cluster behind a server
 // that records what arrives and can demand, hold and redirect.
