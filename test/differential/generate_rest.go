@@ -64,7 +64,7 @@ func (g *generator) cat() request {
 		"/_cat/shards/products?h=index,shard,prirep,state,docs&s=shard,prirep", "/_cat/nodes?h=name,node.role&s=name", "/_cat", "/_cat/health?h=cluster,status,node.total",
 		"/_cat/indices/products?format=json&h=index,pri", "/_cat/indices/products?format=yaml&h=index,pri", "/_cat/templates?h=name&s=name", "/_cat/indices/ghost", "/_cat/ghost",
 		"/_cat/indices?help", "/_cat/shards/products?format=cbor&h=index,shard,prirep&s=shard,prirep", "/_cat/count?h=nonsense", "/_cat/plugins?h=component", "/_cat/nodes?preference=x",
-		"/_cat/master?h=node", "/_cat/indices/products?h=index&format=smile", "/_cat/indices/products?v=true;h=index",
+		"/_cat/indices/logs-2?h=index,rep", "/_cat/indices/products?h=index&format=smile", "/_cat/indices/products?v=true;h=index",
 	)}
 }
 
