@@ -95,28 +95,19 @@ func (s *scanner) document(doc Document) (Document, status) {
 	if st := s.expect('{'); st != scanOK {
 		return doc, st
 	}
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			return doc, scanOK
-		}
-		if st != scanOK {
-			return doc, st
-		}
+	st := s.members(func(key []byte) status {
 		switch string(key) {
 		case "_index":
-			st = s.name(&doc.Index)
+			return s.name(&doc.Index)
 		case "_id":
-			st = s.name(&doc.ID)
+			return s.name(&doc.ID)
 		case "routing":
-			st = s.name(&doc.Routing)
+			return s.name(&doc.Routing)
 		default:
-			st = s.skip()
+			return s.skip()
 		}
-		if st != scanOK {
-			return doc, st
-		}
-	}
+	})
+	return doc, st
 }
 
 // name reads a string, or a number or literal as it stands; null leaves into as it

@@ -89,6 +89,23 @@ func (s *scanner) key(first bool) ([]byte, status) {
 	return key, st
 }
 
+// members reads an object, the opening bracket consumed: value is called with the key
+// of each member and reads what it has.
+func (s *scanner) members(value func(key []byte) status) status {
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			return scanOK
+		}
+		if st != scanOK {
+			return st
+		}
+		if st := value(key); st != scanOK {
+			return st
+		}
+	}
+}
+
 // text reads a string. The bytes are those of the input unless it has escapes.
 func (s *scanner) text() ([]byte, status) {
 	if st := s.expect('"'); st != scanOK {

@@ -59,26 +59,18 @@ func (e *addressEdit) object(depth int) status {
 	if st := e.expect('{'); st != scanOK {
 		return st
 	}
-	for first := true; ; first = false {
-		key, st := e.key(first)
+	return e.members(func(key []byte) status {
 		switch {
-		case st == scanEnd:
-			return scanOK
-		case st != scanOK:
-			return st
 		case depth == 1, depth == 0 && string(key) == "nodes", depth == 2 && string(key) == "http":
-			st = e.object(depth + 1)
+			return e.object(depth + 1)
 		case depth == 3 && string(key) == "publish_address":
-			st = e.replace(e.address)
+			return e.replace(e.address)
 		case depth == 3 && string(key) == "bound_address":
-			st = e.replace(slices.Concat([]byte{'['}, e.address, []byte{']'}))
+			return e.replace(slices.Concat([]byte{'['}, e.address, []byte{']'}))
 		default:
-			st = e.skip()
+			return e.skip()
 		}
-		if st != scanOK {
-			return st
-		}
-	}
+	})
 }
 
 // replace puts value in place of the next one.

@@ -70,32 +70,22 @@ func (s *scanner) shards(h *Head) status {
 	if st := s.expect('{'); st != scanOK {
 		return st
 	}
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			return scanOK
-		}
-		if st != scanOK {
-			return st
-		}
+	return s.members(func(key []byte) status {
 		switch string(key) {
 		case "total":
-			st = s.count(&h.Total)
+			return s.count(&h.Total)
 		case "successful":
-			st = s.count(&h.Successful)
+			return s.count(&h.Successful)
 		case "skipped":
-			st = s.count(&h.Skipped)
+			return s.count(&h.Skipped)
 		case "failed":
-			st = s.count(&h.Failed)
+			return s.count(&h.Failed)
 		case "failures":
-			st = s.failures(h)
+			return s.failures(h)
 		default:
-			st = s.skip()
+			return s.skip()
 		}
-		if st != scanOK {
-			return st
-		}
-	}
+	})
 }
 
 func (s *scanner) count(into *int) status {
@@ -132,23 +122,12 @@ func (s *scanner) failure(h *Head) status {
 		return s.skip()
 	}
 	s.i++
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			return scanOK
-		}
-		if st != scanOK {
-			return st
-		}
+	return s.members(func(key []byte) status {
 		if c, _ := s.peek(); c != '"' || string(key) != "node" {
-			st = s.skip()
-		} else {
-			st = s.failedNode(h)
+			return s.skip()
 		}
-		if st != scanOK {
-			return st
-		}
-	}
+		return s.failedNode(h)
+	})
 }
 
 func (s *scanner) failedNode(h *Head) status {

@@ -7,6 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// spent returns how many second attempts h had, and takes them all.
+func spent(h *Hedges) (made int) {
+	for h.Spend() {
+		made++
+	}
+	return made
+}
+
 func TestHedgesStayWithinTheirBudget(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
 	searches := func(n int) {
@@ -14,16 +22,10 @@ func TestHedgesStayWithinTheirBudget(t *testing.T) {
 			h.Delay("x", at)
 		}
 	}
-	spent := func() (made int) {
-		for h.Spend() {
-			made++
-		}
-		return made
-	}
 	searches(1000)
-	require.LessOrEqual(t, spent(), 50, "one in twenty")
+	require.LessOrEqual(t, spent(h), 50, "one in twenty")
 	searches(100)
-	require.Equal(t, 5, spent())
+	require.Equal(t, 5, spent(h))
 	_, ok := NewHedges(0).Delay("x", at)
 	require.False(t, ok)
 }
@@ -36,25 +38,19 @@ func TestHedgesAreSavedUpForTenSeconds(t *testing.T) {
 			h.Delay("x", at)
 		}
 	}
-	spent := func() (made int) {
-		for h.Spend() {
-			made++
-		}
-		return made
-	}
 	for range 600 {
 		second(1)
 	}
-	require.InDelta(t, minSaved, spent(), 1, "few searches: a few are saved up all the same")
+	require.InDelta(t, minSaved, spent(h), 1, "few searches: a few are saved up all the same")
 	for range 60 {
 		second(100)
 	}
-	require.InDelta(t, 50, spent(), 5, "one in twenty of the thousand of the last ten seconds")
+	require.InDelta(t, 50, spent(h), 5, "one in twenty of the thousand of the last ten seconds")
 	at = at.Add(time.Hour)
 	for range 10 {
 		second(10)
 	}
-	require.LessOrEqual(t, spent(), minSaved+1, "what was long ago does not count")
+	require.LessOrEqual(t, spent(h), minSaved+1, "what was long ago does not count")
 }
 
 func TestOverdueIsWhatTakesLongerThanUsual(t *testing.T) {
