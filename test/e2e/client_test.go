@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,22 +182,23 @@ func (a *answer) results(t *testing.T) (r results) {
 }
 
 // queries returns how many shard queries each node has served, by its own count.
-func queries(t *testing.T) map[string]int {
+func queries(t *testing.T) map[string]int { return counts(t, "search", "query_total") }
+
+// counts returns a counter of a section of each node's own statistics of indices.
+func counts(t *testing.T, section, counter string) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
 	for _, node := range shared.cluster.Nodes {
 		var stats struct {
 			Nodes map[string]struct {
-				Indices struct {
-					Search struct {
-						QueryTotal int `json:"query_total"`
-					} `json:"search"`
-				} `json:"indices"`
+				Indices map[string]map[string]json.RawMessage `json:"indices"`
 			} `json:"nodes"`
 		}
-		require.NoError(t, node.Do(t.Context(), http.MethodGet, "/_nodes/_local/stats/indices/search", nil, &stats))
+		require.NoError(t, node.Do(t.Context(), http.MethodGet, "/_nodes/_local/stats/indices/"+section, nil, &stats))
 		for _, n := range stats.Nodes {
-			counts[node.Name] = n.Indices.Search.QueryTotal
+			count, err := strconv.Atoi(string(n.Indices[section][counter]))
+			require.NoError(t, err)
+			counts[node.Name] = count
 		}
 	}
 	return counts

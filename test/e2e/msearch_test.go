@@ -215,21 +215,9 @@ func TestMultiSearchTemplates(t *testing.T) {
 // The nodes' own counters say that the items' preferences reach the engine.
 func TestMultiSearchIsServedByTheNodesNamed(t *testing.T) {
 	learned(t, "single")
-	for measured, tries := 0, 0; measured < 10; tries++ {
-		require.Less(t, tries, 50, "sidestep's own probes are in between all the time")
-		probed, before := probes(t), queries(t)
-		got := through(t, multi("/single/_msearch", `{}`, `{"size":1}`, `{"index":"single"}`, `{"size":2}`, `{"indices":["single"]}`, `{"size":3}`))
+	var got *answer
+	servedWithoutProbes(t, 10, func() {
+		got = through(t, multi("/single/_msearch", `{}`, `{"size":1}`, `{"index":"single"}`, `{"size":2}`, `{"indices":["single"]}`, `{"size":3}`))
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-		after := queries(t)
-		if probes(t) != probed {
-			continue // the nodes count these, too
-		}
-		measured++
-		sum := 0
-		for name, count := range served(before, after) {
-			require.Contains(t, got.decision.nodes, name, "a node that was not listed served")
-			sum += count
-		}
-		require.Equal(t, 3, sum, "shards searched")
-	}
+	}, func(served map[string]int) { requireNamed(t, got.decision, 3, served) })
 }

@@ -45,23 +45,11 @@ func TestNodesNamedAreTheNodesThatServed(t *testing.T) {
 	} {
 		t.Run(tc.search.target, func(t *testing.T) {
 			require.Eventually(t, func() bool { return through(t, tc.search).decision.reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
-			for measured, tries := 0, 0; measured < 10; tries++ {
-				require.Less(t, tries, 50, "sidestep's own probes are in between all the time")
-				probed, before := probes(t), queries(t)
-				got := through(t, tc.search)
+			var got *answer
+			servedWithoutProbes(t, 10, func() {
+				got = through(t, tc.search)
 				require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-				after := queries(t)
-				if probes(t) != probed {
-					continue // the nodes count these, too
-				}
-				measured++
-				sum := 0
-				for name, count := range served(before, after) {
-					require.Contains(t, got.decision.nodes, name, "a node that was not listed served")
-					sum += count
-				}
-				require.Equal(t, tc.shards, sum, "shards searched")
-			}
+			}, func(served map[string]int) { requireNamed(t, got.decision, tc.shards, served) })
 		})
 	}
 }
@@ -75,20 +63,34 @@ func probes(t *testing.T) float64 {
 	return sum
 }
 
-// servedWithoutProbes returns how many shard queries each node served for what send
-// sends: sent again as long as probes of sidestep's own come in between.
-func servedWithoutProbes(t *testing.T, send func()) map[string]int {
+// servedWithoutProbes has what send sends served so many times and lets check look
+// at how many shard queries each node served for it. Where probes of sidestep's own
+// come in between, which the nodes count, too, it is sent again.
+func servedWithoutProbes(t *testing.T, times int, send func(), check func(served map[string]int)) {
 	t.Helper()
-	for range 50 {
+	for measured, tries := 0, 0; measured < times; tries++ {
+		require.Less(t, tries, 50, "sidestep's own probes are in between all the time")
 		probed, before := probes(t), queries(t)
 		send()
 		after := queries(t)
-		if probes(t) == probed {
-			return served(before, after)
+		if probes(t) != probed {
+			continue
 		}
+		measured++
+		check(served(before, after))
 	}
-	require.Fail(t, "sidestep's own probes are in between all the time")
-	return nil
+}
+
+// requireNamed requires that so many shard queries were served, all by nodes that
+// the decision names.
+func requireNamed(t *testing.T, d decision, queries int, served map[string]int) {
+	t.Helper()
+	sum := 0
+	for name, count := range served {
+		require.Contains(t, d.nodes, name, "a node that was not listed served")
+		sum += count
+	}
+	require.Equal(t, queries, sum, "shards searched")
 }
 
 // /explain knows the copies that the engine itself reports.
