@@ -32,21 +32,26 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Logger   *slog.Logger
 	// Modes are the words that SetMode takes.
-	Modes   []string
-	Version string
+	Modes     []string
+	Version   string
+	Diagnosis Diagnosis
 	// Snapshots tells other sidesteps what is known of the cluster; nil: nothing does.
 	Snapshots http.Handler
 }
 
 // New returns the handler of the admin listener.
 func New(o Options) http.Handler {
-	h := &handler{service: o.Service, logger: o.Logger, modes: o.Modes, version: o.Version}
+	h := &handler{service: o.Service, logger: o.Logger, modes: o.Modes, version: o.Version, diagnosis: o.Diagnosis}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", h.index)
 	mux.HandleFunc("GET /-/healthy", h.healthy)
 	mux.HandleFunc("GET /-/ready", h.ready)
 	mux.HandleFunc("GET /nodes", h.nodes)
 	mux.HandleFunc("GET /explain", h.explain)
+	mux.HandleFunc("GET /history", h.history)
+	mux.HandleFunc("GET /spikes", h.spikes)
+	mux.HandleFunc("GET /spikes/{id}", h.spike)
+	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
 	mux.HandleFunc("GET /-/routing", h.routing)
 	mux.HandleFunc("PUT /-/routing", h.switchRouting)
 	mux.HandleFunc("POST /-/reload", h.reload)
@@ -76,4 +81,6 @@ type handler struct {
 	logger  *slog.Logger
 	modes   []string
 	version string
+
+	diagnosis Diagnosis
 }

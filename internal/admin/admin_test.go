@@ -28,6 +28,7 @@ type fake struct {
 	reloads   int
 	target    string
 	routing   string
+	remembered
 }
 
 func (f *fake) Ready() error { return f.ready }
@@ -60,6 +61,8 @@ func newHandler(service *fake) http.Handler {
 		Logger:   slog.New(slog.DiscardHandler),
 		Modes:    []string{"route", "observe", "off"},
 		Version:  "1.2.3<b>",
+
+		Diagnosis: &service.remembered,
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.URL.RequestURI())
 		}),
@@ -203,7 +206,7 @@ func TestOtherSitesMayNotSwitch(t *testing.T) {
 func TestIndexNamesEveryPage(t *testing.T) {
 	w := do(t, newHandler(&fake{}), "GET /", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
+	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
 		require.Contains(t, w.Body.String(), page)
 	}
 	require.Contains(t, w.Body.String(), "1.2.3&lt;b&gt;")

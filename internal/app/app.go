@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/config"
+	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
 )
 
@@ -53,6 +54,8 @@ type App struct {
 	modeMu  sync.Mutex
 	current atomic.Pointer[pipeline]
 
+	recorder *diagnosis.Recorder
+
 	draining atomic.Bool
 	stopping chan struct{} // closed when Stop begins
 	stopOnce sync.Once
@@ -83,11 +86,13 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if a.metrics, err = newMetrics(o.Registry, o.Version); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	first, err := newPipeline(cfg, o.Logger)
+	a.recorder = diagnosis.New(diagnosis.Options{Logger: o.Logger, Registerer: o.Registry})
+	first, err := newPipeline(cfg, o.Logger, a.recorder)
 	if err != nil {
 		return nil, err
 	}
 	a.current.Store(first)
+	a.diagnose(first)
 	a.metrics.show(first.registry)
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return nil, err
@@ -114,6 +119,7 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.current.Load().start(ctx)
+	a.recorder.Start(context.WithoutCancel(ctx))
 	a.data.serve(a.failed)
 	a.admin.serve(a.failed)
 	a.logger.Info("sidestep started", "version", a.options.Version,
@@ -169,6 +175,7 @@ func (a *App) stop(ctx context.Context) error {
 	graced, cancel := context.WithTimeout(ctx, a.cfg.Limits.ShutdownGrace)
 	defer cancel()
 	err := a.data.shutdown(graced)
+	a.recorder.Stop()
 	a.current.Load().stop()
 
 	// The admin listener goes last, so that the drain can be watched.

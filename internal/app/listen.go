@@ -69,6 +69,8 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Logger:   o.Logger,
 		Modes:    modes,
 		Version:  o.Version,
+
+		Diagnosis: service{a},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
 		}),

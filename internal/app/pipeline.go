@@ -15,6 +15,7 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/config"
+	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
 	"sidestep/internal/selection"
 )
@@ -27,6 +28,7 @@ type pipeline struct {
 	proxy    *proxy.Proxy
 	registry *prometheus.Registry
 	polls    *http.Transport
+	account  *http.Client // of sidestep's own account, over polls
 	relay    *http.Client // nil if there is no relay
 	// snapshots serves what is known of the cluster to other sidesteps.
 	snapshots http.Handler
@@ -93,8 +95,9 @@ func newRecipe(cfg config.Config) (recipe, error) {
 	return r, nil
 }
 
-// newPipeline builds a pipeline that is not started yet.
-func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
+// newPipeline builds a pipeline that is not started yet. It tells the recorder what
+// its polls and probes find.
+func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Recorder) (*pipeline, error) {
 	r, err := newRecipe(cfg)
 	if err != nil {
 		return nil, err
@@ -104,10 +107,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		return nil, err
 	}
 	p := &pipeline{recipe: r, registry: prometheus.NewRegistry(), polls: transport.Clone()}
-	client, err := p.observe(cfg, logger)
-	if err != nil {
+	if err := p.observe(cfg, logger, recorder.History()); err != nil {
 		return nil, err
 	}
+	logChange := proxy.LogChange(logger)
 	selector, err := selection.New(selection.Options{
 		Policy:  cfg.Routing.Policy,
 		Clients: cfg.Routing.Clients,
@@ -116,7 +119,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 
 		Zone:       cfg.Routing.Zone.Local,
 		ZoneFactor: cfg.Routing.Zone.Factor,
-		OnChange:   proxy.LogChange(logger),
+		OnChange: func(c selection.Change) {
+			logChange(c)
+			recorder.Look()
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
@@ -140,7 +146,8 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 		HedgeBudget:     cfg.Routing.HedgeBudget,
 		MaxHeldBody:     int64(cfg.Limits.HeldBody),
 		MaxPlacementAge: cfg.Cluster.PlacementMaxAge,
-		Probes:          client,
+		Probes:          p.account,
+		OnProbe:         recorder.History().Probe,
 		Logger:          logger,
 		Registerer:      p.registry,
 	})
@@ -150,23 +157,22 @@ func newPipeline(cfg config.Config, logger *slog.Logger) (*pipeline, error) {
 	return p, nil
 }
 
-// observe builds what looks at the cluster, and returns the client of sidestep's own
-// account.
-func (p *pipeline) observe(cfg config.Config, logger *slog.Logger) (*http.Client, error) {
+// observe builds what looks at the cluster, with sidestep's own account.
+func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diagnosis.History) error {
 	account, err := newAccount(cfg.Upstream, p.polls, logger)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	relay, err := newRelay(cfg, p.recipe.relayAuthorities, logger)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.relay = relay.Client
-	client := newPollClient(account)
+	p.account = newPollClient(account)
 	p.cluster = cluster.New(cluster.Options{
 		Seeds:             cfg.Upstream.Parsed(),
 		Static:            cfg.Upstream.Discovery == "static",
-		Client:            client,
+		Client:            p.account,
 		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
 		PlacementInterval: cfg.Cluster.PlacementInterval,
 		StatsInterval:     cfg.Cluster.StatsInterval,
@@ -179,10 +185,13 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger) (*http.Client
 		// The proxy needs the cluster's methods to be built and the cluster calls
 		// the proxy only once started.
 		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
-		OnStats:    func(s cluster.NodeStats) { p.proxy.UseStats(s) },
+		OnStats: func(s cluster.NodeStats) {
+			p.proxy.UseStats(s)
+			history.Poll(s)
+		},
 	})
 	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, p.cluster.Snapshots(), logger)
-	return client, err
+	return err
 }
 
 // start begins to look at the cluster, until stop.

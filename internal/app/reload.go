@@ -104,7 +104,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	if reflect.DeepEqual(wanted, current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
-	next, err := newPipeline(cfg, a.logger)
+	next, err := newPipeline(cfg, a.logger, a.recorder)
 	if err != nil {
 		return nil, err
 	}
@@ -151,5 +151,6 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	}
 	a.current.Store(next)
 	a.metrics.show(next.registry)
+	a.diagnose(next)
 	return current
 }

@@ -63,6 +63,9 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 	end := func(probe selection.Probe, o selection.ProbeOutcome) {
 		p.metrics.probes.WithLabelValues(probeResult(o)).Inc()
 		from.ObserveProbe(probe, o, time.Now())
+		if !o.Unfit && !probe.AboutVia() {
+			p.o.OnProbe(probe.Node.ID, o.Took)
+		}
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()

@@ -88,7 +88,9 @@ type Options struct {
 	// MaxPlacementAge is how old a placement may be to be used.
 	MaxPlacementAge time.Duration
 	// Probes sends probes, with sidestep's own account; nil: none are sent.
-	Probes     *http.Client
+	Probes *http.Client
+	// OnProbe, if set, is told how long a probe that told something of its node took.
+	OnProbe    func(node string, took time.Duration)
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -135,6 +137,9 @@ func New(o Options) (*Proxy, error) {
 	}
 	if o.Use == nil {
 		o.Use = func(*cluster.Plan) {}
+	}
+	if o.OnProbe == nil {
+		o.OnProbe = func(string, time.Duration) {}
 	}
 	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity)}
 	p.complaints.Interval = complainEvery

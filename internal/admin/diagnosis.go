@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Diagnosis is what is remembered of the nodes. What it returns is printed as JSON.
+type Diagnosis interface {
+	// History returns how the nodes did since a moment.
+	History(from time.Time) any
+	// Spikes lists the records of spikes, the newest first.
+	Spikes() any
+	// Spike returns one record; false if there is none of this id.
+	Spike(id string) (any, bool)
+	// Folded returns the stacks of its hot threads, folded; false if there is none
+	// of this id.
+	Folded(id string) (string, bool)
+}
+
+// defaultHistory is how many seconds of the history are shown if no number is given.
+const defaultHistory = 300
+
+func (h *handler) history(w http.ResponseWriter, r *http.Request) {
+	seconds := defaultHistory
+	if text := r.URL.Query().Get("seconds"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("seconds must be a whole number above 0, not %q", text)})
+			return
+		}
+		seconds = n
+	}
+	h.compact(w, h.diagnosis.History(time.Now().Add(-time.Duration(seconds)*time.Second)))
+}
+
+func (h *handler) spikes(w http.ResponseWriter, _ *http.Request) { h.compact(w, h.diagnosis.Spikes()) }
+
+func (h *handler) spike(w http.ResponseWriter, r *http.Request) {
+	record, ok := h.diagnosis.Spike(r.PathValue("id"))
+	if !ok {
+		h.json(w, http.StatusNotFound, noSpike)
+		return
+	}
+	h.compact(w, record)
+}
+
+func (h *handler) folded(w http.ResponseWriter, r *http.Request) {
+	stacks, ok := h.diagnosis.Folded(r.PathValue("id"))
+	if !ok {
+		h.json(w, http.StatusNotFound, noSpike)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	h.write(w, http.StatusOK, []byte(stacks))
+}
+
+// noSpike is the answer about a record that is not there.
+var noSpike = refusal{Error: "there is no such record: /spikes lists those there are"} //nolint:gochecknoglobals // a constant
+
+// compact answers on one line: with a line for each number series would be many times as long.
+func (h *handler) compact(w http.ResponseWriter, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	h.write(w, http.StatusOK, append(body, '\n'))
+}

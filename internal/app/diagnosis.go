@@ -1,0 +1,55 @@
+package app
+
+import (
+	"math"
+	"time"
+
+	"sidestep/internal/diagnosis"
+	"sidestep/internal/proxy"
+	"sidestep/internal/selection"
+)
+
+// diagnose makes p what the records are about from now on.
+func (a *App) diagnose(p *pipeline) {
+	a.recorder.Use(diagnosis.Source{
+		Read:     func() []diagnosis.Reading { return readings(p.proxy.Nodes()) },
+		Snapshot: p.cluster.Snapshot,
+		Seeds:    p.recipe.upstream.Parsed(),
+		Client:   p.account,
+	})
+}
+
+// readings is what the recorder keeps of nodes.
+func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
+	out := make([]diagnosis.Reading, len(nodes))
+	for i, n := range nodes {
+		out[i] = diagnosis.Reading{
+			ID: n.ID, Name: n.Name, State: n.State, Why: why(n.NodeView),
+			Response: math.NaN(), Service: math.NaN(), Queue: math.NaN(), Share: n.Share,
+		}
+		if n.Rank != nil { // there are statistics
+			out[i].Response, out[i].Service, out[i].Queue = n.Parts.ResponseTime, n.Parts.ServiceTime, n.Parts.Queue
+		}
+	}
+	return out
+}
+
+// why is what speaks against a node.
+func why(n selection.NodeView) string {
+	if n.Why == "" && n.LastError != nil {
+		return n.LastError.Message
+	}
+	return n.Why
+}
+
+// History implements admin.Diagnosis.
+func (s service) History(from time.Time) any { return s.app.recorder.History().Since(from) }
+
+// Spikes implements admin.Diagnosis.
+func (s service) Spikes() any { return s.app.recorder.Spikes() }
+
+// Spike implements admin.Diagnosis.
+func (s service) Spike(id string) (any, bool) { return s.app.recorder.Spike(id) }
+
+// Folded implements admin.Diagnosis.
+func (s service) Folded(id string) (string, bool) { return s.app.recorder.Folded(id) }

@@ -1,0 +1,301 @@
+package diagnosis
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+const (
+	// Span is how far back the history goes.
+	Span = 15 * time.Minute
+	// grain is the time between two points of it.
+	grain = time.Second
+	// maxSamples bounds what is held, of all nodes and points together: 15 minutes of
+	// 100 nodes, 48 bytes each, 4.3 MB. With more nodes points are thinned out.
+	maxSamples = 100 * int(Span/grain)
+)
+
+// What is held of a node at one point. Durations are in milliseconds.
+const (
+	fieldResponse = iota
+	fieldShare
+	fieldQueue
+	fieldActive
+	fieldService
+	fieldPoll
+	fieldProbe
+	fieldSeen
+	fields
+)
+
+// Reading is what sidestep knows of a node at one moment. Durations are in
+// milliseconds; what is not known is NaN.
+type Reading struct {
+	ID, Name string
+	// State is that of the selection, Why what speaks against the node.
+	State, Why string
+	Response   float64 // of a shard search, as seen from outside the node
+	Service    float64 // of a shard query, on the node
+	Share      float64 // of the shard queries of the last minute, 0..1
+	Queue      float64
+}
+
+// sample is one node at one point.
+type sample struct {
+	values [fields]float32
+	state  string // of a closed set: the text is not copied
+}
+
+// named is a node as it stands in the points.
+type named struct{ id, name string }
+
+// point is all nodes at one moment. Nodes are shared with the point before it while
+// they are the same.
+type point struct {
+	at      time.Time
+	nodes   []named
+	samples []sample
+}
+
+// History holds how the nodes did during the last 15 minutes, in memory: a point a
+// second, and fewer in clusters of more than 100 nodes. It is safe for concurrent use.
+type History struct {
+	mu       sync.Mutex
+	points   []point
+	held     int           // samples in points
+	interval time.Duration // between points, grain doubled as often as needed
+	pending  map[string]*pending
+}
+
+// pending is what polls and probes told of a node since the last point.
+type pending struct {
+	poll, probe, queue, seen float64 // the largest, NaN if there is none
+	active                   float64
+	service                  time.Duration // all together
+	queries                  int64
+}
+
+// NewHistory returns an empty history.
+func NewHistory() *History {
+	return &History{interval: grain, pending: map[string]*pending{}}
+}
+
+// Poll takes in one poll of one node.
+func (h *History) Poll(s cluster.NodeStats) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.of(s.Node)
+	p.poll = larger(p.poll, millis(s.Took))
+	if s.Err != nil {
+		return
+	}
+	p.queue = larger(p.queue, float64(s.Queue))
+	p.active = s.Active
+	p.service += s.ServiceTime * time.Duration(s.Queries)
+	p.queries += s.Queries
+	for id, seen := range s.Coordinated {
+		if id != s.Node { // what a node says of itself has no network in it
+			other := h.of(id)
+			other.seen = larger(other.seen, millis(seen.Now))
+		}
+	}
+}
+
+// Probe takes in the time that a probe of a node took, or was waited for.
+func (h *History) Probe(node string, took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.of(node)
+	p.probe = larger(p.probe, millis(took))
+}
+
+func (h *History) of(node string) *pending {
+	p := h.pending[node]
+	if p == nil {
+		nan := math.NaN()
+		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
+		h.pending[node] = p
+	}
+	return p
+}
+
+// add appends a point of these readings, if one is due.
+func (h *History) add(readings []Reading, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// A tick that comes early is a tick all the same.
+	if n := len(h.points); n > 0 && now.Sub(h.points[n-1].at) < h.interval-grain/2 {
+		return
+	}
+	p := point{at: now, nodes: h.sameNodes(readings), samples: make([]sample, len(readings))}
+	for i, r := range readings {
+		p.samples[i] = h.sampleOf(r)
+	}
+	clear(h.pending)
+	h.points = append(h.points, p)
+	h.held += len(p.samples)
+	h.trim(now)
+}
+
+func (h *History) sampleOf(r Reading) sample {
+	p := h.pending[r.ID]
+	if p == nil {
+		nan := math.NaN()
+		p = &pending{poll: nan, probe: nan, queue: nan, seen: nan, active: nan}
+	}
+	service, queue := r.Service, r.Queue
+	if p.queries > 0 {
+		service = millis(p.service) / float64(p.queries)
+	}
+	if !math.IsNaN(p.queue) {
+		queue = p.queue
+	}
+	s := sample{state: r.State}
+	for field, v := range [fields]float64{r.Response, r.Share, queue, p.active, service, p.poll, p.probe, p.seen} {
+		s.values[field] = float32(v)
+	}
+	return s
+}
+
+// sameNodes returns the nodes of the last point if they are the ones in readings.
+func (h *History) sameNodes(readings []Reading) []named {
+	if n := len(h.points); n > 0 && len(h.points[n-1].nodes) == len(readings) {
+		last, same := h.points[n-1].nodes, true
+		for i, r := range readings {
+			same = same && last[i] == named{r.ID, r.Name}
+		}
+		if same {
+			return last
+		}
+	}
+	nodes := make([]named, len(readings))
+	for i, r := range readings {
+		nodes[i] = named{r.ID, r.Name}
+	}
+	return nodes
+}
+
+// trim drops points that are too old, and every second one when there are too many;
+// when there is much room again new points come more often.
+func (h *History) trim(now time.Time) {
+	old := 0
+	for old < len(h.points) && now.Sub(h.points[old].at) > Span {
+		h.held -= len(h.points[old].samples)
+		old++
+	}
+	h.points = slices.Delete(h.points, 0, old)
+	if h.held > maxSamples && len(h.points) > 1 {
+		h.interval *= 2
+		kept := h.points[:0]
+		h.held = 0
+		for i := len(h.points) % 2; i < len(h.points); i += 2 {
+			kept = append(kept, h.points[i])
+			h.held += len(h.points[i].samples)
+		}
+		clear(h.points[len(kept):])
+		h.points = kept
+	}
+	if h.interval > grain && now.Sub(h.points[0].at) > Span-2*h.interval && h.held < maxSamples/3 {
+		h.interval /= 2
+	}
+}
+
+// Timeline is nodes over time: the series of each are parallel to At.
+type Timeline struct {
+	Interval float64      `json:"interval_s"` // between points now
+	At       []Time       `json:"at"`
+	Nodes    []NodeSeries `json:"nodes"`
+}
+
+// NodeSeries is one node over time. Durations are in milliseconds.
+type NodeSeries struct {
+	ID       string `json:"node_id"`
+	Name     string `json:"node"`
+	Response Series `json:"response_ms"`
+	Share    Series `json:"share"`
+	Queue    Series `json:"queue"`
+	Active   Series `json:"active"`
+	Service  Series `json:"service_ms"`
+	Poll     Series `json:"poll_ms"`
+	Probe    Series `json:"probe_ms"` // the slowest since the point before
+	// Seen is the largest of the averages that coordinating nodes keep of the node's
+	// response times, where one changed.
+	Seen  Series `json:"seen_ms"`
+	State States `json:"state"`
+}
+
+func newNodeSeries(n named, points int) *NodeSeries {
+	s := &NodeSeries{ID: n.id, Name: n.name, State: make(States, points)}
+	for _, field := range s.figures() {
+		*field = make(Series, points)
+		for i := range *field {
+			(*field)[i] = unknown
+		}
+	}
+	return s
+}
+
+// figures lists the series in the order of the fields.
+func (s *NodeSeries) figures() [fields]*Series {
+	return [fields]*Series{&s.Response, &s.Share, &s.Queue, &s.Active, &s.Service, &s.Poll, &s.Probe, &s.Seen}
+}
+
+// Since returns what is known of all nodes from a moment on, in the order in which
+// they are known now; nodes that left come after them.
+func (h *History) Since(from time.Time) Timeline {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := len(h.points)
+	for first > 0 && !h.points[first-1].at.Before(from) {
+		first--
+	}
+	points := h.points[first:]
+	t := Timeline{Interval: h.interval.Seconds(), At: make([]Time, len(points))}
+	series := map[string]*NodeSeries{}
+	var order []*NodeSeries
+	for i := len(points) - 1; i >= 0; i-- { // from the newest: its order counts
+		t.At[i] = Time{points[i].at}
+		for j, n := range points[i].nodes {
+			s := series[n.id]
+			if s == nil {
+				s = newNodeSeries(n, len(points))
+				series[n.id] = s
+				order = append(order, s)
+			}
+			for field, into := range s.figures() {
+				(*into)[i] = points[i].samples[j].values[field]
+			}
+			s.State[i] = points[i].samples[j].state
+		}
+	}
+	t.Nodes = make([]NodeSeries, len(order))
+	for i, s := range order {
+		t.Nodes[i] = *s
+	}
+	return t
+}
+
+// larger returns the larger of two numbers, b if a is NaN.
+func larger(a, b float64) float64 {
+	if math.IsNaN(a) {
+		return b
+	}
+	return max(a, b)
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Time is a moment as the pages tell it: RFC 3339 in UTC, with milliseconds.
+type Time struct{ time.Time }
+
+// timeFormat is RFC 3339 with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// MarshalJSON implements json.Marshaler.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return []byte(t.UTC().Format(`"` + timeFormat + `"`)), nil
+}
