@@ -18,6 +18,8 @@ type Service interface {
 	// Ready returns nil if searches can be steered, otherwise what is missing.
 	Ready() error
 	Nodes() any
+	// Status fills everything but At, Version and Ready.
+	Status() Status
 	Explain(target, routing string) any
 	Mode() string
 	// SetMode switches to one of the modes.
@@ -37,6 +39,9 @@ type Options struct {
 	Diagnosis Diagnosis
 	// Snapshots tells other sidesteps what is known of the cluster; nil: nothing does.
 	Snapshots http.Handler
+	// Quit is closed when the listener begins to stop: what would go on for ever,
+	// the stream of events, ends then.
+	Quit <-chan struct{}
 }
 
 // New returns the handler of the admin listener.
@@ -47,6 +52,8 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /-/healthy", h.healthy)
 	mux.HandleFunc("GET /-/ready", h.ready)
 	mux.HandleFunc("GET /nodes", h.nodes)
+	mux.HandleFunc("GET /status", h.status)
+	mux.Handle("GET /events", newEvents(h.statusOf, o.Quit))
 	mux.HandleFunc("GET /explain", h.explain)
 	mux.HandleFunc("GET /history", h.history)
 	mux.HandleFunc("GET /spikes", h.spikes)

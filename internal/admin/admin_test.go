@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,11 +31,17 @@ type fake struct {
 	target    string
 	routing   string
 	remembered
+	asked atomic.Int64 // how often Status was
 }
 
 func (f *fake) Ready() error { return f.ready }
 func (f *fake) Nodes() any   { return f.nodes }
 func (f *fake) Mode() string { return f.mode }
+
+func (f *fake) Status() admin.Status {
+	f.asked.Add(1)
+	return admin.Status{Mode: f.mode, Nodes: f.nodes, Decisions: map[string]int64{"<ranked>": 7}}
+}
 
 func (f *fake) Explain(target, routing string) any {
 	f.target, f.routing = target, routing
@@ -85,7 +93,7 @@ func do(t *testing.T, h http.Handler, line, body string, headers ...string) *htt
 func TestPages(t *testing.T) {
 	for _, c := range []struct {
 		name, method, target, body string
-		service                    fake
+		service                    *fake
 		status                     int
 		want                       string
 	}{
@@ -93,15 +101,15 @@ func TestPages(t *testing.T) {
 		{name: "ready", method: "GET", target: "/-/ready", status: 200, want: "ready\n"},
 		{
 			name: "not ready", method: "GET", target: "/-/ready",
-			service: fake{ready: errors.New("no node answers")}, status: 503, want: "not ready: no node answers\n",
+			service: &fake{ready: errors.New("no node answers")}, status: 503, want: "not ready: no node answers\n",
 		},
 		{
 			name: "nodes", method: "GET", target: "/nodes",
-			service: fake{nodes: []map[string]string{{"name": "<a>"}}}, status: 200,
+			service: &fake{nodes: []map[string]string{{"name": "<a>"}}}, status: 200,
 			want: "[\n  {\n    \"name\": \"<a>\"\n  }\n]\n",
 		},
 		{
-			name: "not JSON", method: "GET", target: "/nodes", service: fake{nodes: math.NaN()}, status: 500,
+			name: "not JSON", method: "GET", target: "/nodes", service: &fake{nodes: math.NaN()}, status: 500,
 			want: "cannot encode the page: json: unsupported value: NaN\n",
 		},
 		{
@@ -112,17 +120,17 @@ func TestPages(t *testing.T) {
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
 			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"target\",\n    \"routing\"\n  ]\n}\n",
 		},
-		{name: "mode", method: "GET", target: "/-/routing", service: fake{mode: "observe"}, status: 200, want: "{\n  \"mode\": \"observe\"\n}\n"},
+		{name: "mode", method: "GET", target: "/-/routing", service: &fake{mode: "observe"}, status: 200, want: "{\n  \"mode\": \"observe\"\n}\n"},
 		{name: "switch", method: "PUT", target: "/-/routing", body: `{"mode":"off"}`, status: 200, want: "{\n  \"mode\": \"off\"\n}\n"},
 		{name: "reload", method: "POST", target: "/-/reload", status: 200, want: "{\n  \"reloaded\": true\n}\n"},
 		{
 			name: "bad reload", method: "POST", target: "/-/reload",
-			service: fake{reloadErr: errors.Join(errors.New("f:1: a: b"), errors.New("f:2: c: d"))}, status: 422,
+			service: &fake{reloadErr: errors.Join(errors.New("f:1: a: b"), errors.New("f:2: c: d"))}, status: 422,
 			want: "{\n  \"error\": \"not reloaded: the old configuration stays\",\n  \"problems\": [\n    \"f:1: a: b\",\n    \"f:2: c: d\"\n  ]\n}\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := do(t, newHandler(&c.service), c.method+" "+c.target, c.body)
+			w := do(t, newHandler(cmp.Or(c.service, &fake{})), c.method+" "+c.target, c.body)
 			require.Equal(t, c.status, w.Code)
 			require.Equal(t, c.want, w.Body.String())
 			require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
@@ -171,6 +179,8 @@ func TestMethods(t *testing.T) {
 		{"/-/healthy", "GET, HEAD"},
 		{"/-/ready", "GET, HEAD"},
 		{"/nodes", "GET, HEAD"},
+		{"/status", "GET, HEAD"},
+		{"/events", "GET, HEAD"},
 		{"/explain", "GET, HEAD"},
 		{"/metrics", "GET, HEAD"},
 		{"/-/routing", "GET, HEAD, PUT"},

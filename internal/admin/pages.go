@@ -22,6 +22,8 @@ const indexPage = `<!doctype html>
 <li><a href="/-/healthy">/-/healthy</a>: the process serves
 <li><a href="/-/ready">/-/ready</a>: searches can be steered; otherwise 503 and what is missing
 <li><a href="/nodes">/nodes</a>: what is known of each node
+<li><a href="/status">/status</a>: all of it at a glance
+<li>/events: the same each second, as server-sent events
 <li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE</a>: where such a search would go, and why
 <li><a href="/history?seconds=60">/history?seconds=60</a>: how the nodes did, second by second
 <li><a href="/spikes">/spikes</a>: nodes that got into trouble, and why; /spikes/ID is the whole record, /spikes/ID/folded the stacks of its hot threads

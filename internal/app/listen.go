@@ -63,6 +63,8 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		modes = append(modes, string(mode))
 	}
 	l.server.IdleTimeout = adminIdleTimeout
+	quit := make(chan struct{})
+	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
 	l.server.Handler = admin.New(admin.Options{
 		Service:  service{a},
 		Gatherer: o.Registry,
@@ -74,6 +76,7 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
 		}),
+		Quit: quit,
 	})
 	var err error
 	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, o.Logger)
@@ -183,26 +186,3 @@ func (l *listener) close() {
 		_ = l.bound.Close()
 	}
 }
-
-// service is an App as the admin pages see it.
-type service struct{ app *App }
-
-// Ready implements admin.Service.
-func (s service) Ready() error { return s.app.Ready() }
-
-// Nodes implements admin.Service.
-func (s service) Nodes() any { return s.app.current.Load().proxy.Nodes() }
-
-// Explain implements admin.Service.
-func (s service) Explain(target, routing string) any {
-	return s.app.current.Load().proxy.Explain(target, routing)
-}
-
-// Mode implements admin.Service.
-func (s service) Mode() string { return string(s.app.Mode()) }
-
-// SetMode implements admin.Service.
-func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
-
-// Reload implements admin.Service.
-func (s service) Reload() error { return s.app.ReloadConfig() }

@@ -101,11 +101,17 @@ type Change struct {
 	Why           string // what spoke against it, if anything did
 }
 
-// changing runs f, which may change the state of n, and reports a change.
-func (s *Selector) changing(n *Node, why string, f func()) {
+// changing runs f, which may change the state of n at the moment at, and reports a
+// change.
+func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 	before := n.State()
 	f()
-	if after := n.State(); after != before && s.onChange != nil {
+	after := n.State()
+	if after == before {
+		return
+	}
+	n.stateAt.Store(at)
+	if s.onChange != nil {
 		s.onChange(Change{Node: n, Before: before, After: after, Why: why})
 	}
 }
@@ -113,7 +119,7 @@ func (s *Selector) changing(n *Node, why string, f func()) {
 // accuse notes at the moment at that something speaks against n, and keeps it out
 // as Slow or Failing unless a third of all nodes is out already.
 func (s *Selector) accuse(n *Node, as State, at int64, why string) {
-	s.changing(n, why, func() {
+	s.changing(n, at, why, func() {
 		if n.health.excluded() {
 			raise(&n.health.badAt, at)
 			n.health.good.Store(0)
@@ -213,14 +219,14 @@ func (s *Selector) advance(n *Node, at int64) {
 		}
 	case Ramping:
 		if at-h.since.Load() >= int64(rampTime) {
-			s.changing(n, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
+			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
 		}
 	}
 }
 
 // ramp lets a node in, with a share that grows.
 func (s *Selector) ramp(n *Node, at int64) {
-	s.changing(n, "", func() { n.startRamp(at) })
+	s.changing(n, at, "", func() { n.startRamp(at) })
 }
 
 // startRamp begins Ramping. What was measured before counts no more: it does not

@@ -252,7 +252,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
-	s.changing(n, why, func() {
+	s.changing(n, at, why, func() {
 		wasOut := n.out()
 		before := n.polled.Swap(int32(life))
 		if wasOut && !n.out() && s.policy.health && !n.health.excluded() && s.mayExclude() {

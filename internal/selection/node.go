@@ -26,6 +26,7 @@ type Node struct {
 	knock  knocking
 	joined atomic.Bool // after the others: it is to ramp up when it gets copies
 
+	stateAt     atomic.Int64 // ns: when State last changed, 0 if it never did
 	polled      atomic.Int32 // State by polls and connections alone
 	outstanding atomic.Int64 // searches sent to a set with this node, not yet answered
 	alone       atomic.Int64 // those of them sent to this node only

@@ -7,6 +7,8 @@ type NodeView struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	State string `json:"state"`
+	// Since is when the state began, null while the node was never seen.
+	Since *time.Time `json:"since"`
 	// Why says what spoke against the node when it was sent away, while it is Slow,
 	// Failing or Ramping.
 	Why         string   `json:"why,omitempty"`
@@ -58,6 +60,10 @@ func (s *Selector) view(n *Node, at int64) NodeView {
 	}
 	if why := n.health.why.Load(); why != nil && n.health.condition() != Fine {
 		v.Why = *why
+	}
+	if changed := n.stateAt.Load(); changed != 0 {
+		since := s.epoch.Add(time.Duration(changed)).UTC().Truncate(time.Millisecond)
+		v.Since = &since
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
 		age := max(0, time.Duration(at-polled).Seconds())

@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+)
+
+// Status is everything that an operator wants to see at a glance. The web page
+// and the terminal are made of it.
+type Status struct {
+	At      time.Time `json:"at"`
+	Version string    `json:"version"`
+	Mode    string    `json:"mode"`
+	Policy  string    `json:"policy"`
+	Ready   Readiness `json:"ready"`
+	Engine  Engine    `json:"engine"`
+	Nodes   any       `json:"nodes"` // as /nodes
+	// Requests counts the clients' requests, Decisions the same by reason and
+	// Outcomes by how they ended; Observed counts what mode observe only decided.
+	// All begin at 0 when a reload brings another upstream.
+	Requests  int64            `json:"requests"`
+	Decisions map[string]int64 `json:"decisions"`
+	Observed  map[string]int64 `json:"observed"`
+	Outcomes  map[string]int64 `json:"outcomes"`
+	Spikes    any              `json:"spikes"` // the newest, as /spikes
+}
+
+// Readiness says whether searches can be steered and, if not, what is missing.
+type Readiness struct {
+	OK      bool   `json:"ok"`
+	Missing string `json:"missing,omitempty"`
+}
+
+// Engine is what the upstream is; empty until it is known.
+type Engine struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// statusOf completes what the service says with what every listener knows.
+func (h *handler) statusOf() Status {
+	s := h.service.Status()
+	s.At = time.Now().UTC().Truncate(time.Millisecond)
+	s.Version = h.version
+	s.Ready = Readiness{OK: true}
+	if err := h.service.Ready(); err != nil {
+		s.Ready = Readiness{Missing: err.Error()}
+	}
+	return s
+}
+
+func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
+	h.json(w, http.StatusOK, h.statusOf())
+}

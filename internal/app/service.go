@@ -1,0 +1,58 @@
+package app
+
+import (
+	"sidestep/internal/admin"
+	"sidestep/internal/diagnosis"
+	"sidestep/internal/proxy"
+)
+
+// service is an App as the admin pages see it.
+type service struct{ app *App }
+
+// Ready implements admin.Service.
+func (s service) Ready() error { return s.app.Ready() }
+
+// Nodes implements admin.Service.
+func (s service) Nodes() any { return s.app.current.Load().proxy.Nodes() }
+
+// Status implements admin.Service.
+func (s service) Status() admin.Status {
+	p := s.app.current.Load()
+	totals := p.proxy.Totals()
+	status := admin.Status{
+		Mode:      string(p.proxy.Mode()),
+		Policy:    p.recipe.policy,
+		Nodes:     p.proxy.Nodes(),
+		Requests:  totals.Requests,
+		Decisions: totals.Decisions,
+		Observed:  totals.Observed,
+		Outcomes:  totals.Outcomes,
+		Spikes:    newest(s.app.recorder.Spikes().Spikes),
+	}
+	if known := p.cluster.Snapshot(); known != nil {
+		status.Engine = admin.Engine{Name: known.Engine.Distribution, Version: known.Engine.Version}
+	}
+	return status
+}
+
+// statusSpikes is how many spikes the status has.
+const statusSpikes = 20
+
+// newest returns the first of a list that begins with the newest.
+func newest(spikes []diagnosis.Spike) []diagnosis.Spike {
+	return spikes[:min(len(spikes), statusSpikes)]
+}
+
+// Explain implements admin.Service.
+func (s service) Explain(target, routing string) any {
+	return s.app.current.Load().proxy.Explain(target, routing)
+}
+
+// Mode implements admin.Service.
+func (s service) Mode() string { return string(s.app.Mode()) }
+
+// SetMode implements admin.Service.
+func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
+
+// Reload implements admin.Service.
+func (s service) Reload() error { return s.app.ReloadConfig() }

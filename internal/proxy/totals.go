@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Totals are the requests served since the proxy was made.
+type Totals struct {
+	Requests int64
+	// Decisions are the same by reason; Observed are decisions made but not acted
+	// upon, by their own reason.
+	Decisions, Observed map[string]int64
+	// Outcomes are the requests by how they ended for the client.
+	Outcomes map[string]int64
+}
+
+// Totals reads the counters. It costs what there are series: it is for eyes, not
+// for the hot path.
+func (p *Proxy) Totals() Totals {
+	t := Totals{Decisions: map[string]int64{}, Observed: map[string]int64{}, Outcomes: map[string]int64{}}
+	for _, series := range read(p.metrics.requests) {
+		t.Requests += series.count
+		t.Decisions[series.labels["reason"]] += series.count
+		t.Outcomes[series.labels["outcome"]] += series.count
+	}
+	for _, series := range read(p.metrics.observed) {
+		t.Observed[series.labels["reason"]] += series.count
+	}
+	return t
+}
+
+// tally is one series of a counter.
+type tally struct {
+	labels map[string]string
+	count  int64
+}
+
+func read(c prometheus.Collector) []tally {
+	metrics := make(chan prometheus.Metric)
+	go func() {
+		c.Collect(metrics)
+		close(metrics)
+	}()
+	var out []tally
+	for metric := range metrics {
+		var m dto.Metric
+		if metric.Write(&m) != nil {
+			continue // cannot happen: it was registered
+		}
+		labels := make(map[string]string, len(m.GetLabel()))
+		for _, label := range m.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		out = append(out, tally{labels, int64(m.GetCounter().GetValue())})
+	}
+	return out
+}
