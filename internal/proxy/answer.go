@@ -56,6 +56,9 @@ func (a answer) response(x *exchange) (*http.Response, error) {
 	if a.cause == causePartial {
 		x.outcome = outcomePartial
 	}
+	if a.head.HasTook {
+		x.took = a.head.Took
+	}
 	return a.resp, nil
 }
 

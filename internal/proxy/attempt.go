@@ -22,6 +22,7 @@ type attempt struct {
 	cancel   context.CancelFunc
 	state    atomic.Int32
 	answer   answer
+	step     int // in the exchange's trail
 }
 
 // States of an attempt: whoever moves it away from pending decides what becomes
@@ -37,7 +38,7 @@ var errTooLong = errors.New("the request line would be too long")
 
 // prepare makes an attempt on the nodes of d and acquires its lease. What is sent
 // once has none: how long it is outstanding says nothing of the nodes' load.
-func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision) (*attempt, error) {
+func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision, kind attemptKind) (*attempt, error) {
 	query, fits := x.rewrite(d, r.URL.RawQuery)
 	if !fits {
 		return nil, errTooLong
@@ -58,7 +59,7 @@ func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision) (*a
 		// than a search's usual time counts, and nobody is silent for owing it.
 		p.o.Selector.AcquireItems(d, 1, now)
 	}
-	t := &attempt{decision: d, upstream: u, query: query, began: now}
+	t := &attempt{decision: d, upstream: u, query: query, began: now, step: x.step(kind, u.node, d)}
 	t.ctx, t.cancel = context.WithCancel(r.Context())
 	return t, nil
 }
@@ -96,7 +97,8 @@ func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 
 // abandon gives up an attempt that lost to another. If its answer came at the
 // last moment it is in results.
-func (t *attempt) abandon(results <-chan *attempt) {
+func (x *exchange) abandon(t *attempt, results <-chan *attempt) {
+	x.stepAbandoned(t.step)
 	if t.state.CompareAndSwap(pending, abandoned) {
 		t.cancel() // closes the connection, which cancels the search on the engine
 		return

@@ -61,6 +61,9 @@ type exchange struct {
 	nodes    []string // names of the nodes listed by the attempt that was answered
 	// coordinator is the name of the node that the answer came through.
 	coordinator string
+	trail       trail
+	took        time.Duration // what the engine says the answer took, -1 if it says nothing
+	received    atomic.Int64  // bytes of a streaming body
 
 	began    time.Time
 	upstream time.Duration // spent waiting for upstreams
@@ -72,6 +75,7 @@ type exchange struct {
 func (p *Proxy) classify(r *http.Request) *exchange {
 	x := &exchange{
 		began:   time.Now(),
+		took:    -1,
 		method:  r.Method,
 		path:    rawPath(r),
 		mode:    p.Mode(),

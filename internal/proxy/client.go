@@ -12,14 +12,16 @@ import (
 // plainWriter keeps the server from adding headers where the engine sends none.
 type plainWriter struct {
 	http.ResponseWriter
-	began bool // the answer has a status
+	began  bool  // the answer has a status
+	status int   // of the answer, 0 before it begins
+	sent   int64 // bytes of its body
 }
 
 // WriteHeader implements http.ResponseWriter. ReverseProxy clears all headers
 // after an interim (1xx) answer, so this is the last moment.
 func (w *plainWriter) WriteHeader(status int) {
 	if status >= http.StatusOK {
-		w.began = true
+		w.began, w.status = true, status
 		h := w.Header()
 		for _, name := range []string{"Date", "Content-Type"} {
 			if _, ok := h[name]; !ok {
@@ -28,6 +30,13 @@ func (w *plainWriter) WriteHeader(status int) {
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *plainWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.sent += int64(n)
+	return n, err
 }
 
 // Unwrap lets http.ResponseController reach the server's writer.
@@ -44,6 +53,7 @@ type clientBody struct {
 func (b *clientBody) Read(p []byte) (int, error) {
 	b.begun.Store(true)
 	n, err := b.ReadCloser.Read(p)
+	b.exchange.received.Add(int64(n))
 	switch {
 	case errors.Is(err, io.EOF):
 		b.ended.Store(true)

@@ -38,7 +38,7 @@ func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
 				break // no other copies
 			}
 		}
-		t, err := p.prepare(x, r, d)
+		t, err := p.prepare(x, r, d, kindFailover)
 		if err != nil {
 			if errors.Is(err, errTooLong) {
 				x.reason = reasonTooLong
@@ -76,7 +76,7 @@ func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
 // copies, with a preference that leaves the engine its own fallback. It is sent
 // again, as the client wrote it, only where nothing can have been done.
 func (p *Proxy) once(x *exchange, r *http.Request) (*http.Response, error) {
-	t, err := p.prepare(x, r, x.decision)
+	t, err := p.prepare(x, r, x.decision, kindFirst)
 	if err != nil {
 		if errors.Is(err, errTooLong) {
 			x.reason = reasonTooLong
@@ -104,6 +104,7 @@ func (p *Proxy) try(x *exchange, r *http.Request, t *attempt, hedged bool) answe
 		t = p.race(x, r, t)
 	} else {
 		p.send(x, r, t)
+		x.stepEnded(t.step, r, t.answer)
 	}
 	took := time.Since(start)
 	x.upstream += took
@@ -180,7 +181,9 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 			return nil, last
 		}
 		x.attempts++
+		step := x.step(kindFailover, u.node, nil)
 		resp, err := x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery))
+		x.stepEnded(step, r, answer{resp: resp, err: err})
 		x.upstream += time.Since(now)
 		x.consumed = x.streams && (err == nil || !notSent(err))
 		if err == nil {

@@ -34,7 +34,7 @@ type recorded struct {
 // harness is a proxy in front of fake nodes: node i is called a, b, c …, and
 // shard i of index "idx" has its copies on nodes i and i+1.
 type harness struct {
-	t        *testing.T
+	t        testing.TB
 	proxy    *Proxy
 	front    *httptest.Server
 	nodes    []*httptest.Server
@@ -47,7 +47,7 @@ type harness struct {
 	answer func(node string, w http.ResponseWriter, r *http.Request)
 }
 
-func start(t *testing.T, nodes int, change func(*Options)) *harness {
+func start(t testing.TB, nodes int, change func(*Options)) *harness {
 	t.Helper()
 	h := &harness{t: t}
 	for i := range nodes {

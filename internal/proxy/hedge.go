@@ -16,11 +16,12 @@ func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
 	delay, ok := p.hedges.Delay(x.kind(), x.began)
 	if !ok || x.soft || x.streams {
 		p.send(x, r, first)
+		x.stepEnded(first.step, r, first.answer)
 		return first
 	}
 	results := make(chan *attempt, 2)
 	go p.sendTo(x, r, first, results)
-	if t := await(results, delay, r); t != nil {
+	if t := x.await(results, delay, r); t != nil {
 		return t
 	}
 	// Probes tell within a few milliseconds which node the second attempt is to
@@ -28,13 +29,13 @@ func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
 	var second *attempt
 	for look := 0; second == nil; look++ {
 		p.o.Selector.Suspect(first.decision, time.Now())
-		if t := await(results, selection.HedgeWait(look), r); t != nil {
+		if t := x.await(results, selection.HedgeWait(look), r); t != nil {
 			return t
 		}
 		second = p.prepareHedge(x, r, first.decision)
 	}
 	go p.sendTo(x, r, second, results)
-	winner := p.firstGood(first, second, results)
+	winner := x.firstGood(r, [2]*attempt{first, second}, results)
 	if winner == second {
 		p.metrics.hedges.WithLabelValues(hedgeWon).Inc()
 	} else {
@@ -53,31 +54,36 @@ func (x *exchange) kind() string {
 
 // await returns the attempt that ends within d, or whenever the client leaves; nil
 // if none does.
-func await(results <-chan *attempt, d time.Duration, r *http.Request) *attempt {
+func (x *exchange) await(results <-chan *attempt, d time.Duration, r *http.Request) *attempt {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case t := <-results:
+		x.stepEnded(t.step, r, t.answer)
 		return t
 	case <-r.Context().Done():
-		return <-results // its transport gives up, too
+		t := <-results // its transport gives up, too
+		x.stepEnded(t.step, r, t.answer)
+		return t
 	case <-timer.C:
 		return nil
 	}
 }
 
 // firstGood waits for the first good answer of two attempts, or for both.
-func (p *Proxy) firstGood(first, second *attempt, results <-chan *attempt) *attempt {
+func (x *exchange) firstGood(r *http.Request, pair [2]*attempt, results <-chan *attempt) *attempt {
 	t := <-results
-	other := first
-	if t == first {
-		other = second
+	x.stepEnded(t.step, r, t.answer)
+	other := pair[0]
+	if t == other {
+		other = pair[1]
 	}
 	if t.answer.final() {
-		other.abandon(results)
+		x.abandon(other, results)
 		return t
 	}
 	last := <-results
+	x.stepEnded(last.step, r, last.answer)
 	last.answer.blamed = append(last.answer.blamed, t.answer.blamed...)
 	if last.answer.final() {
 		t.answer.discard()
@@ -113,7 +119,7 @@ func (p *Proxy) prepareHedge(x *exchange, r *http.Request, first *selection.Deci
 		p.metrics.hedges.WithLabelValues(hedgeOverBudget).Inc()
 		return nil
 	}
-	t, err := p.prepare(x, r, d)
+	t, err := p.prepare(x, r, d, kindHedge)
 	if err != nil {
 		return nil
 	}

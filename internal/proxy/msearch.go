@@ -56,10 +56,12 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 	}
 	x.tried, x.attempts, x.coordinator = append(x.tried, u), x.attempts+1, u.node.Name
 	m.acquire(p, lead, u.node, now)
+	step := x.step(kindFirst, u.node, lead.decision)
 	out := x.outbound(r, u, r.URL.RawQuery)
 	carry(out, es.SetPreferences(x.body, m.items, m.preferences))
 	resp, err := x.roundTrip(u, out)
 	if err != nil {
+		x.stepEnded(step, r, answer{err: err})
 		x.upstream += time.Since(now)
 		m.release()
 		if x.gone(r) {
@@ -69,6 +71,7 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 		return p.passAfter(x, r, causeTransport)
 	}
 	cause := m.refused(x, resp, p.o.MaxHeldBody)
+	x.stepEnded(step, r, answer{resp: resp, cause: cause})
 	x.upstream += time.Since(now)
 	if cause != "" {
 		_ = resp.Body.Close()

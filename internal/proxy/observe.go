@@ -99,8 +99,8 @@ func completeAnswer(resp *http.Response) error {
 	return nil
 }
 
-// finish counts the exchange.
-func (p *Proxy) finish(x *exchange, r *http.Request) {
+// finish counts the exchange, and records it if that is wanted.
+func (p *Proxy) finish(x *exchange, r *http.Request, w *plainWriter) {
 	now := time.Now()
 	if x.gone(r) {
 		x.outcome = outcomeCanceled
@@ -115,6 +115,7 @@ func (p *Proxy) finish(x *exchange, r *http.Request) {
 		own := x.headAt.Sub(x.began) - x.upstream - x.reading
 		p.metrics.overhead.Observe(max(0, own.Seconds()))
 	}
+	p.record(x, r, w, now)
 }
 
 // writeDecision tells a client that asked who served it and why.

@@ -90,7 +90,9 @@ type Options struct {
 	// Probes sends probes, with sidestep's own account; nil: none are sent.
 	Probes *http.Client
 	// OnProbe, if set, is told how long a probe that told something of its node took.
-	OnProbe    func(node string, took time.Duration)
+	OnProbe func(node string, took time.Duration)
+	// Recorder takes what happened to requests; nil: nothing is recorded.
+	Recorder   *Recorder
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -190,7 +192,8 @@ func (p *Proxy) SetMode(m Mode) error {
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := p.classify(r)
-	defer p.finish(x, r)
+	out, complete := &plainWriter{ResponseWriter: w}, false
+	defer p.finish(x, r, out)
 	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength != 0 {
 		x.trailer = make(http.Header) // it takes those that were not announced
 		r.Trailer = x.trailer
@@ -200,7 +203,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.clientGone.Store(true)
 		panic(http.ErrAbortHandler)
 	}
-	out, complete := &plainWriter{ResponseWriter: w}, false
 	if x.streams {
 		// Without full duplex the server closes a body that is still being read
 		// once the answer begins (golang/go#40747).

@@ -77,13 +77,22 @@ type Decision struct {
 	tasks       []float64 // expected shard queries, parallel to Nodes
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow
+	quiet       float64   // ms: shortest silence of the candidates that may be listed
 	pressure    float64   // mean queue of the candidates that may be listed
 	remote      bool      // some candidate is in another zone, and some is not
 
 	// scratch, by position, valid for the positions in order
 	candidates []candidate
 	order      []int
+	measured   []measure // parallel to order
 	sorted     []float64
+}
+
+// measure is what was measured of a candidate when it was ranked.
+type measure struct {
+	Parts
+	known    bool    // there are statistics
+	unqueued float64 // ms: response time less what the queue explains; policies with health
 }
 
 // candidate is what a choice knows of one node.
@@ -98,6 +107,7 @@ type candidate struct {
 	remote  bool // in another zone
 	listed  bool
 	sole    bool
+	why     Exclusion
 }
 
 // Choose fills d with the decision for req at now. Every shard of req keeps at
@@ -126,7 +136,9 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
 	d.locate(req, s.zone)
 	for _, p := range d.order {
-		d.candidates[p].out = req.Nodes[p].out() || slices.Contains(req.Avoid, req.Nodes[p])
+		if n := req.Nodes[p]; n.out() || slices.Contains(req.Avoid, n) {
+			d.candidates[p].out, d.candidates[p].why = true, goneFor(n)
+		}
 	}
 	if s.policy.health {
 		if t.acts {
@@ -159,6 +171,7 @@ func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
 	d.order, d.sorted = d.order[:0], d.sorted[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
+	d.limit, d.quiet, d.pressure = 0, 0, 0
 	if cap(d.candidates) < len(req.Nodes) {
 		d.candidates = make([]candidate, len(req.Nodes))
 	}
@@ -177,6 +190,11 @@ func (d *Decision) collect(req Request) {
 		}
 	}
 	slices.Sort(d.order)
+	if cap(d.measured) < len(d.order) {
+		d.measured = make([]measure, len(d.order))
+		d.sorted = make([]float64, 0, len(d.order))
+	}
+	d.measured = d.measured[:len(d.order)]
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the
@@ -186,9 +204,10 @@ func (d *Decision) rank(req Request, t turn) {
 	if t.s.policy.prepare != nil {
 		t.hot = t.s.policy.prepare(d, req, t)
 	}
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
-		c.rank = t.s.policy.rank(n, p, t)
+	for i, p := range d.order {
+		c, n, m := &d.candidates[p], req.Nodes[p], &d.measured[i]
+		m.Parts, m.known = n.parts(t.at)
+		c.rank = t.s.policy.rank(n, p, m, t)
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
@@ -201,7 +220,7 @@ func (d *Decision) rank(req Request, t turn) {
 			d.Reason = NoStatistics
 		}
 		for _, p := range d.order {
-			d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, t)
+			d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, nil, t)
 		}
 		return
 	}

@@ -20,7 +20,7 @@ type turn struct {
 
 // policy ranks nodes: lower is better, NaN means "no statistics".
 type policy struct {
-	rank func(n *Node, position int, t turn) float64
+	rank func(n *Node, position int, m *measure, t turn) float64
 	// prepare, if there is one, finds turn.hot before the candidates of a choice are
 	// ranked.
 	prepare func(d *Decision, req Request, t turn) (hot float64)
@@ -53,18 +53,18 @@ const (
 )
 
 // rankRoundRobin makes each node the best in turn.
-func rankRoundRobin(_ *Node, position int, t turn) float64 {
+func rankRoundRobin(_ *Node, position int, _ *measure, t turn) float64 {
 	n := uint64(max(1, t.nodes))
 	return float64((uint64(position) + t.number) % n)
 }
 
 // rankRandom draws a rank.
-func rankRandom(_ *Node, position int, t turn) float64 {
+func rankRandom(_ *Node, position int, _ *measure, t turn) float64 {
 	return t.s.random(t.number, uint64(position))
 }
 
 // rankLeastOutstanding ranks by searches not answered yet.
-func rankLeastOutstanding(n *Node, _ int, _ turn) float64 {
+func rankLeastOutstanding(n *Node, _ int, _ *measure, _ turn) float64 {
 	return float64(n.Outstanding())
 }
 
@@ -121,11 +121,11 @@ func (p Parts) Rank(clients float64) float64 {
 	return r - s + q*q*q*s + p.Penalty
 }
 
-func rankC3(n *Node, _ int, t turn) float64 {
-	p, ok := n.parts(t.at)
-	if !ok {
+func rankC3(n *Node, _ int, m *measure, t turn) float64 {
+	if !m.known {
 		return math.NaN()
 	}
+	p := m.Parts
 	if n.alone.Load() == 0 {
 		p.Silence -= t.quiet
 	}
@@ -135,13 +135,12 @@ func rankC3(n *Node, _ int, t turn) float64 {
 // rankARS is the engine's own adaptive replica selection as far as a proxy can run
 // it: Ψ from whole numbers of the queue, and a node without statistics comes
 // first. Source: ResponseCollectorService of Elasticsearch 8.
-func rankARS(n *Node, _ int, t turn) float64 {
-	p, ok := n.parts(t.at)
-	if !ok {
+func rankARS(n *Node, _ int, m *measure, t turn) float64 {
+	if !m.known {
 		return math.Inf(-1)
 	}
-	q := 1 + float64(n.Outstanding())*t.s.n + math.Floor(p.Queue)
-	return p.ResponseTime - p.ServiceTime + q*q*q*p.ServiceTime
+	q := 1 + float64(n.Outstanding())*t.s.n + math.Floor(m.Queue)
+	return m.ResponseTime - m.ServiceTime + q*q*q*m.ServiceTime
 }
 
 // hotQuantile is the quantile of in-flight counts above which a node is hot;
@@ -172,14 +171,13 @@ func preparePrequal(d *Decision, req Request, t turn) (hot float64) {
 
 // rankPrequal prefers, of the nodes that are not hot, the one with the lowest
 // response time, and of hot ones the one with fewest in flight.
-func rankPrequal(n *Node, _ int, t turn) float64 {
-	p, ok := n.parts(t.at)
+func rankPrequal(n *Node, _ int, m *measure, t turn) float64 {
 	switch f := n.inFlight(t.at); {
-	case !ok:
+	case !m.known:
 		return math.NaN()
 	case f > t.hot:
 		return hotPenalty + f
 	default:
-		return p.ResponseTime + p.Penalty
+		return m.ResponseTime + m.Penalty
 	}
 }

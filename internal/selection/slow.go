@@ -38,26 +38,34 @@ func (d *Decision) judge(req Request, t turn) (quiet float64) {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		switch n.health.condition() {
-		case Slow, Failing:
-			c.slow = true
+		case Slow:
+			c.exclude(KeptSlow)
+		case Failing:
+			c.exclude(KeptFailing)
 		case Ramping:
-			c.slow = t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) //nolint:gosec // a draw, not a number
+			if t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) { //nolint:gosec // a draw, not a number
+				c.exclude(NotItsTurn)
+			}
 		}
-		c.slow = c.slow || t.s.doubtful(n, t.at)
+		if !c.slow && t.s.doubtful(n, t.at) {
+			c.exclude(Suspected)
+		}
 	}
 	d.feelPressure(req)
 	d.spare(req, t)
 	d.markSlow(req, t)
-	quiet = d.quiet(req, t.at)
-	d.markSilent(req, t, quiet)
-	return quiet
+	d.quiet = d.shortestSilence(req, t.at)
+	d.markSilent(req, t, d.quiet)
+	return d.quiet
 }
 
 // markSlow finds the limit and the candidates above it.
 func (d *Decision) markSlow(req Request, t turn) {
 	d.sorted, d.limit = d.sorted[:0], math.Inf(1)
-	for _, p := range d.order {
-		if r, ok := req.Nodes[p].unqueued(); ok && !req.Nodes[p].health.excluded() {
+	for i, p := range d.order {
+		r, ok := req.Nodes[p].unqueued()
+		d.measured[i].unqueued = r
+		if ok && !req.Nodes[p].health.excluded() {
 			d.sorted = append(d.sorted, r)
 		}
 	}
@@ -66,17 +74,18 @@ func (d *Decision) markSlow(req Request, t turn) {
 	}
 	d.limit = slowFactor*median(d.sorted) + slowSlack
 	above, _ := slices.BinarySearch(d.sorted, d.limit)
-	if 3*(len(d.sorted)-above) > len(d.order)+1 {
-		return
-	}
-	for _, p := range d.order {
-		if r, _ := req.Nodes[p].unqueued(); r >= d.limit {
-			c := &d.candidates[p]
-			if !c.slow && t.s.needed(req.Nodes[p], d.pressure > busyQueue, t.at) {
-				continue
-			}
+	tooMany := 3*(len(d.sorted)-above) > len(d.order)+1
+	for i, p := range d.order {
+		c := &d.candidates[p]
+		switch {
+		case d.measured[i].unqueued < d.limit:
+		case tooMany:
+			c.note(TooMany)
+		case !c.slow && t.s.needed(req.Nodes[p], d.pressure > busyQueue, t.at):
+			c.note(Needed)
+		default:
 			c.accused = !c.slow
-			c.slow = true
+			c.exclude(OverLimit)
 		}
 	}
 }
@@ -134,18 +143,17 @@ func (d *Decision) spare(req Request, t turn) {
 		c, n := &d.candidates[p], req.Nodes[p]
 		s, _ := n.service.value()
 		if c.slow && n.health.condition() == Slow && s <= limit && t.at-n.probe.answered.Load() < int64(usefulFor) {
-			c.slow, c.spared = false, true
+			c.slow, c.spared, c.why = false, true, Spared
 		}
 	}
 }
 
 // accuseSlow makes what a choice found against nodes count for those to come.
 func (s *Selector) accuseSlow(d *Decision, req Request, t turn) {
-	for _, p := range d.order {
+	for i, p := range d.order {
 		if n := req.Nodes[p]; d.candidates[p].accused {
 			n.probe.limit.set(d.limit)
-			r, _ := n.unqueued()
-			s.accuse(n, Slow, t.at, fmt.Sprintf("response time %.0f ms or silent for %.0f ms, limit %.0f ms", r, n.silence(t.at), d.limit))
+			s.accuse(n, Slow, t.at, fmt.Sprintf("response time %.0f ms or silent for %.0f ms, limit %.0f ms", d.measured[i].unqueued, n.silence(t.at), d.limit))
 		}
 	}
 }
@@ -191,9 +199,9 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 	return last != 0 && at-last < int64(troubleHold)
 }
 
-// quiet returns the shortest silence, in ms, among the candidates that may be
+// shortestSilence returns the shortest silence, in ms, among the candidates that may be
 // listed and owe an answer, 0 if none does.
-func (d *Decision) quiet(req Request, at int64) float64 {
+func (d *Decision) shortestSilence(req Request, at int64) float64 {
 	shortest := math.Inf(1)
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
@@ -223,7 +231,7 @@ func (d *Decision) markSilent(req Request, t turn, quiet float64) {
 		if req.Nodes[p].silence(t.at)-quiet > d.limit {
 			c := &d.candidates[p]
 			c.accused = c.accused || (!c.slow && req.Nodes[p].silence(t.at)-quiet > d.limit+silenceSlack)
-			c.slow = true
+			c.exclude(Quiet)
 		}
 	}
 }

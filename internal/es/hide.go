@@ -1,0 +1,49 @@
+package es
+
+import "strings"
+
+// hidden stands in a path for what is not to be shown.
+const hidden = "{id}"
+
+// HideIDs returns a path as it stands on the request line with the ids in it replaced:
+// of documents, which are their owner's data, and of scrolls and asynchronous
+// searches, by which results can be read. What follows a "?" is dropped.
+func HideIDs(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	segments := strings.Split(path, "/")
+	changed := false
+	for i := 2; i < len(segments); i++ {
+		if segments[i] == "" || segments[i] == hidden || !followsID(segments[:i]) || isAPI(segments[i]) {
+			continue
+		}
+		segments[i], changed = hidden, true
+	}
+	if !changed {
+		return path
+	}
+	return strings.Join(segments, "/")
+}
+
+// followsID reports whether what comes after the segments given is an id.
+func followsID(before []string) bool {
+	last := before[len(before)-1]
+	switch last {
+	case "_doc", "_source", "_create", "_update", "_explain", "_termvectors", "scroll",
+		"_async_search", "_asynchronous_search", "async", "status":
+		return true
+	case "search":
+		return before[len(before)-2] == "_eql"
+	}
+	// A mapping type (7.x): /index/type/id.
+	return len(before) == 3 && last != "" && last[0] != '_' && before[1] != "" && isTarget(before[1])
+}
+
+// isAPI reports whether a segment after one that takes an id is the name of an API
+// below it.
+func isAPI(segment string) bool {
+	switch segment {
+	case "_search", "_count", "_msearch", "_mget", "_bulk", "_mapping", "_update", "_source", "_explain", "_termvectors", "_create", "template", "status", "async":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"log/slog"
+
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// Record is what happened to one client request. It holds no body, no query string, no
+// id of a document and no header but the two ids that clients send to find a request
+// again. Times are in milliseconds. docs/logs.md explains each field.
+type Record struct {
+	At        time.Time    `json:"at"` // when the request's head had come
+	Client    string       `json:"client,omitempty"`
+	Method    string       `json:"method"`
+	Path      string       `json:"path"` // ids replaced, bounded
+	Operation es.Operation `json:"operation"`
+	Target    string       `json:"target,omitempty"` // index expression of operations that are steered
+	Routed    bool         `json:"routed,omitempty"` // it has a routing
+	Mode      Mode         `json:"mode"`
+	Reason    string       `json:"reason"`
+	// Status is 0 if no answer began.
+	Status        int      `json:"status"`
+	Outcome       string   `json:"outcome"`
+	Duration      float64  `json:"duration_ms"`
+	Upstream      float64  `json:"upstream_ms"` // waiting for upstreams until the head of the answer
+	Took          *float64 `json:"took_ms"`     // what the engine says, null where it says nothing that is read
+	RequestBytes  int64    `json:"request_bytes"`
+	ResponseBytes int64    `json:"response_bytes"`
+	// Nodes are the names of those that were listed for the attempt that was answered.
+	Nodes       []string        `json:"nodes,omitempty"`
+	Coordinator string          `json:"coordinator,omitempty"` // name of the node that the answer came through
+	Attempts    []AttemptRecord `json:"attempts"`
+	OpaqueID    string          `json:"x_opaque_id,omitempty"`
+	TraceID     string          `json:"trace_id,omitempty"`
+	// Kept says what the record is kept for: "slow", "failover", "hedge".
+	Kept []string `json:"kept,omitempty"`
+	// Decision is the first that was made, with what was known then; in records that
+	// are kept alone.
+	Decision *selection.Account `json:"decision,omitempty"`
+
+	ended time.Time
+}
+
+// AttemptRecord is one attempt at a request.
+type AttemptRecord struct {
+	Kind   string `json:"kind"` // "first", "failover" or "hedge"
+	Node   string `json:"node"` // name of the coordinating node
+	NodeID string `json:"node_id"`
+	// Preference is what was added: "only_nodes", "prefer_nodes" or "none".
+	Preference string   `json:"preference"`
+	Nodes      []string `json:"nodes,omitempty"` // names of those that were listed
+	Start      float64  `json:"start_ms"`        // after the request's head
+	// Duration is until the head of the answer, or the attempt's end.
+	Duration float64 `json:"duration_ms"`
+	// Outcome is "answered", "abandoned", "canceled" or a cause of failovers.
+	Outcome string `json:"outcome"`
+	Status  int    `json:"status,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Ended returns when the request was over.
+func (r *Record) Ended() time.Time { return r.ended }
+
+// Attrs returns the record as attributes of a log line, named as in JSON; what is
+// omitted when it is empty is left out.
+func (r *Record) Attrs() []slog.Attr {
+	v := reflect.ValueOf(r).Elem()
+	attrs := make([]slog.Attr, 0, v.NumField())
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" || (options == "omitempty" && v.Field(i).IsZero()) {
+			continue
+		}
+		attrs = append(attrs, slog.Any(name, v.Field(i).Interface()))
+	}
+	return attrs
+}
+
+// RecordFields returns the names of the fields of a record, and of an attempt in it.
+func RecordFields() (record, attempt []string) {
+	names := func(t reflect.Type) (names []string) {
+		for i := range t.NumField() {
+			if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	return names(reflect.TypeFor[Record]()), names(reflect.TypeFor[AttemptRecord]())
+}

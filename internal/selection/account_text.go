@@ -1,0 +1,187 @@
+package selection
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// why says in words what speaks against a candidate, empty if nothing does.
+func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
+	var text string
+	switch c.Excluded {
+	case NotExcluded:
+		return ""
+	case GoneUnreachable:
+		text = "its last connection was refused or reset" + lastError(n)
+	case GoneUnresponsive:
+		text = "it did not answer the last poll of its statistics in time"
+	case FailedBefore:
+		text = "it failed this very search before"
+	case KeptSlow, KeptFailing:
+		text = "kept out" + n.reproach()
+	case NotItsTurn:
+		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", n.reproach(), rampTime.Seconds())
+	case Suspected:
+		text = "it has not answered a probe that others, sent no earlier, have"
+	case OverLimit:
+		text = overLimit(c, d) + s.bounded(n)
+	case Quiet:
+		text = fmt.Sprintf("it has answered nothing for %.0f ms, the others for %.0f ms, which is more than the limit of %.0f ms apart", c.Parts.Silence, d.quiet, d.limit) + s.bounded(n)
+	case Spared:
+		text = fmt.Sprintf("it is slow, but the others have %.1f searches each in their queues, so it carries some", d.pressure)
+	case Needed:
+		text = overLimit(c, d) + ", but the others could not carry its load"
+	case TooMany:
+		text = overLimit(c, d) + ", but so is more than a third of the candidates: nobody stands out"
+	case OtherZone:
+		text = "the shard has a copy in the own zone, and this one does not rank better by routing.zone.factor"
+	case OtherSticks:
+		text = "affinity names another copy of the shard"
+	case RanksWorse:
+		text = "another copy of the shard ranks better"
+	}
+	if c.Listed && c.Excluded.keepsOut() {
+		text += "; listed all the same, as a shard has no other copy that is better"
+	}
+	return text
+}
+
+func overLimit(c Candidate, d *Decision) string {
+	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
+		c.Parts.ResponseTime, c.Unqueued, d.limit)
+}
+
+// bounded says that a node is passed over but not kept out, as enough are already.
+func (s *Selector) bounded(n *Node) string {
+	if n.health.excluded() || s.mayExclude() {
+		return ""
+	}
+	b := s.Bound()
+	return fmt.Sprintf("; it is passed over but not kept out, as %d of %d nodes are already and no more than %d may be", b.Out, b.Nodes, b.AtMost)
+}
+
+// reproach says what spoke against a node when it was sent away.
+func (n *Node) reproach() string {
+	if why := n.health.why.Load(); why != nil && n.health.condition() != Fine {
+		return " (" + *why + ")"
+	}
+	return ""
+}
+
+func lastError(n *Node) string {
+	if e := n.lastError.Load(); e != nil {
+		return " (" + e.Message + ")"
+	}
+	return ""
+}
+
+// summary says in words what was decided and why.
+func (s *Selector) summary(d *Decision, req Request, a Account, at int64) string {
+	switch d.Reason {
+	case NoChoice:
+		return "There is nothing to choose: every shard has one copy that serves."
+	case NoOutlier:
+		return "Left to the engine's own selection: no node stands out. " + a.nearest()
+	case NoStatistics:
+		return "Nothing is measured of any node with a copy yet, so they take turns."
+	case FailOpen:
+		return "Every copy of some shard is on a node that should be kept out, so all its copies are listed. " + a.keptOut()
+	case Affinity:
+		return "The copies that the preference string, or the target, sticks to are listed. " + a.keptOut()
+	}
+	occasion := s.occasion(d, req, at)
+	if req.oneShard() {
+		return "One shard is searched, so its best copy is named: " + a.best() + "."
+	}
+	return fmt.Sprintf("%d of %d nodes with a copy are listed, %s. %s", len(d.Nodes), len(d.order), occasion, a.keptOut())
+}
+
+// occasion says why nodes are listed at all rather than the engine let choose.
+func (s *Selector) occasion(d *Decision, req Request, at int64) string {
+	switch {
+	case !s.policy.health:
+		return "as the policy " + s.name + " always lists"
+	case len(req.Avoid) > 0:
+		return "as an attempt at this search failed"
+	case !req.Outliers:
+		return "as such requests always are"
+	case req.Sticky:
+		return "as the target sticks to its copies"
+	case d.remote:
+		return "as the engine does not know sidestep's own zone"
+	}
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		switch left := n.penaltyLeft(at); {
+		case c.why.keepsOut():
+			return "as " + n.Name + " is to be kept out"
+		case n.health.condition() != Fine && !c.spared:
+			return "as " + n.Name + " is " + n.State().String()
+		case left > negligiblePenalty:
+			return fmt.Sprintf("as %s failed a moment ago (a penalty of %.0f ms is left)", n.Name, left)
+		}
+	}
+	return fmt.Sprintf("as a node stood out within the last %.0f s", time.Duration(troubleHold).Seconds())
+}
+
+// nearest names the candidate that is nearest to the limit.
+func (a Account) nearest() string {
+	if a.Limit == nil {
+		return "Nothing is measured yet, so none can."
+	}
+	worst := -1
+	for i, c := range a.Candidates {
+		if c.Measured && (worst < 0 || c.Unqueued > a.Candidates[worst].Unqueued) {
+			worst = i
+		}
+	}
+	rule := fmt.Sprintf("A node stands out from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue), or when it is silent for that much longer than the others, fails, or does not answer probes or polls.",
+		*a.Limit, slowFactor, *a.Median, slowSlack)
+	if worst < 0 {
+		return rule
+	}
+	return fmt.Sprintf("%s The slowest is %s with %.1f ms.", rule, a.Candidates[worst].Node, a.Candidates[worst].Unqueued)
+}
+
+// best names the copy that is listed and the best of the others.
+func (a Account) best() string {
+	var listed, next *Candidate
+	for i := range a.Candidates {
+		c := &a.Candidates[i]
+		switch {
+		case c.Listed && (listed == nil || c.Rank < listed.Rank):
+			listed = c
+		case !c.Listed && (next == nil || c.Rank < next.Rank):
+			next = c
+		}
+	}
+	if listed == nil {
+		return "none"
+	}
+	text := fmt.Sprintf("%s, rank %.1f", listed.Node, listed.Rank)
+	if next == nil {
+		return text
+	}
+	return fmt.Sprintf("%s; %s has %.1f: %s", text, next.Node, next.Rank, next.Why)
+}
+
+// maxNamed is how many nodes a summary names.
+const maxNamed = 5
+
+// keptOut names the candidates that are not listed for a reason of their own.
+func (a Account) keptOut() string {
+	var names []string
+	for _, c := range a.Candidates {
+		if !c.Listed && c.Excluded.keepsOut() {
+			names = append(names, c.Node+": "+c.Why)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return "No node is kept out."
+	case len(names) > maxNamed:
+		return fmt.Sprintf("Left out are %d nodes, such as %s.", len(names), names[0])
+	}
+	return "Left out: " + strings.Join(names, "; ") + "."
+}
