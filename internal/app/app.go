@@ -82,16 +82,15 @@ func New(cfg config.Config, o Options) (*App, error) {
 		stopping: make(chan struct{}),
 		failed:   make(chan error, 2), // one for each listener
 	}
-	var err error
-	if a.metrics, err = newMetrics(o.Registry, o.Version); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
 	a.recorder = diagnosis.New(diagnosis.Options{Logger: o.Logger, Registerer: o.Registry})
 	first, err := newPipeline(cfg, o.Logger, a.recorder)
 	if err != nil {
 		return nil, err
 	}
 	a.current.Store(first)
+	if a.metrics, err = newMetrics(o.Registry, o.Version, a.Ready); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	a.diagnose(first)
 	a.metrics.show(first.registry)
 	if err := a.setLevel(cfg.Log.Level); err != nil {

@@ -18,7 +18,8 @@ type metrics struct {
 	reloadTime prometheus.Gauge
 }
 
-func newMetrics(registry *prometheus.Registry, version string) (*metrics, error) {
+// newMetrics registers them; ready is asked at each scrape.
+func newMetrics(registry *prometheus.Registry, version string, ready func() error) (*metrics, error) {
 	m := &metrics{
 		pipeline: &pipelineMetrics{},
 		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -38,11 +39,20 @@ func newMetrics(registry *prometheus.Registry, version string) (*metrics, error)
 		},
 	})
 	build.Set(1)
+	isReady := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sidestep_ready",
+		Help: "1 if searches can be steered, as /-/ready says.",
+	}, func() float64 {
+		if ready() != nil {
+			return 0
+		}
+		return 1
+	})
 	m.reloaded(true, time.Now())
 	for _, collector := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, m.reloadOK, m.reloadTime, m.pipeline,
+		build, isReady, m.reloadOK, m.reloadTime, m.pipeline,
 	} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err

@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"context"
+	"net/http"
 	"os"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,4 +50,54 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	for _, o := range []outcome{outcomeOK, outcomePartial, outcomeClientError, outcomeEngineError, outcomeCanceled, outcomeUnreachable} {
 		require.Contains(t, string(page), "`"+string(o)+"`")
 	}
+}
+
+// What probes take is told by the state of their node. What told nothing of it has
+// no time, and a failure that came at once is not fast.
+func TestTimeOfProbes(t *testing.T) {
+	for name, c := range map[string]struct {
+		wire  wire
+		count uint64
+		sum   float64 // s
+	}{
+		"answered":    {answers(http.StatusOK, good), 2, 2 * 0}, // no time passes in the bubble
+		"silent":      {silent, 2, 2 * selection.ProbeTimeout.Seconds()},
+		"rejected":    {answers(http.StatusTooManyRequests, `{}`), 0, 0},
+		"not allowed": {answers(http.StatusForbidden, `{}`), 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, from := newProbing(t, c.wire), &once{n: 2}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); p.sendProbes(ctx, from) }()
+				time.Sleep(2 * selection.ProbeTimeout)
+				cancel()
+				<-done
+				require.Len(t, from.ended, 2)
+				count, sum := p.timed(t, "unknown")
+				require.Equal(t, c.count, count)
+				require.InDelta(t, c.sum, sum, 1e-9)
+			})
+		})
+	}
+}
+
+// timed returns how many probes of nodes in a state have a time, and its sum in
+// seconds.
+func (p *probing) timed(t *testing.T, state string) (count uint64, sum float64) {
+	t.Helper()
+	families, err := p.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "sidestep_probe_duration_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetLabel()[0].GetValue() == state {
+				count, sum = m.GetHistogram().GetSampleCount(), m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return count, sum
 }

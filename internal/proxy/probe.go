@@ -60,8 +60,11 @@ type prober interface {
 func (p *Proxy) Probe(ctx context.Context) { p.sendProbes(ctx, p.o.Selector) }
 
 func (p *Proxy) sendProbes(ctx context.Context, from prober) {
-	end := func(probe selection.Probe, o selection.ProbeOutcome) {
+	end := func(probe selection.Probe, o selection.ProbeOutcome, state selection.State) {
 		p.metrics.probes.WithLabelValues(probeResult(o)).Inc()
+		if o.Timed() && !probe.AboutVia() {
+			p.metrics.probeTime.WithLabelValues(state.String()).Observe(o.Took.Seconds())
+		}
 		from.ObserveProbe(probe, o, time.Now())
 		if !o.Unfit && !probe.AboutVia() {
 			p.o.OnProbe(probe.Node.ID, o.Took)
@@ -85,14 +88,15 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 		v := p.view.Load()
 		due = from.Probes(due[:0], v.nodes, time.Now())
 		for _, probe := range due {
+			state := probe.Node.State()
 			select {
 			case free <- struct{}{}:
 				sending.Go(func() {
-					end(probe, p.probe(ctx, v, probe))
+					end(probe, p.probe(ctx, v, probe), state)
 					<-free
 				})
 			default:
-				end(probe, unfit("too many probes are under way"))
+				end(probe, unfit("too many probes are under way"), state)
 			}
 		}
 	}

@@ -172,6 +172,23 @@ func TestFailuresInARowSendANodeAwayUntilItAnswersSearchesItself(t *testing.T) {
 	require.Equal(t, "2 failures in a row", s.View(nodes, at(time.Second))[1].Why)
 }
 
+func TestViewCountsProbesThatHaveATime(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	for _, o := range []ProbeOutcome{
+		{Took: 20 * time.Millisecond},
+		{Took: ProbeTimeout, Failed: true},
+		{Took: time.Millisecond, Failed: true, Message: "rejected"},
+		{Unfit: true},
+	} {
+		s.ObserveProbe(Probe{Node: nodes[1], Via: nodes[0]}, o, epoch)
+	}
+	s.ObserveProbe(Probe{Node: nodes[1], Via: nodes[0], knock: true}, ProbeOutcome{Took: time.Minute}, epoch)
+	views := s.View(nodes, epoch)
+	require.Zero(t, views[0].Probes)
+	require.EqualValues(t, 2, views[1].Probes)
+	require.Equal(t, ProbeTimeout+20*time.Millisecond, views[1].ProbeTime)
+}
+
 func TestNewNodesRampUp(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	infos := []NodeInfo{{ID: "new", Name: "new"}}

@@ -71,7 +71,13 @@ type probing struct {
 	strikes  atomic.Int32         // in a row that spoke against the node
 	via      atomic.Pointer[Node] // that the one that is awaited was sent through
 	limit    number               // ms: the limit of searches when it was last suspected
+	timed    atomic.Int64         // probes whose time is in spent
+	spent    atomic.Int64         // ns: that they took
 }
+
+// Timed reports whether Took is a time that a search would have taken, too: a
+// failure that came at once is none.
+func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= ProbeTimeout) }
 
 // since begins to wait for probes at the moment at, when a node is sent away.
 func (p *probing) since(at int64) { raise(&p.fit, at) }
@@ -218,6 +224,10 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if p.knock {
 		s.observeKnock(p, o)
 		return
+	}
+	if o.Timed() {
+		n.probe.timed.Add(1)
+		n.probe.spent.Add(int64(o.Took))
 	}
 	if !n.probe.sent.CompareAndSwap(p.sent, 0) {
 		return // given up

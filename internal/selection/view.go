@@ -21,7 +21,12 @@ type NodeView struct {
 	Share       float64  `json:"share_last_minute"` // of expected shard queries, 0..1
 	// PollAge is how long ago, in seconds, the node last answered a poll; null if
 	// it never did.
-	PollAge   *float64   `json:"poll_age_s"`
+	PollAge *float64 `json:"poll_age_s"`
+	// Probes of the node that were answered, or not within ProbeTimeout, and the time
+	// that they took together.
+	Probes    int64         `json:"probes"`
+	ProbeTime time.Duration `json:"-"`
+
 	LastError *NodeError `json:"last_error"`
 }
 
@@ -56,6 +61,8 @@ func (s *Selector) view(n *Node, at int64) NodeView {
 		Outstanding: n.Outstanding(),
 		Searches:    n.searches.Load(),
 		Failures:    n.failures.Load(),
+		Probes:      n.probe.timed.Load(),
+		ProbeTime:   time.Duration(n.probe.spent.Load()),
 		LastError:   n.lastError.Load(),
 	}
 	if why := n.health.why.Load(); why != nil && n.health.condition() != Fine {
