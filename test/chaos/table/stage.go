@@ -57,8 +57,7 @@ func (s *stage) open(ctx context.Context) error {
 	if err := s.cluster.Do(ctx, http.MethodPut, "/"+index+"/_settings", stay, nil); err != nil {
 		return err
 	}
-	s.logf("warming up for %s", s.warm)
-	if err := s.cluster.Warm(ctx, index, s.warm); err != nil {
+	if err := s.warmUp(ctx); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)
