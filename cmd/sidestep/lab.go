@@ -24,7 +24,7 @@ Usage:
   --scenario NAME[,...]   run these scenarios only (all). May be repeated
   --policy NAME[,...]     run these policies only (all). May be repeated
   --seeds N               runs of each scenario with each policy (5)
-  --poll DURATION         how often sidecars poll each node (500ms)
+  --poll DURATION         how often sidecars poll each node (200ms)
   --out DIR               write runs.csv, summary.csv and plots (SVG) to DIR
   --help                  print this
 

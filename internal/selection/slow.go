@@ -174,11 +174,13 @@ func (n *Node) queued() float64 {
 	return max(q, n.latest.value()) * s
 }
 
-// While a candidate stands out, and for troubleHold after, searches are listed. A
-// penalty of up to negligiblePenalty (ms) is too old to count.
+// While a candidate stands out, and for troubleHold after, searches are listed; so they
+// are while one's response time is above unevenPart of the limit. A penalty of up to
+// negligiblePenalty (ms) is too old to count.
 const (
 	troubleHold       = 2 * time.Second
 	negligiblePenalty = 10.0
+	unevenPart        = 0.5
 )
 
 // troubled reports whether some candidate stands out or did a moment ago.
@@ -192,11 +194,28 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 		}
 		doubt = doubt || c.slow
 	}
-	if doubt {
+	if doubt || s.uneven(d, req, at) {
 		return true // may be over in a moment
 	}
 	last := s.troubledAt.Load()
 	return last != 0 && at-last < int64(troubleHold)
+}
+
+// uneven reports whether some candidate is on its way to stand out: its response time,
+// less what its queue explains, is above unevenPart of the limit, and the others can
+// do without it. Where many sidecars share the load, each sees little of a node, and
+// until it is known to be slow the engine would go on using it.
+func (s *Selector) uneven(d *Decision, req Request, at int64) bool {
+	if d.pressure > busyQueue {
+		return false
+	}
+	for _, p := range d.order {
+		n := req.Nodes[p]
+		if r, ok := n.unqueued(); ok && r >= unevenPart*d.limit && !s.needed(n, false, at) {
+			return true
+		}
+	}
+	return false
 }
 
 // shortestSilence returns the shortest silence, in ms, among the candidates that may be
