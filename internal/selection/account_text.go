@@ -122,6 +122,10 @@ func (s *Selector) occasion(d *Decision, req Request, at int64) string {
 			return fmt.Sprintf("as %s failed a moment ago (a penalty of %.0f ms is left)", n.Name, left)
 		}
 	}
+	if n := s.uneven(d, req, at); n != nil {
+		r, _ := n.unqueued()
+		return fmt.Sprintf("as %s is on its way to stand out: %.1f ms, the limit is %.1f ms", n.Name, r, d.limit)
+	}
 	return fmt.Sprintf("as a node stood out within the last %.0f s", time.Duration(troubleHold).Seconds())
 }
 
@@ -136,7 +140,7 @@ func (a Account) nearest() string {
 			worst = i
 		}
 	}
-	rule := fmt.Sprintf("A node stands out from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue), or when it is silent for that much longer than the others, fails, or does not answer probes or polls.",
+	rule := fmt.Sprintf("A node stands out from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue), or when it is silent for that much longer than the others, fails, or does not answer probes or polls; from half of that on copies are listed.",
 		*a.Limit, slowFactor, *a.Median, slowSlack)
 	if worst < 0 {
 		return rule

@@ -194,28 +194,28 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 		}
 		doubt = doubt || c.slow
 	}
-	if doubt || s.uneven(d, req, at) {
+	if doubt || s.uneven(d, req, at) != nil {
 		return true // may be over in a moment
 	}
 	last := s.troubledAt.Load()
 	return last != 0 && at-last < int64(troubleHold)
 }
 
-// uneven reports whether some candidate is on its way to stand out: its response time,
-// less what its queue explains, is above unevenPart of the limit, and the others can
-// do without it. Where many sidecars share the load, each sees little of a node, and
-// until it is known to be slow the engine would go on using it.
-func (s *Selector) uneven(d *Decision, req Request, at int64) bool {
+// uneven returns a candidate that is on its way to stand out: its response time, less
+// what its queue explains, is above unevenPart of the limit, and the others can do
+// without it; nil if none is. Where many sidecars share the load, each sees little of a
+// node, and until it is known to be slow the engine would go on using it.
+func (s *Selector) uneven(d *Decision, req Request, at int64) *Node {
 	if d.pressure > busyQueue {
-		return false
+		return nil
 	}
 	for _, p := range d.order {
 		n := req.Nodes[p]
 		if r, ok := n.unqueued(); ok && r >= unevenPart*d.limit && !s.needed(n, false, at) {
-			return true
+			return n
 		}
 	}
-	return false
+	return nil
 }
 
 // shortestSilence returns the shortest silence, in ms, among the candidates that may be
