@@ -31,12 +31,14 @@ type listener struct {
 	address string
 	server  *http.Server // plain HTTP while its TLSConfig is nil
 
-	bound  net.Listener // nil until bind
-	served sync.WaitGroup
+	bound net.Listener // nil until bind
+	// patient says that connections may be opened long before they are used.
+	patient bool
+	served  sync.WaitGroup
 }
 
 func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener, error) {
-	l := &listener{key: "listen", address: cfg.Listen, server: newServer(cfg, logger)}
+	l := &listener{key: "listen", address: cfg.Listen, server: newServer(cfg, logger), patient: true}
 	l.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.current.Load().proxy.ServeHTTP(w, r)
 	})
@@ -157,9 +159,13 @@ func (l *listener) addr() net.Addr {
 // serve takes connections in the background until shutdown; any other end is
 // sent to failed.
 func (l *listener) serve(failed chan<- error) {
-	serve := func() error { return l.server.Serve(l.bound) }
-	if l.server.TLSConfig != nil {
-		serve = func() error { return l.server.ServeTLS(l.bound, "", "") }
+	secure, from := l.server.TLSConfig != nil, l.bound
+	if l.patient {
+		from = patientListener{Listener: l.bound, handshake: secure}
+	}
+	serve := func() error { return l.server.Serve(from) }
+	if secure {
+		serve = func() error { return l.server.ServeTLS(from, "", "") }
 	}
 	l.served.Go(func() {
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {

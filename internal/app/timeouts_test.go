@@ -1,8 +1,12 @@
 package app_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"io"
 	"net"
+	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -19,7 +23,7 @@ func brief(cfg *config.Config) { cfg.Limits.ReadHeaderTimeout = headerTimeout }
 func TestHeadMustComeInTime(t *testing.T) {
 	w := startWire(t, brief)
 	for name, head := range map[string]string{
-		"nothing": "", "part of a line": "GET /idx HT", "part of the headers": "GET /idx HTTP/1.1\r\nHost: es\r\nX-A",
+		"part of a line": "GET /idx HT", "part of the headers": "GET /idx HTTP/1.1\r\nHost: es\r\nX-A",
 		"part of the preface of HTTP/2": preface[:20],
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,4 +71,52 @@ func TestNothingElseMustComeInTime(t *testing.T) {
 		require.Equal(t, "ok", got.body)
 		time.Sleep(3 * headerTimeout)
 	}
+}
+
+// A connection may be opened long before its first request: the engines wait for
+// ever. What has begun must come in time, also after a handshake.
+func TestUnusedConnectionsStay(t *testing.T) {
+	trusted := newAuthority(t)
+	plain := func(w *wire) net.Conn { return w.dial() }
+	secure := func(w *wire) net.Conn {
+		c := tls.Client(w.dial(), &tls.Config{RootCAs: trusted.pool(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12})
+		require.NoError(t, c.HandshakeContext(t.Context()))
+		return c
+	}
+	for name, open := range map[string]func(*wire) net.Conn{"plain": plain, "TLS": secure} {
+		t.Run(name, func(t *testing.T) {
+			w := startWire(t, func(cfg *config.Config) {
+				brief(cfg)
+				if name == "TLS" {
+					cfg.ListenTLS.CertFile, cfg.ListenTLS.KeyFile = trusted.files(t.TempDir(), "data")
+				}
+			})
+			unused, slow := open(w), open(w)
+			time.Sleep(5 * headerTimeout)
+			_, err := io.WriteString(unused, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Length: 2\r\n\r\n{}")
+			require.NoError(t, err)
+			response, err := http.ReadResponse(bufio.NewReader(unused), nil)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusOK, response.StatusCode)
+
+			_, err = io.WriteString(slow, "POST /idx/_search HT")
+			require.NoError(t, err)
+			require.NoError(t, slow.SetReadDeadline(time.Now().Add(patience)))
+			rest, err := io.ReadAll(slow)
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.Regexp(t, `^(HTTP/1\.1 4\d\d |$)`, string(rest), "some are told")
+		})
+	}
+	t.Run("TLS without a handshake", func(t *testing.T) {
+		w := startWire(t, func(cfg *config.Config) {
+			brief(cfg)
+			cfg.ListenTLS.CertFile, cfg.ListenTLS.KeyFile = trusted.files(t.TempDir(), "data")
+		})
+		c := w.dial()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+		_, err := c.Read(make([]byte, 1))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	})
 }
