@@ -20,7 +20,7 @@ const (
 
 	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.roles,nodes.*.attributes"
 	nodesPath    = "_nodes/http,os?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http.publish_address,nodes.*.os.allocated_processors"
-	settingsPath = "_all/_settings/index.store.type,index.warm?flat_settings=true&local=true&expand_wildcards=all"
+	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
 
 // membership maps the ids of the nodes in the cluster state to their ephemeral
@@ -111,9 +111,10 @@ func (c *Cluster) discover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unsupported := c.listUnsupported(ctx, found.clusterUUID)
+	apart := c.listApart(ctx, found.clusterUUID)
 	c.fleet.use(nodes)
-	c.discovered(found, nodes, present, unsupported)
+	c.discovered(found, nodes, present, apart.unsupported)
+	c.closedAre(found.clusterUUID, apart.closed)
 	return nil
 }
 
@@ -180,45 +181,56 @@ func publishedURL(scheme, address string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: address}
 }
 
-// leftAlone is the last answer about indices that are left alone. It belongs to the
-// goroutine of discoverLoop.
+// leftAlone is the last answer about indices that searches are not steered on. It
+// belongs to the goroutine of discoverLoop.
 type leftAlone struct {
-	names   map[string]bool
+	apart
 	uuid    string
 	version int64     // of the cluster state before it was asked for
 	after   time.Time // its cost forbids to ask before
 }
 
-// listUnsupported names the indices whose store is a snapshot or remote. The
-// answer holds only indices that have one of the settings, but the engine walks over
-// all: it is asked when the cluster state moved. While the answer cannot be had, what
-// was known stays: not knowing costs speed on such indices, not results.
-func (c *Cluster) listUnsupported(ctx context.Context, uuid string) map[string]bool {
+// apart names indices that are not as others.
+type apart struct {
+	unsupported map[string]bool // their store is a snapshot or remote
+	closed      map[string]bool
+}
+
+// listApart names the indices that searches are not steered on. The answer holds
+// only indices that have one of the settings, but the engine walks over all: it is
+// asked when the cluster state moved. While the answer cannot be had, what was known
+// stays: not knowing costs speed on such indices, not results. That an index is
+// closed is told by a setting of the engines' own, which they make when they close it
+// and remove when they open it.
+func (c *Cluster) listApart(ctx context.Context, uuid string) apart {
 	known, started := &c.leftAlone, time.Now()
 	var version int64
 	if s := c.Snapshot(); s != nil {
 		version = s.Version
 	}
 	if known.uuid == uuid && (version == known.version || started.Before(known.after)) {
-		return known.names
+		return known.apart
 	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
 	_, err := c.fleet.ask(ctx, query{kind: pollSettings, path: settingsPath, deadline: min(localDeadline, c.o.PollTimeout), decode: decodeJSON(&answer)})
 	if err != nil {
-		return known.names
+		return known.apart
 	}
-	names := map[string]bool{}
+	found := apart{unsupported: map[string]bool{}, closed: map[string]bool{}}
 	for index, a := range answer {
 		switch a.Settings["index.store.type"] {
 		case "remote_snapshot", "snapshot":
-			names[index] = true
+			found.unsupported[index] = true
 		}
 		if a.Settings["index.warm"] == "true" {
-			names[index] = true
+			found.unsupported[index] = true
+		}
+		if a.Settings["index.verified_before_close"] == "true" {
+			found.closed[index] = true
 		}
 	}
-	*known = leftAlone{names: names, uuid: uuid, version: version, after: started.Add(wholeCostFactor * time.Since(started))}
-	return names
+	*known = leftAlone{apart: found, uuid: uuid, version: version, after: started.Add(wholeCostFactor * time.Since(started))}
+	return found
 }

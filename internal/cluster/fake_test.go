@@ -120,6 +120,17 @@ func (f *fake) serve(n *fakeNode, w http.ResponseWriter, r *http.Request) {
 
 type object = map[string]any
 
+// routedCopy is one copy in the routing table of the cluster state and in the
+// answer of _search_shards.
+type routedCopy struct {
+	State      string `json:"state"`
+	Primary    bool   `json:"primary"`
+	SearchOnly bool   `json:"searchOnly"`
+	Node       string `json:"node"`
+	Shard      int    `json:"shard"`
+	Index      string `json:"index"`
+}
+
 func writeJSON(w http.ResponseWriter, v any) error { return json.NewEncoder(w).Encode(v) }
 
 func (f *fake) answer(n *fakeNode, r *http.Request) any {

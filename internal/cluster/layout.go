@@ -75,11 +75,11 @@ func (s *Snapshot) locate(doc es.Document) (ShardName, []int, Miss) {
 		return ShardName{}, nil, MissUnknownTarget
 	}
 	p.use.mark(s)
-	switch {
-	case !s.believes(p):
+	if !s.believes(p) {
 		return ShardName{}, nil, MissUnknownTarget
-	case s.frame.unsupported[layout.Index]:
-		return ShardName{}, nil, MissUnsupported
+	}
+	if miss := p.forbids(s.frame); miss != MissNone {
+		return ShardName{}, nil, miss
 	}
 	number := layout.Routing.Shard(doc.ID, doc.Routing)
 	serving := p.serves(number, s.frame)

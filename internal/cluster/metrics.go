@@ -120,7 +120,7 @@ func newPlacementMetrics(auto promauto.Factory, placedAt func() time.Time) place
 		}),
 		unsettled: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sidestep_cluster_placement_unsettled_copies",
-			Help: "Shard copies in the placement that are on their way, by state.",
+			Help: "Shard copies in the placement that are on their way, or closed with their index, by state.",
 		}, []string{"state"}),
 		refreshes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_cluster_placement_refreshes_total",
@@ -144,7 +144,7 @@ func (m *metrics) placed(t *table) {
 	m.indices.Set(float64(t.indices.Len()))
 	m.shards.Set(float64(t.shards))
 	m.copies.Set(float64(t.copies[atStarted] + t.copies[atRelocating]))
-	for state, at := range map[string]int{"relocating": atRelocating, "initializing": atInitializing, "unassigned": atUnassigned} {
+	for state, at := range map[string]int{"relocating": atRelocating, "initializing": atInitializing, "unassigned": atUnassigned, "closed": atClosed} {
 		m.unsettled.WithLabelValues(state).Set(float64(t.copies[at]))
 	}
 }

@@ -64,11 +64,11 @@ func TestParseInfoRefusesStrangers(t *testing.T) {
 func TestPlacementOfRealEngines(t *testing.T) {
 	t.Parallel()
 	for engine, node := range map[string]string{"opensearch-3.6.0": "x-h-GsjMRiGiAfkq9F230w", "elasticsearch-8.19.4": "Ai04ZWRkTnmX18JgZy_LiQ"} {
-		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"))
+		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"), newPlacementBuilder(nil))
 		require.NoError(t, err)
 		content, err := io.ReadAll(golden(t, engine, "routing_table.json"))
 		require.NoError(t, err)
-		state, err := parseRoutingTable(strings.NewReader(strings.Replace(string(content), "{", `{"version":7,`, 1)))
+		state, err := parseRoutingTable(strings.NewReader(strings.Replace(string(content), "{", `{"version":7,`, 1)), newPlacementBuilder(nil))
 		require.NoError(t, err)
 		require.Equal(t, fromCat, state.indices)
 		require.Len(t, state.uuid, 22)
@@ -131,7 +131,7 @@ func TestParseCatShards(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseCatShards(strings.NewReader(tt.body))
+			got, err := parseCatShards(strings.NewReader(tt.body), newPlacementBuilder(nil))
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
@@ -152,7 +152,7 @@ func TestParseRoutingTableRefuses(t *testing.T) {
 		`{"routing_table":`: "EOF",
 		`{"routing_table":{"indices":{"i":{"shards":[]}}}}`: "index \"i\"",
 	} {
-		_, err := parseRoutingTable(strings.NewReader(body))
+		_, err := parseRoutingTable(strings.NewReader(body), newPlacementBuilder(nil))
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -223,7 +223,7 @@ func FuzzCatShards(f *testing.F) {
 	}
 	f.Add([]byte(`[{"index":"i","shard":"3","prirep":"r","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"},{}]`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		indices, err := parseCatShards(bytes.NewReader(body))
+		indices, err := parseCatShards(bytes.NewReader(body), newPlacementBuilder(nil))
 		if err != nil {
 			return
 		}

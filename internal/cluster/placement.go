@@ -254,7 +254,7 @@ func (c *Cluster) readRoutingTable(ctx context.Context, from *url.URL, names str
 		kind: pollRoutingTable, deadline: deadline,
 		path: "_cluster/state/version,routing_table" + names + "?local=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
 		decode: func(r io.Reader) (err error) {
-			state, err = parseRoutingTable(r)
+			state, err = parseRoutingTable(r, newPlacementBuilder(c.Snapshot().table))
 			return err
 		},
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 )
 
 // resolution is a plan, or why there is none.
@@ -46,11 +47,16 @@ func newFrame(nodes []*Node, unsupported map[string]bool) *frame {
 
 // compiledIndex is an index in the form that searches need.
 type compiledIndex struct {
-	frame    *token
-	serving  [][]int // by shard number: positions of the nodes whose copies serve
-	whole    resolution
-	unrouted resolution
-	plans    [2]Plan // of the resolutions: one allocation less each
+	frame   *token
+	serving [][]int // by shard number: positions of the nodes whose copies serve
+	plans   atomic.Pointer[indexPlans]
+}
+
+// indexPlans are the plans of searches on an index itself. Those that are part of
+// wide targets need none.
+type indexPlans struct {
+	whole, unrouted resolution
+	plans           [2]Plan // of the resolutions: one allocation less each
 }
 
 // in returns the index as it is in a frame. It is compiled when first asked for: two
@@ -60,10 +66,21 @@ func (p *placedIndex) in(f *frame) *compiledIndex {
 		return c
 	}
 	c := &compiledIndex{frame: f.id, serving: servingNodes(&p.index, f.positions)}
-	c.whole = p.plan(c.serving, f, &c.plans[0])
-	c.unrouted = c.whole.unrouted(&c.plans[1])
 	p.compiled.Store(c)
 	return c
+}
+
+// plansIn returns the plans of the index in a frame, made when first asked for.
+func (p *placedIndex) plansIn(f *frame) *indexPlans {
+	c := p.in(f)
+	if made := c.plans.Load(); made != nil {
+		return made
+	}
+	made := &indexPlans{}
+	made.whole = p.plan(c.serving, f, &made.plans[0])
+	made.unrouted = made.whole.unrouted(&made.plans[1])
+	c.plans.Store(made)
+	return made
 }
 
 // serves returns the positions of the nodes whose copy of a shard serves, nil if
@@ -76,8 +93,9 @@ func (p *placedIndex) serves(number int, f *frame) []int {
 	return serving[number]
 }
 
-// servingNodes lists, for each shard, the nodes whose copy serves searches. The
-// engine searches only the search-only copies of an index that has some.
+// servingNodes lists, for each shard, the nodes whose copy serves searches: none of a
+// closed index. The engine searches only the search-only copies of an index that has
+// some.
 func servingNodes(index *Index, positions map[string]int) [][]int {
 	copies, searchOnly := 0, false
 	for _, shard := range index.Shards {
@@ -91,7 +109,7 @@ func servingNodes(index *Index, positions map[string]int) [][]int {
 	for i, shard := range index.Shards {
 		first := len(all)
 		for _, c := range shard.Copies {
-			if !c.Serving() || searchOnly && c.Kind != 's' {
+			if index.Closed || !c.Serving() || searchOnly && c.Kind != 's' {
 				continue
 			}
 			if at, known := positions[c.Node]; known {
@@ -104,10 +122,21 @@ func servingNodes(index *Index, positions map[string]int) [][]int {
 	return serving
 }
 
+// forbids returns why the index as a whole is left alone, or [MissNone].
+func (p *placedIndex) forbids(f *frame) Miss {
+	switch {
+	case p.index.Closed:
+		return MissClosed
+	case f.unsupported[p.index.Name]:
+		return MissUnsupported
+	}
+	return MissNone
+}
+
 // plan returns the plan of a search on the whole index, which is into.
 func (p *placedIndex) plan(serving [][]int, f *frame, into *Plan) resolution {
-	if f.unsupported[p.index.Name] {
-		return resolution{miss: MissUnsupported}
+	if miss := p.forbids(f); miss != MissNone {
+		return resolution{miss: miss}
 	}
 	names := make([]ShardName, len(serving))
 	for i, nodes := range serving {
@@ -165,8 +194,8 @@ func (s *Snapshot) join(l *lesson) (r resolution, version int64) {
 			if p = s.table.get(name.Index); p == nil {
 				return resolution{miss: MissShardUnavailable}, version
 			}
-			if s.frame.unsupported[name.Index] {
-				return resolution{miss: MissUnsupported}, version
+			if miss := p.forbids(s.frame); miss != MissNone {
+				return resolution{miss: miss}, version
 			}
 			version = min(version, p.version.Load())
 		}

@@ -24,6 +24,7 @@ type known struct {
 	placedAt                 time.Time
 	history                  []stateVersion // that were current, since trusted
 	trusted                  int64
+	closed                   map[string]bool // indices, as far as discovery told
 }
 
 // discovered takes in what discovery found. What was known of another cluster
@@ -84,6 +85,7 @@ func (c *Cluster) placed(state *routingState, asked []string) {
 	if k.clusterUUID != state.uuid || k.table == nil {
 		return
 	}
+	k.markClosed(state)
 	next := k.merge(state)
 	for _, name := range asked {
 		if !contains(state.indices, name) {
@@ -102,6 +104,7 @@ func (c *Cluster) placedWhole(source string, asOf time.Time, state *routingState
 		return
 	}
 	k.source = source
+	k.markClosed(state)
 	if k.table == nil {
 		k.confirm(stateVersion{Version: state.version, asOf: asOf})
 		c.use(newTable(state.indices, state.version))
@@ -115,6 +118,51 @@ func (c *Cluster) placedWhole(source string, asOf time.Time, state *routingState
 		return true
 	})
 	c.use(next)
+}
+
+// closedAre takes in which indices are closed.
+func (c *Cluster) closedAre(uuid string, closed map[string]bool) {
+	c.publishing.Lock()
+	defer c.publishing.Unlock()
+	k := &c.known
+	if k.clusterUUID != uuid || maps.Equal(k.closed, closed) {
+		return
+	}
+	before := k.closed
+	k.closed = closed
+	if k.table == nil {
+		return
+	}
+	next := k.table
+	for _, names := range []map[string]bool{before, closed} {
+		for name := range names {
+			next = k.reclose(next, name)
+		}
+	}
+	c.use(next)
+}
+
+// reclose returns the table with an index as closed as it is.
+func (k *known) reclose(next *table, name string) *table {
+	p := next.get(name)
+	if p == nil || p.index.Closed == k.closed[name] {
+		return next
+	}
+	if next == k.table {
+		next = k.table.edited()
+	}
+	index := p.index
+	index.Closed = k.closed[name]
+	next.set(newPlacedIndex(index, p.version.Load(), p), p)
+	return next
+}
+
+// markClosed tells an answer which of its indices are closed: the engines show their
+// copies as they show those of others.
+func (k *known) markClosed(state *routingState) {
+	for i := range state.indices {
+		state.indices[i].Closed = k.closed[state.indices[i].Name]
+	}
 }
 
 // contains finds a name in indices that are sorted by name.

@@ -100,6 +100,7 @@ type reportedIndex struct {
 	Name string `json:"n"`
 	// Stale says that nobody searched it, so that it may be elsewhere by now.
 	Stale  bool            `json:"x,omitempty"`
+	Closed bool            `json:"closed,omitempty"`
 	Shards []reportedShard `json:"s"`
 }
 
@@ -175,7 +176,7 @@ func reportNodes(nodes []*Node) []reportedNode {
 // reportIndex puts the placement of an index into the form of a report; number
 // returns the place of a node id in the list of ids.
 func reportIndex(index *Index, number func(id string) int) reportedIndex {
-	out := reportedIndex{Name: index.Name, Shards: make([]reportedShard, len(index.Shards))}
+	out := reportedIndex{Name: index.Name, Closed: index.Closed, Shards: make([]reportedShard, len(index.Shards))}
 	for i, shard := range index.Shards {
 		copies := make([]reportedCopy, len(shard.Copies))
 		for j, c := range shard.Copies {
@@ -191,7 +192,7 @@ func reportIndex(index *Index, number func(id string) int) reportedIndex {
 
 // index is the inverse of reportIndex; id returns the node id at a place.
 func (r reportedIndex) index(id func(number int) string) Index {
-	index := Index{Name: strings.Clone(r.Name), Shards: make([]Shard, len(r.Shards))}
+	index := Index{Name: strings.Clone(r.Name), Closed: r.Closed, Shards: make([]Shard, len(r.Shards))}
 	for i, shard := range r.Shards {
 		copies := make([]Copy, len(shard.Copies))
 		for j, c := range shard.Copies {

@@ -13,18 +13,15 @@ const routingFields = "&filter_path=cluster_uuid,version," +
 	"routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.primary," +
 	"routing_table.indices.*.shards.*.searchOnly,routing_table.indices.*.shards.*.node"
 
-// routedCopy is one copy in the routing table of the cluster state and in the
-// answer of _search_shards.
-type routedCopy struct {
-	State      string `json:"state"`
-	Primary    bool   `json:"primary"`
-	SearchOnly bool   `json:"searchOnly"`
-	Node       string `json:"node"`
-	Shard      int    `json:"shard"`
-	Index      string `json:"index"`
+// tableCopy is one copy in the routing table of the cluster state.
+type tableCopy struct {
+	State      text `json:"state"`
+	Primary    bool `json:"primary"`
+	SearchOnly bool `json:"searchOnly"`
+	Node       text `json:"node"`
 }
 
-func (c routedCopy) kind() byte {
+func (c tableCopy) kind() byte {
 	switch {
 	case c.Primary:
 		return 'p'
@@ -42,9 +39,8 @@ type routingState struct {
 }
 
 // parseRoutingTable reads the routing table index by index.
-func parseRoutingTable(r io.Reader) (*routingState, error) {
+func parseRoutingTable(r io.Reader, b *placementBuilder) (*routingState, error) {
 	dec := json.NewDecoder(r)
-	b := newPlacementBuilder()
 	var state routingState
 	listed := false
 	err := eachField(dec, func(key string) error {
@@ -81,18 +77,21 @@ func parseRoutingTable(r io.Reader) (*routingState, error) {
 // decodeRouted adds an index in the routing table.
 func (b *placementBuilder) decodeRouted(dec *json.Decoder, index string) error {
 	var routed struct {
-		Shards map[string][]routedCopy `json:"shards"`
+		Shards map[string][]tableCopy `json:"shards"`
 	}
 	if err := dec.Decode(&routed); err != nil {
 		return fmt.Errorf("index %q: %w", index, err)
 	}
+	if len(routed.Shards) > 0 {
+		b.begin([]byte(index))
+	}
 	for number, copies := range routed.Shards {
-		n, err := shardNumber(number)
+		n, err := shardNumber([]byte(number))
 		if err != nil {
 			return fmt.Errorf("index %q: %w", index, err)
 		}
 		for _, c := range copies {
-			b.add(ShardName{Index: index, Number: n}, Copy{Node: b.intern(c.Node), Kind: c.kind(), State: copyState(c.State)})
+			b.add(n, Copy{Node: b.intern(c.Node), Kind: c.kind(), State: copyState(b.intern(c.State))})
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func (s *Snapshot) Serves(node int, shard ShardName) bool {
 		return false
 	}
 	p := s.table.get(shard.Index)
-	return p != nil && !s.frame.unsupported[shard.Index] && slices.Contains(p.serves(shard.Number, s.frame), node)
+	return p != nil && p.forbids(s.frame) == MissNone && slices.Contains(p.serves(shard.Number, s.frame), node)
 }
 
 // AnyServed returns some shard of which the node at this position of Nodes has a
@@ -28,7 +28,7 @@ func (s *Snapshot) AnyServed(node int) (shard ShardName, ok bool) {
 	}
 	s.table.heldBy(s.Nodes[node].ID, maxHeld, func(p *placedIndex) bool {
 		hidden := isHidden(p.index.Name)
-		if s.frame.unsupported[p.index.Name] || hidden && ok {
+		if p.forbids(s.frame) != MissNone || hidden && ok {
 			return true
 		}
 		at := slices.IndexFunc(p.in(s.frame).serving, func(nodes []int) bool { return slices.Contains(nodes, node) })

@@ -1,12 +1,10 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 )
 
@@ -16,18 +14,56 @@ const maxShardNumber = 1 << 20
 
 // catRow is one row of _cat/shards. All values are strings or null.
 type catRow struct {
-	Index  string `json:"index"`
-	Shard  string `json:"shard"`
-	Prirep string `json:"prirep"`
-	State  string `json:"state"`
-	ID     string `json:"id"`
+	Index  text `json:"index"`
+	Shard  text `json:"shard"`
+	Prirep text `json:"prirep"`
+	State  text `json:"state"`
+	ID     text `json:"id"`
 	// node is asked for as well but not read: names are not unique, and for a
 	// relocating copy it holds both nodes. The id is that of the source.
 }
 
+// text is a JSON string, or nothing. It is read into the memory of the one before:
+// big clusters have a hundred thousand rows, of few different values.
+type text []byte
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(value []byte) error {
+	*t = (*t)[:0]
+	if string(value) == "null" {
+		return nil
+	}
+	if !isPlain(value) {
+		return t.decode(value)
+	}
+	*t = append(*t, value[1:len(value)-1]...)
+	return nil
+}
+
+// isPlain reports whether a value is a string that stands for itself.
+func isPlain(value []byte) bool {
+	if len(value) < 2 || value[0] != '"' {
+		return false
+	}
+	for _, c := range value[1 : len(value)-1] {
+		if c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *text) decode(value []byte) error {
+	var decoded string
+	if err := json.Unmarshal(value, &decoded); err != nil {
+		return err
+	}
+	*t = append(*t, decoded...)
+	return nil
+}
+
 // parseCatShards reads the rows of _cat/shards?format=json row by row.
-func parseCatShards(r io.Reader) ([]Index, error) {
-	b := newPlacementBuilder()
+func parseCatShards(r io.Reader, b *placementBuilder) ([]Index, error) {
 	dec := json.NewDecoder(r)
 	err := eachElement(dec, func() error { return b.decodeRow(dec) })
 	if err != nil {
@@ -60,93 +96,31 @@ func parseListShards(r io.Reader, b *placementBuilder) (next string, err error) 
 	return next, nil
 }
 
-// placementBuilder gathers copies in any order into indices.
-type placementBuilder struct {
-	shards  map[string]map[int]*Shard
-	strings map[string]string
-}
-
-func newPlacementBuilder() *placementBuilder {
-	return &placementBuilder{shards: map[string]map[int]*Shard{}, strings: map[string]string{}}
-}
-
-// intern keeps one string of each value: a node id occurs once per copy.
-func (b *placementBuilder) intern(s string) string {
-	if kept, ok := b.strings[s]; ok {
-		return kept
-	}
-	b.strings[s] = s
-	return s
-}
-
 func (b *placementBuilder) decodeRow(dec *json.Decoder) error {
-	var row catRow
-	if err := dec.Decode(&row); err != nil {
+	row := &b.row
+	row.Index, row.Shard, row.Prirep, row.State, row.ID = row.Index[:0], row.Shard[:0], row.Prirep[:0], row.State[:0], row.ID[:0]
+	if err := dec.Decode(row); err != nil {
 		return err
 	}
-	return b.addRow(row)
-}
-
-func (b *placementBuilder) addRow(row catRow) error {
 	number, err := shardNumber(row.Shard)
 	if err != nil {
 		return fmt.Errorf("index %q: %w", row.Index, err)
 	}
-	if row.Index == "" {
+	if len(row.Index) == 0 {
 		return errors.New("a row has no index")
 	}
 	if len(row.Prirep) != 1 {
 		return fmt.Errorf("shard [%s][%d]: prirep is %q", row.Index, number, row.Prirep)
 	}
-	b.add(ShardName{Index: row.Index, Number: number}, Copy{Node: b.intern(row.ID), Kind: row.Prirep[0], State: copyState(row.State)})
+	b.begin(row.Index)
+	b.add(number, Copy{Node: b.intern(row.ID), Kind: row.Prirep[0], State: copyState(b.intern(row.State))})
 	return nil
 }
 
-func (b *placementBuilder) add(name ShardName, c Copy) {
-	shards, ok := b.shards[name.Index]
-	if !ok {
-		shards = map[int]*Shard{}
-		b.shards[name.Index] = shards
-	}
-	shard, ok := shards[name.Number]
-	if !ok {
-		shard = &Shard{Index: b.intern(name.Index), Number: name.Number}
-		shards[name.Number] = shard
-	}
-	shard.Copies = append(shard.Copies, c)
-}
-
-// indices returns what was added, sorted by name and number. It is never nil: a
-// cluster without indices has a placement, too.
-func (b *placementBuilder) indices() []Index {
-	indices := make([]Index, 0, len(b.shards))
-	for name, shards := range b.shards {
-		index := Index{Name: b.intern(name), Shards: make([]Shard, 0, len(shards))}
-		for _, shard := range shards {
-			index.Shards = append(index.Shards, *shard)
-		}
-		slices.SortFunc(index.Shards, func(a, b Shard) int { return cmp.Compare(a.Number, b.Number) })
-		indices = append(indices, index)
-	}
-	slices.SortFunc(indices, func(a, b Index) int { return cmp.Compare(a.Name, b.Name) })
-	return indices
-}
-
-func shardNumber(s string) (int, error) {
-	n, err := strconv.Atoi(s)
+func shardNumber(s []byte) (int, error) {
+	n, err := strconv.Atoi(string(s))
 	if err != nil || n < 0 || n > maxShardNumber {
 		return 0, fmt.Errorf("%q is not a shard number", s)
 	}
 	return n, nil
-}
-
-// copyState returns the constants for the known states, so that the decoded
-// strings can be freed.
-func copyState(s string) CopyState {
-	for _, known := range []CopyState{Started, Relocating, Initializing, Unassigned} {
-		if string(known) == s {
-			return known
-		}
-	}
-	return CopyState(s)
 }

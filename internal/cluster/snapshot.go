@@ -99,6 +99,9 @@ type Shard struct {
 type Index struct {
 	Name   string
 	Shards []Shard
+	// Closed says that the index is closed: the engines refuse all searches on it. They
+	// show its copies as started nevertheless.
+	Closed bool
 }
 
 // Plan is what a search on a target touches: for every shard the nodes whose
@@ -142,6 +145,7 @@ const (
 	MissShardUnavailable Miss = "shard_unavailable" // a shard touched has no serving copy
 	MissNoPlacement      Miss = "no_placement"      // nothing known yet, or too old
 	MissUnsupported      Miss = "unsupported_index" // serverless, remote snapshot, warm …
+	MissClosed           Miss = "closed_index"      // the engine refuses it, in its own words
 	MissEmptyTarget      Miss = "empty_target"      // resolves to no shard
 
 	// Of reads by id alone:
@@ -270,7 +274,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 			return nil, MissUnknownTarget
 		}
 		if routing == "" {
-			r := &p.in(s.frame).whole
+			r := &p.plansIn(s.frame).whole
 			return r.plan, r.miss
 		}
 	}
@@ -279,7 +283,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 		return r.plan, r.miss
 	}
 	if p != nil {
-		r := &p.in(s.frame).unrouted
+		r := &p.plansIn(s.frame).unrouted
 		return r.plan, r.miss
 	}
 	if routing == "" {

@@ -1,23 +1,20 @@
 package cluster
 
 import (
-	"cmp"
 	"hash/maphash"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/benbjohnson/immutable"
 )
 
-// table is where the copies of all shards are, by index and by node. It is never
-// changed: a change makes a new table, which shares with the one before all that is
-// the same, so that it costs what changed and not what there is.
+// table is where the copies of all shards are, by index. It is never changed: a
+// change makes a new table, which shares with the one before all that is the same, so
+// that it costs what changed and not what there is.
 type table struct {
 	id      *token // changes with the table, and outlives it
 	indices *immutable.Map[string, *placedIndex]
-	nodes   *immutable.Map[string, *holdings] // by node id
+	held    *holdings // by node; of the latest table
 	shards  int
 	copies  [copyStates]int // by state
 }
@@ -31,29 +28,10 @@ const (
 	atRelocating
 	atInitializing
 	atUnassigned
+	atClosed // of a closed index, whatever the engine says of the copy
 	atOther
 	copyStates
 )
-
-// holdings are the indices of which a node has a serving copy, in an order that has
-// nothing to do with their names: starting anywhere in it is drawing by lot.
-type holdings = immutable.SortedMap[holding, struct{}]
-
-type holding struct {
-	hash  uint64
-	index string
-}
-
-// byHash orders holdings.
-type byHash struct{}
-
-// Compare implements immutable.Comparer.
-func (byHash) Compare(a, b holding) int {
-	if c := cmp.Compare(a.hash, b.hash); c != 0 {
-		return c
-	}
-	return strings.Compare(a.index, b.index)
-}
 
 // hashed hashes keys for immutable.Map. Names come from clients: without a seed
 // they could be made to collide.
@@ -66,16 +44,6 @@ func (h hashed[K]) Hash(key K) uint32 { return uint32(maphash.Comparable(h.seed,
 
 // Equal implements immutable.Hasher.
 func (hashed[K]) Equal(a, b K) bool { return a == b }
-
-// hold returns the place of an index among the holdings of any node.
-func hold(index string) holding {
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
-	h := uint64(offset)
-	for i := range len(index) {
-		h = (h ^ uint64(index[i])) * prime
-	}
-	return holding{h, index}
-}
 
 // placedIndex is an index in a table.
 type placedIndex struct {
@@ -100,33 +68,22 @@ func newPlacedIndex(index Index, version int64, before *placedIndex) *placedInde
 
 // same reports whether two placements of an index are equal.
 func same(a, b *Index) bool {
-	return slices.EqualFunc(a.Shards, b.Shards, func(a, b Shard) bool {
+	return a.Closed == b.Closed && slices.EqualFunc(a.Shards, b.Shards, func(a, b Shard) bool {
 		return a.Number == b.Number && slices.Equal(a.Copies, b.Copies)
 	})
 }
 
 // newTable makes a table of indices that were seen at this version.
 func newTable(indices []Index, version int64) *table {
-	t := table{id: new(token)}
+	t := table{id: new(token), held: &holdings{nodes: map[string]*held{}}}
 	byName := immutable.NewMapBuilder[string, *placedIndex](newHasher[string]())
-	byNode := map[string]*immutable.SortedMapBuilder[holding, struct{}]{}
 	for _, index := range indices {
 		p := newPlacedIndex(index, version, nil)
 		byName.Set(index.Name, p)
 		t.count(p, 1)
-		for _, node := range servedBy(p) {
-			if byNode[node] == nil {
-				byNode[node] = immutable.NewSortedMapBuilder[holding, struct{}](byHash{})
-			}
-			byNode[node].Set(hold(index.Name), struct{}{})
-		}
+		t.held.move(p.use, nil, servedBy(p))
 	}
 	t.indices = byName.Map()
-	nodes := immutable.NewMapBuilder[string, *holdings](newHasher[string]())
-	for node, held := range byNode {
-		nodes.Set(node, held.Map())
-	}
-	t.nodes = nodes.Map()
 	return &t
 }
 
@@ -135,7 +92,8 @@ func (t *table) get(index string) *placedIndex {
 	return p
 }
 
-// edited returns a copy that may be changed by set and remove until it is published.
+// edited returns a copy that may be changed by set and remove until it is published,
+// which it has to be.
 func (t *table) edited() *table {
 	next := *t
 	next.id = new(token)
@@ -147,40 +105,13 @@ func (t *table) set(p, before *placedIndex) {
 	t.indices = t.indices.Set(p.index.Name, p)
 	t.count(before, -1)
 	t.count(p, 1)
-	t.move(p.index.Name, servedBy(before), servedBy(p))
+	t.held.move(p.use, servedBy(before), servedBy(p))
 }
 
 func (t *table) remove(p *placedIndex) {
 	t.indices = t.indices.Delete(p.index.Name)
 	t.count(p, -1)
-	t.move(p.index.Name, servedBy(p), nil)
-}
-
-// move updates which nodes have an index.
-func (t *table) move(index string, from, to []string) {
-	for _, node := range from {
-		if slices.Contains(to, node) {
-			continue
-		}
-		if held, ok := t.nodes.Get(node); ok {
-			held = held.Delete(hold(index))
-			if held.Len() == 0 {
-				t.nodes = t.nodes.Delete(node)
-				continue
-			}
-			t.nodes = t.nodes.Set(node, held)
-		}
-	}
-	for _, node := range to {
-		if slices.Contains(from, node) {
-			continue
-		}
-		held, ok := t.nodes.Get(node)
-		if !ok {
-			held = immutable.NewSortedMap[holding, struct{}](byHash{})
-		}
-		t.nodes = t.nodes.Set(node, held.Set(hold(index), struct{}{}))
-	}
+	t.held.move(p.use, servedBy(p), nil)
 }
 
 // count adds the shards and copies of an index, or takes them away.
@@ -191,7 +122,11 @@ func (t *table) count(p *placedIndex, sign int) {
 	t.shards += sign * len(p.index.Shards)
 	for _, shard := range p.index.Shards {
 		for _, c := range shard.Copies {
-			t.copies[stateAt(c.State)] += sign
+			at := stateAt(c.State)
+			if p.index.Closed {
+				at = atClosed
+			}
+			t.copies[at] += sign
 		}
 	}
 }
@@ -212,7 +147,7 @@ func stateAt(s CopyState) int {
 
 // servedBy lists the nodes with a serving copy of an index, each once.
 func servedBy(p *placedIndex) []string {
-	if p == nil {
+	if p == nil || p.index.Closed {
 		return nil
 	}
 	nodes := make([]string, 0, 8)
@@ -238,19 +173,8 @@ func (t *table) each(visit func(*placedIndex) bool) {
 // heldBy visits indices of which a node has a serving copy, starting anywhere, until
 // visit returns false or there were limit.
 func (t *table) heldBy(node string, limit int, visit func(*placedIndex) bool) {
-	held, ok := t.nodes.Get(node)
-	if !ok {
-		return
-	}
-	all := held.Iterator()
-	all.Seek(holding{hash: rand.Uint64()})
-	for range min(limit, held.Len()) {
-		if all.Done() {
-			all.First()
-		}
-		h, _, _ := all.Next()
-		if p := t.get(h.index); p != nil && !visit(p) {
-			return
-		}
-	}
+	t.held.draw(node, limit, func(index string) bool {
+		p := t.get(index)
+		return p == nil || visit(p)
+	})
 }

@@ -10,11 +10,13 @@ import (
 // useExpiry is for how long an index counts as in use after the last search on it.
 const useExpiry = 5 * time.Minute
 
-// usage says when an index was last searched.
+// usage is what stays of an index while its placement changes: when it was last
+// searched, and where it stands among what nodes hold.
 type usage struct {
 	index  string
 	at     atomic.Int64 // Snapshot.stamp of the last search, 0 if there was none
 	listed atomic.Bool  // is in a list of what is in use
+	places []place      // guarded by holdings.mu
 }
 
 // mark says that the index is searched. It writes once a second at most: readers

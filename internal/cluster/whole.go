@@ -95,7 +95,7 @@ func (c *Cluster) listCopies(ctx context.Context, from *url.URL) (source string,
 	err = c.fleet.client.get(ctx, from, query{
 		kind: pollCatShards, path: catShardsPath, deadline: c.o.PollTimeout,
 		decode: func(r io.Reader) (err error) {
-			indices, err = parseCatShards(r)
+			indices, err = parseCatShards(r, newPlacementBuilder(c.Snapshot().table))
 			return err
 		},
 	})
@@ -118,7 +118,7 @@ func missing(err error) bool {
 
 // listPages asks for the copies page by page, each with a deadline of its own.
 func (c *Cluster) listPages(ctx context.Context, from *url.URL) ([]Index, error) {
-	b := newPlacementBuilder()
+	b := newPlacementBuilder(c.Snapshot().table)
 	next := ""
 	for range maxPages {
 		path := "_list/shards" + shardColumns + "&size=" + strconv.Itoa(listPage)

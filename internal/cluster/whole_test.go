@@ -269,7 +269,7 @@ func TestParseListShardsRefuses(t *testing.T) {
 		`{"shards":[{"index":"i"}]}`:      "not a shard number",
 		`{"shards":[{"index":"i","shard"`: "EOF",
 	} {
-		_, err := parseListShards(strings.NewReader(body), newPlacementBuilder())
+		_, err := parseListShards(strings.NewReader(body), newPlacementBuilder(nil))
 		require.ErrorContains(t, err, want, body)
 	}
 }
@@ -281,12 +281,12 @@ func FuzzPlacement(f *testing.F) {
 	f.Add([]byte(`{"cluster_uuid":"u","version":3,"routing_table":{"indices":{"i":{"shards":{"0":[{"state":"STARTED","primary":true,"node":"a"}]}}}}}`))
 	f.Add([]byte(`{"shards":[{}],"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := newPlacementBuilder()
+		b := newPlacementBuilder(nil)
 		var all [][]Index
 		if _, err := parseListShards(strings.NewReader(string(body)), b); err == nil {
 			all = append(all, b.indices())
 		}
-		if state, err := parseRoutingTable(strings.NewReader(string(body))); err == nil {
+		if state, err := parseRoutingTable(strings.NewReader(string(body)), newPlacementBuilder(nil)); err == nil {
 			require.Positive(t, state.version)
 			all = append(all, state.indices)
 		}
