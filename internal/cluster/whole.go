@@ -104,9 +104,11 @@ func (c *Cluster) listCopies(ctx context.Context, from *url.URL) (source string,
 }
 
 // listsPages reports whether the engine has _list/shards.
-func (c *Cluster) listsPages() bool {
-	e := c.Snapshot().Engine
-	return e.Distribution == opensearch && (e.Major > 2 || e.Major == 2 && e.Minor >= 18) && !c.noPages.Load()
+func (c *Cluster) listsPages() bool { return c.Snapshot().Engine.listsPages() && !c.noPages.Load() }
+
+// listsPages reports whether engines of this version have _list/shards.
+func (e Engine) listsPages() bool {
+	return e.Distribution == opensearch && (e.Major > 2 || e.Major == 2 && e.Minor >= 18)
 }
 
 // missing reports whether an error says that the engine has no such API, or not for
