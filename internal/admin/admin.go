@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
@@ -13,7 +14,7 @@ import (
 )
 
 // Service is the running sidestep, as far as the pages show and switch it. What
-// Nodes and Explain return is printed as JSON.
+// Nodes, Explain and Check return is printed as JSON.
 type Service interface {
 	// Ready returns nil if searches can be steered, otherwise what is missing.
 	Ready() error
@@ -21,6 +22,8 @@ type Service interface {
 	// Status fills everything but At, Version and Ready.
 	Status() Status
 	Explain(target, routing string) any
+	// Check looks whether the cluster is fit for sidestep, in bounded time.
+	Check(ctx context.Context) any
 	Mode() string
 	// SetMode switches to one of the modes.
 	SetMode(mode string) error
@@ -55,6 +58,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /status", h.status)
 	mux.Handle("GET /events", newEvents(h.statusOf, o.Quit))
 	mux.HandleFunc("GET /explain", h.explain)
+	mux.HandleFunc("GET /check", h.check)
 	mux.HandleFunc("GET /history", h.history)
 	mux.HandleFunc("GET /spikes", h.spikes)
 	mux.HandleFunc("GET /spikes/{id}", h.spike)

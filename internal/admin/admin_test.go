@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -42,6 +43,8 @@ func (f *fake) Status() admin.Status {
 	f.asked.Add(1)
 	return admin.Status{Mode: f.mode, Nodes: f.nodes, Decisions: map[string]int64{"<ranked>": 7}}
 }
+
+func (f *fake) Check(context.Context) any { return map[string]string{"level": "ok"} }
 
 func (f *fake) Explain(target, routing string) any {
 	f.target, f.routing = target, routing
@@ -120,6 +123,7 @@ func TestPages(t *testing.T) {
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
 			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"target\",\n    \"routing\"\n  ]\n}\n",
 		},
+		{name: "check", method: "GET", target: "/check", status: 200, want: "{\n  \"level\": \"ok\"\n}\n"},
 		{name: "mode", method: "GET", target: "/-/routing", service: &fake{mode: "observe"}, status: 200, want: "{\n  \"mode\": \"observe\"\n}\n"},
 		{name: "switch", method: "PUT", target: "/-/routing", body: `{"mode":"off"}`, status: 200, want: "{\n  \"mode\": \"off\"\n}\n"},
 		{name: "reload", method: "POST", target: "/-/reload", status: 200, want: "{\n  \"reloaded\": true\n}\n"},
@@ -182,6 +186,7 @@ func TestMethods(t *testing.T) {
 		{"/status", "GET, HEAD"},
 		{"/events", "GET, HEAD"},
 		{"/explain", "GET, HEAD"},
+		{"/check", "GET, HEAD"},
 		{"/metrics", "GET, HEAD"},
 		{"/-/routing", "GET, HEAD, PUT"},
 		{"/-/reload", "POST"},
@@ -216,7 +221,7 @@ func TestOtherSitesMayNotSwitch(t *testing.T) {
 func TestIndexNamesEveryPage(t *testing.T) {
 	w := do(t, newHandler(&fake{}), "GET /", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
+	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
 		require.Contains(t, w.Body.String(), page)
 	}
 	require.Contains(t, w.Body.String(), "1.2.3&lt;b&gt;")

@@ -27,6 +27,7 @@ const indexPage = `<!doctype html>
 <li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE</a>: where such a search would go, and why
 <li><a href="/history?seconds=60">/history?seconds=60</a>: how the nodes did, second by second
 <li><a href="/spikes">/spikes</a>: nodes that got into trouble, and why; /spikes/ID is the whole record, /spikes/ID/folded the stacks of its hot threads
+<li><a href="/check">/check</a>: is the cluster fit for sidestep, and what stands in the way
 <li><a href="/metrics">/metrics</a>: Prometheus metrics
 <li><a href="/-/routing">/-/routing</a>: the mode; PUT {"mode": "route|observe|off"} switches it
 <li>/snapshot: what is known of the cluster, for other sidesteps (cluster.source)

@@ -16,12 +16,16 @@ type Status struct {
 	Engine  Engine    `json:"engine"`
 	Nodes   any       `json:"nodes"` // as /nodes
 	// Requests counts the clients' requests, Decisions the same by reason and
-	// Outcomes by how they ended; Observed counts what mode observe only decided.
+	// Outcomes by how they ended; Observed counts what mode observe only decided,
+	// Failovers second attempts by cause and Hedges such for overdue searches by
+	// result.
 	// All begin at 0 when a reload brings another upstream.
 	Requests  int64            `json:"requests"`
 	Decisions map[string]int64 `json:"decisions"`
 	Observed  map[string]int64 `json:"observed"`
 	Outcomes  map[string]int64 `json:"outcomes"`
+	Failovers map[string]int64 `json:"failovers"`
+	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    any              `json:"spikes"` // the newest, as /spikes
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sidestep/internal/check"
 	"sidestep/internal/cluster"
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
@@ -26,6 +27,7 @@ type pipeline struct {
 	recipe   recipe
 	cluster  *cluster.Cluster
 	proxy    *proxy.Proxy
+	check    *check.Checker
 	registry *prometheus.Registry
 	polls    *http.Transport
 	account  *http.Client // of sidestep's own account, over polls
@@ -154,6 +156,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Rec
 	if err != nil {
 		return nil, fmt.Errorf("build the data plane: %w", err)
 	}
+	p.check = newChecker(cfg, p)
 	return p, nil
 }
 

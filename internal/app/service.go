@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"sidestep/internal/admin"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
@@ -27,6 +29,8 @@ func (s service) Status() admin.Status {
 		Decisions: totals.Decisions,
 		Observed:  totals.Observed,
 		Outcomes:  totals.Outcomes,
+		Failovers: totals.Failovers,
+		Hedges:    totals.Hedges,
 		Spikes:    newest(s.app.recorder.Spikes().Spikes),
 	}
 	if known := p.cluster.Snapshot(); known != nil {
@@ -42,6 +46,9 @@ const statusSpikes = 20
 func newest(spikes []diagnosis.Spike) []diagnosis.Spike {
 	return spikes[:min(len(spikes), statusSpikes)]
 }
+
+// Check implements admin.Service.
+func (s service) Check(ctx context.Context) any { return s.app.current.Load().check.Run(ctx) }
 
 // Explain implements admin.Service.
 func (s service) Explain(target, routing string) any {

@@ -152,13 +152,16 @@ func (c *Checker) clocks(ctx context.Context, via *url.URL) []Finding {
 	}
 	answered := time.Now()
 	var off []string
+	var most time.Duration
 	for _, n := range told.Nodes {
-		if skew := outside(time.UnixMilli(n.At), asked, answered); skew.Abs() > maxSkew {
+		skew := outside(time.UnixMilli(n.At), asked, answered)
+		most = max(most, skew.Abs())
+		if skew.Abs() > maxSkew {
 			off = append(off, fmt.Sprintf("%s by %+.1f s", n.Name, skew.Seconds()))
 		}
 	}
 	if len(off) == 0 {
-		return []Finding{{OK, TopicNodes, fmt.Sprintf("the nodes' clocks agree with this one to within %.0f ms", math.Ceil(float64((maxSkew + answered.Sub(asked)).Milliseconds()))), ""}}
+		return []Finding{{OK, TopicNodes, fmt.Sprintf("the nodes' clocks agree with this one to within %.0f ms", math.Ceil((most + answered.Sub(asked)).Seconds()*1000)), ""}}
 	}
 	slices.Sort(off)
 	return []Finding{{

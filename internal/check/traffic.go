@@ -57,7 +57,7 @@ type totals struct {
 
 // tally puts what was only observed in place of the reason observe.
 func tally(facts Facts) totals {
-	t := totals{reasons: map[string]int64{}, verb: "steered", were: "were"}
+	t := totals{reasons: map[string]int64{}, verb: "were steered", were: "were"}
 	all := maps.Clone(facts.Decisions)
 	if facts.Mode == "observe" {
 		t.verb, t.were = "would be steered", "would be"

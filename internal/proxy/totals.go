@@ -13,21 +13,33 @@ type Totals struct {
 	Decisions, Observed map[string]int64
 	// Outcomes are the requests by how they ended for the client.
 	Outcomes map[string]int64
+	// Failovers are by cause, Hedges by result, Sniffs by result.
+	Failovers, Hedges, Sniffs map[string]int64
 }
 
 // Totals reads the counters. It costs what there are series: it is for eyes, not
 // for the hot path.
 func (p *Proxy) Totals() Totals {
-	t := Totals{Decisions: map[string]int64{}, Observed: map[string]int64{}, Outcomes: map[string]int64{}}
+	t := Totals{Decisions: map[string]int64{}, Outcomes: map[string]int64{}}
 	for _, series := range read(p.metrics.requests) {
 		t.Requests += series.count
 		t.Decisions[series.labels["reason"]] += series.count
 		t.Outcomes[series.labels["outcome"]] += series.count
 	}
-	for _, series := range read(p.metrics.observed) {
-		t.Observed[series.labels["reason"]] += series.count
-	}
+	t.Observed = by(p.metrics.observed, "reason")
+	t.Failovers = by(p.metrics.failovers, "cause")
+	t.Hedges = by(p.metrics.hedges, "result")
+	t.Sniffs = by(p.metrics.sniffs, "result")
 	return t
+}
+
+// by returns what was counted by the values of one label.
+func by(c prometheus.Collector, label string) map[string]int64 {
+	counts := map[string]int64{}
+	for _, series := range read(c) {
+		counts[series.labels[label]] += series.count
+	}
+	return counts
 }
 
 // tally is one series of a counter.

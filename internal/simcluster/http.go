@@ -180,6 +180,8 @@ func (n *Node) route(r *request) (reply, *apiError) {
 		return n.listAPI(r)
 	case first == "_cluster":
 		return n.clusterAPI(r)
+	case r.at(1) == "_settings" && r.method == http.MethodGet:
+		return n.indexSettings(r)
 	case last == "_mget":
 		return n.multiGet(r)
 	case last == "_alias" && len(r.parts) == 2:
