@@ -161,7 +161,7 @@ func (c *Checker) clocks(ctx context.Context, via *url.URL) []Finding {
 		}
 	}
 	if len(off) == 0 {
-		return []Finding{{OK, TopicNodes, fmt.Sprintf("the nodes' clocks agree with this one to within %.0f ms", math.Ceil((most + answered.Sub(asked)).Seconds()*1000)), ""}}
+		return []Finding{{OK, TopicNodes, fmt.Sprintf("the nodes' clocks agree with this one to within %.0f ms", math.Ceil((most+answered.Sub(asked)).Seconds()*1000)), ""}}
 	}
 	slices.Sort(off)
 	return []Finding{{
