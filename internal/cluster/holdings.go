@@ -75,14 +75,14 @@ func (u *usage) placeIn(in *held) int {
 // draw visits names of indices that a node holds, beginning with any and leaping on,
 // until visit returns false or there were limit.
 func (h *holdings) draw(node string, limit int, visit func(index string) bool) {
-	index, n := h.at(node, 0)
+	_, n := h.at(node, 0)
 	if n == 0 {
 		return
 	}
 	at, leap := rand.IntN(n), leapOver(n)
 	for range min(limit, n) {
 		// What is held may change meanwhile.
-		if index, _ = h.at(node, at); index != "" && !visit(index) {
+		if index, _ := h.at(node, at); index != "" && !visit(index) {
 			return
 		}
 		at = (at + leap) % n

@@ -118,15 +118,7 @@ type Plan struct {
 
 	sets    [][]int // the different ones in Shards, nil if they were not looked for
 	weights []int   // how often each is in Shards
-}
-
-// CopySets returns what Shards holds with equal entries joined, and how many shards
-// each stands for; nil means one each. Wide targets have far fewer sets than shards.
-func (p *Plan) CopySets() (sets [][]int, weights []int) {
-	if p.sets == nil {
-		return p.Shards, nil
-	}
-	return p.sets, p.weights
+	outline *Outline
 }
 
 // ShardName names a shard.

@@ -97,7 +97,7 @@ func (p *Proxy) selectionRequest(x *exchange, avoid []*selection.Node) selection
 	key, sticky := p.affinity.key(x.request)
 	shards, weights := x.plan.CopySets()
 	return selection.Request{
-		Nodes: x.view.nodes, Shards: shards, Weights: weights, Avoid: avoid, Affinity: key, Sticky: sticky,
+		Nodes: x.view.nodes, Shards: shards, Weights: weights, Outline: (*selection.Outline)(x.plan.Outline()), Avoid: avoid, Affinity: key, Sticky: sticky,
 		// Of the copies of a document the engine takes any, it does not rank them.
 		Outliers: p.o.When == WhenOutlier && len(avoid) == 0 && x.steering() != es.SteerByID,
 	}

@@ -11,10 +11,10 @@ import (
 	"sidestep/internal/selection"
 )
 
-// wideSnapshot has indices of five shards with two copies each on 50 nodes, and a
-// wildcard over 2,000 of them.
-func wideSnapshot(indices int) *cluster.Snapshot {
-	const nodes, shards, wide = 50, 5, 2000
+// wideSnapshot has 10,000 indices of five shards with two copies each, and a wildcard
+// over 2,000 of them.
+func wideSnapshot(nodes int) *cluster.Snapshot {
+	const indices, shards, wide = 10_000, 5, 2000
 	c := cluster.Contents{PlacedAt: time.Now()}
 	for i := range nodes {
 		c.Nodes = append(c.Nodes, &cluster.Node{ID: fmt.Sprintf("node-with-an-id-of-%d", 100+i)})
@@ -43,27 +43,59 @@ func wideSnapshot(indices int) *cluster.Snapshot {
 // the nodes for it, as decide does: the plan is made for the first search after a
 // change, and kept.
 func BenchmarkWide(b *testing.B) {
-	s := wideSnapshot(10_000)
-	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
+	for _, size := range []int{50, 1000} {
+		s := wideSnapshot(size)
+		for _, like := range []struct {
+			target, nodes string
+			slow          int
+		}{
+			{target: "index-*", nodes: "unknown"}, {target: "index-*", nodes: "alike"}, {target: "index-*", nodes: "one-slow", slow: 1},
+			{target: "index-*", nodes: "fifth-slow", slow: size / 5}, {target: "index-7", nodes: "alike"},
+		} {
+			b.Run(fmt.Sprintf("of=%d/target=%s/nodes=%s", size, like.target, like.nodes), func(b *testing.B) {
+				now := time.Now()
+				selector, nodes := measured(b, s, like.nodes != "unknown", like.slow, now)
+				var d selection.Decision
+				b.ReportAllocs()
+				for b.Loop() {
+					plan, miss := s.Resolve(like.target, "")
+					if miss != cluster.MissNone {
+						b.Fatal(miss)
+					}
+					req := selection.Request{Nodes: nodes, Outline: (*selection.Outline)(plan.Outline())}
+					req.Shards, req.Weights = plan.CopySets()
+					selector.Choose(&d, req, now)
+				}
+			})
+		}
+	}
+}
+
+// measured is a selector whose nodes were all seen to answer alike, but for some slow
+// ones.
+func measured(b *testing.B, s *cluster.Snapshot, known bool, slow int, now time.Time) (*selection.Selector, []*selection.Node) {
+	b.Helper()
+	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: now.Add(-time.Minute)})
 	require.NoError(b, err)
 	infos := make([]selection.NodeInfo, len(s.Nodes))
+	seen := make(map[string]selection.Seen, len(s.Nodes))
 	for i, n := range s.Nodes {
 		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.ID}
+		seen[n.ID] = selection.Seen{Now: 5*time.Millisecond + time.Duration(i)*time.Microsecond}
+		if i < slow {
+			seen[n.ID] = selection.Seen{Now: time.Second}
+		}
 	}
 	nodes := selector.Update(infos)
-	var d selection.Decision
-	for _, target := range []string{"index-*", "index-7"} {
-		b.Run("target="+target, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				plan, miss := s.Resolve(target, "")
-				if miss != cluster.MissNone {
-					b.Fatal(miss)
-				}
-				req := selection.Request{Nodes: nodes}
-				req.Shards, req.Weights = plan.CopySets()
-				selector.Choose(&d, req, time.Now())
-			}
-		})
+	for i, n := range s.Nodes {
+		if !known {
+			break
+		}
+		poll := selection.Poll{State: selection.Fine, Took: time.Millisecond, ServiceTime: 2 * time.Millisecond, Queries: 10, Elapsed: time.Second}
+		if i < 2 { // nobody tells of itself
+			poll.Coordinated = seen
+		}
+		selector.ObservePoll(n.ID, poll, now)
 	}
+	return selector, nodes
 }

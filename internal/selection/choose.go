@@ -43,6 +43,8 @@ type Request struct {
 	// Weights says, parallel to Shards, for how many shards with the same copies an
 	// entry stands; nil: for one each. Choosing costs what there are entries.
 	Weights []int
+	// Outline sums Shards and Weights up, where they are many; may be nil.
+	Outline *Outline
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
 	Avoid []*Node
@@ -55,6 +57,14 @@ type Request struct {
 	// nothing is. Sticky lists them although nobody stands out.
 	Affinity uint64
 	Sticky   bool
+}
+
+// weight returns for how many shards an entry of Shards stands.
+func (r Request) weight(entry int) float64 {
+	if r.Weights == nil {
+		return 1
+	}
+	return float64(r.Weights[entry])
 }
 
 // oneShard reports whether the search touches one shard alone.
@@ -158,9 +168,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case req.oneShard():
 		d.listBest(req.Shards[0], t)
 	default:
-		for _, copies := range req.Shards {
-			d.listNear(copies, s.policy, s.factor)
-		}
+		d.listSets(req, s.policy, s.factor)
 	}
 	d.gather(req)
 	d.coordinate(req, t)
@@ -177,10 +185,24 @@ func (d *Decision) collect(req Request) {
 	}
 	d.candidates = d.candidates[:len(req.Nodes)]
 	clear(d.candidates)
-	for _, copies := range req.Shards {
-		if len(copies) > 1 {
-			d.Reason = Ranked
-		}
+	if slices.ContainsFunc(req.Shards, func(copies []int) bool { return len(copies) > 1 }) {
+		d.Reason = Ranked
+	}
+	if req.Outline != nil {
+		d.order = append(d.order, req.Outline.Nodes...)
+	} else {
+		d.find(req.Shards)
+	}
+	if cap(d.measured) < len(d.order) {
+		d.measured = make([]measure, len(d.order))
+		d.sorted = make([]float64, 0, len(d.order))
+	}
+	d.measured = d.measured[:len(d.order)]
+}
+
+// find finds the nodes with a copy.
+func (d *Decision) find(shards [][]int) {
+	for _, copies := range shards {
 		for _, p := range copies {
 			c := &d.candidates[p]
 			if !c.seen {
@@ -190,11 +212,6 @@ func (d *Decision) collect(req Request) {
 		}
 	}
 	slices.Sort(d.order)
-	if cap(d.measured) < len(d.order) {
-		d.measured = make([]measure, len(d.order))
-		d.sorted = make([]float64, 0, len(d.order))
-	}
-	d.measured = d.measured[:len(d.order)]
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the

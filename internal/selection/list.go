@@ -46,10 +46,36 @@ func (d *Decision) listBest(copies []int, t turn) {
 	d.candidates[best].listed = true
 }
 
+// tolerance says which copies of a shard are about as good as its best one.
+type tolerance struct{ factor, slack float64 }
+
+// limit returns the worst rank that is near the best.
+func (t tolerance) limit(best float64) float64 {
+	if t.factor == 0 {
+		return best
+	}
+	return t.factor*best + t.slack
+}
+
+// listSets lists copies of all shards. The list so made has the lowest possible
+// worst rank, up to the tolerance of the policy: each shard's best copy is listed, and
+// no copy far from its shard's best is.
+func (d *Decision) listSets(req Request, pol policy, factor float64) {
+	var near tolerance
+	if d.Reason == Ranked {
+		near = tolerance{pol.near, pol.slack}
+	}
+	if req.Outline != nil && !d.remote && d.listGood(near) {
+		d.listOthers(req, near, factor)
+		return
+	}
+	for _, copies := range req.Shards {
+		d.listNear(copies, near, factor)
+	}
+}
+
 // listNear lists the copies of a shard that are about as good as its best one.
-// The list so made has the lowest possible worst rank, up to that tolerance:
-// each shard's best copy is listed, and no copy far from its shard's best is.
-func (d *Decision) listNear(copies []int, pol policy, factor float64) {
+func (d *Decision) listNear(copies []int, near tolerance, factor float64) {
 	may, ok := d.eligible(copies, factor)
 	if !ok {
 		d.failOpen(copies)
@@ -61,10 +87,7 @@ func (d *Decision) listNear(copies []int, pol policy, factor float64) {
 			best = min(best, c.rank)
 		}
 	}
-	limit := best
-	if pol.near > 0 && d.Reason == Ranked {
-		limit = pol.near*best + pol.slack
-	}
+	limit := near.limit(best)
 	for _, p := range copies {
 		if c := &d.candidates[p]; may.fits(c) && c.rank <= limit {
 			c.listed = true
@@ -83,28 +106,39 @@ func (d *Decision) failOpen(copies []int) {
 // gather turns listed candidates into the set, with the shard queries each may
 // expect: the engine shuffles among the listed copies of a shard.
 func (d *Decision) gather(req Request) {
-	for i, copies := range req.Shards {
-		weight, listed := 1.0, 0
-		if req.Weights != nil {
-			weight = float64(req.Weights[i])
+	for _, p := range d.order {
+		if d.candidates[p].listed {
+			d.Nodes = append(d.Nodes, req.Nodes[p])
 		}
-		for _, p := range copies {
-			if d.candidates[p].listed {
-				listed++
-			}
-		}
-		for _, p := range copies {
-			if c := &d.candidates[p]; c.listed {
-				c.tasks += weight / float64(listed)
-				c.sole = c.sole || listed == 1
-			}
+	}
+	if req.Outline != nil && 2*len(d.Nodes) > len(d.order) {
+		d.expectByOutline(req)
+	} else {
+		for i, copies := range req.Shards {
+			d.expectOf(copies, req.weight(i), 0)
 		}
 	}
 	for _, p := range d.order {
 		if c := &d.candidates[p]; c.listed {
-			d.Nodes = append(d.Nodes, req.Nodes[p])
 			d.tasks = append(d.tasks, c.tasks)
 			d.sole = append(d.sole, c.sole)
+		}
+	}
+}
+
+// expectOf gives the listed copies of a shard, or of as many as weight says, the
+// shard queries they may expect, of which they have some already.
+func (d *Decision) expectOf(copies []int, weight, already float64) {
+	listed := 0
+	for _, p := range copies {
+		if d.candidates[p].listed {
+			listed++
+		}
+	}
+	for _, p := range copies {
+		if c := &d.candidates[p]; c.listed {
+			c.tasks += weight/float64(listed) - already
+			c.sole = c.sole || listed == 1
 		}
 	}
 }

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,12 +36,74 @@ func TestWeightsStandForShards(t *testing.T) {
 			once.Avoid = nodes[:1]
 			each.Avoid = nodes[:1]
 		}
-		var a, b Decision
-		s.Preview(&a, once, epoch)
-		s.Preview(&b, each, epoch)
-		require.Equal(t, b.Reason, a.Reason)
-		require.Equal(t, b.Nodes, a.Nodes)
-		require.InDeltaSlice(t, b.tasks, a.tasks, 1e-9)
-		require.Equal(t, b.sole, a.sole)
+		requireAlike(t, s, each, once)
+	}
+}
+
+func requireAlike(t *testing.T, s *Selector, want, got Request) {
+	t.Helper()
+	var a, b Decision
+	s.Preview(&a, got, epoch)
+	s.Preview(&b, want, epoch)
+	require.Equal(t, b.Reason, a.Reason)
+	require.Equal(t, b.Nodes, a.Nodes)
+	require.InDeltaSlice(t, b.tasks, a.tasks, 1e-9)
+	require.Equal(t, b.sole, a.sole)
+}
+
+// outlined sums a request up, the long way.
+func outlined(req Request) Request {
+	o := &Outline{}
+	for p := range req.Nodes {
+		var sets []int
+		tasks, sole := 0.0, false
+		for i, copies := range req.Shards {
+			if slices.Contains(copies, p) {
+				sets, tasks, sole = append(sets, i), tasks+req.weight(i)/float64(len(copies)), sole || len(copies) == 1
+			}
+		}
+		if sets != nil {
+			o.Nodes, o.Tasks, o.Sole, o.Sets = append(o.Nodes, p), append(o.Tasks, tasks), append(o.Sole, sole), append(o.Sets, sets)
+		}
+	}
+	req.Outline = o
+	return req
+}
+
+// A request that is summed up is decided as the same one that is not, whatever is the
+// matter with the nodes.
+func TestOutlineChangesNoDecision(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 6))
+	reasons := map[Reason]int{}
+	for _, policy := range Policies() {
+		for range 400 {
+			s, nodes := newTest(t, policy, 2+rng.IntN(8))
+			randomise(rng, s, nodes)
+			for i, n := range nodes {
+				n.Zone = string(rune('a' + i%2))
+				if rng.IntN(6) == 0 {
+					s.accuse(n, Slow, 0, "test")
+				}
+			}
+			if rng.IntN(4) == 0 {
+				s.zone, s.factor = "a", 2
+			}
+			req := Request{Nodes: nodes, Outliers: rng.IntN(3) == 0, Affinity: uint64(rng.IntN(2)*rng.IntN(2)) * rng.Uint64()}
+			for range 1 + rng.IntN(8) {
+				req.Shards = append(req.Shards, rng.Perm(len(nodes))[:1+rng.IntN(min(3, len(nodes)))])
+				req.Weights = append(req.Weights, 1+rng.IntN(3))
+			}
+			if rng.IntN(3) == 0 {
+				req.Avoid = nodes[:1]
+			}
+			requireAlike(t, s, req, outlined(req))
+			var d Decision
+			s.Preview(&d, req, epoch)
+			reasons[d.Reason]++
+		}
+	}
+	for _, reason := range Reasons() {
+		require.Positive(t, reasons[reason], reason)
 	}
 }

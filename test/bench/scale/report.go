@@ -55,8 +55,11 @@ func (r *report) renderMicro(b *strings.Builder) {
 		{"resolve, after the nodes changed", "ResolveWide/shards=10000/plan=nodes-changed"},
 		{"resolve, after the placement changed", "ResolveWide/shards=10000/plan=moved"},
 		{"resolve, from its plan", "ResolveWide/shards=10000/plan=known"},
-		{"resolve from its plan and choose", "Wide/target=index-*"},
-		{"for comparison: resolve one index and choose", "Wide/target=index-7"},
+		{"resolve from its plan and choose; no node stands out", "Wide/of=50/target=index-*/nodes=alike"},
+		{"the same, a fifth of the nodes is slow", "Wide/of=50/target=index-*/nodes=fifth-slow"},
+		{"the same, nothing is known of the nodes", "Wide/of=50/target=index-*/nodes=unknown"},
+		{"the same on 1,000 nodes; none stands out", "Wide/of=1000/target=index-*/nodes=alike"},
+		{"for comparison: resolve one index and choose", "Wide/of=50/target=index-7/nodes=alike"},
 	} {
 		fmt.Fprintf(b, "| %s | %s |\n", row.about, short(r.micro[row.bench]))
 	}

@@ -1,0 +1,106 @@
+package cluster
+
+import "slices"
+
+// CopySets returns what Shards holds with equal entries joined, and how many shards
+// each stands for; nil means one each. Wide targets have far fewer sets than shards.
+func (p *Plan) CopySets() (sets [][]int, weights []int) {
+	if p.sets == nil {
+		return p.Shards, nil
+	}
+	return p.sets, p.weights
+}
+
+// Outline is what can be told once of the sets of copies of a wide plan, so that a
+// choice need not look at each. Its slices are parallel.
+type Outline struct {
+	Nodes []int     // positions of the nodes with a copy, sorted
+	Tasks []float64 // shard queries that each may expect if all copies are used alike
+	Sole  []bool    // it has the only copy of some shard
+	Sets  [][]int   // in which of the sets of [Plan.CopySets] it is
+}
+
+// Outline returns the outline of the plan; nil if it is not wide.
+func (p *Plan) Outline() *Outline { return p.outline }
+
+func outlineOf(sets [][]int, weights []int) *Outline {
+	last, entries := 0, 0
+	for _, copies := range sets {
+		entries += len(copies)
+		for _, at := range copies {
+			last = max(last, at)
+		}
+	}
+	in := make([]int, last+1) // how many sets a node is in, then its place in the outline
+	for _, copies := range sets {
+		for _, at := range copies {
+			in[at]++
+		}
+	}
+	o := &Outline{}
+	all := make([]int, 0, entries)
+	for at, n := range in {
+		if n == 0 {
+			continue
+		}
+		in[at] = len(o.Nodes)
+		o.Nodes = append(o.Nodes, at)
+		o.Sets = append(o.Sets, all[len(all):len(all):len(all)+n])
+		all = all[:len(all)+n]
+	}
+	o.Tasks, o.Sole = make([]float64, len(o.Nodes)), make([]bool, len(o.Nodes))
+	for i, copies := range sets {
+		for _, at := range copies {
+			n := in[at]
+			o.Sets[n] = append(o.Sets[n], i)
+			o.Tasks[n] += float64(weights[i]) / float64(len(copies))
+			o.Sole[n] = o.Sole[n] || len(copies) == 1
+		}
+	}
+	o.Nodes = slices.Clip(o.Nodes)
+	return o
+}
+
+const (
+	// fewShards is up to how many shards a plan is as good without sets.
+	fewShards = 64
+	// packedCopies is how many positions below 2^16 a packed set holds.
+	packedCopies = 4
+)
+
+// joinSets finds the different sets of copies in a wide plan.
+func (p *Plan) joinSets() {
+	if len(p.Shards) <= fewShards {
+		return
+	}
+	at := make(map[uint64]int, fewShards)
+	sets, weights := make([][]int, 0, fewShards), make([]int, 0, fewShards)
+	for _, copies := range p.Shards {
+		key, ok := packed(copies)
+		if !ok { // stands for itself
+			sets, weights = append(sets, copies), append(weights, 1)
+			continue
+		}
+		i, known := at[key]
+		if !known {
+			i, at[key] = len(sets), len(sets)
+			sets, weights = append(sets, copies), append(weights, 0)
+		}
+		weights[i]++
+	}
+	p.sets, p.weights, p.outline = sets, weights, outlineOf(sets, weights)
+}
+
+// packed returns sorted positions as one number, if they fit.
+func packed(copies []int) (key uint64, ok bool) {
+	if len(copies) > packedCopies {
+		return 0, false
+	}
+	for _, at := range copies {
+		if at >= 1<<16-1 {
+			return 0, false
+		}
+		key = key<<16 | uint64(at+1) //nolint:gosec // a position is not negative
+	}
+	return key, true
+}
