@@ -14,14 +14,19 @@ import (
 )
 
 // Service is the running sidestep, as far as the pages show and switch it. What
-// Nodes, Explain and Check return is printed as JSON.
+// Nodes, Explain, Slow and Check return is printed as JSON.
 type Service interface {
 	// Ready returns nil if searches can be steered, otherwise what is missing.
 	Ready() error
 	Nodes() any
 	// Status fills everything but At, Version and Ready.
 	Status() Status
-	Explain(target, routing string) any
+	// Explain decides about a request without sending it; the error says what is wrong
+	// with the question.
+	Explain(q Question) (any, error)
+	// Slow lists the last requests that were slow or took several attempts, at most so
+	// many, the newest first.
+	Slow(limit int) any
 	// Check looks whether the cluster is fit for sidestep, in bounded time.
 	Check(ctx context.Context) any
 	Mode() string
@@ -58,6 +63,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /status", h.status)
 	mux.Handle("GET /events", newEvents(h.statusOf, o.Quit))
 	mux.HandleFunc("GET /explain", h.explain)
+	mux.HandleFunc("GET /slow", h.slow)
 	mux.HandleFunc("GET /check", h.check)
 	mux.HandleFunc("GET /history", h.history)
 	mux.HandleFunc("GET /spikes", h.spikes)

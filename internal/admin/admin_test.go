@@ -29,8 +29,7 @@ type fake struct {
 	nodes     any
 	mode      string
 	reloads   int
-	target    string
-	routing   string
+	question  admin.Question
 	remembered
 	asked atomic.Int64 // how often Status was
 }
@@ -46,10 +45,15 @@ func (f *fake) Status() admin.Status {
 
 func (f *fake) Check(context.Context) any { return map[string]string{"level": "ok"} }
 
-func (f *fake) Explain(target, routing string) any {
-	f.target, f.routing = target, routing
-	return map[string]string{"target": target}
+func (f *fake) Explain(q admin.Question) (any, error) {
+	f.question = q
+	if q.Operation == "bulk" {
+		return nil, errors.New("unknown operation")
+	}
+	return map[string]string{"target": q.Target}, nil
 }
+
+func (f *fake) Slow(limit int) any { return []int{limit} }
 
 func (f *fake) SetMode(mode string) error {
 	if f.setErr == nil {
@@ -121,7 +125,17 @@ func TestPages(t *testing.T) {
 		},
 		{
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
-			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"target\",\n    \"routing\"\n  ]\n}\n",
+			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\"\n  ]\n}\n",
+		},
+		{
+			name: "explain what cannot be", method: "GET", target: "/explain?operation=bulk", status: 400,
+			want: "{\n  \"error\": \"unknown operation\"\n}\n",
+		},
+		{name: "slow", method: "GET", target: "/slow", status: 200, want: "{\"slow\":[50]}\n"},
+		{name: "slow, some", method: "GET", target: "/slow?limit=3", status: 200, want: "{\"slow\":[3]}\n"},
+		{
+			name: "slow, none", method: "GET", target: "/slow?limit=0", status: 400,
+			want: "{\n  \"error\": \"limit must be a whole number above 0, not \\\"0\\\"\"\n}\n",
 		},
 		{name: "check", method: "GET", target: "/check", status: 200, want: "{\n  \"level\": \"ok\"\n}\n"},
 		{name: "mode", method: "GET", target: "/-/routing", service: &fake{mode: "observe"}, status: 200, want: "{\n  \"mode\": \"observe\"\n}\n"},
@@ -145,8 +159,9 @@ func TestPages(t *testing.T) {
 func TestExplainPassesTheParameters(t *testing.T) {
 	service := &fake{}
 	do(t, newHandler(service), "GET /explain?target=logs-%2A&routing=a%26b", "")
-	require.Equal(t, "logs-*", service.target)
-	require.Equal(t, "a&b", service.routing)
+	require.Equal(t, admin.Question{Target: "logs-*", Routing: "a&b"}, service.question)
+	do(t, newHandler(service), "GET /explain?operation=get&target=a&id=7&preference=kim", "")
+	require.Equal(t, admin.Question{Operation: "get", Target: "a", ID: "7", Preference: "kim"}, service.question)
 }
 
 func TestSwitchRefusesWhatItDoesNotUnderstand(t *testing.T) {
@@ -186,6 +201,7 @@ func TestMethods(t *testing.T) {
 		{"/status", "GET, HEAD"},
 		{"/events", "GET, HEAD"},
 		{"/explain", "GET, HEAD"},
+		{"/slow", "GET, HEAD"},
 		{"/check", "GET, HEAD"},
 		{"/metrics", "GET, HEAD"},
 		{"/-/routing", "GET, HEAD, PUT"},
@@ -221,7 +237,7 @@ func TestOtherSitesMayNotSwitch(t *testing.T) {
 func TestIndexNamesEveryPage(t *testing.T) {
 	w := do(t, newHandler(&fake{}), "GET /", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
+	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/slow", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
 		require.Contains(t, w.Body.String(), page)
 	}
 	require.Contains(t, w.Body.String(), "1.2.3&lt;b&gt;")

@@ -24,7 +24,8 @@ const indexPage = `<!doctype html>
 <li><a href="/nodes">/nodes</a>: what is known of each node
 <li><a href="/status">/status</a>: all of it at a glance
 <li>/events: the same each second, as server-sent events
-<li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE</a>: where such a search would go, and why
+<li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE&amp;operation=get&amp;id=ID</a>: where such a request would go, and why
+<li><a href="/slow">/slow?limit=N</a>: the last requests that were slow or took several attempts
 <li><a href="/history?seconds=60">/history?seconds=60</a>: how the nodes did, second by second
 <li><a href="/spikes">/spikes</a>: nodes that got into trouble, and why; /spikes/ID is the whole record, /spikes/ID/folded the stacks of its hot threads
 <li><a href="/check">/check</a>: is the cluster fit for sidestep, and what stands in the way
@@ -55,19 +56,6 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 
 func (h *handler) nodes(w http.ResponseWriter, _ *http.Request) {
 	h.json(w, http.StatusOK, h.service.Nodes())
-}
-
-func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	for name := range query {
-		if name != "target" && name != "routing" {
-			h.json(w, http.StatusBadRequest, refusal{
-				Error: fmt.Sprintf("unknown parameter %q", name), Valid: []string{"target", "routing"},
-			})
-			return
-		}
-	}
-	h.json(w, http.StatusOK, h.service.Explain(query.Get("target"), query.Get("routing")))
 }
 
 // mode is the body of /-/routing, both ways.

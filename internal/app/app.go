@@ -55,6 +55,7 @@ type App struct {
 	current atomic.Pointer[pipeline]
 
 	recorder *diagnosis.Recorder
+	logs     *requestLogs
 
 	draining atomic.Bool
 	stopping chan struct{} // closed when Stop begins
@@ -82,8 +83,12 @@ func New(cfg config.Config, o Options) (*App, error) {
 		stopping: make(chan struct{}),
 		failed:   make(chan error, 2), // one for each listener
 	}
+	var err error
+	if a.logs, err = newRequestLogs(o.Registry, o.Logger); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	a.recorder = diagnosis.New(diagnosis.Options{Logger: o.Logger, Registerer: o.Registry})
-	first, err := newPipeline(cfg, o.Logger, a.recorder)
+	first, err := newPipeline(cfg, o.Logger, a.recorder, a.logs.records)
 	if err != nil {
 		return nil, err
 	}
@@ -107,16 +112,22 @@ func New(cfg config.Config, o Options) (*App, error) {
 
 // Start binds both listeners and begins to look at the cluster; ctx bounds the
 // binding alone. Requests are served at once: until the cluster is known they
-// pass unsteered. An error names the key and the address that cannot be bound;
-// then nothing has been started.
+// pass unsteered. An error names the key and the address that cannot be bound, or the
+// log that cannot be opened; then nothing has been started.
 func (a *App) Start(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	logs, err := a.logs.open(a.cfg.Logs)
+	if err != nil {
+		return err
+	}
 	if err := errors.Join(a.data.bind(ctx), a.admin.bind(ctx)); err != nil {
 		a.data.close()
 		a.admin.close()
+		a.logs.drop(logs)
 		return err
 	}
+	a.logs.use(logs)
 	a.current.Load().start(ctx)
 	a.recorder.Start(context.WithoutCancel(ctx))
 	a.data.serve(a.failed)
@@ -174,6 +185,7 @@ func (a *App) stop(ctx context.Context) error {
 	graced, cancel := context.WithTimeout(ctx, a.cfg.Limits.ShutdownGrace)
 	defer cancel()
 	err := a.data.shutdown(graced)
+	a.logs.close()
 	a.recorder.Stop()
 	a.current.Load().stop()
 

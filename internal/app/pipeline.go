@@ -98,8 +98,8 @@ func newRecipe(cfg config.Config) (recipe, error) {
 }
 
 // newPipeline builds a pipeline that is not started yet. It tells the recorder what
-// its polls and probes find.
-func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Recorder) (*pipeline, error) {
+// its polls and probes find, and records what became of requests.
+func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Recorder, records *proxy.Records) (*pipeline, error) {
 	r, err := newRecipe(cfg)
 	if err != nil {
 		return nil, err
@@ -150,6 +150,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Rec
 		MaxPlacementAge: cfg.Cluster.PlacementMaxAge,
 		Probes:          p.account,
 		OnProbe:         recorder.History().Probe,
+		Records:         records,
 		Logger:          logger,
 		Registerer:      p.registry,
 	})

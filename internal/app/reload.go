@@ -14,8 +14,10 @@ import (
 // readyPoll is how often a reload looks whether the new pipeline is ready.
 const readyPoll = 20 * time.Millisecond
 
-// ReloadConfig reads the configuration again and applies it, see [App.Reload].
+// ReloadConfig reads the configuration again and applies it, see [App.Reload]. Logs of
+// requests are opened anew whatever comes of that.
 func (a *App) ReloadConfig() error {
+	a.logs.reopen()
 	if a.options.Load == nil {
 		return errors.New("there is no configuration to read again")
 	}
@@ -55,13 +57,19 @@ func (a *App) reload(cfg config.Config) error {
 	if err := config.Join(needRestart(a.cfg, cfg)...); err != nil {
 		return err
 	}
+	logs, err := a.logs.open(cfg.Logs)
+	if err != nil {
+		return err
+	}
 	next, err := a.replacement(cfg)
 	if err != nil {
+		a.logs.drop(logs)
 		return err
 	}
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return err
 	}
+	a.logs.use(logs)
 	if old := a.swap(cfg, next); old != nil {
 		old.stop()
 	}
@@ -104,7 +112,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	if reflect.DeepEqual(wanted, current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
-	next, err := newPipeline(cfg, a.logger, a.recorder)
+	next, err := newPipeline(cfg, a.logger, a.recorder, a.logs.records)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"sidestep/internal/admin"
 	"sidestep/internal/diagnosis"
+	"sidestep/internal/es"
 	"sidestep/internal/proxy"
 )
 
@@ -51,9 +52,14 @@ func newest(spikes []diagnosis.Spike) []diagnosis.Spike {
 func (s service) Check(ctx context.Context) any { return s.app.current.Load().check.Run(ctx) }
 
 // Explain implements admin.Service.
-func (s service) Explain(target, routing string) any {
-	return s.app.current.Load().proxy.Explain(target, routing)
+func (s service) Explain(q admin.Question) (any, error) {
+	return s.app.current.Load().proxy.Explain(proxy.Question{
+		Operation: es.Operation(q.Operation), Target: q.Target, ID: q.ID, Routing: q.Routing, Preference: q.Preference,
+	})
 }
+
+// Slow implements admin.Service.
+func (s service) Slow(limit int) any { return s.app.logs.records.Last(limit) }
 
 // Mode implements admin.Service.
 func (s service) Mode() string { return string(s.app.Mode()) }

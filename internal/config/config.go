@@ -23,6 +23,7 @@ type Config struct {
 	Clients   Clients   `yaml:"clients"`
 	Limits    Limits    `yaml:"limits"`
 	Log       Log       `yaml:"log"`
+	Logs      Logs      `yaml:"logs"`
 }
 
 // ServerTLS is the TLS of a listener; plain HTTP while CertFile is empty.
@@ -234,6 +235,32 @@ type Log struct {
 	Format string `yaml:"format"` // "text" or "json"
 }
 
+// Logs says which requests are kept and logged.
+type Logs struct {
+	Slow   SlowLog   `yaml:"slow"`
+	Access AccessLog `yaml:"access"`
+}
+
+// Outputs of a log that are no file.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// SlowLog is of requests that took long.
+type SlowLog struct {
+	Threshold time.Duration `yaml:"threshold"` // from which on a request is slow; 0: none is
+	// Keep is how many are kept for /slow, of each kind; 0: none.
+	Keep   int    `yaml:"keep"`
+	Output string `yaml:"output"` // "stdout", "stderr", a file; empty: none
+}
+
+// AccessLog is of all requests.
+type AccessLog struct {
+	Output string  `yaml:"output"` // as in SlowLog
+	Sample float64 `yaml:"sample"` // the share of requests that is logged, 0 to 1
+}
+
 // Default returns the configuration of an empty file.
 func Default() Config {
 	return Config{
@@ -271,7 +298,8 @@ func Default() Config {
 			ShutdownGrace:     30 * time.Second,
 			ConcurrentStreams: 250,
 		},
-		Log: Log{Level: "info", Format: "text"},
+		Log:  Log{Level: "info", Format: "text"},
+		Logs: Logs{Slow: SlowLog{Threshold: time.Second, Keep: 100}, Access: AccessLog{Sample: 1}},
 	}
 }
 

@@ -76,6 +76,7 @@ func TestGoodFile(t *testing.T) {
 		Clients: Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
 		Limits:  Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},
 		Log:     Log{Level: "debug", Format: "json"},
+		Logs:    Logs{Slow: SlowLog{Threshold: 300 * time.Millisecond, Keep: 20, Output: "stderr"}, Access: AccessLog{Output: "testdata/access.log", Sample: 0.25}},
 	}, cfg)
 	require.NoError(t, cfg.Validate())
 	require.Len(t, cfg.Upstream.Parsed(), 2)

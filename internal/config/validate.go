@@ -69,6 +69,7 @@ func validate(cfg Config) []*Problem {
 	c.atLeast("limits.concurrent_streams", cfg.Limits.ConcurrentStreams, 0)
 	c.oneOf("log.level", cfg.Log.Level)
 	c.oneOf("log.format", cfg.Log.Format)
+	c.logs(cfg.Logs)
 	return c.problems
 }
 

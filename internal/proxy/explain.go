@@ -1,50 +1,53 @@
 package proxy
 
 import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
+	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
 
-// NodeStatus is one node as shown on /nodes.
-type NodeStatus struct {
-	selection.NodeView
-	Address string   `json:"address"`
-	Roles   []string `json:"roles"`
-	Zone    string   `json:"zone,omitempty"`
+// Question is a request that is asked about without being sent.
+type Question struct {
+	Operation es.Operation // one of [ExplainedOperations]; empty: a search
+	Target    string       // index expression, empty: all indices
+	ID        string       // of the document, where one is read
+	Routing   string
+	// Preference is a string of the client's own, for affinity.
+	Preference string
 }
 
-// Nodes describes every node known.
-func (p *Proxy) Nodes() []NodeStatus {
-	v := p.view.Load()
-	out := make([]NodeStatus, len(v.nodes))
-	for i, n := range p.o.Selector.View(v.nodes, time.Now()) {
-		known := v.snapshot.Nodes[i]
-		out[i] = NodeStatus{NodeView: n, Roles: known.Roles, Zone: p.o.Zone.of(known)}
-		if u := known.URL; u != nil {
-			out[i].Address = u.Host
-		}
-	}
-	return out
-}
-
-// Explanation says what would be done with a search on a target, and why.
+// Explanation says what would be done with a request, and why.
 type Explanation struct {
-	Target  string `json:"target"`
-	Routing string `json:"routing,omitempty"`
-	Mode    Mode   `json:"mode"`
-	Policy  string `json:"policy"`
-	// Steered says whether such a search would be rewritten; Reason why (not).
+	Operation  es.Operation `json:"operation"`
+	Target     string       `json:"target"`
+	ID         string       `json:"id,omitempty"`
+	Routing    string       `json:"routing,omitempty"`
+	Preference string       `json:"preference,omitempty"` // what would be added
+	Mode       Mode         `json:"mode"`
+	Policy     string       `json:"policy"`
+	// Steered says whether such a request would be rewritten; Reason why (not), and
+	// Summary the same in words.
 	Steered     bool     `json:"steered"`
 	Reason      string   `json:"reason"`
-	Preference  string   `json:"preference,omitempty"`
+	Summary     string   `json:"summary"`
 	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen
 	Coordinator string   `json:"coordinator,omitempty"`
 	// Exact is false while the routing is not resolved: then more shards are
 	// covered than the search will touch.
-	Exact  bool               `json:"exact"`
-	Shards []ShardExplanation `json:"shards,omitempty"`
+	Exact bool `json:"exact"`
+	// Decision holds the nodes with a copy, what is known of each and what speaks
+	// against it; null where there is nothing to decide.
+	Decision *selection.Account `json:"decision,omitempty"`
+	// KeptOut is how many nodes are kept out for being slow or failing, and may be.
+	KeptOut selection.Bound    `json:"kept_out"`
+	Shards  []ShardExplanation `json:"shards,omitempty"`
 }
 
 // ShardExplanation shows the copies of one shard.
@@ -52,40 +55,134 @@ type ShardExplanation struct {
 	Index  string            `json:"index"`
 	Shard  int               `json:"shard"`
 	Copies []CopyExplanation `json:"copies"`
+	// NotServing are the copies that are not considered.
+	NotServing []IdleCopy `json:"not_serving,omitempty"`
 }
 
 // CopyExplanation shows one copy that may serve.
 type CopyExplanation struct {
 	Node   string          `json:"node"`
 	NodeID string          `json:"node_id"`
-	State  string          `json:"state"`
+	State  string          `json:"state"` // of the node
 	Rank   *float64        `json:"rank"`
 	Parts  selection.Parts `json:"parts"`
 	Listed bool            `json:"listed"`
+	// Excluded says why the copy is not listed, or what speaks against it.
+	Excluded selection.Exclusion `json:"excluded,omitzero"`
 }
 
-// Explain decides about a search on target with routing without sending it. A
-// target not seen before is learned in the background: ask again.
-func (p *Proxy) Explain(target, routing string) Explanation {
-	x := &exchange{
-		method:  "POST",
-		path:    "/" + target + "/_search",
-		mode:    p.Mode(),
-		view:    p.view.Load(),
-		request: es.Request{Operation: es.Search, Target: target, Routing: routing},
+// IdleCopy shows one copy that serves no searches.
+type IdleCopy struct {
+	Node   string `json:"node,omitempty"` // empty: on none
+	NodeID string `json:"node_id,omitempty"`
+	State  string `json:"state"` // of the copy, as the engine calls it
+	Why    string `json:"why"`
+}
+
+// explainedPaths are the paths of the operations that can be asked about, below the
+// target; %s is an id.
+var explainedPaths = map[es.Operation]string{
+	es.Search: "/_search", es.SearchTemplate: "/_search/template", es.Count: "/_count", es.AsyncSearch: "/_async_search",
+	es.PIT: "/_pit", es.MSearch: "/_search", es.MSearchTemplate: "/_search/template",
+	es.Get: "/_doc/%s", es.Explain: "/_explain/%s", es.TermVectors: "/_termvectors/%s",
+}
+
+// ExplainedOperations returns the operations that can be asked about, sorted: those
+// that are steered, but for those whose body alone names what is read.
+func ExplainedOperations() []string {
+	var names []string
+	for op := range explainedPaths {
+		names = append(names, string(op))
 	}
-	e := Explanation{Target: target, Routing: routing, Mode: x.mode, Policy: p.o.Selector.Policy()}
+	slices.Sort(names)
+	return names
+}
+
+// Explain decides about a request without sending it. A target not seen before is
+// learned in the background: ask again. The error says what is wrong with q.
+func (p *Proxy) Explain(q Question) (Explanation, error) {
+	x, err := p.imagine(q)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{
+		Operation: x.request.Operation, Target: q.Target, ID: q.ID, Routing: q.Routing, Mode: x.mode,
+		Policy: p.o.Selector.Policy(), KeptOut: p.o.Selector.Bound(),
+	}
 	now := time.Now()
-	if !x.resolve(p, now) {
-		e.Reason = x.reason
-		return e
+	reason := x.reason
+	if reason == "" && p.suspended.holds(now) {
+		reason = reasonForbidden
 	}
-	if p.off(es.Search) {
-		e.Reason = reasonOperationOff
-		return e
+	if x.reason = ""; x.request.Pass == es.PassNone && x.resolve(p, now) {
+		p.explainDecision(&e, x, now)
 	}
+	if reason == "" {
+		reason = x.reason // of what could not be resolved
+	}
+	if reason != "" {
+		e.Steered, e.Preference, e.Reason = false, "", reason
+	}
+	e.Summary = p.summarize(e)
+	return e, nil
+}
+
+// imagine returns the exchange that q would be.
+func (p *Proxy) imagine(q Question) (*exchange, error) {
+	if q.Operation == "" {
+		q.Operation = es.Search
+	}
+	path, known := explainedPaths[q.Operation]
+	if !known {
+		return nil, fmt.Errorf("unknown operation %q, valid are %s", q.Operation, strings.Join(ExplainedOperations(), ", "))
+	}
+	byID := strings.Contains(path, "%s")
+	if byID != (q.ID != "") {
+		return nil, fmt.Errorf("operation %s and id do not go together: get, explain and termvectors take the id of a document, the others none", q.Operation)
+	}
+	if byID {
+		path = fmt.Sprintf(path, url.PathEscape(q.ID))
+	}
+	if q.Target != "" {
+		path = "/" + url.PathEscape(q.Target) + path
+	}
+	query := url.Values{}
+	for name, value := range map[string]string{"routing": q.Routing, "preference": q.Preference} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	method := http.MethodPost
+	if q.Operation == es.Get {
+		method = http.MethodGet
+	}
+	x := &exchange{method: method, path: path, mode: p.Mode(), view: p.view.Load()}
+	x.request = es.Classify(method, path, query.Encode())
+	x.request.Operation = q.Operation
+	if x.request.Pass == es.PassUnreadableBody {
+		x.request.Pass = es.PassNone // it depends on the body, which is taken to be harmless
+	}
+	if p.affinity.passes(x.request) {
+		x.request.Pass = es.PassClientPreference
+	}
+	x.reason = string(x.request.Pass)
+	if p.off(q.Operation) {
+		x.reason = reasonOperationOff
+	}
+	x.soft = p.o.PreferNodes || x.steering() != es.SteerSearch
+	return x, nil
+}
+
+// maxExplained is how many candidates an explanation shows.
+const maxExplained = 1000
+
+// explainDecision tells what is decided about x.
+func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	x.decision = &selection.Decision{}
-	p.o.Selector.Preview(x.decision, p.selectionRequest(x, nil), now)
+	request := p.selectionRequest(x, nil)
+	p.o.Selector.Preview(x.decision, request, now)
+	account := p.o.Selector.Account(x.decision, request, maxExplained, now)
+	e.Decision = &account
 	e.Exact = x.plan.Exact
 	e.Reason = string(x.decision.Reason)
 	e.Nodes = names(x.decision.Nodes)
@@ -93,11 +190,10 @@ func (p *Proxy) Explain(target, routing string) Explanation {
 		e.Coordinator = c.Name
 	}
 	e.Steered = x.mode == ModeRoute && x.decision.Reason != selection.NoChoice && x.decision.Reason != selection.NoOutlier
-	if query, _ := x.rewrite(x.decision, ""); e.Steered {
-		e.Preference = query
+	if e.Steered {
+		e.Preference, _ = x.rewrite(x.decision, "")
 	}
 	e.Shards = p.explainShards(x, now)
-	return e
 }
 
 func (p *Proxy) explainShards(x *exchange, now time.Time) []ShardExplanation {
@@ -108,13 +204,51 @@ func (p *Proxy) explainShards(x *exchange, now time.Time) []ShardExplanation {
 	}
 	out := make([]ShardExplanation, len(x.plan.Shards))
 	for i, copies := range x.plan.Shards {
-		out[i] = ShardExplanation{Index: x.plan.Names[i].Index, Shard: x.plan.Names[i].Number}
+		name := x.plan.Names[i]
+		out[i] = ShardExplanation{Index: name.Index, Shard: name.Number, NotServing: idleCopies(x.view.snapshot, name)}
 		for _, pos := range copies {
 			v := views[pos]
 			out[i].Copies = append(out[i].Copies, CopyExplanation{
 				Node: v.Name, NodeID: v.ID, State: v.State, Rank: v.Rank, Parts: v.Parts, Listed: listed[v.ID],
+				Excluded: p.o.Selector.Verdict(x.decision, copies, pos),
 			})
 		}
 	}
 	return out
+}
+
+// idleCopies lists the copies of a shard that serve no searches.
+func idleCopies(s *cluster.Snapshot, name cluster.ShardName) []IdleCopy {
+	index, ok := s.Lookup(name.Index)
+	if !ok {
+		return nil
+	}
+	searchOnly := slices.ContainsFunc(index.Shards, func(shard cluster.Shard) bool {
+		return slices.ContainsFunc(shard.Copies, func(c cluster.Copy) bool { return c.Kind == 's' })
+	})
+	var idle []IdleCopy
+	for _, shard := range index.Shards {
+		if shard.Number != name.Number {
+			continue
+		}
+		for _, c := range shard.Copies {
+			position, known := s.Position(c.Node)
+			one := IdleCopy{NodeID: c.Node, State: string(c.State)}
+			if known {
+				one.Node = s.Nodes[position].Name
+			}
+			switch {
+			case !c.Serving():
+				one.Why = "a copy serves only while it is STARTED or RELOCATING"
+			case searchOnly && c.Kind != 's':
+				one.Why = "the index has search-only copies: the engine searches these alone"
+			case !known:
+				one.Why = "its node is not known yet"
+			default:
+				continue
+			}
+			idle = append(idle, one)
+		}
+	}
+	return idle
 }

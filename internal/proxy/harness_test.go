@@ -196,3 +196,11 @@ func (h *harness) seen() []recorded {
 	h.requests = nil
 	return out
 }
+
+// explain asks about a request that can be asked about.
+func (h *harness) explain(q Question) Explanation {
+	h.t.Helper()
+	e, err := h.proxy.Explain(q)
+	require.NoError(h.t, err)
+	return e
+}

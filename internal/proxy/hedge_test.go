@@ -12,9 +12,14 @@ import (
 
 // startHedging starts a harness that has seen enough searches to know when one is
 // overdue.
-func startHedging(t *testing.T, nodes int) *harness {
+func startHedging(t *testing.T, nodes int, changes ...func(*Options)) *harness {
 	t.Helper()
-	h := start(t, nodes, func(o *Options) { o.HedgeBudget = 0.05 })
+	h := start(t, nodes, func(o *Options) {
+		o.HedgeBudget = 0.05
+		for _, change := range changes {
+			change(o)
+		}
+	})
 	h.slow()
 	for range 100 {
 		h.do("POST", "/idx/_search", `{}`)

@@ -79,10 +79,10 @@ func TestOperationsThatAreOffPass(t *testing.T) {
 		require.Equal(t, `{"x":1}`, seen[0].body)
 		require.Contains(t, resp.Header.Get(decisionHeader), "reason="+want.reason+";")
 	}
-	require.True(t, h.proxy.Explain("idx", "").Steered)
+	require.True(t, h.explain(Question{Target: "idx"}).Steered)
 
 	h = start(t, 3, func(o *Options) { o.Off = []string{"search"} })
-	e := h.proxy.Explain("idx", "")
+	e := h.explain(Question{Target: "idx"})
 	require.False(t, e.Steered)
 	require.Equal(t, "operation_off", e.Reason)
 	o := h.proxy.o

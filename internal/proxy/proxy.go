@@ -91,8 +91,8 @@ type Options struct {
 	Probes *http.Client
 	// OnProbe, if set, is told how long a probe that told something of its node took.
 	OnProbe func(node string, took time.Duration)
-	// Recorder takes what happened to requests; nil: nothing is recorded.
-	Recorder   *Recorder
+	// Records takes what happened to requests; nil: nothing is recorded.
+	Records    *Records
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

@@ -1,11 +1,10 @@
 package proxy
 
 import (
+	"log/slog"
 	"reflect"
 	"strings"
 	"time"
-
-	"log/slog"
 
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
@@ -82,15 +81,9 @@ func (r *Record) Attrs() []slog.Attr {
 	return attrs
 }
 
-// RecordFields returns the names of the fields of a record, and of an attempt in it.
-func RecordFields() (record, attempt []string) {
-	names := func(t reflect.Type) (names []string) {
-		for i := range t.NumField() {
-			if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
-				names = append(names, name)
-			}
-		}
-		return names
-	}
-	return names(reflect.TypeFor[Record]()), names(reflect.TypeFor[AttemptRecord]())
+// BriefAttrs is Attrs without what is only of use one by one: the decision.
+func (r *Record) BriefAttrs() []slog.Attr {
+	brief := *r
+	brief.Kept, brief.Decision = nil, nil
+	return brief.Attrs()
 }

@@ -24,17 +24,17 @@ type RecordRules struct {
 	Slow time.Duration
 	// Keep is how many records are kept in each ring; 0: none.
 	Keep int
-	// AccessLog takes a share of all requests, from 0 to 1, SlowLog all slow ones. Nil: nothing
-	// is logged. They must not block and not change the record.
+	// AccessLog takes a Share of all requests, from 0 to 1, SlowLog all slow ones; nil:
+	// nothing is logged. They must not block nor change the record.
 	AccessLog func(*Record)
 	Share     float64
 	SlowLog   func(*Record)
 }
 
-// Recorder decides which requests are recorded and keeps the last that were slow or
-// took several attempts. It outlives a reload. It is safe for concurrent use; only
+// Records decides which requests are recorded and keeps the last that were slow or
+// took several attempts. They outlive a reload. It is safe for concurrent use; only
 // requests that are kept take its lock.
-type Recorder struct {
+type Records struct {
 	rules atomic.Pointer[RecordRules]
 
 	mu    sync.Mutex
@@ -57,16 +57,16 @@ type ring struct {
 	next    int // where the next one goes, once full
 }
 
-// NewRecorder returns a Recorder that records nothing until [Recorder.Use].
-func NewRecorder() *Recorder {
-	r := &Recorder{}
+// NewRecords returns a Records that records nothing until [Records.Use].
+func NewRecords() *Records {
+	r := &Records{}
 	r.rules.Store(&RecordRules{})
 	return r
 }
 
 // Use makes the recorder follow rules from the next request on. What is kept stays, as
 // far as there is room.
-func (r *Recorder) Use(rules RecordRules) {
+func (r *Records) Use(rules RecordRules) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.rings {
@@ -77,10 +77,10 @@ func (r *Recorder) Use(rules RecordRules) {
 	r.rules.Store(&rules)
 }
 
-// Records returns the records kept, newest first, at most limit.
-func (r *Recorder) Records(limit int) []*Record {
+// Last returns the records kept, newest first, at most limit.
+func (r *Records) Last(limit int) []*Record {
 	r.mu.Lock()
-	var all []*Record
+	all := []*Record{}
 	for i := range r.rings {
 		all = append(all, r.rings[i].newest()...)
 	}
@@ -91,10 +91,10 @@ func (r *Recorder) Records(limit int) []*Record {
 
 // record records the exchange, if it is to be.
 func (p *Proxy) record(x *exchange, r *http.Request, w *plainWriter, end time.Time) {
-	if p.o.Recorder == nil {
+	if p.o.Records == nil {
 		return
 	}
-	rules := p.o.Recorder.rules.Load()
+	rules := p.o.Records.rules.Load()
 	slow := rules.Slow > 0 && end.Sub(x.began) >= rules.Slow
 	kept := rules.Keep > 0 && (slow || len(x.trail.steps) > 1)
 	logged := rules.AccessLog != nil && (rules.Share >= 1 || rand.Float64() < rules.Share) //nolint:gosec // a sample, not a secret
@@ -107,7 +107,7 @@ func (p *Proxy) record(x *exchange, r *http.Request, w *plainWriter, end time.Ti
 		rec.Kept, rec.Decision = x.keptFor(slow), p.account(x, end)
 	}
 	if kept {
-		p.o.Recorder.keep(rec, rules.Keep)
+		p.o.Records.keep(rec, rules.Keep)
 	}
 	if logged {
 		rules.AccessLog(rec)
@@ -132,7 +132,7 @@ func (x *exchange) keptFor(slow bool) []string {
 }
 
 // keep puts a record into the ring it belongs to.
-func (r *Recorder) keep(rec *Record, most int) {
+func (r *Records) keep(rec *Record, most int) {
 	i := ringHedge
 	switch {
 	case slices.Contains(rec.Kept, keptSlow) && rec.Operation.Steering() != es.SteerNone:

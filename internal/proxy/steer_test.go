@@ -134,7 +134,7 @@ func TestBodyTooLargeToHoldStreamsWithTheEngineFallback(t *testing.T) {
 func TestExplainAndNodes(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)
-	e := h.proxy.Explain("idx", "")
+	e := h.explain(Question{Target: "idx"})
 	require.True(t, e.Steered)
 	require.Equal(t, "ranked", e.Reason)
 	require.Equal(t, []string{"a", "c"}, e.Nodes)
@@ -145,7 +145,7 @@ func TestExplainAndNodes(t *testing.T) {
 	require.False(t, e.Shards[0].Copies[1].Listed)
 	require.Greater(t, *e.Shards[0].Copies[1].Rank, *e.Shards[0].Copies[0].Rank)
 
-	e = h.proxy.Explain("never-seen", "x")
+	e = h.explain(Question{Target: "never-seen", Routing: "x"})
 	require.False(t, e.Steered)
 	require.Equal(t, "unknown_target", e.Reason)
 

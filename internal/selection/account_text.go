@@ -3,7 +3,6 @@ package selection
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // why says in words what speaks against a candidate, empty if nothing does.
@@ -122,11 +121,12 @@ func (s *Selector) occasion(d *Decision, req Request, at int64) string {
 			return fmt.Sprintf("as %s failed a moment ago (a penalty of %.0f ms is left)", n.Name, left)
 		}
 	}
-	if n := s.uneven(d, req, at); n != nil {
-		r, _ := n.unqueued()
-		return fmt.Sprintf("as %s is on its way to stand out: %.1f ms, the limit is %.1f ms", n.Name, r, d.limit)
+	for i, p := range d.order {
+		if r := d.measured[i].unqueued; d.measured[i].known && r >= unevenPart*d.limit {
+			return fmt.Sprintf("as %s is on its way to stand out: %.1f ms, the limit is %.1f ms", req.Nodes[p].Name, r, d.limit)
+		}
 	}
-	return fmt.Sprintf("as a node stood out within the last %.0f s", time.Duration(troubleHold).Seconds())
+	return fmt.Sprintf("as a node stood out within the last %.0f s", troubleHold.Seconds())
 }
 
 // nearest names the candidate that is nearest to the limit.

@@ -1,0 +1,40 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Question is a request that is asked about without being sent.
+type Question struct {
+	Operation  string // empty: a search
+	Target     string // index expression, empty: all indices
+	ID         string // of the document, where one is read
+	Routing    string
+	Preference string // a string of the client's own
+}
+
+// explain shows what would be done with a request, and why.
+func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+	var q Question
+	parameters := []struct {
+		name string
+		into *string
+	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}}
+	query := r.URL.Query()
+	valid := make([]string, len(parameters))
+	for i, p := range parameters {
+		*p.into, valid[i] = query.Get(p.name), p.name
+		query.Del(p.name)
+	}
+	for name := range query {
+		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("unknown parameter %q", name), Valid: valid})
+		return
+	}
+	explanation, err := h.service.Explain(q)
+	if err != nil {
+		h.json(w, http.StatusBadRequest, refusal{Error: err.Error()})
+		return
+	}
+	h.json(w, http.StatusOK, explanation)
+}

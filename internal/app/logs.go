@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidestep/internal/config"
+	"sidestep/internal/proxy"
+	"sidestep/internal/reqlog"
+)
+
+// logGrace is how long a stop or a reload waits for a log's last lines.
+const logGrace = 5 * time.Second
+
+// Names of the logs: of their metrics, and of their keys in the configuration.
+const (
+	accessLog = "access"
+	slowLog   = "slow"
+)
+
+// requestLogs is what is kept and logged of single requests. It outlives pipelines.
+type requestLogs struct {
+	records *proxy.Records
+	metrics *reqlog.Metrics
+	logger  *slog.Logger
+
+	mu           sync.Mutex // guards what follows
+	cfg          config.Logs
+	access, slow *reqlog.Log // nil: not logged
+}
+
+func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*requestLogs, error) {
+	metrics, err := reqlog.NewMetrics(registry, accessLog, slowLog)
+	return &requestLogs{records: proxy.NewRecords(), metrics: metrics, logger: logger}, err
+}
+
+// openedLogs are the outputs of a configuration that is not in force yet.
+type openedLogs struct {
+	cfg          config.Logs
+	access, slow *reqlog.Log
+	fresh        []*reqlog.Log // those that were opened for it
+}
+
+// open opens what cfg wants and is not open yet. It must be followed by use or drop.
+func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := openedLogs{cfg: cfg}
+	for _, log := range []struct {
+		o       reqlog.Options
+		was     string
+		current *reqlog.Log
+		into    **reqlog.Log
+	}{
+		{reqlog.Options{Name: accessLog, Output: cfg.Access.Output, Message: "request", Level: slog.LevelInfo}, l.cfg.Access.Output, l.access, &next.access},
+		{reqlog.Options{Name: slowLog, Output: cfg.Slow.Output, Message: "slow request", Level: slog.LevelWarn}, l.cfg.Slow.Output, l.slow, &next.slow},
+	} {
+		if *log.into = log.current; log.o.Output == log.was {
+			continue
+		}
+		if *log.into = nil; log.o.Output == "" {
+			continue
+		}
+		log.o.Metrics, log.o.Logger = l.metrics, l.logger
+		opened, err := reqlog.Open(log.o)
+		if err != nil {
+			l.drop(next)
+			return openedLogs{}, fmt.Errorf("logs.%s.output: %w", log.o.Name, err)
+		}
+		*log.into, next.fresh = opened, append(next.fresh, opened)
+	}
+	return next, nil
+}
+
+// use puts what was opened in force and closes what it replaces.
+func (l *requestLogs) use(next openedLogs) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := []*reqlog.Log{l.access, l.slow}
+	l.cfg, l.access, l.slow = next.cfg, next.access, next.slow
+	rules := proxy.RecordRules{Slow: l.cfg.Slow.Threshold, Keep: l.cfg.Slow.Keep, Share: l.cfg.Access.Sample}
+	if log := l.access; log != nil {
+		rules.AccessLog = func(r *proxy.Record) { log.Write(reqlog.Line{At: r.Ended(), Attrs: r.BriefAttrs}) }
+	}
+	if log := l.slow; log != nil {
+		rules.SlowLog = func(r *proxy.Record) { log.Write(reqlog.Line{At: r.Ended(), Attrs: r.Attrs}) }
+	}
+	l.records.Use(rules)
+	for _, log := range before {
+		if log != nil && log != l.access && log != l.slow {
+			l.closed(log)
+		}
+	}
+}
+
+// drop closes what was opened for nothing.
+func (l *requestLogs) drop(next openedLogs) {
+	for _, log := range next.fresh {
+		l.closed(log)
+	}
+}
+
+func (l *requestLogs) closed(log *reqlog.Log) {
+	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	defer cancel()
+	if err := log.Close(ctx); err != nil {
+		l.logger.Warn("lines of a log are lost", "err", err)
+	}
+}
+
+// reopen opens files anew that may have been moved away.
+func (l *requestLogs) reopen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, log := range []*reqlog.Log{l.access, l.slow} {
+		if log != nil {
+			log.Reopen()
+		}
+	}
+}
+
+// close writes what waits to be written.
+func (l *requestLogs) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, log := range []*reqlog.Log{l.access, l.slow} {
+		if log != nil {
+			l.closed(log)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package proxy
+
+import (
+	"time"
+
+	"sidestep/internal/selection"
+)
+
+// NodeStatus is one node as shown on /nodes.
+type NodeStatus struct {
+	selection.NodeView
+	Address string   `json:"address"`
+	Roles   []string `json:"roles"`
+	Zone    string   `json:"zone,omitempty"`
+}
+
+// Nodes describes every node known.
+func (p *Proxy) Nodes() []NodeStatus {
+	v := p.view.Load()
+	out := make([]NodeStatus, len(v.nodes))
+	for i, n := range p.o.Selector.View(v.nodes, time.Now()) {
+		known := v.snapshot.Nodes[i]
+		out[i] = NodeStatus{NodeView: n, Roles: known.Roles, Zone: p.o.Zone.of(known)}
+		if u := known.URL; u != nil {
+			out[i].Address = u.Host
+		}
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// logged collects records.
+type logged struct {
+	mu      sync.Mutex
+	records []*Record
+}
+
+func (l *logged) take(r *Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records = append(l.records, r)
+}
+
+// one returns the only record, once it is there: it may come after the answer.
+func (l *logged) one(t *testing.T) *Record {
+	t.Helper()
+	var found *Record
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.records) == 1 {
+			found, l.records = l.records[0], nil
+		}
+		return found != nil
+	}, 10*time.Second, time.Millisecond)
+	return found
+}
+
+// recording starts a proxy that logs every request.
+func recording(t *testing.T, nodes int, rules RecordRules, change func(*Options)) (*harness, *logged) {
+	t.Helper()
+	l := &logged{}
+	rules.AccessLog, rules.Share = l.take, 1
+	h := start(t, nodes, func(o *Options) {
+		o.Records = NewRecords()
+		o.Records.Use(rules)
+		if change != nil {
+			change(o)
+		}
+	})
+	return h, l
+}
+
+func TestARecordTellsWhatHappened(t *testing.T) {
+	h, l := recording(t, 3, RecordRules{}, nil)
+	h.slow(1)
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	before := time.Now()
+	h.do("POST", "/idx/_search?q=user:kim&routing=kim", `{"query":"kim"}`,
+		"X-Opaque-Id", "job-7", "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01", "Authorization", "kim", "User-Agent", "kim")
+	r := l.one(t)
+	require.WithinRange(t, r.At, before.Add(-time.Second), r.Ended())
+	require.Equal(t, "127.0.0.1", r.Client)
+	require.Equal(t, []any{"POST", "/idx/_search", es.Search, "idx", true}, []any{r.Method, r.Path, r.Operation, r.Target, r.Routed})
+	require.Equal(t, []any{ModeRoute, "ranked", 200, "ok"}, []any{r.Mode, r.Reason, r.Status, r.Outcome})
+	require.Equal(t, []any{int64(15), int64(len(complete))}, []any{r.RequestBytes, r.ResponseBytes})
+	require.Equal(t, []any{"job-7", trace}, []any{r.OpaqueID, r.TraceID})
+	require.InDelta(t, 3, *r.Took, 0)
+	require.Positive(t, r.Upstream)
+	require.GreaterOrEqual(t, r.Duration, r.Upstream)
+	require.Empty(t, r.Kept)
+	require.Nil(t, r.Decision, "it is logged, not kept")
+	require.Equal(t, []string{"a", "c"}, r.Nodes)
+	require.Len(t, r.Attempts, 1)
+	a := r.Attempts[0]
+	require.Equal(t, []any{"first", "only_nodes", "answered", 200, r.Coordinator}, []any{a.Kind, a.Preference, a.Outcome, a.Status, a.Node})
+	require.Equal(t, []string{"a", "c"}, a.Nodes)
+	require.Equal(t, "id-"+a.Node, a.NodeID)
+
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "kim", "no query, body, routing or header")
+}
+
+func TestARecordOfWhatPasses(t *testing.T) {
+	h, l := recording(t, 3, RecordRules{}, nil)
+	h.do("PUT", "/people/_doc/kim", strings.Repeat("x", 5000))
+	r := l.one(t)
+	require.Equal(t, []any{"/people/_doc/{id}", es.Write, "not_steerable", int64(5000)}, []any{r.Path, r.Operation, r.Reason, r.RequestBytes})
+	require.Nil(t, r.Took)
+	require.Len(t, r.Attempts, 1)
+	require.Equal(t, []any{"first", "none", "answered"}, []any{r.Attempts[0].Kind, r.Attempts[0].Preference, r.Attempts[0].Outcome})
+	require.Empty(t, r.Attempts[0].Nodes)
+
+	h.do("GET", "/idx/_doc/7", "")
+	r = l.one(t)
+	require.Equal(t, []any{"/idx/_doc/{id}", "prefer_nodes"}, []any{r.Path, r.Attempts[0].Preference})
+	h.do("POST", "/idx/_msearch", "{}\n{}\n{\"index\":\"lone\"}\n{}\n")
+	r = l.one(t)
+	require.Equal(t, []any{es.MSearch, "answered"}, []any{r.Operation, r.Attempts[0].Outcome})
+}
+
+// What a failed attempt was about stays known: who failed it, how, and what was
+// decided then.
+func TestARequestThatFailedOverIsKept(t *testing.T) {
+	h, l := recording(t, 3, RecordRules{Keep: 10}, nil)
+	h.slow(1)
+	first := true
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		fails := first
+		first = false
+		h.mu.Unlock()
+		if fails {
+			respond(http.StatusTooManyRequests, `{"error":"full"}`)(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	h.do("POST", "/idx/_search", `{}`)
+	r := l.one(t)
+	require.Equal(t, []string{"failover"}, r.Kept)
+	require.Len(t, r.Attempts, 2)
+	require.Equal(t, []any{"first", "rejected", 429}, []any{r.Attempts[0].Kind, r.Attempts[0].Outcome, r.Attempts[0].Status})
+	require.Equal(t, []any{"failover", "answered", 200}, []any{r.Attempts[1].Kind, r.Attempts[1].Outcome, r.Attempts[1].Status})
+	require.NotEqual(t, r.Attempts[0].Node, r.Attempts[1].Node)
+	require.Equal(t, []*Record{r}, h.proxy.o.Records.Last(5))
+
+	d := r.Decision
+	require.NotNil(t, d)
+	require.Equal(t, selection.Ranked, d.Reason)
+	require.Len(t, d.Candidates, 3)
+	require.Equal(t, "b", d.Candidates[0].Node, "what something speaks against comes first")
+	require.False(t, d.Candidates[0].Listed)
+	require.Equal(t, selection.OverLimit, d.Candidates[0].Excluded)
+	require.Contains(t, d.Candidates[0].Why, "above the limit")
+}
+
+func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {
+	h, l := recording(t, 3, RecordRules{Keep: 10}, nil)
+	h.nodes[1].Close()
+	require.Eventually(t, func() bool {
+		h.do("GET", "/_cat/indices", "")
+		r := l.one(t)
+		if len(r.Attempts) == 1 {
+			return false // it went to another
+		}
+		require.Equal(t, []any{"b", "transport", 0}, []any{r.Attempts[0].Node, r.Attempts[0].Outcome, r.Attempts[0].Status})
+		require.Contains(t, r.Attempts[0].Error, "connection refused")
+		return true
+	}, 20*time.Second, time.Millisecond)
+}
+
+// A client that leaves is no attempt's fault.
+func TestAClientThatLeavesIsInTheRecord(t *testing.T) {
+	h, l := recording(t, 3, RecordRules{}, nil)
+	arrived := make(chan struct{}, 1)
+	h.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.front.URL+"/idx/_search", strings.NewReader("{}"))
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	transport := &http.Transport{}
+	go func() {
+		defer close(ended)
+		resp, err := transport.RoundTrip(request)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-arrived
+	h.front.CloseClientConnections()
+	<-ended
+	r := l.one(t)
+	require.Equal(t, []any{"canceled", 0, "canceled"}, []any{r.Outcome, r.Status, r.Attempts[0].Outcome})
+}
+
+func TestAHedgeIsInTheRecord(t *testing.T) {
+	h := startHedging(t, 3, func(o *Options) {
+		o.Records = NewRecords()
+		o.Records.Use(RecordRules{Keep: 10})
+	})
+	closed := hangFirst(h)
+	h.do("POST", "/idx/_search", `{}`)
+	<-closed
+	require.Eventually(t, func() bool { return len(h.proxy.o.Records.Last(10)) == 1 }, 10*time.Second, time.Millisecond)
+	hedged := h.proxy.o.Records.Last(10)[0]
+	require.Equal(t, []string{"hedge"}, hedged.Kept)
+	require.Len(t, hedged.Attempts, 2)
+	require.Equal(t, []any{"first", "abandoned"}, []any{hedged.Attempts[0].Kind, hedged.Attempts[0].Outcome})
+	require.Equal(t, []any{"hedge", "answered"}, []any{hedged.Attempts[1].Kind, hedged.Attempts[1].Outcome})
+	require.GreaterOrEqual(t, hedged.Attempts[1].Start, hedged.Attempts[0].Start)
+}
+
+func TestOnlyWhatIsWantedIsRecorded(t *testing.T) {
+	slow := &logged{}
+	h := start(t, 2, func(o *Options) { o.Records = NewRecords() })
+	h.do("POST", "/idx/_search", `{}`)
+	require.Empty(t, h.proxy.o.Records.Last(10))
+
+	h.proxy.o.Records.Use(RecordRules{Slow: time.Nanosecond, Keep: 3, SlowLog: slow.take})
+	for range 5 {
+		h.do("POST", "/idx/_search", `{}`)
+	}
+	h.do("GET", "/_cat/indices", "")
+	require.Eventually(t, func() bool { return len(h.proxy.o.Records.Last(10)) == 4 }, 10*time.Second, time.Millisecond, "three of each kind")
+	last := h.proxy.o.Records.Last(10)
+	require.Equal(t, es.Other, last[0].Operation)
+	require.Nil(t, last[0].Decision)
+	for i, r := range last[1:] {
+		require.Equal(t, []string{"slow"}, r.Kept)
+		require.NotNil(t, r.Decision)
+		require.False(t, r.Ended().After(last[i].Ended()), "newest first")
+	}
+	require.Len(t, h.proxy.o.Records.Last(2), 2)
+	slow.mu.Lock()
+	require.Len(t, slow.records, 6, "all are logged")
+	slow.mu.Unlock()
+
+	h.proxy.o.Records.Use(RecordRules{Slow: time.Hour, Keep: 2})
+	require.Equal(t, []*Record{last[0], last[1], last[2]}, h.proxy.o.Records.Last(10), "what there is room for stays")
+	h.proxy.o.Records.Use(RecordRules{})
+	require.Empty(t, h.proxy.o.Records.Last(10))
+}
+
+func TestRecordsAreBounded(t *testing.T) {
+	h, l := recording(t, 2, RecordRules{}, nil)
+	h.do("GET", "/"+strings.Repeat("ä", 4000)+"/_search", "", "X-Opaque-Id", strings.Repeat("x", 4000), "Traceparent", "00-nonsense-1-1")
+	r := l.one(t)
+	require.LessOrEqual(t, len(r.Path), maxRecordText+len("…"))
+	require.LessOrEqual(t, len(r.Target), maxRecordText+len("…"))
+	require.LessOrEqual(t, len(r.OpaqueID), maxRecordID+len("…"))
+	require.Empty(t, r.TraceID)
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `\ufffd`, "cut between characters")
+}
+
+// A line has the fields of the record, and the brief one neither decision nor kept.
+func TestAttributesAreTheFields(t *testing.T) {
+	h, l := recording(t, 2, RecordRules{Slow: time.Nanosecond, Keep: 1}, nil)
+	h.do("POST", "/idx/_search", `{}`)
+	r := l.one(t)
+	line := func(attrs []slog.Attr) (fields map[string]any) {
+		var out bytes.Buffer
+		slog.New(slog.NewJSONHandler(&out, nil)).LogAttrs(t.Context(), slog.LevelInfo, "request", attrs...)
+		require.NoError(t, json.Unmarshal(out.Bytes(), &fields))
+		return fields
+	}
+	full, brief := line(r.Attrs()), line(r.BriefAttrs())
+	require.Equal(t, "idx", full["target"])
+	require.InDelta(t, r.Duration, full["duration_ms"], 0)
+	require.Contains(t, full["decision"], "candidates")
+	require.Equal(t, "first", full["attempts"].([]any)[0].(map[string]any)["kind"])
+	delete(full, "decision")
+	delete(full, "kept")
+	delete(full, "time")
+	delete(brief, "time")
+	require.Equal(t, full, brief)
+	require.Equal(t, "ok", r.Outcome)
+	require.NotNil(t, r.Decision, "it is not changed")
+}
