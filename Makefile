@@ -6,7 +6,7 @@ SHELL       := bash
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   = -s -w -X main.version=$(VERSION)
-SOURCES   = ./cmd/... ./internal/...
+SOURCES   = ./cmd/... ./internal/... ./deploy/...
 
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CURDIR)/.cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -50,7 +50,7 @@ test-fast: ## run the unit and integration tests (Go only)
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
 .PHONY: test-real
-test-real: build clients ## run the tests on real clusters (need JDK 21+ and Maven)
+test-real: build clients prometheus ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(GO) test -count=1 -p 1 -timeout 12m ./test/...
 	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -p 1 -timeout 10m ./test/e2e ./test/clients
 
@@ -88,6 +88,29 @@ $(CLIENTS)/js/installed: test/clients/js/package.json
 	cp $< $(@D)
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
 	touch $@
+
+# The package is unpacked, not installed: no service is started.
+PROMETHEUS = .cache/prometheus/usr/bin/prometheus
+
+.PHONY: prometheus
+prometheus: ## fetch Prometheus and promtool, which are tested against, into .cache unless they are installed
+	@{ command -v prometheus && command -v promtool; } >/dev/null || $(MAKE) --no-print-directory $(PROMETHEUS)
+
+$(PROMETHEUS):
+	@command -v apt-get >/dev/null || { echo "missing: prometheus and promtool" >&2; exit 1; }
+	mkdir -p .cache/prometheus
+	cd .cache/prometheus && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; }
+	dpkg-deb -x .cache/prometheus/prometheus_*.deb .cache/prometheus
+
+.PHONY: test-prometheus
+test-prometheus: prometheus ## run rules and dashboard against a real Prometheus; a minute
+	$(GO) test -count=1 -v -timeout 10m ./test/prometheus
+
+.PHONY: dashboard
+dashboard: ## generate deploy/grafana/sidestep.json
+	mkdir -p bin
+	$(GO) run ./deploy/grafana/generate > bin/sidestep.json
+	mv bin/sidestep.json deploy/grafana/sidestep.json
 
 .PHONY: check
 check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules

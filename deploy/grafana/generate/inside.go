@@ -1,0 +1,141 @@
+package main
+
+// knowledge is what is known of the cluster, and what it costs to know it.
+func knowledge() row {
+	polls := `sidestep_cluster_polls_total{SEL`
+	return row{"What is known of the cluster", []panel{
+		{
+			kind: states, title: "Conversation with the cluster", about: "unauthorized: sidestep's own account is refused; no_shards_api: serverless.",
+			values: []shown{
+				{Text: "connecting", Color: "blue"}, {Text: "ok", Color: "green"}, {Text: "unreachable", Color: "red"},
+				{Text: "unauthorized", Color: "orange"}, {Text: "not_an_engine", Color: "purple"}, {Text: "no_shards_api", Color: "text"},
+			},
+			queries: []query{{`sum by (instance) (
+  sidestep_cluster_state{SEL, state="ok"}
+  or 2 * sidestep_cluster_state{SEL, state="unreachable"}
+  or 3 * sidestep_cluster_state{SEL, state="unauthorized"}
+  or 4 * sidestep_cluster_state{SEL, state="not_an_engine"}
+  or 5 * sidestep_cluster_state{SEL, state="no_shards_api"}
+)`, "{{instance}}"}},
+		},
+		{
+			title: "Age of the placement", unit: "s", warn: 30, bad: 60, about: "Time since it was last confirmed where the copies are. From cluster.placement_max_age on (60 s if not set) searches pass unsteered.",
+			queries: []query{{`sidestep_cluster_placement_age_seconds{SEL}`, "{{instance}}"}},
+		},
+		{
+			title: "Copies on their way", unit: "short", about: "Copies that are relocating, initializing or unassigned, as the sidestep with the most sees it.",
+			queries: []query{{`max by (state) (sidestep_cluster_placement_unsettled_copies{SEL})`, "{{state}}"}},
+		},
+		{
+			title: "Placement", unit: "short", about: "What is known: nodes, indices, shards and the copies that serve; of several sidesteps the most.",
+			queries: []query{
+				{`max(sidestep_cluster_nodes{SEL})`, "nodes"},
+				{`max(sidestep_cluster_placement_indices{SEL})`, "indices"},
+				{`max(sidestep_cluster_placement_shards{SEL})`, "shards"},
+				{`max(sidestep_cluster_placement_copies{SEL})`, "copies"},
+			},
+		},
+		{
+			title: "Fetches of the placement", unit: "ops", about: "By source and result. A cluster whose state moves all the time has it fetched all the time, within bounds.",
+			queries: []query{{`sum by (source, result) (rate(sidestep_cluster_placement_refreshes_total{SEL}[$__rate_interval]))`, "{{source}} {{result}}"}},
+		},
+		{
+			title: "Targets learned", unit: "ops", about: "Look-ups of aliases, wildcards and lists, by result. dropped: too many different ones at once.",
+			queries: []query{{`sum by (result) (rate(sidestep_cluster_learns_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+		{
+			title: "Targets known", unit: "short", about: "Aliases, wildcards and lists whose shards are known.",
+			queries: []query{{`sidestep_cluster_learned_targets{SEL}`, "{{instance}}"}},
+		},
+		{
+			title: "Polls of the cluster", unit: "reqps", stacked: true, about: "What sidestep asks the cluster (or its relay) a second, by kind.",
+			queries: []query{{`sum by (kind) (rate(` + polls + `}[$__rate_interval]))`, "{{kind}}"}},
+		},
+		{
+			title: "Polls that failed", unit: "reqps", stacked: true, about: "unresponsive: the deadline passed; unreachable: refused or reset; failed: an HTTP error or an unreadable answer.",
+			queries: []query{{`sum by (kind, result) (rate(` + polls + `, result!="ok"}[$__rate_interval]))`, "{{kind}} {{result}}"}},
+		},
+		{
+			title: "p99 of polls", unit: "s", about: "By kind, failed ones too.",
+			queries: []query{{`histogram_quantile(0.99, sum by (kind, le) (rate(sidestep_cluster_poll_duration_seconds_bucket{SEL}[$__rate_interval])))`, "{{kind}}"}},
+		},
+		{
+			title: "Interval of statistics", unit: "s", warn: 2, about: "How rarely at most a node that serves what is searched is asked. It grows where many sidesteps poll the same nodes: then they want a relay.",
+			queries: []query{{`sidestep_cluster_stats_interval_seconds{SEL}`, "{{instance}}"}},
+		},
+	}}
+}
+
+// relays is who tells whom what is known.
+func relays() row {
+	return row{"Relays", []panel{
+		{
+			title: "Where what is known comes from", unit: "short", about: "How many sidesteps follow a relay and how many poll for themselves.",
+			queries: []query{{`sum by (source) (sidestep_cluster_source{SEL})`, "{{source}}"}},
+		},
+		{
+			title: "Changes of the source", unit: "short", about: "How often a sidestep went over to its relay or to own polls, in the last hour.",
+			queries: []query{{`sum by (source) (increase(sidestep_cluster_source_changes_total{SEL}[1h]))`, "{{source}}"}},
+		},
+		{
+			title: "As a relay: answers", unit: "reqps", about: "Requests of other sidesteps for what is known, by result.",
+			queries: []query{{`sum by (result) (rate(sidestep_relay_answers_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+		{
+			title: "As a relay: bytes", unit: "Bps", about: "Bytes a second that are told to other sidesteps.",
+			queries: []query{{`sum by (instance) (rate(sidestep_relay_bytes_total{SEL}[$__rate_interval]))`, "{{instance}}"}},
+		},
+	}}
+}
+
+// process is what sidestep itself takes.
+func process() row {
+	return row{"sidestep itself", []panel{
+		{
+			kind: states, title: "Mode", about: "off: everything passes; observe: decided and counted only; route: steered.",
+			values:  []shown{{Text: "off", Color: "text"}, {Text: "observe", Color: "blue"}, {Text: "route", Color: "green"}},
+			queries: []query{{`sum by (instance) (sidestep_routing_mode{SEL, mode="observe"} or 2 * sidestep_routing_mode{SEL, mode="route"})`, "{{instance}}"}},
+		},
+		{
+			title: "Configuration in force", unit: "short", bad: 1, about: "1: the last reload failed, and the configuration before it is still in force.",
+			queries: []query{{`1 - sidestep_config_last_reload_successful{SEL}`, "{{instance}}"}},
+		},
+		{
+			title: "Version", unit: "short", about: "How many of the chosen sidesteps are of which version.",
+			queries: []query{{`count by (version, goversion) (sidestep_build_info{SEL})`, "{{version}} ({{goversion}})"}},
+		},
+		{
+			title: "CPU", unit: "short", about: "Cores in use, beside those that the Go runtime may use.",
+			queries: []query{
+				{`rate(process_cpu_seconds_total{SEL}[$__rate_interval])`, "{{instance}}"},
+				{`max(go_sched_gomaxprocs_threads{SEL})`, "may use"},
+			},
+		},
+		{
+			title: "Memory", unit: "bytes", about: "Resident memory of the process, and live and dead objects on its heap.",
+			queries: []query{
+				{`process_resident_memory_bytes{SEL}`, "{{instance}} resident"},
+				{`go_memstats_heap_alloc_bytes{SEL}`, "{{instance}} heap"},
+			},
+		},
+		{
+			title: "Goroutines", unit: "short", about: "Each request under way has a few.",
+			queries: []query{{`go_goroutines{SEL}`, "{{instance}}"}},
+		},
+		{
+			title: "File descriptors", unit: "percentunit", bad: 0.8, about: "Open ones, of those that the process may open: connections of clients and to nodes. SidestepFileDescriptors goes by 80 %.",
+			queries: []query{{`process_open_fds{SEL} / process_max_fds{SEL}`, "{{instance}}"}},
+		},
+		{
+			title: "Longest garbage collection pause", unit: "s", about: "For how long the runtime of sidestep stands still at most.",
+			queries: []query{{`go_gc_duration_seconds{SEL, quantile=~"1|1.0"}`, "{{instance}}"}},
+		},
+		{
+			title: "Network", unit: "Bps", about: "Bytes a second that the host, or its container, receives and sends.",
+			queries: []query{
+				{`sum(rate(process_network_receive_bytes_total{SEL}[$__rate_interval]))`, "received"},
+				{`sum(rate(process_network_transmit_bytes_total{SEL}[$__rate_interval]))`, "sent"},
+			},
+		},
+	}}
+}

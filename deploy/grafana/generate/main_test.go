@@ -1,0 +1,18 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDashboardIsWritten keeps the JSON equal to what is generated.
+func TestDashboardIsWritten(t *testing.T) {
+	written, err := os.ReadFile("../sidestep.json")
+	require.NoError(t, err)
+	var now bytes.Buffer
+	require.NoError(t, write(&now))
+	require.Equal(t, now.String(), string(written), "write it with: make dashboard")
+}

@@ -1,0 +1,58 @@
+package main
+
+// nodes is what is measured of each node.
+func nodes() row {
+	of := func(aggregate, metric string) []query {
+		return []query{{aggregate + ` by (node) (` + metric + `)`, "{{node}}"}}
+	}
+	return row{"Nodes", []panel{
+		{
+			title: "Response time", unit: "s", about: "EWMA of the time of a shard search on the node, as seen from outside; of several sidesteps the longest. R in the rank.",
+			queries: of("max", `sidestep_node_response_time_seconds{NODE}`),
+		},
+		{
+			title: "Service time", unit: "s", about: "EWMA of the time of a shard search on the node itself, by its own counters. Where the response time is far above it and the queue is short, the way to the node is slow. S in the rank.",
+			queries: of("max", `sidestep_node_service_time_seconds{NODE}`),
+		},
+		{
+			title: "Search queue", unit: "short", about: "EWMA of the polled queue of the search thread pool.",
+			queries: of("max", `sidestep_node_queue{NODE}`),
+		},
+		{
+			title: "Rank", unit: "none", about: "C3: R − S + q̂³·S in milliseconds; lower is better. It decides about searches of one shard, and who is listed while some node is left out.",
+			queries: of("max", `sidestep_node_rank{NODE}`),
+		},
+		{
+			title: "Share of searches", unit: "percentunit", about: "The node's part of the expected shard queries of the last minute. A node that is left out goes to 0, one that returns grows back within seconds.",
+			queries: of("avg", `sidestep_node_share_ratio{NODE}`),
+		},
+		{
+			title: "Outstanding", unit: "short", about: "Searches and reads by id whose list had the node and that are not answered yet.",
+			queries: of("sum", `sidestep_node_outstanding{NODE}`),
+		},
+		{
+			title: "Searches", unit: "reqps", about: "Searches and reads by id a second whose list had the node.",
+			queries: of("sum", `rate(sidestep_node_searches_total{NODE}[$__rate_interval])`),
+		},
+		{
+			title: "Failures", unit: "short", about: "Failures a second that were blamed on the node, because the same search went well elsewhere or it could not be reached.",
+			queries: of("sum", `rate(sidestep_node_failures_total{NODE}[$__rate_interval])`),
+		},
+		{
+			title: "Probes: mean time", unit: "s", about: "What the tiniest search takes on the node; probed is who is left out or under suspicion, and one node a second.",
+			queries: []query{{`sum by (node) (rate(sidestep_node_probe_duration_seconds_sum{NODE}[$__rate_interval])) / (sum by (node) (rate(sidestep_node_probe_duration_seconds_count{NODE}[$__rate_interval])) > 0)`, "{{node}}"}},
+		},
+		{
+			title: "HTTP overhead", unit: "s", about: "EWMA of the response time less took when the node coordinates: its HTTP side and the way there.",
+			queries: of("max", `sidestep_node_http_overhead_seconds{NODE}`),
+		},
+		{
+			title: "Age of statistics", unit: "s", warn: 2, about: "Time since the node last answered a poll; nodes that serve nothing searched are asked every cluster.stats_idle_interval.",
+			queries: of("max", `sidestep_node_poll_age_seconds{NODE}`),
+		},
+		{
+			title: "Answers polls", unit: "short", about: "How many of the chosen sidesteps reach the node with their polls.",
+			queries: of("sum", `sidestep_node_up{NODE}`),
+		},
+	}}
+}

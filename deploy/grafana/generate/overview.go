@@ -1,0 +1,82 @@
+package main
+
+// steerable are the operations that can be steered.
+const steerable = `operation!~"scroll|async_search_result|pit_close|mtermvectors|bulk|write|other"`
+
+// keptOut are the states of nodes that get no share while others have a copy.
+const keptOut = `state=~"slow|failing"`
+
+// nodeStates are what the numbers of stateOfNode stand for.
+var nodeStates = []shown{
+	{Text: "unknown", Color: "text"}, {Text: "fine", Color: "green"}, {Text: "ramping", Color: "blue"}, {Text: "slow", Color: "orange"},
+	{Text: "failing", Color: "red"}, {Text: "unresponsive", Color: "dark-red"}, {Text: "unreachable", Color: "purple"},
+}
+
+const stateOfNode = `max by (node) (
+  sum by (job, instance, node) (
+    sidestep_node_state{NODE, state="fine"}
+    or 2 * sidestep_node_state{NODE, state="ramping"}
+    or 3 * sidestep_node_state{NODE, state="slow"}
+    or 4 * sidestep_node_state{NODE, state="failing"}
+    or 5 * sidestep_node_state{NODE, state="unresponsive"}
+    or 6 * sidestep_node_state{NODE, state="unreachable"}
+  )
+)`
+
+// p99 of a histogram in the range given.
+func p99(histogram, within string) string {
+	return `histogram_quantile(0.99, sum by (le) (rate(` + histogram + `[` + within + `])))`
+}
+
+// overview is what an operator looks at first.
+func overview() row {
+	spared := p99(`sidestep_probe_duration_seconds_bucket{SEL, `+keptOut+`}`, "$__range")
+	usual := p99(`sidestep_probe_duration_seconds_bucket{SEL, state="fine"}`, "$__range")
+	return row{"Does it help?", []panel{
+		{
+			kind: stat, title: "Ready", width: 3, about: "Whether every chosen sidestep can steer searches; GET /-/ready says what is missing.",
+			values:  []shown{{Text: "not ready", Color: "red"}, {Text: "ready", Color: "green"}},
+			queries: []query{{`min(sidestep_ready{SEL})`, "ready"}},
+		},
+		{
+			kind: stat, title: "Nodes left out", width: 3, warn: 1, about: "Nodes that some sidestep keeps out of searches: slow, failing, unresponsive or unreachable.",
+			queries: []query{{`count(max by (node) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1) or vector(0)`, "nodes"}},
+		},
+		{
+			kind: stat, title: "Requests", width: 3, unit: "reqps", about: "Requests of clients a second.",
+			queries: []query{{`sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "requests"}},
+		},
+		{
+			kind: stat, title: "Failed", width: 3, unit: "percentunit", warn: 0.001, bad: 0.01, about: "Requests that ended in an error of the engine's, a partial result or no connection, of all. SidestepClientErrors goes by 1 %.",
+			queries: []query{{`(sum(rate(sidestep_requests_total{SEL, outcome=~"engine_error|unreachable|partial"}[$__rate_interval])) or vector(0)) / sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "failed"}},
+		},
+		{
+			kind: stat, title: "p99 of searches", width: 3, unit: "s", about: "99th percentile of the time of searches through sidestep.",
+			queries: []query{{p99(`sidestep_request_duration_seconds_bucket{SEL, operation="search"}`, "$__rate_interval"), "p99"}},
+		},
+		{
+			kind: stat, title: "Looked after", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no node stands out, of those of operations that can be steered. Why the rest is not: the row Decisions.",
+			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|suspicion|affinity|no_outlier"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
+		},
+		{
+			kind: stat, title: "Tail saved", width: 3, unit: "s", none: "nothing to save", about: "By how much the p99 of probes of nodes that were left out is above that of nodes that were fine, in the time shown: at least so much longer a search would have taken that waited for such a node.",
+			queries: []query{{spared + " - " + usual, "saved"}},
+		},
+		{
+			kind: stat, title: "Second attempts", width: 3, unit: "percentunit", about: "Searches that were sent a second time because they were overdue, of all searches.",
+			queries: []query{{`sum(rate(sidestep_hedges_total{SEL, result=~"won|lost"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, operation="search"}[$__rate_interval]))`, "hedged"}},
+		},
+		{
+			title: "Tail: what clients got, and what they were spared", width: 12, unit: "s", about: "p99 of searches through sidestep, beside the p99 of probes (the tiniest search there is) of nodes that are left out and of the others. A probe that is not answered within a second counts as one second; a failure that comes at once is in none of these.",
+			queries: []query{
+				{p99(`sidestep_request_duration_seconds_bucket{SEL, operation="search"}`, "$__rate_interval"), "searches through sidestep"},
+				{p99(`sidestep_probe_duration_seconds_bucket{SEL, `+keptOut+`}`, "$__rate_interval"), "probes of nodes left out"},
+				{p99(`sidestep_probe_duration_seconds_bucket{SEL, state="fine"}`, "$__rate_interval"), "probes of fine nodes"},
+			},
+		},
+		{
+			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are left out until probes find them well, ramping ones get their share back.",
+			queries: []query{{stateOfNode, "{{node}}"}},
+		},
+	}}
+}

@@ -1,0 +1,81 @@
+package main
+
+// dataPlane is rate, errors and duration of what clients ask.
+func dataPlane() row {
+	quantile := func(q, by string) string {
+		return `histogram_quantile(` + q + `, sum by (` + by + `) (rate(sidestep_request_duration_seconds_bucket{SEL, operation="search"}[$__rate_interval])))`
+	}
+	overhead := func(q string) string {
+		return `histogram_quantile(` + q + `, sum by (le) (rate(sidestep_overhead_seconds_bucket{SEL}[$__rate_interval])))`
+	}
+	return row{"Data plane: rate, errors, duration", []panel{
+		{
+			title: "Requests by operation", unit: "reqps", stacked: true, about: "Requests of clients a second, by what they ask.",
+			queries: []query{{`sum by (operation) (rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "{{operation}}"}},
+		},
+		{
+			title: "Requests that did not end well", unit: "reqps", stacked: true, about: "By outcome: client_error (4xx but 429), engine_error (429, 5xx), partial (shards failed on every attempt), unreachable (no node), canceled (the client left).",
+			queries: []query{{`sum by (outcome) (rate(sidestep_requests_total{SEL, outcome!="ok"}[$__rate_interval]))`, "{{outcome}}"}},
+		},
+		{
+			title: "Duration of searches", unit: "s", about: "From the request's head to the end of the answer.",
+			queries: []query{{quantile("0.5", "le"), "p50"}, {quantile("0.95", "le"), "p95"}, {quantile("0.99", "le"), "p99"}},
+		},
+		{
+			title: "p99 by operation", unit: "s", about: "99th percentile of the time from the request's head to the end of the answer.",
+			queries: []query{{`histogram_quantile(0.99, sum by (operation, le) (rate(sidestep_request_duration_seconds_bucket{SEL}[$__rate_interval])))`, "{{operation}}"}},
+		},
+		{
+			title: "p99 of searches by sidestep", unit: "s", about: "One that differs from the others has another way to the cluster, or no CPU.",
+			queries: []query{{quantile("0.99", "instance, le"), "{{instance}}"}},
+		},
+		{
+			title: "What sidestep adds", unit: "s", warn: 0.005, about: "Time in sidestep itself before the answer begins: total time less waiting for client and nodes.",
+			queries: []query{{overhead("0.5"), "p50"}, {overhead("0.99"), "p99"}},
+		},
+	}}
+}
+
+// decisions is what is steered, and why the rest is not.
+func decisions() row {
+	return row{"Decisions", []panel{
+		{
+			title: "Requests that could be steered, by reason", unit: "reqps", width: 12, stacked: true, about: "Of operations that can be steered. ranked, no_statistics, suspicion, affinity: steered. no_outlier: no node stands out, the engine decides. fail_open: every copy of some shard is on a node that should be left out. The others pass; docs/metrics.md explains each.",
+			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
+		},
+		{
+			title: "Failing open", unit: "percentunit", width: 12, bad: 0.05, about: "Requests that should be steered and were not, of those that could be. SidestepFailingOpen goes by 5 %.",
+			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, reason=~"fail_open|no_placement|stale_placement|preference_forbidden|unknown_target|shard_unavailable|request_line_too_long"}[$__rate_interval])) / on () group_left sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
+		},
+		{
+			title: "Searches in multi-searches, by reason", unit: "reqps", stacked: true, about: "Each search of a multi-search is decided about as one alone.",
+			queries: []query{{`sum by (reason) (rate(sidestep_msearch_items_total{SEL}[$__rate_interval])) > 0`, "{{reason}}"}},
+		},
+		{
+			title: "Decisions not acted upon", unit: "reqps", stacked: true, about: "In mode observe: what would have been done.", none: "no sidestep is in mode observe",
+			queries: []query{{`sum by (reason) (rate(sidestep_observed_decisions_total{SEL}[$__rate_interval]))`, "{{reason}}"}},
+		},
+		{
+			title: "Clients that ask for nodes", unit: "reqps", about: "passed: they learn the nodes' addresses and go around sidestep; rewritten: they learn sidestep's.",
+			queries: []query{{`sum by (result) (rate(sidestep_sniffs_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+	}}
+}
+
+// attempts is what is sent again or on sidestep's own account.
+func attempts() row {
+	return row{"Further attempts", []panel{
+		{
+			title: "Second attempts for overdue searches", unit: "reqps", about: "won: the second attempt was sooner; lost: the first was; over_budget: wanted and not made (routing.hedge_budget).",
+			queries: []query{{`sum by (result) (rate(sidestep_hedges_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+		{
+			title: "Failovers by cause", unit: "reqps", stacked: true, about: "Attempts that were followed by another one. no_copy: the placement was late; rejected: 429; partial: shards failed; forbidden: the cluster refuses preferences.",
+			queries: []query{{`sum by (cause) (rate(sidestep_failovers_total{SEL}[$__rate_interval]))`, "{{cause}}"}},
+		},
+		{
+			title: "Probes by result", unit: "reqps", about: "Searches of sidestep's own that find out how a node is. unfit: they told nothing, mostly as its account may not search.",
+			queries: []query{{`sum by (result) (rate(sidestep_probes_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+	}}
+}

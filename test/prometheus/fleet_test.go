@@ -1,0 +1,188 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/app"
+	"sidestep/internal/config" //nolint:depguard // the test is a program: it configures sidestep as cmd does
+	"sidestep/internal/simcluster"
+)
+
+// Jobs under which sidesteps are scraped: one for each cluster, as the nodes of all
+// simulated ones have the same names.
+const (
+	steering  = "sidestep"
+	observing = "sidestep-observing"
+	blind     = "sidestep-blind"
+	stale     = "sidestep-stale"
+	strict    = "sidestep-strict"
+	failing   = "sidestep-failing"
+	unprobed  = "sidestep-unprobed"
+	down      = "sidestep-down"
+	well      = "sidestep-well"
+)
+
+// fleet is sidesteps in every situation that a rule or a panel is about.
+type fleet struct {
+	t       *testing.T
+	main    *simcluster.Cluster // whose nodes are slow, gone, and come and go
+	stale   *simcluster.Cluster // which ends
+	front   *app.App            // steers searches on main
+	watcher *app.App            // in mode observe; its configuration cannot be read again
+	targets map[string][]string
+	clients []*client
+}
+
+// startFleet starts it, all nodes well.
+func startFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t, targets: map[string][]string{}}
+	f.startSteering()
+	f.startOthers()
+	return f
+}
+
+// startSteering starts those before the main cluster.
+func (f *fleet) startSteering() {
+	f.main = startCluster(f.t, 5)
+
+	// Steers, hedges, fails over and sends probes.
+	cfg := settings(f.main.URLs()...)
+	f.front = f.start(steering, cfg, func() (config.Config, error) { return cfg, nil })
+	f.load(f.front, 15*time.Millisecond, everything...)
+
+	// May send next to no second attempts.
+	thrifty := cfg
+	thrifty.Routing.HedgeBudget = 1e-3
+	f.load(f.start(steering, thrifty, nil), 15*time.Millisecond, "GET /logs/_search")
+
+	// A relay, one that follows it, and one whose relay is gone.
+	relay := cfg
+	relay.Routing.Mode = "off"
+	follower, orphan := cfg, cfg
+	follower.Cluster.Source.URL = "http://" + f.start(steering, relay, nil).AdminAddr().String() + "/snapshot"
+	orphan.Cluster.Source.URL = "http://" + freeAddress(f.t) + "/snapshot"
+	f.load(f.start(steering, follower, nil), 50*time.Millisecond, "GET /logs/_search", "GET /all/_search")
+	f.load(f.start(steering, orphan, nil), 100*time.Millisecond, "GET /logs/_search")
+
+}
+
+// startOthers starts those that have a cluster, or a trouble, of their own.
+func (f *fleet) startOthers() {
+	t := f.t
+	// Observes, measures rarely, tells clients of the nodes, and cannot be reloaded.
+	observe := settings(startCluster(t, 2).URLs()...)
+	observe.Routing.Mode = "observe"
+	observe.Cluster.StatsInterval = 3 * time.Second
+	observe.Clients.Sniff = "pass"
+	f.watcher = f.start(observing, observe, func() (config.Config, error) { return config.Config{}, errors.New("no such file") })
+	f.load(f.watcher, 50*time.Millisecond, "GET /logs/_search", "GET /_nodes/http")
+
+	// Has no cluster at all.
+	f.start(blind, settings("http://"+freeAddress(t)), nil)
+
+	// Has had one: what is known of it grows old.
+	f.stale = startCluster(t, 2)
+	f.load(f.start(stale, settings(f.stale.URLs()...), nil), 100*time.Millisecond, "GET /logs/_search")
+
+	// Its cluster refuses preferences.
+	forbidding := startCluster(t, 3)
+	forbidding.SetStrictWeights(true)
+	always := settings(forbidding.URLs()...)
+	always.Routing.When = "always"
+	f.load(f.start(strict, always, nil), 50*time.Millisecond, "GET /logs/_search")
+
+	// Its cluster fails every search.
+	broken := startCluster(t, 3)
+	for _, n := range broken.Nodes() {
+		n.SetFault(simcluster.Fault{FailFast: http.StatusServiceUnavailable})
+	}
+	f.load(f.start(failing, settings(broken.URLs()...), nil), 50*time.Millisecond, "GET /logs/_search")
+
+	// May not send probes.
+	f.load(f.start(unprobed, withoutProbes(t, startCluster(t, 3)), nil), 50*time.Millisecond, "GET /logs/_search")
+
+	// Is down.
+	f.targets[down] = []string{freeAddress(t)}
+
+	// Is well.
+	f.load(f.start(well, settings(startCluster(t, 3).URLs()...), nil), 50*time.Millisecond, "GET /logs/_search", "GET /all/_count")
+}
+
+// startCluster starts a cluster in which every shard has two copies.
+func startCluster(t *testing.T, nodes int) *simcluster.Cluster {
+	t.Helper()
+	c, err := simcluster.Start(simcluster.Options{
+		Nodes: nodes, ServiceTime: 2 * time.Millisecond, Adaptive: true,
+		Indices: []simcluster.IndexSpec{
+			{Name: "logs", Shards: nodes, Replicas: 1, Aliases: []string{"all"}},
+			{Name: "one", Shards: 1, Replicas: 1},
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// settings are the defaults, but for addresses.
+func settings(urls ...string) config.Config {
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Upstream.URLs = urls
+	cfg.Clients.Sniff = "rewrite"
+	return cfg
+}
+
+// withoutProbes puts a server before c that forbids probes, and returns settings for
+// it.
+func withoutProbes(t *testing.T, c *simcluster.Cluster) config.Config {
+	t.Helper()
+	node, err := url.Parse(c.URLs()[0])
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node) }, Transport: transport}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Opaque-Id") == "sidestep-probe" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	cfg := settings(s.URL)
+	cfg.Upstream.Discovery = "static"
+	return cfg
+}
+
+// start starts a sidestep that is scraped; load may be nil.
+func (f *fleet) start(job string, cfg config.Config, load func() (config.Config, error)) *app.App {
+	f.t.Helper()
+	a, err := app.New(cfg, app.Options{Version: "1.2.3", Registry: prometheus.NewRegistry(), Load: load})
+	require.NoError(f.t, err)
+	require.NoError(f.t, a.Start(f.t.Context()))
+	f.t.Cleanup(func() {
+		ended, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = a.Stop(ended) // requests to nodes that hang are cut off
+	})
+	f.targets[job] = append(f.targets[job], a.AdminAddr().String())
+	return a
+}
+
+// everything is one request of each kind that panels tell apart.
+var everything = []string{
+	"GET /logs/_search", "GET /all/_search", "GET /one/_search", "GET /logs/_search?preference=_local",
+	"POST /all/_count", "GET /logs/_doc/1", "PUT /logs/_doc/1", "GET /missing/_search", "GET /_cluster/health", "GET /_nodes/http",
+	"POST /_msearch",
+}
