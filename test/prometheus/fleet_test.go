@@ -3,6 +3,7 @@ package prometheus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -59,12 +60,12 @@ func (f *fleet) startSteering() {
 	// Steers, hedges, fails over and sends probes.
 	cfg := settings(f.main.URLs()...)
 	f.front = f.start(steering, cfg, func() (config.Config, error) { return cfg, nil })
-	f.load(f.front, 15*time.Millisecond, everything...)
+	f.load(f.front, 20*time.Millisecond, everything...)
 
 	// May send next to no second attempts.
 	thrifty := cfg
 	thrifty.Routing.HedgeBudget = 1e-3
-	f.load(f.start(steering, thrifty, nil), 15*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(steering, thrifty, nil), 25*time.Millisecond, "GET /logs/_search")
 
 	// A relay, one that follows it, and one whose relay is gone.
 	relay := cfg
@@ -72,7 +73,7 @@ func (f *fleet) startSteering() {
 	follower, orphan := cfg, cfg
 	follower.Cluster.Source.URL = "http://" + f.start(steering, relay, nil).AdminAddr().String() + "/snapshot"
 	orphan.Cluster.Source.URL = "http://" + freeAddress(f.t) + "/snapshot"
-	f.load(f.start(steering, follower, nil), 50*time.Millisecond, "GET /logs/_search", "GET /all/_search")
+	f.load(f.start(steering, follower, nil), 100*time.Millisecond, "GET /logs/_search", "GET /all/_search")
 	f.load(f.start(steering, orphan, nil), 100*time.Millisecond, "GET /logs/_search")
 
 }
@@ -86,7 +87,7 @@ func (f *fleet) startOthers() {
 	observe.Cluster.StatsInterval = 3 * time.Second
 	observe.Clients.Sniff = "pass"
 	f.watcher = f.start(observing, observe, func() (config.Config, error) { return config.Config{}, errors.New("no such file") })
-	f.load(f.watcher, 50*time.Millisecond, "GET /logs/_search", "GET /_nodes/http")
+	f.load(f.watcher, 100*time.Millisecond, "GET /logs/_search", "GET /_nodes/http")
 
 	// Has no cluster at all.
 	f.start(blind, settings("http://"+freeAddress(t)), nil)
@@ -100,23 +101,23 @@ func (f *fleet) startOthers() {
 	forbidding.SetStrictWeights(true)
 	always := settings(forbidding.URLs()...)
 	always.Routing.When = "always"
-	f.load(f.start(strict, always, nil), 50*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(strict, always, nil), 100*time.Millisecond, "GET /logs/_search")
 
 	// Its cluster fails every search.
 	broken := startCluster(t, 3)
 	for _, n := range broken.Nodes() {
 		n.SetFault(simcluster.Fault{FailFast: http.StatusServiceUnavailable})
 	}
-	f.load(f.start(failing, settings(broken.URLs()...), nil), 50*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(failing, settings(broken.URLs()...), nil), 100*time.Millisecond, "GET /logs/_search")
 
 	// May not send probes.
-	f.load(f.start(unprobed, withoutProbes(t, startCluster(t, 3)), nil), 50*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(unprobed, withoutProbes(t, startCluster(t, 3)), nil), 100*time.Millisecond, "GET /logs/_search")
 
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
 
 	// Is well.
-	f.load(f.start(well, settings(startCluster(t, 3).URLs()...), nil), 50*time.Millisecond, "GET /logs/_search", "GET /all/_count")
+	f.load(f.start(well, settings(startCluster(t, 3).URLs()...), nil), 100*time.Millisecond, "GET /logs/_search", "GET /all/_count")
 }
 
 // startCluster starts a cluster in which every shard has two copies.
@@ -151,7 +152,7 @@ func withoutProbes(t *testing.T, c *simcluster.Cluster) config.Config {
 	require.NoError(t, err)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node) }, Transport: transport}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node) }, Transport: transport, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Opaque-Id") == "sidestep-probe" {
 			w.WriteHeader(http.StatusForbidden)
