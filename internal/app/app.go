@@ -18,6 +18,7 @@ import (
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
+	"sidestep/internal/tracing"
 )
 
 // adminGrace is how long a stop waits for the admin listener's own requests.
@@ -42,6 +43,7 @@ type App struct {
 	options Options
 	logger  *slog.Logger
 	metrics *metrics
+	tracer  *tracing.Tracer
 	data    *listener
 	admin   *listener
 
@@ -87,8 +89,9 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if a.logs, err = newRequestLogs(o.Registry, o.Logger); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	a.tracer = tracing.New(o.Logger, o.Registry)
 	a.recorder = diagnosis.New(diagnosis.Options{Logger: o.Logger, Registerer: o.Registry})
-	first, err := newPipeline(cfg, o.Logger, a.recorder, a.logs.records)
+	first, err := newPipeline(cfg, o.Logger, a.watchers())
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +125,12 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	if err := errors.Join(a.data.bind(ctx), a.admin.bind(ctx)); err != nil {
+		a.data.close()
+		a.admin.close()
+		a.logs.drop(logs)
+		return err
+	}
+	if err := a.useTracing(a.cfg); err != nil {
 		a.data.close()
 		a.admin.close()
 		a.logs.drop(logs)
@@ -188,6 +197,7 @@ func (a *App) stop(ctx context.Context) error {
 	a.logs.close()
 	a.recorder.Stop()
 	a.current.Load().stop()
+	a.tracer.Close(context.WithoutCancel(ctx))
 
 	// The admin listener goes last, so that the drain can be watched.
 	soon, cancelAdmin := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)

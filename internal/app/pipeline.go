@@ -97,9 +97,20 @@ func newRecipe(cfg config.Config) (recipe, error) {
 	return r, nil
 }
 
-// newPipeline builds a pipeline that is not started yet. It tells the recorder what
-// its polls and probes find, and records what became of requests.
-func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Recorder, records *proxy.Records) (*pipeline, error) {
+// watchers are told what goes on. They outlive pipelines.
+type watchers struct {
+	recorder *diagnosis.Recorder
+	records  *proxy.Records
+	tracer   proxy.Tracer
+}
+
+func (a *App) watchers() watchers {
+	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer}
+}
+
+// newPipeline builds a pipeline that is not started yet. It tells the watchers
+// what its polls, probes and requests find.
+func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
 	r, err := newRecipe(cfg)
 	if err != nil {
 		return nil, err
@@ -109,7 +120,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Rec
 		return nil, err
 	}
 	p := &pipeline{recipe: r, registry: prometheus.NewRegistry(), polls: transport.Clone()}
-	if err := p.observe(cfg, logger, recorder.History()); err != nil {
+	if err := p.observe(cfg, logger, w.recorder.History()); err != nil {
 		return nil, err
 	}
 	logChange := proxy.LogChange(logger)
@@ -123,7 +134,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Rec
 		ZoneFactor: cfg.Routing.Zone.Factor,
 		OnChange: func(c selection.Change) {
 			logChange(c)
-			recorder.Look()
+			w.recorder.Look()
 		},
 	})
 	if err != nil {
@@ -149,8 +160,9 @@ func newPipeline(cfg config.Config, logger *slog.Logger, recorder *diagnosis.Rec
 		MaxHeldBody:     int64(cfg.Limits.HeldBody),
 		MaxPlacementAge: cfg.Cluster.PlacementMaxAge,
 		Probes:          p.account,
-		OnProbe:         recorder.History().Probe,
-		Records:         records,
+		OnProbe:         w.recorder.History().Probe,
+		Records:         w.records,
+		Tracer:          w.tracer,
 		Logger:          logger,
 		Registerer:      p.registry,
 	})

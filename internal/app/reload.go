@@ -66,6 +66,13 @@ func (a *App) reload(cfg config.Config) error {
 		a.logs.drop(logs)
 		return err
 	}
+	if err := a.useTracing(cfg); err != nil {
+		if next != nil {
+			next.stop()
+		}
+		a.logs.drop(logs)
+		return err
+	}
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return err
 	}
@@ -112,7 +119,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	if reflect.DeepEqual(wanted, current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
-	next, err := newPipeline(cfg, a.logger, a.recorder, a.logs.records)
+	next, err := newPipeline(cfg, a.logger, a.watchers())
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type Config struct {
 	Limits    Limits    `yaml:"limits"`
 	Log       Log       `yaml:"log"`
 	Logs      Logs      `yaml:"logs"`
+	Tracing   Tracing   `yaml:"tracing"`
 }
 
 // ServerTLS is the TLS of a listener; plain HTTP while CertFile is empty.
@@ -298,8 +299,9 @@ func Default() Config {
 			ShutdownGrace:     30 * time.Second,
 			ConcurrentStreams: 250,
 		},
-		Log:  Log{Level: "info", Format: "text"},
-		Logs: Logs{Slow: SlowLog{Threshold: time.Second, Keep: 100}, Access: AccessLog{Sample: 1}},
+		Log:     Log{Level: "info", Format: "text"},
+		Logs:    Logs{Slow: SlowLog{Threshold: time.Second, Keep: 100}, Access: AccessLog{Sample: 1}},
+		Tracing: Tracing{SampleRatio: 0.01},
 	}
 }
 

@@ -77,12 +77,19 @@ func TestGoodFile(t *testing.T) {
 		Limits:  Limits{HeldBody: 512 * KiB, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},
 		Log:     Log{Level: "debug", Format: "json"},
 		Logs:    Logs{Slow: SlowLog{Threshold: 300 * time.Millisecond, Keep: 20, Output: "stderr"}, Access: AccessLog{Output: "testdata/access.log", Sample: 0.25}},
+		Tracing: Tracing{
+			Endpoint: "https://collector:4317", Protocol: "grpc", SampleRatio: 0.5,
+			HeadersFile: "testdata/headers", ServiceName: "products-search",
+		},
 	}, cfg)
 	require.NoError(t, cfg.Validate())
 	require.Len(t, cfg.Upstream.Parsed(), 2)
 	require.Equal(t, "relay:9211", cfg.Cluster.Source.Parsed().Host)
 	require.Equal(t, []string{"count", "pit"}, cfg.Routing.Operations.Off())
 	require.Empty(t, Default().Routing.Operations.Off())
+	headers, err := cfg.Tracing.Headers()
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"authorization": "Bearer hunter2", "X-Tenant": "shop"}, headers)
 }
 
 // The reference file is documentation: it must show every key with its default.

@@ -26,6 +26,7 @@ var words = map[string][]string{
 	"clients.sniff":      {"rewrite", "pass"},
 	"log.level":          {"debug", "info", "warn", "error"},
 	"log.format":         {"text", "json"},
+	"tracing.protocol":   {"http/protobuf", "grpc"},
 }
 
 // Validate returns every problem of the configuration, nil if it is valid. The
@@ -70,6 +71,7 @@ func validate(cfg Config) []*Problem {
 	c.oneOf("log.level", cfg.Log.Level)
 	c.oneOf("log.format", cfg.Log.Format)
 	c.logs(cfg.Logs)
+	c.tracing(cfg.Tracing)
 	return c.problems
 }
 

@@ -23,6 +23,7 @@ type attempt struct {
 	state    atomic.Int32
 	answer   answer
 	step     int // in the exchange's trail
+	trace    *attemptTrace
 }
 
 // States of an attempt: whoever moves it away from pending decides what becomes
@@ -61,6 +62,7 @@ func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision, kin
 	}
 	t := &attempt{decision: d, upstream: u, query: query, began: now, step: x.step(kind, u.node, d)}
 	t.ctx, t.cancel = context.WithCancel(r.Context())
+	t.trace = x.traceSteered(kind, u, d)
 	return t, nil
 }
 
@@ -68,7 +70,7 @@ func (p *Proxy) prepare(x *exchange, r *http.Request, d *selection.Decision, kin
 // returned when the answer has been read or given up.
 func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 	out := x.outbound(r, t.upstream, t.query).WithContext(t.ctx)
-	resp, err := x.roundTrip(t.upstream, out) //nolint:bodyclose // the answer holds it
+	resp, err := x.roundTrip(t.upstream, out, t.trace) //nolint:bodyclose // the answer holds it
 	if err != nil {
 		t.answer = answer{err: err, cause: causeTransport, blamed: []*selection.Node{t.upstream.node}}
 		switch {
@@ -82,6 +84,7 @@ func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 		return
 	}
 	t.answer = p.judge(x, resp, t.decision)
+	t.trace.judged(t.answer.cause)
 	p.observe(x, t)
 	release := t.cancel
 	if t.answer.final() {
@@ -99,6 +102,7 @@ func (p *Proxy) send(x *exchange, r *http.Request, t *attempt) {
 // last moment it is in results.
 func (x *exchange) abandon(t *attempt, results <-chan *attempt) {
 	x.stepAbandoned(t.step)
+	t.trace.abandon()
 	if t.state.CompareAndSwap(pending, abandoned) {
 		t.cancel() // closes the connection, which cancels the search on the engine
 		return

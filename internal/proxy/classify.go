@@ -64,6 +64,7 @@ type exchange struct {
 	trail       trail
 	took        time.Duration // what the engine says the answer took, -1 if it says nothing
 	received    atomic.Int64  // bytes of a streaming body
+	span        RequestSpan   // nil if the request is not traced
 
 	began    time.Time
 	upstream time.Duration // spent waiting for upstreams

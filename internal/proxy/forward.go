@@ -182,7 +182,7 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 		}
 		x.attempts++
 		step := x.step(kindFailover, u.node, nil)
-		resp, err := x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery))
+		resp, err := x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery), x.tracePass(u))
 		x.stepEnded(step, r, answer{resp: resp, err: err})
 		x.upstream += time.Since(now)
 		x.consumed = x.streams && (err == nil || !notSent(err))
@@ -205,12 +205,14 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 }
 
 // roundTrip sends out to u.
-func (x *exchange) roundTrip(u *upstream, out *http.Request) (*http.Response, error) {
+func (x *exchange) roundTrip(u *upstream, out *http.Request, trace *attemptTrace) (*http.Response, error) {
+	trace.send(out)
 	send := u.transport.RoundTrip
 	if !x.repeatable() {
 		send = func(out *http.Request) (*http.Response, error) { return sendOnce(u.transport, out) }
 	}
 	resp, err := send(out)
+	trace.answered(resp, err)
 	if err != nil {
 		return nil, fmt.Errorf("send to %s: %w", u.node.Name, err)
 	}

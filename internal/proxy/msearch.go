@@ -59,7 +59,8 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 	step := x.step(kindFirst, u.node, lead.decision)
 	out := x.outbound(r, u, r.URL.RawQuery)
 	carry(out, es.SetPreferences(x.body, m.items, m.preferences))
-	resp, err := x.roundTrip(u, out)
+	trace := x.traceItems(u, m)
+	resp, err := x.roundTrip(u, out, trace)
 	if err != nil {
 		x.stepEnded(step, r, answer{err: err})
 		x.upstream += time.Since(now)
@@ -72,6 +73,7 @@ func (p *Proxy) multiSearch(x *exchange, r *http.Request) (*http.Response, error
 	}
 	cause := m.refused(x, resp, p.o.MaxHeldBody)
 	x.stepEnded(step, r, answer{resp: resp, cause: cause})
+	trace.judged(cause)
 	x.upstream += time.Since(now)
 	if cause != "" {
 		_ = resp.Body.Close()

@@ -111,6 +111,7 @@ func (p *Proxy) finish(x *exchange, r *http.Request, w *plainWriter) {
 	op := string(x.request.Operation)
 	p.metrics.requests.WithLabelValues(op, x.reason, string(x.outcome)).Inc()
 	p.metrics.duration.WithLabelValues(op).Observe(now.Sub(x.began).Seconds())
+	x.endTrace(w.status)
 	if !x.headAt.IsZero() {
 		own := x.headAt.Sub(x.began) - x.upstream - x.reading
 		p.metrics.overhead.Observe(max(0, own.Seconds()))

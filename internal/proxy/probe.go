@@ -225,7 +225,9 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("X-Opaque-Id", probeID)
 	start := time.Now()
+	trace := p.traceProbe(r, via, n)
 	status, body, err := fetch(p.o.Probes, r)
+	trace.probed(status, err)
 	took := time.Since(start)
 	switch {
 	case err == nil:

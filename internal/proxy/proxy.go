@@ -92,7 +92,9 @@ type Options struct {
 	// OnProbe, if set, is told how long a probe that told something of its node took.
 	OnProbe func(node string, took time.Duration)
 	// Records takes what happened to requests; nil: nothing is recorded.
-	Records    *Records
+	Records *Records
+	// Tracer records requests as spans; nil: nothing is recorded.
+	Tracer     Tracer
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -193,6 +195,7 @@ func (p *Proxy) SetMode(m Mode) error {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := p.classify(r)
 	out, complete := &plainWriter{ResponseWriter: w}, false
+	p.traceRequest(x, r)
 	defer p.finish(x, r, out)
 	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength != 0 {
 		x.trailer = make(http.Header) // it takes those that were not announced

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Tracing says where traces go. A key that is empty leaves it to the environment
+// variable of OpenTelemetry (OTEL_*) of the same meaning.
+type Tracing struct {
+	// Endpoint is the URL of an OTLP receiver; empty, here and in the environment:
+	// nothing is traced.
+	Endpoint string `yaml:"endpoint"`
+	Protocol string `yaml:"protocol"` // "http/protobuf" or "grpc"
+	// SampleRatio is the share of requests that are traced, of those whose client
+	// has not decided it.
+	SampleRatio float64 `yaml:"sample_ratio"`
+	// HeadersFile holds headers for the receiver, "name: value", one a line.
+	HeadersFile string `yaml:"headers_file"`
+	ServiceName string `yaml:"service_name"`
+}
+
+// tracing checks where traces go.
+func (c *checker) tracing(t Tracing) {
+	if t.Endpoint != "" {
+		c.tracingEndpoint(t.Endpoint, t.Protocol)
+	}
+	if t.Protocol != "" {
+		c.oneOf("tracing.protocol", t.Protocol)
+	}
+	if r := t.SampleRatio; !(r >= 0 && r <= 1) {
+		c.add("tracing.sample_ratio", "must be between 0 and 1, not %v", r)
+	}
+	if t.HeadersFile == "" || !c.readable("tracing.headers_file", t.HeadersFile) {
+		return
+	}
+	if _, err := t.Headers(); err != nil {
+		c.add("tracing.headers_file", "%v", err)
+	}
+}
+
+func (c *checker) tracingEndpoint(raw, protocol string) {
+	const path = "tracing.endpoint"
+	parsed, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		c.add(path, "is not a URL")
+	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
+		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:4318")
+	case parsed.User != nil:
+		c.add(path, "must not hold a user or password: set headers_file")
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		c.add(path, "must have no query")
+	case protocol == "grpc" && strings.Trim(parsed.Path, "/") != "":
+		c.add(path, "must be scheme, host and port alone with the protocol grpc")
+	}
+}
+
+// Headers returns what HeadersFile holds, nil if there is none. The error names the
+// line, and nothing that stands in it.
+func (t Tracing) Headers() (map[string]string, error) {
+	if t.HeadersFile == "" {
+		return nil, nil //nolint:nilnil // no file is no headers
+	}
+	file, err := os.Open(t.HeadersFile)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	headers := map[string]string{}
+	lines := bufio.NewScanner(file)
+	for number := 1; lines.Scan(); number++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if value = strings.TrimSpace(value); !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("%s: line %d is not \"name: value\"", t.HeadersFile, number)
+		}
+		headers[name] = value
+	}
+	return headers, lines.Err()
+}

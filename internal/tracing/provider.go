@@ -1,0 +1,217 @@
+package tracing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Protocols of a receiver, as OTEL_EXPORTER_OTLP_PROTOCOL calls them.
+const (
+	protocolHTTP = "http/protobuf"
+	protocolGRPC = "grpc"
+)
+
+// provider records spans for one receiver, until it is closed.
+type provider struct {
+	sdk      *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	exporter sdktrace.SpanExporter
+	endpoint string // without path
+	protocol string
+	ratio    float64
+	sampled  bool // by the sampler that the environment names
+}
+
+// newProvider returns what o asks for, nil if nothing is to be recorded.
+func (t *Tracer) newProvider(o Options) (*provider, error) {
+	endpoint := cmp.Or(o.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return nil, nil //nolint:nilnil // nothing to record is not an error
+	}
+	p := &provider{
+		endpoint: origin(endpoint),
+		protocol: cmp.Or(o.Protocol, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), protocolHTTP),
+		ratio:    o.SampleRatio,
+		sampled:  os.Getenv("OTEL_TRACES_SAMPLER") != "",
+	}
+	ctx := context.Background()
+	described, err := describe(ctx, o)
+	if err != nil {
+		t.complain(err) // of a variable that cannot be read; the rest is there
+	}
+	if p.exporter, err = newExporter(ctx, p.protocol, o); err != nil {
+		return nil, err
+	}
+	q := newQueue(t)
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(described),
+		sdktrace.WithSpanProcessor(q.before(p.exporter)),
+	}
+	if !p.sampled {
+		options = append(options, sdktrace.WithSampler(sdktrace.AlwaysSample())) // wants has decided
+	}
+	p.sdk = sdktrace.NewTracerProvider(options...)
+	p.tracer = p.sdk.Tracer("sidestep", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
+	return p, nil
+}
+
+// newExporter returns what sends spans. It does not connect yet.
+func newExporter(ctx context.Context, protocol string, o Options) (sdktrace.SpanExporter, error) {
+	endpoint := strings.TrimSuffix(o.Endpoint, "/")
+	switch protocol {
+	case protocolHTTP:
+		var options []otlptracehttp.Option
+		if endpoint != "" {
+			options = append(options, otlptracehttp.WithEndpointURL(withPath(endpoint)))
+		}
+		if len(o.Headers) > 0 {
+			options = append(options, otlptracehttp.WithHeaders(o.Headers))
+		}
+		return otlptracehttp.New(ctx, options...)
+	case protocolGRPC:
+		var options []otlptracegrpc.Option
+		if endpoint != "" {
+			options = append(options, otlptracegrpc.WithEndpointURL(endpoint))
+		}
+		if len(o.Headers) > 0 {
+			options = append(options, otlptracegrpc.WithHeaders(o.Headers))
+		}
+		return otlptracegrpc.New(ctx, options...)
+	}
+	return nil, fmt.Errorf("protocol %q is not one of %s, %s", protocol, protocolHTTP, protocolGRPC)
+}
+
+// withPath adds the usual path to a URL that has none.
+func withPath(endpoint string) string {
+	if parsed, err := url.Parse(endpoint); err == nil && parsed.Path == "" {
+		return endpoint + "/v1/traces"
+	}
+	return endpoint
+}
+
+// describe says who records. What the environment says of it wins, but for a name
+// that was given.
+func describe(ctx context.Context, o Options) (*resource.Resource, error) {
+	detectors := []resource.Option{
+		resource.WithAttributes(semconv.ServiceName("sidestep"), semconv.ServiceVersion(o.Version)),
+		resource.WithTelemetrySDK(),
+		resource.WithHost(),
+		resource.WithFromEnv(),
+	}
+	if o.ServiceName != "" {
+		detectors = append(detectors, resource.WithAttributes(semconv.ServiceName(o.ServiceName)))
+	}
+	return resource.New(ctx, detectors...)
+}
+
+// origin is what may be logged of a receiver's URL.
+func origin(endpoint string) string {
+	if parsed, err := url.Parse(endpoint); err == nil && parsed.Host != "" {
+		return parsed.Scheme + "://" + parsed.Host
+	}
+	return "(not a URL)"
+}
+
+// sampling says what decides which requests are recorded.
+func (p *provider) sampling() string {
+	if p.sampled {
+		return os.Getenv("OTEL_TRACES_SAMPLER")
+	}
+	return "parentbased, ratio " + strconv.FormatFloat(p.ratio, 'g', -1, 64)
+}
+
+// close sends what waits and ends what runs in the background.
+func (p *provider) close(ctx context.Context) {
+	soon, cancel := context.WithTimeout(ctx, flushWithin)
+	defer cancel()
+	if p.sdk.Shutdown(soon) != nil {
+		// The SDK goes on sending what waits for as long as that may take.
+		_ = p.exporter.Shutdown(soon)
+	}
+}
+
+// queue bounds the spans that wait to be sent, those that are being sent included. The
+// SDK's own queue drops as well, but does not say how many.
+type queue struct {
+	sdktrace.SpanProcessor
+	tracer  *Tracer
+	limit   int64
+	waiting atomic.Int64
+}
+
+func newQueue(t *Tracer) *queue {
+	q := &queue{tracer: t, limit: sdktrace.DefaultMaxQueueSize}
+	if n, err := strconv.ParseInt(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE"), 10, 32); err == nil && n > 0 {
+		q.limit = n
+	}
+	return q
+}
+
+// before puts the queue, and the SDK's batches, before exporter.
+func (q *queue) before(exporter sdktrace.SpanExporter) *queue {
+	q.SpanProcessor = sdktrace.NewBatchSpanProcessor(counted{exporter, q}, sdktrace.WithMaxQueueSize(int(q.limit)))
+	return q
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
+	if q.waiting.Add(1) > q.limit {
+		q.waiting.Add(-1)
+		q.tracer.spans.WithLabelValues(resultDropped).Inc()
+		return
+	}
+	q.SpanProcessor.OnEnd(s)
+}
+
+// counted counts the spans that an exporter takes, or not.
+type counted struct {
+	sdktrace.SpanExporter
+	queue *queue
+}
+
+// ExportSpans implements sdktrace.SpanExporter. Errors end here: the SDK could do
+// nothing but log them.
+func (c counted) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := c.SpanExporter.ExportSpans(ctx, spans)
+	c.queue.waiting.Add(-int64(len(spans)))
+	result := resultExported
+	if err != nil {
+		result = resultFailed
+		c.queue.tracer.complain(err)
+	}
+	c.queue.tracer.spans.WithLabelValues(result).Add(float64(len(spans)))
+	return nil
+}
+
+// Results of a span. The set is closed: it is a metric label.
+const (
+	resultExported = "exported"
+	resultFailed   = "failed"
+	resultDropped  = "dropped"
+)
+
+func newSpanCounter(reg prometheus.Registerer) *prometheus.CounterVec {
+	spans := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_trace_spans_total",
+		Help: "Spans of traced requests by result: exported; failed, the receiver did not take them; dropped, too many were waiting.",
+	}, []string{"result"})
+	for _, result := range []string{resultExported, resultFailed, resultDropped} {
+		spans.WithLabelValues(result)
+	}
+	return spans
+}

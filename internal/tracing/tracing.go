@@ -1,0 +1,164 @@
+// Package tracing records requests and their attempts as OpenTelemetry spans and sends
+// these to an OTLP receiver. It wraps OpenTelemetry: nothing else of sidestep knows it.
+//
+// A receiver that is down, slow or refuses costs the requests nothing: spans wait in a
+// queue of fixed length and are dropped, and counted, when it is full.
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+
+	"sidestep/internal/proxy"
+)
+
+const (
+	// flushWithin is how long the spans that wait may take to leave when the receiver
+	// is given up.
+	flushWithin = 2 * time.Second
+	// complainEvery is how often at most the log says that spans cannot be sent.
+	complainEvery = time.Minute
+)
+
+// Options says where spans go and which requests are recorded. What is empty is read
+// from the environment, see the variables OTEL_* of OpenTelemetry's specification.
+type Options struct {
+	// Endpoint is the URL of the receiver, http or https; if it is empty, here and in
+	// the environment, nothing is recorded.
+	Endpoint string
+	Protocol string // "http/protobuf" or "grpc"
+	// SampleRatio is the share of requests recorded, of those whose client has not
+	// decided; OTEL_TRACES_SAMPLER says instead, where it is set.
+	SampleRatio float64
+	Headers     map[string]string // for the receiver
+	ServiceName string
+	Version     string // of sidestep
+}
+
+// Tracer records requests. Nothing is recorded until [Tracer.Use] says where to.
+type Tracer struct {
+	logger     *slog.Logger
+	spans      *prometheus.CounterVec
+	complaints rate.Sometimes
+	current    atomic.Pointer[provider] // nil while nothing is recorded
+
+	mu      sync.Mutex // serialises Use and Close
+	options *Options   // in force
+	flushes sync.WaitGroup
+}
+
+var _ proxy.Tracer = (*Tracer)(nil)
+
+// New returns a Tracer that records nothing.
+func New(logger *slog.Logger, reg prometheus.Registerer) *Tracer {
+	t := &Tracer{logger: logger, spans: newSpanCounter(reg)}
+	t.complaints.Interval = complainEvery
+	// What the SDK has to complain of would go to standard error in a format of its
+	// own; its handler is one for the process.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.complain))
+	return t
+}
+
+// Use records as o says from now on. Requests under way are not recorded any more if
+// o differs from what was used before. On error everything stays as it was.
+func (t *Tracer) Use(o Options) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.options != nil && reflect.DeepEqual(*t.options, o) {
+		return nil
+	}
+	next, err := t.newProvider(o)
+	if err != nil {
+		return fmt.Errorf("tracing: %w", err)
+	}
+	t.options = &o
+	t.swap(context.Background(), next)
+	if next != nil {
+		t.logger.Info("requests are traced", "endpoint", next.endpoint, "protocol", next.protocol, "sampler", next.sampling())
+	}
+	return nil
+}
+
+// Close sends what waits, within two seconds or until ctx ends, and records nothing
+// more.
+func (t *Tracer) Close(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.options = nil
+	t.swap(ctx, nil)
+	t.flushes.Wait()
+}
+
+// swap puts next in place of the current provider, which is flushed in the background.
+func (t *Tracer) swap(ctx context.Context, next *provider) {
+	if old := t.current.Swap(next); old != nil {
+		t.flushes.Go(func() { old.close(ctx) })
+	}
+}
+
+// complain tells the operator, now and then, that spans are lost.
+func (t *Tracer) complain(err error) {
+	t.complaints.Do(func() {
+		t.logger.Warn("spans are not sent; the metric sidestep_trace_spans_total counts how many, this is said once in a minute", "err", err)
+	})
+}
+
+// Headers that carry the context of a trace (W3C Trace Context).
+const (
+	parentHeader = "Traceparent"
+	stateHeader  = "Tracestate"
+)
+
+// Request implements [proxy.Tracer]. A client that names several parents is left
+// alone: which of them an engine refuses is to be seen.
+func (t *Tracer) Request(r *http.Request, start proxy.RequestStart) proxy.RequestSpan {
+	p := t.current.Load()
+	if p == nil || len(r.Header[parentHeader]) > 1 {
+		return nil
+	}
+	ctx := context.Background() // the span outlives the request's
+	if r.Header[parentHeader] != nil {
+		ctx = propagation.TraceContext{}.Extract(ctx, carrier(r.Header))
+	}
+	if !p.wants(ctx) {
+		return nil
+	}
+	return p.startRequest(ctx, r, start)
+}
+
+// Probe implements [proxy.Tracer]: a probe is a trace of its own.
+func (t *Tracer) Probe(start proxy.AttemptStart) proxy.AttemptSpan {
+	p := t.current.Load()
+	if p == nil || !p.wants(context.Background()) {
+		return nil
+	}
+	if s := p.startAttempt(context.Background(), start); s != nil {
+		return s
+	}
+	return nil
+}
+
+// wants reports whether a request whose parent is in ctx is to be recorded. It is
+// asked before anything is made, as most are not.
+func (p *provider) wants(ctx context.Context) bool {
+	if p.sampled {
+		return true // the SDK's sampler decides
+	}
+	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
+		return parent.IsSampled()
+	}
+	return rand.Float64() < p.ratio
+}

@@ -1,0 +1,329 @@
+package tracing
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"sidestep/internal/es"
+	"sidestep/internal/proxy"
+	"sidestep/internal/tracing/tracingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	sampled   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+)
+
+// log is a log that may be read while it is written.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func newTracer(t *testing.T, o Options) (*Tracer, *log) {
+	t.Helper()
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+	l := &log{}
+	tracer := New(slog.New(slog.NewTextHandler(l, nil)), prometheus.NewRegistry())
+	require.NoError(t, tracer.Use(o))
+	t.Cleanup(func() { tracer.Close(context.Background()) })
+	return tracer, l
+}
+
+// ask records a search of one attempt, and returns the headers that it goes upstream
+// with and whether it was recorded.
+func ask(tracer *Tracer, headers ...string) (http.Header, bool) {
+	r := httptest.NewRequest(http.MethodPost, "/products/_search?q=secret", http.NoBody)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	span := tracer.Request(r, proxy.RequestStart{At: time.Now(), Operation: es.Search, Path: "/products/_search"})
+	out := r.Header.Clone()
+	if span == nil {
+		return out, false
+	}
+	attempt := span.Attempt(proxy.AttemptStart{
+		Role: "first", Operation: es.Search, Method: http.MethodPost, Path: "/products/_search",
+		Upstream: &url.URL{Scheme: "http", Host: "10.0.0.7:9200"}, Node: "node-7", Engine: "opensearch",
+		Collection: "products", Preference: "only_nodes", Nodes: []string{"node-7"}, Reason: "best",
+	})
+	attempt.Carry(out)
+	attempt.End(proxy.AttemptEnd{At: time.Now(), Status: http.StatusOK})
+	span.End(proxy.RequestEnd{Status: http.StatusOK, Outcome: "ok", Reason: "best", Mode: proxy.ModeRoute, Attempts: 1})
+	return out, true
+}
+
+func (t *Tracer) count(result string) float64 {
+	return testutil.ToFloat64(t.spans.WithLabelValues(result))
+}
+
+func both(spans []tracingtest.Span) bool { return len(spans) == 2 }
+
+func TestSpansReachTheReceiver(t *testing.T) {
+	for protocol, start := range map[string]func(*testing.T) *tracingtest.Receiver{
+		protocolHTTP: tracingtest.StartHTTP, protocolGRPC: tracingtest.StartGRPC,
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			receiver := start(t)
+			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
+			tracer, _ := newTracer(t, Options{
+				Endpoint: receiver.URL + "/", Protocol: protocol, SampleRatio: 1, Version: "1.2.3",
+				ServiceName: "shop", Headers: map[string]string{"X-Tenant": "hunter2"},
+			})
+			out, recorded := ask(tracer)
+			require.True(t, recorded)
+			spans := receiver.Await(t, both)
+			require.Equal(t, "hunter2", receiver.Headers()["x-tenant"])
+			attempt, request := spans[0], spans[1]
+			require.Equal(t, "POST search", request.Name)
+			require.Equal(t, "server", request.Kind)
+			require.Empty(t, request.Parent)
+			require.Equal(t, "search products", attempt.Name)
+			require.Equal(t, "client", attempt.Kind)
+			require.Equal(t, request.ID, attempt.Parent)
+			require.Equal(t, request.Trace, attempt.Trace)
+			require.Equal(t, "00-"+attempt.Trace+"-"+attempt.ID+"-01", out.Get("traceparent"), "the node's parent is the attempt")
+			require.Equal(t, "sidestep", request.InstrumentationScope)
+			require.Contains(t, request.InstrumentationSchema, "opentelemetry.io/schemas/")
+			require.Equal(t, "shop", request.Resource["service.name"], "the key wins over the environment")
+			require.Equal(t, "1.2.3", request.Resource["service.version"])
+			require.Equal(t, "test", request.Resource["deployment.environment.name"])
+			require.Equal(t, map[string]any{
+				"http.request.method": "POST", "http.response.status_code": 200, "db.response.status_code": "200",
+				"url.full": "http://10.0.0.7:9200/products/_search", "server.address": "10.0.0.7", "server.port": 9200,
+				"db.system.name": "opensearch", "db.operation.name": "search", "db.collection.name": "products",
+				"sidestep.role": "first", "sidestep.preference": "only_nodes", "sidestep.reason": "best",
+				"sidestep.nodes": []string{"node-7"}, "sidestep.coordinator": "node-7",
+			}, attempt.Attributes)
+			require.Eventually(t, func() bool { return tracer.count(resultExported) == 2 }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+func TestTLSByTheSchemeOfTheEndpoint(t *testing.T) {
+	receiver, server := tracingtest.StartHTTPS(t)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(authority, block, 0o600))
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+	ask(tracer)
+	receiver.Await(t, both)
+}
+
+func TestTheEnvironmentSaysWhatNoKeySays(t *testing.T) {
+	receiver := tracingtest.StartGRPC(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=shop")
+	t.Setenv("OTEL_SERVICE_NAME", "named")
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
+	tracer, _ := newTracer(t, Options{SampleRatio: 0})
+	_, recorded := ask(tracer, "traceparent", unsampled)
+	require.True(t, recorded, "always_on asks no parent")
+	spans := receiver.Await(t, both)
+	require.Equal(t, "named", spans[0].Resource["service.name"])
+	require.Equal(t, "shop", receiver.Headers()["x-tenant"])
+
+	for name, value := range map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "none"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			off, _ := newTracer(t, Options{SampleRatio: 1})
+			_, recorded := ask(off)
+			require.False(t, recorded)
+		})
+	}
+	t.Run("OTEL_TRACES_SAMPLER", func(t *testing.T) {
+		t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
+		off, _ := newTracer(t, Options{SampleRatio: 1})
+		_, recorded := ask(off, "traceparent", sampled)
+		require.False(t, recorded)
+		require.Nil(t, off.Probe(proxy.AttemptStart{Upstream: &url.URL{}}))
+	})
+}
+
+func TestUnknownProtocol(t *testing.T) {
+	tracer, _ := newTracer(t, Options{})
+	err := tracer.Use(Options{Endpoint: "http://127.0.0.1:1", Protocol: "thrift"})
+	require.EqualError(t, err, `tracing: protocol "thrift" is not one of http/protobuf, grpc`)
+}
+
+func TestTheClientDecides(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	all, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+	none, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0})
+
+	_, recorded := ask(none)
+	require.False(t, recorded)
+	out, recorded := ask(all, "traceparent", unsampled, "tracestate", "a=1")
+	require.False(t, recorded)
+	require.Equal(t, http.Header{"Traceparent": {unsampled}, "Tracestate": {"a=1"}}, out, "its context goes on as it came")
+	out, recorded = ask(all, "traceparent", sampled, "traceparent", sampled)
+	require.False(t, recorded, "what the engine refuses it must see")
+	require.Len(t, out["Traceparent"], 2)
+
+	out, recorded = ask(none, "traceparent", sampled, "tracestate", "a=1", "tracestate", "b=2", "baggage", "user=1")
+	require.True(t, recorded)
+	spans := receiver.Await(t, both)
+	require.Equal(t, "b7ad6b7169203331", spans[1].Parent)
+	for _, s := range spans {
+		require.Equal(t, "0af7651916cd43dd8448eb211c80319c", s.Trace)
+		require.Equal(t, "a=1,b=2", s.State)
+	}
+	require.Equal(t, http.Header{
+		"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-" + spans[0].ID + "-01"},
+		"Tracestate":  {"a=1,b=2"}, "Baggage": {"user=1"},
+	}, out)
+}
+
+func TestAParentThatIsNotUnderstood(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+	out, recorded := ask(tracer, "traceparent", "00-0-0-01", "tracestate", "a=1")
+	require.True(t, recorded)
+	require.Empty(t, receiver.Await(t, both)[1].Parent)
+	require.NotContains(t, out, "Tracestate", "it belongs to the parent")
+}
+
+func TestSampleRatio(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0.1})
+	const requests = 20_000
+	recorded := 0
+	for range requests {
+		if span := tracer.Request(httptest.NewRequest(http.MethodGet, "/", http.NoBody), proxy.RequestStart{}); span != nil {
+			recorded++
+		}
+	}
+	require.InDelta(t, requests/10, recorded, 300, "seven standard deviations")
+}
+
+func TestReceiverDown(t *testing.T) {
+	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "10")
+	receiver := tracingtest.StartHTTP(t)
+	tracer, l := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+	receiver.Refuse(http.StatusForbidden)
+	for range 3 {
+		ask(tracer)
+	}
+	require.Eventually(t, func() bool { return tracer.count(resultFailed) == 6 }, time.Minute, time.Millisecond)
+	require.Equal(t, 1, strings.Count(l.String(), "spans are not sent"), l.String())
+
+	// While one export hangs the queue fills up, and requests go on.
+	receiver.Refuse(0)
+	release := receiver.Hold()
+	for range 50 {
+		ask(tracer)
+	}
+	require.InDelta(t, 90, tracer.count(resultDropped), 0)
+	release()
+	require.Eventually(t, func() bool { return tracer.count(resultExported) == 10 }, time.Minute, time.Millisecond)
+	ask(tracer)
+	require.Eventually(t, func() bool { return tracer.count(resultExported) == 12 }, time.Minute, time.Millisecond, "there is room again")
+}
+
+func TestCloseFlushesWithinABound(t *testing.T) {
+	t.Run("flushes", func(t *testing.T) {
+		receiver := tracingtest.StartHTTP(t)
+		tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+		t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")
+		require.NoError(t, tracer.Use(Options{Endpoint: receiver.URL, SampleRatio: 1, ServiceName: "patient"}))
+		ask(tracer)
+		tracer.Close(context.Background())
+		require.Len(t, receiver.Spans(), 2)
+		_, recorded := ask(tracer)
+		require.False(t, recorded)
+	})
+	for protocol, start := range map[string]func(*testing.T) string{
+		protocolHTTP: func(t *testing.T) string {
+			receiver := tracingtest.StartHTTP(t)
+			t.Cleanup(receiver.Hold())
+			return receiver.URL
+		},
+		protocolGRPC: func(*testing.T) string { return "http://127.0.0.1:1" }, // it retries for a minute
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			tracer, _ := newTracer(t, Options{Endpoint: start(t), Protocol: protocol, SampleRatio: 1})
+			ask(tracer)
+			began := time.Now()
+			tracer.Close(context.Background())
+			require.Less(t, time.Since(began), 30*time.Second, "two seconds, and what a slow machine adds")
+		})
+	}
+}
+
+func TestUse(t *testing.T) {
+	first, second := tracingtest.StartHTTP(t), tracingtest.StartHTTP(t)
+	o := Options{Endpoint: first.URL, SampleRatio: 1}
+	tracer, _ := newTracer(t, o)
+	same := tracer.current.Load()
+	require.NoError(t, tracer.Use(o))
+	require.Same(t, same, tracer.current.Load(), "nothing changed")
+	ask(tracer)
+	o.Endpoint = second.URL
+	require.NoError(t, tracer.Use(o))
+	first.Await(t, both)
+	ask(tracer)
+	second.Await(t, both)
+	require.NoError(t, tracer.Use(Options{}))
+	_, recorded := ask(tracer)
+	require.False(t, recorded)
+}
+
+func TestOffAllocatesNothing(t *testing.T) {
+	tracer, _ := newTracer(t, Options{})
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if tracer.Request(r, proxy.RequestStart{Path: "/"}) != nil {
+			t.Fatal("it is off")
+		}
+	}))
+}
+
+func BenchmarkRequest(b *testing.B) {
+	for name, headers := range map[string]http.Header{"parent=none": {}, "parent=unsampled": {"Traceparent": {unsampled}}} {
+		b.Run(name, func(b *testing.B) {
+			tracer := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			require.NoError(b, tracer.Use(Options{Endpoint: "http://127.0.0.1:1"}))
+			defer tracer.Close(context.Background())
+			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+			r.Header = headers
+			b.ReportAllocs()
+			for b.Loop() {
+				if tracer.Request(r, proxy.RequestStart{Path: "/"}) != nil {
+					b.Fatal("it is not sampled")
+				}
+			}
+		})
+	}
+}
