@@ -132,9 +132,13 @@ func (x *exchange) endTrace(status int) {
 	if x.span == nil {
 		return
 	}
+	nodes := x.nodes
+	if x.reason == string(selection.NoOutlier) {
+		nodes = nil // none were listed
+	}
 	x.span.End(RequestEnd{
 		Status: status, Outcome: string(x.outcome), Reason: x.reason, Mode: x.mode,
-		Attempts: x.attempts, Nodes: x.nodes, Coordinator: x.coordinator,
+		Attempts: x.attempts, Nodes: nodes, Coordinator: x.coordinator,
 	})
 }
 
