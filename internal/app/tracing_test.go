@@ -254,7 +254,9 @@ func TestReloadChangesTracing(t *testing.T) {
 	cfg := settings(u.URL)
 	s := startReady(t, cfg, nil)
 	search := func() { s.get(s.dataURL("/logs/_search")) }
-	some := func(spans []tracingtest.Span) bool { return len(tracingtest.Find(spans, "sidestep.operation", "search")) > 0 }
+	some := func(spans []tracingtest.Span) bool {
+		return len(tracingtest.Find(spans, "sidestep.operation", "search")) > 0
+	}
 	search()
 	cfg.Tracing = config.Tracing{Endpoint: first.URL, SampleRatio: 1}
 	require.NoError(t, s.Reload(cfg))
