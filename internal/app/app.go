@@ -90,7 +90,10 @@ func New(cfg config.Config, o Options) (*App, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	a.tracer = tracing.New(o.Logger, o.Registry)
-	a.recorder = diagnosis.New(diagnosis.Options{Logger: o.Logger, Registerer: o.Registry})
+	a.recorder = diagnosis.New(diagnosis.Options{
+		Enabled: cfg.Diagnosis.Enabled, Dir: cfg.Diagnosis.Dir, MaxSize: int64(cfg.Diagnosis.MaxSize),
+		Logger: o.Logger, Registerer: o.Registry,
+	})
 	first, err := newPipeline(cfg, o.Logger, a.watchers())
 	if err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ func (a *App) diagnose(p *pipeline) {
 	a.recorder.Use(diagnosis.Source{
 		Read:     func() []diagnosis.Reading { return readings(p.proxy.Nodes()) },
 		Snapshot: p.cluster.Snapshot,
+		Interval: p.cluster.Interval,
+		Follows:  p.cluster.Follows,
 		Seeds:    p.recipe.upstream.Parsed(),
 		Client:   p.account,
 	})

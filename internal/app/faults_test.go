@@ -115,7 +115,7 @@ func moveCopies(c *simcluster.Cluster, stop chan struct{}) error {
 	}
 }
 
-func inFrontOfFive(t *testing.T) (*simcluster.Cluster, *sidestep) {
+func fiveNodes(t *testing.T) *simcluster.Cluster {
 	t.Helper()
 	c, err := simcluster.Start(simcluster.Options{
 		Nodes: 5, ServiceTime: 2 * time.Millisecond, Adaptive: true, Seed: 1,
@@ -124,6 +124,12 @@ func inFrontOfFive(t *testing.T) (*simcluster.Cluster, *sidestep) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Stop)
+	return c
+}
+
+func inFrontOfFive(t *testing.T) (*simcluster.Cluster, *sidestep) {
+	t.Helper()
+	c := fiveNodes(t)
 	cfg := settings(c.URLs()...)
 	cfg.Upstream.Discovery = "sniff"
 	cfg.Cluster.StatsInterval = 100 * time.Millisecond
@@ -138,7 +144,13 @@ func load(t *testing.T, s *sidestep, rate float64, d time.Duration) *loadgen.Res
 
 func loadPath(t *testing.T, s *sidestep, path string, rate float64, d time.Duration) *loadgen.Result {
 	t.Helper()
-	found, err := loadgen.Run(t.Context(), loadgen.Options{
+	found, err := loadgen.Run(t.Context(), itemsLoad(s, path, rate, d))
+	require.NoError(t, err)
+	return found
+}
+
+func itemsLoad(s *sidestep, path string, rate float64, d time.Duration) loadgen.Options {
+	return loadgen.Options{
 		Targets:  []string{"http://" + s.DataAddr().String()},
 		Rate:     rate,
 		Duration: d,
@@ -150,9 +162,7 @@ func loadPath(t *testing.T, s *sidestep, path string, rate float64, d time.Durat
 				Body:   io.NopCloser(body), ContentLength: int64(body.Len()),
 			}
 		},
-	})
-	require.NoError(t, err)
-	return found
+	}
 }
 
 func searches(c *simcluster.Cluster) []int64 {

@@ -33,15 +33,18 @@ func TestProbesAreSent(t *testing.T) {
 }
 
 // probes returns how many probes ended so.
-func (s *sidestep) probes(result string) (n float64) {
+func (s *sidestep) probes(result string) float64 { return s.counter("sidestep_probes_total", result) }
+
+// counter returns the value of the series whose first label has the value given.
+func (s *sidestep) counter(name, label string) (n float64) {
 	families, err := s.registry.Gather()
 	require.NoError(s.t, err)
 	for _, f := range families {
-		if f.GetName() != "sidestep_probes_total" {
+		if f.GetName() != name {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			if m.GetLabel()[0].GetValue() == result {
+			if m.GetLabel()[0].GetValue() == label {
 				n = m.GetCounter().GetValue()
 			}
 		}

@@ -97,6 +97,7 @@ func needRestart(before, after config.Config) []*config.Problem {
 		{"admin.tls", before.Admin.TLS, after.Admin.TLS},
 		{"limits.read_header_timeout", before.Limits.ReadHeaderTimeout, after.Limits.ReadHeaderTimeout},
 		{"limits.concurrent_streams", before.Limits.ConcurrentStreams, after.Limits.ConcurrentStreams},
+		{"diagnosis", before.Diagnosis, after.Diagnosis},
 		{"log.format", before.Log.Format, after.Log.Format},
 	} {
 		if fixed.before != fixed.after {

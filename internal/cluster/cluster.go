@@ -83,6 +83,7 @@ type Cluster struct {
 	noPages  atomic.Bool // the engine has no _list/shards for us
 	measured atomic.Bool // a poll of a node's statistics was answered
 	source   atomic.Pointer[string]
+	interval atomic.Int64 // ns: at which nodes in use are polled, 0 while unknown
 
 	// publishing is held while a snapshot is made and handed on: it keeps
 	// publications in order.
@@ -200,6 +201,14 @@ func (c *Cluster) Touch() { c.attention.touch() }
 // others are measured no more often than StatsIdleInterval. It is cheap enough to be
 // called for each search.
 func (c *Cluster) Use(plan *Plan) { c.demand.use(plan) }
+
+// Interval returns how often the nodes in use are polled now.
+func (c *Cluster) Interval() time.Duration {
+	return max(c.o.StatsInterval, time.Duration(c.interval.Load()))
+}
+
+// Follows reports whether a relay is asked in place of the cluster at present.
+func (c *Cluster) Follows() bool { return c.following() }
 
 // Status returns how the conversation with the cluster is going.
 func (c *Cluster) Status() Status { return c.status.get() }

@@ -65,10 +65,16 @@ func (c *Cluster) measureLoop(ctx context.Context) {
 		case now := <-look.C:
 			if s := c.Snapshot(); s != nil {
 				c.demand.look(s, now)
-				c.metrics.statsInterval.Set(c.demand.assess(pollers, c.o.StatsInterval, now).Seconds())
+				c.polledEvery(c.demand.assess(pollers, c.o.StatsInterval, now))
 			}
 		}
 	}
+}
+
+// polledEvery notes how often nodes in use are polled now.
+func (c *Cluster) polledEvery(interval time.Duration) {
+	c.interval.Store(int64(interval))
+	c.metrics.statsInterval.Set(interval.Seconds())
 }
 
 // appoint begins and ends pollers as nodes come and go.
@@ -186,7 +192,7 @@ func (c *Cluster) measureAll(ctx context.Context) {
 		if !pace.wait(ctx, started, pollState(err)) {
 			return
 		}
-		c.metrics.statsInterval.Set(time.Duration(all.interval.Load()).Seconds())
+		c.polledEvery(time.Duration(all.interval.Load()))
 	}
 }
 

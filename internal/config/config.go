@@ -22,6 +22,7 @@ type Config struct {
 	Routing   Routing   `yaml:"routing"`
 	Clients   Clients   `yaml:"clients"`
 	Limits    Limits    `yaml:"limits"`
+	Diagnosis Diagnosis `yaml:"diagnosis"`
 	Log       Log       `yaml:"log"`
 	Logs      Logs      `yaml:"logs"`
 	Tracing   Tracing   `yaml:"tracing"`
@@ -230,6 +231,15 @@ type Limits struct {
 	ConcurrentStreams int `yaml:"concurrent_streams"`
 }
 
+// Diagnosis says whether and where the trouble of nodes is recorded.
+type Diagnosis struct {
+	Enabled bool `yaml:"enabled"`
+	// Dir is the folder of the records; empty: they are kept in memory.
+	Dir string `yaml:"dir"`
+	// MaxSize bounds all records together.
+	MaxSize Size `yaml:"max_size"`
+}
+
 // Log says what is logged on standard error, and how.
 type Log struct {
 	Level  string `yaml:"level"`  // "debug", "info", "warn" or "error"
@@ -299,9 +309,10 @@ func Default() Config {
 			ShutdownGrace:     30 * time.Second,
 			ConcurrentStreams: 250,
 		},
-		Log:     Log{Level: "info", Format: "text"},
-		Logs:    Logs{Slow: SlowLog{Threshold: time.Second, Keep: 100}, Access: AccessLog{Sample: 1}},
-		Tracing: Tracing{SampleRatio: 0.01},
+		Diagnosis: Diagnosis{Enabled: true, MaxSize: 16 * MiB},
+		Log:       Log{Level: "info", Format: "text"},
+		Logs:      Logs{Slow: SlowLog{Threshold: time.Second, Keep: 100}, Access: AccessLog{Sample: 1}},
+		Tracing:   Tracing{SampleRatio: 0.01},
 	}
 }
 

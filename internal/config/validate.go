@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"net/url"
@@ -68,6 +69,7 @@ func validate(cfg Config) []*Problem {
 	c.positive("limits.read_header_timeout", cfg.Limits.ReadHeaderTimeout)
 	c.positive("limits.shutdown_grace", cfg.Limits.ShutdownGrace)
 	c.atLeast("limits.concurrent_streams", cfg.Limits.ConcurrentStreams, 0)
+	c.diagnosis(cfg.Diagnosis)
 	c.oneOf("log.level", cfg.Log.Level)
 	c.oneOf("log.format", cfg.Log.Format)
 	c.logs(cfg.Logs)
@@ -321,6 +323,21 @@ func (c *checker) clients(k Clients) {
 		c.add("clients.publish_address", "%q is not an address: write host:port, such as search.example:9210", k.PublishAddress)
 	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		c.add("clients.publish_address", "%q can be listened on but not reached: write the address that clients use", k.PublishAddress)
+	}
+}
+
+func (c *checker) diagnosis(d Diagnosis) {
+	if d.MaxSize < MiB {
+		c.add("diagnosis.max_size", "must be at least 1MiB: a record may be so large")
+	}
+	if d.Dir == "" {
+		return
+	}
+	switch info, err := os.Stat(d.Dir); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		c.add("diagnosis.dir", "%s cannot be used: %s", d.Dir, reason(err))
+	case err == nil && !info.IsDir():
+		c.add("diagnosis.dir", "%s is not a folder", d.Dir)
 	}
 }
 

@@ -5,21 +5,32 @@
 package diagnosis
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"sidestep/internal/cluster"
 )
 
 // Options configures [New].
 type Options struct {
+	// Enabled says that spikes are recorded; else there is the history alone, and the
+	// cluster is not asked for anything.
+	Enabled bool
+	// Dir is where records are kept; empty: in memory.
+	Dir string
+	// MaxSize bounds them, in bytes.
+	MaxSize    int64
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -30,6 +41,10 @@ type Source struct {
 	Read func() []Reading
 	// Snapshot returns what is known of the cluster, nil if nothing is.
 	Snapshot func() *cluster.Snapshot
+	// Interval is how often each node is polled now.
+	Interval func() time.Duration
+	// Follows says that a relay is asked in place of the cluster.
+	Follows func() bool
 	// Seeds are asked where nodes have no address of their own.
 	Seeds []*url.URL
 	// Client asks the nodes, with sidestep's own account.
@@ -38,18 +53,37 @@ type Source struct {
 
 // Recorder keeps the history and the records of spikes. Make it with [New].
 type Recorder struct {
-	o       Options
-	history *History
-	source  atomic.Pointer[Source]
-	wake    chan struct{}
+	o        Options
+	history  *History
+	baseline *baseline
+	store    *store
+	metrics  *metrics
+	source   atomic.Pointer[Source]
+	wake     chan struct{}
+	slots    chan struct{} // one for each node that is being asked
+	refused  rate.Sometimes
+
+	mu   sync.Mutex
+	open map[string]*recording // by node id
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	saving sync.WaitGroup
+	finish context.CancelFunc
 }
+
+// complainEvery is how often the log says the same at most.
+const complainEvery = 10 * time.Minute
 
 // New returns a recorder that is not started yet.
 func New(o Options) *Recorder {
-	return &Recorder{o: o, history: NewHistory(), wake: make(chan struct{}, 1), cancel: func() {}}
+	m := newMetrics(o.Registerer)
+	return &Recorder{
+		o: o, history: NewHistory(), baseline: newBaseline(), store: newStore(o, m), metrics: m,
+		wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAtOnce),
+		refused: rate.Sometimes{First: 1},
+		open:    map[string]*recording{}, cancel: func() {}, finish: func() {},
+	}
 }
 
 // Use makes s the source from now on.
@@ -58,14 +92,31 @@ func (r *Recorder) Use(s Source) { r.source.Store(&s) }
 // Start begins to work in the background, until ctx ends or [Recorder.Stop]. It is
 // called once, after the first Use.
 func (r *Recorder) Start(ctx context.Context) {
-	ctx, r.cancel = context.WithCancel(ctx)
-	r.done.Go(func() { r.watch(ctx) })
+	var working, saving context.Context
+	working, r.cancel = context.WithCancel(ctx)
+	saving, r.finish = context.WithCancel(context.WithoutCancel(ctx))
+	r.done.Go(func() { r.watch(working) })
+	if r.o.Enabled {
+		r.done.Go(func() { r.steadily(working) })
+		r.saving.Go(func() { r.store.run(saving) })
+	}
 }
 
-// Stop ends the background work and waits for it.
+// Stop ends the background work, keeps the records as far as they are, and waits for
+// that.
 func (r *Recorder) Stop() {
 	r.cancel()
 	r.done.Wait()
+	r.mu.Lock()
+	for id, open := range r.open {
+		delete(r.open, id)
+		r.assess(open, time.Now())
+		r.count(open)
+		r.store.put(open.record, foldedText(open.folded))
+	}
+	r.mu.Unlock()
+	r.finish()
+	r.saving.Wait()
 }
 
 // Look says that the state of a node changed. It never blocks.
@@ -79,17 +130,46 @@ func (r *Recorder) Look() {
 // History returns the history, to be fed with polls and probes and to be read.
 func (r *Recorder) History() *History { return r.history }
 
-// watch looks at the nodes every second, and whenever one changes its state.
-func (r *Recorder) watch(ctx context.Context) {
-	tick := time.NewTicker(grain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			r.history.add(r.source.Load().Read(), time.Now())
-		case <-r.wake:
+// Spikes lists the records, the newest first.
+func (r *Recorder) Spikes() Spikes {
+	r.mu.Lock()
+	all := r.store.spikes()
+	for _, open := range r.open {
+		all = append(all, open.record.Spike)
+	}
+	r.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b Spike) int {
+		return cmp.Or(b.Began.Compare(a.Began.Time), strings.Compare(a.ID, b.ID))
+	})
+	return Spikes{Spikes: all}
+}
+
+// Spike returns a whole record; false if there is none of this id.
+func (r *Recorder) Spike(id string) (*Record, bool) {
+	r.mu.Lock()
+	for _, open := range r.open {
+		if open.record.ID == id {
+			record := open.record // what it holds is added to, not changed
+			r.mu.Unlock()
+			return &record, true
 		}
 	}
+	r.mu.Unlock()
+	c, ok := r.store.get(id)
+	return c.Record, ok
+}
+
+// Folded returns the stacks of a record's hot threads, folded; false if there is no
+// record of this id.
+func (r *Recorder) Folded(id string) (string, bool) {
+	r.mu.Lock()
+	for _, open := range r.open {
+		if open.record.ID == id {
+			defer r.mu.Unlock()
+			return foldedText(open.folded), true
+		}
+	}
+	r.mu.Unlock()
+	c, ok := r.store.get(id)
+	return c.Folded, ok
 }

@@ -279,6 +279,41 @@ func (h *History) Since(from time.Time) Timeline {
 	return t
 }
 
+// around returns one node, and the median of the others, over a span of time.
+func (h *History) around(node string, from, until time.Time) Timeline {
+	all := h.Since(from)
+	n := 0
+	for n < len(all.At) && !all.At[n].After(until) {
+		n++
+	}
+	own, others := newNodeSeries(named{id: node}, n), newNodeSeries(named{name: "median of the others"}, n)
+	values := make([]float32, 0, len(all.Nodes))
+	for field := range fields {
+		for i := range n {
+			values = values[:0]
+			for j := range all.Nodes {
+				v := (*all.Nodes[j].figures()[field])[i]
+				switch {
+				case all.Nodes[j].ID == node:
+					(*own.figures()[field])[i] = v
+				case v == v: // not NaN
+					values = append(values, v)
+				}
+			}
+			if len(values) > 0 {
+				(*others.figures()[field])[i] = median(values)
+			}
+		}
+	}
+	for _, s := range all.Nodes {
+		if s.ID == node {
+			own.Name = s.Name
+			copy(own.State, s.State)
+		}
+	}
+	return Timeline{Interval: all.Interval, At: all.At[:n], Nodes: []NodeSeries{*own, *others}}
+}
+
 // larger returns the larger of two numbers, b if a is NaN.
 func larger(a, b float64) float64 {
 	if math.IsNaN(a) {

@@ -57,6 +57,8 @@ func (n *Node) clusterAPI(r *request) (reply, *apiError) {
 		return c.settings(r.flag("include_defaults")), nil
 	case r.at(1) == "health":
 		return answer(c.health()), nil
+	case r.at(1) == "pending_tasks":
+		return answer(map[string]any{"tasks": []any{}}), n.fromManager(r)
 	case r.at(1) == "state":
 		return n.clusterState(r)
 	default:

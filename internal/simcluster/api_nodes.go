@@ -20,8 +20,11 @@ func (c *Cluster) processors() int { return max(1, (c.opts.Threads-1)*2/3) }
 func (n *Node) nodesAPI(r *request) (reply, *apiError) {
 	rest := r.parts[1:]
 	filter := "_all"
-	if len(rest) > 0 && rest[0] != "stats" && !isInfoMetric(rest[0]) {
+	if len(rest) > 0 && rest[0] != "stats" && rest[0] != "hot_threads" && !isInfoMetric(rest[0]) {
 		filter, rest = rest[0], rest[1:]
+	}
+	if len(rest) > 0 && rest[0] == "hot_threads" {
+		return n.hotThreads(r, filter)
 	}
 	stats := len(rest) > 0 && rest[0] == "stats"
 	if stats {
@@ -159,24 +162,30 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 	life := n.life.Load()
 	pool := life.pool.stats()
 	now := time.Now()
+	f := n.fault()
+	v := life.vitals.told(f, now)
 	const heap = 512 << 20
 	sections := map[string]struct {
 		key   string
 		value any
 	}{
-		"indices": {"indices", map[string]any{"search": life.counts.stats(), "get": life.counts.getStats()}},
+		"indices": {"indices", n.indexStatistics(life, f, v)},
 		"thread_pool": {"thread_pool", map[string]any{
 			"search": pool, "management": map[string]any{"completed": life.tasks.Add(1)},
 		}},
 		"os": {"os", map[string]any{
 			"timestamp": now.UnixMilli(),
 			"cpu":       map[string]any{"percent": 100 * pool.Active / pool.Threads},
+			"cgroup":    cgroup(f, v),
 		}},
+		"process": {"process", map[string]any{"timestamp": now.UnixMilli(), "cpu": map[string]any{
+			"percent": 100 * pool.Active / pool.Threads, "total_in_millis": int64(float64(v.ran.Milliseconds()) * idleCPU),
+		}}},
 		"jvm": {"jvm", map[string]any{
 			"timestamp": now.UnixMilli(), "uptime_in_millis": now.Sub(life.since).Milliseconds(),
 			"mem": map[string]any{"heap_used_in_bytes": heap * 4 / 10, "heap_used_percent": 40, "heap_max_in_bytes": heap},
 			"gc": map[string]any{"collectors": map[string]any{
-				"young": map[string]any{"collection_count": 1, "collection_time_in_millis": 5},
+				"young": map[string]any{"collection_count": 1 + v.gcs, "collection_time_in_millis": 5 + v.gc.Milliseconds()},
 				"old":   map[string]any{"collection_count": 0, "collection_time_in_millis": 0},
 			}},
 		}},
@@ -193,4 +202,37 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 		}
 	}
 	return o
+}
+
+// indexStatistics is the section indices of the statistics.
+func (n *Node) indexStatistics(l *life, f Fault, v spent) map[string]any {
+	merges := map[string]any{
+		"current": 0, "current_size_in_bytes": 0, "total": v.merges, "total_time_in_millis": v.merge.Milliseconds(), "total_size_in_bytes": v.merges << 30,
+	}
+	if f.Merging {
+		merges["current"], merges["current_size_in_bytes"] = 1, 1<<30
+	}
+	return map[string]any{
+		"search": l.counts.stats(), "get": l.counts.getStats(), "merges": merges,
+		"refresh":  map[string]any{"total": v.refresh / (100 * time.Millisecond), "total_time_in_millis": v.refresh.Milliseconds()},
+		"flush":    map[string]any{"total": 1, "total_time_in_millis": 7},
+		"indexing": map[string]any{"index_total": 1000, "index_time_in_millis": 900},
+	}
+}
+
+// cgroup tells of the node's CPU quota: while it is throttled, of nine periods in ten
+// in which it ran out.
+func cgroup(f Fault, v spent) map[string]any {
+	quota := -1
+	if f.Throttled {
+		quota = 5000
+	}
+	periods := v.throttled.Milliseconds() / 100
+	return map[string]any{"cpu": map[string]any{
+		"control_group": "/", "cfs_period_micros": 100_000, "cfs_quota_micros": quota,
+		"stat": map[string]any{
+			"number_of_elapsed_periods": periods, "number_of_times_throttled": periods * 9 / 10,
+			"time_throttled_nanos": v.throttled.Nanoseconds() * 9 / 10,
+		},
+	}}
 }

@@ -28,6 +28,13 @@ type Fault struct {
 	// FailFast, 429 or 503, answers searches and shard queries with that status
 	// at once. Statistics are still served.
 	FailFast int
+	// Throttled, Merging and Refreshing have the node's own statistics say that what
+	// makes it slow is a CPU quota, a merge or refreshes; Collecting, that a Pause is a
+	// garbage collection. They make nothing slow themselves.
+	Throttled, Merging, Refreshing, Collecting bool
+	// Fetching is the part of a shard query's time that goes into its fetch phase; 0
+	// means 0.1.
+	Fetching float64
 	// Partial makes every shard query on the node fail.
 	Partial bool
 }
@@ -51,6 +58,13 @@ func (n *Node) awaitNot(ctx context.Context, blocked func(Fault) bool) error {
 			return ctx.Err()
 		}
 	}
+}
+
+func (f Fault) fetching() float64 {
+	if f.Fetching <= 0 {
+		return 0.1
+	}
+	return min(f.Fetching, 1)
 }
 
 func paused(f Fault) bool     { return f.Pause }

@@ -178,6 +178,8 @@ func (n *Node) route(r *request) (reply, *apiError) {
 		return n.catAPI(r)
 	case first == "_list":
 		return n.listAPI(r)
+	case first == "_tasks":
+		return n.tasksAPI(), nil
 	case first == "_cluster":
 		return n.clusterAPI(r)
 	case r.at(1) == "_settings" && r.method == http.MethodGet:

@@ -69,8 +69,8 @@ func (c *counts) begin() {
 	c.current++
 }
 
-// end counts a query that took d; fetched says that documents were read too.
-func (c *counts) end(d time.Duration, completed, fetched bool) {
+// end counts a query that took d, a part of it for fetching documents; 0 if none were.
+func (c *counts) end(d time.Duration, completed bool, fetched float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current--
@@ -82,10 +82,11 @@ func (c *counts) end(d time.Duration, completed, fetched bool) {
 		c.service = float64(d)
 	}
 	c.service = ewma(c.service, float64(d))
-	if fetched {
+	if fetched > 0 {
 		c.fetches++
-		c.fetchTime += d / 10
-		d -= d / 10
+		part := time.Duration(float64(d) * fetched)
+		c.fetchTime += part
+		d -= part
 	}
 	c.queryTime += d
 }
@@ -152,8 +153,13 @@ func (n *Node) travel(ctx context.Context, from *Node) error {
 func (n *Node) execute(ctx context.Context, life *life, fetch bool) (err error) {
 	begin := time.Now()
 	life.counts.begin()
-	defer func() { life.counts.end(time.Since(begin), err == nil, fetch) }()
-	d := time.Duration(float64(n.cluster.serviceTime()) * n.fault().factor())
+	f := n.fault()
+	fetching := 0.0
+	if fetch {
+		fetching = f.fetching()
+	}
+	defer func() { life.counts.end(time.Since(begin), err == nil, fetching) }()
+	d := time.Duration(float64(n.cluster.serviceTime()) * f.factor())
 	if err := sleep(ctx, d); err != nil {
 		return err
 	}

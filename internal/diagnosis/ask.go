@@ -1,0 +1,255 @@
+package diagnosis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// statsDeadline bounds a question for counters: a node that is silent for longer
+	// is silent.
+	statsDeadline = 2 * time.Second
+	// hotDeadline bounds one for hot threads, of which half a second is waited for on
+	// purpose: a node starved of CPU takes long to walk its stacks.
+	hotDeadline = 6 * time.Second
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 1 << 20
+	// hotQuery asks for ten snapshots of each of the busiest threads.
+	hotQuery = "/hot_threads?threads=12&interval=500ms&ignore_idle_threads=true"
+	// opaqueID marks the questions in the engines' task lists.
+	opaqueID = "sidestep-diagnosis"
+)
+
+// errRefused is the answer to an account without the privilege.
+var errRefused = errors.New("not permitted: grant sidestep's account the cluster privilege monitor")
+
+// asker asks nodes.
+type asker struct {
+	client *http.Client
+	node   string   // id of the node that is asked about
+	direct *url.URL // its own address, nil if it is not known
+	others []other  // that can be asked about it, in turn
+	turn   int
+}
+
+// other is another node, or a seed, that coordinates a question.
+type other struct {
+	name string
+	url  *url.URL
+}
+
+// newAsker finds out where the node can be asked about. wellBehaved says of a node id
+// that nothing speaks against it.
+func newAsker(s *Source, node string, wellBehaved func(id string) bool) *asker {
+	a := &asker{client: s.Client, node: node}
+	snapshot := s.Snapshot()
+	if snapshot != nil {
+		for _, n := range snapshot.Nodes {
+			switch {
+			case n.URL == nil:
+			case n.ID == node:
+				a.direct = n.URL
+			case n.Coordinating() && wellBehaved(n.ID):
+				a.others = append(a.others, other{n.Name, n.URL})
+			}
+		}
+	}
+	if a.direct == nil && len(a.others) == 0 {
+		for _, seed := range s.Seeds {
+			a.others = append(a.others, other{seed.Host, seed})
+		}
+	}
+	return a
+}
+
+// next returns another node to ask, each time the next one: what is odd about one of
+// them must not be taken for the node's. Its url is nil if there is none.
+func (a *asker) next() other {
+	if len(a.others) == 0 {
+		return other{}
+	}
+	a.turn++
+	return a.others[a.turn%len(a.others)]
+}
+
+// get asks and returns the answer, and how long it took.
+func get(ctx context.Context, client *http.Client, base *url.URL, path string, deadline time.Duration) ([]byte, time.Duration, error) {
+	start := time.Now()
+	body, err := exchange(ctx, client, strings.TrimSuffix(base.String(), "/")+"/"+path, deadline)
+	return body, time.Since(start), err
+}
+
+func exchange(ctx context.Context, client *http.Client, address string, deadline time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-Opaque-Id", opaqueID)
+	resp, err := client.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the address is told apart
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return nil, errRefused
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("HTTP status %d", resp.StatusCode)
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("the answer is longer than %d KiB", maxAnswer>>10)
+	}
+	return body, nil
+}
+
+// stats asks the node itself for its counters.
+func (a *asker) stats(ctx context.Context) (Counters, time.Duration, error) {
+	body, took, err := get(ctx, a.client, a.direct, "_nodes/_local"+statsQuery, statsDeadline)
+	if err != nil {
+		return Counters{}, took, err
+	}
+	c, err := parseStats(body, a.node)
+	return c, took, err
+}
+
+// statsVia asks another node for them.
+func (a *asker) statsVia(ctx context.Context, via other) (Counters, time.Duration, error) {
+	path := "_nodes/" + url.PathEscape(a.node) + statsQuery + fmt.Sprintf("&timeout=%dms", statsDeadline.Milliseconds())
+	body, took, err := get(ctx, a.client, via.url, path, statsDeadline+time.Second)
+	if err != nil {
+		return Counters{}, took, err
+	}
+	c, err := parseStats(body, a.node)
+	if errors.Is(err, errNotTold) {
+		err = fmt.Errorf("%s got no answer from the node", via.name)
+	}
+	c.Via = via.name
+	return c, took, err
+}
+
+// hotThreads asks the node, and if it does not answer another one.
+func (a *asker) hotThreads(ctx context.Context) (h HotThreads, err error) {
+	var body []byte
+	if a.direct != nil {
+		body, _, err = get(ctx, a.client, a.direct, "_nodes/_local"+hotQuery, hotDeadline)
+	}
+	if via := a.next(); via.url != nil && (a.direct == nil || (err != nil && !errors.Is(err, errRefused))) {
+		h.Via = via.name
+		path := "_nodes/" + url.PathEscape(a.node) + hotQuery + fmt.Sprintf("&timeout=%dms", hotDeadline.Milliseconds())
+		body, _, err = get(ctx, a.client, via.url, path, hotDeadline+time.Second)
+	}
+	if err != nil {
+		return h, err
+	}
+	h.At, h.Threads = Time{time.Now()}, parseHotThreads(string(body))
+	if len(h.Threads) == 0 && !strings.Contains(string(body), ":::") {
+		return h, errNotTold
+	}
+	return h, nil
+}
+
+// Task is a search that was running on the node. Its text is not kept.
+type Task struct {
+	Action  string  `json:"action"`
+	Indices string  `json:"indices,omitempty"`
+	Running float64 `json:"running_ms"`
+}
+
+// maxTasks is how many are kept of the running tasks, the oldest.
+const maxTasks = 20
+
+// What descriptions of searches begin with: "indices[logs-1,logs-2], …" of a whole
+// search, "shardId[[logs-1][0]]" of one shard's.
+var taskIndices = regexp.MustCompile(`^(?:indices\[([^\]]{0,200})|shardId\[\[([^\]]{0,200})\])`)
+
+// tasks asks for the searches that run on the node.
+func (a *asker) tasks(ctx context.Context) ([]Task, error) {
+	base, nodes := a.direct, "_local"
+	if base == nil {
+		if base = a.next().url; base == nil {
+			return nil, errNotTold
+		}
+		nodes = url.QueryEscape(a.node)
+	}
+	body, _, err := get(ctx, a.client, base, "_tasks?actions=*search*&detailed=true&nodes="+nodes+
+		"&filter_path=nodes.*.tasks.*.action,nodes.*.tasks.*.description,nodes.*.tasks.*.running_time_in_nanos", statsDeadline)
+	if err != nil {
+		return nil, err
+	}
+	return parseTasks(body)
+}
+
+func parseTasks(body []byte) ([]Task, error) {
+	var answer struct {
+		Nodes map[string]struct {
+			Tasks map[string]struct {
+				Action      string `json:"action"`
+				Description string `json:"description"`
+				Nanos       int64  `json:"running_time_in_nanos"`
+			} `json:"tasks"`
+		} `json:"nodes"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, err
+	}
+	tasks := []Task{}
+	for _, n := range answer.Nodes {
+		for _, t := range n.Tasks {
+			one := Task{Action: t.Action, Running: millis(time.Duration(t.Nanos))}
+			if m := taskIndices.FindStringSubmatch(t.Description); m != nil {
+				one.Indices = m[1] + m[2]
+			}
+			tasks = append(tasks, one)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b Task) int { return cmp.Compare(b.Running, a.Running) })
+	return tasks[:min(len(tasks), maxTasks)], nil
+}
+
+// Pending is what waits for the elected cluster manager.
+type Pending struct {
+	Tasks   int     `json:"tasks"`
+	Longest float64 `json:"longest_ms"`
+}
+
+// pending asks another node what waits for the cluster manager.
+func (a *asker) pending(ctx context.Context) (*Pending, error) {
+	via := a.next()
+	if via.url == nil {
+		return nil, errNotTold
+	}
+	body, _, err := get(ctx, a.client, via.url, "_cluster/pending_tasks?filter_path=tasks.time_in_queue_millis", statsDeadline)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Tasks []struct {
+			Millis float64 `json:"time_in_queue_millis"`
+		} `json:"tasks"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, err
+	}
+	p := &Pending{Tasks: len(answer.Tasks)}
+	for _, t := range answer.Tasks {
+		p.Longest = max(p.Longest, t.Millis)
+	}
+	return p, nil
+}

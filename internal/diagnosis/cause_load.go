@@ -1,0 +1,189 @@
+package diagnosis
+
+const (
+	// throttledMuch is the share of periods in which the quota ran out from which on it
+	// is felt: below, searches rarely meet it.
+	throttledMuch = 0.25
+	// slower is how many times longer queries must take than usual to be called slow.
+	slower = 2.0
+	// full and free are CPU use in percent.
+	full, free = 90.0, 70.0
+	// burst is the share of a processor, or of the time, from which on background work is
+	// in the way of searches; timesUsual is how many times more it is than before and elsewhere.
+	burst      = 0.3
+	timesUsual = 2.0
+	// mergingWeight is what a merge that goes on counts: it may be throttled.
+	mergingWeight = 0.7
+	// mostly is the share of snapshots of search threads that shows what they do without
+	// counters, and fewSnapshots how many it takes.
+	mostly, fewSnapshots = 0.7, 5
+	// queued is how many searches for each thread wait in a queue that is no moment's.
+	queued = 10.0
+)
+
+func throttled(f *facts) float64 {
+	return f.most(func(r Rates) float64 { return r.Throttled })
+}
+
+// cpuStarvation: a quota that runs out, a machine that is busy with something else, or
+// everything slow alike with little CPU used.
+func cpuStarvation(f *facts) (float64, []Evidence) {
+	if share := throttled(f); share >= throttledMuch {
+		last := f.readings[len(f.readings)-1]
+		for _, c := range f.readings {
+			if c.Quota > 0 {
+				last = c
+			}
+		}
+		evidence := []Evidence{finding(share, "%", "periods in which the CPU quota ran out")}
+		if last.Quota > 0 && last.Period > 0 {
+			evidence = append(evidence, finding(float64(last.Quota)/float64(last.Period), "CPUs", "the quota"))
+		}
+		return 0.75 + 0.2*share, withService(f, evidence)
+	}
+	var own, all float64 = 0, 0
+	for _, c := range f.readings {
+		own, all = max(own, float64(c.CPU)), max(all, float64(c.OSCPU))
+	}
+	foreign := all >= full && own < full/2 && max(f.calm.OSCPU, f.rec.Others.OSCPU) < free
+	if foreign && (f.calmKnown || f.rec.Others.OSCPU > 0) {
+		return 0.7, withService(f, []Evidence{
+			finding(all/100, "%", "the machine's CPU in use"), finding(own/100, "%", "used by the node's own process"),
+		})
+	}
+	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
+	alike := len(f.direct) > 1 && len(f.via) > 1 && f.usualPoll > 0 && asked >= 5*f.usualPoll && asked >= apartBy
+	if alike && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
+		return 0.6, withService(f, []Evidence{
+			finding(asked, "ms", "answers on every way after"), finding(f.usualPoll, "ms", "polls usually after"),
+			finding(own/100, "%", "CPU used by the node's process"),
+		})
+	}
+	return 0, nil
+}
+
+// withService adds how slow queries were, if that is known.
+func withService(f *facts, evidence []Evidence) []Evidence {
+	if f.service == 0 {
+		return evidence
+	}
+	evidence = append(evidence, finding(f.service, "ms", "service time of a query"))
+	if f.usual > 0 {
+		evidence = append(evidence, finding(f.usual, "ms", "service time before"))
+	}
+	return evidence
+}
+
+// mergeBurst: merges run that did not before and do not elsewhere.
+func mergeBurst(f *facts) (float64, []Evidence) {
+	var merging, bytes float64
+	for _, c := range f.readings {
+		if c.MergesNow > 0 {
+			merging++
+		}
+		bytes = max(bytes, float64(c.MergingNow))
+	}
+	if n := float64(len(f.readings)); n > 0 {
+		merging /= n
+	}
+	cpu := f.hot[poolMerge]
+	share := f.most(func(r Rates) float64 { return r.Merge })
+	work := max(cpu, share, mergingWeight*merging)
+	ordinary := max(f.rec.Others.Merge, f.calm.Merge)
+	if work < burst || work < timesUsual*ordinary {
+		return 0, nil
+	}
+	evidence := []Evidence{}
+	if cpu > 0 {
+		evidence = append(evidence, finding(cpu, "%", "merge threads used of a processor"))
+	}
+	if bytes > 0 {
+		evidence = append(evidence, finding(bytes/(1<<20), "MiB", "segments being merged"))
+	}
+	evidence = append(evidence, finding(merging, "%", "captures in which merges ran"),
+		finding(share, "s/s", "time in merges"))
+	most := 0.95
+	if max(cpu, share) < burst {
+		most = 0.65 // they ran, and were not seen to take much
+	}
+	return min(most, 0.4+work-ordinary), withService(f, evidence)
+}
+
+// refreshBurst: refreshes take far more time than before and elsewhere.
+func refreshBurst(f *facts) (float64, []Evidence) {
+	share, cpu := f.most(func(r Rates) float64 { return r.Refresh }), f.hot[poolRefresh]
+	work, ordinary := max(share, cpu), max(f.rec.Others.Refresh, f.calm.Refresh)
+	if work < burst || work < timesUsual*ordinary {
+		return 0, nil
+	}
+	return min(0.9, 0.35+work-ordinary), withService(f, []Evidence{
+		finding(share, "s/s", "time in refreshes"),
+		finding(f.calm.Refresh, "s/s", "time in refreshes before"),
+		finding(cpu, "%", "refresh threads used of a processor"),
+	})
+}
+
+// fetchHeavy: the fetch phase takes the larger part of the searches' time, which it
+// did not before and does not elsewhere.
+func fetchHeavy(f *facts) (float64, []Evidence) {
+	part := func(r Rates) float64 {
+		if r.Fetch+r.Query == 0 {
+			return 0
+		}
+		return r.Fetch / (r.Fetch + r.Query)
+	}
+	var fetch, busy, each float64
+	for _, s := range f.steps {
+		if s.Fetch > busy {
+			fetch, busy, each = part(s), s.Fetch, s.PerFetch
+		}
+	}
+	ordinary := max(part(f.calm), part(f.rec.Others))
+	// Fetches that were cancelled are not counted: then threads alone tell of them.
+	seen := 0.0
+	if snapshots := f.fetching + f.querying; snapshots >= fewSnapshots {
+		seen = float64(f.fetching) / float64(snapshots)
+	}
+	counted := busy >= burst/2 && fetch >= explains && fetch >= timesUsual*ordinary
+	if !counted && (seen < mostly || seen < timesUsual*ordinary) {
+		return 0, nil
+	}
+	score, evidence := 0.4+0.3*(seen-ordinary), []Evidence{}
+	if counted {
+		score = 0.4 + 0.5*(fetch-ordinary)
+		evidence = append(evidence, finding(fetch, "%", "fetch phase, of the time of searches"), finding(each, "ms", "time of a fetch"))
+	}
+	if seen > 0 {
+		evidence = append(evidence, finding(seen, "%", "search threads seen in the fetch phase"))
+	}
+	return score, append(evidence, finding(ordinary, "%", "fetch phase usually, here or elsewhere"))
+}
+
+// queueSaturation: searches wait or are rejected although the node works as fast as
+// ever.
+func queueSaturation(f *facts) (float64, []Evidence) {
+	var rejected, threads, active float64
+	for _, s := range f.steps {
+		rejected += s.Rejected
+	}
+	for _, c := range f.readings {
+		threads = max(threads, float64(c.Search.Threads+c.Worker.Threads))
+		active = max(active, float64(c.Search.Active+c.Worker.Active))
+	}
+	waiting := f.queue / max(threads, 1)
+	if rejected == 0 && waiting < queued {
+		return 0, nil
+	}
+	score := 0.6
+	if rejected > 0 {
+		score = 0.75
+	}
+	// A queue follows from whatever makes a node slow; it is a cause where nothing does.
+	if f.serviceFactor() >= slower {
+		score -= 0.2
+	}
+	return score, withService(f, []Evidence{
+		finding(rejected, "", "searches rejected"), finding(f.queue, "", "searches waiting, at most"),
+		finding(threads, "", "search threads"), finding(active, "", "of them at work, at most"),
+	})
+}

@@ -1,0 +1,280 @@
+package diagnosis
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scene is a record of a node that was well until epoch, and in trouble then for ten
+// seconds: how it looks if nothing is wrong with the node itself.
+func scene() *Record {
+	ended := Time{epoch.Add(10 * time.Second)}
+	rec := &Record{Spike: Spike{ID: "s", Node: "node-3", NodeID: "n3", Began: Time{epoch}, Ended: &ended, State: "slow"}}
+	rec.Bouts = []Bout{{Began: rec.Began, Ended: &ended}}
+	for _, at := range []time.Duration{-18 * time.Second, -8 * time.Second} {
+		rec.Stats = append(rec.Stats, counters(at))
+	}
+	own, others := newNodeSeries(named{"n3", "node-3"}, 70), newNodeSeries(named{name: "median"}, 70)
+	for i := range 70 {
+		rec.Samples.At = append(rec.Samples.At, Time{epoch.Add(time.Duration(i-60) * time.Second)})
+		for _, s := range []*NodeSeries{own, others} {
+			s.Service[i], s.Poll[i], s.Probe[i], s.Queue[i], s.Response[i] = 3, 4, 5, 1, 6
+		}
+	}
+	rec.Samples.Nodes = []NodeSeries{*own, *others}
+	for i := range 9 {
+		at := time.Duration(i)*time.Second + 300*time.Millisecond
+		rec.Captures = append(rec.Captures, Capture{At: Time{epoch.Add(at)}, Took: ptr(5), Via: "node-1", ViaTook: ptr(7)})
+		rec.Stats = append(rec.Stats, counters(at))
+	}
+	rec.Others = Rates{Elapsed: 10, Queries: 100, Service: 3, Query: 0.3, Fetch: 0.05, PerFetch: 1, Merge: 0.02, Refresh: 0.01, GC: 0.01, CPU: 0.6, OSCPU: 40}
+	rec.HotThreads = []HotThreads{{At: Time{epoch.Add(time.Second)}, Threads: []Thread{
+		{Name: "search", Pool: poolSearch, CPU: 30, Query: 8, Fetch: 1},
+	}}}
+	return rec
+}
+
+// counters are those of a node that serves a hundred queries of 3 ms each second.
+func counters(at time.Duration) Counters {
+	s := int64((at + time.Hour) / time.Millisecond) // ms since the start of the node
+	return Counters{
+		At: Time{epoch.Add(at)}, Clock: s + 77_000, Uptime: s, Queries: s / 10, QueryTime: s * 3 / 10, Fetches: s / 20, FetchTime: s / 20,
+		Merges: s / 60_000, MergeTime: s / 50, Refreshes: s / 1000, RefreshTime: s / 100, GC: s / 5000, GCTime: s / 100,
+		HeapUsed: 200 << 20, HeapMax: 512 << 20, CPUTime: s * 6 / 10, CPU: 30, OSCPU: 40, Quota: -1, Period: 100_000,
+		Search: Pool{Threads: 4, Active: 1, Completed: s / 7},
+	}
+}
+
+// during changes the counters of the spike; i counts from 0, and ms is since it began.
+func during(rec *Record, change func(c *Counters, ms int64)) {
+	for i := range rec.Stats {
+		if c := &rec.Stats[i]; c.At.After(epoch) {
+			change(c, c.At.Sub(epoch).Milliseconds())
+		}
+	}
+}
+
+// slow makes queries during the spike take as long as this.
+func slowQueries(rec *Record, factor float32) {
+	for i := range rec.Samples.At {
+		if !rec.Samples.At[i].Before(epoch) {
+			rec.Samples.Nodes[0].Service[i] *= factor
+		}
+	}
+	during(rec, func(c *Counters, ms int64) { c.QueryTime += int64(float64(ms) * 0.3 * float64(factor-1)) })
+}
+
+// silent replaces the captures of the first so many ms by one that nobody answered.
+func silent(rec *Record, ms int64, err string) {
+	rec.Captures = slices.DeleteFunc(rec.Captures, func(c Capture) bool { return c.At.Sub(epoch).Milliseconds() < ms })
+	rec.Stats = slices.DeleteFunc(rec.Stats, func(c Counters) bool {
+		d := c.At.Sub(epoch).Milliseconds()
+		return d > 0 && d < ms
+	})
+	lost := Capture{At: Time{epoch.Add(10 * time.Millisecond)}, Took: ptr(float64(ms)), Error: err, Via: "node-1", ViaTook: ptr(float64(ms)), ViaError: err}
+	rec.Captures = append([]Capture{lost}, rec.Captures...)
+}
+
+func took(rec *Record, direct, via float64) {
+	for i := range rec.Captures {
+		rec.Captures[i].Took, rec.Captures[i].ViaTook = ptr(direct), ptr(via)
+	}
+}
+
+func lasting(rec *Record) { rec.Ended, rec.Bouts[0].Ended = nil, nil }
+
+const deadline = "context deadline exceeded"
+
+func TestCauses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(*Record)
+		want  Cause
+		// over, if set, is a cause that speaks too, and must score less.
+		over Cause
+	}{
+		{"nothing speaks", func(*Record) {}, CauseUnknown, ""},
+		{"nothing was captured", func(r *Record) { *r = Record{Spike: r.Spike, Bouts: r.Bouts} }, CauseUnknown, ""},
+		{"no captures were allowed", func(r *Record) {
+			r.Captures, r.Stats, r.HotThreads = []Capture{{At: Time{epoch}, Notes: []string{"stats: not permitted"}}}, nil, nil
+		}, CauseUnknown, ""},
+		{"one long collection", func(r *Record) {
+			silent(r, 1900, deadline)
+			during(r, func(c *Counters, _ int64) { c.GC, c.GCTime, c.OldTime = c.GC+1, c.GCTime+1850, 1850 })
+		}, CauseGC, CauseUnresponsive},
+		{"one collection after the other", func(r *Record) {
+			slowQueries(r, 6)
+			during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
+		}, CauseGC, ""},
+		{"much garbage as always", func(r *Record) {
+			for i := range r.Stats {
+				r.Stats[i].GCTime = r.Stats[i].Uptime * 3 / 10
+			}
+		}, CauseUnknown, ""},
+		{"stopped process", func(r *Record) {
+			silent(r, 3000, deadline)
+			during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
+		}, CausePause, CauseUnresponsive},
+		{"silent while it computes", func(r *Record) {
+			silent(r, 3000, deadline)
+			during(r, func(c *Counters, _ int64) { c.CPUTime += 2500 })
+		}, CauseUnresponsive, ""},
+		{"never answers", func(r *Record) { silent(r, 20_000, deadline); lasting(r) }, CauseUnresponsive, ""},
+		{"connections refused", func(r *Record) {
+			silent(r, 20_000, "connect: connection refused")
+			r.Captures[0].Took = ptr(1)
+			lasting(r)
+		}, CauseUnresponsive, ""},
+		{"restarted", func(r *Record) {
+			silent(r, 4000, "connect: connection refused")
+			during(r, func(c *Counters, ms int64) { *c = Counters{At: c.At, Clock: c.Clock, Uptime: ms - 3000} })
+		}, CauseUnresponsive, ""},
+		{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
+		{"slow transport, node without address", func(r *Record) {
+			for i := range r.Captures {
+				r.Captures[i].Took = nil
+			}
+			for i := range 10 {
+				r.Samples.Nodes[0].Probe[60+i] = 300
+			}
+		}, CauseTransport, ""},
+		{"slow HTTP", func(r *Record) { took(r, 420, 8) }, CauseHTTP, ""},
+		{"HTTP refused", func(r *Record) {
+			for i := range r.Captures {
+				r.Captures[i].Took, r.Captures[i].Error = ptr(1), "connect: connection refused"
+			}
+		}, CauseHTTP, ""},
+		{"CPU quota", func(r *Record) {
+			slowQueries(r, 20)
+			took(r, 500, 420)
+			during(r, func(c *Counters, ms int64) { c.Quota, c.Periods, c.Throttled = 5000, ms/100, ms/103; c.GCTime += 600 })
+		}, CauseCPU, ""},
+		{"CPU quota and a merge", func(r *Record) {
+			slowQueries(r, 20)
+			during(r, func(c *Counters, ms int64) {
+				c.Quota, c.Periods, c.Throttled, c.MergesNow = 50_000, ms/100, ms/103, 1
+			})
+		}, CauseCPU, CauseMerge},
+		{"a busy neighbour", func(r *Record) {
+			slowQueries(r, 5)
+			during(r, func(c *Counters, _ int64) { c.OSCPU, c.CPU = 100, 12 })
+		}, CauseCPU, ""},
+		{"a machine that is always busy", func(r *Record) {
+			for i := range r.Stats {
+				r.Stats[i].OSCPU, r.Stats[i].CPU = 100, 12
+			}
+			r.Others.OSCPU = 100
+		}, CauseUnknown, ""},
+		{"everything slow alike", func(r *Record) { slowQueries(r, 8); took(r, 300, 280) }, CauseCPU, ""},
+		{"forced merge", func(r *Record) {
+			slowQueries(r, 4)
+			during(r, func(c *Counters, _ int64) { c.MergesNow, c.MergingNow, c.CPU, c.OSCPU = 1, 3<<30, 96, 97 })
+			r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 92})
+			for i := range 10 {
+				r.Samples.Nodes[0].Queue[60+i] = 60
+			}
+		}, CauseMerge, CauseQueue},
+		{"merges everywhere", func(r *Record) {
+			r.Others.Merge = 0.6
+			during(r, func(c *Counters, ms int64) { c.MergesNow = 1; c.MergeTime += ms / 2 })
+		}, CauseUnknown, ""},
+		{"refreshes", func(r *Record) {
+			slowQueries(r, 3)
+			during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+		}, CauseRefresh, ""},
+		{"fetches in merged segments", func(r *Record) {
+			during(r, func(c *Counters, ms int64) { c.FetchTime += ms * 2 })
+			r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 9, 1
+			for i := range 10 {
+				r.Samples.Nodes[0].Queue[60+i] = 50
+			}
+		}, CauseFetch, CauseQueue},
+		{"fetches that are cancelled", func(r *Record) {
+			r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 10, 0
+		}, CauseFetch, ""},
+		{"fetches as always", func(r *Record) {
+			for i := range r.Stats {
+				r.Stats[i].FetchTime = r.Stats[i].Uptime
+			}
+			r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 8, 2
+		}, CauseUnknown, ""},
+		{"rejections", func(r *Record) {
+			during(r, func(c *Counters, ms int64) { c.Search.Rejected, c.Search.Queue, c.Search.Active = ms/10, 1000, 4 })
+		}, CauseQueue, ""},
+		{"long queue", func(r *Record) {
+			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
+		}, CauseQueue, ""},
+		{"long queue of slow queries", func(r *Record) {
+			slowQueries(r, 10)
+			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
+		}, CauseUnknown, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rec := scene()
+			c.spoil(rec)
+			rec.Causes = Assess(rec)
+			cause, evidence, summary := verdict(rec)
+			require.Equal(t, c.want, cause, "%+v", rec.Causes)
+			require.Contains(t, summary, cause.meaning())
+			t.Log(summary)
+			if cause == CauseUnknown {
+				require.Empty(t, evidence)
+			} else {
+				require.NotEmpty(t, evidence)
+			}
+			for _, s := range rec.Causes {
+				require.True(t, s.Score > 0 && s.Score <= 1, "%+v", s)
+				for _, e := range s.Evidence {
+					require.False(t, math.IsNaN(e.Value) || math.IsInf(e.Value, 0), "%+v", s)
+				}
+			}
+			if c.over != "" {
+				require.True(t, slices.ContainsFunc(rec.Causes, func(s ScoredCause) bool { return s.Cause == c.over }), "%+v", rec.Causes)
+			}
+		})
+	}
+}
+
+// A node that was in trouble for a moment, for no reason, and half a minute later for
+// one: the reason is found.
+func TestCauseOfTheSecondBout(t *testing.T) {
+	rec := scene()
+	early := Time{epoch.Add(-40 * time.Second)}
+	over := Time{epoch.Add(-38 * time.Second)}
+	rec.Began, rec.Again = early, 1
+	rec.Bouts = append([]Bout{{Began: early, Ended: &over}}, rec.Bouts...)
+	rec.Captures = append([]Capture{{At: early, Took: ptr(4), ViaTook: ptr(5)}}, rec.Captures...)
+	require.Empty(t, Assess(rec))
+	during(rec, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+	require.Equal(t, CauseRefresh, Assess(rec)[0].Cause)
+}
+
+// A node that flaps for the same reason each time: what it did in the bout before is
+// not what it usually does.
+func TestCauseOfBoutsThatAreAlike(t *testing.T) {
+	rec := scene()
+	over, again := Time{epoch.Add(1500 * time.Millisecond)}, Time{epoch.Add(3500 * time.Millisecond)}
+	rec.Bouts = []Bout{{Began: rec.Began, Ended: &over}, {Began: again, Ended: rec.Ended}}
+	during(rec, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+	require.Equal(t, CauseRefresh, Assess(rec)[0].Cause)
+}
+
+func TestRatesBetweenReadings(t *testing.T) {
+	a, b := counters(0), counters(10*time.Second)
+	r, ok := between(a, b)
+	require.True(t, ok)
+	require.InDelta(t, 100, r.Queries, 1)
+	require.InDelta(t, 3, r.Service, 0.1)
+	require.InDelta(t, 0.6, r.CPU, 0.01)
+	_, ok = between(b, a)
+	require.False(t, ok, "the node restarted, or time went back")
+	b.QueryTime, b.Queries = 0, 0 // its shards left
+	r, ok = between(a, b)
+	require.True(t, ok)
+	require.Zero(t, r.Query)
+	require.Zero(t, r.Service)
+}

@@ -1,0 +1,239 @@
+package diagnosis
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// afterTrouble is how long after the end of a spike counters still tell of it.
+	afterTrouble = 3 * time.Second
+	// Where the service time is looked for: while the spike began, and before that.
+	serviceFrom, serviceUntil = -3 * time.Second, 10 * time.Second
+	usualFrom, usualUntil     = -before, -6 * time.Second
+)
+
+// facts are the figures of a record that causes are judged by. Times are in ms.
+type facts struct {
+	rec *Record
+	Bout
+	// steps are what happened from one reading of the counters to another, from the last
+	// one before the spike to the end of it.
+	steps     []Rates
+	calm      Rates // before the record
+	calmKnown bool
+	previous  *Counters  // the last reading before it, nil if there is none
+	readings  []Counters // of the spike
+
+	direct, via        []float64 // how long captures took; one that failed counts as long
+	directOK, viaOK    int
+	refused            bool // a connection was refused
+	restarted          bool
+	answered           bool    // after the spike began
+	silence            float64 // from the beginning until the first answer, or the end
+	settled            float64 // how long captures took after the first answer, in the median
+	service, usual     float64 // of a query: during and before, 0 if unknown
+	othersService      float64
+	poll, probe        float64 // in the median, during; 0 if unknown
+	usualPoll          float64
+	queue              float64 // the longest
+	hot                map[string]float64
+	fetching, querying int // snapshots of search threads
+}
+
+// gather works out the figures of one bout of a record.
+func gather(rec *Record, bout Bout) *facts {
+	f := &facts{rec: rec, Bout: bout, hot: map[string]float64{}}
+	f.counters()
+	f.captures()
+	f.samples()
+	for _, h := range rec.HotThreads {
+		if h.At.Before(bout.Began.Time) || (bout.Ended != nil && h.At.After(bout.Ended.Add(afterTrouble))) {
+			continue
+		}
+		cpu := map[string]float64{}
+		for _, t := range h.Threads {
+			cpu[t.Pool] += t.CPU / 100
+			if t.Pool == poolSearch || t.Pool == "search_worker" {
+				f.fetching, f.querying = f.fetching+t.Fetch, f.querying+t.Query
+			}
+		}
+		for pool, v := range cpu {
+			f.hot[pool] = max(f.hot[pool], v)
+		}
+	}
+	return f
+}
+
+// counters compares readings with each other.
+func (f *facts) counters() {
+	stats := slices.Clone(f.rec.Stats)
+	slices.SortStableFunc(stats, func(a, b Counters) int { return a.At.Compare(b.At.Time) })
+	first := slices.IndexFunc(stats, func(c Counters) bool { return c.At.After(f.Began.Time) })
+	if first < 0 {
+		first = len(stats)
+	}
+	// What came before the first bout: before another one it may have been as bad.
+	if n := slices.IndexFunc(stats, func(c Counters) bool { return c.At.After(f.rec.Began.Time) }); n >= 2 {
+		f.calm, f.calmKnown = between(stats[n-2], stats[n-1])
+	}
+	if first > 0 {
+		f.previous = &stats[first-1]
+	}
+	anchor := max(0, first-1) // what the next reading is compared with
+	for i := first; i < len(stats); i++ {
+		if end := f.Ended; end != nil && stats[i].At.After(end.Add(afterTrouble)) {
+			break
+		}
+		f.readings = append(f.readings, stats[i])
+		f.restarted = f.restarted || stats[i].Uptime < stats[anchor].Uptime
+		if rates, ok := between(stats[anchor], stats[i]); !ok || rates.Elapsed >= leastStep {
+			if ok {
+				f.steps = append(f.steps, rates)
+			}
+			anchor = i
+		}
+	}
+}
+
+// captures tells how long the node took to answer, on either way.
+func (f *facts) captures() {
+	var later []float64
+	for _, c := range f.rec.Captures {
+		if (c.Took == nil && c.ViaTook == nil) || c.At.Before(f.Began.Time) {
+			continue // a note, or of another bout
+		}
+		if end := f.Ended; end != nil && c.At.After(end.Time) && len(f.direct)+len(f.via) > 0 {
+			f.firstAnswer(c)
+			break // well again
+		}
+		if c.Took != nil {
+			f.direct = append(f.direct, failedAs(*c.Took, c.Error, statsDeadline))
+			f.refused = f.refused || c.Error != "" && *c.Took < millis(statsDeadline)/2
+		}
+		if c.ViaTook != nil {
+			f.via = append(f.via, failedAs(*c.ViaTook, c.ViaError, statsDeadline))
+		}
+		if c.answeredDirect() {
+			f.directOK++
+		}
+		if c.answeredVia() {
+			f.viaOK++
+		}
+		if f.answered {
+			later = append(later, quickest(c))
+		}
+		f.firstAnswer(c)
+	}
+	f.settled = median(later)
+}
+
+// firstAnswer notes when the node first answered.
+func (f *facts) firstAnswer(c Capture) {
+	if f.answered {
+		return
+	}
+	f.answered = c.answeredDirect() || c.answeredVia()
+	f.silence = max(0, millis(c.At.Sub(f.Began.Time))+quickest(c))
+}
+
+// quickest is how long the quicker answer of a capture took, or, if there is none, how
+// long one was waited for.
+func quickest(c Capture) float64 {
+	switch {
+	case c.answeredDirect() && c.answeredVia():
+		return min(*c.Took, *c.ViaTook)
+	case c.answeredDirect():
+		return *c.Took
+	case c.answeredVia():
+		return *c.ViaTook
+	case c.Took != nil && c.ViaTook != nil:
+		return max(*c.Took, *c.ViaTook)
+	case c.Took != nil:
+		return *c.Took
+	default:
+		return *c.ViaTook
+	}
+}
+
+// failedAs counts a question that failed as one that took as long as it may.
+func failedAs(took float64, err string, deadline time.Duration) float64 {
+	if err != "" {
+		return max(took, millis(deadline))
+	}
+	return took
+}
+
+// samples looks at what sidestep itself measured.
+func (f *facts) samples() {
+	at := f.rec.Samples.At
+	if len(f.rec.Samples.Nodes) == 0 {
+		return
+	}
+	own := f.rec.Samples.Nodes[0]
+	in := func(s Series, from, until time.Duration) []float64 {
+		var values []float64
+		for i := range min(len(s), len(at)) {
+			if d := at[i].Sub(f.Began.Time); d >= from && d <= until && s[i] == s[i] {
+				values = append(values, float64(s[i]))
+			}
+		}
+		return values
+	}
+	during := serviceUntil
+	if end := f.Ended; end != nil {
+		during = min(during, end.Sub(f.Began.Time))
+	}
+	f.service = max(median(in(own.Service, serviceFrom, during)), f.slowestService())
+	f.usual = median(in(own.Service, usualFrom, usualUntil))
+	f.poll = median(in(own.Poll, 0, during))
+	f.usualPoll = median(in(own.Poll, usualFrom, usualUntil))
+	f.probe = median(in(own.Probe, 0, during))
+	for _, q := range in(own.Queue, serviceFrom, during) {
+		f.queue = max(f.queue, q)
+	}
+	for _, c := range f.readings {
+		f.queue = max(f.queue, float64(c.Search.Queue+c.Worker.Queue))
+	}
+	if len(f.rec.Samples.Nodes) > 1 {
+		f.othersService = median(in(f.rec.Samples.Nodes[1].Service, serviceFrom, during))
+	}
+}
+
+// fewQueries is how many queries at least tell a service time.
+const fewQueries = 5
+
+// slowestService is the slowest service time between two readings.
+func (f *facts) slowestService() (slowest float64) {
+	for _, s := range f.steps {
+		if s.Queries*s.Elapsed >= fewQueries {
+			slowest = max(slowest, s.Service)
+		}
+	}
+	return slowest
+}
+
+// serviceFactor is how many times longer a query took than usually here and elsewhere;
+// 0 if that is unknown.
+func (f *facts) serviceFactor() float64 {
+	usual := max(f.usual, f.othersService)
+	if f.service == 0 || usual == 0 {
+		return 0
+	}
+	return f.service / max(usual, leastService)
+}
+
+// leastService, in ms, is what shorter service times count as: the engines count whole
+// milliseconds.
+const leastService = 1.0
+
+// most returns the largest figure of all steps.
+func (f *facts) most(figure func(Rates) float64) (largest float64) {
+	for _, s := range f.steps {
+		largest = max(largest, figure(s))
+	}
+	return largest
+}
+
+// leastStep, in seconds, is how far apart readings must be to tell a rate.
+const leastStep = 0.5

@@ -1,0 +1,86 @@
+package diagnosis
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	suffix = ".json"
+	// unfinished marks files that are being written.
+	unfinished = ".tmp"
+)
+
+// files are records in a folder, each in a file named by its id.
+type files struct{ dir string }
+
+func (f *files) path(id string) string { return filepath.Join(f.dir, id+suffix) }
+
+// write makes a file that is there whole or not at all.
+func (f *files) write(id string, body []byte) error {
+	if err := os.MkdirAll(f.dir, 0o750); err != nil {
+		return err
+	}
+	temporary := f.path(id) + unfinished
+	err := writeSynced(temporary, body)
+	if err == nil {
+		err = os.Rename(temporary, f.path(id))
+	}
+	if err != nil {
+		return errors.Join(err, removed(temporary))
+	}
+	return nil
+}
+
+func writeSynced(path string, body []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(body)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (f *files) read(id string) ([]byte, error) { return os.ReadFile(f.path(id)) }
+
+// remove deletes the file of a record; one that cannot be deleted is found again at the
+// next start.
+func (f *files) remove(id string) { _ = removed(f.path(id)) }
+
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// list returns the ids of the records, the oldest first, and removes what was left
+// unfinished.
+func (f *files) list() ([]string, error) {
+	entries, err := os.ReadDir(f.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list diagnosis.dir: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasSuffix(name, suffix+unfinished) {
+			_ = removed(filepath.Join(f.dir, name))
+		}
+		if id, ok := strings.CutSuffix(name, suffix); ok && e.Type().IsRegular() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}

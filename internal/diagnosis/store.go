@@ -1,0 +1,211 @@
+package diagnosis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// maxRecords bounds how many records are kept, whatever their size.
+	maxRecords = 500
+	// maxUnsaved is how many records wait for a slow disk; those beyond stay in memory.
+	maxUnsaved = 16
+	// maxFolded bounds the folded stacks of a record.
+	maxFolded = 256 << 10
+)
+
+// store keeps closed records: in files if there is a folder for them, else in memory.
+// The oldest go first.
+type store struct {
+	files    *files // nil: memory
+	maxBytes int64
+	metrics  *metrics
+	logger   *slog.Logger
+	complain rate.Sometimes
+	unsaved  chan string // ids
+
+	mu   sync.Mutex
+	kept []*kept // the oldest first
+	held int64
+}
+
+// kept is a closed record.
+type kept struct {
+	spike Spike
+	size  int64
+	body  []byte // the file's content; nil if it is on disk
+}
+
+// content is what a record looks like in its file.
+type content struct {
+	Record *Record `json:"record"`
+	Folded string  `json:"folded"`
+}
+
+func newStore(o Options, m *metrics) *store {
+	s := &store{
+		maxBytes: o.MaxSize, metrics: m, logger: o.Logger,
+		complain: rate.Sometimes{Interval: complainEvery}, unsaved: make(chan string, maxUnsaved),
+	}
+	if o.Dir != "" {
+		s.files = &files{dir: o.Dir}
+	}
+	return s
+}
+
+// run loads what is in files and writes new records, until ctx ends; then it writes
+// those that wait.
+func (s *store) run(ctx context.Context) {
+	if s.files == nil {
+		return
+	}
+	s.load()
+	for {
+		select {
+		case id := <-s.unsaved:
+			s.save(id)
+		case <-ctx.Done():
+			for len(s.unsaved) > 0 {
+				s.save(<-s.unsaved)
+			}
+			return
+		}
+	}
+}
+
+// put takes in a record that will not change any more. It does no I/O.
+func (s *store) put(record Record, folded string) {
+	body, err := json.Marshal(content{&record, folded[:min(len(folded), maxFolded)]})
+	if err != nil {
+		s.logger.Error("cannot encode the record of a spike", "err", err) // cannot happen: its types are our own
+		return
+	}
+	s.add(&kept{spike: record.Spike, size: int64(len(body)), body: body})
+	if s.files == nil {
+		return
+	}
+	select {
+	case s.unsaved <- record.ID:
+	default:
+		s.failed(errors.New("the disk is too slow"))
+	}
+}
+
+// add keeps a record in the order of their beginnings, and forgets the oldest beyond
+// the bounds.
+func (s *store) add(k *kept) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(s.kept, k, func(a, b *kept) int { return a.spike.Began.Compare(b.spike.Began.Time) })
+	s.kept = slices.Insert(s.kept, at, k)
+	s.held += k.size
+	for len(s.kept) > maxRecords || (s.held > s.maxBytes && len(s.kept) > 0) {
+		oldest := s.kept[0]
+		s.kept = slices.Delete(s.kept, 0, 1)
+		s.held -= oldest.size
+		if oldest.body == nil {
+			s.files.remove(oldest.spike.ID)
+		}
+	}
+	s.metrics.records.Set(float64(len(s.kept)))
+	s.metrics.bytes.Set(float64(s.held))
+}
+
+// save writes a record to its file. If that fails it stays in memory.
+func (s *store) save(id string) {
+	k := s.find(id)
+	if k == nil || k.body == nil {
+		return
+	}
+	if err := s.files.write(id, k.body); err != nil {
+		s.failed(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.kept, k) { // it was forgotten meanwhile
+		s.files.remove(id)
+		return
+	}
+	k.body = nil
+}
+
+// failed counts a record that could not be written, and says so once in a while.
+func (s *store) failed(err error) {
+	s.metrics.writeFailures.Inc()
+	s.complain.Do(func() {
+		s.logger.Warn("the record of a spike stays in memory: it cannot be written to diagnosis.dir", "err", err)
+	})
+}
+
+// load takes in the records of former runs.
+func (s *store) load() {
+	ids, err := s.files.list()
+	if err != nil {
+		s.failed(err)
+		return
+	}
+	for _, id := range ids {
+		body, err := s.files.read(id)
+		var c content
+		if err == nil {
+			err = json.Unmarshal(body, &c)
+		}
+		if err != nil || c.Record == nil || c.Record.ID != id {
+			s.logger.Warn("a file in diagnosis.dir is not the record of a spike", "file", id+suffix, "err", err)
+			continue
+		}
+		s.add(&kept{spike: c.Record.Spike, size: int64(len(body))})
+	}
+}
+
+func (s *store) find(id string) *kept {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.kept {
+		if k.spike.ID == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// spikes lists the records, the oldest first.
+func (s *store) spikes() []Spike {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Spike, len(s.kept))
+	for i, k := range s.kept {
+		all[i] = k.spike
+	}
+	return all
+}
+
+// get reads a record; false if there is none, or its file cannot be read.
+func (s *store) get(id string) (c content, ok bool) {
+	k := s.find(id)
+	if k == nil {
+		return c, false
+	}
+	s.mu.Lock()
+	body := k.body
+	s.mu.Unlock()
+	if body == nil {
+		var err error
+		if body, err = s.files.read(id); err != nil {
+			s.logger.Warn("cannot read the record of a spike", "err", err)
+			return c, false
+		}
+	}
+	if err := json.Unmarshal(body, &c); err != nil || c.Record == nil {
+		s.logger.Warn("cannot read the record of a spike", "id", id, "err", err)
+		return c, false
+	}
+	return c, true
+}

@@ -1,0 +1,151 @@
+package diagnosis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// watch looks at the nodes every second, and whenever one changes its state.
+func (r *Recorder) watch(ctx context.Context) {
+	tick := time.NewTicker(grain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.look(ctx, true)
+		case <-r.wake:
+			r.look(ctx, false)
+		}
+	}
+}
+
+// look reads how the nodes are doing, and begins and ends records.
+func (r *Recorder) look(ctx context.Context, tick bool) {
+	readings, now := r.source.Load().Read(), time.Now()
+	if tick {
+		r.history.add(readings, now)
+	}
+	r.baseline.know(readings)
+	if !r.o.Enabled {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := make(map[string]bool, len(readings))
+	for _, n := range readings {
+		known[n.ID] = true
+		open := r.open[n.ID]
+		switch {
+		case inTrouble(n.State) && open == nil:
+			r.begin(ctx, n, now)
+		case inTrouble(n.State):
+			r.resume(ctx, open, now)
+		case open != nil:
+			r.end(ctx, open, now)
+		}
+	}
+	for id, open := range r.open {
+		if !known[id] { // it left the cluster
+			r.end(ctx, open, now)
+		}
+		r.close(id, open, now)
+	}
+}
+
+// inTrouble reports whether a state is one that is recorded.
+func inTrouble(state string) bool {
+	switch state {
+	case "slow", "failing", "unresponsive", "unreachable":
+		return true
+	}
+	return false
+}
+
+// begin opens the record of a node.
+func (r *Recorder) begin(ctx context.Context, n Reading, now time.Time) {
+	open := &recording{folded: map[string]int{}}
+	open.record = Record{
+		Spike: Spike{
+			ID:   fmt.Sprintf("%s-%04x", now.UTC().Format("20060102T150405"), rand.Uint32()&0xffff), //nolint:gosec // a name, not a secret
+			Node: n.Name, NodeID: n.ID, Began: Time{now}, State: n.State, Why: n.Why, Cause: CauseUnknown,
+		},
+		Bouts:    []Bout{{Began: Time{now}}},
+		Captures: []Capture{}, Tasks: []Task{}, HotThreads: []HotThreads{},
+		Stats: r.baseline.of(n.ID),
+	}
+	r.open[n.ID] = open
+	r.capture(ctx, open)
+}
+
+// resume notes that a node is in trouble still, or again.
+func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
+	if open.record.Ended == nil {
+		return
+	}
+	open.record.Ended = nil
+	open.record.Again++
+	if bouts := open.record.Bouts; len(bouts) < maxBouts {
+		open.record.Bouts = append(bouts, Bout{Began: Time{now}})
+	}
+	if now.Sub(open.record.Began.Time) < longest {
+		r.capture(ctx, open)
+	}
+}
+
+// end notes that a node is well.
+func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
+	if open.record.Ended != nil {
+		return
+	}
+	open.record.Ended = &Time{now}
+	bouts := slices.Clone(open.record.Bouts) // a page may be reading them
+	bouts[len(bouts)-1].Ended = open.record.Ended
+	open.record.Bouts = bouts
+	if open.capturing {
+		open.well()
+		return
+	}
+	r.capture(ctx, open) // how it came back
+}
+
+// close puts a record aside when its node has been well for long enough.
+func (r *Recorder) close(id string, open *recording, now time.Time) {
+	ended := open.record.Ended
+	if ended == nil || open.capturing || now.Sub(ended.Time) < pause {
+		return
+	}
+	r.assess(open, now)
+	r.count(open)
+	delete(r.open, id)
+	r.store.put(open.record, foldedText(open.folded))
+}
+
+// count counts a spike once, by the cause that it seems to have when its captures are
+// complete.
+func (r *Recorder) count(open *recording) {
+	if open.counted {
+		return
+	}
+	open.counted = true
+	r.metrics.spikes.WithLabelValues(string(open.record.Cause)).Inc()
+	s := open.record.Spike
+	r.o.Logger.Warn("spike recorded", "id", s.ID, "node", s.Node, "node_id", s.NodeID, "state", s.State,
+		"cause", string(s.Cause), "summary", s.Summary)
+}
+
+// assess lines up what is known and names the cause.
+func (r *Recorder) assess(open *recording, now time.Time) {
+	rec := &open.record
+	until := rec.Began.Add(maxSpan)
+	if now.Before(until) || len(rec.Samples.At) == 0 {
+		rec.Samples = r.history.around(rec.NodeID, rec.Began.Add(-before), until)
+		rec.Others = r.baseline.others(rec.NodeID)
+	}
+	rec.Causes = Assess(rec)
+	rec.Cause, rec.Evidence, rec.Summary = verdict(rec)
+}
