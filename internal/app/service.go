@@ -5,7 +5,6 @@ import (
 
 	"sidestep/internal/admin"
 	"sidestep/internal/diagnosis"
-	"sidestep/internal/es"
 	"sidestep/internal/proxy"
 )
 
@@ -50,13 +49,6 @@ func newest(spikes []diagnosis.Spike) []diagnosis.Spike {
 
 // Check implements admin.Service.
 func (s service) Check(ctx context.Context) any { return s.app.current.Load().check.Run(ctx) }
-
-// Explain implements admin.Service.
-func (s service) Explain(q admin.Question) (any, error) {
-	return s.app.current.Load().proxy.Explain(proxy.Question{
-		Operation: es.Operation(q.Operation), Target: q.Target, ID: q.ID, Routing: q.Routing, Preference: q.Preference,
-	})
-}
 
 // Slow implements admin.Service.
 func (s service) Slow(limit int) any { return s.app.logs.records.Last(limit) }
