@@ -92,7 +92,7 @@ func (p panel) json(id int, at gridPos) panelJSON {
 		d.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
 		out.Options = map[string]any{
 			"showValue": "auto", "rowHeight": 0.9, "mergeValues": true, "alignValue": "left",
-			"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": false},
+			"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": false, "calcs": []string{}},
 			"tooltip": map[string]any{"mode": "single", "sort": "none"},
 		}
 	default:
