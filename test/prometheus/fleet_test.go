@@ -81,11 +81,13 @@ func (f *fleet) startSteering() {
 // startOthers starts those that have a cluster, or a trouble, of their own.
 func (f *fleet) startOthers() {
 	t := f.t
-	// Observes, measures rarely, tells clients of the nodes, and cannot be reloaded.
+	// Observes, measures rarely, tells clients of the nodes, cannot be reloaded, and has
+	// no room for its log.
 	observe := settings(startCluster(t, 2).URLs()...)
 	observe.Routing.Mode = "observe"
 	observe.Cluster.StatsInterval = 3 * time.Second
 	observe.Clients.Sniff = "pass"
+	observe.Logs.Access.Output = "/dev/full"
 	f.watcher = f.start(observing, observe, func() (config.Config, error) { return config.Config{}, errors.New("no such file") })
 	f.load(f.watcher, 100*time.Millisecond, "GET /logs/_search", "GET /_nodes/http")
 

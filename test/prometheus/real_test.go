@@ -29,6 +29,7 @@ var comesAbout = map[string]map[string]string{
 	"SidestepNotRouting":           {"job": observing},
 	"SidestepBypassed":             {"job": observing},
 	"SidestepReloadFailed":         {"job": observing},
+	"SidestepLogLinesDropped":      {"job": observing, "log": "access", "cause": "write_failed"},
 	"SidestepNodeDegraded":         {"job": steering, "node": slowNode},
 	"SidestepNodeUnreachable":      {"job": steering, "node": goneNode},
 	"SidestepNodeFlapping":         {"job": steering, "node": flappingNode},
@@ -79,7 +80,7 @@ func TestOnARealPrometheus(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(every)) {
 		eventually(t, 20*time.Second, func() bool { return s.hasData(every[name]) }, "%s has no data: %s", name, every[name])
 	}
-	t.Logf("%d queries have data", len(every))
+	t.Logf("after %s: %d queries have data", time.Since(s.began).Round(time.Second), len(every))
 
 	w.calm() // before the process as a whole is not
 	f.exhaustDescriptors()

@@ -131,6 +131,10 @@ func process() row {
 			queries: []query{{`go_gc_duration_seconds{SEL, quantile=~"1|1.0"}`, "{{instance}}"}},
 		},
 		{
+			title: "Log lines dropped", unit: "ops", stacked: true, about: "Lines a second of the access log and the slow log that were not written. queue_full: the output does not keep up; write_failed: it refused them.",
+			queries: []query{{`sum by (log, cause) (rate(sidestep_log_lines_dropped_total{SEL}[$__rate_interval]))`, "{{log}} {{cause}}"}},
+		},
+		{
 			title: "Network", unit: "Bps", about: "Bytes a second that the host, or its container, receives and sends.",
 			queries: []query{
 				{`sum(rate(process_network_receive_bytes_total{SEL}[$__rate_interval]))`, "received"},
