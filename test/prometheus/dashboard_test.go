@@ -77,7 +77,7 @@ func TestPanelsAreComplete(t *testing.T) {
 func (d dashboard) queries(t *testing.T, s *server) map[string]string {
 	t.Helper()
 	values := map[string]string{
-		"__rate_interval": "4s",
+		"__rate_interval": "6s",
 		"__range":         time.Since(s.began).Round(time.Second).String(),
 	}
 	for _, v := range d.Templating.List {

@@ -60,7 +60,7 @@ func (f *fleet) startSteering() {
 	// Steers, hedges, fails over and sends probes.
 	cfg := settings(f.main.URLs()...)
 	f.front = f.start(steering, cfg, func() (config.Config, error) { return cfg, nil })
-	f.load(f.front, 20*time.Millisecond, everything...)
+	f.load(f.front, 25*time.Millisecond, everything...)
 
 	// May send next to no second attempts.
 	thrifty := cfg
@@ -73,53 +73,54 @@ func (f *fleet) startSteering() {
 	follower, orphan := cfg, cfg
 	follower.Cluster.Source.URL = "http://" + f.start(steering, relay, nil).AdminAddr().String() + "/snapshot"
 	orphan.Cluster.Source.URL = "http://" + freeAddress(f.t) + "/snapshot"
-	f.load(f.start(steering, follower, nil), 100*time.Millisecond, "GET /logs/_search", "GET /all/_search")
-	f.load(f.start(steering, orphan, nil), 100*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(steering, follower, nil), 150*time.Millisecond, "GET /logs/_search", "GET /all/_search")
+	f.load(f.start(steering, orphan, nil), 150*time.Millisecond, "GET /logs/_search")
 
 }
 
 // startOthers starts those that have a cluster, or a trouble, of their own.
 func (f *fleet) startOthers() {
 	t := f.t
-	// Observes, measures rarely, tells clients of the nodes, cannot be reloaded, and has
-	// no room for its log.
+	// Observes, measures rarely, tells clients of the nodes, cannot be reloaded, has no
+	// room for its log, and nobody takes its spans.
 	observe := settings(startCluster(t, 2).URLs()...)
 	observe.Routing.Mode = "observe"
 	observe.Cluster.StatsInterval = 3 * time.Second
 	observe.Clients.Sniff = "pass"
 	observe.Logs.Access.Output = "/dev/full"
+	observe.Tracing.Endpoint, observe.Tracing.SampleRatio = "http://"+freeAddress(t), 1
 	f.watcher = f.start(observing, observe, func() (config.Config, error) { return config.Config{}, errors.New("no such file") })
-	f.load(f.watcher, 100*time.Millisecond, "GET /logs/_search", "GET /_nodes/http")
+	f.load(f.watcher, 150*time.Millisecond, "GET /logs/_search", "GET /_nodes/http")
 
 	// Has no cluster at all.
 	f.start(blind, settings("http://"+freeAddress(t)), nil)
 
 	// Has had one: what is known of it grows old.
 	f.stale = startCluster(t, 2)
-	f.load(f.start(stale, settings(f.stale.URLs()...), nil), 100*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(stale, settings(f.stale.URLs()...), nil), 150*time.Millisecond, "GET /logs/_search")
 
 	// Its cluster refuses preferences.
 	forbidding := startCluster(t, 3)
 	forbidding.SetStrictWeights(true)
 	always := settings(forbidding.URLs()...)
 	always.Routing.When = "always"
-	f.load(f.start(strict, always, nil), 100*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(strict, always, nil), 150*time.Millisecond, "GET /logs/_search")
 
 	// Its cluster fails every search.
 	broken := startCluster(t, 3)
 	for _, n := range broken.Nodes() {
 		n.SetFault(simcluster.Fault{FailFast: http.StatusServiceUnavailable})
 	}
-	f.load(f.start(failing, settings(broken.URLs()...), nil), 100*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(failing, settings(broken.URLs()...), nil), 150*time.Millisecond, "GET /logs/_search")
 
 	// May not send probes.
-	f.load(f.start(unprobed, withoutProbes(t, startCluster(t, 3)), nil), 100*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(unprobed, withoutProbes(t, startCluster(t, 3)), nil), 150*time.Millisecond, "GET /logs/_search")
 
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
 
 	// Is well.
-	f.load(f.start(well, settings(startCluster(t, 3).URLs()...), nil), 100*time.Millisecond, "GET /logs/_search", "GET /all/_count")
+	f.load(f.start(well, settings(startCluster(t, 3).URLs()...), nil), 150*time.Millisecond, "GET /logs/_search", "GET /all/_count")
 }
 
 // startCluster starts a cluster in which every shard has two copies.

@@ -22,7 +22,7 @@ type client struct {
 }
 
 // maxWaiting bounds the requests of a client that wait at the same time.
-const maxWaiting = 64
+const maxWaiting = 16
 
 // load sends the requests given, one after the other, to a until the test ends.
 func (f *fleet) load(a *app.App, every time.Duration, lines ...string) {

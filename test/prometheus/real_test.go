@@ -30,6 +30,7 @@ var comesAbout = map[string]map[string]string{
 	"SidestepBypassed":             {"job": observing},
 	"SidestepReloadFailed":         {"job": observing},
 	"SidestepLogLinesDropped":      {"job": observing, "log": "access", "cause": "write_failed"},
+	"SidestepSpansLost":            {"job": observing, "result": "failed"},
 	"SidestepNodeDegraded":         {"job": steering, "node": slowNode},
 	"SidestepNodeUnreachable":      {"job": steering, "node": goneNode},
 	"SidestepNodeFlapping":         {"job": steering, "node": flappingNode},
@@ -55,7 +56,7 @@ func TestOnARealPrometheus(t *testing.T) {
 
 	checkMetrics(t, "http://"+f.targets[steering][0]+"/metrics")
 	eventually(t, patience, func() bool { return s.hasData("sidestep_ready == 1") }, "nothing is scraped")
-	time.Sleep(2 * time.Second) // of health, of which there is a picture then
+	time.Sleep(4 * time.Second) // of health, of which there is a picture then
 	f.degrade()
 	flapping := f.flap()
 	var first []string
@@ -129,11 +130,11 @@ func (f *fleet) flap() (stop func()) {
 		defer close(ended)
 		for bad := true; ; bad = !bad {
 			node.SetFault(simcluster.Fault{Refuse: bad})
-			for seen := 0; seen < 2; { // by two scrapes
+			for seen := 0; seen < 2; { // by a scrape at least
 				select {
 				case <-quit:
 					return
-				case <-time.After(500 * time.Millisecond):
+				case <-time.After(time.Second):
 				}
 				if strings.Contains(page("http://"+f.front.AdminAddr().String()+"/metrics"), fine) != bad {
 					seen++
@@ -182,6 +183,12 @@ func (f *fleet) exhaustDescriptors() {
 	f.t.Cleanup(func() { require.NoError(f.t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) })
 }
 
+// watch notes which alerts have fired where they were to.
+type watch struct {
+	*server
+	seen map[string]bool
+}
+
 // calm waits until nothing alerts of the sidestep that is well. For a moment something
 // may: a busy machine lets scrapes and searches wait for seconds, and the rules are in
 // a hurry.
@@ -192,12 +199,6 @@ func (w *watch) calm() {
 		now = slices.DeleteFunc(w.firing(), func(a alert) bool { return a.Labels["job"] != well })
 		return len(now) == 0
 	}, "alerts of what is well: %v", &now)
-}
-
-// watch notes which alerts have fired where they were to.
-type watch struct {
-	*server
-	seen map[string]bool
 }
 
 // await waits until all of these have fired. What they say must be complete.

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what must come about.
-const patience = 4 * time.Minute
+const patience = 6 * time.Minute
 
 // server is a running Prometheus.
 type server struct {

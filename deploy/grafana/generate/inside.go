@@ -135,6 +135,10 @@ func process() row {
 			queries: []query{{`sum by (log, cause) (rate(sidestep_log_lines_dropped_total{SEL}[$__rate_interval]))`, "{{log}} {{cause}}"}},
 		},
 		{
+			title: "Spans", unit: "ops", stacked: true, none: "nothing is traced", about: "Spans of traced requests a second. failed: the receiver did not take them; dropped: too many were waiting.",
+			queries: []query{{`sum by (result) (rate(sidestep_trace_spans_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+		{
 			title: "Network", unit: "Bps", about: "Bytes a second that the host, or its container, receives and sends.",
 			queries: []query{
 				{`sum(rate(process_network_receive_bytes_total{SEL}[$__rate_interval]))`, "received"},
