@@ -15,8 +15,8 @@ const (
 	// baselineShare is how many polls of a node's statistics there are for each of these
 	// readings: when a fleet makes polls rarer, they become rarer too.
 	baselineShare = 50
-	// baselineRate bounds them in large clusters, a second.
-	baselineRate = 50
+	// baselineRate bounds them in large clusters, a second: half a percent of a core.
+	baselineRate = 5
 	// baselineKept is how many of them are kept of each node.
 	baselineKept = 3
 )

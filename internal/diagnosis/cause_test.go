@@ -89,130 +89,132 @@ func lasting(rec *Record) { rec.Ended, rec.Bouts[0].Ended = nil, nil }
 
 const deadline = "context deadline exceeded"
 
+var causeCases = []struct {
+	name  string
+	spoil func(*Record)
+	want  Cause
+	// over, if set, is a cause that speaks too, and must score less.
+	over Cause
+}{
+	{"nothing speaks", func(*Record) {}, CauseUnknown, ""},
+	{"nothing was captured", func(r *Record) { *r = Record{Spike: r.Spike, Bouts: r.Bouts} }, CauseUnknown, ""},
+	{"no captures were allowed", func(r *Record) {
+		r.Captures, r.Stats, r.HotThreads = []Capture{{At: Time{epoch}, Notes: []string{"stats: not permitted"}}}, nil, nil
+	}, CauseUnknown, ""},
+	{"one long collection", func(r *Record) {
+		silent(r, 1900, deadline)
+		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime, c.OldTime = c.GC+1, c.GCTime+1850, 1850 })
+	}, CauseGC, CauseUnresponsive},
+	{"one collection after the other", func(r *Record) {
+		slowQueries(r, 6)
+		during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
+	}, CauseGC, ""},
+	{"much garbage as always", func(r *Record) {
+		for i := range r.Stats {
+			r.Stats[i].GCTime = r.Stats[i].Uptime * 3 / 10
+		}
+	}, CauseUnknown, ""},
+	{"stopped process", func(r *Record) {
+		silent(r, 3000, deadline)
+		during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
+	}, CausePause, CauseUnresponsive},
+	{"silent while it computes", func(r *Record) {
+		silent(r, 3000, deadline)
+		during(r, func(c *Counters, _ int64) { c.CPUTime += 2500 })
+	}, CauseUnresponsive, ""},
+	{"never answers", func(r *Record) { silent(r, 20_000, deadline); lasting(r) }, CauseUnresponsive, ""},
+	{"connections refused", func(r *Record) {
+		silent(r, 20_000, "connect: connection refused")
+		r.Captures[0].Took = ptr(1)
+		lasting(r)
+	}, CauseUnresponsive, ""},
+	{"restarted", func(r *Record) {
+		silent(r, 4000, "connect: connection refused")
+		during(r, func(c *Counters, ms int64) { *c = Counters{At: c.At, Clock: c.Clock, Uptime: ms - 3000} })
+	}, CauseUnresponsive, ""},
+	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
+	{"slow transport, node without address", func(r *Record) {
+		for i := range r.Captures {
+			r.Captures[i].Took = nil
+		}
+		for i := range 10 {
+			r.Samples.Nodes[0].Probe[60+i] = 300
+		}
+	}, CauseTransport, ""},
+	{"slow HTTP", func(r *Record) { took(r, 420, 8) }, CauseHTTP, ""},
+	{"HTTP refused", func(r *Record) {
+		for i := range r.Captures {
+			r.Captures[i].Took, r.Captures[i].Error = ptr(1), "connect: connection refused"
+		}
+	}, CauseHTTP, ""},
+	{"CPU quota", func(r *Record) {
+		slowQueries(r, 20)
+		took(r, 500, 420)
+		during(r, func(c *Counters, ms int64) { c.Quota, c.Periods, c.Throttled = 5000, ms/100, ms/103; c.GCTime += 600 })
+	}, CauseCPU, ""},
+	{"CPU quota and a merge", func(r *Record) {
+		slowQueries(r, 20)
+		during(r, func(c *Counters, ms int64) {
+			c.Quota, c.Periods, c.Throttled, c.MergesNow = 50_000, ms/100, ms/103, 1
+		})
+	}, CauseCPU, CauseMerge},
+	{"a busy neighbour", func(r *Record) {
+		slowQueries(r, 5)
+		during(r, func(c *Counters, _ int64) { c.OSCPU, c.CPU = 100, 12 })
+	}, CauseCPU, ""},
+	{"a machine that is always busy", func(r *Record) {
+		for i := range r.Stats {
+			r.Stats[i].OSCPU, r.Stats[i].CPU = 100, 12
+		}
+		r.Others.OSCPU = 100
+	}, CauseUnknown, ""},
+	{"everything slow alike", func(r *Record) { slowQueries(r, 8); took(r, 300, 280) }, CauseCPU, ""},
+	{"forced merge", func(r *Record) {
+		slowQueries(r, 4)
+		during(r, func(c *Counters, _ int64) { c.MergesNow, c.MergingNow, c.CPU, c.OSCPU = 1, 3<<30, 96, 97 })
+		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 92})
+		for i := range 10 {
+			r.Samples.Nodes[0].Queue[60+i] = 60
+		}
+	}, CauseMerge, CauseQueue},
+	{"merges everywhere", func(r *Record) {
+		r.Others.Merge = 0.6
+		during(r, func(c *Counters, ms int64) { c.MergesNow = 1; c.MergeTime += ms / 2 })
+	}, CauseUnknown, ""},
+	{"refreshes", func(r *Record) {
+		slowQueries(r, 3)
+		during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+	}, CauseRefresh, ""},
+	{"fetches in merged segments", func(r *Record) {
+		during(r, func(c *Counters, ms int64) { c.FetchTime += ms * 2 })
+		r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 9, 1
+		for i := range 10 {
+			r.Samples.Nodes[0].Queue[60+i] = 50
+		}
+	}, CauseFetch, CauseQueue},
+	{"fetches that are cancelled", func(r *Record) {
+		r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 10, 0
+	}, CauseFetch, ""},
+	{"fetches as always", func(r *Record) {
+		for i := range r.Stats {
+			r.Stats[i].FetchTime = r.Stats[i].Uptime
+		}
+		r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 8, 2
+	}, CauseUnknown, ""},
+	{"rejections", func(r *Record) {
+		during(r, func(c *Counters, ms int64) { c.Search.Rejected, c.Search.Queue, c.Search.Active = ms/10, 1000, 4 })
+	}, CauseQueue, ""},
+	{"long queue", func(r *Record) {
+		during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
+	}, CauseQueue, ""},
+	{"long queue of slow queries", func(r *Record) {
+		slowQueries(r, 10)
+		during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
+	}, CauseUnknown, ""},
+}
+
 func TestCauses(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		spoil func(*Record)
-		want  Cause
-		// over, if set, is a cause that speaks too, and must score less.
-		over Cause
-	}{
-		{"nothing speaks", func(*Record) {}, CauseUnknown, ""},
-		{"nothing was captured", func(r *Record) { *r = Record{Spike: r.Spike, Bouts: r.Bouts} }, CauseUnknown, ""},
-		{"no captures were allowed", func(r *Record) {
-			r.Captures, r.Stats, r.HotThreads = []Capture{{At: Time{epoch}, Notes: []string{"stats: not permitted"}}}, nil, nil
-		}, CauseUnknown, ""},
-		{"one long collection", func(r *Record) {
-			silent(r, 1900, deadline)
-			during(r, func(c *Counters, _ int64) { c.GC, c.GCTime, c.OldTime = c.GC+1, c.GCTime+1850, 1850 })
-		}, CauseGC, CauseUnresponsive},
-		{"one collection after the other", func(r *Record) {
-			slowQueries(r, 6)
-			during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
-		}, CauseGC, ""},
-		{"much garbage as always", func(r *Record) {
-			for i := range r.Stats {
-				r.Stats[i].GCTime = r.Stats[i].Uptime * 3 / 10
-			}
-		}, CauseUnknown, ""},
-		{"stopped process", func(r *Record) {
-			silent(r, 3000, deadline)
-			during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
-		}, CausePause, CauseUnresponsive},
-		{"silent while it computes", func(r *Record) {
-			silent(r, 3000, deadline)
-			during(r, func(c *Counters, _ int64) { c.CPUTime += 2500 })
-		}, CauseUnresponsive, ""},
-		{"never answers", func(r *Record) { silent(r, 20_000, deadline); lasting(r) }, CauseUnresponsive, ""},
-		{"connections refused", func(r *Record) {
-			silent(r, 20_000, "connect: connection refused")
-			r.Captures[0].Took = ptr(1)
-			lasting(r)
-		}, CauseUnresponsive, ""},
-		{"restarted", func(r *Record) {
-			silent(r, 4000, "connect: connection refused")
-			during(r, func(c *Counters, ms int64) { *c = Counters{At: c.At, Clock: c.Clock, Uptime: ms - 3000} })
-		}, CauseUnresponsive, ""},
-		{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
-		{"slow transport, node without address", func(r *Record) {
-			for i := range r.Captures {
-				r.Captures[i].Took = nil
-			}
-			for i := range 10 {
-				r.Samples.Nodes[0].Probe[60+i] = 300
-			}
-		}, CauseTransport, ""},
-		{"slow HTTP", func(r *Record) { took(r, 420, 8) }, CauseHTTP, ""},
-		{"HTTP refused", func(r *Record) {
-			for i := range r.Captures {
-				r.Captures[i].Took, r.Captures[i].Error = ptr(1), "connect: connection refused"
-			}
-		}, CauseHTTP, ""},
-		{"CPU quota", func(r *Record) {
-			slowQueries(r, 20)
-			took(r, 500, 420)
-			during(r, func(c *Counters, ms int64) { c.Quota, c.Periods, c.Throttled = 5000, ms/100, ms/103; c.GCTime += 600 })
-		}, CauseCPU, ""},
-		{"CPU quota and a merge", func(r *Record) {
-			slowQueries(r, 20)
-			during(r, func(c *Counters, ms int64) {
-				c.Quota, c.Periods, c.Throttled, c.MergesNow = 50_000, ms/100, ms/103, 1
-			})
-		}, CauseCPU, CauseMerge},
-		{"a busy neighbour", func(r *Record) {
-			slowQueries(r, 5)
-			during(r, func(c *Counters, _ int64) { c.OSCPU, c.CPU = 100, 12 })
-		}, CauseCPU, ""},
-		{"a machine that is always busy", func(r *Record) {
-			for i := range r.Stats {
-				r.Stats[i].OSCPU, r.Stats[i].CPU = 100, 12
-			}
-			r.Others.OSCPU = 100
-		}, CauseUnknown, ""},
-		{"everything slow alike", func(r *Record) { slowQueries(r, 8); took(r, 300, 280) }, CauseCPU, ""},
-		{"forced merge", func(r *Record) {
-			slowQueries(r, 4)
-			during(r, func(c *Counters, _ int64) { c.MergesNow, c.MergingNow, c.CPU, c.OSCPU = 1, 3<<30, 96, 97 })
-			r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 92})
-			for i := range 10 {
-				r.Samples.Nodes[0].Queue[60+i] = 60
-			}
-		}, CauseMerge, CauseQueue},
-		{"merges everywhere", func(r *Record) {
-			r.Others.Merge = 0.6
-			during(r, func(c *Counters, ms int64) { c.MergesNow = 1; c.MergeTime += ms / 2 })
-		}, CauseUnknown, ""},
-		{"refreshes", func(r *Record) {
-			slowQueries(r, 3)
-			during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
-		}, CauseRefresh, ""},
-		{"fetches in merged segments", func(r *Record) {
-			during(r, func(c *Counters, ms int64) { c.FetchTime += ms * 2 })
-			r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 9, 1
-			for i := range 10 {
-				r.Samples.Nodes[0].Queue[60+i] = 50
-			}
-		}, CauseFetch, CauseQueue},
-		{"fetches that are cancelled", func(r *Record) {
-			r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 10, 0
-		}, CauseFetch, ""},
-		{"fetches as always", func(r *Record) {
-			for i := range r.Stats {
-				r.Stats[i].FetchTime = r.Stats[i].Uptime
-			}
-			r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 8, 2
-		}, CauseUnknown, ""},
-		{"rejections", func(r *Record) {
-			during(r, func(c *Counters, ms int64) { c.Search.Rejected, c.Search.Queue, c.Search.Active = ms/10, 1000, 4 })
-		}, CauseQueue, ""},
-		{"long queue", func(r *Record) {
-			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
-		}, CauseQueue, ""},
-		{"long queue of slow queries", func(r *Record) {
-			slowQueries(r, 10)
-			during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
-		}, CauseUnknown, ""},
-	} {
+	for _, c := range causeCases {
 		t.Run(c.name, func(t *testing.T) {
 			rec := scene()
 			c.spoil(rec)

@@ -162,14 +162,20 @@ func (r *Recorder) Spike(id string) (*Record, bool) {
 // Folded returns the stacks of a record's hot threads, folded; false if there is no
 // record of this id.
 func (r *Recorder) Folded(id string) (string, bool) {
+	if text, ok := r.foldedOpen(id); ok {
+		return text, true
+	}
+	c, ok := r.store.get(id)
+	return c.Folded, ok
+}
+
+func (r *Recorder) foldedOpen(id string) (string, bool) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, open := range r.open {
 		if open.record.ID == id {
-			defer r.mu.Unlock()
 			return foldedText(open.folded), true
 		}
 	}
-	r.mu.Unlock()
-	c, ok := r.store.get(id)
-	return c.Folded, ok
+	return "", false
 }

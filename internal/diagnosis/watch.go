@@ -89,8 +89,8 @@ func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 	}
 	open.record.Ended = nil
 	open.record.Again++
-	if bouts := open.record.Bouts; len(bouts) < maxBouts {
-		open.record.Bouts = append(bouts, Bout{Began: Time{now}})
+	if len(open.record.Bouts) < maxBouts {
+		open.record.Bouts = append(open.record.Bouts, Bout{Began: Time{now}})
 	}
 	if now.Sub(open.record.Began.Time) < longest {
 		r.capture(ctx, open)

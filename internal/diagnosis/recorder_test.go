@@ -1,0 +1,222 @@
+package diagnosis
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+)
+
+// bench is a recorder on nodes whose states the test sets.
+type bench struct {
+	*Recorder
+	log logged
+
+	mu       sync.Mutex
+	readings []Reading
+	follows  atomic.Bool
+}
+
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// newBench starts a recorder whose nodes are all served by handler.
+func newBench(t testing.TB, nodes int, handler http.Handler) *bench {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	base, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	b := &bench{}
+	known := make([]*cluster.Node, nodes)
+	for i := range known {
+		id := "n" + string(rune('a'+i))
+		known[i] = &cluster.Node{ID: id, Name: "name-" + id, URL: base}
+		b.readings = append(b.readings, Reading{ID: id, Name: "name-" + id, State: "fine", Share: 0.1, Service: 2, Response: 3})
+	}
+	snapshot := cluster.NewSnapshot(cluster.Contents{Nodes: known})
+	b.Recorder = New(Options{Enabled: true, MaxSize: 1 << 20, Logger: slog.New(slog.NewTextHandler(&b.log, nil)), Registerer: prometheus.NewRegistry()})
+	client := &http.Client{Transport: &http.Transport{}}
+	b.Use(Source{
+		Read: func() []Reading {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return append([]Reading(nil), b.readings...)
+		},
+		Snapshot: func() *cluster.Snapshot { return snapshot },
+		Interval: func() time.Duration { return 200 * time.Millisecond },
+		Follows:  b.follows.Load,
+		Client:   client,
+	})
+	b.Start(t.Context())
+	t.Cleanup(func() {
+		b.Stop()
+		client.CloseIdleConnections()
+	})
+	return b
+}
+
+// set changes the state of a node, as the selection would tell.
+func (b *bench) set(node int, state string) {
+	b.mu.Lock()
+	b.readings[node].State = state
+	b.mu.Unlock()
+	b.Look()
+}
+
+const patience = time.Minute
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, patience, 5*time.Millisecond)
+}
+
+// An account without the privilege still gives a record, and one line in the log.
+func TestWithoutThePrivilege(t *testing.T) {
+	b := newBench(t, 3, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	b.set(1, "slow")
+	eventually(t, func() bool {
+		list := b.Spikes().Spikes
+		if len(list) != 1 {
+			return false
+		}
+		record, ok := b.Spike(list[0].ID)
+		return ok && len(record.Captures) > 2 && strings.Contains(record.Captures[0].Error+strings.Join(record.Captures[0].Notes, ""), "monitor")
+	})
+	list := b.Spikes().Spikes
+	require.Equal(t, "name-nb", list[0].Node)
+	require.Nil(t, list[0].Ended)
+	require.Equal(t, 1, strings.Count(b.log.String(), "grant sidestep's account"))
+	require.Positive(t, testutil.ToFloat64(b.metrics.captures.WithLabelValues(captureRefused)))
+}
+
+// Beyond maxAtOnce nodes are not asked, and all have a record.
+func TestManyNodesInTrouble(t *testing.T) {
+	var under, most atomic.Int64
+	b := newBench(t, 9, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer under.Add(-1)
+		if n := under.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	for i := range 8 {
+		b.set(i, "unresponsive")
+	}
+	eventually(t, func() bool { return len(b.Spikes().Spikes) == 8 })
+	eventually(t, func() bool { return testutil.ToFloat64(b.metrics.captures.WithLabelValues(captureDropped)) == 4 })
+	// The node itself, another about it and hot threads, of each; and the baseline.
+	require.LessOrEqual(t, most.Load(), int64(3*maxAtOnce+1))
+}
+
+// A node that flaps has one record, with a bout for each time.
+func TestAFlappingNodeHasOneRecord(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	for range 3 {
+		b.set(2, "slow")
+		eventually(t, func() bool { s := b.Spikes().Spikes; return len(s) == 1 && s[0].Ended == nil })
+		b.set(2, "ramping")
+		eventually(t, func() bool { s := b.Spikes().Spikes; return len(s) == 1 && s[0].Ended != nil })
+	}
+	list := b.Spikes().Spikes
+	require.Len(t, list, 1)
+	require.Equal(t, 2, list[0].Again)
+	record, ok := b.Spike(list[0].ID)
+	require.True(t, ok)
+	require.Len(t, record.Bouts, 3)
+	for _, bout := range record.Bouts {
+		require.NotNil(t, bout.Ended)
+	}
+}
+
+// What is under way when sidestep stops is kept.
+func TestStopKeepsRecords(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	b.set(0, "failing")
+	eventually(t, func() bool { return len(b.Spikes().Spikes) == 1 })
+	b.Stop()
+	list := b.Spikes().Spikes
+	require.Len(t, list, 1)
+	_, ok := b.Spike(list[0].ID)
+	require.True(t, ok)
+	_, ok = b.Folded(list[0].ID)
+	require.True(t, ok)
+	_, ok = b.Spike("none")
+	require.False(t, ok)
+}
+
+// BenchmarkIdle is what a second of a quiet cluster costs: one look at the nodes, and
+// five polls of each. The baseline's requests come on top, see BenchmarkBaseline.
+func BenchmarkIdle(b *testing.B) {
+	for _, nodes := range []int{5, 100, 1000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			h, steady := NewHistory(), newBaseline()
+			readings := make([]Reading, nodes)
+			for i := range readings {
+				readings[i] = Reading{ID: fmt.Sprintf("node-%d", i), State: "fine", Share: 0.1, Service: 2, Response: 3}
+			}
+			now := epoch
+			b.ReportAllocs()
+			for b.Loop() {
+				for range 5 {
+					for i := range readings {
+						h.Poll(cluster.NodeStats{Node: readings[i].ID, Took: time.Millisecond, Queries: 10, ServiceTime: time.Millisecond})
+					}
+				}
+				now = now.Add(time.Second)
+				h.add(readings, now)
+				steady.know(readings)
+			}
+		})
+	}
+}
+
+// BenchmarkBaseline is what reading one node's counters costs, a real node's answer: one
+// node of N is read every 10/N s, 5 a second at most.
+func BenchmarkBaseline(b *testing.B) {
+	answer := []byte(read(b, "testdata/stats_opensearch_3.6.0.json"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) }))
+	b.Cleanup(server.Close)
+	base, err := url.Parse(server.URL)
+	require.NoError(b, err)
+	client := &http.Client{Transport: &http.Transport{}}
+	b.Cleanup(client.CloseIdleConnections)
+	a := &asker{client: client, node: "m2nVjq1_R-mCGZJB-udrGQ", direct: base}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _, err := a.stats(b.Context())
+		require.NoError(b, err)
+	}
+}
