@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // cannedNode answers every request on its end of a pipe with complete.
@@ -35,10 +36,28 @@ func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 func (s *sink) WriteHeader(int)             {}
 
 // BenchmarkServe is the data plane without sockets: what a request costs beside the
-// network and the engine.
+// network and the engine, with nothing recorded, with the default (slow requests), and
+// with a record of each.
 func BenchmarkServe(b *testing.B) {
+	for _, r := range []struct {
+		name  string
+		rules *RecordRules
+	}{
+		{"none", nil},
+		{"slow", &RecordRules{Slow: time.Second, Keep: 100}},
+		{"all", &RecordRules{Slow: time.Second, Keep: 100, AccessLog: func(*Record) {}, Share: 1}},
+	} {
+		benchmarkServe(b, "records="+r.name, r.rules)
+	}
+}
+
+func benchmarkServe(b *testing.B, name string, rules *RecordRules) {
 	h := start(b, 3, func(o *Options) {
 		o.When = WhenOutlier
+		if rules != nil {
+			o.Records = NewRecords()
+			o.Records.Use(*rules)
+		}
 		o.Transport = &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { //nolint:staticcheck // no context here
 			client, node := net.Pipe()
 			go cannedNode(node)
@@ -50,7 +69,7 @@ func BenchmarkServe(b *testing.B) {
 		{"left", http.MethodPost, "/idx/_search", "{}"},
 		{"passed", http.MethodGet, "/_cat/indices", ""},
 	} {
-		b.Run("request="+c.name, func(b *testing.B) {
+		b.Run(name+"/request="+c.name, func(b *testing.B) {
 			u, err := url.Parse("http://front" + c.uri)
 			if err != nil {
 				b.Fatal(err)

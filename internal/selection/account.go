@@ -67,8 +67,11 @@ func (s *Selector) Account(d *Decision, req Request, most int, now time.Time) Ac
 		c, n, m := d.candidates[p], req.Nodes[p], d.measured[i]
 		one := Candidate{
 			Node: n.Name, NodeID: n.ID, Listed: c.listed, Rank: c.rank, Measured: m.known, Parts: m.Parts,
-			QueueEstimate: m.estimate(s.n), QueueCost: m.queueCost(s.n), Unqueued: m.unqueued, ShardQueries: c.tasks,
-			Excluded: s.verdict(d, copies[p], p),
+			QueueEstimate: m.estimate(s.n), QueueCost: m.queueCost(s.n), Unqueued: m.unqueued,
+			Excluded: s.Verdict(d, copies[p], p),
+		}
+		if c.listed {
+			one.ShardQueries = c.tasks
 		}
 		if math.IsInf(one.Rank, 0) { // the policy ars: who is not measured comes first
 			one.Rank = 0
@@ -119,11 +122,7 @@ func (d *Decision) firstShards(req Request) map[int][]int {
 // position given; copies are the shard's, as in [Request.Shards]. NotExcluded: it
 // does, and nothing speaks against the node.
 func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
-	return s.verdict(d, copies, position)
-}
-
-func (s *Selector) verdict(d *Decision, copies []int, p int) Exclusion {
-	c := &d.candidates[p]
+	c := &d.candidates[position]
 	if c.why != NotExcluded || c.listed {
 		return c.why
 	}
