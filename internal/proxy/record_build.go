@@ -49,6 +49,9 @@ func (x *exchange) record(r *http.Request, w *plainWriter, end time.Time) *Recor
 		ended:         end,
 	}
 	rec.Client, _, _ = net.SplitHostPort(r.RemoteAddr)
+	if x.span != nil {
+		rec.TraceID = x.span.TraceID() // the client's, if it named one that is understood
+	}
 	if x.took >= 0 {
 		took := milliseconds(x.took)
 		rec.Took = &took

@@ -201,6 +201,26 @@ func TestAHedgeIsInTheRecord(t *testing.T) {
 	require.GreaterOrEqual(t, hedged.Attempts[1].Start, hedged.Attempts[0].Start)
 }
 
+// traced is a tracer whose one trace has a name.
+type traced struct{}
+
+func (traced) Request(*http.Request, RequestStart) RequestSpan { return traced{} }
+func (traced) Probe(AttemptStart) AttemptSpan                  { return nil }
+func (traced) Attempt(AttemptStart) AttemptSpan                { return tracedAttempt{} }
+func (traced) TraceID() string                                 { return "c0ffee" }
+func (traced) End(RequestEnd)                                  {}
+
+type tracedAttempt struct{}
+
+func (tracedAttempt) Carry(http.Header) {}
+func (tracedAttempt) End(AttemptEnd)    {}
+
+func TestARecordLeadsToItsTrace(t *testing.T) {
+	h, l := recording(t, 2, RecordRules{}, func(o *Options) { o.Tracer = traced{} })
+	h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, "c0ffee", l.one(t).TraceID)
+}
+
 func TestOnlyWhatIsWantedIsRecorded(t *testing.T) {
 	slow := &logged{}
 	h := start(t, 2, func(o *Options) { o.Records = NewRecords() })

@@ -30,6 +30,8 @@ type Tracer interface {
 type RequestSpan interface {
 	// Attempt starts the span of an attempt. It is safe for concurrent use.
 	Attempt(start AttemptStart) AttemptSpan
+	// TraceID returns the id of the trace in hexadecimal digits.
+	TraceID() string
 	// End is called once, when the client has its answer or has left.
 	End(end RequestEnd)
 }

@@ -80,6 +80,9 @@ func (r *request) Attempt(start proxy.AttemptStart) proxy.AttemptSpan {
 	return r.provider.attempt(r.ctx, start)
 }
 
+// TraceID implements [proxy.RequestSpan].
+func (r *request) TraceID() string { return r.span.SpanContext().TraceID().String() }
+
 // End implements [proxy.RequestSpan].
 func (r *request) End(end proxy.RequestEnd) {
 	attributes := make([]attribute.KeyValue, 0, 8)

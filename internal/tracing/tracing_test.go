@@ -206,6 +206,18 @@ func TestTheClientDecides(t *testing.T) {
 	}, out)
 }
 
+func TestTheTraceIsTheClients(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: protocolHTTP, SampleRatio: 1})
+	r := httptest.NewRequest(http.MethodPost, "/products/_search", http.NoBody)
+	r.Header.Set("Traceparent", sampled)
+	span := tracer.Request(r, proxy.RequestStart{At: time.Now(), Operation: es.Search, Path: "/products/_search"})
+	require.NotNil(t, span)
+	require.Equal(t, strings.Split(sampled, "-")[1], span.TraceID())
+	span.End(proxy.RequestEnd{Status: http.StatusOK, Outcome: "ok"})
+	receiver.Await(t, func(spans []tracingtest.Span) bool { return len(spans) == 1 })
+}
+
 func TestAParentThatIsNotUnderstood(t *testing.T) {
 	receiver := tracingtest.StartHTTP(t)
 	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
