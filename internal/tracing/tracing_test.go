@@ -209,7 +209,7 @@ func TestTheClientDecides(t *testing.T) {
 func TestTheTraceIsTheClients(t *testing.T) {
 	receiver := tracingtest.StartHTTP(t)
 	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: protocolHTTP, SampleRatio: 1})
-	r := httptest.NewRequest(http.MethodPost, "/products/_search", http.NoBody)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/products/_search", http.NoBody)
 	r.Header.Set("Traceparent", sampled)
 	span := tracer.Request(r, proxy.RequestStart{At: time.Now(), Operation: es.Search, Path: "/products/_search"})
 	require.NotNil(t, span)
