@@ -14,6 +14,10 @@ const usage = `sidestep sends each search to the copies of the data that will an
 Usage:
   sidestep --upstream URL[,URL...] [flags]
   sidestep --config FILE [flags]
+  sidestep top [flags]        the nodes of a running sidestep, live
+  sidestep explain TARGET     where a search would go, and why
+  sidestep check [flags]      is the cluster fit, and what stands in the way
+  sidestep spikes [ID]        what was wrong with nodes, and why
   sidestep demo [flags]       a simulated cluster, a load, a table
   sidestep lab [flags]        policies compared on simulated nodes, in virtual time
 

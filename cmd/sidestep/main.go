@@ -35,11 +35,10 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "demo" {
-		return runDemo(args[1:], stdout, stderr)
-	}
-	if len(args) > 0 && args[0] == "lab" {
-		return runLab(args[1:], stdout, stderr)
+	if len(args) > 0 {
+		if command := commandOf(args[0]); command != nil {
+			return command(args[1:], stdout, stderr)
+		}
 	}
 	f, err := parseFlags(args)
 	switch {
@@ -67,6 +66,25 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	return serve(sidestep, logger)
+}
+
+// commandOf returns the sub-command of this name, nil if there is none.
+func commandOf(name string) func(args []string, stdout, stderr io.Writer) int {
+	switch name {
+	case "demo":
+		return runDemo
+	case "lab":
+		return runLab
+	case "top":
+		return runTop
+	case "explain":
+		return runExplain
+	case "check":
+		return runCheck
+	case "spikes":
+		return runSpikes
+	}
+	return nil
 }
 
 // refuse prints every problem of a configuration.

@@ -1,0 +1,187 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/app"
+	"sidestep/internal/config"
+	"sidestep/internal/simcluster"
+)
+
+// stage is a sidestep in this process, before a simulated cluster.
+type stage struct {
+	*app.App
+	cluster *simcluster.Cluster
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	cluster, err := simcluster.Start(simcluster.Options{
+		Nodes: 3, Adaptive: true, Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 2, Replicas: 1, Aliases: []string{"all-logs"}}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(cluster.Stop)
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Upstream.URLs = cluster.URLs()
+	sidestep, err := app.New(cfg, app.Options{Version: "1.2.3"})
+	require.NoError(t, err)
+	require.NoError(t, sidestep.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, sidestep.Stop(context.Background())) })
+	s := &stage{sidestep, cluster}
+	require.Eventually(t, func() bool { return sidestep.Ready() == nil }, patience, 5*time.Millisecond)
+	return s
+}
+
+// search sends one search through sidestep.
+func (s *stage) search(t *testing.T) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.DataAddr().String()+"/logs/_search", http.NoBody)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+// command runs the binary and returns what it printed and its exit code.
+func (s *stage) command(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = append(os.Environ(), "SIDESTEP_ADMIN="+s.AdminAddr().String())
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // the code tells
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func TestAdminCommandsWithoutSidestep(t *testing.T) {
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	for _, args := range [][]string{{"top"}, {"top", "--once"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}} {
+		cmd := exec.CommandContext(t.Context(), binary, append(args, "--admin", address)...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		require.Error(t, cmd.Run())
+		require.Equal(t, 1, cmd.ProcessState.ExitCode(), args)
+		require.Equal(t, "sidestep "+args[0]+": nothing listens on "+address+": is sidestep running there? (--admin)\n", stderr.String())
+	}
+}
+
+func TestAdminCommandsMisused(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		stderr string
+	}{
+		{[]string{"top", "--intervall", "1s"}, "sidestep top: flag provided but not defined: -intervall\nsidestep top --help lists the flags.\n"},
+		{[]string{"top", "--interval", "0s"}, "sidestep top: --interval must be more than 0\nsidestep top --help lists the flags.\n"},
+		{[]string{"top", "es-1"}, `sidestep top: unexpected argument "es-1"` + "\nsidestep top --help lists the flags.\n"},
+		{[]string{"explain"}, "sidestep explain: a target is missing, such as an index or 'logs-*'\nsidestep explain --help lists the flags.\n"},
+		{[]string{"explain", "a", "b"}, `sidestep explain: unexpected argument "b"` + "\nsidestep explain --help lists the flags.\n"},
+		{[]string{"check", "--output", "xml"}, `sidestep check: invalid value "xml" for flag -output: must be table or json` + "\nsidestep check --help lists the flags.\n"},
+		{[]string{"check", "--timeout", "-1s"}, "sidestep check: --timeout must be more than 0\nsidestep check --help lists the flags.\n"},
+		{[]string{"spikes", "--admin", "gopher://x"}, `sidestep spikes: --admin "gopher://x" is no address such as http://127.0.0.1:9211` + "\nsidestep spikes --help lists the flags.\n"},
+		{[]string{"spikes", "--ca-file", "/nowhere"}, "sidestep spikes: --ca-file: open /nowhere: no such file or directory\nsidestep spikes --help lists the flags.\n"},
+	} {
+		cmd := exec.CommandContext(t.Context(), binary, c.args...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		require.Error(t, cmd.Run())
+		require.Equal(t, 2, cmd.ProcessState.ExitCode(), c.args)
+		require.Equal(t, c.stderr, stderr.String())
+	}
+}
+
+func TestAdminCommandsHelp(t *testing.T) {
+	for _, name := range []string{"top", "explain", "check", "spikes"} {
+		out, err := exec.CommandContext(t.Context(), binary, name, "--help").Output()
+		require.NoError(t, err)
+		for _, part := range []string{
+			"Usage:\n  sidestep " + name, "  --admin ", "  --ca-file ", "  --cert-file ", "  --key-file ", "  --timeout ", "  --output ",
+			"\nExit codes: 0 fine, 1 ", "\nExample:\n  sidestep " + name,
+		} {
+			require.Contains(t, string(out), part, name)
+		}
+		require.NotContains(t, string(out), "%!", name)
+	}
+}
+
+func TestExplainCommand(t *testing.T) {
+	s := newStage(t)
+	for _, args := range [][]string{
+		{"explain", "all-logs"}, {"explain", "all-logs", "--routing", "x"}, {"explain", "--routing=x", "all-logs"},
+		{"explain", "--timeout", "10s", "--", "all-logs"},
+	} {
+		code, out, stderr := s.command(t, args...)
+		require.Zero(t, code, stderr)
+		require.Regexp(t, `^a search on all-logs( with routing x)? is (left to the engine \(no_outlier\)|steered \((ranked|no_statistics)\))\n`, out)
+		require.Regexp(t, `logs\[\d\] +node-\d +fine +(\d|-)`, out)
+	}
+	code, out, stderr := s.command(t, "explain", "logs", "--output", "json")
+	require.Zero(t, code, stderr)
+	require.True(t, json.Valid([]byte(out)))
+	require.Contains(t, out, `"target": "logs"`)
+}
+
+func TestCheckCommand(t *testing.T) {
+	s := newStage(t)
+	s.search(t)
+	code, out, stderr := s.command(t, "check")
+	require.Zero(t, code, out+stderr)
+	require.Regexp(t, `(?m)^ok +cluster +OpenSearch 3\.6\.0, cluster simulated$`, out)
+	require.Regexp(t, `(?m)^ok +account +all 12 kinds of requests that sidestep makes are answered$`, out)
+	require.Regexp(t, `(?m)^ok +traffic +of 1 searches and reads`, out)
+	require.Regexp(t, `(?m)^problems: 0, notes: `, out)
+
+	s.cluster.Nodes()[2].SetFault(simcluster.Fault{Refuse: true})
+	code, out, _ = s.command(t, "check")
+	require.Equal(t, 1, code, out)
+	require.Regexp(t, `(?m)^problem +nodes +1 of 3 nodes do not answer at the address that it publishes: node-3 at 127\.0\.0\.1:\d+: connection refused\n +→ `, out)
+	code, out, _ = s.command(t, "check", "--output", "json")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, `"level": "problem"`)
+}
+
+func TestTopOnceCommand(t *testing.T) {
+	s := newStage(t)
+	s.search(t)
+	for _, args := range [][]string{{"top", "--once", "--interval", "50ms"}, {"top", "--interval", "50ms"}} { // stdout is no terminal
+		code, out, stderr := s.command(t, args...)
+		require.Zero(t, code, stderr)
+		require.NotContains(t, out, "\x1b")
+		lines := strings.Split(out, "\n")
+		require.Regexp(t, `^sidestep 1\.2\.3 · opensearch 3\.6\.0 · mode route · adaptive · `, lines[0])
+		require.Regexp(t, `^ready · all 3 nodes fine`, lines[1])
+		require.Regexp(t, `^NODE +STATE +RANK`, lines[4])
+		require.Regexp(t, `^node-1 +fine +[-\d]`, lines[5])
+		require.Len(t, lines, 9)
+	}
+	code, out, _ := s.command(t, "top", "--output", "json")
+	require.Zero(t, code)
+	require.Contains(t, out, `"version": "1.2.3"`)
+}
+
+func TestSpikesCommand(t *testing.T) {
+	s := newStage(t)
+	code, out, stderr := s.command(t, "spikes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "no spikes: no node has stood out since sidestep was started\n", out)
+	code, out, stderr = s.command(t, "spikes", "42")
+	require.Equal(t, 1, code)
+	require.Empty(t, out)
+	require.Equal(t, "sidestep spikes: there is no spike 42: sidestep spikes lists those on record\n", stderr)
+}

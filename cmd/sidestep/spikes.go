@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"sidestep/internal/terminal"
+)
+
+const spikesUsage = `sidestep spikes lists what a running sidestep has on record of nodes that were slow,
+failing or silent; with an ID it shows one record: the cause, what speaks for it, and
+how it went.
+
+Usage:
+  sidestep spikes [ID] [flags]
+
+` + adminUsage + `
+Example:
+  sidestep spikes --output json
+`
+
+// runSpikes is the sub-command "spikes".
+func runSpikes(args []string, stdout, stderr io.Writer) int {
+	return adminCommand{
+		name: "spikes", usage: fmt.Sprintf(spikesUsage, "5s", "no such spike, or not reachable"), timeout: 5 * time.Second, most: 1,
+		run: func(ctx context.Context, r adminRun) (int, error) {
+			if len(r.args) == 0 {
+				return exitOK, terminal.Spikes(ctx, r.client, stdout, r.format)
+			}
+			return exitOK, terminal.Spike(ctx, r.client, stdout, r.format, r.args[0])
+		},
+	}.execute(args, stdout, stderr)
+}
