@@ -75,6 +75,9 @@ func TestStrictWeightedRouting(t *testing.T) {
 	}
 	t.Cleanup(forget)
 
+	told := checked(t).find(t, `^weighted routing by zone is set: a 1\.0, b 1\.0, c 0\.0; it is strict`)
+	require.Equal(t, "problem", told.Level)
+
 	one := shared.cluster.Nodes[0]
 	refused := directly(t, search{target: "products", query: "preference=_only_nodes:" + one.ID, body: `{"size":1}`})
 	require.Equal(t, http.StatusForbidden, refused.status, "%s", refused.body)

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// report is the answer of /check.
+type report struct {
+	Took     float64   `json:"took_ms"`
+	Findings []finding `json:"findings"`
+}
+
+type finding struct {
+	Level  string `json:"level"`
+	Topic  string `json:"topic"`
+	Text   string `json:"text"`
+	Advice string `json:"advice"`
+}
+
+// checked asks sidestep what it finds about the cluster.
+func checked(t *testing.T) report {
+	t.Helper()
+	var r report
+	require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/check", &r))
+	for _, f := range r.Findings {
+		t.Log(f.Level, f.Topic, f.Text)
+	}
+	t.Logf("took %.0f ms", r.Took)
+	return r
+}
+
+// find returns the finding whose text matches.
+func (r report) find(t *testing.T, pattern string) finding {
+	t.Helper()
+	for _, f := range r.Findings {
+		if regexp.MustCompile(pattern).MatchString(f.Text) {
+			return f
+		}
+	}
+	require.Fail(t, "no finding matches "+pattern)
+	return finding{}
+}
+
+// A cluster without security, nothing wrong with it: what the check asks is
+// understood by the engine, and nothing is taken for a problem.
+func TestCheck(t *testing.T) {
+	r := checked(t)
+	for _, f := range r.Findings {
+		if f.Topic != "traffic" { // has what other tests do
+			require.NotEqual(t, "problem", f.Level, f.Text)
+			require.NotContains(t, f.Text, "could not be read")
+			require.NotContains(t, f.Text, "was not answered as expected")
+		}
+	}
+	c := shared.cluster
+	require.Contains(t, strings.ToLower(r.find(t, " "+regexp.QuoteMeta(c.Version)+", cluster sidestep-test$").Text), c.Distribution)
+	r.find(t, `^all 3 nodes answer at the addresses that they publish$`)
+	r.find(t, `^all \d+ kinds of requests that sidestep makes are answered$`)
+	r.find(t, `^all 3 nodes have version `+regexp.QuoteMeta(c.Version)+`$`)
+	r.find(t, `^3 nodes: 3 with data, 3 that may be elected, 3 that searches are sent through$`)
+	r.find(t, `^the nodes' clocks agree with this one to within \d+ ms$`)
+	r.find(t, `adaptive selection is on`)
+}
