@@ -27,7 +27,7 @@ func golden(t *testing.T, name, text string) {
 }
 
 func TestMain(m *testing.M) {
-	time.Local = time.UTC //nolint:gosmopolitan // golden files show times of day
+	time.Local = time.UTC // golden files show times of day
 	os.Exit(m.Run())
 }
 

@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,10 +58,11 @@ func Top(ctx context.Context, c *Client, o TopOptions) error {
 		return err
 	}
 	m := model{ctx: ctx, client: c, interval: o.Interval, view: view{trail: trail{}.add(first), sort: columnState, style: styles()}}
-	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output)).Run()
-	if errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil {
-		return nil
-	}
+	// Signals end ctx. The library's own handler of them would wait for ever for a
+	// program that has ended already.
+	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(o.Input), tea.WithOutput(o.Output))
+	defer context.AfterFunc(ctx, p.Quit)()
+	_, err = p.Run()
 	return err
 }
 
