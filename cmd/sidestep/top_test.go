@@ -62,7 +62,7 @@ func (c *screen) await(pattern string) {
 
 func (c *screen) press(keys string) {
 	c.t.Helper()
-	_, err := io.WriteString(c.tty, keys)
+	_, err := c.tty.WriteString(keys)
 	require.NoError(c.t, err)
 }
 

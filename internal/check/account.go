@@ -95,7 +95,7 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 		Cluster map[string]bool            `json:"cluster"`
 		Index   map[string]map[string]bool `json:"index"`
 	}
-	err := c.ask.send(ctx, http.MethodPost, via, privilegesPath, privilegesBody, &told)
+	err := c.ask.send(ctx, via, question{privilegesPath, privilegesBody}, &told)
 	var no *refusal
 	switch {
 	case errors.As(err, &no) && no.unauthorized():

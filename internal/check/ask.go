@@ -44,19 +44,25 @@ func (r *refusal) unauthorized() bool { return r.status == http.StatusUnauthoriz
 
 // get asks for what is at path, and decodes it into v unless that is nil.
 func (a asker) get(ctx context.Context, base *url.URL, path string, v any) error {
-	return a.send(ctx, http.MethodGet, base, path, "", v)
+	return a.send(ctx, base, question{path: path}, v)
 }
 
-func (a asker) send(ctx context.Context, method string, base *url.URL, path, body string, v any) error {
+// question is a GET, or a POST if it has a body.
+type question struct{ path, body string }
+
+func (a asker) send(ctx context.Context, base *url.URL, q question, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	address := strings.TrimSuffix(base.String(), "/") + "/" + path
-	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	address, method := strings.TrimSuffix(base.String(), "/")+"/"+q.path, http.MethodGet
+	if q.body != "" {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(q.body))
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Accept", "application/json")
-	if body != "" {
+	if q.body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := a.client.Do(r)
@@ -105,7 +111,7 @@ func (a asker) inWords(err error) error {
 
 // action finds what the engines name as not permitted: "no permissions for [A]" on
 // OpenSearch, "action [A] is unauthorized" on Elasticsearch.
-var action = regexp.MustCompile(`no permissions for \[([^\]]*)\]|action \[([^\]]*)\] is unauthorized`) //nolint:gochecknoglobals // compiled once
+var action = regexp.MustCompile(`no permissions for \[([^\]]*)\]|action \[([^\]]*)\] is unauthorized`)
 
 // actionOf returns what the engine says is not permitted; empty if it does not say.
 func actionOf(body string) string {

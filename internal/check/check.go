@@ -9,6 +9,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,7 +130,7 @@ func (c *Checker) run(ctx context.Context) *Report {
 	began := time.Now()
 	facts := c.o.Facts()
 	reach := c.reach(ctx, facts)
-	findings := append(reach.findings, c.known(facts)...)
+	findings := slices.Concat(reach.findings, c.known(facts))
 	if reach.via != nil {
 		findings = append(findings, concat(
 			func() []Finding { return c.account(ctx, reach.via, facts) },
