@@ -56,7 +56,8 @@ type Options struct {
 func New(o Options) http.Handler {
 	h := &handler{service: o.Service, logger: o.Logger, modes: o.Modes, version: o.Version, diagnosis: o.Diagnosis}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.index)
+	mux.HandleFunc("GET /{$}", uiPage("index.html"))
+	mux.HandleFunc("GET /ui/{file...}", uiFile)
 	mux.HandleFunc("GET /-/healthy", h.healthy)
 	mux.HandleFunc("GET /-/ready", h.ready)
 	mux.HandleFunc("GET /nodes", h.nodes)
@@ -67,7 +68,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /check", h.check)
 	mux.HandleFunc("GET /history", h.history)
 	mux.HandleFunc("GET /spikes", h.spikes)
-	mux.HandleFunc("GET /spikes/{id}", h.spike)
+	mux.HandleFunc("GET /spikes/{id}", forEyes(uiPage("spike.html"), h.spike))
 	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
 	mux.HandleFunc("GET /-/routing", h.routing)
 	mux.HandleFunc("PUT /-/routing", h.switchRouting)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"net/http"
 	"slices"
@@ -14,33 +13,6 @@ import (
 
 // maxBody bounds the body of a switch: a single short object.
 const maxBody = 4 << 10
-
-const indexPage = `<!doctype html>
-<title>sidestep</title>
-<h1>sidestep %s</h1>
-<ul>
-<li><a href="/-/healthy">/-/healthy</a>: the process serves
-<li><a href="/-/ready">/-/ready</a>: searches can be steered; otherwise 503 and what is missing
-<li><a href="/nodes">/nodes</a>: what is known of each node
-<li><a href="/status">/status</a>: all of it at a glance
-<li>/events: the same each second, as server-sent events
-<li><a href="/explain?target=">/explain?target=INDEX&amp;routing=VALUE&amp;operation=get&amp;id=ID</a>: where such a request would go, and why
-<li><a href="/slow">/slow?limit=N</a>: the last requests that were slow or took several attempts
-<li><a href="/history?seconds=60">/history?seconds=60</a>: how the nodes did, second by second
-<li><a href="/spikes">/spikes</a>: nodes that got into trouble, and why; /spikes/ID is the whole record, /spikes/ID/folded the stacks of its hot threads
-<li><a href="/check">/check</a>: is the cluster fit for sidestep, and what stands in the way
-<li><a href="/metrics">/metrics</a>: Prometheus metrics
-<li><a href="/-/routing">/-/routing</a>: the mode; PUT {"mode": "route|observe|off"} switches it
-<li>/snapshot: what is known of the cluster, for other sidesteps (cluster.source)
-<li>/-/reload: POST reads the configuration again
-<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles
-</ul>
-`
-
-func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, indexPage, html.EscapeString(h.version))
-}
 
 func (h *handler) healthy(w http.ResponseWriter, _ *http.Request) {
 	h.text(w, http.StatusOK, "healthy")

@@ -1,0 +1,72 @@
+// Elements are built, never parsed: what comes from the cluster is data.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// h makes an element. Properties are attributes; those that begin with "on" are
+// listeners, and null or false leaves one out. Children are nodes or texts.
+export function h(tag, props = {}, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+// svg is h for the elements of SVG.
+export function svg(tag, props = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+function fill(element, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(3).filter((c) => c !== null && c !== undefined && c !== false));
+  return element;
+}
+
+// put sets the text of an element, and touches it only if that changes something:
+// selections and screen readers are not disturbed.
+export function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// set sets an attribute, null removes it.
+export function set(element, name, value) {
+  if (value === null || value === undefined || value === false) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, String(value));
+}
+
+export const byID = (id) => document.getElementById(id);
+
+// getJSON reads a page of the admin listener. An answer that says no becomes an
+// Error with its words and its status.
+export async function getJSON(path, options = {}) {
+  const answer = await fetch(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
+  const text = await answer.text();
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = { error: text.trim().slice(0, 200) };
+  }
+  if (!answer.ok) {
+    const failure = new Error(value.error || `${path} answered ${answer.status}`);
+    failure.status = answer.status;
+    throw failure;
+  }
+  return value;
+}
+
+// MARKS tell states apart by their shape, for whom colours do not.
+const MARKS = {
+  good: [["circle", { cx: 6, cy: 6, r: 4.5 }]],
+  bad: [["path", { d: "M6 .8 11.6 11H.4z" }]],
+  gone: [["path", { d: "M1.5 1.5h9v9h-9z" }]],
+  back: [["circle", { cx: 6, cy: 6, r: 4.2, class: "hollow" }], ["path", { d: "M6 1.8a4.2 4.2 0 0 1 0 8.4z" }]],
+  none: [["circle", { cx: 6, cy: 6, r: 4.2, class: "hollow" }]],
+};
+
+// mark draws the sign of a kind of state: good, bad, gone, back or none.
+export function mark(kind) {
+  const shapes = (MARKS[kind] || MARKS.none).map(([tag, props]) => svg(tag, props));
+  return svg("svg", { class: `mark ${kind}`, viewBox: "0 0 12 12", "aria-hidden": "true" }, shapes);
+}

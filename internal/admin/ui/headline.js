@@ -1,0 +1,86 @@
+// One sentence that says how it is. Pure: the same status, the same sentence.
+
+import { CAUSES, isOut, stateOf } from "./words.js";
+import { count, median, millis, natural, span } from "./format.js";
+
+// headline returns {level, text, steady}: level is "good", "warn", "bad" or "none";
+// steady is the text without what changes every second, for screen readers.
+export function headline(status) {
+  const at = Date.parse(status.at);
+  const nodes = [...(status.nodes || [])].sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || natural(a.name, b.name));
+  if (!status.ready.ok) return plain("warn", `Searches are not steered yet: ${status.ready.missing}.`);
+  const prefix = { observe: "Observing only. ", off: "Routing is off. " }[status.mode] || "";
+  const out = nodes.filter((n) => isOut(n.state));
+  const back = nodes.filter((n) => n.state === "ramping");
+  if (out.length === 1) return one(status, nodes, out[0], prefix, at);
+  if (out.length > 1) return several(status, nodes, out, prefix, at);
+  if (back.length > 0) {
+    const names = list(back.map((n) => n.name));
+    const verb = back.length === 1 ? "is" : "are";
+    return plain("warn", `${prefix}${names} ${verb} well again: ${back.length === 1 ? "its" : "their"} share grows.`);
+  }
+  const unknown = nodes.filter((n) => n.state === "unknown").length;
+  if (nodes.length === 0) return plain("none", "No node is known.");
+  if (unknown === nodes.length) return plain("none", `${count(unknown, "node")} found, none measured yet.`);
+  if (unknown > 0) return plain("good", `${prefix}${nodes.length - unknown} of ${count(nodes.length, "node")} fine, ${unknown} not measured yet.`);
+  return plain("good", `${prefix}${nodes.length === 1 ? "The only node is" : `All ${nodes.length} nodes`} fine.`);
+}
+
+function plain(level, text) {
+  return { level, text, steady: text };
+}
+
+// verb says what happens to a node in trouble in a mode.
+function verb(mode) {
+  return { route: "has been avoided", observe: "would have been avoided", off: "has been in trouble" }[mode];
+}
+
+function one(status, nodes, node, prefix, at) {
+  const begin = `${prefix}${node.name} ${verb(status.mode)}`;
+  const cause = causeOf(status, node);
+  const end = `${detail(node, nodes)}${cause ? `. Cause: ${cause}` : ""}.`;
+  return { level: "bad", text: `${begin} for ${lasting(node, at)}: ${end}`, steady: `${begin}: ${stateOf(node.state).word}.` };
+}
+
+function several(status, nodes, out, prefix, at) {
+  const verbs = { route: "are avoided", observe: "would be avoided", off: "are in trouble" };
+  const begin = `${prefix}${out.length} of ${nodes.length} nodes ${verbs[status.mode]}`;
+  const shown = out.slice(0, 4).map((n) => `${n.name} (${stateOf(n.state).word}, ${lasting(n, at)})`);
+  if (out.length > 4) shown.push(`${out.length - 4} more`);
+  const steady = list(out.slice(0, 4).map((n) => `${n.name} ${stateOf(n.state).word}`));
+  return { level: "bad", text: `${begin}: ${list(shown)}.`, steady: `${begin}: ${steady}.` };
+}
+
+// lasting is for how long a node has been in its state.
+export function lasting(node, at) {
+  return node.since ? span((at - Date.parse(node.since)) / 1000) : "an unknown time";
+}
+
+// detail says what is wrong with a node, in figures where they say it.
+export function detail(node, nodes) {
+  const word = stateOf(node.state).word;
+  const own = node.rank === null ? null : node.parts.response_time_ms;
+  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isOut(n.state)).map((n) => n.parts.response_time_ms));
+  if (node.state === "slow" && own !== null && others !== null && own > 2 * others) {
+    return `${word}, ${millis(own)} a search (others ${millis(others)})`;
+  }
+  const why = reproach(node);
+  return why ? `${word}, ${why}` : word;
+}
+
+// reproach is what spoke against a node.
+export function reproach(node) {
+  if (!isOut(node.state) && node.state !== "ramping") return "";
+  return node.why || (isOut(node.state) && node.last_error && node.last_error.message) || "";
+}
+
+// causeOf is the cause that a spike in progress names for a node.
+function causeOf(status, node) {
+  const spike = (status.spikes || []).find((s) => s.node_id === node.id && !s.ended);
+  return spike && spike.cause !== "unknown" && CAUSES[spike.cause] ? CAUSES[spike.cause].word : "";
+}
+
+function list(words) {
+  if (words.length < 2) return words.join("");
+  return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+}

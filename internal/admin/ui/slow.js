@@ -1,0 +1,89 @@
+// The list of slow requests, read while the page is looked at.
+
+import { byID, getJSON, h, put } from "./dom.js";
+import { bytes, clock, millis, NONE } from "./format.js";
+import { reasonOf } from "./words.js";
+
+const EVERY = 5000; // ms
+const SHOWN = 50;
+
+// watchSlow keeps the list up to date.
+export function watchSlow() {
+  let shown = "";
+  const read = async () => {
+    if (document.hidden) return;
+    try {
+      const { slow } = await getJSON(`/slow?limit=${SHOWN}`);
+      const state = JSON.stringify(slow);
+      if (state !== shown) draw(slow || []);
+      shown = state;
+      note("");
+    } catch (failure) {
+      note(failure.status === 404 ? "This sidestep keeps no record of slow requests." : `Slow requests cannot be read: ${failure.message}`);
+    }
+  };
+  read();
+  setInterval(read, EVERY);
+  document.addEventListener("visibilitychange", read);
+}
+
+function note(text) {
+  put(byID("slow-note"), text);
+  byID("slow-note").hidden = text === "";
+  if (text) byID("slow-empty").hidden = true;
+}
+
+function draw(records) {
+  byID("slow-empty").hidden = records.length > 0;
+  byID("slow-list").replaceChildren(...records.map(entry));
+}
+
+// entry is one request: a line, and what is behind it.
+function entry(r) {
+  const attempts = r.attempts || [];
+  const kept = (r.kept || []).filter((k) => k !== "slow");
+  const line = h("summary", {},
+    h("span", { class: "figure when" }, clock(r.at)),
+    h("span", { class: "figure took" }, millis(r.duration_ms)),
+    h("span", { class: "op" }, r.operation || r.method),
+    h("span", { class: "target" }, r.target || r.path || ""),
+    h("span", { class: `dim outcome ${r.outcome === "ok" ? "" : "bad"}` }, [r.status || "no status", r.outcome, ...kept, `${attempts.length} ${attempts.length === 1 ? "attempt" : "attempts"}`].join(" · ")));
+  return h("details", { class: "slow" }, line, facts(r), attempts.length ? attemptTable(attempts) : null, decision(r.decision));
+}
+
+function facts(r) {
+  const pairs = [
+    ["Decision", [r.reason, reasonOf(r.reason).means].filter(Boolean).join(": ")],
+    ["In upstreams", millis(r.upstream_ms)],
+    ["The engine's took", millis(r.took_ms)],
+    ["Request, answer", `${bytes(r.request_bytes)}, ${bytes(r.response_bytes)}`],
+    ["Nodes listed", (r.nodes || []).join(", ") || NONE],
+    ["Answered through", r.coordinator || NONE],
+    ["X-Opaque-Id", r.x_opaque_id],
+    ["Trace", r.trace_id],
+    ["Client", r.client],
+  ];
+  return h("dl", { class: "facts small" }, pairs.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
+}
+
+function attemptTable(attempts) {
+  const head = ["Attempt", "Through", "Nodes", "Began ms", "Took ms", "Outcome"];
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" }, h("table", {},
+    h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col" }, t)))),
+    h("tbody", {}, attempts.map((a) => h("tr", {},
+      h("th", { scope: "row" }, a.kind),
+      h("td", {}, a.node || NONE),
+      h("td", {}, (a.nodes || []).join(", ") || "left to the engine"),
+      h("td", { class: "figure" }, millis(a.start_ms).replace(" ms", "")),
+      h("td", { class: "figure" }, millis(a.duration_ms).replace(" ms", "")),
+      h("td", {}, [a.outcome, a.error].filter(Boolean).join(": ")))))));
+}
+
+function decision(account) {
+  if (!account) return null;
+  const candidates = account.candidates || [];
+  return h("div", { class: "account" },
+    h("p", {}, account.summary || ""),
+    candidates.length ? h("ul", {}, candidates.map((c) =>
+      h("li", {}, `${c.node}: ${c.listed ? "listed" : "not listed"}, rank ${millis(c.rank)}, response ${millis(c.parts?.response_time_ms)}${c.why ? `; ${c.why}` : ""}`))) : null);
+}

@@ -1,0 +1,153 @@
+// The page of one spike: cause and evidence, time axis, hot threads, what was asked.
+
+import { byID, getJSON, h, mark, put, set } from "./dom.js";
+import { clock, count, millis, number, percent, span, NONE } from "./format.js";
+import { Flame } from "./flame.js";
+import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
+import { timeline } from "./timeline.js";
+import { causeOf, stateOf } from "./words.js";
+
+const AGAIN = 3000; // ms between readings of a spike that lasts
+const path = location.pathname;
+
+let shown = "";
+let line = null;
+let flame = null;
+let folded = "";
+
+async function read() {
+  let record;
+  try {
+    record = await getJSON(path);
+    problem("");
+  } catch (failure) {
+    problem(failure.status === 404
+      ? "There is no record of this spike: only the newest are kept. The list of spikes has those there are."
+      : `The record cannot be read: ${failure.message}`);
+    if (failure.status === 404) {
+      put(byID("title"), "No such spike");
+      return;
+    }
+  }
+  if (record) {
+    const state = JSON.stringify(record);
+    if (state !== shown) {
+      shown = state;
+      show(record);
+      await readFolded(record);
+    }
+  }
+  if (!record?.ended) setTimeout(read, AGAIN);
+}
+
+function problem(text) {
+  put(byID("problem"), text);
+  byID("problem").hidden = text === "";
+}
+
+function show(record) {
+  const end = record.ended ? Date.parse(record.ended) : Date.now();
+  const lasted = span((end - Date.parse(record.began)) / 1000);
+  const { word } = stateOf(record.state);
+  put(byID("title"), `${record.node} ${record.ended ? "was" : "has been"} ${word} for ${lasted}: ${causeOf(record.cause).word}`);
+  put(byID("summary"), record.summary || record.why || "");
+  set(byID("headline"), "class", `headline ${record.ended ? "warn" : "bad"}`);
+  document.title = `${record.node} ${word}, ${clock(record.began)} – sidestep`;
+  facts(byID("facts"), [
+    ["Began", clock(record.began)],
+    ["Ended", record.ended ? clock(record.ended) : "lasts"],
+    ["State", h("span", { class: `state ${stateOf(record.state).kind}` }, mark(stateOf(record.state).kind), word)],
+    record.again ? ["Again within a minute", count(record.again, "time")] : null,
+  ]);
+  byID("record").hidden = false;
+  showCause(record);
+  line = timeline(record, Date.now());
+  drawStrips(byID("strips"), line);
+  put(byID("axis-note"), line.strips.length ? "All on one time axis; the spike is shaded. Point at a moment to read its figures." : "Nothing was measured at the time.");
+  fillFigures(byID("figures"), line);
+  showThreads(record.hot_threads || []);
+  showTasks(record);
+  showCaptures(record.captures || []);
+}
+
+function facts(list, pairs) {
+  list.replaceChildren(...pairs.filter(Boolean).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
+}
+
+function evidence(list) {
+  if (!list?.length) return null;
+  return h("ul", { class: "evidence" }, list.map((e) => h("li", {}, e.text, e.unit || e.value ? h("span", { class: "figure" }, `${number(e.value)} ${e.unit || ""}`.trim()) : null)));
+}
+
+function showCause(record) {
+  const cause = causeOf(record.cause);
+  const others = (record.causes || []).filter((c) => c.cause !== record.cause).sort((a, b) => b.score - a.score);
+  const own = (record.causes || []).find((c) => c.cause === record.cause);
+  byID("cause").replaceChildren(
+    h("p", { class: "cause" }, h("b", {}, cause.word), own ? h("span", { class: "dim" }, ` score ${number(own.score)}`) : null),
+    cause.act ? h("p", {}, cause.act) : "",
+    evidence(record.evidence) || h("p", { class: "empty" }, "Nothing that was captured speaks for a cause."),
+    others.length ? h("details", {}, h("summary", {}, `${count(others.length, "other cause")} thought of`),
+      others.map((c) => h("div", { class: "other" }, h("p", {}, h("b", {}, causeOf(c.cause).word), h("span", { class: "dim" }, ` score ${number(c.score)}`)), evidence(c.evidence)))) : "");
+}
+
+function showThreads(captures) {
+  if (!captures.length) {
+    byID("threads").replaceChildren(h("p", { class: "empty" }, "No hot threads were captured: the node did not answer, or sidestep's account may not ask."));
+    return;
+  }
+  byID("threads").replaceChildren(h("div", { class: "threads" }, captures.map((c) => h("table", {},
+    h("caption", {}, clock(c.at), c.via ? `, asked through ${c.via}` : ""),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Thread"), h("th", { scope: "col", class: "figure" }, "CPU ", h("span", { class: "unit" }, "%")))),
+    h("tbody", {}, (c.threads || []).slice(0, 8).map((t) => h("tr", {}, h("th", { scope: "row", class: "thread" }, t.name), h("td", { class: "figure" }, number(t.cpu_percent)))))))));
+}
+
+async function readFolded(record) {
+  if (!record.hot_threads?.length) return;
+  const answer = await fetch(`${path}/folded`);
+  const text = answer.ok ? await answer.text() : "";
+  if (text === folded) return;
+  folded = text;
+  flame = text.trim() ? new Flame(byID("flame"), text) : null;
+  if (!flame) byID("flame").replaceChildren();
+}
+
+function showTasks(record) {
+  const tasks = record.tasks || [];
+  const pending = record.pending_tasks;
+  const about = pending ? h("p", { class: "dim" }, `${count(pending.tasks, "task")} of the cluster's manager were pending, the longest for ${millis(pending.longest_ms)}.`) : "";
+  if (!tasks.length) {
+    byID("tasks").replaceChildren(h("p", { class: "empty" }, "No long-running search was seen on the node."), about);
+    return;
+  }
+  const head = ["Action", "Indices", "Running"].map((t, i) => h("th", { scope: "col", class: i === 2 ? "figure" : null }, t));
+  byID("tasks").replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Search tasks" }, h("table", {}, h("thead", {}, h("tr", {}, head)),
+    h("tbody", {}, tasks.map((t) => h("tr", {}, h("th", { scope: "row" }, t.action), h("td", {}, t.indices || NONE), h("td", { class: "figure" }, millis(t.running_ms))))))), about);
+}
+
+function showCaptures(captures) {
+  if (!captures.length) {
+    byID("captures").replaceChildren(h("p", { class: "empty" }, "Nothing was asked: the spike was over, or too many nodes were in trouble at once."));
+    return;
+  }
+  const answered = (took, error) => (error ? h("span", { class: "error" }, error) : millis(took));
+  const head = ["At", "The node itself", "Through another", ""].map((t) => h("th", { scope: "col" }, t || "Notes"));
+  const rows = captures.map((c) => h("tr", {},
+    h("th", { scope: "row", class: "figure left" }, clock(c.at)),
+    h("td", {}, c.took_ms === null && !c.error ? "not asked" : answered(c.took_ms, c.error)),
+    h("td", {}, c.via ? [`${c.via}: `, answered(c.via_took_ms, c.via_error)] : NONE),
+    h("td", { class: "dim" }, (c.notes || []).join("; "))));
+  const failed = captures.filter((c) => c.error).length;
+  byID("captures").replaceChildren(
+    h("p", {}, `The node was asked ${count(captures.length, "time")}; ${failed ? `${percent(failed / captures.length)} of that was not answered.` : "it answered each time."}`),
+    h("details", {}, h("summary", {}, "Each time"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What was asked" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)))));
+}
+
+set(byID("as-json"), "href", `${path}?format=json`);
+set(byID("as-folded"), "href", `${path}/folded`);
+new ResizeObserver(() => {
+  resizeStrips();
+  flame?.draw();
+}).observe(byID("main"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => line && drawStrips(byID("strips"), line));
+read();

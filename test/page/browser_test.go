@@ -1,0 +1,211 @@
+// Package page opens the web page of the admin listener in a headless browser and
+// looks at what an operator would see.
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// patience is how long the page may take to show what it is to show.
+	patience = 90 * time.Second
+	// checker is where `make page-tools` installs axe-core.
+	checker = "../../.cache/page/node_modules/axe-core/axe.min.js"
+)
+
+// findBrowser returns the browser to run.
+func findBrowser() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if found, err := exec.LookPath(name); err == nil {
+			return found, nil
+		}
+	}
+	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
+}
+
+// startBrowser starts a browser of the test binary's own. Its processes end with
+// cancel.
+func startBrowser() (ctx context.Context, cancel func(), err error) {
+	found, err := findBrowser()
+	if err != nil {
+		return nil, nil, err
+	}
+	profile, err := os.MkdirTemp("", "sidestep-page-")
+	if err != nil {
+		return nil, nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(found),
+		chromedp.NoSandbox,
+		chromedp.DisableGPU,
+		chromedp.UserDataDir(profile),
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("no-first-run", true),
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true),
+		chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.Flag("hide-scrollbars", true),
+		chromedp.WSURLReadTimeout(patience),
+	)
+	allocated, endProcess := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, endBrowser := chromedp.NewContext(allocated)
+	cancel = func() {
+		endBrowser()
+		endProcess()
+		_ = os.RemoveAll(profile)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		cancel()
+		return nil, nil, fmt.Errorf("start %s: %w", found, err)
+	}
+	return ctx, cancel, nil
+}
+
+// tab is a page that is looked at.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+
+	mu sync.Mutex
+	// complaints are what the browser's console and its network say.
+	complaints []string
+	forgiving  bool
+}
+
+// look says how a tab is opened.
+type look struct {
+	width, height int64
+	dark, phone   bool
+}
+
+func desktop() look { return look{width: 1280, height: 860} }
+func phone() look   { return look{width: 390, height: 844, phone: true} }
+
+// open opens a tab on base+path. When the test ends it must not have complained, nor
+// have asked anybody but base for anything.
+func open(t *testing.T, base, path string, l look) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	require.NoError(t, chromedp.Do(ctx)) // opens the tab, which lives as long as ctx
+	ctx, cancelLate := context.WithTimeout(ctx, 4*patience)
+	t.Cleanup(cancelLate)
+	tab := &tab{t: t, ctx: ctx, base: base}
+	require.NoError(t, chromedp.Listen(ctx, tab.listen))
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	viewport := chromedp.EmulateViewport(l.width, l.height)
+	if l.phone {
+		viewport = chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	require.NoError(t, err)
+	_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	require.NoError(t, err)
+	_, err = chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	require.NoError(t, err)
+	tab.run(viewport, chromedp.Navigate(base+path))
+	t.Cleanup(func() {
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		require.Empty(t, tab.complaints, "what the browser complained of")
+	})
+	return tab
+}
+
+func (tab *tab) listen(event any) {
+	complain := func(format string, args ...any) {
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		if !tab.forgiving {
+			tab.complaints = append(tab.complaints, fmt.Sprintf(format, args...))
+		}
+	}
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, tab.base) && !strings.HasPrefix(e.Request.URL, "data:") {
+			complain("a request elsewhere: %s", e.Request.URL)
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			complain("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			complain("console: %s", e.Args[0].Description)
+		}
+	case *runtime.EventExceptionThrown:
+		complain("exception: %s %s", e.ExceptionDetails.Text, e.ExceptionDetails.Exception.Description)
+	}
+}
+
+// forgive lets the page complain while f runs: it is to lose its connection.
+func (tab *tab) forgive(f func()) {
+	tab.setForgiving(true)
+	defer tab.setForgiving(false)
+	f()
+}
+
+func (tab *tab) setForgiving(on bool) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	tab.forgiving = on
+}
+
+// run does something in the tab that must succeed.
+func (tab *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	require.NoError(tab.t, chromedp.Do(tab.ctx, actions...))
+}
+
+// eval evaluates an expression in the page.
+func eval[T any](tab *tab, expression string) T {
+	tab.t.Helper()
+	out, err := chromedp.Run(tab.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(tab.t, err, expression)
+	return out
+}
+
+// text returns the text of the first element that matches.
+func (tab *tab) text(selector string) string {
+	tab.t.Helper()
+	return eval[string](tab, fmt.Sprintf("document.querySelector(%q)?.innerText ?? '(none)'", selector))
+}
+
+// await waits until an expression of the page is true.
+func (tab *tab) await(expression string, why ...any) {
+	tab.t.Helper()
+	if len(why) == 0 {
+		why = []any{expression}
+	}
+	require.Eventually(tab.t, func() bool { return eval[bool](tab, "Boolean("+expression+")") }, patience, 50*time.Millisecond, why...)
+}
+
+// awaitText waits until the text of an element contains a text.
+func (tab *tab) awaitText(selector, want string) {
+	tab.t.Helper()
+	tab.await(fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", selector, want),
+		"%s does not say %q but %q", selector, want, tab.text(selector))
+}

@@ -1,0 +1,123 @@
+package page
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rows returns what the node table shows: name, state and reason of each row.
+func rows(tab *tab) []string {
+	return eval[[]string](tab, `[...document.querySelectorAll("#nodes-body tr")].map((r) =>
+		r.querySelector(".name").innerText + " " + r.querySelector(".state").innerText.trim())`)
+}
+
+func TestHealthyCluster(t *testing.T) {
+	s := startStage(t)
+	tab := open(t, s.admin(), "/", desktop())
+	tab.awaitText("#headline-text", "All 5 nodes fine.")
+	require.Equal(t, []string{"node-1 fine", "node-2 fine", "node-3 fine", "node-4 fine", "node-5 fine"}, rows(tab))
+	tab.await(`document.querySelector("#fact-rate").innerText.endsWith("/s")`)
+	tab.await(`[...document.querySelectorAll("#decisions-body .reason")].some((e) => e.innerText === "no_outlier")`)
+	tab.await(`[...document.querySelectorAll("#nodes-body .spark .line")].every((p) => (p.getAttribute("d") || "").length > 60)`)
+	require.Equal(t, "OpenSearch 3.6.0", tab.text("#engine"))
+	require.Equal(t, "1.2.3", tab.text("#version"))
+	require.Equal(t, "live", tab.text("#link"))
+	require.Contains(t, tab.text("#spikes"), "No node has been in trouble")
+	require.Equal(t, "route", tab.text(`#switch [aria-pressed="true"]`))
+	tab.accessible()
+	tab.screenshot("overview-healthy")
+}
+
+func TestDegradedNode(t *testing.T) {
+	s := startStage(t)
+	s.slow(3)
+	for name, l := range map[string]look{"overview-degraded": desktop(), "overview-degraded-dark": {width: 1280, height: 860, dark: true}, "overview-phone": phone()} {
+		t.Run(name, func(t *testing.T) {
+			tab := open(t, s.admin(), "/?explain=products", l)
+			tab.await(`/^node-3 has been avoided for \d+ s: slow, /.test(document.querySelector("#headline-text").innerText)`, "headline")
+			require.Contains(t, []string{"node-3 slow", "node-3 failing"}, rows(tab)[0], "in trouble first")
+			require.Len(t, rows(tab), 5)
+			require.NotEmpty(t, tab.text("#nodes-body tr.out .why"))
+			require.Contains(t, eval[string](tab, "document.title"), "node-3 has been avoided")
+
+			tab.awaitText("#explain-answer .verdict", "Steered (ranked: ")
+			require.Equal(t, 5, eval[int](tab, `[...document.querySelectorAll("#explain-answer .shard th")].map((e) => parseInt(e.innerText)).reduce((a, b) => a + b)`))
+			tab.await(`(() => {
+				const copies = [...document.querySelectorAll(".copies tbody tr:not(.shard)")].filter((r) => r.innerText.includes("node-3"));
+				return copies.length > 0 && copies.every((r) => r.querySelector(".verdict-word").innerText === "not chosen" && r.querySelector(".why").innerText !== "");
+			})()`, "its copies are not chosen, and it says why")
+			tab.fits(l)
+			tab.accessible()
+			tab.screenshot(name)
+		})
+	}
+}
+
+func TestTheSwitch(t *testing.T) {
+	s := startStage(t)
+	tab := open(t, s.admin(), "/", desktop())
+	tab.awaitText("#headline-text", "fine")
+	tab.tabTo(`#switch [data-mode="observe"]`)
+	tab.press("Enter")
+	tab.await(`document.querySelector("#switch-dialog").open`)
+	require.Equal(t, "Switch routing from route to observe?", tab.text("#switch-title"))
+	require.Equal(t, "route", string(s.Mode()), "not before it is confirmed")
+	tab.accessible()
+	tab.press("Escape")
+	tab.await(`!document.querySelector("#switch-dialog").open`)
+	require.Equal(t, "route", string(s.Mode()))
+
+	tab.press("Enter") // the focus is where it was
+	tab.await(`document.querySelector("#switch-dialog").open`)
+	tab.tabTo("#switch-confirm")
+	tab.press("Enter")
+	tab.await(`!document.querySelector("#switch-dialog").open`)
+	require.Equal(t, "observe", string(s.Mode()))
+	tab.awaitText("#headline-text", "Observing only. All 5 nodes fine.")
+	require.Equal(t, "observe", tab.text(`#switch [aria-pressed="true"]`))
+	tab.awaitText("#observed", "no_outlier")
+
+	require.NoError(t, s.SetMode("off")) // somebody else does
+	tab.awaitText("#headline-text", "Routing is off.")
+	tab.await(`document.querySelector('#switch [data-mode="off"]').getAttribute("aria-pressed") === "true"`)
+}
+
+func TestLostConnection(t *testing.T) {
+	s := startStage(t)
+	tab := open(t, s.admin(), "/", desktop())
+	tab.awaitText("#headline-text", "All 5 nodes fine.")
+	tab.forgive(func() {
+		s.cfg.Admin.Listen = s.AdminAddr().String()
+		require.NoError(t, s.Stop(t.Context()))
+		tab.awaitText("#old", "The connection to sidestep is gone")
+		require.Equal(t, "lost", tab.text("#link"))
+		require.Len(t, rows(tab), 5, "what was known stays")
+		s.start(t)
+		tab.await(`document.querySelector("#old").hidden && document.querySelector("#link").innerText === "live"`, "it connects again by itself")
+	})
+	tab.awaitText("#headline-text", "All 5 nodes fine.")
+}
+
+func TestKeyboardReachesEverything(t *testing.T) {
+	s := startStage(t)
+	s.slow(3)
+	tab := open(t, s.admin(), "/?explain=products", desktop())
+	tab.await(`document.querySelector("#headline-text").innerText.startsWith("node-3 has been avoided")`)
+	tab.await(`document.querySelector("#explain-answer table")`)
+	tab.reachesAll()
+}
+
+func TestSorting(t *testing.T) {
+	s := startStage(t)
+	tab := open(t, s.admin(), "/", desktop())
+	tab.awaitText("#headline-text", "All 5 nodes fine.")
+	tab.tabTo(`#nodes-head [data-key="name"] button`)
+	tab.press("Enter")
+	require.Equal(t, "ascending", eval[string](tab, `document.querySelector('[data-key="name"]').ariaSort`))
+	tab.press("Enter")
+	require.Equal(t, "node-5 fine", rows(tab)[0])
+	tab.press("Enter")
+	require.Equal(t, "node-1 fine", rows(tab)[0])
+	require.False(t, eval[bool](tab, `document.querySelector('[data-key="name"]').hasAttribute("aria-sort")`), "as at first")
+}
