@@ -174,6 +174,12 @@ func (tab *tab) setForgiving(on bool) {
 	tab.forgiving = on
 }
 
+// goTo opens another page in the tab.
+func (tab *tab) goTo(path string) {
+	tab.t.Helper()
+	tab.run(chromedp.Navigate(tab.base + path))
+}
+
 // run does something in the tab that must succeed.
 func (tab *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
@@ -194,18 +200,22 @@ func (tab *tab) text(selector string) string {
 	return eval[string](tab, fmt.Sprintf("document.querySelector(%q)?.innerText ?? '(none)'", selector))
 }
 
-// await waits until an expression of the page is true.
+// await waits until an expression of the page is true. While another page loads there
+// may be none to ask.
 func (tab *tab) await(expression string, why ...any) {
 	tab.t.Helper()
-	if len(why) == 0 {
-		why = []any{expression}
+	var last error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var done bool
+		if done, last = chromedp.Run(tab.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")")); done {
+			return
+		}
 	}
-	require.Eventually(tab.t, func() bool { return eval[bool](tab, "Boolean("+expression+")") }, patience, 50*time.Millisecond, why...)
+	require.Fail(tab.t, "never true: "+expression, "%v %v", last, why)
 }
 
 // awaitText waits until the text of an element contains a text.
 func (tab *tab) awaitText(selector, want string) {
 	tab.t.Helper()
-	tab.await(fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", selector, want),
-		"%s does not say %q but %q", selector, want, tab.text(selector))
+	tab.await(fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", selector, want))
 }

@@ -24,7 +24,9 @@ const (
 // press presses a key.
 func (tab *tab) press(key string) {
 	tab.t.Helper()
-	keys := map[string]string{"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab}
+	keys := map[string]string{
+		"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "ArrowDown": kb.ArrowDown, "ArrowRight": kb.ArrowRight,
+	}
 	tab.run(chromedp.KeyEvent(keys[key]))
 }
 
@@ -106,6 +108,17 @@ func (tab *tab) screenshot(name string) {
 	require.Equal(tab.t, before.Bounds().Dx(), now.Bounds().Dx(), "width")
 	require.InEpsilon(tab.t, before.Bounds().Dy(), now.Bounds().Dy(), 0.35, "height")
 	compareRegions(tab, before, now)
+}
+
+// keep takes a picture for eyes alone: what it shows is made up.
+func (tab *tab) keep(name string) {
+	tab.t.Helper()
+	taken := tab.picture()
+	require.NoError(tab.t, os.WriteFile(filepath.Join(filepath.Dir(checker), "..", "..", name+".png"), taken, 0o600))
+	img := decode(tab, taken)
+	require.Equal(tab.t, eval[int](tab, "window.innerWidth"), img.Bounds().Dx())
+	_, varied := brightness(img, 0, img.Bounds().Dy())
+	require.True(tab.t, varied, "blank")
 }
 
 func (tab *tab) picture() []byte {

@@ -3,15 +3,12 @@
 export const NONE = "–";
 const known = (v) => typeof v === "number" && Number.isFinite(v);
 
-// number keeps about three digits.
+// number keeps about three digits, and no zeros behind the point.
 export function number(v) {
   if (!known(v)) return NONE;
   const size = Math.abs(v);
-  if (size >= 1000) return thousands(Math.round(v));
-  if (size >= 100 || Number.isInteger(v)) return v.toFixed(0);
-  if (size >= 10) return v.toFixed(1);
-  if (size === 0 || size >= 0.1) return v.toFixed(2);
-  return size < 0.005 ? "0.00" : v.toFixed(2);
+  if (size >= 1000) return thousands(v);
+  return String(Number(v.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2)));
 }
 
 // thousands groups digits.

@@ -32,8 +32,8 @@ export class Store {
     const last = this.#frames.at(-1);
     if (last && at <= last.at) return;
     if (last && status.requests < last.requests) this.#frames = []; // counters began anew
-    const { requests, decisions = {}, observed = {}, outcomes = {} } = status;
-    this.#frames.push({ at, requests, decisions, observed, outcomes });
+    const { requests, decisions, observed, outcomes } = status;
+    this.#frames.push({ at, requests, decisions: decisions || {}, observed: observed || {}, outcomes: outcomes || {} });
     while (at - this.#frames[0].at > WINDOW * 1000 + 500 && this.#frames.length > 2) this.#frames.shift();
     const present = new Set();
     for (const node of status.nodes || []) {
