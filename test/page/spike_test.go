@@ -23,7 +23,7 @@ func TestSpikePage(t *testing.T) {
 				"Response time of a shard search", "Answer to a poll, over HTTP", "Search pool of the node", "Share of the shard queries",
 				"Threads that query and fetch", "Threads that merge, refresh and flush", "Garbage collection", "CPU of the process", "Heap",
 			}, titles)
-			require.Regexp(t, `^Threads that merge, refresh and flush, threads. merges: before 0\.06, during 2\.4\d?, at most 2\.4\d?;`,
+			require.Regexp(t, `^Threads that merge, refresh and flush, threads. merges: before 0\.06, during 2\.34, at most 2\.4\d?;`,
 				eval[string](tab, `document.querySelectorAll("#strips .plot")[5].getAttribute("aria-label")`))
 			require.Equal(t, 1, eval[int](tab, `new Set([...document.querySelectorAll("#strips .u-over")].map((e) => e.getBoundingClientRect().width)).size`), "one time axis")
 			tab.await(`document.querySelectorAll(".flame .frame").length > 8`)

@@ -106,8 +106,8 @@ function decoded(query) {
 function sameCopies(shards) {
   const groups = new Map();
   for (const s of shards) {
-    const key = JSON.stringify(s.copies.map((c) => c.node_id));
-    if (!groups.has(key)) groups.set(key, { copies: s.copies, names: [] });
+    const key = JSON.stringify([s.copies.map((c) => c.node_id), s.not_serving]);
+    if (!groups.has(key)) groups.set(key, { copies: s.copies, idle: s.not_serving || [], names: [] });
     groups.get(key).names.push([s.index, s.shard]);
   }
   return [...groups.values()];
@@ -145,7 +145,9 @@ function body(e, group, why) {
       h("td", {}, h("span", { class: "verdict-word" }, c.listed ? "chosen" : "not chosen"), h("span", { class: "why" }, whyNot(c, best, why.get(c.node_id)))),
       h("td", { class: "figure" }, short(c.rank)),
       PARTS.map(([, key]) => h("td", { class: "figure" }, c.rank === null ? NONE : short(c.parts[key]))));
-  }));
+  }), group.idle.map((c) => h("tr", {},
+    h("th", { scope: "row" }, h("span", { class: "state none" }, mark("none"), c.node || "no node")),
+    h("td", { colspan: 2 + PARTS.length }, h("span", { class: "verdict-word" }, `does not serve: ${c.state}`), h("span", { class: "why" }, c.why)))));
 }
 
 // whyByNode is what the decision itself says of each candidate.
