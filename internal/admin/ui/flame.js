@@ -130,8 +130,8 @@ export class Flame {
     const fits = Math.floor((w - 6) / LETTER);
     const shown = fits >= 3 ? (label.length > fits ? `${label.slice(0, fits - 1)}…` : label) : "";
     const told = `${n.frames ? n.frames.map(shortName).join(" → ") : n.name}: ${percent(n.value / this.#tree.value)}, ${count(n.value, "sample")}`;
-    const g = svg("g", { class: `frame frame-${kind(n.name)}`, role: "button", tabindex: active ? "0" : "-1", "aria-label": told, transform: `translate(${x} ${depth * ROW})` },
-      svg("title", {}, told), svg("rect", { width: Math.max(0.5, w - 1), height: ROW - 1, rx: 1 }), shown ? svg("text", { x: 4, y: 13 }, shown) : null);
+    const g = svg("g", { class: `frame frame-${kind(n.name)}`, role: "button", tabindex: active ? "0" : "-1", transform: `translate(${x} ${depth * ROW})` },
+      svg("title", {}, told), svg("rect", { width: Math.max(0.5, w - 1), height: ROW - 1, rx: 1 }), shown ? svg("text", { x: 4, y: 13, "aria-hidden": "true" }, shown) : null);
     g.addEventListener("click", () => this.#zoom(n));
     g.addEventListener("focus", () => put(this.#told, told));
     g.frame = n;
