@@ -50,7 +50,7 @@ test-fast: ## run the unit and integration tests (Go only)
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
 .PHONY: test-real
-test-real: build clients prometheus ## run the tests on real clusters (need JDK 21+ and Maven)
+test-real: build clients prometheus page-tools ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(GO) test -count=1 -p 1 -timeout 12m ./test/...
 	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -p 1 -timeout 10m ./test/e2e ./test/clients
 
@@ -111,6 +111,24 @@ dashboard: ## generate deploy/grafana/sidestep.json
 	mkdir -p bin
 	$(GO) run ./deploy/grafana/generate > bin/sidestep.json
 	mv bin/sidestep.json deploy/grafana/sidestep.json
+
+PAGE     = .cache/page
+BROWSERS = chromium chromium-browser google-chrome google-chrome-stable
+
+.PHONY: test-page
+test-page: page-tools ## open the web page in a headless browser; a minute
+	$(GO) test -count=1 -timeout 10m ./test/page
+
+.PHONY: page-tools
+page-tools: $(PAGE)/installed ## install the browser and the accessibility checker of test-page
+	@for browser in $(BROWSERS); do if command -v $$browser >/dev/null; then exit 0; fi; done; $(call provide,chromium fonts-dejavu-core)
+
+$(PAGE)/installed: test/page/package.json
+	@{ command -v node && command -v npm; } >/dev/null || { $(call provide,nodejs npm); }
+	mkdir -p $(@D)
+	cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
+	touch $@
 
 .PHONY: check
 check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules
