@@ -2,6 +2,7 @@ package page
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,6 +15,7 @@ func rows(tab *tab) []string {
 
 func TestHealthyCluster(t *testing.T) {
 	s := startStage(t)
+	s.forPictures(30 * time.Second)
 	tab := open(t, s.admin(), "/", desktop())
 	tab.awaitText("#headline-text", "All 5 nodes fine.")
 	require.Equal(t, []string{"node-1 fine", "node-2 fine", "node-3 fine", "node-4 fine", "node-5 fine"}, rows(tab))
@@ -31,7 +33,9 @@ func TestHealthyCluster(t *testing.T) {
 
 func TestDegradedNode(t *testing.T) {
 	s := startStage(t)
+	s.forPictures(30 * time.Second)
 	s.slow(3)
+	s.forPictures(10 * time.Second)
 	for name, l := range map[string]look{"overview-degraded": desktop(), "overview-degraded-dark": {width: 1280, height: 860, dark: true}, "overview-phone": phone()} {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, s.admin(), "/?explain=products", l)

@@ -78,6 +78,13 @@ func (s *stage) load(t *testing.T) {
 
 func (s *stage) admin() string { return "http://" + s.AdminAddr().String() }
 
+// forPictures lets some time pass if pictures are taken, so that lines have a past.
+func (s *stage) forPictures(d time.Duration) {
+	if *update {
+		time.Sleep(d)
+	}
+}
+
 // slow gives a node 300 ms on its connections.
 func (s *stage) slow(node int) {
 	const late = 300 * time.Millisecond
