@@ -99,6 +99,9 @@ func serve(sidestep *app.App, logger *slog.Logger) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	ctx, ended := context.WithCancel(context.Background())
+	defer ended()
+	go app.LimitMemory(ctx)
 	if err := sidestep.Start(context.Background()); err != nil {
 		logger.Error("cannot start", "err", err)
 		return exitFailure

@@ -191,6 +191,7 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		Client:            p.account,
 		DiscoveryInterval: cfg.Cluster.DiscoveryInterval,
 		PlacementInterval: cfg.Cluster.PlacementInterval,
+		PlacementMaxAge:   cfg.Cluster.PlacementMaxAge,
 		StatsInterval:     cfg.Cluster.StatsInterval,
 		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
 		StatsTimeout:      cfg.Cluster.StatsTimeout,

@@ -31,6 +31,7 @@ type Options struct {
 
 	DiscoveryInterval time.Duration // how often the nodes are listed; default 10 s
 	PlacementInterval time.Duration // how often the cluster state version is read; default 1 s
+	PlacementMaxAge   time.Duration // how old a placement may be to be used; default 1 min
 	StatsInterval     time.Duration // how often each node is measured, ±20 %; default 200 ms
 	StatsIdleInterval time.Duration // how rarely at most while no search is decided, ±20 %; default 2 s
 	StatsTimeout      time.Duration // a node silent for longer is unresponsive; default 1 s
@@ -51,6 +52,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.DiscoveryInterval = cmp.Or(o.DiscoveryInterval, 10*time.Second)
 	o.PlacementInterval = cmp.Or(o.PlacementInterval, time.Second)
+	o.PlacementMaxAge = cmp.Or(o.PlacementMaxAge, time.Minute)
 	o.StatsInterval = cmp.Or(o.StatsInterval, 200*time.Millisecond)
 	o.StatsIdleInterval = cmp.Or(o.StatsIdleInterval, 2*time.Second)
 	o.StatsTimeout = cmp.Or(o.StatsTimeout, time.Second)
@@ -78,6 +80,7 @@ type Cluster struct {
 	attention *attention
 	demand    *demand
 	relay     *relay
+	crowd     crowd
 
 	snapshot atomic.Pointer[Snapshot]
 	noPages  atomic.Bool // the engine has no _list/shards for us

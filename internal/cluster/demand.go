@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"hash/maphash"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -90,12 +91,15 @@ type need struct {
 	rare     atomic.Bool  // the node serves nothing that is searched
 	usual    atomic.Int64 // ns: the interval while it does
 	interval atomic.Int64 // ns: at which it is polled now
-	wake     chan struct{}
+	// rate is what its ceiling leaves of the usual rate, as bits of a float64.
+	rate atomic.Uint64
+	wake chan struct{}
 }
 
 func newNeed(usual time.Duration) *need {
 	n := &need{wake: make(chan struct{}, 1)}
 	n.usual.Store(int64(usual))
+	n.rate.Store(math.Float64bits(1))
 	return n
 }
 

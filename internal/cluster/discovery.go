@@ -67,14 +67,14 @@ func (c *Cluster) discoverLoop(ctx context.Context) {
 			return
 		}
 		c.status.report(discovering, err)
-		wait := c.o.DiscoveryInterval
+		wait := c.crowd.stretch(c.o.DiscoveryInterval, discoveryLongest)
 		if err != nil && stateOf(err) != StateNoShardsAPI {
 			wait = min(jitter(backoff), wait)
 			backoff = min(2*backoff, lastBackoff)
 		} else {
 			backoff = firstBackoff
 		}
-		if !waitHint(ctx, wait, c.rediscover) || !sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))) {
+		if !waitHint(ctx, wait, c.rediscover) || !sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))+c.crowd.spread(discoveryPause, ceilingInterval)) {
 			return
 		}
 	}

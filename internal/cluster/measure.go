@@ -66,6 +66,7 @@ func (c *Cluster) measureLoop(ctx context.Context) {
 			if s := c.Snapshot(); s != nil {
 				c.demand.look(s, now)
 				c.polledEvery(c.demand.assess(pollers, c.o.StatsInterval, now))
+				c.crowd.look(pollers)
 			}
 		}
 	}
@@ -193,6 +194,7 @@ func (c *Cluster) measureAll(ctx context.Context) {
 			return
 		}
 		c.polledEvery(time.Duration(all.interval.Load()))
+		c.crowd.look(map[string]*poller{"": {need: all}})
 	}
 }
 

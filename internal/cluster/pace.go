@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,7 @@ func (p *pace) wait(ctx context.Context, started time.Time, state PollState) boo
 	idle, wake := p.attention.look(now)
 	usual := time.Duration(p.need.usual.Load())
 	interval := p.ceiling.stretch(usual)
+	p.need.rate.Store(math.Float64bits(p.ceiling.rate))
 	stretched := interval > usual
 	p.now = min(2*p.now, p.longest)
 	switch {

@@ -75,7 +75,7 @@ type placer struct {
 // the version of the cluster state moved.
 func (c *Cluster) placeLoop(ctx context.Context) {
 	p := &placer{c: c, whole: c.wholeKnown()}
-	tick := time.NewTicker(c.o.PlacementInterval)
+	tick := time.NewTimer(c.o.PlacementInterval)
 	defer tick.Stop()
 	for {
 		hinted := false
@@ -87,6 +87,7 @@ func (c *Cluster) placeLoop(ctx context.Context) {
 			p.wholeArrived(ctx, answer)
 			continue
 		case <-tick.C:
+			tick.Reset(c.placementInterval())
 		case <-c.replace:
 			if !sleep(ctx, time.Until(p.fetched.Add(refreshPause))) {
 				continue

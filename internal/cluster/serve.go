@@ -97,7 +97,7 @@ func (y *relay) fit() error {
 	if s.table == nil {
 		return errors.New("the cluster shows no placement")
 	}
-	if age := time.Since(s.PlacedAt); age > max(relayedAge, 5*y.c.o.PlacementInterval) {
+	if age := time.Since(s.PlacedAt); age > max(relayedAge, 5*y.c.placementInterval()) {
 		return fmt.Errorf("the placement was last confirmed %s ago", age.Round(time.Second))
 	}
 	return nil

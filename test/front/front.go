@@ -189,3 +189,6 @@ func (f *Front) Stop() error {
 		return errors.Join(errors.New("sidestep did not stop within 15 s"), f.cmd.Process.Kill())
 	}
 }
+
+// PID returns the number of the process.
+func (f *Front) PID() int { return f.cmd.Process.Pid }

@@ -86,12 +86,12 @@ func (r *report) renderProcess(b *strings.Builder) {
 		r.ready.Seconds(), r.idle.resident/mib)
 	fmt.Fprintf(b, "\n%.0f searches/s on %d indices for %s each, by turns of %s directly and through sidestep; the storm is of relocations, and of 20 indices created and deleted a second. \"Added\" is the difference of the two ways in the same phase.\n\n",
 		r.o.rate, searched, r.o.phase, turn)
-	b.WriteString("| | changes/s | failed, partial | p50 direct | p50 added | p99 direct | p99 added | refreshes | heap, MiB | resident, MiB | goroutines |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
-	fmt.Fprintf(b, "| idle | | | | | | | | %.1f | %.0f | %.0f |\n", r.idle.heap/mib, r.idle.resident/mib, r.idle.goroutines)
+	b.WriteString("| | changes/s | failed, partial | p50 direct | p50 added | p99 direct | p99 added | refreshes | heap, MiB | resident, MiB | at most | goroutines |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	fmt.Fprintf(b, "| idle | | | | | | | | %.1f | %.0f | %.0f | %.0f |\n", r.idle.heap/mib, r.idle.resident/mib, r.idle.most/mib, r.idle.goroutines)
 	for _, p := range r.phases {
-		fmt.Fprintf(b, "| %s | %.0f | %d, %d | %s | %s | %s | %s | %.0f | %.1f | %.0f | %.0f |\n", p.name, float64(p.changes)/p.elapsed.Seconds(),
+		fmt.Fprintf(b, "| %s | %.0f | %d, %d | %s | %s | %s | %s | %.0f | %.1f | %.0f | %.0f | %.0f |\n", p.name, float64(p.changes)/p.elapsed.Seconds(),
 			p.sidestep.Failed, p.sidestep.Partial, short(p.direct.Quantile(.5)), added(p, .5), short(p.direct.Quantile(.99)), added(p, .99),
-			p.refreshes, p.after.heap/mib, p.after.resident/mib, p.after.goroutines)
+			p.refreshes, p.after.heap/mib, p.after.resident/mib, p.after.most/mib, p.after.goroutines)
 	}
 	for _, p := range r.phases {
 		for _, way := range []loadgen.Result{p.direct, p.sidestep} {

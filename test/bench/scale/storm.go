@@ -26,9 +26,10 @@ const (
 	searched = 20
 )
 
-// health is what sidestep's process holds after a collection of garbage.
+// health is what sidestep's process holds after a collection of garbage, and what it
+// held at most since the last look.
 type health struct {
-	resident, heap, goroutines float64
+	resident, heap, goroutines, most float64
 }
 
 // phase is a load in turns, directly and through sidestep.
@@ -151,6 +152,30 @@ func look(ctx context.Context, f *front.Front) (h health, err error) {
 	if h.resident, err = f.Sum(ctx, "process_resident_memory_bytes", nil); err != nil {
 		return h, err
 	}
-	h.goroutines, err = f.Sum(ctx, "go_goroutines", nil)
+	if h.goroutines, err = f.Sum(ctx, "go_goroutines", nil); err != nil {
+		return h, err
+	}
+	h.most, err = peak(f.PID())
 	return h, err
+}
+
+// highWater matches the most that a process had resident, in KiB.
+var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peak returns the most that a process had resident since the last call, in bytes.
+func peak(pid int) (float64, error) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	status, err := os.ReadFile(dir + "status")
+	if err != nil {
+		return 0, err
+	}
+	found := highWater.FindSubmatch(status)
+	if found == nil {
+		return 0, errors.New("the system does not tell how much was resident at most")
+	}
+	kib, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		return 0, err
+	}
+	return kib * 1024, os.WriteFile(dir+"clear_refs", []byte("5"), 0) // counts from here
 }

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/test/engine"
+)
+
+// The engines show the copies of a closed index as started. Searches on it get the
+// engine's own error, before sidestep knows that it is closed, and after; when it is
+// open again they are steered again, and no node was blamed meanwhile.
+func TestClosedIndex(t *testing.T) {
+	index := engine.Index{Name: "closed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 11}
+	require.NoError(t, shared.cluster.CreateIndex(t.Context(), index))
+	t.Cleanup(func() {
+		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/"+index.Name, nil, nil))
+	})
+	learned(t, index.Name)
+	closed := func() float64 {
+		return sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": "closed"})
+	}
+	require.Zero(t, closed())
+	serving := sum(t, "sidestep_cluster_placement_copies", nil)
+
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_close", nil, nil))
+	s := search{target: index.Name, body: `{"size":0}`}
+	for known, end := false, time.Now().Add(time.Minute); !known; {
+		require.True(t, time.Now().Before(end), "it is not known that the index is closed")
+		got := requireSame(t, s)
+		require.Equal(t, http.StatusBadRequest, got.status, "%s", got.body)
+		require.Contains(t, string(got.body), "index_closed_exception")
+		known = got.decision.reason == "closed_index"
+	}
+	require.InDelta(t, 4, closed(), 0)
+	require.InDelta(t, serving-4, sum(t, "sidestep_cluster_placement_copies", nil), 0)
+	var rows []struct{ Index, State string }
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index,state", nil, &rows))
+	rows = slices.DeleteFunc(rows, func(row struct{ Index, State string }) bool { return row.Index != index.Name })
+	require.Len(t, rows, 4, "the engine shows closed indices, too")
+	for _, row := range rows {
+		require.Equal(t, string(cluster.Started), row.State)
+	}
+	for _, other := range []search{
+		{target: index.Name, query: "routing=7", body: `{"size":0}`}, {target: "products," + index.Name, body: `{"size":0}`},
+		{target: "closed-*", body: `{"size":0}`}, {target: index.Name, query: "ignore_unavailable=true", body: `{"size":0}`},
+		{path: "/" + index.Name + "/_count"}, {path: "/" + index.Name + "/_doc/1"},
+	} {
+		got := requireSame(t, other)
+		t.Logf("%s: status %d, reason %s", other, got.status, got.decision.reason)
+	}
+
+	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_open", nil, nil))
+	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index.Name))
+	require.Eventually(t, func() bool {
+		return requireSame(t, s).decision.reason == "ranked"
+	}, time.Minute, 100*time.Millisecond, "it is not known that the index is open")
+	require.Zero(t, closed())
+	var nodes []struct{ State, Node string }
+	require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
+	for _, n := range nodes {
+		require.NotEqual(t, "failing", n.State, n.Node)
+	}
+}
