@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,6 +179,34 @@ func TestDeadNodesAreSteppedOver(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	require.Contains(t, body, `"type":"no_upstream_exception"`)
 	require.Contains(t, body, `"status":503`)
+}
+
+// A machine without a processor to spare makes no connection in time, to any node: no
+// client is told so that would have waited.
+func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
+	var late atomic.Int64
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if late.Add(-1) >= 0 {
+			return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	h := start(t, 3, func(o *Options) { o.Transport.DialContext, o.Transport.DisableKeepAlives = dial, true })
+	for _, request := range [][2]string{{"POST", "/idx/_search"}, {"GET", "/_cat/nodes"}, {"PUT", "/idx/_doc/1"}} {
+		late.Store(9)
+		resp, _ := h.do(request[0], request[1], `{}`)
+		require.Equal(t, http.StatusOK, resp.StatusCode, request)
+		require.Negative(t, late.Load())
+		require.Len(t, h.seen(), 1, "it is sent once")
+		h.proxy.UseSnapshot(h.snapshot())
+	}
+	late.Store(math.MaxInt32)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.front.URL+"/_cat/nodes", http.NoBody)
+	require.NoError(t, err)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, err = http.DefaultTransport.RoundTrip(req) //nolint:bodyclose // there is none
+	require.ErrorIs(t, err, context.Canceled, "a client that leaves ends it")
 }
 
 func TestAWriteThatMayHaveArrivedIsNotRepeated(t *testing.T) {

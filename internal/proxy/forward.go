@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -154,21 +155,48 @@ func (p *Proxy) mayPass(x *exchange, r *http.Request, resp *http.Response) bool 
 	if !down || !x.repeatable() || x.consumed || !p.hedges.Spend() {
 		return false
 	}
+	if !settle(r.Context()) {
+		return false
+	}
+	x.upstream += settleTime
+	return true
+}
+
+// settle waits for settleTime. It reports false if ctx ended.
+func settle(ctx context.Context) bool {
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		x.upstream += settleTime
 		return true
-	case <-r.Context().Done():
+	case <-ctx.Done():
 		return false
 	}
 }
+
+// connectPatience is for how long a request is kept whose connections could not be
+// made in time. upstream.dial_timeout is short, so that another node is tried soon,
+// but on a machine that has no processor to spare it passes at every node: who
+// connects without sidestep waits longer than for all of them.
+const connectPatience = 30 * time.Second
 
 // pass sends a request as the client wrote it to a good node. A connection that
 // could not be made is tried elsewhere: nothing was sent, so nothing is done
 // twice. Reads without a body are repeated after any transport error.
 func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
+	began := time.Now()
+	for {
+		resp, late, err := p.passOnce(x, r)
+		if err == nil || !late || x.gone(r) || time.Since(began) >= connectPatience {
+			return resp, err
+		}
+		settle(r.Context())
+	}
+}
+
+// passOnce is pass with one attempt at each node. late says that it failed as a
+// connection was not made in time, and nothing was sent.
+func (p *Proxy) passOnce(x *exchange, r *http.Request) (resp *http.Response, late bool, err error) {
 	var tried []*upstream
 	last := errNoUpstream
 	for {
@@ -178,26 +206,27 @@ func (p *Proxy) pass(x *exchange, r *http.Request) (*http.Response, error) {
 			u = p.pick(x.view, nil, tried, now)
 		}
 		if u == nil {
-			return nil, last
+			return nil, late, last
 		}
 		x.attempts++
 		step := x.step(kindFailover, u.node, nil)
-		resp, err := x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery), x.tracePass(u))
+		resp, err = x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery), x.tracePass(u))
 		x.stepEnded(step, r, answer{resp: resp, err: err})
 		x.upstream += time.Since(now)
 		x.consumed = x.streams && (err == nil || !notSent(err))
 		if err == nil {
 			x.coordinator = u.node.Name
-			return resp, nil
+			return resp, false, nil
 		}
 		if x.gone(r) {
-			return nil, err
+			return nil, false, err
 		}
 		if !notSent(err) && !x.repeatable() {
 			// The engines hang up on what they do not understand (a method of no known
 			// name): whether the node is gone the polls tell.
-			return nil, err
+			return nil, false, err
 		}
+		late = late || notSent(err) && timedOut(err)
 		p.blameTransport(u, err)
 		p.metrics.failovers.WithLabelValues(causeTransport).Inc()
 		tried, last = append(tried, u), err
@@ -299,6 +328,12 @@ func (x *exchange) gone(r *http.Request) bool {
 func notSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// timedOut reports whether err is that something took too long.
+func timedOut(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // fail answers a request that no upstream answered, in the engine's own shape.
