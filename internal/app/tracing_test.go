@@ -40,20 +40,20 @@ func traced(t *testing.T) (*simcluster.Cluster, *sidestep, *tracingtest.Receiver
 
 // disturb gives a node a fault for half a second, again and again, until a span came
 // for which all pairs hold.
-func disturb(t *testing.T, s *sidestep, receiver *tracingtest.Receiver, n *simcluster.Node, fault simcluster.Fault, pairs ...any) {
-	t.Helper()
+func disturb(s *sidestep, receiver *tracingtest.Receiver, n *simcluster.Node, fault simcluster.Fault, pairs ...any) {
+	s.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		n.SetFault(fault)
 		wake := time.AfterFunc(500*time.Millisecond, func() { n.SetFault(simcluster.Fault{}) })
-		found := load(t, s, 100, 700*time.Millisecond)
+		found := load(s.t, s, 100, 700*time.Millisecond)
 		wake.Stop()
-		require.Zero(t, found.Failed, "%v", found.FirstErrors)
-		receiver.Await(t, complete)
+		require.Zero(s.t, found.Failed, "%v", found.FirstErrors)
+		receiver.Await(s.t, complete)
 		if len(tracingtest.Find(receiver.Spans(), pairs...)) > 0 {
 			return
 		}
 	}
-	require.Fail(t, "no such span", pairs)
+	require.Fail(s.t, "no such span", pairs)
 }
 
 // TestTracesTellWhatBecameOfSearches leads searches through everything that can become
@@ -62,8 +62,8 @@ func TestTracesTellWhatBecameOfSearches(t *testing.T) {
 	c, s, receiver := traced(t)
 	nodes := c.Nodes()
 	load(t, s, 100, time.Second) // so that it is known when a search is overdue
-	disturb(t, s, receiver, nodes[3], simcluster.Fault{Hang: true}, "sidestep.cause", "abandoned", "error.type", "canceled")
-	disturb(t, s, receiver, nodes[1], simcluster.Fault{FailFast: http.StatusServiceUnavailable}, "sidestep.role", "failover", "http.response.status_code", 200)
+	disturb(s, receiver, nodes[3], simcluster.Fault{Hang: true}, "sidestep.cause", "abandoned", "error.type", "canceled")
+	disturb(s, receiver, nodes[1], simcluster.Fault{FailFast: http.StatusServiceUnavailable}, "sidestep.role", "failover", "http.response.status_code", 200)
 	for _, n := range c.Nodes() {
 		n.SetFault(simcluster.Fault{Partial: true})
 	}

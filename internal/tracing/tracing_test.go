@@ -63,7 +63,7 @@ func newTracer(t *testing.T, o Options) (*Tracer, *log) {
 // ask records a search of one attempt, and returns the headers that it goes upstream
 // with and whether it was recorded.
 func ask(tracer *Tracer, headers ...string) (http.Header, bool) {
-	r := httptest.NewRequest(http.MethodPost, "/products/_search?q=secret", http.NoBody)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/products/_search?q=secret", http.NoBody)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
@@ -91,7 +91,7 @@ func both(spans []tracingtest.Span) bool { return len(spans) == 2 }
 
 func TestSpansReachTheReceiver(t *testing.T) {
 	for protocol, start := range map[string]func(*testing.T) *tracingtest.Receiver{
-		protocolHTTP: tracingtest.StartHTTP, protocolGRPC: tracingtest.StartGRPC,
+		protocolHTTP: func(t *testing.T) *tracingtest.Receiver { return tracingtest.StartHTTP(t) }, protocolGRPC: tracingtest.StartGRPC,
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := start(t)
@@ -233,7 +233,7 @@ func TestSampleRatio(t *testing.T) {
 	const requests = 20_000
 	recorded := 0
 	for range requests {
-		if span := tracer.Request(httptest.NewRequest(http.MethodGet, "/", http.NoBody), proxy.RequestStart{}); span != nil {
+		if span := tracer.Request(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), proxy.RequestStart{}); span != nil {
 			recorded++
 		}
 	}
@@ -314,7 +314,7 @@ func TestUse(t *testing.T) {
 
 func TestOffAllocatesNothing(t *testing.T) {
 	tracer, _ := newTracer(t, Options{})
-	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		if tracer.Request(r, proxy.RequestStart{Path: "/"}) != nil {
 			t.Fatal("it is off")
@@ -328,7 +328,7 @@ func BenchmarkRequest(b *testing.B) {
 			tracer := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			require.NoError(b, tracer.Use(Options{Endpoint: "http://127.0.0.1:1"}))
 			defer tracer.Close(context.Background())
-			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", http.NoBody)
 			r.Header = headers
 			b.ReportAllocs()
 			for b.Loop() {

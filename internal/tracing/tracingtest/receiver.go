@@ -52,7 +52,7 @@ type Receiver struct {
 }
 
 // StartHTTP starts a receiver that speaks http/protobuf, until the test ends.
-func StartHTTP(t *testing.T) *Receiver {
+func StartHTTP(t testing.TB) *Receiver {
 	t.Helper()
 	return startHTTP(t, (*httptest.Server).Start)
 }
@@ -68,7 +68,7 @@ func StartHTTPS(t *testing.T) (r *Receiver, server *httptest.Server) {
 	return r, server
 }
 
-func startHTTP(t *testing.T, start func(*httptest.Server)) *Receiver {
+func startHTTP(t testing.TB, start func(*httptest.Server)) *Receiver {
 	t.Helper()
 	r := &Receiver{}
 	server := httptest.NewUnstartedServer(r)
