@@ -39,7 +39,7 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(hurried(t, string(text))), 0o600))
 	}
-	every := (15 * time.Second / faster).String()
+	every := fmt.Sprintf("%dms", (15 * time.Second / faster).Milliseconds())
 	text := fmt.Sprintf("global: {scrape_interval: %s, scrape_timeout: %s, evaluation_interval: %s}\nrule_files: [%s, %s]\nscrape_configs:\n",
 		every, every, every, recordings, alerts)
 	for job, addresses := range targets {
@@ -58,16 +58,24 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	s := &server{t: t, url: "http://" + address, client: &http.Client{Transport: &http.Transport{}}, began: time.Now()}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // it was told to end
+		<-ended // it was told to
 		if t.Failed() {
 			t.Log("prometheus said:", said.String())
 		}
 	})
 	eventually(t, patience, func() bool {
+		select {
+		case err := <-ended:
+			ended <- err
+			require.NoError(t, err, "prometheus ended: %s", said.String())
+		default:
+		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/-/ready", http.NoBody)
 		require.NoError(t, err)
 		response, err := s.client.Do(r)
