@@ -64,7 +64,7 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended // it was told to
+		_ = <-ended // it was told to
 		if t.Failed() {
 			t.Log("prometheus said:", said.String())
 		}

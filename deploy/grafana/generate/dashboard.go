@@ -22,7 +22,7 @@ func newDashboard() dashboard {
 		Annotations: annotations{List: events()},
 	}
 	y, id := 0, 0
-	for _, r := range []row{overview(), dataPlane(), nodes(), decisions(), attempts(), knowledge(), relays(), process()} {
+	for _, r := range []row{overview(), dataPlane(), nodes(), spikes(), decisions(), attempts(), knowledge(), relays(), process()} {
 		id++
 		open := false
 		d.Panels = append(d.Panels, panelJSON{ID: id, Type: "row", Title: r.title, Collapsed: &open, GridPos: gridPos{H: 1, W: columns, Y: y}})
@@ -79,6 +79,8 @@ func events() []annotation {
 	return []annotation{
 		event("Node left out", "orange", "{{node}} {{state}}",
 			`max by (node, state) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1`),
+		event("Spike", "red", "Spike: {{cause}}",
+			`sum by (cause) (increase(sidestep_spikes_total{SEL}[1m])) > 0`),
 		event("Started or configured", "blue", "{{instance}} started or read its configuration",
 			`changes(sidestep_config_last_reload_success_timestamp_seconds{SEL}[1m]) > 0`),
 	}

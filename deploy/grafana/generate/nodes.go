@@ -56,3 +56,33 @@ func nodes() row {
 		},
 	}}
 }
+
+// spikes is what was recorded of nodes in trouble.
+func spikes() row {
+	return row{"Spikes: nodes in trouble, recorded", []panel{
+		{
+			title: "Spikes by cause", unit: "short", stacked: true, about: "Recorded in the last five minutes, by the cause found. GET /spikes of the sidestep has evidence, hot threads and the counters of the node.",
+			queries: []query{{`sum by (cause) (increase(sidestep_spikes_total{SEL}[5m])) > 0`, "{{cause}}"}},
+		},
+		{
+			title: "Captures", unit: "short", about: "Questions about nodes in trouble in the last five minutes, by result. refused: sidestep's account lacks the privilege; dropped: too many at once.",
+			queries: []query{{`sum by (result) (increase(sidestep_spike_captures_total{SEL}[5m]))`, "{{result}}"}},
+		},
+		{
+			title: "Records kept", unit: "bytes", about: "Size of the records that are kept, bounded by diagnosis.max_size.",
+			queries: []query{{`sidestep_spike_record_bytes{SEL}`, "{{instance}}"}},
+		},
+		{
+			title: "Records lost", unit: "short", about: "Records that could not be written to diagnosis.dir in the last hour.",
+			queries: []query{{`sum by (instance) (increase(sidestep_spike_write_failures_total{SEL}[1h]))`, "{{instance}}"}},
+		},
+		{
+			title: "Baselines", unit: "short", about: "Readings of the counters of nodes that are well, in the last five minutes, by result: what a spike is compared with.",
+			queries: []query{{`sum by (result) (increase(sidestep_spike_baselines_total{SEL}[5m]))`, "{{result}}"}},
+		},
+		{
+			title: "Number of records", unit: "short", about: "Records of spikes that are kept.",
+			queries: []query{{`sidestep_spike_records{SEL}`, "{{instance}}"}},
+		},
+	}}
+}
