@@ -63,8 +63,9 @@ type Recorder struct {
 	slots    chan struct{} // one for each node that is being asked
 	refused  rate.Sometimes
 
-	mu   sync.Mutex
-	open map[string]*recording // by node id
+	mu    sync.Mutex
+	open  map[string]*recording // by node id
+	nodes []Reading             // of the last look
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -78,12 +79,14 @@ const complainEvery = 10 * time.Minute
 // New returns a recorder that is not started yet.
 func New(o Options) *Recorder {
 	m := newMetrics(o.Registerer)
-	return &Recorder{
+	r := &Recorder{
 		o: o, history: NewHistory(), baseline: newBaseline(), store: newStore(o, m), metrics: m,
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAtOnce),
 		refused: rate.Sometimes{First: 1},
 		open:    map[string]*recording{}, cancel: func() {}, finish: func() {},
 	}
+	o.Registerer.MustRegister(newTrouble(r))
+	return r
 }
 
 // Use makes s the source from now on.

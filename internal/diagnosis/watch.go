@@ -31,11 +31,12 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		r.history.add(readings, now)
 	}
 	r.baseline.know(readings)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nodes = readings
 	if !r.o.Enabled {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	known := make(map[string]bool, len(readings))
 	for _, n := range readings {
 		known[n.ID] = true

@@ -79,8 +79,8 @@ func events() []annotation {
 	return []annotation{
 		event("Node left out", "orange", "{{node}} {{state}}",
 			`max by (node, state) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1`),
-		event("Spike", "red", "Spike: {{cause}}",
-			`sum by (cause) (increase(sidestep_spikes_total{SEL}[1m])) > 0`),
+		event("Spike", "red", "{{node}}: {{cause}}",
+			`max by (node, cause) (sidestep_node_spike{NODE}) == 1`),
 		event("Started or configured", "blue", "{{instance}} started or read its configuration",
 			`changes(sidestep_config_last_reload_success_timestamp_seconds{SEL}[1m]) > 0`),
 	}
