@@ -6,6 +6,9 @@ const (
 	throttledMuch = 0.25
 	// slower is how many times longer queries must take than usual to be called slow.
 	slower = 2.0
+	// roomy is the part of its quota that a node needs at most while it is well if the
+	// quota is not what is wrong: then what it does beyond that is.
+	roomy = 0.7
 	// full and free are CPU use in percent.
 	full, free = 90.0, 70.0
 	// burst is the share of a processor, or of the time, from which on background work is
@@ -39,7 +42,11 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 		if last.Quota > 0 && last.Period > 0 {
 			evidence = append(evidence, finding(float64(last.Quota)/float64(last.Period), "CPUs", "the quota"))
 		}
-		return 0.75 + 0.2*share, withService(f, evidence)
+		score := 0.75 + 0.2*share
+		if quota := float64(last.Quota) / max(1, float64(last.Period)); f.calmKnown && f.calm.Throttled < throttledMuch && f.calm.CPU < roomy*quota {
+			score = 0.55
+		}
+		return score, withService(f, evidence)
 	}
 	var own, all float64 = 0, 0
 	for _, c := range f.readings {
@@ -174,13 +181,14 @@ func queueSaturation(f *facts) (float64, []Evidence) {
 	if rejected == 0 && waiting < queued {
 		return 0, nil
 	}
-	score := 0.6
-	if rejected > 0 {
-		score = 0.75
-	}
 	// A queue follows from whatever makes a node slow; it is a cause where nothing does.
+	// That searches are rejected is more than that, whatever they take.
+	score, less := 0.6, 0.2
+	if rejected > 0 {
+		score, less = 0.75, 0.1
+	}
 	if f.serviceFactor() >= slower {
-		score -= 0.2
+		score -= less
 	}
 	return score, withService(f, []Evidence{
 		finding(rejected, "", "searches rejected"), finding(f.queue, "", "searches waiting, at most"),

@@ -158,6 +158,19 @@ var causeCases = []struct {
 			c.Quota, c.Periods, c.Throttled, c.MergesNow = 50_000, ms/100, ms/103, 1
 		})
 	}, CauseCPU, CauseMerge},
+	{"a merge that takes all of a roomy quota", func(r *Record) {
+		slowQueries(r, 20)
+		during(r, func(c *Counters, ms int64) {
+			c.Quota, c.Periods, c.Throttled, c.MergesNow = 150_000, ms/100, ms/103, 1
+		})
+		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 45})
+	}, CauseMerge, CauseCPU},
+	{"a flood of searches that takes all of a roomy quota", func(r *Record) {
+		slowQueries(r, 5)
+		during(r, func(c *Counters, ms int64) {
+			c.Quota, c.Periods, c.Throttled, c.Search.Rejected = 150_000, ms/100, ms/103, ms/20
+		})
+	}, CauseQueue, CauseCPU},
 	{"a busy neighbour", func(r *Record) {
 		slowQueries(r, 5)
 		during(r, func(c *Counters, _ int64) { c.OSCPU, c.CPU = 100, 12 })
