@@ -197,7 +197,7 @@ func eval[T any](tab *tab, expression string) T {
 // text returns the text of the first element that matches.
 func (tab *tab) text(selector string) string {
 	tab.t.Helper()
-	return eval[string](tab, fmt.Sprintf("document.querySelector(%q)?.innerText ?? '(none)'", selector))
+	return eval[string](tab, fmt.Sprintf("document.querySelector(%q)?.innerText.replaceAll('\u00a0', ' ') ?? '(none)'", selector))
 }
 
 // await waits until an expression of the page is true. While another page loads there
@@ -217,5 +217,5 @@ func (tab *tab) await(expression string, why ...any) {
 // awaitText waits until the text of an element contains a text.
 func (tab *tab) awaitText(selector, want string) {
 	tab.t.Helper()
-	tab.await(fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", selector, want))
+	tab.await(fmt.Sprintf("document.querySelector(%q)?.innerText.replaceAll('\u00a0', ' ').includes(%q)", selector, want))
 }

@@ -17,7 +17,6 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	flag.Parse()
 	if _, err := os.Stat(checker); err != nil {
 		fmt.Println("FAIL: axe-core is not installed: run `make page-tools`")
 		return 1

@@ -39,7 +39,7 @@ func TestDegradedNode(t *testing.T) {
 	for name, l := range map[string]look{"overview-degraded": desktop(), "overview-degraded-dark": {width: 1280, height: 860, dark: true}, "overview-phone": phone()} {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, s.admin(), "/?explain=products", l)
-			tab.await(`/^node-3 has been avoided for \d+ s: slow, /.test(document.querySelector("#headline-text").innerText)`, "headline")
+			tab.await(`/^node-3 has been avoided for \d+\ss: slow, /.test(document.querySelector("#headline-text").innerText)`, "headline")
 			require.Contains(t, []string{"node-3 slow", "node-3 failing"}, rows(tab)[0], "in trouble first")
 			require.Len(t, rows(tab), 5)
 			require.NotEmpty(t, tab.text("#nodes-body tr.out .why"))

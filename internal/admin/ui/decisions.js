@@ -1,7 +1,7 @@
 // Decisions by reason: what is steered, what is left to the engine, what passes.
 
 import { byID, h, put, set } from "./dom.js";
-import { percent, short, thousands, NONE } from "./format.js";
+import { percent, short, thousands, GAP, NONE } from "./format.js";
 import { GROUPS, reasonOf } from "./words.js";
 
 const BAD_OUTCOMES = { engine_error: "errors of the engine", unreachable: "cluster unreachable", partial: "partial results" };
@@ -64,7 +64,7 @@ export class DecisionTable {
     const { element, cells } = this.#rows.get(name);
     put(cells.rate, rate === null ? NONE : short(rate));
     put(cells.total, thousands(total));
-    put(cells.part, percent(total / sum).replace(" %", ""));
+    put(cells.part, percent(total / sum).replace(`${GAP}%`, ""));
     return element;
   }
 

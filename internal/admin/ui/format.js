@@ -1,6 +1,9 @@
 // Figures as people read them. Where there is no figure there is a dash.
 
 export const NONE = "–";
+
+// GAP keeps a figure and its unit on one line.
+export const GAP = "\u00a0";
 const known = (v) => typeof v === "number" && Number.isFinite(v);
 
 // number keeps about three digits, and no zeros behind the point.
@@ -26,24 +29,24 @@ export function short(v) {
 // millis is a duration in ms, with its unit.
 export function millis(v) {
   if (!known(v)) return NONE;
-  return v >= 10000 ? `${short(v / 1000)} s` : `${short(v)} ms`;
+  return v >= 10000 ? `${short(v / 1000)}${GAP}s` : `${short(v)}${GAP}ms`;
 }
 
 // percent is a part of one.
 export function percent(v) {
   if (!known(v)) return NONE;
   const p = v * 100;
-  return `${p > 0 && p < 9.95 ? p.toFixed(1) : p.toFixed(0)} %`;
+  return `${p > 0 && p < 9.95 ? p.toFixed(1) : p.toFixed(0)}${GAP}%`;
 }
 
 // span is a length of time in seconds, in at most two units.
 export function span(seconds) {
   if (!known(seconds)) return NONE;
   const s = Math.max(0, Math.round(seconds));
-  if (s < 120) return `${s} s`;
-  if (s < 7200) return `${Math.floor(s / 60)} min`;
-  if (s < 172800) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} days`;
+  if (s < 120) return `${s}${GAP}s`;
+  if (s < 7200) return `${Math.floor(s / 60)}${GAP}min`;
+  if (s < 172800) return `${Math.floor(s / 3600)}${GAP}h ${Math.floor((s % 3600) / 60)}${GAP}min`;
+  return `${Math.floor(s / 86400)}${GAP}days`;
 }
 
 // clock is the time of day of an RFC 3339 time, with the day unless it is today.

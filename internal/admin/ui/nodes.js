@@ -1,7 +1,7 @@
 // The table of nodes: those in trouble first, then by name, or by a column.
 
 import { byID, h, mark, put, set } from "./dom.js";
-import { count, natural, percent, short, thousands, NONE } from "./format.js";
+import { count, natural, percent, short, thousands, GAP, NONE } from "./format.js";
 import { lasting, reproach } from "./headline.js";
 import { MINUTES } from "./store.js";
 import { Spark } from "./spark.js";
@@ -20,7 +20,7 @@ const COLUMNS = [
   { key: "service", title: "Service", unit: "ms", hint: "of a shard query, on the node itself", value: (n) => known(n, n.parts.service_time_ms), show: short },
   { key: "queue", title: "Queue", hint: "searches waiting for a thread on the node", value: (n) => known(n, n.parts.queue), show: short },
   { key: "outstanding", title: "Out\u00adstanding", hint: "searches sent and not answered yet", value: (n) => n.outstanding, show: thousands },
-  { key: "share", title: "Share", unit: "%", hint: `of the shard queries of the last minute; the line: up to ${MINUTES} min`, value: (n) => n.share_last_minute, show: (v) => percent(v).replace(" %", ""), spark: true },
+  { key: "share", title: "Share", unit: "%", hint: `of the shard queries of the last minute; the line: up to ${MINUTES} min`, value: (n) => n.share_last_minute, show: (v) => percent(v).replace(`${GAP}%`, ""), spark: true },
   { key: "failures", title: "Failures", hint: "blamed on the node", value: (n) => n.failures, show: thousands },
   { key: "polled", title: "Polled", unit: "s ago", hint: "its last answer to a poll of its statistics", value: (n) => n.poll_age_s, show: short },
 ];

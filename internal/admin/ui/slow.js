@@ -1,11 +1,11 @@
 // The list of slow requests, read while the page is looked at.
 
 import { byID, getJSON, h, put } from "./dom.js";
-import { bytes, clock, millis, NONE } from "./format.js";
+import { bytes, clock, millis, GAP, NONE } from "./format.js";
 import { reasonOf } from "./words.js";
 
 const EVERY = 5000; // ms
-const SHOWN = 50;
+const SHOWN = 20;
 
 // watchSlow keeps the list up to date.
 export function watchSlow() {
@@ -74,8 +74,8 @@ function attemptTable(attempts) {
       h("th", { scope: "row" }, a.kind),
       h("td", {}, a.node || NONE),
       h("td", {}, (a.nodes || []).join(", ") || "left to the engine"),
-      h("td", { class: "figure" }, millis(a.start_ms).replace(" ms", "")),
-      h("td", { class: "figure" }, millis(a.duration_ms).replace(" ms", "")),
+      h("td", { class: "figure" }, millis(a.start_ms).replace(`${GAP}ms`, "")),
+      h("td", { class: "figure" }, millis(a.duration_ms).replace(`${GAP}ms`, "")),
       h("td", {}, [a.outcome, a.error].filter(Boolean).join(": ")))))));
 }
 

@@ -1,7 +1,7 @@
 // The page of one spike: cause and evidence, time axis, hot threads, what was asked.
 
 import { byID, getJSON, h, mark, put, set } from "./dom.js";
-import { clock, count, millis, number, percent, span, NONE } from "./format.js";
+import { clock, count, millis, number, percent, span, GAP, NONE } from "./format.js";
 import { Flame } from "./flame.js";
 import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
 import { timeline } from "./timeline.js";
@@ -76,7 +76,7 @@ function facts(list, pairs) {
 
 function evidence(list) {
   if (!list?.length) return null;
-  return h("ul", { class: "evidence" }, list.map((e) => h("li", {}, e.text, e.unit || e.value ? h("span", { class: "figure" }, `${number(e.value)} ${e.unit || ""}`.trim()) : null)));
+  return h("ul", { class: "evidence" }, list.map((e) => h("li", {}, e.text, e.unit || e.value ? h("span", { class: "figure" }, `${number(e.value)}${GAP}${e.unit || ""}`.trim()) : null)));
 }
 
 function showCause(record) {
