@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admin"
+	"sidestep/internal/simcluster"
 )
 
 func TestSpikePage(t *testing.T) {
@@ -139,4 +140,27 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 	})
 	require.True(t, eval[bool](tab, `document.querySelector("#switch-dialog").open`), "it stays, with the error")
 	require.Equal(t, "route", tab.text(`#switch [aria-pressed="true"]`))
+}
+
+// A node whose transport is slow: what the recorder kept of it is what the page shows.
+func TestRealSpike(t *testing.T) {
+	s := startStage(t)
+	s.forPictures(30 * time.Second)
+	s.cluster.Nodes()[2].SetFault(simcluster.Fault{Extra: 300 * time.Millisecond, Jitter: 50 * time.Millisecond})
+	tab := open(t, s.admin(), "/", desktop())
+	tab.await(`document.querySelector("#spikes-body a")`)
+	tab.awaitText("#headline-text", "Cause: network between nodes")
+	s.forPictures(10 * time.Second)
+	id := eval[string](tab, `document.querySelector("#spikes-body a").getAttribute("href")`)
+	tab.goTo(id)
+	tab.awaitText("#title", "node-3 has been slow for ")
+	tab.awaitText("#title", ": network between nodes")
+	tab.await(`document.querySelectorAll("#strips .plot canvas").length >= 5`)
+	tab.await(`document.querySelectorAll("#cause .evidence li").length >= 1`)
+	tab.await(`document.querySelectorAll(".flame .frame").length > 3`)
+	require.Regexp(t, `asked \d+ times?; it answered each time`, tab.text("#captures"))
+	tab.accessible()
+	tab.screenshot("spike")
+	tab.goTo(id + "?format=json")
+	require.Contains(t, eval[string](tab, "document.body.innerText"), `"cause":"network_transport"`)
 }

@@ -41,7 +41,7 @@ function chart(plot, strip, line, colors, last, keys) {
     padding: [6, 8, last ? 0 : 4, 0],
     legend: { show: false },
     cursor: { sync: { key: "spike", scales: ["x", null] }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    scales: { x: { time: true, range: () => [line.from, line.to] }, y: { range: (_, min, max) => [0, Math.max(max, 1e-3) * 1.08] } },
+    scales: { x: { time: true, range: () => [line.from, line.to] }, y: { range: (_, min, max) => [0, max > 0 ? max * 1.08 : 1] } },
     axes: [
       { ...axis, show: last, size: AXIS, space: 80, values: (_, ticks) => ticks.map((t) => clock(t * 1000)) },
       { ...axis, size: 52, space: 26, gap: 6, values: (_, ticks) => ticks.map((v) => number(v)) },
