@@ -127,3 +127,24 @@ func (s *sidestep) spike(id string) diagnosis.Record {
 	}
 	return record
 }
+
+// A reload that replaces everything behind the listeners keeps history and records.
+func TestReloadKeepsRecords(t *testing.T) {
+	c := fiveNodes(t)
+	cfg := settings(c.URLs()...)
+	cfg.Upstream.Discovery = "sniff"
+	s := startReady(t, cfg, nil)
+	c.Nodes()[2].SetFault(simcluster.Fault{Refuse: true})
+	require.Eventually(t, func() bool { return len(s.spikes()) == 1 }, patience, 20*time.Millisecond)
+	before := s.spikes()[0]
+	require.Equal(t, "node-3", before.Node)
+	c.Nodes()[2].SetFault(simcluster.Fault{})
+	cfg.Cluster.StatsInterval = 30 * time.Millisecond
+	require.NoError(t, s.Reload(cfg))
+	s.awaitReady()
+	require.Equal(t, before.ID, s.spikes()[0].ID)
+	require.Equal(t, before.ID, s.spike(before.ID).ID)
+
+	cfg.Diagnosis.Enabled = false
+	require.ErrorContains(t, s.Reload(cfg), "diagnosis: cannot change while running")
+}
