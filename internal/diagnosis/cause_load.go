@@ -58,6 +58,11 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 			finding(all/100, "%", "the machine's CPU in use"), finding(own/100, "%", "used by the node's own process"),
 		})
 	}
+	if used, ok := trickle(f); ok {
+		return 0.55, withService(f, []Evidence{
+			finding(f.silence, "ms", "no answer for"), finding(used, "%", "CPU used meanwhile"),
+		})
+	}
 	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
 	alike := len(f.direct) > 1 && len(f.via) > 1 && f.usualPoll > 0 && asked >= 5*f.usualPoll && asked >= apartBy
 	if alike && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
@@ -67,6 +72,18 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 		})
 	}
 	return 0, nil
+}
+
+// trickle reports whether the node used some CPU, and little, while it answered nothing,
+// and which share of one: what its quota ran out of is not told once that is lifted.
+func trickle(f *facts) (used float64, ok bool) {
+	if !f.answered || f.restarted || f.previous == nil || len(f.steps) == 0 || f.silence < 5*stalled || f.Alike >= common {
+		return 0, false
+	}
+	first := f.steps[0]
+	gap := first.Elapsed * 1000
+	used = max(0, first.CPU*gap-f.calm.CPU*max(0, gap-f.silence)) / f.silence
+	return used, used > alive+waking/f.silence && used < little && first.GC < little
 }
 
 // withService adds how slow queries were, if that is known.

@@ -3,25 +3,34 @@ package diagnosis
 const (
 	// stalled, in ms, is from when on a node that says nothing stands still rather than
 	// is slow: young collections and full queues explain less.
-	stalled = 400.0
+	stalled = 600.0
 	// explains is the part of a silence that something must have taken to explain it, and
-	// that which speaks against a standstill.
+	// little that which speaks against a standstill.
 	explains = 0.5
 	little   = 0.3
+	// A process that stands still uses no CPU, but waking (ms) takes some, and answering
+	// what has come meanwhile. One that uses more has a small part of a processor.
+	waking, alive = 300.0, 0.02
+	// common is the share of the other nodes in trouble at once from which on what they
+	// share is to be suspected, and not the node: the machine, the network, sidestep itself.
+	common = 0.5
 	// gcHeavy is the share of the time from which on collections slow everything down
 	// although none of them is long.
 	gcHeavy = 0.4
+	// gcPassed, in ms, is the time at least that collections are seen as a share of: one
+	// of a quarter of a second is no burden.
+	gcPassed = 2000.0
 	// gcLong, in ms, is what a collection takes that searches notice.
 	gcLong = 200.0
 )
 
 // gcPause: collections that took much of the time, or of a silence.
 func gcPause(f *facts) (float64, []Evidence) {
-	var spent, count, share float64
+	var spent, passed, count float64
 	for _, s := range f.steps {
-		spent += s.GC * s.Elapsed * 1000
-		share = max(share, s.GC)
+		spent, passed = spent+s.GC*s.Elapsed*1000, passed+s.Elapsed*1000
 	}
+	share := spent / max(passed, gcPassed)
 	if n := len(f.readings); n > 0 && f.previous != nil {
 		count = max(0, float64(f.readings[n-1].GC-f.previous.GC))
 	}
@@ -65,12 +74,16 @@ func standstill(f *facts) (float64, []Evidence) {
 		gap := first.Elapsed * 1000
 		cpu := max(0, first.CPU*gap-f.calm.CPU*max(0, gap-f.silence))
 		gc := first.GC * gap
-		if cpu > little*f.silence || gc > little*f.silence {
+		if cpu > waking+alive*f.silence || gc > little*f.silence {
 			return 0, nil
 		}
 		score = 0.75 + 0.2*min(1, f.silence/2000)
 		evidence = append(evidence,
 			finding(cpu, "ms", "CPU time used meanwhile"), finding(gc, "ms", "garbage collection meanwhile"))
+	}
+	if f.Alike >= common {
+		score /= 2
+		evidence = append(evidence, finding(f.Alike, "%", "other nodes in trouble at once"))
 	}
 	if f.settled > 0 {
 		evidence = append(evidence, finding(f.settled, "ms", "then answers after"))

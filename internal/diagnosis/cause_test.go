@@ -122,6 +122,15 @@ var causeCases = []struct {
 		silent(r, 3000, deadline)
 		during(r, func(c *Counters, _ int64) { c.CPUTime += 2500 })
 	}, CauseUnresponsive, ""},
+	{"all nodes silent at once", func(r *Record) {
+		silent(r, 3000, deadline)
+		during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
+		r.Bouts[0].Alike = 0.75
+	}, CauseUnresponsive, CausePause},
+	{"silent with a trickle of CPU", func(r *Record) {
+		silent(r, 5000, deadline)
+		during(r, func(c *Counters, _ int64) { c.CPUTime -= 2200 })
+	}, CauseCPU, CauseUnresponsive},
 	{"never answers", func(r *Record) { silent(r, 20_000, deadline); lasting(r) }, CauseUnresponsive, ""},
 	{"connections refused", func(r *Record) {
 		silent(r, 20_000, "connect: connection refused")

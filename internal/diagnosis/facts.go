@@ -29,8 +29,9 @@ type facts struct {
 	directOK, viaOK    int
 	refused            bool // a connection was refused
 	restarted          bool
-	answered           bool    // after the spike began
-	silence            float64 // from the beginning until the first answer, or the end
+	answered           bool // after the spike began
+	asked              time.Time
+	silence            float64 // from the first question until the first answer, or the end
 	settled            float64 // how long captures took after the first answer, in the median
 	service, usual     float64 // of a query: during and before, 0 if unknown
 	othersService      float64
@@ -133,8 +134,12 @@ func (f *facts) firstAnswer(c Capture) {
 	if f.answered {
 		return
 	}
+	// From the first question on: without one there is no telling whether it was silent.
+	if f.asked.IsZero() {
+		f.asked = c.At.Time
+	}
 	f.answered = c.answeredDirect() || c.answeredVia()
-	f.silence = max(0, millis(c.At.Sub(f.Began.Time))+quickest(c))
+	f.silence = millis(c.At.Sub(f.asked)) + quickest(c)
 }
 
 // quickest is how long the quicker answer of a capture took, or, if there is none, how

@@ -15,7 +15,7 @@ type Spike struct {
 	// State is the first state that the node was seen in, Why what spoke against it.
 	State string `json:"state"`
 	Why   string `json:"why"`
-	// Again is how often the node got into trouble anew within a minute of recovering.
+	// Again is how often the node got into trouble anew within 15 s of recovering.
 	Again   int    `json:"again,omitempty"`
 	Cause   Cause  `json:"cause"`
 	Summary string `json:"summary"`
@@ -45,6 +45,8 @@ type Record struct {
 type Bout struct {
 	Began Time  `json:"began"`
 	Ended *Time `json:"ended"` // nil while it lasts
+	// Alike is the largest share of the other nodes that were in trouble at once, 0..1.
+	Alike float64 `json:"others_in_trouble"`
 }
 
 // Capture is one attempt at asking about the node. Durations are in milliseconds.
@@ -88,8 +90,9 @@ const (
 	// hotAgain is when hot threads are asked for a second time.
 	hotAgain = 1500 * time.Millisecond
 	// pause is for how long a node must be well until its record is closed: who gets
-	// into trouble again before that adds to it.
-	pause = time.Minute
+	// into trouble again before that adds to it. The selection lets a node back within
+	// ten seconds, and what comes later may have another cause.
+	pause = 15 * time.Second
 	// longest is after which time a record is closed although its node flaps.
 	longest = 15 * time.Minute
 	// maxCaptures and maxHot bound what is captured of a node that flaps, and maxBouts

@@ -50,11 +50,34 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 			r.end(ctx, open, now)
 		}
 	}
+	r.compare(readings)
 	for id, open := range r.open {
 		if !known[id] { // it left the cluster
 			r.end(ctx, open, now)
 		}
 		r.close(id, open, now)
+	}
+}
+
+// compare notes how many of the other nodes are in trouble too. r.mu is held.
+func (r *Recorder) compare(readings []Reading) {
+	troubled := 0
+	for _, n := range readings {
+		if inTrouble(n.State) {
+			troubled++
+		}
+	}
+	if troubled < 2 {
+		return
+	}
+	alike := float64(troubled-1) / float64(len(readings)-1)
+	for _, open := range r.open {
+		bouts := open.record.Bouts
+		if last := len(bouts) - 1; open.record.Ended == nil && bouts[last].Alike < alike {
+			bouts = slices.Clone(bouts) // a page may be reading them
+			bouts[last].Alike = alike
+			open.record.Bouts = bouts
+		}
 	}
 }
 
