@@ -31,7 +31,7 @@ func TestClosedIndex(t *testing.T) {
 
 	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_close", nil, nil))
 	s := search{target: index.Name, body: `{"size":0}`}
-	for known, end := false, time.Now().Add(time.Minute); !known; {
+	for known, end := false, time.Now().Add(3 * time.Minute); !known; {
 		require.True(t, time.Now().Before(end), "it is not known that the index is closed")
 		got := requireSame(t, s)
 		require.Equal(t, http.StatusBadRequest, got.status, "%s", got.body)
@@ -60,7 +60,7 @@ func TestClosedIndex(t *testing.T) {
 	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index.Name))
 	require.Eventually(t, func() bool {
 		return requireSame(t, s).decision.reason == "ranked"
-	}, time.Minute, 100*time.Millisecond, "it is not known that the index is open")
+	}, 3*time.Minute, 100*time.Millisecond, "it is not known that the index is open")
 	require.Zero(t, closed())
 	var nodes []struct{ State, Node string }
 	require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
