@@ -38,6 +38,10 @@ func traced(t *testing.T) (*simcluster.Cluster, *sidestep, *tracingtest.Receiver
 	return c, startReady(t, cfg, nil), receiver
 }
 
+// gentle is a rate, per second, that a slow machine can serve: where searches queue none
+// is sent a second time.
+const gentle = 30
+
 // disturb gives one node after the other a fault, for longer and longer, until a span came
 // for which all pairs hold.
 func disturb(s *sidestep, receiver *tracingtest.Receiver, nodes []*simcluster.Node, fault simcluster.Fault, pairs ...any) {
@@ -47,7 +51,7 @@ func disturb(s *sidestep, receiver *tracingtest.Receiver, nodes []*simcluster.No
 		n.SetFault(fault)
 		lasts := min(time.Duration(round+1)*500*time.Millisecond, 3*time.Second) // on a slow machine little is overdue
 		wake := time.AfterFunc(lasts, func() { n.SetFault(simcluster.Fault{}) })
-		found := load(s.t, s, 100, lasts+200*time.Millisecond)
+		found := load(s.t, s, gentle, lasts+200*time.Millisecond)
 		wake.Stop()
 		require.Zero(s.t, found.Failed, "%v", found.FirstErrors)
 		receiver.Await(s.t, complete)
@@ -63,7 +67,7 @@ func disturb(s *sidestep, receiver *tracingtest.Receiver, nodes []*simcluster.No
 func TestTracesTellWhatBecameOfSearches(t *testing.T) {
 	c, s, receiver := traced(t)
 	nodes := c.Nodes()
-	load(t, s, 100, 3*time.Second) // so that it is known when a search is overdue
+	load(t, s, gentle, 3*time.Second) // so that it is known when a search is overdue
 	disturb(s, receiver, nodes, simcluster.Fault{Hang: true}, "sidestep.cause", "abandoned", "error.type", "canceled")
 	disturb(s, receiver, nodes, simcluster.Fault{FailFast: http.StatusServiceUnavailable},
 		"sidestep.role", "first", "sidestep.cause", "engine_error", "http.response.status_code", 503)
