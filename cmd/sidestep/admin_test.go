@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -184,4 +185,23 @@ func TestSpikesCommand(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Empty(t, out)
 	require.Equal(t, "sidestep spikes: there is no spike 42: sidestep spikes lists those on record\n", stderr)
+
+	s.cluster.Nodes()[1].SetFault(simcluster.Fault{Pause: true})
+	line := regexp.MustCompile(`(?m)^(\S+) +node-2 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +still does +\w+ `)
+	var found []string
+	require.Eventually(t, func() bool {
+		_, out, _ := s.command(t, "spikes")
+		found = line.FindStringSubmatch(out)
+		return found != nil
+	}, patience, 100*time.Millisecond)
+	sampled := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d +\w+ `)
+	require.Eventually(t, func() bool {
+		code, out, stderr = s.command(t, "spikes", found[1])
+		return sampled.MatchString(out)
+	}, patience, 100*time.Millisecond)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `^spike `+found[1]+`: node-2, began \S+ \S+, lasts\n`, out)
+	require.Regexp(t, `(?m)^cause: \w+$`, out)
+	require.Regexp(t, `(?m)^TIME +STATE +RESPONSE`, out)
+	s.cluster.Nodes()[1].SetFault(simcluster.Fault{})
 }

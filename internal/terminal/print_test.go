@@ -100,8 +100,8 @@ func TestSpikes(t *testing.T) {
 
 const spikeRecord = `{"id":"1","node":"es-3","began":"2026-11-21T12:00:00.000Z","ended":"2026-11-21T12:01:15.000Z","state":"slow","why":"response time 310 ms, limit 42 ms",
  "cause":"gc_pause","summary":"es-3 collected garbage for 1.2 s",
- "evidence":[{"text":"garbage collection took 1.2 s of 2 s","value":1200,"unit":"ms"}],
- "causes":[{"cause":"gc_pause","score":0.9,"evidence":[]},{"cause":"merge_burst","score":0.3,"evidence":[{"text":"2 merges","value":2,"unit":""}]},{"cause":"pause","score":0}],
+ "evidence":[{"text":"garbage collection took","value":1200,"unit":"ms"}],
+ "causes":[{"cause":"gc_pause","score":0.9,"evidence":[]},{"cause":"merge_burst","score":0.3,"evidence":[{"text":"merges","value":2,"unit":""}]},{"cause":"pause","score":0}],
  "samples":{"interval_s":1,"at":["2026-11-21T11:59:59Z","2026-11-21T12:00:00Z","2026-11-21T12:00:01Z"],
   "nodes":[{"response_ms":[4,300,null],"share":[0.2,0.1,0],"queue":[0,5,7],"active":[1,4,4],"poll_ms":[2,1000,null],"state":["fine","slow",null]},
            {"response_ms":[4,4,5],"queue":[0,0,0]}]},

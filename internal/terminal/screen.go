@@ -118,7 +118,7 @@ func (v view) spikeLine(s status) string {
 		return v.line(plain, "no spikes")
 	}
 	k := s.Spikes[0]
-	text, kind := fmt.Sprintf("spike %s: %s, %s", k.ID, k.Node, k.lasted(s.At)), plain
+	text, kind := fmt.Sprintf("spike: %s, %s", k.Node, k.lasted(s.At)), plain
 	if k.Ended == nil {
 		kind = middling
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -126,7 +127,7 @@ func (r record) print(out io.Writer) {
 
 func tell(out io.Writer, all []evidence) {
 	for _, e := range all {
-		printf(out, "  %s", e.Text)
+		printf(out, "  %s: %s", e.Text, strings.TrimSuffix(strings.TrimSuffix(figure(e.Value), ".0")+" "+e.Unit, " "))
 	}
 }
 
