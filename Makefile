@@ -191,6 +191,10 @@ bench-overhead: build bench-peers ## compare latency, CPU and memory with Revers
 bench-fleet: ## count what a fleet asks a cluster, with a relay and without; 5 minutes
 	$(GO) run ./test/bench/fleet
 
+.PHONY: bench-watching
+bench-watching: build ## compare sidestep with everything on that watches and with all of it off; 4 minutes
+	$(GO) run ./test/bench/watching
+
 .PHONY: bench-peers
 bench-peers:
 	@PATH=$$PATH:/usr/sbin; missing=; \
@@ -204,6 +208,19 @@ CHAOS ?=
 chaos: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(CHAOS)
+
+TOUR ?=
+TOUR_ENGINE = -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
+
+.PHONY: tour
+tour: build prometheus page-tools ## degrade nodes of a real cluster and see that everything names node and cause, 6 minutes; ENGINE, TOUR='-keep …'
+	$(GO) build -trimpath -o bin/tour ./test/tour
+	bin/tour $(TOUR_ENGINE) $(TOUR)
+
+.PHONY: calm
+calm: build prometheus page-tools ## do nothing to a real cluster under load for five minutes: no trouble may be recorded
+	$(GO) build -trimpath -o bin/tour ./test/tour
+	bin/tour $(TOUR_ENGINE) -calm 5m $(TOUR)
 
 COUNT ?= 20000
 SEED  ?= 1

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"sidestep/internal/loadgen"
+	"sidestep/test/causes"
 	"sidestep/test/engine"
 	"sidestep/test/front"
 )
 
 const (
-	index = "products"
+	index = causes.Index
 	// warm is how long the JVMs are driven before anything is measured: cold code
 	// is ten times slower and would be all that is seen.
 	warm = 45 * time.Second
@@ -28,6 +29,7 @@ const (
 type stage struct {
 	cluster  *engine.Cluster
 	sidestep *front.Front
+	binary   string
 }
 
 var shared stage // TestMain can hand nothing to tests otherwise
@@ -50,13 +52,13 @@ func run(m *testing.M) (code int) {
 }
 
 func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
-	binary, err := front.Build(ctx)
-	if err != nil {
+	var err error
+	if s.binary, err = front.Build(ctx); err != nil {
 		return err
 	}
 	s.cluster, err = engine.Start(ctx, engine.Options{
 		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
-		Nodes: 5, Proxied: true, Logf: logf,
+		Nodes: 5, Proxied: true, Settings: causes.Settings(), Logf: logf,
 	})
 	if err != nil {
 		return err
@@ -69,7 +71,7 @@ func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
 	if err := s.cluster.Warm(ctx, index, warm); err != nil {
 		return err
 	}
-	if s.sidestep, err = front.Start(ctx, binary, s.cluster.URLs()); err != nil {
+	if s.sidestep, err = front.Start(ctx, s.binary, s.cluster.URLs()); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)

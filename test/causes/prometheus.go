@@ -1,0 +1,143 @@
+package causes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// scrapeInterval is in a hurry: the default of Prometheus is a minute.
+const scrapeInterval = time.Second
+
+// Prometheus is a running one that scrapes one sidestep.
+type Prometheus struct {
+	URL string
+
+	cmd    *exec.Cmd
+	dir    string
+	said   bytes.Buffer
+	client *http.Client
+}
+
+// StartPrometheus starts one for the admin address of a sidestep. root is the folder of
+// the repository.
+func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, error) {
+	program, err := findPrometheus(root)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prometheus{client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	if p.dir, err = os.MkdirTemp("", "sidestep-prometheus-"); err != nil {
+		return nil, err
+	}
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.URL = "http://" + address
+	config := filepath.Join(p.dir, "prometheus.yml")
+	text := fmt.Sprintf("global: {scrape_interval: %[1]s, scrape_timeout: %[1]s}\nscrape_configs: [{job_name: sidestep, static_configs: [{targets: [%[2]q]}]}]\n",
+		scrapeInterval, strings.TrimPrefix(admin, "http://"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(p.dir, "data"), //nolint:noctx // it lives until Stop
+		"--web.listen-address="+address, "--log.level=warn")
+	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to hand on
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start Prometheus: %w", err)
+	}
+	if err := p.await(ctx); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}
+
+// findPrometheus returns the program, as `make prometheus` fetches it or as it is
+// installed.
+func findPrometheus(root string) (string, error) {
+	if path, err := exec.LookPath(filepath.Join(root, ".cache/prometheus/usr/bin/prometheus")); err == nil {
+		return path, nil
+	}
+	if path, err := exec.LookPath("prometheus"); err == nil {
+		return path, nil
+	}
+	return "", errors.New("prometheus is missing: run `make prometheus`, or install it (Debian: apt-get install prometheus)")
+}
+
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// await waits until something was scraped.
+func (p *Prometheus) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		found, err := p.query(ctx, "sidestep_ready", time.Now().Add(-time.Minute))
+		if err == nil && len(found) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for Prometheus: %w: %w: %s", ctx.Err(), err, p.said.String())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// query returns what a query says of the time from a moment on, second by second.
+func (p *Prometheus) query(ctx context.Context, expr string, from time.Time) (model.Matrix, error) {
+	stamp := func(at time.Time) string { return strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64) }
+	parameters := url.Values{"query": {expr}, "start": {stamp(from)}, "end": {stamp(time.Now())}, "step": {"1"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/api/v1/query_range?"+parameters.Encode(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	res, err := p.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          struct{ Result model.Matrix }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("ask Prometheus: %w", err)
+	}
+	if answer.Status != "success" {
+		return nil, fmt.Errorf("ask Prometheus for %s: %s", expr, answer.Error)
+	}
+	return answer.Data.Result, nil
+}
+
+// Stop ends it and removes its files.
+func (p *Prometheus) Stop() error {
+	p.client.CloseIdleConnections()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop Prometheus: %w", err)
+	}
+	_ = p.cmd.Wait() // it was told to end
+	return os.RemoveAll(p.dir)
+}

@@ -1,0 +1,149 @@
+// Package causes degrades one node of a real cluster in ways of which the cause is
+// known, and asks everything that sidestep shows to operators which node it is and
+// why: the web page, the dashboard's queries, the commands, the records.
+package causes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+const (
+	// Index is what is searched.
+	Index = "products"
+	// container is the CPU quota of every node, in cores, as containers have one: what a
+	// node does beside its searches takes their CPU, and not that of the other nodes.
+	container = 0.5
+	// queueSize is that of the nodes' search pools.
+	queueSize = 100
+)
+
+// Settings are the settings that the nodes must be started with.
+func Settings() map[string]string {
+	return map[string]string{
+		"thread_pool.search.queue_size": strconv.Itoa(queueSize),
+		// A merge of several shards at once, as large nodes do them.
+		"thread_pool.force_merge.size": "4",
+	}
+}
+
+// Stage is a cluster, with proxies before its nodes, and sidestep before it.
+type Stage struct {
+	Cluster  *engine.Cluster
+	Sidestep *front.Front
+	Binary   string // of sidestep
+	Logf     func(format string, args ...any)
+
+	victims []*engine.Node
+	turn    int
+}
+
+// Open makes the stage ready: the nodes get the CPU that containers have, and the
+// shards of Index stay where they are. Close takes that back.
+func (s *Stage) Open(ctx context.Context) error {
+	stay := map[string]any{"index.routing.rebalance.enable": "none"}
+	if err := s.Cluster.Do(ctx, http.MethodPut, "/"+Index+"/_settings", stay, nil); err != nil {
+		return err
+	}
+	if err := s.chooseVictims(ctx); err != nil {
+		return err
+	}
+	for _, n := range s.Cluster.Nodes {
+		if err := s.confine(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close gives the nodes all the CPU there is.
+func (s *Stage) Close() error {
+	var errs []error
+	for _, n := range s.Cluster.Nodes {
+		errs = append(errs, n.UnlimitCPU())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Stage) confine(n *engine.Node) error { return n.LimitCPU(container) }
+
+func (s *Stage) logf(format string, args ...any) {
+	if s.Logf != nil {
+		s.Logf(format, args...)
+	}
+}
+
+// chooseVictims finds the nodes to degrade: those that hold copies, without the elected
+// one, whose trouble is everybody's.
+func (s *Stage) chooseVictims(ctx context.Context) error {
+	var elected []struct{ ID string }
+	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/master?format=json&h=id", nil, &elected); err != nil {
+		return fmt.Errorf("find the elected node: %w", err)
+	}
+	s.victims = nil
+	for _, n := range s.Cluster.Nodes {
+		shards, err := s.shardsOn(ctx, n)
+		if err != nil {
+			return err
+		}
+		if len(shards) > 0 && (len(elected) == 0 || elected[0].ID != n.ID) {
+			s.victims = append(s.victims, n)
+		}
+	}
+	if len(s.victims) < 3 {
+		return fmt.Errorf("only %d nodes but the elected one hold shards of %s", len(s.victims), Index)
+	}
+	return nil
+}
+
+// Victim returns the node to degrade next. They take turns: a node that gets into
+// trouble again within a minute extends the record of the time before.
+func (s *Stage) Victim() *engine.Node {
+	n := s.victims[s.turn%len(s.victims)]
+	s.turn++
+	return n
+}
+
+// shardsOn returns the numbers of the shards of Index that a node holds copies of.
+func (s *Stage) shardsOn(ctx context.Context, n *engine.Node) ([]string, error) {
+	var rows []struct{ ID, Shard string }
+	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+Index+"?format=json&h=id,shard", nil, &rows); err != nil {
+		return nil, fmt.Errorf("find the copies: %w", err)
+	}
+	var shards []string
+	for _, row := range rows {
+		if row.ID == n.ID {
+			shards = append(shards, row.Shard)
+		}
+	}
+	slices.Sort(shards)
+	return shards, nil
+}
+
+// AwaitFine waits until sidestep says of every node that it is fine. The error says of
+// which it does not.
+func (s *Stage) AwaitFine(ctx context.Context) error {
+	for {
+		var nodes []struct{ Name, State, Why string }
+		if err := s.Sidestep.AdminJSON(ctx, "/nodes", &nodes); err != nil {
+			return err
+		}
+		bad := slices.DeleteFunc(nodes, func(n struct{ Name, State, Why string }) bool { return n.State == "fine" })
+		if len(nodes) > 0 && len(bad) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until all nodes are fine: %w: %v", ctx.Err(), bad)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

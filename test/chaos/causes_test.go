@@ -1,0 +1,68 @@
+package chaos
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/test/causes"
+)
+
+const (
+	// named is within which every surface is to name the node and the cause.
+	named = 5 * time.Second
+	// calm is how long a cluster that nothing is done to is watched; `make calm` does it
+	// for five minutes.
+	calm = 45 * time.Second
+	// modest is the rate of searches: the machine has to carry a browser as well.
+	modest = 40
+)
+
+// openCauses makes the shared cluster one of containers, and opens every surface.
+func openCauses(t *testing.T) (*causes.Stage, []causes.Surface) {
+	t.Helper()
+	ctx := t.Context()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	stage := &causes.Stage{Cluster: shared.cluster, Sidestep: shared.sidestep, Binary: shared.binary, Logf: t.Logf}
+	t.Cleanup(func() { require.NoError(t, stage.Close()) })
+	require.NoError(t, stage.Open(ctx))
+	desk, err := causes.OpenDesk(ctx, stage, root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, desk.Close()) })
+	return stage, desk.Surfaces
+}
+
+// Whatever is done to a node, everything that an operator looks at names that node and
+// what it suffers from within five seconds; and when nothing is done, nothing.
+func TestCauses(t *testing.T) {
+	stage, surfaces := openCauses(t)
+	t.Run("none", func(t *testing.T) {
+		for trial := range trials {
+			made, result, err := stage.Calm(t.Context(), modest, calm/trials)
+			require.NoError(t, err)
+			require.Zero(t, result.Failed, "failed searches")
+			t.Logf("part %d of %d: %d searches, p99 %s, records: %v", trial+1, trials, result.Sent, ms(result.Quantile(0.99)), made)
+			require.Empty(t, made, "nothing was wrong")
+		}
+	})
+	for _, fault := range causes.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			var wrong []string
+			for trial := range trials {
+				result, err := stage.Try(t.Context(), fault, causes.Plan{Surfaces: surfaces, Limit: named, Wait: 2 * named, Rate: modest})
+				require.NoError(t, err)
+				t.Logf("trial %d of %d: %s, %s:\n%s", trial+1, trials, result.Node, fault.Title, result)
+				require.Zero(t, result.Sidestep.Failed, "failed searches")
+				require.Zero(t, result.Sidestep.Partial, "partial answers")
+				if wrong = result.Wrong(); len(wrong) == 0 {
+					return
+				}
+			}
+			require.Fail(t, "in each trial something was wrong", "in the last:\n%s", strings.Join(wrong, "\n"))
+		})
+	}
+}

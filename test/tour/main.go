@@ -1,0 +1,186 @@
+// Command tour degrades the nodes of a real cluster in five ways, one after the other
+// and under load, and shows that everything an operator looks at names the node and the
+// cause: `make tour`. With -calm it does nothing to the cluster and shows that nothing is
+// named: `make calm`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sidestep/test/causes"
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+// options of a tour.
+type options struct {
+	engine, version string
+	faults          []causes.Fault
+	rate            float64
+	warm, limit     time.Duration
+	lasts           time.Duration
+	calm            time.Duration
+	keep            bool
+}
+
+// errWrong is the end of a tour that was not as it should be; what was wrong is told.
+var errWrong = errors.New("not everything was named rightly, or in time")
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tour:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err = o.run(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	if err != nil && !interrupted {
+		fmt.Fprintln(os.Stderr, "tour:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(arguments []string) (options, error) {
+	var o options
+	set := flag.NewFlagSet("tour", flag.ContinueOnError)
+	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
+	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
+	names := set.String("faults", "", "comma `list` of cpu, pause, merge, transport, queue (default: all)")
+	set.Float64Var(&o.rate, "rate", 30, "searches per second through sidestep, and as many directly")
+	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
+	set.DurationVar(&o.limit, "limit", 5*time.Second, "within which node and cause are to be named")
+	set.DurationVar(&o.lasts, "lasts", 12*time.Second, "how long each fault lasts")
+	set.DurationVar(&o.calm, "calm", 0, "do nothing to the cluster for so long, and count the records of trouble")
+	set.BoolVar(&o.keep, "keep", false, "leave everything running at the end, to look around, until Ctrl-C")
+	if err := set.Parse(arguments); err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 || o.rate <= 0 || o.limit <= 0 || o.calm < 0 {
+		return o, errors.New("want no arguments, and rate and times above zero")
+	}
+	var err error
+	o.faults, err = causes.Choose(*names)
+	return o, err
+}
+
+func say(format string, args ...any) {
+	fmt.Printf("%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+// run goes through it. What it started is gone when it returns.
+func (o options) run(ctx context.Context) (err error) {
+	s := &causes.Stage{Logf: say}
+	defer func() {
+		front.Close(s.Sidestep, s.Cluster, err != nil && ctx.Err() == nil && !errors.Is(err, errWrong))
+	}()
+	if err := o.open(ctx, s); err != nil {
+		return err
+	}
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	desk, err := causes.OpenDesk(ctx, s, root)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, desk.Close()) }()
+	say("Open in a browser:\n\n    the web page   %s/\n    Prometheus     %s/\n\n  and in a terminal: bin/sidestep top --admin %s\n",
+		s.Sidestep.AdminURL, desk.Prometheus.URL, s.Sidestep.AdminURL)
+	if o.calm > 0 {
+		err = o.watchCalm(ctx, s)
+	} else {
+		err = o.visit(ctx, s, desk)
+	}
+	if o.keep && (err == nil || errors.Is(err, errWrong)) {
+		say("Everything stays until Ctrl-C.")
+		load := causes.StartLoad(ctx, o.rate, s.Sidestep.URL)
+		<-ctx.Done()
+		_, failure := load.End()
+		err = errors.Join(err, failure)
+	}
+	return err
+}
+
+// open starts cluster and sidestep.
+func (o options) open(ctx context.Context, s *causes.Stage) error {
+	var err error
+	if s.Binary, err = front.Build(ctx); err != nil {
+		return err
+	}
+	if s.Cluster, err = engine.Start(ctx, engine.Options{
+		Distribution: o.engine, Version: o.version, Nodes: 5, Proxied: true, Settings: causes.Settings(), Logf: say,
+	}); err != nil {
+		return err
+	}
+	say("Indexing 20,000 documents: 5 shards with a replica each.")
+	if err := s.Cluster.CreateIndex(ctx, engine.Index{Name: causes.Index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
+		return err
+	}
+	say("Warming the nodes up: %s.", o.warm)
+	if err := s.Cluster.Warm(ctx, causes.Index, o.warm); err != nil {
+		return err
+	}
+	if s.Sidestep, err = front.Start(ctx, s.Binary, s.Cluster.URLs()); err != nil {
+		return err
+	}
+	ready, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := s.Sidestep.AwaitReady(ready); err != nil {
+		return err
+	}
+	return s.Open(ctx)
+}
+
+// visit goes through the faults.
+func (o options) visit(ctx context.Context, s *causes.Stage, desk *causes.Desk) error {
+	var wrong []string
+	for i, fault := range o.faults {
+		say("%d of %d: %s.", i+1, len(o.faults), fault.Title)
+		t, err := s.Try(ctx, fault, causes.Plan{
+			Surfaces: desk.Surfaces, Limit: o.limit, Wait: 3 * o.limit, Lasts: o.lasts, Rate: o.rate, Direct: true,
+		})
+		if err != nil {
+			return err
+		}
+		say("%s, on %s. All nodes are fine again.\n%s", fault.Title, t.Node, t)
+		for _, text := range t.Wrong() {
+			wrong = append(wrong, fault.Name+": "+text)
+		}
+	}
+	if len(wrong) > 0 {
+		say("Wrong:\n  %s", strings.Join(wrong, "\n  "))
+		return errWrong
+	}
+	say("Everything named the node and the cause within %s, %d times.", o.limit, len(o.faults))
+	return nil
+}
+
+// watchCalm does nothing to the cluster.
+func (o options) watchCalm(ctx context.Context, s *causes.Stage) error {
+	say("Nothing is done to the cluster for %s, at %g searches/s.", o.calm, o.rate)
+	made, result, err := s.Calm(ctx, o.rate, o.calm)
+	if err != nil {
+		return err
+	}
+	say("%d searches: p50 %s, p99 %s, failed %d, partial %d; records of trouble: %d %v", result.Sent,
+		result.Quantile(0.5), result.Quantile(0.99), result.Failed, result.Partial, len(made), made)
+	if len(made) > 0 || result.Failed+result.Partial > 0 {
+		return errWrong
+	}
+	return nil
+}
