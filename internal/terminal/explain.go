@@ -42,6 +42,7 @@ type explanation struct {
 			Why   string `json:"why"`
 		} `json:"not_serving"`
 	} `json:"shards"`
+	Spikes []spike `json:"spikes"` // of nodes with a copy, that last or ended lately
 }
 
 // shardCopy is one copy of a shard and what is known of its node.
@@ -122,6 +123,13 @@ func (e explanation) print(out io.Writer) {
 	}
 	if e.Coordinator != "" && e.Steered {
 		printf(out, "sent through: %s", e.Coordinator)
+	}
+	for _, s := range e.Spikes {
+		verb := "is"
+		if s.Ended != nil {
+			verb = "was"
+		}
+		printf(out, "%s %s in trouble (%s): %s", s.Node, verb, s.Cause, s.Summary)
 	}
 	if len(e.Shards) == 0 {
 		return
