@@ -155,5 +155,9 @@ func (s *Stage) Prepare(ctx context.Context, f Fault, n *engine.Node) error {
 	if err := n.Do(ctx, http.MethodDelete, "/"+archive+"?ignore_unavailable=true", nil, nil); err != nil {
 		return err
 	}
-	return f.prepare(ctx, s, n)
+	// With all the CPU there is it is done sooner.
+	if err := n.UnlimitCPU(); err != nil {
+		return err
+	}
+	return errors.Join(f.prepare(ctx, s, n), s.confine(n))
 }

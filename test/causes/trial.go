@@ -135,6 +135,9 @@ func (t *Trial) String() string {
 		if r := l.result; r != nil {
 			fmt.Fprintf(&text, "  %s: %d searches, p50 %s, p99 %s, failed %d, partial %d\n", l.name, r.Sent,
 				millis(r.Quantile(0.5)), millis(r.Quantile(0.99)), r.Failed, r.Partial)
+			for _, e := range r.FirstErrors {
+				fmt.Fprintf(&text, "    %s\n", e)
+			}
 		}
 	}
 	return text.String()
