@@ -205,7 +205,7 @@ func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.front.URL+"/_cat/nodes", http.NoBody)
 	require.NoError(t, err)
 	time.AfterFunc(10*time.Millisecond, cancel)
-	_, err = http.DefaultTransport.RoundTrip(req) //nolint:bodyclose // there is none
+	_, err = http.DefaultTransport.RoundTrip(req)
 	require.ErrorIs(t, err, context.Canceled, "a client that leaves ends it")
 }
 

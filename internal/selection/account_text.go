@@ -175,17 +175,25 @@ const maxNamed = 5
 
 // keptOut names the candidates that are not listed for a reason of their own.
 func (a Account) keptOut() string {
-	var names []string
+	var left, needed []string
 	for _, c := range a.Candidates {
-		if !c.Listed && c.Excluded.keepsOut() {
-			names = append(names, c.Node+": "+c.Why)
+		switch {
+		case !c.Excluded.keepsOut():
+		case c.Listed:
+			needed = append(needed, c.Node)
+		default:
+			left = append(left, c.Node+": "+c.Why)
 		}
 	}
+	text := "No node is left out."
 	switch {
-	case len(names) == 0:
-		return "No node is kept out."
-	case len(names) > maxNamed:
-		return fmt.Sprintf("Left out are %d nodes, such as %s.", len(names), names[0])
+	case len(left) > maxNamed:
+		text = fmt.Sprintf("Left out are %d nodes, such as %s.", len(left), left[0])
+	case len(left) > 0:
+		text = "Left out: " + strings.Join(left, "; ") + "."
 	}
-	return "Left out: " + strings.Join(names, "; ") + "."
+	if len(needed) > 0 {
+		text += fmt.Sprintf(" Listed all the same, as no other copy of some shard is any better: %s.", strings.Join(needed[:min(maxNamed, len(needed))], ", "))
+	}
+	return text
 }
