@@ -52,7 +52,8 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	a := newAsker(r.source.Load(), open.record.NodeID, r.baseline.well)
 	var hot sync.WaitGroup
 	if r.wantsHot(open) {
-		hot.Go(func() { r.askOnce(ctx, open, *a) })
+		once := *a // its turns are its own
+		hot.Go(func() { r.askOnce(ctx, open, once) })
 	}
 
 	tick := time.NewTicker(captureEvery)
