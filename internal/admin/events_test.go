@@ -88,6 +88,7 @@ func TestEventsAreMadeOnceForAllAndForNobodyNever(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		leaveToo, leftToo := listen(h, readers[10:]...)
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		require.EqualValues(t, 11, service.asked.Load())
 		for _, r := range readers {
 			events := r.events()
