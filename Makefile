@@ -51,7 +51,7 @@ test-fast: ## run the unit and integration tests (Go only)
 # once would measure each other.
 .PHONY: test-real
 test-real: build clients prometheus page-tools ## run the tests on real clusters (need JDK 21+ and Maven)
-	$(GO) test -count=1 -p 1 -timeout 12m ./test/...
+	$(GO) test -count=1 -p 1 -timeout 25m ./test/...
 	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -p 1 -timeout 10m ./test/e2e ./test/clients
 
 # Every engine and version that is supported, one after the other.
