@@ -45,7 +45,7 @@ test: build test-fast test-real ## run all tests: unit, integration, real cluste
 
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
-	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 5m $(SOURCES)
+	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 10m $(SOURCES)
 
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
