@@ -13,6 +13,7 @@ import (
 // explanation is what /explain shows, as far as it is looked at here.
 type explanation struct {
 	Steered bool     `json:"steered"`
+	Summary string   `json:"summary"`
 	Exact   bool     `json:"exact"`
 	Nodes   []string `json:"nodes"`
 	Shards  []struct {
