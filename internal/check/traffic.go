@@ -86,7 +86,7 @@ func tally(facts Facts) totals {
 // steers reports whether a decision for this reason names nodes.
 func steers(reason string) bool {
 	switch reason {
-	case "ranked", "no_statistics", "fail_open", "suspicion", "affinity":
+	case "ranked", "no_statistics", "fail_open", "affinity":
 		return true
 	}
 	return false

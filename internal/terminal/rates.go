@@ -54,7 +54,7 @@ func (t trail) rates() rates {
 	all := sum(reasons) - reasons["not_steerable"]
 	if all > 0 {
 		steered := int64(0)
-		for _, reason := range []string{"ranked", "affinity", "no_statistics", "fail_open", "suspicion"} {
+		for _, reason := range []string{"ranked", "affinity", "no_statistics", "fail_open"} {
 			steered += reasons[reason]
 		}
 		r.steered = float64(steered) / float64(all)

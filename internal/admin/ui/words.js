@@ -29,7 +29,6 @@ const REASONS = {
   affinity: ["steered", "to the copies that the preference string or the target sticks to"],
   no_statistics: ["steered", "nothing measured yet: copies take turns"],
   fail_open: ["steered", "all copies of some shard are on nodes in trouble: all of them listed"],
-  suspicion: ["steered", "some node must be slow: lists vary to find out which"],
   no_outlier: ["engine", "no node stands out: the engine's own selection decides"],
   no_choice: ["passed", "every shard has one copy only"],
   observe: ["passed", "mode observe: decided and counted only"],
