@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -31,9 +30,8 @@ type Mend func(context.Context) error
 const (
 	latency = 300 * time.Millisecond
 	jitter  = 50 * time.Millisecond
-	starved = 0.05                    // of a core
-	stopped = 2500 * time.Millisecond // less than what the nodes wait for each other
-	archive = "archive"               // what is merged
+	starved = 0.05            // of a core
+	stopped = 2 * time.Second // less than what the nodes wait for each other
 )
 
 // Faults returns all of them, in the order in which they are shown.
@@ -110,15 +108,20 @@ func standStill(_ context.Context, _ *Stage, n *engine.Node) (Mend, error) {
 	}, nil
 }
 
-// segment makes the index that is merged, anew for each merge. Its shards must not
-// drive those of the searched index to other nodes, which the stage takes care of.
+// archive is what is merged. No client searches it.
+func archive() engine.Segments {
+	return engine.Segments{Name: "archive", Indices: merges, Segments: 8, Docs: 1000, Seed: 1}
+}
+
+// segment makes the archive anew for each merge. Its shards must not drive those of the
+// searched index to other nodes, which the stage takes care of.
 func segment(ctx context.Context, s *Stage, n *engine.Node) error {
-	s.logf("making %s on %s: many segments to merge", archive, n.Name)
-	return n.CreateSegments(ctx, engine.Segments{Name: archive, Shards: 4, Segments: 8, Docs: 3000, Seed: 1})
+	s.logf("making an archive on %s: many segments to merge", n.Name)
+	return n.CreateSegments(ctx, archive())
 }
 
 func merge(ctx context.Context, _ *Stage, n *engine.Node) (Mend, error) {
-	return n.ForceMerge(ctx, archive), nil
+	return n.ForceMerge(ctx, archive()), nil
 }
 
 func flood(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
@@ -150,10 +153,6 @@ func (s *Stage) Degrade(ctx context.Context, f Fault, n *engine.Node) (Mend, err
 func (s *Stage) Prepare(ctx context.Context, f Fault, n *engine.Node) error {
 	if f.prepare == nil {
 		return nil
-	}
-	// Left by a trial before, if at all.
-	if err := n.Do(ctx, http.MethodDelete, "/"+archive+"?ignore_unavailable=true", nil, nil); err != nil {
-		return err
 	}
 	// With all the CPU there is it is done sooner.
 	if err := n.UnlimitCPU(); err != nil {

@@ -21,7 +21,9 @@ const (
 	Index = "products"
 	// container is the CPU quota of every node, in cores, as containers have one: what a
 	// node does beside its searches takes their CPU, and not that of the other nodes.
-	container = 0.5
+	container = 0.35
+	// merges is how many a node may do at once, as large nodes may.
+	merges = 4
 	// queueSize is that of the nodes' search pools.
 	queueSize = 100
 )
@@ -30,8 +32,7 @@ const (
 func Settings() map[string]string {
 	return map[string]string{
 		"thread_pool.search.queue_size": strconv.Itoa(queueSize),
-		// A merge of several shards at once, as large nodes do them.
-		"thread_pool.force_merge.size": "4",
+		"thread_pool.force_merge.size":  strconv.Itoa(merges),
 	}
 }
 

@@ -51,15 +51,15 @@ func TestForceMergeEndsWithItsIndex(t *testing.T) {
 	merging, deleted := make(chan struct{}), make(chan struct{})
 	node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		switch r.Method + " " + r.URL.RequestURI() {
-		case "POST /old/_forcemerge?max_num_segments=1":
+		case "POST /old-1/_forcemerge?max_num_segments=1":
 			close(merging)
 			<-deleted
-		case "DELETE /old":
+		case "DELETE /old-1?ignore_unavailable=true":
 			close(deleted)
 		}
 	}))
 	defer node.Close()
-	end := (&Node{DirectURL: node.URL}).ForceMerge(t.Context(), "old")
+	end := (&Node{DirectURL: node.URL}).ForceMerge(t.Context(), Segments{Name: "old"})
 	<-merging
 	require.NoError(t, end(context.WithoutCancel(t.Context())))
 	<-deleted
