@@ -1,5 +1,7 @@
 package diagnosis
 
+import "math"
+
 const (
 	// throttledMuch is the share of periods in which the quota ran out from which on it
 	// is felt: below, searches rarely meet it.
@@ -28,6 +30,17 @@ func throttled(f *facts) float64 {
 	return f.most(func(r Rates) float64 { return r.Throttled })
 }
 
+// quota is how many processors the node may use at least, as far as it is limited.
+func (f *facts) quota() float64 {
+	least := math.Inf(1)
+	for _, c := range f.readings {
+		if c.Quota > 0 && c.Period > 0 {
+			least = min(least, float64(c.Quota)/float64(c.Period))
+		}
+	}
+	return least
+}
+
 // cpuStarvation: a quota that runs out, a machine that is busy with something else, or
 // everything slow alike with little CPU used.
 func cpuStarvation(f *facts) (float64, []Evidence) {
@@ -43,7 +56,8 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 			evidence = append(evidence, finding(float64(last.Quota)/float64(last.Period), "CPUs", "the quota"))
 		}
 		score := 0.75 + 0.2*share
-		if quota := float64(last.Quota) / max(1, float64(last.Period)); f.calmKnown && f.calm.Throttled < throttledMuch && f.calm.CPU < roomy*quota {
+		enough := f.calmKnown && f.calm.Throttled < throttledMuch && f.calm.CPU < roomy*f.quota()
+		if enough || f.hot[poolMerge] >= explains*f.quota() {
 			score = 0.55
 		}
 		return score, withService(f, evidence)
@@ -127,7 +141,7 @@ func mergeBurst(f *facts) (float64, []Evidence) {
 	evidence = append(evidence, finding(merging, "%", "captures in which merges ran"),
 		finding(share, "s/s", "time in merges"))
 	most := 0.95
-	if max(cpu, share) < burst {
+	if max(cpu/min(1, f.quota()), share) < burst {
 		most = 0.65 // they ran, and were not seen to take much
 	}
 	return min(most, 0.4+work-ordinary), withService(f, evidence)

@@ -174,6 +174,13 @@ var causeCases = []struct {
 		})
 		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 45})
 	}, CauseMerge, CauseCPU},
+	{"merge threads that take most of a small quota", func(r *Record) {
+		slowQueries(r, 20)
+		during(r, func(c *Counters, ms int64) {
+			c.Quota, c.Periods, c.Throttled, c.MergesNow = 30_000, ms/100, ms/103, 1
+		})
+		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 26})
+	}, CauseMerge, CauseCPU},
 	{"a flood of searches that takes all of a roomy quota", func(r *Record) {
 		slowQueries(r, 5)
 		during(r, func(c *Counters, ms int64) {
