@@ -46,7 +46,7 @@ func Faults() []Fault {
 			Right: []string{"pause"}, Over: true, begin: standStill,
 		},
 		{
-			Name: "merge", Title: "a forced merge of another index under load",
+			Name: "merge", Title: fmt.Sprintf("a forced merge of other indices under load, with %g of a core", narrow),
 			Right: []string{"merge_burst"}, prepare: segment, begin: merge,
 		},
 		{
@@ -117,11 +117,12 @@ func archive() engine.Segments {
 // searched index to other nodes, which the stage takes care of.
 func segment(ctx context.Context, s *Stage, n *engine.Node) error {
 	s.logf("making an archive on %s: many segments to merge", n.Name)
-	return n.CreateSegments(ctx, archive())
+	return errors.Join(n.CreateSegments(ctx, archive()), n.LimitCPU(narrow))
 }
 
-func merge(ctx context.Context, _ *Stage, n *engine.Node) (Mend, error) {
-	return n.ForceMerge(ctx, archive()), nil
+func merge(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
+	end := n.ForceMerge(ctx, archive())
+	return func(ctx context.Context) error { return errors.Join(end(ctx), s.confine(n)) }, nil
 }
 
 func flood(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
@@ -158,5 +159,8 @@ func (s *Stage) Prepare(ctx context.Context, f Fault, n *engine.Node) error {
 	if err := n.UnlimitCPU(); err != nil {
 		return err
 	}
-	return errors.Join(f.prepare(ctx, s, n), s.confine(n))
+	if err := f.prepare(ctx, s, n); err != nil {
+		return errors.Join(err, s.confine(n))
+	}
+	return nil
 }

@@ -21,7 +21,9 @@ const (
 	Index = "products"
 	// container is the CPU quota of every node, in cores, as containers have one: what a
 	// node does beside its searches takes their CPU, and not that of the other nodes.
-	container = 0.35
+	container = 0.5
+	// narrow is that of a node that is to merge: what merges take is missing at once.
+	narrow = 0.3
 	// merges is how many a node may do at once, as large nodes may.
 	merges = 4
 	// queueSize is that of the nodes' search pools.
@@ -127,6 +129,30 @@ func (s *Stage) shardsOn(ctx context.Context, n *engine.Node) ([]string, error) 
 	}
 	slices.Sort(shards)
 	return shards, nil
+}
+
+// closed is for how long a node must have been well for what comes to be a record of its
+// own, and not another bout of the last.
+const closed = 17 * time.Second
+
+// AwaitClosed waits until sidestep has no record of a node that it would continue.
+func (s *Stage) AwaitClosed(ctx context.Context, n *engine.Node) error {
+	for {
+		var answer struct{ Spikes []record }
+		if err := s.Sidestep.AdminJSON(ctx, "/spikes", &answer); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(answer.Spikes, func(r record) bool {
+			return r.Node == n.Name && (r.Ended == nil || time.Since(*r.Ended) < closed)
+		}) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until the record of %s is closed: %w", n.Name, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // AwaitFine waits until sidestep says of every node that it is fine. The error says of

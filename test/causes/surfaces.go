@@ -12,10 +12,11 @@ import (
 
 // record is one of /spikes, and of the newest in /status.
 type record struct {
-	ID      string `json:"id"`
-	Node    string `json:"node"`
-	Cause   string `json:"cause"`
-	Summary string `json:"summary"`
+	ID      string     `json:"id"`
+	Node    string     `json:"node"`
+	Ended   *time.Time `json:"ended"`
+	Cause   string     `json:"cause"`
+	Summary string     `json:"summary"`
 }
 
 func claims(records []record) []Claim {

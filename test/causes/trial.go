@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sidestep/internal/loadgen"
+	"sidestep/test/engine"
 )
 
 // Trial is one fault on one node, and what was said about it.
@@ -58,7 +59,7 @@ func (s *Stage) Try(ctx context.Context, f Fault, plan Plan) (t *Trial, err erro
 		}
 		err = errors.Join(err, failures[0], failures[1])
 	}()
-	if err := s.settle(ctx); err != nil {
+	if err := s.settle(ctx, victim); err != nil {
 		return t, err
 	}
 	w := Watch{Surfaces: plan.Surfaces, Node: victim.Name, Right: f.Right, Limit: plan.Wait}
@@ -80,10 +81,15 @@ func (s *Stage) Try(ctx context.Context, f Fault, plan Plan) (t *Trial, err erro
 	return t, s.settle(ctx)
 }
 
-// settle waits until all nodes are fine.
-func (s *Stage) settle(ctx context.Context) error {
+// settle waits until all nodes are fine, and what comes to these is new.
+func (s *Stage) settle(ctx context.Context, to ...*engine.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	for _, n := range to {
+		if err := s.AwaitClosed(ctx, n); err != nil {
+			return err
+		}
+	}
 	return s.AwaitFine(ctx)
 }
 
