@@ -3,6 +3,7 @@ package causes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sidestep/internal/loadgen"
@@ -15,8 +16,8 @@ func (s *Stage) Calm(ctx context.Context, rate float64, lasts time.Duration) ([]
 		return nil, nil, err
 	}
 	spikes := s.Spikes()
-	w := Watch{Surfaces: []Surface{spikes}}
-	if err := w.Before(ctx); err != nil {
+	before, err := spikes.Look(ctx, time.Now())
+	if err != nil {
 		return nil, nil, err
 	}
 	load := StartLoad(ctx, rate, s.Sidestep.URL)
@@ -31,7 +32,7 @@ func (s *Stage) Calm(ctx context.Context, rate float64, lasts time.Duration) ([]
 	}
 	var made []Claim
 	for _, c := range now {
-		if !w.known[c.key()] {
+		if !slices.ContainsFunc(before, func(b Claim) bool { return b.Record == c.Record }) {
 			made = append(made, c)
 		}
 	}

@@ -54,12 +54,13 @@ type Watch struct {
 	known map[string]bool // what was told before
 }
 
-// key tells claims from each other: by their record, if they have one.
+// key tells claims from each other. A record that says something else than before is
+// another claim: a node that gets into trouble again within a minute adds to its record.
 func (c Claim) key() string {
-	if c.Record != "" {
-		return c.Record
+	if c.Record == "" {
+		return c.Node + " " + c.Cause
 	}
-	return c.Node + " " + c.Cause
+	return strings.Join([]string{c.Record, c.Cause, c.Text}, " ")
 }
 
 // Before notes what is told before the fault, so that what is told of it can be told
