@@ -58,7 +58,7 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 	p.cmd = exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(p.dir, "data"), //nolint:noctx // it lives until Stop
 		"--web.listen-address="+address, "--log.level=warn")
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to hand on
+	p.cmd.SysProcAttr = processAttributes()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start Prometheus: %w", err)
 	}
