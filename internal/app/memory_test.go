@@ -20,13 +20,14 @@ func TestSoftLimit(t *testing.T) {
 }
 
 func TestInUseIsWhatIsLive(t *testing.T) {
-	before := inUse()
-	kept := make([]byte, 32<<20)
+	// Much more than other tests of the package leave behind, whenever that is collected.
+	const much = 128 << 20
+	kept := make([]byte, much)
 	runtime.GC()
-	require.Greater(t, inUse(), before+(30<<20))
+	require.Greater(t, inUse(), uint64(much))
 	runtime.KeepAlive(kept)
 	runtime.GC()
-	require.Less(t, inUse(), before+(8<<20))
+	require.Less(t, inUse(), uint64(much))
 }
 
 func TestOperatorsKnowBetter(t *testing.T) {
