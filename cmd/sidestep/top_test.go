@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/simcluster"
+	"sidestep/internal/testkit"
 )
 
 // screen is a terminal in which top runs.
@@ -24,7 +24,7 @@ type screen struct {
 	cmd   *exec.Cmd
 	tty   *os.File // the terminal's side
 	term  vt10x.Terminal
-	raw   *lockedBuffer
+	raw   *testkit.Log
 	ended chan struct{} // closed when all output was read
 }
 
@@ -36,7 +36,7 @@ func topIn(t *testing.T, s *stage, size pty.Winsize, env ...string) *screen {
 	tty, err := pty.StartWithSize(cmd, &size)
 	require.NoError(t, err)
 	c := &screen{
-		t: t, cmd: cmd, tty: tty, raw: &lockedBuffer{}, ended: make(chan struct{}),
+		t: t, cmd: cmd, tty: tty, raw: &testkit.Log{}, ended: make(chan struct{}),
 		term: vt10x.New(vt10x.WithSize(int(size.Cols), int(size.Rows))),
 	}
 	t.Cleanup(func() { _ = tty.Close() })
@@ -168,22 +168,4 @@ func TestTopBeforeItShowsAnything(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 1, cmd.ProcessState.ExitCode())
 	require.Equal(t, "sidestep top: nothing listens on 127.0.0.1:1: is sidestep running there? (--admin)\r\n", string(out))
-}
-
-// lockedBuffer may be read while it is written.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

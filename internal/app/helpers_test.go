@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -24,6 +23,7 @@ import (
 	"sidestep/internal/app"
 	"sidestep/internal/config"
 	"sidestep/internal/simcluster"
+	"sidestep/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -144,7 +144,7 @@ func settings(urls ...string) config.Config {
 type sidestep struct {
 	*app.App
 	t        *testing.T
-	log      *logBuffer
+	log      *testkit.Log
 	level    *slog.LevelVar
 	registry *prometheus.Registry
 	client   *http.Client
@@ -154,7 +154,7 @@ type sidestep struct {
 func start(t *testing.T, cfg config.Config, load func() (config.Config, error)) *sidestep {
 	t.Helper()
 	s := &sidestep{
-		t: t, log: &logBuffer{}, level: new(slog.LevelVar), registry: prometheus.NewRegistry(),
+		t: t, log: &testkit.Log{}, level: new(slog.LevelVar), registry: prometheus.NewRegistry(),
 		client: &http.Client{Transport: &http.Transport{}},
 	}
 	var err error
@@ -223,24 +223,6 @@ func (s *sidestep) get(target string, headers ...string) answer {
 	got, err := ask(s.t, s.client, "GET "+target, "", headers...)
 	require.NoError(s.t, err)
 	return got
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // write makes a file in a folder of the test's own and returns its name.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,33 +19,18 @@ import (
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
 	"sidestep/internal/simcluster"
+	"sidestep/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")
-
-const (
-	tableBegin = "<!-- table: begin -->\n"
-	tableEnd   = "<!-- table: end -->"
-)
 
 // TestMetricsPage keeps the table of docs/metrics.md equal to what is
 // registered.
 func TestMetricsPage(t *testing.T) {
 	a := running(t)
-	table := metricsTable(t, a)
-
-	page := filepath.Join("..", "..", "docs", "metrics.md")
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	head, rest, found := strings.Cut(string(text), tableBegin)
-	require.True(t, found, "no %q in %s", tableBegin, page)
-	written, tail, found := strings.Cut(rest, tableEnd)
-	require.True(t, found, "no %q in %s", tableEnd, page)
-	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(head+tableBegin+table+tableEnd+tail), 0o644))
-		return
-	}
-	require.Equal(t, table, written, "write it with: go test ./internal/app -run MetricsPage -update")
+	testkit.Page{
+		File: "metrics.md", Update: *update, HowTo: "go test ./internal/app -run MetricsPage -update",
+	}.Holds(t, metricsTable(t, a))
 }
 
 // running returns an App that has steered, observed and learned, so that every

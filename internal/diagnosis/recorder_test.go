@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,34 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/testkit"
 )
 
 // bench is a recorder on nodes whose states the test sets.
 type bench struct {
 	*Recorder
-	log logged
+	log testkit.Log
 
 	mu       sync.Mutex
 	readings []Reading
 	follows  atomic.Bool
-}
-
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // newBench starts a recorder whose nodes are all served by handler.

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"sidestep/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -110,7 +112,7 @@ func TestAFileThatCannotBeOpenedAnewIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	l, file := openIn(t, dir)
-	log := &logged{}
+	log := &testkit.Log{}
 	l.o.Logger = slog.New(slog.NewTextHandler(log, nil)) // before the goroutine needs it
 	require.NoError(t, os.Rename(dir, dir+".gone"))
 	l.Reopen()
@@ -179,7 +181,7 @@ func (f *full) Write(p []byte) (int, error) {
 
 func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 	l, _ := openIn(t, t.TempDir())
-	out, log := &full{}, &logged{}
+	out, log := &full{}, &testkit.Log{}
 	l.out.close()
 	l.out, l.o.Logger = output{Writer: out}, slog.New(slog.NewTextHandler(log, nil)) // before anything is written
 	l.Write(line(1))
@@ -190,22 +192,4 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 	cut, rest, _ := strings.Cut(out.String(), "\n")
 	require.Equal(t, `{"tim`, cut)
 	require.True(t, json.Valid([]byte(rest)), rest)
-}
-
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logged) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logged) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

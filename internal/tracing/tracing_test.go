@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"bytes"
 	"context"
 	"encoding/pem"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 
 	"sidestep/internal/es"
 	"sidestep/internal/proxy"
+	"sidestep/internal/testkit"
 	"sidestep/internal/tracing/tracingtest"
 )
 
@@ -32,28 +31,10 @@ const (
 	unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 
-// log is a log that may be read while it is written.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func newTracer(t *testing.T, o Options) (*Tracer, *log) {
+func newTracer(t *testing.T, o Options) (*Tracer, *testkit.Log) {
 	t.Helper()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
-	l := &log{}
+	l := &testkit.Log{}
 	tracer := New(slog.New(slog.NewTextHandler(l, nil)), prometheus.NewRegistry())
 	require.NoError(t, tracer.Use(o))
 	t.Cleanup(func() { tracer.Close(context.Background()) })

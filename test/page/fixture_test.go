@@ -23,7 +23,6 @@ type scripted struct {
 	records map[string]any
 	folded  string
 	explain any
-	slow    []any
 }
 
 func (s *scripted) Ready() error          { return nil }
@@ -31,7 +30,7 @@ func (s *scripted) Mode() string          { return "route" }
 func (s *scripted) Status() admin.Status  { return s.status() }
 func (s *scripted) SetMode(string) error  { return s.setErr }
 func (s *scripted) History(time.Time) any { return map[string]any{"at": []string{}, "nodes": []any{}} }
-func (s *scripted) Slow(int) any          { return s.slow }
+func (s *scripted) Slow(int) any          { return []any{} }
 
 func (s *scripted) Explain(admin.Question) (any, error) { return s.explain, nil }
 
