@@ -15,7 +15,7 @@ type trouble struct {
 
 func newTrouble(r *Recorder) trouble {
 	return trouble{r, prometheus.NewDesc("sidestep_node_spike",
-		"1 with the cause found so far, from when the node gets into trouble until it has been well for a minute; else 0 with the cause none.",
+		"1 with the cause found so far, from when the node gets into trouble until it has been well for "+pause.String()+"; else 0 with the cause none.",
 		[]string{"node", "node_id", "cause"}, nil)}
 }
 

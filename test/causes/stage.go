@@ -108,7 +108,7 @@ func (s *Stage) chooseVictims(ctx context.Context) error {
 }
 
 // Victim returns the node to degrade next. They take turns: a node that gets into
-// trouble again within a minute extends the record of the time before.
+// trouble again soon extends the record of the time before.
 func (s *Stage) Victim() *engine.Node {
 	n := s.victims[s.turn%len(s.victims)]
 	s.turn++
@@ -137,40 +137,47 @@ const closed = 17 * time.Second
 
 // AwaitClosed waits until sidestep has no record of a node that it would continue.
 func (s *Stage) AwaitClosed(ctx context.Context, n *engine.Node) error {
-	for {
+	return await(ctx, func() (missing string, err error) {
 		var answer struct{ Spikes []record }
 		if err := s.Sidestep.AdminJSON(ctx, "/spikes", &answer); err != nil {
-			return err
+			return "", err
 		}
-		if !slices.ContainsFunc(answer.Spikes, func(r record) bool {
+		if slices.ContainsFunc(answer.Spikes, func(r record) bool {
 			return r.Node == n.Name && (r.Ended == nil || time.Since(*r.Ended) < closed)
 		}) {
-			return nil
+			return "the record of " + n.Name + " is not closed", nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until the record of %s is closed: %w", n.Name, ctx.Err())
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return "", nil
+	})
 }
 
 // AwaitFine waits until sidestep says of every node that it is fine. The error says of
 // which it does not.
 func (s *Stage) AwaitFine(ctx context.Context) error {
-	for {
+	return await(ctx, func() (missing string, err error) {
 		var nodes []struct{ Name, State, Why string }
 		if err := s.Sidestep.AdminJSON(ctx, "/nodes", &nodes); err != nil {
-			return err
+			return "", err
 		}
 		bad := slices.DeleteFunc(nodes, func(n struct{ Name, State, Why string }) bool { return n.State == "fine" })
-		if len(nodes) > 0 && len(bad) == 0 {
-			return nil
+		if len(nodes) == 0 || len(bad) > 0 {
+			return fmt.Sprintf("not all nodes are fine: %v", bad), nil
+		}
+		return "", nil
+	})
+}
+
+// await asks until nothing is missing. Its error says what is when ctx ends.
+func await(ctx context.Context, ask func() (missing string, err error)) error {
+	for {
+		missing, err := ask()
+		if err != nil || missing == "" {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until all nodes are fine: %w: %v", ctx.Err(), bad)
-		case <-time.After(100 * time.Millisecond):
+			return fmt.Errorf("%s: %w", missing, ctx.Err())
+		case <-time.After(lookEvery):
 		}
 	}
 }

@@ -55,7 +55,7 @@ type Watch struct {
 }
 
 // key tells claims from each other. A record that says something else than before is
-// another claim: a node that gets into trouble again within a minute adds to its record.
+// another claim: a node that gets into trouble again soon adds to its record.
 func (c Claim) key() string {
 	if c.Record == "" {
 		return c.Node + " " + c.Cause
