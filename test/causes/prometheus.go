@@ -21,7 +21,7 @@ import (
 )
 
 // scrapeInterval is in a hurry: the default of Prometheus is a minute.
-const scrapeInterval = time.Second
+const scrapeInterval = 250 * time.Millisecond
 
 // Prometheus is a running one that scrapes one sidestep.
 type Prometheus struct {
@@ -106,10 +106,10 @@ func (p *Prometheus) await(ctx context.Context) error {
 	}
 }
 
-// query returns what a query says of the time from a moment on, second by second.
+// query returns what a query says of the time from a moment on, scrape by scrape.
 func (p *Prometheus) query(ctx context.Context, expr string, from time.Time) (model.Matrix, error) {
 	stamp := func(at time.Time) string { return strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64) }
-	parameters := url.Values{"query": {expr}, "start": {stamp(from)}, "end": {stamp(time.Now())}, "step": {"1"}}
+	parameters := url.Values{"query": {expr}, "start": {stamp(from)}, "end": {stamp(time.Now())}, "step": {strconv.FormatFloat(scrapeInterval.Seconds(), 'f', -1, 64)}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/api/v1/query_range?"+parameters.Encode(), http.NoBody)
 	if err != nil {
 		return nil, err
