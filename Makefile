@@ -218,7 +218,7 @@ tour: build prometheus page-tools ## degrade nodes of a real cluster and see tha
 	bin/tour $(TOUR_ENGINE) $(TOUR)
 
 .PHONY: calm
-calm: build prometheus page-tools ## do nothing to a real cluster under load for five minutes: no trouble may be recorded
+calm: build ## do nothing to a real cluster under load for five minutes: no trouble may be recorded
 	$(GO) build -trimpath -o bin/tour ./test/tour
 	bin/tour $(TOUR_ENGINE) -calm 5m $(TOUR)
 

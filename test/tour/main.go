@@ -64,7 +64,7 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
 	set.DurationVar(&o.limit, "limit", 5*time.Second, "within which node and cause are to be named")
 	set.DurationVar(&o.lasts, "lasts", 12*time.Second, "how long each fault lasts")
-	set.DurationVar(&o.calm, "calm", 0, "do nothing to the cluster for so long, and count the records of trouble")
+	set.DurationVar(&o.calm, "calm", 0, "degrade nothing for so long, and count the records of trouble there are all the same")
 	set.BoolVar(&o.keep, "keep", false, "leave everything running at the end, to look around, until Ctrl-C")
 	if err := set.Parse(arguments); err != nil {
 		return o, err
@@ -90,6 +90,12 @@ func (o options) run(ctx context.Context) (err error) {
 	if err := o.open(ctx, s); err != nil {
 		return err
 	}
+	if o.calm > 0 {
+		return o.watchCalm(ctx, s)
+	}
+	if err := s.Open(ctx); err != nil {
+		return err
+	}
 	root, err := filepath.Abs(".")
 	if err != nil {
 		return err
@@ -101,11 +107,7 @@ func (o options) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, desk.Close()) }()
 	say("Open in a browser:\n\n    the web page   %s/\n    Prometheus     %s/\n\n  and in a terminal: bin/sidestep top --admin %s\n",
 		s.Sidestep.AdminURL, desk.Prometheus.URL, s.Sidestep.AdminURL)
-	if o.calm > 0 {
-		err = o.watchCalm(ctx, s)
-	} else {
-		err = o.visit(ctx, s, desk)
-	}
+	err = o.visit(ctx, s, desk)
 	if o.keep && (err == nil || errors.Is(err, errWrong)) {
 		say("Everything stays until Ctrl-C.")
 		load := causes.StartLoad(ctx, o.rate, s.Sidestep.URL)
@@ -140,10 +142,7 @@ func (o options) open(ctx context.Context, s *causes.Stage) error {
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := s.Sidestep.AwaitReady(ready); err != nil {
-		return err
-	}
-	return s.Open(ctx)
+	return s.Sidestep.AwaitReady(ready)
 }
 
 // visit goes through the faults.
@@ -170,7 +169,8 @@ func (o options) visit(ctx context.Context, s *causes.Stage, desk *causes.Desk) 
 	return nil
 }
 
-// watchCalm does nothing to the cluster.
+// watchCalm does nothing to the cluster: its nodes have all the CPU there is, and no
+// browser takes it from them.
 func (o options) watchCalm(ctx context.Context, s *causes.Stage) error {
 	say("Nothing is done to the cluster for %s, at %g searches/s.", o.calm, o.rate)
 	made, result, err := s.Calm(ctx, o.rate, o.calm)
