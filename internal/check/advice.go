@@ -12,6 +12,7 @@ func explanations() map[string]explanation {
 	const nothing = "nothing to do: it is the client's choice"
 	return map[string]explanation{
 		"no_choice":             {means: "every shard has one copy only", advice: "set index.number_of_replicas to 1 or more"},
+		"overloaded":            {means: "all copies of some shard are on nodes that reject searches, their queues being full", advice: "the cluster gets more searches than it can take: send fewer, or add nodes and replicas", trouble: true},
 		"observe":               {means: "mode observe", advice: "switch to route"},
 		"operation_off":         {means: "the operation is switched off", advice: "see routing.operations"},
 		"client_preference":     {means: "the client chose copies itself by its preference", advice: "take the preference out of the client where nothing depends on it; strings are kept and steered with routing.affinity.strings"},

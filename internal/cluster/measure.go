@@ -14,9 +14,10 @@ const (
 	statsMetrics = "/stats/thread_pool,indices,adaptive_selection/search"
 	loadFields   = "?filter_path=" +
 		"nodes.*.thread_pool.search.threads,nodes.*.thread_pool.search.queue," +
-		"nodes.*.thread_pool.search.active,nodes.*.thread_pool.search.completed," +
+		"nodes.*.thread_pool.search.active,nodes.*.thread_pool.search.completed,nodes.*.thread_pool.search.rejected," +
 		"nodes.*.thread_pool.search_worker.threads,nodes.*.thread_pool.search_worker.queue," +
-		"nodes.*.thread_pool.search_worker.active," +
+		"nodes.*.thread_pool.search_worker.active,nodes.*.thread_pool.search_worker.completed," +
+		"nodes.*.thread_pool.search_worker.rejected," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
 		"nodes.*.indices.search.fetch_time_in_millis"
@@ -243,6 +244,7 @@ type rawPool struct {
 	Queue     int64 `json:"queue"`
 	Active    int64 `json:"active"`
 	Completed int64 `json:"completed"`
+	Rejected  int64 `json:"rejected"`
 }
 
 type rawSearch struct {
@@ -287,6 +289,7 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 	if r.AdaptiveSelection == nil { // not asked for
 		r.AdaptiveSelection = before.AdaptiveSelection
 	}
+	into.Rejected = r.rejectedSince(&before)
 	into.Coordinated = changed(r.AdaptiveSelection, before.AdaptiveSelection)
 	now, then := r.Indices.Search, before.Indices.Search
 	queries, query, fetch := now.Queries-then.Queries, now.QueryMillis-then.QueryMillis, now.FetchMillis-then.FetchMillis
@@ -301,6 +304,23 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 		into.Active = min(busy, float64(pool.Threads+worker.Threads))
 	}
 	return next, nil
+}
+
+// rejectedSince returns the share of search tasks that were rejected since before.
+func (r *rawStats) rejectedSince(before *rawStats) float64 {
+	was := before.ThreadPool.Search
+	if was == nil {
+		was = &rawPool{}
+	}
+	rejected, completed := int64(0), int64(0)
+	for _, pool := range [][2]rawPool{{*r.ThreadPool.Search, *was}, {r.ThreadPool.SearchWorker, before.ThreadPool.SearchWorker}} {
+		rejected += max(0, pool[0].Rejected-pool[1].Rejected)
+		completed += max(0, pool[0].Completed-pool[1].Completed)
+	}
+	if rejected == 0 {
+		return 0
+	}
+	return float64(rejected) / float64(rejected+completed)
 }
 
 // changed returns the entries that differ from those before; nil if none does.

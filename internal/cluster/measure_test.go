@@ -26,6 +26,8 @@ func TestMeasure(t *testing.T) {
 	fetched := raw(rawPool{Threads: 4, Completed: 160}, 1040, 5100)
 	fetched.Indices.Search.FetchMillis = 300
 	before := raw(rawPool{Completed: 100}, 1000, 5000)
+	refused := raw(rawPool{Completed: 100}, 1000, 5000)
+	refused.ThreadPool.SearchWorker.Rejected = 7
 	tests := []struct {
 		name      string
 		last, now *rawStats
@@ -40,6 +42,9 @@ func TestMeasure(t *testing.T) {
 		{"faster than the engine's clock", before, raw(rawPool{Threads: 4, Completed: 101}, 1001, 5000), NodeStats{Elapsed: second, Queries: 1}},
 		{"restart", before, raw(rawPool{Threads: 4, Completed: 60}, 20, 100), NodeStats{Elapsed: second, Queries: 20, ServiceTime: 5 * ms, Active: 0.1}},
 		{"a shard left", before, raw(rawPool{Threads: 4, Active: 1, Completed: 101}, 900, 4000), NodeStats{Elapsed: second, Active: 1}},
+		{"a quarter was rejected", before, raw(rawPool{Threads: 4, Completed: 160, Rejected: 20}, 1000, 5000), NodeStats{Elapsed: second, Rejected: 0.25}},
+		{"all were rejected by search_worker", before, refused, NodeStats{Elapsed: second, Rejected: 1}},
+		{"rejected before the first poll", nil, raw(rawPool{Completed: 100, Rejected: 5}, 0, 0), NodeStats{}},
 		{"search_worker", nil, worker, NodeStats{Queue: 6, Active: 5}},
 	}
 	for _, tt := range tests {

@@ -121,7 +121,7 @@ type reportedCopy struct {
 type reportedStats [3 + counterFields]int64
 
 // counterFields is how many numbers of a node are reported.
-const counterFields = 10
+const counterFields = 13
 
 // counters returns the numbers of a node that are reported.
 func (r *rawStats) counters() (n [counterFields]int64) {
@@ -132,6 +132,7 @@ func (r *rawStats) counters() (n [counterFields]int64) {
 	return [counterFields]int64{
 		pool.Threads, pool.Queue, pool.Active, pool.Completed, worker.Threads, worker.Queue, worker.Active,
 		search.Queries, search.QueryMillis, search.FetchMillis,
+		pool.Rejected, worker.Completed, worker.Rejected,
 	}
 }
 
@@ -139,8 +140,8 @@ func (r *rawStats) counters() (n [counterFields]int64) {
 func (s reportedStats) raw() *rawStats {
 	n := s[3:]
 	r := &rawStats{}
-	r.ThreadPool.Search = &rawPool{Threads: n[0], Queue: n[1], Active: n[2], Completed: n[3]}
-	r.ThreadPool.SearchWorker = rawPool{Threads: n[4], Queue: n[5], Active: n[6]}
+	r.ThreadPool.Search = &rawPool{Threads: n[0], Queue: n[1], Active: n[2], Completed: n[3], Rejected: n[10]}
+	r.ThreadPool.SearchWorker = rawPool{Threads: n[4], Queue: n[5], Active: n[6], Completed: n[11], Rejected: n[12]}
 	r.Indices.Search = rawSearch{Queries: n[7], QueryMillis: n[8], FetchMillis: n[9]}
 	return r
 }

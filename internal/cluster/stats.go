@@ -41,6 +41,9 @@ type NodeStats struct {
 	// Queries counts the shard queries completed since the last answered poll; after
 	// a restart those since then.
 	Queries int64
+	// Rejected is the share of the search tasks since the last answered poll that the
+	// node rejected, from 0 to 1, as its queue was full.
+	Rejected float64
 	// Coordinated is the response time of each data node as this node, being their
 	// coordinating node, sees it: the engine's own average, by node id. It holds only
 	// the entries that changed since it last told: those of nodes without traffic

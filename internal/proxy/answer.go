@@ -128,7 +128,7 @@ func (p *Proxy) judge(x *exchange, resp *http.Response, d *selection.Decision) a
 // copies refuse is worded as the last copy tried did. The client is to read what it
 // would have read directly.
 func refuses(resp *http.Response, d *selection.Decision) bool {
-	if d.Reason == selection.NoOutlier {
+	if !d.Reason.Lists() {
 		return false
 	}
 	switch resp.StatusCode {

@@ -32,7 +32,7 @@ func (x *exchange) decide(p *Proxy) bool {
 	p.o.Selector.Choose(x.decision, p.selectionRequest(x, nil), now)
 	x.reason = string(x.decision.Reason)
 	switch {
-	case x.decision.Reason == selection.NoChoice:
+	case x.decision.Reason == selection.NoChoice, x.decision.Reason == selection.Overloaded:
 		return false // a list could change nothing
 	case x.mode == ModeObserve:
 		p.metrics.observed.WithLabelValues(x.reason).Inc()
@@ -107,7 +107,7 @@ func (p *Proxy) selectionRequest(x *exchange, avoid []*selection.Node) selection
 // whether it fits in a request line. Nothing but the preference differs from the
 // client's, and where the engine's own selection is to decide nothing does.
 func (x *exchange) rewrite(d *selection.Decision, query string) (string, bool) {
-	if d.Reason == selection.NoOutlier {
+	if !d.Reason.Lists() {
 		return query, true
 	}
 	preference := es.OnlyNodes(ids(d.Nodes))

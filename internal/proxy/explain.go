@@ -189,7 +189,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	if c := x.decision.Coordinator; c != nil {
 		e.Coordinator = c.Name
 	}
-	e.Steered = x.mode == ModeRoute && x.decision.Reason != selection.NoChoice && x.decision.Reason != selection.NoOutlier
+	e.Steered = x.mode == ModeRoute && x.decision.Reason.Lists()
 	if e.Steered {
 		e.Preference, _ = x.rewrite(x.decision, "")
 	}

@@ -35,7 +35,10 @@ func (p *Proxy) search(x *exchange, r *http.Request) (*http.Response, error) {
 			before := d.Nodes
 			d = &selection.Decision{}
 			p.o.Selector.Choose(d, p.selectionRequest(x, avoid), time.Now())
-			if slices.Equal(before, d.Nodes) {
+			if d.Reason == selection.Overloaded && best.resp != nil && !x.decision.Reason.Lists() {
+				return best.response(x) // to the request as written; sent again it were one more
+			}
+			if d.Reason == selection.Overloaded || slices.Equal(before, d.Nodes) {
 				break // no other copies
 			}
 		}

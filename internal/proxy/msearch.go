@@ -188,7 +188,7 @@ func (p *Proxy) decideTarget(x *exchange, item es.Item, now time.Time) *itemSear
 	s.decision = &selection.Decision{}
 	p.o.Selector.Choose(s.decision, p.selectionRequest(&s.exchange, nil), now)
 	s.reason = string(s.decision.Reason)
-	if s.decision.Reason != selection.NoChoice && s.decision.Reason != selection.NoOutlier {
+	if s.decision.Reason.Lists() {
 		s.preference = es.PreferNodes(ids(s.decision.Nodes))
 	}
 	return s

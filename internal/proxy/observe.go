@@ -55,7 +55,7 @@ func (p *Proxy) observe(x *exchange, t *attempt) {
 	case x.steering() != es.SteerSearch:
 		return // nor does what takes another time than searches
 	}
-	if t.decision.Reason != selection.NoOutlier {
+	if t.decision.Reason.Lists() {
 		p.allowed()
 	}
 	p.o.Selector.Observe(t.decision, o, time.Now())

@@ -298,6 +298,7 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 		Active:      st.Active,
 		Queries:     st.Queries,
 		Elapsed:     st.Elapsed,
+		Rejected:    st.Rejected,
 	}
 	if st.Err != nil {
 		poll.Message = st.Err.Error()

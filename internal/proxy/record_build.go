@@ -88,7 +88,7 @@ func (x *exchange) attemptRecord(s step) AttemptRecord {
 // preferenceOf names what was added to the request for d.
 func (x *exchange) preferenceOf(d *selection.Decision) string {
 	switch {
-	case d == nil || d.Reason == selection.NoOutlier:
+	case d == nil || !d.Reason.Lists():
 		return "none"
 	case x.soft || x.steering() == es.SteerItems:
 		return "prefer_nodes"

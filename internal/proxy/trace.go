@@ -170,7 +170,7 @@ func (x *exchange) traceAttempt(role string, u *upstream, d *selection.Decision)
 		return t
 	}
 	t.start.Reason = string(d.Reason)
-	if d.Reason != selection.NoOutlier {
+	if d.Reason.Lists() {
 		t.lists(names(d.Nodes), x.soft)
 	}
 	return t

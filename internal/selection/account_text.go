@@ -82,6 +82,8 @@ func (s *Selector) summary(d *Decision, req Request, a Account, at int64) string
 		return "There is nothing to choose: every shard has one copy that serves."
 	case NoOutlier:
 		return "Left to the engine's own selection: no node stands out. " + a.nearest()
+	case Overloaded:
+		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
 	case NoStatistics:
 		return "Nothing is measured of any node with a copy yet, so they take turns."
 	case FailOpen:

@@ -24,14 +24,21 @@ const (
 	NoOutlier Reason = "no_outlier"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
 	Affinity Reason = "affinity"
+	// Overloaded: all copies of some shard are on nodes that reject searches, their
+	// queues being full. No list can help, and what is sent twice makes it worse.
+	Overloaded Reason = "overloaded"
 	// NoChoice: every shard has one copy only.
 	NoChoice Reason = "no_choice"
 )
 
 // Reasons returns the closed set.
 func Reasons() []Reason {
-	return []Reason{Ranked, NoStatistics, FailOpen, NoOutlier, Affinity, NoChoice}
+	return []Reason{Ranked, NoStatistics, FailOpen, NoOutlier, Affinity, Overloaded, NoChoice}
 }
+
+// Lists reports whether a search is sent with a list of nodes for this reason; else it
+// is sent as the client wrote it.
+func (r Reason) Lists() bool { return r != NoOutlier && r != Overloaded && r != NoChoice }
 
 // Request is what a search touches.
 type Request struct {
@@ -158,11 +165,10 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	}
 	d.rank(req, t)
 	switch {
+	case d.Reason != NoChoice && s.overloaded(req, t.at):
+		d.listAll(Overloaded)
 	case s.leaveToEngine(d, req, t.at):
-		d.Reason = NoOutlier
-		for _, p := range d.order {
-			d.candidates[p].listed = true
-		}
+		d.listAll(NoOutlier)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
 	case req.oneShard():
@@ -172,6 +178,14 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	}
 	d.gather(req)
 	d.coordinate(req, t)
+}
+
+// listAll leaves the choice to the engine: whoever it picks is listed.
+func (d *Decision) listAll(why Reason) {
+	d.Reason = why
+	for _, p := range d.order {
+		d.candidates[p].listed = true
+	}
 }
 
 // collect finds the candidates: all nodes with a copy.

@@ -125,7 +125,9 @@ func (s *Selector) accuse(n *Node, as State, at int64, why string) {
 			n.health.good.Store(0)
 			return
 		}
-		if s.mayExclude() && (as != Slow || !s.needed(n, false, at)) {
+		// Who rejects searches has too many: the others must be able to take them.
+		loaded := as == Slow || n.rejects(at)
+		if s.mayExclude() && (!loaded || !s.needed(n, false, at)) {
 			n.sendAway(as, at, why)
 		}
 	})

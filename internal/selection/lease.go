@@ -180,6 +180,9 @@ type Poll struct {
 	ServiceTime time.Duration
 	Queries     int64
 	Elapsed     time.Duration
+	// Rejected is the share of search tasks that the node rejected since the poll
+	// before, from 0 to 1, as its queue was full.
+	Rejected float64
 	// Coordinated is the response time of other nodes, by id, as this node saw
 	// it when coordinating, where it changed since the poll before.
 	Coordinated map[string]Seen
@@ -234,6 +237,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.queue.observe(p.Queue)
 	n.latest.set(p.Queue)
 	n.active.observe(p.Active)
+	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.rate.observe(float64(p.Queries) / millis(p.Elapsed))
 	}

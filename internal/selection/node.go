@@ -44,6 +44,9 @@ type Node struct {
 	rate     ewma   // shard queries completed per ms
 	latest   number // queue at the last poll
 
+	rejected   ewma         // share of its search tasks that it rejected
+	rejectedAt atomic.Int64 // ns: when that was last much
+
 	coordinating  atomic.Int64  // searches sent through this node, not yet answered
 	overhead      ewma          // response time less `took`: HTTP and coordination
 	coordinatedAt atomic.Int64  // ns: latest start of a search that it answered as coordinator

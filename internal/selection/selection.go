@@ -59,6 +59,8 @@ type Selector struct {
 	sampledAt            atomic.Int64
 	sampledTurn, sampled atomic.Uint64
 
+	rejectedAt atomic.Int64 // ns: when some node rejected searches
+
 	mu    sync.Mutex // guards nodes; taken by Update and ObservePoll only
 	nodes map[string]*Node
 	all   atomic.Pointer[[]*Node] // the same, in the order of the last Update

@@ -85,6 +85,9 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 				if rng.IntN(6) == 0 {
 					s.accuse(n, Slow, 0, "test")
 				}
+				if rng.IntN(12) == 0 {
+					s.observeRejected(n, 1, 1)
+				}
 			}
 			if rng.IntN(4) == 0 {
 				s.zone, s.factor = "a", 2

@@ -178,7 +178,7 @@ func (e explanation) table(out io.Writer) {
 // chosen says whether the copy is listed, and why not.
 func (c shardCopy) chosen(reason string) string {
 	switch {
-	case reason == "no_outlier" || reason == "no_choice":
+	case reason == "no_outlier" || reason == "overloaded" || reason == "no_choice":
 		return "by the engine"
 	case c.Listed && c.Excluded != "":
 		return "yes, though " + c.Excluded

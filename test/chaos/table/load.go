@@ -120,7 +120,7 @@ func parseDecision(header string) (nodes []string, coordinator string) {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		switch {
 		case key == "reason":
-			listed = value != "no_outlier" && value != "no_choice"
+			listed = value != "no_outlier" && value != "overloaded" && value != "no_choice"
 		case key == "nodes" && value != "":
 			nodes = strings.Split(value, ",")
 		case key == "coordinator":

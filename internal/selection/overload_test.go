@@ -1,0 +1,71 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOverloadedWhenAllCopiesOfAShardReject(t *testing.T) {
+	const second = time.Second
+	full := func(s *Selector, at time.Duration, share float64, nodes ...*Node) time.Time {
+		for _, n := range nodes {
+			s.ObservePoll(n.ID, Poll{State: Fine, Rejected: share}, epoch.Add(at))
+		}
+		return epoch.Add(at + second/10)
+	}
+	for _, policy := range Policies() {
+		s, nodes := newTest(t, policy, 4)
+		shards := [][]int{{0, 1}, {2, 3}}
+		now := full(s, second, 0.5, nodes[0], nodes[2])
+		require.NotEqual(t, Overloaded, choose(s, nodes, shards, now).Reason, "each shard has a copy that takes searches")
+		require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{3}, {0}}, now).Reason, "there is nothing to choose")
+
+		now = full(s, second, 0.5, nodes[3])
+		d := choose(s, nodes, shards, now)
+		require.Equal(t, Overloaded, d.Reason, policy)
+		require.False(t, d.Reason.Lists())
+		require.Len(t, d.Nodes, 4, "the engine picks")
+		require.Equal(t, Overloaded, choose(s, nodes, [][]int{{2, 3}}, now).Reason, "one shard")
+		require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "another index")
+		require.NotEqual(t, Overloaded, choose(s, nodes, shards, now.Add(2*second)).Reason, "it is over")
+
+		s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, now)
+		require.Equal(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "one copy rejects, the other is gone")
+		s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, now.Add(2*second))
+		require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now.Add(2*second)).Reason, "gone is not full")
+	}
+}
+
+func TestFewRejectionsAreABurst(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	at := epoch
+	for i := range 10 {
+		at = at.Add(200 * time.Millisecond)
+		for _, n := range nodes {
+			s.ObservePoll(n.ID, Poll{State: Fine, Rejected: []float64{0.05, 0, 0, 0}[i%4]}, at)
+		}
+	}
+	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, at).Reason)
+}
+
+func TestWhoRejectsIsKeptOutOnlyIfTheOthersCanTakeIt(t *testing.T) {
+	for _, rate := range []float64{0.1, 10} { // shard queries per ms, of 1 ms on 4 processors
+		s, err := New(Options{Policy: "adaptive", Clients: 1, Epoch: epoch})
+		require.NoError(t, err)
+		infos := []NodeInfo{{ID: "a", Name: "a", Processors: 4}, {ID: "b", Name: "b", Processors: 4}, {ID: "c", Name: "c", Processors: 4}}
+		nodes := s.Update(infos)
+		for _, n := range nodes {
+			s.ObservePoll(n.ID, Poll{
+				State: Fine, Queries: int64(rate * 1000), Elapsed: time.Second, ServiceTime: time.Millisecond,
+			}, epoch.Add(time.Second))
+		}
+		s.ObservePoll("a", Poll{State: Fine, Rejected: 1}, epoch.Add(time.Second))
+		d := choose(s, nodes, [][]int{{0, 1}, {1, 2}}, epoch.Add(time.Second))
+		for range failuresInARow {
+			s.Observe(d, Outcome{Failed: true, Blamed: nodes[:1]}, epoch.Add(time.Second))
+		}
+		require.Equal(t, rate < 1, nodes[0].health.excluded(), rate)
+	}
+}
