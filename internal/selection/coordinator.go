@@ -29,7 +29,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 
 // coordinate picks the node to send the search to, in turn among those whose HTTP
 // side is about as good as the best one and which do not coordinate far more than
-// the others already. Turns, not lots: each coordinating node ranks the copies by what
+// the others already; if all of these do, the cheapest of all. Turns, not lots: each coordinating node ranks the copies by what
 // it saw itself, and ranks worse the less evenly it is used. Nodes that are not listed
 // are asked only when all listed ones are clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
@@ -47,20 +47,24 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if overheadFactor*others+nearOverhead < best {
 		pool, limit = req.Nodes, overheadFactor*others+nearOverhead
 	}
-	busy := busyCoordinator(pool)
+	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for i := range pool {
 		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
-		if t.s.coordinatingRank(n, t.at) > limit {
-			continue
-		}
-		if n.coordinating.Load() <= busy {
+		if t.s.coordinatingRank(n, t.at) <= limit && n.coordinating.Load() <= busy {
 			d.Coordinator = n
 			return
 		}
-		if d.Coordinator == nil || n.coordinating.Load() < d.Coordinator.coordinating.Load() {
-			d.Coordinator = n
+		if cost := t.s.coordinatingCost(n, t.at); cost < cheapest {
+			d.Coordinator, cheapest = n, cost
 		}
 	}
+}
+
+// coordinatingCost is what a search through n costs with those that it coordinates
+// already, (1 + rank) · (1 + coordinating): a burst of searches does not all go through
+// the one node whose HTTP side was a little better before it.
+func (s *Selector) coordinatingCost(n *Node, at int64) float64 {
+	return (1 + s.coordinatingRank(n, at)) * float64(1+n.coordinating.Load())
 }
 
 // A node of a pool coordinates far more than the others from busyFactor times their
@@ -108,8 +112,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 			continue
 		}
 		drawn++
-		r := (1 + s.coordinatingRank(n, at)) * float64(1+n.coordinating.Load())
-		if r < rank {
+		if r := s.coordinatingCost(n, at); r < rank {
 			best, rank = n, r
 		}
 		// A node that is out does not use up a draw.
