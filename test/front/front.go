@@ -3,6 +3,7 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,14 +148,9 @@ func (f *Front) AdminJSON(ctx context.Context, path string, out any) error {
 // Sum returns the sum of all series of a counter or gauge whose labels include
 // the given ones.
 func (f *Front) Sum(ctx context.Context, metric string, labels map[string]string) (float64, error) {
-	status, body, err := f.Admin(ctx, http.MethodGet, "/metrics", "")
-	if err != nil || status != http.StatusOK {
-		return 0, fmt.Errorf("read the metrics: status %d: %w", status, err)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(body)))
+	families, err := f.metrics(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read the metrics: %w", err)
+		return 0, err
 	}
 	var sum float64
 	for _, series := range families[metric].GetMetric() {
@@ -163,6 +159,41 @@ func (f *Front) Sum(ctx context.Context, metric string, labels map[string]string
 		}
 	}
 	return sum, nil
+}
+
+// Within returns how many values of a histogram are within a bound of its buckets, and
+// how many there are. Another bound is an error.
+func (f *Front) Within(ctx context.Context, metric string, bound float64) (within, all float64, err error) {
+	families, err := f.metrics(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	found := false
+	for _, series := range families[metric].GetMetric() {
+		all += float64(series.GetHistogram().GetSampleCount())
+		for _, bucket := range series.GetHistogram().GetBucket() {
+			if bucket.GetUpperBound() == bound {
+				within, found = within+float64(bucket.GetCumulativeCount()), true
+			}
+		}
+	}
+	if !found {
+		return 0, 0, fmt.Errorf("%s has no bucket up to %g", metric, bound)
+	}
+	return within, all, nil
+}
+
+func (f *Front) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	status, body, err := f.Admin(ctx, http.MethodGet, "/metrics", "")
+	if err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("read the metrics: status %d: %w", status, err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("read the metrics: %w", err)
+	}
+	return families, nil
 }
 
 func matches(series *dto.Metric, labels map[string]string) bool {

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"sidestep/test/bench/plain"
 )
 
 // options of a comparison.
@@ -35,7 +37,7 @@ func main() {
 			exitOn(serveBackend(os.Args[2:]))
 			return
 		case "plain":
-			exitOn(servePlain(os.Args[2:]))
+			exitOn(plain.Serve(os.Args[2:]))
 			return
 		}
 	}

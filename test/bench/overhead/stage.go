@@ -15,6 +15,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"sidestep/test/bench/plain"
 )
 
 // peer is one way to the cluster.
@@ -139,7 +141,7 @@ func (s *stage) startPlain(ctx context.Context, nodes []string) (peer, error) {
 		return peer{}, err
 	}
 	return s.startPeer(ctx, peer{name: "httputil.ReverseProxy", addr: ports[0]},
-		self, "plain", "-listen", ports[0], "-nodes", strings.Join(nodes, ","))
+		self, plain.Command, "-listen", ports[0], "-nodes", strings.Join(nodes, ","))
 }
 
 func (s *stage) startNginx(ctx context.Context, nodes []string) (peer, error) {

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"sidestep/test/bench/plain"
 )
 
 // options of a measurement.
@@ -30,6 +32,10 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == plain.Command {
+		fmt.Fprintln(os.Stderr, "scale:", plain.Serve(os.Args[2:]))
+		os.Exit(1)
+	}
 	var o options
 	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
 	flag.StringVar(&o.out, "out", "test/bench/results/scale.md", "result `file`")

@@ -15,6 +15,7 @@ import (
 
 	"sidestep/internal/loadgen"
 	"sidestep/internal/simcluster"
+	"sidestep/test/bench/plain"
 	"sidestep/test/front"
 )
 
@@ -24,7 +25,16 @@ const (
 	turn = 5 * time.Second
 	// searched is how many of the indices are searched.
 	searched = 20
+	// ownTime is a bound of the buckets of sidestep_overhead_seconds.
+	ownTime = time.Millisecond
 )
+
+// stand is what is measured.
+type stand struct {
+	sim   *simcluster.Cluster
+	front *front.Front
+	plain string // URL of the plain proxy
+}
 
 // health is what sidestep's process holds after a collection of garbage, and what it
 // held at most since the last look.
@@ -32,14 +42,15 @@ type health struct {
 	resident, heap, goroutines, most float64
 }
 
-// phase is a load in turns, directly and through sidestep.
+// phase is a load in turns: directly, through the plain proxy and through sidestep.
 type phase struct {
-	name             string
-	direct, sidestep loadgen.Result
-	changes          int64 // of the cluster state
-	elapsed          time.Duration
-	after            health
-	refreshes        float64 // of the placement of indices in use
+	name                    string
+	direct, plain, sidestep loadgen.Result
+	quick                   float64 // share of searches of which at most ownTime passed in sidestep
+	changes                 int64   // of the cluster state
+	elapsed                 time.Duration
+	after                   health
+	refreshes               float64 // of the placement of indices in use
 }
 
 // runStorm starts a simulated cluster and the binary, and measures the first table,
@@ -71,6 +82,11 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	if err := f.AwaitReady(ctx); err != nil {
 		return err
 	}
+	other, stop, err := plain.Start(ctx, sim.URLs())
+	if err != nil {
+		return err
+	}
+	defer stop()
 	r.ready = time.Since(started)
 	if r.idle, err = look(ctx, f); err != nil {
 		return err
@@ -79,7 +95,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 		name  string
 		storm simcluster.Storm
 	}{{"in peace", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
-		done, err := load(ctx, o, sim, f, p.storm)
+		done, err := load(ctx, o, stand{sim, f, other}, p.storm)
 		if err != nil {
 			return err
 		}
@@ -89,10 +105,10 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	return nil
 }
 
-// load searches in turns for twice the length of a phase, during a storm.
-func load(ctx context.Context, o options, sim *simcluster.Cluster, f *front.Front, storm simcluster.Storm) (*phase, error) {
+// load searches in turns for three times the length of a phase, during a storm.
+func load(ctx context.Context, o options, s stand, storm simcluster.Storm) (*phase, error) {
 	p := &phase{}
-	before, err := refreshes(ctx, f)
+	before, err := count(ctx, s.front)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +116,12 @@ func load(ctx context.Context, o options, sim *simcluster.Cluster, f *front.Fron
 	defer calm()
 	var weather sync.WaitGroup
 	started := time.Now()
-	weather.Go(func() { p.changes = sim.Storm(stormy, storm) })
+	weather.Go(func() { p.changes = s.sim.Storm(stormy, storm) })
 	for range max(1, int(o.phase/turn)) {
 		for _, way := range []struct {
 			to   []string
 			into *loadgen.Result
-		}{{sim.URLs(), &p.direct}, {[]string{f.URL}, &p.sidestep}} {
+		}{{s.sim.URLs(), &p.direct}, {[]string{s.plain}, &p.plain}, {[]string{s.front.URL}, &p.sidestep}} {
 			result, err := loadgen.Run(ctx, loadgen.Options{
 				Targets: way.to, Rate: o.rate, Duration: turn,
 				Request: func(i int) *http.Request {
@@ -121,17 +137,28 @@ func load(ctx context.Context, o options, sim *simcluster.Cluster, f *front.Fron
 	p.elapsed = time.Since(started)
 	calm()
 	weather.Wait()
-	after, err := refreshes(ctx, f)
+	after, err := count(ctx, s.front)
 	if err != nil {
 		return nil, err
 	}
-	p.refreshes = after - before
-	p.after, err = look(ctx, f)
+	p.refreshes = after.refreshes - before.refreshes
+	p.quick = (after.quick - before.quick) / (after.requests - before.requests)
+	p.after, err = look(ctx, s.front)
 	return p, err
 }
 
-func refreshes(ctx context.Context, f *front.Front) (float64, error) {
-	return f.Sum(ctx, "sidestep_cluster_placement_refreshes_total", map[string]string{"source": "in_use", "result": "ok"})
+// counts are counters of sidestep.
+type counts struct {
+	refreshes       float64 // of the placement of indices in use
+	quick, requests float64 // of which at most ownTime passed in sidestep, and all
+}
+
+func count(ctx context.Context, f *front.Front) (c counts, err error) {
+	if c.refreshes, err = f.Sum(ctx, "sidestep_cluster_placement_refreshes_total", map[string]string{"source": "in_use", "result": "ok"}); err != nil {
+		return c, err
+	}
+	c.quick, c.requests, err = f.Within(ctx, "sidestep_overhead_seconds", ownTime.Seconds())
+	return c, err
 }
 
 // heapAlloc matches a line of the heap profile.
