@@ -81,7 +81,7 @@ func (r *sidestep) suspect(p plan) { r.s.Suspect(p.decision, r.now()) }
 
 func (r *sidestep) second(s *search, first plan) (plan, bool) {
 	p := r.route(s)
-	if r.s.Worthwhile(first.decision, p.decision, r.now()) && r.hedges.Spend() {
+	if r.s.Worthwhile(first.decision, p.decision, r.now()) && (r.s.Stranded(first.decision) || r.hedges.Spend()) {
 		return p, true
 	}
 	p.decision.Release()

@@ -115,7 +115,7 @@ func (p *Proxy) prepareHedge(x *exchange, r *http.Request, first *selection.Deci
 	if d.Reason == selection.Overloaded || !p.o.Selector.Worthwhile(first, d, now) {
 		return nil
 	}
-	if !p.hedges.Spend() {
+	if !p.o.Selector.Stranded(first) && !p.hedges.Spend() {
 		p.metrics.hedges.WithLabelValues(hedgeOverBudget).Inc()
 		return nil
 	}

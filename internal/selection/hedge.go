@@ -24,6 +24,15 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	return c != nil && (s.mute(c, at) || first.unheard(at))
 }
 
+// Stranded reports whether a node of d, or its coordinating node, was found unfit after
+// the search was sent: its second attempt is no gamble on a slow answer but mends what
+// the first decision could not know, and needs no budget. There is at most one for each
+// search that was under way at that moment.
+func (s *Selector) Stranded(d *Decision) bool {
+	lost := func(n *Node) bool { return (n.out() || n.health.excluded()) && n.stateAt.Load() >= d.start }
+	return slices.ContainsFunc(d.Nodes, lost) || d.Coordinator != nil && lost(d.Coordinator)
+}
+
 // Hedges says when a search is overdue and how many second attempts may be made.
 // It is safe for concurrent use without locks.
 type Hedges struct {
