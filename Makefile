@@ -220,7 +220,7 @@ tour: build prometheus page-tools ## degrade nodes of a real cluster and see tha
 .PHONY: calm
 calm: build ## do nothing to a real cluster under load for five minutes: no trouble may be recorded
 	$(GO) build -trimpath -o bin/tour ./test/tour
-	bin/tour $(TOUR_ENGINE) -calm 5m $(TOUR)
+	bin/tour $(TOUR_ENGINE) -calm 5m -rate 30 $(TOUR)
 
 COUNT ?= 20000
 SEED  ?= 1

@@ -60,7 +60,7 @@ func parse(arguments []string) (options, error) {
 	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
 	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
 	names := set.String("faults", "", "comma `list` of cpu, pause, merge, transport, queue (default: all)")
-	set.Float64Var(&o.rate, "rate", 30, "searches per second through sidestep, and as many directly")
+	set.Float64Var(&o.rate, "rate", 20, "searches per second through sidestep, and as many directly")
 	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
 	set.DurationVar(&o.limit, "limit", 5*time.Second, "within which node and cause are to be named")
 	set.DurationVar(&o.lasts, "lasts", 12*time.Second, "how long each fault lasts")

@@ -75,7 +75,7 @@ func Start(ctx context.Context, nodes []string) (address string, stop func(), er
 		return "", nil, err
 	}
 	hosts := strings.ReplaceAll(strings.Join(nodes, ","), "http://", "")
-	ctx, stop = context.WithCancel(ctx)
+	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, self, Command, "-nodes", hosts)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -86,11 +86,11 @@ func Start(ctx context.Context, nodes []string) (address string, stop func(), er
 		address, err = bufio.NewReader(out).ReadString('\n')
 	}
 	if err != nil {
-		stop()
+		kill()
 		return "", nil, fmt.Errorf("start the plain proxy: %w", err)
 	}
 	return strings.TrimSpace(address), func() {
-		stop()
+		kill()
 		_ = cmd.Wait() // it was killed
 	}, nil
 }
