@@ -18,8 +18,6 @@ const (
 	// calm is how long a cluster that nothing is done to is watched; `make calm` does it
 	// for five minutes.
 	calm = 30 * time.Second
-	// modest is the rate of searches: the machine has to carry a browser as well.
-	modest = 40
 	// tries is how often a fault is tried at most: five seconds are few for a machine that
 	// carries five nodes, a browser and a Prometheus, and stands still at times.
 	tries = 5
@@ -49,7 +47,7 @@ func TestCauses(t *testing.T) {
 		for trial := range trials {
 			var result *loadgen.Result
 			var err error
-			made, result, err = stage.Calm(t.Context(), modest, calm)
+			made, result, err = stage.Calm(t.Context(), rate, calm)
 			require.NoError(t, err)
 			require.Zero(t, result.Failed, "failed searches")
 			t.Logf("trial %d of %d: %d searches, p99 %s, records: %v", trial+1, trials, result.Sent, ms(result.Quantile(0.99)), made)
@@ -63,7 +61,7 @@ func TestCauses(t *testing.T) {
 		t.Run(fault.Name, func(t *testing.T) {
 			var wrong []string
 			for trial := range tries {
-				result, err := stage.Try(t.Context(), fault, causes.Plan{Surfaces: surfaces, Limit: named, Wait: 2 * named, Rate: modest})
+				result, err := stage.Try(t.Context(), fault, causes.Plan{Surfaces: surfaces, Limit: named, Wait: 2 * named, Rate: rate})
 				require.NoError(t, err)
 				t.Logf("trial %d of %d: %s, %s:\n%s", trial+1, tries, result.Node, fault.Title, result)
 				require.Zero(t, result.Sidestep.Failed, "failed searches")
