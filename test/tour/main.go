@@ -77,6 +77,9 @@ func parse(arguments []string) (options, error) {
 	return o, err
 }
 
+// usual is for how long the cluster is left alone before the first fault.
+const usual = 30 * time.Second
+
 func say(format string, args ...any) {
 	fmt.Printf("%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
@@ -147,6 +150,10 @@ func (o options) open(ctx context.Context, s *causes.Stage) error {
 
 // visit goes through the faults.
 func (o options) visit(ctx context.Context, s *causes.Stage, desk *causes.Desk) error {
+	say("%s of load first: what is unusual is told from what is usual.", usual)
+	if _, _, err := s.Calm(ctx, o.rate, usual); err != nil {
+		return err
+	}
 	var wrong []string
 	for i, fault := range o.faults {
 		say("%d of %d: %s.", i+1, len(o.faults), fault.Title)
