@@ -112,7 +112,7 @@ func (p *Proxy) prepareHedge(x *exchange, r *http.Request, first *selection.Deci
 	}
 	d, now := &selection.Decision{}, time.Now()
 	p.o.Selector.Choose(d, p.selectionRequest(x, nil), now)
-	if d.Reason == selection.Overloaded || !p.o.Selector.Worthwhile(first, d, now) {
+	if !p.o.Selector.Worthwhile(first, d, now) {
 		return nil
 	}
 	if !p.o.Selector.Stranded(first) && !p.hedges.Spend() {

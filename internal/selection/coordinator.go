@@ -29,9 +29,10 @@ func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 
 // coordinate picks the node to send the search to, in turn among those whose HTTP
 // side is about as good as the best one and which do not coordinate far more than
-// the others already; if all of these do, the cheapest of all. Turns, not lots: each coordinating node ranks the copies by what
-// it saw itself, and ranks worse the less evenly it is used. Nodes that are not listed
-// are asked only when all listed ones are clearly worse.
+// the others already; if all of these do, the cheapest of all. Turns, not lots: each
+// coordinating node ranks the copies by what it saw itself, and ranks worse the less
+// evenly it is used. Nodes that are not listed are asked only when all listed ones are
+// clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
 	best := math.Inf(1)
 	for _, n := range d.Nodes {
@@ -50,21 +51,22 @@ func (d *Decision) coordinate(req Request, t turn) {
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for i := range pool {
 		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
-		if t.s.coordinatingRank(n, t.at) <= limit && n.coordinating.Load() <= busy {
+		rank := t.s.coordinatingRank(n, t.at)
+		if rank <= limit && n.coordinating.Load() <= busy {
 			d.Coordinator = n
 			return
 		}
-		if cost := t.s.coordinatingCost(n, t.at); cost < cheapest {
+		if cost := n.coordinatingCost(rank); cost < cheapest {
 			d.Coordinator, cheapest = n, cost
 		}
 	}
 }
 
-// coordinatingCost is what a search through n costs with those that it coordinates
-// already, (1 + rank) · (1 + coordinating): a burst of searches does not all go through
-// the one node whose HTTP side was a little better before it.
-func (s *Selector) coordinatingCost(n *Node, at int64) float64 {
-	return (1 + s.coordinatingRank(n, at)) * float64(1+n.coordinating.Load())
+// coordinatingCost is what a search through n, of this coordinating rank, costs with
+// those that it coordinates already, (1 + rank) · (1 + coordinating): a burst of searches
+// does not all go through the one node whose HTTP side was a little better before it.
+func (n *Node) coordinatingCost(rank float64) float64 {
+	return (1 + rank) * float64(1+n.coordinating.Load())
 }
 
 // A node of a pool coordinates far more than the others from busyFactor times their
@@ -112,7 +114,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 			continue
 		}
 		drawn++
-		if r := s.coordinatingCost(n, at); r < rank {
+		if r := n.coordinatingCost(s.coordinatingRank(n, at)); r < rank {
 			best, rank = n, r
 		}
 		// A node that is out does not use up a draw.

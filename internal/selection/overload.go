@@ -2,6 +2,7 @@ package selection
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,15 +25,18 @@ func (s *Selector) observeRejected(n *Node, share float64, at int64) {
 }
 
 // rejects reports whether the node rejects searches, its queue being full.
-func (n *Node) rejects(at int64) bool {
-	since := n.rejectedAt.Load()
+func (n *Node) rejects(at int64) bool { return remembers(&n.rejectedAt, at) }
+
+// remembers reports whether the time of a rejection is set and recent.
+func remembers(rejectedAt *atomic.Int64, at int64) bool {
+	since := rejectedAt.Load()
 	return since != 0 && at-since < int64(rejectMemory)
 }
 
 // overloaded reports whether some shard has no copy on a node that takes what is sent
 // to it, and at least one on a node that rejects it.
 func (s *Selector) overloaded(req Request, at int64) bool {
-	if since := s.rejectedAt.Load(); since == 0 || at-since >= int64(rejectMemory) {
+	if !remembers(&s.rejectedAt, at) {
 		return false // nobody rejects anything: no shard is looked at
 	}
 	return slices.ContainsFunc(req.Shards, func(copies []int) bool {

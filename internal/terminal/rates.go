@@ -54,8 +54,10 @@ func (t trail) rates() rates {
 	all := sum(reasons) - reasons["not_steerable"]
 	if all > 0 {
 		steered := int64(0)
-		for _, reason := range []string{"ranked", "affinity", "no_statistics", "fail_open"} {
-			steered += reasons[reason]
+		for reason, n := range reasons {
+			if names(reason) {
+				steered += n
+			}
 		}
 		r.steered = float64(steered) / float64(all)
 		r.left = float64(reasons["no_outlier"]) / float64(all)
