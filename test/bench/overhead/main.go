@@ -36,7 +36,7 @@ func main() {
 		case "backend":
 			exitOn(serveBackend(os.Args[2:]))
 			return
-		case "plain":
+		case plain.Command:
 			exitOn(plain.Serve(os.Args[2:]))
 			return
 		}

@@ -82,15 +82,15 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	if err := f.AwaitReady(ctx); err != nil {
 		return err
 	}
+	r.ready = time.Since(started)
+	if r.idle, err = look(ctx, f); err != nil {
+		return err
+	}
 	other, stop, err := plain.Start(ctx, sim.URLs())
 	if err != nil {
 		return err
 	}
 	defer stop()
-	r.ready = time.Since(started)
-	if r.idle, err = look(ctx, f); err != nil {
-		return err
-	}
 	for _, p := range []struct {
 		name  string
 		storm simcluster.Storm
