@@ -62,10 +62,13 @@ func (f *fleet) startSteering() {
 	f.front = f.start(steering, cfg, func() (config.Config, error) { return cfg, nil })
 	f.load(f.front, 25*time.Millisecond, everything...)
 
-	// May send next to no second attempts.
-	thrifty := cfg
+	// May send next to no second attempts, where one node after the other stalls for too
+	// short a time to be found unfit: for those it needs no budget.
+	stalling := startCluster(f.t, 5)
+	thrifty := settings(stalling.URLs()...)
 	thrifty.Routing.HedgeBudget = 1e-3
 	f.load(f.start(steering, thrifty, nil), 25*time.Millisecond, "GET /logs/_search")
+	f.stallInTurn(stalling)
 
 	// A relay, one that follows it, and one whose relay is gone.
 	relay := cfg
@@ -136,6 +139,27 @@ func startCluster(t *testing.T, nodes int) *simcluster.Cluster {
 	require.NoError(t, err)
 	t.Cleanup(c.Stop)
 	return c
+}
+
+// stallInTurn has the nodes of c stop for a moment, one after the other, until the test
+// ends: for less than one time in twenty, so that a search that meets it is overdue.
+func (f *fleet) stallInTurn(c *simcluster.Cluster) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for turn := 0; ; turn++ {
+			node := c.Nodes()[turn%len(c.Nodes())]
+			node.SetFault(simcluster.Fault{Pause: true})
+			time.Sleep(200 * time.Millisecond)
+			node.SetFault(simcluster.Fault{})
+			select {
+			case <-f.t.Context().Done():
+				return
+			case <-time.After(4800 * time.Millisecond):
+			}
+		}
+	}()
+	f.t.Cleanup(func() { <-ended })
 }
 
 // settings are the defaults, but for addresses.
