@@ -213,7 +213,9 @@ func (p *Proxy) passOnce(x *exchange, r *http.Request) (resp *http.Response, lat
 		}
 		x.attempts++
 		step := x.step(kindFailover, u.node, nil)
+		u.node.Begin()
 		resp, err = x.roundTrip(u, x.outbound(r, u, r.URL.RawQuery), x.tracePass(u))
+		u.node.End()
 		x.stepEnded(step, r, answer{resp: resp, err: err})
 		x.upstream += time.Since(now)
 		x.consumed = x.streams && (err == nil || !notSent(err))

@@ -6,12 +6,33 @@ import (
 	"time"
 )
 
-// Coordinating nodes whose HTTP overhead is within overheadFactor times the best
-// plus nearOverhead (ms) count as equal.
+// Coordinating nodes whose coordinating rank is within overheadFactor times the best
+// plus nearOverhead (ms), or plus nearShare of the time that a shard search takes if
+// that is more, count as equal: in a busy cluster the ranks differ by what each node
+// did a moment ago, and whoever looked best then would get everything now.
 const (
 	overheadFactor = 1.5
 	nearOverhead   = 5.0
+	nearShare      = 0.5
 )
+
+// asGood returns up to which coordinating rank nodes are as good as one of rank best,
+// where a shard search takes response (ms; +Inf: not known).
+func asGood(best, response float64) float64 {
+	near := nearOverhead
+	if !math.IsInf(response, 1) {
+		near = max(near, nearShare*response)
+	}
+	return overheadFactor*best + near
+}
+
+// responseOr returns the response time of n if it is known and shorter than least (ms).
+func (n *Node) responseOr(least float64) float64 {
+	if r, ok := n.response.value(); ok {
+		return min(least, r)
+	}
+	return least
+}
 
 // coordinatingRank returns what sending a search through n is expected to cost
 // beside the search itself, in ms: lower is better. Polls tell it for nodes that
@@ -34,9 +55,9 @@ func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 // evenly it is used. Nodes that are not listed are asked only when all listed ones are
 // clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
-	best := math.Inf(1)
+	best, response := math.Inf(1), math.Inf(1)
 	for _, n := range d.Nodes {
-		best = min(best, t.s.coordinatingRank(n, t.at))
+		best, response = min(best, t.s.coordinatingRank(n, t.at)), n.responseOr(response)
 	}
 	others := math.Inf(1)
 	if best > nearOverhead {
@@ -44,9 +65,9 @@ func (d *Decision) coordinate(req Request, t turn) {
 			others = min(others, t.s.coordinatingRank(n, t.at))
 		}
 	}
-	pool, limit := d.Nodes, overheadFactor*best+nearOverhead
-	if overheadFactor*others+nearOverhead < best {
-		pool, limit = req.Nodes, overheadFactor*others+nearOverhead
+	pool, limit := d.Nodes, asGood(best, response)
+	if asGood(others, response) < best {
+		pool, limit = req.Nodes, asGood(others, response)
 	}
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for i := range pool {
@@ -70,9 +91,9 @@ func (n *Node) coordinatingCost(rank float64) float64 {
 }
 
 // A node of a pool coordinates far more than the others from busyFactor times their
-// mean plus busySlack searches on.
+// mean plus busySlack requests on.
 const (
-	busyFactor = 2
+	busyFactor = 1.25
 	busySlack  = 2
 )
 
@@ -81,7 +102,7 @@ func busyCoordinator(pool []*Node) int64 {
 	for _, n := range pool {
 		total += n.coordinating.Load()
 	}
-	return busyFactor*total/int64(max(1, len(pool))) + busySlack
+	return int64(busyFactor*float64(total)/float64(max(1, len(pool)))) + busySlack
 }
 
 // forgiveLosers moves the overhead of listed nodes that were not made coordinator
@@ -99,31 +120,59 @@ func (d *Decision) forgiveLosers(at int64) {
 	}
 }
 
-// Coordinator returns the node to send a request to that is not steered: the
-// cheaper of two drawn at random, so that several clients do not converge on
-// one. Nodes of usable for which it returns false are not considered; nil if
-// none is left.
+// Coordinator returns the node to send a request to that is not steered: the next one
+// in turn, or another one drawn at random if that is cheaper, so that several clients
+// do not converge on one. Nodes of nodes for which usable returns false are not
+// considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
 	at, number := s.since(now), s.turn.Add(1)
-	var best *Node
-	rank, drawn := math.Inf(1), 0
-	start := int(s.random(number, 0) * float64(len(nodes)))
+	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil) //nolint:gosec // below the length
+	if first == nil {
+		return nil
+	}
+	second := nextUsable(nodes, int(s.random(number, 0)*float64(len(nodes))), usable, first)
+	if second == nil {
+		return first
+	}
+	rank, other := s.coordinatingRank(first, at), s.coordinatingRank(second, at)
+	best := min(rank, other)
+	limit := asGood(best, first.responseOr(second.responseOr(math.Inf(1))))
+	if rank <= limit {
+		rank = best
+	}
+	if other <= limit {
+		other = best
+	}
+	if second.coordinatingCost(other) < first.coordinatingCost(rank) {
+		return second
+	}
+	return first
+}
+
+// nextUsable returns the first node from start on, around, that may be used and is not
+// but, one that is out only if there is no other; nil if there is none at all.
+func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node) (spare *Node) {
 	for i := range nodes {
 		n := nodes[(start+i)%len(nodes)]
-		if !usable(n) {
+		if n == but || !usable(n) {
 			continue
 		}
-		drawn++
-		if r := n.coordinatingCost(s.coordinatingRank(n, at)); r < rank {
-			best, rank = n, r
+		if !n.out() {
+			return n
 		}
-		// A node that is out does not use up a draw.
-		if drawn >= 2 && !best.out() {
-			break
+		if spare == nil {
+			spare = n
 		}
 	}
-	return best
+	return spare
 }
+
+// Begin counts a request that is not steered and goes through n until [Node.End], which
+// must be called once, whatever becomes of it.
+func (n *Node) Begin() { n.coordinating.Add(1) }
+
+// End ends what [Node.Begin] began.
+func (n *Node) End() { n.coordinating.Add(-1) }
 
 // elapsed reports whether interval has passed since the time in last (0: never),
 // and if so sets last to at; only one of several callers at a time is told so.

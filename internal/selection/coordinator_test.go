@@ -31,3 +31,33 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 		}
 	}
 }
+
+// Requests that are not steered spread evenly over nodes that are about as good, and
+// leave alone one whose HTTP side is slow.
+func TestRequestsThatPassSpread(t *testing.T) {
+	for _, c := range []struct {
+		overhead []float64 // ms
+		response float64   // ms
+	}{
+		{[]float64{0.2, 1, 1, 1, 300}, 10},
+		{[]float64{50, 200, 200, 200, 3000}, 400},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		for i, ms := range c.overhead {
+			nodes[i].overhead.observe(ms)
+			nodes[i].response.observe(c.response)
+		}
+		for range 100 {
+			s.Coordinator(nodes, func(*Node) bool { return true }, epoch).Begin()
+		}
+		for i, n := range nodes[:4] {
+			require.InDelta(t, 25, n.coordinating.Load(), 5, "%v: node %d", c.overhead, i)
+		}
+		require.LessOrEqual(t, nodes[4].coordinating.Load(), int64(2), "%v", c.overhead)
+		for _, n := range nodes {
+			for n.coordinating.Load() > 0 {
+				n.End()
+			}
+		}
+	}
+}

@@ -47,7 +47,7 @@ type Node struct {
 	rejected   ewma         // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much
 
-	coordinating  atomic.Int64  // searches sent through this node, not yet answered
+	coordinating  atomic.Int64  // requests sent through this node, not yet answered
 	overhead      ewma          // response time less `took`: HTTP and coordination
 	coordinatedAt atomic.Int64  // ns: latest start of a search that it answered as coordinator
 	heardAt       atomic.Int64  // ns: latest answer to such a search
