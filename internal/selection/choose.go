@@ -135,11 +135,8 @@ func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
 	if s.policy.health {
 		s.accuseSlow(d, req, t)
 	}
-	if s.policy.pulls {
-		d.forgiveLosers(t.at)
-		if d.Reason == Ranked {
-			d.pullLosers(req, t.at)
-		}
+	if s.policy.pulls && d.Reason == Ranked {
+		d.pullLosers(req, t.at)
 	}
 }
 

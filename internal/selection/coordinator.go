@@ -39,13 +39,29 @@ func (n *Node) responseOr(least float64) float64 {
 // coordinate nothing, too, so a slow one is found and found well again without a
 // client paying. A node without statistics costs nothing extra.
 func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
-	h, _ := n.overhead.value()
 	polled, _ := n.reach.value()
-	h += polled
+	h := n.overheadAt(at) + polled
 	if n.out() || s.mute(n, at) {
 		h += penaltyMax
 	}
 	return h + n.penaltyLeft(at)
+}
+
+// overheadLife is after what time half is left of what searches through a node told of
+// its overhead: one that was not chosen since is not held to its past, of which polls
+// tell whether it goes on.
+const overheadLife = 2 * time.Second
+
+// observeOverhead takes in what HTTP and coordination took, in ms.
+func (n *Node) observeOverhead(ms float64, at int64) {
+	n.overhead.observe(ms)
+	raise(&n.observedAt, at)
+}
+
+// overheadAt returns the overhead of n, in ms, as far as it still counts at.
+func (n *Node) overheadAt(at int64) float64 {
+	h, _ := n.overhead.value()
+	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(overheadLife)))
 }
 
 // coordinate picks the node to send the search to, in turn among those whose HTTP
@@ -103,21 +119,6 @@ func busyCoordinator(pool []*Node) int64 {
 		total += n.coordinating.Load()
 	}
 	return int64(busyFactor*float64(total)/float64(max(1, len(pool)))) + busySlack
-}
-
-// forgiveLosers moves the overhead of listed nodes that were not made coordinator
-// toward the coordinator's, as pullLosers does for the response time.
-func (d *Decision) forgiveLosers(at int64) {
-	if d.Coordinator == nil {
-		return
-	}
-	w, _ := d.Coordinator.overhead.value()
-	for _, n := range d.Nodes {
-		l, ok := n.overhead.value()
-		if ok && l > w && elapsed(&n.forgivenAt, at, pullInterval) {
-			n.overhead.observe((l + w) / 2)
-		}
-	}
 }
 
 // Coordinator returns the node to send a request to that is not steered: the next one

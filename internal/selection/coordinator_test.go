@@ -20,7 +20,7 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		for i, ms := range c.overhead {
-			nodes[i].overhead.observe(ms)
+			nodes[i].observeOverhead(ms, s.since(epoch))
 		}
 		for range 100 {
 			now := epoch.Add(time.Second)
@@ -44,7 +44,7 @@ func TestRequestsThatPassSpread(t *testing.T) {
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		for i, ms := range c.overhead {
-			nodes[i].overhead.observe(ms)
+			nodes[i].observeOverhead(ms, s.since(epoch))
 			nodes[i].response.observe(c.response)
 		}
 		for range 100 {
@@ -59,5 +59,15 @@ func TestRequestsThatPassSpread(t *testing.T) {
 				n.End()
 			}
 		}
+	}
+}
+
+// What searches told of a coordinating node fades; what polls tell goes on.
+func TestOverheadFades(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 1)
+	nodes[0].observeOverhead(300, s.since(epoch))
+	set(&nodes[0].reach, 2)
+	for after, want := range map[time.Duration]float64{0: 302, overheadLife: 152, 2 * overheadLife: 77, time.Minute: 2} {
+		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after))), 0.1)
 	}
 }

@@ -36,7 +36,7 @@ func (s *Selector) knocks(dst []Probe, n *Node, at int64) []Probe {
 		if !s.mute(n, at) || late <= s.probeLimit(n) || !k.sent.CompareAndSwap(sent, 0) {
 			return dst
 		}
-		n.overhead.observe(late)
+		n.observeOverhead(late, at)
 	}
 	target := k.wanted.Swap(nil)
 	if target == nil || n.out() {
@@ -47,7 +47,7 @@ func (s *Selector) knocks(dst []Probe, n *Node, at int64) []Probe {
 }
 
 // observeKnock feeds how a probe ended that asked for p.Via.
-func (s *Selector) observeKnock(p Probe, o ProbeOutcome) {
+func (s *Selector) observeKnock(p Probe, o ProbeOutcome, at int64) {
 	if !p.Via.knock.sent.CompareAndSwap(p.sent, 0) {
 		return // given up
 	}
@@ -57,7 +57,7 @@ func (s *Selector) observeKnock(p Probe, o ProbeOutcome) {
 	}
 	took := millis(o.Took)
 	if o.Failed || took >= s.probeLimit(p.Via) {
-		p.Via.overhead.observe(took)
+		p.Via.observeOverhead(took, at)
 		return
 	}
 	raise(&s.probedAt, p.sent)

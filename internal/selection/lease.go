@@ -93,7 +93,7 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		raise(&d.Coordinator.heardAt, at)
 	}
 	if d.Coordinator != nil && o.HasTook {
-		d.Coordinator.overhead.observe(max(0, millis(o.ResponseTime-o.Took)))
+		d.Coordinator.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), at)
 		d.Coordinator.strikes.Store(0)
 	}
 	// A set's time is an upper bound for each node that surely took part, that is
@@ -130,7 +130,7 @@ func (s *Selector) Abandon(d *Decision, now time.Time) {
 		n.response.observe(waited)
 	}
 	if c := d.Coordinator; c != nil && c.coordinatedAt.Load() <= d.start {
-		c.overhead.observe(waited)
+		c.observeOverhead(waited, at)
 	}
 }
 

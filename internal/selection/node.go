@@ -49,11 +49,11 @@ type Node struct {
 
 	coordinating  atomic.Int64  // requests sent through this node, not yet answered
 	overhead      ewma          // response time less `took`: HTTP and coordination
+	observedAt    atomic.Int64  // ns: when overhead was last observed
 	coordinatedAt atomic.Int64  // ns: latest start of a search that it answered as coordinator
 	heardAt       atomic.Int64  // ns: latest answer to such a search
 	reach         ewma          // time of polls: HTTP again, whether it coordinates or not
 	pulledAt      atomic.Int64  // ns: when a lost choice last moved response
-	forgivenAt    atomic.Int64  // ns: when a lost choice last moved overhead
 	penalty       atomic.Uint64 // float64 bits, ms, as of penaltyAt
 	penaltyAt     atomic.Int64
 

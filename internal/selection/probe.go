@@ -222,7 +222,7 @@ func (s *Selector) via(nodes []*Node, i int, at int64) *Node {
 func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	n, at := p.Node, s.since(now)
 	if p.knock {
-		s.observeKnock(p, o)
+		s.observeKnock(p, o, at)
 		return
 	}
 	if o.Timed() {

@@ -51,13 +51,12 @@ func (s *Selector) View(nodes []*Node, now time.Time) []NodeView {
 
 func (s *Selector) view(n *Node, at int64) NodeView {
 	p, ok := n.parts(at)
-	h, _ := n.overhead.value()
 	v := NodeView{
 		ID:          n.ID,
 		Name:        n.Name,
 		State:       n.State().String(),
 		Parts:       p,
-		Overhead:    h,
+		Overhead:    n.overheadAt(at),
 		Outstanding: n.Outstanding(),
 		Searches:    n.searches.Load(),
 		Failures:    n.failures.Load(),
