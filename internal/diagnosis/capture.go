@@ -50,10 +50,20 @@ func (r *Recorder) mayAsk() (why string) {
 // ask asks about the node while it is in trouble, captureFor at most.
 func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	a := newAsker(r.source.Load(), open.record.NodeID, r.baseline.well)
+	heard := make(chan struct{})
+	a.heard = sync.OnceFunc(func() { close(heard) })
 	var hot sync.WaitGroup
 	if r.wantsHot(open) {
 		once := *a // its turns are its own
-		hot.Go(func() { r.askOnce(ctx, open, once) })
+		hot.Go(func() {
+			select {
+			case <-heard:
+			case <-time.After(hotAfter):
+			case <-ctx.Done():
+				return
+			}
+			r.askOnce(ctx, open, once)
+		})
 	}
 
 	tick := time.NewTicker(captureEvery)
@@ -95,25 +105,32 @@ func (r *Recorder) wantsHot(open *recording) bool {
 
 // askStats takes one capture: the node itself and another one are asked at the same
 // time, for how long either takes tells the way to the node from the way between nodes.
+// The counters are judged as soon as one of them has answered.
 func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker) {
 	c := Capture{At: Time{time.Now()}}
-	var direct, indirect Counters
 	var errDirect, errVia error
+	var told sync.Once
 	via := a.next()
 	var both sync.WaitGroup
 	if a.direct != nil {
 		both.Go(func() {
-			var took time.Duration
-			direct, took, errDirect = a.stats(ctx)
-			c.Took, c.Error = ptr(millis(took)), text(errDirect)
+			counters, took, err := a.stats(ctx)
+			c.Took, c.Error, errDirect = ptr(millis(took)), text(err), err
+			if err == nil {
+				a.heard()
+				told.Do(func() { r.told(ctx, open, counters) })
+			}
 		})
 	}
 	if via.url != nil {
 		c.Via = via.name
 		both.Go(func() {
-			var took time.Duration
-			indirect, took, errVia = a.statsVia(ctx, via)
-			c.ViaTook, c.ViaError = ptr(millis(took)), text(errVia)
+			counters, took, err := a.statsVia(ctx, via)
+			c.ViaTook, c.ViaError, errVia = ptr(millis(took)), text(err), err
+			if err == nil {
+				a.heard()
+				told.Do(func() { r.told(ctx, open, counters) })
+			}
 		})
 	}
 	both.Wait()
@@ -123,14 +140,18 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker) {
 	r.metrics.captures.WithLabelValues(r.result(errDirect, errVia)).Inc()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec := &open.record
-	rec.Captures = append(rec.Captures, c)
-	switch {
-	case c.answeredDirect():
-		rec.Stats = append(rec.Stats, direct)
-	case c.answeredVia():
-		rec.Stats = append(rec.Stats, indirect)
+	open.record.Captures = append(open.record.Captures, c)
+	r.assess(open, time.Now())
+}
+
+// told takes in counters of the node of a record.
+func (r *Recorder) told(ctx context.Context, open *recording, c Counters) {
+	if ctx.Err() != nil {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open.record.Stats = append(open.record.Stats, c)
 	r.assess(open, time.Now())
 }
 

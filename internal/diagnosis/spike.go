@@ -87,6 +87,9 @@ const (
 	// captureFor is for how long the node is asked, every captureEvery.
 	captureFor   = 30 * time.Second
 	captureEvery = time.Second
+	// hotAfter is how long hot threads wait for the first counters: the node stops for
+	// walking its stacks, and one starved of CPU would tell nothing else for seconds.
+	hotAfter = 500 * time.Millisecond
 	// hotAgain is when hot threads are asked for a second time.
 	hotAgain = 1500 * time.Millisecond
 	// pause is for how long a node must be well until its record is closed: who gets
