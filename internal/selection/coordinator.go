@@ -37,11 +37,13 @@ func (n *Node) responseOr(least float64) float64 {
 // coordinatingRank returns what sending a search through n is expected to cost
 // beside the search itself, in ms: lower is better. Polls tell it for nodes that
 // coordinate nothing, too, so a slow one is found and found well again without a
-// client paying. A node without statistics costs nothing extra.
+// client paying. A node without statistics costs nothing extra; one that is kept out
+// comes last: who takes long for a search takes long to coordinate one, and polls that
+// it does not answer tell no time.
 func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	polled, _ := n.reach.value()
 	h := n.overheadAt(at) + polled
-	if n.out() || s.mute(n, at) {
+	if n.out() || n.health.excluded() || s.mute(n, at) {
 		h += penaltyMax
 	}
 	return h + n.penaltyLeft(at)

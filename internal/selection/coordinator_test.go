@@ -71,3 +71,20 @@ func TestOverheadFades(t *testing.T) {
 		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after))), 0.1)
 	}
 }
+
+// A node that is kept out does not coordinate, however quick its last answered poll was
+// and however busy the others are.
+func TestExcludedNodesDoNotCoordinate(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	for _, n := range nodes[1:] {
+		n.observeOverhead(400, s.since(epoch))
+	}
+	nodes[0].sendAway(Slow, s.since(epoch), "a test")
+	for range 100 {
+		d := choose(s, nodes, ring(5, 2, 5), epoch)
+		require.NotContains(t, d.Nodes, nodes[0])
+		require.NotEqual(t, nodes[0], d.Coordinator)
+		require.NotEqual(t, nodes[0], s.Coordinator(nodes, func(*Node) bool { return true }, epoch))
+		s.Acquire(d, epoch)
+	}
+}

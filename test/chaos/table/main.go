@@ -76,7 +76,7 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.back, "back", 12*time.Second, "from the end of the fault until sidestep is no longer watched")
 	set.DurationVar(&o.pause, "pause", 3*time.Second, "from there to the next scenario, under the engine's load")
 	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
-	set.Float64Var(&o.rate, "rate", 80, "searches per second of the open loop")
+	set.Float64Var(&o.rate, "rate", 40, "searches per second of the open loop: half of what two cores carry")
 	if err := set.Parse(arguments); err != nil {
 		return o, err
 	}
