@@ -14,6 +14,9 @@ const (
 	overheadFactor = 1.5
 	nearOverhead   = 5.0
 	nearShare      = 0.5
+	// unfitRank is added for a node that is to coordinate only if no other is left,
+	// whatever they coordinate already.
+	unfitRank = 1e9
 )
 
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
@@ -44,7 +47,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	polled, _ := n.reach.value()
 	h := n.overheadAt(at) + polled
 	if n.out() || n.health.excluded() || s.mute(n, at) {
-		h += penaltyMax
+		h += unfitRank
 	}
 	return h + n.penaltyLeft(at)
 }
