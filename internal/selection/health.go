@@ -258,6 +258,17 @@ func (h *health) grown(at int64) float64 {
 	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(rampTime)))
 }
 
+// trials is how many searches a node that is back may owe before it has answered the
+// first: while all connections of a client wait, a node that answers probes and nothing
+// else would soon hold every one of them.
+const trials = 2
+
+// unproven reports whether n ramps, has answered no search that began since, and owes as
+// many as it may.
+func (n *Node) unproven() bool {
+	return n.outstanding.Load() >= trials && n.startedAt.Load() <= n.health.since.Load()
+}
+
 // fail records a failure that is the node's fault.
 func (s *Selector) fail(n *Node, at int64, e *NodeError) {
 	n.failures.Add(1)

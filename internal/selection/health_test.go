@@ -79,6 +79,35 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 	require.Equal(t, Fine, nodes[2].State())
 }
 
+// A node that is back owes few searches until it has answered one: a hundred
+// connections that wait for their answers would all wait for it.
+func TestNodeThatIsBackIsTriedFirst(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	nodes[2].sendAway(Slow, s.since(at(0)), "a test")
+	nodes[2].startRamp(s.since(at(10 * time.Second)))
+	late := at(12900 * time.Millisecond) // with nearly all of its share
+	owed := []*Decision{}
+	for range 200 {
+		d := choose(s, nodes, ring(5, 2, 5), late)
+		s.Acquire(d, late)
+		if slices.Contains(d.Nodes, nodes[2]) {
+			owed = append(owed, d)
+		}
+	}
+	require.Len(t, owed, trials)
+	answered := late.Add(10 * time.Millisecond)
+	s.Observe(owed[0], Outcome{ResponseTime: 10 * time.Millisecond}, answered)
+	owed[0].Release()
+	listed := 0
+	for range 200 {
+		if slices.Contains(choose(s, nodes, ring(5, 2, 5), answered).Nodes, nodes[2]) {
+			listed++
+		}
+	}
+	require.Greater(t, listed, 150)
+}
+
 func TestFlappingNodeStaysOutLonger(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	teach(nodes, 5, 3)

@@ -43,7 +43,7 @@ func (d *Decision) judge(req Request, t turn) (quiet float64) {
 		case Failing:
 			c.exclude(KeptFailing)
 		case Ramping:
-			if t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) { //nolint:gosec // a draw, not a number
+			if n.unproven() || t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) { //nolint:gosec // a draw, not a number
 				c.exclude(NotItsTurn)
 			}
 		}
