@@ -41,12 +41,13 @@ func (n *Node) responseOr(least float64) float64 {
 // beside the search itself, in ms: lower is better. Polls tell it for nodes that
 // coordinate nothing, too, so a slow one is found and found well again without a
 // client paying. A node without statistics costs nothing extra; one that is kept out
-// comes last: who takes long for a search takes long to coordinate one, and polls that
-// it does not answer tell no time.
+// or comes back comes last: who takes long for a search takes long to coordinate one,
+// polls that it does not answer tell no time, and who is back is idle, which makes it
+// look best to every search, whatever share of them it is to have.
 func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	polled, _ := n.reach.value()
 	h := n.overheadAt(at) + polled
-	if n.out() || n.health.excluded() || s.mute(n, at) {
+	if n.out() || n.health.condition() != Fine || s.mute(n, at) {
 		h += unfitRank
 	}
 	return h + n.penaltyLeft(at)

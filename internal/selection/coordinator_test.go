@@ -72,15 +72,18 @@ func TestOverheadFades(t *testing.T) {
 	}
 }
 
-// A node that is kept out does not coordinate, however quick its last answered poll was
-// and however busy the others are.
-func TestExcludedNodesDoNotCoordinate(t *testing.T) {
+// A node that is kept out or comes back does not coordinate, however quick its last
+// answered poll was and however busy the others are.
+func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	for _, n := range nodes[1:] {
 		n.observeOverhead(400, s.since(epoch))
 	}
 	nodes[0].sendAway(Slow, s.since(epoch), "a test")
-	for range 100 {
+	for i := range 200 {
+		if i == 100 {
+			nodes[0].startRamp(s.since(epoch))
+		}
 		d := choose(s, nodes, ring(5, 2, 5), epoch)
 		passed := s.Coordinator(nodes, func(*Node) bool { return true }, epoch)
 		require.NotContains(t, []string{d.Coordinator.Name, passed.Name}, nodes[0].Name)
