@@ -205,7 +205,7 @@ bench-peers:
 CHAOS ?=
 
 .PHONY: chaos
-chaos: build ## measure degraded nodes of a real cluster, 30 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
+chaos: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(CHAOS)
 

@@ -40,7 +40,6 @@ type asker struct {
 	direct *url.URL // its own address, nil if it is not known
 	others []other  // that can be asked about it, in turn
 	turn   int
-	heard  func() // is called when counters of the node have come
 }
 
 // other is another node, or a seed, that coordinates a question.

@@ -50,14 +50,14 @@ func (r *Recorder) mayAsk() (why string) {
 // ask asks about the node while it is in trouble, captureFor at most.
 func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	a := newAsker(r.source.Load(), open.record.NodeID, r.baseline.well)
-	heard := make(chan struct{})
-	a.heard = sync.OnceFunc(func() { close(heard) })
+	answered := make(chan struct{})
+	heard := sync.OnceFunc(func() { close(answered) })
 	var hot sync.WaitGroup
 	if r.wantsHot(open) {
 		once := *a // its turns are its own
 		hot.Go(func() {
 			select {
-			case <-heard:
+			case <-answered:
 			case <-time.After(hotAfter):
 			case <-ctx.Done():
 				return
@@ -71,7 +71,7 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	over := time.NewTimer(captureFor)
 	defer over.Stop()
 	for again := true; again; {
-		r.askStats(ctx, open, a)
+		r.askStats(ctx, open, a, heard)
 		select {
 		case <-tick.C:
 		case <-over.C:
@@ -81,7 +81,7 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 		}
 	}
 	hot.Wait()
-	r.askStats(ctx, open, a) // how it came back, or that it did not
+	r.askStats(ctx, open, a, heard) // how it came back, or that it did not
 	<-r.slots
 	if ctx.Err() != nil {
 		return
@@ -105,21 +105,26 @@ func (r *Recorder) wantsHot(open *recording) bool {
 
 // askStats takes one capture: the node itself and another one are asked at the same
 // time, for how long either takes tells the way to the node from the way between nodes.
-// The counters are judged as soon as one of them has answered.
-func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker) {
+// The counters of who answers first are judged at once, after heard was called.
+func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker, heard func()) {
 	c := Capture{At: Time{time.Now()}}
 	var errDirect, errVia error
-	var told sync.Once
+	var first sync.Once
+	answer := func(counters Counters, err error) {
+		if err == nil {
+			first.Do(func() {
+				heard()
+				r.told(ctx, open, counters)
+			})
+		}
+	}
 	via := a.next()
 	var both sync.WaitGroup
 	if a.direct != nil {
 		both.Go(func() {
 			counters, took, err := a.stats(ctx)
 			c.Took, c.Error, errDirect = ptr(millis(took)), text(err), err
-			if err == nil {
-				a.heard()
-				told.Do(func() { r.told(ctx, open, counters) })
-			}
+			answer(counters, err)
 		})
 	}
 	if via.url != nil {
@@ -127,10 +132,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker) {
 		both.Go(func() {
 			counters, took, err := a.statsVia(ctx, via)
 			c.ViaTook, c.ViaError, errVia = ptr(millis(took)), text(err), err
-			if err == nil {
-				a.heard()
-				told.Do(func() { r.told(ctx, open, counters) })
-			}
+			answer(counters, err)
 		})
 	}
 	both.Wait()

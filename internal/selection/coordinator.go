@@ -144,13 +144,13 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	rank, other := s.coordinatingRank(first, at), s.coordinatingRank(second, at)
 	best := min(rank, other)
 	limit := asGood(best, first.responseOr(second.responseOr(math.Inf(1))))
-	if rank <= limit {
-		rank = best
+	cost := func(n *Node, rank float64) float64 {
+		if rank <= limit {
+			rank = best
+		}
+		return n.coordinatingCost(rank)
 	}
-	if other <= limit {
-		other = best
-	}
-	if second.coordinatingCost(other) < first.coordinatingCost(rank) {
+	if cost(second, other) < cost(first, rank) {
 		return second
 	}
 	return first

@@ -263,8 +263,8 @@ func (h *health) grown(at int64) float64 {
 // else would soon hold every one of them.
 const trials = 2
 
-// unproven reports whether n ramps, has answered no search that began since, and owes as
-// many as it may.
+// unproven reports whether n, which ramps, has answered no search that began since, and
+// owes as many as it may.
 func (n *Node) unproven() bool {
 	return n.outstanding.Load() >= trials && n.startedAt.Load() <= n.health.since.Load()
 }
