@@ -39,6 +39,7 @@ type Row struct {
 	Min, Median, Max Numbers
 	Runs             []Numbers // by seed
 	latency          *hdrhistogram.Histogram
+	failed           int64
 	load             [][]int32 // of the first seed
 }
 
@@ -153,6 +154,7 @@ func summarize(sc *Scenario, policy string, runs []*measure) Row {
 	r := Row{Scenario: sc.Name, Policy: policy, latency: runs[0].latency, load: runs[0].load}
 	for i, m := range runs {
 		r.Runs = append(r.Runs, m.numbers())
+		r.failed += m.failed
 		if i > 0 {
 			r.latency.Merge(m.latency)
 		}

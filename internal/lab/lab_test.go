@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,18 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/stretchr/testify/require"
-
-	"sidestep/internal/selection"
 )
 
 // own is the production policy that is held to account.
-func own() string {
-	if slices.Contains(selection.Policies(), "adaptive") {
-		return ownPrefix + "adaptive"
-	}
-	return ownPrefix + "adaptive"
-}
+const own = ownPrefix + "adaptive"
 
 // run plays a scenario with one policy.
 func run(t *testing.T, sc Scenario, name string, seed uint64) (*measure, Numbers) {
@@ -54,7 +49,7 @@ func short(sc Scenario) Scenario {
 func TestRunsRepeatExactly(t *testing.T) {
 	sc := short(scenario(t, "pauses"))
 	sc.sidecars = 3
-	for _, name := range []string{"ars", "prequal", "peak_ewma", own()} {
+	for _, name := range []string{"ars", "prequal", "peak_ewma", own} {
 		a, _ := run(t, sc, name, 7)
 		b, _ := run(t, sc, name, 7)
 		require.Equal(t, a.load, b.load, name)
@@ -86,7 +81,7 @@ func TestEverySearchIsAccountedFor(t *testing.T) {
 func TestLittlesLawOfTheClosedLoop(t *testing.T) {
 	sc := scenario(t, "blog_1_unloaded")
 	sc.length = 60 * time.Second
-	for _, name := range []string{"round_robin", "ars", own()} {
+	for _, name := range []string{"round_robin", "ars", own} {
 		m, n := run(t, sc, name, 1)
 		require.InEpsilon(t, 100, n.Throughput*m.latency.Mean()/1e6, 0.02, name)
 	}
@@ -116,7 +111,7 @@ func TestOracleNeverTouchesABadNode(t *testing.T) {
 // The bound is that of the product: p99 within one and a half times the oracle's.
 func TestSlowNodeIsKeptOut(t *testing.T) {
 	sc := scenario(t, "slow_10x")
-	list, err := pick([]string{own(), oracleName})
+	list, err := pick([]string{own, oracleName})
 	require.NoError(t, err)
 	rows, err := play(t.Context(), &sc, list, 5)
 	require.NoError(t, err)
@@ -130,7 +125,7 @@ func TestSlowNodeIsKeptOut(t *testing.T) {
 func TestManySidecarsDoNotOscillate(t *testing.T) {
 	sc := scenario(t, "healthy_60_20_sidecars")
 	sc.length = 40 * time.Second
-	_, ours := run(t, sc, own(), 1)
+	_, ours := run(t, sc, own, 1)
 	_, turns := run(t, sc, "round_robin", 1)
 	require.Less(t, ours.ShareVariation, 2*turns.ShareVariation)
 	require.Less(t, ours.MaxShare, 1.2)
@@ -139,7 +134,7 @@ func TestManySidecarsDoNotOscillate(t *testing.T) {
 
 func TestNothingIsLostWhenANodeFails(t *testing.T) {
 	for _, name := range []string{"fails_fast_429", "fails_fast_503"} {
-		_, n := run(t, short(scenario(t, name)), own(), 1)
+		_, n := run(t, short(scenario(t, name)), own, 1)
 		require.Zero(t, n.Failed, name)
 	}
 }
@@ -192,4 +187,25 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := Run(ctx, Options{Scenarios: []string{"slow_10x"}, Seeds: 1, Out: io.Discard, Progress: io.Discard})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Who fails answers nobody: a policy must not look fast for failing.
+func TestFailedSearchesAreSlowerThanAll(t *testing.T) {
+	sc := short(scenario(t, "fails_fast_503"))
+	_, engine := run(t, sc, "ars", 1)
+	require.Greater(t, engine.Failed, 0.05)
+	require.True(t, math.IsInf(engine.P99, 1))
+	require.Equal(t, "∞", ms(engine.P99))
+	require.Less(t, engine.P50, 1000.0)
+	_, ours := run(t, sc, own, 1)
+	require.Zero(t, ours.Failed)
+	require.Less(t, ours.P99, 1000.0)
+
+	h := hdrhistogram.New(1, 1000, 3)
+	for us := range int64(90) {
+		require.NoError(t, h.RecordValue(us + 1))
+	}
+	require.InDelta(t, 0.050, percentile(h, 10, 50), 1e-9)
+	require.InDelta(t, 0.090, percentile(h, 10, 90), 1e-9)
+	require.True(t, math.IsInf(percentile(h, 10, 91), 1))
 }

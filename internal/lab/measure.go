@@ -87,7 +87,7 @@ func (m *measure) dispatch(node int, at time.Duration) {
 // milliseconds; NaN where a figure does not apply.
 type Numbers struct {
 	Throughput     float64 // complete answers per second
-	P50, P90, P99  float64
+	P50, P90, P99  float64 // +Inf where more failed
 	P999           float64
 	Failed         float64 // share of searches, 0..1
 	BadShare       float64 // of shard queries that went to bad nodes while they were bad
@@ -99,7 +99,7 @@ type Numbers struct {
 
 // numbers boils a run down.
 func (m *measure) numbers() Numbers {
-	at := func(q float64) float64 { return float64(m.latency.ValueAtQuantile(q)) / 1000 }
+	at := func(q float64) float64 { return percentile(m.latency, m.failed, q) }
 	n := Numbers{
 		Throughput: float64(m.answered) / (m.sc.length - m.sc.warmup).Seconds(),
 		P50:        at(50), P90: at(90), P99: at(99), P999: at(99.9),
@@ -122,6 +122,17 @@ func (m *measure) numbers() Numbers {
 		n.Return = m.until(to, m.sc.length, func(share float64) bool { return share >= fair/2 }, bad)
 	}
 	return n
+}
+
+// percentile returns within what time, in ms, q percent of all searches were answered:
+// those that failed never were. Else a policy would be the faster the more it fails.
+func percentile(answered *hdrhistogram.Histogram, failed int64, q float64) float64 {
+	all := answered.TotalCount() + failed
+	rank := int64(math.Ceil(q / 100 * float64(all)))
+	if rank > answered.TotalCount() {
+		return math.Inf(1)
+	}
+	return float64(answered.ValueAtQuantile(q*float64(all)/float64(max(1, answered.TotalCount())))) / 1000
 }
 
 // share returns the share of shard queries that went to nodes in [from, to); NaN

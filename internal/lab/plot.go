@@ -59,7 +59,10 @@ func plotPercentiles(path string, sc *Scenario, rows []Row) error {
 		var points plotter.XYs
 		for nine := 0.0; nine <= 3; nine += 0.05 {
 			q := 100 * (1 - math.Pow(10, -nine))
-			v := float64(r.latency.ValueAtQuantile(q)) / 1000
+			v := percentile(r.latency, r.failed, q)
+			if math.IsInf(v, 1) {
+				break
+			}
 			points = append(points, plotter.XY{X: nine, Y: math.Max(v, 0.1)})
 		}
 		if err := line(p, r.Policy, points, i); err != nil {

@@ -75,7 +75,7 @@ func printSummary(out io.Writer, rows []Row) error {
 		}
 		at[[2]string{r.Scenario, r.Policy}] = r.Median.P99
 	}
-	fmt.Fprint(out, "\np99 in ms, median of the seeds; failed searches are not in it\n")
+	fmt.Fprint(out, "\np99 in ms, median of the seeds; ∞: more than 1 % of the searches failed\n")
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "scenario\t")
 	for _, n := range names {
@@ -137,6 +137,9 @@ func percent(share float64) string { return number(100*share, 2) }
 func number(v float64, digits int) string {
 	if math.IsNaN(v) {
 		return "–"
+	}
+	if math.IsInf(v, 1) {
+		return "∞"
 	}
 	return fmt.Sprintf("%.*f", digits, v)
 }

@@ -121,6 +121,7 @@ func keptOut() []exclusionCase {
 		{KeptFailing, false, "kept out (2 failures in a row)", func(s *Selector, nodes []*Node, _ *Request) {
 			s.fail(nodes[2], moment, nil)
 			s.fail(nodes[2], moment, nil)
+			nodes[2].health.late.Store(moment)
 		}},
 		{NotItsTurn, false, "its share grows within 3 s", func(_ *Selector, nodes []*Node, _ *Request) { nodes[2].startRamp(moment) }},
 		{Suspected, false, "has not answered a probe", func(s *Selector, nodes []*Node, _ *Request) {

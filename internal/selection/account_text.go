@@ -40,7 +40,11 @@ func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
 	case RanksWorse:
 		text = "another copy of the shard ranks better"
 	}
-	if c.Listed && c.Excluded.keepsOut() {
+	switch {
+	case !c.Listed || !c.Excluded.keepsOut():
+	case d.Reason == NoOutlier:
+		text += "; left to the engine all the same: it fails at once, and the next copy is asked. It coordinates nothing"
+	default:
 		text += "; listed all the same, as a shard has no other copy that is better"
 	}
 	return text
@@ -81,7 +85,7 @@ func (s *Selector) summary(d *Decision, req Request, a Account, at int64) string
 	case NoChoice:
 		return "There is nothing to choose: every shard has one copy that serves."
 	case NoOutlier:
-		return "Left to the engine's own selection: no node stands out. " + a.nearest()
+		return "Left to the engine's own selection: " + a.calm() + ". " + a.nearest()
 	case Overloaded:
 		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
 	case NoStatistics:
@@ -129,6 +133,16 @@ func (s *Selector) occasion(d *Decision, req Request, at int64) string {
 		}
 	}
 	return fmt.Sprintf("as a node stood out within the last %.0f s", troubleHold.Seconds())
+}
+
+// calm says why the engine may choose.
+func (a Account) calm() string {
+	for _, c := range a.Candidates {
+		if c.Excluded == KeptFailing {
+			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"
+		}
+	}
+	return "no node stands out"
 }
 
 // nearest names the candidate that is nearest to the limit.

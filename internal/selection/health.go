@@ -74,6 +74,7 @@ type health struct {
 	since atomic.Int64 // ns: when state began
 	badAt atomic.Int64 // ns: the last that spoke against the node
 	hold  atomic.Int64 // ns: how long it stays out after badAt
+	late  atomic.Int64 // ns: when it was last slow, or slow to fail
 	good  atomic.Int32 // probes answered in time since badAt
 	why   atomic.Pointer[string]
 
@@ -92,6 +93,15 @@ func (h *health) condition() State {
 func (h *health) excluded() bool {
 	c := h.condition()
 	return c == Slow || c == Failing
+}
+
+// failsAtOnce reports whether the node is kept out for failing searches and was not slow
+// to do so. The engine asks the next copy then, so that such a node costs a search next
+// to nothing, and the others less than they lose if the engine is not left to choose
+// among them.
+func (n *Node) failsAtOnce(at int64) bool {
+	late := n.health.late.Load()
+	return n.health.condition() == Failing && !n.rejects(at) && (late == 0 || at-late > int64(failureMemory))
 }
 
 // Change is a node's way from one state to another.
@@ -119,6 +129,9 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 // accuse notes at the moment at that something speaks against n, and keeps it out
 // as Slow or Failing unless a third of all nodes is out already.
 func (s *Selector) accuse(n *Node, as State, at int64, why string) {
+	if as == Slow {
+		raise(&n.health.late, at)
+	}
 	s.changing(n, at, why, func() {
 		if n.health.excluded() {
 			raise(&n.health.badAt, at)

@@ -256,3 +256,46 @@ func TestOneSlowNodeIsAccusedWithinASecondAndNobodyElse(t *testing.T) {
 		}
 	}
 }
+
+// A node that fails at once costs next to nothing where the engine asks the next copy;
+// one that is slow to fail, or rejects what its queue cannot take, is kept out.
+func TestWhoFailsAtOnceIsLeftToTheEngine(t *testing.T) {
+	later := at(time.Second + troubleHold)
+	failing := func(took time.Duration) (*Selector, []*Node, Request) {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		req := Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}
+		d := &Decision{}
+		for range 2 {
+			s.Choose(d, req, at(time.Second))
+			s.Observe(d, Outcome{Failed: true, Blamed: nodes[2:3], ResponseTime: took}, at(time.Second))
+		}
+		nodes[2].probe.since(s.since(later)) // probes tell nothing better of it
+		require.Equal(t, Failing, nodes[2].State())
+		return s, nodes, req
+	}
+	s, nodes, req := failing(time.Millisecond)
+	d, a := accountOf(s, nodes, req.Shards, later, func(r *Request) { r.Outliers = true })
+	require.Equal(t, NoOutlier, d.Reason)
+	require.NotEqual(t, nodes[2].Name, d.Coordinator.Name)
+	require.Contains(t, a.Summary, "where c fails, at once, the next copy is asked")
+	require.Contains(t, about(t, a, "c").Why, "It coordinates nothing")
+
+	one := Request{Nodes: nodes, Shards: [][]int{{2, 3}}, Outliers: true}
+	s.Choose(d, one, later)
+	require.Equal(t, nodes[3].Name, d.Nodes[0].Name, "a copy that is named is not one that fails")
+
+	keptOut := func(s *Selector, nodes []*Node, req Request) {
+		t.Helper()
+		s.Choose(d, req, later)
+		require.Equal(t, Ranked, d.Reason)
+		require.False(t, slices.Contains(d.Nodes, nodes[2]))
+	}
+	keptOut(failing(time.Second))
+	s, nodes, req = failing(time.Millisecond)
+	nodes[2].rejectedAt.Store(s.since(later))
+	keptOut(s, nodes, req)
+	s, nodes, req = failing(time.Millisecond)
+	s.accuse(nodes[2], Slow, s.since(later), "no answer to probes")
+	keptOut(s, nodes, req)
+}

@@ -84,6 +84,9 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	if o.Failed {
 		e := &NodeError{At: now, Message: o.Message}
 		for _, n := range o.Blamed {
+			if millis(o.ResponseTime) >= d.limit {
+				raise(&n.health.late, at)
+			}
 			s.fail(n, at, e)
 		}
 		return

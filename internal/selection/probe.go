@@ -259,6 +259,9 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		if o.Took >= ProbeTimeout {
 			as = Slow
 		}
+		if took >= s.probeLimit(n) {
+			raise(&n.health.late, at)
+		}
 	}
 	// A queue that explains it is known from the next poll on.
 	polled := n.polledAt.Load()

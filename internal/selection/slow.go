@@ -188,6 +188,9 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 	doubt := false
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
+		if !c.out && n.failsAtOnce(at) {
+			continue // the engine asks the next copy
+		}
 		if c.out || (n.health.condition() != Fine && !c.spared) || n.penaltyLeft(at) > negligiblePenalty {
 			raise(&s.troubledAt, at)
 			return true
