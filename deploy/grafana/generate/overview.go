@@ -56,7 +56,7 @@ func overview() row {
 		},
 		{
 			kind: stat, title: "Looked after", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no node stands out, of those of operations that can be steered. Why the rest is not: the row Decisions.",
-			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|suspicion|affinity|no_outlier"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
+			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|affinity|no_outlier"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
 		},
 		{
 			kind: stat, title: "Tail saved", width: 3, unit: "s", none: "nothing to save", about: "By how much the p99 of probes of nodes that were left out is above that of nodes that were fine, in the time shown: at least so much longer a search would have taken that waited for such a node.",
