@@ -174,7 +174,7 @@ bench-micro: ## run the Go microbenchmarks, BENCHTIME (200ms) each
 	$(GO) test -run='^$$' -bench=. -benchtime=$(BENCHTIME) -timeout 10m $(SOURCES) | grep -v 'no test files'
 
 .PHONY: bench-lab
-bench-lab: build ## compare policies in virtual time, five seeds, and keep the tables; 3 minutes
+bench-lab: build ## compare policies in virtual time, five seeds, and keep the tables; 8 minutes
 	bin/sidestep lab --seeds 5 > test/bench/results/lab.txt
 
 .PHONY: bench-scale

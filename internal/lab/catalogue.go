@@ -103,6 +103,10 @@ func faultScenarios() []Scenario {
 	pauses.faults[0].on, pauses.faults[0].off = 1500*time.Millisecond, 2500*time.Millisecond
 	flapping := faulty("flapping_3s", "one node has a tenth of its speed for 3 s, all of it for 3 s, again and again", slower(10))
 	flapping.faults[0].on, flapping.faults[0].off = 3*time.Second, 3*time.Second
+	beside := faulty("pauses_beside", "transport_300ms while the next node, which has its shard's other copy, stands still for 0.7 s every 5 s", transportLatency(300*time.Millisecond))
+	beside.faults = append(beside.faults, fault{
+		nodes: []int{badNode + 1}, from: badFrom, to: badTo, set: pausing, on: 700 * time.Millisecond, off: 4300 * time.Millisecond, hidden: true,
+	})
 	refuses := faulty("fails_fast_429", "one node refuses every shard query at once", rejecting)
 	fails := faulty("fails_fast_503", "one node answers everything with 503 at once", failing)
 	cold := base("cold_node", "a node joins after 15 s, with a fifth of its speed, all of it 16 s later")
@@ -113,7 +117,7 @@ func faultScenarios() []Scenario {
 			nodes: []int{badNode}, from: from, to: from + 4*time.Second, set: slower(5 / float64(i+1)),
 		})
 	}
-	return []Scenario{slow, slow60, slow80, transport, far80, http, pauses, flapping, refuses, fails, cold}
+	return []Scenario{slow, slow60, slow80, transport, far80, http, pauses, flapping, beside, refuses, fails, cold}
 }
 
 func wholeClusterScenarios() []Scenario {

@@ -95,6 +95,16 @@ func (h *health) excluded() bool {
 	return c == Slow || c == Failing
 }
 
+// mends reports whether a node that is kept out, or ramps, shows that it is well again:
+// it answers probes, and what else it was sent. For a shard whose other copies are on
+// nodes that do not it is the best there is, whatever its share.
+func (n *Node) mends() bool {
+	if n.health.excluded() {
+		return n.health.good.Load() > 0
+	}
+	return !n.unproven()
+}
+
 // failsAtOnce reports whether the node is kept out for failing searches and was not slow
 // to do so. The engine asks the next copy then, so that such a node costs a search next
 // to nothing, and the others less than they lose if the engine is not left to choose

@@ -82,6 +82,12 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 // since begins to wait for probes at the moment at, when a node is sent away.
 func (p *probing) since(at int64) { raise(&p.fit, at) }
 
+// undecided reports whether a probe is awaited, or about to be sent, and nothing spoke
+// against the node before.
+func (p *probing) undecided() bool {
+	return p.strikes.Load() == 0 && (p.sent.Load() != 0 || p.wanted.Load())
+}
+
 // running reports whether probes of a node that is kept out tell anything.
 func (p *probing) running(at int64) bool {
 	return at-p.fit.Load() < int64(2*ProbeTimeout)
@@ -101,7 +107,9 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 	start := int(s.round.Add(1) % uint64(len(d.Nodes))) //nolint:gosec // below len
 	for i := range min(len(d.Nodes), suspicionNodes) {
 		n := d.Nodes[(start+i)%len(d.Nodes)]
-		n.probe.limit.set(d.limit)
+		if !n.health.excluded() { // else it is held to the limit that it was sent away by
+			n.probe.limit.set(d.limit)
+		}
 		n.probe.wanted.Store(true)
 	}
 }
@@ -120,7 +128,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 		p := &n.probe
 		s.advance(n, at)
 		dst = s.knocks(dst, n, at)
-		if p.sent.Load() != 0 && !s.givesUp(n, at) {
+		if p.sent.Load() != 0 && !s.givesUp(n, at) && !s.reroutes(n, at) {
 			continue
 		}
 		if n.out() || !s.due(n, at) {
@@ -241,8 +249,8 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		raise(&n.probe.answered, at)
 	}
 	if !o.Failed && took < s.probeLimit(n) {
-		if p.Burst <= 1 {
-			s.probeTime.observe(took)
+		if n.health.condition() == Fine && took < s.probeLimit(n)-n.queued() {
+			s.probeTime.observe(took) // what probes usually take is not what queues make of it
 		}
 		raise(&s.probedAt, p.sent)
 		n.probe.strikes.Store(0)
@@ -281,11 +289,25 @@ func (s *Selector) probeLimit(n *Node) float64 {
 // doubtful reports whether n has not answered a probe yet that others, sent no
 // earlier, have; unless the node that it was sent through is no better.
 func (s *Selector) doubtful(n *Node, at int64) bool {
-	if !s.overdue(n, at) {
+	return s.overdue(n, at) && !s.misrouted(n, at)
+}
+
+// misrouted reports whether the probe of n that is awaited was sent through a node that
+// is no better: it tells nothing of n.
+func (s *Selector) misrouted(n *Node, at int64) bool {
+	via := n.probe.via.Load()
+	return n.probe.sent.Load() != 0 && via != n && (via.health.excluded() || via.probe.strikes.Load() > 0 || s.overdue(via, at))
+}
+
+// reroutes gives up an overdue probe that tells nothing of n, so that the next one goes
+// through another node.
+func (s *Selector) reroutes(n *Node, at int64) bool {
+	sent := n.probe.sent.Load()
+	if !s.overdue(n, at) || !s.misrouted(n, at) || !n.probe.sent.CompareAndSwap(sent, 0) {
 		return false
 	}
-	via := n.probe.via.Load()
-	return via == n || (!via.health.excluded() && !s.overdue(via, at))
+	n.probe.wanted.Store(true)
+	return true
 }
 
 // overdue reports whether n has not answered a probe yet that others, sent no

@@ -47,7 +47,9 @@ func (d *Decision) judge(req Request, t turn) (quiet float64) {
 				c.exclude(NotItsTurn)
 			}
 		}
-		if !c.slow && t.s.doubtful(n, t.at) {
+		doubtful := t.s.doubtful(n, t.at)
+		c.mending = c.slow && !doubtful && n.mends()
+		if !c.slow && doubtful {
 			c.exclude(Suspected)
 		}
 	}
@@ -238,20 +240,25 @@ func (d *Decision) shortestSilence(req Request, at int64) float64 {
 }
 
 // markSilent marks candidates as slow that have been silent beyond the limit while
-// others were not, if they are at most a third.
+// others were not, if they are at most a third. Where searches wait for one node of all,
+// the others have answered probes: who has been sent one is judged by that.
 func (d *Decision) markSilent(req Request, t turn, quiet float64) {
-	silent := 0
+	silent := func(n *Node) bool {
+		return n.silence(t.at)-quiet > d.limit && (!n.probe.undecided() || t.s.doubtful(n, t.at))
+	}
+	count := 0
 	for _, p := range d.order {
-		if req.Nodes[p].silence(t.at)-quiet > d.limit {
-			silent++
+		if silent(req.Nodes[p]) {
+			count++
 		}
 	}
-	if silent == 0 || 3*silent > len(d.order)+1 {
+	if count == 0 || 3*count > len(d.order)+1 {
 		return
 	}
 	for _, p := range d.order {
-		if req.Nodes[p].silence(t.at)-quiet > d.limit {
+		if silent(req.Nodes[p]) {
 			c := &d.candidates[p]
+			c.mending = false
 			c.accused = c.accused || (!c.slow && req.Nodes[p].silence(t.at)-quiet > d.limit+silenceSlack)
 			c.exclude(Quiet)
 		}
