@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -138,7 +139,8 @@ type shot struct {
 	load     string
 	lead     time.Duration // of the same load before, which counts for nothing
 	duration time.Duration
-	first    int    // number of the first search
+	rate     float64 // searches per second of an open loop; 0: as many as there are to be
+	first    int     // number of the first search
 	begun    func() // called when what counts begins; may be nil
 }
 
@@ -160,7 +162,7 @@ func (s *stage) line(sc scenario, at shot) *line {
 		Targets: s.cluster.URLs(),
 	}}
 	if sc.connections == 0 {
-		l.Rate = s.rate
+		l.Rate = cmp.Or(at.rate, s.rate)
 	}
 	if at.load == loadOracle {
 		l.Transport = &oracle{good: &s.good, base: base}

@@ -1,7 +1,7 @@
 // Command table measures what clients get while nodes of a real cluster are
 // degraded: one row for each scenario and way to send the searches.
 //
-// The ways take turns in one run, so that a disturbance of the machine hits all:
+// The ways take turns in one run, or all are sent at once, so that a disturbance hits all:
 // "engine" is a client that goes round robin over all nodes and leaves the choice
 // of copies to the engine; "sidestep" is the same client before sidestep; "oracle"
 // is told which nodes are bad and touches them neither as coordinating nor as data

@@ -163,10 +163,46 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 			t.blind = t.blind || node.PID() != 0 && (missing(then, node.ID) || missing(now, node.ID))
 		}
 	})
+	t.take(v, m.round)
+	return int(v.result.Sent), nil
+}
+
+// take takes in what came of a turn.
+func (t *tally) take(v volley, round int) {
 	t.result.Merge(v.result)
 	t.turns = append(t.turns, turn{v.result.Quantile(0.5), v.result.Quantile(0.99), v.result.Throughput()})
-	t.keepSlowest(v.samples, m.round, v.began)
-	return int(v.result.Sent), nil
+	t.keepSlowest(v.samples, round, v.began)
+}
+
+// playTogether has all loads sent at once, each at its part of the rate: what happens
+// once, to one node after the other, is to happen to all of them. Whose the shard
+// queries are cannot be told then.
+func (m *measurement) playTogether(ctx context.Context) error {
+	loads := m.loads()
+	volleys, failures := make([]volley, len(loads)), make([]error, len(loads))
+	m.round++
+	began := readUsage("/proc", os.Getpid())
+	var all sync.WaitGroup
+	for i, load := range loads {
+		all.Go(func() {
+			volleys[i], failures[i] = m.fire(ctx, shot{
+				load: load, lead: m.lead, duration: m.slice, rate: m.rate / float64(len(loads)), first: m.sent,
+			})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return err
+	}
+	ended, most := readUsage("/proc", os.Getpid()), int64(0)
+	for i, load := range loads {
+		m.tallies[load].take(volleys[i], m.round)
+		m.tallies[load].usage.add(began, ended)
+		most = max(most, volleys[i].result.Sent)
+	}
+	m.sent += int(most)
+	m.progress()
+	return nil
 }
 
 // read waits for the counters of all turns so far.
@@ -322,13 +358,12 @@ func (m *measurement) tally(name string, v volley, zero time.Time) {
 	m.outcome.tallies = append(m.outcome.tallies, t)
 }
 
-// during gives the loads their turns for as long as the scenario takes.
+// during has all loads sent for as long as the scenario takes.
 func (m *measurement) during(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- m.scenario.whole(ctx, m.stage) }()
-	defer m.read()
 	for {
-		err := m.playRound(ctx)
+		err := m.playTogether(ctx)
 		select {
 		case failure := <-done:
 			return errors.Join(failure, err)
