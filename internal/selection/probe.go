@@ -82,12 +82,6 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 // since begins to wait for probes at the moment at, when a node is sent away.
 func (p *probing) since(at int64) { raise(&p.fit, at) }
 
-// undecided reports whether a probe is awaited, or about to be sent, and nothing spoke
-// against the node before.
-func (p *probing) undecided() bool {
-	return p.strikes.Load() == 0 && (p.sent.Load() != 0 || p.wanted.Load())
-}
-
 // running reports whether probes of a node that is kept out tell anything.
 func (p *probing) running(at int64) bool {
 	return at-p.fit.Load() < int64(2*ProbeTimeout)
@@ -249,8 +243,8 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		raise(&n.probe.answered, at)
 	}
 	if !o.Failed && took < s.probeLimit(n) {
-		if n.health.condition() == Fine && took < s.probeLimit(n)-n.queued() {
-			s.probeTime.observe(took) // what probes usually take is not what queues make of it
+		if n.health.condition() == Fine {
+			s.probeTime.observe(took)
 		}
 		raise(&s.probedAt, p.sent)
 		n.probe.strikes.Store(0)
@@ -290,6 +284,20 @@ func (s *Selector) probeLimit(n *Node) float64 {
 // earlier, have; unless the node that it was sent through is no better.
 func (s *Selector) doubtful(n *Node, at int64) bool {
 	return s.overdue(n, at) && !s.misrouted(n, at)
+}
+
+// undecided reports whether a probe of n is about to be sent, was sent too lately to be
+// answered, or waits at a node that is no better; and none spoke against n before.
+func (s *Selector) undecided(n *Node, at int64) bool {
+	sent := n.probe.sent.Load()
+	switch {
+	case n.probe.strikes.Load() > 0:
+		return false
+	case sent == 0:
+		return n.probe.wanted.Load()
+	default:
+		return !s.late(at-sent) || s.misrouted(n, at)
+	}
 }
 
 // misrouted reports whether the probe of n that is awaited was sent through a node that

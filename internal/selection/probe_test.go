@@ -74,7 +74,7 @@ func TestANodeIsHeldToTheLimitThatItWasSentAwayBy(t *testing.T) {
 	require.InDelta(t, 700, nodes[1].probe.limit.value(), 0)
 }
 
-func TestProbesThatAQueueExplainsAreNotTheUsual(t *testing.T) {
+func TestOnlyNodesThatAreFineTeachWhatProbesTake(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	teach(nodes, 5, 3)
 	n := nodes[1]
@@ -84,7 +84,9 @@ func TestProbesThatAQueueExplainsAreNotTheUsual(t *testing.T) {
 		require.Zero(t, n.probe.strikes.Load())
 	}
 	probe(time.Millisecond)
-	set(&n.queue, 200)
+	n.startRamp(1)
+	set(&n.service, 3)
+	set(&n.queue, 200) // explains what comes
 	probe(500 * time.Millisecond)
 	usual, _ := s.probeTime.value()
 	require.InDelta(t, 1, usual, 1e-9)

@@ -243,9 +243,7 @@ func (d *Decision) shortestSilence(req Request, at int64) float64 {
 // others were not, if they are at most a third. Where searches wait for one node of all,
 // the others have answered probes: who has been sent one is judged by that.
 func (d *Decision) markSilent(req Request, t turn, quiet float64) {
-	silent := func(n *Node) bool {
-		return n.silence(t.at)-quiet > d.limit && (!n.probe.undecided() || t.s.doubtful(n, t.at))
-	}
+	silent := func(n *Node) bool { return n.silence(t.at)-quiet > d.limit && !t.s.undecided(n, t.at) }
 	count := 0
 	for _, p := range d.order {
 		if silent(req.Nodes[p]) {
