@@ -203,9 +203,21 @@ func TestFailedSearchesAreSlowerThanAll(t *testing.T) {
 
 	h := hdrhistogram.New(1, 1000, 3)
 	for us := range int64(90) {
-		require.NoError(t, h.RecordValue(us + 1))
+		require.NoError(t, h.RecordValue(us+1))
 	}
 	require.InDelta(t, 0.050, percentile(h, 10, 50), 1e-9)
 	require.InDelta(t, 0.090, percentile(h, 10, 90), 1e-9)
 	require.True(t, math.IsInf(percentile(h, 10, 91), 1))
+}
+
+// While one node's transport is slow and another stands still again and again, all
+// searches wait for either; nobody else is blamed, and the slow one stays out.
+func TestTwoInTroubleAreTheTwoThatAreBlamed(t *testing.T) {
+	sc := scenario(t, "pauses_beside")
+	for seed := range uint64(5) {
+		m, _ := run(t, sc, own, seed+1)
+		require.Len(t, m.blamed, 2, "%v", m.blamed)
+		require.Equal(t, 1, m.blamed["node-2"])
+		require.Positive(t, m.blamed["node-3"])
+	}
 }

@@ -19,6 +19,7 @@ type measure struct {
 	answered int64           // complete answers that came within the window
 	load     [][]int32       // shard queries sent to each node, by bucket
 	begun    map[int64]int64 // start (ns) of searches not answered, and how many
+	blamed   map[string]int  // nodes that a sidestep sent away for being slow, and how often
 	inFlight int64
 }
 
@@ -28,6 +29,7 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 		latency: hdrhistogram.New(1, time.Hour.Microseconds(), 3),
 		load:    make([][]int32, nodes),
 		begun:   map[int64]int64{},
+		blamed:  map[string]int{},
 	}
 	for i := range m.load {
 		m.load[i] = make([]int32, int(sc.length/bucket)+1)

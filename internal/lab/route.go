@@ -118,6 +118,11 @@ func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, err
 	return func(w *world, rng *rand.Rand) (router, error) {
 		s, err := selection.New(selection.Options{
 			Policy: policy, Clients: w.sc.sidecars, Seed: rng.Uint64(), Epoch: epoch(),
+			OnChange: func(c selection.Change) {
+				if c.After == selection.Slow {
+					w.measure.blamed[c.Node.Name]++
+				}
+			},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", policy, err)
