@@ -20,21 +20,16 @@ const (
 )
 
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
-// where a shard search takes response (ms; +Inf: not known).
+// where searches wait for shard searches of response (ms; 0: not known).
 func asGood(best, response float64) float64 {
-	near := nearOverhead
-	if !math.IsInf(response, 1) {
-		near = max(near, nearShare*response)
-	}
-	return overheadFactor*best + near
+	return overheadFactor*best + max(nearOverhead, nearShare*response)
 }
 
-// responseOr returns the response time of n if it is known and shorter than least (ms).
-func (n *Node) responseOr(least float64) float64 {
-	if r, ok := n.response.value(); ok {
-		return min(least, r)
-	}
-	return least
+// longerOf returns the response time of n if it is known and longer than most (ms):
+// a search waits for the slowest of its nodes.
+func (n *Node) longerOf(most float64) float64 {
+	r, _ := n.response.value()
+	return max(most, r)
 }
 
 // coordinatingRank returns what sending a search through n is expected to cost
@@ -77,9 +72,9 @@ func (n *Node) overheadAt(at int64) float64 {
 // evenly it is used. Nodes that are not listed are asked only when all listed ones are
 // clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
-	best, response := math.Inf(1), math.Inf(1)
+	best, response := math.Inf(1), 0.0
 	for _, n := range d.Nodes {
-		best, response = min(best, t.s.coordinatingRank(n, t.at)), n.responseOr(response)
+		best, response = min(best, t.s.coordinatingRank(n, t.at)), n.longerOf(response)
 	}
 	others := math.Inf(1)
 	if best > nearOverhead {
@@ -99,17 +94,20 @@ func (d *Decision) coordinate(req Request, t turn) {
 			d.Coordinator = n
 			return
 		}
-		if cost := n.coordinatingCost(rank); cost < cheapest {
+		if cost := n.coordinatingCost(rank, response); cost < cheapest {
 			d.Coordinator, cheapest = n, cost
 		}
 	}
 }
 
 // coordinatingCost is what a search through n, of this coordinating rank, costs with
-// those that it coordinates already, (1 + rank) · (1 + coordinating): a burst of searches
-// does not all go through the one node whose HTTP side was a little better before it.
-func (n *Node) coordinatingCost(rank float64) float64 {
-	return (1 + rank) * float64(1+n.coordinating.Load())
+// those that it coordinates already, where searches wait for shard searches of response
+// (ms): (1 + rank/response)² · (1 + coordinating). A burst of searches does not all go
+// through the one node whose HTTP side was a little better before it, and none of it
+// through one that takes many times as long as a search.
+func (n *Node) coordinatingCost(rank, response float64) float64 {
+	rank /= max(1, response)
+	return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())
 }
 
 // A node of a pool coordinates far more than the others from busyFactor times their
@@ -142,13 +140,13 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		return first
 	}
 	rank, other := s.coordinatingRank(first, at), s.coordinatingRank(second, at)
-	best := min(rank, other)
-	limit := asGood(best, first.responseOr(second.responseOr(math.Inf(1))))
+	best, response := min(rank, other), first.longerOf(second.longerOf(0))
+	limit := asGood(best, response)
 	cost := func(n *Node, rank float64) float64 {
 		if rank <= limit {
 			rank = best
 		}
-		return n.coordinatingCost(rank)
+		return n.coordinatingCost(rank, response)
 	}
 	if cost(second, other) < cost(first, rank) {
 		return second

@@ -21,6 +21,7 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		for i, ms := range c.overhead {
 			nodes[i].observeOverhead(ms, s.since(epoch))
+			nodes[i].response.observe(10)
 		}
 		for range 100 {
 			now := epoch.Add(time.Second)

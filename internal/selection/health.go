@@ -150,7 +150,7 @@ func (s *Selector) accuse(n *Node, as State, at int64, why string) {
 		}
 		// Who rejects searches has too many: the others must be able to take them.
 		loaded := as == Slow || n.rejects(at)
-		if s.mayExclude() && (!loaded || !s.needed(n, false, at)) {
+		if s.mayExclude() && (!loaded || !s.needed(n, s.busy(n), at)) {
 			n.sendAway(as, at, why)
 		}
 	})
@@ -208,6 +208,18 @@ func (s *Selector) needed(n *Node, busy bool, at int64) bool {
 	}
 	n.neededUntil.Store(at + int64(neededFor))
 	return true
+}
+
+// busy reports whether the others have queues.
+func (s *Selector) busy(but *Node) bool {
+	sum, count := 0.0, 0
+	for _, n := range *s.all.Load() {
+		if n != but && !n.out() && !n.health.excluded() {
+			q, _ := n.queue.value()
+			sum, count = sum+q, count+1
+		}
+	}
+	return sum > busyQueue*float64(count)
 }
 
 // loadWithout returns the utilisation of the other nodes' CPUs if n were out, 0 if

@@ -166,6 +166,20 @@ func TestBusyNodesAreNotSlow(t *testing.T) {
 	require.Equal(t, Fine, nodes[2].State(), "90 shard queries of 3 ms in its queue explain 270 ms")
 }
 
+// A probe that is late where all have queues speaks of the load, not of the node.
+func TestLateProbesSendNobodyAwayFromABusyCluster(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	for _, n := range nodes {
+		set(&n.queue, 20)
+	}
+	s.accuse(nodes[2], Slow, 1, "probe took 400 ms")
+	require.Equal(t, Fine, nodes[2].State())
+	set(&nodes[2].service, 300)
+	s.accuse(nodes[2], Slow, int64(time.Second), "probe took 400 ms")
+	require.Equal(t, Slow, nodes[2].State(), "it does next to none of the work")
+}
+
 func TestUnderPressureASlowNodeIsUsed(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	teach(nodes, 5, 3)
