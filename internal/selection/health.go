@@ -237,12 +237,15 @@ func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
 			services = append(services, service)
 		}
 	}
-	if len(services) == 0 || processors == 0 {
+	if len(services) == 0 {
 		return 0, false
 	}
 	usual := median(services)
 	own, _ := n.service.value()
-	return rate * usual / processors, own > useFactor*usual
+	if processors > 0 {
+		load = rate * usual / processors
+	}
+	return load, own > useFactor*usual
 }
 
 // advance moves a node on that has stayed out, or grown, for long enough.

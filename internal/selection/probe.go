@@ -244,7 +244,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	}
 	if !o.Failed && took < s.probeLimit(n) {
 		if n.health.condition() == Fine {
-			s.probeTime.observe(took)
+			s.learnProbeTime(took)
 		}
 		raise(&s.probedAt, p.sent)
 		n.probe.strikes.Store(0)
@@ -272,6 +272,15 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		return
 	}
 	s.speakAgainst(n, as, at, why)
+}
+
+// learnProbeTime takes in what a probe of a node that is fine took (ms). A pause that
+// queues explain is a handful of long ones, and must not become the usual.
+func (s *Selector) learnProbeTime(took float64) {
+	if usual, ok := s.probeTime.value(); ok {
+		took = min(took, 2*usual+doubtAfter/4)
+	}
+	s.probeTime.observe(took)
 }
 
 // probeLimit returns from which time on, in ms, a probe speaks against n.
