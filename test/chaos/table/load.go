@@ -141,7 +141,7 @@ type shot struct {
 	duration time.Duration
 	rate     float64 // searches per second of an open loop; 0: as many as there are to be
 	first    int     // number of the first search
-	begun    func() // called when what counts begins; may be nil
+	begun    func()  // called when what counts begins; may be nil
 }
 
 // leadNumbers is where the numbers of lead-ins begin: not those of what follows.
