@@ -30,10 +30,11 @@ Usage:
 
 Tables go to stdout, progress to stderr. The same seeds bring the same figures.
 Columns: searches/s answered completely; latency from the start of a search, in ms,
-of all searches: who failed was never answered (∞); failed and bad node in %, the latter being the share of shard queries that went to
-bad nodes while they were bad; avoid and return: s until a bad node got less than a
-quarter of its fair share for a second, and half of it again after it recovered;
-largest share: of a node, as a multiple of the mean.
+of all searches: one that failed was never answered (∞); failed and bad node in %, the
+latter being the share of shard queries that went to bad nodes while they were bad;
+avoid and return: s until a bad node got less than a quarter of its fair share for a
+second, and half of it again after it recovered; largest share: of a node, as a
+multiple of the mean.
 
 Examples:
   sidestep lab --scenario slow_10x --policy ars,c3,oracle

@@ -214,7 +214,7 @@ func (s *Selector) needed(n *Node, busy bool, at int64) bool {
 func (s *Selector) busy(but *Node) bool {
 	sum, count := 0.0, 0
 	for _, n := range *s.all.Load() {
-		if n != but && !n.out() && !n.health.excluded() {
+		if n != but && n.serves() {
 			q, _ := n.queue.value()
 			sum, count = sum+q, count+1
 		}
@@ -230,7 +230,7 @@ func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
 	for _, m := range *s.all.Load() {
 		r, _ := m.rate.value()
 		rate += r
-		if m != n && !m.out() && !m.health.excluded() {
+		if m != n && m.serves() {
 			processors += float64(m.Processors)
 		}
 		if service, ok := m.service.value(); ok {

@@ -32,7 +32,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 // the first decision could not know, and needs no budget. There is at most one for each
 // search that was under way at that moment.
 func (s *Selector) Stranded(d *Decision) bool {
-	lost := func(n *Node) bool { return (n.out() || n.health.excluded()) && n.stateAt.Load() >= d.start }
+	lost := func(n *Node) bool { return !n.serves() && n.stateAt.Load() >= d.start }
 	return slices.ContainsFunc(d.Nodes, lost) || d.Coordinator != nil && lost(d.Coordinator)
 }
 

@@ -91,6 +91,9 @@ func (n *Node) out() bool {
 	return s == Unresponsive || s == Unreachable
 }
 
+// serves reports whether the node answers and is not kept out.
+func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }
+
 // acquire counts a search sent to this node, alone or in a set.
 func (n *Node) acquire(at int64, alone bool) {
 	if n.outstanding.Add(1) == 1 {

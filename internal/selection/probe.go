@@ -209,7 +209,7 @@ func (s *Selector) via(nodes []*Node, i int, at int64) *Node {
 	var second *Node
 	for j := range nodes {
 		n := nodes[(i+from+j)%len(nodes)]
-		if n == nodes[i] || n.out() || n.health.excluded() || s.coordinatingRank(n, at) > penaltyFirst {
+		if n == nodes[i] || !n.serves() || s.coordinatingRank(n, at) > penaltyFirst {
 			continue
 		}
 		if n != last && !s.doubtful(n, at) {

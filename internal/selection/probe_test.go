@@ -107,15 +107,10 @@ func TestWhoMendsComesBeforeWhoDoesNot(t *testing.T) {
 		teach(nodes, 5, 3)
 		s.accuse(nodes[2], Slow, s.since(at(2*time.Second)), "a test")
 		mend(s, nodes[3])
-		listed := 0
 		for range 50 { // one in ten is the ramping node's turn
 			d := &Decision{}
 			s.Choose(d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, later)
-			require.NotContains(t, names(d), "c", name)
-			if require.Contains(t, names(d), "d", name); len(d.Nodes) == 4 {
-				listed++
-			}
+			require.Equal(t, "abde", names(d), name)
 		}
-		require.Equal(t, 50, listed, name)
 	}
 }

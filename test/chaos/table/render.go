@@ -151,7 +151,8 @@ const explanation = `A row is one scenario and one way to send the searches: **e
 of copies to the engine, **sidestep** is the same client before sidestep, **oracle** is told which nodes are bad and touches
 them neither as coordinating nor as data nodes; other names are sidesteps with those settings of routing. The ways take turns
 in rounds of one run, another one first in each round; each turn has a lead-in that is not counted. In the rolling restart all
-are sent at once, each at its part of the rate, as every node stops once. Five nodes, 5 shards × 2 copies; open loop unless a row says otherwise, latency in ms from the scheduled start. "p99 of turns" is the least and the
+are sent at once, each at its part of the rate, as every node stops once. Five nodes, 5 shards × 2 copies; open loop unless
+a row says otherwise, latency in ms from the scheduled start. "p99 of turns" is the least and the
 greatest p99 of the load's turns. "onset" is sidestep from 2 s before the fault until the first turn, "return" from 1 s before
 its end on. A row passes when its p99 is at most 1.5 times the oracle's and nothing failed or was partial; at onset and return
 only a loss counts. The bad node's share is that of the shard queries; "busiest" is the busiest node's relative to an equal
