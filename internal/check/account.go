@@ -157,6 +157,8 @@ func (c *Checker) try(ctx context.Context, via *url.URL, engine cluster.Engine, 
 		return []Finding{{Problem, TopicAccount, fmt.Sprintf("the cluster refuses sidestep's account (%s): %v", q.Kind, err), c.accountAdvice()}}
 	case errors.As(err, &no) && no.forbidden() && strings.Contains(no.body, "weighted routing"):
 		return nil // told with the settings
+	case errors.As(err, &no) && no.indexGone():
+		return nil // deleted since: the account was let through
 	}
 	needed := rights()[q.Kind]
 	level := Problem

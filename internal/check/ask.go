@@ -42,6 +42,11 @@ func (r *refusal) forbidden() bool { return r.status == http.StatusForbidden }
 // unauthorized reports whether the account is not known.
 func (r *refusal) unauthorized() bool { return r.status == http.StatusUnauthorized }
 
+// indexGone reports whether the index that was asked about is there no longer.
+func (r *refusal) indexGone() bool {
+	return r.status == http.StatusNotFound && strings.Contains(r.body, "index_not_found_exception")
+}
+
 // get asks for what is at path, and decodes it into v unless that is nil.
 func (a asker) get(ctx context.Context, base *url.URL, path string, v any) error {
 	return a.send(ctx, base, question{path: path}, v)

@@ -206,6 +206,20 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 	require.Equal(t, check.Problem, report.Level)
 }
 
+// The index that is asked about was deleted after placement was read: no fault of the
+// account's.
+func TestIndexIsDeletedMeanwhile(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2}).discover()
+	s.options.Static = true
+	s.instead = func(path string) (int, string) {
+		if strings.Contains(path, "logs") {
+			return http.StatusNotFound, `{"error":{"type":"index_not_found_exception","reason":"no such index [logs]"},"status":404}`
+		}
+		return 0, ""
+	}
+	s.finding(s.run(), `^all \d+ kinds of requests that sidestep makes are answered$`)
+}
+
 func TestAccountIsUnknown(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 2})
 	s.instead = func(string) (int, string) { return http.StatusUnauthorized, "" }

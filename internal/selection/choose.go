@@ -120,6 +120,7 @@ type candidate struct {
 	out     bool // not to be listed while the shard has another copy
 	slow    bool // the same, but rather than one that is out
 	mending bool // slow, but answers probes again: better than one that is slow and does not
+	hangs   bool // slow, and owes answers for longer than it usually takes: worse than one that answers late
 	spared  bool // slow, but needed
 	accused bool // found slow by this very choice
 	remote  bool // in another zone

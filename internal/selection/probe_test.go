@@ -114,3 +114,23 @@ func TestWhoMendsComesBeforeWhoDoesNot(t *testing.T) {
 		}
 	}
 }
+
+// A copy that answers late is better than one that answers nothing, though that had the
+// shorter response time.
+func TestWhoAnswersLateComesBeforeWhoHangs(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	for _, n := range nodes[2:4] {
+		s.accuse(n, Slow, s.since(at(2*time.Second)), "a test")
+		n.acquire(s.since(at(2900*time.Millisecond)), false)
+	}
+	chosen := func(after time.Duration) string {
+		d := &Decision{}
+		s.Choose(d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, at(after))
+		return names(d)
+	}
+	require.Equal(t, "abde", chosen(2910*time.Millisecond), "by response time")
+	require.Equal(t, "abce", chosen(3*time.Second), "d owes answers for 100 ms")
+	require.Equal(t, "abde", chosen(4*time.Second), "so does c, for longer than it takes")
+}

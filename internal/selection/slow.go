@@ -58,6 +58,7 @@ func (d *Decision) judge(req Request, t turn) (quiet float64) {
 	d.markSlow(req, t)
 	d.quiet = d.shortestSilence(req, t.at)
 	d.markSilent(req, t, d.quiet)
+	d.markHanging(req, t)
 	return d.quiet
 }
 
@@ -260,6 +261,15 @@ func (d *Decision) markSilent(req Request, t turn, quiet float64) {
 			c.accused = c.accused || (!c.slow && req.Nodes[p].silence(t.at)-quiet > d.limit+silenceSlack)
 			c.exclude(Quiet)
 		}
+	}
+}
+
+// markHanging marks the slow candidates that owe answers for longer than the limit and
+// what they usually take: how long they will stand still nobody knows.
+func (d *Decision) markHanging(req Request, t turn) {
+	for i, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		c.hangs = c.slow && n.silence(t.at)-d.quiet > d.limit+d.measured[i].unqueued
 	}
 }
 

@@ -48,6 +48,7 @@ func (r report) find(t *testing.T, pattern string) finding {
 // A cluster without security, nothing wrong with it: what the check asks is
 // understood by the engine, and nothing is taken for a problem.
 func TestCheck(t *testing.T) {
+	placed(t)
 	r := checked(t)
 	for _, f := range r.Findings {
 		if f.Topic != "traffic" { // has what other tests do

@@ -39,12 +39,20 @@ func TestWholePlacementComesByPages(t *testing.T) {
 	}
 	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/version?local=true", nil, &version))
 	require.Positive(t, version.Version)
-	var rows []map[string]any
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
+	placed(t)
+}
+
+// placed waits until sidestep knows as many copies as the engine: what other tests
+// created and deleted is seen.
+func placed(t *testing.T) {
+	t.Helper()
+	unsettled := func(state string) float64 {
+		return sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": state})
+	}
 	require.Eventually(t, func() bool {
-		all := sum(t, "sidestep_cluster_placement_copies", nil) + sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": "unassigned"}) +
-			sum(t, "sidestep_cluster_placement_unsettled_copies", map[string]string{"state": "initializing"})
-		return int(all) == len(rows)
+		var rows []map[string]any
+		require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
+		return int(sum(t, "sidestep_cluster_placement_copies", nil)+unsettled("unassigned")+unsettled("initializing")) == len(rows)
 	}, 15*time.Second, 100*time.Millisecond)
 }
 

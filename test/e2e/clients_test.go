@@ -1,7 +1,4 @@
-// Package clients runs real client libraries, unmodified, through sidestep against
-// a real cluster: what an application does with them comes out as it does directly.
-// SIDESTEP_ENGINE chooses opensearch (default) or elasticsearch.
-package clients
+package e2e
 
 import (
 	"bytes"
@@ -21,79 +18,26 @@ import (
 	"sidestep/test/front"
 )
 
-// tools is where `make clients` installs the libraries.
-const tools = "../../.cache/clients"
+const (
+	// tools is where `make clients` installs the libraries.
+	tools = "../../.cache/clients"
+	// programs is where those are that use them.
+	programs = "../clients"
+)
 
-// stage is what all tests share: a cluster, and two sidesteps before it.
-type stage struct {
-	cluster *engine.Cluster
-	pass    *front.Front // clients that sniff learn the nodes' addresses
-	rewrite *front.Front // they learn sidestep's
-}
-
-var shared stage // TestMain can hand nothing to tests otherwise
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	defer cancel()
-	err := shared.open(ctx)
-	defer func() {
-		front.Close(shared.rewrite, nil, code != 0)
-		front.Close(shared.pass, shared.cluster, code != 0)
-	}()
-	if err != nil {
-		fmt.Println("FAIL:", err)
-		return 1
-	}
-	return m.Run()
-}
-
-func (s *stage) open(ctx context.Context) error {
-	if err := installed(); err != nil {
-		return err
-	}
-	binary, err := front.Build(ctx)
-	if err != nil {
-		return err
-	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"), Nodes: 3,
-		Logf: func(format string, args ...any) {
-			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-		},
-	})
-	if err != nil {
-		return err
-	}
-	if s.pass, err = s.front(ctx, binary, "pass"); err != nil {
-		return err
-	}
-	s.rewrite, err = s.front(ctx, binary, "rewrite")
-	return err
-}
-
-// front starts a sidestep that steers whatever it can.
-func (s *stage) front(ctx context.Context, binary, sniff string) (*front.Front, error) {
-	file, err := os.CreateTemp("", "sidestep-clients-*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	if _, err := fmt.Fprintf(file, "routing:\n  when: always\nclients:\n  sniff: %s\n", sniff); err != nil {
-		return nil, err
-	}
-	if err := file.Close(); err != nil {
-		return nil, err
-	}
-	f, err := front.Start(ctx, binary, s.cluster.URLs(), "--config", file.Name())
-	if err != nil {
-		return nil, err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return f, f.AwaitReady(ready)
+// rewriting starts a sidestep that tells clients that sniff its own address. From the
+// shared one they learn the nodes'.
+func rewriting(t *testing.T) *front.Front {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "sidestep.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("routing: {when: always}\nclients: {sniff: rewrite}\n"), 0o600))
+	binary, err := front.Build(t.Context())
+	require.NoError(t, err)
+	f, err := front.Start(t.Context(), binary, shared.cluster.URLs(), "--config", config)
+	require.NoError(t, err)
+	t.Cleanup(func() { front.Close(f, nil, t.Failed()) })
+	require.NoError(t, f.AwaitReady(t.Context()))
+	return f
 }
 
 // script is a program that does with one client library what applications do.
@@ -110,8 +54,8 @@ type script struct {
 func scripts(distribution string) []script {
 	python := filepath.Join(tools, "python", "bin", "python")
 	return []script{
-		{"python", []string{python, filepath.Join("python", distribution+"_client.py")}, []string{"PYTHONDONTWRITEBYTECODE=1"}, true},
-		{"javascript", []string{"node", filepath.Join("js", distribution+"_client.cjs")}, []string{"NODE_PATH=" + absolute(filepath.Join(tools, "js", "node_modules"))}, true},
+		{"python", []string{python, filepath.Join(programs, "python", distribution+"_client.py")}, []string{"PYTHONDONTWRITEBYTECODE=1"}, true},
+		{"javascript", []string{"node", filepath.Join(programs, "js", distribution+"_client.cjs")}, []string{"NODE_PATH=" + absolute(filepath.Join(tools, "js", "node_modules"))}, true},
 		{"go", []string{filepath.Join(tools, "bin", distribution)}, nil, distribution == engine.Elasticsearch},
 	}
 }
@@ -124,8 +68,8 @@ func absolute(path string) string {
 }
 
 // installed reports what is missing.
-func installed() error {
-	for _, s := range append(scripts(engine.OpenSearch), scripts(engine.Elasticsearch)...) {
+func installed(scripts []script) error {
+	for _, s := range scripts {
 		if _, err := exec.LookPath(s.command[0]); err != nil {
 			return fmt.Errorf("%s is missing: run `make clients`, which installs the client libraries and says what they need", s.command[0])
 		}
@@ -156,36 +100,39 @@ func requests(t *testing.T, f *front.Front, labels map[string]string) int {
 	return int(sum)
 }
 
-// Through sidestep a client's every step ends as it does directly, sniffing or
+// Real client libraries, unmodified: through sidestep a client's every step ends as it does directly, sniffing or
 // not; told to, a client that sniffs stays.
 func TestClients(t *testing.T) {
-	for _, s := range scripts(shared.cluster.Distribution) {
+	clients := scripts(shared.cluster.Distribution)
+	require.NoError(t, installed(clients))
+	pass, rewrite := shared.sidestep, rewriting(t)
+	for _, s := range clients {
 		t.Run(s.name, func(t *testing.T) {
 			want := s.run(t, shared.cluster.Nodes[0].HTTPURL)
 			requireComplete(t, want)
 
-			before, steered := requests(t, shared.pass, nil), requests(t, shared.pass, map[string]string{"reason": "ranked"})
-			require.Equal(t, want, s.run(t, shared.pass.URL))
-			all := requests(t, shared.pass, nil) - before
+			before, steered := requests(t, pass, nil), requests(t, pass, map[string]string{"reason": "ranked"})
+			require.Equal(t, want, s.run(t, pass.URL))
+			all := requests(t, pass, nil) - before
 			require.Greater(t, all, len(want), "the client's requests came through sidestep")
 			// A quick client is done before its new index is known.
 			for range 10 {
-				if requests(t, shared.pass, map[string]string{"reason": "ranked"}) > steered {
+				if requests(t, pass, map[string]string{"reason": "ranked"}) > steered {
 					break
 				}
-				require.Equal(t, want, s.run(t, shared.pass.URL))
+				require.Equal(t, want, s.run(t, pass.URL))
 			}
-			require.Greater(t, requests(t, shared.pass, map[string]string{"reason": "ranked"}), steered, "searches were steered")
+			require.Greater(t, requests(t, pass, map[string]string{"reason": "ranked"}), steered, "searches were steered")
 
-			before, sniffs := requests(t, shared.pass, nil), sniffed(t, shared.pass, "passed")
-			require.Equal(t, want, s.run(t, shared.pass.URL, "--sniff"))
-			around := all - (requests(t, shared.pass, nil) - before)
-			require.Greater(t, sniffed(t, shared.pass, "passed"), sniffs)
+			before, sniffs := requests(t, pass, nil), sniffed(t, pass, "passed")
+			require.Equal(t, want, s.run(t, pass.URL, "--sniff"))
+			around := all - (requests(t, pass, nil) - before)
+			require.Greater(t, sniffed(t, pass, "passed"), sniffs)
 
-			before, sniffs = requests(t, shared.rewrite, nil), sniffed(t, shared.rewrite, "rewritten")
-			require.Equal(t, want, s.run(t, shared.rewrite.URL, "--sniff"))
-			stayed := requests(t, shared.rewrite, nil) - before
-			require.Greater(t, sniffed(t, shared.rewrite, "rewritten"), sniffs)
+			before, sniffs = requests(t, rewrite, nil), sniffed(t, rewrite, "rewritten")
+			require.Equal(t, want, s.run(t, rewrite.URL, "--sniff"))
+			stayed := requests(t, rewrite, nil) - before
+			require.Greater(t, sniffed(t, rewrite, "rewritten"), sniffs)
 			require.GreaterOrEqual(t, stayed, all, "a client that sniffed went around sidestep")
 			if s.leaves {
 				require.Greater(t, around, all/2, "a client that learned the nodes' addresses talks to them directly")
