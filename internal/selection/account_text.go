@@ -118,19 +118,20 @@ func (s *Selector) occasion(d *Decision, req Request, at int64) string {
 	}
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		switch left := n.penaltyLeft(at); {
+		switch {
+		case c.tolerable(n, at):
 		case c.why.keepsOut():
 			return "as " + n.Name + " is to be kept out"
+		case !c.standsOut(n, at):
 		case n.health.condition() != Fine && !c.spared:
 			return "as " + n.Name + " is " + n.State().String()
-		case left > negligiblePenalty:
-			return fmt.Sprintf("as %s failed a moment ago (a penalty of %.0f ms is left)", n.Name, left)
+		default:
+			return fmt.Sprintf("as %s failed a moment ago (a penalty of %.0f ms is left)", n.Name, n.penaltyLeft(at))
 		}
 	}
-	for i, p := range d.order {
-		if r := d.measured[i].unqueued; d.measured[i].known && r >= unevenPart*d.limit {
-			return fmt.Sprintf("as %s is on its way to stand out: %.1f ms, the limit is %.1f ms", req.Nodes[p].Name, r, d.limit)
-		}
+	if n := s.uneven(d, req, at); n != nil {
+		r, _ := n.unqueued()
+		return fmt.Sprintf("as %s is on its way to stand out: %.1f ms, the limit is %.1f ms", n.Name, r, d.limit)
 	}
 	return fmt.Sprintf("as a node stood out within the last %.0f s", troubleHold.Seconds())
 }

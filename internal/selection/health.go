@@ -222,16 +222,24 @@ func (s *Selector) busy(but *Node) bool {
 	return sum > busyQueue*float64(count)
 }
 
+// useFactor says how much less than the others a node does that is of no use.
+const useFactor = 4
+
 // loadWithout returns the utilisation of the other nodes' CPUs if n were out, 0 if
-// it is not known; useless is set if n does next to none of the work.
+// it is not known; useless is set if n does next to none of the work: its shard queries
+// take more than useFactor times the median, or it has less than that part of the others'
+// done while some wait. A node that is starved may be quick about the few that it does.
 func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
-	var services []float64
+	var services, rates []float64
 	var rate, processors float64
 	for _, m := range *s.all.Load() {
-		r, _ := m.rate.value()
+		r, known := m.rate.value()
 		rate += r
 		if m != n && m.serves() {
 			processors += float64(m.Processors)
+			if known {
+				rates = append(rates, r)
+			}
 		}
 		if service, ok := m.service.value(); ok {
 			services = append(services, service)
@@ -245,7 +253,9 @@ func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
 	if processors > 0 {
 		load = rate * usual / processors
 	}
-	return load, own > useFactor*usual
+	does, _ := n.rate.value()
+	idle := len(rates) > 0 && n.latest.value() >= 1 && useFactor*does < median(rates)
+	return load, idle || own > useFactor*usual
 }
 
 // advance moves a node on that has stayed out, or grown, for long enough.

@@ -295,6 +295,11 @@ func TestWhoFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 	require.Contains(t, a.Summary, "where c fails, at once, the next copy is asked")
 	require.Contains(t, about(t, a, "c").Why, "It coordinates nothing")
 
+	s.accuse(nodes[3], Slow, s.since(later), "no answer to probes")
+	_, a = accountOf(s, nodes, req.Shards, later, func(r *Request) { r.Outliers = true })
+	require.Contains(t, a.Summary, "as d is to be kept out", "c alone would be no reason to list nodes")
+
+	s, nodes, _ = failing(time.Millisecond)
 	one := Request{Nodes: nodes, Shards: [][]int{{2, 3}}, Outliers: true}
 	s.Choose(d, one, later)
 	require.Equal(t, nodes[3].Name, d.Nodes[0].Name, "a copy that is named is not one that fails")
@@ -312,4 +317,56 @@ func TestWhoFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 	s, nodes, req = failing(time.Millisecond)
 	s.accuse(nodes[2], Slow, s.since(later), "no answer to probes")
 	keptOut(s, nodes, req)
+}
+
+// A node that did not answer for a while is probed before it comes back, though it was kept
+// out before: what probes told then is no longer true.
+func TestWhoWasUnresponsiveIsProbedAnew(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	n := nodes[2]
+	s.accuse(n, Slow, s.since(at(time.Second)), "a test")
+	n.health.good.Store(goodProbes)
+	s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(2*time.Second))
+	s.ObservePoll(n.ID, Poll{State: Fine}, at(30*time.Second))
+	choose(s, nodes, ring(5, 2, 5), at(30*time.Second+firstHold/2))
+	require.Equal(t, Slow, n.State())
+	require.False(t, n.mends())
+	choose(s, nodes, ring(5, 2, 5), at(30*time.Second+holdMemory))
+	require.Equal(t, Ramping, n.State(), "where no probe tells anything, it is tried")
+}
+
+// While the others have all they can carry, a slow node is sent away only if it does next
+// to none of the work; if it is already, it then gets none.
+func TestWhoDoesNoWorkIsNotNeeded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service, rate, queue float64
+		useless              bool
+	}{
+		"a third of the speed":              {9, 0.04, 50, false},
+		"a tenth of the speed":              {30, 0.01, 50, true},
+		"starved, quick about what it does": {2, 0.01, 50, true},
+		"nothing waits for it":              {2, 0.01, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, nodes := newTest(t, "adaptive", 5)
+			teach(nodes, 5, 3)
+			for _, n := range nodes {
+				n.Processors = 1
+				set(&n.rate, 0.12)
+				set(&n.queue, 20)
+				n.latest.set(20)
+			}
+			bad := nodes[2]
+			set(&bad.service, tc.service)
+			set(&bad.rate, tc.rate)
+			bad.latest.set(tc.queue)
+			require.NotEqual(t, tc.useless, s.needed(bad, s.busy(bad), 0))
+
+			bad.sendAway(Slow, s.since(at(time.Second)), "a test")
+			bad.probe.answered.Store(s.since(at(time.Second)))
+			d := choose(s, nodes, ring(5, 2, 5), at(1100*time.Millisecond))
+			require.NotEqual(t, tc.useless, slices.Contains(d.Nodes, bad))
+		})
+	}
 }

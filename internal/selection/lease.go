@@ -262,7 +262,13 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	s.changing(n, at, why, func() {
 		wasOut := n.out()
 		before := n.polled.Swap(int32(life))
-		if wasOut && !n.out() && s.policy.health && !n.health.excluded() && s.mayExclude() {
+		if !wasOut || n.out() || !s.policy.health {
+			return
+		}
+		switch as := n.health.condition(); { // what was known of it before tells nothing
+		case n.health.excluded():
+			n.sendAway(as, at, "was "+State(before).String())
+		case s.mayExclude():
 			n.sendAway(Slow, at, "was "+State(before).String())
 		}
 	})

@@ -115,11 +115,10 @@ func (d *Decision) feelPressure(req Request) {
 	d.pressure = sum / float64(max(1, n))
 }
 
-// A slow node is of use while its service time is at most useFactor times the
-// median and it answered a probe, however late, within usefulFor. From
-// somePressure on the others it gets searches, all at fullPressure.
+// A slow node is of use while it does its part of the work and answered a probe, however
+// late, within usefulFor. From somePressure on the others it gets searches, all at
+// fullPressure.
 const (
-	useFactor    = 4
 	usefulFor    = 2 * time.Second
 	somePressure = 4.0
 	fullPressure = 12.0
@@ -132,20 +131,12 @@ func (d *Decision) spare(req Request, t turn) {
 	if d.pressure <= somePressure || t.s.random(t.number, math.MaxUint64) >= (d.pressure-somePressure)/(fullPressure-somePressure) {
 		return
 	}
-	d.sorted = d.sorted[:0]
-	for _, p := range d.order {
-		if s, ok := req.Nodes[p].service.value(); ok {
-			d.sorted = append(d.sorted, s)
-		}
-	}
-	if len(d.sorted) == 0 {
-		return
-	}
-	limit := useFactor * median(d.sorted)
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		s, _ := n.service.value()
-		if c.slow && n.health.condition() == Slow && s <= limit && t.at-n.probe.answered.Load() < int64(usefulFor) {
+		if !c.slow || n.health.condition() != Slow || t.at-n.probe.answered.Load() >= int64(usefulFor) {
+			continue
+		}
+		if _, useless := t.s.loadWithout(n); !useless {
 			c.slow, c.spared, c.why = false, true, Spared
 		}
 	}
@@ -191,10 +182,10 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 	doubt := false
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		if !c.out && n.failsAtOnce(at) {
-			continue // the engine asks the next copy
+		if c.tolerable(n, at) {
+			continue
 		}
-		if c.out || (n.health.condition() != Fine && !c.spared) || n.penaltyLeft(at) > negligiblePenalty {
+		if c.standsOut(n, at) {
 			raise(&s.troubledAt, at)
 			return true
 		}
@@ -205,6 +196,15 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 	}
 	last := s.troubledAt.Load()
 	return last != 0 && at-last < int64(troubleHold)
+}
+
+// tolerable reports whether n fails at once: the engine asks the next copy.
+func (c *candidate) tolerable(n *Node, at int64) bool { return !c.out && n.failsAtOnce(at) }
+
+// standsOut reports whether n is out, in a state that it is not spared, or failed a moment
+// ago.
+func (c *candidate) standsOut(n *Node, at int64) bool {
+	return c.out || (n.health.condition() != Fine && !c.spared) || n.penaltyLeft(at) > negligiblePenalty
 }
 
 // uneven returns a candidate that is on its way to stand out: its response time, less
