@@ -40,15 +40,15 @@ func TestSpikesNameTheirNodeAndCause(t *testing.T) {
 			enough := keepSearching(t, s, 40)
 			// A reading of each node, to compare with.
 			require.Eventually(t, func() bool { return s.counter("sidestep_spike_baselines_total", "ok") >= 5 }, patience, 20*time.Millisecond)
-			over, began := time.NewTimer(0), time.Time{}
+			var began time.Time
 			inject := func() {
 				victim.SetFault(tc.fault)
 				began = time.Now()
 				if tc.lasts > 0 {
-					over = time.AfterFunc(tc.lasts, func() { victim.SetFault(simcluster.Fault{}) })
+					over := time.AfterFunc(tc.lasts, func() { victim.SetFault(simcluster.Fault{}) })
+					t.Cleanup(func() { over.Stop() })
 				}
 			}
-			defer func() { over.Stop() }()
 			inject()
 			var found diagnosis.Spike
 			named := func() bool {

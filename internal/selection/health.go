@@ -202,8 +202,9 @@ func (s *Selector) needed(n *Node, busy bool, at int64) bool {
 	if at < n.neededUntil.Load() {
 		return true
 	}
-	load, useless := s.loadWithout(n)
-	if useless || (!busy && load <= fullLoad) {
+	var scratch []float64
+	service, rate := s.usual(n, &scratch)
+	if n.useless(service, rate) || (!busy && s.loadWithout(n, service) <= fullLoad) {
 		return false
 	}
 	n.neededUntil.Store(at + int64(neededFor))
@@ -225,37 +226,56 @@ func (s *Selector) busy(but *Node) bool {
 // useFactor says how much less than the others a node does that is of no use.
 const useFactor = 4
 
-// loadWithout returns the utilisation of the other nodes' CPUs if n were out, 0 if
-// it is not known; useless is set if n does next to none of the work: its shard queries
-// take more than useFactor times the median, or it has less than that part of the others'
+// useless reports whether n does next to none of the work: its shard queries take more than
+// useFactor times the usual service time, or it has less than that part of the usual rate
 // done while some wait. A node that is starved may be quick about the few that it does.
-func (s *Selector) loadWithout(n *Node) (load float64, useless bool) {
-	var services, rates []float64
+func (n *Node) useless(service, rate float64) bool {
+	own, _ := n.service.value()
+	does, _ := n.rate.value()
+	return service > 0 && (own > useFactor*service || n.latest.value() >= 1 && useFactor*does < rate)
+}
+
+// usual returns the median of all nodes' service times, and that of the rates of those but
+// n that serve; 0 where none is known. It overwrites scratch.
+func (s *Selector) usual(n *Node, scratch *[]float64) (service, rate float64) {
+	all := *s.all.Load()
+	values := (*scratch)[:0]
+	for _, m := range all {
+		if v, ok := m.service.value(); ok {
+			values = append(values, v)
+		}
+	}
+	if len(values) > 0 {
+		service = median(values)
+	}
+	values = values[:0]
+	for _, m := range all {
+		if v, ok := m.rate.value(); ok && m != n && m.serves() {
+			values = append(values, v)
+		}
+	}
+	if len(values) > 0 {
+		rate = median(values)
+	}
+	*scratch = values
+	return service, rate
+}
+
+// loadWithout returns the utilisation of the other nodes' CPUs if n were out, with shard
+// queries that take as long as given; 0 if it is not known.
+func (s *Selector) loadWithout(n *Node, service float64) float64 {
 	var rate, processors float64
 	for _, m := range *s.all.Load() {
-		r, known := m.rate.value()
+		r, _ := m.rate.value()
 		rate += r
 		if m != n && m.serves() {
 			processors += float64(m.Processors)
-			if known {
-				rates = append(rates, r)
-			}
-		}
-		if service, ok := m.service.value(); ok {
-			services = append(services, service)
 		}
 	}
-	if len(services) == 0 {
-		return 0, false
+	if processors == 0 {
+		return 0
 	}
-	usual := median(services)
-	own, _ := n.service.value()
-	if processors > 0 {
-		load = rate * usual / processors
-	}
-	does, _ := n.rate.value()
-	idle := len(rates) > 0 && n.latest.value() >= 1 && useFactor*does < median(rates)
-	return load, idle || own > useFactor*usual
+	return rate * service / processors
 }
 
 // advance moves a node on that has stayed out, or grown, for long enough.

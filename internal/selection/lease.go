@@ -265,11 +265,12 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 		if !wasOut || n.out() || !s.policy.health {
 			return
 		}
-		switch as := n.health.condition(); { // what was known of it before tells nothing
-		case n.health.excluded():
+		as := Slow
+		if n.health.condition() == Failing {
+			as = Failing
+		}
+		if n.health.excluded() || s.mayExclude() { // what probes told before counts no more
 			n.sendAway(as, at, "was "+State(before).String())
-		case s.mayExclude():
-			n.sendAway(Slow, at, "was "+State(before).String())
 		}
 	})
 }

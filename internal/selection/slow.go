@@ -131,12 +131,18 @@ func (d *Decision) spare(req Request, t turn) {
 	if d.pressure <= somePressure || t.s.random(t.number, math.MaxUint64) >= (d.pressure-somePressure)/(fullPressure-somePressure) {
 		return
 	}
+	var service, rate float64
+	asked := false
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		if !c.slow || n.health.condition() != Slow || t.at-n.probe.answered.Load() >= int64(usefulFor) {
 			continue
 		}
-		if _, useless := t.s.loadWithout(n); !useless {
+		if !asked { // of who serves; n does not
+			service, rate = t.s.usual(nil, &d.sorted)
+			asked = true
+		}
+		if !n.useless(service, rate) {
 			c.slow, c.spared, c.why = false, true, Spared
 		}
 	}

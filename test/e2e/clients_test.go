@@ -29,13 +29,7 @@ const (
 // shared one they learn the nodes'.
 func rewriting(t *testing.T) *front.Front {
 	t.Helper()
-	config := filepath.Join(t.TempDir(), "sidestep.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("routing: {when: always}\nclients: {sniff: rewrite}\n"), 0o600))
-	binary, err := front.Build(t.Context())
-	require.NoError(t, err)
-	f, err := front.Start(t.Context(), binary, shared.cluster.URLs(), "--config", config)
-	require.NoError(t, err)
-	t.Cleanup(func() { front.Close(f, nil, t.Failed()) })
+	f := startBefore(t, shared.cluster, "routing: {when: always}\nclients: {sniff: rewrite}\n")
 	require.NoError(t, f.AwaitReady(t.Context()))
 	return f
 }
@@ -95,13 +89,11 @@ func (s script) run(t *testing.T, url string, flags ...string) []string {
 // requests returns how many requests of clients have come to a sidestep.
 func requests(t *testing.T, f *front.Front, labels map[string]string) int {
 	t.Helper()
-	sum, err := f.Sum(t.Context(), "sidestep_requests_total", labels)
-	require.NoError(t, err)
-	return int(sum)
+	return int(sumOf(t, f, "sidestep_requests_total", labels))
 }
 
-// Real client libraries, unmodified: through sidestep a client's every step ends as it does directly, sniffing or
-// not; told to, a client that sniffs stays.
+// Real client libraries, unmodified: through sidestep a client's every step ends as it
+// does directly, sniffing or not; told to, a client that sniffs stays.
 func TestClients(t *testing.T) {
 	clients := scripts(shared.cluster.Distribution)
 	require.NoError(t, installed(clients))
@@ -144,9 +136,7 @@ func TestClients(t *testing.T) {
 
 func sniffed(t *testing.T, f *front.Front, result string) int {
 	t.Helper()
-	sum, err := f.Sum(t.Context(), "sidestep_sniffs_total", map[string]string{"result": result})
-	require.NoError(t, err)
-	return int(sum)
+	return int(sumOf(t, f, "sidestep_sniffs_total", map[string]string{"result": result}))
 }
 
 // requireComplete requires that a script went through its steps and found what it

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"sidestep/test/engine"
 	"sidestep/test/front"
 )
@@ -103,6 +105,20 @@ func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (e
 	}
 	s.early.searchStatus, s.early.searchBody = answer.status, answer.body
 	return nil
+}
+
+// startBefore starts a sidestep with that configuration before the nodes of c, and stops it
+// when the test ends.
+func startBefore(t *testing.T, c *engine.Cluster, config string) *front.Front {
+	t.Helper()
+	binary, err := front.Build(t.Context())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "sidestep.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
+	f, err := front.Start(t.Context(), binary, c.URLs(), "--config", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { front.Close(f, nil, t.Failed()) })
+	return f
 }
 
 // fill makes the indices and aliases the tests search.

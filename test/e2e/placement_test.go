@@ -13,12 +13,19 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/test/engine"
+	"sidestep/test/front"
 )
 
 // sum reads a metric of the shared sidestep.
 func sum(t *testing.T, metric string, labels map[string]string) float64 {
 	t.Helper()
-	value, err := shared.sidestep.Sum(t.Context(), metric, labels)
+	return sumOf(t, shared.sidestep, metric, labels)
+}
+
+// sumOf reads a metric of a sidestep.
+func sumOf(t *testing.T, f *front.Front, metric string, labels map[string]string) float64 {
+	t.Helper()
+	value, err := f.Sum(t.Context(), metric, labels)
 	require.NoError(t, err)
 	return value
 }

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,17 +19,11 @@ func TestRelay(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = relay.Stop() }()
 	require.NoError(t, relay.AwaitReady(t.Context()))
-	config := filepath.Join(t.TempDir(), "sidestep.yaml")
-	text := "routing: {when: always}\ncluster: {source: {url: " + relay.AdminURL + "/snapshot, silence: 10s}}\n"
-	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
-	sidecar, err := front.Start(t.Context(), binary, shared.cluster.URLs(), "--config", config)
-	require.NoError(t, err)
+	sidecar := startBefore(t, shared.cluster, "routing: {when: always}\ncluster: {source: {url: "+relay.AdminURL+"/snapshot, silence: 10s}}\n")
 	defer func() { require.NoError(t, sidecar.Stop()) }()
 	require.NoError(t, sidecar.AwaitReady(t.Context()))
 	read := func(metric string, labels map[string]string) float64 {
-		value, err := sidecar.Sum(t.Context(), metric, labels)
-		require.NoError(t, err)
-		return value
+		return sumOf(t, sidecar, metric, labels)
 	}
 	steered := func() bool {
 		answer, err := send(t.Context(), sidecar.URL, search{target: "products"})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -82,12 +81,6 @@ func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
 		},
 	})
 	require.NoError(t, err)
-	config := filepath.Join(t.TempDir(), "sidestep.yaml")
-	require.NoError(t, front.WriteConfig(config, map[string]string{"when": "always"}))
-	binary, err := front.Build(ctx)
-	require.NoError(t, err)
-	sidestep, err := front.Start(ctx, binary, c.URLs(), "--config", config)
-	t.Cleanup(func() { front.Close(sidestep, c, t.Failed()) })
-	require.NoError(t, err)
-	return c, sidestep
+	t.Cleanup(func() { front.Close(nil, c, t.Failed()) })
+	return c, startBefore(t, c, "routing: {when: always}\n")
 }
