@@ -45,6 +45,19 @@ func (s *statsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
+// rest waits until no poll is on its way.
+func (s *statsServer) rest() {
+	for {
+		s.mu.Lock()
+		flying := s.flying
+		s.mu.Unlock()
+		if flying == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // slow makes answers take this long from the next poll on.
 func (s *statsServer) slow(delay time.Duration) {
 	s.mu.Lock()
@@ -152,6 +165,7 @@ func TestIdleBacksOffAndASearchWakes(t *testing.T) {
 		}
 
 		time.Sleep(300 * time.Millisecond) // somewhere between two polls
+		s.rest()
 		s.pauses(time.Now())
 		woken := time.Now()
 		c.Touch()
