@@ -1,0 +1,121 @@
+package leg
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// A head with a body is copied into one buffer and written at once up to copied
+// bytes; beyond that both are written from where they are.
+const copied = 16 << 10
+
+// conn is one connection to the node. It belongs to the pool while it is idle and to
+// one exchange while it is in use.
+type conn struct {
+	pool   *Pool
+	nc     net.Conn
+	secure *tls.Conn // nc if it speaks TLS, else nil
+	socket socket
+	abort  func()    // closes nc
+	since  time.Time // idle since, or zero: it was never used before
+
+	// Of the exchange, for the goroutine that reads:
+	br     *bufio.Reader
+	limit  int64 // bytes that may still be read
+	heard  bool  // a byte was read
+	broken bool  // reading failed or came to an end
+}
+
+// Read implements io.Reader for br.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.limit <= 0 {
+		return 0, fmt.Errorf("the head of the answer is longer than %d bytes", c.pool.o.MaxHead)
+	}
+	if int64(len(p)) > c.limit {
+		p = p[:c.limit]
+	}
+	n, err := c.nc.Read(p)
+	c.limit -= int64(n)
+	c.heard = c.heard || n > 0
+	c.broken = c.broken || err != nil
+	return n, err
+}
+
+// stale reports whether c, which is idle, is of no use: the node has closed or reset
+// it, or sent what nobody asked for.
+func (c *conn) stale() bool {
+	return c.socket.readable() || c.secure != nil && c.decrypted()
+}
+
+// decrypted reports whether something can be read that has left the socket: records
+// that came together with the end of the last answer. With a deadline in the past
+// nothing is read from the socket.
+func (c *conn) decrypted() bool {
+	_ = c.secure.SetReadDeadline(time.Unix(1, 0))
+	var b [1]byte
+	n, err := c.secure.Read(b[:])
+	_ = c.secure.SetReadDeadline(time.Time{})
+	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// begin prepares c for reading an answer.
+func (c *conn) begin() {
+	c.limit = int64(c.pool.o.MaxHead)
+	c.heard = false
+	c.br = c.pool.readers.Get().(*bufio.Reader) //nolint:errcheck // nothing else is put there
+	c.br.Reset(c)
+}
+
+// rest gives c back to the pool.
+func (c *conn) rest() {
+	c.br.Reset(nil)
+	c.pool.readers.Put(c.br)
+	c.br = nil
+	c.pool.put(c)
+}
+
+// write writes a message and returns how much of it was accepted.
+func (c *conn) write(head, body []byte) (int64, error) {
+	if len(head)+len(body) > copied {
+		both := net.Buffers{head, body}
+		return both.WriteTo(c.nc)
+	}
+	if len(body) == 0 {
+		n, err := c.nc.Write(head)
+		return int64(n), err
+	}
+	b := c.pool.buffers.Get().(*[]byte) //nolint:errcheck // nothing else is put there
+	*b = append(append((*b)[:0], head...), body...)
+	n, err := c.nc.Write(*b)
+	c.pool.buffers.Put(b)
+	return int64(n), err
+}
+
+// readHead reads the head of the answer to m and what comes before it.
+func (c *conn) readHead(m *Message) (*http.Response, error) {
+	var request *http.Request // a nil request is a GET
+	if m.Method == http.MethodHead {
+		request = &http.Request{Method: http.MethodHead}
+	}
+	for {
+		resp, err := http.ReadResponse(c.br, request)
+		switch {
+		case err != nil:
+			return nil, err
+		case resp.StatusCode == http.StatusSwitchingProtocols:
+			return nil, errors.New("the node switches protocols, which it was not asked for")
+		case resp.StatusCode < 100 || resp.StatusCode > 199:
+			c.limit = math.MaxInt64
+			return resp, nil
+		case resp.StatusCode != http.StatusContinue && m.Interim != nil:
+			m.Interim(resp.StatusCode, resp.Header)
+		}
+	}
+}

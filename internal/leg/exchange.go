@@ -1,0 +1,160 @@
+package leg
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// A body larger than inline is written by a goroutine of its own while the answer
+	// is awaited: a node that answers early may not read the rest.
+	inline = 64 << 10
+	// How long the end of an answer waits for that goroutine to notice that it is
+	// through, so that the connection can be kept. As in http.Transport.
+	writerPatience = 50 * time.Millisecond
+)
+
+// exchange is a message and its answer on a connection. It is the body of the answer.
+type exchange struct {
+	conn *conn
+	ctx  context.Context //nolint:containedctx // bounds the body, too
+	stop func() bool     // ends the watch over ctx; may be nil
+
+	wrote    int64
+	writeErr error
+	written  chan struct{} // closed when the fields above are final; nil: they are
+
+	body   io.Reader   // of http.ReadResponse
+	keep   bool        // the answer leaves the connection open
+	err    error       // of the last Read
+	over   atomic.Bool // the connection is kept, closed, or about to be
+	closed atomic.Bool
+}
+
+// exchange sends m and reads the head of the answer.
+func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failure) {
+	x := &exchange{conn: c, ctx: ctx}
+	c.begin()
+	if ctx.Done() != nil {
+		x.stop = context.AfterFunc(ctx, c.abort)
+	}
+	if len(m.Body) > inline {
+		x.written = make(chan struct{})
+		go x.write(m.Head, m.Body)
+	} else if x.wrote, x.writeErr = c.write(m.Head, m.Body); x.writeErr != nil && x.wrote == 0 {
+		return nil, x.fail("write", x.writeErr)
+	}
+	// Where a part was written the node may have answered and closed the connection.
+	resp, err := c.readHead(m)
+	if err != nil {
+		return nil, x.fail("read", err)
+	}
+	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK
+	if resp.Body == http.NoBody {
+		x.finish(x.reusable())
+		return resp, nil
+	}
+	x.body, resp.Body = resp.Body, x
+	return resp, nil
+}
+
+// write writes the message while the answer is awaited.
+func (x *exchange) write(head, body []byte) {
+	x.wrote, x.writeErr = x.conn.write(head, body)
+	close(x.written)
+}
+
+// fail closes the connection and tells what became of the message.
+func (x *exchange) fail(doing string, err error) *failure {
+	x.finish(false)
+	c := x.conn
+	f := &failure{doing: doing, err: err, unanswered: !c.heard}
+	f.notSent = x.writeErr != nil && x.wrote == 0 || c.since.IsZero() && !c.heard && refused(err)
+	if x.ctx.Err() != nil {
+		f.err = ended(x.ctx)
+	}
+	return f
+}
+
+// Read implements io.Reader. At the end of the body the connection is given back.
+func (x *exchange) Read(p []byte) (int, error) {
+	if x.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if x.err != nil {
+		return 0, x.err
+	}
+	n, err := x.body.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	x.err = err
+	whole := errors.Is(err, io.EOF)
+	switch {
+	case whole:
+	case x.closed.Load():
+		x.err = http.ErrBodyReadAfterClose
+	case x.ctx.Err() != nil:
+		x.err = ended(x.ctx)
+	}
+	if x.over.CompareAndSwap(false, true) {
+		x.finish(whole && x.reusable())
+	}
+	return n, x.err
+}
+
+// Close implements io.Closer. Before the end of the body it closes the connection,
+// which ends a Read that waits. The message's bytes are free afterwards.
+func (x *exchange) Close() error {
+	x.closed.Store(true)
+	if x.over.CompareAndSwap(false, true) {
+		x.finish(false)
+	}
+	x.awaitWriter()
+	return nil
+}
+
+// reusable reports whether the connection can carry another message, now that the
+// answer has been read.
+func (x *exchange) reusable() bool {
+	c := x.conn
+	if !x.keep || c.broken || c.br.Buffered() > 0 {
+		return false
+	}
+	if x.written != nil {
+		patience := time.NewTimer(writerPatience)
+		defer patience.Stop()
+		select {
+		case <-x.written:
+		case <-patience.C:
+			return false
+		}
+	}
+	return x.writeErr == nil
+}
+
+// finish gives the connection back if it is to be kept and ctx has not ended; else it
+// closes it. It is called once.
+func (x *exchange) finish(keep bool) {
+	if x.stop != nil && !x.stop() {
+		keep = false
+	}
+	if keep {
+		x.conn.rest()
+	} else {
+		x.conn.abort()
+	}
+	x.awaitWriter()
+}
+
+// awaitWriter returns when the message is no longer in use. The connection must be
+// closed, or the message written.
+func (x *exchange) awaitWriter() {
+	if x.written != nil {
+		<-x.written
+	}
+}

@@ -1,0 +1,275 @@
+// Package leg carries HTTP/1.1 requests to one node over connections that it keeps.
+// It does what [http.Transport] does for requests that are at hand as bytes, on the
+// goroutine of the caller: no connection has goroutines of its own, and a request
+// costs one write and the reads of its answer. Answers are parsed by
+// [http.ReadResponse]; the pool, deadlines and cancellation are this package's.
+//
+// It knows no redirects, cookies, proxies, compression or HTTP/2, and sends no
+// trailers, upgrades or bodies that are read while they are sent.
+package leg
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options configures a [Pool].
+type Options struct {
+	// Address is the node's, host:port.
+	Address string
+	// Dial connects to Address and has a timeout of its own. Nil: a [net.Dialer]
+	// without one.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// TLS is nil for plain HTTP. An empty ServerName is the host of Address.
+	TLS *tls.Config
+	// HandshakeTimeout bounds the TLS handshake; 0 means no bound.
+	HandshakeTimeout time.Duration
+	// MaxIdle is the number of idle connections that are kept.
+	MaxIdle int
+	// IdleTimeout is how long a connection may be idle; 0 means any time.
+	IdleTimeout time.Duration
+	// MaxHead bounds the head of an answer in bytes, together with the interim
+	// answers before it; 0 means 10 MiB, as in [http.Transport].
+	MaxHead int
+}
+
+const (
+	defaultMaxHead = 10 << 20
+	readBuffer     = 4 << 10
+)
+
+// Pool sends requests to one node. Its methods may be called by several goroutines
+// at the same time.
+type Pool struct {
+	o       Options
+	readers sync.Pool // *bufio.Reader
+	buffers sync.Pool // *[]byte, a head with a small body behind it
+
+	mu     sync.Mutex
+	idle   []*conn     // by the time they became idle
+	timer  *time.Timer // runs sweep; made when it is first needed
+	armed  bool        // the timer will fire
+	closed bool
+}
+
+// New returns a pool without connections.
+func New(o Options) *Pool {
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	if o.MaxHead <= 0 {
+		o.MaxHead = defaultMaxHead
+	}
+	if o.TLS != nil {
+		o.TLS = o.TLS.Clone()
+		o.TLS.NextProtos = []string{"http/1.1"}
+		if o.TLS.ServerName == "" {
+			o.TLS.ServerName = o.Address
+			if host, _, err := net.SplitHostPort(o.Address); err == nil {
+				o.TLS.ServerName = host
+			}
+		}
+	}
+	return &Pool{
+		o:       o,
+		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
+	}
+}
+
+// Message is one request, as bytes. Neither slice may be changed before the body of
+// the answer is closed, or Do has failed.
+type Message struct {
+	// Method tells whether the answer has a body: that to HEAD has none.
+	Method string
+	// Head is the request line and the header fields, with the empty line at the end.
+	Head []byte
+	Body []byte
+	// Repeatable says that the message may be sent again, on a new connection, when a
+	// pooled one ends before any byte of the answer: the node closed it while it was
+	// idle. Otherwise that is an error, as the node may have acted on the message.
+	Repeatable bool
+	// Interim is called for each interim (1xx) answer but 100; it may be nil.
+	Interim func(status int, header http.Header)
+}
+
+// Do sends m and returns the answer, whose body must be closed. When ctx ends before
+// that, the connection is closed, which cancels a search on the engine; the error
+// then wraps that of ctx and its cause. Request is not set in the answer, except to
+// HEAD.
+//
+// A pooled connection on which anything can be read before m is written is not used:
+// what comes unasked is not the answer.
+func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
+	if ctx.Err() != nil {
+		return nil, &failure{doing: "send", err: ended(ctx), notSent: true}
+	}
+	sent := false
+	if c := p.take(); c != nil {
+		resp, err := c.exchange(ctx, m)
+		if err == nil {
+			return resp, nil
+		}
+		if ctx.Err() != nil || !err.notSent && !(m.Repeatable && err.unanswered) {
+			return nil, err
+		}
+		sent = !err.notSent
+	}
+	c, err := p.dial(ctx)
+	if err == nil {
+		var resp *http.Response
+		if resp, err = c.exchange(ctx, m); err == nil {
+			return resp, nil
+		}
+	}
+	err.notSent = err.notSent && !sent
+	return nil, err
+}
+
+// CloseIdle closes the connections that are idle now.
+func (p *Pool) CloseIdle() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	closeAll(idle)
+}
+
+// Close closes the idle connections, and those in use when their answer has been
+// read. Messages can still be sent, each on a connection of its own.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.mu.Unlock()
+	p.CloseIdle()
+}
+
+// Idle returns the number of idle connections.
+func (p *Pool) Idle() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle)
+}
+
+// take returns the connection that became idle last and is still good, nil if there
+// is none.
+func (p *Pool) take() *conn {
+	for {
+		p.mu.Lock()
+		last := len(p.idle) - 1
+		if last < 0 {
+			p.mu.Unlock()
+			return nil
+		}
+		c := p.idle[last]
+		p.idle[last] = nil
+		p.idle = p.idle[:last]
+		p.mu.Unlock()
+		if !c.stale() {
+			return c
+		}
+		c.abort()
+	}
+}
+
+// put keeps c for the next message, unless there are enough of its kind.
+func (p *Pool) put(c *conn) {
+	c.since = time.Now()
+	p.mu.Lock()
+	if p.closed || len(p.idle) >= p.o.MaxIdle {
+		p.mu.Unlock()
+		c.abort()
+		return
+	}
+	p.idle = append(p.idle, c)
+	if p.o.IdleTimeout > 0 && !p.armed {
+		p.arm(p.o.IdleTimeout)
+	}
+	p.mu.Unlock()
+}
+
+// arm has sweep run after d. The caller holds the lock.
+func (p *Pool) arm(d time.Duration) {
+	p.armed = true
+	if p.timer == nil {
+		p.timer = time.AfterFunc(d, p.sweep)
+	} else {
+		p.timer.Reset(d)
+	}
+}
+
+// sweep closes the connections that have been idle for too long, and comes back when
+// the next one will have been.
+func (p *Pool) sweep() {
+	now := time.Now()
+	p.mu.Lock()
+	n := 0
+	for n < len(p.idle) && now.Sub(p.idle[n].since) >= p.o.IdleTimeout {
+		n++
+	}
+	old := slices.Clone(p.idle[:n])
+	p.idle = slices.Delete(p.idle, 0, n)
+	p.armed = false
+	if len(p.idle) > 0 && !p.closed {
+		p.arm(p.o.IdleTimeout - now.Sub(p.idle[0].since))
+	}
+	p.mu.Unlock()
+	closeAll(old)
+}
+
+func closeAll(conns []*conn) {
+	for _, c := range conns {
+		c.abort()
+	}
+}
+
+// dial makes a connection.
+func (p *Pool) dial(ctx context.Context) (*conn, *failure) {
+	nc, err := p.o.Dial(ctx, "tcp", p.o.Address)
+	if err != nil {
+		return nil, unmade(ctx, "connect", err)
+	}
+	c := &conn{pool: p, nc: nc, socket: watch(nc)}
+	if p.o.TLS != nil {
+		if c.secure, err = p.handshake(ctx, nc); err != nil {
+			_ = nc.Close()
+			return nil, unmade(ctx, "TLS handshake", err)
+		}
+		c.nc = c.secure
+	}
+	c.abort = func() { _ = c.nc.Close() }
+	return c, nil
+}
+
+func (p *Pool) handshake(ctx context.Context, nc net.Conn) (*tls.Conn, error) {
+	secure := tls.Client(nc, p.o.TLS)
+	if p.o.HandshakeTimeout > 0 {
+		if err := nc.SetDeadline(time.Now().Add(p.o.HandshakeTimeout)); err != nil {
+			return nil, err
+		}
+	}
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return secure, nc.SetDeadline(time.Time{})
+}
+
+// unmade returns why a connection was not made.
+func unmade(ctx context.Context, doing string, err error) *failure {
+	if ctx.Err() != nil {
+		return &failure{doing: doing, err: ended(ctx), notSent: true}
+	}
+	var timed net.Error
+	late := errors.As(err, &timed) && timed.Timeout()
+	return &failure{doing: doing, err: err, notSent: true, late: late}
+}
