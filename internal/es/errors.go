@@ -37,3 +37,35 @@ func ErrorBody(status int, typ, reason string) []byte {
 	}{failure{RootCause: []cause{c}, cause: c}, status})
 	return body
 }
+
+// Failure is what an error answer (429, 5xx) speaks of.
+type Failure uint8
+
+// What failures speak of.
+const (
+	FailureOther   Failure = iota // a node, a copy, a queue
+	FailureBreaker                // a circuit breaker: memory, on the node or for the request
+	FailureRequest                // the request: no copy will answer it otherwise
+)
+
+// requestFailures are types of errors that concern a request wherever it is sent: it asks
+// for more than a limit allows, or its task was cancelled. A search task that OpenSearch's
+// backpressure cancels answers 429, too many buckets are a 503 before Elasticsearch 8 and
+// on OpenSearch, too many scroll contexts a 429.
+var requestFailures = [...]string{ //nolint:gochecknoglobals // a table
+	`"too_many_buckets_exception"`, `"too_many_scroll_contexts_exception"`, `"task_cancelled_exception"`,
+	`"too_many_clauses"`, `"too_many_nested_clauses"`,
+}
+
+// FailureOf reads the start of an error answer.
+func FailureOf(body []byte) Failure {
+	for _, name := range requestFailures {
+		if bytes.Contains(body, []byte(name)) {
+			return FailureRequest
+		}
+	}
+	if bytes.Contains(body, []byte(`"circuit_breaking_exception"`)) {
+		return FailureBreaker
+	}
+	return FailureOther
+}

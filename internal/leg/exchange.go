@@ -158,3 +158,12 @@ func (x *exchange) awaitWriter() {
 		<-x.written
 	}
 }
+
+// Buffered returns how many bytes of the body, or of its framing, can be read without
+// waiting.
+func (x *exchange) Buffered() int {
+	if x.over.Load() {
+		return 0
+	}
+	return x.conn.br.Buffered()
+}

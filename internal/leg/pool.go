@@ -273,3 +273,22 @@ func unmade(ctx context.Context, doing string, err error) *failure {
 	late := errors.As(err, &timed) && timed.Timeout()
 	return &failure{doing: doing, err: err, notSent: true, late: late}
 }
+
+// Dial makes a connection as a pool with these options does, for whoever needs one that
+// is not pooled. Of its errors [NotSent] is true.
+func Dial(ctx context.Context, o Options) (net.Conn, error) {
+	c, err := New(o).dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.nc, nil
+}
+
+// Stale reports whether an idle connection is of no use: the node has closed or reset
+// it, or sent what was not asked for.
+func Stale(nc net.Conn) bool {
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
+	}
+	return watch(nc).readable()
+}

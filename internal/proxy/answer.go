@@ -1,276 +1,212 @@
 package proxy
 
 import (
-	"bytes"
-	"compress/gzip"
+	"errors"
 	"io"
 	"net/http"
+	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/es"
-	"sidestep/internal/selection"
+	"sidestep/internal/leg"
 )
 
-// Causes of a failover. The set is closed: it is a metric label.
-const (
-	causeTransport   = "transport"
-	causeUnreachable = "unreachable"
-	causeRejected    = "rejected"     // 429
-	causeEngineError = "engine_error" // 5xx
-	causeNoCopy      = "no_copy"      // the placement proved wrong
-	causePartial     = "partial"      // _shards.failed > 0
-	causeForbidden   = "forbidden"    // strict weighted routing
-	causeRefused     = "refused"      // 400 or 405: what it says may come from the preference
-)
+// copyBuffer is the size of the buffers that answers are copied through.
+const copyBuffer = 32 << 10
 
-// causes is the closed set.
-var causes = []string{causeTransport, causeUnreachable, causeRejected, causeEngineError, causeNoCopy, causePartial, causeForbidden, causeRefused}
+// buffers lends them.
+var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// answer is what one attempt brought.
-type answer struct {
-	resp   *http.Response
-	err    error
-	head   es.Head
-	cause  string // why it should not be the last word; empty if it may be
-	own    bool   // came from the request as the client wrote it
-	blamed []*selection.Node
-}
-
-// final reports whether the answer is as good as the client could get.
-func (a answer) final() bool { return a.resp != nil && a.cause == "" }
-
-// discard gives up an answer.
-func (a answer) discard() {
-	if a.resp != nil {
-		_ = a.resp.Body.Close()
-	}
-}
-
-// response hands the answer to the client.
-func (a answer) response(x *exchange) (*http.Response, error) {
-	if a.resp == nil {
-		return nil, a.err
-	}
-	if a.cause == causePartial {
-		x.outcome = outcomePartial
-	}
-	if a.head.HasTook {
-		x.took = a.head.Took
-	}
-	return a.resp, nil
-}
-
-// quality orders answers: complete, partial with few failures, the engine's
-// verdict on the request as written, its verdict on ours, nothing.
-func (a answer) quality() float64 {
+// answer gives the client the answer of an attempt, or sidestep's own if there is none.
+func (x *exchange) answer(t *try) {
 	switch {
-	case a.resp == nil:
-		return 0
-	case a.cause == "":
-		return 4
-	case a.cause == causePartial:
-		return 3 + 1/float64(1+a.head.Failed)
-	case a.own:
-		return 2
+	case t != nil && t.resp != nil:
+	case x.gone():
+		panic(http.ErrAbortHandler) // nobody is there to be answered
+	case x.stream != nil && x.stream.stalled.Load():
+		x.answerStalled()
+		return
 	default:
-		return 1
+		x.answerUnreachable()
+		return
+	}
+	if x.sniff != "" {
+		x.rewriteAddresses(t)
+	}
+	x.tookOf(t)
+	announced := x.writeHead(t)
+	if err := x.copyBody(t); err != nil {
+		x.cutOff(t, err)
+		panic(http.ErrAbortHandler) // the client must see that something is missing
+	}
+	writeTrailers(x.w.Header(), t.resp.Trailer, announced)
+	x.complete = true
+}
+
+// tookOf notes what the answer says of the time that it took.
+func (x *exchange) tookOf(t *try) {
+	if t.head.HasTook {
+		x.Took = t.head.Took
+	}
+	x.Outcome = string(outcomeOf(t.resp.StatusCode))
+	if t.cause == attempt.Partial {
+		x.Outcome = string(outcomePartial)
 	}
 }
 
-// better returns the better of two answers and gives up the other. Of equals the
-// later one wins.
-func better(a, b answer) answer {
-	if a.quality() > b.quality() {
-		b.discard()
-		return a
-	}
-	a.discard()
-	if b.resp == nil && b.err == nil {
-		b.err = a.err
-	}
-	return b
-}
-
-// headLimit is how much of an answer is looked at, decoded.
-const headLimit = 8 << 10
-
-// judge looks at the start of the answer to the request as rewritten for d. What
-// is read is put back.
-func (p *Proxy) judge(x *exchange, resp *http.Response, d *selection.Decision) answer {
-	if x.steering() == es.SteerByID {
-		return p.judgeRead(x, resp, d)
-	}
-	a := answer{resp: resp}
-	switch {
-	case resp.StatusCode == http.StatusTooManyRequests:
-		a.cause = causeRejected
-	case resp.StatusCode >= http.StatusInternalServerError:
-		a.cause = causeEngineError
-	case resp.StatusCode == http.StatusOK:
-		a.judgeHead()
-	case resp.StatusCode == http.StatusBadRequest && es.IsNoNodesError(readHead(resp, nil)):
-		a.cause = causeNoCopy
-		p.o.Refresh()
-	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(readHead(resp, nil)):
-		a.cause = causeForbidden
-	case refuses(resp, d):
-		a.cause = causeRefused
-	}
-	a.blamed = a.blame(d)
-	return a
-}
-
-// refuses reports whether resp is an error whose words may come from the preference
-// that was added for d: the operation takes none after all, the request line or a
-// place in it is quoted ("no handler found for uri", "byte offset: #744"), or what all
-// copies refuse is worded as the last copy tried did. The client is to read what it
-// would have read directly.
-func refuses(resp *http.Response, d *selection.Decision) bool {
-	if !d.Reason.Lists() {
-		return false
-	}
-	switch resp.StatusCode {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed:
-		return true
-	case http.StatusForbidden:
-		return !decodable(resp.Header.Get("Content-Encoding"))
-	}
-	return false
-}
-
-// judgeOwn looks at the start of the answer to the request as the client wrote
-// it: the engine's verdict on that stands.
-func (p *Proxy) judgeOwn(x *exchange, resp *http.Response) answer {
-	a := answer{resp: resp, own: true}
-	if resp.StatusCode == http.StatusOK && x.steering() != es.SteerByID {
-		a.judgeHead()
-	}
-	return a
-}
-
-// judgeHead looks whether an answer is partial.
-func (a *answer) judgeHead() {
-	a.head = scanHead(a.resp)
-	if a.head.HasShards && a.head.Failed > 0 {
-		a.cause = causePartial
-	}
-}
-
-// blame says whose fault a bad answer to d is: that of the nodes it names. A
-// partial answer that names none is the fault of the whole set, an error that
-// names none that of the node that gave it.
-func (a answer) blame(d *selection.Decision) []*selection.Node {
-	var named func(n *selection.Node) bool
-	switch a.cause {
-	case causePartial:
-		named = func(n *selection.Node) bool { return slices.Contains(a.head.FailedNodes, n.ID) }
-	case causeRejected, causeEngineError:
-		body := readHead(a.resp, nil)
-		named = func(n *selection.Node) bool { return bytes.Contains(body, []byte(n.ID)) }
-	case causeNoCopy:
-		return slices.Clone(d.Nodes)
-	default:
-		return nil
-	}
-	var blamed []*selection.Node
-	for _, n := range d.Nodes {
-		if named(n) {
-			blamed = append(blamed, n)
+// writeHead writes status and header and returns how many trailers it announced.
+func (x *exchange) writeHead(t *try) (announced int) {
+	resp, h := t.resp, x.w.Header()
+	var listed []string
+	for _, line := range resp.Header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			listed = append(listed, textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)))
 		}
 	}
-	switch {
-	case len(blamed) > 0:
-		return blamed
-	case a.cause == causePartial:
-		return slices.Clone(d.Nodes)
-	default:
-		return []*selection.Node{d.Coordinator}
+	for name, values := range resp.Header {
+		if name == "Content-Length" || !isHopByHop(name) && !slices.Contains(listed, name) {
+			h[name] = values
+		}
+	}
+	for name := range resp.Trailer {
+		h.Add("Trailer", name)
+	}
+	// The server adds nothing where the engine sends none.
+	for _, name := range [...]string{"Date", "Content-Type"} {
+		if _, ok := h[name]; !ok {
+			h[name] = nil
+		}
+	}
+	if x.explain && x.mayExplain(t) {
+		h.Set(decisionHeader, x.describe())
+	}
+	x.headAt = time.Now()
+	x.Status = resp.StatusCode
+	x.w.WriteHeader(resp.StatusCode)
+	return len(resp.Trailer)
+}
+
+// copyBody copies the body as it comes: what is there is written at once, and flushed
+// if the client would wait for more.
+func (x *exchange) copyBody(t *try) error {
+	if t.resp.Body == http.NoBody || x.Method == http.MethodHead {
+		return nil
+	}
+	control := http.NewResponseController(x.w)
+	if t.readErr == nil && len(t.begin) == 0 && !ready(t.resp.Body) {
+		if err := control.Flush(); err != nil { // of the head
+			return errClient
+		}
+	}
+	for {
+		for t.readErr == nil && len(t.begin) < cap(t.begin) && (len(t.begin) == 0 || ready(t.resp.Body)) || t.buffer == nil {
+			t.more()
+		}
+		if len(t.begin) > 0 {
+			if d := x.p.o.WriteTimeout; d > 0 {
+				_ = control.SetWriteDeadline(time.Now().Add(d))
+			}
+			n, err := x.w.Write(t.begin)
+			x.ResponseBytes += int64(n)
+			if err == nil && t.readErr == nil {
+				err = control.Flush()
+			}
+			if err != nil {
+				return errClient
+			}
+			t.begin = t.begin[:0]
+		}
+		switch {
+		case errors.Is(t.readErr, io.EOF):
+			return nil
+		case t.readErr != nil:
+			return t.readErr
+		}
 	}
 }
 
-// scanHead reads the start of a search answer.
-func scanHead(resp *http.Response) es.Head {
-	var h es.Head
-	readHead(resp, func(prefix []byte, complete bool) bool {
-		var done bool
-		h, done = es.ScanHead(prefix, complete)
-		return done
+// errClient says that the client does not take its answer.
+var errClient = errors.New("the client does not read its answer")
+
+// ready reports whether something of a body can be read without waiting.
+func ready(body io.ReadCloser) bool {
+	b, ok := body.(interface{ Buffered() int })
+	return ok && b.Buffered() > 0
+}
+
+// cutOff notes that the answer broke off: by the client, or by the node.
+func (x *exchange) cutOff(t *try, err error) {
+	if errors.Is(err, errClient) || x.gone() {
+		x.Outcome = string(outcomeCanceled)
+		return
+	}
+	x.Outcome = string(outcomeCutOff)
+	x.CutOff(err)
+	x.p.blameTransport(t.upstream, err, time.Now())
+}
+
+// writeTrailers sends what came after the body.
+func writeTrailers(h, trailer http.Header, announced int) {
+	prefix := ""
+	if len(trailer) != announced {
+		prefix = http.TrailerPrefix
+	}
+	for name, values := range trailer {
+		for _, value := range values {
+			h.Add(prefix+name, value)
+		}
+	}
+}
+
+// answerUnreachable answers a request that no node answered, in the engine's own shape.
+// It names no node, address or index: anybody may be asking.
+func (x *exchange) answerUnreachable() {
+	x.Outcome = string(outcomeUnreachable)
+	err := error(errNoUpstream)
+	if last := x.last(); last != nil {
+		err = last.err
+	}
+	x.p.complaints.Do(func() {
+		x.p.o.Logger.Warn("no upstream answered; the metric sidestep_requests_total counts how many requests, this is said once in ten seconds",
+			"method", x.Method, "operation", x.Operation, "attempts", len(x.Attempts), "err", err)
 	})
-	return h
-}
-
-// readHead reads the decoded start of resp's body, up to headLimit bytes or until
-// enough says so, and puts the raw bytes back. A body that cannot be decoded has
-// no start.
-func readHead(resp *http.Response, enough func(prefix []byte, complete bool) bool) []byte {
-	return readHeadWithin(resp, headLimit, enough)
-}
-
-// readHeadWithin is readHead with another limit.
-func readHeadWithin(resp *http.Response, limit int, enough func(prefix []byte, complete bool) bool) []byte {
-	switch strings.ToLower(resp.Header.Get("Content-Encoding")) {
-	case "", "identity":
-		prefix := readUntil(resp.Body, limit, enough)
-		resp.Body = readCloser{io.MultiReader(bytes.NewReader(prefix), resp.Body), resp.Body}
-		return prefix
-	case "gzip":
-		var raw bytes.Buffer
-		prefix := gunzip(io.TeeReader(resp.Body, &raw), limit, enough)
-		resp.Body = readCloser{io.MultiReader(&raw, resp.Body), resp.Body}
-		return prefix
-	default:
-		return nil
+	if leg.NotSent(err) || errors.Is(err, errNoUpstream) {
+		x.answerOwn(http.StatusServiceUnavailable, "no_upstream_exception", "no node of the cluster can be reached")
+		return
 	}
+	x.answerOwn(http.StatusBadGateway, "upstream_connection_exception", "the connection to the cluster broke before an answer came")
 }
 
-// gzipReaders saves an allocation of 40 kB for each compressed answer.
-var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }} //nolint:gochecknoglobals // a pool is shared by nature
+// answerStalled answers a client that sends no more of its body.
+func (x *exchange) answerStalled() {
+	x.Outcome = string(outcomeClientError)
+	x.w.Header().Set("Connection", "close")
+	x.answerOwn(http.StatusRequestTimeout, "request_timeout_exception", "nothing of the request's body came for limits.body_timeout")
+}
 
-func gunzip(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
-	z := gzipReaders.Get().(*gzip.Reader)
-	defer gzipReaders.Put(z)
-	if z.Reset(r) != nil {
-		return nil
+// answerOwn answers with an error of sidestep's own.
+func (x *exchange) answerOwn(status int, typ, reason string) {
+	x.headAt, x.Status = time.Now(), status
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json; charset=UTF-8")
+	if x.explain && x.p.explains() {
+		h.Set(decisionHeader, x.describe())
 	}
-	return readUntil(z, limit, enough)
+	body := es.ErrorBody(status, typ, "sidestep: "+reason)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(status)
+	n, _ := x.w.Write(body)
+	x.ResponseBytes = int64(n)
+	x.complete = status != http.StatusRequestTimeout
 }
 
-// readUntil reads from r until enough is satisfied, limit is reached or r ends.
-func readUntil(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
-	prefix := make([]byte, 0, 1024)
-	for len(prefix) < limit {
-		if len(prefix) == cap(prefix) {
-			prefix = append(prefix, make([]byte, len(prefix))...)[:len(prefix)]
-		}
-		n, err := r.Read(prefix[len(prefix):cap(prefix)])
-		prefix = prefix[:len(prefix)+n]
-		if (enough != nil && enough(prefix, err != nil)) || err != nil {
-			break
-		}
-	}
-	return prefix
-}
-
-// leasedBody returns a decision's lease when the answer has been read, or given
-// up.
-type leasedBody struct {
-	io.ReadCloser
-	release func()
-}
-
-// Read implements io.Reader.
-func (b *leasedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.release()
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (b *leasedBody) Close() error {
-	b.release()
-	return b.ReadCloser.Close()
+// describe tells a client that asked what was decided, and which node answered.
+func (x *exchange) describe() string {
+	return "mode=" + x.Mode + "; reason=" + x.Reason + "; nodes=" + strings.Join(x.Nodes(), ",") +
+		"; attempts=" + strconv.Itoa(len(x.Attempts)) + "; coordinator=" + x.Coordinator()
 }

@@ -1,18 +1,11 @@
 package proxy
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
-	"sidestep/internal/cluster"
 	"sidestep/internal/es"
-	"sidestep/internal/selection"
 )
 
 // explainHeader asks for decisionHeader in the answer.
@@ -21,94 +14,97 @@ const (
 	decisionHeader = "X-Sidestep-Decision"
 )
 
-// exchange is one client request on its way. The handler's goroutine alone writes
-// it; those of attempts read what is fixed before they start, and clientGone.
-type exchange struct {
-	request es.Request
-	method  string
-	path    string // as on the request line
-	mode    Mode
-	explain bool
-
-	// body is the held request body; streams says that it was too large to hold
-	// (or that the request is not steered) and goes through unread.
-	body    []byte
-	streams bool
-	// trailer takes what the client sends after a body without length, once that
-	// has been read.
-	trailer http.Header
-	// asking says that the client waits to be told to send its body.
-	asking bool
-	// consumed says that a streaming body has been read by an attempt.
-	consumed bool
-
-	view     *view
-	plan     *cluster.Plan
-	decision *selection.Decision // the first one, nil if none was made
-	// soft says that the preference must leave the engine its own fallback
-	// (_prefer_nodes), because a partial answer could not be seen or mended.
-	soft     bool
-	reason   string // from the closed sets of es, cluster, selection and this package
-	outcome  outcome
-	attempts int
-	tried    []*upstream // coordinating nodes that steered attempts went through
-	// clientGone is set when reading the client's body fails: what goes wrong
-	// after that is nobody else's fault.
-	clientGone atomic.Bool
-	// suspects are the nodes that attempts so far are blamed on, failure the cause.
-	suspects []*selection.Node
-	failure  string
-	nodes    []string // names of the nodes listed by the attempt that was answered
-	// coordinator is the name of the node that the answer came through.
-	coordinator string
-	trail       trail
-	took        time.Duration // what the engine says the answer took, -1 if it says nothing
-	received    atomic.Int64  // bytes of a streaming body
-	span        RequestSpan   // nil if the request is not traced
-
-	began    time.Time
-	upstream time.Duration // spent waiting for upstreams
-	headAt   time.Time     // when the answer's head was ready for the client
-	reading  time.Duration // spent reading the request body
+// classify says what the request is, by its request line and headers, and starts its
+// span.
+func (x *exchange) classify() {
+	r, p := x.r, x.p
+	x.Method, x.Path, x.Mode = r.Method, rawPath(r), string(p.Mode())
+	x.explain = r.Header[explainHeader] != nil
+	x.asking = r.ContentLength != 0 && r.Header["Expect"] != nil
+	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
+	if x.trailer = r.Trailer; x.trailer == nil && (r.ContentLength < 0 || r.ProtoMajor > 1 && r.ContentLength != 0) {
+		x.trailer = make(http.Header) // it takes those that were not announced
+		r.Trailer = x.trailer
+	}
+	if p.o.Tracer != nil {
+		x.Span = p.o.Tracer.Request(r, &x.Trail)
+	}
 }
 
-// classify says what the request is, by its request line and headers.
-func (p *Proxy) classify(r *http.Request) *exchange {
-	x := &exchange{
-		began:   time.Now(),
-		took:    -1,
-		method:  r.Method,
-		path:    rawPath(r),
-		mode:    p.Mode(),
-		explain: r.Header.Get(explainHeader) != "",
-		view:    p.view.Load(),
-	}
-	x.request = es.Classify(r.Method, x.path, r.URL.RawQuery)
-	if p.affinity.passes(x.request) {
+// classifyAs notes what the request asks for, and what rules its steering out. What
+// [Proxy.Explain] is asked about takes the same way.
+func (x *exchange) classifyAs(request es.Request, a acceptance) {
+	p := x.p
+	x.request = request
+	x.Operation, x.Target, x.Routed = request.Operation, request.Target, request.Routing != ""
+	if p.affinity.passes(request) {
 		x.request.Pass = es.PassClientPreference
 	}
-	if x.steering() == es.SteerItems && x.request.Pass == es.PassNone && !readsLines(r.Header) {
+	items := x.steering() == es.SteerItems
+	if items && x.request.Pass == es.PassNone && !a.lines {
 		x.request.Pass = es.PassUnreadableBody
 	}
-	x.reason = string(x.request.Pass)
-	if p.off(x.request.Operation) {
-		x.reason = reasonOperationOff
+	if items && x.request.Pass == es.PassNone && x.mayForbid() && (request.Unverifiable || a.hidesItems) {
+		x.request.Pass = es.PassUnverifiable
 	}
-	x.soft = p.o.PreferNodes || x.request.Unverifiable || x.request.Scroll || x.steering() != es.SteerSearch ||
-		!es.AcceptsJSON(r.Header.Get("Accept")) || !decodable(r.Header.Get("Accept-Encoding")) ||
-		!es.AcceptsJSON(r.Header.Get("Content-Type"))
-	return x
+	x.Reason = string(x.request.Pass)
+	if p.off(request.Operation) {
+		x.Reason = reasonOperationOff
+	}
+	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards
+}
+
+// acceptance is what the headers of a request say of the answer that it accepts.
+type acceptance struct {
+	// hidesShards: a partial answer may not be seen in it. hidesItems: what became of
+	// the items of a multi-search may not be seen.
+	hidesShards, hidesItems bool
+	lines                   bool // the body is lines of JSON that can be read
+}
+
+// acceptanceOf reads all lines of the headers that decide what the answer looks like.
+// Of the content codings that a client accepts the engines prefer gzip, where several
+// are named.
+func acceptanceOf(h http.Header) acceptance {
+	json := es.AcceptsJSON(joined(h["Accept"]))
+	codings := joined(h["Accept-Encoding"])
+	readable := decodable(codings)
+	return acceptance{
+		hidesShards: !json || !readable || !es.AcceptsJSON(joined(h["Content-Type"])),
+		hidesItems:  !json || !readable && !strings.Contains(strings.ToLower(codings), "gzip"),
+		lines:       es.ReadsLines(joined(h["Content-Type"])) && len(h["Content-Encoding"]) == 0,
+	}
+}
+
+// joined returns the lines of a header as one.
+func joined(lines []string) string {
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return strings.Join(lines, ",")
+}
+
+// decodable reports whether every content coding of a list is one whose beginning the
+// proxy can read.
+func decodable(codings string) bool {
+	for coding := range strings.SplitSeq(codings, ",") {
+		name, _, _ := strings.Cut(coding, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "", "gzip", "x-gzip", "identity":
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // off reports whether an operation that could be steered is not to be.
 func (p *Proxy) off(op es.Operation) bool { return slices.Contains(p.o.Off, string(op)) }
 
-// steering is how the request is steered, if it is.
-func (x *exchange) steering() es.Steering { return x.request.Operation.Steering() }
-
-// readsLines reports whether the body of a multi-search can be read.
-func readsLines(h http.Header) bool {
-	return es.ReadsLines(h.Get("Content-Type")) && h.Get("Content-Encoding") == ""
+// mayForbid reports whether the engine knows strict weighted routing.
+func (x *exchange) mayForbid() bool {
+	s := x.view.snapshot
+	return s != nil && s.Engine.Distribution == "opensearch"
 }
 
 // rawPath returns the path as it stood on the request line: net/url keeps it
@@ -126,79 +122,5 @@ func rawPath(r *http.Request) string {
 	return r.URL.EscapedPath() // "*", or no path
 }
 
-// decodable reports whether every content coding the client accepts is one whose
-// beginning the proxy can read.
-func decodable(acceptEncoding string) bool {
-	for coding := range strings.SplitSeq(acceptEncoding, ",") {
-		name, _, _ := strings.Cut(coding, ";")
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "", "gzip", "x-gzip", "identity":
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// holdBody reads the body of a request that may be steered, up to limit bytes, so
-// that it can be sent again; what is larger streams. A search without a target may
-// carry a point in time, which allows no preference: only its body tells.
-func (x *exchange) holdBody(r *http.Request, limit int64) error {
-	x.asking = r.ContentLength != 0 && r.Header.Get("Expect") != ""
-	if x.steering() == es.SteerNone || r.Body == nil || r.Body == http.NoBody {
-		x.streams = r.ContentLength != 0
-		return nil
-	}
-	if x.asking || x.request.Operation == es.Get { // the engine is to answer that
-		x.stream()
-		return nil
-	}
-	start := time.Now()
-	var buf bytes.Buffer
-	if n := r.ContentLength; n > 0 && n <= limit {
-		buf.Grow(int(n) + bytes.MinRead)
-	}
-	_, err := io.CopyN(&buf, r.Body, limit+1)
-	x.reading = time.Since(start)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if int64(buf.Len()) > limit {
-		x.stream()
-		r.Body = readCloser{io.MultiReader(&buf, r.Body), r.Body}
-	} else {
-		x.body = buf.Bytes()
-		x.lookForPIT()
-	}
-	return nil
-}
-
-// stream lets a body that could be held go through as it comes.
-func (x *exchange) stream() {
-	x.streams, x.soft = true, true
-	if x.reason == "" && x.request.Operation != es.Search {
-		x.reason = reasonTooLarge // what is refused could not be sent again
-	}
-	x.lookForPIT()
-}
-
-// lookForPIT rules out steering of an index-less search that has, or may have, a
-// point in time.
-func (x *exchange) lookForPIT() {
-	if x.reason != "" || x.request.Target != "" || !x.request.Operation.TakesPIT() {
-		return
-	}
-	pit, readable := es.HasTopLevelPIT(x.body)
-	switch {
-	case x.streams || !readable:
-		x.reason = string(es.PassUnreadableBody)
-	case pit:
-		x.reason = string(es.PassPIT)
-	}
-}
-
-// readCloser reads from one and closes the other.
-type readCloser struct {
-	io.Reader
-	io.Closer
-}
+// mode returns the mode that the exchange is served in.
+func (x *exchange) mode() Mode { return Mode(x.Mode) }

@@ -10,6 +10,7 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -106,19 +107,19 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 		return Explanation{}, err
 	}
 	e := Explanation{
-		Operation: x.request.Operation, Target: q.Target, ID: q.ID, Routing: q.Routing, Mode: x.mode,
+		Operation: x.request.Operation, Target: q.Target, ID: q.ID, Routing: q.Routing, Mode: x.mode(),
 		Policy: p.o.Selector.Policy(), KeptOut: p.o.Selector.Bound(),
 	}
 	now := time.Now()
-	reason := x.reason
+	reason := x.Reason
 	if reason == "" && p.suspended.holds(now) {
 		reason = reasonForbidden
 	}
-	if x.reason = ""; x.request.Pass == es.PassNone && x.resolve(p, now) {
+	if x.plan, x.Reason = x.planFor(now); x.plan != nil {
 		p.explainDecision(&e, x, now)
 	}
 	if reason == "" {
-		reason = x.reason // of what could not be resolved
+		reason = x.Reason // of what could not be resolved
 	}
 	if reason != "" {
 		e.Steered, e.Preference, e.Reason = false, "", reason
@@ -156,21 +157,23 @@ func (p *Proxy) imagine(q Question) (*exchange, error) {
 	if q.Operation == es.Get {
 		method = http.MethodGet
 	}
-	x := &exchange{method: method, path: path, mode: p.Mode(), view: p.view.Load()}
-	x.request = es.Classify(method, path, query.Encode())
-	x.request.Operation = q.Operation
-	if x.request.Pass == es.PassUnreadableBody {
-		x.request.Pass = es.PassNone // it depends on the body, which is taken to be harmless
+	x := &exchange{p: p, r: &http.Request{}, view: p.view.Load()}
+	x.Method, x.Path, x.Mode = method, path, string(p.Mode())
+	request := es.Classify(method, path, query.Encode())
+	request.Operation = q.Operation
+	if request.Pass == es.PassUnreadableBody {
+		request.Pass = es.PassNone // it depends on the body, which is taken to be harmless
 	}
-	if p.affinity.passes(x.request) {
-		x.request.Pass = es.PassClientPreference
-	}
-	x.reason = string(x.request.Pass)
-	if p.off(q.Operation) {
-		x.reason = reasonOperationOff
-	}
-	x.soft = p.o.PreferNodes || x.steering() != es.SteerSearch
+	x.classifyAs(request, acceptance{lines: true})
 	return x, nil
+}
+
+// planFor resolves what is asked about, whether or not it is steered now.
+func (x *exchange) planFor(now time.Time) (*cluster.Plan, string) {
+	if x.request.Pass != es.PassNone {
+		return nil, ""
+	}
+	return x.planAt(x.view.snapshot, now)
 }
 
 // maxExplained is how many candidates an explanation shows.
@@ -178,28 +181,27 @@ const maxExplained = 1000
 
 // explainDecision tells what is decided about x.
 func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
-	x.decision = &selection.Decision{}
-	request := p.selectionRequest(x, nil)
-	p.o.Selector.Preview(x.decision, request, now)
-	account := p.o.Selector.Account(x.decision, request, maxExplained, now)
+	t := &try{x: x, steered: true}
+	d, request := &t.decision, x.selectionRequest(nil)
+	p.o.Selector.Preview(d, request, now)
+	account := p.o.Selector.Account(d, request, maxExplained, now)
 	e.Decision = &account
 	e.Exact = x.plan.Exact
-	e.Reason = string(x.decision.Reason)
-	e.Nodes = names(x.decision.Nodes)
-	if c := x.decision.Coordinator; c != nil {
-		e.Coordinator = c.Name
+	e.Reason = string(d.Reason)
+	e.Nodes = record.Names(d.Nodes)
+	if d.Coordinator != nil {
+		e.Coordinator = d.Coordinator.Name
 	}
-	e.Steered = x.mode == ModeRoute && x.decision.Reason.Lists()
-	if e.Steered {
-		e.Preference, _ = x.rewrite(x.decision, "")
+	if e.Steered = x.mode() == ModeRoute && d.Reason.Lists(); e.Steered {
+		e.Preference = es.SetPreference("", x.view.preferences.of(d.Nodes, x.soft))
 	}
-	e.Shards = p.explainShards(x, now)
+	e.Shards = p.explainShards(x, d, now)
 }
 
-func (p *Proxy) explainShards(x *exchange, now time.Time) []ShardExplanation {
+func (p *Proxy) explainShards(x *exchange, d *selection.Decision, now time.Time) []ShardExplanation {
 	views := p.o.Selector.View(x.view.nodes, now)
 	listed := map[string]bool{}
-	for _, n := range x.decision.Nodes {
+	for _, n := range d.Nodes {
 		listed[n.ID] = true
 	}
 	out := make([]ShardExplanation, len(x.plan.Shards))
@@ -210,7 +212,7 @@ func (p *Proxy) explainShards(x *exchange, now time.Time) []ShardExplanation {
 			v := views[pos]
 			out[i].Copies = append(out[i].Copies, CopyExplanation{
 				Node: v.Name, NodeID: v.ID, State: v.State, Rank: v.Rank, Parts: v.Parts, Listed: listed[v.ID],
-				Excluded: p.o.Selector.Verdict(x.decision, copies, pos),
+				Excluded: p.o.Selector.Verdict(d, copies, pos),
 			})
 		}
 	}

@@ -1,129 +1,115 @@
 package proxy
 
 import (
-	"net/http"
+	"context"
 	"time"
 
-	"sidestep/internal/es"
-	"sidestep/internal/selection"
+	"sidestep/internal/attempt"
+	"sidestep/internal/record"
 )
 
-// race sends the attempt and, when it takes much longer than such searches
-// usually do, a second one: to the copies that look best by then, through another
-// coordinating node. The first good answer wins and the other attempt is
-// cancelled.
-func (p *Proxy) race(x *exchange, r *http.Request, first *attempt) *attempt {
-	delay, ok := p.hedges.Delay(x.kind(), x.began)
-	if !ok || x.soft || x.streams {
-		p.send(x, r, first)
-		x.stepEnded(first.step, r, first.answer)
-		return first
-	}
-	results := make(chan *attempt, 2)
-	go p.sendTo(x, r, first, results)
-	if t := x.await(results, delay, r); t != nil {
-		return t
-	}
-	// Probes tell within a few milliseconds which node the second attempt is to
-	// avoid, if there is one.
-	var second *attempt
-	for look := 0; second == nil; look++ {
-		p.o.Selector.Suspect(first.decision, time.Now())
-		if t := x.await(results, selection.HedgeWait(look), r); t != nil {
-			return t
-		}
-		second = p.prepareHedge(x, r, first.decision)
-	}
-	go p.sendTo(x, r, second, results)
-	winner := x.firstGood(r, [2]*attempt{first, second}, results)
-	if winner == second {
-		p.metrics.hedges.WithLabelValues(hedgeWon).Inc()
-	} else {
-		p.metrics.hedges.WithLabelValues(hedgeLost).Inc()
-	}
-	return winner
-}
+// Ends of a hedge. The set is closed: it is a metric label.
+const (
+	hedgeWon        = "won"
+	hedgeLost       = "lost"
+	hedgeOverBudget = "over_budget"
+)
 
-// kind names the searches that take about as long as this one.
-func (x *exchange) kind() string {
-	if x.request.Operation == es.Search {
-		return x.request.Target
-	}
-	return x.request.Target + "/" + string(x.request.Operation)
-}
-
-// await returns the attempt that ends within d, or whenever the client leaves; nil
-// if none does.
-func (x *exchange) await(results <-chan *attempt, d time.Duration, r *http.Request) *attempt {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case t := <-results:
-		x.stepEnded(t.step, r, t.answer)
-		return t
-	case <-r.Context().Done():
-		t := <-results // its transport gives up, too
-		x.stepEnded(t.step, r, t.answer)
-		return t
-	case <-timer.C:
-		return nil
-	}
-}
-
-// firstGood waits for the first good answer of two attempts, or for both.
-func (x *exchange) firstGood(r *http.Request, pair [2]*attempt, results <-chan *attempt) *attempt {
-	t := <-results
-	x.stepEnded(t.step, r, t.answer)
-	other := pair[0]
-	if t == other {
-		other = pair[1]
-	}
-	if t.answer.final() {
-		x.abandon(other, results)
-		return t
-	}
-	last := <-results
-	x.stepEnded(last.step, r, last.answer)
-	last.answer.blamed = append(last.answer.blamed, t.answer.blamed...)
-	if last.answer.final() {
-		t.answer.discard()
-		return last
-	}
-	blamed := last.answer.blamed
-	last.answer = better(t.answer, last.answer)
-	last.answer.blamed = blamed
-	return last
-}
-
-// sendTo sends the attempt and hands it on, unless it was abandoned meanwhile.
-func (p *Proxy) sendTo(x *exchange, r *http.Request, t *attempt, results chan<- *attempt) {
-	p.send(x, r, t)
-	if t.state.CompareAndSwap(pending, answered) {
-		results <- t
+// armHedge sets the timer that tells when the first attempt is overdue.
+func (x *exchange) armHedge(t *try) {
+	delay, ok := x.p.hedges.Delay(x.kind(), x.Began)
+	if !ok {
 		return
 	}
-	t.answer.discard()
+	t.ctx, t.cancel = context.WithCancel(x.r.Context())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refs.Add(1)
+	x.armed = true
+	x.timer.Reset(delay)
 }
 
-// prepareHedge makes the second attempt, nil if there is to be none now.
-func (p *Proxy) prepareHedge(x *exchange, r *http.Request, first *selection.Decision) *attempt {
+// endHedge ends the supervision of the first attempt.
+func (x *exchange) endHedge() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	if x.armed && x.timer.Stop() {
+		x.armed = false
+		x.refs.Add(-1)
+	}
+}
+
+// overdue is called by the timer, on a goroutine of its own, when the first attempt takes
+// much longer than such searches usually do: nodes are asked how they are, and when that
+// tells which one the search waits for, a second attempt is sent past it.
+func (x *exchange) overdue() {
+	defer x.release()
+	now := time.Now()
+	x.mu.Lock()
+	asked := x.asked
+	x.mu.Unlock()
+	var second *try
+	if asked {
+		second = x.second(now)
+	}
+	x.mu.Lock()
+	next := x.machine.Overdue(second != nil)
+	if x.over || next.Do == attempt.Wait {
+		x.armed = false
+		x.mu.Unlock()
+		if second != nil {
+			second.release()
+		}
+		return
+	}
+	if next.Do == attempt.Suspect {
+		x.asked = true
+		x.p.o.Selector.Suspect(&x.first.decision, now)
+		x.refs.Add(1)
+		x.timer.Reset(next.After)
+		x.mu.Unlock()
+		return
+	}
+	x.armed = false
+	second.ctx, second.cancel = context.WithCancel(x.r.Context())
+	x.sent(second, record.Hedge, now)
+	x.mu.Unlock()
+	x.send(second)
+	x.handOver(x.ended(second))
+}
+
+// handOver gives what the end of a hedge asks for to the handler's goroutine, if that
+// waits for it: that is if its own attempt has ended.
+func (x *exchange) handOver(next attempt.Action) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.waits && !x.over {
+		x.waits = false
+		x.next <- next
+	}
+}
+
+// second makes the second attempt, to the copies that look best by now and through
+// another coordinating node; nil if there is to be none now.
+func (x *exchange) second(now time.Time) *try {
+	p := x.p
 	if !p.mostAlive(x.view) {
 		return nil
 	}
-	d, now := &selection.Decision{}, time.Now()
-	p.o.Selector.Choose(d, p.selectionRequest(x, nil), now)
-	if !p.o.Selector.Worthwhile(first, d, now) {
-		return nil
+	t := newTry(x)
+	first := &x.first.decision
+	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
+	t.steered = true
+	switch {
+	case !p.o.Selector.Worthwhile(first, &t.decision, now), !t.rewrite(), !x.pick(t, now):
+	case !p.o.Selector.Stranded(first) && !p.hedges.Spend():
+		p.metrics.hedges.with(hedgeOverBudget).Inc()
+	default:
+		return t
 	}
-	if !p.o.Selector.Stranded(first) && !p.hedges.Spend() {
-		p.metrics.hedges.WithLabelValues(hedgeOverBudget).Inc()
-		return nil
-	}
-	t, err := p.prepare(x, r, d, kindHedge)
-	if err != nil {
-		return nil
-	}
-	return t
+	t.release()
+	return nil
 }
 
 // mostAlive reports whether more than half of the nodes are: else more load is
@@ -138,9 +124,17 @@ func (p *Proxy) mostAlive(v *view) bool {
 	return 2*alive > len(v.nodes)
 }
 
-// Ends of a hedge. The set is closed: it is a metric label.
-const (
-	hedgeWon        = "won"
-	hedgeLost       = "lost"
-	hedgeOverBudget = "over_budget"
-)
+// abandonOthers gives up the attempts that lost to the one with this number. x.mu is
+// held.
+func (x *exchange) abandonOthers(winner int, now time.Time) {
+	for i, t := range x.tries {
+		if i == winner || x.Attempts[i].Outcome != "" {
+			continue
+		}
+		t.abandoned = true
+		x.Trail.Ended(i, record.Abandoned, 0, nil, now)
+		if t.cancel != nil {
+			t.cancel() // closes the connection, which cancels the search on the engine
+		}
+	}
+}

@@ -4,22 +4,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/selection"
 )
 
 // metrics of the data plane. Labels come from closed sets; node names come from
 // the cluster.
 type metrics struct {
-	requests  *prometheus.CounterVec
-	duration  *prometheus.HistogramVec
+	requests  *counters
+	duration  *series[prometheus.Observer]
 	overhead  prometheus.Histogram
 	items     *prometheus.CounterVec
 	observed  *prometheus.CounterVec
-	failovers *prometheus.CounterVec
-	hedges    *prometheus.CounterVec
+	failovers *counters
+	hedges    *counters
 	probes    *prometheus.CounterVec
 	probeTime *prometheus.HistogramVec
-	sniffs    *prometheus.CounterVec
+	sniffs    *counters
 }
 
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
@@ -32,16 +33,16 @@ var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 
 func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	auto := promauto.With(reg)
 	m := &metrics{
-		requests: auto.NewCounterVec(prometheus.CounterOpts{
+		requests: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_requests_total",
 			Help: "Client requests by operation, reason of the decision and outcome for the client.",
-		}, []string{"operation", "reason", "outcome"}),
-		duration: auto.NewHistogramVec(prometheus.HistogramOpts{
+		}, []string{"operation", "reason", "outcome"})),
+		duration: newObservers(auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                        "sidestep_request_duration_seconds",
 			Help:                        "Time from the request's head to the end of the answer.",
 			Buckets:                     durationBuckets,
 			NativeHistogramBucketFactor: nativeBucketFactor,
-		}, []string{"operation"}),
+		}, []string{"operation"})),
 		overhead: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:                        "sidestep_overhead_seconds",
 			Help:                        "What sidestep itself adds before the answer begins: total time less waiting for client and upstreams.",
@@ -53,28 +54,28 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 			Name: "sidestep_observed_decisions_total",
 			Help: "Decisions made but not acted upon in mode observe, by reason.",
 		}, []string{"reason"}),
-		failovers: auto.NewCounterVec(prometheus.CounterOpts{
+		failovers: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_failovers_total",
 			Help: "Attempts that were followed by another one, by cause.",
-		}, []string{"cause"}),
+		}, []string{"cause"})),
 	}
-	m.hedges = auto.NewCounterVec(prometheus.CounterOpts{
+	m.hedges = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_hedges_total",
 		Help: "Second attempts for overdue searches by result; over_budget were not made.",
-	}, []string{"result"})
+	}, []string{"result"}))
 	for _, result := range []string{hedgeWon, hedgeLost, hedgeOverBudget} {
-		m.hedges.WithLabelValues(result)
+		m.hedges.with(result)
 	}
 	m.registerProbes(auto)
-	m.sniffs = auto.NewCounterVec(prometheus.CounterOpts{
+	m.sniffs = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_sniffs_total",
 		Help: "Questions of clients for the nodes' own addresses by result: passed, they learn these and go around sidestep; rewritten, they learn sidestep's.",
-	}, []string{"result"})
+	}, []string{"result"}))
 	for _, result := range []string{sniffPassed, sniffRewritten} {
-		m.sniffs.WithLabelValues(result)
+		m.sniffs.with(result)
 	}
-	for _, c := range causes {
-		m.failovers.WithLabelValues(c)
+	for _, c := range attempt.Causes() {
+		m.failovers.with(string(c))
 	}
 	for _, mode := range Modes() {
 		auto.NewGaugeFunc(prometheus.GaugeOpts{

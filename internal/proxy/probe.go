@@ -14,8 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -225,10 +227,12 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("X-Opaque-Id", probeID)
 	start := time.Now()
-	trace := p.traceProbe(r, via, n)
+	span := p.startProbeSpan(r)
 	status, body, err := fetch(p.o.Probes, r)
-	trace.probed(status, err)
 	took := time.Since(start)
+	if span != nil {
+		p.endProbeSpan(span, r, record.Attempt{Node: via.node, Upstream: via.url, Listed: []*selection.Node{n}, End: took, Status: status, Err: err}, start)
+	}
 	switch {
 	case err == nil:
 		return p.judgeProbe(status, body, took)
@@ -240,6 +244,25 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 		return failedProbe(took, err.Error())
 	}
 	return unfit(fmt.Sprintf("through %s: %v", via.node.Name, err)) // the coordinating node's trouble
+}
+
+// startProbeSpan starts the record of a search of sidestep's own, which names itself in
+// the headers of r; nil if it is not recorded.
+func (p *Proxy) startProbeSpan(r *http.Request) record.ProbeSpan {
+	if p.o.Tracer == nil {
+		return nil
+	}
+	return p.o.Tracer.Probe(r.Header)
+}
+
+func (p *Proxy) endProbeSpan(span record.ProbeSpan, r *http.Request, a record.Attempt, start time.Time) {
+	a.Outcome = record.Answered
+	if a.Err != nil {
+		a.Outcome = string(attempt.Transport)
+	}
+	span.End(record.Probe(record.Trail{
+		Began: start, Method: r.Method, Path: r.URL.EscapedPath(), Operation: es.Search, Engine: p.view.Load().engine(),
+	}, a))
 }
 
 // fetch returns status and body of the answer to r. Only the start of a long
@@ -284,7 +307,7 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 	case !head.HasShards || head.Total == 0:
 		return unfit("no shard was searched")
 	case head.Failed > 0:
-		return failedProbe(took, causePartial)
+		return failedProbe(took, string(attempt.Partial))
 	}
 	if head.HasTook {
 		// What the way to the coordinating node takes is not the probed node's. The

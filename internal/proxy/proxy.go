@@ -1,7 +1,6 @@
 // Package proxy is the data plane: it takes a client's request through the steps
-// classify → resolve → choose → rewrite → forward → observe, one file a step.
-// Hop-by-hop headers, trailers, upgrades and streaming are net/http/httputil's;
-// the adaptive part is its RoundTripper.
+// classify → resolve → choose → rewrite → attempts → judge → answer → account, one file
+// a step, in the order that [Proxy.ServeHTTP] shows.
 //
 // A client never gets a worse answer than it would have got directly: what cannot
 // be improved passes as it came, and the reason is counted.
@@ -22,8 +21,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -80,8 +81,17 @@ type Options struct {
 	Affinity Affinity
 	Zone     Zone
 	Sniff    Sniff
-	// MaxHeldBody is how many bytes of a request body are held for a second try.
-	MaxHeldBody int64
+	// MaxHeldBody is how many bytes of a request body are held for a second try, and
+	// MaxHeldBodies how many of all bodies together.
+	MaxHeldBody, MaxHeldBodies int64
+	// BodyTimeout is how long a client may send nothing of a body, WriteTimeout how long
+	// it may read nothing of an answer; 0: any time.
+	BodyTimeout, WriteTimeout time.Duration
+	// Explain says who is told what was decided.
+	Explain Explain
+	// Open reports whether the cluster answers anybody, as it has no security. Nil: it
+	// is not known to.
+	Open func() bool
 	// HedgeBudget is how many second attempts may be made for overdue searches, as
 	// a share of all steered ones; 0 means none.
 	HedgeBudget float64
@@ -92,9 +102,9 @@ type Options struct {
 	// OnProbe, if set, is told how long a probe that told something of its node took.
 	OnProbe func(node string, took time.Duration)
 	// Records takes what happened to requests; nil: nothing is recorded.
-	Records *Records
+	Records *record.Recorder
 	// Tracer records requests as spans; nil: nothing is recorded.
-	Tracer     Tracer
+	Tracer     record.Tracer
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -107,10 +117,13 @@ type Proxy struct {
 	view    atomic.Pointer[view]
 	viewMu  sync.Mutex // serialises UseSnapshot and Close
 	seeds   []*upstream
-	reverse *httputil.ReverseProxy
+	reverse *httputil.ReverseProxy // of upgrades
 	metrics *metrics
 	hedges  *selection.Hedges
 	probes  probes
+	held    atomic.Int64 // bytes of bodies held
+	// What repetitions of searches, and of other requests, may fail.
+	searchBudget, otherBudget attempt.Budget
 
 	affinity affinity
 	// zoneMissing says that no node is in the own zone; guarded by viewMu.
@@ -132,6 +145,15 @@ func New(o Options) (*Proxy, error) {
 	}
 	if o.MaxHeldBody <= 0 {
 		o.MaxHeldBody = 1 << 20
+	}
+	if o.MaxHeldBodies <= 0 {
+		o.MaxHeldBodies = 64 << 20
+	}
+	if o.Explain == "" {
+		o.Explain = ExplainOn
+	}
+	if o.Open == nil {
+		o.Open = func() bool { return false }
 	}
 	if o.MaxPlacementAge <= 0 {
 		o.MaxPlacementAge = time.Minute
@@ -161,22 +183,9 @@ func New(o Options) (*Proxy, error) {
 	}
 	p.view.Store(&view{})
 	p.metrics = newMetrics(o.Registerer, p)
-	p.reverse = &httputil.ReverseProxy{
-		Rewrite:        keepRequest,
-		Transport:      roundTripper{p},
-		ModifyResponse: completeAnswer,
-		ErrorHandler:   p.fail,
-		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-		BufferPool:     newBufferPool(),
-		FlushInterval:  flushInterval,
-	}
+	p.reverse = p.newUpgrader()
 	return p, nil
 }
-
-// flushInterval is how long a part of an answer of known length may wait for more:
-// a client that waits for the rest must see that it is coming. Answers of unknown
-// length are never held back.
-const flushInterval = 10 * time.Millisecond
 
 // Mode returns the mode in force.
 func (p *Proxy) Mode() Mode { return p.mode.Load().(Mode) }
@@ -189,81 +198,6 @@ func (p *Proxy) SetMode(m Mode) error {
 	}
 	p.mode.Store(m)
 	return nil
-}
-
-// ServeHTTP answers one request.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := p.classify(r)
-	out, complete := &plainWriter{ResponseWriter: w}, false
-	p.traceRequest(x, r)
-	defer p.finish(x, r, out)
-	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength != 0 {
-		x.trailer = make(http.Header) // it takes those that were not announced
-		r.Trailer = x.trailer
-	}
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)) // the server needs its own as it is
-	if err := x.holdBody(r, p.o.MaxHeldBody); err != nil {
-		x.clientGone.Store(true)
-		panic(http.ErrAbortHandler)
-	}
-	if x.streams {
-		// Without full duplex the server closes a body that is still being read
-		// once the answer begins (golang/go#40747).
-		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is so already
-		body := &clientBody{ReadCloser: r.Body, exchange: x}
-		defer func() { body.finish(out, complete) }()
-		r.Body = body
-	}
-	p.reverse.ServeHTTP(out, r)
-	complete = true
-}
-
-// idempotencyKey is the header by which net/http tells requests that it may repeat
-// when a pooled connection proves closed; without a value it is not sent.
-const idempotencyKey = "Idempotency-Key"
-
-// keepRequest undoes what ReverseProxy changes in a request beyond hop-by-hop
-// headers: sidestep is transparent.
-func keepRequest(pr *httputil.ProxyRequest) {
-	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if v, ok := pr.In.Header[h]; ok {
-			pr.Out.Header[h] = v
-		}
-	}
-	pr.Out.Header.Del(explainHeader)
-	if pr.In.ContentLength == 0 && pr.In.Header["Content-Length"] != nil {
-		// Else net/http leaves "Content-Length: 0" out, and still does of GET and HEAD.
-		pr.Out.Body, pr.Out.TransferEncoding = http.NoBody, []string{"identity"}
-	}
-	x := pr.In.Context().Value(exchangeKey{}).(*exchange)
-	if _, ok := pr.In.Header[idempotencyKey]; !ok && x.repeatable() {
-		pr.Out.Header[idempotencyKey] = nil
-	}
-	pr.Out.Host = "" // the node's own, as a client would send
-}
-
-// exchangeKey finds the exchange of a request in its context.
-type exchangeKey struct{}
-
-// roundTripper sends requests upstream for ReverseProxy.
-type roundTripper struct{ p *Proxy }
-
-// RoundTrip implements http.RoundTripper.
-func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	x := r.Context().Value(exchangeKey{}).(*exchange)
-	switch {
-	case es.AsksAddresses(x.method, x.path):
-		return t.p.sniff(x, r)
-	case x.steering() == es.SteerItems:
-		return t.p.multiSearch(x, r)
-	case !x.decide(t.p):
-		return t.p.pass(x, r)
-	case x.steering() == es.SteerOnce, x.steering() == es.SteerByID:
-		return t.p.once(x, r)
-	default:
-		return t.p.search(x, r)
-	}
 }
 
 // Close closes idle upstream connections. Requests in flight go on.

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -30,25 +30,17 @@ const (
 // ten thousand nodes.
 const maxSniffed = 16 << 20
 
-// sniff passes a client's question for the nodes' addresses and puts sidestep's
-// into the answer, if it is to.
-func (p *Proxy) sniff(x *exchange, r *http.Request) (*http.Response, error) {
-	result := sniffPassed
-	defer func() { p.metrics.sniffs.WithLabelValues(result).Inc() }()
-	address := p.o.Sniff.address(r)
+// addressFor returns the address to put in place of the nodes' in the answer to a
+// client's question for them; empty if none is to be.
+func (p *Proxy) addressFor(x *exchange) string {
+	address := p.o.Sniff.address(x.r)
 	if address == "" {
+		p.metrics.sniffs.with(sniffPassed).Inc()
 		p.sniffed.Do(func() {
-			p.o.Logger.Info("a client asks for the nodes' addresses and may go around sidestep: clients.sniff: rewrite keeps it", "path", x.path)
+			p.o.Logger.Info("a client asks for the nodes' addresses and may go around sidestep: clients.sniff: rewrite keeps it", "path", x.Path)
 		})
-		return p.pass(x, r)
 	}
-	plain := r.Clone(r.Context())
-	plain.Header.Del("Accept-Encoding") // the answer is to be read; who accepts gzip takes it uncompressed, too
-	resp, err := p.pass(x, plain)
-	if err == nil && publishAddress(resp, address) {
-		result = sniffRewritten
-	}
-	return resp, err
+	return address
 }
 
 // address returns the address to publish; empty if none is to be.
@@ -65,24 +57,23 @@ func (s Sniff) address(r *http.Request) string {
 	return ""
 }
 
-// publishAddress puts address in place of the nodes' in an answer, and reports
-// whether it did. What cannot be read stays as it came.
-func publishAddress(resp *http.Response, address string) bool {
-	h := resp.Header
-	if resp.StatusCode != http.StatusOK || h.Get("Content-Encoding") != "" || !es.AcceptsJSON(h.Get("Content-Type")) {
-		return false
+// rewriteAddresses puts the address in place of the nodes' in an answer. What cannot be
+// read stays as it came.
+func (x *exchange) rewriteAddresses(t *try) {
+	result := sniffPassed
+	defer func() { x.p.metrics.sniffs.with(result).Inc() }()
+	h := t.resp.Header
+	if t.resp.StatusCode != http.StatusOK || h.Get("Content-Encoding") != "" || !es.AcceptsJSON(h.Get("Content-Type")) {
+		return
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSniffed+1))
-	if err != nil || len(body) > maxSniffed {
-		resp.Body = readCloser{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
-		return false
+	body := t.readHead(maxSniffed+1, nil)
+	if !errors.Is(t.readErr, io.EOF) {
+		return
 	}
-	body, ok := es.PublishAddress(body, address)
-	resp.Body = readCloser{bytes.NewReader(body), resp.Body}
-	if ok {
-		resp.ContentLength = int64(len(body))
+	if body, ok := es.PublishAddress(body, x.sniff); ok {
+		result = sniffRewritten
+		t.begin = body
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 		h.Del("ETag") // of the answer as it was
 	}
-	return ok
 }

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/leg"
 	"sidestep/internal/selection"
 )
 
@@ -19,6 +19,7 @@ type view struct {
 	upstreams []*upstream // nil where the node has no address of its own
 	// coordinating are the nodes that requests may be sent through.
 	coordinating []*selection.Node
+	preferences  *preferences
 }
 
 // newView joins s with the statistics and pools of the view before.
@@ -36,6 +37,8 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 		snapshot:  s,
 		nodes:     o.Selector.Update(infos),
 		upstreams: make([]*upstream, len(s.Nodes)),
+
+		preferences: new(preferences),
 	}
 	for i, n := range s.Nodes {
 		if n.URL == nil {
@@ -68,18 +71,23 @@ func (v *view) upstream(n *selection.Node) *upstream {
 	return nil
 }
 
-// upstream is a node's address and its connection pool.
+// upstream is a node's address and its connections: the leg carries nearly everything,
+// the transport what comes while it is sent.
 type upstream struct {
 	node      *selection.Node
 	url       *url.URL
+	leg       *leg.Pool
 	transport *http.Transport
 }
 
 func newUpstream(n *selection.Node, u *url.URL, template *http.Transport) *upstream {
-	return &upstream{node: n, url: u, transport: template.Clone()}
+	return &upstream{node: n, url: u, leg: leg.New(legOptions(u, template)), transport: newTransport(u, template)}
 }
 
-func (u *upstream) close() { u.transport.CloseIdleConnections() }
+func (u *upstream) close() {
+	u.leg.Close()
+	u.transport.CloseIdleConnections()
+}
 
 // pick returns where to send a request: to the node wanted if it has an address,
 // else to the better of two coordinating nodes, else to a seed. Upstreams in
@@ -115,18 +123,3 @@ func (p *Proxy) pickSeed(tried []*upstream, now time.Time) *upstream {
 	}
 	return nil
 }
-
-// bufferPool lends the buffers that bodies are copied through.
-type bufferPool struct{ pool sync.Pool }
-
-func newBufferPool() *bufferPool {
-	return &bufferPool{sync.Pool{New: func() any { return new([copyBuffer]byte) }}}
-}
-
-const copyBuffer = 32 << 10
-
-// Get implements httputil.BufferPool.
-func (b *bufferPool) Get() []byte { return b.pool.Get().(*[copyBuffer]byte)[:] }
-
-// Put implements httputil.BufferPool.
-func (b *bufferPool) Put(p []byte) { b.pool.Put((*[copyBuffer]byte)(p)) }

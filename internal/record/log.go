@@ -1,8 +1,4 @@
-// Package reqlog writes a line of JSON about a request to a file, standard output or
-// standard error. Nobody waits for it: what cannot be written soon is dropped and
-// counted. A file that was moved away is opened anew on demand, so that logrotate and
-// its like work.
-package reqlog
+package record
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package proxy
+package record
 
 import (
 	"log/slog"
@@ -21,7 +21,7 @@ type Record struct {
 	Operation es.Operation `json:"operation"`
 	Target    string       `json:"target,omitempty"` // index expression of operations that are steered
 	Routed    bool         `json:"routed,omitempty"` // it has a routing
-	Mode      Mode         `json:"mode"`
+	Mode      string       `json:"mode"`
 	Reason    string       `json:"reason"`
 	// Status is 0 if no answer began.
 	Status        int      `json:"status"`
@@ -57,7 +57,7 @@ type AttemptRecord struct {
 	Start      float64  `json:"start_ms"`        // after the request's head
 	// Duration is until the head of the answer, or the attempt's end.
 	Duration float64 `json:"duration_ms"`
-	// Outcome is "answered", "abandoned", "canceled" or a cause of failovers.
+	// Outcome is "answered", "abandoned", "canceled", "cut_off" or a cause of failovers.
 	Outcome string `json:"outcome"`
 	Status  int    `json:"status,omitempty"`
 	Error   string `json:"error,omitempty"`

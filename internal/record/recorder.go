@@ -1,4 +1,4 @@
-package proxy
+package record
 
 import (
 	"math/rand/v2"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidestep/internal/es"
+	"sidestep/internal/selection"
 )
 
 // What a record is kept for. The set is closed: it is shown.
@@ -18,8 +19,8 @@ const (
 	keptHedge    = "hedge"
 )
 
-// RecordRules says which requests are recorded.
-type RecordRules struct {
+// Rules says which requests are recorded.
+type Rules struct {
 	// Slow is how long a request must take to be slow; 0: none is.
 	Slow time.Duration
 	// Keep is how many records are kept in each ring; 0: none.
@@ -31,11 +32,11 @@ type RecordRules struct {
 	SlowLog   func(*Record)
 }
 
-// Records decides which requests are recorded and keeps the last that were slow or
+// Recorder decides which requests are recorded and keeps the last that were slow or
 // took several attempts. They outlive a reload. It is safe for concurrent use; only
 // requests that are kept take its lock.
-type Records struct {
-	rules atomic.Pointer[RecordRules]
+type Recorder struct {
+	rules atomic.Pointer[Rules]
 
 	mu    sync.Mutex
 	rings [ringCount]ring
@@ -57,16 +58,16 @@ type ring struct {
 	next    int // where the next one goes, once full
 }
 
-// NewRecords returns a Records that records nothing until [Records.Use].
-func NewRecords() *Records {
-	r := &Records{}
-	r.rules.Store(&RecordRules{})
+// NewRecorder returns a Recorder that records nothing until [Recorder.Use].
+func NewRecorder() *Recorder {
+	r := &Recorder{}
+	r.rules.Store(&Rules{})
 	return r
 }
 
 // Use makes the recorder follow rules from the next request on. What is kept stays, as
 // far as there is room.
-func (r *Records) Use(rules RecordRules) {
+func (r *Recorder) Use(rules Rules) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.rings {
@@ -78,7 +79,7 @@ func (r *Records) Use(rules RecordRules) {
 }
 
 // Last returns the records kept, newest first, at most limit.
-func (r *Records) Last(limit int) []*Record {
+func (r *Recorder) Last(limit int) []*Record {
 	r.mu.Lock()
 	all := []*Record{}
 	for i := range r.rings {
@@ -89,25 +90,24 @@ func (r *Records) Last(limit int) []*Record {
 	return all[:min(len(all), limit)]
 }
 
-// record records the exchange, if it is to be.
-func (p *Proxy) record(x *exchange, r *http.Request, w *plainWriter, end time.Time) {
-	if p.o.Records == nil {
-		return
-	}
-	rules := p.o.Records.rules.Load()
-	slow := rules.Slow > 0 && end.Sub(x.began) >= rules.Slow
-	kept := rules.Keep > 0 && (slow || len(x.trail.steps) > 1)
+// Take records the request of a trail that is over at end, if it is to be. decision
+// tells of the first decision about it, with what is known at the end; nil if none was
+// made. It is asked for records that are kept alone.
+func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, decision func() *selection.Account) {
+	rules := r.rules.Load()
+	slow := rules.Slow > 0 && end.Sub(t.Began) >= rules.Slow
+	kept := rules.Keep > 0 && (slow || len(t.Attempts) > 1)
 	logged := rules.AccessLog != nil && (rules.Share >= 1 || rand.Float64() < rules.Share) //nolint:gosec // a sample, not a secret
 	slowLogged := slow && rules.SlowLog != nil
 	if !kept && !logged && !slowLogged {
 		return
 	}
-	rec := x.record(r, w, end)
+	rec := t.record(request, end)
 	if kept || slowLogged {
-		rec.Kept, rec.Decision = x.keptFor(slow), p.account(x, end)
+		rec.Kept, rec.Decision = t.keptFor(slow), decision()
 	}
 	if kept {
-		p.o.Records.keep(rec, rules.Keep)
+		r.keep(rec, rules.Keep)
 	}
 	if logged {
 		rules.AccessLog(rec)
@@ -117,14 +117,15 @@ func (p *Proxy) record(x *exchange, r *http.Request, w *plainWriter, end time.Ti
 	}
 }
 
-// keptFor says what a record of the exchange is kept for.
-func (x *exchange) keptFor(slow bool) []string {
+// keptFor says what a record of the request is kept for.
+func (t *Trail) keptFor(slow bool) []string {
 	var kept []string
 	if slow {
 		kept = append(kept, keptSlow)
 	}
-	for _, s := range x.trail.steps {
-		if reason := map[attemptKind]string{kindFailover: keptFailover, kindHedge: keptHedge}[s.kind]; reason != "" && !slices.Contains(kept, reason) {
+	for i := range t.Attempts {
+		reason := map[Kind]string{Failover: keptFailover, Hedge: keptHedge}[t.Attempts[i].Kind]
+		if reason != "" && !slices.Contains(kept, reason) {
 			kept = append(kept, reason)
 		}
 	}
@@ -132,7 +133,7 @@ func (x *exchange) keptFor(slow bool) []string {
 }
 
 // keep puts a record into the ring it belongs to.
-func (r *Records) keep(rec *Record, most int) {
+func (r *Recorder) keep(rec *Record, most int) {
 	i := ringHedge
 	switch {
 	case slices.Contains(rec.Kept, keptSlow) && rec.Operation.Steering() != es.SteerNone:

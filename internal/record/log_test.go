@@ -1,4 +1,4 @@
-package reqlog
+package record
 
 import (
 	"bytes"

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"sidestep/internal/record"
+	"sidestep/internal/selection"
+)
+
+// outcome is how a request ended for its client. The set is closed: it is a
+// metric label.
+type outcome string
+
+const (
+	outcomeOK          outcome = "ok"
+	outcomePartial     outcome = "partial"
+	outcomeClientError outcome = "client_error" // 4xx but 429
+	outcomeEngineError outcome = "engine_error" // 429, 5xx
+	outcomeCanceled    outcome = "canceled"     // the client left
+	outcomeCutOff      outcome = "cut_off"      // the answer broke off
+	outcomeUnreachable outcome = "unreachable"  // sidestep's own 502 or 503
+)
+
+// outcomeOf returns the outcome that a status stands for.
+func outcomeOf(status int) outcome {
+	switch {
+	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
+		return outcomeEngineError
+	case status >= http.StatusBadRequest:
+		return outcomeClientError
+	default:
+		return outcomeOK
+	}
+}
+
+// account counts the exchange, ends its spans, and records it if that is wanted.
+func (x *exchange) account() {
+	if x.stream != nil {
+		x.stream.finish(x)
+	}
+	now := time.Now()
+	if x.gone() && !x.complete || x.Outcome == "" {
+		x.Outcome = string(outcomeCanceled)
+	}
+	if x.Reason == "" {
+		x.Reason = reasonGone
+	}
+	m := x.p.metrics
+	op := string(x.Operation)
+	m.requests.with(op, x.Reason, x.Outcome).Inc()
+	m.duration.with(op).Observe(now.Sub(x.Began).Seconds())
+	if !x.headAt.IsZero() {
+		own := x.headAt.Sub(x.Began) - x.Upstream - x.reading
+		m.overhead.Observe(max(0, own.Seconds()))
+	}
+	if x.Span != nil {
+		x.Engine, x.Collection = x.view.engine(), x.collection()
+		x.Span.End(&x.Trail)
+	}
+	if x.p.o.Records != nil {
+		x.p.o.Records.Take(&x.Trail, x.r, now, x.accountOf)
+	}
+}
+
+// accountOf tells of the first decision, nil if none was made.
+func (x *exchange) accountOf() *selection.Account {
+	if x.first == nil || x.plan == nil {
+		return nil
+	}
+	a := x.p.o.Selector.Account(&x.first.decision, x.selectionRequest(nil), record.MaxCandidates, time.Now())
+	return &a
+}
+
+// engine is the distribution of the cluster, empty while it is not known.
+func (v *view) engine() string {
+	if v.snapshot == nil {
+		return ""
+	}
+	return v.snapshot.Engine.Distribution
+}
+
+// collection returns the target if it is one name that was resolved: clients choose what
+// they ask for, but not what the cluster has.
+func (x *exchange) collection() string {
+	if x.plan == nil || x.Target == "_all" || strings.ContainsAny(x.Target, "*,<") {
+		return ""
+	}
+	return x.Target
+}

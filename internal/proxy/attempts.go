@@ -1,0 +1,350 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/es"
+	"sidestep/internal/leg"
+	"sidestep/internal/record"
+	"sidestep/internal/selection"
+)
+
+// errNoUpstream says that no node and no seed could be reached.
+var errNoUpstream = errors.New("no node can be reached")
+
+// attempts carries out what the machine of attempts says until there is an answer, which
+// it returns, or nil if there is none. It is the one loop that every request takes.
+func (x *exchange) attempts() *try {
+	x.machine = attempt.New(x.rule.Rule, x.p.budgetOf(x))
+	defer x.endHedge()
+	next := x.machine.Begin()
+	for {
+		switch next.Do {
+		case attempt.Steer:
+			next = x.steer()
+		case attempt.Pause:
+			x.pause(next.After)
+			next = x.asWritten()
+		case attempt.Unchanged:
+			next = x.asWritten()
+		case attempt.Wait:
+			next = x.await()
+		default:
+			return x.winner(next.Attempt)
+		}
+	}
+}
+
+// budgetOf returns the budget that bounds what is repeated of a request. Searches have
+// one of their own: what other requests bring says nothing of them.
+func (p *Proxy) budgetOf(x *exchange) *attempt.Budget {
+	if x.rule.searches {
+		return &p.searchBudget
+	}
+	return &p.otherBudget
+}
+
+// steer sends the request to the copies that were chosen, or to the next best.
+func (x *exchange) steer() attempt.Action {
+	t, before := x.first, x.last()
+	if before != nil {
+		t = newTry(x)
+		if !x.chooseAgain(t, before) {
+			overloaded := t.decision.Reason == selection.Overloaded
+			t.release()
+			return x.step(func(m *attempt.Machine) attempt.Action { return m.NoOther(overloaded) })
+		}
+	}
+	t.steered = true
+	now := time.Now()
+	if !x.pick(t, now) {
+		if t != x.first {
+			t.release()
+		}
+		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.Began)) })
+	}
+	if before == nil && x.rule.Hedged {
+		x.armHedge(t)
+	}
+	return x.dispatch(t, record.Failover, now)
+}
+
+// last returns the attempt that was sent last, nil if there is none.
+func (x *exchange) last() *try {
+	if len(x.tries) == 0 {
+		return nil
+	}
+	return x.tries[len(x.tries)-1]
+}
+
+// chooseAgain chooses other copies than the attempts before. It reports whether there
+// are any.
+func (x *exchange) chooseAgain(t, before *try) bool {
+	if x.items != nil { // nothing was sent: through another node
+		x.items.describe(t)
+		return t.rewrite()
+	}
+	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.suspects), time.Now())
+	switch {
+	case t.decision.Reason == selection.Overloaded:
+		return false
+	case before.cause != attempt.Unreachable && slices.Equal(before.decision.Nodes, t.decision.Nodes):
+		return false
+	}
+	t.steered = true
+	return t.rewrite()
+}
+
+// asWritten sends the request as the client wrote it, to a node not tried before if
+// there is one.
+func (x *exchange) asWritten() attempt.Action {
+	t := newTry(x)
+	t.query, t.body = x.r.URL.RawQuery, x.body
+	now := time.Now()
+	if !x.pick(t, now) {
+		t.release()
+		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.Began)) })
+	}
+	return x.dispatch(t, record.Failover, now)
+}
+
+// pick finds the node to send the attempt through: the one that the decision names, else
+// a good one. It reports whether there is one left. The client's own request may go to a
+// node again that steered attempts went through, if there is no other.
+func (x *exchange) pick(t *try, now time.Time) bool {
+	x.mu.Lock()
+	tried, round := x.tried, x.round
+	x.mu.Unlock()
+	if t.steered {
+		t.upstream = x.p.pick(x.view, t.decision.Coordinator, tried, now)
+	} else if t.upstream = x.p.pick(x.view, nil, tried, now); t.upstream == nil {
+		if !slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered }) {
+			round = len(tried)
+		}
+		t.upstream = x.p.pick(x.view, nil, tried[round:], now)
+	}
+	if t.upstream == nil {
+		return false
+	}
+	t.decision.Coordinator = t.upstream.node
+	return true
+}
+
+// dispatch sends an attempt and returns what its end asks for.
+func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Action {
+	x.mu.Lock()
+	x.sent(t, kind, now)
+	x.mu.Unlock()
+	x.send(t)
+	x.Upstream += time.Since(now)
+	return x.ended(t)
+}
+
+// sent notes that the attempt is sent, and takes its lease. x.mu is held.
+func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
+	t.began = now
+	switch {
+	case t.steered && x.rule.lease != nil:
+		x.rule.lease(t, now)
+	case !t.steered:
+		t.upstream.node.Begin()
+	}
+	if !t.steered && !slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered }) {
+		x.round = len(x.tried)
+	}
+	t.number = x.machine.Sent(t.lists(), !t.steered)
+	x.tries, x.tried = append(x.tries, t), append(x.tried, t.upstream)
+	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft || x.items != nil}
+	if t.steered {
+		a.Reason = string(t.decision.Reason)
+	}
+	if t.lists() {
+		a.Listed = t.decision.Nodes
+	}
+	x.Sent(a, now)
+}
+
+// unlease returns what sent took, once the head of the answer has come or none will: a
+// client that reads slowly makes no node look silent.
+func (t *try) unlease() {
+	switch {
+	case !t.steered:
+		t.upstream.node.End()
+	case t.x.items != nil:
+		t.x.items.release()
+	default:
+		t.decision.Release()
+	}
+}
+
+// ended notes how an attempt ended, learns from it, and returns what to do next.
+func (x *exchange) ended(t *try) attempt.Action {
+	now := time.Now()
+	gone := x.gone()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.consume(t)
+	if t.abandoned {
+		if t.err != nil {
+			x.p.o.Selector.Abandon(&t.decision, now)
+		}
+		t.unlease()
+		t.answer.discard()
+		return x.machine.Ended(t.number, attempt.Result{})
+	}
+	t.unlease()
+	if gone {
+		x.machine.Gone()
+	}
+	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Failed: t.head.Failed, Elapsed: now.Sub(x.Began)}
+	if t.resp != nil {
+		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable
+	} else {
+		r.Late = t.cause == attempt.Unreachable && leg.Timeout(t.err)
+	}
+	next := x.machine.Ended(t.number, r)
+	x.waits = next.Do == attempt.Wait && t.number == 0
+	x.learn(t, now, gone)
+	x.note(t, now, gone)
+	switch next.Do {
+	case attempt.Steer, attempt.Unchanged, attempt.Pause:
+		x.p.metrics.failovers.with(string(t.cause)).Inc()
+	case attempt.Answer:
+		x.abandonOthers(next.Attempt, now)
+	}
+	return next
+}
+
+// consume notes whether the body that streams has been read, so that it cannot be sent
+// again.
+func (x *exchange) consume(t *try) {
+	if x.streams && t.cause != attempt.Unreachable {
+		x.machine.Spent()
+	}
+}
+
+// note notes the end of an attempt in the trail.
+func (x *exchange) note(t *try, now time.Time, gone bool) {
+	outcome, status := string(t.cause), 0
+	switch {
+	case t.err != nil && gone:
+		outcome = record.Canceled
+	case t.cause == attempt.Good:
+		outcome = record.Answered
+	}
+	if t.resp != nil {
+		status = t.resp.StatusCode
+	}
+	x.Ended(t.number, outcome, status, t.err, now)
+}
+
+// step asks the machine for the next action.
+func (x *exchange) step(f func(*attempt.Machine) attempt.Action) attempt.Action {
+	gone := x.gone()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if gone {
+		x.machine.Gone()
+	}
+	return f(&x.machine)
+}
+
+// await waits for the end of a hedge.
+func (x *exchange) await() attempt.Action {
+	began := time.Now()
+	next := <-x.next
+	x.Upstream += time.Since(began)
+	return next
+}
+
+// pause waits before the request is sent to all nodes again, or until the client leaves.
+func (x *exchange) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	began := time.Now()
+	select {
+	case <-timer.C:
+	case <-x.r.Context().Done():
+	}
+	x.Upstream += time.Since(began)
+	x.round = len(x.tried)
+}
+
+// winner returns the attempt whose answer the client gets, nil if there is none.
+func (x *exchange) winner(number int) *try {
+	x.Answered = number
+	if number < 0 {
+		return nil
+	}
+	t := x.tries[number]
+	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge {
+		result := hedgeLost
+		if number == 1 {
+			result = hedgeWon
+		}
+		x.p.metrics.hedges.with(result).Inc()
+	}
+	return t
+}
+
+// blameTransport notes that u failed to carry a request.
+func (p *Proxy) blameTransport(u *upstream, err error, now time.Time) {
+	p.o.Selector.MarkUnreachable(u.node, err.Error(), now)
+}
+
+// learn feeds what an attempt told into the statistics.
+func (x *exchange) learn(t *try, now time.Time, gone bool) {
+	p := x.p
+	switch t.cause {
+	case attempt.Unreachable, attempt.Transport:
+		// The engines hang up on what they do not understand (a method of no known name):
+		// of what cannot be sent again the polls tell whether the node is gone.
+		if !gone && (t.cause == attempt.Unreachable || t.steered || x.rule.Repeatable) {
+			p.blameTransport(t.upstream, t.err, now)
+		}
+		return
+	case attempt.Forbidden:
+		p.suspend()
+		x.Reason = reasonForbidden
+		return
+	case attempt.Refused, attempt.NoCopy, attempt.Request:
+		if t.cause == attempt.NoCopy {
+			x.suspects = append(x.suspects, t.blamed...) // for the next choice
+		}
+		return // nobody's fault, or the placement's
+	case attempt.Good:
+	default:
+		x.failure = t.cause
+		x.suspects = append(x.suspects, t.blamed...)
+		return
+	}
+	if t.resp.StatusCode != http.StatusOK {
+		return // an error of the client's teaches nothing about speed
+	}
+	x.convict(now)
+	if !t.steered || !x.rule.teaches {
+		return
+	}
+	if t.decision.Reason.Lists() {
+		p.allowed()
+	}
+	took := now.Sub(t.began)
+	p.o.Selector.Observe(&t.decision, selection.Outcome{ResponseTime: took, Took: t.head.Took, HasTook: t.head.HasTook}, now)
+	p.hedges.Observe(x.kind(), took)
+}
+
+// convict holds what failed against the nodes that are blamed for it, because the
+// same search went well on others. What fails everywhere is the search's own fault:
+// a client that repeats it must not cost the cluster its good nodes.
+func (x *exchange) convict(now time.Time) {
+	if x.failure == attempt.Good || len(x.suspects) == 0 || x.first == nil || x.steering() == es.SteerByID {
+		return
+	}
+	x.p.o.Selector.Observe(&x.first.decision, selection.Outcome{
+		Failed: true, Blamed: x.suspects, Message: "search failed: " + string(x.failure),
+	}, now)
+}

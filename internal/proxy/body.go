@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"sidestep/internal/es"
+)
+
+// heldScratch is how much of a held body fits in the exchange itself: few are larger,
+// and one that never comes costs no more.
+const heldScratch = 512
+
+// Reasons for streaming a body that could be held.
+const (
+	reasonTooLarge = "body_too_large"   // no search, and its body cannot be held, or must not before the engine asks for it
+	reasonNoRoom   = "held_bodies_full" // limits.held_bodies are held already
+)
+
+// hold reads the body of a request that may be steered, so that it can be sent again;
+// what is larger than the limit streams. It reports whether the request goes on: a
+// client that sends no more is answered here.
+func (x *exchange) hold() bool {
+	r := x.r
+	switch {
+	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
+		return true
+	case x.steering() == es.SteerNone:
+		x.streamBody(nil)
+		return true
+	case x.asking || x.Operation == es.Get: // the engine is to answer that
+		x.letThrough(nil)
+		return true
+	}
+	start := time.Now()
+	body, err := x.readBody()
+	x.reading = time.Since(start)
+	switch {
+	case err == nil:
+		x.body, x.RequestBytes = body, int64(len(body))
+		x.lookForPIT()
+	case errors.Is(err, errTooMuch):
+		x.letThrough(body)
+	case errors.Is(err, errNoRoom):
+		if x.Reason == "" {
+			x.Reason = reasonNoRoom
+		}
+		x.letThrough(body)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.answerStalled()
+		return false
+	default:
+		x.clientGone = true
+		panic(http.ErrAbortHandler)
+	}
+	return true
+}
+
+var (
+	errTooMuch = errors.New("the body is larger than may be held")
+	errNoRoom  = errors.New("no more bodies may be held")
+)
+
+// readBody reads the body as it comes: what is held grows with what was read, and not
+// by a length that was declared. With errTooMuch and errNoRoom it returns what it read.
+func (x *exchange) readBody() ([]byte, error) {
+	limit := x.p.o.MaxHeldBody
+	if x.r.ContentLength > limit {
+		return nil, errTooMuch
+	}
+	body := x.scratch[:0]
+	deadline := newReadDeadline(x)
+	defer deadline.lift()
+	for {
+		if len(body) == cap(body) {
+			grown := min(2*int64(cap(body)), limit+1)
+			if grown <= int64(len(body)) {
+				return body, errTooMuch
+			}
+			if !x.reserve(grown - x.held) {
+				return body, errNoRoom
+			}
+			body = append(make([]byte, 0, grown), body...)
+		}
+		deadline.push()
+		n, err := x.r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF) && int64(len(body)) <= limit:
+			return body, nil
+		case int64(len(body)) > limit:
+			return body, errTooMuch
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// reserve takes n bytes of what may be held in total. It reports whether there was room.
+func (x *exchange) reserve(n int64) bool {
+	if x.p.held.Add(n) > x.p.o.MaxHeldBodies {
+		x.p.held.Add(-n)
+		return false
+	}
+	x.held += n
+	return true
+}
+
+// letThrough lets a body that could be held go through as it comes, after what was read
+// of it.
+func (x *exchange) letThrough(read []byte) {
+	x.soft = true
+	if x.Reason == "" && x.Operation != es.Search {
+		x.Reason = reasonTooLarge // what is refused could not be sent again
+	}
+	x.streamBody(read)
+	x.lookForPIT()
+}
+
+// streamBody prepares a body that goes through as it comes.
+func (x *exchange) streamBody(read []byte) {
+	x.streams = true
+	// Without full duplex the server closes a body that is still being read once the
+	// answer begins (golang/go#40747).
+	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/2 is so already
+	x.stream = &clientBody{body: x.r.Body, read: read, deadline: newReadDeadline(x)}
+}
+
+// lookForPIT rules out steering of an index-less search that has, or may have, a
+// point in time.
+func (x *exchange) lookForPIT() {
+	if x.Reason != "" || x.Target != "" || !x.Operation.TakesPIT() {
+		return
+	}
+	pit, readable := es.HasTopLevelPIT(x.body)
+	switch {
+	case x.streams || !readable:
+		x.Reason = string(es.PassUnreadableBody)
+	case pit:
+		x.Reason = string(es.PassPIT)
+	}
+}
+
+// readDeadline bounds the time between two parts of a client's body.
+type readDeadline struct {
+	control  *http.ResponseController
+	patience time.Duration
+	set      bool
+}
+
+func newReadDeadline(x *exchange) readDeadline {
+	return readDeadline{control: http.NewResponseController(x.w), patience: x.p.o.BodyTimeout}
+}
+
+// push grants the next part its time.
+func (d *readDeadline) push() {
+	if d.patience > 0 {
+		d.set = d.control.SetReadDeadline(time.Now().Add(d.patience)) == nil
+	}
+}
+
+// lift ends the supervision: the next request may take its time.
+func (d *readDeadline) lift() {
+	if d.set {
+		_ = d.control.SetReadDeadline(time.Time{})
+	}
+}
+
+// clientBody is a request body that is read while it comes. It may outlive the exchange
+// for a moment, as the transport reads it on a goroutine of its own.
+type clientBody struct {
+	body     io.ReadCloser
+	read     []byte // before it was known that it streams
+	deadline readDeadline
+	received atomic.Int64
+	// gone: the client stopped sending. stalled: nothing came for too long.
+	begun, ended, gone, stalled atomic.Bool
+}
+
+// Read implements io.Reader. It notes when the client stops sending.
+func (b *clientBody) Read(p []byte) (int, error) {
+	b.begun.Store(true)
+	if len(b.read) > 0 {
+		n := copy(p, b.read)
+		b.read = b.read[n:]
+		b.received.Add(int64(n))
+		return n, nil
+	}
+	b.deadline.push()
+	n, err := b.body.Read(p)
+	b.received.Add(int64(n))
+	switch {
+	case errors.Is(err, io.EOF):
+		b.ended.Store(true)
+		b.deadline.lift()
+	case errors.Is(err, os.ErrDeadlineExceeded): // or cut off by finish
+		b.stalled.Store(true)
+	case err != nil:
+		b.gone.Store(true)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. The transport closes a body even when it could not
+// connect; the next node must still be able to read it.
+func (b *clientBody) Close() error { return nil }
+
+// finish closes the body, which must be done before the handler returns
+// (golang/go#68560), and waits for what the client is still sending. So an answer
+// that came early is sent before, and a client that is to be cut off is not waited
+// for.
+func (b *clientBody) finish(x *exchange) {
+	x.RequestBytes = b.received.Load()
+	control := http.NewResponseController(x.w)
+	switch {
+	case b.ended.Load():
+	case !x.complete:
+		_ = control.SetReadDeadline(time.Now())
+	case x.asking && !b.begun.Load():
+		return // nothing will come: it was not asked for
+	case x.Status > 0:
+		_ = control.Flush()
+		b.deadline.push() // the rest must come in time, too
+	}
+	_ = b.body.Close()
+	if x.complete {
+		b.deadline.lift()
+	}
+}

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"time"
+
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// choose chooses the copies that are to serve the request. Where x.first stays nil the
+// request passes as it came, for x.Reason.
+func (x *exchange) choose() {
+	defer x.followRule()
+	now := time.Now()
+	if x.steering() == es.SteerItems {
+		if x.Reason == "" {
+			x.chooseItems(now)
+		}
+		return
+	}
+	if x.plan == nil {
+		return
+	}
+	t := newTry(x)
+	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
+	if x.decided(t.decision.Reason) {
+		x.first = t
+		return
+	}
+	t.release()
+}
+
+// decided notes the reason of a decision, and reports whether it is to be acted upon.
+func (x *exchange) decided(why selection.Reason) bool {
+	x.Reason = string(why)
+	switch {
+	case why == selection.NoChoice, why == selection.Overloaded:
+		return false // a list could change nothing
+	case x.mode() == ModeObserve:
+		x.p.metrics.observed.WithLabelValues(x.Reason).Inc()
+		x.Reason = reasonObserve
+		return false
+	}
+	return true
+}
+
+// selectionRequest states the search in the terms of package selection.
+func (x *exchange) selectionRequest(avoid []*selection.Node) selection.Request {
+	key, sticky := x.p.affinity.key(x.request)
+	shards, weights := x.plan.CopySets()
+	return selection.Request{
+		Nodes: x.view.nodes, Shards: shards, Weights: weights, Outline: (*selection.Outline)(x.plan.Outline()), Avoid: avoid, Affinity: key, Sticky: sticky,
+		// Of the copies of a document the engine takes any, it does not rank them.
+		Outliers: x.p.o.When == WhenOutlier && len(avoid) == 0 && x.steering() != es.SteerByID,
+	}
+}
+
+// kind names the searches that take about as long as this one.
+func (x *exchange) kind() string {
+	if x.Operation == es.Search {
+		return x.Target
+	}
+	return x.Target + "/" + string(x.Operation)
+}

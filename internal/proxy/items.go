@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// maxItemTargets is how many different targets of one multi-search are resolved;
+// items on others stay as they are.
+const maxItemTargets = 100
+
+// multiSearch is what becomes of the items of a multi-search. Their preferences are
+// soft: the engine itself falls back, so nothing need be mended afterwards and an item
+// cannot get worse.
+type multiSearch struct {
+	items       []es.Item
+	preferences []string // parallel to items; empty: the item stays
+	// searches holds the decision for each distinct target, in the order of their first
+	// items.
+	searches []*itemSearch
+	byKey    map[itemKey]*itemSearch
+	// first is the item that is steered first, -1 if none is.
+	first int
+	room  int64          // bytes that the body may still grow by
+	count map[string]int // of items by reason
+}
+
+// itemKey is what the decision about an item depends on.
+type itemKey struct{ target, routing, preference string }
+
+func keyOf(item es.Item) itemKey { return itemKey{item.Target, item.Routing, item.Preference} }
+
+// itemSearch is the decision about all items with the same key.
+type itemSearch struct {
+	decision   selection.Decision
+	reason     string
+	preference string // empty: its items stay
+	items      int    // how many are steered
+}
+
+// chooseItems decides about each item. Where none is to be steered x.Reason says why
+// the first is not.
+func (x *exchange) chooseItems(now time.Time) {
+	m := &multiSearch{byKey: map[itemKey]*itemSearch{}, first: -1, room: x.p.o.MaxHeldBody, count: map[string]int{}}
+	var readable bool
+	if m.items, readable = es.MultiSearch(nil, x.request, x.body); !readable || len(m.items) == 0 {
+		x.Reason = string(es.PassUnreadableBody)
+		return
+	}
+	m.preferences = make([]string, len(m.items))
+	for i, item := range m.items {
+		reason := m.choose(x, i, item, now)
+		m.count[reason]++
+		if i == 0 || i == m.first {
+			x.Reason = reason
+		}
+	}
+	for reason, n := range m.count {
+		x.p.metrics.items.WithLabelValues(reason).Add(float64(n))
+	}
+	if m.first < 0 || !x.decided(selection.Reason(x.Reason)) {
+		return
+	}
+	x.items, x.first = m, newTry(x)
+	m.describe(x.first)
+}
+
+// choose decides about one item and returns the reason.
+func (m *multiSearch) choose(x *exchange, i int, item es.Item, now time.Time) string {
+	if item.Pass != es.PassNone {
+		return string(item.Pass)
+	}
+	key := keyOf(item)
+	s := m.byKey[key]
+	if s == nil {
+		if len(m.searches) == maxItemTargets {
+			return reasonTooMany
+		}
+		s = chooseTarget(x, item, now)
+		m.byKey[key], m.searches = s, append(m.searches, s)
+	}
+	if s.preference == "" {
+		return s.reason
+	}
+	growth := int64(len(s.preference) + len(`{"preference":""}`))
+	if growth > m.room {
+		return reasonTooMany
+	}
+	m.room -= growth
+	m.preferences[i] = s.preference
+	s.items++
+	if m.first < 0 {
+		m.first = i
+	}
+	return s.reason
+}
+
+// chooseTarget decides about the searches of one target within a multi-search: as about
+// a search of its own.
+func chooseTarget(x *exchange, item es.Item, now time.Time) *itemSearch {
+	one := &exchange{p: x.p, r: x.r, view: x.view, request: x.request}
+	one.request.Target, one.request.Routing, one.request.Preference = item.Target, item.Routing, item.Preference
+	s := &itemSearch{}
+	if x.p.affinity.passes(one.request) {
+		s.reason = string(es.PassClientPreference)
+		return s
+	}
+	if one.plan, s.reason = one.planAt(x.view.snapshot, now); one.plan == nil {
+		return s
+	}
+	x.p.o.Selector.Choose(&s.decision, one.selectionRequest(nil), now)
+	s.reason = string(s.decision.Reason)
+	if s.decision.Reason.Lists() {
+		s.preference = x.view.preferences.of(s.decision.Nodes, true)
+	}
+	return s
+}
+
+// describe makes t the attempt at all items: to the coordinating node of the first one
+// that is steered, with the nodes listed for any.
+func (m *multiSearch) describe(t *try) {
+	lead := &m.lead().decision
+	t.steered = true
+	t.decision.Reason, t.decision.Coordinator = lead.Reason, lead.Coordinator
+	t.decision.Nodes = t.decision.Nodes[:0]
+	for _, s := range m.searches {
+		if s.items == 0 {
+			continue
+		}
+		for _, n := range s.decision.Nodes {
+			if !slices.Contains(t.decision.Nodes, n) {
+				t.decision.Nodes = append(t.decision.Nodes, n)
+			}
+		}
+	}
+	slices.SortFunc(t.decision.Nodes, func(a, b *selection.Node) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// lead returns the decision about the first item that is steered.
+func (m *multiSearch) lead() *itemSearch { return m.byKey[keyOf(m.items[m.first])] }
+
+// leaseItems counts the steered items as outstanding. The request has one coordinating
+// node, whatever was chosen for each target.
+func (t *try) leaseItems(now time.Time) {
+	m := t.x.items
+	lead := m.lead()
+	for _, s := range m.searches {
+		if s.items == 0 {
+			continue
+		}
+		s.decision.Coordinator = nil
+		if s == lead {
+			s.decision.Coordinator = t.upstream.node
+		}
+		t.x.p.o.Selector.AcquireItems(&s.decision, s.items, now)
+	}
+}
+
+// release returns the leases.
+func (m *multiSearch) release() {
+	for _, s := range m.searches {
+		if s.items > 0 {
+			s.decision.Release()
+		}
+	}
+}
+
+// blame holds the failure of a whole multi-search against the node that gave it.
+func (m *multiSearch) blame(x *exchange, t *try) {
+	x.p.o.Selector.Observe(&m.lead().decision, selection.Outcome{
+		Failed: true, Blamed: []*selection.Node{t.upstream.node}, Message: "multi-search failed: " + http.StatusText(t.resp.StatusCode),
+	}, time.Now())
+}

@@ -1,0 +1,287 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// answer is what one attempt brought.
+type answer struct {
+	resp   *http.Response
+	err    error
+	head   es.Head
+	cause  attempt.Cause // why it should not be the last word; empty if it may be
+	blamed []*selection.Node
+	// begin is what was read of the body to judge it, and readErr how that ended: io.EOF
+	// if begin is the whole body.
+	begin   []byte
+	readErr error
+	buffer  *[copyBuffer]byte // under begin; nil if there is none
+}
+
+// discard gives up an answer.
+func (a *answer) discard() {
+	if a.resp != nil {
+		_ = a.resp.Body.Close()
+	}
+	if a.buffer != nil {
+		buffers.Put(a.buffer)
+	}
+	*a = answer{err: a.err, cause: a.cause}
+}
+
+// headLimit is how much of an answer is looked at, decoded.
+const headLimit = 8 << 10
+
+// judgeSearch looks at the start of the answer to a steered search.
+func (t *try) judgeSearch() {
+	resp := t.resp
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		t.judgeShards()
+	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
+		t.judgeFailure()
+	case resp.StatusCode == http.StatusBadRequest && es.IsNoNodesError(t.readHead(headLimit, nil)):
+		t.cause = attempt.NoCopy
+		t.x.p.o.Refresh()
+	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(t.readHead(headLimit, nil)):
+		t.cause = attempt.Forbidden
+	case t.refuses():
+		t.cause = attempt.Refused
+	}
+	t.blamed = t.blame()
+}
+
+// judgeFailure tells what a 429 or a 5xx speaks of.
+func (t *try) judgeFailure() {
+	t.cause = attempt.EngineError
+	if t.resp.StatusCode == http.StatusTooManyRequests {
+		t.cause = attempt.Rejected
+	}
+	switch es.FailureOf(t.readHead(headLimit, nil)) {
+	case es.FailureBreaker:
+		t.cause = attempt.Breaker
+	case es.FailureRequest:
+		t.cause = attempt.Request
+	}
+}
+
+// refuses reports whether the answer is an error whose words may come from the
+// preference that was added: the operation takes none after all, the request line or a
+// place in it is quoted ("no handler found for uri", "byte offset: #744"), or what all
+// copies refuse is worded as the last copy tried did. The client is to read what it
+// would have read directly.
+func (t *try) refuses() bool {
+	if !t.lists() {
+		return false
+	}
+	switch t.resp.StatusCode {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed:
+		return true
+	case http.StatusForbidden:
+		return !decodable(t.resp.Header.Get("Content-Encoding"))
+	}
+	return false
+}
+
+// judgeRead looks whether the answer to a read by id is about the preference that was
+// added. Any other is the engine's verdict: it tries every copy there is, the preferred
+// ones first.
+func (t *try) judgeRead() {
+	x, status := t.x, t.resp.StatusCode
+	switch {
+	case t.refuses():
+		t.cause = attempt.Refused
+	case !x.mayForbid():
+	case status == http.StatusForbidden && x.Method == http.MethodHead:
+		t.cause = attempt.Refused // by what, there is no body to tell
+	case status == http.StatusForbidden, status == http.StatusOK && x.Operation == es.MGet:
+		// A multi get says it of each document, so of the first one, too.
+		switch head := t.readHead(headLimit, nil); {
+		case es.IsWeightedRoutingError(head):
+			t.cause = attempt.Forbidden
+		case len(head) == 0:
+			t.cause = attempt.Refused // a coding that cannot be read
+		}
+	}
+}
+
+// judgeItems looks whether the answer to a multi-search is about the preferences. Under
+// strict weighted routing they are refused for all steered items or for none: the first
+// is looked at, if it begins within what may be held.
+func (t *try) judgeItems() {
+	x, status := t.x, t.resp.StatusCode
+	switch {
+	case status == http.StatusBadRequest: // see refuses
+		t.cause = attempt.Refused
+	case status == http.StatusOK && x.mayForbid():
+		next, forbidden := 0, false
+		t.readHead(int(x.p.o.MaxHeldBody), func(prefix []byte, complete bool) (done bool) {
+			if len(prefix) < next && !complete {
+				return false
+			}
+			next = 2 * len(prefix) // so that what is read is looked at twice at most, in the mean
+			forbidden, done = es.ItemForbidden(prefix, complete, x.items.first)
+			return done
+		})
+		if forbidden {
+			t.cause = attempt.Forbidden
+		}
+	case status == http.StatusTooManyRequests || status > http.StatusInternalServerError:
+		// A 500 is for lines that the engine stumbles over: what fails in a search is part
+		// of a 200.
+		x.items.blame(x, t)
+	}
+}
+
+// judgeOwn looks at the answer to the request as the client wrote it: the engine's
+// verdict on that stands.
+func (t *try) judgeOwn() {
+	x, status := t.x, t.resp.StatusCode
+	switch {
+	case status == http.StatusTooManyRequests && x.rule.searches:
+		t.cause = attempt.Rejected
+	case status >= http.StatusInternalServerError && x.rule.searches:
+		t.cause = attempt.EngineError
+	case status == http.StatusOK && (x.rule.Answers || x.explain && x.rule.searches):
+		t.judgeShards()
+	}
+}
+
+// judgeShards looks whether an answer is partial.
+func (t *try) judgeShards() {
+	t.readHead(headLimit, func(prefix []byte, complete bool) (done bool) {
+		t.head, done = es.ScanHead(prefix, complete)
+		return done
+	})
+	if t.head.HasShards && t.head.Failed > 0 {
+		t.cause = attempt.Partial
+	}
+}
+
+// blame says whose fault a bad answer is: that of the nodes it names. A partial answer
+// that names none is the fault of the whole set, an error that names none that of the
+// node that gave it.
+func (t *try) blame() []*selection.Node {
+	var named func(n *selection.Node) bool
+	switch t.cause {
+	case attempt.Partial:
+		named = func(n *selection.Node) bool { return slices.Contains(t.head.FailedNodes, n.ID) }
+	case attempt.Rejected, attempt.EngineError, attempt.Breaker:
+		body := t.readHead(headLimit, nil)
+		named = func(n *selection.Node) bool { return bytes.Contains(body, []byte(n.ID)) }
+	case attempt.NoCopy:
+		return slices.Clone(t.decision.Nodes)
+	default:
+		return nil
+	}
+	var blamed []*selection.Node
+	for _, n := range t.decision.Nodes {
+		if named(n) {
+			blamed = append(blamed, n)
+		}
+	}
+	switch {
+	case len(blamed) > 0:
+		return blamed
+	case t.cause == attempt.Partial:
+		return slices.Clone(t.decision.Nodes)
+	default:
+		return []*selection.Node{t.upstream.node}
+	}
+}
+
+// readHead reads the decoded start of the body, up to limit bytes or until enough says
+// so. A body that cannot be decoded has no start.
+func (a *answer) readHead(limit int, enough func(prefix []byte, complete bool) bool) []byte {
+	switch strings.ToLower(a.resp.Header.Get("Content-Encoding")) {
+	case "", "identity":
+		return a.readPlain(limit, enough)
+	case "gzip":
+		return gunzip(&raw{a: a}, limit, enough)
+	default:
+		return nil
+	}
+}
+
+func (a *answer) readPlain(limit int, enough func([]byte, bool) bool) []byte {
+	for a.readErr == nil && len(a.begin) < limit {
+		a.more()
+		if enough != nil && enough(a.begin, a.readErr != nil) {
+			return a.begin
+		}
+	}
+	if enough != nil {
+		enough(a.begin, a.readErr != nil)
+	}
+	return a.begin
+}
+
+// more reads once what is there of the body.
+func (a *answer) more() {
+	if a.buffer == nil {
+		a.buffer = buffers.Get().(*[copyBuffer]byte)
+		a.begin = a.buffer[:0]
+	}
+	if len(a.begin) == cap(a.begin) {
+		a.begin = slices.Grow(a.begin, len(a.begin))
+	}
+	var n int
+	n, a.readErr = a.resp.Body.Read(a.begin[len(a.begin):cap(a.begin)])
+	a.begin = a.begin[:len(a.begin)+n]
+}
+
+// raw reads the body of an answer so that what was read stays at hand.
+type raw struct {
+	a  *answer
+	at int
+}
+
+// Read implements io.Reader.
+func (r *raw) Read(p []byte) (int, error) {
+	for r.at == len(r.a.begin) {
+		if r.a.readErr != nil {
+			return 0, r.a.readErr
+		}
+		r.a.more()
+	}
+	n := copy(p, r.a.begin[r.at:])
+	r.at += n
+	return n, nil
+}
+
+// gzipReaders saves an allocation of 40 kB for each compressed answer.
+var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }} //nolint:gochecknoglobals // a pool is shared by nature
+
+func gunzip(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
+	z := gzipReaders.Get().(*gzip.Reader)
+	defer gzipReaders.Put(z)
+	if z.Reset(r) != nil {
+		return nil
+	}
+	prefix := make([]byte, 0, 1024)
+	for len(prefix) < limit {
+		if len(prefix) == cap(prefix) {
+			prefix = slices.Grow(prefix, len(prefix))
+		}
+		n, err := z.Read(prefix[len(prefix):cap(prefix)])
+		prefix = prefix[:len(prefix)+n]
+		if (enough != nil && enough(prefix, err != nil)) || err != nil {
+			break
+		}
+	}
+	return prefix
+}
+
+// broken reports whether reading the body ended otherwise than at its end.
+func (a *answer) broken() bool { return a.readErr != nil && !errors.Is(a.readErr, io.EOF) }

@@ -1,0 +1,23 @@
+package proxy
+
+import "net/http"
+
+// ServeHTTP answers one request. It is the path of every request, from top to bottom:
+// each step is a function in the file of its name.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(p, w, r)
+	defer x.release()
+	defer x.account()
+	x.classify()
+	if x.upgrades() {
+		x.upgrade()
+		return
+	}
+	if !x.hold() { // the body
+		return
+	}
+	x.resolve()
+	x.choose()
+	x.rewrite()
+	x.answer(x.attempts())
+}

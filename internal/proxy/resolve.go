@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"time"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+)
+
+// Reasons for passing a request that only the proxy knows.
+const (
+	reasonGone         = "client_gone" // before a decision was made
+	reasonOff          = "mode_off"
+	reasonObserve      = "observe"
+	reasonOperationOff = "operation_off" // switched off for this operation alone
+	reasonStale        = "stale_placement"
+	reasonTooLong      = "request_line_too_long"
+	reasonTooMany      = "too_many_items"       // of a multi-search
+	reasonForbidden    = "preference_forbidden" // strict weighted routing
+	reasonFailing      = "failing_everywhere"   // second attempts fail, too: once, as the client wrote it
+)
+
+// resolve finds the copies of every shard that the request touches. x.Reason says why
+// there is no plan.
+func (x *exchange) resolve() {
+	if es.AsksAddresses(x.Method, x.Path) {
+		x.sniff = x.p.addressFor(x)
+		return
+	}
+	now := time.Now()
+	if x.mayDecide(now) && x.steering() != es.SteerItems {
+		x.plan, x.Reason = x.planAt(x.view.snapshot, now)
+	}
+}
+
+// mayDecide reports whether anything is to be decided about the request at all.
+func (x *exchange) mayDecide(now time.Time) bool {
+	p := x.p
+	switch {
+	case x.Reason != "":
+		return false
+	case x.mode() == ModeOff:
+		x.Reason = reasonOff
+		return false
+	case p.suspended.holds(now):
+		x.Reason = reasonForbidden
+		return false
+	case x.steering() == es.SteerSearch && !p.searchBudget.Allows():
+		x.Reason = reasonFailing
+		return false
+	}
+	p.o.Touch()
+	return true
+}
+
+// planAt finds the copies in what is known of the cluster. The plan is nil for the
+// reason given.
+func (x *exchange) planAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, string) {
+	switch {
+	case s == nil:
+		return nil, string(cluster.MissNoPlacement)
+	case !s.PlacedAt.IsZero() && now.Sub(s.PlacedAt) > x.p.o.MaxPlacementAge:
+		return nil, reasonStale
+	}
+	find := x.locateTarget
+	if x.steering() == es.SteerByID {
+		find = x.locateDocuments
+	}
+	plan, why := find(s)
+	if why != "" {
+		return nil, why
+	}
+	x.p.o.Use(plan)
+	x.p.probes.recent.add(plan, now)
+	return plan, ""
+}
+
+// locateTarget finds the copies of the shards of the target.
+func (x *exchange) locateTarget(s *cluster.Snapshot) (*cluster.Plan, string) {
+	plan, miss := s.Resolve(x.request.Target, x.request.Routing)
+	if miss == cluster.MissUnknownTarget || (plan != nil && !plan.Exact) {
+		x.p.o.Learn(x.request.Target, x.request.Routing)
+	}
+	return plan, string(miss)
+}
+
+// locateDocuments finds the copies of the documents that a read by id touches. What it
+// does not know yet it asks to be learned.
+func (x *exchange) locateDocuments(s *cluster.Snapshot) (*cluster.Plan, string) {
+	docs, why := x.documents()
+	if why != "" {
+		return nil, why
+	}
+	plan, miss := s.Locate(docs)
+	if miss == cluster.MissUnknownTarget {
+		for i, doc := range docs {
+			if i == 0 || doc.Index != docs[i-1].Index {
+				x.p.o.LearnLayout(doc.Index)
+			}
+		}
+	}
+	return plan, string(miss)
+}
+
+// documents returns what a read by id reads, or why that is left alone.
+func (x *exchange) documents() ([]es.Document, string) {
+	r := x.request
+	switch {
+	case r.Operation == es.TermVectors && !es.KeepsDocument(x.body):
+		return nil, string(es.PassUnreadableBody)
+	case r.Operation != es.MGet:
+		return []es.Document{{Index: r.Target, ID: r.ID, Routing: r.Routing}}, ""
+	case r.Unverifiable && x.mayForbid():
+		return nil, string(es.PassUnverifiable) // see judgeRead
+	}
+	docs, ok := es.MGetDocuments(x.body, r.Target, r.Routing)
+	if !ok {
+		return nil, string(es.PassUnreadableBody)
+	}
+	return docs, ""
+}

@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/leg"
+)
+
+// send sends the attempt to its node, waits for the head of the answer and judges it.
+func (x *exchange) send(t *try) {
+	if t.ctx == nil {
+		t.ctx = x.r.Context()
+	}
+	send := x.sendHeld
+	if x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil {
+		send = x.sendStream
+	}
+	if t.resp, t.err = send(t); t.err != nil {
+		t.cause = attempt.Transport
+		if leg.NotSent(t.err) {
+			t.cause = attempt.Unreachable
+		}
+		t.err = fmt.Errorf("send to %s: %w", t.upstream.node.Name, t.err)
+		return
+	}
+	if t.steered {
+		x.rule.judge(t)
+	} else {
+		t.judgeOwn()
+	}
+}
+
+// sendHeld sends a request whose body is at hand, if it has one.
+func (x *exchange) sendHeld(t *try) (*http.Response, error) {
+	fields := x.fields
+	if x.Span != nil { // the attempt is named in its headers
+		fields = appendFields(nil, t.carried(x.r.Header), x.leavesOut())
+	}
+	t.outHead = t.appendHead(t.outHead[:0], fields)
+	m := leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable}
+	if t.number == 0 {
+		m.Interim = x.interim
+	}
+	return t.upstream.leg.Do(t.ctx, &m)
+}
+
+// carried returns the client's headers with the name of the attempt's span.
+func (t *try) carried(h http.Header) http.Header {
+	h = maps.Clone(h)
+	t.x.Attempts[t.number].Span = t.x.Span.Attempt(h)
+	return h
+}
+
+// interim passes an interim (1xx) answer on.
+func (x *exchange) interim(status int, header http.Header) {
+	h := x.w.Header()
+	for name, values := range header {
+		h[name] = values
+	}
+	x.w.WriteHeader(status)
+	clear(h)
+}
+
+// errStale says that a pooled connection had been closed by the node before anything of
+// the request was sent on it.
+var errStale = errors.New("the node had closed the connection")
+
+// upload is a request body that comes while it is sent. net/http sends none twice, so
+// that a node that closed an idle connection would cost the client an error: such a
+// connection is found before anything is taken from the client for it.
+type upload struct {
+	*clientBody
+	stale atomic.Bool
+}
+
+// check closes a connection that the node has closed, before anything is sent on it.
+func (u *upload) check(got httptrace.GotConnInfo) {
+	stale := got.Reused && leg.Stale(got.Conn)
+	if stale {
+		_ = got.Conn.Close()
+	}
+	u.stale.Store(stale)
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (int, error) {
+	if u.stale.Load() {
+		return 0, errStale
+	}
+	return u.clientBody.Read(p)
+}
+
+// sendStream sends a request whose body comes while it is sent, or that has trailers.
+func (x *exchange) sendStream(t *try) (*http.Response, error) {
+	out := x.outbound(t)
+	up := &upload{clientBody: x.stream}
+	if x.streams {
+		out.Body = up
+	}
+	var mu sync.Mutex // interim answers come on a goroutine of the transport
+	done := false
+	out = out.WithContext(httptrace.WithClientTrace(t.ctx, &httptrace.ClientTrace{
+		GotConn: up.check,
+		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !done && status != http.StatusContinue {
+				x.interim(status, http.Header(header))
+			}
+			return nil
+		},
+	}))
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
+	}()
+	for {
+		resp, err := t.upstream.transport.RoundTrip(out)
+		if err == nil || !up.stale.Load() || t.ctx.Err() != nil {
+			return resp, err
+		}
+	}
+}
+
+// outbound returns the request for the transport. The path is the client's, byte for
+// byte.
+func (x *exchange) outbound(t *try) *http.Request {
+	out := x.r.WithContext(t.ctx)
+	target := *x.r.URL
+	target.Scheme, target.Host, target.RawQuery = t.upstream.url.Scheme, t.upstream.url.Host, t.query
+	if strings.HasPrefix(x.Path, "//") { // which net/url would take for the start of a host
+		target.RawPath = string(escapeOdd(x.Path))
+		target.Path, _ = url.PathUnescape(target.RawPath) // the server has accepted it
+	} else {
+		target.Opaque = x.Path
+	}
+	h := x.r.Header
+	if x.Span != nil {
+		h = t.carried(h)
+	}
+	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
+	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
+	if !x.streams {
+		body := string(t.body)
+		out.Body = io.NopCloser(strings.NewReader(body))
+		if len(x.trailer) == 0 { // which come after chunks alone
+			out.ContentLength, out.TransferEncoding = int64(len(body)), nil
+		}
+	}
+	return out
+}
+
+// upstreamHeader returns the header of a request for the transport, which adds what it
+// thinks is missing.
+func upstreamHeader(h http.Header, but []string) http.Header {
+	out := make(http.Header, len(h)+1)
+	for name, values := range h {
+		if !isHopByHop(name) && !slices.Contains(but, name) {
+			out[name] = values
+		}
+	}
+	for _, name := range []string{"Expect", "Te"} { // they concern the body, which passes as it comes
+		if values, ok := h[name]; ok && (name == "Expect" || strings.Contains(joined(values), "trailers")) {
+			out[name] = values
+		}
+	}
+	if _, ok := out["User-Agent"]; !ok {
+		out["User-Agent"] = []string{""}
+	}
+	return out
+}
+
+// escapeOdd escapes what may not stand in a path but does, and leaves the rest as
+// it is.
+func escapeOdd(path string) []byte {
+	var out []byte
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}#", c) >= 0 {
+			out = fmt.Appendf(out, "%%%02X", c)
+		} else {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// legOptions returns the options of connections to u that follow the template of
+// transports.
+func legOptions(u *url.URL, template *http.Transport) leg.Options {
+	o := leg.Options{
+		Address: address(u), Dial: template.DialContext, HandshakeTimeout: template.TLSHandshakeTimeout,
+		MaxIdle: template.MaxIdleConnsPerHost, IdleTimeout: template.IdleConnTimeout,
+	}
+	if o.MaxIdle == 0 {
+		o.MaxIdle = http.DefaultMaxIdleConnsPerHost
+	}
+	if template.DisableKeepAlives {
+		o.MaxIdle = -1
+	}
+	if u.Scheme == "https" {
+		if o.TLS = template.TLSClientConfig; o.TLS == nil {
+			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+	}
+	return o
+}
+
+// address returns host and port of u.
+func address(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Host
+	case u.Scheme == "https":
+		return u.Host + ":443"
+	}
+	return u.Host + ":80"
+}
+
+// newTransport returns the transport to u for what the leg does not carry. Its
+// connections are made as the leg's are, so that their errors tell what was sent.
+func newTransport(u *url.URL, template *http.Transport) *http.Transport {
+	t := template.Clone()
+	o := legOptions(u, template)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return leg.Dial(ctx, o) }
+	t.DialContext, t.DialTLSContext = dial, dial
+	return t
+}

@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"time"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/leg"
+	"sidestep/internal/record"
+)
+
+// upgrades reports whether the client asks for another protocol on its connection. The
+// engines know none, but what stands in front of them may.
+func (x *exchange) upgrades() bool {
+	return x.r.Header["Upgrade"] != nil && strings.Contains(strings.ToLower(joined(x.r.Header["Connection"])), "upgrade")
+}
+
+// upgrade passes a request for another protocol, and then the bytes of the connection.
+func (x *exchange) upgrade() {
+	x.rule = rulePass
+	x.p.reverse.ServeHTTP(x.w, x.r.WithContext(withExchange(x.r.Context(), x)))
+	x.complete = true
+}
+
+// newUpgrader returns what passes upgrades.
+func (p *Proxy) newUpgrader() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+			pr.Out.Header.Del(explainHeader)
+			pr.Out.Host = "" // the node's own, as a client would send
+		},
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return exchangeOf(r).sendUpgrade(r) }),
+		ModifyResponse: func(resp *http.Response) error {
+			x := exchangeOf(resp.Request)
+			x.headAt, x.Status, x.Outcome = time.Now(), resp.StatusCode, string(outcomeOf(resp.StatusCode))
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, _ error) {
+			x := exchangeOf(r)
+			if x.gone() {
+				panic(http.ErrAbortHandler)
+			}
+			x.answerUnreachable()
+		},
+		ErrorLog:      slog.NewLogLogger(p.o.Logger.Handler(), slog.LevelDebug),
+		FlushInterval: -1,
+	}
+}
+
+// roundTripper is a function as an [http.RoundTripper].
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// sendUpgrade sends the request to a node; what was not sent goes to another.
+func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
+	for {
+		t := newTry(x)
+		t.query = x.r.URL.RawQuery
+		now := time.Now()
+		if !x.pick(t, now) {
+			t.release()
+			return nil, errNoUpstream
+		}
+		x.sent(t, record.Failover, now)
+		target := *r.URL
+		target.Scheme, target.Host = t.upstream.url.Scheme, t.upstream.url.Host
+		out := r.WithContext(r.Context())
+		out.URL = &target
+		resp, err := t.upstream.transport.RoundTrip(out)
+		t.unlease()
+		if err == nil {
+			x.Ended(t.number, record.Answered, resp.StatusCode, nil, time.Now())
+			x.Answered = t.number
+			return resp, nil
+		}
+		t.err = err
+		x.Ended(t.number, string(attempt.Transport), 0, err, time.Now())
+		if !leg.NotSent(err) {
+			return nil, err
+		}
+	}
+}

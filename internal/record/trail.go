@@ -1,0 +1,225 @@
+// Package record is what is known of a request: the [Trail] that the data plane notes
+// while it serves it. Log lines, what is kept for an operator to see, and spans are all
+// made from it, when it is over.
+package record
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// Trail is what is noted of one request while it goes on. One goroutine at a time
+// touches it.
+type Trail struct {
+	Began     time.Time // when the request's head had come
+	Method    string
+	Path      string // as on the request line; it may hold ids
+	Operation es.Operation
+	Target    string // index expression of operations that are steered
+	Routed    bool   // it has a routing
+	Mode      string
+	Reason    string
+	Outcome   string
+	Status    int           // of the answer, 0 before it begins
+	Upstream  time.Duration // waiting for upstreams until the head of the answer
+	Took      time.Duration // what the engine says, -1 where it says nothing that is read
+	// RequestBytes and ResponseBytes are of the bodies.
+	RequestBytes, ResponseBytes int64
+	// Answered is the number of the attempt whose answer the client got, -1 if none.
+	Answered int
+	Attempts []Attempt
+	// Engine is "elasticsearch" or "opensearch", empty while it is not known, and
+	// Collection what is read: the index, alias or data stream, empty if it is none that
+	// the cluster knows, or several. They are noted for spans alone.
+	Engine, Collection string
+	Span               RequestSpan // nil if the request is not traced
+
+	room [usualAttempts]Attempt
+}
+
+// usualAttempts is how many attempts are noted without an allocation.
+const usualAttempts = 2
+
+// Reset makes t the trail of a new request.
+func (t *Trail) Reset(began time.Time) {
+	*t = Trail{Began: began, Took: -1, Answered: -1}
+	t.Attempts = t.room[:0]
+}
+
+// Kind says why an attempt was made. The set is closed: it is logged.
+type Kind string
+
+// Kinds of attempts.
+const (
+	First    Kind = "first"
+	Failover Kind = "failover" // an attempt before it failed
+	Hedge    Kind = "hedge"    // one that goes on was overdue
+)
+
+// Roles of attempts in spans, beside the kinds.
+const (
+	roleAsWritten = "as_written" // the client's own request, after steered attempts
+	rolePass      = "pass"       // a request that is not steered
+	roleProbe     = "probe"      // a search of sidestep's own
+)
+
+// Roles returns the closed set of [Attempt.Role].
+func Roles() []string {
+	return []string{string(First), string(Failover), string(Hedge), roleAsWritten, rolePass, roleProbe}
+}
+
+// Ends of an attempt beside the causes of failovers. The set is closed: it is logged.
+const (
+	Answered  = "answered"
+	Abandoned = "abandoned" // another attempt was sooner
+	Canceled  = "canceled"  // the client left
+	CutOff    = "cut_off"   // the answer broke off
+)
+
+// Attempt is one attempt: what was sent to a node and what came back.
+type Attempt struct {
+	Kind     Kind
+	Own      bool            // as the client wrote it, although or as nothing was decided
+	Node     *selection.Node // that it was sent to
+	Upstream *url.URL        // of that node
+	// Listed are the nodes of its list; empty if it has none. Soft says that the list
+	// leaves the engine its own fallback.
+	Listed []*selection.Node
+	Soft   bool
+	Reason string // of the decision; empty if none was made
+	// Start and Head are after the request's beginning: when it was sent, and when the
+	// head of its answer had come or it ended. End is when its answer ended.
+	Start, Head, End time.Duration
+	Outcome          string // empty while it goes on
+	Status           int
+	Err              error
+	Span             AttemptSpan // nil if the request is not traced
+}
+
+// Sent notes that an attempt is sent now and returns its number.
+func (t *Trail) Sent(a Attempt, now time.Time) int {
+	if len(t.Attempts) == 0 {
+		a.Kind = First
+	}
+	a.Start = now.Sub(t.Began)
+	t.Attempts = append(t.Attempts, a)
+	return len(t.Attempts) - 1
+}
+
+// Ended notes how attempt i ended, or that the head of its answer has come.
+func (t *Trail) Ended(i int, outcome string, status int, err error, now time.Time) {
+	a := &t.Attempts[i]
+	a.Outcome, a.Status, a.Err, a.Head = outcome, status, err, now.Sub(t.Began)
+	a.End = a.Head
+}
+
+// CutOff notes that the answer of the client's attempt broke off.
+func (t *Trail) CutOff(err error) {
+	if t.Answered >= 0 {
+		a := &t.Attempts[t.Answered]
+		a.Outcome, a.Err = CutOff, err
+	}
+}
+
+// Role names the part that attempt i played, one of [Roles].
+func (t *Trail) Role(i int) string {
+	a := &t.Attempts[i]
+	steered := slices.ContainsFunc(t.Attempts[:i], func(b Attempt) bool { return !b.Own })
+	switch {
+	case a.Kind == roleProbe:
+		return roleProbe
+	case a.Own && steered:
+		return roleAsWritten
+	case a.Own:
+		return rolePass
+	}
+	return string(a.Kind)
+}
+
+// answered returns the attempt that the client was answered with, nil if none was.
+func (t *Trail) answered() *Attempt {
+	if t.Answered < 0 {
+		return nil
+	}
+	return &t.Attempts[t.Answered]
+}
+
+// Nodes returns the names of the nodes listed by the attempt that was answered.
+func (t *Trail) Nodes() []string {
+	if a := t.answered(); a != nil {
+		return Names(a.Listed)
+	}
+	return nil
+}
+
+// Coordinator returns the name of the node that the answer came through, empty if there
+// is none.
+func (t *Trail) Coordinator() string {
+	if a := t.answered(); a != nil {
+		return a.Node.Name
+	}
+	return ""
+}
+
+// Preference names what was added to the request, empty if nothing was.
+func (a *Attempt) Preference() string {
+	switch {
+	case len(a.Listed) == 0:
+		return ""
+	case a.Soft:
+		return "prefer_nodes"
+	}
+	return "only_nodes"
+}
+
+// Names returns the names of nodes.
+func Names(nodes []*selection.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Name
+	}
+	return out
+}
+
+// Tracer records requests as spans. It is called on the way of each request, so it
+// must neither block nor fail.
+type Tracer interface {
+	// Request starts the span of a client's request; nil if it is not recorded.
+	Request(r *http.Request, t *Trail) RequestSpan
+	// Probe starts the span of a search of sidestep's own and names it in the headers
+	// that go upstream; nil if it is not recorded.
+	Probe(h http.Header) ProbeSpan
+}
+
+// RequestSpan records one request of a client.
+type RequestSpan interface {
+	// Attempt starts the span of an attempt and names it in the headers that go
+	// upstream, in place of the one that the client named. It is safe for concurrent use.
+	Attempt(h http.Header) AttemptSpan
+	// TraceID returns the id of the trace in hexadecimal digits.
+	TraceID() string
+	// End ends the spans of the request and of its attempts, once, when the client has
+	// its answer or has left.
+	End(t *Trail)
+}
+
+// AttemptSpan is the span of an attempt, which [RequestSpan.End] ends.
+type AttemptSpan any
+
+// ProbeSpan records a search of sidestep's own.
+type ProbeSpan interface {
+	// End is called once, with a trail of one attempt.
+	End(t *Trail)
+}
+
+// Probe returns the trail of a search of sidestep's own.
+func Probe(t Trail, a Attempt) *Trail {
+	a.Kind = roleProbe
+	t.Attempts = []Attempt{a}
+	return &t
+}
