@@ -93,7 +93,7 @@ func (c adminCommand) execute(args []string, stdout, stderr io.Writer) int {
 }
 
 func (c adminCommand) misused(err error, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "sidestep %s: %v\nsidestep %s --help lists the flags.\n", c.name, err, c.name)
+	fmt.Fprintf(stderr, "sidestep %s: %v\nsidestep %s --help lists the flags.\n", c.name, terminal.Printable(err.Error()), c.name)
 	return exitUsage
 }
 
@@ -107,7 +107,7 @@ func (c adminCommand) call(r adminRun, stderr io.Writer) int {
 	case code == exitUsage:
 		return c.misused(err, stderr)
 	}
-	fmt.Fprintf(stderr, "sidestep %s: %v\n", c.name, err)
+	fmt.Fprintf(stderr, "sidestep %s: %v\n", c.name, terminal.Printable(err.Error())) // it may hold what was answered
 	return exitFailure
 }
 

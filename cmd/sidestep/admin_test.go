@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -104,6 +105,22 @@ func TestAdminCommandsMisused(t *testing.T) {
 		require.Error(t, cmd.Run())
 		require.Equal(t, 2, cmd.ProcessState.ExitCode(), c.args)
 		require.Equal(t, c.stderr, stderr.String())
+	}
+}
+
+// What answers may say anything, but not to the terminal.
+func TestAdminCommandsPrintNothingUnseen(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":"es-1 \u001b[2J\u009b31m\n\u202e failed"}`)
+	}))
+	defer server.Close()
+	for _, args := range [][]string{{"top"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}} {
+		cmd := exec.CommandContext(t.Context(), binary, append(args, "--admin", server.URL)...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		require.Error(t, cmd.Run())
+		require.Equal(t, "sidestep "+args[0]+": es-1 �[2J�31m�� failed\n", stderr.String())
 	}
 }
 

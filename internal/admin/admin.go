@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 )
 
 // Service is the running sidestep, as far as the pages show and switch it. What
@@ -41,6 +44,8 @@ type Options struct {
 	Service  Service
 	Gatherer prometheus.Gatherer
 	Logger   *slog.Logger
+	// Access returns who may do what, by now; nil: nobody may change anything.
+	Access func() Access
 	// Modes are the words that SetMode takes.
 	Modes     []string
 	Version   string
@@ -54,7 +59,11 @@ type Options struct {
 
 // New returns the handler of the admin listener.
 func New(o Options) http.Handler {
-	h := &handler{service: o.Service, logger: o.Logger, modes: o.Modes, version: o.Version, diagnosis: o.Diagnosis}
+	h := &handler{service: o.Service, access: o.Access, logger: o.Logger, modes: o.Modes, version: o.Version, diagnosis: o.Diagnosis}
+	h.refusals.Interval = time.Minute
+	if h.access == nil {
+		h.access = func() Access { return Access{} }
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", uiPage("index.html"))
 	mux.HandleFunc("GET /ui/{file...}", uiFile)
@@ -71,8 +80,8 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /spikes/{id}", forEyes(uiPage("spike.html"), h.spike))
 	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
 	mux.HandleFunc("GET /-/routing", h.routing)
-	mux.HandleFunc("PUT /-/routing", h.switchRouting)
-	mux.HandleFunc("POST /-/reload", h.reload)
+	mux.HandleFunc("PUT /-/routing", h.changing(h.switchRouting))
+	mux.HandleFunc("POST /-/reload", h.changing(h.reload))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelError),
 		ErrorHandling:     promhttp.ContinueOnError, // one bad series must not hide the others
@@ -83,22 +92,25 @@ func New(o Options) http.Handler {
 		mux.Handle("GET /snapshot/target", o.Snapshots)
 		mux.Handle("POST /snapshot/uses", o.Snapshots)
 	}
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/", h.profile(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/cmdline", h.profile(pprof.Cmdline))
+	mux.HandleFunc("GET /debug/pprof/profile", h.profile(pprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/symbol", h.profile(pprof.Symbol))
+	mux.HandleFunc("GET /debug/pprof/trace", h.profile(pprof.Trace))
 	// A page open in the operator's browser must not flip the switch: browsers
 	// reach loopback addresses too.
-	return http.NewCrossOriginProtection().Handler(mux)
+	return h.named(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // handler serves the pages that are not a library's.
 type handler struct {
 	service Service
+	access  func() Access
 	logger  *slog.Logger
 	modes   []string
 	version string
 
 	diagnosis Diagnosis
+	profiling sync.Mutex     // held while a profile is being taken
+	refusals  rate.Sometimes // that are logged
 }

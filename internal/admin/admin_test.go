@@ -67,11 +67,17 @@ func (f *fake) Reload() error {
 	return f.reloadErr
 }
 
+// newHandler returns the listener's handler on loopback.
 func newHandler(service *fake) http.Handler {
+	return newHandlerWith(service, admin.Access{Open: true, Profiles: true})
+}
+
+func newHandlerWith(service *fake, access admin.Access) http.Handler {
 	registry := prometheus.NewRegistry()
 	promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: "sidestep_test_total", Help: "A counter."}).Inc()
 	return admin.New(admin.Options{
 		Service:  service,
+		Access:   func() admin.Access { return access },
 		Gatherer: registry,
 		Logger:   slog.New(slog.DiscardHandler),
 		Modes:    []string{"route", "observe", "off"},
@@ -84,12 +90,17 @@ func newHandler(service *fake) http.Handler {
 	})
 }
 
-// do makes one request; line is its method and target.
+// do makes one request, of loopback; line is its method and target.
 func do(t *testing.T, h http.Handler, line, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	method, target, _ := strings.Cut(line, " ")
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:9211"
 	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" { // which is no header to net/http
+			r.Host = headers[i+1]
+			continue
+		}
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()

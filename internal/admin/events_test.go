@@ -62,7 +62,7 @@ func listen(h http.Handler, readers ...*reader) (leave func(), left *sync.WaitGr
 	left = new(sync.WaitGroup)
 	for _, r := range readers {
 		left.Go(func() {
-			h.ServeHTTP(r, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", http.NoBody))
+			h.ServeHTTP(r, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/events", http.NoBody))
 		})
 	}
 	return cancel, left

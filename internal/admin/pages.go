@@ -18,9 +18,13 @@ func (h *handler) healthy(w http.ResponseWriter, _ *http.Request) {
 	h.text(w, http.StatusOK, "healthy")
 }
 
-func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	if err := h.service.Ready(); err != nil {
-		h.text(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+		missing := "not ready"
+		if h.access().knows(r) { // else a page of another site may be asking
+			missing += ": " + err.Error()
+		}
+		h.text(w, http.StatusServiceUnavailable, missing)
 		return
 	}
 	h.text(w, http.StatusOK, "ready")

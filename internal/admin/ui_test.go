@@ -55,6 +55,23 @@ func TestPageNeedsNothingFromElsewhere(t *testing.T) {
 	}))
 }
 
+// Text enters the page in one place, where it is made printable.
+func TestTextEntersThePageInOnePlace(t *testing.T) {
+	elsewhere := regexp.MustCompile(`textContent =|innerText|createTextNode|insertAdjacentText|setAttribute|document\.title = [^p]|\.title = [^p]`)
+	scripts, err := filepath.Glob("ui/*.js")
+	require.NoError(t, err)
+	require.Greater(t, len(scripts), 10)
+	for _, script := range scripts {
+		body, err := os.ReadFile(script)
+		require.NoError(t, err)
+		if filepath.Base(script) == "dom.js" {
+			require.Contains(t, string(body), "printable")
+			continue
+		}
+		require.Empty(t, elsewhere.FindString(string(body)), script)
+	}
+}
+
 func TestPageHasWordsForEveryReason(t *testing.T) {
 	words, err := os.ReadFile("ui/words.js")
 	require.NoError(t, err)

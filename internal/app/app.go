@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sidestep/internal/admin"
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
@@ -46,6 +47,8 @@ type App struct {
 	tracer  *tracing.Tracer
 	data    *listener
 	admin   *listener
+	// access says who may do what on the admin listener.
+	access atomic.Pointer[admin.Access]
 
 	// mu serialises Start, Reload and Stop, and guards cfg.
 	mu  sync.Mutex
@@ -107,6 +110,11 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return nil, err
 	}
+	access, err := newAccess(cfg.Admin, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	a.access.Store(access)
 	if a.data, err = newDataListener(cfg, a, o.Logger); err != nil {
 		return nil, err
 	}

@@ -69,6 +69,7 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
 	l.server.Handler = admin.New(admin.Options{
 		Service:  service{a},
+		Access:   func() admin.Access { return *a.access.Load() },
 		Gatherer: o.Registry,
 		Logger:   o.Logger,
 		Modes:    modes,

@@ -57,6 +57,10 @@ func (a *App) reload(cfg config.Config) error {
 	if err := config.Join(needRestart(a.cfg, cfg)...); err != nil {
 		return err
 	}
+	access, err := newAccess(cfg.Admin, a.logger)
+	if err != nil {
+		return err
+	}
 	logs, err := a.logs.open(cfg.Logs)
 	if err != nil {
 		return err
@@ -77,6 +81,7 @@ func (a *App) reload(cfg config.Config) error {
 		return err
 	}
 	a.logs.use(logs)
+	a.access.Store(access)
 	if old := a.swap(cfg, next); old != nil {
 		old.stop()
 	}

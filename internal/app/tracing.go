@@ -17,6 +17,7 @@ func (a *App) useTracing(cfg config.Config) error {
 		Endpoint:    cfg.Tracing.Endpoint,
 		Protocol:    cfg.Tracing.Protocol,
 		SampleRatio: cfg.Tracing.SampleRatio,
+		TrustClient: cfg.Tracing.TrustClientSampling,
 		Headers:     headers,
 		ServiceName: cfg.Tracing.ServiceName,
 		Version:     a.options.Version,

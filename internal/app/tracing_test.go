@@ -223,7 +223,7 @@ func TestTracingOnTheWire(t *testing.T) {
 	for name, ratio := range map[string]float64{"every request": 1, "what clients trace": 0} {
 		t.Run(name, func(t *testing.T) {
 			w := startWire(t, func(cfg *config.Config) {
-				cfg.Tracing = config.Tracing{Endpoint: receiver.URL, SampleRatio: ratio}
+				cfg.Tracing = config.Tracing{Endpoint: receiver.URL, SampleRatio: ratio, TrustClientSampling: true}
 			})
 			asSent := []string{head + decided + "00\r\n" + state + body, head + decided + "00\r\n" + decided + "01\r\n" + body}
 			if ratio == 0 {
@@ -245,6 +245,17 @@ func TestTracingOnTheWire(t *testing.T) {
 			require.Equal(t, parse(t, sent), parse(t, got), "nothing else differs")
 		})
 	}
+}
+
+// A client that is not trusted with it has nothing traced.
+func TestUntrustedTraceparentOnTheWire(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	w := startWire(t, func(cfg *config.Config) {
+		cfg.Tracing = config.Tracing{Endpoint: receiver.URL, SampleRatio: 1e-9}
+	})
+	sent := "GET / HTTP/1.1\r\nHost: es\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\ntracestate: a=1\r\n\r\n"
+	got, _ := w.exchange(sent)
+	require.Equal(t, parse(t, sent), parse(t, got))
 }
 
 // field returns the value of the first header of that name in a message.

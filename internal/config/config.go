@@ -5,9 +5,12 @@ package config
 
 import (
 	"log/slog"
+	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,9 +46,26 @@ func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
 type Admin struct {
 	Listen string    `yaml:"listen"`
 	TLS    ServerTLS `yaml:"tls"`
+	// AllowedHosts are the names that the listener may be asked by over plain HTTP,
+	// besides its own; "*" stands for all.
+	AllowedHosts []string `yaml:"allowed_hosts"`
+	// TokenFile, if set, holds the bearer token without which nothing is changed.
+	TokenFile string `yaml:"token_file"`
 	// SnapshotTokenFile, if set, holds the bearer token without which the snapshot is
 	// not told to other sidesteps.
 	SnapshotTokenFile string `yaml:"snapshot_token_file"`
+	// Profiles says whether profiles of the process are served.
+	Profiles bool `yaml:"profiles"`
+}
+
+// Loopback reports whether the listener can be reached from its own machine alone.
+func (a Admin) Loopback() bool {
+	host, _, err := net.SplitHostPort(a.Listen)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // Upstream is the cluster behind sidestep and how to reach it.
@@ -276,7 +296,7 @@ type AccessLog struct {
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:9210",
-		Admin:  Admin{Listen: "127.0.0.1:9211"},
+		Admin:  Admin{Listen: "127.0.0.1:9211", AllowedHosts: []string{}},
 		Upstream: Upstream{
 			URLs:            []string{},
 			Discovery:       "sniff",

@@ -47,7 +47,10 @@ func TestGoodFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		Listen: "0.0.0.0:9210",
-		Admin:  Admin{Listen: "127.0.0.1:9311", SnapshotTokenFile: "testdata/secret"},
+		Admin: Admin{
+			Listen: "127.0.0.1:9311", AllowedHosts: []string{"sidestep.monitoring.svc", "*"},
+			TokenFile: "testdata/secret", SnapshotTokenFile: "testdata/secret", Profiles: true,
+		},
 		Upstream: Upstream{
 			URLs:      []string{"http://10.0.0.1:9200", "http://10.0.0.2:9200/"},
 			Discovery: "static",
@@ -79,7 +82,7 @@ func TestGoodFile(t *testing.T) {
 		Log:       Log{Level: "debug", Format: "json"},
 		Logs:      Logs{Slow: SlowLog{Threshold: 300 * time.Millisecond, Keep: 20, Output: "stderr"}, Access: AccessLog{Output: "testdata/access.log", Sample: 0.25}},
 		Tracing: Tracing{
-			Endpoint: "https://collector:4317", Protocol: "grpc", SampleRatio: 0.5,
+			Endpoint: "https://collector:4317", Protocol: "grpc", SampleRatio: 0.5, TrustClientSampling: true,
 			HeadersFile: "testdata/headers", ServiceName: "products-search",
 		},
 	}, cfg)
@@ -207,6 +210,16 @@ func TestLogValueHidesCredentials(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out.Bytes(), &logged))
 	require.Equal(t, []string{"https://a:9200", "(not a URL)"}, logged.Config.Upstream)
 	require.Equal(t, "api_key", logged.Config.Auth)
+}
+
+func TestLoopback(t *testing.T) {
+	for listen, want := range map[string]bool{
+		"127.0.0.1:9211": true, "127.8.9.10:0": true, "localhost:9211": true, "LOCALHOST:9211": true, "[::1]:9211": true,
+		"[::ffff:127.0.0.1]:9211": true, "0.0.0.0:9211": false, ":9211": false, "[::]:9211": false, "10.0.0.1:9211": false,
+		"localhost.example:9211": false, "nonsense": false,
+	} {
+		require.Equal(t, want, Admin{Listen: listen}.Loopback(), listen)
+	}
 }
 
 func TestSize(t *testing.T) {

@@ -17,9 +17,11 @@ type Tracing struct {
 	// nothing is traced.
 	Endpoint string `yaml:"endpoint"`
 	Protocol string `yaml:"protocol"` // "http/protobuf" or "grpc"
-	// SampleRatio is the share of requests that are traced, of those whose client
-	// has not decided it.
+	// SampleRatio is the share of requests that are traced.
 	SampleRatio float64 `yaml:"sample_ratio"`
+	// TrustClientSampling leaves it to the client whether a request is traced, where
+	// its traceparent says so.
+	TrustClientSampling bool `yaml:"trust_client_sampling"`
 	// HeadersFile holds headers for the receiver, "name: value", one a line.
 	HeadersFile string `yaml:"headers_file"`
 	ServiceName string `yaml:"service_name"`

@@ -43,10 +43,7 @@ func validate(cfg Config) []*Problem {
 	c.listener("listen", cfg.Listen)
 	c.serverTLS("listen_tls", cfg.ListenTLS)
 	c.listener("admin.listen", cfg.Admin.Listen)
-	c.serverTLS("admin.tls", cfg.Admin.TLS)
-	if file := cfg.Admin.SnapshotTokenFile; file != "" {
-		c.readable("admin.snapshot_token_file", file)
-	}
+	c.admin(cfg.Admin)
 	if cfg.Listen == cfg.Admin.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
 		c.add("admin.listen", "must differ from listen (%s)", cfg.Listen)
 	}
@@ -91,6 +88,22 @@ func (c *checker) listener(path, address string) {
 		c.add(path, "port %q is not a number from 0 to 65535", port)
 	} else if n == 0 && strings.HasPrefix(address, ":") {
 		c.add(path, "a free port (0) needs a host, such as 127.0.0.1:0")
+	}
+}
+
+// admin checks who may do what on the admin listener.
+func (c *checker) admin(a Admin) {
+	c.serverTLS("admin.tls", a.TLS)
+	for i, name := range a.AllowedHosts {
+		if name != "*" && (name == "" || strings.ContainsAny(name, "*:/@ \t")) {
+			c.add(fmt.Sprintf("admin.allowed_hosts[%d]", i), "%q is not a host name: write it without scheme and port, or * for all names", name)
+		}
+	}
+	if a.TokenFile != "" {
+		c.readable("admin.token_file", a.TokenFile)
+	}
+	if a.SnapshotTokenFile != "" {
+		c.readable("admin.snapshot_token_file", a.SnapshotTokenFile)
 	}
 }
 

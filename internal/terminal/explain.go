@@ -206,12 +206,12 @@ func orNobody(name string) string {
 	return name
 }
 
-// indented prints JSON as it came, indented.
+// indented prints JSON indented, and otherwise as it came.
 func indented(out io.Writer, raw json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, strings.TrimSpace(b.String()))
+	_, err := fmt.Fprintln(out, strings.TrimSpace(printableJSON(b.Bytes())))
 	return err
 }

@@ -16,19 +16,19 @@ func newGrid(out io.Writer, titles ...string) grid {
 	return g
 }
 
-// row prints one line. Names come from the cluster: no cell moves the cursor.
+// row prints one line.
 func (g grid) row(cells ...string) {
 	for i, cell := range cells {
-		cells[i] = cut(cell, 0)
+		cells[i] = Printable(cell)
 	}
 	fmt.Fprintln(g, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
-// printf prints one line. Text comes from the cluster: none of it moves the cursor.
+// printf prints one line. Arguments that are text are made printable, the format is not.
 func printf(out io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
-			args[i] = cut(text, 0)
+			args[i] = Printable(text)
 		}
 	}
 	fmt.Fprintf(out, format+"\n", args...)

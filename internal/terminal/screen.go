@@ -233,15 +233,9 @@ func (v view) line(l look, text string) string {
 	return v.style(l, text)
 }
 
-// cut shortens text to a width in characters; 0 is without end. Names come from the
-// cluster: what would move the cursor becomes visible.
+// cut makes text printable and shortens it to a width in characters; 0 is without end.
 func cut(text string, width int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '�'
-		}
-		return r
-	}, text)
+	text = Printable(text)
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return text
 	}

@@ -34,7 +34,9 @@ type provider struct {
 	endpoint string // without path
 	protocol string
 	ratio    float64
-	sampled  bool // by the sampler that the environment names
+	share    sdktrace.Sampler // of traces, by their ids: ratio
+	trust    bool             // the client's decision
+	sampled  bool             // by the sampler that the environment names
 }
 
 // newProvider returns what o asks for, nil if nothing is to be recorded.
@@ -47,6 +49,8 @@ func (t *Tracer) newProvider(o Options) (*provider, error) {
 		endpoint: origin(endpoint),
 		protocol: cmp.Or(o.Protocol, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), protocolHTTP),
 		ratio:    o.SampleRatio,
+		share:    sdktrace.TraceIDRatioBased(o.SampleRatio),
+		trust:    o.TrustClient,
 		sampled:  os.Getenv("OTEL_TRACES_SAMPLER") != "",
 	}
 	ctx := context.Background()
@@ -132,7 +136,11 @@ func (p *provider) sampling() string {
 	if p.sampled {
 		return os.Getenv("OTEL_TRACES_SAMPLER")
 	}
-	return "parentbased, ratio " + strconv.FormatFloat(p.ratio, 'g', -1, 64)
+	ratio := "ratio " + strconv.FormatFloat(p.ratio, 'g', -1, 64)
+	if p.trust {
+		return "parentbased, " + ratio
+	}
+	return ratio
 }
 
 // close sends what waits and ends what runs in the background.

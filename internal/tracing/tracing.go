@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
@@ -40,9 +41,11 @@ type Options struct {
 	// the environment, nothing is recorded.
 	Endpoint string
 	Protocol string // "http/protobuf" or "grpc"
-	// SampleRatio is the share of requests recorded, of those whose client has not
-	// decided; OTEL_TRACES_SAMPLER says instead, where it is set.
+	// SampleRatio is the share of requests recorded; OTEL_TRACES_SAMPLER says instead,
+	// where it is set.
 	SampleRatio float64
+	// TrustClient leaves the decision to the client, where it has made one.
+	TrustClient bool
 	Headers     map[string]string // for the receiver
 	ServiceName string
 	Version     string // of sidestep
@@ -157,8 +160,14 @@ func (p *provider) wants(ctx context.Context) bool {
 	if p.sampled {
 		return true // the SDK's sampler decides
 	}
-	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
+	parent := trace.SpanContextFromContext(ctx)
+	switch {
+	case !parent.IsValid():
+		return rand.Float64() < p.ratio
+	case p.trust:
 		return parent.IsSampled()
 	}
-	return rand.Float64() < p.ratio
+	// All who see the trace decide alike, whatever the client says of it.
+	asked := sdktrace.SamplingParameters{ParentContext: ctx, TraceID: parent.TraceID()}
+	return p.share.ShouldSample(asked).Decision == sdktrace.RecordAndSample
 }

@@ -3,7 +3,9 @@ package tracing
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -159,10 +161,61 @@ func TestUnknownProtocol(t *testing.T) {
 	require.EqualError(t, err, `tracing: protocol "thrift" is not one of http/protobuf, grpc`)
 }
 
+// parentOf is a traceparent of a trace whose random half begins so.
+func parentOf(beginning, flags string) string {
+	return "00-0af7651916cd43dd" + beginning + strings.Repeat("0", 16-len(beginning)) + "-b7ad6b7169203331-" + flags
+}
+
+func TestTheClientDoesNotDecideUnlessTrusted(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0.25})
+	for _, flags := range []string{"00", "01"} {
+		for beginning, want := range map[string]bool{"0": true, "3f": true, "4": false, "80": false, "ff": false} {
+			parent := parentOf(beginning, flags)
+			for range 3 {
+				out, recorded := ask(tracer, "traceparent", parent, "tracestate", "a=1")
+				require.Equal(t, want, recorded, parent)
+				require.Equal(t, parent[:36], out.Get("traceparent")[:36], "the trace goes on")
+				require.Equal(t, "a=1", out.Get("tracestate"))
+				if !recorded {
+					require.Equal(t, parent, out.Get("traceparent"), "as it came")
+				}
+			}
+		}
+	}
+	for _, s := range receiver.Await(t, func(spans []tracingtest.Span) bool { return len(spans) == 2*2*3*2 }) {
+		if s.Kind == "server" {
+			require.Equal(t, "b7ad6b7169203331", s.Parent)
+		}
+	}
+
+	none, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0})
+	_, recorded := ask(none, "traceparent", sampled)
+	require.False(t, recorded)
+	all, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+	_, recorded = ask(all, "traceparent", unsampled)
+	require.True(t, recorded)
+}
+
+func TestShareOfTracesOfClients(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0.1})
+	const requests = 20_000
+	recorded := 0
+	for range requests {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Header.Set("Traceparent", fmt.Sprintf("00-%016x%016x-b7ad6b7169203331-01", rand.Uint64()|1, rand.Uint64()))
+		if span := tracer.Request(r, proxy.RequestStart{}); span != nil {
+			recorded++
+		}
+	}
+	require.InDelta(t, requests/10, recorded, 300, "seven standard deviations")
+}
+
 func TestTheClientDecides(t *testing.T) {
 	receiver := tracingtest.StartHTTP(t)
-	all, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
-	none, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0})
+	all, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1, TrustClient: true})
+	none, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 0, TrustClient: true})
 
 	_, recorded := ask(none)
 	require.False(t, recorded)

@@ -23,6 +23,7 @@ type scripted struct {
 	records map[string]any
 	folded  string
 	explain any
+	token   string // that a switch needs, if it is not empty
 }
 
 func (s *scripted) Ready() error          { return nil }
@@ -50,10 +51,15 @@ func (s *scripted) serve(t *testing.T) string {
 	if s.status == nil {
 		s.status = func() admin.Status { return admin.Status{Mode: "route"} }
 	}
+	access := admin.Access{Open: true}
+	if s.token != "" {
+		access.Token = func() string { return s.token }
+	}
 	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
 		Service: s, Diagnosis: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
+		Access: func() admin.Access { return access },
 	}))
 	t.Cleanup(func() {
 		close(quit)

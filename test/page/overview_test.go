@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,6 +86,28 @@ func TestTheSwitch(t *testing.T) {
 	require.NoError(t, s.SetMode("off")) // somebody else does
 	tab.awaitText("#headline-text", "Routing is off.")
 	tab.await(`document.querySelector('#switch [data-mode="off"]').getAttribute("aria-pressed") === "true"`)
+}
+
+func TestTheSwitchWithAToken(t *testing.T) {
+	base := (&scripted{token: "opensesame"}).serve(t)
+	tab := open(t, base, "/", desktop())
+	tab.tabTo(`#switch [data-mode="off"]`)
+	tab.press("Enter")
+	require.False(t, eval[bool](tab, `document.querySelector("#switch-token").checkVisibility()`), "not before it is needed")
+	tab.forgive(func() { // the browser calls a 401 an error
+		tab.tabTo("#switch-confirm")
+		tab.press("Enter")
+		tab.awaitText("#switch-error", "Not switched: this needs the token in admin.token_file")
+		tab.await(`document.activeElement?.id === "switch-token"`)
+		tab.accessible()
+		tab.run(chromedp.KeyEvent("opensesam"))
+		tab.press("Enter")
+		tab.await(`document.querySelector("#switch-dialog").open && !document.querySelector("#switch-confirm").disabled`)
+	})
+	tab.run(chromedp.KeyEvent("e"))
+	tab.press("Enter")
+	tab.await(`!document.querySelector("#switch-dialog").open`)
+	require.Empty(t, eval[string](tab, `document.querySelector("#switch-token").value`), "it is not kept")
 }
 
 func TestLostConnection(t *testing.T) {

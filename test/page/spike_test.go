@@ -102,7 +102,7 @@ func TestSpikesOnTheOverview(t *testing.T) {
 }
 
 func TestWhatComesFromTheClusterIsText(t *testing.T) {
-	const evil = `<img src=x onerror=alert(1)>"'&`
+	const evil, seen = `<img src=x onerror=alert(1)>"'&` + "\u202egnp\x1b[2J\u200b", `<img src=x onerror=alert(1)>"'&�gnp�[2J�`
 	service := &scripted{
 		setErr:  errScripted,
 		records: map[string]any{evil: mergeSpike(evil)},
@@ -122,14 +122,16 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 	}
 	tab := open(t, service.serve(t), "/?explain=x", desktop())
 	tab.await(`document.querySelector("#nodes-body .name")`)
-	require.Equal(t, evil, tab.text("#nodes-body .name"))
-	require.Contains(t, tab.text("#headline-text"), evil)
-	require.Equal(t, evil, tab.text("#decisions-body .reason"))
-	require.Contains(t, tab.text("#spikes-body"), evil)
+	require.Equal(t, seen, tab.text("#nodes-body .name"))
+	require.Contains(t, tab.text("#headline-text"), seen)
+	require.Contains(t, eval[string](tab, "document.title"), seen)
+	require.Equal(t, seen, tab.text("#decisions-body .reason"))
+	require.Contains(t, tab.text("#spikes-body"), seen)
+	require.Contains(t, eval[string](tab, `document.querySelector("#nodes-body .name").title`), seen)
 	tab.await(`document.querySelector(".copies .why")`)
-	require.Equal(t, evil, tab.text(".copies .why"))
+	require.Equal(t, seen, tab.text(".copies .why"))
 	require.Zero(t, eval[int](tab, `document.querySelectorAll("img, b > b").length`))
-	require.Equal(t, "/spikes/"+`%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22'%26`, eval[string](tab, `document.querySelector("[data-spike]").getAttribute("href")`))
+	require.Equal(t, "/spikes/"+`%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22'%26%E2%80%AEgnp%1B%5B2J%E2%80%8B`, eval[string](tab, `document.querySelector("[data-spike]").getAttribute("href")`))
 
 	tab.forgive(func() { // the browser calls a 500 an error
 		tab.tabTo(`#switch [data-mode="off"]`)

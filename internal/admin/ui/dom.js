@@ -2,6 +2,16 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+// printable makes visible, one for one, what turns the direction of writing or cannot be
+// seen: a name from the cluster may hold anything. A soft hyphen is our own.
+export function printable(text) {
+  return String(text ?? "").replace(/(?!\u00ad)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
+}
+
+// TEXTS are the attributes that are read.
+const TEXTS = new Set(["title", "aria-label"]);
+const shown = (name, value) => (TEXTS.has(name) ? printable(value) : String(value));
+
 // h makes an element. Properties are attributes; those that begin with "on" are
 // listeners, and null or false leaves one out. Children are nodes or texts.
 export function h(tag, props = {}, ...children) {
@@ -17,22 +27,24 @@ function fill(element, props, children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : shown(name, value));
   }
-  element.append(...children.flat(3).filter((c) => c !== null && c !== undefined && c !== false));
+  const present = children.flat(3).filter((c) => c !== null && c !== undefined && c !== false);
+  element.append(...present.map((c) => (c instanceof Node ? c : printable(c))));
   return element;
 }
 
 // put sets the text of an element, and touches it only if that changes something:
 // selections and screen readers are not disturbed.
 export function put(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const wanted = printable(text);
+  if (element.textContent !== wanted) element.textContent = wanted;
 }
 
 // set sets an attribute, null removes it.
 export function set(element, name, value) {
   if (value === null || value === undefined || value === false) element.removeAttribute(name);
-  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, String(value));
+  else if (element.getAttribute(name) !== shown(name, value)) element.setAttribute(name, shown(name, value));
 }
 
 export const byID = (id) => document.getElementById(id);

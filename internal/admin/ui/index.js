@@ -1,6 +1,6 @@
 // The page: what listens, and who is told.
 
-import { byID, mark, put, set } from "./dom.js";
+import { byID, mark, printable, put, set } from "./dom.js";
 import { clock, span, NONE } from "./format.js";
 import { DecisionTable } from "./decisions.js";
 import { startExplain } from "./explain.js";
@@ -42,7 +42,7 @@ function showHeadline(status) {
   }
   put(byID("headline-text"), line.text);
   put(byID("headline-spoken"), line.steady);
-  document.title = `${{ good: "", warn: "◐ ", bad: "▲ ", none: "" }[level]}${line.steady} – sidestep`;
+  document.title = printable(`${{ good: "", warn: "◐ ", bad: "▲ ", none: "" }[level]}${line.steady} – sidestep`);
 }
 
 // onLink says plainly when what is shown is old.

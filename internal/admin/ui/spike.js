@@ -1,6 +1,6 @@
 // The page of one spike: cause and evidence, time axis, hot threads, what was asked.
 
-import { byID, getJSON, h, mark, put, set } from "./dom.js";
+import { byID, getJSON, h, mark, printable, put, set } from "./dom.js";
 import { clock, count, millis, number, percent, span, GAP, NONE } from "./format.js";
 import { Flame } from "./flame.js";
 import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
@@ -52,7 +52,7 @@ function show(record) {
   put(byID("title"), `${record.node} ${record.ended ? "was" : "has been"} ${word} for ${lasted}: ${causeOf(record.cause).word}`);
   put(byID("summary"), record.summary || record.why || "");
   set(byID("headline"), "class", `headline ${record.ended ? "warn" : "bad"}`);
-  document.title = `${record.node} ${word}, ${clock(record.began)} – sidestep`;
+  document.title = printable(`${record.node} ${word}, ${clock(record.began)} – sidestep`);
   facts(byID("facts"), [
     ["Began", clock(record.began)],
     ["Ended", record.ended ? clock(record.ended) : "lasts"],

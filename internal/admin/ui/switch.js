@@ -14,6 +14,10 @@ export class Switch {
       h("button", { type: "button", "data-mode": mode, "aria-pressed": "false", title: MODES[mode], onclick: () => this.#ask(mode) }, mode));
     byID("switch").append(...buttons);
     byID("switch-cancel").addEventListener("click", () => this.#dialog.close());
+    // It is kept no longer than it is needed.
+    this.#dialog.addEventListener("close", () => {
+      byID("switch-token").value = "";
+    });
     byID("switch-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#apply();
@@ -41,15 +45,20 @@ export class Switch {
 
   async #apply() {
     const confirm = byID("switch-confirm");
+    const token = byID("switch-token").value;
     set(confirm, "disabled", true);
     try {
       const answer = await getJSON("/-/routing", {
-        method: "PUT", body: JSON.stringify({ mode: this.#wanted }), headers: { "Content-Type": "application/json" },
+        method: "PUT", body: JSON.stringify({ mode: this.#wanted }), headers: { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) },
       });
       this.show(answer.mode);
       this.#dialog.close();
     } catch (failure) {
       this.#fail(`Not switched: ${failure.message}`);
+      if (failure.status === 401) {
+        byID("switch-token-ask").hidden = false;
+        byID("switch-token").focus();
+      }
     } finally {
       set(confirm, "disabled", null);
     }

@@ -70,7 +70,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	config := filepath.Join(dir, "sidestep.yaml")
-	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
+	if err := os.WriteFile(config, []byte("admin: {profiles: true}\nrouting: {when: always}\n"), 0o600); err != nil {
 		return err
 	}
 	started := time.Now()

@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Access says who may do what. With the zero value nothing may be changed, and the
+// listener has no name but localhost.
+type Access struct {
+	// Hosts are the names, besides localhost, by which the listener may be asked over
+	// plain HTTP; "*" stands for all.
+	Hosts []string
+	// Token returns the bearer token without which nothing is changed; nil: there is
+	// none.
+	Token func() string
+	// Open lets everybody change something while there is no token.
+	Open bool
+	// SnapshotsGuarded says that Snapshots demands a token of its own.
+	SnapshotsGuarded bool
+	// Profiles says whether profiles are served.
+	Profiles bool
+}
+
+// knows reports whether the name that r asks is one of this listener. A page of another
+// site can have its own name resolve to this address (DNS rebinding), and its browser
+// takes the listener for that site then. An address is no such name, a certificate is
+// for none of them, and no browser leaves the name out.
+func (a Access) knows(r *http.Request) bool {
+	if r.TLS != nil || r.Host == "" {
+		return true
+	}
+	name := strings.TrimSuffix((&url.URL{Host: r.Host}).Hostname(), ".")
+	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(a.Hosts, func(known string) bool {
+		return known == "*" || strings.EqualFold(strings.TrimSuffix(known, "."), name)
+	})
+}
+
+// forAll reports whether a path is served by any name: health, as balancers ask for it
+// by all sorts of them, and what a token guards.
+func (a Access) forAll(path string) bool {
+	switch path {
+	case "/-/healthy", "/-/ready":
+		return true
+	case "/snapshot", "/snapshot/target", "/snapshot/uses":
+		return a.SnapshotsGuarded
+	}
+	return false
+}
+
+// HasToken reports whether r carries the bearer token.
+func HasToken(r *http.Request, token string) bool {
+	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	// Of sums, which have one length: the time taken tells nothing of the token.
+	is, must := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
+	return bearer && subtle.ConstantTimeCompare(is[:], must[:]) == 1
+}
+
+// named serves requests that ask a name of this listener.
+func (h *handler) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a := h.access(); !a.knows(r) && !a.forAll(r.URL.Path) {
+			h.refuse(w, r, http.StatusMisdirectedRequest, fmt.Sprintf(
+				"the host %q is not one of this listener: use its address, or add the name to admin.allowed_hosts", r.Host))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// changing serves requests that change something.
+func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch a := h.access(); {
+		case a.Token == nil && !a.Open:
+			h.refuse(w, r, http.StatusForbidden,
+				"nothing can be changed here, as admin.listen is not on loopback and there is no token: set admin.token_file")
+		case a.Token != nil && !HasToken(r, a.Token()):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="admin"`)
+			h.refuse(w, r, http.StatusUnauthorized,
+				"this needs the token in admin.token_file (Authorization: Bearer TOKEN)")
+		default:
+			next(w, r)
+		}
+	}
+}
+
+// maxProfile is how many seconds a profile may take at most.
+const maxProfile = 60
+
+// profile serves profiles, one at a time.
+func (h *handler) profile(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !h.access().Profiles {
+			h.refuse(w, r, http.StatusForbidden, "profiles are switched off: set admin.profiles")
+			return
+		}
+		if text := r.FormValue("seconds"); text != "" { // as net/http/pprof reads it
+			if s, err := strconv.ParseFloat(text, 64); err != nil || !(s >= 0 && s <= maxProfile) {
+				h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("seconds must be a number up to %d, not %q", maxProfile, text)})
+				return
+			}
+		}
+		if !h.profiling.TryLock() {
+			w.Header().Set("Retry-After", strconv.Itoa(maxProfile))
+			h.json(w, http.StatusServiceUnavailable, refusal{Error: "another profile is being taken"})
+			return
+		}
+		defer h.profiling.Unlock()
+		next(w, r)
+	}
+}
+
+// refuse says no, and tells the log now and then.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	h.refusals.Do(func() {
+		h.logger.Warn("admin request refused; this is said once in a minute", "method", r.Method, "path", r.URL.Path, "by", r.RemoteAddr, "why", why)
+	})
+	h.json(w, status, refusal{Error: why})
+}
