@@ -10,8 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/config"
-	"sidestep/internal/proxy"
-	"sidestep/internal/reqlog"
+	"sidestep/internal/record"
 )
 
 // logGrace is how long a stop or a reload waits for a log's last lines.
@@ -25,25 +24,25 @@ const (
 
 // requestLogs is what is kept and logged of single requests. It outlives pipelines.
 type requestLogs struct {
-	records *proxy.Records
-	metrics *reqlog.Metrics
+	records *record.Recorder
+	metrics *record.Metrics
 	logger  *slog.Logger
 
 	mu           sync.Mutex // guards what follows
 	cfg          config.Logs
-	access, slow *reqlog.Log // nil: not logged
+	access, slow *record.Log // nil: not logged
 }
 
 func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*requestLogs, error) {
-	metrics, err := reqlog.NewMetrics(registry, accessLog, slowLog)
-	return &requestLogs{records: proxy.NewRecords(), metrics: metrics, logger: logger}, err
+	metrics, err := record.NewMetrics(registry, accessLog, slowLog)
+	return &requestLogs{records: record.NewRecorder(), metrics: metrics, logger: logger}, err
 }
 
 // openedLogs are the outputs of a configuration that is not in force yet.
 type openedLogs struct {
 	cfg          config.Logs
-	access, slow *reqlog.Log
-	fresh        []*reqlog.Log // those that were opened for it
+	access, slow *record.Log
+	fresh        []*record.Log // those that were opened for it
 }
 
 // open opens what cfg wants and is not open yet. It must be followed by use or drop.
@@ -52,13 +51,13 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 	defer l.mu.Unlock()
 	next := openedLogs{cfg: cfg}
 	for _, log := range []struct {
-		o       reqlog.Options
+		o       record.Options
 		was     string
-		current *reqlog.Log
-		into    **reqlog.Log
+		current *record.Log
+		into    **record.Log
 	}{
-		{reqlog.Options{Name: accessLog, Output: cfg.Access.Output, Message: "request", Level: slog.LevelInfo}, l.cfg.Access.Output, l.access, &next.access},
-		{reqlog.Options{Name: slowLog, Output: cfg.Slow.Output, Message: "slow request", Level: slog.LevelWarn}, l.cfg.Slow.Output, l.slow, &next.slow},
+		{record.Options{Name: accessLog, Output: cfg.Access.Output, Message: "request", Level: slog.LevelInfo}, l.cfg.Access.Output, l.access, &next.access},
+		{record.Options{Name: slowLog, Output: cfg.Slow.Output, Message: "slow request", Level: slog.LevelWarn}, l.cfg.Slow.Output, l.slow, &next.slow},
 	} {
 		if *log.into = log.current; log.o.Output == log.was {
 			continue
@@ -67,7 +66,7 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 			continue
 		}
 		log.o.Metrics, log.o.Logger = l.metrics, l.logger
-		opened, err := reqlog.Open(log.o)
+		opened, err := record.Open(log.o)
 		if err != nil {
 			l.drop(next)
 			return openedLogs{}, fmt.Errorf("logs.%s.output: %w", log.o.Name, err)
@@ -81,14 +80,14 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 func (l *requestLogs) use(next openedLogs) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := []*reqlog.Log{l.access, l.slow}
+	before := []*record.Log{l.access, l.slow}
 	l.cfg, l.access, l.slow = next.cfg, next.access, next.slow
-	rules := proxy.RecordRules{Slow: l.cfg.Slow.Threshold, Keep: l.cfg.Slow.Keep, Share: l.cfg.Access.Sample}
+	rules := record.Rules{Slow: l.cfg.Slow.Threshold, Keep: l.cfg.Slow.Keep, Share: l.cfg.Access.Sample}
 	if log := l.access; log != nil {
-		rules.AccessLog = func(r *proxy.Record) { log.Write(reqlog.Line{At: r.Ended(), Attrs: r.BriefAttrs}) }
+		rules.AccessLog = func(r *record.Record) { log.Write(record.Line{At: r.Ended(), Attrs: r.BriefAttrs}) }
 	}
 	if log := l.slow; log != nil {
-		rules.SlowLog = func(r *proxy.Record) { log.Write(reqlog.Line{At: r.Ended(), Attrs: r.Attrs}) }
+		rules.SlowLog = func(r *record.Record) { log.Write(record.Line{At: r.Ended(), Attrs: r.Attrs}) }
 	}
 	l.records.Use(rules)
 	for _, log := range before {
@@ -105,7 +104,7 @@ func (l *requestLogs) drop(next openedLogs) {
 	}
 }
 
-func (l *requestLogs) closed(log *reqlog.Log) {
+func (l *requestLogs) closed(log *record.Log) {
 	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
 	defer cancel()
 	if err := log.Close(ctx); err != nil {
@@ -117,7 +116,7 @@ func (l *requestLogs) closed(log *reqlog.Log) {
 func (l *requestLogs) reopen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, log := range []*reqlog.Log{l.access, l.slow} {
+	for _, log := range []*record.Log{l.access, l.slow} {
 		if log != nil {
 			log.Reopen()
 		}
@@ -128,7 +127,7 @@ func (l *requestLogs) reopen() {
 func (l *requestLogs) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, log := range []*reqlog.Log{l.access, l.slow} {
+	for _, log := range []*record.Log{l.access, l.slow} {
 		if log != nil {
 			l.closed(log)
 		}

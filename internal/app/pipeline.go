@@ -18,6 +18,7 @@ import (
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -53,13 +54,20 @@ type recipe struct {
 	zone     config.Zone
 	affinity config.Affinity
 	sniff    config.Clients
-	heldBody config.Size
+	limits   heldLimits
+	explain  string
 	// authorities is the content of upstream.tls.ca_file, which is not read again by
 	// itself when it changes.
 	authorities string
 	// relayAuthorities is the same of cluster.source.tls.ca_file.
 	relayAuthorities string
 	snapshotToken    string // file
+}
+
+// heldLimits are the limits of the data plane.
+type heldLimits struct {
+	body, bodies              config.Size
+	bodyTimeout, writeTimeout time.Duration
 }
 
 func newRecipe(cfg config.Config) (recipe, error) {
@@ -75,7 +83,8 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		zone:          cfg.Routing.Zone,
 		affinity:      cfg.Routing.Affinity,
 		sniff:         cfg.Clients,
-		heldBody:      cfg.Limits.HeldBody,
+		limits:        heldLimits{cfg.Limits.HeldBody, cfg.Limits.HeldBodies, cfg.Limits.BodyTimeout, cfg.Limits.WriteTimeout},
+		explain:       cfg.Explain.Header,
 		snapshotToken: cfg.Admin.SnapshotTokenFile,
 	}
 	for _, read := range []struct {
@@ -100,8 +109,8 @@ func newRecipe(cfg config.Config) (recipe, error) {
 // watchers are told what goes on. They outlive pipelines.
 type watchers struct {
 	recorder *diagnosis.Recorder
-	records  *proxy.Records
-	tracer   proxy.Tracer
+	records  *record.Recorder
+	tracer   record.Tracer
 }
 
 func (a *App) watchers() watchers {
@@ -158,6 +167,11 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		Sniff:           proxy.Sniff{Rewrite: cfg.Clients.Sniff == "rewrite", Address: cfg.Clients.PublishAddress},
 		HedgeBudget:     cfg.Routing.HedgeBudget,
 		MaxHeldBody:     int64(cfg.Limits.HeldBody),
+		MaxHeldBodies:   int64(cfg.Limits.HeldBodies),
+		BodyTimeout:     cfg.Limits.BodyTimeout,
+		WriteTimeout:    cfg.Limits.WriteTimeout,
+		Explain:         proxy.Explain(cfg.Explain.Header),
+		Open:            p.open(cfg.Upstream),
 		MaxPlacementAge: cfg.Cluster.PlacementMaxAge,
 		Probes:          p.account,
 		OnProbe:         w.recorder.History().Probe,
@@ -209,6 +223,13 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 	})
 	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, p.cluster.Snapshots(), logger)
 	return err
+}
+
+// open returns what reports whether the cluster has no security: its polls are answered
+// without an account. What a relay tells says nothing of that.
+func (p *pipeline) open(u config.Upstream) func() bool {
+	anonymous := u.Auth.Kind() == config.AuthNone && u.TLS.CertFile == "" && p.relay == nil
+	return func() bool { return anonymous && p.cluster.Snapshot() != nil }
 }
 
 // start begins to look at the cluster, until stop.

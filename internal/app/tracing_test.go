@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
-	"sidestep/internal/proxy"
+	"sidestep/internal/record"
 	"sidestep/internal/simcluster"
 	"sidestep/internal/tracing"
 	"sidestep/internal/tracing/tracingtest"
@@ -136,13 +136,13 @@ func requireTrace(t *testing.T, request tracingtest.Span, attempts []tracingtest
 		require.Equal(t, i, resend(a))
 		require.False(t, a.Began.Before(request.Began))
 		require.False(t, a.Ended.Before(a.Began))
-		require.Contains(t, proxy.Roles(), a.Attributes["sidestep.role"])
+		require.Contains(t, record.Roles(), a.Attributes["sidestep.role"])
 		require.Equal(t, "opensearch", a.Attributes["db.system.name"])
 		if i == 0 {
 			require.Contains(t, []any{"first", "pass"}, a.Attributes["sidestep.role"])
 		}
 		if why, ok := a.Attributes["error.type"].(string); ok && a.Attributes["http.response.status_code"] == nil {
-			require.Contains(t, proxy.Errors(), why)
+			require.Contains(t, record.Errors(), why)
 		}
 		require.Equal(t, a.Attributes["error.type"] != nil, a.Failed)
 	}

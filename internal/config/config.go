@@ -25,6 +25,7 @@ type Config struct {
 	Routing   Routing   `yaml:"routing"`
 	Clients   Clients   `yaml:"clients"`
 	Limits    Limits    `yaml:"limits"`
+	Explain   Explain   `yaml:"explain"`
 	Diagnosis Diagnosis `yaml:"diagnosis"`
 	Log       Log       `yaml:"log"`
 	Logs      Logs      `yaml:"logs"`
@@ -243,12 +244,25 @@ type Clients struct {
 
 // Limits bound what one client can make sidestep hold or wait for.
 type Limits struct {
-	HeldBody          Size          `yaml:"held_body"`
+	HeldBody Size `yaml:"held_body"`
+	// HeldBodies bounds all bodies held, together.
+	HeldBodies Size `yaml:"held_bodies"`
+	// BodyTimeout is how long a client may send nothing of a body that it began,
+	// WriteTimeout how long it may read nothing of its answer; 0: any time.
+	BodyTimeout       time.Duration `yaml:"body_timeout"`
+	WriteTimeout      time.Duration `yaml:"write_timeout"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"`
 	ShutdownGrace     time.Duration `yaml:"shutdown_grace"`
 	// ConcurrentStreams is how many requests a client may have under way on one
 	// HTTP/2 connection; 0: clients are served HTTP/1.1 alone.
 	ConcurrentStreams int `yaml:"concurrent_streams"`
+}
+
+// Explain says who is told what was decided about a request.
+type Explain struct {
+	// Header is who gets X-Sidestep-Decision on demand: "off" nobody, "authenticated" a
+	// client that the engine let see what it asked for, "on" everybody.
+	Header string `yaml:"header"`
 }
 
 // Diagnosis says whether and where the trouble of nodes is recorded.
@@ -325,10 +339,14 @@ func Default() Config {
 		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,
+			HeldBodies:        64 * MiB,
+			BodyTimeout:       time.Minute,
+			WriteTimeout:      5 * time.Minute,
 			ReadHeaderTimeout: 10 * time.Second,
 			ShutdownGrace:     30 * time.Second,
 			ConcurrentStreams: 250,
 		},
+		Explain:   Explain{Header: "authenticated"},
 		Diagnosis: Diagnosis{Enabled: true, MaxSize: 16 * MiB},
 		Log:       Log{Level: "info", Format: "text"},
 		Logs:      Logs{Slow: SlowLog{Threshold: time.Second, Keep: 100}, Access: AccessLog{Sample: 1}},

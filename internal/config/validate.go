@@ -28,6 +28,7 @@ var words = map[string][]string{
 	"log.level":          {"debug", "info", "warn", "error"},
 	"log.format":         {"text", "json"},
 	"tracing.protocol":   {"http/protobuf", "grpc"},
+	"explain.header":     {"off", "authenticated", "on"},
 }
 
 // Validate returns every problem of the configuration, nil if it is valid. The
@@ -63,6 +64,12 @@ func validate(cfg Config) []*Problem {
 	if cfg.Limits.HeldBody < 1 {
 		c.add("limits.held_body", "must be at least 1B")
 	}
+	if cfg.Limits.HeldBodies < 1 {
+		c.add("limits.held_bodies", "must be at least 1B")
+	}
+	c.notNegative("limits.body_timeout", cfg.Limits.BodyTimeout)
+	c.notNegative("limits.write_timeout", cfg.Limits.WriteTimeout)
+	c.oneOf("explain.header", cfg.Explain.Header)
 	c.positive("limits.read_header_timeout", cfg.Limits.ReadHeaderTimeout)
 	c.positive("limits.shutdown_grace", cfg.Limits.ShutdownGrace)
 	c.atLeast("limits.concurrent_streams", cfg.Limits.ConcurrentStreams, 0)
@@ -357,6 +364,12 @@ func (c *checker) diagnosis(d Diagnosis) {
 func (c *checker) positive(path string, d time.Duration) {
 	if d <= 0 {
 		c.add(path, "must be longer than 0, not %s", d)
+	}
+}
+
+func (c *checker) notNegative(path string, d time.Duration) {
+	if d < 0 {
+		c.add(path, "must not be negative: %s", d)
 	}
 }
 

@@ -59,7 +59,6 @@ func (x *exchange) steer() attempt.Action {
 			return x.step(func(m *attempt.Machine) attempt.Action { return m.NoOther(overloaded) })
 		}
 	}
-	t.steered = true
 	now := time.Now()
 	if !x.pick(t, now) {
 		if t != x.first {
@@ -88,6 +87,7 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 		x.items.describe(t)
 		return t.rewrite()
 	}
+	t.steered = true
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.suspects), time.Now())
 	switch {
 	case t.decision.Reason == selection.Overloaded:
@@ -95,7 +95,6 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 	case before.cause != attempt.Unreachable && slices.Equal(before.decision.Nodes, t.decision.Nodes):
 		return false
 	}
-	t.steered = true
 	return t.rewrite()
 }
 

@@ -22,6 +22,7 @@ func (x *exchange) choose() {
 		return
 	}
 	t := newTry(x)
+	t.steered = true
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	if x.decided(t.decision.Reason) {
 		x.first = t

@@ -208,7 +208,7 @@ func (a *answer) readHead(limit int, enough func(prefix []byte, complete bool) b
 	case "", "identity":
 		return a.readPlain(limit, enough)
 	case "gzip":
-		return gunzip(&raw{a: a}, limit, enough)
+		return gunzip(&rewound{a: a}, limit, enough)
 	default:
 		return nil
 	}
@@ -241,14 +241,14 @@ func (a *answer) more() {
 	a.begin = a.begin[:len(a.begin)+n]
 }
 
-// raw reads the body of an answer so that what was read stays at hand.
-type raw struct {
+// rewound reads the body of an answer so that what was read stays at hand.
+type rewound struct {
 	a  *answer
 	at int
 }
 
 // Read implements io.Reader.
-func (r *raw) Read(p []byte) (int, error) {
+func (r *rewound) Read(p []byte) (int, error) {
 	for r.at == len(r.a.begin) {
 		if r.a.readErr != nil {
 			return 0, r.a.readErr

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
@@ -44,10 +45,10 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	for _, op := range es.Operations() {
 		require.Contains(t, string(page), "`"+string(op)+"`")
 	}
-	for _, c := range causes {
-		require.Contains(t, string(page), "`"+c+"`")
+	for _, c := range attempt.Causes() {
+		require.Contains(t, string(page), "`"+string(c)+"`")
 	}
-	for _, o := range []outcome{outcomeOK, outcomePartial, outcomeClientError, outcomeEngineError, outcomeCanceled, outcomeUnreachable} {
+	for _, o := range []outcome{outcomeOK, outcomePartial, outcomeClientError, outcomeEngineError, outcomeCanceled, outcomeCutOff, outcomeUnreachable} {
 		require.Contains(t, string(page), "`"+string(o)+"`")
 	}
 }

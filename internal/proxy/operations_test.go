@@ -144,7 +144,7 @@ func TestWhatWasNeverReceivedIsSentElsewhere(t *testing.T) {
 	seen := h.seen()
 	require.Len(t, seen, 1)
 	require.Equal(t, "b", seen[0].node)
-	require.Equal(t, "/idx/_pit?keep_alive=1m", seen[0].uri)
+	require.Equal(t, "/idx/_pit?keep_alive=1m&preference=_prefer_nodes:id-a,id-b,id-c", seen[0].uri, "nothing was sent: it is steered all the same")
 }
 
 // An error that quotes what was added, or refuses it, is not the client's.

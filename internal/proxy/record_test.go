@@ -13,25 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
 // logged collects records.
 type logged struct {
 	mu      sync.Mutex
-	records []*Record
+	records []*record.Record
 }
 
-func (l *logged) take(r *Record) {
+func (l *logged) take(r *record.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records = append(l.records, r)
 }
 
 // one returns the only record, once it is there: it may come after the answer.
-func (l *logged) one(t *testing.T) *Record {
+func (l *logged) one(t *testing.T) *record.Record {
 	t.Helper()
-	var found *Record
+	var found *record.Record
 	require.Eventually(t, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -44,12 +45,12 @@ func (l *logged) one(t *testing.T) *Record {
 }
 
 // recording starts a proxy that logs every request.
-func recording(t *testing.T, nodes int, rules RecordRules, change func(*Options)) (*harness, *logged) {
+func recording(t *testing.T, nodes int, rules record.Rules, change func(*Options)) (*harness, *logged) {
 	t.Helper()
 	l := &logged{}
 	rules.AccessLog, rules.Share = l.take, 1
 	h := start(t, nodes, func(o *Options) {
-		o.Records = NewRecords()
+		o.Records = record.NewRecorder()
 		o.Records.Use(rules)
 		if change != nil {
 			change(o)
@@ -59,7 +60,7 @@ func recording(t *testing.T, nodes int, rules RecordRules, change func(*Options)
 }
 
 func TestARecordTellsWhatHappened(t *testing.T) {
-	h, l := recording(t, 3, RecordRules{}, nil)
+	h, l := recording(t, 3, record.Rules{}, nil)
 	h.slow(1)
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	before := time.Now()
@@ -69,7 +70,7 @@ func TestARecordTellsWhatHappened(t *testing.T) {
 	require.WithinRange(t, r.At, before.Add(-time.Second), r.Ended())
 	require.Equal(t, "127.0.0.1", r.Client)
 	require.Equal(t, []any{"POST", "/idx/_search", es.Search, "idx", true}, []any{r.Method, r.Path, r.Operation, r.Target, r.Routed})
-	require.Equal(t, []any{ModeRoute, "ranked", 200, "ok"}, []any{r.Mode, r.Reason, r.Status, r.Outcome})
+	require.Equal(t, []any{"route", "ranked", 200, "ok"}, []any{r.Mode, r.Reason, r.Status, r.Outcome})
 	require.Equal(t, []any{int64(15), int64(len(complete))}, []any{r.RequestBytes, r.ResponseBytes})
 	require.Equal(t, []any{"job-7", trace}, []any{r.OpaqueID, r.TraceID})
 	require.InDelta(t, 3, *r.Took, 0)
@@ -90,7 +91,7 @@ func TestARecordTellsWhatHappened(t *testing.T) {
 }
 
 func TestARecordOfWhatPasses(t *testing.T) {
-	h, l := recording(t, 3, RecordRules{}, nil)
+	h, l := recording(t, 3, record.Rules{}, nil)
 	h.do("PUT", "/people/_doc/kim", strings.Repeat("x", 5000))
 	r := l.one(t)
 	require.Equal(t, []any{"/people/_doc/{id}", es.Write, "not_steerable", int64(5000)}, []any{r.Path, r.Operation, r.Reason, r.RequestBytes})
@@ -110,7 +111,7 @@ func TestARecordOfWhatPasses(t *testing.T) {
 // What a failed attempt was about stays known: who failed it, how, and what was
 // decided then.
 func TestARequestThatFailedOverIsKept(t *testing.T) {
-	h, l := recording(t, 3, RecordRules{Keep: 10}, nil)
+	h, l := recording(t, 3, record.Rules{Keep: 10}, nil)
 	h.slow(1)
 	first := true
 	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
@@ -131,7 +132,7 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 	require.Equal(t, []any{"first", "rejected", 429}, []any{r.Attempts[0].Kind, r.Attempts[0].Outcome, r.Attempts[0].Status})
 	require.Equal(t, []any{"failover", "answered", 200}, []any{r.Attempts[1].Kind, r.Attempts[1].Outcome, r.Attempts[1].Status})
 	require.NotEqual(t, r.Attempts[0].Node, r.Attempts[1].Node)
-	require.Equal(t, []*Record{r}, h.proxy.o.Records.Last(5))
+	require.Equal(t, []*record.Record{r}, h.proxy.o.Records.Last(5))
 
 	d := r.Decision
 	require.NotNil(t, d)
@@ -144,7 +145,7 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 }
 
 func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {
-	h, l := recording(t, 3, RecordRules{Keep: 10}, nil)
+	h, l := recording(t, 3, record.Rules{Keep: 10}, nil)
 	h.nodes[1].Close()
 	require.Eventually(t, func() bool {
 		h.do("GET", "/_cat/indices", "")
@@ -152,7 +153,7 @@ func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {
 		if len(r.Attempts) == 1 {
 			return false // it went to another
 		}
-		require.Equal(t, []any{"b", "transport", 0}, []any{r.Attempts[0].Node, r.Attempts[0].Outcome, r.Attempts[0].Status})
+		require.Equal(t, []any{"b", "unreachable", 0}, []any{r.Attempts[0].Node, r.Attempts[0].Outcome, r.Attempts[0].Status})
 		require.Contains(t, r.Attempts[0].Error, "connection refused")
 		return true
 	}, 20*time.Second, time.Millisecond)
@@ -160,7 +161,7 @@ func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {
 
 // A client that leaves is no attempt's fault.
 func TestAClientThatLeavesIsInTheRecord(t *testing.T) {
-	h, l := recording(t, 3, RecordRules{}, nil)
+	h, l := recording(t, 3, record.Rules{}, nil)
 	arrived := make(chan struct{}, 1)
 	h.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
@@ -186,8 +187,8 @@ func TestAClientThatLeavesIsInTheRecord(t *testing.T) {
 
 func TestAHedgeIsInTheRecord(t *testing.T) {
 	h := startHedging(t, 3, func(o *Options) {
-		o.Records = NewRecords()
-		o.Records.Use(RecordRules{Keep: 10})
+		o.Records = record.NewRecorder()
+		o.Records.Use(record.Rules{Keep: 10})
 	})
 	closed := hangFirst(h)
 	h.do("POST", "/idx/_search", `{}`)
@@ -204,30 +205,25 @@ func TestAHedgeIsInTheRecord(t *testing.T) {
 // traced is a tracer whose one trace has a name.
 type traced struct{}
 
-func (traced) Request(*http.Request, RequestStart) RequestSpan { return traced{} }
-func (traced) Probe(AttemptStart) AttemptSpan                  { return nil }
-func (traced) Attempt(AttemptStart) AttemptSpan                { return tracedAttempt{} }
-func (traced) TraceID() string                                 { return "c0ffee" }
-func (traced) End(RequestEnd)                                  {}
-
-type tracedAttempt struct{}
-
-func (tracedAttempt) Carry(http.Header) {}
-func (tracedAttempt) End(AttemptEnd)    {}
+func (traced) Request(*http.Request, *record.Trail) record.RequestSpan { return traced{} }
+func (traced) Probe(http.Header) record.ProbeSpan                      { return nil }
+func (traced) Attempt(http.Header) record.AttemptSpan                  { return nil }
+func (traced) TraceID() string                                         { return "c0ffee" }
+func (traced) End(*record.Trail)                                       {}
 
 func TestARecordLeadsToItsTrace(t *testing.T) {
-	h, l := recording(t, 2, RecordRules{}, func(o *Options) { o.Tracer = traced{} })
+	h, l := recording(t, 2, record.Rules{}, func(o *Options) { o.Tracer = traced{} })
 	h.do("POST", "/idx/_search", `{}`)
 	require.Equal(t, "c0ffee", l.one(t).TraceID)
 }
 
 func TestOnlyWhatIsWantedIsRecorded(t *testing.T) {
 	slow := &logged{}
-	h := start(t, 2, func(o *Options) { o.Records = NewRecords() })
+	h := start(t, 2, func(o *Options) { o.Records = record.NewRecorder() })
 	h.do("POST", "/idx/_search", `{}`)
 	require.Empty(t, h.proxy.o.Records.Last(10))
 
-	h.proxy.o.Records.Use(RecordRules{Slow: time.Nanosecond, Keep: 3, SlowLog: slow.take})
+	h.proxy.o.Records.Use(record.Rules{Slow: time.Nanosecond, Keep: 3, SlowLog: slow.take})
 	for range 5 {
 		h.do("POST", "/idx/_search", `{}`)
 	}
@@ -246,19 +242,19 @@ func TestOnlyWhatIsWantedIsRecorded(t *testing.T) {
 	require.Len(t, slow.records, 6, "all are logged")
 	slow.mu.Unlock()
 
-	h.proxy.o.Records.Use(RecordRules{Slow: time.Hour, Keep: 2})
-	require.Equal(t, []*Record{last[0], last[1], last[2]}, h.proxy.o.Records.Last(10), "what there is room for stays")
-	h.proxy.o.Records.Use(RecordRules{})
+	h.proxy.o.Records.Use(record.Rules{Slow: time.Hour, Keep: 2})
+	require.Equal(t, []*record.Record{last[0], last[1], last[2]}, h.proxy.o.Records.Last(10), "what there is room for stays")
+	h.proxy.o.Records.Use(record.Rules{})
 	require.Empty(t, h.proxy.o.Records.Last(10))
 }
 
 func TestRecordsAreBounded(t *testing.T) {
-	h, l := recording(t, 2, RecordRules{}, nil)
+	h, l := recording(t, 2, record.Rules{}, nil)
 	h.do("GET", "/"+strings.Repeat("ä", 4000)+"/_search", "", "X-Opaque-Id", strings.Repeat("x", 4000), "Traceparent", "00-nonsense-1-1")
 	r := l.one(t)
-	require.LessOrEqual(t, len(r.Path), maxRecordText+len("…"))
-	require.LessOrEqual(t, len(r.Target), maxRecordText+len("…"))
-	require.LessOrEqual(t, len(r.OpaqueID), maxRecordID+len("…"))
+	require.LessOrEqual(t, len(r.Path), 256+len("…"))
+	require.LessOrEqual(t, len(r.Target), 256+len("…"))
+	require.LessOrEqual(t, len(r.OpaqueID), 64+len("…"))
 	require.Empty(t, r.TraceID)
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -267,7 +263,7 @@ func TestRecordsAreBounded(t *testing.T) {
 
 // A line has the fields of the record, and the brief one neither decision nor kept.
 func TestAttributesAreTheFields(t *testing.T) {
-	h, l := recording(t, 2, RecordRules{Slow: time.Nanosecond, Keep: 1}, nil)
+	h, l := recording(t, 2, record.Rules{Slow: time.Nanosecond, Keep: 1}, nil)
 	h.do("POST", "/idx/_search", `{}`)
 	r := l.one(t)
 	line := func(attrs []slog.Attr) (fields map[string]any) {

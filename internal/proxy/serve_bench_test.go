@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sidestep/internal/record"
 )
 
 // cannedNode answers every request on its end of a pipe with complete.
@@ -41,24 +44,24 @@ func (s *sink) WriteHeader(int)             {}
 func BenchmarkServe(b *testing.B) {
 	for _, r := range []struct {
 		name  string
-		rules *RecordRules
+		rules *record.Rules
 	}{
 		{"none", nil},
-		{"slow", &RecordRules{Slow: time.Second, Keep: 100}},
-		{"all", &RecordRules{Slow: time.Second, Keep: 100, AccessLog: func(*Record) {}, Share: 1}},
+		{"slow", &record.Rules{Slow: time.Second, Keep: 100}},
+		{"all", &record.Rules{Slow: time.Second, Keep: 100, AccessLog: func(*record.Record) {}, Share: 1}},
 	} {
 		benchmarkServe(b, "records="+r.name, r.rules)
 	}
 }
 
-func benchmarkServe(b *testing.B, name string, rules *RecordRules) {
+func benchmarkServe(b *testing.B, name string, rules *record.Rules) {
 	h := start(b, 3, func(o *Options) {
 		o.When = WhenOutlier
 		if rules != nil {
-			o.Records = NewRecords()
+			o.Records = record.NewRecorder()
 			o.Records.Use(*rules)
 		}
-		o.Transport = &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { //nolint:staticcheck // no context here
+		o.Transport = &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
 			client, node := net.Pipe()
 			go cannedNode(node)
 			return client, nil

@@ -67,7 +67,7 @@ func (x *exchange) rewriteAddresses(t *try) {
 		return
 	}
 	body := t.readHead(maxSniffed+1, nil)
-	if !errors.Is(t.readErr, io.EOF) {
+	if !errors.Is(t.readErr, io.EOF) || len(body) > maxSniffed {
 		return
 	}
 	if body, ok := es.PublishAddress(body, x.sniff); ok {

@@ -4,11 +4,15 @@
 package record
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
@@ -118,10 +122,16 @@ func (t *Trail) Ended(i int, outcome string, status int, err error, now time.Tim
 	a.End = a.Head
 }
 
+// Finished notes that the answer of the client's attempt has been read.
+func (t *Trail) Finished(now time.Time) {
+	if a := t.answered(); a != nil {
+		a.End = now.Sub(t.Began)
+	}
+}
+
 // CutOff notes that the answer of the client's attempt broke off.
 func (t *Trail) CutOff(err error) {
-	if t.Answered >= 0 {
-		a := &t.Attempts[t.Answered]
+	if a := t.answered(); a != nil {
 		a.Outcome, a.Err = CutOff, err
 	}
 }
@@ -175,6 +185,45 @@ func (a *Attempt) Preference() string {
 		return "prefer_nodes"
 	}
 	return "only_nodes"
+}
+
+// Errors of attempts in spans.
+const (
+	errorCanceled  = "canceled"  // the client left, or another attempt was sooner
+	errorTimeout   = "timeout"   // the node said nothing for too long
+	errorConnect   = "connect"   // nothing was sent
+	errorTransport = "transport" // the connection broke
+)
+
+// Errors returns the closed set of [Attempt.Error].
+func Errors() []string {
+	return []string{errorCanceled, errorTimeout, errorConnect, errorTransport}
+}
+
+// Error says why the attempt brought no answer, or not all of it, one of [Errors]; empty
+// if it did.
+func (a *Attempt) Error() string {
+	var timeout net.Error
+	switch {
+	case a.Outcome == Canceled, a.Outcome == Abandoned, a.Outcome == "", errors.Is(a.Err, context.Canceled):
+		return errorCanceled
+	case a.Err == nil:
+		return ""
+	case errors.Is(a.Err, context.DeadlineExceeded), errors.As(a.Err, &timeout) && timeout.Timeout():
+		return errorTimeout
+	case a.Outcome == string(attempt.Unreachable):
+		return errorConnect
+	}
+	return errorTransport
+}
+
+// Cause says why the answer was not the last word, empty if it was.
+func (a *Attempt) Cause() string {
+	switch a.Outcome {
+	case Answered, Canceled:
+		return ""
+	}
+	return a.Outcome
 }
 
 // Names returns the names of nodes.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/proxy"
+	"sidestep/internal/record"
 	"sidestep/internal/testkit"
 )
 
@@ -29,7 +29,7 @@ func TestTracingPage(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", a.Key, on, a.Meaning)
 	}
-	for _, word := range append(proxy.Roles(), proxy.Errors()...) {
+	for _, word := range append(record.Roles(), record.Errors()...) {
 		require.Contains(t, b.String(), "`"+word+"`")
 	}
 	testkit.Page{

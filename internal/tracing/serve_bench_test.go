@@ -18,6 +18,7 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/proxy"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 	"sidestep/internal/tracing/tracingtest"
 )
@@ -49,7 +50,7 @@ func (s *sink) WriteHeader(int)             {}
 
 // front is a data plane before one node that answers at once, without sockets. It
 // steers searches on "items".
-func front(tb testing.TB, tracer proxy.Tracer) *proxy.Proxy {
+func front(tb testing.TB, tracer record.Tracer) *proxy.Proxy {
 	tb.Helper()
 	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
 	require.NoError(tb, err)
@@ -95,7 +96,7 @@ func BenchmarkServe(b *testing.B) {
 		"traced=100%": {Endpoint: receiver.URL, SampleRatio: 1},
 	} {
 		b.Run(name, func(b *testing.B) {
-			var tracer proxy.Tracer
+			var tracer record.Tracer
 			if o != nil {
 				t := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 				require.NoError(b, t.Use(*o))

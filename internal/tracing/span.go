@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"sidestep/internal/es"
-	"sidestep/internal/proxy"
+	"sidestep/internal/record"
 )
 
 // maxNodes is how many names of nodes a span holds.
@@ -47,19 +47,19 @@ type request struct {
 
 // startRequest starts the span of a request, whose parent is in ctx; nil if the SDK's
 // sampler does not want it.
-func (p *provider) startRequest(ctx context.Context, r *http.Request, start proxy.RequestStart) proxy.RequestSpan {
-	method := knownMethod(r.Method)
+func (p *provider) startRequest(ctx context.Context, r *http.Request, t *record.Trail) record.RequestSpan {
+	method := knownMethod(t.Method)
 	name := spanName(method)
-	if operation := string(start.Operation); start.Operation != es.Other {
-		name += " " + operation
+	if t.Operation != es.Other {
+		name += " " + string(t.Operation)
 	}
 	attributes := make([]attribute.KeyValue, 0, 8)
 	attributes = append(attributes,
 		keyMethod.String(method),
-		keyPath.String(shown(start.Path)),
+		keyPath.String(shown(t.Path)),
 		keyScheme.String(scheme(r)),
 		keyProtocolVersion.String(protocolVersion(r)),
-		keyOperation.String(string(start.Operation)),
+		keyOperation.String(string(t.Operation)),
 	)
 	if client, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		attributes = append(attributes, keyClientAddress.String(client))
@@ -68,40 +68,43 @@ func (p *provider) startRequest(ctx context.Context, r *http.Request, start prox
 		attributes = appendServer(attributes, local.String())
 	}
 	ctx, span := p.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithTimestamp(start.At), trace.WithAttributes(attributes...))
+		trace.WithTimestamp(t.Began), trace.WithAttributes(attributes...))
 	if !span.IsRecording() {
 		return nil
 	}
 	return &request{provider: p, ctx: ctx, span: span}
 }
 
-// Attempt implements [proxy.RequestSpan].
-func (r *request) Attempt(start proxy.AttemptStart) proxy.AttemptSpan {
-	return r.provider.attempt(r.ctx, start)
-}
+// Attempt implements [record.RequestSpan].
+func (r *request) Attempt(h http.Header) record.AttemptSpan { return r.provider.attempt(r.ctx, h) }
 
-// TraceID implements [proxy.RequestSpan].
+// TraceID implements [record.RequestSpan].
 func (r *request) TraceID() string { return r.span.SpanContext().TraceID().String() }
 
-// End implements [proxy.RequestSpan].
-func (r *request) End(end proxy.RequestEnd) {
+// End implements [record.RequestSpan].
+func (r *request) End(t *record.Trail) {
+	for i := range t.Attempts {
+		if span, ok := t.Attempts[i].Span.(trace.Span); ok {
+			endAttempt(span, t, i)
+		}
+	}
 	attributes := make([]attribute.KeyValue, 0, 8)
 	attributes = append(attributes,
-		keyOutcome.String(end.Outcome),
-		keyReason.String(end.Reason),
-		keyMode.String(string(end.Mode)),
-		keyAttempts.Int(end.Attempts),
+		keyOutcome.String(t.Outcome),
+		keyReason.String(t.Reason),
+		keyMode.String(t.Mode),
+		keyAttempts.Int(len(t.Attempts)),
 	)
-	attributes = appendStatus(attributes, end.Status)
-	attributes = appendNodes(attributes, end.Nodes)
-	if end.Coordinator != "" {
-		attributes = append(attributes, keyCoordinator.String(end.Coordinator))
+	attributes = appendStatus(attributes, t.Status)
+	attributes = appendNodes(attributes, t.Nodes())
+	if coordinator := t.Coordinator(); coordinator != "" {
+		attributes = append(attributes, keyCoordinator.String(coordinator))
 	}
 	switch {
-	case end.Status >= http.StatusInternalServerError:
-		r.fail(strconv.Itoa(end.Status))
-	case end.Status == 0:
-		r.fail(end.Outcome)
+	case t.Status >= http.StatusInternalServerError:
+		r.fail(strconv.Itoa(t.Status))
+	case t.Status == 0 || t.Outcome == record.CutOff:
+		r.fail(t.Outcome)
 	}
 	r.span.SetAttributes(attributes...)
 	r.span.End()
@@ -112,77 +115,63 @@ func (r *request) fail(why string) {
 	r.span.SetAttributes(keyErrorType.String(why))
 }
 
-// attempt is the client span of an attempt.
-type attempt struct {
-	ctx  context.Context //nolint:containedctx // it holds the span
-	span trace.Span
+// probe is the span of a search of sidestep's own.
+type probe struct{ trace.Span }
+
+// End implements [record.ProbeSpan].
+func (p probe) End(t *record.Trail) { endAttempt(p.Span, t, 0) }
+
+// attempt starts the client span of an attempt and names it in headers that go upstream.
+func (p *provider) attempt(ctx context.Context, h http.Header) trace.Span {
+	ctx, span := p.tracer.Start(ctx, "attempt", trace.WithSpanKind(trace.SpanKindClient))
+	h.Del(stateHeader) // of a parent that was not understood
+	propagation.TraceContext{}.Inject(ctx, carrier(h))
+	return span
 }
 
-// startAttempt is attempt for a root, which the SDK's sampler may not want: then nil.
-func (p *provider) startAttempt(ctx context.Context, start proxy.AttemptStart) *attempt {
-	if a := p.attempt(ctx, start); a.span.IsRecording() {
-		return a
-	}
-	return nil
-}
-
-// attempt starts the span of an attempt.
-func (p *provider) attempt(ctx context.Context, start proxy.AttemptStart) *attempt {
-	method, operation := knownMethod(start.Method), apiName(start.Operation, start.Method)
-	attributes := make([]attribute.KeyValue, 0, 16)
+// endAttempt tells what attempt i of a trail was and what became of it.
+func endAttempt(span trace.Span, t *record.Trail, i int) {
+	a := &t.Attempts[i]
+	method, operation := knownMethod(t.Method), apiName(t.Operation, t.Method)
+	span.SetName(attemptName(method, operation, t.Collection))
+	attributes := make([]attribute.KeyValue, 0, 20)
 	attributes = append(attributes,
 		keyMethod.String(method),
-		keyURL.String(start.Upstream.Scheme+"://"+start.Upstream.Host+shown(start.Path)),
-		keyRole.String(start.Role),
-		keyCoordinator.String(start.Node),
+		keyURL.String(a.Upstream.Scheme+"://"+a.Upstream.Host+shown(t.Path)),
+		keyRole.String(t.Role(i)),
+		keyCoordinator.String(a.Node.Name),
 	)
-	attributes = appendServer(attributes, hostPort(start.Upstream))
-	attributes = appendNodes(attributes, start.Nodes)
+	attributes = appendServer(attributes, hostPort(a.Upstream))
+	attributes = appendNodes(attributes, record.Names(a.Listed))
+	attributes = appendStatus(attributes, a.Status)
+	why := a.Error()
+	if a.Status != 0 {
+		attributes = append(attributes, keyResponseCode.String(strconv.Itoa(a.Status)))
+	}
+	if a.Status >= http.StatusBadRequest {
+		why = strconv.Itoa(a.Status)
+	}
+	if why != "" {
+		span.SetStatus(codes.Error, "")
+	}
 	for _, optional := range []attribute.KeyValue{
-		keySystem.String(start.Engine),
+		keySystem.String(t.Engine),
 		keyOperationName.String(operation),
-		keyCollection.String(start.Collection),
-		keyPreference.String(start.Preference),
-		keyReason.String(start.Reason),
+		keyCollection.String(t.Collection),
+		keyPreference.String(a.Preference()),
+		keyReason.String(a.Reason),
+		keyCause.String(a.Cause()),
+		keyErrorType.String(why),
 	} {
 		if optional.Value.AsString() != "" {
 			attributes = append(attributes, optional)
 		}
 	}
-	if start.Resend > 0 {
-		attributes = append(attributes, keyResend.Int(start.Resend))
+	if i > 0 {
+		attributes = append(attributes, keyResend.Int(i))
 	}
-	ctx, span := p.tracer.Start(ctx, attemptName(method, operation, start.Collection),
-		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
-	return &attempt{ctx: ctx, span: span}
-}
-
-// Carry implements [proxy.AttemptSpan].
-func (a *attempt) Carry(h http.Header) {
-	h.Del(stateHeader) // of a parent that was not understood
-	propagation.TraceContext{}.Inject(a.ctx, carrier(h))
-}
-
-// End implements [proxy.AttemptSpan].
-func (a *attempt) End(end proxy.AttemptEnd) {
-	attributes := make([]attribute.KeyValue, 0, 4)
-	attributes = appendStatus(attributes, end.Status)
-	if end.Status != 0 {
-		attributes = append(attributes, keyResponseCode.String(strconv.Itoa(end.Status)))
-	}
-	if end.Cause != "" {
-		attributes = append(attributes, keyCause.String(end.Cause))
-	}
-	why := end.Error
-	if end.Status >= http.StatusBadRequest {
-		why = strconv.Itoa(end.Status)
-	}
-	if why != "" {
-		attributes = append(attributes, keyErrorType.String(why))
-		a.span.SetStatus(codes.Error, "")
-	}
-	a.span.SetAttributes(attributes...)
-	a.span.End(trace.WithTimestamp(end.At))
+	span.SetAttributes(attributes...)
+	span.End(trace.WithTimestamp(t.Began.Add(a.End)))
 }
 
 func appendStatus(to []attribute.KeyValue, status int) []attribute.KeyValue {

@@ -23,7 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
-	"sidestep/internal/proxy"
+	"sidestep/internal/record"
 )
 
 const (
@@ -63,7 +63,7 @@ type Tracer struct {
 	flushes sync.WaitGroup
 }
 
-var _ proxy.Tracer = (*Tracer)(nil)
+var _ record.Tracer = (*Tracer)(nil)
 
 // New returns a Tracer that records nothing.
 func New(logger *slog.Logger, reg prometheus.Registerer) *Tracer {
@@ -125,10 +125,10 @@ const (
 	stateHeader  = "Tracestate"
 )
 
-// Request implements [proxy.Tracer]. A client that names several parents is left
+// Request implements [record.Tracer]. A client that names several parents is left
 // alone: which of them an engine refuses is to be seen.
-func (t *Tracer) Request(r *http.Request, start proxy.RequestStart) proxy.RequestSpan {
-	p := t.current.Load()
+func (tracer *Tracer) Request(r *http.Request, t *record.Trail) record.RequestSpan {
+	p := tracer.current.Load()
 	if p == nil || len(r.Header[parentHeader]) > 1 {
 		return nil
 	}
@@ -139,19 +139,20 @@ func (t *Tracer) Request(r *http.Request, start proxy.RequestStart) proxy.Reques
 	if !p.wants(ctx) {
 		return nil
 	}
-	return p.startRequest(ctx, r, start)
+	return p.startRequest(ctx, r, t)
 }
 
-// Probe implements [proxy.Tracer]: a probe is a trace of its own.
-func (t *Tracer) Probe(start proxy.AttemptStart) proxy.AttemptSpan {
+// Probe implements [record.Tracer]: a probe is a trace of its own.
+func (t *Tracer) Probe(h http.Header) record.ProbeSpan {
 	p := t.current.Load()
 	if p == nil || !p.wants(context.Background()) {
 		return nil
 	}
-	if s := p.startAttempt(context.Background(), start); s != nil {
-		return s
+	a := p.attempt(context.Background(), h)
+	if !a.IsRecording() {
+		return nil
 	}
-	return nil
+	return probe{a}
 }
 
 // wants reports whether a request whose parent is in ctx is to be recorded. It is

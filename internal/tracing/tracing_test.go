@@ -21,7 +21,8 @@ import (
 	"go.uber.org/goleak"
 
 	"sidestep/internal/es"
-	"sidestep/internal/proxy"
+	"sidestep/internal/record"
+	"sidestep/internal/selection"
 	"sidestep/internal/testkit"
 	"sidestep/internal/tracing/tracingtest"
 )
@@ -50,19 +51,20 @@ func ask(tracer *Tracer, headers ...string) (http.Header, bool) {
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
-	span := tracer.Request(r, proxy.RequestStart{At: time.Now(), Operation: es.Search, Path: "/products/_search"})
+	trail := &record.Trail{Method: http.MethodPost, Path: "/products/_search", Operation: es.Search, Engine: "opensearch", Collection: "products"}
+	trail.Began, trail.Took = time.Now(), -1
+	span := tracer.Request(r, trail)
 	out := r.Header.Clone()
 	if span == nil {
 		return out, false
 	}
-	attempt := span.Attempt(proxy.AttemptStart{
-		Role: "first", Operation: es.Search, Method: http.MethodPost, Path: "/products/_search",
-		Upstream: &url.URL{Scheme: "http", Host: "10.0.0.7:9200"}, Node: "node-7", Engine: "opensearch",
-		Collection: "products", Preference: "only_nodes", Nodes: []string{"node-7"}, Reason: "best",
-	})
-	attempt.Carry(out)
-	attempt.End(proxy.AttemptEnd{At: time.Now(), Status: http.StatusOK})
-	span.End(proxy.RequestEnd{Status: http.StatusOK, Outcome: "ok", Reason: "best", Mode: proxy.ModeRoute, Attempts: 1})
+	node := &selection.Node{NodeInfo: selection.NodeInfo{ID: "id-7", Name: "node-7"}}
+	trail.Attempts = []record.Attempt{{
+		Kind: record.First, Node: node, Upstream: &url.URL{Scheme: "http", Host: "10.0.0.7:9200"},
+		Listed: []*selection.Node{node}, Reason: "best", Span: span.Attempt(out), Outcome: record.Answered, Status: http.StatusOK,
+	}}
+	trail.Status, trail.Outcome, trail.Reason, trail.Mode = http.StatusOK, "ok", "best", "route"
+	span.End(trail)
 	return out, true
 }
 
@@ -151,7 +153,7 @@ func TestTheEnvironmentSaysWhatNoKeySays(t *testing.T) {
 		off, _ := newTracer(t, Options{SampleRatio: 1})
 		_, recorded := ask(off, "traceparent", sampled)
 		require.False(t, recorded)
-		require.Nil(t, off.Probe(proxy.AttemptStart{Upstream: &url.URL{}}))
+		require.Nil(t, off.Probe(http.Header{}))
 	})
 }
 
@@ -205,7 +207,7 @@ func TestShareOfTracesOfClients(t *testing.T) {
 	for range requests {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		r.Header.Set("Traceparent", fmt.Sprintf("00-%016x%016x-b7ad6b7169203331-01", rand.Uint64()|1, rand.Uint64()))
-		if span := tracer.Request(r, proxy.RequestStart{}); span != nil {
+		if span := tracer.Request(r, &record.Trail{}); span != nil {
 			recorded++
 		}
 	}
@@ -245,10 +247,10 @@ func TestTheTraceIsTheClients(t *testing.T) {
 	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: protocolHTTP, SampleRatio: 1})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/products/_search", http.NoBody)
 	r.Header.Set("Traceparent", sampled)
-	span := tracer.Request(r, proxy.RequestStart{At: time.Now(), Operation: es.Search, Path: "/products/_search"})
+	span := tracer.Request(r, &record.Trail{Began: time.Now(), Operation: es.Search, Path: "/products/_search", Answered: -1})
 	require.NotNil(t, span)
 	require.Equal(t, strings.Split(sampled, "-")[1], span.TraceID())
-	span.End(proxy.RequestEnd{Status: http.StatusOK, Outcome: "ok"})
+	span.End(&record.Trail{Status: http.StatusOK, Outcome: "ok", Answered: -1})
 	receiver.Await(t, func(spans []tracingtest.Span) bool { return len(spans) == 1 })
 }
 
@@ -267,7 +269,7 @@ func TestSampleRatio(t *testing.T) {
 	const requests = 20_000
 	recorded := 0
 	for range requests {
-		if span := tracer.Request(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), proxy.RequestStart{}); span != nil {
+		if span := tracer.Request(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), &record.Trail{}); span != nil {
 			recorded++
 		}
 	}
@@ -350,7 +352,7 @@ func TestOffAllocatesNothing(t *testing.T) {
 	tracer, _ := newTracer(t, Options{})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if tracer.Request(r, proxy.RequestStart{Path: "/"}) != nil {
+		if tracer.Request(r, &record.Trail{Path: "/"}) != nil {
 			t.Fatal("it is off")
 		}
 	}))
@@ -366,7 +368,7 @@ func BenchmarkRequest(b *testing.B) {
 			r.Header = headers
 			b.ReportAllocs()
 			for b.Loop() {
-				if tracer.Request(r, proxy.RequestStart{Path: "/"}) != nil {
+				if tracer.Request(r, &record.Trail{Path: "/"}) != nil {
 					b.Fatal("it is not sampled")
 				}
 			}

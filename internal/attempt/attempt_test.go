@@ -1,0 +1,211 @@
+package attempt
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	search = Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}
+	once   = Rule{Steered: 1}
+	byID   = Rule{Steered: 1, Repeatable: true}
+	read   = Rule{Repeatable: true}
+	write  = Rule{}
+)
+
+// step is one attempt: how it is sent and how it ends, and what is to follow.
+type step struct {
+	narrowed bool
+	result   Result
+	next     Action
+}
+
+func answered(c Cause) Result { return Result{Cause: c, Answered: true} }
+
+func TestWhatFollowsAnAttempt(t *testing.T) {
+	steer, unchanged := Action{Do: Steer}, Action{Do: Unchanged}
+	answer := func(i int) Action { return Action{Do: Answer, Attempt: i} }
+	for name, c := range map[string]struct {
+		rule  Rule
+		steps []step
+	}{
+		"a good answer":                   {search, []step{{true, answered(Good), answer(0)}}},
+		"the next best copies":            {search, []step{{true, answered(EngineError), steer}, {true, answered(Good), answer(1)}}},
+		"the client's own request":        {search, []step{{true, answered(Rejected), steer}, {true, answered(Rejected), unchanged}, {false, answered(Rejected), answer(2)}}},
+		"a broken connection":             {search, []step{{true, Result{Cause: Transport}, steer}, {true, answered(Good), answer(1)}}},
+		"not sent is free":                {search, []step{{true, Result{Cause: Unreachable}, steer}, {true, Result{Cause: Unreachable}, steer}, {true, Result{Cause: Unreachable}, steer}, {true, answered(EngineError), steer}}},
+		"the preference is forbidden":     {search, []step{{true, answered(Forbidden), unchanged}, {false, answered(Good), answer(1)}}},
+		"the request is refused":          {search, []step{{true, answered(Refused), unchanged}, {false, answered(Good), answer(1)}}},
+		"a breaker once":                  {search, []step{{true, answered(Breaker), steer}, {true, answered(Breaker), answer(1)}}},
+		"a breaker, nothing left out":     {search, []step{{false, answered(Breaker), answer(0)}}},
+		"it speaks of the request":        {search, []step{{true, answered(Request), answer(0)}}},
+		"the better partial answer":       {search, []step{{true, Result{Partial, true, 1, false, false, 0}, steer}, {true, Result{Partial, true, 3, false, false, 0}, unchanged}, {false, Result{Partial, true, 2, false, false, 0}, answer(0)}}},
+		"the engine's verdict stands":     {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, answered(EngineError), answer(2)}}},
+		"state is created once":           {once, []step{{true, answered(EngineError), answer(0)}}},
+		"state may have been created":     {once, []step{{true, Result{Cause: Transport}, answer(-1)}}},
+		"state was not created":           {once, []step{{true, Result{Cause: Unreachable}, steer}, {true, answered(Good), answer(1)}}},
+		"a read by id that broke":         {byID, []step{{true, Result{Cause: Transport}, unchanged}, {false, answered(Good), answer(1)}}},
+		"a read by id that failed":        {byID, []step{{true, answered(EngineError), answer(0)}}},
+		"a write that was not sent":       {write, []step{{false, Result{Cause: Unreachable}, unchanged}, {false, answered(Good), answer(1)}}},
+		"a write that may have been done": {write, []step{{false, Result{Cause: Transport}, answer(-1)}}},
+		"a read that broke":               {read, []step{{false, Result{Cause: Transport}, unchanged}, {false, answered(Good), answer(1)}}},
+		"a moment without a manager": {search, []step{
+			{true, answered(EngineError), steer},
+			{true, answered(EngineError), unchanged},
+			{false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}},
+			{false, Result{Cause: EngineError, Answered: true, Unavailable: true}, answer(3)},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b Budget
+			m := New(c.rule, &b)
+			next := m.Begin()
+			for i, s := range c.steps {
+				require.Equal(t, i, m.Sent(s.narrowed, next.Do != Steer))
+				next = m.Ended(i, s.result)
+				require.Equal(t, s.next, next, "attempt %d", i)
+			}
+		})
+	}
+}
+
+func TestAClientThatLeavesEndsIt(t *testing.T) {
+	var b Budget
+	m := New(search, &b)
+	m.Begin()
+	m.Sent(true, false)
+	m.Gone()
+	require.Equal(t, Action{Do: Answer, Attempt: -1}, m.Ended(0, Result{Cause: Transport}))
+}
+
+func TestABodyThatWasReadIsNotSentAgain(t *testing.T) {
+	var b Budget
+	m := New(search, &b)
+	m.Begin()
+	m.Sent(true, false)
+	m.Spent()
+	require.Equal(t, Action{Do: Answer, Attempt: 0}, m.Ended(0, answered(EngineError)))
+}
+
+func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
+	var b Budget
+	m := New(write, &b)
+	m.Begin()
+	for i := range 3 {
+		m.Sent(false, true)
+		require.Equal(t, Unchanged, m.Ended(i, Result{Cause: Unreachable, Late: true}).Do)
+	}
+	require.Equal(t, Action{Do: Pause, After: settleTime}, m.NoNode(time.Second))
+	m.Sent(false, true)
+	m.Ended(3, Result{Cause: Unreachable})
+	require.Equal(t, Action{Do: Answer, Attempt: -1}, m.NoNode(2*time.Second), "refused, not late")
+	m = New(write, &b)
+	m.Begin()
+	m.Sent(false, true)
+	m.Ended(0, Result{Cause: Unreachable, Late: true})
+	require.Equal(t, Answer, m.NoNode(connectPatience).Do)
+}
+
+func TestAHedge(t *testing.T) {
+	begin := func(b *Budget) Machine {
+		m := New(search, b)
+		m.Begin()
+		m.Sent(true, false)
+		require.Equal(t, Suspect, m.Overdue(true).Do, "first nodes are asked")
+		require.Equal(t, Suspect, m.Overdue(false).Do)
+		require.Equal(t, Hedge, m.Overdue(true).Do)
+		m.Sent(true, false)
+		require.Equal(t, Wait, m.Overdue(true).Do, "one is enough")
+		return m
+	}
+	var b Budget
+	m := begin(&b)
+	require.Equal(t, Action{Do: Answer, Attempt: 1}, m.Ended(1, answered(Good)))
+	require.Equal(t, Action{Do: Answer, Attempt: 1}, m.Ended(0, answered(Good)), "it lost")
+
+	m = begin(&b)
+	require.Equal(t, Action{Do: Wait}, m.Ended(1, answered(EngineError)))
+	require.Equal(t, Action{Do: Answer, Attempt: 0}, m.Ended(0, answered(Good)))
+
+	m = begin(&b)
+	require.Equal(t, Action{Do: Wait}, m.Ended(0, answered(EngineError)))
+	require.Equal(t, Action{Do: Steer}, m.Ended(1, answered(EngineError)), "the pair is one of two sets of copies")
+
+	m = New(once, &b)
+	m.Begin()
+	m.Sent(true, false)
+	require.Equal(t, Wait, m.Overdue(true).Do)
+}
+
+// run sends one search through a cluster that answers as fails says and returns the
+// attempts and whether it succeeded.
+func run(b *Budget, fails func(attempt int) bool) (attempts int, ok bool) {
+	rule := search
+	if !b.Allows() {
+		rule = Rule{Repeatable: true}
+	}
+	m := New(rule, b)
+	for next := m.Begin(); ; {
+		switch next.Do {
+		case Answer:
+			return attempts, ok
+		case Steer, Unchanged, Pause:
+			i := m.Sent(next.Do == Steer, next.Do != Steer)
+			r := answered(Good)
+			if fails(attempts) {
+				r = Result{Cause: EngineError, Answered: true, Unavailable: true}
+			}
+			attempts++
+			ok = r.Cause == Good
+			next = m.Ended(i, r)
+		}
+	}
+}
+
+// A cluster that fails everything sees hardly more than the clients' searches; a node
+// that fails costs no search; between the two the change takes a few searches.
+func TestRetriesAreNoStorm(t *testing.T) {
+	var b Budget
+	r := rand.New(rand.NewPCG(1, 2))
+	oneOfFive := func(attempt int) bool { return attempt == 0 && r.IntN(5) == 0 }
+	everything := func(int) bool { return true }
+	phase := func(searches int, fails func(int) bool) (attempts, failed int) {
+		for range searches {
+			n, ok := run(&b, fails)
+			attempts += n
+			if !ok {
+				failed++
+			}
+		}
+		return attempts, failed
+	}
+	_, failed := phase(2000, oneOfFive)
+	require.Zero(t, failed)
+	attempts, failed := phase(2000, everything)
+	require.Equal(t, 2000, failed)
+	require.LessOrEqual(t, attempts, 2200)
+	_, failed = phase(100, oneOfFive)
+	require.LessOrEqual(t, failed, 10, "until the first of them succeeded")
+	_, failed = phase(2000, oneOfFive)
+	require.Zero(t, failed)
+}
+
+// A client whose searches fail wherever they go does not cost the others their failover.
+func TestABrokenClientCostsTheOthersLittle(t *testing.T) {
+	var b Budget
+	r := rand.New(rand.NewPCG(3, 4))
+	failed := 0
+	for i := range 10_000 {
+		if i%20 == 0 {
+			run(&b, func(int) bool { return true })
+			continue
+		}
+		if _, ok := run(&b, func(attempt int) bool { return attempt == 0 && r.IntN(5) == 0 }); !ok {
+			failed++
+		}
+	}
+	require.LessOrEqual(t, failed, 200, "2 % of the others' searches")
+}
