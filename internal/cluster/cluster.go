@@ -145,8 +145,9 @@ func (c *Cluster) Start(ctx context.Context) {
 		})
 	}
 	c.done.Go(func() { c.retargetLoop(ctx) })
-	for range teachers {
-		c.done.Go(func() { c.teachLoop(ctx) })
+	c.done.Go(func() { c.teachLoop(ctx, nil) })
+	for range teachers - 1 {
+		c.done.Go(func() { c.teachLoop(ctx, c.school.queue) })
 	}
 }
 
