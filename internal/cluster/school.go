@@ -173,15 +173,15 @@ func (s *school) learned(t topic, l *lesson) bool {
 // was used lately goes last: others may have been made up.
 func (s *school) makeRoom(shards int) {
 	since := time.Now().Add(-keptFor).Unix()
-	inUse := s.lessons.Len() // at most
+	unseen := s.lessons.Len()
 	for s.lessons.Len() > 0 && (s.lessons.Len() >= maxTargets || s.shards+shards > maxTargetShards) {
 		t, l, _ := s.lessons.GetOldest()
-		if inUse > 0 && l.resolves() && l.usedAt.Load() >= since {
+		if unseen > 0 && l.resolves() && l.usedAt.Load() >= since {
 			s.lessons.Get(t) // the others come first
 		} else {
 			s.lessons.Remove(t)
 		}
-		inUse--
+		unseen--
 	}
 }
 
