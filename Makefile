@@ -164,7 +164,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' internal | \
 	while IFS=: read -r file _ name; do \
 		name=$${name#func }; echo "== $$name ($$(dirname $$file))"; \
-		$(GO) test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) ./$$(dirname $$file) </dev/null; \
+		$(GO) test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./$$(dirname $$file) </dev/null; \
 	done
 
 .PHONY: bench

@@ -76,6 +76,7 @@ type Cluster struct {
 	metrics   *metrics
 	status    *statusBoard
 	fleet     *fleet
+	addresses *addresses
 	school    *school
 	attention *attention
 	demand    *demand
@@ -121,6 +122,7 @@ func New(o Options) *Cluster {
 	})
 	c.status = newStatusBoard(o.Logger, c.metrics)
 	c.fleet = newFleet(&client{http: o.Client, metrics: c.metrics}, o.Seeds)
+	c.addresses = newAddresses(o.Seeds, o.Logger)
 	c.school = newSchool(c.metrics)
 	c.attention = newAttention(time.Now())
 	c.demand = newDemand()
@@ -143,8 +145,9 @@ func (c *Cluster) Start(ctx context.Context) {
 		})
 	}
 	c.done.Go(func() { c.retargetLoop(ctx) })
-	for range teachers {
-		c.done.Go(func() { c.teachLoop(ctx) })
+	c.done.Go(func() { c.teachLoop(ctx, nil) })
+	for range teachers - 1 {
+		c.done.Go(func() { c.teachLoop(ctx, c.school.queue) })
 	}
 }
 

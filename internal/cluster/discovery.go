@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -142,18 +141,23 @@ func (c *Cluster) listNodes(ctx context.Context, from *url.URL) ([]*Node, member
 			nodes[id] = &Node{ID: id, Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}
 		}
 	}
+	published := map[string]string{}
 	for id, n := range told.Nodes {
 		roles := n.Roles
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown
 		}
 		nodes[id] = &Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors}
-		if !c.o.Static {
-			nodes[id].URL = publishedURL(from.Scheme, n.HTTP.PublishAddress)
+		if n.HTTP.PublishAddress != "" && !c.o.Static {
+			published[id] = c.addresses.published(n.HTTP.PublishAddress)
 		}
 	}
-	return slices.SortedFunc(maps.Values(nodes), func(a, b *Node) int { return strings.Compare(a.ID, b.ID) }), members(state.Nodes), nil
+	list := slices.SortedFunc(maps.Values(nodes), byID)
+	c.addresses.assign(list, published)
+	return list, members(state.Nodes), nil
 }
+
+func byID(a, b *Node) int { return strings.Compare(a.ID, b.ID) }
 
 func (c *Cluster) nodesBefore() map[string]*Node {
 	nodes := map[string]*Node{}
@@ -163,22 +167,6 @@ func (c *Cluster) nodesBefore() map[string]*Node {
 		}
 	}
 	return nodes
-}
-
-// publishedURL reads an http publish address: "ip:port", "host/ip:port" or
-// "[ip6]:port". The host name counts if there is one: certificates name it.
-func publishedURL(scheme, address string) *url.URL {
-	if host, after, named := strings.Cut(address, "/"); named {
-		_, port, err := net.SplitHostPort(after)
-		if err != nil {
-			return nil
-		}
-		address = net.JoinHostPort(host, port)
-	}
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-		return nil
-	}
-	return &url.URL{Scheme: scheme, Host: address}
 }
 
 // leftAlone is the last answer about indices that searches are not steered on. It

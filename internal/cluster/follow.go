@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,6 +177,7 @@ func (f *follower) ask(ctx context.Context) (*report, error) {
 		return nil, err
 	}
 	if err := f.check(ctx, r); err != nil {
+		f.forget() // what is refused was not taken in: the next one cannot continue it
 		return nil, fmt.Errorf("relay %s: %w", f.base.Redacted(), err)
 	}
 	return r, nil
@@ -183,15 +185,13 @@ func (f *follower) ask(ctx context.Context) (*report, error) {
 
 // check returns why a report cannot be used.
 func (f *follower) check(ctx context.Context, r *report) error {
-	switch {
-	case r.Version != relayVersion || r.Relay == "" || r.Seq < 1:
-		return errors.New("the answer is no report")
-	case !r.Full && (r.Relay != f.relay || r.IDsFrom > len(f.ids)):
-		f.forget()
+	if err := r.valid(len(f.ids)); err != nil {
+		return err
+	}
+	if !r.Full && r.Relay != f.relay {
 		return errors.New("the report continues another one")
-	case r.Full && r.Cluster == nil:
-		return errors.New("the report lacks the nodes")
-	case r.Cluster == nil:
+	}
+	if r.Cluster == nil {
 		return nil
 	}
 	return f.checkCluster(ctx, r.Cluster.UUID)
@@ -230,6 +230,9 @@ func (f *follower) apply(r *report) {
 		f.ids, f.epoch, f.usesAt, f.uses = nil, time.Time{}, time.Time{}, map[string]time.Time{}
 	}
 	f.ids = append(f.ids[:r.IDsFrom], r.IDs...)
+	if r.Full {
+		f.last = f.lastOf(f.ids)
+	}
 	f.tick(now, r.Now)
 	f.relay, f.seq = r.Relay, r.Seq
 	if r.Cluster != nil {
@@ -239,6 +242,17 @@ func (f *follower) apply(r *report) {
 	f.applyPolls(r)
 	f.c.status.report(discovering, nil)
 	f.c.status.report(placing, nil)
+}
+
+// lastOf returns what is to be compared with the next statistics of these nodes.
+func (f *follower) lastOf(ids []string) map[string]*baseline {
+	last := make(map[string]*baseline, len(ids))
+	for _, id := range ids {
+		if before := f.last[id]; before != nil {
+			last[id] = before
+		}
+	}
+	return last
 }
 
 // tick sets the own time of the relay's clock: a report that came sooner than the
@@ -265,17 +279,20 @@ func (f *follower) id(number int) string {
 
 // applyCluster takes in engine and nodes.
 func (f *follower) applyCluster(r *reportedCluster) {
-	before := f.c.nodesBefore()
-	nodes := make([]*Node, len(r.Nodes))
+	nodes, urls := make([]*Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
-		n := &Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, Attributes: told.Attributes}
-		if u, err := url.Parse(told.URL); err == nil && told.URL != "" && !f.c.o.Static {
-			n.URL = u
+		nodes[i] = &Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, Attributes: told.Attributes}
+		if told.URL != "" && !f.c.o.Static {
+			urls[told.ID] = told.URL
 		}
+	}
+	slices.SortFunc(nodes, byID)
+	f.c.addresses.assign(nodes, urls)
+	before := f.c.nodesBefore()
+	for i, n := range nodes {
 		if same := before[n.ID]; reflect.DeepEqual(same, n) {
-			n = same
+			nodes[i] = same
 		}
-		nodes[i] = n
 	}
 	unsupported := map[string]bool{}
 	for _, index := range r.Unsupported {
@@ -287,7 +304,7 @@ func (f *follower) applyCluster(r *reportedCluster) {
 
 // applyPlacement takes in where the copies are.
 func (f *follower) applyPlacement(r *report) {
-	at := f.time(r.Placement.At)
+	at := f.time(min(r.Placement.At, r.Now))
 	if !r.Full && len(r.Indices)+len(r.Gone) == 0 && r.Placement.Version == f.version && at.Sub(f.placedAt) < f.c.o.PlacementInterval/2 {
 		return
 	}
@@ -306,12 +323,13 @@ func (f *follower) applyPlacement(r *report) {
 func (f *follower) applyPolls(r *report) {
 	for _, told := range r.Failures {
 		id := f.id(told.Node)
-		if id == "" {
+		if id == "" || !told.valid() {
 			continue
 		}
+		text := cmp.Or(told.Error[:min(len(told.Error), maxReportedText)], string(told.State))
 		f.c.o.OnStats(NodeStats{
-			Node: id, At: f.time(told.At), Took: time.Duration(told.Took) * time.Microsecond,
-			State: told.State, Err: errors.New(cmp.Or(told.Error, string(told.State))),
+			Node: id, At: f.time(min(told.At, r.Now)), Took: time.Duration(told.Took) * time.Microsecond,
+			State: told.State, Err: errors.New(text),
 		})
 	}
 	seen := make(map[int64]map[string]Seen, len(r.Seen))
@@ -320,10 +338,10 @@ func (f *follower) applyPolls(r *report) {
 	}
 	for _, told := range r.Stats {
 		id := f.id(int(told[0]))
-		if id == "" {
+		if id == "" || !told.valid() {
 			continue
 		}
-		stats := NodeStats{Node: id, At: f.time(told[1]), Took: time.Duration(told[2]) * time.Microsecond, State: PollOK}
+		stats := NodeStats{Node: id, At: f.time(min(told[1], r.Now)), Took: time.Duration(told[2]) * time.Microsecond, State: PollOK}
 		next, err := told.raw().measure(id, f.last[id], &stats)
 		if err != nil {
 			continue // cannot be: the pool is there
@@ -339,7 +357,7 @@ func (f *follower) applyPolls(r *report) {
 func (f *follower) seen(others []int64) map[string]Seen {
 	seen := make(map[string]Seen, len(others)/3)
 	for ; len(others) >= 3; others = others[3:] {
-		if id := f.id(int(others[0])); id != "" {
+		if id := f.id(int(others[0])); id != "" && min(others[1], others[2]) >= 0 && max(others[1], others[2]) <= maxCounter {
 			seen[id] = Seen{Now: time.Duration(others[1]) * time.Microsecond, Before: time.Duration(others[2]) * time.Microsecond}
 		}
 	}
@@ -361,12 +379,15 @@ func (c *Cluster) askTarget(ctx context.Context, t topic, l *lesson) error {
 	err := c.relayClient().get(ctx, base, query{
 		kind: pollRelay, path: page + targetPage + "?" + values.Encode(), deadline: c.o.Relay.Silence, decode: decodeJSON(&told),
 	})
+	if err == nil {
+		err = told.valid(t.of)
+	}
 	if err != nil {
 		return relayError{err}
 	}
 	l.version = min(l.version, told.StateVersion) // another relay may be behind
 	l.unknown, l.incomplete, l.shards = told.Unknown, told.Incomplete, unpackShards(told.Shards)
-	if told.Layout != nil {
+	if t.of == aboutLayout && told.Layout != nil {
 		l.layout = *told.Layout
 	}
 	return nil

@@ -9,30 +9,23 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/benbjohnson/immutable"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
-	// maxTargets and maxTargetShards bound the memory that learned targets take.
-	maxTargets      = 10_000
-	maxTargetShards = 1_000_000
 	// maxTargetLength is the longest expression with routing that is learned: the
 	// engines' own limit is 4 kB for the whole request line.
 	maxTargetLength = 4096
 	// lessonMaxAge is how long a target in use is believed although the cluster
 	// state did not move: the node asked may have been behind.
 	lessonMaxAge = time.Minute
-	// teachers is how many targets are looked up at once.
-	teachers = 2
+	// teachers is how many targets are looked up at once. One of them looks up again what
+	// is known, and nothing else: it does not wait for what clients invent.
+	teachers = 3
 	// lessonPause is the least time between two look-ups of one teacher: however
 	// many different routings the clients use, learning stays cheap for the cluster.
 	lessonPause = 10 * time.Millisecond
-	queueLength = 1000
 	// lookUpDeadline bounds the look-up of a target, which may be all indices there are.
 	lookUpDeadline = 3 * time.Second
 	// remindAtOnce is how many targets in use are looked up again at each tick
@@ -50,6 +43,8 @@ const (
 	learnRefused  learnResult = "refused"   // another 4xx: not a target, or not for us
 	learnFailed   learnResult = "failed"    // no answer, overload; asked again on demand
 	learnDropped  learnResult = "dropped"   // the queue was full
+	// learnThrottled: too many targets that nobody knew; asked again on demand.
+	learnThrottled learnResult = "throttled"
 )
 
 // topic is what can be looked up: what a target stands for.
@@ -83,6 +78,10 @@ type lesson struct {
 	took    time.Duration // how long it took
 }
 
+// resolves reports whether the look-up found something: what does not may be
+// anything that a client made up.
+func (l *lesson) resolves() bool { return len(l.shards) > 0 || l.incomplete || l.layout.Index != "" }
+
 // same reports whether two look-ups found the same.
 func (l *lesson) same(o *lesson) bool {
 	return l.incomplete == o.incomplete && l.unknown == o.unknown && l.layout == o.layout && slices.Equal(l.shards, o.shards)
@@ -113,148 +112,6 @@ func (l *lesson) indices() []string {
 	return names
 }
 
-// school keeps what was learned of targets, and what is to be learned.
-type school struct {
-	metrics *metrics
-	queue   chan topic
-
-	mu      sync.Mutex
-	lessons *simplelru.LRU[topic, *lesson]
-	known   *immutable.Map[topic, *lesson] // of lessons, what snapshots are to know
-	shards  int                            // held by lessons
-	queued  map[topic]bool
-}
-
-func newSchool(m *metrics) *school {
-	s := &school{metrics: m, queue: make(chan topic, queueLength), queued: map[topic]bool{}}
-	s.known = immutable.NewMap[topic, *lesson](newHasher[topic]())
-	lessons, err := simplelru.NewLRU(maxTargets, func(t topic, l *lesson) {
-		s.shards -= len(l.shards)
-		s.known = s.known.Delete(t)
-	})
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	s.lessons = lessons
-	return s
-}
-
-// enrol queues a topic unless it is queued or was looked up at this version.
-func (s *school) enrol(t topic, version int64) {
-	if len(t.Expression)+len(t.Routing) > maxTargetLength {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l, ok := s.lessons.Peek(t); s.queued[t] || ok && l.version >= version {
-		return
-	}
-	s.push(t)
-}
-
-// renew queues a topic although it is known.
-func (s *school) renew(t topic) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.queued[t] {
-		s.push(t)
-	}
-}
-
-func (s *school) push(t topic) {
-	select {
-	case s.queue <- t:
-		s.queued[t] = true
-	default:
-		s.metrics.learns.WithLabelValues(string(learnDropped)).Inc()
-	}
-}
-
-// learned keeps a lesson, and reports whether it tells something new. It is nil
-// if the look-up failed: what was known stays.
-func (s *school) learned(t topic, l *lesson) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.queued, t)
-	if l == nil {
-		return false
-	}
-	if before, ok := s.lessons.Peek(t); ok {
-		if before.same(l) {
-			before.version, before.at, before.took = l.version, l.at, l.took
-			return false
-		}
-		s.shards -= len(before.shards) // replacing is not evicting
-	}
-	s.lessons.Add(t, l)
-	if l.unknown {
-		s.known = s.known.Delete(t)
-	} else {
-		s.known = s.known.Set(t, l)
-	}
-	s.shards += len(l.shards)
-	for s.shards > maxTargetShards && s.lessons.Len() > 1 {
-		s.lessons.RemoveOldest()
-	}
-	s.metrics.learnedTarget.Set(float64(s.lessons.Len()))
-	return true
-}
-
-// forSnapshot returns what was learned.
-func (s *school) forSnapshot() *immutable.Map[topic, *lesson] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known
-}
-
-// usedSince adds the indices that lessons in use are about to names.
-func (s *school) usedSince(since time.Time, names map[string]bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lessons.Values() {
-		if l.usedAt.Load() < since.Unix() {
-			l.joined.Store(nil) // plans are for what is searched
-			continue
-		}
-		for _, name := range l.indices() {
-			names[name] = true
-		}
-	}
-}
-
-// dismiss forgets everything.
-func (s *school) dismiss() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lessons.Purge()
-	s.known, s.shards = immutable.NewMap[topic, *lesson](newHasher[topic]()), 0
-	s.metrics.learnedTarget.Set(0)
-}
-
-// outdated returns up to limit topics in use that were last looked up before
-// this version or this time. What was used since the last call becomes the most
-// recently used.
-func (s *school) outdated(version int64, before time.Time, limit int) []topic {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var due []topic
-	for _, key := range s.lessons.Keys() {
-		l, ok := s.lessons.Peek(key)
-		if !ok || !l.used.Load() {
-			continue
-		}
-		s.lessons.Get(key)
-		if l.version >= version && l.at.After(before) {
-			l.used.Store(false)
-			continue
-		}
-		if len(due) < limit && !s.queued[key] && time.Since(l.at) >= costFactor*l.took {
-			due = append(due, key)
-		}
-	}
-	return due
-}
-
 // remind queues the targets in use that may stand for something else by now.
 func (c *Cluster) remind() {
 	version := c.Snapshot().Version
@@ -263,15 +120,22 @@ func (c *Cluster) remind() {
 	}
 }
 
-// teachLoop looks up queued topics.
-func (c *Cluster) teachLoop(ctx context.Context) {
+// teachLoop looks up what is to be looked up again, and if there is none of that
+// unknown topics.
+func (c *Cluster) teachLoop(ctx context.Context, unknown <-chan topic) {
 	for {
+		var t topic
 		select {
-		case <-ctx.Done():
-			return
-		case t := <-c.school.queue:
-			c.teach(ctx, t)
+		case t = <-c.school.again:
+		default:
+			select {
+			case <-ctx.Done():
+				return
+			case t = <-c.school.again:
+			case t = <-unknown:
+			}
 		}
+		c.teach(ctx, t)
 		if !sleep(ctx, lessonPause) {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -141,16 +142,29 @@ func testSchool() *school {
 
 func TestSchoolIsBounded(t *testing.T) {
 	t.Parallel()
-	s := testSchool()
-	for i := range queueLength + 5 {
-		s.enrol(topic{Target: Target{Expression: strconv.Itoa(i)}}, 1)
-		s.enrol(topic{Target: Target{Expression: strconv.Itoa(i)}}, 1)
-	}
-	require.Len(t, s.queue, queueLength)
-	require.InDelta(t, 10, value(t, s.metrics.learns.WithLabelValues(string(learnDropped))), 0)
-	s.enrol(topic{Target: Target{Expression: strings.Repeat("x", maxTargetLength+1)}}, 1)
-	require.NotContains(t, s.queued, topic{Target: Target{Expression: strings.Repeat("x", maxTargetLength+1)}})
+	synctest.Test(t, func(t *testing.T) {
+		s := testSchool()
+		for i := range unknownBurst + 5 {
+			s.enrol(topic{Target: Target{Expression: strconv.Itoa(i)}}, 1)
+			s.enrol(topic{Target: Target{Expression: strconv.Itoa(i)}}, 1)
+		}
+		require.Len(t, s.queue, unknownBurst)
+		require.InDelta(t, 10, value(t, s.metrics.learns.WithLabelValues(string(learnThrottled))), 0)
+		time.Sleep(time.Second)
+		s.enrol(topic{Target: Target{Expression: strings.Repeat("x", maxTargetLength+1)}}, 1)
+		require.Len(t, s.queue, unknownBurst)
+		for i := range queueLength {
+			s.renew(topic{Target: Target{Expression: strconv.Itoa(i)}})
+		}
+		require.Len(t, s.queue, queueLength)
+		s.renew(topic{Target: Target{Expression: "one more"}})
+		require.InDelta(t, 1, value(t, s.metrics.learns.WithLabelValues(string(learnDropped))), 0)
+	})
+}
 
+func TestMemoryOfTargetsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := testSchool()
 	for i := range maxTargets + 5 {
 		s.learned(topic{Target: Target{Expression: strconv.Itoa(i)}}, &lesson{shards: make([]ShardName, 1)})
 	}
@@ -171,7 +185,7 @@ func TestTargetsInUseStay(t *testing.T) {
 	s := testSchool()
 	now := time.Now()
 	for i := range maxTargets {
-		s.learned(topic{Target: Target{Expression: strconv.Itoa(i)}}, &lesson{version: 1, at: now})
+		s.learned(topic{Target: Target{Expression: strconv.Itoa(i)}}, &lesson{shards: make([]ShardName, 1), version: 1, at: now})
 	}
 	used := topic{Target: Target{Expression: "0"}}
 	known := s.forSnapshot()
@@ -188,7 +202,7 @@ func TestTargetsInUseStay(t *testing.T) {
 	require.Equal(t, []topic{used}, s.outdated(2, now.Add(-time.Second), 50), "the version moved")
 	require.Equal(t, []topic{used}, s.outdated(1, now.Add(time.Second), 50), "a long time ago")
 	require.Empty(t, s.outdated(2, now, 0))
-	require.False(t, s.learned(used, &lesson{version: 2, at: now.Add(time.Minute)}), "the same again is no news")
+	require.False(t, s.learned(used, &lesson{shards: make([]ShardName, 1), version: 2, at: now.Add(time.Minute)}), "the same again is no news")
 	require.Empty(t, s.outdated(2, now, 50))
 }
 

@@ -157,22 +157,6 @@ func TestParseRoutingTableRefuses(t *testing.T) {
 	}
 }
 
-func TestPublishedURL(t *testing.T) {
-	t.Parallel()
-	tests := map[string]string{
-		"10.0.0.1:9200":              "https://10.0.0.1:9200",
-		"es-1.example/10.0.0.1:9201": "https://es-1.example:9201",
-		"[::1]:9200":                 "https://[::1]:9200",
-		"es-1/[fe80::1]:9200":        "https://es-1:9200",
-	}
-	for address, want := range tests {
-		require.Equal(t, want, publishedURL("https", address).String())
-	}
-	for _, address := range []string{"", "10.0.0.1", ":9200", "host/", "host/10.0.0.1", "10.0.0.1:"} {
-		require.Nil(t, publishedURL("http", address), address)
-	}
-}
-
 func TestSearchShardsPath(t *testing.T) {
 	t.Parallel()
 	tests := map[Target]string{

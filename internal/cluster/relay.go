@@ -168,7 +168,7 @@ func reportNodes(nodes []*Node) []reportedNode {
 	for i, n := range nodes {
 		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, Attributes: n.Attributes}
 		if n.URL != nil {
-			out[i].URL = n.URL.Scheme + "://" + n.URL.Host
+			out[i].URL = n.URL.String()
 		}
 	}
 	return out

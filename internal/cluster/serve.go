@@ -200,7 +200,10 @@ func (t topic) valid() bool {
 	return t.of != aboutLayout || isOneName(t.Expression)
 }
 
-var errNotLearned = errors.New("the look-up failed")
+var (
+	errNotLearned = errors.New("the look-up failed")
+	errThrottled  = errors.New("too many targets that nobody knew were asked about")
+)
 
 // lesson returns what is known of a topic, looked up at most once for all who ask
 // at the same time.
@@ -210,6 +213,9 @@ func (y *relay) lesson(ctx context.Context, t topic) (*relayLesson, error) {
 	}
 	key := fmt.Sprintf("%s\x00%s\x00%s", t.about(), t.Expression, t.Routing)
 	_, err, _ := y.flights.Do(key, func() (any, error) {
+		if !y.c.school.admits(t) {
+			return nil, errThrottled
+		}
 		// Others wait for it, too: it does not end with the first who asked.
 		ctx := context.WithoutCancel(ctx)
 		y.lookUps <- struct{}{}
@@ -238,18 +244,6 @@ func (y *relay) known(t topic) *relayLesson {
 		told.Layout = &l.layout
 	}
 	return told
-}
-
-// recall returns a lesson that was looked up at this version or later, and after
-// this time; nil if there is none. It also returns at which version.
-func (s *school) recall(t topic, version int64, after time.Time) (*lesson, int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.lessons.Get(t)
-	if !ok || l.version < version || l.at.Before(after) {
-		return nil, 0
-	}
-	return l, l.version
 }
 
 // takeUses notes which indices are searched through others.

@@ -28,8 +28,8 @@ type Node struct {
 	Name  string
 	Roles []string
 	// URL is where the node answers HTTP (its http publish address with the
-	// scheme of the seeds); nil while unknown, and for every node under static
-	// discovery.
+	// scheme of the seeds): scheme, host and port alone. It is nil while unknown, if
+	// what was told is no such address, and for every node under static discovery.
 	URL *url.URL
 	// Processors is os.allocated_processors, 0 while unknown.
 	Processors int
@@ -200,7 +200,7 @@ func NewSnapshot(c Contents) *Snapshot {
 		Engine:      c.Engine,
 		ClusterName: c.ClusterName,
 		ClusterUUID: c.ClusterUUID,
-		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), func(a, b *Node) int { return strings.Compare(a.ID, b.ID) }),
+		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), byID),
 		PlacedAt:    c.PlacedAt,
 		Version:     c.Version,
 		Source:      c.Source,

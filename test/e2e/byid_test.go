@@ -209,10 +209,25 @@ func read(t *testing.T, s search) *answer {
 	return got
 }
 
+// awaitStatistics reads a document until something is measured of every node. Reads by id
+// tell nothing of searches. Before a cluster that nobody searches it is probes that do:
+// one node a second is sent one, while decisions are made.
+func awaitStatistics(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		through(t, search{path: "/single/_doc/1"})
+		var nodes []struct{ Rank *float64 }
+		require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
+		measured := slices.DeleteFunc(nodes, func(n struct{ Rank *float64 }) bool { return n.Rank == nil })
+		return len(measured) == len(shared.cluster.Nodes)
+	}, time.Minute, 50*time.Millisecond, "nothing is measured of some node")
+}
+
 func TestReadsByIDAreTheSame(t *testing.T) {
 	for _, index := range []string{"products", "logs-1", "single", "catalog", "routed"} {
 		read(t, search{path: "/" + index + "/_doc/1"})
 	}
+	awaitStatistics(t)
 	random := rand.New(rand.NewPCG(4, 2026))
 	reasons, statuses := map[string]int{}, map[int]int{}
 	for range 300 {

@@ -40,7 +40,7 @@ func knowledge() row {
 			queries: []query{{`sum by (source, result) (rate(sidestep_cluster_placement_refreshes_total{SEL}[$__rate_interval]))`, "{{source}} {{result}}"}},
 		},
 		{
-			title: "Targets learned", unit: "ops", about: "Look-ups of aliases, wildcards and lists, by result. dropped: too many different ones at once.",
+			title: "Targets learned", unit: "ops", about: "Look-ups of aliases, wildcards and lists, by result. dropped: too many different ones at once. throttled: too many that nobody knew.",
 			queries: []query{{`sum by (result) (rate(sidestep_cluster_learns_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{
