@@ -184,9 +184,14 @@ bench-scale: build ## measure clusters of up to 500,000 shards, and a storm of r
 	bin/scale -sidestep bin/sidestep -out test/bench/results/scale.md
 
 .PHONY: bench-overhead
-bench-overhead: build bench-peers ## compare latency, CPU and memory with ReverseProxy, nginx and haproxy
+bench-overhead: build bench-peers ## compare latency, CPU, system calls and more with ReverseProxy, nginx and haproxy; 2 minutes
 	$(GO) build -trimpath -o bin/overhead ./test/bench/overhead
-	bin/overhead -sidestep bin/sidestep -out test/bench/results/overhead.md
+	bin/overhead -sidestep bin/sidestep
+
+.PHONY: bench-memory
+bench-memory: build bench-peers ## compare memory with 1,000 busy connections and 5,000 slow uploads; 2 minutes
+	$(GO) build -trimpath -o bin/overhead ./test/bench/overhead
+	bin/overhead -sidestep bin/sidestep -memory -window 5s
 
 .PHONY: bench-fleet
 bench-fleet: ## count what a fleet asks a cluster, with a relay and without; 5 minutes
@@ -196,11 +201,19 @@ bench-fleet: ## count what a fleet asks a cluster, with a relay and without; 5 m
 bench-watching: build ## compare sidestep with everything on that watches and with all of it off; 4 minutes
 	$(GO) run ./test/bench/watching
 
+SOAK ?=
+
+.PHONY: soak
+soak: build ## load while clients abort, nodes die and TLS restarts: nothing may be left over; 13 minutes; SOAK='-duration 1m …'
+	$(GO) build -trimpath -o bin/soak ./test/soak
+	bin/soak -sidestep bin/sidestep $(SOAK)
+
 .PHONY: bench-peers
 bench-peers:
 	@PATH=$$PATH:/usr/sbin; missing=; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
 	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
+	command -v strace >/dev/null || missing="$$missing strace"; \
 	[ -z "$$missing" ] || { $(call provide,$$missing); }
 
 CHAOS ?=

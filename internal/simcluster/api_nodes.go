@@ -144,7 +144,7 @@ func (n *Node) describe(metrics string) map[string]any {
 		all := metric == "_all"
 		if all || metric == "http" {
 			o["http"] = map[string]any{
-				"bound_address": []string{n.addr}, "publish_address": n.addr, "max_content_length_in_bytes": maxBody,
+				"bound_address": []string{n.addr}, "publish_address": n.publishAddress(), "max_content_length_in_bytes": maxBody,
 			}
 		}
 		if all || metric == "os" {

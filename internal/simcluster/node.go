@@ -22,6 +22,7 @@ type Node struct {
 	condition atomic.Pointer[condition]
 	life      atomic.Pointer[life]
 	searches  atomic.Int64
+	published atomic.Pointer[string] // nil: addr
 
 	mu       sync.Mutex // guards server and listener, nil while closed, and addr while it opens
 	server   *http.Server
@@ -75,6 +76,17 @@ func (n *Node) Name() string { return n.name }
 
 // URL returns where the node serves HTTP: http://127.0.0.1:PORT.
 func (n *Node) URL() string { return "http://" + n.addr }
+
+// SetPublishAddress makes the cluster tell host:port as the address of the node, for a
+// node that is reached through something else, such as a proxy that terminates TLS.
+func (n *Node) SetPublishAddress(address string) { n.published.Store(&address) }
+
+func (n *Node) publishAddress() string {
+	if p := n.published.Load(); p != nil {
+		return *p
+	}
+	return n.addr
+}
 
 // Handler answers what the node's address does, for those who need no network.
 func (n *Node) Handler() http.Handler { return http.HandlerFunc(n.serveHTTP) }

@@ -25,13 +25,13 @@ type client struct {
 	request []byte
 }
 
-func dial(ctx context.Context, addr string, size int) (*client, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+func dial(ctx context.Context, p peer, size int) (*client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr)
 	if err != nil {
 		return nil, err
 	}
 	request := strings.Join([]string{
-		"POST " + searchPath(size) + " HTTP/1.1", "Host: " + addr, "Content-Type: application/json",
+		"POST " + searchPath(size, p.preference) + " HTTP/1.1", "Host: " + p.addr, "Content-Type: application/json",
 		fmt.Sprintf("Content-Length: %d", len(searchBody)), "", searchBody,
 	}, "\r\n")
 	return &client{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), request: []byte(request)}, nil
@@ -62,8 +62,8 @@ func (c *client) search() error {
 }
 
 // latency returns the p50 of searches one after the other over one connection.
-func latency(ctx context.Context, addr string, size int, window time.Duration) (time.Duration, error) {
-	c, err := dial(ctx, addr, size)
+func latency(ctx context.Context, p peer, size int, window time.Duration) (time.Duration, error) {
+	c, err := dial(ctx, p, size)
 	if err != nil {
 		return 0, err
 	}
@@ -85,14 +85,14 @@ func latency(ctx context.Context, addr string, size int, window time.Duration) (
 
 // saturate sends searches over n connections as fast as they are answered and
 // returns how many were.
-func saturate(ctx context.Context, addr string, size, n int, window time.Duration) (int64, error) {
+func saturate(ctx context.Context, p peer, size, n int, window time.Duration) (int64, error) {
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, n)
 	end := time.Now().Add(window)
 	for i := range n {
 		wg.Go(func() {
-			c, err := dial(ctx, addr, size)
+			c, err := dial(ctx, p, size)
 			if err != nil {
 				errs[i] = err
 				return

@@ -1,7 +1,9 @@
-// Command overhead measures what a proxy costs: the time it adds to a search,
-// the CPU it burns for one and the memory it holds. sidestep is compared with a
-// plain httputil.ReverseProxy, nginx and haproxy in front of the same simulated
-// cluster, whose nodes answer at once.
+// Command overhead measures what a proxy costs: the time it adds to a search, the CPU
+// it burns for one, its system calls, context switches and allocations, and, with
+// -memory, what it holds for many connections. sidestep is compared with a plain
+// httputil.ReverseProxy, nginx and haproxy in front of the same simulated cluster. One
+// of its nodes is degraded, so that sidestep steers every search; the other proxies know
+// the nodes that are well, which answer at once.
 //
 // Every program is a process of its own. Rounds are interleaved, so that a
 // disturbance of the machine hits all of them; the medians of the rounds count.
@@ -28,6 +30,7 @@ type options struct {
 	rounds   int           // measured rounds
 	window   time.Duration // one measurement
 	clients  int           // connections while CPU is measured
+	memory   bool          // measure memory instead
 }
 
 func main() {
@@ -43,15 +46,19 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	flag.StringVar(&o.out, "out", "test/bench/results/overhead.md", "result `file`")
+	flag.StringVar(&o.out, "out", "", "result `file` (default test/bench/results/overhead.md or, with -memory, memory.md)")
 	flag.IntVar(&o.rounds, "rounds", 5, "measured rounds")
 	flag.DurationVar(&o.window, "window", time.Second, "length of one measurement")
+	flag.BoolVar(&o.memory, "memory", false, "measure resident memory with many connections instead")
 	flag.IntVar(&o.clients, "clients", 64, "connections while CPU is measured")
 	flag.Parse()
+	if o.out == "" {
+		o.out = map[bool]string{false: "test/bench/results/overhead.md", true: "test/bench/results/memory.md"}[o.memory]
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	exitOn(compare(ctx, o))
+	exitOn(run(ctx, o))
 }
 
 func exitOn(err error) {
@@ -61,30 +68,54 @@ func exitOn(err error) {
 	}
 }
 
-// compare starts everything, measures, and writes the table.
-func compare(ctx context.Context, o options) error {
+// run measures what was asked for and writes the table.
+func run(ctx context.Context, o options) error {
+	var table string
+	if o.memory {
+		rows, err := measureMemory(ctx, o)
+		if err != nil {
+			return err
+		}
+		table = renderMemory(o, rows, versions(ctx, o.sidestep))
+	} else {
+		err := onStage(ctx, o, 4096, func(s *stage, peers []peer) error {
+			c := &comparison{options: o, stage: s, peers: peers}
+			var err error
+			if c.tracer, err = findTracer(ctx, s.dir); err != nil {
+				return err
+			}
+			if err := c.measure(ctx); err != nil {
+				return err
+			}
+			table = c.render(versions(ctx, o.sidestep))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Print("\n" + table)
+	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(o.out, []byte(table), 0o644)
+}
+
+// onStage starts everything, runs f, and stops everything.
+func onStage(ctx context.Context, o options, connections int, f func(*stage, []peer) error) error {
 	dir, err := os.MkdirTemp("", "sidestep-overhead-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	s := &stage{dir: dir}
+	s := &stage{dir: dir, connections: connections}
 	defer s.stop()
 	peers, err := s.start(ctx, o.sidestep)
 	if err != nil {
 		return err
 	}
-	results, err := measure(ctx, o, peers)
-	if err != nil {
-		return err
-	}
-	table := render(o, results, versions(ctx, o.sidestep))
-	fmt.Print("\n" + table)
-	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(o.out, []byte(table), 0o644)
+	return f(s, peers)
 }
 
 // versions says which programs were measured, in the order of the table.

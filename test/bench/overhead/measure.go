@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
-	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,48 +21,90 @@ type result struct {
 
 // samples are one value a round, for one size of answer.
 type samples struct {
-	p50  []time.Duration // over one connection
-	cpu  []time.Duration // per search, over many connections
-	rate []float64       // searches/s, over many connections
+	p50      []float64 // ns, over one connection
+	cpu      []float64 // ns per search, over many connections
+	rate     []float64 // searches/s, over many connections
+	switches []float64 // context switches per search, likewise
+	objects  []float64 // allocated per search, likewise; of Go programs
+	calls    []float64 // system calls per search, likewise; counted once, after the rounds
 }
 
-// measure runs the rounds, all peers in each, after one that only warms up.
-func measure(ctx context.Context, o options, peers []peer) ([]*result, error) {
-	var results []*result
-	for _, p := range peers {
+// comparison is what is needed to measure.
+type comparison struct {
+	options
+	stage   *stage
+	tracer  tracer
+	peers   []peer
+	results []*result // parallel to peers
+}
+
+// measure runs the rounds, all peers in each, in an order drawn by lot, after one round
+// that only warms up.
+func (c *comparison) measure(ctx context.Context) error {
+	for _, p := range c.peers {
 		r := &result{name: p.name, sizes: map[int]*samples{}}
 		for _, size := range answerSizes() {
 			r.sizes[size] = &samples{}
 		}
-		results = append(results, r)
+		c.results = append(c.results, r)
 	}
-	if err := measureIdle(ctx, peers, results); err != nil {
-		return nil, err
+	if err := c.measureIdle(ctx); err != nil {
+		return err
 	}
-	for round := range o.rounds + 1 {
-		fmt.Fprintf(os.Stderr, "round %d of %d%s\n", round, o.rounds, map[bool]string{true: " (warm-up)"}[round == 0])
+	for round := range c.rounds + 1 {
+		fmt.Fprintf(os.Stderr, "round %d of %d%s\n", round, c.rounds, map[bool]string{true: " (warm-up)"}[round == 0])
 		for _, size := range answerSizes() {
-			for i, p := range peers {
-				if err := results[i].round(ctx, o, p, size); err != nil {
-					return nil, fmt.Errorf("%s, %d bytes: %w", p.name, size, err)
-				}
-				if round == 0 {
-					*results[i].sizes[size] = samples{}
-				}
+			if err := c.each(ctx, size, c.round); err != nil {
+				return err
+			}
+			if round > 0 {
+				continue
+			}
+			for _, r := range c.results {
+				*r.sizes[size] = samples{}
 			}
 		}
 	}
-	return results, nil
+	fmt.Fprintln(os.Stderr, "system calls")
+	for _, size := range answerSizes() {
+		if err := c.each(ctx, size, c.countCalls); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// measureIdle lets every program rest before it looks at its memory.
-func measureIdle(ctx context.Context, peers []peer, results []*result) error {
+// each runs f for each peer, in an order drawn by lot.
+func (c *comparison) each(ctx context.Context, size int, f func(context.Context, peer, *result, int) error) error {
+	for _, i := range rand.Perm(len(c.peers)) {
+		p := c.peers[i]
+		err := c.stage.whileSteering(ctx, p, func() error { return f(ctx, p, c.results[i], size) })
+		if err != nil {
+			return fmt.Errorf("%s, %d bytes: %w", p.name, size, err)
+		}
+	}
+	return nil
+}
+
+// rest is how long programs do nothing before their memory is looked at.
+const rest = 5 * time.Second
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
 	select {
-	case <-time.After(5 * time.Second):
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for i, p := range peers {
+}
+
+// measureIdle lets every program rest before it looks at its memory.
+func (c *comparison) measureIdle(ctx context.Context) error {
+	if err := pause(ctx, rest); err != nil {
+		return err
+	}
+	for i, p := range c.peers {
 		if p.pid == 0 {
 			continue
 		}
@@ -69,28 +112,26 @@ func measureIdle(ctx context.Context, peers []peer, results []*result) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		results[i].idle = u.resident
+		c.results[i].idle = u.resident
 	}
 	return nil
 }
 
 // round measures one peer with one size of answer.
-func (r *result) round(ctx context.Context, o options, p peer, size int) error {
+func (c *comparison) round(ctx context.Context, p peer, r *result, size int) error {
 	s := r.sizes[size]
-	p50, err := latency(ctx, p.addr, size, o.window)
+	p50, err := latency(ctx, p, size, c.window)
 	if err != nil {
 		return err
 	}
-	s.p50 = append(s.p50, p50)
+	s.p50 = append(s.p50, float64(p50))
 
-	var before, after usage
-	if p.pid != 0 {
-		if before, err = usageOf(p.pid); err != nil {
-			return err
-		}
+	before, err := count(ctx, p)
+	if err != nil {
+		return err
 	}
 	start := time.Now()
-	done, err := saturate(ctx, p.addr, size, o.clients, o.window)
+	done, err := saturate(ctx, p, size, c.clients, c.window)
 	if err != nil {
 		return err
 	}
@@ -98,72 +139,91 @@ func (r *result) round(ctx context.Context, o options, p peer, size int) error {
 	if p.pid == 0 {
 		return nil
 	}
-	if after, err = usageOf(p.pid); err != nil {
+	after, err := countAgain(ctx, p)
+	if err != nil {
 		return err
 	}
-	s.cpu = append(s.cpu, (after.cpu-before.cpu)/time.Duration(max(done, 1)))
-	r.loaded = max(r.loaded, after.resident)
+	searches := float64(max(done, 1))
+	s.cpu = append(s.cpu, float64(after.usage.cpu-before.usage.cpu)/searches)
+	s.switches = append(s.switches, float64(switched(before.switches, after.switches))/searches)
+	if p.metrics != "" {
+		s.objects = append(s.objects, (after.objects-before.objects)/searches)
+	}
+	r.loaded = max(r.loaded, after.usage.resident)
 	return nil
 }
 
-// render writes the table. The direct connection is the first of results.
-func render(o options, results []*result, versions []string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# What a proxy costs\n\n")
-	fmt.Fprintf(&b, "Measured %s by `make bench-overhead`: %s, %d cores, %s; %s.\n\n",
-		time.Now().UTC().Format(time.DateOnly), cpuModel(), runtime.NumCPU(), runtime.Version(), strings.Join(versions, ", "))
-	fmt.Fprintf(&b, "Medians of %d interleaved rounds of %v. \"Added p50\" is over a direct connection, one search at a time; CPU and\n"+
-		"searches/s are with %d connections, load, proxy and simulated cluster (three nodes that answer at once) sharing the machine.\n",
-		o.rounds, o.window, o.clients)
-	direct := results[0]
-	for _, size := range answerSizes() {
-		fmt.Fprintf(&b, "\n## Answers of %d KB\n\n", size>>10)
-		fmt.Fprintf(&b, "| | p50, µs | added p50, µs | CPU per search, µs | searches/s |\n|---|---:|---:|---:|---:|\n")
-		for _, r := range results {
-			s := r.sizes[size]
-			added, cpu := "", ""
-			if r != direct {
-				added = micros(median(differences(s.p50, direct.sizes[size].p50)))
-				cpu = micros(median(s.cpu))
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %.0f |\n", r.name, micros(median(s.p50)), added, cpu, median(s.rate))
-		}
+// countCalls counts system calls per search, in a run of its own as it costs time.
+func (c *comparison) countCalls(ctx context.Context, p peer, r *result, size int) error {
+	if p.pid == 0 {
+		return nil
 	}
-	fmt.Fprintf(&b, "\n## Resident memory\n\n| | idle, MiB | under load, MiB |\n|---|---:|---:|\n")
-	for _, r := range results[1:] {
-		fmt.Fprintf(&b, "| %s | %.1f | %.1f |\n", r.name, mebibytes(r.idle), mebibytes(r.loaded))
-	}
-	return b.String()
-}
-
-// differences pairs the rounds, so that a slow moment of the machine is in both.
-func differences(a, b []time.Duration) []time.Duration {
-	out := make([]time.Duration, len(a))
-	for i := range a {
-		out[i] = a[i] - b[i]
-	}
-	return out
-}
-
-func median[T time.Duration | float64](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
-
-func micros(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/float64(time.Microsecond)) }
-
-func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
-
-// cpuModel is the processor's name, or its architecture where Linux tells none.
-func cpuModel() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
+	var done int64
+	n, err := c.tracer.count(ctx, c.stage.dir, p, func() (err error) {
+		done, err = saturate(ctx, p, size, c.clients, c.window)
+		return err
+	})
 	if err != nil {
-		return runtime.GOARCH
+		return err
+	}
+	r.sizes[size].calls = []float64{float64(n) / float64(max(done, 1))}
+	return nil
+}
+
+// counters are what a peer has used since it began.
+type counters struct {
+	usage    usage
+	switches map[int]int64
+	objects  float64 // allocated, what counting them takes left out
+}
+
+// count reads the counters of p before a load.
+func count(ctx context.Context, p peer) (c counters, err error) {
+	if p.pid == 0 {
+		return c, nil
+	}
+	if p.metrics != "" {
+		first, err := allocated(ctx, p.metrics)
+		if err != nil {
+			return c, err
+		}
+		second, err := allocated(ctx, p.metrics)
+		if err != nil {
+			return c, err
+		}
+		c.objects = second + (second - first) // the reading that ends the load costs as much
+	}
+	if c.switches, err = switchesOf(p.pid); err != nil {
+		return c, err
+	}
+	c.usage, err = usageOf(p.pid)
+	return c, err
+}
+
+// countAgain reads the counters of p after a load.
+func countAgain(ctx context.Context, p peer) (c counters, err error) {
+	if c.usage, err = usageOf(p.pid); err != nil {
+		return c, err
+	}
+	if c.switches, err = switchesOf(p.pid); err != nil {
+		return c, err
+	}
+	if p.metrics != "" {
+		c.objects, err = allocated(ctx, p.metrics)
+	}
+	return c, err
+}
+
+// allocated returns how many objects a Go program has allocated, as its metrics tell.
+func allocated(ctx context.Context, url string) (float64, error) {
+	text, err := read(ctx, url)
+	if err != nil {
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
+		if value, ok := strings.CutPrefix(line, "go_memstats_mallocs_total "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return runtime.GOARCH
+	return 0, errors.New(url + " does not tell allocations")
 }

@@ -21,9 +21,20 @@ type usage struct {
 
 // usageOf sums a process and all below it (nginx works in a child).
 func usageOf(pid int) (usage, error) {
+	each, err := tree(pid)
+	var sum usage
+	for _, u := range each {
+		sum.cpu += u.cpu
+		sum.resident += u.resident
+	}
+	return sum, err
+}
+
+// tree returns a process and all below it.
+func tree(pid int) (map[int]usage, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return usage{}, err
+		return nil, err
 	}
 	children := map[int][]int{}
 	each := map[int]usage{}
@@ -34,19 +45,81 @@ func usageOf(pid int) (usage, error) {
 		}
 		id, parent, u, err := parseStat(string(text))
 		if err != nil {
-			return usage{}, fmt.Errorf("%s: %w", file, err)
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		children[parent] = append(children[parent], id)
 		each[id] = u
 	}
 	if _, ok := each[pid]; !ok {
-		return usage{}, fmt.Errorf("process %d has ended", pid)
+		return nil, fmt.Errorf("process %d has ended", pid)
 	}
-	var sum usage
+	below := map[int]usage{}
 	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
-		sum.cpu += each[queue[0]].cpu
-		sum.resident += each[queue[0]].resident
+		below[queue[0]] = each[queue[0]]
 		queue = append(queue, children[queue[0]]...)
+	}
+	return below, nil
+}
+
+// switchesOf returns how often each thread of a process and of all below it has been
+// switched away from, voluntarily or not, by the thread's number.
+func switchesOf(pid int) (map[int]int64, error) {
+	processes, err := tree(pid)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[int]int64{}
+	for id := range processes {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/status", id))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				continue // it has ended
+			}
+			thread, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				return nil, err
+			}
+			if counts[thread], err = parseSwitches(string(text)); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	return counts, nil
+}
+
+// switched returns how many switches there were between two readings of [switchesOf].
+// What a thread did that has ended in between is not known and not counted: these
+// programs keep their threads.
+func switched(before, after map[int]int64) int64 {
+	var sum int64
+	for thread, n := range after {
+		sum += n - before[thread]
+	}
+	return sum
+}
+
+// parseSwitches sums the two counts of context switches in /proc/PID/task/TID/status.
+func parseSwitches(text string) (int64, error) {
+	var sum int64
+	found := 0
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "voluntary_ctxt_switches" && name != "nonvoluntary_ctxt_switches" {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+		found++
+	}
+	if found != 2 {
+		return 0, fmt.Errorf("%d of 2 counts of context switches", found)
 	}
 	return sum, nil
 }

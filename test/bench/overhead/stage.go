@@ -16,38 +16,51 @@ import (
 	"text/template"
 	"time"
 
+	"sidestep/internal/es"
 	"sidestep/test/bench/plain"
 )
+
+// haproxy is the peer that the others are compared with.
+const haproxy = "haproxy"
 
 // peer is one way to the cluster.
 type peer struct {
 	name string
 	addr string // host:port that the load goes to
 	pid  int    // 0 for the direct connection
+	// preference is that of the searches sent to it: empty for sidestep, which adds
+	// one, the same for all others, so that the cluster has the same work.
+	preference string
+	metrics    string // URL that tells how many objects a Go program allocated; empty: none
+	admin      string // URL of sidestep's admin listener, empty for the others
 }
 
 // stage holds the processes of a comparison.
 type stage struct {
-	dir       string
-	processes []*exec.Cmd
+	dir         string
+	connections int // that nginx and haproxy allow
+	backend     backend
+	processes   []*exec.Cmd
 }
 
 // start runs the backend and all proxies and returns once each answers. The
 // direct connection comes first.
 func (s *stage) start(ctx context.Context, sidestep string) ([]peer, error) {
-	nodes, err := s.startBackend(ctx)
+	if err := s.startBackend(ctx); err != nil {
+		return nil, err
+	}
+	first, err := s.startSidestep(ctx, sidestep)
 	if err != nil {
 		return nil, err
 	}
-	peers := []peer{{name: "direct", addr: nodes[0]}}
-	for _, begin := range []func(context.Context, []string) (peer, error){
-		func(ctx context.Context, nodes []string) (peer, error) { return s.startSidestep(ctx, sidestep, nodes) },
-		s.startPlain, s.startNginx, s.startHaproxy,
-	} {
-		p, err := begin(ctx, nodes)
+	preference := es.OnlyNodes(s.backend.IDs)
+	peers := []peer{{name: "direct", addr: s.backend.Addrs[0], preference: preference}, first}
+	for _, begin := range []func(context.Context) (peer, error){s.startPlain, s.startNginx, s.startHaproxy} {
+		p, err := begin(ctx)
 		if err != nil {
 			return nil, err
 		}
+		p.preference = preference
 		peers = append(peers, p)
 	}
 	return peers, nil
@@ -62,112 +75,81 @@ func (s *stage) stop() {
 	}
 }
 
-func (s *stage) startBackend(ctx context.Context) ([]string, error) {
+func (s *stage) startBackend(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ready := filepath.Join(s.dir, "nodes.json")
 	if _, err := s.run(ctx, "backend", self, "backend", "-ready", ready); err != nil {
-		return nil, err
+		return err
 	}
-	var nodes []string
-	err = eventually(ctx, "the simulated cluster", func() error {
+	return eventually(ctx, "the simulated cluster", func() error {
 		text, err := os.ReadFile(ready)
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(text, &nodes)
+		return json.Unmarshal(text, &s.backend)
 	})
-	return nodes, err
 }
 
-func (s *stage) startSidestep(ctx context.Context, binary string, nodes []string) (peer, error) {
+// startSidestep starts it with the defaults of its configuration: only the addresses
+// are given.
+func (s *stage) startSidestep(ctx context.Context, binary string) (peer, error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
 		return peer{}, err
 	}
 	cmd, err := s.run(ctx, "sidestep", binary,
-		"--upstream", "http://"+strings.Join(nodes, ",http://"), "--listen", ports[0], "--admin", ports[1])
+		"--upstream", "http://"+strings.Join(s.backend.Addrs, ",http://"), "--listen", ports[0], "--admin", ports[1])
 	if err != nil {
 		return peer{}, err
 	}
-	p := peer{name: "sidestep", addr: ports[0], pid: cmd.Process.Pid}
-	if err := eventually(ctx, "sidestep", func() error { return get(ctx, "http://"+ports[1]+"/-/ready") }); err != nil {
+	p := peer{name: "sidestep", addr: ports[0], pid: cmd.Process.Pid, admin: "http://" + ports[1]}
+	p.metrics = p.admin + "/metrics"
+	if err := eventually(ctx, "sidestep", func() error { return get(ctx, p.admin+"/-/ready") }); err != nil {
 		return peer{}, err
 	}
-	return p, steers(ctx, p)
+	return p, s.awaitSteering(ctx, p)
 }
 
-// steers fails unless searches through p are rewritten: a sidestep that only
-// passes requests on would flatter the table.
-func steers(ctx context.Context, p peer) error {
-	return eventually(ctx, "sidestep to steer", func() error {
-		for _, size := range answerSizes() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+searchPath(size), strings.NewReader(searchBody))
-			if err != nil {
-				return err
-			}
-			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("X-Sidestep-Explain", "1")
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return err
-			}
-			body, err := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			if err != nil {
-				return err
-			}
-			decision := resp.Header.Get("X-Sidestep-Decision")
-			if !strings.Contains(decision, "mode=route") || !strings.Contains(decision, "nodes=") {
-				return fmt.Errorf("status %d, decision %q", resp.StatusCode, decision)
-			}
-			if off := len(body) - size; max(off, -off) > size/6 {
-				return fmt.Errorf("an answer of about %d bytes has %d", size, len(body))
-			}
-		}
-		return nil
-	})
-}
-
-func (s *stage) startPlain(ctx context.Context, nodes []string) (peer, error) {
+func (s *stage) startPlain(ctx context.Context) (peer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return peer{}, err
 	}
-	ports, err := freeAddresses(1)
+	ports, err := freeAddresses(2)
 	if err != nil {
 		return peer{}, err
 	}
-	return s.startPeer(ctx, peer{name: "httputil.ReverseProxy", addr: ports[0]},
-		self, plain.Command, "-listen", ports[0], "-nodes", strings.Join(nodes, ","))
+	p := peer{name: "httputil.ReverseProxy", addr: ports[0], metrics: "http://" + ports[1]}
+	return s.startPeer(ctx, p, self, plain.Command, "-listen", ports[0], "-metrics", ports[1], "-nodes", strings.Join(s.backend.Addrs, ","))
 }
 
-func (s *stage) startNginx(ctx context.Context, nodes []string) (peer, error) {
-	addr, file, err := s.configure("nginx.conf", nginxConf, nodes)
+func (s *stage) startNginx(ctx context.Context) (peer, error) {
+	addr, file, err := s.configure("nginx.conf", nginxConf)
 	if err != nil {
 		return peer{}, err
 	}
 	return s.startPeer(ctx, peer{name: "nginx", addr: addr}, find("nginx"), "-p", s.dir, "-c", file, "-e", "stderr")
 }
 
-func (s *stage) startHaproxy(ctx context.Context, nodes []string) (peer, error) {
-	addr, file, err := s.configure("haproxy.cfg", haproxyConf, nodes)
+func (s *stage) startHaproxy(ctx context.Context) (peer, error) {
+	addr, file, err := s.configure("haproxy.cfg", haproxyConf)
 	if err != nil {
 		return peer{}, err
 	}
-	return s.startPeer(ctx, peer{name: "haproxy", addr: addr}, find("haproxy"), "-db", "-f", file)
+	return s.startPeer(ctx, peer{name: haproxy, addr: addr}, find("haproxy"), "-db", "-f", file)
 }
 
 // configure writes a proxy's configuration and returns its address and file.
-func (s *stage) configure(name, text string, nodes []string) (addr, file string, err error) {
+func (s *stage) configure(name, text string) (addr, file string, err error) {
 	ports, err := freeAddresses(1)
 	if err != nil {
 		return "", "", err
 	}
 	var b bytes.Buffer
-	data := map[string]any{"Dir": s.dir, "Listen": ports[0], "Nodes": nodes, "Root": os.Geteuid() == 0}
+	data := map[string]any{"Dir": s.dir, "Listen": ports[0], "Nodes": s.backend.Addrs, "Root": os.Geteuid() == 0, "Connections": s.connections}
 	if err := template.Must(template.New(name).Parse(text)).Execute(&b, data); err != nil {
 		return "", "", err
 	}
@@ -220,19 +202,25 @@ func eventually(ctx context.Context, what string, try func() error) error {
 }
 
 func get(ctx context.Context, url string) error {
+	_, err := read(ctx, url)
+	return err
+}
+
+// read returns what is answered with status 200.
+func read(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: status %d", url, resp.StatusCode)
+		return nil, fmt.Errorf("%s: status %d", url, resp.StatusCode)
 	}
-	return nil
+	return io.ReadAll(resp.Body)
 }
 
 // freeAddresses returns n loopback addresses nobody listens on now.
@@ -261,52 +249,3 @@ func firstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	return line
 }
-
-const nginxConf = `daemon off;
-worker_processes 1;
-{{if .Root}}user root;{{end}}
-pid {{.Dir}}/nginx.pid;
-error_log stderr error;
-events { worker_connections 4096; }
-http {
-  access_log off;
-  client_body_temp_path {{.Dir}}/body;
-  proxy_temp_path {{.Dir}}/proxy;
-  fastcgi_temp_path {{.Dir}}/fastcgi;
-  uwsgi_temp_path {{.Dir}}/uwsgi;
-  scgi_temp_path {{.Dir}}/scgi;
-  keepalive_requests 100000000;
-  upstream nodes {
-    {{range .Nodes}}server {{.}};
-    {{end}}
-    keepalive 256;
-    keepalive_requests 100000000;
-  }
-  server {
-    listen {{.Listen}};
-    location / {
-      proxy_pass http://nodes;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffers 16 8k;
-    }
-  }
-}
-`
-
-const haproxyConf = `global
-  nbthread 1
-  maxconn 4096
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 60s
-  timeout server 60s
-  http-reuse always
-frontend searches
-  bind {{.Listen}}
-  default_backend nodes
-backend nodes
-  balance roundrobin
-{{range $i, $node := .Nodes}}  server n{{$i}} {{$node}}
-{{end}}`

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,17 +24,26 @@ import (
 const Command = "plain"
 
 // Serve is the proxy: round robin over the nodes, pooled connections, nothing else. It
-// prints its address and serves until the process ends. args are the flags -listen and
-// -nodes.
+// prints its address and serves until the process ends. args are the flags -listen,
+// -nodes and -metrics.
 func Serve(args []string) error {
 	flags := flag.NewFlagSet(Command, flag.ExitOnError)
 	listen := flags.String("listen", "127.0.0.1:0", "`address` to listen on")
 	nodes := flags.String("nodes", "", "node `addresses`, comma separated")
+	metrics := flags.String("metrics", "", "`address` that tells how many objects were allocated; empty: none does")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *nodes == "" {
 		return errors.New("plain needs -nodes")
+	}
+	if *metrics != "" {
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *metrics)
+		if err != nil {
+			return err
+		}
+		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(tellAllocations)}
+		go func() { fmt.Fprintln(os.Stderr, "plain:", server.Serve(listener)) }()
 	}
 	var targets []*url.URL
 	for node := range strings.SplitSeq(*nodes, ",") {
@@ -46,6 +56,13 @@ func Serve(args []string) error {
 	fmt.Println("http://" + listener.Addr().String())
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: handler(targets)}
 	return server.Serve(listener)
+}
+
+// tellAllocations answers as the metrics of a Go program do.
+func tellAllocations(w http.ResponseWriter, _ *http.Request) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	fmt.Fprintf(w, "go_memstats_mallocs_total %d\n", m.Mallocs)
 }
 
 func handler(targets []*url.URL) http.Handler {

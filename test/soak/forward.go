@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// forwarder terminates TLS before a node and passes on the bytes.
+type forwarder struct {
+	listener net.Listener
+	target   string // host:port
+	config   *tls.Config
+	down     atomic.Bool // handshakes fail
+
+	work   sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]struct{} // of clients and to the node
+}
+
+// newIdentity returns a certificate for 127.0.0.1 with its key, and the authority that
+// signed it, which is itself, in PEM form. The key is one of which a handshake costs
+// little.
+func newIdentity() (identity tls.Certificate, authority []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return identity, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "soak"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return identity, nil, err
+	}
+	authority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, authority, nil
+}
+
+var errDown = errors.New("TLS restarts")
+
+// forward listens on a loopback address until stop.
+func forward(ctx context.Context, target string, identity tls.Certificate) (*forwarder, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	f := &forwarder{listener: listener, target: target, open: map[net.Conn]struct{}{}}
+	f.config = &tls.Config{
+		Certificates: []tls.Certificate{identity}, MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			if f.down.Load() {
+				return nil, errDown
+			}
+			return nil, nil // as it is
+		},
+	}
+	f.work.Go(f.accept)
+	return f, nil
+}
+
+func (f *forwarder) address() string { return f.listener.Addr().String() }
+
+func (f *forwarder) accept() {
+	for {
+		conn, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		f.work.Go(func() { f.handle(conn) })
+	}
+}
+
+// handle passes on what one client and the node send until either goes away.
+func (f *forwarder) handle(conn net.Conn) {
+	if !f.add(conn) {
+		return
+	}
+	defer f.drop(conn)
+	client := tls.Server(conn, f.config)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if client.HandshakeContext(ctx) != nil {
+		return
+	}
+	node, err := new(net.Dialer).DialContext(ctx, "tcp", f.target)
+	if err != nil || !f.add(node) {
+		return
+	}
+	defer f.drop(node)
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(client, node) // whatever ends it, it is over
+		_ = conn.Close()
+	})
+	_, _ = io.Copy(node, client)
+	_ = node.Close()
+	back.Wait()
+}
+
+// add takes a connection into those that a restart closes. It reports false, and closes
+// it, if the forwarder has stopped.
+func (f *forwarder) add(conn net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		_ = conn.Close()
+		return false
+	}
+	f.open[conn] = struct{}{}
+	return true
+}
+
+func (f *forwarder) drop(conn net.Conn) {
+	_ = conn.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, conn)
+}
+
+// restart closes all connections and lets handshakes fail for a while.
+func (f *forwarder) restart(ctx context.Context, outage time.Duration) {
+	f.down.Store(true)
+	defer f.down.Store(false)
+	f.closeAll(false)
+	_ = sleep(ctx, outage)
+}
+
+func (f *forwarder) closeAll(forGood bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = f.closed || forGood
+	for conn := range f.open {
+		_ = conn.Close()
+	}
+}
+
+func (f *forwarder) stop() {
+	_ = f.listener.Close()
+	f.closeAll(true)
+	f.work.Wait()
+}
+
+// connections returns how many connections there are, of clients and to the node.
+func (f *forwarder) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.open)
+}
