@@ -18,18 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where no connection comes about nothing was sent.
-func TestNoConnection(t *testing.T) {
-	short := func(o *Options) { o.HandshakeTimeout = 20 * time.Millisecond }
-	for _, c := range []struct {
-		name    string
-		secure  func(s *tls.Config) // nil: plain
-		serve   func(p *peer)
-		change  func(o *Options)
-		timeout bool
-		is      error
-		as      any
-	}{
+// noConnection is a way in which no connection comes about.
+type noConnection struct {
+	name    string
+	secure  func(s *tls.Config) // nil: plain
+	serve   func(p *peer)
+	change  func(o *Options)
+	timeout bool
+	is      error
+	as      any
+}
+
+var anyTLS = func(*tls.Config) {}
+
+// unconnected are those in which TCP or the handshake fail.
+func unconnected(t *testing.T) []noConnection {
+	return []noConnection{
 		{name: "refused", serve: func(*peer) {}, change: func(o *Options) {
 			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
 			require.NoError(t, err)
@@ -43,21 +47,27 @@ func TestNoConnection(t *testing.T) {
 		}, timeout: true, as: new(*net.OpError)},
 		{name: "handshake closed", serve: func(p *peer) {
 			_, _ = p.NetConn().Read(make([]byte, 1<<14))
-		}, secure: func(*tls.Config) {}, is: io.EOF},
-		{name: "handshake reset", serve: func(p *peer) { reset(p.Conn) }, secure: func(*tls.Config) {}},
+		}, secure: anyTLS, is: io.EOF},
+		{name: "handshake reset", serve: func(p *peer) { reset(p.Conn) }, secure: anyTLS},
 		{name: "no TLS", serve: func(p *peer) {
 			_, _ = io.WriteString(p.NetConn(), "HTTP/1.1 400 Bad Request\r\n\r\n")
-		}, secure: func(*tls.Config) {}, as: new(tls.RecordHeaderError)},
+		}, secure: anyTLS, as: new(tls.RecordHeaderError)},
 		{name: "handshake takes too long", serve: func(p *peer) {
 			_, _ = io.Copy(io.Discard, p.NetConn())
-		}, secure: func(*tls.Config) {}, change: short, timeout: true, is: os.ErrDeadlineExceeded, as: new(*net.OpError)},
-		{name: "unknown authority", serve: answering(hello), secure: func(*tls.Config) {}, change: func(o *Options) {
+		}, secure: anyTLS, change: func(o *Options) { o.HandshakeTimeout = 20 * time.Millisecond }, timeout: true, is: os.ErrDeadlineExceeded, as: new(*net.OpError)},
+	}
+}
+
+// refusedCertificates are those in which one side does not like the other.
+func refusedCertificates() []noConnection {
+	return []noConnection{
+		{name: "unknown authority", serve: answering(hello), secure: anyTLS, change: func(o *Options) {
 			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
 		}, as: new(*tls.CertificateVerificationError)},
-		{name: "the authority", serve: answering(hello), secure: func(*tls.Config) {}, change: func(o *Options) {
+		{name: "the authority", serve: answering(hello), secure: anyTLS, change: func(o *Options) {
 			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
 		}, as: new(x509.UnknownAuthorityError)},
-		{name: "another name", serve: answering(hello), secure: func(*tls.Config) {}, change: func(o *Options) {
+		{name: "another name", serve: answering(hello), secure: anyTLS, change: func(o *Options) {
 			o.TLS.ServerName = "other.test"
 		}, as: new(x509.HostnameError)},
 		{name: "no common version", serve: answering(hello), secure: func(s *tls.Config) { s.MinVersion = tls.VersionTLS13 }, change: func(o *Options) {
@@ -72,7 +82,12 @@ func TestNoConnection(t *testing.T) {
 		{name: "the node refuses the certificate", serve: answering(hello), secure: func(s *tls.Config) {
 			s.ClientAuth, s.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		}, change: func(o *Options) { o.TLS.Certificates = serving().Certificates }},
-	} {
+	}
+}
+
+// Where no connection comes about nothing was sent.
+func TestNoConnection(t *testing.T) {
+	for _, c := range append(unconnected(t), refusedCertificates()...) {
 		t.Run(c.name, func(t *testing.T) {
 			var secure *tls.Config
 			if c.secure != nil {
@@ -278,31 +293,34 @@ func TestEarlyAnswer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, secure *tls.Config) {
-				over := make(chan bool)
-				n := start(t, secure, func(p *peer) {
-					_, _ = p.r.ReadString('\n')
-					p.say(c.answer)
-					if c.close {
-						if s, ok := p.Conn.(*tls.Conn); ok {
+				for _, size := range []int{100, 10_000, 60_000, 32 << 20} {
+					over := make(chan bool)
+					n := start(t, secure, func(p *peer) {
+						_, _ = p.r.ReadString('\n')
+						p.say(c.answer)
+						if !c.close {
+							<-over
+						} else if s, ok := p.Conn.(*tls.Conn); ok {
 							_ = s.CloseWrite()
 						}
-						return
+					})
+					p := n.pool(nil)
+					m := post(size)
+					resp, err := p.Do(t.Context(), m)
+					require.NoError(t, err)
+					require.Equal(t, 413, resp.StatusCode)
+					b, err := io.ReadAll(resp.Body)
+					require.NoError(t, err)
+					require.Equal(t, c.body, string(b))
+					require.NoError(t, resp.Body.Close())
+					clear(m.Body) // the race detector notices who reads it
+					if c.close || size > 1<<20 {
+						require.Zero(t, p.Idle(), "the rest of the message was not sent")
 					}
-					<-over
-				})
-				p := n.pool(nil)
-				m := post(32 << 20)
-				resp, err := p.Do(t.Context(), m)
-				require.NoError(t, err)
-				require.Equal(t, 413, resp.StatusCode)
-				b, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.Equal(t, c.body, string(b))
-				require.NoError(t, resp.Body.Close())
-				clear(m.Body) // the race detector notices who reads it
-				require.Zero(t, p.Idle(), "the rest of the message was not sent")
-				close(over)
-				n.closed()
+					close(over)
+					p.Close()
+					n.closed()
+				}
 			})
 		})
 	}

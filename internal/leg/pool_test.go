@@ -181,7 +181,7 @@ func TestCloseWakesRead(t *testing.T) {
 			p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
 			p.gone()
 		})
-		resp, err := n.pool(nil).Do(context.Background(), get()) //nolint:usetesting // one that never ends
+		resp, err := n.pool(nil).Do(context.WithoutCancel(t.Context()), get())
 		require.NoError(t, err)
 		_, err = io.ReadFull(resp.Body, make([]byte, 5))
 		require.NoError(t, err)
