@@ -69,7 +69,7 @@ func (c *conn) decrypted() bool {
 func (c *conn) begin() {
 	c.limit = int64(c.pool.o.MaxHead)
 	c.heard = false
-	c.br = c.pool.readers.Get().(*bufio.Reader) //nolint:errcheck // nothing else is put there
+	c.br = c.pool.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
 }
 
@@ -91,7 +91,7 @@ func (c *conn) write(head, body []byte) (int64, error) {
 		n, err := c.nc.Write(head)
 		return int64(n), err
 	}
-	b := c.pool.buffers.Get().(*[]byte) //nolint:errcheck // nothing else is put there
+	b := c.pool.buffers.Get().(*[]byte)
 	*b = append(append((*b)[:0], head...), body...)
 	n, err := c.nc.Write(*b)
 	c.pool.buffers.Put(b)

@@ -117,7 +117,8 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if ctx.Err() != nil || !err.notSent && !(m.Repeatable && err.unanswered) {
+		again := err.notSent || m.Repeatable && err.unanswered
+		if !again || ctx.Err() != nil {
 			return nil, err
 		}
 		sent = !err.notSent

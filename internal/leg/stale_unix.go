@@ -35,7 +35,7 @@ func watch(nc net.Conn) socket {
 
 func (p *peek) at(fd uintptr) {
 	_, _, err := syscall.Recvfrom(int(fd), p.b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	p.none = err == syscall.EAGAIN //nolint:errorlint // an errno, and on the way of every message
+	p.none = err == syscall.EAGAIN
 }
 
 // readable reports whether reading would not wait: there are bytes, the end of the
