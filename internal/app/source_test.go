@@ -67,6 +67,7 @@ func fleetOf(t *testing.T, at string) (c *simcluster.Cluster, relays, sidecars c
 	require.NoError(t, err)
 	t.Cleanup(c.Stop)
 	relays = settings(c.URLs()...)
+	relays.Explain.Header = "on" // what a relay tells does not show that the cluster has no security
 	relays.Upstream.Discovery = "sniff"
 	sidecars = relays
 	sidecars.Cluster.Source.URL = at + "/snapshot"

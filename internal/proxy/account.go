@@ -41,7 +41,7 @@ func (x *exchange) account() {
 		x.stream.finish(x)
 	}
 	now := time.Now()
-	if x.gone() && !x.complete || x.Outcome == "" {
+	if x.Outcome == "" { // it was given up
 		x.Outcome = string(outcomeCanceled)
 	}
 	if x.Reason == "" {

@@ -26,11 +26,11 @@ var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }} //noli
 func (x *exchange) answer(t *try) {
 	switch {
 	case t != nil && t.resp != nil:
-	case x.gone():
-		panic(http.ErrAbortHandler) // nobody is there to be answered
 	case x.stream != nil && x.stream.stalled.Load():
 		x.answerStalled()
 		return
+	case x.gone():
+		panic(http.ErrAbortHandler) // there is no client to be answered
 	default:
 		x.answerUnreachable()
 		return
@@ -77,6 +77,9 @@ func (x *exchange) writeHead(t *try) (announced int) {
 	for name := range resp.Trailer {
 		h.Add("Trailer", name)
 	}
+	if resp.ContentLength < 0 && x.Method != http.MethodHead {
+		h["Transfer-Encoding"] = []string{"chunked"} // the server would count a short answer
+	}
 	// The server adds nothing where the engine sends none.
 	for _, name := range [...]string{"Date", "Content-Type"} {
 		if _, ok := h[name]; !ok {
@@ -105,22 +108,11 @@ func (x *exchange) copyBody(t *try) error {
 		}
 	}
 	for {
-		for t.readErr == nil && len(t.begin) < cap(t.begin) && (len(t.begin) == 0 || ready(t.resp.Body)) || t.buffer == nil {
-			t.more()
-		}
+		t.readWhatIsThere()
 		if len(t.begin) > 0 {
-			if d := x.p.o.WriteTimeout; d > 0 {
-				_ = control.SetWriteDeadline(time.Now().Add(d))
-			}
-			n, err := x.w.Write(t.begin)
-			x.ResponseBytes += int64(n)
-			if err == nil && t.readErr == nil {
-				err = control.Flush()
-			}
-			if err != nil {
+			if err := x.writePart(t, control); err != nil {
 				return errClient
 			}
-			t.begin = t.begin[:0]
 		}
 		switch {
 		case errors.Is(t.readErr, io.EOF):
@@ -129,6 +121,33 @@ func (x *exchange) copyBody(t *try) error {
 			return t.readErr
 		}
 	}
+}
+
+// readWhatIsThere reads the next part of the body, up to a buffer of it.
+func (a *answer) readWhatIsThere() {
+	for a.readErr == nil && (len(a.begin) == 0 || len(a.begin) < cap(a.begin) && ready(a.resp.Body)) {
+		a.more()
+	}
+}
+
+// writePart writes what has been read of the body. A client that reads nothing of it for
+// limits.write_timeout is let go.
+func (x *exchange) writePart(t *try, control *http.ResponseController) error {
+	last, patience := t.readErr != nil, x.p.o.WriteTimeout
+	if patience > 0 {
+		_ = control.SetWriteDeadline(time.Now().Add(patience))
+	}
+	n, err := x.w.Write(t.begin)
+	x.ResponseBytes += int64(n)
+	t.begin = t.begin[:0]
+	if err != nil || last {
+		return err
+	}
+	err = control.Flush()
+	if patience > 0 {
+		_ = control.SetWriteDeadline(time.Time{}) // the node may take its time
+	}
+	return err
 }
 
 // errClient says that the client does not take its answer.

@@ -206,7 +206,9 @@ func (x *exchange) ended(t *try) attempt.Action {
 		r.Late = t.cause == attempt.Unreachable && leg.Timeout(t.err)
 	}
 	next := x.machine.Ended(t.number, r)
-	x.waits = next.Do == attempt.Wait && t.number == 0
+	if next.Do == attempt.Wait && t.number == 0 {
+		x.waits = true // only the handler's goroutine sends the first attempt
+	}
 	x.learn(t, now, gone)
 	x.note(t, now, gone)
 	switch next.Do {

@@ -78,15 +78,16 @@ func (t *try) judgeFailure() {
 
 // refuses reports whether the answer is an error whose words may come from the
 // preference that was added: the operation takes none after all, the request line or a
-// place in it is quoted ("no handler found for uri", "byte offset: #744"), or what all
-// copies refuse is worded as the last copy tried did. The client is to read what it
+// place in it is quoted ("no handler found for uri", "missing authentication credentials
+// for REST request", "byte offset: #744"), or what all copies refuse is worded as the last
+// copy tried did. The client is to read what it
 // would have read directly.
 func (t *try) refuses() bool {
 	if !t.lists() {
 		return false
 	}
 	switch t.resp.StatusCode {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusMethodNotAllowed:
 		return true
 	case http.StatusForbidden:
 		return !decodable(t.resp.Header.Get("Content-Encoding"))

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -127,7 +128,7 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 	x := t.x
 	dst = append(dst, x.Method...)
 	dst = append(dst, ' ')
-	dst = appendTarget(dst, x.Path)
+	dst = appendTarget(dst, cmp.Or(x.Path, "/"))
 	if t.query != "" || x.r.URL.ForceQuery {
 		dst = append(dst, '?')
 		dst = appendTarget(dst, t.query)

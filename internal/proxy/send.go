@@ -82,10 +82,17 @@ var errStale = errors.New("the node had closed the connection")
 
 // upload is a request body that comes while it is sent. net/http sends none twice, so
 // that a node that closed an idle connection would cost the client an error: such a
-// connection is found before anything is taken from the client for it.
+// connection is found before anything is taken from the client for it. Neither is
+// anything taken for a node that answers without having asked for the body: to read
+// would tell the client to send it.
 type upload struct {
 	*clientBody
-	stale atomic.Bool
+	asking  bool            // the client waits for 100 Continue
+	done    <-chan struct{} // closed when the exchange is over
+	stale   atomic.Bool
+	heard   atomic.Bool   // the node has begun to say something
+	interim chan struct{} // closed when that was no answer yet: the body may be sent
+	once    sync.Once
 }
 
 // check closes a connection that the node has closed, before anything is sent on it.
@@ -102,21 +109,30 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.stale.Load() {
 		return 0, errStale
 	}
+	if u.asking && u.heard.Load() {
+		select {
+		case <-u.interim:
+		case <-u.done: // an error before would cost the answer
+			return 0, http.ErrBodyReadAfterClose
+		}
+	}
 	return u.clientBody.Read(p)
 }
 
 // sendStream sends a request whose body comes while it is sent, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	out := x.outbound(t)
-	up := &upload{clientBody: x.stream}
+	up := &upload{clientBody: x.stream, asking: x.asking, done: t.ctx.Done(), interim: make(chan struct{})}
 	if x.streams {
 		out.Body = up
 	}
 	var mu sync.Mutex // interim answers come on a goroutine of the transport
 	done := false
 	out = out.WithContext(httptrace.WithClientTrace(t.ctx, &httptrace.ClientTrace{
-		GotConn: up.check,
+		GotConn:              up.check,
+		GotFirstResponseByte: func() { up.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+			up.once.Do(func() { close(up.interim) })
 			mu.Lock()
 			defer mu.Unlock()
 			if !done && status != http.StatusContinue {
