@@ -67,6 +67,9 @@ func validate(cfg Config) []*Problem {
 		c.add("limits.held_body", "must be at least 1B")
 	}
 	c.positive("limits.read_header_timeout", cfg.Limits.ReadHeaderTimeout)
+	if d := cfg.Limits.DrainDelay; d < 0 {
+		c.add("limits.drain_delay", "must not be negative, as %s is: 0 means that a stop takes no connection any more", d)
+	}
 	c.positive("limits.shutdown_grace", cfg.Limits.ShutdownGrace)
 	c.atLeast("limits.concurrent_streams", cfg.Limits.ConcurrentStreams, 0)
 	c.diagnosis(cfg.Diagnosis)
