@@ -151,7 +151,7 @@ func TestARestartRefusesNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer socket.Close()
 	args := []string{
-		"--config", file(t, "limits: {drain_delay: 1s}\nlog: {format: json}\n"), "--upstream", cluster.URLs()[0],
+		"--config", file(t, "limits: {drain_delay: 2s}\nlog: {format: json}\n"), "--upstream", cluster.URLs()[0],
 		"--listen", "127.0.0.1:1", "--admin", "127.0.0.1:0",
 	}
 

@@ -53,17 +53,32 @@ func (d *delay) wait(ctx context.Context, length time.Duration) bool {
 // reports whether it did: not if the delay has passed or was skipped before.
 func (a *App) SkipDrain() bool { return a.delay.skip() }
 
-// closing closes the client's connection with the answer while sidestep stops: an
-// HTTP/1.1 client is told so by the header, an HTTP/2 client by GOAWAY, which
-// net/http makes of the header.
+// closing makes each answer that begins while sidestep stops the last one of its
+// connection: an HTTP/1.1 client is told so by the header, an HTTP/2 client by GOAWAY,
+// which net/http makes of the header.
 func (a *App) closing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if a.draining.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next(w, r)
+		next(&closingWriter{ResponseWriter: w, draining: &a.draining}, r)
 	}
 }
+
+// closingWriter decides as late as it can be done: requests that have been under way
+// for longer than the drain are answered on connections that are given up next.
+type closingWriter struct {
+	http.ResponseWriter
+	draining *atomic.Bool
+}
+
+// WriteHeader implements http.ResponseWriter. The data plane calls it for each answer.
+func (w *closingWriter) WriteHeader(status int) {
+	if status >= http.StatusOK && w.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the server's writer.
+func (w *closingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // drainingListener stops taking connections before the server shuts down: net/http
 // answers no request whose head it reads after [http.Server.Shutdown] has begun, not

@@ -38,8 +38,19 @@ func connect(t *testing.T, s *sidestep) *connection {
 // the connection.
 func (c *connection) ask() (closes bool) {
 	c.t.Helper()
-	_, err := io.WriteString(c, "GET /logs/_count HTTP/1.1\r\nHost: x\r\n\r\n")
+	c.send("/logs/_count")
+	return c.answered()
+}
+
+func (c *connection) send(path string) {
+	c.t.Helper()
+	_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(c.t, err)
+}
+
+// answered reads an answer, see ask.
+func (c *connection) answered() (closes bool) {
+	c.t.Helper()
 	response, err := http.ReadResponse(c.reader, nil)
 	require.NoError(c.t, err)
 	defer response.Body.Close()
@@ -66,18 +77,24 @@ func stopping(t *testing.T, s *sidestep) <-chan error {
 }
 
 func TestDrain(t *testing.T) {
-	cfg := settings(newUpstream(t).URL)
+	u := newUpstream(t)
+	u.holding = make(chan struct{})
+	cfg := settings(u.URL)
 	cfg.Limits.DrainDelay = time.Hour // until it is skipped
 	s := startReady(t, cfg, nil)
-	old, idle := connect(t, s), connect(t, s)
+	old, idle, busy := connect(t, s), connect(t, s), connect(t, s)
 	require.False(t, old.ask())
 	require.False(t, idle.ask())
+	busy.send("/held")
+	<-u.arrived
 
 	stopped := stopping(t, s)
 	require.Equal(t, http.StatusServiceUnavailable, s.get(s.adminURL("/-/ready")).status)
 	require.Equal(t, http.StatusOK, s.get(s.adminURL("/-/healthy")).status)
 	require.True(t, old.ask(), "an answer closes its connection")
 	old.ended()
+	close(u.holding)
+	require.True(t, busy.answered(), "also that to a request of before")
 	require.True(t, connect(t, s).ask(), "new connections are taken")
 	select {
 	case err := <-stopped:
