@@ -36,6 +36,7 @@ func newStage(t *testing.T) *stage {
 	t.Cleanup(cluster.Stop)
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Limits.DrainDelay = 0
 	cfg.Upstream.URLs = cluster.URLs()
 	sidestep, err := app.New(cfg, app.Options{Version: "1.2.3"})
 	require.NoError(t, err)

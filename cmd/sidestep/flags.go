@@ -42,7 +42,7 @@ Other:
   --help                    print this
 
 Signals: SIGHUP reads the file again; SIGTERM and SIGINT finish what is in flight,
-a second one ends at once.
+SIGTERM after limits.drain_delay. A second one ends the delay, or else all at once.
 Exit codes: 0 stopped or valid, 1 failed, 2 bad flags or configuration.
 `
 

@@ -57,7 +57,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return refuse(stderr, err)
 	}
 	logger, level := newLogger(cfg.Log, stderr)
-	sidestep, err := app.New(cfg, app.Options{Version: buildVersion(), Logger: logger, Level: level, Load: f.load})
+	sockets, err := app.InheritSockets()
+	if err != nil {
+		logger.Error("cannot start", "err", err)
+		return exitFailure
+	}
+	sidestep, err := app.New(cfg, app.Options{Version: buildVersion(), Logger: logger, Level: level, Load: f.load, Sockets: sockets})
 	if err != nil {
 		return refuse(stderr, err)
 	}
@@ -113,9 +118,13 @@ func serve(sidestep *app.App, logger *slog.Logger) int {
 				go reload(sidestep, logger) // a signal to stop must not wait for it
 				continue
 			}
+			if received == syscall.SIGINT {
+				sidestep.SkipDrain() // somebody at a terminal waits
+			}
 			return stop(sidestep, signals, logger)
 		case err := <-sidestep.Failed():
 			logger.Error("cannot serve any more", "err", err)
+			sidestep.SkipDrain()
 			stop(sidestep, signals, logger)
 			return exitFailure
 		}
@@ -128,11 +137,12 @@ func reload(sidestep *app.App, logger *slog.Logger) {
 	}
 }
 
-// stop finishes what is in flight; a second signal ends the process at once.
+// stop finishes what is in flight. A second signal skips limits.drain_delay; one after
+// the delay ends the process at once.
 func stop(sidestep *app.App, signals <-chan os.Signal, logger *slog.Logger) int {
 	go func() {
 		for received := range signals {
-			if received != syscall.SIGHUP {
+			if received != syscall.SIGHUP && !sidestep.SkipDrain() {
 				os.Exit(exitFailure)
 			}
 		}

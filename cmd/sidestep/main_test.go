@@ -131,7 +131,14 @@ type process struct {
 // launch starts the binary and waits until it serves.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
+	return start(t, func(*exec.Cmd) {}, args...)
+}
+
+// start is launch with something done to the command before.
+func start(t *testing.T, prepare func(*exec.Cmd), args ...string) *process {
+	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), binary, args...), t: t}
+	prepare(p.Cmd)
 	stderr, err := p.StderrPipe()
 	require.NoError(t, err)
 	p.log = bufio.NewScanner(stderr)
@@ -183,7 +190,7 @@ func TestLife(t *testing.T) {
 	require.NoError(t, err)
 	defer cluster.Stop()
 	content := func(policy string) []byte {
-		return fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {policy: %s}\nlog: {format: json}\n",
+		return fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {policy: %s}\nlimits: {drain_delay: 0s}\nlog: {format: json}\n",
 			cluster.URLs()[0], policy)
 	}
 	config := file(t, string(content("random")))

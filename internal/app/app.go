@@ -37,6 +37,8 @@ type Options struct {
 	// Load reads the configuration again for [App.ReloadConfig]; nil if there is
 	// nothing to read.
 	Load func() (config.Config, error)
+	// Sockets are served in place of the addresses configured.
+	Sockets Sockets
 }
 
 // App is one running sidestep. Make it with [New].
@@ -63,6 +65,7 @@ type App struct {
 	logs     *requestLogs
 
 	draining atomic.Bool
+	delay    delay
 	stopping chan struct{} // closed when Stop begins
 	stopOnce sync.Once
 	stopErr  error
@@ -85,6 +88,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 		options:  o,
 		logger:   o.Logger,
 		cfg:      cfg,
+		delay:    delay{ended: make(chan struct{})},
 		stopping: make(chan struct{}),
 		failed:   make(chan error, 2), // one for each listener
 	}
@@ -152,6 +156,12 @@ func (a *App) Start(ctx context.Context) error {
 	a.recorder.Start(context.WithoutCancel(ctx))
 	a.data.serve(a.failed)
 	a.admin.serve(a.failed)
+	for _, l := range []*listener{a.data, a.admin} {
+		if l.inherited != nil {
+			a.logger.Info("an inherited socket is served in place of the address configured",
+				"key", l.key, "address", l.addr().String(), "configured", l.address)
+		}
+	}
 	a.logger.Info("sidestep started", "version", a.options.Version,
 		"data", a.data.addr().String(), "admin", a.admin.addr().String(), "config", a.cfg)
 	return nil
@@ -186,9 +196,11 @@ func (a *App) SetMode(mode proxy.Mode) error {
 	return a.current.Load().proxy.SetMode(mode)
 }
 
-// Stop drains: it is not ready any more, takes no new connection, and waits for
-// the requests in flight until limits.shutdown_grace has passed or ctx ends; then
-// it cuts off what is left, which is the error. Later calls return the same.
+// Stop drains: it is not ready any more, and answers close their connections. After
+// limits.drain_delay (see [App.SkipDrain]) it takes no new connection, closes idle
+// ones, and waits for the requests in flight until limits.shutdown_grace has passed.
+// Then it cuts off what is left, which is the error; it does so at once when ctx ends.
+// Later calls return the same.
 func (a *App) Stop(ctx context.Context) error {
 	a.stopOnce.Do(func() {
 		a.draining.Store(true)
@@ -201,8 +213,12 @@ func (a *App) Stop(ctx context.Context) error {
 }
 
 func (a *App) stop(ctx context.Context) error {
-	a.logger.Info("stopping", "grace", a.cfg.Limits.ShutdownGrace)
-	graced, cancel := context.WithTimeout(ctx, a.cfg.Limits.ShutdownGrace)
+	limits := a.cfg.Limits
+	a.logger.Info("stopping", "delay", limits.DrainDelay, "grace", limits.ShutdownGrace)
+	if a.data.draining != nil && a.delay.wait(ctx, limits.DrainDelay) {
+		a.data.draining.drain(ctx)
+	}
+	graced, cancel := context.WithTimeout(ctx, limits.ShutdownGrace)
 	defer cancel()
 	err := a.data.shutdown(graced)
 	a.logs.close()

@@ -136,6 +136,7 @@ func settings(urls ...string) config.Config {
 	cfg.Cluster.PlacementInterval = 50 * time.Millisecond
 	cfg.Cluster.StatsInterval = 20 * time.Millisecond
 	cfg.Cluster.PollTimeout = time.Second
+	cfg.Limits.DrainDelay = 0
 	cfg.Limits.ShutdownGrace = patience
 	return cfg
 }

@@ -31,15 +31,17 @@ type listener struct {
 	address string
 	server  *http.Server // plain HTTP while its TLSConfig is nil
 
-	bound net.Listener // nil until bind
+	inherited net.Listener // from a supervisor, in place of address; may be nil
+	bound     net.Listener // nil until bind
 	// patient says that connections may be opened long before they are used.
-	patient bool
-	served  sync.WaitGroup
+	patient  bool
+	draining *drainingListener // around bound, if patient
+	served   sync.WaitGroup
 }
 
 func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener, error) {
-	l := &listener{key: "listen", address: cfg.Listen, server: newServer(cfg, logger), patient: true}
-	l.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l := &listener{key: "listen", address: cfg.Listen, server: newServer(cfg, logger), patient: true, inherited: a.options.Sockets.Data}
+	l.server.Handler = a.closing(func(w http.ResponseWriter, r *http.Request) {
 		a.current.Load().proxy.ServeHTTP(w, r)
 	})
 	// "OPTIONS *" is the engine's to answer.
@@ -59,7 +61,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 }
 
 func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
-	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger)}
+	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger), inherited: o.Sockets.Admin}
 	modes := make([]string, 0, len(proxy.Modes()))
 	for _, mode := range proxy.Modes() {
 		modes = append(modes, string(mode))
@@ -132,6 +134,10 @@ func serverTLS(key string, t config.ServerTLS, protocols []string, logger *slog.
 }
 
 func (l *listener) bind(ctx context.Context) error {
+	if l.inherited != nil {
+		l.bound = l.inherited
+		return nil
+	}
 	bound, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
 	if err != nil {
 		return fmt.Errorf("%s: cannot listen on %s: %w", l.key, l.address, cause(err))
@@ -162,7 +168,8 @@ func (l *listener) addr() net.Addr {
 func (l *listener) serve(failed chan<- error) {
 	secure, from := l.server.TLSConfig != nil, l.bound
 	if l.patient {
-		from = patientListener{Listener: l.bound, handshake: secure}
+		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure})
+		from = l.draining
 	}
 	serve := func() error { return l.server.Serve(from) }
 	if secure {
@@ -175,8 +182,8 @@ func (l *listener) serve(failed chan<- error) {
 	})
 }
 
-// shutdown takes no new connection, waits for requests in flight until ctx ends,
-// and cuts off what is left; that is the error.
+// shutdown takes no new connection, closes idle ones, waits for requests in flight
+// until ctx ends, and cuts off what is left; that is the error.
 func (l *listener) shutdown(ctx context.Context) error {
 	err := l.server.Shutdown(ctx)
 	if err != nil {
@@ -189,7 +196,9 @@ func (l *listener) shutdown(ctx context.Context) error {
 
 func (l *listener) close() {
 	_ = l.server.Close()
-	if l.bound != nil {
-		_ = l.bound.Close()
+	for _, socket := range []net.Listener{l.bound, l.inherited} {
+		if socket != nil {
+			_ = socket.Close()
+		}
 	}
 }

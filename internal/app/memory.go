@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
 	"time"
@@ -15,40 +16,62 @@ const (
 	// memoryRoom is the room for garbage above what is in use, as a share of it. Without
 	// a limit the runtime takes as much again as is in use.
 	memoryRoom = 0.5
-	// memoryLook is how often the limit follows what is in use.
-	memoryLook = time.Second
+
+	// busyFloor is how much the runtime may use between frequent collections, whatever
+	// is in use. With the pages of the binary it is less than 50 MiB resident.
+	busyFloor = 24 << 20
+	// busyInterval is the time between two collections below which they are frequent.
+	// Rarer ones cost next to nothing, and memory that is not needed is kept small.
+	busyInterval = time.Second
+
+	// Bounds of the percentage: the runtime's own, and what makes its least goal, 4 MiB
+	// at 100 %, no more than what busyFloor leaves for objects.
+	leastPercent, mostPercent = 100, 400
 )
 
 // LimitMemory keeps the runtime's soft memory limit somewhat above what is in use,
 // until ctx ends, so that garbage of the placement of a big cluster and of bursts of
-// searches is not kept for long. An operator who sets GOMEMLIMIT or GOGC knows better.
+// searches is not kept for long; and it makes collections rarer while they are frequent
+// although little is in use. An operator who sets GOMEMLIMIT or GOGC knows better.
 // It is for the process, whatever runs in it: call it once.
 func LimitMemory(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
 		return
 	}
-	tick := time.NewTicker(memoryLook)
-	defer tick.Stop()
-	for {
-		debug.SetMemoryLimit(softLimit(inUse()))
+	collected := collections(ctx)
+	limit, percent := int64(0), leastPercent
+	for last := (time.Time{}); ; {
+		now, u := time.Now(), readUsage()
+		if l := softLimit(u); l != limit {
+			limit = l
+			debug.SetMemoryLimit(l)
+		}
+		if p := gcPercent(u, now.Sub(last)); p != percent {
+			percent = p
+			debug.SetGCPercent(p)
+		}
+		last = now
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-collected:
 		}
 	}
 }
 
-// softLimit returns the limit for so many bytes in use.
-func softLimit(inUse uint64) int64 {
-	return max(memoryFloor, int64((1+memoryRoom)*float64(inUse)))
+// usage is the memory that the runtime cannot do without, in bytes.
+type usage struct {
+	live uint64 // objects, as far as the last collection found
+	rest uint64 // all that is not for objects
+	// roots is what a collection looks through beside objects; it is part of the rest.
+	roots uint64
 }
 
-// inUse returns the bytes that the runtime cannot do without: live objects, as far as
-// the last collection found, and all that is not for objects.
-func inUse() uint64 {
+func readUsage() usage {
 	samples := []runtimemetrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/stack:bytes"},
+		{Name: "/gc/scan/globals:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
 		{Name: "/memory/classes/metadata/mspan/inuse:bytes"},
 		{Name: "/memory/classes/metadata/other:bytes"},
@@ -56,9 +79,48 @@ func inUse() uint64 {
 		{Name: "/memory/classes/profiling/buckets:bytes"},
 	}
 	runtimemetrics.Read(samples)
-	sum := uint64(0)
-	for _, s := range samples {
-		sum += s.Value.Uint64()
+	u := usage{live: samples[0].Value.Uint64(), roots: samples[1].Value.Uint64() + samples[2].Value.Uint64()}
+	for _, s := range samples[3:] {
+		u.rest += s.Value.Uint64()
 	}
-	return sum
+	return u
+}
+
+// softLimit returns the memory limit.
+func softLimit(u usage) int64 {
+	return max(memoryFloor, int64((1+memoryRoom)*float64(u.live+u.rest)))
+}
+
+// gcPercent returns GOGC after a collection, so many seconds after the one before. The
+// runtime collects next when the heap reaches
+//
+//	live + (live + roots) · GOGC / 100
+//
+// which is to be busyFloor less the rest if collections are frequent, and never less
+// than without sidestep's doing. Source: A Guide to the Go Garbage Collector.
+func gcPercent(u usage, interval time.Duration) int {
+	if interval >= busyInterval || u.live+u.rest >= busyFloor {
+		return leastPercent
+	}
+	room := float64(busyFloor - u.rest - u.live)
+	return int(min(max(leastPercent, 100*room/float64(max(1, u.live+u.roots))), mostPercent))
+}
+
+// collections returns a channel that receives after each collection of garbage until
+// ctx ends.
+func collections(ctx context.Context) <-chan struct{} {
+	ended := make(chan struct{}, 1)
+	var watch func(struct{})
+	watch = func(struct{}) {
+		if ctx.Err() == nil {
+			// An object that nothing refers to is freed by the next collection.
+			runtime.AddCleanup(new([32]byte), watch, struct{}{})
+		}
+		select {
+		case ended <- struct{}{}:
+		default:
+		}
+	}
+	watch(struct{}{})
+	return ended
 }

@@ -252,7 +252,9 @@ type Limits struct {
 	BodyTimeout       time.Duration `yaml:"body_timeout"`
 	WriteTimeout      time.Duration `yaml:"write_timeout"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"`
-	ShutdownGrace     time.Duration `yaml:"shutdown_grace"`
+	// DrainDelay is how long a stop goes on taking connections.
+	DrainDelay    time.Duration `yaml:"drain_delay"`
+	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
 	// ConcurrentStreams is how many requests a client may have under way on one
 	// HTTP/2 connection; 0: clients are served HTTP/1.1 alone.
 	ConcurrentStreams int `yaml:"concurrent_streams"`
@@ -343,6 +345,7 @@ func Default() Config {
 			BodyTimeout:       time.Minute,
 			WriteTimeout:      5 * time.Minute,
 			ReadHeaderTimeout: 10 * time.Second,
+			DrainDelay:        5 * time.Second,
 			ShutdownGrace:     30 * time.Second,
 			ConcurrentStreams: 250,
 		},

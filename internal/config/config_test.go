@@ -78,7 +78,7 @@ func TestGoodFile(t *testing.T) {
 		},
 		Diagnosis: Diagnosis{Dir: "testdata", MaxSize: 2 * MiB},
 		Clients:   Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
-		Limits:    Limits{HeldBody: 512 * KiB, HeldBodies: 8 * MiB, BodyTimeout: 20 * time.Second, WriteTimeout: 0, ReadHeaderTimeout: 5 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},
+		Limits:    Limits{HeldBody: 512 * KiB, HeldBodies: 8 * MiB, BodyTimeout: 20 * time.Second, WriteTimeout: 0, ReadHeaderTimeout: 5 * time.Second, DrainDelay: 15 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},
 		Explain:   Explain{Header: "off"},
 		Log:       Log{Level: "debug", Format: "json"},
 		Logs:      Logs{Slow: SlowLog{Threshold: 300 * time.Millisecond, Keep: 20, Output: "stderr"}, Access: AccessLog{Output: "testdata/access.log", Sample: 0.25}},

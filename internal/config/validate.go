@@ -71,6 +71,9 @@ func validate(cfg Config) []*Problem {
 	c.notNegative("limits.write_timeout", cfg.Limits.WriteTimeout)
 	c.oneOf("explain.header", cfg.Explain.Header)
 	c.positive("limits.read_header_timeout", cfg.Limits.ReadHeaderTimeout)
+	if d := cfg.Limits.DrainDelay; d < 0 {
+		c.add("limits.drain_delay", "must not be negative, as %s is: 0 means that a stop takes no connection any more", d)
+	}
 	c.positive("limits.shutdown_grace", cfg.Limits.ShutdownGrace)
 	c.atLeast("limits.concurrent_streams", cfg.Limits.ConcurrentStreams, 0)
 	c.diagnosis(cfg.Diagnosis)

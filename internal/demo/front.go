@@ -22,6 +22,7 @@ type front struct{ *app.App }
 func startSidestep(ctx context.Context, nodes []string, o Options) (*front, error) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Limits.DrainDelay = 0
 	cfg.Upstream.URLs = nodes
 	a, err := app.New(cfg, app.Options{Logger: o.Logger, Version: o.Version})
 	if err != nil {

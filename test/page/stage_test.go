@@ -34,6 +34,7 @@ func startStage(t *testing.T) *stage {
 	t.Cleanup(cluster.Stop)
 	s := &stage{cluster: cluster, cfg: config.Default()}
 	s.cfg.Listen, s.cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	s.cfg.Limits.DrainDelay = 0
 	s.cfg.Upstream.URLs = cluster.URLs()
 	s.start(t)
 	s.load(t)

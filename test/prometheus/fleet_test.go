@@ -167,6 +167,7 @@ func settings(urls ...string) config.Config {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Upstream.URLs = urls
+	cfg.Limits.DrainDelay = 0
 	cfg.Clients.Sniff = "rewrite"
 	return cfg
 }
