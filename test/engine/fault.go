@@ -92,6 +92,30 @@ func (n *Node) RefuseHTTP() error {
 	return nil
 }
 
+// BreakHandshakes ends the clients' connections and from then on every new one
+// during its TLS handshake, once the client has sent its hello: as a server that
+// closes the connection does, or with a reset.
+func (n *Node) BreakHandshakes(reset bool) error {
+	if n.http == nil {
+		return errNotProxied
+	}
+	kind, attributes := "limit_data", `{"bytes":16}`
+	if reset {
+		kind, attributes = "reset_peer", `{"timeout":0}`
+	}
+	n.http.close()
+	return errors.Join(n.http.add("downstream", kind, attributes), n.http.open())
+}
+
+// DropHTTP ends the clients' connections; new ones are accepted.
+func (n *Node) DropHTTP() error {
+	if n.http == nil {
+		return errNotProxied
+	}
+	n.http.close()
+	return n.http.open()
+}
+
 // ResetToxics takes away what was done to the node's connections.
 func (n *Node) ResetToxics(ctx context.Context) error {
 	if n.http == nil {
