@@ -92,19 +92,22 @@ func (n *Node) RefuseHTTP() error {
 	return nil
 }
 
-// BreakHandshakes ends the clients' connections and from then on every new one
-// during its TLS handshake, once the client has sent its hello: as a server that
-// closes the connection does, or with a reset.
-func (n *Node) BreakHandshakes(reset bool) error {
+// BreakHandshakes ends the clients' connections, and that share of the new ones
+// during the TLS handshake, once the client has sent its hello: as a server does that
+// closes the connection, or with a reset.
+func (n *Node) BreakHandshakes(share float64, reset bool) error {
 	if n.http == nil {
 		return errNotProxied
 	}
-	kind, attributes := "limit_data", `{"bytes":16}`
+	toxic := `{"type":"limit_data","stream":"downstream","toxicity":%g,"attributes":{"bytes":16}}`
 	if reset {
-		kind, attributes = "reset_peer", `{"timeout":0}`
+		toxic = `{"type":"reset_peer","stream":"downstream","toxicity":%g,"attributes":{"timeout":0}}`
 	}
 	n.http.close()
-	return errors.Join(n.http.add("downstream", kind, attributes), n.http.open())
+	if _, err := n.http.proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(toxic, share))); err != nil {
+		return fmt.Errorf("break handshakes of %s: %w", n.Name, err)
+	}
+	return n.http.open()
 }
 
 // DropHTTP ends the clients' connections; new ones are accepted.
