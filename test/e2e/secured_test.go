@@ -79,6 +79,7 @@ func TestSecured(t *testing.T) {
 	t.Run("refusals are the engine's", s.refusals)
 	t.Run("an account that may monitor is enough", s.monitorIsEnough)
 	t.Run("documents and fields are each user's own", s.documentsOfUsers)
+	t.Run("refusals quote the client's own request", s.quotedRefusals)
 	t.Run("nodes are never spoken to without TLS", s.neverPlain)
 }
 
@@ -309,6 +310,20 @@ func (s *secured) refusals(t *testing.T) {
 				requireHead(t, q, s.directly(t, q), got)
 				require.Equal(t, http.StatusUnauthorized, got.status)
 				require.NotEmpty(t, got.header.Values("Www-Authenticate"))
+			}
+		})
+	}
+}
+
+// quotedRefusals is about the refusal of a client that the engine does not know: it
+// quotes the request line, which must be the one that the client sent.
+func (s *secured) quotedRefusals(t *testing.T) {
+	s.learned(t, "products", "everything")
+	s.learned(t, "regions", "everything")
+	for name, credentials := range strangers() {
+		t.Run(name, func(t *testing.T) {
+			for _, q := range steerable() {
+				s.requireSame(t, q.with(credentials))
 			}
 		})
 	}
