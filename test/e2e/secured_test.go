@@ -80,6 +80,7 @@ func TestSecured(t *testing.T) {
 	t.Run("an account that may monitor is enough", s.monitorIsEnough)
 	t.Run("documents and fields are each user's own", s.documentsOfUsers)
 	t.Run("refusals quote the client's own request", s.quotedRefusals)
+	t.Run("only who may see all is told where it went", s.explainsToWhoMaySee)
 	t.Run("nodes are never spoken to without TLS", s.neverPlain)
 }
 
