@@ -81,6 +81,7 @@ func TestSecured(t *testing.T) {
 	t.Run("documents and fields are each user's own", s.documentsOfUsers)
 	t.Run("refusals quote the client's own request", s.quotedRefusals)
 	t.Run("only who may see all is told where it went", s.explainsToWhoMaySee)
+	t.Run("a node that no connection can be made with fails nobody", s.brokenHandshakes)
 	t.Run("nodes are never spoken to without TLS", s.neverPlain)
 }
 
