@@ -77,6 +77,11 @@ var client = &http.Client{ // one connection pool for all tests
 
 // send sends the request to base and reads the whole answer.
 func send(ctx context.Context, base string, s search) (*answer, error) {
+	return sendBy(ctx, client, base, s)
+}
+
+// sendBy is send with a client of one's own.
+func sendBy(ctx context.Context, client *http.Client, base string, s search) (*answer, error) {
 	if s.method == "" {
 		s.method = http.MethodPost
 		if s.body == "" {

@@ -26,7 +26,7 @@ func (c *Cluster) Do(ctx context.Context, method, path string, body, out any) er
 
 // Do is Cluster.Do for this node.
 func (n *Node) Do(ctx context.Context, method, path string, body, out any) error {
-	return n.do(ctx, http.DefaultClient, request{method, path, body}, out)
+	return n.do(ctx, &http.Client{Transport: n.launch.transport}, request{method, path, body}, out)
 }
 
 type request struct {

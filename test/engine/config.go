@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,17 @@ type launcher struct {
 	jdk     jdk
 	owner   *syscall.Credential // nil: ourselves
 	options Options
+	// authority signs the nodes' certificates; nil without security.
+	authority *Authority
+	transport http.RoundTripper // for requests to the nodes; nil: the usual one
+}
+
+// scheme returns the scheme of the nodes' addresses.
+func (l launcher) scheme() string {
+	if l.authority != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // settings returns the node settings, which the engine reads as YAML.
@@ -48,7 +60,7 @@ func (l launcher) settings(n *Node, all []*Node) map[string]string {
 	bootstrap := "cluster.initial_cluster_manager_nodes"
 	if l.release.distribution == Elasticsearch {
 		bootstrap = "cluster.initial_master_nodes"
-		s["xpack.security.enabled"] = "false"
+		maps.Copy(s, l.securitySettings())
 	}
 	s[bootstrap] = list(names)
 	maps.Copy(s, l.options.Settings)
@@ -99,6 +111,9 @@ func (l launcher) writeConfig(n *Node, all []*Node) error {
 	}
 	if err := trimJVMOptions(filepath.Join(config, "jvm.options")); err != nil {
 		return fmt.Errorf("configure the JVM of %s: %w", n.Name, err)
+	}
+	if err := l.writeSecurity(n); err != nil {
+		return fmt.Errorf("configure the security of %s: %w", n.Name, err)
 	}
 	if err := give(n.dir, l.owner); err != nil {
 		return fmt.Errorf("hand the folders of %s to the user it runs as: %w", n.Name, err)

@@ -147,7 +147,7 @@ func (c *Cluster) Warm(ctx context.Context, index string, duration time.Duration
 
 func (c *Cluster) search(ctx context.Context, node *Node, search *http.Request) error {
 	req := search.WithContext(ctx)
-	req.URL.Scheme, req.URL.Host = "http", loopback(node.httpPort)
+	req.URL.Scheme, req.URL.Host = node.launch.scheme(), loopback(node.httpPort)
 	res, err := c.client.Do(req)
 	if err != nil {
 		return err

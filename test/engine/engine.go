@@ -33,6 +33,9 @@ type Options struct {
 	// the node publish the proxies' addresses, so that every node-to-node and
 	// client connection passes through them.
 	Proxied bool
+	// Security, if set, has the nodes speak TLS and demand credentials. For
+	// Elasticsearch alone. Do uses an account of its own.
+	Security *Security
 	// Dir holds configuration, data and logs of the nodes. Default: a new folder
 	// under os.TempDir. It must be empty or absent; Stop removes its data.
 	Dir        string
@@ -92,6 +95,9 @@ type Cluster struct {
 	Dir   string
 	Nodes []*Node
 
+	// Authority signed the nodes' certificates; nil without Options.Security.
+	Authority *Authority
+
 	options Options
 	client  *http.Client
 }
@@ -121,13 +127,16 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if o.Dir, err = makeDir(o.Dir); err != nil {
 		return nil, err
 	}
+	launch := launcher{release: release, home: home, jdk: java, owner: owner, options: o}
+	if err := launch.secure(); err != nil {
+		return nil, err
+	}
 	c := &Cluster{
-		Distribution: o.Distribution, Version: o.Version, Dir: o.Dir, options: o,
-		client: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
+		Distribution: o.Distribution, Version: o.Version, Dir: o.Dir, Authority: launch.authority, options: o,
+		client: &http.Client{Timeout: 2 * time.Minute, Transport: launch.newTransport()},
 	}
 	began := time.Now()
 	o.Logf("%s %s: starting %d nodes with JDK %d (%s)", o.Distribution, o.Version, o.Nodes, java.Major, java.Home)
-	launch := launcher{release: release, home: home, jdk: java, owner: owner, options: o}
 	if err := c.startWithPorts(ctx, launch); err != nil {
 		c.kill()
 		return nil, fmt.Errorf("start %s %s: %w (logs: %s)", o.Distribution, o.Version, err, c.Dir)
@@ -195,7 +204,10 @@ func (c *Cluster) startNodes(ctx context.Context, launch launcher) error {
 			return err
 		}
 	}
-	return c.waitNodes(ctx)
+	if err := c.waitNodes(ctx); err != nil {
+		return err
+	}
+	return c.allowKeys(ctx)
 }
 
 // URLs returns the address of every node as clients should use it: through its

@@ -92,6 +92,33 @@ func (n *Node) RefuseHTTP() error {
 	return nil
 }
 
+// BreakHandshakes ends the clients' connections, and that share of the new ones
+// during the TLS handshake, once the client has sent its hello: as a server does that
+// closes the connection, or with a reset.
+func (n *Node) BreakHandshakes(share float64, reset bool) error {
+	if n.http == nil {
+		return errNotProxied
+	}
+	toxic := `{"type":"limit_data","stream":"downstream","toxicity":%g,"attributes":{"bytes":16}}`
+	if reset {
+		toxic = `{"type":"reset_peer","stream":"downstream","toxicity":%g,"attributes":{"timeout":0}}`
+	}
+	n.http.close()
+	if _, err := n.http.proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(toxic, share))); err != nil {
+		return fmt.Errorf("break handshakes of %s: %w", n.Name, err)
+	}
+	return n.http.open()
+}
+
+// DropHTTP ends the clients' connections; new ones are accepted.
+func (n *Node) DropHTTP() error {
+	if n.http == nil {
+		return errNotProxied
+	}
+	n.http.close()
+	return n.http.open()
+}
+
 // ResetToxics takes away what was done to the node's connections.
 func (n *Node) ResetToxics(ctx context.Context) error {
 	if n.http == nil {

@@ -50,7 +50,7 @@ func newNode(name string, launch launcher) (*Node, error) {
 	if n.transportPort, err = freePort(); err != nil {
 		return nil, err
 	}
-	n.DirectURL = "http://" + loopback(n.httpPort)
+	n.DirectURL = launch.scheme() + "://" + loopback(n.httpPort)
 	n.HTTPURL = n.DirectURL
 	if !launch.options.Proxied {
 		return n, nil
@@ -58,7 +58,7 @@ func newNode(name string, launch launcher) (*Node, error) {
 	if n.http, err = newFault(name+"-http", n.httpPort); err != nil {
 		return nil, err
 	}
-	n.HTTPURL = "http://" + loopback(n.http.port)
+	n.HTTPURL = launch.scheme() + "://" + loopback(n.http.port)
 	if n.transport, err = newFault(name+"-transport", n.transportPort); err != nil {
 		return nil, err
 	}
