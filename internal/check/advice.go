@@ -35,6 +35,8 @@ func explanations() map[string]explanation {
 		"segment_replication":   {means: "a document is read from an index with segment replication, which its primary must serve", advice: "nothing to do"},
 		"request_line_too_long": {means: "the list of nodes would not fit in the request line", advice: "give more replicas or fewer nodes to such targets, or shorten the client's own parameters"},
 		"body_too_large":        {means: "the body cannot be held", advice: "raise limits.held_body, or do without Expect: 100-continue"},
+		"held_bodies_full":      {means: "so many request bodies are held already that more would exceed limits.held_bodies", advice: "raise limits.held_bodies, or send smaller bodies"},
+		"failing_everywhere":    {means: "second attempts failed as the first ones did, so searches went out once, as the client wrote them", advice: "look at the cluster: it fails or rejects most searches"},
 		"too_many_items":        {means: "items of a multi-search beyond the first 100 targets, or too long", advice: "send smaller multi-searches"},
 		"preference_forbidden":  {means: "the cluster refuses preferences for nodes (strict weighted routing)", advice: "delete the weights, or set cluster.routing.weighted.strict to false", trouble: true},
 		"mode_off":              {means: "mode off", advice: "switch to observe or route"},

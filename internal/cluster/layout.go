@@ -137,7 +137,11 @@ func (c *Cluster) lookUpLayout(ctx context.Context, name string) (Layout, error)
 			SearchRouting string `json:"search_routing"`
 		} `json:"aliases"`
 	}
-	path := url.PathEscape(found[0].Index) + "/_alias?local=true"
+	var engine Engine
+	if s := c.Snapshot(); s != nil {
+		engine = s.Engine
+	}
+	path := aliasPath(engine, found[0].Index)
 	if _, err := c.fleet.ask(ctx, query{kind: pollAliases, path: path, deadline: deadline, decode: decodeJSON(&answer)}); err != nil {
 		return Layout{}, err
 	}
@@ -146,6 +150,16 @@ func (c *Cluster) lookUpLayout(ctx context.Context, name string) (Layout, error)
 		return Layout{Miss: MissNotOneIndex}, nil
 	}
 	return found[0], nil
+}
+
+// aliasPath asks the node's own copy of the cluster state, too. From Elasticsearch 9.0 on
+// every node answers from its own, and refuses the parameter.
+func aliasPath(e Engine, index string) string {
+	path := url.PathEscape(index) + "/_alias"
+	if e.Distribution == elasticsearch && e.Major >= 9 {
+		return path
+	}
+	return path + "?local=true"
 }
 
 // layoutPath asks the node's own copy of the cluster state.

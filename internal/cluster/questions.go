@@ -45,6 +45,6 @@ func Questions(e Engine, index string) []Question {
 		Question{string(pollRoutingTable), "_cluster/state/version,routing_table/" + name + "?local=true&filter_path=version"},
 		Question{string(pollSearchShards), searchShardsPath(Target{Expression: index})},
 		Question{string(pollMetadata), layoutPath(index)},
-		Question{string(pollAliases), name + "/_alias?local=true"},
+		Question{string(pollAliases), aliasPath(e, index)},
 	)
 }

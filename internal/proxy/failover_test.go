@@ -154,13 +154,26 @@ func TestTheBestAnswerSeenIsReturned(t *testing.T) {
 }
 
 func TestClientErrorsAreFinal(t *testing.T) {
-	for status, body := range map[int]string{404: `{"status":404}`, 403: `{"status":403}`, 401: `{"status":401}`} {
+	for status, body := range map[int]string{404: `{"status":404}`, 403: `{"status":403}`} {
 		h := start(t, 3, nil)
 		h.answer = respond(status, body)
 		resp, text := h.do("POST", "/idx/_search", `{}`)
 		require.Equal(t, status, resp.StatusCode)
 		require.Equal(t, body, text)
 		require.Len(t, h.seen(), 1)
+	}
+}
+
+// The engines quote the request line to a client without credentials.
+func TestAClientWithoutCredentialsReadsOfItsOwnRequest(t *testing.T) {
+	h := start(t, 3, nil)
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		respond(http.StatusUnauthorized, `{"error":"missing authentication credentials for REST request [`+r.RequestURI+`]"}`)(node, w, r)
+	}
+	for _, uri := range []string{"/idx/_search", "/idx/_doc/1", "/idx/_pit?keep_alive=1m"} {
+		resp, body := h.do("GET", uri, "")
+		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+		require.Contains(t, body, "["+uri+"]")
 	}
 }
 
