@@ -21,6 +21,7 @@ const (
 // exchange is a message and its answer on a connection. It is the body of the answer.
 type exchange struct {
 	conn *conn
+	m    *Message
 	ctx  context.Context //nolint:containedctx // bounds the body, too
 	stop func() bool     // ends the watch over ctx; may be nil
 
@@ -37,8 +38,9 @@ type exchange struct {
 
 // exchange sends m and reads the head of the answer.
 func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failure) {
-	x := &exchange{conn: c, ctx: ctx}
+	x := &exchange{conn: c, m: m, ctx: ctx}
 	c.begin()
+	m.Abort.watch(c.abort)
 	if ctx.Done() != nil {
 		x.stop = context.AfterFunc(ctx, c.abort)
 	}
@@ -74,8 +76,8 @@ func (x *exchange) fail(doing string, err error) *failure {
 	c := x.conn
 	f := &failure{doing: doing, err: err, unanswered: !c.heard}
 	f.notSent = x.writeErr != nil && x.wrote == 0 || c.since.IsZero() && !c.heard && refused(err)
-	if x.ctx.Err() != nil {
-		f.err = ended(x.ctx)
+	if err := x.m.ended(x.ctx); err != nil {
+		f.err = err
 	}
 	return f
 }
@@ -140,7 +142,8 @@ func (x *exchange) reusable() bool {
 // finish gives the connection back if it is to be kept and ctx has not ended; else it
 // closes it. It is called once.
 func (x *exchange) finish(keep bool) {
-	if x.stop != nil && !x.stop() {
+	x.m.Abort.watch(nil)
+	if x.stop != nil && !x.stop() || x.m.Abort.happened() {
 		keep = false
 	}
 	if keep {

@@ -96,6 +96,8 @@ type Message struct {
 	// pooled one ends before any byte of the answer: the node closed it while it was
 	// idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
+	// Abort gives the message up before ctx ends; it may be nil.
+	Abort *Abort
 	// Interim is called for each interim (1xx) answer but 100; it may be nil.
 	Interim func(status int, header http.Header)
 }
@@ -108,8 +110,8 @@ type Message struct {
 // A pooled connection on which anything can be read before m is written is not used:
 // what comes unasked is not the answer.
 func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
-	if ctx.Err() != nil {
-		return nil, &failure{doing: "send", err: ended(ctx), notSent: true}
+	if err := m.ended(ctx); err != nil {
+		return nil, &failure{doing: "send", err: err, notSent: true}
 	}
 	sent := false
 	if c := p.take(); c != nil {
@@ -118,12 +120,12 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 			return resp, nil
 		}
 		again := err.notSent || m.Repeatable && err.unanswered
-		if !again || ctx.Err() != nil {
+		if !again || m.ended(ctx) != nil {
 			return nil, err
 		}
 		sent = !err.notSent
 	}
-	c, err := p.dial(ctx)
+	c, err := p.dialFor(ctx, m)
 	if err == nil {
 		var resp *http.Response
 		if resp, err = c.exchange(ctx, m); err == nil {
@@ -132,6 +134,18 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 	}
 	err.notSent = err.notSent && !sent
 	return nil, err
+}
+
+// dialFor makes a connection for m.
+func (p *Pool) dialFor(ctx context.Context, m *Message) (*conn, *failure) {
+	if m.Abort == nil {
+		return p.dial(ctx)
+	}
+	dialing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m.Abort.watch(cancel)
+	defer m.Abort.watch(nil)
+	return p.dial(dialing)
 }
 
 // CloseIdle closes the connections that are idle now.

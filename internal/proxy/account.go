@@ -41,6 +41,7 @@ func (x *exchange) account() {
 		x.stream.finish(x)
 	}
 	now := time.Now()
+	x.Finished(now)
 	if x.Outcome == "" { // it was given up
 		x.Outcome = string(outcomeCanceled)
 	}
@@ -60,12 +61,12 @@ func (x *exchange) account() {
 		x.Span.End(&x.Trail)
 	}
 	if x.p.o.Records != nil {
-		x.p.o.Records.Take(&x.Trail, x.r, now, x.accountOf)
+		x.p.o.Records.Take(&x.Trail, x.r, now, x)
 	}
 }
 
-// accountOf tells of the first decision, nil if none was made.
-func (x *exchange) accountOf() *selection.Account {
+// Account implements [record.Decided]. It tells of the first decision, nil if none was made.
+func (x *exchange) Account() *selection.Account {
 	if x.first == nil || x.plan == nil {
 		return nil
 	}

@@ -44,7 +44,6 @@ func (x *exchange) answer(t *try) {
 		x.cutOff(t, err)
 		panic(http.ErrAbortHandler) // the client must see that something is missing
 	}
-	x.Finished(time.Now())
 	writeTrailers(x.w.Header(), t.resp.Trailer, announced)
 	x.complete = true
 }

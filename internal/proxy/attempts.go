@@ -50,16 +50,15 @@ func (p *Proxy) budgetOf(x *exchange) *attempt.Budget {
 
 // steer sends the request to the copies that were chosen, or to the next best.
 func (x *exchange) steer() attempt.Action {
-	t, before := x.first, x.last()
+	t, before, now := x.first, x.last(), x.now
 	if before != nil {
-		t = newTry(x)
+		t, now = newTry(x), time.Now()
 		if !x.chooseAgain(t, before) {
 			overloaded := t.decision.Reason == selection.Overloaded
 			t.release()
 			return x.step(func(m *attempt.Machine) attempt.Action { return m.NoOther(overloaded) })
 		}
 	}
-	now := time.Now()
 	if !x.pick(t, now) {
 		if t != x.first {
 			t.release()
@@ -67,7 +66,7 @@ func (x *exchange) steer() attempt.Action {
 		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.Began)) })
 	}
 	if before == nil && x.rule.Hedged {
-		x.armHedge(t)
+		x.armHedge()
 	}
 	return x.dispatch(t, record.Failover, now)
 }
@@ -139,8 +138,9 @@ func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Act
 	x.sent(t, kind, now)
 	x.mu.Unlock()
 	x.send(t)
-	x.Upstream += time.Since(now)
-	return x.ended(t)
+	next, ended := x.ended(t)
+	x.Upstream += ended.Sub(now)
+	return next
 }
 
 // sent notes that the attempt is sent, and takes its lease. x.mu is held.
@@ -180,9 +180,10 @@ func (t *try) unlease() {
 	}
 }
 
-// ended notes how an attempt ended, learns from it, and returns what to do next.
-func (x *exchange) ended(t *try) attempt.Action {
-	now := time.Now()
+// ended notes how an attempt ended, learns from it, and returns what to do next, and when
+// that was.
+func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
+	now = time.Now()
 	gone := x.gone()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -193,7 +194,7 @@ func (x *exchange) ended(t *try) attempt.Action {
 		}
 		t.unlease()
 		t.answer.discard()
-		return x.machine.Ended(t.number, attempt.Result{})
+		return x.machine.Ended(t.number, attempt.Result{}), now
 	}
 	t.unlease()
 	if gone {
@@ -205,7 +206,7 @@ func (x *exchange) ended(t *try) attempt.Action {
 	} else {
 		r.Late = t.cause == attempt.Unreachable && leg.Timeout(t.err)
 	}
-	next := x.machine.Ended(t.number, r)
+	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {
 		x.waits = true // only the handler's goroutine sends the first attempt
 	}
@@ -217,7 +218,7 @@ func (x *exchange) ended(t *try) attempt.Action {
 	case attempt.Answer:
 		x.abandonOthers(next.Attempt, now)
 	}
-	return next
+	return next, now
 }
 
 // consume notes whether the body that streams has been read, so that it cannot be sent

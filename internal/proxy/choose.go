@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"time"
-
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
@@ -11,10 +9,9 @@ import (
 // request passes as it came, for x.Reason.
 func (x *exchange) choose() {
 	defer x.followRule()
-	now := time.Now()
 	if x.steering() == es.SteerItems {
 		if x.Reason == "" {
-			x.chooseItems(now)
+			x.chooseItems(x.now)
 		}
 		return
 	}
@@ -23,7 +20,7 @@ func (x *exchange) choose() {
 	}
 	t := newTry(x)
 	t.steered = true
-	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
+	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), x.now)
 	if x.decided(t.decision.Reason) {
 		x.first = t
 		return

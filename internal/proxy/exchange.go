@@ -11,6 +11,7 @@ import (
 	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/leg"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
@@ -47,6 +48,7 @@ type exchange struct {
 	// been read.
 	trailer http.Header
 	reading time.Duration // spent reading the request body
+	now     time.Time     // when that was done: deciding takes no time
 	// clientGone is set when reading the client's body fails: what goes wrong after
 	// that is nobody else's fault.
 	clientGone bool
@@ -70,13 +72,15 @@ type exchange struct {
 	tryRoom [3]*try
 	// tried are the nodes that attempts went through since the last pause.
 	tried []*upstream
-	timer *time.Timer         // of the hedge
-	round int                 // where in tried those of this round of the client's own request begin
-	armed bool                // the timer may run, and holds the exchange
-	asked bool                // nodes have been asked how they are
-	over  bool                // no hedge is to begin any more
-	waits bool                // the handler's goroutine waits for the end of the hedge
-	next  chan attempt.Action // what the end of a hedge asks of the handler's goroutine
+	timer *time.Timer // of the hedge
+	round int         // where in tried those of this round of the client's own request begin
+	armed bool        // the timer may run, and holds the exchange
+	asked bool        // nodes have been asked how they are
+	over  bool        // no hedge is to begin any more
+	waits bool        // the handler's goroutine waits for the end of the hedge
+	// passInterim is the method interim, kept with the exchange.
+	passInterim func(int, http.Header)
+	next        chan attempt.Action // what the end of a hedge asks of the handler's goroutine
 
 	headAt   time.Time // when the answer's head was ready for the client
 	complete bool      // the client has got its answer
@@ -92,6 +96,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 		x = &exchange{next: make(chan attempt.Action, 1)}
 		x.timer = time.AfterFunc(time.Hour, x.overdue)
 		x.timer.Stop()
+		x.passInterim = x.interim
 	}
 	x.Reset(time.Now())
 	x.p, x.w, x.r, x.view = p, w, r, p.view.Load()
@@ -113,7 +118,7 @@ func (x *exchange) release() {
 	}
 	clear(x.tryRoom[:])
 	*x = exchange{
-		next: x.next, timer: x.timer,
+		next: x.next, timer: x.timer, passInterim: x.passInterim,
 		fields: x.fields[:0], tries: x.tryRoom[:0], tried: x.tried[:0], suspects: x.suspects[:0],
 	}
 	x.tries = x.tryRoom[:0]
@@ -140,8 +145,8 @@ type try struct {
 	outHead  []byte // as it goes upstream
 	number   int    // in the machine and in the trail
 	began    time.Time
-	ctx      context.Context //nolint:containedctx // it ends with the attempt, before the request's
-	cancel   context.CancelFunc
+	message  leg.Message
+	abort    leg.Abort
 	// abandoned: another attempt was sooner. Guarded by the exchange's mu.
 	abandoned bool
 	answer
@@ -159,9 +164,6 @@ func newTry(x *exchange) *try {
 // release gives the attempt up for good.
 func (t *try) release() {
 	t.answer.discard()
-	if t.cancel != nil {
-		t.cancel()
-	}
 	*t = try{decision: t.decision, outHead: t.outHead[:0]}
 	tries.Put(t)
 }

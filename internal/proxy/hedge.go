@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"time"
 
 	"sidestep/internal/attempt"
@@ -16,12 +15,11 @@ const (
 )
 
 // armHedge sets the timer that tells when the first attempt is overdue.
-func (x *exchange) armHedge(t *try) {
+func (x *exchange) armHedge() {
 	delay, ok := x.p.hedges.Delay(x.kind(), x.Began)
 	if !ok {
 		return
 	}
-	t.ctx, t.cancel = context.WithCancel(x.r.Context())
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.refs.Add(1)
@@ -72,11 +70,11 @@ func (x *exchange) overdue() {
 		return
 	}
 	x.armed = false
-	second.ctx, second.cancel = context.WithCancel(x.r.Context())
 	x.sent(second, record.Hedge, now)
 	x.mu.Unlock()
 	x.send(second)
-	x.handOver(x.ended(second))
+	next, _ = x.ended(second)
+	x.handOver(next)
 }
 
 // handOver gives what the end of a hedge asks for to the handler's goroutine, if that
@@ -133,8 +131,6 @@ func (x *exchange) abandonOthers(winner int, now time.Time) {
 		}
 		t.abandoned = true
 		x.Trail.Ended(i, record.Abandoned, 0, nil, now)
-		if t.cancel != nil {
-			t.cancel() // closes the connection, which cancels the search on the engine
-		}
+		t.abort.Now() // closes the connection, which cancels the search on the engine
 	}
 }

@@ -23,13 +23,13 @@ const (
 // resolve finds the copies of every shard that the request touches. x.Reason says why
 // there is no plan.
 func (x *exchange) resolve() {
+	x.now = time.Now()
 	if es.AsksAddresses(x.Method, x.Path) {
 		x.sniff = x.p.addressFor(x)
 		return
 	}
-	now := time.Now()
-	if x.mayDecide(now) && x.steering() != es.SteerItems {
-		x.plan, x.Reason = x.planAt(x.view.snapshot, now)
+	if x.mayDecide(x.now) && x.steering() != es.SteerItems {
+		x.plan, x.Reason = x.planAt(x.view.snapshot, x.now)
 	}
 }
 

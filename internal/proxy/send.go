@@ -23,9 +23,6 @@ import (
 
 // send sends the attempt to its node, waits for the head of the answer and judges it.
 func (x *exchange) send(t *try) {
-	if t.ctx == nil {
-		t.ctx = x.r.Context()
-	}
 	send := x.sendHeld
 	if x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil {
 		send = x.sendStream
@@ -52,11 +49,14 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		fields = appendFields(nil, t.carried(x.r.Header), x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
-	m := leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable}
+	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable}
 	if t.number == 0 {
-		m.Interim = x.interim
+		t.message.Interim = x.passInterim
 	}
-	return t.upstream.leg.Do(t.ctx, &m)
+	if x.rule.Hedged {
+		t.message.Abort = &t.abort
+	}
+	return t.upstream.leg.Do(x.r.Context(), &t.message)
 }
 
 // carried returns the client's headers with the name of the attempt's span.
@@ -122,13 +122,13 @@ func (u *upload) Read(p []byte) (int, error) {
 // sendStream sends a request whose body comes while it is sent, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	out := x.outbound(t)
-	up := &upload{clientBody: x.stream, asking: x.asking, done: t.ctx.Done(), interim: make(chan struct{})}
+	up := &upload{clientBody: x.stream, asking: x.asking, done: x.r.Context().Done(), interim: make(chan struct{})}
 	if x.streams {
 		out.Body = up
 	}
 	var mu sync.Mutex // interim answers come on a goroutine of the transport
 	done := false
-	out = out.WithContext(httptrace.WithClientTrace(t.ctx, &httptrace.ClientTrace{
+	out = out.WithContext(httptrace.WithClientTrace(x.r.Context(), &httptrace.ClientTrace{
 		GotConn:              up.check,
 		GotFirstResponseByte: func() { up.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
@@ -148,7 +148,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	}()
 	for {
 		resp, err := t.upstream.transport.RoundTrip(out)
-		if err == nil || !up.stale.Load() || t.ctx.Err() != nil {
+		if err == nil || !up.stale.Load() || x.r.Context().Err() != nil {
 			return resp, err
 		}
 	}
@@ -157,7 +157,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 // outbound returns the request for the transport. The path is the client's, byte for
 // byte.
 func (x *exchange) outbound(t *try) *http.Request {
-	out := x.r.WithContext(t.ctx)
+	out := x.r.WithContext(x.r.Context())
 	target := *x.r.URL
 	target.Scheme, target.Host, target.RawQuery = t.upstream.url.Scheme, t.upstream.url.Host, t.query
 	if strings.HasPrefix(x.Path, "//") { // which net/url would take for the start of a host

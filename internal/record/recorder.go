@@ -90,10 +90,13 @@ func (r *Recorder) Last(limit int) []*Record {
 	return all[:min(len(all), limit)]
 }
 
-// Take records the request of a trail that is over at end, if it is to be. decision
-// tells of the first decision about it, with what is known at the end; nil if none was
-// made. It is asked for records that are kept alone.
-func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, decision func() *selection.Account) {
+// Decided tells of the first decision about a request, with what is known when it is
+// over; nil if none was made.
+type Decided interface{ Account() *selection.Account }
+
+// Take records the request of a trail that is over at end, if it is to be. by is asked
+// for records that are kept alone.
+func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decided) {
 	rules := r.rules.Load()
 	slow := rules.Slow > 0 && end.Sub(t.Began) >= rules.Slow
 	kept := rules.Keep > 0 && (slow || len(t.Attempts) > 1)
@@ -104,7 +107,7 @@ func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, decision
 	}
 	rec := t.record(request, end)
 	if kept || slowLogged {
-		rec.Kept, rec.Decision = t.keptFor(slow), decision()
+		rec.Kept, rec.Decision = t.keptFor(slow), by.Account()
 	}
 	if kept {
 		r.keep(rec, rules.Keep)
