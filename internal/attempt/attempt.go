@@ -181,7 +181,7 @@ func (m *Machine) Ended(i int, r Result) Action {
 		}
 		return m.answer()
 	}
-	if r.Cause != Unreachable {
+	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused {
 		m.failed++
 		if m.failed > 1 && !m.gone {
 			m.budget.Failed()

@@ -52,7 +52,7 @@ const (
 // for more than a limit allows, or its task was cancelled. A search task that OpenSearch's
 // backpressure cancels answers 429, too many buckets are a 503 before Elasticsearch 8 and
 // on OpenSearch, too many scroll contexts a 429.
-var requestFailures = [...]string{ //nolint:gochecknoglobals // a table
+var requestFailures = [...]string{
 	`"too_many_buckets_exception"`, `"too_many_scroll_contexts_exception"`, `"task_cancelled_exception"`,
 	`"too_many_clauses"`, `"too_many_nested_clauses"`,
 }

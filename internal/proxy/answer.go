@@ -186,7 +186,7 @@ func writeTrailers(h, trailer http.Header, announced int) {
 // It names no node, address or index: anybody may be asking.
 func (x *exchange) answerUnreachable() {
 	x.Outcome = string(outcomeUnreachable)
-	err := error(errNoUpstream)
+	err := errNoUpstream
 	if last := x.last(); last != nil {
 		err = last.err
 	}

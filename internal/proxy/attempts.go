@@ -193,7 +193,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 			x.p.o.Selector.Abandon(&t.decision, now)
 		}
 		t.unlease()
-		t.answer.discard()
+		t.discard()
 		return x.machine.Ended(t.number, attempt.Result{}), now
 	}
 	t.unlease()

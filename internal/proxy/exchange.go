@@ -163,7 +163,7 @@ func newTry(x *exchange) *try {
 
 // release gives the attempt up for good.
 func (t *try) release() {
-	t.answer.discard()
+	t.discard()
 	*t = try{decision: t.decision, outHead: t.outHead[:0]}
 	tries.Put(t)
 }

@@ -130,7 +130,7 @@ func (x *exchange) abandonOthers(winner int, now time.Time) {
 			continue
 		}
 		t.abandoned = true
-		x.Trail.Ended(i, record.Abandoned, 0, nil, now)
+		x.Ended(i, record.Abandoned, 0, nil, now)
 		t.abort.Now() // closes the connection, which cancels the search on the engine
 	}
 }

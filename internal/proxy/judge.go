@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -283,6 +282,3 @@ func gunzip(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
 	}
 	return prefix
 }
-
-// broken reports whether reading the body ended otherwise than at its end.
-func (a *answer) broken() bool { return a.readErr != nil && !errors.Is(a.readErr, io.EOF) }

@@ -11,44 +11,46 @@ import (
 // rule is one row of the table of what is done with each kind of request.
 type rule struct {
 	attempt.Rule
-	judge    func(t *try)                // whether an answer is the last word
-	lease    func(t *try, now time.Time) // counts the attempt as outstanding; nil: it is not counted on the nodes listed
+	judge    func(t *try)                // finds whether an answer is the last word
+	lease    func(t *try, now time.Time) // counts the attempt as outstanding on the nodes listed; nil: it is not counted
 	teaches  bool                        // how long it takes tells of the nodes
-	searches bool                        // its successes and failures count towards the budget of searches
+	searches bool                        // it draws on the budget of searches
 }
 
-// The table. What creates state (a scroll, a point in time, an asynchronous search) is
-// sent once, whatever else it is.
-var ( //nolint:gochecknoglobals // a table
-	ruleSearch = rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, teaches: true, searches: true}
-	ruleOnce   = rule{Rule: attempt.Rule{Steered: 1}, judge: (*try).judgeSearch}
-	ruleByID   = rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeRead, lease: (*try).leaseRead}
-	ruleItems  = rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeItems, lease: (*try).leaseItems}
-	rulePass   = rule{}
-)
-
-// followRule finds the row of the request.
-func (x *exchange) followRule() {
-	var r rule
-	switch {
-	case x.first == nil:
-		r = rulePass
-		r.searches = x.steering() == es.SteerSearch
-		r.Repeatable = x.steering() != es.SteerNone && x.steering() != es.SteerOnce || x.Method == http.MethodGet || x.Method == http.MethodHead
-	case x.steering() == es.SteerByID:
-		r = ruleByID
-	case x.steering() == es.SteerItems:
-		r = ruleItems
-	case x.steering() == es.SteerOnce || x.request.Scroll:
-		r = ruleOnce
+// ruleOf is the table: how requests are sent that are steered so. What creates state (a
+// scroll, a point in time, an asynchronous search) is sent once, whatever else it is.
+func ruleOf(steering es.Steering) rule {
+	switch steering {
+	case es.SteerSearch:
+		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, teaches: true, searches: true}
+	case es.SteerOnce:
+		return rule{Rule: attempt.Rule{Steered: 1}, judge: (*try).judgeSearch}
+	case es.SteerByID:
+		return rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeRead, lease: (*try).leaseRead}
+	case es.SteerItems:
+		return rule{Rule: attempt.Rule{Steered: 1, Repeatable: true}, judge: (*try).judgeItems, lease: (*try).leaseItems}
 	default:
-		r = ruleSearch
-		r.Hedged = !x.soft
+		return rule{}
+	}
+}
+
+// followRule finds the rule of the request.
+func (x *exchange) followRule() {
+	steering := x.steering()
+	switch {
+	case x.first == nil: // it passes
+		x.rule = ruleOf(es.SteerNone)
+		x.rule.searches = steering == es.SteerSearch
+		x.rule.Repeatable = steering != es.SteerNone || x.Method == http.MethodGet || x.Method == http.MethodHead
+	case x.request.Scroll:
+		x.rule = ruleOf(es.SteerOnce)
+	default:
+		x.rule = ruleOf(steering)
+		x.rule.Hedged = x.rule.Hedged && !x.soft
 	}
 	if x.streams || x.createsState() {
-		r.Repeatable, r.Hedged = false, false
+		x.rule.Repeatable, x.rule.Hedged = false, false
 	}
-	x.rule = r
 }
 
 // createsState reports whether the request leaves something behind on the engine, or

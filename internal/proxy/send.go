@@ -27,7 +27,7 @@ func (x *exchange) send(t *try) {
 	if x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil {
 		send = x.sendStream
 	}
-	if t.resp, t.err = send(t); t.err != nil {
+	if t.resp, t.err = send(t); t.err != nil { //nolint:bodyclose // release closes it
 		t.cause = attempt.Transport
 		if leg.NotSent(t.err) {
 			t.cause = attempt.Unreachable

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sidestep/internal/attempt"
+	"sidestep/internal/es"
 	"sidestep/internal/leg"
 	"sidestep/internal/record"
 )
@@ -20,7 +21,9 @@ func (x *exchange) upgrades() bool {
 
 // upgrade passes a request for another protocol, and then the bytes of the connection.
 func (x *exchange) upgrade() {
-	x.rule = rulePass
+	if x.Reason == "" {
+		x.Reason = string(es.PassNotSteerable)
+	}
 	x.p.reverse.ServeHTTP(x.w, x.r.WithContext(withExchange(x.r.Context(), x)))
 	x.complete = true
 }
@@ -80,8 +83,12 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 		t.err = err
-		x.Ended(t.number, string(attempt.Transport), 0, err, time.Now())
-		if !leg.NotSent(err) {
+		cause := attempt.Transport
+		if leg.NotSent(err) {
+			cause = attempt.Unreachable
+		}
+		x.Ended(t.number, string(cause), 0, err, time.Now())
+		if cause == attempt.Transport {
 			return nil, err
 		}
 	}

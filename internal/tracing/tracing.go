@@ -127,8 +127,8 @@ const (
 
 // Request implements [record.Tracer]. A client that names several parents is left
 // alone: which of them an engine refuses is to be seen.
-func (tracer *Tracer) Request(r *http.Request, t *record.Trail) record.RequestSpan {
-	p := tracer.current.Load()
+func (t *Tracer) Request(r *http.Request, trail *record.Trail) record.RequestSpan {
+	p := t.current.Load()
 	if p == nil || len(r.Header[parentHeader]) > 1 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (tracer *Tracer) Request(r *http.Request, t *record.Trail) record.RequestSp
 	if !p.wants(ctx) {
 		return nil
 	}
-	return p.startRequest(ctx, r, t)
+	return p.startRequest(ctx, r, trail)
 }
 
 // Probe implements [record.Tracer]: a probe is a trace of its own.
