@@ -97,6 +97,9 @@ const (
 	// tried soon, but on a machine without a processor to spare it passes at every
 	// node: a client without sidestep waits longer than for all of them.
 	connectPatience = 30 * time.Second
+	// maxBroken is how many nodes may break the connection of one request before that is
+	// taken to be what it does to them.
+	maxBroken = 2
 	// maxSteered bounds [Rule.Steered] and with it the attempts with other copies.
 	maxSteered = 2
 )
@@ -119,6 +122,7 @@ type Machine struct {
 	underWay  int
 	failed    int // attempts that were sent and failed
 	breakers  int
+	broken    int // connections that broke after something was sent
 	looks     int
 	unchanged bool // the client's own request is being sent
 	best      int
@@ -187,8 +191,11 @@ func (m *Machine) Ended(i int, r Result) Action {
 			m.budget.Failed()
 		}
 	}
-	if r.Cause == Breaker {
+	switch r.Cause {
+	case Breaker:
 		m.breakers++
+	case Transport:
+		m.broken++
 	}
 	switch {
 	case m.gone || m.spent:
@@ -239,6 +246,7 @@ func (m *Machine) afterSteered(r Result) Action {
 func (m *Machine) afterOwn(r Result) Action {
 	switch {
 	case !m.rule.Repeatable || !m.budget.Allows():
+	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}
 	case r.Unavailable && m.rule.Answers && m.rule.Steered > 0 && !m.settled:

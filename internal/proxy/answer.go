@@ -166,7 +166,9 @@ func (x *exchange) cutOff(t *try, err error) {
 	}
 	x.Outcome = string(outcomeCutOff)
 	x.CutOff(err)
-	x.p.blameTransport(t.upstream, err, time.Now())
+	if t.steered || x.rule.Repeatable { // see learn
+		x.p.blameTransport(t.upstream, err, time.Now())
+	}
 }
 
 // writeTrailers sends what came after the body.

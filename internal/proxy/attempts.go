@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -87,7 +88,7 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 		return t.rewrite()
 	}
 	t.steered = true
-	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.suspects), time.Now())
+	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.avoid), time.Now())
 	switch {
 	case t.decision.Reason == selection.Overloaded:
 		return false
@@ -145,7 +146,7 @@ func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Act
 
 // sent notes that the attempt is sent, and takes its lease. x.mu is held.
 func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
-	t.began = now
+	t.began, t.leased = now, true
 	switch {
 	case t.steered && x.rule.lease != nil:
 		x.rule.lease(t, now)
@@ -164,12 +165,20 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	if t.lists() {
 		a.Listed = t.decision.Nodes
 	}
+	if x.Span != nil {
+		t.header = maps.Clone(x.r.Header)
+		a.Span = x.Span.Attempt(t.header)
+	}
 	x.Sent(a, now)
 }
 
 // unlease returns what sent took, once the head of the answer has come or none will: a
 // client that reads slowly makes no node look silent.
 func (t *try) unlease() {
+	if !t.leased {
+		return
+	}
+	t.leased = false
 	switch {
 	case !t.steered:
 		t.upstream.node.End()
@@ -184,7 +193,7 @@ func (t *try) unlease() {
 // that was.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
-	gone := x.gone()
+	gone := x.gone() || x.stream != nil && x.stream.stalled.Load()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.consume(t)
@@ -279,6 +288,13 @@ func (x *exchange) pause(d time.Duration) {
 // winner returns the attempt whose answer the client gets, nil if there is none.
 func (x *exchange) winner(number int) *try {
 	x.Answered = number
+	x.mu.Lock()
+	for i, t := range x.tries {
+		if i != number && !t.abandoned { // those that were are their goroutines'
+			t.discard()
+		}
+	}
+	x.mu.Unlock()
 	if number < 0 {
 		return nil
 	}
@@ -314,14 +330,12 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		x.Reason = reasonForbidden
 		return
 	case attempt.Refused, attempt.NoCopy, attempt.Request:
-		if t.cause == attempt.NoCopy {
-			x.suspects = append(x.suspects, t.blamed...) // for the next choice
-		}
+		x.avoid = append(x.avoid, t.blamed...)
 		return // nobody's fault, or the placement's
 	case attempt.Good:
 	default:
 		x.failure = t.cause
-		x.suspects = append(x.suspects, t.blamed...)
+		x.suspects, x.avoid = append(x.suspects, t.blamed...), append(x.avoid, t.blamed...)
 		return
 	}
 	if t.resp.StatusCode != http.StatusOK {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,7 +76,6 @@ func (x *exchange) readBody() ([]byte, error) {
 	}
 	body := x.scratch[:0]
 	deadline := newReadDeadline(x)
-	defer deadline.lift()
 	for {
 		if len(body) == cap(body) {
 			grown := min(2*int64(cap(body)), limit+1)
@@ -91,10 +92,11 @@ func (x *exchange) readBody() ([]byte, error) {
 		body = body[:len(body)+n]
 		switch {
 		case errors.Is(err, io.EOF) && int64(len(body)) <= limit:
+			deadline.lift()
 			return body, nil
 		case int64(len(body)) > limit:
 			return body, errTooMuch
-		case err != nil:
+		case err != nil: // the deadline stays: the server must not wait for the rest
 			return nil, err
 		}
 	}
@@ -127,7 +129,7 @@ func (x *exchange) streamBody(read []byte) {
 	// Without full duplex the server closes a body that is still being read once the
 	// answer begins (golang/go#40747).
 	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/2 is so already
-	x.stream = &clientBody{body: x.r.Body, read: read, deadline: newReadDeadline(x)}
+	x.stream = &clientBody{body: x.r.Body, read: slices.Clone(read), deadline: newReadDeadline(x)}
 }
 
 // lookForPIT rules out steering of an index-less search that has, or may have, a
@@ -174,35 +176,55 @@ func (d *readDeadline) lift() {
 // for a moment, as the transport reads it on a goroutine of its own.
 type clientBody struct {
 	body     io.ReadCloser
-	read     []byte // before it was known that it streams
-	deadline readDeadline
 	received atomic.Int64
 	// gone: the client stopped sending. stalled: nothing came for too long.
 	begun, ended, gone, stalled atomic.Bool
+
+	mu       sync.Mutex // guards what follows
+	read     []byte     // what was read before it was known that it streams
+	deadline readDeadline
+	over     bool // the handler returns: nothing may be read, and no deadline set
 }
 
 // Read implements io.Reader. It notes when the client stops sending.
 func (b *clientBody) Read(p []byte) (int, error) {
 	b.begun.Store(true)
-	if len(b.read) > 0 {
-		n := copy(p, b.read)
-		b.read = b.read[n:]
-		b.received.Add(int64(n))
-		return n, nil
+	if n, err := b.before(p); n > 0 || err != nil {
+		return n, err
 	}
-	b.deadline.push()
 	n, err := b.body.Read(p)
 	b.received.Add(int64(n))
 	switch {
 	case errors.Is(err, io.EOF):
 		b.ended.Store(true)
-		b.deadline.lift()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.over {
+			b.deadline.lift()
+		}
 	case errors.Is(err, os.ErrDeadlineExceeded): // or cut off by finish
 		b.stalled.Store(true)
 	case err != nil:
 		b.gone.Store(true)
 	}
 	return n, err
+}
+
+// before prepares a read from the client, or returns what was read before.
+func (b *clientBody) before(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return 0, http.ErrBodyReadAfterClose
+	case len(b.read) > 0:
+		n := copy(p, b.read)
+		b.read = b.read[n:]
+		b.received.Add(int64(n))
+		return n, nil
+	}
+	b.deadline.push()
+	return 0, nil
 }
 
 // Close implements io.Closer. The transport closes a body even when it could not
@@ -215,6 +237,9 @@ func (b *clientBody) Close() error { return nil }
 // for.
 func (b *clientBody) finish(x *exchange) {
 	x.RequestBytes = b.received.Load()
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock() // from here on no other goroutine sets a deadline
 	control := http.NewResponseController(x.w)
 	switch {
 	case b.ended.Load():
@@ -222,7 +247,7 @@ func (b *clientBody) finish(x *exchange) {
 		_ = control.SetReadDeadline(time.Now())
 	case x.asking && !b.begun.Load():
 		return // nothing will come: it was not asked for
-	case x.Status > 0:
+	default:
 		_ = control.Flush()
 		b.deadline.push() // the rest must come in time, too
 	}

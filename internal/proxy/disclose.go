@@ -50,5 +50,5 @@ func (x *exchange) mayExplain(t *try) bool {
 
 // authenticated reports whether the request carries credentials.
 func (x *exchange) authenticated() bool {
-	return x.r.Header["Authorization"] != nil || x.r.Header["Cookie"] != nil || x.r.Header["Es-Secondary-Authorization"] != nil
+	return x.r.Header["Authorization"] != nil || x.r.Header["Es-Secondary-Authorization"] != nil
 }

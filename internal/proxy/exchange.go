@@ -62,9 +62,10 @@ type exchange struct {
 	// From rewrite: the header fields that go upstream, as bytes.
 	fields []byte
 
-	// suspects are the nodes that attempts so far are blamed on, failure the cause.
-	suspects []*selection.Node
-	failure  attempt.Cause
+	// suspects are the nodes that attempts so far are blamed on, failure the cause. avoid
+	// are those that the next choice leaves out.
+	suspects, avoid []*selection.Node
+	failure         attempt.Cause
 
 	mu      sync.Mutex
 	machine attempt.Machine
@@ -116,13 +117,26 @@ func (x *exchange) release() {
 	for _, t := range x.tries {
 		t.release()
 	}
-	clear(x.tryRoom[:])
+	select {
+	case <-x.next: // left behind by a panic
+	default:
+	}
+	clear(x.tried)
+	clear(x.suspects)
 	*x = exchange{
 		next: x.next, timer: x.timer, passInterim: x.passInterim,
-		fields: x.fields[:0], tries: x.tryRoom[:0], tried: x.tried[:0], suspects: x.suspects[:0],
+		fields: small(x.fields), tried: x.tried[:0], suspects: x.suspects[:0],
 	}
 	x.tries = x.tryRoom[:0]
 	exchanges.Put(x)
+}
+
+// small returns an empty buffer to be used again, unless it has become large.
+func small(b []byte) []byte {
+	if cap(b) > 16<<10 {
+		return nil
+	}
+	return b[:0]
 }
 
 // steering is how the request is steered, if it is.
@@ -145,7 +159,9 @@ type try struct {
 	outHead  []byte // as it goes upstream
 	number   int    // in the machine and in the trail
 	began    time.Time
+	header   http.Header // the client's, with the name of the attempt's span; nil if there is none
 	message  leg.Message
+	leased   bool
 	abort    leg.Abort
 	// abandoned: another attempt was sooner. Guarded by the exchange's mu.
 	abandoned bool
@@ -163,8 +179,9 @@ func newTry(x *exchange) *try {
 
 // release gives the attempt up for good.
 func (t *try) release() {
+	t.unlease()
 	t.discard()
-	*t = try{decision: t.decision, outHead: t.outHead[:0]}
+	*t = try{decision: t.decision, outHead: small(t.outHead)}
 	tries.Put(t)
 }
 

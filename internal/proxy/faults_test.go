@@ -324,23 +324,47 @@ func (h *harness) open(uri string, declared int) net.Conn {
 	return c
 }
 
-// A body that does not come is no memory held, and not awaited for ever.
+// A body that does not come is no memory held, is not awaited for ever, and is no node's
+// fault.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	for _, uri := range []string{"/idx/_search", "/_bulk"} {
-		t.Run(uri, func(t *testing.T) {
-			h := start(t, 2, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
-			c := h.open(uri, 1<<20)
-			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			require.NoError(t, err)
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
-			require.True(t, resp.Close)
-			require.Contains(t, string(body), "limits.body_timeout")
-			require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, 10*time.Second, time.Millisecond)
-		})
+		for _, declared := range []int{1000, 1 << 20, 2 << 20} {
+			t.Run(fmt.Sprint(uri, declared), func(t *testing.T) {
+				h := start(t, 2, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
+				c := h.open(uri, declared)
+				r := bufio.NewReader(c)
+				resp, err := http.ReadResponse(r, nil)
+				require.NoError(t, err)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
+				require.True(t, resp.Close)
+				require.Contains(t, string(body), "limits.body_timeout")
+				_, err = r.ReadByte()
+				require.ErrorIs(t, err, io.EOF, "the connection is closed")
+				require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, 10*time.Second, time.Millisecond)
+				for _, n := range h.proxy.Nodes() {
+					require.NotEqual(t, selection.Unreachable.String(), n.State)
+				}
+			})
+		}
 	}
+}
+
+// Clients that offer HTTP/2 with each request (java.net.http, curl --http2) are served as
+// others are.
+func TestAnOfferOfHTTP2IsNotTakenUp(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	badOnce(h, respond(http.StatusServiceUnavailable, `{"status":503}`))
+	resp, body := h.do("POST", "/idx/_search", "{}", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, complete, body)
+	seen := h.seen()
+	require.Len(t, seen, 2)
+	require.Contains(t, seen[0].uri, "preference=")
+	require.NotContains(t, seen[0].header, "Http2-Settings")
 }
 
 // What is held grows with what came. Beyond the total a body streams, and the reason is

@@ -17,6 +17,7 @@ import (
 // the preference of the first one.
 func (x *exchange) rewrite() {
 	if x.first != nil && !x.first.rewrite() {
+		x.Reason = reasonTooLong
 		x.first.release()
 		x.first = nil
 		x.followRule()
@@ -38,11 +39,7 @@ func (t *try) rewrite() bool {
 		return true
 	}
 	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, x.soft))
-	if es.FitsRequestLine(x.Method, x.Path, t.query) {
-		return true
-	}
-	x.Reason = reasonTooLong
-	return false
+	return es.FitsRequestLine(x.Method, x.Path, t.query)
 }
 
 // preferences keeps the values of preferences for sets of nodes, of which a cluster has

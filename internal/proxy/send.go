@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -46,7 +45,7 @@ func (x *exchange) send(t *try) {
 func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	fields := x.fields
 	if x.Span != nil { // the attempt is named in its headers
-		fields = appendFields(nil, t.carried(x.r.Header), x.leavesOut())
+		fields = appendFields(nil, t.header, x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
 	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable}
@@ -57,13 +56,6 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		t.message.Abort = &t.abort
 	}
 	return t.upstream.leg.Do(x.r.Context(), &t.message)
-}
-
-// carried returns the client's headers with the name of the attempt's span.
-func (t *try) carried(h http.Header) http.Header {
-	h = maps.Clone(h)
-	t.x.Attempts[t.number].Span = t.x.Span.Attempt(h)
-	return h
 }
 
 // interim passes an interim (1xx) answer on.
@@ -121,32 +113,33 @@ func (u *upload) Read(p []byte) (int, error) {
 
 // sendStream sends a request whose body comes while it is sent, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
-	out := x.outbound(t)
 	up := &upload{clientBody: x.stream, asking: x.asking, done: x.r.Context().Done(), interim: make(chan struct{})}
-	if x.streams {
-		out.Body = up
-	}
 	var mu sync.Mutex // interim answers come on a goroutine of the transport
 	done := false
-	out = out.WithContext(httptrace.WithClientTrace(x.r.Context(), &httptrace.ClientTrace{
+	ctx := httptrace.WithClientTrace(x.r.Context(), &httptrace.ClientTrace{
 		GotConn:              up.check,
 		GotFirstResponseByte: func() { up.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
 			up.once.Do(func() { close(up.interim) })
 			mu.Lock()
 			defer mu.Unlock()
-			if !done && status != http.StatusContinue {
+			if !done && status != http.StatusContinue && t.number == 0 {
 				x.interim(status, http.Header(header))
 			}
 			return nil
 		},
-	}))
+	})
 	defer func() {
 		mu.Lock()
 		defer mu.Unlock()
 		done = true
 	}()
 	for {
+		out := x.outbound(t).WithContext(ctx)
+		if x.streams {
+			out.Body = up
+		}
+		up.stale.Store(false)
 		resp, err := t.upstream.transport.RoundTrip(out)
 		if err == nil || !up.stale.Load() || x.r.Context().Err() != nil {
 			return resp, err
@@ -157,7 +150,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 // outbound returns the request for the transport. The path is the client's, byte for
 // byte.
 func (x *exchange) outbound(t *try) *http.Request {
-	out := x.r.WithContext(x.r.Context())
+	out := x.r.WithContext(x.r.Context()) // a copy
 	target := *x.r.URL
 	target.Scheme, target.Host, target.RawQuery = t.upstream.url.Scheme, t.upstream.url.Host, t.query
 	if strings.HasPrefix(x.Path, "//") { // which net/url would take for the start of a host
@@ -168,13 +161,15 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	h := x.r.Header
 	if x.Span != nil {
-		h = t.carried(h)
+		h = t.header
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
 	if !x.streams {
 		body := string(t.body)
-		out.Body = io.NopCloser(strings.NewReader(body))
+		if out.Body = http.NoBody; body != "" {
+			out.Body = io.NopCloser(strings.NewReader(body))
+		}
 		if len(x.trailer) == 0 { // which come after chunks alone
 			out.ContentLength, out.TransferEncoding = int64(len(body)), nil
 		}

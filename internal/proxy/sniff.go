@@ -72,7 +72,7 @@ func (x *exchange) rewriteAddresses(t *try) {
 	}
 	if body, ok := es.PublishAddress(body, x.sniff); ok {
 		result = sniffRewritten
-		t.begin = body
+		t.begin, t.resp.ContentLength = body, int64(len(body))
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 		h.Del("ETag") // of the answer as it was
 	}

@@ -14,9 +14,12 @@ import (
 )
 
 // upgrades reports whether the client asks for another protocol on its connection. The
-// engines know none, but what stands in front of them may.
+// engines know none, but what stands in front of them may. HTTP/2 without TLS, which some
+// clients offer with each request, need not be taken up, and is not.
 func (x *exchange) upgrades() bool {
-	return x.r.Header["Upgrade"] != nil && strings.Contains(strings.ToLower(joined(x.r.Header["Connection"])), "upgrade")
+	protocol := x.r.Header["Upgrade"]
+	return protocol != nil && x.r.ContentLength == 0 && !strings.Contains(strings.ToLower(joined(protocol)), "h2c") &&
+		strings.Contains(strings.ToLower(joined(x.r.Header["Connection"])), "upgrade")
 }
 
 // upgrade passes a request for another protocol, and then the bytes of the connection.
