@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -162,6 +163,39 @@ func TestExpectContinue(t *testing.T) {
 			got, err := c.read("POST")
 			require.NoError(t, err)
 			require.Equal(t, parse(t, refusal), parse(t, got))
+		})
+	}
+}
+
+// A node that says something else first, or says late that it wants the body, hangs no
+// request.
+func TestExpectContinueThatIsNotAnsweredAtOnce(t *testing.T) {
+	const early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+	for name, c := range map[string]struct {
+		greet func(c net.Conn)
+		want  []string
+	}{
+		"103": {func(c net.Conn) { _, _ = io.WriteString(c, early) }, []string{early, "HTTP/1.1 100 Continue\r\n\r\n"}},
+		"late 100": {func(c net.Conn) {
+			time.Sleep(1200 * time.Millisecond) // sidestep waits for a second
+			_, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
+		}, []string{"HTTP/1.1 100 Continue\r\n\r\n"}},
+		"nothing": {func(net.Conn) {}, []string{"HTTP/1.1 100 Continue\r\n\r\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWire(t, nil)
+			w.upstreamDoes(okAnswer, c.greet, nil)
+			client := w.dial()
+			client.send("POST /_bulk HTTP/1.1\r\nHost: es\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+			for _, want := range c.want {
+				got, err := client.read("POST")
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+			client.send("{}")
+			interim, last := client.interim("POST")
+			require.Empty(t, interim)
+			require.Equal(t, okAnswer, last)
 		})
 	}
 }

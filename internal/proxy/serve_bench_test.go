@@ -56,7 +56,7 @@ func BenchmarkServe(b *testing.B) {
 
 func benchmarkServe(b *testing.B, name string, rules *record.Rules) {
 	h := start(b, 3, func(o *Options) {
-		o.When = WhenOutlier
+		o.When, o.HedgeBudget = WhenOutlier, 0.05
 		if rules != nil {
 			o.Records = record.NewRecorder()
 			o.Records.Use(*rules)
