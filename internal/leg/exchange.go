@@ -162,11 +162,9 @@ func (x *exchange) awaitWriter() {
 	}
 }
 
-// Buffered returns how many bytes of the body, or of its framing, can be read without
-// waiting.
-func (x *exchange) Buffered() int {
-	if x.over.Load() {
-		return 0
-	}
-	return x.conn.br.Buffered()
+// Ready reports whether something of the body, or of its framing, can be read without
+// waiting. With TLS it is false while a record is still in the socket: it may not be whole.
+func (x *exchange) Ready() bool {
+	c := x.conn
+	return !x.over.Load() && (c.br.Buffered() > 0 || c.secure == nil && c.socket.readable())
 }

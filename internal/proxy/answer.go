@@ -154,8 +154,8 @@ var errClient = errors.New("the client does not read its answer")
 
 // ready reports whether something of a body can be read without waiting.
 func ready(body io.ReadCloser) bool {
-	b, ok := body.(interface{ Buffered() int })
-	return ok && b.Buffered() > 0
+	b, ok := body.(interface{ Ready() bool })
+	return ok && b.Ready()
 }
 
 // cutOff notes that the answer broke off: by the client, or by the node.
