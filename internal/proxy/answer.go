@@ -117,6 +117,7 @@ func (x *exchange) copyBody(t *try) error {
 		case errors.Is(t.readErr, io.EOF):
 			return nil
 		case t.readErr != nil:
+			_ = control.Flush() // the client gets as much as it would have got
 			return t.readErr
 		}
 	}
@@ -132,7 +133,7 @@ func (a *answer) readWhatIsThere() {
 // writePart writes what has been read of the body. A client that reads nothing of it for
 // limits.write_timeout is let go.
 func (x *exchange) writePart(t *try, control *http.ResponseController) error {
-	last, patience := t.readErr != nil, x.p.o.WriteTimeout
+	last, patience := errors.Is(t.readErr, io.EOF), x.p.o.WriteTimeout
 	if patience > 0 {
 		_ = control.SetWriteDeadline(time.Now().Add(patience))
 	}
