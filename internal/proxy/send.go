@@ -80,11 +80,16 @@ var errStale = errors.New("the node had closed the connection")
 type upload struct {
 	*clientBody
 	asking  bool            // the client waits for 100 Continue
-	done    <-chan struct{} // closed when the exchange is over
+	ended   <-chan struct{} // closed when the exchange is over
 	stale   atomic.Bool
 	heard   atomic.Bool   // the node has begun to say something
 	interim chan struct{} // closed when that was no answer yet: the body may be sent
 	once    sync.Once
+	// mu keeps interim answers that are passed on apart from the server's own 100, which
+	// reading the body sends. It guards done and the beginning of that.
+	mu      sync.Mutex
+	done    bool // the answer has come, or none will
+	reading bool
 }
 
 // check closes a connection that the node has closed, before anything is sent on it.
@@ -104,35 +109,36 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.asking && u.heard.Load() {
 		select {
 		case <-u.interim:
-		case <-u.done: // an error before would cost the answer
+		case <-u.ended: // an error before would cost the answer
 			return 0, http.ErrBodyReadAfterClose
 		}
 	}
+	u.mu.Lock()
+	u.reading = true
+	u.mu.Unlock()
 	return u.clientBody.Read(p)
 }
 
 // sendStream sends a request whose body comes while it is sent, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
-	up := &upload{clientBody: x.stream, asking: x.asking, done: x.r.Context().Done(), interim: make(chan struct{})}
-	var mu sync.Mutex // interim answers come on a goroutine of the transport
-	done := false
+	up := &upload{clientBody: x.stream, asking: x.asking, ended: x.r.Context().Done(), interim: make(chan struct{})}
 	ctx := httptrace.WithClientTrace(x.r.Context(), &httptrace.ClientTrace{
 		GotConn:              up.check,
 		GotFirstResponseByte: func() { up.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
 			up.once.Do(func() { close(up.interim) })
-			mu.Lock()
-			defer mu.Unlock()
-			if !done && status != http.StatusContinue && t.number == 0 {
+			up.mu.Lock() // this is a goroutine of the transport
+			defer up.mu.Unlock()
+			if !up.done && !(up.asking && up.reading) && status != http.StatusContinue && t.number == 0 {
 				x.interim(status, http.Header(header))
 			}
 			return nil
 		},
 	})
 	defer func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done = true
+		up.mu.Lock()
+		defer up.mu.Unlock()
+		up.done = true
 	}()
 	for {
 		out := x.outbound(t).WithContext(ctx)
