@@ -129,7 +129,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 			up.once.Do(func() { close(up.interim) })
 			up.mu.Lock() // this is a goroutine of the transport
 			defer up.mu.Unlock()
-			if !up.done && !(up.asking && up.reading) && status != http.StatusContinue && t.number == 0 {
+			if !up.done && (!up.asking || !up.reading) && status != http.StatusContinue && t.number == 0 {
 				x.interim(status, http.Header(header))
 			}
 			return nil
