@@ -109,11 +109,10 @@ func (f *fleet) startOthers() {
 	always.Routing.When = "always"
 	f.load(f.start(strict, always, nil), 150*time.Millisecond, "GET /logs/_search")
 
-	// Its cluster fails every search.
+	// Its cluster fails every search, every other second: searches are sent again, and
+	// fail again.
 	broken := startCluster(t, 3)
-	for _, n := range broken.Nodes() {
-		n.SetFault(simcluster.Fault{FailFast: http.StatusServiceUnavailable})
-	}
+	f.failNowAndThen(broken)
 	f.load(f.start(failing, settings(broken.URLs()...), nil), 150*time.Millisecond, "GET /logs/_search")
 
 	// May not send probes.
@@ -156,6 +155,30 @@ func (f *fleet) stallInTurn(c *simcluster.Cluster) {
 			case <-f.t.Context().Done():
 				return
 			case <-time.After(4800 * time.Millisecond):
+			}
+		}
+	}()
+	f.t.Cleanup(func() { <-ended })
+}
+
+// failNowAndThen has c fail every search for a second, and none for the next, until the
+// test ends. While failures are general nothing is sent again.
+func (f *fleet) failNowAndThen(c *simcluster.Cluster) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for turn := 0; ; turn++ {
+			fault := simcluster.Fault{}
+			if turn%2 == 0 {
+				fault.FailFast = http.StatusServiceUnavailable
+			}
+			for _, n := range c.Nodes() {
+				n.SetFault(fault)
+			}
+			select {
+			case <-f.t.Context().Done():
+				return
+			case <-time.After(time.Second):
 			}
 		}
 	}()
