@@ -26,7 +26,7 @@ var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }} //noli
 func (x *exchange) answer(t *try) {
 	switch {
 	case t != nil && t.resp != nil:
-	case x.stream != nil && x.stream.stalled.Load():
+	case x.stalled():
 		x.answerStalled()
 		return
 	case x.gone():

@@ -72,6 +72,11 @@ func (x *exchange) steer() attempt.Action {
 	return x.dispatch(t, record.Failover, now)
 }
 
+// ownSent reports whether the client's own request has been sent.
+func (x *exchange) ownSent() bool {
+	return slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered })
+}
+
 // last returns the attempt that was sent last, nil if there is none.
 func (x *exchange) last() *try {
 	if len(x.tries) == 0 {
@@ -121,7 +126,7 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	if t.steered {
 		t.upstream = x.p.pick(x.view, t.decision.Coordinator, tried, now)
 	} else if t.upstream = x.p.pick(x.view, nil, tried, now); t.upstream == nil {
-		if !slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered }) {
+		if !x.ownSent() {
 			round = len(tried)
 		}
 		t.upstream = x.p.pick(x.view, nil, tried[round:], now)
@@ -153,7 +158,7 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	case !t.steered:
 		t.upstream.node.Begin()
 	}
-	if !t.steered && !slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered }) {
+	if !t.steered && !x.ownSent() {
 		x.round = len(x.tried)
 	}
 	t.number = x.machine.Sent(t.lists(), !t.steered)
@@ -193,7 +198,7 @@ func (t *try) unlease() {
 // that was.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
-	gone := x.gone() || x.stream != nil && x.stream.stalled.Load()
+	gone := x.gone() || x.stalled()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.consume(t)

@@ -147,6 +147,9 @@ func (x *exchange) gone() bool {
 	return x.clientGone || x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
 }
 
+// stalled reports whether the client has sent nothing of its body for too long.
+func (x *exchange) stalled() bool { return x.stream != nil && x.stream.stalled.Load() }
+
 // try is one attempt at an exchange. Between its sending and its end it belongs to the
 // goroutine that sends it.
 type try struct {
