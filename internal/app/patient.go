@@ -1,7 +1,9 @@
 package app
 
 import (
+	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -38,11 +40,28 @@ const (
 )
 
 // patientConn is a connection whose deadline for reading counts from the first bytes
-// of the first request.
+// of the first request. Deadlines cost more than what they guard: the server and the
+// data plane set about ten of them for each request, of which one or two are ever
+// waited for. One for reading is handed on when somebody reads, and one for writing
+// when it is clearly later than the one that stands.
 type patientConn struct {
 	*net.TCPConn
 	stage atomic.Int32
 	limit atomic.Int64 // ns: for the rest of what has begun to come; 0: none
+
+	mu      sync.Mutex // guards what follows
+	reads   int        // under way
+	wanted  time.Time  // deadline for reading
+	set     time.Time  // the one that the socket has
+	writeBy time.Time  // deadline for writing that the socket has
+}
+
+// writeSlack is the part of its time by which a deadline for writing may be missed.
+const writeSlack = 8
+
+// SetDeadline implements net.Conn.
+func (c *patientConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements net.Conn. The server lifts the deadline at the end of
@@ -51,22 +70,59 @@ func (c *patientConn) SetReadDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.stage.CompareAndSwap(handshaking, unused)
 		c.limit.Store(0)
-		return c.TCPConn.SetReadDeadline(t)
+	} else if c.stage.Load() == unused {
+		if left := time.Until(t); left > 0 {
+			c.limit.Store(int64(left))
+			return nil
+		}
 	}
-	if left := time.Until(t); left > 0 && c.stage.Load() == unused {
-		c.limit.Store(int64(left))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = t
+	if c.reads == 0 {
 		return nil
 	}
+	c.set = t
 	return c.TCPConn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn. A deadline that grants a little more than the
+// one that stands is left out.
+func (c *patientConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more := t.Sub(c.writeBy); !c.writeBy.IsZero() && more >= 0 && more < time.Until(t)/writeSlack {
+		return nil
+	}
+	c.writeBy = t
+	return c.TCPConn.SetWriteDeadline(t)
 }
 
 // Read implements net.Conn.
 func (c *patientConn) Read(p []byte) (int, error) {
+	if err := c.beginRead(); err != nil {
+		return 0, err
+	}
 	n, err := c.TCPConn.Read(p)
-	if n > 0 && c.stage.CompareAndSwap(unused, begun) {
+	c.mu.Lock()
+	c.reads--
+	c.mu.Unlock()
+	if n > 0 && c.stage.Load() == unused && c.stage.CompareAndSwap(unused, begun) {
 		if limit := c.limit.Load(); limit > 0 {
-			err = c.TCPConn.SetReadDeadline(time.Now().Add(time.Duration(limit)))
+			err = c.SetReadDeadline(time.Now().Add(time.Duration(limit)))
 		}
 	}
 	return n, err
+}
+
+// beginRead hands the deadline on that the read has.
+func (c *patientConn) beginRead() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reads++
+	if c.wanted.Equal(c.set) {
+		return nil
+	}
+	c.set = c.wanted
+	return c.TCPConn.SetReadDeadline(c.set)
 }

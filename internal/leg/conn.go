@@ -28,9 +28,14 @@ type conn struct {
 
 	// Of the exchange, for the goroutine that reads:
 	br     *bufio.Reader
-	limit  int64 // bytes that may still be read
-	heard  bool  // a byte was read
-	broken bool  // reading failed or came to an end
+	out    *[]byte // to be written before the first byte is read; nil: nothing is
+	limit  int64   // bytes that may still be read
+	heard  bool    // a byte was read
+	broken bool    // reading failed or came to an end
+
+	// Of writing:
+	wrote    int64
+	writeErr error
 }
 
 // Read implements io.Reader for br.
@@ -41,11 +46,33 @@ func (c *conn) Read(p []byte) (int, error) {
 	if int64(len(p)) > c.limit {
 		p = p[:c.limit]
 	}
-	n, err := c.nc.Read(p)
+	n, err := c.read(p)
 	c.limit -= int64(n)
 	c.heard = c.heard || n > 0
 	c.broken = c.broken || err != nil
 	return n, err
+}
+
+// read reads from the connection, once what is to be written before that is.
+func (c *conn) read(p []byte) (int, error) {
+	if c.out == nil {
+		return c.nc.Read(p)
+	}
+	out := c.out
+	c.out = nil
+	defer c.pool.buffers.Put(out)
+	wrote, n, whole, err := c.socket.send(*out, p)
+	c.wrote = int64(wrote)
+	if whole {
+		return n, err
+	}
+	wrote, c.writeErr = c.nc.Write((*out)[wrote:])
+	c.wrote += int64(wrote)
+	if c.wrote == 0 && c.writeErr != nil {
+		return 0, c.writeErr
+	}
+	// Where a part was written the node may have answered and closed the connection.
+	return c.nc.Read(p)
 }
 
 // stale reports whether c, which is idle, is of no use: the node has closed or reset
@@ -65,10 +92,11 @@ func (c *conn) decrypted() bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// begin prepares c for reading an answer.
+// begin prepares c for a message and its answer.
 func (c *conn) begin() {
 	c.limit = int64(c.pool.o.MaxHead)
 	c.heard = false
+	c.out, c.wrote, c.writeErr = nil, 0, nil
 	c.br = c.pool.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
 }
@@ -81,21 +109,22 @@ func (c *conn) rest() {
 	c.pool.put(c)
 }
 
-// write writes a message and returns how much of it was accepted.
-func (c *conn) write(head, body []byte) (int64, error) {
+// write writes a message, or sees to it that it is written before the answer is read.
+func (c *conn) write(head, body []byte) {
 	if len(head)+len(body) > copied {
 		both := net.Buffers{head, body}
-		return both.WriteTo(c.nc)
-	}
-	if len(body) == 0 {
-		n, err := c.nc.Write(head)
-		return int64(n), err
+		c.wrote, c.writeErr = both.WriteTo(c.nc)
+		return
 	}
 	b := c.pool.buffers.Get().(*[]byte)
 	*b = append(append((*b)[:0], head...), body...)
+	if c.secure == nil && c.socket.sends() {
+		c.out = b
+		return
+	}
 	n, err := c.nc.Write(*b)
+	c.wrote, c.writeErr = int64(n), err
 	c.pool.buffers.Put(b)
-	return int64(n), err
 }
 
 // readHead reads the head of the answer to m and what comes before it.

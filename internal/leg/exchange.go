@@ -25,9 +25,7 @@ type exchange struct {
 	ctx  context.Context //nolint:containedctx // bounds the body, too
 	stop func() bool     // ends the watch over ctx; may be nil
 
-	wrote    int64
-	writeErr error
-	written  chan struct{} // closed when the fields above are final; nil: they are
+	written chan struct{} // closed when the message is written by a goroutine of its own; nil: there is none
 
 	body   io.Reader   // of http.ReadResponse
 	keep   bool        // the answer leaves the connection open
@@ -47,12 +45,16 @@ func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failu
 	if len(m.Body) > inline {
 		x.written = make(chan struct{})
 		go x.write(m.Head, m.Body)
-	} else if x.wrote, x.writeErr = c.write(m.Head, m.Body); x.writeErr != nil && x.wrote == 0 {
-		return nil, x.fail("write", x.writeErr)
+	} else if c.write(m.Head, m.Body); c.writeErr != nil && c.wrote == 0 {
+		return nil, x.fail("write", c.writeErr)
 	}
 	// Where a part was written the node may have answered and closed the connection.
 	resp, err := c.readHead(m)
-	if err != nil {
+	switch {
+	case err == nil:
+	case c.writeErr != nil && c.wrote == 0:
+		return nil, x.fail("write", err)
+	default:
 		return nil, x.fail("read", err)
 	}
 	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK
@@ -66,7 +68,7 @@ func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failu
 
 // write writes the message while the answer is awaited.
 func (x *exchange) write(head, body []byte) {
-	x.wrote, x.writeErr = x.conn.write(head, body)
+	x.conn.write(head, body)
 	close(x.written)
 }
 
@@ -75,7 +77,7 @@ func (x *exchange) fail(doing string, err error) *failure {
 	x.finish(false)
 	c := x.conn
 	f := &failure{doing: doing, err: err, unanswered: !c.heard}
-	f.notSent = x.writeErr != nil && x.wrote == 0 || c.since.IsZero() && !c.heard && refused(err)
+	f.notSent = c.writeErr != nil && c.wrote == 0 || c.since.IsZero() && !c.heard && refused(err)
 	if err := x.m.ended(x.ctx); err != nil {
 		f.err = err
 	}
@@ -136,7 +138,7 @@ func (x *exchange) reusable() bool {
 			return false
 		}
 	}
-	return x.writeErr == nil
+	return c.writeErr == nil
 }
 
 // finish gives the connection back if it is to be kept and ctx has not ended; else it

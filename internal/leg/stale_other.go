@@ -10,3 +10,7 @@ type socket struct{}
 func watch(net.Conn) socket { return socket{} }
 
 func (socket) readable() bool { return false }
+
+func (socket) sends() bool { return false }
+
+func (socket) send(_, _ []byte) (wrote, read int, whole bool, err error) { return 0, 0, false, nil }

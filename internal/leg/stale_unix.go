@@ -3,7 +3,9 @@
 package leg
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
 )
 
@@ -12,6 +14,7 @@ type socket struct {
 	raw  syscall.RawConn // nil: it cannot be looked at
 	look func(fd uintptr)
 	peek *peek
+	turn *turn
 }
 
 type peek struct {
@@ -29,8 +32,9 @@ func watch(nc net.Conn) socket {
 	if err != nil {
 		return socket{}
 	}
-	p := &peek{}
-	return socket{raw: raw, peek: p, look: p.at}
+	p, t := &peek{}, &turn{}
+	t.step = t.at
+	return socket{raw: raw, peek: p, look: p.at, turn: t}
 }
 
 func (p *peek) at(fd uintptr) {
@@ -48,3 +52,49 @@ func (s socket) readable() bool {
 	err := s.raw.Control(s.look)
 	return err != nil || !s.peek.none
 }
+
+// turn is a write and the read of what is answered to it.
+type turn struct {
+	step    func(fd uintptr) (done bool)
+	out, in []byte
+	written bool
+	wrote   int
+	read    int
+	err     error // of writing, while written is false, or of reading
+}
+
+// at is called when the connection is first looked at, and whenever something can be
+// read from it.
+func (t *turn) at(fd uintptr) (done bool) {
+	if !t.written {
+		t.wrote, t.err = syscall.Write(int(fd), t.out)
+		t.written = t.wrote == len(t.out)
+		return !t.written
+	}
+	t.read, t.err = syscall.Read(int(fd), t.in)
+	return t.err != syscall.EAGAIN && t.err != syscall.EINTR
+}
+
+// send writes out and waits for what comes then, of which it reads as much as fits into
+// in. To write and to read one after the other would look for an answer at once, which
+// is never there. It reports false if it did less than that: nothing is read then, and
+// wrote bytes are written.
+func (s socket) send(out, in []byte) (wrote, read int, whole bool, err error) {
+	t := s.turn
+	t.out, t.in, t.written, t.wrote, t.read, t.err = out, in, false, 0, 0, nil
+	err = s.raw.Read(t.step)
+	t.out, t.in = nil, nil
+	switch {
+	case !t.written: // the caller goes on, and meets the error if there is one
+		return max(t.wrote, 0), 0, false, nil
+	case err != nil:
+	case t.err != nil:
+		err = os.NewSyscallError("read", t.err)
+	case t.read == 0:
+		err = io.EOF
+	}
+	return t.wrote, max(t.read, 0), true, err
+}
+
+// sends reports whether send can be called.
+func (s socket) sends() bool { return s.raw != nil }

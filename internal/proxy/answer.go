@@ -101,6 +101,9 @@ func (x *exchange) copyBody(t *try) error {
 		return nil
 	}
 	control := http.NewResponseController(x.w)
+	if t.readErr == nil {
+		x.watch()
+	}
 	if t.readErr == nil && len(t.begin) == 0 && !ready(t.resp.Body) {
 		if err := control.Flush(); err != nil { // of the head
 			return errClient

@@ -73,12 +73,16 @@ type exchange struct {
 	tryRoom [3]*try
 	// tried are the nodes that attempts went through since the last pause.
 	tried []*upstream
-	timer *time.Timer // of the hedge
-	round int         // where in tried those of this round of the client's own request begin
-	armed bool        // the timer may run, and holds the exchange
-	asked bool        // nodes have been asked how they are
-	over  bool        // no hedge is to begin any more
-	waits bool        // the handler's goroutine waits for the end of the hedge
+	timer *time.Timer   // of the hedge
+	round int           // where in tried those of this round of the client's own request begin
+	armed bool          // the timer may run, and holds the exchange
+	left  time.Duration // how long the timer is to run again before the first attempt is overdue
+	quiet quietContext
+	// unwatch ends watching the client; nil if it is not watched.
+	unwatch func() bool
+	asked   bool // nodes have been asked how they are
+	over    bool // no hedge is to begin any more
+	waits   bool // the handler's goroutine waits for the end of the hedge
 	// passInterim is the method interim, kept with the exchange.
 	passInterim func(int, http.Header)
 	next        chan attempt.Action // what the end of a hedge asks of the handler's goroutine
@@ -101,6 +105,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	x.Reset(time.Now())
 	x.p, x.w, x.r, x.view = p, w, r, p.view.Load()
+	x.quiet.Context = r.Context()
 	x.refs.Store(1)
 	return x
 }

@@ -14,7 +14,8 @@ const (
 	hedgeOverBudget = "over_budget"
 )
 
-// armHedge sets the timer that tells when the first attempt is overdue.
+// armHedge sets the timer that tells when the first attempt is overdue, and before that
+// when the client is to be watched.
 func (x *exchange) armHedge() {
 	delay, ok := x.p.hedges.Delay(x.kind(), x.Began)
 	if !ok {
@@ -24,7 +25,8 @@ func (x *exchange) armHedge() {
 	defer x.mu.Unlock()
 	x.refs.Add(1)
 	x.armed = true
-	x.timer.Reset(delay)
+	x.left = max(0, delay-unwatched)
+	x.timer.Reset(delay - x.left)
 }
 
 // endHedge ends the supervision of the first attempt.
@@ -43,6 +45,9 @@ func (x *exchange) endHedge() {
 // tells which one the search waits for, a second attempt is sent past it.
 func (x *exchange) overdue() {
 	defer x.release()
+	if x.early() {
+		return
+	}
 	now := time.Now()
 	x.mu.Lock()
 	asked := x.asked
@@ -75,6 +80,23 @@ func (x *exchange) overdue() {
 	x.send(second)
 	next, _ = x.ended(second)
 	x.handOver(next)
+}
+
+// early begins to watch the client, and sets the timer for the rest of the time until the
+// attempt is overdue. It reports whether there is any.
+func (x *exchange) early() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.watchClient()
+	}
+	left := x.left
+	if x.left = 0; left == 0 || x.over {
+		return false
+	}
+	x.refs.Add(1)
+	x.timer.Reset(left)
+	return true
 }
 
 // handOver gives what the end of a hedge asks for to the handler's goroutine, if that

@@ -6,7 +6,7 @@ import "net/http"
 // each step is a function in the file of its name.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(p, w, r)
-	defer x.release()
+	defer x.done()
 	defer x.account()
 	x.classify()
 	if x.upgrades() {

@@ -52,10 +52,9 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	if t.number == 0 {
 		t.message.Interim = x.passInterim
 	}
-	if x.rule.Hedged {
-		t.message.Abort = &t.abort
-	}
-	return t.upstream.leg.Do(x.r.Context(), &t.message)
+	t.message.Abort = &t.abort
+	x.watch()
+	return t.upstream.leg.Do(&x.quiet, &t.message)
 }
 
 // interim passes an interim (1xx) answer on.
