@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/internal/demo"
+	"sidestep/internal/sim/demo"
 )
 
 const demoUsage = `sidestep demo compares round robin, the engine's own selection and sidestep on a

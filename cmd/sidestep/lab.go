@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"sidestep/internal/lab"
+	"sidestep/internal/sim/lab"
 )
 
 const labUsage = `sidestep lab plays searches against simulated nodes in virtual time, with the
