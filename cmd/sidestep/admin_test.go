@@ -18,7 +18,7 @@ import (
 
 	"sidestep/internal/app"
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // stage is a sidestep in this process, before a simulated cluster.

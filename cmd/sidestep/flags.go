@@ -18,8 +18,6 @@ Usage:
   sidestep explain TARGET     where a search would go, and why
   sidestep check [flags]      is the cluster fit, and what stands in the way
   sidestep spikes [ID]        what was wrong with nodes, and why
-  sidestep demo [flags]       a simulated cluster, a load, a table
-  sidestep lab [flags]        policies compared on simulated nodes, in virtual time
 
 Cluster and listeners:
   --upstream URL[,URL...]   nodes of the cluster; one that lives is enough. May be repeated
@@ -28,8 +26,7 @@ Cluster and listeners:
 
 Routing:
   --routing.mode MODE       route, observe or off (route)
-  --routing.policy POLICY   adaptive, or for comparison c3, ars, prequal,
-                            least_outstanding, round_robin or random (adaptive)
+  --routing.policy POLICY   adaptive, or for comparison ars or round_robin (adaptive)
   --zone ZONE               sidestep's own zone; needs routing.zone.attribute in the file
 
 Configuration:

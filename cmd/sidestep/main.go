@@ -76,10 +76,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 // commandOf returns the sub-command of this name, nil if there is none.
 func commandOf(name string) func(args []string, stdout, stderr io.Writer) int {
 	switch name {
-	case "demo":
-		return runDemo
-	case "lab":
-		return runLab
+	case "demo", "lab":
+		return moved(name)
 	case "top":
 		return runTop
 	case "explain":
@@ -90,6 +88,14 @@ func commandOf(name string) func(args []string, stdout, stderr io.Writer) int {
 		return runSpikes
 	}
 	return nil
+}
+
+// moved answers a sub-command that sidestep-lab has now. For one release.
+func moved(name string) func(args []string, stdout, stderr io.Writer) int {
+	return func(_ []string, _, stderr io.Writer) int {
+		fmt.Fprintf(stderr, "sidestep: %s is a sub-command of sidestep-lab: run sidestep-lab %s\n", name, name)
+		return exitUsage
+	}
 }
 
 // refuse prints every problem of a configuration.

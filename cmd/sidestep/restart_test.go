@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // traffic is that of clients which keep their connections and repeat nothing: 50 of

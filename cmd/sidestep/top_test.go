@@ -14,7 +14,7 @@ import (
 	"github.com/hinshun/vt10x"
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 	"sidestep/internal/testkit"
 )
 

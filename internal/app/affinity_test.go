@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // settling is how long a change of a node may take to show.

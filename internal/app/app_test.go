@@ -14,7 +14,7 @@ import (
 	"sidestep/internal/app"
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 func TestNewTellsEveryProblem(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // Documents are read from a good copy, also while the engine decides about searches,

@@ -22,7 +22,7 @@ import (
 
 	"sidestep/internal/app"
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 	"sidestep/internal/testkit"
 )
 

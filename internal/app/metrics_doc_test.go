@@ -18,7 +18,7 @@ import (
 
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 	"sidestep/internal/testkit"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"sidestep/internal/config"
 	"sidestep/internal/es"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // TestEverySteeredOperationHasASwitch keeps routing.operations equal to what is

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/loadgen"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // overload sends a cluster half as many searches again as it can serve, directly or

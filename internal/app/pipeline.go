@@ -124,6 +124,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Routing.RetiredPolicy() {
+		logger.Warn("the policy is not accepted by the next release any more; set routing.policy to its successor",
+			"policy", cfg.Routing.Policy, "successor", "adaptive")
+	}
 	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func TestReloadDropsNothing(t *testing.T) {
 	finish := traffic(s)
 	for i := range 6 {
 		cfg.Upstream.URLs = []string{[]string{b.URL, a.URL}[i%2]}
-		cfg.Routing.Policy = []string{"least_outstanding", "c3", "random"}[i%3]
+		cfg.Routing.Policy = []string{"round_robin", "ars", "adaptive"}[i%3]
 		require.NoError(t, s.Reload(cfg))
 		require.NoError(t, s.Ready(), "a reload keeps it ready")
 	}
@@ -92,12 +92,21 @@ func TestReloadAppliesTheLogLevel(t *testing.T) {
 	require.Equal(t, slog.LevelWarn, s.level.Level())
 }
 
+func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
+	cfg := settings(newUpstream(t).URL)
+	s := startReady(t, cfg, nil)
+	require.NotContains(t, s.log.String(), "successor")
+	cfg.Routing.Policy = "c3"
+	require.NoError(t, s.Reload(cfg))
+	require.Regexp(t, `level=WARN msg="the policy is not accepted by the next release any more; .*" policy=c3 successor=adaptive`, s.log.String())
+}
+
 func TestReloadAndTheSwitch(t *testing.T) {
 	cfg := settings(newUpstream(t).URL)
 	s := startReady(t, cfg, nil)
 	require.NoError(t, s.SetMode(proxy.ModeOff))
 
-	cfg.Routing.Policy = "random"
+	cfg.Routing.Policy = "round_robin"
 	require.NoError(t, s.Reload(cfg))
 	require.Equal(t, proxy.ModeOff, s.Mode(), "what was switched by hand outlives a reload")
 

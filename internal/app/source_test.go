@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // service is the one address of relays that come and go, as a Service of Kubernetes.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/diagnosis"
-	"sidestep/internal/loadgen"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // TestSpikesNameTheirNodeAndCause gives one of five simulated nodes trouble of every

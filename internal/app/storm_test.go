@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // inFrontOfMany is sidestep before 1,000 indices with 4,000 shards, which steers

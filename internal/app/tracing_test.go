@@ -13,7 +13,7 @@ import (
 
 	"sidestep/internal/config"
 	"sidestep/internal/record"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 	"sidestep/internal/tracing"
 	"sidestep/internal/tracing/tracingtest"
 )

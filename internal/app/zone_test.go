@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // eastern is a sidestep in the zone east.

@@ -19,7 +19,7 @@ import (
 
 	"sidestep/internal/check"
 	"sidestep/internal/cluster"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 const patience = time.Minute

@@ -185,6 +185,12 @@ type Routing struct {
 	Affinity    Affinity   `yaml:"affinity"`
 }
 
+// RetiredPolicy reports whether the policy is one that is accepted in this release for
+// the last time. Its successor is adaptive.
+func (r Routing) RetiredPolicy() bool {
+	return slices.Contains([]string{"c3", "prequal", "least_outstanding", "random"}, r.Policy)
+}
+
 // Operations says which operations are steered; the others pass.
 type Operations struct {
 	Search          bool `yaml:"search"`

@@ -21,7 +21,7 @@ import (
 var words = map[string][]string{
 	"upstream.discovery": {"sniff", "static"},
 	"routing.mode":       {"route", "observe", "off"},
-	"routing.policy":     {"adaptive", "c3", "ars", "prequal", "least_outstanding", "round_robin", "random"},
+	"routing.policy":     {"adaptive", "ars", "round_robin"},
 	"routing.when":       {"always", "outlier"},
 	"routing.preference": {"only_nodes", "prefer_nodes"},
 	"clients.sniff":      {"rewrite", "pass"},
@@ -51,7 +51,9 @@ func validate(cfg Config) []*Problem {
 	c.upstream(cfg.Upstream)
 	c.cluster(cfg.Cluster)
 	c.oneOf("routing.mode", cfg.Routing.Mode)
-	c.oneOf("routing.policy", cfg.Routing.Policy)
+	if !cfg.Routing.RetiredPolicy() {
+		c.oneOf("routing.policy", cfg.Routing.Policy)
+	}
 	c.oneOf("routing.when", cfg.Routing.When)
 	c.oneOf("routing.preference", cfg.Routing.Preference)
 	c.atLeast("routing.clients", cfg.Routing.Clients, 1)

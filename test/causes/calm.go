@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // Calm sends a load to a cluster that nothing is done to, and returns the records that

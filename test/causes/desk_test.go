@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 	"sidestep/test/front"
 )
 

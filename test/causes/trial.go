@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/engine"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/causes"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/causes"
 	"sidestep/test/engine"
 	"sidestep/test/front"

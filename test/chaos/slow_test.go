@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // contender is one way to send the searches.

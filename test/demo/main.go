@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/internal/demo"
+	"sidestep/internal/sim/demo"
 	"sidestep/test/engine"
 )
 

@@ -30,7 +30,7 @@ func Build(ctx context.Context) (string, error) {
 	}
 	root := strings.TrimSpace(string(output))
 	binary := filepath.Join(root, "bin", "sidestep")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/sidestep")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", binary, "./cmd/sidestep")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {

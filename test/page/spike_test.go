@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admin"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 func TestSpikePage(t *testing.T) {

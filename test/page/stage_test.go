@@ -12,8 +12,8 @@ import (
 
 	"sidestep/internal/app"
 	"sidestep/internal/config" //nolint:depguard // the test configures sidestep as cmd does
-	"sidestep/internal/loadgen"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // stage is a sidestep before a simulated cluster, under a light load.

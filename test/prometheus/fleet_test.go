@@ -16,7 +16,7 @@ import (
 
 	"sidestep/internal/app"
 	"sidestep/internal/config" //nolint:depguard // the test is a program: it configures sidestep as cmd does
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // Jobs under which sidesteps are scraped: one for each cluster, as the nodes of all

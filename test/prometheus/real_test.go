@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/selection"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // comesAbout is every alert, and where it is to fire.

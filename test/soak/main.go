@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 	"sidestep/test/front"
 )
 

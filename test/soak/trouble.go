@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // troubles makes nodes and their proxies fail, one node and one proxy at a time, and

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sidestep/internal/es"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // answerSizes returns the sizes of answers measured, in bytes.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // report gathers what was measured.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/internal/loadgen"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
+	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bench/plain"
 	"sidestep/test/front"
 )

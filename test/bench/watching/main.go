@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/internal/loadgen"
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // options of a comparison.

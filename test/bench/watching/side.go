@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/front"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // testOutcome is a scenario's outcome without a cluster.

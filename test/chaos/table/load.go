@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/engine"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 )
 
 // contender is one of the three cases.

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"syscall"
 
-	"sidestep/internal/lab"
+	"sidestep/internal/sim/lab"
 )
 
-const labUsage = `sidestep lab plays searches against simulated nodes in virtual time, with the
+const labUsage = `sidestep-lab lab plays searches against simulated nodes in virtual time, with the
 selection that sidestep runs and with what it is compared with, and prints a table
 for each scenario. Nothing is sent to any cluster.
 
 Usage:
-  sidestep lab [flags]
+  sidestep-lab lab [flags]
 
   --list                  name the scenarios and policies, run nothing
   --scenario NAME[,...]   run these scenarios only (all). May be repeated
@@ -37,14 +37,14 @@ second, and half of it again after it recovered; largest share: of a node, as a
 multiple of the mean.
 
 Examples:
-  sidestep lab --scenario slow_10x --policy ars,c3,oracle
-  sidestep lab --seeds 5 --out results
+  sidestep-lab lab --scenario slow_10x --policy ars,c3,oracle
+  sidestep-lab lab --seeds 5 --out results
 `
 
 // runLab is the sub-command "lab".
 func runLab(args []string, stdout, stderr io.Writer) int {
 	o := lab.Options{Out: stdout, Progress: stderr}
-	set := flag.NewFlagSet("sidestep lab", flag.ContinueOnError)
+	set := flag.NewFlagSet("sidestep-lab lab", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	list := set.Bool("list", false, "")
 	names := func(to *[]string) func(string) error {
@@ -69,7 +69,7 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 		err = o.Validate()
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sidestep lab: %v\nsidestep lab --help lists the flags.\n", err)
+		fmt.Fprintf(stderr, "sidestep-lab lab: %v\nsidestep-lab lab --help lists the flags.\n", err)
 		return exitUsage
 	}
 	if *list {
@@ -80,7 +80,7 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 		_, err = lab.Run(ctx, o)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sidestep lab: %v\n", err)
+		fmt.Fprintf(stderr, "sidestep-lab lab: %v\n", err)
 		return exitFailure
 	}
 	return exitOK

@@ -26,7 +26,7 @@ type Cluster interface {
 	Close() error
 }
 
-// Options say how the demo runs. The zero value is the demo of `sidestep demo`,
+// Options say how the demo runs. The zero value is the demo of `sidestep-lab demo`,
 // which takes less than a minute.
 type Options struct {
 	Out io.Writer // where progress and the table go; default: nowhere

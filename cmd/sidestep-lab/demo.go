@@ -11,14 +11,14 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/internal/demo"
+	"sidestep/internal/sim/demo"
 )
 
-const demoUsage = `sidestep demo compares round robin, the engine's own selection and sidestep on a
+const demoUsage = `sidestep-lab demo compares round robin, the engine's own selection and sidestep on a
 simulated cluster with a slow node, and prints a table.
 
 Usage:
-  sidestep demo [flags]
+  sidestep-lab demo [flags]
 
   --duration DURATION   how long each of the three is under load (10s)
   --rate SEARCHES       searches per second (150)
@@ -29,7 +29,7 @@ Usage:
 // runDemo is the sub-command "demo".
 func runDemo(args []string, stdout, stderr io.Writer) int {
 	o := demo.Options{Out: stdout, Version: buildVersion()}
-	set := flag.NewFlagSet("sidestep demo", flag.ContinueOnError)
+	set := flag.NewFlagSet("sidestep-lab demo", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.DurationVar(&o.Duration, "duration", 10*time.Second, "")
 	set.Float64Var(&o.Rate, "rate", 150, "")
@@ -45,7 +45,7 @@ func runDemo(args []string, stdout, stderr io.Writer) int {
 		err = errors.New("--duration and --rate must be more than 0")
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sidestep demo: %v\nsidestep demo --help lists the flags.\n", err)
+		fmt.Fprintf(stderr, "sidestep-lab demo: %v\nsidestep-lab demo --help lists the flags.\n", err)
 		return exitUsage
 	}
 	if *verbose {
@@ -54,7 +54,7 @@ func runDemo(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	if err := demo.Run(ctx, o); err != nil {
-		fmt.Fprintf(stderr, "sidestep demo: %v\n", err)
+		fmt.Fprintf(stderr, "sidestep-lab demo: %v\n", err)
 		return exitFailure
 	}
 	return exitOK

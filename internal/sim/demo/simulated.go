@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"sidestep/internal/simcluster"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 const index = "products"

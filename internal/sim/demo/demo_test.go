@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"sidestep/internal/loadgen"
+	loadgen "sidestep/internal/sim/load"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
