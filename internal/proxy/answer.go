@@ -16,11 +16,17 @@ import (
 	"sidestep/internal/leg"
 )
 
-// copyBuffer is the size of the buffers that answers are copied through.
-const copyBuffer = 32 << 10
+// Sizes of the buffers that answers are copied through: most answers fit into a small one.
+const (
+	smallBuffer = 4 << 10
+	copyBuffer  = 32 << 10
+)
 
-// buffers lends them.
-var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
+// smallBuffers and buffers lend them.
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }} //nolint:gochecknoglobals // a pool is shared by nature
+	buffers      = sync.Pool{New: func() any { return new([copyBuffer]byte) }}  //nolint:gochecknoglobals // as above
+)
 
 // answer gives the client the answer of an attempt, or sidestep's own if there is none.
 func (x *exchange) answer(t *try) {
@@ -128,7 +134,7 @@ func (x *exchange) copyBody(t *try) error {
 
 // readWhatIsThere reads the next part of the body, up to a buffer of it.
 func (a *answer) readWhatIsThere() {
-	for a.readErr == nil && (len(a.begin) == 0 || len(a.begin) < cap(a.begin) && ready(a.resp.Body)) {
+	for a.readErr == nil && (len(a.begin) == 0 || len(a.begin) < copyBuffer && ready(a.resp.Body)) {
 		a.more()
 	}
 }

@@ -25,7 +25,9 @@ type answer struct {
 	// if begin is the whole body.
 	begin   []byte
 	readErr error
-	buffer  *[copyBuffer]byte // under begin; nil if there is none
+	// small or large is under begin; nil if there is none.
+	small *[smallBuffer]byte
+	large *[copyBuffer]byte
 }
 
 // discard gives up an answer.
@@ -33,8 +35,11 @@ func (a *answer) discard() {
 	if a.resp != nil {
 		_ = a.resp.Body.Close()
 	}
-	if a.buffer != nil {
-		buffers.Put(a.buffer)
+	if a.small != nil {
+		smallBuffers.Put(a.small)
+	}
+	if a.large != nil {
+		buffers.Put(a.large)
 	}
 	*a = answer{err: a.err, cause: a.cause}
 }
@@ -229,16 +234,30 @@ func (a *answer) readPlain(limit int, enough func([]byte, bool) bool) []byte {
 
 // more reads once what is there of the body.
 func (a *answer) more() {
-	if a.buffer == nil {
-		a.buffer = buffers.Get().(*[copyBuffer]byte)
-		a.begin = a.buffer[:0]
-	}
 	if len(a.begin) == cap(a.begin) {
-		a.begin = slices.Grow(a.begin, len(a.begin))
+		a.enlarge()
 	}
 	var n int
 	n, a.readErr = a.resp.Body.Read(a.begin[len(a.begin):cap(a.begin)])
 	a.begin = a.begin[:len(a.begin)+n]
+}
+
+// enlarge makes room for more of the body.
+func (a *answer) enlarge() {
+	switch {
+	case cap(a.begin) == 0 && a.resp.ContentLength <= smallBuffer: // or it is not known
+		a.small = smallBuffers.Get().(*[smallBuffer]byte)
+		a.begin = a.small[:0]
+	case a.large == nil:
+		a.large = buffers.Get().(*[copyBuffer]byte)
+		a.begin = append(a.large[:0], a.begin...)
+		if a.small != nil {
+			smallBuffers.Put(a.small)
+			a.small = nil
+		}
+	default:
+		a.begin = slices.Grow(a.begin, len(a.begin))
+	}
 }
 
 // rewound reads the body of an answer so that what was read stays at hand.
