@@ -14,7 +14,8 @@ type Index struct {
 	// Shards and RoutingShards are number_of_shards and routing_num_shards; of a data
 	// stream, those of the index it is written to.
 	Shards, RoutingShards int
-	// Values has a routing value for each shard; nil if Refused.
+	// Values has a routing value for each shard; nil if Refused. It is shared and must
+	// not be changed.
 	Values []string
 	// Refused is why bulks for it stay as they are; empty if they need not.
 	Refused Reason
@@ -108,11 +109,12 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 		return nil, fmt.Errorf("parse index metadata: %w", err)
 	}
 	found := make(map[string]Index, len(answer.Metadata.Indices))
+	values := make(map[[2]int][]string) // most indices are divided alike
 	for name, metadata := range answer.Metadata.Indices {
 		for _, alias := range metadata.Aliases {
 			found[alias] = Index{Name: alias, Refused: ReasonAlias}
 		}
-		found[name] = metadata.index(name)
+		found[name] = metadata.index(name, values)
 	}
 	streams, aliases, err := parseStreams(answer.Metadata.DataStream)
 	if err != nil {
@@ -171,7 +173,7 @@ func (d dataStream) index(name string, indices map[string]Index) Index {
 	return write
 }
 
-func (m indexMetadata) index(name string) Index {
+func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 	shards, _ := strconv.Atoi(string(m.Settings.Index.Shards))
 	index := Index{Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards, Refused: m.refused()}
 	if index.Refused != "" {
@@ -181,7 +183,11 @@ func (m indexMetadata) index(name string) Index {
 		index.Refused = ReasonOneShard
 		return index
 	}
-	if index.Values = Values(shards, m.RoutingShards); index.Values == nil {
+	division := [2]int{shards, m.RoutingShards}
+	if _, known := values[division]; !known {
+		values[division] = Values(shards, m.RoutingShards)
+	}
+	if index.Values = values[division]; index.Values == nil {
 		index.Refused = ReasonUnreadable
 	}
 	return index
@@ -218,7 +224,7 @@ func (s settings) routedByFields() bool {
 		(s.LogsDB.RouteOnSortFields != "" && s.LogsDB.RouteOnSortFields != "false")
 }
 
-func isPipeline(name text) bool { return name != "" && name != "_none" && name != "null" }
+func isPipeline(name text) bool { return name != "" && name != "_none" }
 
 // joins reports whether a field, at any depth, is a join field.
 func (m mapping) joins() bool {

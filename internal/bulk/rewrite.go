@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"slices"
 
 	"sidestep/internal/es"
 )
@@ -70,9 +71,9 @@ type Rewriter struct {
 	pieces   [3][]byte // looked at and not yet given to the reader
 	state    lineState
 
-	indices map[string]*placement
-	planned []*placement // those with a routing
-	current *placement   // whose source is streaming; nil if it was not planned
+	indices map[string]*destination
+	planned []*destination // those with a routing
+	current *destination   // whose source is streaming; nil if it was not planned
 	tally   Tally
 }
 
@@ -85,8 +86,8 @@ const (
 	stateRest // nothing is looked at any more
 )
 
-// placement is what was answered for an index.
-type placement struct {
+// destination is what was answered for an index.
+type destination struct {
 	Placed
 	why             Reason
 	insert, inserts []byte // the field, alone and before others
@@ -233,7 +234,7 @@ func (r *Rewriter) action(line []byte) {
 	start := r.from
 	r.pass(len(line) + 1)
 	var why Reason
-	if r.current, why = r.placementOf(a); r.current == nil {
+	if r.current, why = r.destinationOf(a); r.current == nil {
 		r.count(why)
 		return
 	}
@@ -247,8 +248,8 @@ func (r *Rewriter) action(line []byte) {
 	}
 }
 
-// placementOf returns where an operation goes, or why it stays as it is.
-func (r *Rewriter) placementOf(a es.BulkAction) (*placement, Reason) {
+// destinationOf returns where an operation goes, or why it stays as it is.
+func (r *Rewriter) destinationOf(a es.BulkAction) (*destination, Reason) {
 	name := a.Index
 	if len(name) == 0 {
 		name = r.defaultIndex
@@ -283,21 +284,21 @@ func (r *Rewriter) placementOf(a es.BulkAction) (*placement, Reason) {
 }
 
 // ask remembers what the caller wants for an index.
-func (r *Rewriter) ask(index string) *placement {
-	p := &placement{Placed: Placed{Index: index}}
+func (r *Rewriter) ask(index string) *destination {
+	p := &destination{Placed: Placed{Index: index}}
 	p.Routing, p.why = r.place(index)
 	switch {
 	case p.Routing != "":
 		value, _ := json.Marshal(p.Routing) //nolint:errchkjson // a string always marshals
 		p.insert = append([]byte(`"routing":`), value...)
-		p.inserts = append(p.insert[:len(p.insert):len(p.insert)], ',')
+		p.inserts = slices.Concat(p.insert, []byte{','})
 		p.why = ""
 		r.planned = append(r.planned, p)
 	case p.why == "":
 		p.why = ReasonUnknown
 	}
 	if r.indices == nil {
-		r.indices = make(map[string]*placement)
+		r.indices = make(map[string]*destination)
 	}
 	r.indices[index] = p
 	return p

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -155,7 +156,7 @@ func TestRewriterPassesErrorsOfTheBody(t *testing.T) {
 	} {
 		r := NewRewriter(src, Options{DefaultIndex: "x", Place: place})
 		out, err := io.ReadAll(r)
-		require.Same(t, broken, err) //nolint:testifylint // it must be the very same
+		require.Same(t, broken, err)
 		require.Equal(t, "{\"index\":{\"routing\":\"7\"}}\n{\"a\":1}\n{\"ind", string(out))
 		_, err = r.Read(make([]byte, 1))
 		require.Equal(t, broken, err)
@@ -166,7 +167,7 @@ func TestRewriterPassesErrorsOfTheBody(t *testing.T) {
 // answer to what it has sent.
 func TestRewriterDoesNotHoldBack(t *testing.T) {
 	pr, pw := io.Pipe()
-	t.Cleanup(func() { pr.Close() })
+	defer pr.Close()
 	go io.WriteString(pw, "{\"index\":{}}\n{\"a\"") //nolint:errcheck // the test reads it
 	r := NewRewriter(pr, Options{DefaultIndex: "x", Place: place})
 	n, err := r.Read(make([]byte, 1000))
@@ -197,7 +198,7 @@ func reference(body []byte, index string) (out []byte, planned int) {
 		if !whole {
 			return append(out, body...), planned
 		}
-		if len(strings.Trim(string(line), " \t\r")) == 0 {
+		if strings.Trim(string(line), " \t\r") == "" {
 			out, body = append(append(out, line...), '\n'), rest
 			continue
 		}
@@ -206,7 +207,7 @@ func reference(body []byte, index string) (out []byte, planned int) {
 			return append(out, body...), planned
 		}
 		for verb, metadata := range action {
-			if !strings.Contains(" index create update delete ", " "+verb+" ") || metadata == nil {
+			if !slices.Contains([]string{"index", "create", "update", "delete"}, verb) || metadata == nil {
 				return append(out, body...), planned
 			}
 			target := index
