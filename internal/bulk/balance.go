@@ -80,8 +80,8 @@ func (a amount) plus(b amount) amount {
 
 // books are what is known of a shard.
 type books struct {
-	amount          // what it has got from everybody, as far as known
-	own     float64 // documents that this process wrote
+	amount              // what it has got from everybody, as far as known
+	own         float64 // documents that this process wrote
 	outstanding int     // bulks on their way
 }
 
@@ -111,19 +111,25 @@ func (b *Balance) Pick(chance float64, sick func(shard int) bool) (shard int, ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	levels := b.levels()
-	var room, best []bool
-	room, how = levels.room, ChoiceEven
-	switch best = both(room, well); {
-	case healthy == 0:
-		best, how = room, ChoiceAllSick
-	case healthy == len(well):
-	case anyOf(best):
-		how = ChoiceAvoided
+	l := b.levels()
+	how = ChoiceEven
+	switch healthy {
+	case len(well):
+	case 0:
+		how = ChoiceAllSick
 	default:
-		best, how = room, ChoiceBound
+		how = ChoiceAvoided
+		shard = l.draw(chance, func(shard int) bool { return l.room[shard] && well[shard] })
+		if shard < 0 {
+			how = ChoiceBound
+		}
 	}
-	shard = levels.draw(chance, best)
+	if how != ChoiceAvoided {
+		shard = l.draw(chance, func(shard int) bool { return l.room[shard] })
+	}
+	if shard < 0 {
+		shard = l.emptiest()
+	}
 	b.shards[shard].outstanding++
 	return shard, how
 }
@@ -241,26 +247,20 @@ func relative(has, mean float64) float64 {
 	return has / mean
 }
 
-// draw chooses one of the shards that may be drawn, or the emptiest if none may.
-func (l levels) draw(chance float64, may []bool) int {
-	sum, n, emptiest := 0.0, 0.0, 0
+// draw chooses one of the shards that may be drawn; -1 if none may.
+func (l levels) draw(chance float64, may func(shard int) bool) int {
+	sum, n := 0.0, 0.0
 	for i, level := range l.level {
-		if may[i] {
+		if may(i) {
 			sum, n = sum+weight(level), n+1
 		}
-		if level < l.level[emptiest] {
-			emptiest = i
-		}
-	}
-	if n == 0 {
-		return emptiest
 	}
 	// (maxShare + lift) / (sum + n·lift) = maxShare / n
-	lift := max(1-sum/n, 0) * maxShare / (maxShare - 1)
+	lift := max(1-sum/max(n, 1), 0) * maxShare / (maxShare - 1)
 	left := chance * (sum + n*lift)
 	drawn := -1
 	for i, level := range l.level {
-		if !may[i] {
+		if !may(i) {
 			continue
 		}
 		drawn = i
@@ -271,23 +271,16 @@ func (l levels) draw(chance float64, may []bool) int {
 	return drawn
 }
 
-func weight(level float64) float64 {
-	return min(max(1+catchUp*(1-level), minWeight), maxShare)
-}
-
-func both(a, b []bool) []bool {
-	out := make([]bool, len(a))
-	for i := range a {
-		out[i] = a[i] && b[i]
-	}
-	return out
-}
-
-func anyOf(set []bool) bool {
-	for _, in := range set {
-		if in {
-			return true
+func (l levels) emptiest() int {
+	emptiest := 0
+	for i, level := range l.level {
+		if level < l.level[emptiest] {
+			emptiest = i
 		}
 	}
-	return false
+	return emptiest
+}
+
+func weight(level float64) float64 {
+	return min(max(1+catchUp*(1-level), minWeight), maxShare)
 }

@@ -28,8 +28,8 @@ type Index struct {
 type (
 	metadataAnswer struct {
 		Metadata struct {
-			Indices    map[string]indexMetadata   `json:"indices"`
-			DataStream map[string]json.RawMessage `json:"data_stream"`
+			Indices    map[string]indexMetadata `json:"indices"`
+			DataStream json.RawMessage          `json:"data_stream"`
 		} `json:"metadata"`
 	}
 	indexMetadata struct {
@@ -59,6 +59,10 @@ type (
 			Required text `json:"required"`
 		} `json:"_routing"`
 		Properties map[string]mapping `json:"properties"`
+	}
+	dataStreams struct {
+		Streams map[string]dataStream      `json:"data_stream"`
+		Aliases map[string]json.RawMessage `json:"data_stream_aliases"`
 	}
 	dataStream struct {
 		CustomRouting bool `json:"allow_custom_routing"`
@@ -116,14 +120,14 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 		}
 		found[name] = metadata.index(name, values)
 	}
-	streams, aliases, err := parseStreams(answer.Metadata.DataStream)
+	section, err := parseStreams(answer.Metadata.DataStream)
 	if err != nil {
 		return nil, err
 	}
-	for alias := range aliases {
+	for alias := range section.Aliases {
 		found[alias] = Index{Name: alias, Refused: ReasonAlias}
 	}
-	for name, stream := range streams {
+	for name, stream := range section.Streams {
 		found[name] = stream.index(name, found)
 	}
 	return found, nil
@@ -131,30 +135,20 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 
 // parseStreams accepts the data streams by their names, as well as in another object
 // `data_stream`, beside their aliases.
-func parseStreams(section map[string]json.RawMessage) (streams map[string]dataStream, aliases map[string]json.RawMessage, err error) {
-	streams = make(map[string]dataStream, len(section))
-	if raw, nested := section["data_stream"]; nested {
-		var stream dataStream
-		if err := json.Unmarshal(raw, &stream); err != nil || len(stream.Indices) == 0 {
-			if err := json.Unmarshal(raw, &streams); err != nil {
-				return nil, nil, fmt.Errorf("parse data streams: %w", err)
-			}
-			if raw, any := section["data_stream_aliases"]; any {
-				if err := json.Unmarshal(raw, &aliases); err != nil {
-					return nil, nil, fmt.Errorf("parse aliases of data streams: %w", err)
-				}
-			}
-			return streams, aliases, nil
-		}
+func parseStreams(section json.RawMessage) (dataStreams, error) {
+	if len(section) == 0 {
+		return dataStreams{}, nil
 	}
-	for name, raw := range section {
-		var stream dataStream
-		if err := json.Unmarshal(raw, &stream); err != nil {
-			return nil, nil, fmt.Errorf("parse data stream: %w", err)
-		}
-		streams[name] = stream
+	var plain map[string]dataStream
+	err := json.Unmarshal(section, &plain)
+	if outer, is := plain["data_stream"]; err == nil && (!is || len(outer.Indices) > 0) {
+		return dataStreams{Streams: plain}, nil
 	}
-	return streams, nil, nil
+	var nested dataStreams
+	if err := json.Unmarshal(section, &nested); err != nil {
+		return dataStreams{}, fmt.Errorf("parse data streams: %w", err)
+	}
+	return nested, nil
 }
 
 // index is that of a data stream, whose last index is written to.
