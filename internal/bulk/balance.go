@@ -1,0 +1,286 @@
+package bulk
+
+import "sync"
+
+const (
+	// catchUp is how much more a shard gets for what it lacks of the mean: a tenth of
+	// the mean is worth half a share.
+	catchUp = 5
+	// maxShare is what a shard gets at most, minWeight what it weighs at least, in
+	// even shares.
+	maxShare  = 1.5
+	minWeight = 0.1
+	// sizeWeight is what one bulk counts in the mean size of bulks.
+	sizeWeight = 1.0 / 64
+	// margin is how large the bulk that is placed may be, in mean bulks: its size is
+	// not known before it has been read.
+	margin = 3
+	// slack is what a shard may have in any case, in mean bulks: of few bulks no
+	// placement is even.
+	slack = 8
+	// maxOthers bounds how many times as much as this process all together write.
+	maxOthers = 1000
+)
+
+// Choice is how a shard was chosen. The set is closed: it is used as a metric label.
+type Choice string
+
+// The ways of choosing.
+const (
+	ChoiceEven    Choice = "even"     // no shard is sick
+	ChoiceAvoided Choice = "avoided"  // one that is not sick; some are
+	ChoiceBound   Choice = "bound"    // without regard to sickness: the others have as much as they may have
+	ChoiceAllSick Choice = "all_sick" // without regard to sickness: all are
+)
+
+// Choices returns the closed set.
+func Choices() []Choice { return []Choice{ChoiceEven, ChoiceAvoided, ChoiceBound, ChoiceAllSick} }
+
+// Balance chooses the shards of one index for bulks, and keeps the books of what
+// each has got. It is safe for concurrent use.
+//
+// The level of a shard is what it has, relative to the mean of all shards, in
+// documents or in bytes, whichever is more; bulks that are on their way count with
+// the mean size of recent bulks. Shards are drawn at random:
+//
+//	weight = 1 + 5·(1 − level), at least 0.1 and at most 1.5
+//
+// and if the weights have a mean m < 1, 3·(1 − m) is added to each. So no shard gets
+// more than one and a half times an even share for what it lacks: a node that has
+// recovered is not flooded.
+//
+// A shard has room if, with three mean bulks more and what is on its way, it has at
+// most MaxSkew times the mean then, or eight mean bulks. Drawn are, of these sets the first that is not
+// empty: the shards that have room and are not sick; those that have room; the
+// emptiest. If all shards are sick, it is as if none were.
+//
+// Other processes write, too. [Balance.Correct] learns from the engine what they
+// wrote; until the next time they are assumed to write in proportion, where this
+// process does.
+type Balance struct {
+	mu      sync.Mutex
+	maxSkew float64
+	shards  []books
+	// size is the mean size of recent bulks; a document of a byte before the first.
+	size  amount
+	sized bool
+	// others is how many times as much as this process all together write.
+	others float64
+	// engine and own are what all shards had at the last correction.
+	engine, own float64
+	corrected   bool
+}
+
+// amount is a number of documents and of their bytes.
+type amount struct{ documents, bytes float64 }
+
+func (a amount) plus(b amount) amount {
+	return amount{a.documents + b.documents, a.bytes + b.bytes}
+}
+
+// books are what is known of a shard.
+type books struct {
+	amount              // what it has got from everybody, as far as known
+	own         float64 // documents that this process wrote
+	outstanding int     // bulks on their way
+}
+
+// NewBalance returns a Balance for an index with so many shards, at least 1.
+func NewBalance(shards int, maxSkew float64) *Balance {
+	return &Balance{maxSkew: maxSkew, shards: make([]books, max(shards, 1)), size: amount{1, 1}, others: 1}
+}
+
+// SetMaxSkew changes how much more than the mean a shard may have: 1.5 is half as
+// much again.
+func (b *Balance) SetMaxSkew(maxSkew float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.maxSkew = maxSkew
+}
+
+// Pick chooses the shard for a bulk. chance is uniform in [0, 1). sick tells which
+// shards had better not be written to; nil if none. [Balance.Wrote] must be called
+// once for each Pick, when the bulk has ended.
+func (b *Balance) Pick(chance float64, sick func(shard int) bool) (shard int, how Choice) {
+	well := make([]bool, len(b.shards))
+	healthy := 0
+	for i := range well {
+		if well[i] = sick == nil || !sick(i); well[i] {
+			healthy++
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.levels()
+	how = ChoiceEven
+	switch healthy {
+	case len(well):
+	case 0:
+		how = ChoiceAllSick
+	default:
+		how = ChoiceAvoided
+		shard = l.draw(chance, func(shard int) bool { return l.room[shard] && well[shard] })
+		if shard < 0 {
+			how = ChoiceBound
+		}
+	}
+	if how != ChoiceAvoided {
+		shard = l.draw(chance, func(shard int) bool { return l.room[shard] })
+	}
+	if shard < 0 {
+		shard = l.emptiest()
+	}
+	b.shards[shard].outstanding++
+	return shard, how
+}
+
+// Wrote notes what came of a Pick: how many documents the shard has got, and their
+// size. Both are 0 if the bulk failed.
+func (b *Balance) Wrote(shard, documents int, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.shards[shard]
+	s.outstanding = max(s.outstanding-1, 0)
+	if documents <= 0 {
+		return
+	}
+	wrote := amount{float64(documents), float64(max(bytes, 0))}
+	b.learnSize(wrote)
+	s.own += wrote.documents
+	s.documents += wrote.documents * b.others
+	s.bytes += wrote.bytes * b.others
+}
+
+// learnSize notes the size of a bulk.
+func (b *Balance) learnSize(wrote amount) {
+	if !b.sized {
+		b.size, b.sized = wrote, true
+		for i := range b.shards { // what others wrote before
+			b.shards[i].bytes = b.shards[i].documents * wrote.bytes / wrote.documents
+		}
+		return
+	}
+	b.size.documents += sizeWeight * (wrote.documents - b.size.documents)
+	b.size.bytes += sizeWeight * (wrote.bytes - b.size.bytes)
+}
+
+// Correct tells how many documents the engine counted on each shard, less those it
+// had when this Balance began. What this process wrote counts at least: the engine
+// counts a document only after a refresh. It is ignored for another number of shards.
+func (b *Balance) Correct(documents []int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(documents) != len(b.shards) {
+		return
+	}
+	var engine, own float64
+	for i := range b.shards {
+		s := &b.shards[i]
+		counted := float64(max(documents[i], 0))
+		engine += counted
+		own += s.own
+		actual := max(counted, s.own)
+		s.bytes = max(s.bytes+(actual-s.documents)*b.size.bytes/b.size.documents, 0)
+		s.documents = actual
+	}
+	if b.corrected && own > b.own {
+		b.others = min(max((engine-b.engine)/(own-b.own), 1), maxOthers)
+	}
+	b.engine, b.own, b.corrected = engine, own, true
+}
+
+// Skew returns what the fullest shard has, relative to the mean, in documents: 1 is
+// even, and what an index without documents has.
+func (b *Balance) Skew() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var fullest, sum float64
+	for _, s := range b.shards {
+		fullest, sum = max(fullest, s.documents), sum+s.documents
+	}
+	if sum == 0 {
+		return 1
+	}
+	return fullest / sum * float64(len(b.shards))
+}
+
+// levels are the shards as a draw sees them.
+type levels struct {
+	level []float64 // relative to the mean
+	room  []bool
+}
+
+func (b *Balance) levels() levels {
+	n := float64(len(b.shards))
+	l := levels{level: make([]float64, len(b.shards)), room: make([]bool, len(b.shards))}
+	var written, sum amount
+	for _, s := range b.shards {
+		with := b.with(s)
+		written, sum = written.plus(s.amount), sum.plus(with)
+	}
+	// fits sees what the shard has on its way, and not what others have: that may
+	// arrive later.
+	fits := func(written, has, onWay, size float64) bool {
+		onWay += margin * size
+		return has+onWay <= max(b.maxSkew*(written+onWay)/n, slack*size)
+	}
+	for i, s := range b.shards {
+		with := b.with(s)
+		l.level[i] = max(relative(with.documents, sum.documents/n), relative(with.bytes, sum.bytes/n))
+		l.room[i] = fits(written.documents, s.documents, with.documents-s.documents, b.size.documents) &&
+			fits(written.bytes, s.bytes, with.bytes-s.bytes, b.size.bytes)
+	}
+	return l
+}
+
+// with returns what a shard has with the bulks that are on their way to it.
+func (b *Balance) with(s books) amount {
+	outstanding := float64(s.outstanding) * b.others
+	return amount{s.documents + outstanding*b.size.documents, s.bytes + outstanding*b.size.bytes}
+}
+
+// relative returns 1 where there is nothing to compare with.
+func relative(has, mean float64) float64 {
+	if mean <= 0 {
+		return 1
+	}
+	return has / mean
+}
+
+// draw chooses one of the shards that may be drawn; -1 if none may.
+func (l levels) draw(chance float64, may func(shard int) bool) int {
+	sum, n := 0.0, 0.0
+	for i, level := range l.level {
+		if may(i) {
+			sum, n = sum+weight(level), n+1
+		}
+	}
+	// (maxShare + lift) / (sum + n·lift) = maxShare / n
+	lift := max(1-sum/max(n, 1), 0) * maxShare / (maxShare - 1)
+	left := chance * (sum + n*lift)
+	drawn := -1
+	for i, level := range l.level {
+		if !may(i) {
+			continue
+		}
+		drawn = i
+		if left -= weight(level) + lift; left < 0 {
+			break
+		}
+	}
+	return drawn
+}
+
+func (l levels) emptiest() int {
+	emptiest := 0
+	for i, level := range l.level {
+		if level < l.level[emptiest] {
+			emptiest = i
+		}
+	}
+	return emptiest
+}
+
+func weight(level float64) float64 {
+	return min(max(1+catchUp*(1-level), minWeight), maxShare)
+}

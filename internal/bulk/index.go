@@ -1,0 +1,234 @@
+package bulk
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Index is what decides whether and how documents of an index are kept together.
+type Index struct {
+	// Name is the name to write to: of an index, an alias or a data stream.
+	Name string
+	// Shards and RoutingShards are number_of_shards and routing_num_shards; of a data
+	// stream, those of the index it is written to.
+	Shards, RoutingShards int
+	// Values has a routing value for each shard; nil if Refused. It is shared and must
+	// not be changed.
+	Values []string
+	// Refused is why bulks for it stay as they are; empty if they need not.
+	Refused Reason
+	// WriteIndex is the index that documents go to: Name, but for a data stream;
+	// empty for an alias.
+	WriteIndex string
+}
+
+// The parts of the answer that matter.
+type (
+	metadataAnswer struct {
+		Metadata struct {
+			Indices    map[string]indexMetadata `json:"indices"`
+			DataStream json.RawMessage          `json:"data_stream"`
+		} `json:"metadata"`
+	}
+	indexMetadata struct {
+		State    text `json:"state"`
+		Settings struct {
+			Index settings `json:"index"`
+		} `json:"settings"`
+		Mappings      map[string]mapping `json:"mappings"`
+		Aliases       names              `json:"aliases"`
+		RoutingShards int                `json:"routing_num_shards"`
+	}
+	settings struct {
+		Shards          text            `json:"number_of_shards"`
+		PartitionSize   text            `json:"routing_partition_size"`
+		Mode            text            `json:"mode"`
+		RoutingPath     json.RawMessage `json:"routing_path"`
+		DefaultPipeline text            `json:"default_pipeline"`
+		FinalPipeline   text            `json:"final_pipeline"`
+		LogsDB          struct {
+			RouteOnSortFields text `json:"route_on_sort_fields"`
+		} `json:"logsdb"`
+	}
+	// mapping is that of a document or of one of its fields.
+	mapping struct {
+		Type    text `json:"type"`
+		Routing struct {
+			Required text `json:"required"`
+		} `json:"_routing"`
+		Properties map[string]mapping `json:"properties"`
+	}
+	dataStreams struct {
+		Streams map[string]dataStream      `json:"data_stream"`
+		Aliases map[string]json.RawMessage `json:"data_stream_aliases"`
+	}
+	dataStream struct {
+		CustomRouting bool `json:"allow_custom_routing"`
+		Indices       []struct {
+			Name string `json:"index_name"`
+		} `json:"indices"`
+	}
+)
+
+// text is a string, or another value as it stands: settings are told as strings, some
+// of them not by all versions.
+type text string
+
+// UnmarshalJSON reads any value.
+func (t *text) UnmarshalJSON(raw []byte) error {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		*t = text(s)
+		return nil
+	}
+	*t = text(raw)
+	return nil
+}
+
+// names is a list of strings; what is none is empty.
+type names []string
+
+// UnmarshalJSON reads any value.
+func (n *names) UnmarshalJSON(raw []byte) error {
+	var list []string
+	if json.Unmarshal(raw, &list) == nil {
+		*n = list
+	}
+	return nil
+}
+
+// ParseIndices reads the answer of
+//
+//	GET /_cluster/state/metadata/{names}?local=true
+//
+// of which `state`, `settings`, `mappings`, `routing_num_shards` and `aliases` of the
+// indices and `data_stream` are looked at. It returns what it found by the name to
+// write to: indices, their aliases (which are refused) and data streams. Work and
+// memory are in proportion to the body, which the caller limits.
+func ParseIndices(body []byte) (map[string]Index, error) {
+	var answer metadataAnswer
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("parse index metadata: %w", err)
+	}
+	found := make(map[string]Index, len(answer.Metadata.Indices))
+	values := make(map[[2]int][]string) // most indices are divided alike
+	for name, metadata := range answer.Metadata.Indices {
+		for _, alias := range metadata.Aliases {
+			found[alias] = Index{Name: alias, Refused: ReasonAlias}
+		}
+		found[name] = metadata.index(name, values)
+	}
+	section, err := parseStreams(answer.Metadata.DataStream)
+	if err != nil {
+		return nil, err
+	}
+	for alias := range section.Aliases {
+		found[alias] = Index{Name: alias, Refused: ReasonAlias}
+	}
+	for name, stream := range section.Streams {
+		found[name] = stream.index(name, found)
+	}
+	return found, nil
+}
+
+// parseStreams accepts the data streams by their names, as well as in another object
+// `data_stream`, beside their aliases.
+func parseStreams(section json.RawMessage) (dataStreams, error) {
+	if len(section) == 0 {
+		return dataStreams{}, nil
+	}
+	var plain map[string]dataStream
+	err := json.Unmarshal(section, &plain)
+	if outer, is := plain["data_stream"]; err == nil && (!is || len(outer.Indices) > 0) {
+		return dataStreams{Streams: plain}, nil
+	}
+	var nested dataStreams
+	if err := json.Unmarshal(section, &nested); err != nil {
+		return dataStreams{}, fmt.Errorf("parse data streams: %w", err)
+	}
+	return nested, nil
+}
+
+// index is that of a data stream, whose last index is written to.
+func (d dataStream) index(name string, indices map[string]Index) Index {
+	if len(d.Indices) == 0 {
+		return Index{Name: name, Refused: ReasonUnreadable}
+	}
+	write, known := indices[d.Indices[len(d.Indices)-1].Name]
+	if !known || write.WriteIndex == "" {
+		write = Index{Refused: ReasonUnreadable}
+	}
+	write.Name = name
+	if !d.CustomRouting {
+		write.Refused, write.Values = ReasonNoCustomRouting, nil
+	}
+	return write
+}
+
+func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
+	shards, _ := strconv.Atoi(string(m.Settings.Index.Shards))
+	index := Index{Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards, Refused: m.refused()}
+	if index.Refused != "" {
+		return index
+	}
+	if shards == 1 {
+		index.Refused = ReasonOneShard
+		return index
+	}
+	division := [2]int{shards, m.RoutingShards}
+	if _, known := values[division]; !known {
+		values[division] = Values(shards, m.RoutingShards)
+	}
+	if index.Values = values[division]; index.Values == nil {
+		index.Refused = ReasonUnreadable
+	}
+	return index
+}
+
+// refused returns the reason that settings and mappings give, if any.
+func (m indexMetadata) refused() Reason {
+	s := m.Settings.Index
+	switch {
+	case m.State == "close":
+		return ReasonClosed
+	case s.PartitionSize != "" && s.PartitionSize != "1":
+		return ReasonPartitioned
+	case s.routedByFields():
+		return ReasonRoutedByFields
+	case isPipeline(s.DefaultPipeline), isPipeline(s.FinalPipeline):
+		return ReasonPipeline
+	}
+	for _, root := range m.Mappings {
+		switch {
+		case root.Routing.Required != "" && root.Routing.Required != "false":
+			return ReasonRoutingRequired
+		case root.joins():
+			return ReasonJoinField
+		}
+	}
+	return ""
+}
+
+func (s settings) routedByFields() bool {
+	path := string(s.RoutingPath)
+	return strings.EqualFold(string(s.Mode), "time_series") ||
+		(path != "" && path != "null" && path != "[]" && path != `""`) ||
+		(s.LogsDB.RouteOnSortFields != "" && s.LogsDB.RouteOnSortFields != "false")
+}
+
+func isPipeline(name text) bool { return name != "" && name != "_none" }
+
+// joins reports whether a field, at any depth, is a join field.
+func (m mapping) joins() bool {
+	if m.Type == "join" {
+		return true
+	}
+	for _, field := range m.Properties {
+		if field.joins() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,139 @@
+package bulk
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// metadata is an answer about one index, "logs".
+func metadata(settings, mappings string) string {
+	return fmt.Sprintf(`{"metadata":{"indices":{"logs":{"state":"open","settings":{"index":{"number_of_shards":"6"%s}},"mappings":{"_doc":{%s}},"aliases":[],"routing_num_shards":768}}}}`, settings, mappings)
+}
+
+func parse(t *testing.T, body string) map[string]Index {
+	t.Helper()
+	indices, err := ParseIndices([]byte(body))
+	require.NoError(t, err)
+	return indices
+}
+
+func TestParseIndices(t *testing.T) {
+	plain := Index{Name: "logs", WriteIndex: "logs", Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
+	for _, settings := range []string{
+		``, `,"routing_partition_size":"1"`, `,"default_pipeline":"_none","final_pipeline":"_none"`, `,"mode":"standard"`, `,"mode":"logsdb"`,
+		`,"routing_path":[]`, `,"logsdb":{"route_on_sort_fields":"false"}`, `,"append_only":{"enabled":"true"}`, `,"analysis":{"x":[1]}`, `,"mode":null`,
+	} {
+		require.Equal(t, map[string]Index{"logs": plain}, parse(t, metadata(settings, ``)), settings)
+	}
+	for _, mappings := range []string{
+		`"_routing":{"required":false}`, `"properties":{"type":{"type":"keyword"},"join":{"type":"text","fields":{"raw":{"type":"keyword"}}}}`,
+		`"dynamic":"strict","properties":{"a":{"properties":{"b":{"type":"nested","properties":{"properties":{"type":"long"}}}}}}`,
+	} {
+		require.Equal(t, map[string]Index{"logs": plain}, parse(t, metadata(``, mappings)), mappings)
+	}
+	require.Empty(t, parse(t, `{}`))
+	require.Empty(t, parse(t, `{"metadata":{"indices":{}}}`))
+}
+
+func TestParseIndicesRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		body string
+		why  Reason
+	}{
+		{metadata(`,"routing_partition_size":"2"`, ``), ReasonPartitioned},
+		{metadata(`,"routing_partition_size":3`, ``), ReasonPartitioned},
+		{metadata(`,"mode":"time_series"`, ``), ReasonRoutedByFields},
+		{metadata(`,"mode":"TIME_SERIES","routing_path":["host"]`, ``), ReasonRoutedByFields},
+		{metadata(`,"mode":"logsdb","routing_path":["host"]`, ``), ReasonRoutedByFields},
+		{metadata(`,"routing_path":"host"`, ``), ReasonRoutedByFields},
+		{metadata(`,"mode":"logsdb","logsdb":{"route_on_sort_fields":"true"}`, ``), ReasonRoutedByFields},
+		{metadata(`,"default_pipeline":"p"`, ``), ReasonPipeline},
+		{metadata(`,"final_pipeline":"p"`, ``), ReasonPipeline},
+		{metadata(``, `"_routing":{"required":true}`), ReasonRoutingRequired},
+		{metadata(``, `"_routing":{"required":"true"}`), ReasonRoutingRequired},
+		{metadata(``, `"properties":{"r":{"type":"join","relations":{"q":"a"}}}`), ReasonJoinField},
+		{metadata(``, `"properties":{"a":{"properties":{"b":{"properties":{"r":{"type":"join"}}}}}}`), ReasonJoinField},
+		{strings.Replace(metadata(``, ``), `"6"`, `"1"`, 1), ReasonOneShard},
+		{strings.Replace(metadata(``, ``), `"6"`, `"x"`, 1), ReasonUnreadable},
+		{strings.Replace(metadata(``, ``), `"6"`, `"5"`, 1), ReasonUnreadable},
+		{strings.Replace(metadata(``, ``), `number_of_shards`, `other`, 1), ReasonUnreadable},
+		{strings.Replace(metadata(``, ``), `routing_num_shards`, `other`, 1), ReasonUnreadable},
+		{strings.Replace(metadata(``, ``), `"open"`, `"close"`, 1), ReasonClosed},
+	} {
+		index := parse(t, tc.body)["logs"]
+		require.Equal(t, tc.why, index.Refused, tc.body)
+		require.Nil(t, index.Values)
+		require.Contains(t, Reasons(), tc.why)
+	}
+}
+
+func TestParseIndicesRefusesAliases(t *testing.T) {
+	found := parse(t, strings.Replace(metadata(``, ``), `"aliases":[]`, `"aliases":["write","read"]`, 1))
+	require.Len(t, found, 3)
+	require.Equal(t, Index{Name: "write", Refused: ReasonAlias}, found["write"])
+	require.Empty(t, found["logs"].Refused)
+	require.Len(t, parse(t, strings.Replace(metadata(``, ``), `"aliases":[]`, `"aliases":{"a":{}}`, 1)), 1)
+}
+
+func TestParseIndicesOfDataStreams(t *testing.T) {
+	answer := func(streams string) string {
+		return `{"metadata":{"indices":{
+			".ds-s-1":{"settings":{"index":{"number_of_shards":"2"}},"routing_num_shards":1024},
+			".ds-s-2":{"settings":{"index":{"number_of_shards":"3"}},"routing_num_shards":768}},"data_stream":` + streams + `}}`
+	}
+	stream := `{"allow_custom_routing":true,"indices":[{"index_name":".ds-s-1"},{"index_name":".ds-s-2"}]}`
+	want := Index{Name: "s", WriteIndex: ".ds-s-2", Shards: 3, RoutingShards: 768, Values: Values(3, 768)}
+	for _, section := range []string{
+		`{"s":` + stream + `}`, `{"data_stream":{"s":` + stream + `}}`,
+		`{"data_stream":{"s":` + stream + `},"data_stream_aliases":{"a":{"data_streams":["s"]}}}`,
+	} {
+		require.Equal(t, want, parse(t, answer(section))["s"], section)
+	}
+	require.Equal(t, "data_stream", parse(t, answer(`{"data_stream":`+stream+`}`))["data_stream"].Name, "it may be called so")
+	require.Equal(t, ReasonAlias, parse(t, answer(`{"data_stream":{},"data_stream_aliases":{"a":{}}}`))["a"].Refused)
+
+	for section, why := range map[string]Reason{
+		`{"s":` + strings.Replace(stream, "true", "false", 1) + `}`:                         ReasonNoCustomRouting,
+		`{"s":` + strings.Replace(stream, `"allow_custom_routing":true,`, ``, 1) + `}`:      ReasonNoCustomRouting,
+		`{"s":{"allow_custom_routing":true,"indices":[]}}`:                                  ReasonUnreadable,
+		`{"s":{"allow_custom_routing":true,"indices":[{"index_name":"gone"}]}}`:             ReasonUnreadable,
+		`{"data_stream":{"s":{"allow_custom_routing":true,"indices":[{"index_name":""}]}}}`: ReasonUnreadable,
+	} {
+		got := parse(t, answer(section))["s"]
+		require.Equal(t, why, got.Refused, section)
+		require.Nil(t, got.Values)
+	}
+}
+
+func TestParseIndicesErrors(t *testing.T) {
+	for _, body := range []string{
+		``, `[]`, `{"metadata":[]}`, `{"metadata":{"indices":{"a":7}}}`, `{"metadata":{"data_stream":7}}`,
+		`{"metadata":{"data_stream":{"data_stream":7}}}`, `{"metadata":{"data_stream":{"data_stream":{},"data_stream_aliases":7}}}`,
+	} {
+		_, err := ParseIndices([]byte(body))
+		require.Error(t, err, body)
+	}
+}
+
+func FuzzParseIndices(f *testing.F) {
+	f.Add([]byte(metadata(`,"routing_path":["a"]`, `"properties":{"a":{"type":"join"}}`)))
+	f.Add([]byte(`{"metadata":{"indices":{"a":{"settings":{"index":{"number_of_shards":"2"}},"routing_num_shards":4}},"data_stream":{"data_stream":{"s":{"allow_custom_routing":true,"indices":[{"index_name":"a"}]}}}}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		indices, err := ParseIndices(body)
+		if err != nil {
+			require.Empty(t, indices)
+			return
+		}
+		for name, index := range indices {
+			require.Equal(t, name, index.Name)
+			require.Equal(t, index.Refused == "", index.Values != nil)
+			if index.Refused == "" {
+				require.Len(t, index.Values, index.Shards)
+				require.True(t, name == "" || index.WriteIndex != "")
+			}
+		}
+	})
+}

@@ -1,0 +1,310 @@
+package bulk
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+
+	"sidestep/internal/es"
+)
+
+const (
+	// maxAction is the longest action line that is looked at, without its line feed.
+	maxAction = 64 << 10
+	// readSize is how much is read at a time.
+	readSize = 32 << 10
+	// maxIndices is how many indices of one bulk are looked at.
+	maxIndices = 1000
+)
+
+// Options say what a [Rewriter] does.
+type Options struct {
+	// DefaultIndex is the index of the request line, of operations that name none.
+	DefaultIndex string
+	// Place returns the routing value for the operations of an index in this bulk, or
+	// "" and why they stay as they are. It is called once for each index that is named
+	// by an operation that may be given one, at its first.
+	Place func(index string) (routing string, why Reason)
+	// Buffer is memory to read into, which may be used again when the Rewriter is no
+	// longer read; nil if it shall have its own.
+	Buffer []byte
+}
+
+// Placed counts the operations of a bulk that were given a routing, for one index.
+type Placed struct {
+	Index, Routing string
+	Operations     int
+	// Bytes is the size of their documents, line ends included.
+	Bytes int64
+}
+
+// Tally is what a [Rewriter] has seen and done so far. An operation is planned, or
+// passed for one reason.
+type Tally struct {
+	Operations, Planned int
+	Passed              map[Reason]int // nil if none
+	Placed              []Placed       // in the order of the bulk
+	BytesRead           int64
+}
+
+// Rewriter reads the body of a bulk (NDJSON) and gives operations that have no id and
+// no routing of their own the routing that is wanted for their index. Only that is
+// inserted: all other bytes are those of the body. Lines of source stream through,
+// whatever their length; memory is at most one action line of 64 KiB and 32 KiB to
+// read into.
+//
+// A bulk whose URL has a `routing`, `pipeline` or `require_alias`, or a type in its
+// path, must not be read through one: they hold for each of its operations. Neither
+// must a body that is compressed or not separated by line feeds ([es.ReadsLines]).
+//
+// It is not safe for concurrent use.
+type Rewriter struct {
+	src          io.Reader
+	defaultIndex []byte
+	place        func(string) (string, Reason)
+
+	buf      []byte // buf[from:to] has been read from src and not yet been looked at
+	from, to int
+	err      error     // of src; told when everything before it has been
+	pieces   [3][]byte // looked at and not yet given to the reader
+	state    lineState
+
+	indices map[string]*destination
+	planned []*destination // those with a routing
+	current *destination   // whose source is streaming; nil if it was not planned
+	tally   Tally
+}
+
+// lineState says what the next byte of the body belongs to.
+type lineState uint8
+
+const (
+	stateAction lineState = iota
+	stateSource
+	stateRest // nothing is looked at any more
+)
+
+// destination is what was answered for an index.
+type destination struct {
+	Placed
+	why             Reason
+	insert, inserts []byte // the field, alone and before others
+}
+
+// NewRewriter returns a Rewriter of src.
+func NewRewriter(src io.Reader, o Options) *Rewriter {
+	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, buf: o.Buffer[:cap(o.Buffer)]}
+}
+
+// Tally returns what was done so far.
+func (r *Rewriter) Tally() Tally {
+	t := r.tally
+	t.Passed = maps.Clone(t.Passed)
+	for _, p := range r.planned {
+		t.Placed = append(t.Placed, p.Placed)
+	}
+	return t
+}
+
+// Read implements [io.Reader]. An error of the body is returned as it is, after all
+// that came before it.
+func (r *Rewriter) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		switch {
+		case r.pending():
+			n += r.take(p[n:])
+		case r.next():
+		case n > 0:
+			return n, nil // what is there does not wait for more
+		case r.err != nil:
+			return 0, r.err
+		case r.fill() == 0 && r.err == nil:
+			return 0, nil
+		}
+	}
+	return n, nil
+}
+
+func (r *Rewriter) pending() bool {
+	return len(r.pieces[0])+len(r.pieces[1])+len(r.pieces[2]) > 0
+}
+
+// take moves pieces to p.
+func (r *Rewriter) take(p []byte) int {
+	n := 0
+	for i, piece := range r.pieces {
+		moved := copy(p[n:], piece)
+		r.pieces[i] = piece[moved:]
+		n += moved
+	}
+	return n
+}
+
+// fill reads once more from src. Nothing is pending.
+func (r *Rewriter) fill() int {
+	r.to = copy(r.buf, r.buf[r.from:r.to])
+	r.from = 0
+	switch {
+	case len(r.buf) == 0:
+		r.buf = make([]byte, readSize)
+	case r.to == len(r.buf): // an action line that is longer
+		r.buf = append(make([]byte, 0, maxAction+readSize), r.buf...)
+		r.buf = r.buf[:cap(r.buf)]
+	}
+	n, err := r.src.Read(r.buf[r.to:])
+	r.to += n
+	r.err = err
+	r.tally.BytesRead += int64(n)
+	return n
+}
+
+// next makes pieces of what has been read. It returns false if more must be read
+// before.
+func (r *Rewriter) next() bool {
+	b := r.buf[r.from:r.to]
+	if len(b) == 0 {
+		return false
+	}
+	if r.state == stateRest {
+		r.pass(len(b))
+		return true
+	}
+	end := bytes.IndexByte(b, '\n')
+	if r.state == stateSource {
+		if end < 0 {
+			end = len(b) - 1
+		} else {
+			r.state = stateAction
+		}
+		if r.current != nil {
+			r.current.Bytes += int64(end + 1)
+		}
+		r.pass(end + 1)
+		return true
+	}
+	switch {
+	case end > maxAction, end < 0 && len(b) > maxAction, end < 0 && r.err != nil:
+		r.giveUp()
+	case end < 0:
+		return false
+	case isBlank(b[:end]): // engines skip it
+		r.pass(end + 1)
+	default:
+		r.action(b[:end])
+	}
+	return true
+}
+
+// pass gives n bytes to the reader as they are.
+func (r *Rewriter) pass(n int) {
+	r.pieces[0] = r.buf[r.from : r.from+n]
+	r.from += n
+}
+
+// giveUp leaves everything from here on as it is: the engine has an error to tell, or
+// reads another operation than we would.
+func (r *Rewriter) giveUp() {
+	r.state = stateRest
+	r.count(ReasonMalformed)
+}
+
+// count notes an operation that stays as it is.
+func (r *Rewriter) count(why Reason) {
+	r.tally.Operations++
+	if r.tally.Passed == nil {
+		r.tally.Passed = make(map[Reason]int)
+	}
+	r.tally.Passed[why]++
+}
+
+// action reads an action line and gives it to the reader with the routing of its
+// index, if any.
+func (r *Rewriter) action(line []byte) {
+	a, ok := es.ReadBulkAction(line)
+	if !ok {
+		r.giveUp()
+		return
+	}
+	if a.Verb != es.BulkDelete {
+		r.state = stateSource
+	}
+	start := r.from
+	r.pass(len(line) + 1)
+	var why Reason
+	if r.current, why = r.destinationOf(a); r.current == nil {
+		r.count(why)
+		return
+	}
+	r.tally.Operations++
+	r.tally.Planned++
+	r.current.Operations++
+	r.pieces[0], r.pieces[2] = r.buf[start:start+a.Insert], r.buf[start+a.Insert:r.from]
+	r.pieces[1] = r.current.inserts
+	if a.Bare {
+		r.pieces[1] = r.current.insert
+	}
+}
+
+// destinationOf returns where an operation goes, or why it stays as it is.
+func (r *Rewriter) destinationOf(a es.BulkAction) (*destination, Reason) {
+	name := a.Index
+	if len(name) == 0 {
+		name = r.defaultIndex
+	}
+	switch {
+	case a.Verb == es.BulkUpdate:
+		return nil, ReasonUpdate
+	case a.Verb == es.BulkDelete:
+		return nil, ReasonDelete
+	case a.Fields&es.BulkID != 0:
+		return nil, ReasonExplicitID
+	case a.Fields&es.BulkRouting != 0:
+		return nil, ReasonOwnRouting
+	case a.Fields&es.BulkPipeline != 0:
+		return nil, ReasonPipeline
+	case a.Fields&es.BulkOther != 0:
+		return nil, ReasonOtherField
+	case len(name) == 0:
+		return nil, ReasonNoIndex
+	}
+	p, known := r.indices[string(name)]
+	if !known {
+		if len(r.indices) == maxIndices {
+			return nil, ReasonManyIndices
+		}
+		p = r.ask(string(name))
+	}
+	if p.why != "" {
+		return nil, p.why
+	}
+	return p, ""
+}
+
+// ask remembers what the caller wants for an index.
+func (r *Rewriter) ask(index string) *destination {
+	p := &destination{Placed: Placed{Index: index}}
+	p.Routing, p.why = r.place(index)
+	switch {
+	case p.Routing != "":
+		value, _ := json.Marshal(p.Routing) //nolint:errchkjson // a string always marshals
+		p.insert = append([]byte(`"routing":`), value...)
+		p.inserts = slices.Concat(p.insert, []byte{','})
+		p.why = ""
+		r.planned = append(r.planned, p)
+	case p.why == "":
+		p.why = ReasonUnknown
+	}
+	if r.indices == nil {
+		r.indices = make(map[string]*destination)
+	}
+	r.indices[index] = p
+	return p
+}
+
+// isBlank reports whether a line has nothing but what JSON calls white space.
+func isBlank(line []byte) bool {
+	return len(bytes.TrimLeft(line, " \t\r")) == 0
+}

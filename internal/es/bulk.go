@@ -1,0 +1,140 @@
+package es
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// BulkVerb is what an operation of a bulk does.
+type BulkVerb string
+
+// The verbs that engines know. All but BulkDelete are followed by a line of source.
+const (
+	BulkIndex  BulkVerb = "index"
+	BulkCreate BulkVerb = "create"
+	BulkUpdate BulkVerb = "update"
+	BulkDelete BulkVerb = "delete"
+)
+
+// BulkFields is a set of kinds of metadata.
+type BulkFields uint8
+
+// The kinds of metadata that decide about an operation.
+const (
+	BulkID       BulkFields = 1 << iota // `_id`, whatever its value
+	BulkRouting                         // `routing` and its old spellings
+	BulkPipeline                        // `pipeline`
+	BulkOther                           // any other field with a meaning of its own, or one that engines read differently
+)
+
+// BulkAction is what an action line of a bulk says.
+type BulkAction struct {
+	Verb BulkVerb
+	// Index is `_index`, empty if the line names none. It shares memory with the line.
+	Index  []byte
+	Fields BulkFields
+	// Insert is where in the line another field can be written: behind the opening
+	// brace of the metadata. Bare says that no other field follows.
+	Insert int
+	Bare   bool
+}
+
+// ReadBulkAction reads an action line of a bulk, without its line feed. ok is false
+// for a line that is not surely read by all engines as one operation: it may be an
+// error, or what follows may be read differently.
+func ReadBulkAction(line []byte) (a BulkAction, ok bool) {
+	s := scanner{b: line}
+	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
+		return BulkAction{}, false
+	}
+	key, st := s.key(true)
+	if st != scanOK {
+		return BulkAction{}, false
+	}
+	if a.Verb, ok = bulkVerb(key); !ok || s.expect('{') != scanOK {
+		return BulkAction{}, false
+	}
+	a.Insert, a.Bare = s.i, true
+	if s.bulkMetadata(&a) != scanOK || s.next(false, '}') != scanEnd {
+		return BulkAction{}, false
+	}
+	return a, true
+}
+
+func bulkVerb(key []byte) (BulkVerb, bool) {
+	switch string(key) {
+	case "index":
+		return BulkIndex, true
+	case "create":
+		return BulkCreate, true
+	case "update":
+		return BulkUpdate, true
+	case "delete":
+		return BulkDelete, true
+	default:
+		return "", false
+	}
+}
+
+// bulkMetadata reads the metadata of an operation, its opening brace consumed.
+func (s *scanner) bulkMetadata(a *BulkAction) status {
+	const index, dataStream, templates, pipelines = 1, 2, 4, 8
+	seen := 0
+	once := func(field int) {
+		if seen&field != 0 {
+			a.Fields |= BulkOther
+		}
+		seen |= field
+	}
+	for ; ; a.Bare = false {
+		key, st := s.key(a.Bare)
+		if st == scanEnd {
+			return scanOK
+		}
+		if st != scanOK {
+			return st
+		}
+		switch string(key) {
+		case "_index":
+			once(index)
+			if s.b[s.i] == '"' {
+				if a.Index, st = s.text(); bytes.ContainsRune(a.Index, utf8.RuneError) {
+					a.Fields |= BulkOther
+				}
+				break
+			}
+			a.Fields |= BulkOther
+			st = s.skip()
+		case "require_data_stream":
+			once(dataStream)
+			st = s.skip()
+		case "dynamic_templates":
+			once(templates)
+			st = s.skip()
+		case "list_executed_pipelines":
+			once(pipelines)
+			st = s.skip()
+		default:
+			a.Fields |= bulkField(key)
+			st = s.skip()
+		}
+		if st != scanOK {
+			return st
+		}
+	}
+}
+
+// bulkField is for the fields that rule an operation out.
+func bulkField(key []byte) BulkFields {
+	switch string(key) {
+	case "_id":
+		return BulkID
+	case "routing", "_routing", "parent", "_parent":
+		return BulkRouting
+	case "pipeline":
+		return BulkPipeline
+	default:
+		return BulkOther
+	}
+}
