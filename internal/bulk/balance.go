@@ -60,7 +60,7 @@ func Choices() []Choice { return []Choice{ChoiceEven, ChoiceAvoided, ChoiceBound
 type Balance struct {
 	mu      sync.Mutex
 	maxSkew float64
-	shards  []books
+	shards  []account
 	// size is the mean size of recent bulks; a document of a byte before the first.
 	size  amount
 	sized bool
@@ -78,8 +78,8 @@ func (a amount) plus(b amount) amount {
 	return amount{a.documents + b.documents, a.bytes + b.bytes}
 }
 
-// books are what is known of a shard.
-type books struct {
+// account is what is known of a shard.
+type account struct {
 	amount              // what it has got from everybody, as far as known
 	own         float64 // documents that this process wrote
 	outstanding int     // bulks on their way
@@ -87,7 +87,7 @@ type books struct {
 
 // NewBalance returns a Balance for an index with so many shards, at least 1.
 func NewBalance(shards int, maxSkew float64) *Balance {
-	return &Balance{maxSkew: maxSkew, shards: make([]books, max(shards, 1)), size: amount{1, 1}, others: 1}
+	return &Balance{maxSkew: maxSkew, shards: make([]account, max(shards, 1)), size: amount{1, 1}, others: 1}
 }
 
 // SetMaxSkew changes how much more than the mean a shard may have: 1.5 is half as
@@ -189,6 +189,17 @@ func (b *Balance) Correct(documents []int64) {
 	b.engine, b.own, b.corrected = engine, own, true
 }
 
+// Own returns how many documents each shard got from this process.
+func (b *Balance) Own() []int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := make([]int64, len(b.shards))
+	for i, s := range b.shards {
+		own[i] = int64(s.own)
+	}
+	return own
+}
+
 // Skew returns what the fullest shard has, relative to the mean, in documents: 1 is
 // even, and what an index without documents has.
 func (b *Balance) Skew() float64 {
@@ -234,7 +245,7 @@ func (b *Balance) levels() levels {
 }
 
 // with returns what a shard has with the bulks that are on their way to it.
-func (b *Balance) with(s books) amount {
+func (b *Balance) with(s account) amount {
 	outstanding := float64(s.outstanding) * b.others
 	return amount{s.documents + outstanding*b.size.documents, s.bytes + outstanding*b.size.bytes}
 }

@@ -1,0 +1,156 @@
+package bulk
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// paceSample is what one bulk counts in the pace of its shard.
+	paceSample = 0.3
+	// bulkCost is what a bulk costs beside its documents, in documents.
+	bulkCost = 50
+	// A shard is slow if it takes slowFactor times as long as the others, and slowTime
+	// more, in the mean of at least slowBulks bulks.
+	slowFactor = 3
+	slowTime   = 10 * time.Millisecond
+	slowBulks  = 3
+	// A shard is silent if none of its bulks has ended for silentFactor times as long as
+	// bulks take, and silentTime more.
+	silentFactor = 4
+	silentTime   = 250 * time.Millisecond
+	// A slow shard is tried again with one bulk after firstHold, then after twice as
+	// long each time, up to lastHold.
+	firstHold = 2 * time.Second
+	lastHold  = 30 * time.Second
+	// trialEvery is how many bulks there are at least for each one that tries a slow
+	// shard before lastHold has passed once more: its client waits for it.
+	trialEvery = 200
+)
+
+// Pace knows how long bulks take on each shard of one index, and which shards are slow
+// compared with the others. Whatever makes one so (a starved node, a slow disk or
+// network, on the side of the primary or of a replica), a bulk has to wait for it. It
+// is safe for concurrent use.
+type Pace struct {
+	mu     sync.Mutex
+	shards []pace
+	since  int // bulks since the last that tried a slow shard
+}
+
+// pace is what is known of a shard.
+type pace struct {
+	bulks       int           // that ended
+	unit        time.Duration // per document, bulkCost included
+	whole       time.Duration // per bulk
+	outstanding int
+	progress    time.Time // when the last one ended, or the only one began
+	slow        bool
+	hold        time.Duration
+	retry       time.Time // when a slow shard may be tried
+}
+
+// NewPace returns a Pace for an index with so many shards.
+func NewPace(shards int) *Pace { return &Pace{shards: make([]pace, shards)} }
+
+// Begin notes that a bulk is sent to a shard. [Pace.End] must be called once for it.
+func (p *Pace) Begin(shard int, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.shards[shard]
+	if s.outstanding == 0 {
+		s.progress = now
+	}
+	s.outstanding++
+	p.since++
+	if s.slow { // this is the bulk that tries it
+		s.retry = now.Add(s.hold)
+		p.since = 0
+	}
+}
+
+// End notes that a bulk has ended. documents is how many the shard got, 0 if the time
+// that the bulk took tells nothing of the shard.
+func (p *Pace) End(shard, documents int, took time.Duration, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.shards[shard]
+	s.outstanding = max(s.outstanding-1, 0)
+	s.progress = now
+	if documents <= 0 {
+		return
+	}
+	unit := took / time.Duration(documents+bulkCost)
+	part := paceSample
+	if s.bulks < slowBulks {
+		part = 1 / float64(s.bulks+1)
+	}
+	s.bulks++
+	s.unit += time.Duration(part * float64(unit-s.unit))
+	s.whole += time.Duration(part * float64(took-s.whole))
+	p.judge(shard, unit, documents, now)
+}
+
+// judge finds whether a shard is slow after a bulk of so many documents took unit for
+// each. A slow one is well again when a bulk is not slow, whatever those before were.
+func (p *Pace) judge(shard int, unit time.Duration, documents int, now time.Time) {
+	s := &p.shards[shard]
+	usual, ok := p.usual(shard)
+	if !ok {
+		return
+	}
+	limit := slowFactor*usual + slowTime/time.Duration(documents+bulkCost)
+	switch {
+	case s.slow && unit <= limit:
+		s.slow, s.hold = false, 0
+		s.unit = unit
+	case s.slow:
+		s.hold = min(2*s.hold, lastHold)
+		s.retry = now.Add(s.hold)
+	case s.bulks >= slowBulks && s.unit > limit:
+		s.slow, s.hold = true, firstHold
+		s.retry = now.Add(firstHold)
+	}
+}
+
+// usual returns the median time per document of the other shards that are not slow.
+func (p *Pace) usual(but int) (time.Duration, bool) {
+	units := make([]time.Duration, 0, len(p.shards))
+	for i, s := range p.shards {
+		if i != but && s.bulks > 0 && !s.slow {
+			units = append(units, s.unit)
+		}
+	}
+	if len(units) == 0 {
+		return 0, false
+	}
+	slices.Sort(units)
+	return units[len(units)/2], true
+}
+
+// Slow returns which shards had better not be written to: those that are slow and not
+// due to be tried again, and those that are silent. It is nil if none is.
+func (p *Pace) Slow(now time.Time) []bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var longest time.Duration
+	for _, s := range p.shards {
+		if !s.slow {
+			longest = max(longest, s.whole)
+		}
+	}
+	var slow []bool
+	for i, s := range p.shards {
+		waits := s.slow && (now.Before(s.retry) || p.since < trialEvery && now.Before(s.retry.Add(lastHold)))
+		silent := s.outstanding > 0 && now.Sub(s.progress) > silentFactor*longest+silentTime
+		if !waits && !silent {
+			continue
+		}
+		if slow == nil {
+			slow = make([]bool, len(p.shards))
+		}
+		slow[i] = true
+	}
+	return slow
+}
