@@ -38,7 +38,7 @@ type IndicesOptions[T any] struct {
 	// An index is there whole under its own name. Of any other name (an alias, a data
 	// stream) the indices behind it are there with their state, aliases, number of shards
 	// and routing shards and _routing alone, and data_stream where the engine tells it:
-	// Elasticsearch does, OpenSearch does not. The body is not used afterwards.
+	// Elasticsearch does, OpenSearch does not. The body is the parser's to keep.
 	Parse func(name string, body []byte) (T, error)
 	// Count returns the index whose documents are to be counted, empty if none are. Nil:
 	// none ever are.
@@ -291,12 +291,10 @@ func (x *Indices[T]) forget(name string, a absence) {
 // notAnswered takes in that a name could not be asked about at this time: what was known of
 // it stays, and it is asked about again on demand.
 func (x *Indices[T]) notAnswered(name string, at time.Time) {
-	e := (*x.known.Load())[name]
-	if e == nil {
-		x.missing.Add(name, absence{at: at})
-		return
+	x.missing.Add(name, absence{at: at}) // for a pause
+	if e := (*x.known.Load())[name]; e != nil {
+		f := *e.facts.Load()
+		f.tried = at
+		e.facts.Store(&f)
 	}
-	f := *e.facts.Load()
-	f.tried = at
-	e.facts.Store(&f)
 }

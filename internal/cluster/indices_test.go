@@ -214,6 +214,9 @@ func TestIndexThatCannotBeReadAgain(t *testing.T) {
 	e.facts.Store(&old)
 	_, known := x.Lookup("i")
 	require.False(t, known, "nor is it believed for ever")
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	require.True(t, x.missing.Contains("i"), "and it is not asked about all the time")
 }
 
 func TestOutdatedFacts(t *testing.T) {
