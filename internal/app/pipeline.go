@@ -27,6 +27,7 @@ import (
 type pipeline struct {
 	recipe   recipe
 	cluster  *cluster.Cluster
+	indices  *cluster.Indices[[]byte] // nil if no bulks go to one shard
 	proxy    *proxy.Proxy
 	check    *check.Checker
 	registry *prometheus.Registry
@@ -53,6 +54,7 @@ type recipe struct {
 	steered  config.Operations
 	zone     config.Zone
 	affinity config.Affinity
+	bulk     config.Bulk
 	sniff    config.Clients
 	limits   heldLimits
 	explain  string
@@ -82,6 +84,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		steered:       cfg.Routing.Operations,
 		zone:          cfg.Routing.Zone,
 		affinity:      cfg.Routing.Affinity,
+		bulk:          cfg.Bulk,
 		sniff:         cfg.Clients,
 		limits:        heldLimits{cfg.Limits.HeldBody, cfg.Limits.HeldBodies, cfg.Limits.BodyTimeout, cfg.Limits.WriteTimeout},
 		explain:       cfg.Explain.Header,
@@ -225,6 +228,7 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 			history.Poll(s)
 		},
 	})
+	p.indices = newIndices(cfg.Bulk, p.cluster)
 	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, p.cluster.Snapshots(), logger)
 	return err
 }
@@ -240,6 +244,9 @@ func (p *pipeline) open(u config.Upstream) func() bool {
 func (p *pipeline) start(ctx context.Context) {
 	ctx, p.quit = context.WithCancel(context.WithoutCancel(ctx))
 	p.cluster.Start(ctx)
+	if p.indices != nil {
+		p.indices.Start(ctx)
+	}
 	p.probing.Go(func() { p.proxy.Probe(ctx) })
 }
 
@@ -250,6 +257,9 @@ func (p *pipeline) stop() {
 		p.quit()
 	}
 	p.probing.Wait()
+	if p.indices != nil {
+		p.indices.Stop()
+	}
 	p.cluster.Stop()
 	p.proxy.Close()
 	p.polls.CloseIdleConnections()

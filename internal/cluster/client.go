@@ -30,6 +30,7 @@ const (
 	pollMetadata     pollKind = "metadata"
 	pollAliases      pollKind = "aliases"
 	pollSettings     pollKind = "settings"
+	pollCounts       pollKind = "counts"
 	pollStats        pollKind = "stats"
 	pollRelay        pollKind = "relay"
 )

@@ -82,6 +82,7 @@ type Cluster struct {
 	demand    *demand
 	relay     *relay
 	crowd     crowd
+	writes    writes
 
 	snapshot atomic.Pointer[Snapshot]
 	noPages  atomic.Bool // the engine has no _list/shards for us

@@ -46,6 +46,7 @@ type fakeNode struct {
 	server   *httptest.Server
 	version  int64 // of its own cluster state if it lags behind
 	search   rawPool
+	write    rawPool
 	queries  [2]int64 // query_total, query_time_in_millis
 	answerID string   // if another node has the address
 }
@@ -183,7 +184,7 @@ func (f *fake) answer(n *fakeNode, r *http.Request) any {
 
 func (n *fakeNode) stats() object {
 	return object{
-		"thread_pool": object{"search": n.search},
+		"thread_pool": object{"search": n.search, "write": n.write},
 		"indices":     object{"search": object{"query_total": n.queries[0], "query_time_in_millis": n.queries[1]}},
 	}
 }

@@ -327,7 +327,7 @@ func (f *follower) applyPolls(r *report) {
 			continue
 		}
 		text := cmp.Or(told.Error[:min(len(told.Error), maxReportedText)], string(told.State))
-		f.c.o.OnStats(NodeStats{
+		f.c.hand(NodeStats{
 			Node: id, At: f.time(min(told.At, r.Now)), Took: time.Duration(told.Took) * time.Microsecond,
 			State: told.State, Err: errors.New(text),
 		})
@@ -349,7 +349,7 @@ func (f *follower) applyPolls(r *report) {
 		f.last[id] = next
 		stats.Coordinated = seen[told[0]]
 		f.c.measured.Store(true)
-		f.c.o.OnStats(stats)
+		f.c.hand(stats)
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 		"nodes.*.thread_pool.search_worker.threads,nodes.*.thread_pool.search_worker.queue," +
 		"nodes.*.thread_pool.search_worker.active,nodes.*.thread_pool.search_worker.completed," +
 		"nodes.*.thread_pool.search_worker.rejected," +
+		"nodes.*.thread_pool.write.queue,nodes.*.thread_pool.write.active," +
+		"nodes.*.thread_pool.write.completed,nodes.*.thread_pool.write.rejected," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
 		"nodes.*.indices.search.fetch_time_in_millis"
@@ -164,7 +166,7 @@ func (c *Cluster) measuredNode(stats NodeStats, started time.Time, raw *rawStats
 		raw = nil
 	}
 	c.relay.feed.poll(stats, raw)
-	c.o.OnStats(stats)
+	c.hand(stats)
 }
 
 // errNotInAnswer is how the engine leaves out a node that did not answer it.
@@ -231,6 +233,7 @@ type rawStats struct {
 	ThreadPool struct {
 		Search       *rawPool `json:"search"`
 		SearchWorker rawPool  `json:"search_worker"`
+		Write        rawPool  `json:"write"`
 		Management   rawPool  `json:"management"`
 	} `json:"thread_pool"`
 	Indices struct {
@@ -277,6 +280,7 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 	}
 	into.Queue = pool.Queue + worker.Queue
 	into.Active = float64(pool.Active + worker.Active)
+	into.WriteQueue = r.ThreadPool.Write.Queue
 	next := &baseline{node: node, at: into.At, raw: r}
 	if last == nil {
 		return next, nil
@@ -290,6 +294,8 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 		r.AdaptiveSelection = before.AdaptiveSelection
 	}
 	into.Rejected = r.rejectedSince(&before)
+	into.WriteQueueBefore = before.ThreadPool.Write.Queue
+	into.WriteRejected = max(0, r.ThreadPool.Write.Rejected-before.ThreadPool.Write.Rejected)
 	into.Coordinated = changed(r.AdaptiveSelection, before.AdaptiveSelection)
 	now, then := r.Indices.Search, before.Indices.Search
 	queries, query, fetch := now.Queries-then.Queries, now.QueryMillis-then.QueryMillis, now.FetchMillis-then.FetchMillis

@@ -121,11 +121,12 @@ type reportedCopy struct {
 type reportedStats [3 + counterFields]int64
 
 // counterFields is how many numbers of a node are reported.
-const counterFields = 13
+// A relay of an older version reports the first 13; the others are 0.
+const counterFields = 17
 
 // counters returns the numbers of a node that are reported.
 func (r *rawStats) counters() (n [counterFields]int64) {
-	pool, worker, search := r.ThreadPool.Search, r.ThreadPool.SearchWorker, r.Indices.Search
+	pool, worker, write, search := r.ThreadPool.Search, r.ThreadPool.SearchWorker, r.ThreadPool.Write, r.Indices.Search
 	if pool == nil {
 		pool = &rawPool{}
 	}
@@ -133,6 +134,7 @@ func (r *rawStats) counters() (n [counterFields]int64) {
 		pool.Threads, pool.Queue, pool.Active, pool.Completed, worker.Threads, worker.Queue, worker.Active,
 		search.Queries, search.QueryMillis, search.FetchMillis,
 		pool.Rejected, worker.Completed, worker.Rejected,
+		write.Queue, write.Active, write.Completed, write.Rejected,
 	}
 }
 
@@ -142,6 +144,7 @@ func (s reportedStats) raw() *rawStats {
 	r := &rawStats{}
 	r.ThreadPool.Search = &rawPool{Threads: n[0], Queue: n[1], Active: n[2], Completed: n[3], Rejected: n[10]}
 	r.ThreadPool.SearchWorker = rawPool{Threads: n[4], Queue: n[5], Active: n[6], Completed: n[11], Rejected: n[12]}
+	r.ThreadPool.Write = rawPool{Queue: n[13], Active: n[14], Completed: n[15], Rejected: n[16]}
 	r.Indices.Search = rawSearch{Queries: n[7], QueryMillis: n[8], FetchMillis: n[9]}
 	return r
 }

@@ -44,6 +44,12 @@ type NodeStats struct {
 	// Rejected is the share of the search tasks since the last answered poll that the
 	// node rejected, from 0 to 1, as its queue was full.
 	Rejected float64
+	// WriteQueue is the length of the write thread pool's queue at the moment of the
+	// poll, WriteQueueBefore that at the last answered poll, 0 on the first.
+	WriteQueue, WriteQueueBefore int64
+	// WriteRejected counts the tasks that the write pool rejected since the last answered
+	// poll.
+	WriteRejected int64
 	// Coordinated is the response time of each data node as this node, being their
 	// coordinating node, sees it: the engine's own average, by node id. It holds only
 	// the entries that changed since it last told: those of nodes without traffic

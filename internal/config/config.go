@@ -23,6 +23,7 @@ type Config struct {
 	Upstream  Upstream  `yaml:"upstream"`
 	Cluster   Cluster   `yaml:"cluster"`
 	Routing   Routing   `yaml:"routing"`
+	Bulk      Bulk      `yaml:"bulk"`
 	Clients   Clients   `yaml:"clients"`
 	Limits    Limits    `yaml:"limits"`
 	Explain   Explain   `yaml:"explain"`
@@ -248,6 +249,31 @@ type Clients struct {
 	PublishAddress string `yaml:"publish_address"`
 }
 
+// Bulk says which bulks are written to one shard each.
+type Bulk struct {
+	// Mode is "route", "observe" (what would be done is only counted) or "off".
+	Mode string `yaml:"mode"`
+	// SingleShard are the indices whose bulks are; empty: none.
+	SingleShard []SingleShard `yaml:"single_shard"`
+	// MaxSkew is how many times the mean of all shards the fullest one may hold, in
+	// documents, before evenness is preferred to healthy shards.
+	MaxSkew float64 `yaml:"max_skew"`
+}
+
+// SingleShard names indices. Documents written to them get a routing.
+type SingleShard struct {
+	Index string `yaml:"index"` // a name, with * as wildcard
+}
+
+// Patterns returns the names and patterns of SingleShard.
+func (b Bulk) Patterns() []string {
+	patterns := make([]string, len(b.SingleShard))
+	for i, s := range b.SingleShard {
+		patterns[i] = s.Index
+	}
+	return patterns
+}
+
 // Limits bound what one client can make sidestep hold or wait for.
 type Limits struct {
 	HeldBody Size `yaml:"held_body"`
@@ -344,6 +370,7 @@ func Default() Config {
 			Zone:     Zone{Factor: 1.5},
 			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
+		Bulk:    Bulk{Mode: "route", SingleShard: []SingleShard{}, MaxSkew: 1.5},
 		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,

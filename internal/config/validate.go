@@ -24,6 +24,7 @@ var words = map[string][]string{
 	"routing.policy":     {"adaptive", "ars", "round_robin"},
 	"routing.when":       {"always", "outlier"},
 	"routing.preference": {"only_nodes", "prefer_nodes"},
+	"bulk.mode":          {"route", "observe", "off"},
 	"clients.sniff":      {"rewrite", "pass"},
 	"log.level":          {"debug", "info", "warn", "error"},
 	"log.format":         {"text", "json"},
@@ -62,6 +63,7 @@ func validate(cfg Config) []*Problem {
 	}
 	c.zone(cfg.Routing.Zone)
 	c.affinity(cfg.Routing.Affinity)
+	c.bulk(cfg.Bulk)
 	c.clients(cfg.Clients)
 	if cfg.Limits.HeldBody < 1 {
 		c.add("limits.held_body", "must be at least 1B")
@@ -328,13 +330,34 @@ func (c *checker) zone(z Zone) {
 
 func (c *checker) affinity(a Affinity) {
 	for i, pattern := range a.Indices {
-		path := fmt.Sprintf("routing.affinity.indices[%d]", i)
-		switch {
-		case pattern == "":
-			c.add(path, "must not be empty: write * for all indices")
-		case strings.ContainsAny(pattern, ",? \t") || strings.HasPrefix(pattern, "-"):
-			c.add(path, "%q is not a name or a pattern of names, whose only wildcard is *", pattern)
+		c.pattern(fmt.Sprintf("routing.affinity.indices[%d]", i), pattern)
+	}
+}
+
+// bulk checks which bulks are written to one shard. A pattern is located at its element
+// of the list: one that is no mapping has no pattern either, and is one problem.
+func (c *checker) bulk(b Bulk) {
+	c.oneOf("bulk.mode", b.Mode)
+	for i, s := range b.SingleShard {
+		path := fmt.Sprintf("bulk.single_shard[%d]", i)
+		if s.Index == "" {
+			c.add(path, "needs an index: a name, or a pattern of names such as logs-*")
+			continue
 		}
+		c.pattern(path+".index", s.Index)
+	}
+	if !(b.MaxSkew >= 1.1) || math.IsInf(b.MaxSkew, 1) {
+		c.add("bulk.max_skew", "must be at least 1.1, not %v", b.MaxSkew)
+	}
+}
+
+// pattern checks a name of an index, with * as wildcard.
+func (c *checker) pattern(path, pattern string) {
+	switch {
+	case pattern == "":
+		c.add(path, "must not be empty: write * for all indices")
+	case strings.ContainsAny(pattern, ",? \t") || strings.HasPrefix(pattern, "-"):
+		c.add(path, "%q is not a name or a pattern of names, whose only wildcard is *", pattern)
 	}
 }
 

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// maxMetadata bounds the answer about one name, in bytes: an index of 10,000 fields takes
+// about 1 MB.
+const maxMetadata = 8 << 20
+
+var (
+	errNoIndex = errors.New("no such index")
+	errTooLong = unreadableError{fmt.Errorf("the metadata is longer than %d MiB", maxMetadata>>20)}
+)
+
+// unreadableError is why an answer about a name is of no use, however often it is asked for.
+type unreadableError struct{ error }
+
+// Unwrap returns what was wrong.
+func (e unreadableError) Unwrap() error { return e.error }
+
+// readIndex reads the metadata of an index, see [IndicesOptions]. Of a name that is not
+// that of an index only what tells so is read: a data stream may have hundreds of indices,
+// and an alias may stand for all there are.
+func (c *Cluster) readIndex(ctx context.Context, s *Snapshot, name string) ([]byte, error) {
+	if _, placed := s.Lookup(name); !placed {
+		body, names, err := c.readMetadata(ctx, name, "settings.index.number_of_shards", "mappings._doc._routing")
+		if _, index := names[name]; err != nil || !index {
+			return body, err
+		}
+	}
+	body, _, err := c.readMetadata(ctx, name, "settings", "mappings")
+	return body, err
+}
+
+// readMetadata reads the metadata of what a name stands for: of each index these fields, its
+// state, aliases and routing shards. It also returns the names of these indices.
+func (c *Cluster) readMetadata(ctx context.Context, name string, fields ...string) ([]byte, map[string]json.RawMessage, error) {
+	var body []byte
+	_, err := c.fleet.ask(ctx, query{
+		kind: pollMetadata, path: metadataPath(name, fields), deadline: min(localDeadline, c.o.PollTimeout),
+		decode: func(r io.Reader) (err error) {
+			body, err = io.ReadAll(io.LimitReader(r, maxMetadata+1))
+			return err
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(body) > maxMetadata {
+		return nil, nil, errTooLong
+	}
+	var answer struct {
+		Metadata struct {
+			Indices map[string]json.RawMessage `json:"indices"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, nil, unreadableError{fmt.Errorf("answer of _cluster/state/metadata: %w", err)}
+	}
+	if len(answer.Metadata.Indices) == 0 {
+		return nil, nil, errNoIndex
+	}
+	return body, answer.Metadata.Indices, nil
+}
+
+// metadataPath asks the node's own copy of the cluster state.
+func metadataPath(name string, fields []string) string {
+	var path strings.Builder
+	path.WriteString("_cluster/state/metadata/" + url.PathEscape(name) + "?local=true&filter_path=metadata.data_stream")
+	for _, field := range append([]string{"state", "aliases", "routing_num_shards"}, fields...) {
+		path.WriteString(",metadata.indices.*." + field)
+	}
+	return path.String()
+}
