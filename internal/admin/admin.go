@@ -35,6 +35,9 @@ type Service interface {
 	Mode() string
 	// SetMode switches to one of the modes.
 	SetMode(mode string) error
+	// BulkMode is the mode that bulks are served in, and SetBulkMode switches it.
+	BulkMode() string
+	SetBulkMode(mode string) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 }
@@ -79,8 +82,13 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /spikes", h.spikes)
 	mux.HandleFunc("GET /spikes/{id}", forEyes(uiPage("spike.html"), h.spike))
 	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
-	mux.HandleFunc("GET /-/routing", h.routing)
-	mux.HandleFunc("PUT /-/routing", h.changing(h.switchRouting))
+	for name, s := range map[string]modeSwitch{
+		"routing": {what: "routing", get: o.Service.Mode, set: o.Service.SetMode},
+		"bulk":    {what: "bulk", get: o.Service.BulkMode, set: o.Service.SetBulkMode},
+	} {
+		mux.HandleFunc("GET /-/"+name, h.modeOf(s))
+		mux.HandleFunc("PUT /-/"+name, h.changing(h.switchMode(s)))
+	}
 	mux.HandleFunc("POST /-/reload", h.changing(h.reload))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelError),

@@ -23,6 +23,7 @@ import (
 
 // fake is a Service that remembers what it was told.
 type fake struct {
+	bulkMode  string
 	ready     error
 	reloadErr error
 	setErr    error
@@ -55,6 +56,8 @@ func (f *fake) Explain(q admin.Question) (any, error) {
 
 func (f *fake) Slow(limit int) any { return []int{limit} }
 
+func (f *fake) BulkMode() string              { return f.bulkMode }
+func (f *fake) SetBulkMode(mode string) error { f.bulkMode = mode; return nil }
 func (f *fake) SetMode(mode string) error {
 	if f.setErr == nil {
 		f.mode = mode

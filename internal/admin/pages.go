@@ -39,34 +39,43 @@ type mode struct {
 	Mode string `json:"mode"`
 }
 
-func (h *handler) routing(w http.ResponseWriter, _ *http.Request) {
-	h.json(w, http.StatusOK, mode{Mode: h.service.Mode()})
+// modeSwitch is one of the switches with modes.
+type modeSwitch struct {
+	what string
+	get  func() string
+	set  func(mode string) error
 }
 
-func (h *handler) switchRouting(w http.ResponseWriter, r *http.Request) {
-	wanted, err := readMode(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		status := http.StatusBadRequest
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
+func (h *handler) modeOf(s modeSwitch) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { h.json(w, http.StatusOK, mode{Mode: s.get()}) }
+}
+
+func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		wanted, err := readMode(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			status := http.StatusBadRequest
+			var tooLarge *http.MaxBytesError
+			if errors.As(err, &tooLarge) {
+				status = http.StatusRequestEntityTooLarge
+			}
+			h.json(w, status, refusal{
+				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: h.modes,
+			})
+			return
 		}
-		h.json(w, status, refusal{
-			Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: h.modes,
-		})
-		return
+		if !slices.Contains(h.modes, wanted) {
+			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: h.modes})
+			return
+		}
+		before := s.get()
+		if err := s.set(wanted); err != nil {
+			h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
+			return
+		}
+		h.logger.Info(s.what+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
+		h.modeOf(s)(w, r)
 	}
-	if !slices.Contains(h.modes, wanted) {
-		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: h.modes})
-		return
-	}
-	before := h.service.Mode()
-	if err := h.service.SetMode(wanted); err != nil {
-		h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
-		return
-	}
-	h.logger.Info("routing mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
-	h.routing(w, r)
 }
 
 func readMode(body io.Reader) (string, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/admin"
+	"sidestep/internal/bulk"
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
@@ -63,6 +64,7 @@ type App struct {
 
 	recorder *diagnosis.Recorder
 	logs     *requestLogs
+	books    bulk.Books // of bulks; they outlive a reload
 
 	draining atomic.Bool
 	delay    delay

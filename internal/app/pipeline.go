@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sidestep/internal/bulk"
 	"sidestep/internal/check"
 	"sidestep/internal/cluster"
 	"sidestep/internal/config"
@@ -27,7 +28,7 @@ import (
 type pipeline struct {
 	recipe   recipe
 	cluster  *cluster.Cluster
-	indices  *cluster.Indices[[]byte] // nil if no bulks go to one shard
+	indices  *cluster.Indices[bulk.Index] // nil if no bulks go to one shard
 	proxy    *proxy.Proxy
 	check    *check.Checker
 	registry *prometheus.Registry
@@ -114,10 +115,11 @@ type watchers struct {
 	recorder *diagnosis.Recorder
 	records  *record.Recorder
 	tracer   record.Tracer
+	books    *bulk.Books
 }
 
 func (a *App) watchers() watchers {
-	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer}
+	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
 // newPipeline builds a pipeline that is not started yet. It tells the watchers
@@ -169,6 +171,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		When:            proxy.When(cfg.Routing.When),
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
 		Off:             cfg.Routing.Operations.Off(),
+		Bulk:            p.bulkOptions(cfg.Bulk, w.books),
 		Affinity:        proxy.Affinity(cfg.Routing.Affinity),
 		Zone:            proxy.Zone{Attribute: cfg.Routing.Zone.Attribute, Local: cfg.Routing.Zone.Local},
 		Sniff:           proxy.Sniff{Rewrite: cfg.Clients.Sniff == "rewrite", Address: cfg.Clients.PublishAddress},

@@ -56,6 +56,12 @@ func (s service) Slow(limit int) any { return s.app.logs.records.Last(limit) }
 // Mode implements admin.Service.
 func (s service) Mode() string { return string(s.app.Mode()) }
 
+// BulkMode implements admin.Service.
+func (s service) BulkMode() string { return string(s.app.BulkMode()) }
+
+// SetBulkMode implements admin.Service.
+func (s service) SetBulkMode(mode string) error { return s.app.SetBulkMode(proxy.Mode(mode)) }
+
 // SetMode implements admin.Service.
 func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
 

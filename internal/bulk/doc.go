@@ -41,6 +41,13 @@ const (
 	ReasonManyIndices Reason = "many_indices" // the bulk names more indices than are looked at
 )
 
+// What is said of the bulk as a whole.
+const (
+	ReasonCompressed   Reason = "compressed"    // its body, or it is not lines of JSON
+	ReasonURLParameter Reason = "url_parameter" // something on the request line holds for each operation
+	ReasonObserve      Reason = "observe"       // it would be given a routing in mode route
+)
+
 // What is said of its index.
 const (
 	ReasonNotSelected     Reason = "not_selected"      // nobody asked for it
@@ -60,7 +67,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		ReasonExplicitID, ReasonOwnRouting, ReasonUpdate, ReasonDelete, ReasonPipeline, ReasonOtherField,
-		ReasonNoIndex, ReasonMalformed, ReasonManyIndices,
+		ReasonNoIndex, ReasonMalformed, ReasonManyIndices, ReasonCompressed, ReasonURLParameter, ReasonObserve,
 		ReasonNotSelected, ReasonUnknown, ReasonAlias, ReasonClosed, ReasonOneShard, ReasonPartitioned, ReasonRoutedByFields,
 		ReasonRoutingRequired, ReasonJoinField, ReasonNoCustomRouting, ReasonUnreadable,
 	}

@@ -255,6 +255,8 @@ type Bulk struct {
 	Mode string `yaml:"mode"`
 	// SingleShard are the indices whose bulks are; empty: none.
 	SingleShard []SingleShard `yaml:"single_shard"`
+	// Avoid: shards with a copy in trouble are avoided. Without it they are drawn evenly.
+	Avoid bool `yaml:"avoid"`
 	// MaxSkew is how many times the mean of all shards the fullest one may hold, in
 	// documents, before evenness is preferred to healthy shards.
 	MaxSkew float64 `yaml:"max_skew"`
@@ -370,7 +372,7 @@ func Default() Config {
 			Zone:     Zone{Factor: 1.5},
 			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
-		Bulk:    Bulk{Mode: "route", SingleShard: []SingleShard{}, MaxSkew: 1.5},
+		Bulk:    Bulk{Mode: "route", SingleShard: []SingleShard{}, Avoid: true, MaxSkew: 1.5},
 		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,

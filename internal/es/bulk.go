@@ -3,6 +3,7 @@ package es
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -137,4 +138,37 @@ func bulkField(key []byte) BulkFields {
 	default:
 		return BulkOther
 	}
+}
+
+// BulkLine is what the request line of a bulk says.
+type BulkLine struct {
+	// Index is the index of operations that name none; empty if there is none.
+	Index string
+	// Plain says that nothing on the line holds for each of the operations beside the
+	// index: no routing, no pipeline, no type, nothing that is not known to be harmless.
+	Plain bool
+}
+
+// ReadBulkLine reads the request line of a bulk.
+func ReadBulkLine(rawPath, rawQuery string) BulkLine {
+	var buf [maxSegments]string
+	path := splitPath(rawPath, buf[:0])
+	l := BulkLine{Plain: len(path) <= 2} // more segments: a type
+	if len(path) == 2 {
+		var ok bool
+		l.Index, ok = decode(path[0], false)
+		l.Plain = ok
+	}
+	if strings.IndexByte(rawQuery, '#') >= 0 {
+		l.Plain = false
+	}
+	for p, next := nextParam(rawQuery, 0); next >= 0; p, next = nextParam(rawQuery, next) {
+		switch p.name { // one that is percent-encoded is not known
+		case "refresh", "timeout", "wait_for_active_shards", "filter_path", "pretty", "human", "error_trace",
+			"_source", "_source_includes", "_source_excludes", "require_data_stream", "list_executed_pipelines":
+		default:
+			l.Plain = false
+		}
+	}
+	return l
 }

@@ -41,6 +41,9 @@ func (x *exchange) account() {
 		x.stream.finish(x)
 	}
 	now := time.Now()
+	if x.bulk != nil {
+		x.bulk.finish(now)
+	}
 	x.Finished(now)
 	if x.Outcome == "" { // it was given up
 		x.Outcome = string(outcomeCanceled)

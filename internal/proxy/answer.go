@@ -148,6 +148,9 @@ func (x *exchange) writePart(t *try, control *http.ResponseController) error {
 	}
 	n, err := x.w.Write(t.begin)
 	x.ResponseBytes += int64(n)
+	if x.bulk != nil {
+		x.bulk.items.scan(t.begin)
+	}
 	t.begin = t.begin[:0]
 	if err != nil || last {
 		return err

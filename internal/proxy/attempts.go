@@ -125,7 +125,7 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Unlock()
 	if t.steered {
 		t.upstream = x.p.pick(x.view, t.decision.Coordinator, tried, now)
-	} else if t.upstream = x.p.pick(x.view, nil, tried, now); t.upstream == nil {
+	} else if t.upstream = x.p.pick(x.view, x.bulk.wants(), tried, now); t.upstream == nil {
 		if !x.ownSent() {
 			round = len(tried)
 		}

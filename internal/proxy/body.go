@@ -31,27 +31,39 @@ func (x *exchange) hold() bool {
 	switch {
 	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0:
 		return true
+	case x.Operation == es.Bulk && x.planBulk():
+		return x.holdBulk()
 	case x.steering() == es.SteerNone:
-		x.streamBody(nil)
+		x.streamBody(r.Body, nil)
 		return true
 	case x.asking || x.Operation == es.Get: // the engine is to answer that
-		x.letThrough(nil)
+		x.letThrough(r.Body, nil)
 		return true
 	}
+	limit := x.p.o.MaxHeldBody
+	if r.ContentLength > limit {
+		limit = 0
+	}
+	return x.holdFrom(r.Body, limit)
+}
+
+// holdFrom reads the body as it is to be sent, up to limit bytes, and lets what is larger
+// stream.
+func (x *exchange) holdFrom(source io.ReadCloser, limit int64) bool {
 	start := time.Now()
-	body, err := x.readBody()
+	body, err := x.readBody(source, limit)
 	x.reading = time.Since(start)
 	switch {
 	case err == nil:
 		x.body, x.RequestBytes = body, int64(len(body))
 		x.lookForPIT()
 	case errors.Is(err, errTooMuch):
-		x.letThrough(body)
+		x.letThrough(source, body)
 	case errors.Is(err, errNoRoom):
 		if x.Reason == "" {
 			x.Reason = reasonNoRoom
 		}
-		x.letThrough(body)
+		x.letThrough(source, body)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.answerStalled()
 		return false
@@ -69,9 +81,8 @@ var (
 
 // readBody reads the body as it comes: what is held grows with what was read, and not
 // by a length that was declared. With errTooMuch and errNoRoom it returns what it read.
-func (x *exchange) readBody() ([]byte, error) {
-	limit := x.p.o.MaxHeldBody
-	if x.r.ContentLength > limit {
+func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
+	if limit == 0 {
 		return nil, errTooMuch
 	}
 	body := x.scratch[:0]
@@ -88,7 +99,7 @@ func (x *exchange) readBody() ([]byte, error) {
 			body = append(make([]byte, 0, grown), body...)
 		}
 		deadline.push()
-		n, err := x.r.Body.Read(body[len(body):cap(body)])
+		n, err := source.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case errors.Is(err, io.EOF) && int64(len(body)) <= limit:
@@ -114,22 +125,22 @@ func (x *exchange) reserve(n int64) bool {
 
 // letThrough lets a body that could be held go through as it comes, after what was read
 // of it.
-func (x *exchange) letThrough(read []byte) {
+func (x *exchange) letThrough(source io.ReadCloser, read []byte) {
 	x.soft = true
 	if x.Reason == "" && x.Operation != es.Search {
 		x.Reason = reasonTooLarge // what is refused could not be sent again
 	}
-	x.streamBody(read)
+	x.streamBody(source, read)
 	x.lookForPIT()
 }
 
 // streamBody prepares a body that goes through as it comes.
-func (x *exchange) streamBody(read []byte) {
+func (x *exchange) streamBody(source io.ReadCloser, read []byte) {
 	x.streams = true
 	// Without full duplex the server closes a body that is still being read once the
 	// answer begins (golang/go#40747).
 	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/2 is so already
-	x.stream = &clientBody{body: x.r.Body, read: slices.Clone(read), deadline: newReadDeadline(x)}
+	x.stream = &clientBody{body: source, read: slices.Clone(read), deadline: newReadDeadline(x)}
 }
 
 // lookForPIT rules out steering of an index-less search that has, or may have, a

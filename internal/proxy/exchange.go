@@ -57,7 +57,8 @@ type exchange struct {
 	plan  *cluster.Plan
 	first *try // as decided; nil if the request is not steered
 	items *multiSearch
-	sniff string // address to put in place of the nodes' in the answer
+	bulk  *bulkWrite // nil if the request is none, or stays as it is
+	sniff string     // address to put in place of the nodes' in the answer
 
 	// From rewrite: the header fields that go upstream, as bytes.
 	fields []byte

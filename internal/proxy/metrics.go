@@ -21,6 +21,7 @@ type metrics struct {
 	probes    *prometheus.CounterVec
 	probeTime *prometheus.HistogramVec
 	sniffs    *counters
+	bulk      *bulkMetrics
 }
 
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
@@ -89,6 +90,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 			return 0
 		})
 	}
+	m.bulk = newBulkMetrics(reg, p)
 	reg.MustRegister(newNodeCollector(p))
 	return m
 }

@@ -7,6 +7,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -78,6 +79,7 @@ type Options struct {
 	// Off are the operations that are not steered although they could be: names of
 	// [es.Operation].
 	Off      []string
+	Bulk     Bulk
 	Affinity Affinity
 	Zone     Zone
 	Sniff    Sniff
@@ -112,16 +114,17 @@ type Options struct {
 // Proxy is the handler of the data plane. It is safe for concurrent use and must
 // be served bare: a ServeMux would redirect paths that the engine accepts.
 type Proxy struct {
-	o       Options
-	mode    atomic.Value // Mode
-	view    atomic.Pointer[view]
-	viewMu  sync.Mutex // serialises UseSnapshot and Close
-	seeds   []*upstream
-	reverse *httputil.ReverseProxy // of upgrades
-	metrics *metrics
-	hedges  *selection.Hedges
-	probes  probes
-	held    atomic.Int64 // bytes of bodies held
+	o        Options
+	mode     atomic.Value // Mode
+	bulkMode atomic.Value // Mode
+	view     atomic.Pointer[view]
+	viewMu   sync.Mutex // serialises UseSnapshot and Close
+	seeds    []*upstream
+	reverse  *httputil.ReverseProxy // of upgrades
+	metrics  *metrics
+	hedges   *selection.Hedges
+	probes   probes
+	held     atomic.Int64 // bytes of bodies held
 	// What repetitions of searches, and of other requests, may fail.
 	searchBudget, otherBudget attempt.Budget
 
@@ -171,6 +174,9 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity)}
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
+		return nil, err
+	}
+	if err := p.SetBulkMode(cmp.Or(o.Bulk.Mode, ModeRoute)); err != nil {
 		return nil, err
 	}
 	for _, name := range o.Off {

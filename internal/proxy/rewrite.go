@@ -22,6 +22,9 @@ func (x *exchange) rewrite() {
 		x.first = nil
 		x.followRule()
 	}
+	if x.bulk != nil {
+		x.bulk.sending(x.now)
+	}
 	x.fields = appendFields(x.fields[:0], x.r.Header, x.leavesOut())
 }
 

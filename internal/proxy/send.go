@@ -170,6 +170,9 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
+	if x.streams && x.bulk != nil { // it becomes longer
+		out.ContentLength, out.TransferEncoding = -1, nil
+	}
 	if !x.streams {
 		body := string(t.body)
 		if out.Body = http.NoBody; body != "" {

@@ -1,0 +1,278 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"sidestep/internal/bulk"
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+// reasonOneShard says that operations of a bulk were given a routing.
+const reasonOneShard = "one_shard"
+
+// bulkPrefix is how much of a bulk that streams is read before it is sent: the index of
+// its first operation tells which node had better coordinate it.
+const bulkPrefix = 16 << 10
+
+// Bulk says which bulks are written to one shard. Its functions are called for names
+// that match Patterns alone.
+type Bulk struct {
+	Mode Mode
+	// Patterns are the indices, with * as wildcard; none: no bulk is looked at.
+	Patterns []string
+	// Avoid: shards with a copy in trouble are avoided; else all are drawn evenly.
+	Avoid bool
+	// MaxSkew is how many times the mean the fullest shard may hold.
+	MaxSkew float64
+	// Index tells what is known of a name.
+	Index func(name string) (bulk.Index, bool)
+	// Counts tells how many documents each shard has by the engine's count, and when it
+	// was asked. May be nil.
+	Counts func(name string) (documents []int64, at time.Time, ok bool)
+	// Queues reports whether the write pool of the node with this id has more to do than
+	// it can. May be nil.
+	Queues func(node string) bool
+	// Books are kept when the configuration changes.
+	Books *bulk.Books
+}
+
+// bulkWrite is what is done with one bulk.
+type bulkWrite struct {
+	x     *exchange
+	mode  Mode
+	timed bool // how long the bulk takes tells of its shard
+	items itemCount
+
+	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
+	rewriter *bulk.Rewriter
+	places   []place         // parallel to Placed of the rewriter's tally
+	node     *selection.Node // that has the primary copy of the first shard
+}
+
+// place is a shard that was chosen for an index.
+type place struct {
+	book  *bulk.Book
+	shard int
+}
+
+// BulkMode returns the mode that bulks are served in.
+func (p *Proxy) BulkMode() Mode {
+	own, all := p.bulkMode.Load().(Mode), p.Mode()
+	if own == ModeOff || all == ModeOff {
+		return ModeOff
+	}
+	if own == ModeObserve || all == ModeObserve {
+		return ModeObserve
+	}
+	return ModeRoute
+}
+
+// SetBulkMode switches the mode of bulks at run time, as [Proxy.SetMode] does for all
+// requests: the more careful of both is in force.
+func (p *Proxy) SetBulkMode(m Mode) error {
+	if !slices.Contains(Modes(), m) {
+		return fmt.Errorf("unknown mode %q, valid are route, observe, off", m)
+	}
+	p.bulkMode.Store(m)
+	return nil
+}
+
+// planBulk prepares that the operations of a bulk are kept on one shard. It reports
+// whether the body is to be read through x.bulk.
+func (x *exchange) planBulk() bool {
+	o, mode := &x.p.o.Bulk, x.p.BulkMode()
+	if len(o.Patterns) == 0 || mode == ModeOff {
+		return false
+	}
+	line := es.ReadBulkLine(x.Path, x.r.URL.RawQuery)
+	switch {
+	case !acceptanceOf(x.r.Header).lines:
+		x.p.metrics.bulk.passed(bulk.ReasonCompressed)
+		return false
+	case !line.Plain:
+		x.p.metrics.bulk.passed(bulk.ReasonURLParameter)
+		return false
+	}
+	x.p.o.Touch()
+	x.bulk = &bulkWrite{x: x, mode: mode}
+	x.bulk.rewriter = bulk.NewRewriter(x.r.Body, bulk.Options{DefaultIndex: line.Index, Place: x.bulk.place})
+	return true
+}
+
+// Read implements io.Reader: it reads the body as it is to be sent.
+func (b *bulkWrite) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rewriter.Read(p)
+}
+
+// Close implements io.Closer.
+func (b *bulkWrite) Close() error { return b.x.r.Body.Close() }
+
+// place chooses the shard for the operations of an index. b.mu is held.
+func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
+	x := b.x
+	o := &x.p.o.Bulk
+	if !es.MatchesAny(o.Patterns, name) {
+		return "", bulk.ReasonNotSelected
+	}
+	index, known := o.Index(name)
+	switch {
+	case !known, x.view.snapshot == nil:
+		return "", bulk.ReasonUnknown
+	case index.Refused != "":
+		return "", index.Refused
+	case b.mode == ModeObserve:
+		return "", bulk.ReasonObserve
+	}
+	now := time.Now()
+	book := x.p.openBook(name, index, now)
+	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
+	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now))
+	x.p.metrics.bulk.choices.with(string(how)).Inc()
+	b.places = append(b.places, place{book, shard})
+	if b.node == nil {
+		b.node = x.view.primary(copies, shard)
+	}
+	return index.Values[shard], ""
+}
+
+// openBook returns the books of an index, with the engine's counts taken in.
+func (p *Proxy) openBook(name string, index bulk.Index, now time.Time) *bulk.Book {
+	o := &p.o.Bulk
+	book := o.Books.Of(index, o.MaxSkew, now)
+	if o.Counts != nil {
+		if documents, at, ok := o.Counts(name); ok {
+			book.Counted(documents, at)
+		}
+	}
+	return book
+}
+
+// sickShards returns which shards had better not be written to: a write waits for all
+// copies, so those with a copy on a node in trouble, and those that take longer than the
+// others whatever the reason. Nil if none is to be avoided.
+func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) func(shard int) bool {
+	if !p.o.Bulk.Avoid {
+		return nil
+	}
+	slow := book.Slow(now)
+	return func(shard int) bool {
+		return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
+			return c.Serving() && p.troubled(v, c.Node)
+		})
+	}
+}
+
+// troubled reports whether the node with this id is in no state to be written to.
+func (p *Proxy) troubled(v *view, id string) bool {
+	at, ok := v.snapshot.Position(id)
+	if !ok {
+		return true
+	}
+	switch v.nodes[at].State() {
+	case selection.Fine, selection.Ramping, selection.Unknown:
+	default:
+		return true
+	}
+	return p.o.Bulk.Queues != nil && p.o.Bulk.Queues(id)
+}
+
+// primary returns the node that has the primary copy of a shard, nil if it is not known.
+func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
+	if index == nil || shard >= len(index.Shards) {
+		return nil
+	}
+	for _, c := range index.Shards[shard].Copies {
+		if at, ok := v.snapshot.Position(c.Node); ok && c.Kind == 'p' && c.Serving() {
+			return v.nodes[at]
+		}
+	}
+	return nil
+}
+
+// holdBulk reads a bulk as it is to be sent: all of it if it may be held, so that it can
+// be sent through another node when it was not sent, else its beginning.
+func (x *exchange) holdBulk() bool {
+	b := x.bulk
+	limit := x.p.o.MaxHeldBody
+	if x.r.ContentLength > limit {
+		limit = bulkPrefix
+	}
+	if x.asking { // reading would tell the client to send
+		limit = 0
+	}
+	return x.holdFrom(b, limit)
+}
+
+// wants returns the node that had better coordinate the bulk, nil if it is all the same.
+func (b *bulkWrite) wants() *selection.Node {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.node
+}
+
+// sending notes that the bulk is about to be sent. One that was read before tells, by the
+// time it takes, how its shard is doing.
+func (b *bulkWrite) sending(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.places) > 0 {
+		b.x.Reason = reasonOneShard
+	}
+	b.timed = !b.x.streams && b.alone()
+	if b.timed {
+		b.places[0].book.Begin(b.places[0].shard, now)
+	}
+}
+
+// alone reports whether all that has been read of the bulk is for one shard.
+func (b *bulkWrite) alone() bool {
+	t := b.rewriter.Tally()
+	return len(b.places) == 1 && t.Operations == t.Planned
+}
+
+// finish closes the accounts of a bulk.
+func (b *bulkWrite) finish(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, t := b.x, b.rewriter.Tally()
+	x.RequestBytes = t.BytesRead
+	if len(b.places) > 0 {
+		x.Reason = reasonOneShard
+	}
+	b.items.end()
+	stored, alone := x.complete && x.Status == http.StatusOK, b.alone()
+	for i, p := range b.places {
+		var documents int
+		var size int64
+		if stored {
+			documents, size = t.Placed[i].Operations, t.Placed[i].Bytes
+		}
+		if alone && b.items.refused() {
+			documents = min(documents, b.items.ok)
+		}
+		if b.timed {
+			took := documents
+			if b.items.refused() { // what is refused takes no time
+				took = 0
+			}
+			p.book.End(p.shard, took, x.Upstream, now)
+		}
+		p.book.Wrote(p.shard, documents, size)
+	}
+	x.p.metrics.bulk.observe(b, &t)
+}
+
+var _ io.ReadCloser = (*bulkWrite)(nil)

@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sidestep/internal/bulk"
+)
+
+// Values of labels of the metrics of bulks. The sets are closed.
+const (
+	operationPlanned = "planned" // beside the reasons of package bulk
+	bulkOneShard     = "one_shard"
+	bulkMixed        = "mixed"
+	bulkPassed       = "passed"
+	itemOK           = "ok"
+	itemRejected     = "rejected"
+	itemFailed       = "failed"
+)
+
+// bulkMetrics are the metrics of bulks that are looked at.
+type bulkMetrics struct {
+	bulks, operations, items, choices *counters
+	sizes                             prometheus.Histogram
+}
+
+func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
+	auto := promauto.With(reg)
+	m := &bulkMetrics{
+		bulks: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_bulks_total",
+			Help: "Bulks while bulk.single_shard names indices, by what became of them: one_shard (all operations were given a routing), mixed (some were), passed.",
+		}, []string{"result"})),
+		operations: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_bulk_operations_total",
+			Help: "Operations of these bulks: planned (given a routing), or the reason why they stayed as they were.",
+		}, []string{"plan"})),
+		items: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_bulk_items_total",
+			Help: "Items of the answers to these bulks by outcome, where the answer could be read.",
+		}, []string{"outcome"})),
+		choices: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_bulk_choices_total",
+			Help: "Shards chosen for bulks: even (none is in trouble), avoided (one that is not), bound (evenness came first), all_sick.",
+		}, []string{"choice"})),
+		sizes: auto.NewHistogram(prometheus.HistogramOpts{
+			Name:                        "sidestep_bulk_documents",
+			Help:                        "Operations in a bulk.",
+			Buckets:                     []float64{1, 10, 100, 500, 1000, 5000, 10000, 50000},
+			NativeHistogramBucketFactor: nativeBucketFactor,
+		}),
+	}
+	for _, result := range []string{bulkOneShard, bulkMixed, bulkPassed} {
+		m.bulks.with(result)
+	}
+	m.operations.with(operationPlanned)
+	for _, r := range bulk.Reasons() {
+		m.operations.with(string(r))
+	}
+	for _, outcome := range []string{itemOK, itemRejected, itemFailed} {
+		m.items.with(outcome)
+	}
+	for _, c := range bulk.Choices() {
+		m.choices.with(string(c))
+	}
+	reg.MustRegister(&skewCollector{p: p, desc: prometheus.NewDesc("sidestep_bulk_skew",
+		"Documents of the fullest shard relative to the mean, of what was written since sidestep first wrote to the index.", []string{"index"}, nil)})
+	return m
+}
+
+// passed counts a bulk that is not looked into.
+func (m *bulkMetrics) passed(why bulk.Reason) {
+	m.bulks.with(bulkPassed).Inc()
+	m.operations.with(string(why)).Inc()
+}
+
+// observe counts a bulk that has ended.
+func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
+	result := bulkMixed
+	switch t.Planned {
+	case 0:
+		result = bulkPassed
+	case t.Operations:
+		result = bulkOneShard
+	}
+	m.bulks.with(result).Inc()
+	m.sizes.Observe(float64(t.Operations))
+	m.operations.with(operationPlanned).Add(float64(t.Planned))
+	for why, n := range t.Passed {
+		m.operations.with(string(why)).Add(float64(n))
+	}
+	m.items.with(itemOK).Add(float64(b.items.ok))
+	m.items.with(itemRejected).Add(float64(b.items.rejected))
+	m.items.with(itemFailed).Add(float64(b.items.other))
+}
+
+// itemCount counts the items in the answer to a bulk by their status, while it streams
+// through. Nothing but an item's own status is preceded by its key in an answer: quotes
+// in a message are escaped.
+type itemCount struct {
+	ok, rejected, other int
+	rest                []byte // the end of what came, which may be the beginning of a status
+}
+
+// statusRoom is the longest that a status takes: `"status" : 201` with some room.
+const statusRoom = 24
+
+var statusKey = []byte(`"status"`) //nolint:gochecknoglobals // a constant
+
+// scan looks at the next part of an answer.
+func (c *itemCount) scan(part []byte) {
+	if len(c.rest) > 0 {
+		// What begins in the rest ends within statusRoom of the part.
+		joint := append(c.rest, part[:min(len(part), statusRoom)]...)
+		begins := len(c.rest)
+		c.rest = c.rest[:0]
+		c.count(joint, begins)
+		if len(part) < statusRoom {
+			c.keep(joint)
+			return
+		}
+	}
+	c.count(part, max(len(part)-statusRoom, 0))
+	c.keep(part)
+}
+
+// keep remembers the end of what came.
+func (c *itemCount) keep(part []byte) {
+	c.rest = append([]byte(nil), part[max(len(part)-statusRoom, 0):]...)
+}
+
+// count counts the statuses that begin before end.
+func (c *itemCount) count(b []byte, end int) {
+	for at := 0; ; {
+		i := bytes.Index(b[at:], statusKey)
+		if i < 0 || at+i >= end {
+			return
+		}
+		at += i + len(statusKey)
+		digits := bytes.TrimLeft(b[at:], " :")
+		switch {
+		case len(digits) < 3:
+		case digits[0] == '2':
+			c.ok++
+		case string(digits[:3]) == "429":
+			c.rejected++
+		default:
+			c.other++
+		}
+	}
+}
+
+// refused reports whether an item was not stored.
+func (c *itemCount) refused() bool { return c.rejected+c.other > 0 }
+
+// end counts what is left at the end of the answer.
+func (c *itemCount) end() {
+	c.count(c.rest, len(c.rest))
+	c.rest = nil
+}
+
+// skewCollector reads the books at scrape time: indices come and go.
+type skewCollector struct {
+	p    *Proxy
+	desc *prometheus.Desc
+}
+
+// skewAge is how long an index that is no longer written to is still shown, and
+// maxSkews how many indices are.
+const (
+	skewAge  = time.Hour
+	maxSkews = 200
+)
+
+// Describe implements prometheus.Collector.
+func (c *skewCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c *skewCollector) Collect(ch chan<- prometheus.Metric) {
+	books := c.p.o.Bulk.Books
+	if books == nil {
+		return
+	}
+	n := 0
+	for index, skew := range books.Skews(time.Now().Add(-skewAge)) {
+		if n++; n > maxSkews {
+			return
+		}
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, skew, index)
+	}
+}
