@@ -39,6 +39,7 @@ func (m *Minted) IDs() func() string {
 // matched once. Safe for concurrent use; the zero value is ready.
 type Ambiguous struct {
 	mu    sync.Mutex
+	going map[Key]chan struct{} // under way; closed when it is over
 	bulks map[Key]remembered
 	order []ordered // by time
 }
@@ -51,6 +52,31 @@ type remembered struct {
 type ordered struct {
 	key Key
 	at  time.Time
+}
+
+// Enter notes that such a bulk is under way until [Ambiguous.Leave]. If one is already it
+// returns a channel that is closed when that is over: only then it is known whether this
+// one is the same again, sent by a client that waits no longer, or one that only looks
+// the same.
+func (a *Ambiguous) Enter(k Key) (wait <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if over, ok := a.going[k]; ok {
+		return over
+	}
+	if a.going == nil {
+		a.going = make(map[Key]chan struct{})
+	}
+	a.going[k] = make(chan struct{})
+	return nil
+}
+
+// Leave ends what Enter began.
+func (a *Ambiguous) Leave(k Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.going[k])
+	delete(a.going, k)
 }
 
 // Remember notes that a bulk may have been stored.

@@ -60,6 +60,7 @@ type bulkWrite struct {
 	rewriter *bulk.Rewriter
 	routings map[string]string // by index: what was answered by place
 	again    *repeatable       // nil if it cannot be repeated
+	entered  *bulk.Key         // it is known to be under way
 	places   []place
 	node     *selection.Node // that has the primary copy of the first shard
 }

@@ -48,6 +48,10 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 		return x.holdFrom(failingBody{err}, 1)
 	}
 	again := &repeatable{body: body, key: bulkKey(x.r, body)}
+	if !b.enter(again.key) {
+		x.clientGone = true
+		panic(http.ErrAbortHandler)
+	}
 	minted, known := x.p.o.Bulk.Books.Ambiguous.Take(again.key, x.Began)
 	if known {
 		again.minted, again.create, b.routings = minted, true, minted.Routings
@@ -65,6 +69,20 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	}
 	again.minted.Routings, b.again = b.routings, again
 	x.body, x.RequestBytes = out, int64(len(body))
+	return true
+}
+
+// enter waits until no equal bulk is under way. It reports whether the client still waits.
+func (b *bulkWrite) enter(k bulk.Key) bool {
+	ambiguous := &b.x.p.o.Bulk.Books.Ambiguous
+	for wait := ambiguous.Enter(k); wait != nil; wait = ambiguous.Enter(k) {
+		select {
+		case <-wait:
+		case <-b.x.r.Context().Done():
+			return false
+		}
+	}
+	b.entered = &k
 	return true
 }
 
@@ -139,6 +157,9 @@ func (x *exchange) received() bool {
 // remember notes that nobody knows whether the bulk was stored, unless the client does.
 func (b *bulkWrite) remember(now time.Time) {
 	x := b.x
+	if b.entered != nil {
+		defer x.p.o.Bulk.Books.Ambiguous.Leave(*b.entered)
+	}
 	if !b.repeats() || x.complete && x.Answered >= 0 || !b.again.create && !x.received() {
 		return
 	}
