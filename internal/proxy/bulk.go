@@ -256,7 +256,7 @@ func (x *exchange) holdBulk() bool {
 	}
 	o := &x.p.o.Bulk
 	// What cannot be read in the answer to a repetition cannot be put in order either.
-	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && !acceptanceOf(x.r.Header).hidesShards && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
+	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)
