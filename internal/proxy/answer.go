@@ -44,8 +44,8 @@ func (x *exchange) answer(t *try) {
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
 	}
-	if x.bulk.repeats() && x.bulk.again.create {
-		x.restoreItems(t)
+	if x.bulk != nil {
+		x.mendBulk(t)
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)

@@ -34,6 +34,9 @@ type Bulk struct {
 	// Idempotent: bulks of documents without ids are given some, so that they can be sent
 	// again when a connection broke, without documents stored twice.
 	Idempotent bool
+	// RetryRejected is for how long operations that the engine rejects (429) are sent
+	// again; 0: they are not.
+	RetryRejected time.Duration
 	// MaxSkew is how many times the mean the fullest shard may hold.
 	MaxSkew float64
 	// Index tells what is known of a name.
@@ -260,6 +263,16 @@ func (x *exchange) holdBulk() bool {
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)
+}
+
+// mendBulk does what is to be done with the answer to a bulk before the client gets it.
+func (x *exchange) mendBulk(t *try) {
+	switch {
+	case x.bulk.repeats() && x.bulk.again.create:
+		x.restoreItems(t)
+	case x.p.o.Bulk.RetryRejected > 0 && !x.streams:
+		x.retryRejected(t)
+	}
 }
 
 // wants returns the node that had better coordinate the bulk, nil if it is all the same.

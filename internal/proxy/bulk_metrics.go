@@ -28,6 +28,7 @@ const (
 // bulkMetrics are the metrics of bulks that are looked at.
 type bulkMetrics struct {
 	bulks, operations, items, choices, repeats *counters
+	retried                                    prometheus.Counter
 	sizes                                      prometheus.Histogram
 }
 
@@ -54,6 +55,10 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 			Name: "sidestep_bulk_repeats_total",
 			Help: "With bulk.idempotent: bulks prepared to be sent again, sent again after a connection broke, remembered as nobody knows whether they were stored, and matched when the client sent them again.",
 		}, []string{"event"})),
+		retried: auto.NewCounter(prometheus.CounterOpts{
+			Name: "sidestep_bulk_retried_items_total",
+			Help: "With bulk.retry_rejected: operations that were sent again after the engine rejected them.",
+		}),
 		sizes: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:                        "sidestep_bulk_documents",
 			Help:                        "Operations in a bulk.",
