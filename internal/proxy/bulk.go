@@ -166,7 +166,7 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 	}
 	slow := book.Slow(now)
 	return func(shard int) bool {
-		return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
+		return slow != nil && slow[shard] != "" || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
 			return c.Serving() && p.troubled(v, c.Node)
 		})
 	}
