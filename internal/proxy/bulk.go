@@ -12,6 +12,7 @@ import (
 	"sidestep/internal/bulk"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -323,6 +324,10 @@ func (b *bulkWrite) finish(now time.Time) {
 			p.book.End(p.shard, took, x.Upstream, now)
 		}
 		p.book.Wrote(p.shard, documents, size)
+	}
+	x.Bulk = &record.Bulk{
+		Operations: t.Operations, Planned: t.Planned, Shards: len(b.places),
+		OK: b.items.ok, Rejected: b.items.rejected, Failed: b.items.other,
 	}
 	x.p.metrics.bulk.observe(b, &t)
 }
