@@ -48,12 +48,27 @@ func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book {
 		for k == nil && len(b.byIndex) >= maxBooks {
 			b.dropOldest()
 		}
-		k = &Book{Balance: NewBalance(x.Shards, maxSkew), Pace: NewPace(x.Shards), values: x.Shards}
+		k = newBook(x, maxSkew)
 		b.byIndex[x.WriteIndex] = k
 	}
 	k.usedAt = now
 	k.SetMaxSkew(maxSkew)
 	return k
+}
+
+// Look returns what [Books.Of] would, but opens no book: one that is empty is kept by the
+// caller alone.
+func (b *Books) Look(x Index, maxSkew float64) *Book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.byIndex[x.WriteIndex]; k != nil && k.values == x.Shards {
+		return k
+	}
+	return newBook(x, maxSkew)
+}
+
+func newBook(x Index, maxSkew float64) *Book {
+	return &Book{Balance: NewBalance(x.Shards, maxSkew), Pace: NewPace(x.Shards), values: x.Shards}
 }
 
 // dropOldest closes the book that was not used for the longest time.

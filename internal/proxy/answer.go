@@ -151,7 +151,7 @@ func (x *exchange) writePart(t *try, control *http.ResponseController) error {
 	}
 	n, err := x.w.Write(t.begin)
 	x.ResponseBytes += int64(n)
-	if x.bulk != nil {
+	if x.bulk != nil && x.Status == http.StatusOK { // else there are no items
 		x.bulk.items.scan(t.begin)
 	}
 	t.begin = t.begin[:0]

@@ -13,6 +13,7 @@ import (
 	"sidestep/internal/bulk"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -64,6 +65,7 @@ type bulkWrite struct {
 	routings map[string]string // by index: what was answered by place
 	again    *repeatable       // nil if it cannot be repeated
 	entered  *bulk.Key         // it is known to be under way
+	over     bool              // the accounts are closed: nothing may be placed any more
 	places   []place
 	node     *selection.Node // that has the primary copy of the first shard
 }
@@ -158,6 +160,9 @@ func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
 func (b *bulkWrite) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.over {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	return b.rewriter.Read(p)
 }
 
@@ -167,23 +172,17 @@ func (b *bulkWrite) Close() error { return b.x.r.Body.Close() }
 // place chooses the shard for the operations of an index. b.mu is held.
 func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	x := b.x
-	o := &x.p.o.Bulk
-	if !es.MatchesAny(o.Patterns, name) {
-		return "", bulk.ReasonNotSelected
+	index, why := x.p.bulkIndex(x.view, name)
+	if why == "" && b.mode == ModeObserve {
+		why = bulk.ReasonObserve
 	}
-	index, known := o.Index(name)
-	switch {
-	case !known, x.view.snapshot == nil:
-		return "", bulk.ReasonUnknown
-	case index.Refused != "":
-		return "", index.Refused
-	case b.mode == ModeObserve:
-		return "", bulk.ReasonObserve
+	if why != "" {
+		return "", why
 	}
 	now := time.Now()
 	book := x.p.openBook(name, index, now)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
-	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now))
+	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	b.places = append(b.places, place{name, book, shard})
 	if b.node == nil {
@@ -192,45 +191,98 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	return index.Values[shard], ""
 }
 
+// bulkIndex returns what is known of an index, or why its operations stay as they are.
+func (p *Proxy) bulkIndex(v *view, name string) (bulk.Index, bulk.Reason) {
+	o := &p.o.Bulk
+	if !es.MatchesAny(o.Patterns, name) {
+		return bulk.Index{}, bulk.ReasonNotSelected
+	}
+	index, known := o.Index(name)
+	if !known || v.snapshot == nil {
+		return bulk.Index{}, bulk.ReasonUnknown
+	}
+	return index, index.Refused
+}
+
 // openBook returns the books of an index, with the engine's counts taken in.
 func (p *Proxy) openBook(name string, index bulk.Index, now time.Time) *bulk.Book {
-	o := &p.o.Bulk
-	book := o.Books.Of(index, o.MaxSkew, now)
-	if o.Counts != nil {
-		if documents, at, ok := o.Counts(name); ok {
-			book.Counted(documents, at)
-		}
-	}
+	book := p.o.Bulk.Books.Of(index, p.o.Bulk.MaxSkew, now)
+	p.count(book, name)
 	return book
 }
 
-// sickShards returns which shards had better not be written to: a write waits for all
-// copies, so those with a copy on a node in trouble, and those that take longer than the
-// others whatever the reason. Nil if none is to be avoided.
-func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) func(shard int) bool {
-	if !p.o.Bulk.Avoid {
-		return nil
+// count takes the engine's counts in.
+func (p *Proxy) count(book *bulk.Book, name string) {
+	if p.o.Bulk.Counts == nil {
+		return
 	}
-	slow := book.Slow(now)
-	return func(shard int) bool {
-		return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
-			return c.Serving() && p.troubled(v, c.Node)
-		})
+	if documents, at, ok := p.o.Bulk.Counts(name); ok {
+		book.Counted(documents, at)
 	}
 }
 
-// troubled reports whether the node with this id is in no state to be written to.
-func (p *Proxy) troubled(v *view, id string) bool {
+// sickness knows which shards of an index had better not be written to: a write waits
+// for all copies, so those with a copy on a node in trouble, and those that take longer
+// than the others whatever the reason.
+type sickness struct {
+	p    *Proxy
+	v    *view
+	slow []bulk.Slowness
+	// index has the copies; nil if they are not known.
+	index *cluster.Index
+}
+
+// sickShards finds which shards of an index are sick now.
+func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
+	return &sickness{p: p, v: v, slow: book.Slow(now), index: index}
+}
+
+// is reports whether a shard is to be avoided.
+func (s *sickness) is(shard int) bool {
+	return s.p.o.Bulk.Avoid && (s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
+		return c.Serving() && s.p.troubleOf(s.v, c.Node) != ""
+	}))
+}
+
+// slowness tells whether bulks take long on a shard.
+func (s *sickness) slowness(shard int) bulk.Slowness {
+	if s.slow == nil {
+		return ""
+	}
+	return s.slow[shard]
+}
+
+// copies returns the copies of a shard, as far as they are known.
+func (s *sickness) copies(shard int) []cluster.Copy {
+	if s.index == nil || shard >= len(s.index.Shards) {
+		return nil
+	}
+	return s.index.Shards[shard].Copies
+}
+
+// troubleWrites says that a node's write pool has more to do than it can, troubleAway
+// that the node is not known.
+const (
+	troubleWrites = "writes_queue"
+	troubleAway   = "not_known"
+)
+
+// troubleOf says why the node with this id had better not be written to: the state that it
+// is in, or its write pool; empty if it may.
+func (p *Proxy) troubleOf(v *view, id string) string {
 	at, ok := v.snapshot.Position(id)
 	if !ok {
-		return true
+		return troubleAway
 	}
-	switch v.nodes[at].State() {
+	switch state := v.nodes[at].State(); state {
 	case selection.Fine, selection.Ramping, selection.Unknown:
 	default:
-		return true
+		return state.String()
 	}
-	return p.o.Bulk.Queues != nil && p.o.Bulk.Queues(id)
+	if p.o.Bulk.Queues != nil && p.o.Bulk.Queues(id) {
+		return troubleWrites
+	}
+	return ""
 }
 
 // primary returns the node that has the primary copy of a shard, nil if it is not known.
@@ -309,6 +361,7 @@ func (b *bulkWrite) alone() bool {
 func (b *bulkWrite) finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.over = true
 	x, t := b.x, b.rewriter.Tally()
 	x.RequestBytes = t.BytesRead
 	if len(b.places) > 0 {
@@ -334,6 +387,10 @@ func (b *bulkWrite) finish(now time.Time) {
 			p.book.End(p.shard, took, x.Upstream, now)
 		}
 		p.book.Wrote(p.shard, documents, size)
+	}
+	x.Bulk = &record.Bulk{
+		Operations: t.Operations, Planned: t.Planned, Shards: len(b.places),
+		OK: b.items.ok, Rejected: b.items.rejected, Failed: b.items.other,
 	}
 	x.p.metrics.bulk.observe(b, &t)
 }

@@ -114,39 +114,42 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 }
 
 // itemCount counts the items in the answer to a bulk by their status, while it streams
-// through. Nothing but an item's own status is preceded by its key in an answer: quotes
-// in a message are escaped.
+// through. A key is not found in a message, where quotes are escaped; but in the sources
+// that updates return on request, one that looks like a status counts as an item.
 type itemCount struct {
 	ok, rejected, other int
-	rest                []byte // the end of what came, which may be the beginning of a status
+	rest                []byte // the end of what came, where a status may have begun
+	room                [2 * statusRoom]byte
 }
 
-// statusRoom is the longest that a status takes: `"status" : 201` with some room.
+// statusRoom is the longest that a status takes: `"status" : 201,` with some room.
 const statusRoom = 24
 
 var statusKey = []byte(`"status"`) //nolint:gochecknoglobals // a constant
 
-// scan looks at the next part of an answer.
+// scan looks at the next part of an answer. The last statusRoom bytes wait for the next
+// part: each status is counted once it is all there.
 func (c *itemCount) scan(part []byte) {
-	if len(c.rest) > 0 {
-		// What begins in the rest ends within statusRoom of the part.
-		joint := append(c.rest, part[:min(len(part), statusRoom)]...)
-		begins := len(c.rest)
-		c.rest = c.rest[:0]
-		c.count(joint, begins)
-		if len(part) < statusRoom {
-			c.keep(joint)
+	rest, more := len(c.rest), len(part)
+	if rest+more > statusRoom && rest > 0 {
+		joint := append(c.rest, part[:min(more, statusRoom)]...) //nolint:gocritic // within the room
+		end := min(rest, rest+more-statusRoom)
+		c.count(joint, end)
+		if more <= statusRoom {
+			c.keep(joint[end:])
 			return
 		}
 	}
-	c.count(part, max(len(part)-statusRoom, 0))
-	c.keep(part)
+	if rest+more <= statusRoom {
+		c.keep(append(c.rest, part...))
+		return
+	}
+	c.count(part, more-statusRoom)
+	c.keep(part[more-statusRoom:])
 }
 
 // keep remembers the end of what came.
-func (c *itemCount) keep(part []byte) {
-	c.rest = append([]byte(nil), part[max(len(part)-statusRoom, 0):]...)
-}
+func (c *itemCount) keep(end []byte) { c.rest = append(c.room[:0], end...) }
 
 // count counts the statuses that begin before end.
 func (c *itemCount) count(b []byte, end int) {
@@ -158,7 +161,7 @@ func (c *itemCount) count(b []byte, end int) {
 		at += i + len(statusKey)
 		digits := bytes.TrimLeft(b[at:], " :")
 		switch {
-		case len(digits) < 3:
+		case len(digits) < 3 || digits[0] < '1' || digits[0] > '5':
 		case digits[0] == '2':
 			c.ok++
 		case string(digits[:3]) == "429":
