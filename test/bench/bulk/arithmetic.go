@@ -56,14 +56,19 @@ func quantile(sorted []float64, q float64) float64 {
 
 // skew returns what the fullest shard has, relative to the mean; 0 of none.
 func skew(documents []float64) float64 {
-	var sum, most float64
-	for _, n := range documents {
-		sum, most = sum+n, max(most, n)
-	}
-	if sum == 0 {
+	all := sum(documents)
+	if all == 0 {
 		return 0
 	}
-	return most * float64(len(documents)) / sum
+	return slices.Max(documents) * float64(len(documents)) / all
+}
+
+func sum(values []float64) float64 {
+	var all float64
+	for _, v := range values {
+		all += v
+	}
+	return all
 }
 
 // shardRequests returns how many shards a bulk went to: each costs a task of the write

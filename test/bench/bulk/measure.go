@@ -21,7 +21,6 @@ type outcome struct {
 	scenario scenario
 	layout   layout
 	slow     string // the node that was degraded
-	filled   int    // documents of each index at the beginning
 	arms     []*tally
 	usage    machine.Usage
 	// notes are what was unexpected.
@@ -32,8 +31,9 @@ type outcome struct {
 type tally struct {
 	arm     string
 	turns   []turn
-	added   int64 // documents, with those of the turn that does not count
-	skew    float64
+	added   int64     // documents, with those of the turn that does not count
+	began   []float64 // documents of each shard at the beginning
+	ended   []float64
 	choices map[bulk.Choice]float64 // of aware, from the fault on
 }
 
@@ -44,35 +44,35 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 		return nil, err
 	}
 	o := &outcome{scenario: sc, slow: nodes[0].Name, layout: newLayout(sc.role, nodeNames(nodes))}
-	o.filled = int(s.fill * s.perTurn)
-	if sc.begin == nil {
-		o.filled /= int(max(s.fill, 1)) // nothing is avoided: a beginning will do
-	}
-	if err := s.prepare(ctx, sc.name, o.layout, o.filled); err != nil {
+	if err := s.prepare(ctx, o.layout, int(s.fill*s.perCase)); err != nil {
 		return nil, err
 	}
 	for _, a := range s.arms {
-		o.arms = append(o.arms, &tally{arm: a.name})
+		documents, err := s.documentsOf(ctx, a.index)
+		if err != nil {
+			return nil, err
+		}
+		o.arms = append(o.arms, &tally{arm: a.name, began: documents})
 	}
 	if err := s.degraded(ctx, o, nodes[0]); err != nil {
 		return nil, err
 	}
 	if err := s.verify(ctx, o.layout); errors.Is(err, errMoved) {
 		o.notes = append(o.notes, err.Error())
+		s.laidOut = layout{} // the next case needs it as it was
 	} else if err != nil {
 		return nil, err
 	}
 	for i, a := range s.arms {
-		documents, err := s.documentsOf(ctx, a.index)
-		if err != nil {
+		t := o.arms[i]
+		if t.ended, err = s.documentsOf(ctx, a.index); err != nil {
 			return nil, err
 		}
-		o.arms[i].skew = skew(documents)
-		if t := o.arms[i]; sc.begin != nil && float64(o.filled) < s.fill*float64(t.added) {
-			o.notes = append(o.notes, fmt.Sprintf("%s added %d documents: its index began with less than %g times as many", t.arm, t.added, s.fill))
+		if began := sum(t.began); sc.begin != nil && began < s.fill*float64(t.added) {
+			o.notes = append(o.notes, fmt.Sprintf("%s added %d documents to %.0f: less than %g times as many", t.arm, t.added, began, s.fill))
 		}
 	}
-	return o, s.clear(ctx)
+	return o, nil
 }
 
 // degraded runs the rounds while a node is degraded.

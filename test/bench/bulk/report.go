@@ -111,13 +111,15 @@ func (e estimate) String() string {
 // section is the table of one case.
 func (r *report) section(o *outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%d documents in each index at the beginning; %s. ", o.scenario.title, o.filled, o.layout)
+	fmt.Fprintf(&b, "## %s\n\n%s. ", o.scenario.title, o.layout)
 	if o.scenario.begin != nil {
 		fmt.Fprintf(&b, "%s is degraded. ", o.slow)
 	}
-	fmt.Fprintf(&b, "Others used %s of the machine.\n\n", o.usage.Others())
-	b.WriteString("| arm | documents/s | to direct | p50, ms | p99, ms | p99 to direct | p99 of all, ms | shard requests per bulk | skew at the end | bulks | failed | items rejected, failed |\n" +
-		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	if others := o.usage.Others(); others != "" {
+		fmt.Fprintf(&b, "Programs outside the measurement used %s of the machine.", others)
+	}
+	b.WriteString("\n\n| arm | documents/s | to direct | p50, ms | p99, ms | p99 to direct | p99 of all, ms | shard requests per bulk | documents before | added | skew before | after | bulks | failed | items rejected, failed |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	base := o.of(armDirect)
 	for _, t := range o.arms {
 		var throughput, tail estimate
@@ -133,9 +135,9 @@ func (r *report) section(o *outcome) string {
 			bulks += one.result.Sent
 		}
 		failed, rejected, broken := t.lost()
-		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %s | %.2f | %d | %d | %d, %d |\n", t.arm,
+		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %s | %.0f | %d | %.2f | %.2f | %d | %d | %d, %d |\n", t.arm,
 			median(t.each(perSecond)), throughput, median(t.each(p50)), median(t.each(p99)), tail, milliseconds(t.overall()),
-			requests, t.skew, bulks, failed, rejected, broken)
+			requests, sum(t.began), t.added, skew(t.began), skew(t.ended), bulks, failed, rejected, broken)
 	}
 	if t := o.of(armAware); t != nil {
 		b.WriteString("\nShards chosen by aware:")
@@ -228,10 +230,11 @@ const explanation = `Three nodes, six shards with a replica each, and an index f
 round robin over all nodes; **engine** is the same on an index with ` + "`index.append_only.enabled` and `index.bulk.adaptive_shard_selection.enabled`" + `,
 which lets OpenSearch choose the shard of each bulk; **even** is the client before a sidestep with ` + "`bulk.avoid: false`, **aware**" + ` before one with
 the defaults; **control** is direct once more. The node that is degraded holds only primaries, or only replicas, of two of the six shards. The
-indices were filled while it was well, those of even and aware through their sidestep. The ways take turns in rounds, in an order drawn by lot; after
+indices were filled while it was well, those of even and aware through their sidestep; the second case of a layout goes on with what the first left. The ways take turns in rounds, in an order drawn by lot; after
 the fault has begun each has a first turn that does not count. All of it is a closed loop. Documents/s are those that were acknowledged, until the
 last answer; figures are medians of the turns, "p99 of all" is over the bulks of all turns. Ratios are of these medians, with the 95 % interval of a
-bootstrap over the rounds. Shard requests are counted at the nodes, by the tasks of their write pools. Skew is the fullest shard to the mean.
+bootstrap over the rounds. Shard requests are counted at the nodes, by the tasks of their write pools. Skew is the fullest shard to the mean,
+before the case and after it.
 `
 
 // markdown is the whole result.

@@ -34,14 +34,15 @@ type scenario struct {
 	mend  func(context.Context, *engine.Node) error
 }
 
+// scenarios are the cases. Neighbours with the same role share their indices.
 func scenarios() []scenario {
 	cpu := fmt.Sprintf("%g of a core", quota)
 	return []scenario{
 		{name: "healthy", title: "healthy", role: holdsBoth},
 		{name: "primary-cpu", title: "the node with primaries has " + cpu, role: holdsPrimaries, begin: limitCPU, mend: unlimitCPU},
+		{name: "primary-transport", title: fmt.Sprintf("the node with primaries answers other nodes %s late", latency), role: holdsPrimaries, begin: slowTransport, mend: resetToxics},
 		{name: "replica-cpu", title: "the node with replicas has " + cpu, role: holdsReplicas, begin: limitCPU, mend: unlimitCPU},
 		{name: "replica-transport", title: fmt.Sprintf("the node with replicas answers other nodes %s late", latency), role: holdsReplicas, begin: slowTransport, mend: resetToxics},
-		{name: "primary-transport", title: fmt.Sprintf("the node with primaries answers other nodes %s late", latency), role: holdsPrimaries, begin: slowTransport, mend: resetToxics},
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 // arm is one way to send bulks.
 type arm struct {
 	name     string
-	index    string         // of the case under way
+	index    string         // of the layout that the nodes have
 	settings map[string]any // of its index
 	targets  []string       // where its client sends bulks
 }
@@ -38,7 +38,9 @@ type stage struct {
 	fronts  map[string]*front.Front // by arm
 	arms    []arm
 	bodies  [][]byte
-	perTurn float64 // documents that the best arm may write in all turns of a case
+	laidOut layout  // of the indices that there are
+	layouts int     // so far
+	perCase float64 // documents that the best arm may write in all turns of a case
 	logf    func(string, ...any)
 }
 
@@ -131,8 +133,7 @@ func (s *stage) warmUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l := newLayout(holdsBoth, nodeNames(nodes))
-	if err := s.prepare(ctx, "warm", l, 0); err != nil {
+	if err := s.prepare(ctx, newLayout(holdsBoth, nodeNames(nodes)), 0); err != nil {
 		return err
 	}
 	var best float64
@@ -147,10 +148,8 @@ func (s *stage) warmUp(ctx context.Context) error {
 		s.logf("warm-up: %s %.0f documents/s", a.name, t.perSecond)
 		best = max(best, t.perSecond)
 	}
-	// They get faster still.
-	const margin = 1.25
-	s.perTurn = margin * best * (time.Duration(s.rounds)*s.turn + s.settle).Seconds()
-	return s.clear(ctx)
+	s.perCase = best * (time.Duration(s.rounds)*s.turn + s.settle).Seconds()
+	return nil
 }
 
 // order returns the nodes, the one to degrade first: not the elected one, whose loss
@@ -175,12 +174,19 @@ func nodeNames(nodes []*engine.Node) []string {
 
 // prepare makes the index of each arm, with so many documents, and waits until the nodes
 // have nothing left to do. The arms of sidestep are filled through their sidestep, which
-// keeps books of what it wrote.
-func (s *stage) prepare(ctx context.Context, scenario string, l layout, documents int) error {
+// keeps books of what it wrote. Indices that are laid out so already stay.
+func (s *stage) prepare(ctx context.Context, l layout, documents int) error {
+	if s.laidOut == l {
+		return s.settled(ctx)
+	}
+	if err := s.clear(ctx); err != nil {
+		return err
+	}
 	began := time.Now()
+	s.layouts++
 	for i := range s.arms {
 		a := &s.arms[i]
-		a.index = "bulk-" + a.name + "-" + scenario
+		a.index = fmt.Sprintf("bulk-%s-%d", a.name, s.layouts) // new to sidestep, too
 		if err := s.createIndex(ctx, *a, l); err != nil {
 			return err
 		}
@@ -193,14 +199,21 @@ func (s *stage) prepare(ctx context.Context, scenario string, l layout, document
 			return err
 		}
 	}
-	if err := s.verify(ctx, l); err != nil {
-		return err
-	}
-	if err := s.awaitMerges(ctx); err != nil {
-		return err
-	}
+	s.laidOut = l
 	s.logf("%d documents in each index after %s; %s", documents, time.Since(began).Round(time.Second), l)
-	return nil
+	return s.settled(ctx)
+}
+
+// settled waits until all copies are where they are to be, and the nodes have nothing
+// left to do.
+func (s *stage) settled(ctx context.Context) error {
+	if err := s.cluster.WaitGreen(ctx, "bulk-*"); err != nil {
+		return err
+	}
+	if err := s.verify(ctx, s.laidOut); err != nil {
+		return err
+	}
+	return s.awaitMerges(ctx)
 }
 
 // awaitMerges waits until no node merges, half a minute at most.
@@ -226,10 +239,13 @@ func (s *stage) awaitMerges(ctx context.Context) error {
 	return nil
 }
 
-// clear deletes the indices of the case.
+// clear deletes the indices.
 func (s *stage) clear(ctx context.Context) error {
 	var errs []error
 	for _, a := range s.arms {
+		if a.index == "" {
+			continue
+		}
 		errs = append(errs, s.cluster.Do(ctx, http.MethodDelete, "/"+a.index, nil, nil))
 	}
 	return errors.Join(errs...)
