@@ -74,7 +74,7 @@ func sum(values []float64) float64 {
 // shardRequests returns how many shards a bulk went to: each costs a task of the write
 // pools at both copies, and some versions of the engine use one more to coordinate the
 // bulk.
-func shardRequests(tasks, coordinating int64, bulks int64) float64 {
+func shardRequests(tasks, coordinating, bulks int64) float64 {
 	if bulks == 0 {
 		return 0
 	}

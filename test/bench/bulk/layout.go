@@ -151,6 +151,55 @@ func (s *stage) addReplicas(ctx context.Context, a arm, l layout) error {
 	return nil
 }
 
+// swapped returns the shards whose primary and replica have to change places for another
+// layout; nil if the layouts differ in more than that, or nothing is laid out.
+func (l layout) swapped(other layout) []int {
+	swap := []int{}
+	for shard := range shards {
+		switch {
+		case l.primary[shard] == "":
+			return nil
+		case l.primary[shard] == other.primary[shard] && l.replica[shard] == other.replica[shard]:
+		case l.primary[shard] == other.replica[shard] && l.replica[shard] == other.primary[shard]:
+			swap = append(swap, shard)
+		default:
+			return nil
+		}
+	}
+	return swap
+}
+
+// promote has the replicas of shards become their primaries. The copies that were the
+// primaries find their files where they are.
+func (s *stage) promote(ctx context.Context, swap []int) error {
+	if len(swap) == 0 {
+		return nil
+	}
+	for _, a := range s.arms {
+		now := map[string]any{"index.unassigned.node_left.delayed_timeout": "0s"}
+		if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", now, nil); err != nil {
+			return fmt.Errorf("promote replicas of %s: %w", a.index, err)
+		}
+		var commands []any
+		for _, shard := range swap {
+			commands = append(commands, map[string]any{"cancel": map[string]any{
+				"index": a.index, "shard": shard, "node": s.laidOut.primary[shard], "allow_primary": true,
+			}})
+		}
+		if err := s.reroute(ctx, commands); err != nil {
+			return err
+		}
+		if err := s.cluster.WaitGreen(ctx, a.index); err != nil {
+			return err
+		}
+		later := map[string]any{"index.unassigned.node_left.delayed_timeout": "30m"}
+		if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", later, nil); err != nil {
+			return fmt.Errorf("promote replicas of %s: %w", a.index, err)
+		}
+	}
+	return nil
+}
+
 func (s *stage) reroute(ctx context.Context, commands []any) error {
 	body := map[string]any{"commands": commands}
 	if err := s.cluster.Do(ctx, http.MethodPost, "/_cluster/reroute?filter_path=acknowledged", body, nil); err != nil {

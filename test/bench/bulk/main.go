@@ -64,7 +64,7 @@ func parse(arguments []string) (options, error) {
 	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
 	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
 	names := set.String("cases", "", "comma `list` of the cases (default: all)\n"+strings.Join(scenarioNames(), " "))
-	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each arm has one turn")
+	set.IntVar(&o.rounds, "rounds", 4, "`rounds` in which each arm has one turn")
 	set.DurationVar(&o.turn, "turn", 3*time.Second, "length of one turn")
 	set.DurationVar(&o.settle, "settle", 2*time.Second, "turn of each arm after the fault begins, which counts for nothing")
 	set.DurationVar(&o.warm, "warm", 5*time.Second, "each arm's part of the warm-up")

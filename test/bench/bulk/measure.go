@@ -39,11 +39,7 @@ type tally struct {
 
 // measure runs a case. The node is mended when it returns.
 func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
-	nodes, err := s.order(ctx)
-	if err != nil {
-		return nil, err
-	}
-	o := &outcome{scenario: sc, slow: nodes[0].Name, layout: newLayout(sc.role, nodeNames(nodes))}
+	o := &outcome{scenario: sc, slow: s.nodes[0].Name, layout: newLayout(sc.role, nodeNames(s.nodes))}
 	if err := s.prepare(ctx, o.layout, int(s.fill*s.perCase)); err != nil {
 		return nil, err
 	}
@@ -54,7 +50,7 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 		}
 		o.arms = append(o.arms, &tally{arm: a.name, began: documents})
 	}
-	if err := s.degraded(ctx, o, nodes[0]); err != nil {
+	if err := s.degraded(ctx, o, s.nodes[0]); err != nil {
 		return nil, err
 	}
 	if err := s.verify(ctx, o.layout); errors.Is(err, errMoved) {
@@ -65,9 +61,11 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	}
 	for i, a := range s.arms {
 		t := o.arms[i]
-		if t.ended, err = s.documentsOf(ctx, a.index); err != nil {
+		documents, err := s.documentsOf(ctx, a.index)
+		if err != nil {
 			return nil, err
 		}
+		t.ended = documents
 		if began := sum(t.began); sc.begin != nil && began < s.fill*float64(t.added) {
 			o.notes = append(o.notes, fmt.Sprintf("%s added %d documents to %.0f: less than %g times as many", t.arm, t.added, began, s.fill))
 		}

@@ -34,7 +34,7 @@ type scenario struct {
 	mend  func(context.Context, *engine.Node) error
 }
 
-// scenarios are the cases. Neighbours with the same role share their indices.
+// scenarios are the cases. Those with a degraded node share their indices.
 func scenarios() []scenario {
 	cpu := fmt.Sprintf("%g of a core", quota)
 	return []scenario{

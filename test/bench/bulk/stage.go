@@ -36,6 +36,7 @@ type stage struct {
 	options
 	cluster *engine.Cluster
 	fronts  map[string]*front.Front // by arm
+	nodes   []*engine.Node          // the one to degrade first
 	arms    []arm
 	bodies  [][]byte
 	laidOut layout  // of the indices that there are
@@ -66,6 +67,9 @@ func (s *stage) open(ctx context.Context) error {
 	}}
 	if err := s.cluster.Do(ctx, http.MethodPut, "/_cluster/settings", still, nil); err != nil {
 		return fmt.Errorf("keep copies where they are: %w", err)
+	}
+	if s.nodes, err = s.order(ctx); err != nil {
+		return err
 	}
 	if err := s.startFronts(ctx); err != nil {
 		return err
@@ -129,11 +133,7 @@ func (s *stage) close(failed bool) {
 // warmUp drives every arm for a while, so that the code of all is warm, and finds how
 // much the best one may write.
 func (s *stage) warmUp(ctx context.Context) error {
-	nodes, err := s.order(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.prepare(ctx, newLayout(holdsBoth, nodeNames(nodes)), 0); err != nil {
+	if err := s.prepare(ctx, newLayout(holdsBoth, nodeNames(s.nodes)), 0); err != nil {
 		return err
 	}
 	var best float64
@@ -174,9 +174,15 @@ func nodeNames(nodes []*engine.Node) []string {
 
 // prepare makes the index of each arm, with so many documents, and waits until the nodes
 // have nothing left to do. The arms of sidestep are filled through their sidestep, which
-// keeps books of what it wrote. Indices that are laid out so already stay.
+// keeps books of what it wrote. Indices that are laid out so already stay, and so do those
+// in which only primaries and replicas have to change places.
 func (s *stage) prepare(ctx context.Context, l layout, documents int) error {
-	if s.laidOut == l {
+	if swap := s.laidOut.swapped(l); swap != nil {
+		s.logf("%s", l)
+		if err := s.promote(ctx, swap); err != nil {
+			return err
+		}
+		s.laidOut = l
 		return s.settled(ctx)
 	}
 	if err := s.clear(ctx); err != nil {
