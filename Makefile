@@ -253,6 +253,10 @@ SEED  ?= 1
 differential: build ## compare answers through sidestep with the engine's own, 20 minutes; ENGINE, COUNT, SEED
 	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count $(COUNT) -seed $(SEED)
 
+.PHONY: test-bulk-kill
+test-bulk-kill: build ## write bulks that are repeated while connections and nodes are killed, on a real cluster; 5 minutes; ENGINE
+	$(GO) run ./test/bulkkill -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
+
 .PHONY: cluster-up
 cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES
 	bin/cluster up -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -nodes $(NODES)
