@@ -212,11 +212,30 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 		return nil
 	}
 	slow := book.Slow(now)
-	return func(shard int) bool {
-		return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
-			return c.Serving() && p.troubled(v, c.Node)
-		})
+	on := func(bad func(node string) bool) func(shard int) bool {
+		return func(shard int) bool {
+			return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
+				return c.Serving() && bad(c.Node)
+			})
+		}
 	}
+	troubled := on(func(node string) bool { return p.troubled(v, node) })
+	if p.o.Bulk.Queues == nil || index == nil {
+		return troubled
+	}
+	queues := on(func(node string) bool { return p.o.Bulk.Queues(node) || p.troubled(v, node) })
+	return unlessAll(len(index.Shards), queues, troubled)
+}
+
+// unlessAll returns strict if some shard is well by it, else loose. The write pools of all
+// nodes queue while the cluster is busy: that must not hide which shard is slow.
+func unlessAll(shards int, strict, loose func(shard int) bool) func(shard int) bool {
+	for shard := range shards {
+		if !strict(shard) {
+			return strict
+		}
+	}
+	return loose
 }
 
 // troubled reports whether the node with this id is in no state to be written to.
@@ -227,10 +246,10 @@ func (p *Proxy) troubled(v *view, id string) bool {
 	}
 	switch v.nodes[at].State() {
 	case selection.Fine, selection.Ramping, selection.Unknown:
+		return false
 	default:
 		return true
 	}
-	return p.o.Bulk.Queues != nil && p.o.Bulk.Queues(id)
 }
 
 // primary returns the node that has the primary copy of a shard, nil if it is not known.
