@@ -214,7 +214,7 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 	slow := book.Slow(now)
 	on := func(bad func(node string) bool) func(shard int) bool {
 		return func(shard int) bool {
-			return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
+			return shard < len(slow) && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
 				return c.Serving() && bad(c.Node)
 			})
 		}
