@@ -16,6 +16,7 @@ import (
 
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/engine"
+	"sidestep/test/front"
 )
 
 const (
@@ -160,9 +161,19 @@ func (s *stage) coordinating() int64 {
 	return 0
 }
 
+// filler returns the sidestep that the index of an arm is filled through: its own, or the
+// one that writes evenly.
+func (s *stage) filler(a arm) *front.Front {
+	if f := s.fronts[a.name]; f != nil {
+		return f
+	}
+	return s.fronts[armEven]
+}
+
 // fillIndex writes so many documents, in large bulks. The first bulk through a sidestep
-// only tells it of the index: they wait for the second until it knows.
+// only tells it of the index: the others wait until it knows.
 func (s *stage) fillIndex(ctx context.Context, a arm, documents int) error {
+	a.targets = []string{s.filler(a).URL}
 	base := loadgen.NewTransport(fillClients)
 	defer base.CloseIdleConnections()
 	per := s.documents * fillBulk
@@ -190,10 +201,7 @@ func (s *stage) fillIndex(ctx context.Context, a arm, documents int) error {
 
 // learn sends bulks through a sidestep until one is kept on one shard.
 func (s *stage) learn(ctx context.Context, a arm, base http.RoundTripper) error {
-	f := s.fronts[a.name]
-	if f == nil {
-		return nil
-	}
+	f := s.filler(a)
 	const metric = "sidestep_bulk_choices_total"
 	was, err := f.Sum(ctx, metric, nil)
 	if err != nil {

@@ -230,7 +230,7 @@ const explanation = `Three nodes, six shards with a replica each, and an index f
 round robin over all nodes; **engine** is the same on an index with ` + "`index.append_only.enabled` and `index.bulk.adaptive_shard_selection.enabled`" + `,
 which lets OpenSearch choose the shard of each bulk; **even** is the client before a sidestep with ` + "`bulk.avoid: false`, **aware**" + ` before one with
 the defaults; **control** is direct once more. The node that is degraded holds only primaries, or only replicas, of two of the six shards. The
-indices were filled while it was well, those of even and aware through their sidestep; each further case
+indices were filled while it was well, by a sidestep that writes evenly, those of even and aware by their own; each further case
 with a degraded node goes on with what the one before left. The ways take turns in rounds, in an order drawn by lot; after
 the fault has begun each has a first turn that does not count. All of it is a closed loop. Documents/s are those that were acknowledged, until the
 last answer; figures are medians of the turns, "p99 of all" is over the bulks of all turns. Ratios are of these medians, with the 95 % interval of a

@@ -173,8 +173,8 @@ func nodeNames(nodes []*engine.Node) []string {
 }
 
 // prepare makes the index of each arm, with so many documents, and waits until the nodes
-// have nothing left to do. The arms of sidestep are filled through their sidestep, which
-// keeps books of what it wrote. Indices that are laid out so already stay, and so do those
+// have nothing left to do. They are filled through a sidestep, those of its arms through
+// their own, which keeps books of what it wrote. Indices that are laid out so already stay, and so do those
 // in which only primaries and replicas have to change places.
 func (s *stage) prepare(ctx context.Context, l layout, documents int) error {
 	if swap := s.laidOut.swapped(l); swap != nil {
