@@ -211,31 +211,36 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 	if !p.o.Bulk.Avoid {
 		return nil
 	}
-	slow := book.Slow(now)
-	on := func(bad func(node string) bool) func(shard int) bool {
+	times := book.Slow(now)
+	slow := func(shard int) bool { return shard < len(times) && times[shard] }
+	if index == nil {
+		return slow
+	}
+	or := func(bad func(node string) bool) func(shard int) bool {
 		return func(shard int) bool {
-			return shard < len(slow) && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
+			return slow(shard) || shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
 				return c.Serving() && bad(c.Node)
 			})
 		}
 	}
-	troubled := on(func(node string) bool { return p.troubled(v, node) })
-	if p.o.Bulk.Queues == nil || index == nil {
-		return troubled
-	}
-	queues := on(func(node string) bool { return p.o.Bulk.Queues(node) || p.troubled(v, node) })
-	return unlessAll(len(index.Shards), queues, troubled)
+	troubled := func(node string) bool { return p.troubled(v, node) }
+	queues := func(node string) bool { return troubled(node) || p.o.Bulk.Queues != nil && p.o.Bulk.Queues(node) }
+	return firstWell(len(index.Shards), or(queues), or(troubled), slow)
 }
 
-// unlessAll returns strict if some shard is well by it, else loose. The write pools of all
-// nodes queue while the cluster is busy: that must not hide which shard is slow.
-func unlessAll(shards int, strict, loose func(shard int) bool) func(shard int) bool {
-	for shard := range shards {
-		if !strict(shard) {
-			return strict
+// firstWell returns the first of the rules, the strictest first, by which some shard is not
+// sick, else the last. While a cluster is busy the write pools of all nodes queue, and
+// nodes that are well are slow to answer, too: that must not hide the shards whose bulks
+// take long.
+func firstWell(shards int, rules ...func(shard int) bool) func(shard int) bool {
+	for _, sick := range rules {
+		for shard := range shards {
+			if !sick(shard) {
+				return sick
+			}
 		}
 	}
-	return loose
+	return rules[len(rules)-1]
 }
 
 // troubled reports whether the node with this id is in no state to be written to.

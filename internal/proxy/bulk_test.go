@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestQueuesDoNotCountWhereAllShardsHaveThem(t *testing.T) {
+func TestABusyClusterDoesNotHideSlowShards(t *testing.T) {
 	of := func(sick ...bool) func(shard int) bool { return func(shard int) bool { return sick[shard] } }
 	slow := of(true, false, false)
-	some := unlessAll(3, of(true, true, false), slow)
-	require.True(t, some(1), "another shard has no queue")
-	all := unlessAll(3, of(true, true, true), slow)
-	require.True(t, all(0), "it is slow")
+	some := firstWell(3, of(true, true, false), slow)
+	require.True(t, some(1), "another shard is on nodes that are well")
+	all := firstWell(3, of(true, true, true), of(true, true, true), slow)
+	require.True(t, all(0), "its bulks take long")
 	require.False(t, all(1))
+	require.True(t, firstWell(3, of(true, true, true), of(true, true, true))(2), "nothing else is known")
 }
