@@ -204,6 +204,13 @@ bench-fleet: ## count what a fleet asks a cluster, with a relay and without; 5 m
 bench-watching: build ## compare sidestep with everything on that watches and with all of it off; 4 minutes
 	$(GO) run ./test/bench/watching
 
+BULK ?=
+
+.PHONY: bench-bulk
+bench-bulk: build ## measure bulks to a real cluster with a degraded node, 12 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
+	$(GO) build -trimpath -o bin/bulk ./test/bench/bulk
+	bin/bulk -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(BULK)
+
 SOAK ?=
 
 .PHONY: soak
