@@ -243,8 +243,14 @@ COUNT ?= 20000
 SEED  ?= 1
 
 .PHONY: differential
-differential: build ## compare answers through sidestep with the engine's own, 20 minutes; ENGINE, COUNT, SEED
+differential: build ## compare answers through sidestep with the engine's own, 25 minutes; ENGINE, COUNT, SEED
 	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count $(COUNT) -seed $(SEED)
+
+BULKS ?= 2000
+
+.PHONY: differential-bulk
+differential-bulk: build ## compare bulks alone that are kept on one shard, 5 minutes; ENGINE, BULKS, SEED
+	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count 0 -churn 0 -bulks $(BULKS) -seed $(SEED)
 
 .PHONY: cluster-up
 cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES

@@ -22,7 +22,7 @@ const (
 	wholeShards = 6
 	// writeQueue is how many writes of shards a node lets wait: few, so that a test can
 	// have it reject some.
-	writeQueue = "20"
+	writeQueue = "60"
 	// wholeConfig opts in what is called whole-….
 	wholeConfig = "bulk:\n  single_shard:\n    - index: \"whole-*\"\n"
 	// fewBulks is how many bulks a shard may have before it matters that it has more
