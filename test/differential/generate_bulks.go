@@ -17,6 +17,8 @@ func generateBulk(seed, number uint64, distribution string) conversation {
 	target := g.bulkIndex()
 	if !g.one(4) {
 		r.uri = "/" + target + "/_bulk"
+	} else {
+		g.nowhere = true
 	}
 	r.set("Content-Type", "application/x-ndjson")
 	odd := g.one(3)
@@ -29,7 +31,7 @@ func generateBulk(seed, number uint64, distribution string) conversation {
 	}
 	if g.one(5) {
 		r.param(g.pick("timeout=30s", "wait_for_active_shards=1", "wait_for_active_shards=all", "pretty", "human", "filter_path=errors,items.*.status",
-			"filter_path=items.*.error", "_source=true", "require_data_stream=false", "list_executed_pipelines=true", "error_trace=false"))
+			"filter_path=items.*.error", "_source=true", "error_trace=false"))
 	}
 	return conversation{number: number, steps: []request{r}, writes: true}
 }
@@ -68,7 +70,7 @@ func (g *generator) bulkBody(target string, odd bool) string {
 		b.WriteString(g.bulkOperation(target, i, end, odd))
 	}
 	if g.one(40) { // more than is held for a second try
-		b.WriteString(`{"index":{}}` + end + `{"n":` + strconv.Itoa(int(g.number)*1000+999) + `,"title":"` + strings.Repeat("x", 1_500_000) + `"}` + end)
+		b.WriteString(`{"index":{"_index":"` + target + `"}}` + end + `{"n":` + strconv.Itoa(int(g.number)*1000+999) + `,"title":"` + strings.Repeat("x", 1_500_000) + `"}` + end)
 	}
 	text := b.String()
 	if odd && g.one(8) {
@@ -87,7 +89,7 @@ func (g *generator) bulkOperation(target string, i int, end string, odd bool) st
 		verb = g.pick("update", "delete")
 	}
 	fields := g.bulkFields(verb, odd)
-	if g.one(5) || g.one(2) && i%2 == 1 {
+	if g.nowhere && !(odd && g.one(60)) || g.one(5) || g.one(2) && i%2 == 1 {
 		fields = append(fields, `"_index":`+g.spelled(g.pick(target, g.bulkIndex())))
 	}
 	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
@@ -99,7 +101,11 @@ func (g *generator) bulkOperation(target string, i int, end string, odd bool) st
 	case "delete":
 		return action + end
 	case "update":
-		return action + end + g.pick(`{"doc":{"price":`+strconv.Itoa(i)+`}}`, `{"doc":{"price":3},"doc_as_upsert":true}`, `{"doc":{},"upsert":{"n":1}}`, `{"nonsense":1}`) + end
+		change := g.pick(`{"doc":{"price":`+strconv.Itoa(i)+`}}`, `{"doc":{"price":3},"doc_as_upsert":true}`, `{"doc":{},"upsert":{"n":1}}`)
+		if odd && g.one(4) {
+			change = `{"nonsense":1}` // spoils the whole bulk
+		}
+		return action + end + change + end
 	}
 	return action + end + g.bulkDocument(i, odd) + end
 }
@@ -116,7 +122,7 @@ func (g *generator) bulkFields(verb string, odd bool) (fields []string) {
 	if g.one(10) {
 		fields = append(fields, `"routing":`+g.pick(`"alpha"`, `"beta"`, `"r 1"`, `"ä€"`, `"a,b"`, `"\u0061lpha"`, `"𝄞"`))
 	}
-	if g.one(20) {
+	if !own && g.one(20) {
 		fields = append(fields, `"pipeline":"`+g.pick("stamp", "stamp", "ghost", "_none")+`"`)
 	}
 	if odd && g.one(6) {
@@ -145,7 +151,7 @@ func (g *generator) spelled(name string) string {
 	case g.one(10):
 		return `"\u006d` + name[1:] + `"`
 	case g.one(20):
-		return `"` + g.pick(name+" ", name+"*", "<"+name+"-{now/d}>", strings.ToUpper(name[:1])+name[1:], name+","+name, `\"`+name) + `"`
+		return `"` + g.pick(name+" ", name+"*", "<"+name+"-{now/d}>", name+"A", name+","+name, `\"`+name) + `"`
 	}
 	return `"` + name + `"`
 }
@@ -187,7 +193,7 @@ func (g *generator) oddBulk(r *request) {
 			"/"+index+","+index+"/_bulk", "/"+index+"/_bulk/stream", "/"+index+"%20/_bulk", "/"+index+"/../_bulk", "/_all/_bulk")
 	case 1:
 		r.param(g.pick("pipeline=stamp", "pipeline=ghost", "pipeline=_none", "pipeline=", "routing=alpha", "routing=", "routing=5", "routing=a,b", "require_alias=true", "require_alias=false",
-			"require_alias=x", "require_data_stream=true", "refresh=bogus", "timeout=x", "wait_for_active_shards=9", "wait_for_active_shards=x", "unknown=1", "type=x", "op_type=create",
+			"require_alias=x", "require_data_stream=true", "require_data_stream=false", "list_executed_pipelines=true", "refresh=bogus", "timeout=x", "wait_for_active_shards=9", "wait_for_active_shards=x", "unknown=1", "type=x", "op_type=create",
 			"dynamic_templates=x", "error_trace=true", "batch_size=1", "Routing=alpha", "rout%69ng=alpha", "refresh=true;routing=alpha", "routing=alpha&routing=beta", "include_source_on_error=false"))
 	case 2:
 		r.set("Content-Type", g.pick("application/json", "application/json; charset=utf-8", "text/plain", "", "x", "application/cbor", "application/smile", "application/yaml",
