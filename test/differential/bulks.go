@@ -181,7 +181,7 @@ func (s *stage) makeBulkIndices(ctx context.Context, prefix string, logf func(st
 		return object{"add": action}
 	}
 	for _, step := range []step{
-		{http.MethodPut, "/_cluster/settings", object{"persistent": object{"action.auto_create_index": "-" + ownPrefix + "*ghost*,+*"}}},
+		{http.MethodPut, "/_cluster/settings", object{"persistent": object{"action.auto_create_index": "-" + ownPrefix + "*ghost*,+" + ownPrefix + "*"}}},
 		{http.MethodPut, "/_ingest/pipeline/stamp", object{"processors": []any{}}},
 		{http.MethodPut, "/_index_template/" + prefix + "new", object{"index_patterns": []string{prefix + "new-*"}, "priority": 600, "template": fresh}},
 		{http.MethodPut, "/" + prefix + "six", index(6, nil, nil)},

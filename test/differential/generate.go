@@ -26,6 +26,7 @@ type generator struct {
 	// nowhere says that the request line of a bulk names no index: without one in an
 	// operation the whole bulk is refused.
 	nowhere bool
+	missing string // the pipeline of operations that name one that there is not
 }
 
 // production is a rule of the grammar: an operation and how often it comes.
