@@ -250,12 +250,18 @@ COUNT ?= 20000
 SEED  ?= 1
 
 .PHONY: differential
-differential: build ## compare answers through sidestep with the engine's own, 20 minutes; ENGINE, COUNT, SEED
+differential: build ## compare answers through sidestep with the engine's own, 25 minutes; ENGINE, COUNT, SEED
 	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count $(COUNT) -seed $(SEED)
 
 .PHONY: test-bulk-kill
 test-bulk-kill: build ## write bulks that are repeated while connections and nodes are killed, on a real cluster; 5 minutes; ENGINE
 	$(GO) run ./test/bulkkill -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
+
+BULKS ?= 2000
+
+.PHONY: differential-bulk
+differential-bulk: build ## compare bulks alone that are kept on one shard, 5 minutes; ENGINE, BULKS, SEED
+	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count 0 -churn 0 -bulks $(BULKS) -seed $(SEED)
 
 .PHONY: cluster-up
 cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES

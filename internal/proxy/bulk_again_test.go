@@ -93,8 +93,8 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 	_, _ = io.WriteString(w, `{"took":1,"errors":false,"items":[`+strings.Join(items, ",")+`]}`)
 }
 
-// startBulks starts three nodes before one store, with bulks on one shard.
-func startBulks(t *testing.T, change func(*Bulk)) (*harness, *store) {
+// startStore starts three nodes before one store, with bulks on one shard.
+func startStore(t *testing.T, change func(*Bulk)) (*harness, *store) {
 	t.Helper()
 	s := &store{docs: map[string]int{}}
 	h := start(t, 3, func(o *Options) {
@@ -125,7 +125,7 @@ func breakConnection(w http.ResponseWriter) {
 const twoDocuments = "{\"index\":{}}\n{\"n\":1}\n{\"create\":{}}\n{\"n\":2}\n"
 
 func TestABulkIsRepeatedWithoutDocumentsStoredTwice(t *testing.T) {
-	h, s := startBulks(t, func(b *Bulk) { b.Idempotent = true })
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	s.broken = breakConnection
 	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -146,7 +146,7 @@ func TestABulkIsRepeatedWithoutDocumentsStoredTwice(t *testing.T) {
 }
 
 func TestABulkThatNobodyKnowsOfIsMatchedWhenItComesAgain(t *testing.T) {
-	h, s := startBulks(t, func(b *Bulk) { b.Idempotent = true })
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	breaks := 0
 	var again func(http.ResponseWriter)
 	again = func(w http.ResponseWriter) { // the lock of the store is held
@@ -171,7 +171,7 @@ func TestABulkThatNobodyKnowsOfIsMatchedWhenItComesAgain(t *testing.T) {
 }
 
 func TestABulkWithIDsOfTheClientIsNotRepeated(t *testing.T) {
-	h, s := startBulks(t, func(b *Bulk) { b.Idempotent = true })
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	s.broken = breakConnection
 	body := "{\"index\":{\"_id\":\"x\"}}\n{\"n\":1}\n{\"index\":{}}\n{\"n\":2}\n"
 	resp, _ := h.do("POST", "/idx/_bulk", body, "Content-Type", "application/x-ndjson")
@@ -183,7 +183,7 @@ func TestABulkWithIDsOfTheClientIsNotRepeated(t *testing.T) {
 }
 
 func TestRejectedOperationsAreSentAgain(t *testing.T) {
-	h, s := startBulks(t, func(b *Bulk) { b.RetryRejected = 10 * time.Second })
+	h, s := startStore(t, func(b *Bulk) { b.RetryRejected = 10 * time.Second })
 	s.reject = 3 // both of the first round, one of the second
 	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -193,7 +193,7 @@ func TestRejectedOperationsAreSentAgain(t *testing.T) {
 	require.Len(t, seen, 3)
 	require.Equal(t, 1, strings.Count(seen[2].body, "routing"), "what was stored is not sent again")
 
-	h, s = startBulks(t, func(b *Bulk) { b.RetryRejected = time.Nanosecond })
+	h, s = startStore(t, func(b *Bulk) { b.RetryRejected = time.Nanosecond })
 	s.reject = 1
 	_, text = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Contains(t, text, `"status":429`, "as the engine gave it")

@@ -11,7 +11,7 @@ import (
 
 func TestABusyClusterDoesNotHideSlowShards(t *testing.T) {
 	queues := map[string]bool{}
-	h, _ := startBulks(t, func(b *Bulk) { b.Queues = func(node string) bool { return queues[node] } })
+	h, _ := startStore(t, func(b *Bulk) { b.Queues = func(node string) bool { return queues[node] } })
 	v := h.proxy.view.Load()
 	index, _ := v.snapshot.Lookup("idx")
 	now := time.Now()
