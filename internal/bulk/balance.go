@@ -230,6 +230,18 @@ func (b *Balance) Skew() float64 {
 	return fullest / sum * float64(len(b.shards))
 }
 
+// Settled reports whether enough was written for the skew to say something: of few bulks
+// no placement is even.
+func (b *Balance) Settled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sum float64
+	for _, s := range b.shards {
+		sum += s.documents
+	}
+	return b.sized && sum >= slack*b.size.documents*float64(len(b.shards))
+}
+
 // levels are the shards as a draw sees them.
 type levels struct {
 	level []float64 // relative to the mean

@@ -82,13 +82,14 @@ func (b *Books) dropOldest() {
 	delete(b.byIndex, oldest)
 }
 
-// Skews returns the skew of each index whose book was used since then.
+// Skews returns the skew of each index whose book was used since then, once it is
+// settled.
 func (b *Books) Skews(since time.Time) map[string]float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	skews := make(map[string]float64)
 	for name, k := range b.byIndex {
-		if k.usedAt.After(since) {
+		if k.usedAt.After(since) && k.Settled() {
 			skews[name] = k.Skew()
 		}
 	}

@@ -81,121 +81,127 @@ type breaking struct{ *httptest.ResponseRecorder }
 
 func (breaking) WriteHeader(int) { panic(errors.New("on purpose")) }
 
-// However a bulk ends, its accounts are closed.
-func TestTheAccountsOfABulkAreClosed(t *testing.T) {
-	started := func(t *testing.T) *bulks {
-		return startBulks(t, 3, func(o *Options) { o.MaxHeldBody = 32 << 10 })
+// startTight starts nodes for bulks of which long ones are not held.
+func startTight(t *testing.T) *bulks {
+	t.Helper()
+	return startBulks(t, 3, func(o *Options) { o.MaxHeldBody = 32 << 10 })
+}
+
+// However a bulk ends, its accounts are closed: documents looks for that.
+func TestAccountsAreClosedWhereClientLeavesBeforeItsBody(t *testing.T) {
+	for _, sent := range []string{five, long} {
+		b := startTight(t)
+		reader, writer := io.Pipe()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.front.URL+"/idx/_bulk", reader)
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-ndjson")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if resp, err := http.DefaultTransport.RoundTrip(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		_, err = io.WriteString(writer, sent)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return b.outstanding() == 1 }, patience, time.Millisecond, "the shard was not chosen")
+		_ = writer.CloseWithError(io.ErrUnexpectedEOF) // the connection is closed
+		<-ended
+		require.Zero(t, b.documents())
 	}
-	t.Run("the client leaves before its body has come", func(t *testing.T) {
-		for _, sent := range []string{five, long} {
-			b := started(t)
-			reader, writer := io.Pipe()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.front.URL+"/idx/_bulk", reader)
-			require.NoError(t, err)
-			r.Header.Set("Content-Type", "application/x-ndjson")
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				if resp, err := http.DefaultTransport.RoundTrip(r); err == nil {
+}
+
+func TestAccountsAreClosedWhereClientLeavesBeforeTheAnswer(t *testing.T) {
+	b := startTight(t)
+	arrived, leave := make(chan struct{}), make(chan struct{})
+	b.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-leave
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, err = http.DefaultTransport.RoundTrip(r)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, b.documents())
+	close(leave)
+}
+
+func TestAccountsAreClosedWhereAnswerBreaksOff(t *testing.T) {
+	b := startTight(t)
+	b.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, itemsOf(2, 201))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(t, err)
+	_, err = io.ReadAll(resp.Body)
+	require.Error(t, err)
+	_ = resp.Body.Close()
+	require.Zero(t, b.documents())
+}
+
+func TestAccountsAreClosedWhereHandlerPanics(t *testing.T) {
+	b := startTight(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/idx/_bulk", strings.NewReader(five))
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	require.Panics(t, func() { b.proxy.ServeHTTP(breaking{httptest.NewRecorder()}, r) })
+	require.Zero(t, b.documents())
+}
+
+func TestAccountsAreClosedWhereNoNodeCanBeReached(t *testing.T) {
+	b := startTight(t)
+	for _, n := range b.nodes {
+		n.Close()
+	}
+	for _, body := range []string{five, long} {
+		resp, _ := b.do("POST", "/idx/_bulk", body)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	}
+	require.Zero(t, b.documents())
+}
+
+func TestAccountsAreClosedWhereManyEndAtOnce(t *testing.T) {
+	b := startTight(t)
+	var n atomic.Int64
+	b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		switch n.Add(1) % 4 {
+		case 0:
+			hangUp(node, w, r)
+		case 1:
+			respond(http.StatusServiceUnavailable, "{}")(node, w, r)
+		default:
+			stored(node, w, r)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range 25 {
+				body := five
+				if i%5 == 0 {
+					body = long
+				}
+				resp, err := http.Post(b.front.URL+"/idx/_bulk", "application/x-ndjson", strings.NewReader(body)) //nolint:noctx // a test
+				if err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
 					_ = resp.Body.Close()
 				}
-			}()
-			_, err = io.WriteString(writer, sent)
-			require.NoError(t, err)
-			require.Eventually(t, func() bool { return b.outstanding() == 1 }, patience, time.Millisecond, "the shard was not chosen")
-			_ = writer.CloseWithError(io.ErrUnexpectedEOF) // the connection is closed
-			<-ended
-			require.Zero(t, b.documents())
-		}
-	})
-	t.Run("the client leaves before the answer", func(t *testing.T) {
-		b := started(t)
-		arrived, leave := make(chan struct{}), make(chan struct{})
-		b.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
-			close(arrived)
-			<-leave
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/x-ndjson")
-		go func() {
-			<-arrived
-			cancel()
-		}()
-		_, err = http.DefaultTransport.RoundTrip(r)
-		require.ErrorIs(t, err, context.Canceled)
-		require.Zero(t, b.documents())
-		close(leave)
-	})
-	t.Run("the answer breaks off", func(t *testing.T) {
-		b := started(t)
-		b.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "1000")
-			_, _ = io.WriteString(w, itemsOf(2, 201))
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/x-ndjson")
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		require.NoError(t, err)
-		_, err = io.ReadAll(resp.Body)
-		require.Error(t, err)
-		_ = resp.Body.Close()
-		require.Zero(t, b.documents())
-	})
-	t.Run("the handler panics", func(t *testing.T) {
-		b := started(t)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/idx/_bulk", strings.NewReader(five))
-		r.Header.Set("Content-Type", "application/x-ndjson")
-		require.Panics(t, func() { b.proxy.ServeHTTP(breaking{httptest.NewRecorder()}, r) })
-		require.Zero(t, b.documents())
-	})
-	t.Run("no node can be reached", func(t *testing.T) {
-		b := started(t)
-		for _, n := range b.nodes {
-			n.Close()
-		}
-		for _, body := range []string{five, long} {
-			resp, _ := b.do("POST", "/idx/_bulk", body)
-			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-		}
-		require.Zero(t, b.documents())
-	})
-	t.Run("many at once", func(t *testing.T) {
-		b := started(t)
-		var n atomic.Int64
-		b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-			switch n.Add(1) % 4 {
-			case 0:
-				hangUp(node, w, r)
-			case 1:
-				respond(http.StatusServiceUnavailable, "{}")(node, w, r)
-			default:
-				stored(node, w, r)
 			}
-		}
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for i := range 25 {
-					body := five
-					if i%5 == 0 {
-						body = long
-					}
-					resp, err := http.Post(b.front.URL+"/idx/_bulk", "application/x-ndjson", strings.NewReader(body)) //nolint:noctx // a test
-					if err == nil {
-						_, _ = io.Copy(io.Discard, resp.Body)
-						_ = resp.Body.Close()
-					}
-				}
-			})
-		}
-		wg.Wait()
-		require.Positive(t, b.documents())
-	})
+		})
+	}
+	wg.Wait()
+	require.Positive(t, b.documents())
 }
 
 // outstanding returns how many bulks are on their way by the books.

@@ -83,7 +83,7 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 		m.choices.with(string(c))
 	}
 	reg.MustRegister(&skewCollector{p: p, desc: prometheus.NewDesc("sidestep_bulk_skew",
-		"Documents of the fullest shard relative to the mean, of what was written since sidestep first wrote to the index.", []string{"index"}, nil)})
+		"Documents of the fullest shard relative to the mean, of what was written since sidestep first wrote to the index; absent before that is eight bulks a shard.", []string{"index"}, nil)})
 	return m
 }
 
