@@ -94,6 +94,7 @@ func TestAdminCommandsMisused(t *testing.T) {
 		{[]string{"top", "--interval", "0s"}, "sidestep top: --interval must be more than 0\nsidestep top --help lists the flags.\n"},
 		{[]string{"top", "es-1"}, `sidestep top: unexpected argument "es-1"` + "\nsidestep top --help lists the flags.\n"},
 		{[]string{"explain"}, "sidestep explain: a target is missing, such as an index or 'logs-*'\nsidestep explain --help lists the flags.\n"},
+		{[]string{"explain", "a", "--bulk", "--routing", "x"}, "sidestep explain: --bulk and --routing do not go together\nsidestep explain --help lists the flags.\n"},
 		{[]string{"explain", "a", "b"}, `sidestep explain: unexpected argument "b"` + "\nsidestep explain --help lists the flags.\n"},
 		{[]string{"check", "--output", "xml"}, `sidestep check: invalid value "xml" for flag -output: must be table or json` + "\nsidestep check --help lists the flags.\n"},
 		{[]string{"check", "--timeout", "-1s"}, "sidestep check: --timeout must be more than 0\nsidestep check --help lists the flags.\n"},

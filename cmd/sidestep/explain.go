@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,7 +13,8 @@ import (
 
 const explainUsage = `sidestep explain tells what a running sidestep would do with a search, and why: the
 copies of each shard, their ranks with the parts, and which are chosen. Nothing is
-sent to the cluster, but a target that is new to sidestep is looked up.
+sent to the cluster, but a target that is new to sidestep is looked up. With --bulk it
+tells the same of a bulk: whether it would be kept on one shard, and on which.
 
 Usage:
   sidestep explain TARGET [flags]
@@ -21,6 +23,7 @@ Usage:
   a list.
 
   --routing VALUE       the search's routing
+  --bulk                TARGET is an index that a bulk writes to
 ` + adminUsage + `
 Example:
   sidestep explain 'logs-*' --routing customer-7
@@ -29,12 +32,19 @@ Example:
 // runExplain is the sub-command "explain".
 func runExplain(args []string, stdout, stderr io.Writer) int {
 	var routing string
+	var bulk bool
 	return adminCommand{
 		name: "explain", usage: fmt.Sprintf(explainUsage, "5s", "not reachable"), timeout: 5 * time.Second,
 		least: 1, most: 1, argument: "a target is missing, such as an index or 'logs-*'",
-		flags: func(set *flag.FlagSet) { set.StringVar(&routing, "routing", "", "") },
+		flags: func(set *flag.FlagSet) {
+			set.StringVar(&routing, "routing", "", "")
+			set.BoolVar(&bulk, "bulk", false, "")
+		},
 		run: func(ctx context.Context, r adminRun) (int, error) {
-			return exitOK, terminal.Explain(ctx, r.client, stdout, r.format, terminal.Question{Target: r.args[0], Routing: routing})
+			if bulk && routing != "" {
+				return exitUsage, errors.New("--bulk and --routing do not go together")
+			}
+			return exitOK, terminal.Explain(ctx, r.client, stdout, r.format, terminal.Question{Target: r.args[0], Routing: routing, Bulk: bulk})
 		},
 	}.execute(args, stdout, stderr)
 }

@@ -139,7 +139,15 @@ func TestPages(t *testing.T) {
 		},
 		{
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
-			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\"\n  ]\n}\n",
+			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"bulk\"\n  ]\n}\n",
+		},
+		{
+			name: "explain a bulk and a search", method: "GET", target: "/explain?bulk=logs&routing=x", status: 400,
+			want: "{\n  \"error\": \"bulk is the name of an index, and no other parameter goes with it\"\n}\n",
+		},
+		{
+			name: "explain a bulk for nothing", method: "GET", target: "/explain?bulk=", status: 400,
+			want: "{\n  \"error\": \"bulk is the name of an index, and no other parameter goes with it\"\n}\n",
 		},
 		{
 			name: "explain what cannot be", method: "GET", target: "/explain?operation=bulk", status: 400,
@@ -174,6 +182,8 @@ func TestExplainPassesTheParameters(t *testing.T) {
 	service := &fake{}
 	do(t, newHandler(service), "GET /explain?target=logs-%2A&routing=a%26b", "")
 	require.Equal(t, admin.Question{Target: "logs-*", Routing: "a&b"}, service.question)
+	do(t, newHandler(service), "GET /explain?bulk=a%2Bb", "")
+	require.Equal(t, admin.Question{Bulk: "a+b"}, service.question)
 	do(t, newHandler(service), "GET /explain?operation=get&target=a&id=7&preference=kim", "")
 	require.Equal(t, admin.Question{Operation: "get", Target: "a", ID: "7", Preference: "kim"}, service.question)
 }

@@ -12,6 +12,8 @@ type Question struct {
 	ID         string // of the document, where one is read
 	Routing    string
 	Preference string // a string of the client's own
+	// Bulk is an index that a bulk writes to. It stands alone.
+	Bulk string
 }
 
 // explain shows what would be done with a request, and why.
@@ -20,8 +22,12 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	parameters := []struct {
 		name string
 		into *string
-	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}}
+	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}, {"bulk", &q.Bulk}}
 	query := r.URL.Query()
+	if query.Has("bulk") && (len(query) > 1 || query.Get("bulk") == "") {
+		h.json(w, http.StatusBadRequest, refusal{Error: "bulk is the name of an index, and no other parameter goes with it"})
+		return
+	}
 	valid := make([]string, len(parameters))
 	for i, p := range parameters {
 		*p.into, valid[i] = query.Get(p.name), p.name

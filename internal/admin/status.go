@@ -27,6 +27,17 @@ type Status struct {
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    any              `json:"spikes"` // the newest, as /spikes
+	// Bulks is nil if bulk.single_shard names no index.
+	Bulks *Bulks `json:"bulks,omitempty"`
+}
+
+// Bulks is what became of bulks.
+type Bulks struct {
+	Mode    string           `json:"mode"`
+	Results map[string]int64 `json:"results"` // bulks by result
+	// Skew is that of the most uneven index of the last hour, Index, 0 if there is none.
+	Index string  `json:"index,omitempty"`
+	Skew  float64 `json:"skew"`
 }
 
 // Readiness says whether searches can be steered and, if not, what is missing.

@@ -23,6 +23,9 @@ const lately = 30 * time.Second
 
 // Explain implements admin.Service.
 func (s service) Explain(q admin.Question) (any, error) {
+	if q.Bulk != "" {
+		return s.app.current.Load().proxy.ExplainBulk(q.Bulk), nil
+	}
 	explained, err := s.app.current.Load().proxy.Explain(proxy.Question{
 		Operation: es.Operation(q.Operation), Target: q.Target, ID: q.ID, Routing: q.Routing, Preference: q.Preference,
 	})

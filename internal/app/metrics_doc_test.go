@@ -47,6 +47,7 @@ func running(t *testing.T) *App {
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Upstream.URLs = simulated.URLs()
 	cfg.Cluster.StatsInterval = 20 * time.Millisecond
+	cfg.Bulk.SingleShard = []config.SingleShard{{Index: "logs"}}
 	a, err := New(cfg, Options{Version: "1.2.3"})
 	require.NoError(t, err)
 	require.NoError(t, a.Start(t.Context()))
@@ -58,6 +59,7 @@ func running(t *testing.T) *App {
 			require.NoError(t, a.SetMode(mode))
 			search(t, client, "http://"+a.DataAddr().String()+"/logs/_search")
 			search(t, client, "http://"+a.DataAddr().String()+"/lo*/_search")
+			send(t, client, http.MethodPost, "http://"+a.DataAddr().String()+"/logs/_bulk", "{\"index\":{}}\n{}\n")
 		}
 		missing := untyped(t, a)
 		if len(missing) == 0 {
@@ -69,8 +71,15 @@ func running(t *testing.T) *App {
 
 func search(t *testing.T, client *http.Client, url string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	send(t, client, http.MethodGet, url, "")
+}
+
+// send sends a request and reads its answer.
+func send(t *testing.T, client *http.Client, method, url, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-ndjson")
 	resp, err := client.Do(r)
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -33,6 +33,10 @@ func (s service) Status() admin.Status {
 		Hedges:    totals.Hedges,
 		Spikes:    newest(s.app.recorder.Spikes().Spikes),
 	}
+	if p.indices != nil {
+		index, skew := p.proxy.BulkSkew()
+		status.Bulks = &admin.Bulks{Mode: string(p.proxy.BulkMode()), Results: totals.Bulks, Index: index, Skew: skew}
+	}
 	if known := p.cluster.Snapshot(); known != nil {
 		status.Engine = admin.Engine{Name: known.Engine.Distribution, Version: known.Engine.Version}
 	}

@@ -102,36 +102,51 @@ func (b *Balance) SetMaxSkew(maxSkew float64) {
 // shards had better not be written to; nil if none. [Balance.Wrote] must be called
 // once for each Pick, when the bulk has ended.
 func (b *Balance) Pick(chance float64, sick func(shard int) bool) (shard int, how Choice) {
-	well := make([]bool, len(b.shards))
-	healthy := 0
-	for i := range well {
-		if well[i] = sick == nil || !sick(i); well[i] {
-			healthy++
-		}
-	}
+	well := b.well(sick)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	weights, how := b.levels().weights(well)
+	shard = draw(weights, chance)
+	b.shards[shard].outstanding++
+	return shard, how
+}
+
+// Standing is how a shard stands in the choice for the next bulk.
+type Standing struct {
+	// Documents is what it has got since the Balance began, from whomever, and
+	// Outstanding how many bulks of this process are on their way to it.
+	Documents   int64
+	Outstanding int
+	Level       float64
+	Room        bool
+	Chance      float64 // of being drawn, 0 to 1
+}
+
+// Preview tells how the next [Balance.Pick] chooses, with the same sick shards.
+func (b *Balance) Preview(sick func(shard int) bool) ([]Standing, Choice) {
+	well := b.well(sick)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.levels()
-	how = ChoiceEven
-	switch healthy {
-	case len(well):
-	case 0:
-		how = ChoiceAllSick
-	default:
-		how = ChoiceAvoided
-		shard = l.draw(chance, func(shard int) bool { return l.room[shard] && well[shard] })
-		if shard < 0 {
-			how = ChoiceBound
-		}
+	weights, how := l.weights(well)
+	var sum float64
+	for _, w := range weights {
+		sum += w
 	}
-	if how != ChoiceAvoided {
-		shard = l.draw(chance, func(shard int) bool { return l.room[shard] })
+	out := make([]Standing, len(b.shards))
+	for i, s := range b.shards {
+		out[i] = Standing{int64(s.documents), s.outstanding, l.level[i], l.room[i], weights[i] / sum}
 	}
-	if shard < 0 {
-		shard = l.emptiest()
+	return out, how
+}
+
+// well returns which shards are not sick.
+func (b *Balance) well(sick func(shard int) bool) []bool {
+	well := make([]bool, len(b.shards))
+	for i := range well {
+		well[i] = sick == nil || !sick(i)
 	}
-	b.shards[shard].outstanding++
-	return shard, how
+	return well
 }
 
 // Wrote notes what came of a Pick: how many documents the shard has got, and their
@@ -215,6 +230,18 @@ func (b *Balance) Skew() float64 {
 	return fullest / sum * float64(len(b.shards))
 }
 
+// Settled reports whether enough was written for the skew to say something: of few bulks
+// no placement is even.
+func (b *Balance) Settled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sum float64
+	for _, s := range b.shards {
+		sum += s.documents
+	}
+	return b.sized && sum >= slack*b.size.documents*float64(len(b.shards))
+}
+
 // levels are the shards as a draw sees them.
 type levels struct {
 	level []float64 // relative to the mean
@@ -258,24 +285,70 @@ func relative(has, mean float64) float64 {
 	return has / mean
 }
 
-// draw chooses one of the shards that may be drawn; -1 if none may.
-func (l levels) draw(chance float64, may func(shard int) bool) int {
-	sum, n := 0.0, 0.0
-	for i, level := range l.level {
-		if may(i) {
-			sum, n = sum+weight(level), n+1
+// weights returns what each shard weighs in the draw, 0 if it cannot be drawn: at
+// least one can.
+func (l levels) weights(well []bool) ([]float64, Choice) {
+	healthy := 0
+	for _, w := range well {
+		if w {
+			healthy++
 		}
 	}
-	// (maxShare + lift) / (sum + n·lift) = maxShare / n
-	lift := max(1-sum/max(n, 1), 0) * maxShare / (maxShare - 1)
-	left := chance * (sum + n*lift)
-	drawn := -1
+	how := ChoiceEven
+	switch healthy {
+	case len(well):
+	case 0:
+		how = ChoiceAllSick
+	default:
+		if weights := l.weigh(func(shard int) bool { return l.room[shard] && well[shard] }); weights != nil {
+			return weights, ChoiceAvoided
+		}
+		how = ChoiceBound
+	}
+	weights := l.weigh(func(shard int) bool { return l.room[shard] })
+	if weights == nil {
+		weights = make([]float64, len(well))
+		weights[l.emptiest()] = 1
+	}
+	return weights, how
+}
+
+// weigh returns the weights of the shards that may be drawn; nil if none may.
+func (l levels) weigh(may func(shard int) bool) []float64 {
+	sum, n := 0.0, 0.0
+	weights := make([]float64, len(l.level))
 	for i, level := range l.level {
-		if !may(i) {
+		if may(i) {
+			weights[i] = weight(level)
+			sum, n = sum+weights[i], n+1
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	// (maxShare + lift) / (sum + n·lift) = maxShare / n
+	lift := max(1-sum/n, 0) * maxShare / (maxShare - 1)
+	for i := range weights {
+		if weights[i] > 0 {
+			weights[i] += lift
+		}
+	}
+	return weights
+}
+
+// draw chooses a shard by its weight, one of which is not 0.
+func draw(weights []float64, chance float64) int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	left, drawn := chance*sum, 0
+	for i, w := range weights {
+		if w == 0 {
 			continue
 		}
 		drawn = i
-		if left -= weight(level) + lift; left < 0 {
+		if left -= w; left < 0 {
 			break
 		}
 	}

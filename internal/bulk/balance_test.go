@@ -312,3 +312,30 @@ func BenchmarkPick(b *testing.B) {
 		})
 	}
 }
+
+// What is said of the next choice is what is chosen.
+func TestPreviewTellsTheChances(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, sick := range []func(int) bool{nil, func(shard int) bool { return shard == 1 }, func(int) bool { return true }} {
+		b := NewBalance(4, 1.5)
+		for i := range 400 {
+			shard, _ := b.Pick(rng.Float64(), nil)
+			b.Wrote(shard, 100+i%7*shard, int64(1000*(shard+1)))
+		}
+		b.Pick(0, nil)
+		standings, want := b.Preview(sick)
+		var drawn [4]float64
+		const draws = 100_000
+		for range draws {
+			shard, how := b.Pick(rng.Float64(), sick)
+			require.Equal(t, want, how)
+			b.Wrote(shard, 0, 0)
+			drawn[shard]++
+		}
+		for shard, s := range standings {
+			require.InDelta(t, s.Chance, drawn[shard]/draws, 0.01)
+			require.Positive(t, s.Documents)
+		}
+		require.Equal(t, 1, standings[0].Outstanding)
+	}
+}

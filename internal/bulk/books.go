@@ -11,6 +11,9 @@ const maxBooks = 2000
 // Books are the books of all indices that bulks are written to. They outlive a change of
 // the configuration. Safe for concurrent use; the zero value is ready.
 type Books struct {
+	// Ambiguous are the bulks of which nobody knows whether they were stored.
+	Ambiguous Ambiguous
+
 	mu      sync.Mutex
 	byIndex map[string]*Book
 }
@@ -45,12 +48,27 @@ func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book {
 		for k == nil && len(b.byIndex) >= maxBooks {
 			b.dropOldest()
 		}
-		k = &Book{Balance: NewBalance(x.Shards, maxSkew), Pace: NewPace(x.Shards), values: x.Shards}
+		k = newBook(x, maxSkew)
 		b.byIndex[x.WriteIndex] = k
 	}
 	k.usedAt = now
 	k.SetMaxSkew(maxSkew)
 	return k
+}
+
+// Look returns what [Books.Of] would, but opens no book: one that is empty is kept by the
+// caller alone.
+func (b *Books) Look(x Index, maxSkew float64) *Book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.byIndex[x.WriteIndex]; k != nil && k.values == x.Shards {
+		return k
+	}
+	return newBook(x, maxSkew)
+}
+
+func newBook(x Index, maxSkew float64) *Book {
+	return &Book{Balance: NewBalance(x.Shards, maxSkew), Pace: NewPace(x.Shards), values: x.Shards}
 }
 
 // dropOldest closes the book that was not used for the longest time.
@@ -64,13 +82,14 @@ func (b *Books) dropOldest() {
 	delete(b.byIndex, oldest)
 }
 
-// Skews returns the skew of each index whose book was used since then.
+// Skews returns the skew of each index whose book was used since then, once it is
+// settled.
 func (b *Books) Skews(since time.Time) map[string]float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	skews := make(map[string]float64)
 	for name, k := range b.byIndex {
-		if k.usedAt.After(since) {
+		if k.usedAt.After(since) && k.Settled() {
 			skews[name] = k.Skew()
 		}
 	}

@@ -42,7 +42,7 @@ type Pace struct {
 // pace is what is known of a shard.
 type pace struct {
 	bulks       int           // that ended
-	unit        time.Duration // per document, bulkCost included
+	unit        time.Duration // per document; a bulk counts bulkCost more of them
 	whole       time.Duration // per bulk
 	outstanding int
 	progress    time.Time // when the last one ended, or the only one began
@@ -129,9 +129,19 @@ func (p *Pace) usual(but int) (time.Duration, bool) {
 	return units[len(units)/2], true
 }
 
+// Slowness is why a shard had better not be written to for the time that bulks take
+// there. The set is closed.
+type Slowness string
+
+// The ways of being slow.
+const (
+	SlowPace   Slowness = "slow"   // bulks take longer than on the other shards
+	SlowSilent Slowness = "silent" // bulks are on their way and none has ended for long
+)
+
 // Slow returns which shards had better not be written to: those that are slow and not
 // due to be tried again, and those that are silent. It is nil if none is.
-func (p *Pace) Slow(now time.Time) []bool {
+func (p *Pace) Slow(now time.Time) []Slowness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var longest time.Duration
@@ -140,17 +150,32 @@ func (p *Pace) Slow(now time.Time) []bool {
 			longest = max(longest, s.whole)
 		}
 	}
-	var slow []bool
+	var slow []Slowness
 	for i, s := range p.shards {
-		waits := s.slow && (now.Before(s.retry) || p.since < trialEvery && now.Before(s.retry.Add(lastHold)))
-		silent := s.outstanding > 0 && now.Sub(s.progress) > silentFactor*longest+silentTime
-		if !waits && !silent {
+		var why Slowness
+		switch {
+		case s.slow && (now.Before(s.retry) || p.since < trialEvery && now.Before(s.retry.Add(lastHold))):
+			why = SlowPace
+		case s.outstanding > 0 && now.Sub(s.progress) > silentFactor*longest+silentTime:
+			why = SlowSilent
+		default:
 			continue
 		}
 		if slow == nil {
-			slow = make([]bool, len(p.shards))
+			slow = make([]Slowness, len(p.shards))
 		}
-		slow[i] = true
+		slow[i] = why
 	}
 	return slow
+}
+
+// Times returns how long bulks take on each shard, per document; 0 where none has ended.
+func (p *Pace) Times() []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	times := make([]time.Duration, len(p.shards))
+	for i, s := range p.shards {
+		times[i] = s.unit
+	}
+	return times
 }

@@ -52,7 +52,7 @@ func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failu
 	resp, err := c.readHead(m)
 	switch {
 	case err == nil:
-	case c.writeErr != nil && c.wrote == 0:
+	case x.written == nil && c.writeErr != nil && c.wrote == 0:
 		return nil, x.fail("write", err)
 	default:
 		return nil, x.fail("read", err)

@@ -44,6 +44,10 @@ func (x *exchange) answer(t *try) {
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
 	}
+	if x.bulk.repeats() && !x.resolveBulk(t) {
+		x.answerUnresolved()
+		return
+	}
 	x.tookOf(t)
 	announced := x.writeHead(t)
 	if err := x.copyBody(t); err != nil {
@@ -148,7 +152,7 @@ func (x *exchange) writePart(t *try, control *http.ResponseController) error {
 	}
 	n, err := x.w.Write(t.begin)
 	x.ResponseBytes += int64(n)
-	if x.bulk != nil {
+	if x.bulk != nil && x.Status == http.StatusOK { // else there are no items
 		x.bulk.items.scan(t.begin)
 	}
 	t.begin = t.begin[:0]

@@ -52,7 +52,12 @@ func (x *exchange) hold() bool {
 func (x *exchange) holdFrom(source io.ReadCloser, limit int64) bool {
 	start := time.Now()
 	body, err := x.readBody(source, limit)
-	x.reading = time.Since(start)
+	x.reading += time.Since(start)
+	return x.hasRead(source, body, err)
+}
+
+// hasRead goes on after reading the body ended so.
+func (x *exchange) hasRead(source io.ReadCloser, body []byte, err error) bool {
 	switch {
 	case err == nil:
 		x.body, x.RequestBytes = body, int64(len(body))
@@ -104,6 +109,7 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 		switch {
 		case errors.Is(err, io.EOF) && int64(len(body)) <= limit:
 			deadline.lift()
+			_ = x.r.Body.Close() // or the server looks for more of it
 			return body, nil
 		case int64(len(body)) > limit:
 			return body, errTooMuch

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"sidestep/internal/bulk"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
+	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
@@ -30,6 +32,12 @@ type Bulk struct {
 	Patterns []string
 	// Avoid: shards with a copy in trouble are avoided; else all are drawn evenly.
 	Avoid bool
+	// Idempotent: bulks of documents without ids are given some, so that they can be sent
+	// again when a connection broke, without documents stored twice.
+	Idempotent bool
+	// RetryRejected is for how long operations that the engine rejects (429) are sent
+	// again; 0: they are not.
+	RetryRejected time.Duration
 	// MaxSkew is how many times the mean the fullest shard may hold.
 	MaxSkew float64
 	// Index tells what is known of a name.
@@ -48,24 +56,44 @@ type Bulk struct {
 type bulkWrite struct {
 	x     *exchange
 	mode  Mode
-	timed bool // how long the bulk takes tells of its shard
+	index string // that of operations that name none
+	timed bool   // how long the bulk takes tells of its shard
 	items itemCount
 
-	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
-	rewriter *bulk.Rewriter
-	places   []place         // parallel to Placed of the rewriter's tally
-	node     *selection.Node // that has the primary copy of the first shard
+	mu         sync.Mutex // guards what follows: a body that streams is read by the transport
+	rewriter   *bulk.Rewriter
+	routings   map[string]string // by index: what was answered by place
+	again      *repeatable       // nil if it cannot be repeated
+	unresolved bool              // nobody knows what became of it
+	entered    *bulk.Key         // it is known to be under way
+	over       bool              // the accounts are closed: nothing may be placed any more
+	places     []place
+	node       *selection.Node // that has the primary copy of the first shard
 }
 
 // place is a shard that was chosen for an index.
 type place struct {
+	index string
 	book  *bulk.Book
 	shard int
 }
 
+// in returns what the index got.
+func (p place) in(placed []bulk.Placed) (documents int, size int64) {
+	for _, d := range placed {
+		if d.Index == p.index {
+			return d.Operations, d.Bytes
+		}
+	}
+	return 0, 0
+}
+
+// OwnBulkMode returns the mode that [Proxy.SetBulkMode] has set.
+func (p *Proxy) OwnBulkMode() Mode { return p.bulkMode.Load().(Mode) }
+
 // BulkMode returns the mode that bulks are served in.
 func (p *Proxy) BulkMode() Mode {
-	own, all := p.bulkMode.Load().(Mode), p.Mode()
+	own, all := p.OwnBulkMode(), p.Mode()
 	if own == ModeOff || all == ModeOff {
 		return ModeOff
 	}
@@ -102,15 +130,43 @@ func (x *exchange) planBulk() bool {
 		return false
 	}
 	x.p.o.Touch()
-	x.bulk = &bulkWrite{x: x, mode: mode}
-	x.bulk.rewriter = bulk.NewRewriter(x.r.Body, bulk.Options{DefaultIndex: line.Index, Place: x.bulk.place})
+	x.bulk = &bulkWrite{x: x, mode: mode, index: line.Index}
+	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body, nil)
 	return true
+}
+
+// newRewriter returns what makes the body as it is sent out of the client's. With again
+// the documents get its ids.
+func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
+	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce}
+	if again != nil {
+		o.ID, o.Create = again.minted.IDs(), again.create
+	}
+	return bulk.NewRewriter(body, o)
+}
+
+// placeOnce is place, which it asks once for each index. b.mu is held.
+func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
+	if routing, ok := b.routings[name]; ok {
+		return routing, ""
+	}
+	routing, why = b.place(name)
+	if routing != "" {
+		if b.routings == nil {
+			b.routings = make(map[string]string)
+		}
+		b.routings[name] = routing
+	}
+	return routing, why
 }
 
 // Read implements io.Reader: it reads the body as it is to be sent.
 func (b *bulkWrite) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.over {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	return b.rewriter.Read(p)
 }
 
@@ -120,70 +176,53 @@ func (b *bulkWrite) Close() error { return b.x.r.Body.Close() }
 // place chooses the shard for the operations of an index. b.mu is held.
 func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	x := b.x
-	o := &x.p.o.Bulk
-	if !es.MatchesAny(o.Patterns, name) {
-		return "", bulk.ReasonNotSelected
+	index, why := x.p.bulkIndex(x.view, name)
+	if why == "" && b.mode == ModeObserve {
+		why = bulk.ReasonObserve
 	}
-	index, known := o.Index(name)
-	switch {
-	case !known, x.view.snapshot == nil:
-		return "", bulk.ReasonUnknown
-	case index.Refused != "":
-		return "", index.Refused
-	case b.mode == ModeObserve:
-		return "", bulk.ReasonObserve
+	if why != "" {
+		return "", why
 	}
 	now := time.Now()
 	book := x.p.openBook(name, index, now)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
-	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now))
+	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
-	b.places = append(b.places, place{book, shard})
-	if b.node == nil {
-		b.node = x.view.primary(copies, shard)
+	b.places = append(b.places, place{name, book, shard})
+	if n := x.view.primary(copies, shard); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
+		b.node = n
 	}
 	return index.Values[shard], ""
 }
 
+// bulkIndex returns what is known of an index, or why its operations stay as they are.
+func (p *Proxy) bulkIndex(v *view, name string) (bulk.Index, bulk.Reason) {
+	o := &p.o.Bulk
+	if !es.MatchesAny(o.Patterns, name) {
+		return bulk.Index{}, bulk.ReasonNotSelected
+	}
+	index, known := o.Index(name)
+	if !known || v.snapshot == nil {
+		return bulk.Index{}, bulk.ReasonUnknown
+	}
+	return index, index.Refused
+}
+
 // openBook returns the books of an index, with the engine's counts taken in.
 func (p *Proxy) openBook(name string, index bulk.Index, now time.Time) *bulk.Book {
-	o := &p.o.Bulk
-	book := o.Books.Of(index, o.MaxSkew, now)
-	if o.Counts != nil {
-		if documents, at, ok := o.Counts(name); ok {
-			book.Counted(documents, at)
-		}
-	}
+	book := p.o.Bulk.Books.Of(index, p.o.Bulk.MaxSkew, now)
+	p.count(book, name)
 	return book
 }
 
-// sickShards returns which shards had better not be written to: a write waits for all
-// copies, so those with a copy on a node in trouble, and those that take longer than the
-// others whatever the reason. Nil if none is to be avoided.
-func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) func(shard int) bool {
-	if !p.o.Bulk.Avoid {
-		return nil
+// count takes the engine's counts in.
+func (p *Proxy) count(book *bulk.Book, name string) {
+	if p.o.Bulk.Counts == nil {
+		return
 	}
-	slow := book.Slow(now)
-	return func(shard int) bool {
-		return slow != nil && slow[shard] || index != nil && shard < len(index.Shards) && slices.ContainsFunc(index.Shards[shard].Copies, func(c cluster.Copy) bool {
-			return c.Serving() && p.troubled(v, c.Node)
-		})
+	if documents, at, ok := p.o.Bulk.Counts(name); ok {
+		book.Counted(documents, at)
 	}
-}
-
-// troubled reports whether the node with this id is in no state to be written to.
-func (p *Proxy) troubled(v *view, id string) bool {
-	at, ok := v.snapshot.Position(id)
-	if !ok {
-		return true
-	}
-	switch v.nodes[at].State() {
-	case selection.Fine, selection.Ramping, selection.Unknown:
-	default:
-		return true
-	}
-	return p.o.Bulk.Queues != nil && p.o.Bulk.Queues(id)
 }
 
 // primary returns the node that has the primary copy of a shard, nil if it is not known.
@@ -209,6 +248,11 @@ func (x *exchange) holdBulk() bool {
 	}
 	if x.asking { // reading would tell the client to send
 		limit = 0
+	}
+	o := &x.p.o.Bulk
+	// What cannot be read in the answer to a repetition cannot be put in order either.
+	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
+		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)
 }
@@ -247,18 +291,20 @@ func (b *bulkWrite) alone() bool {
 func (b *bulkWrite) finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.over = true
 	x, t := b.x, b.rewriter.Tally()
 	x.RequestBytes = t.BytesRead
 	if len(b.places) > 0 {
 		x.Reason = reasonOneShard
 	}
+	b.remember(now)
 	b.items.end()
 	stored, alone := x.complete && x.Status == http.StatusOK, b.alone()
-	for i, p := range b.places {
+	for _, p := range b.places {
 		var documents int
 		var size int64
 		if stored {
-			documents, size = t.Placed[i].Operations, t.Placed[i].Bytes
+			documents, size = p.in(t.Placed)
 		}
 		if alone && b.items.refused() {
 			documents = min(documents, b.items.ok)
@@ -271,6 +317,10 @@ func (b *bulkWrite) finish(now time.Time) {
 			p.book.End(p.shard, took, x.Upstream, now)
 		}
 		p.book.Wrote(p.shard, documents, size)
+	}
+	x.Bulk = &record.Bulk{
+		Operations: t.Operations, Planned: t.Planned, Shards: len(b.places),
+		OK: b.items.ok, Rejected: b.items.rejected, Failed: b.items.other,
 	}
 	x.p.metrics.bulk.observe(b, &t)
 }

@@ -19,12 +19,17 @@ const (
 	itemOK           = "ok"
 	itemRejected     = "rejected"
 	itemFailed       = "failed"
+	repeatPrepared   = "prepared"
+	repeatSent       = "sent"
+	repeatRemembered = "remembered"
+	repeatMatched    = "matched"
 )
 
 // bulkMetrics are the metrics of bulks that are looked at.
 type bulkMetrics struct {
-	bulks, operations, items, choices *counters
-	sizes                             prometheus.Histogram
+	bulks, operations, items, choices, repeats *counters
+	retried                                    prometheus.Counter
+	sizes                                      prometheus.Histogram
 }
 
 func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
@@ -46,6 +51,14 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 			Name: "sidestep_bulk_choices_total",
 			Help: "Shards chosen for bulks: even (none is in trouble), avoided (one that is not), bound (evenness came first), all_sick.",
 		}, []string{"choice"})),
+		repeats: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_bulk_repeats_total",
+			Help: "With bulk.idempotent: bulks prepared to be sent again, sent again after a connection broke, remembered as nobody knows whether they were stored, and matched when the client sent them again.",
+		}, []string{"event"})),
+		retried: auto.NewCounter(prometheus.CounterOpts{
+			Name: "sidestep_bulk_retried_items_total",
+			Help: "With bulk.retry_rejected: operations that were sent again after the engine rejected them.",
+		}),
 		sizes: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:                        "sidestep_bulk_documents",
 			Help:                        "Operations in a bulk.",
@@ -63,11 +76,14 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 	for _, outcome := range []string{itemOK, itemRejected, itemFailed} {
 		m.items.with(outcome)
 	}
+	for _, event := range []string{repeatPrepared, repeatSent, repeatRemembered, repeatMatched} {
+		m.repeats.with(event)
+	}
 	for _, c := range bulk.Choices() {
 		m.choices.with(string(c))
 	}
 	reg.MustRegister(&skewCollector{p: p, desc: prometheus.NewDesc("sidestep_bulk_skew",
-		"Documents of the fullest shard relative to the mean, of what was written since sidestep first wrote to the index.", []string{"index"}, nil)})
+		"Documents of the fullest shard relative to the mean, of what was written since sidestep first wrote to the index; absent before that is eight bulks a shard.", []string{"index"}, nil)})
 	return m
 }
 
@@ -98,39 +114,42 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 }
 
 // itemCount counts the items in the answer to a bulk by their status, while it streams
-// through. Nothing but an item's own status is preceded by its key in an answer: quotes
-// in a message are escaped.
+// through. A key is not found in a message, where quotes are escaped; but in the sources
+// that updates return on request, one that looks like a status counts as an item.
 type itemCount struct {
 	ok, rejected, other int
-	rest                []byte // the end of what came, which may be the beginning of a status
+	rest                []byte // the end of what came, where a status may have begun
+	room                [2 * statusRoom]byte
 }
 
-// statusRoom is the longest that a status takes: `"status" : 201` with some room.
+// statusRoom is the longest that a status takes: `"status" : 201,` with some room.
 const statusRoom = 24
 
 var statusKey = []byte(`"status"`) //nolint:gochecknoglobals // a constant
 
-// scan looks at the next part of an answer.
+// scan looks at the next part of an answer. The last statusRoom bytes wait for the next
+// part: each status is counted once it is all there.
 func (c *itemCount) scan(part []byte) {
-	if len(c.rest) > 0 {
-		// What begins in the rest ends within statusRoom of the part.
-		joint := append(c.rest, part[:min(len(part), statusRoom)]...)
-		begins := len(c.rest)
-		c.rest = c.rest[:0]
-		c.count(joint, begins)
-		if len(part) < statusRoom {
-			c.keep(joint)
+	rest, more := len(c.rest), len(part)
+	if rest+more > statusRoom && rest > 0 {
+		joint := append(c.rest, part[:min(more, statusRoom)]...) //nolint:gocritic // within the room
+		end := min(rest, rest+more-statusRoom)
+		c.count(joint, end)
+		if more <= statusRoom {
+			c.keep(joint[end:])
 			return
 		}
 	}
-	c.count(part, max(len(part)-statusRoom, 0))
-	c.keep(part)
+	if rest+more <= statusRoom {
+		c.keep(append(c.rest, part...))
+		return
+	}
+	c.count(part, more-statusRoom)
+	c.keep(part[more-statusRoom:])
 }
 
 // keep remembers the end of what came.
-func (c *itemCount) keep(part []byte) {
-	c.rest = append([]byte(nil), part[max(len(part)-statusRoom, 0):]...)
-}
+func (c *itemCount) keep(end []byte) { c.rest = append(c.room[:0], end...) }
 
 // count counts the statuses that begin before end.
 func (c *itemCount) count(b []byte, end int) {
@@ -142,7 +161,7 @@ func (c *itemCount) count(b []byte, end int) {
 		at += i + len(statusKey)
 		digits := bytes.TrimLeft(b[at:], " :")
 		switch {
-		case len(digits) < 3:
+		case len(digits) < 3 || digits[0] < '1' || digits[0] > '5':
 		case digits[0] == '2':
 			c.ok++
 		case string(digits[:3]) == "429":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/attempt"
+	"sidestep/internal/bulk"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
@@ -39,8 +41,16 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	} {
 		values = append(values, string(m))
 	}
+	values = append(values, reasonOneShard)
 	for _, v := range values {
 		require.Contains(t, string(page), "| `"+v+"` |")
+	}
+	_, plans, _ := strings.Cut(string(page), "\n**`plan`**")
+	for _, r := range bulk.Reasons() {
+		require.Contains(t, plans, "`"+string(r)+"`")
+	}
+	for _, c := range bulk.Choices() {
+		require.Contains(t, plans, "`"+string(c)+"`")
 	}
 	for _, op := range es.Operations() {
 		require.Contains(t, string(page), "`"+string(op)+"`")

@@ -285,3 +285,17 @@ func TestAttributesAreTheFields(t *testing.T) {
 	require.Equal(t, "ok", r.Outcome)
 	require.NotNil(t, r.Decision, "it is not changed")
 }
+
+func TestRecordsOfBulks(t *testing.T) {
+	var h *bulks
+	l := &logged{}
+	h = startBulks(t, 3, func(o *Options) {
+		o.Records = record.NewRecorder()
+		o.Records.Use(record.Rules{AccessLog: l.take, Share: 1})
+	})
+	h.answer = respond(http.StatusOK, strings.Replace(itemsOf(5, 201), "201", "429", 2))
+	h.do("POST", "/idx/_bulk", five+"{\"delete\":{\"_id\":\"1\"}}\n")
+	require.Equal(t, &record.Bulk{Operations: 6, Planned: 5, Shards: 1, OK: 3, Rejected: 2}, l.one(t).Bulk)
+	h.do("POST", "/idx/_bulk?routing=x", five)
+	require.Nil(t, l.one(t).Bulk)
+}

@@ -89,7 +89,7 @@ func (x *exchange) leavesOut() []string {
 			}
 		}
 	}
-	if x.sniff != "" {
+	if x.sniff != "" || x.bulk.repeats() {
 		out = append(out, "Accept-Encoding")
 	}
 	return out

@@ -48,7 +48,7 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		fields = appendFields(nil, t.header, x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
-	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable}
+	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable && x.bulk == nil}
 	if t.number == 0 {
 		t.message.Interim = x.passInterim
 	}
@@ -170,7 +170,7 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
-	if x.streams && x.bulk != nil { // it becomes longer
+	if x.streams && x.bulk != nil && x.bulk.mode == ModeRoute { // it may become longer
 		out.ContentLength, out.TransferEncoding = -1, nil
 	}
 	if !x.streams {

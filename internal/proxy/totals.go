@@ -15,6 +15,8 @@ type Totals struct {
 	Outcomes map[string]int64
 	// Failovers are by cause, Hedges by result, Sniffs by result.
 	Failovers, Hedges, Sniffs map[string]int64
+	// Bulks are by result.
+	Bulks map[string]int64
 }
 
 // Totals reads the counters. It costs what there are series: it is for eyes, not
@@ -30,6 +32,7 @@ func (p *Proxy) Totals() Totals {
 	t.Failovers = by(p.metrics.failovers, "cause")
 	t.Hedges = by(p.metrics.hedges, "result")
 	t.Sniffs = by(p.metrics.sniffs, "result")
+	t.Bulks = by(p.metrics.bulk.bulks, "result")
 	return t
 }
 

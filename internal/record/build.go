@@ -44,6 +44,7 @@ func (t *Trail) record(r *http.Request, end time.Time) *Record {
 		Upstream:      milliseconds(t.Upstream),
 		RequestBytes:  t.RequestBytes,
 		ResponseBytes: t.ResponseBytes,
+		Bulk:          t.Bulk,
 		Nodes:         few(t.Nodes()),
 		Coordinator:   t.Coordinator(),
 		OpaqueID:      bounded(r.Header.Get("X-Opaque-Id"), maxRecordID),

@@ -36,6 +36,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	page := string(text)
 	require.Equal(t, fields(reflect.TypeFor[Record]()), tableOf(t, page, "\n## Fields\n"))
 	require.Equal(t, fields(reflect.TypeFor[AttemptRecord]()), tableOf(t, page, "\nEach of `attempts`:\n"))
+	require.Equal(t, fields(reflect.TypeFor[Bulk]()), tableOf(t, page, "\n`bulk` has:\n"))
 	require.Equal(t, fields(reflect.TypeFor[selection.Account]()), tableOf(t, page, "\n## The decision\n"))
 	require.Equal(t, fields(reflect.TypeFor[selection.Candidate]()), tableOf(t, page, "\nEach of `candidates`:\n"))
 	var exclusions []string

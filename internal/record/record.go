@@ -31,6 +31,8 @@ type Record struct {
 	Took          *float64 `json:"took_ms"`     // what the engine says, null where it says nothing that is read
 	RequestBytes  int64    `json:"request_bytes"`
 	ResponseBytes int64    `json:"response_bytes"`
+	// Bulk is absent if the request is no bulk, or not one that is looked at.
+	Bulk *Bulk `json:"bulk,omitempty"`
 	// Nodes are the names of those that were listed for the attempt that was answered.
 	Nodes       []string        `json:"nodes,omitempty"`
 	Coordinator string          `json:"coordinator,omitempty"` // name of the node that the answer came through
@@ -44,6 +46,18 @@ type Record struct {
 	Decision *selection.Account `json:"decision,omitempty"`
 
 	ended time.Time
+}
+
+// Bulk is what became of the operations of a bulk.
+type Bulk struct {
+	Operations int `json:"operations"` // as far as the body was read
+	Planned    int `json:"planned"`    // of them, those that were given a routing
+	Shards     int `json:"shards"`     // that these went to
+	// OK, Rejected (429) and Failed are the items of the answer by status, as far as it
+	// was read: one that is compressed is not.
+	OK       int `json:"ok"`
+	Rejected int `json:"rejected"`
+	Failed   int `json:"failed"`
 }
 
 // AttemptRecord is one attempt at a request.

@@ -42,6 +42,7 @@ type Trail struct {
 	// the cluster knows, or several. They are noted for spans alone.
 	Engine, Collection string
 	Span               RequestSpan // nil if the request is not traced
+	Bulk               *Bulk       // nil if the request is no bulk, or not one that is looked at
 
 	room [usualAttempts]Attempt
 }

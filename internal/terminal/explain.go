@@ -55,13 +55,19 @@ type shardCopy struct {
 	Excluded string   `json:"excluded"`
 }
 
-// Question is a search that is asked about.
-type Question struct{ Target, Routing string }
+// Question is a search that is asked about, or a bulk: then Target is an index.
+type Question struct {
+	Target, Routing string
+	Bulk            bool
+}
 
-// Explain prints what would be done with a search. A target that is new to sidestep
-// is asked about until it was learned, for a few seconds.
+// Explain prints what would be done with a search or a bulk. A target that is new to
+// sidestep is asked about until it was learned, for a few seconds.
 func Explain(ctx context.Context, c *Client, out io.Writer, f Format, q Question) error {
 	query := url.Values{"target": {q.Target}}
+	if q.Bulk {
+		query = url.Values{"bulk": {q.Target}}
+	}
 	if q.Routing != "" {
 		query.Set("routing", q.Routing)
 	}
@@ -75,7 +81,7 @@ func Explain(ctx context.Context, c *Client, out io.Writer, f Format, q Question
 		if err := c.read(raw, &e); err != nil {
 			return err
 		}
-		learning := e.Reason == "unknown_target" || q.Routing != "" && len(e.Shards) > 0 && !e.Exact
+		learning := e.Reason == "unknown_target" || q.Bulk && e.Reason == "unknown" || q.Routing != "" && len(e.Shards) > 0 && !e.Exact
 		if learning && time.Since(asked) < learnFor {
 			select {
 			case <-time.After(learnPause):
@@ -86,6 +92,9 @@ func Explain(ctx context.Context, c *Client, out io.Writer, f Format, q Question
 		}
 		if f == JSON {
 			return indented(out, raw)
+		}
+		if q.Bulk {
+			return c.printBulk(raw, out)
 		}
 		e.print(out)
 		return nil

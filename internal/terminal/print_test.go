@@ -55,6 +55,28 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+const sickBulk = `{"index":"logs-1","mode":"route","planned":true,"reason":"one_shard","summary":"One of 0 is chosen; avoided: 1.","choice":"avoided",
+ "skew":1.25,"max_skew":1.5,"shards":[
+  {"shard":0,"routing":"2","documents":500,"outstanding":1,"level":1.25,"full":true,"chance":1,"per_document_ms":0.0321,"copies":[{"node":"es-1"},{}]},
+  {"shard":1,"routing":"0","documents":300,"level":0.75,"chance":0,"per_document_ms":null,"avoided":["es-2 is slow","the write pool of es-3 has more to do than it can"],"copies":[{"node":"es-2"},{"node":"es-3"}]}]}`
+
+func TestExplainABulk(t *testing.T) {
+	for name, body := range map[string]string{
+		"explain-bulk":          sickBulk,
+		"explain-bulk-observed": strings.NewReplacer(`"planned":true`, `"planned":false`, `"one_shard"`, `"observe"`, `"mode":"route"`, `"mode":"observe"`).Replace(sickBulk),
+		"explain-bulk-passed":   `{"index":"logs-1","mode":"route","reason":"alias","summary":"It is an alias."}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, asked := answering(t, `{"reason":"unknown"}`, body)
+			var out strings.Builder
+			require.NoError(t, Explain(t.Context(), client, &out, Table, Question{Target: "logs-1", Bulk: true}))
+			golden(t, name, out.String())
+			require.Len(t, *asked, 2, "an index that is new is looked up")
+			require.Equal(t, "/explain?bulk=logs-1", (*asked)[0].RequestURI())
+		})
+	}
+}
+
 // A target that is new is looked up: asked again it is known.
 func TestExplainWaitsUntilTheTargetIsLearned(t *testing.T) {
 	client, asked := answering(t, `{"reason":"unknown_target"}`, `{"reason":"ranked","exact":false,"shards":[{"index":"a"}]}`, steered)

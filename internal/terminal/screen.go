@@ -72,8 +72,24 @@ func (v view) head(s status, r rates) []string {
 		ready, readyLook = fmt.Sprintf("nothing new since %s: %s", s.At.Local().Format("15:04:05"), v.problem), bad
 	}
 	return []string{
-		v.line(strong, first), v.line(readyLook, ready+" · "+states(s.Nodes)), v.line(plain, traffic(s, r)), v.spikeLine(s),
+		v.line(strong, first), v.line(readyLook, ready+" · "+states(s.Nodes)), v.line(plain, traffic(s, r)+bulks(s)), v.spikeLine(s),
 	}
+}
+
+// bulks tells of bulks since the start, if any are kept on one shard.
+func bulks(s status) string {
+	if s.Bulks == nil {
+		return ""
+	}
+	text := " · bulks "
+	if s.Bulks.Mode != "route" {
+		text += s.Bulks.Mode + ": "
+	}
+	text += fmt.Sprintf("%d one shard, %d mixed, %d passed", s.Bulks.Results["one_shard"], s.Bulks.Results["mixed"], s.Bulks.Results["passed"])
+	if s.Bulks.Index != "" {
+		text += fmt.Sprintf(", skew %.2f", s.Bulks.Skew)
+	}
+	return text
 }
 
 // states counts the nodes by state.

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -197,4 +198,13 @@ func TestFigures(t *testing.T) {
 	} {
 		require.Equal(t, want, age(d))
 	}
+}
+
+func TestBulksOnTheScreen(t *testing.T) {
+	s := sample(0)
+	require.Empty(t, bulks(s))
+	require.NoError(t, json.Unmarshal([]byte(`{"bulks":{"mode":"route","results":{"one_shard":7,"mixed":2,"passed":1},"skew":0}}`), &s))
+	require.Equal(t, " · bulks 7 one shard, 2 mixed, 1 passed", bulks(s))
+	s.Bulks.Mode, s.Bulks.Index, s.Bulks.Skew = "observe", "logs-1", 1.256
+	require.Equal(t, " · bulks observe: 7 one shard, 2 mixed, 1 passed, skew 1.26", bulks(s))
 }

@@ -23,6 +23,12 @@ type status struct {
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    []spike          `json:"spikes"`
+	Bulks     *struct {
+		Mode    string           `json:"mode"`
+		Results map[string]int64 `json:"results"`
+		Index   string           `json:"index"`
+		Skew    float64          `json:"skew"`
+	} `json:"bulks"` // nil if no index has its bulks on one shard
 }
 
 // node is one node in /nodes and /status. Durations are milliseconds.

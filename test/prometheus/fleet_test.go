@@ -30,6 +30,7 @@ const (
 	failing   = "sidestep-failing"
 	unprobed  = "sidestep-unprobed"
 	down      = "sidestep-down"
+	uneven    = "sidestep-uneven"
 	well      = "sidestep-well"
 )
 
@@ -117,6 +118,13 @@ func (f *fleet) startOthers() {
 
 	// May not send probes.
 	f.load(f.start(unprobed, withoutProbes(t, startCluster(t, 3)), nil), 150*time.Millisecond, "GET /logs/_search")
+
+	// Keeps bulks on one shard, and may choose but one of three: a node is in trouble.
+	lopsided := startCluster(t, 3)
+	lopsided.Nodes()[0].SetFault(simcluster.Fault{Refuse: true})
+	bulks := settings(lopsided.URLs()...)
+	bulks.Bulk.SingleShard, bulks.Bulk.MaxSkew = []config.SingleShard{{Index: "logs"}}, 10
+	f.load(f.start(uneven, bulks, nil), 50*time.Millisecond, "POST /logs/_bulk")
 
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}

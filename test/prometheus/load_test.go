@@ -64,6 +64,8 @@ func (c *client) send(ctx context.Context, line string) {
 	switch {
 	case strings.HasSuffix(path, "_msearch"):
 		body = "{\"index\":\"logs\"}\n{\"query\":{\"match_all\":{}}}\n{\"index\":\"one\"}\n{}\n"
+	case strings.HasSuffix(path, "_bulk"):
+		body = strings.Repeat("{\"index\":{}}\n{}\n", 10)
 	case method == http.MethodPut:
 		body = "{}"
 	}

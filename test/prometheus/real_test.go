@@ -37,6 +37,7 @@ var comesAbout = map[string]map[string]string{
 	"SidestepFailovers":            {"job": failing, "cause": "engine_error"},
 	"SidestepHedgeBudgetExhausted": {"job": steering},
 	"SidestepProbesUnfit":          {"job": unprobed},
+	"SidestepBulkSkew":             {"job": uneven, "index": "logs"},
 	"SidestepRelaySilent":          {"job": steering},
 	"SidestepMeasuresRarely":       {"job": observing},
 }

@@ -79,3 +79,37 @@ func attempts() row {
 		},
 	}}
 }
+
+// bulks is what is kept on one shard.
+func bulks() row {
+	const none = "no index is in bulk.single_shard"
+	return row{"Bulks kept on one shard", []panel{
+		{
+			title: "Bulks by result", unit: "reqps", stacked: true, none: none, about: "one_shard: all of their operations were given a routing; mixed: some were; passed: none was.",
+			queries: []query{{`sum by (result) (rate(sidestep_bulks_total{SEL}[$__rate_interval]))`, "{{result}}"}},
+		},
+		{
+			title: "Operations by plan", unit: "ops", stacked: true, none: none, about: "planned: given the routing of one shard. The others stay as they are; docs/metrics.md explains each reason.",
+			queries: []query{{`sum by (plan) (rate(sidestep_bulk_operations_total{SEL}[$__rate_interval])) > 0`, "{{plan}}"}},
+		},
+		{
+			title: "Items by outcome", unit: "ops", stacked: true, none: none, about: "Of the answers, where these can be read. rejected: 429.",
+			queries: []query{{`sum by (outcome) (rate(sidestep_bulk_items_total{SEL}[$__rate_interval]))`, "{{outcome}}"}},
+		},
+		{
+			title: "Shards chosen for bulks", unit: "ops", stacked: true, none: none, about: "even: no shard is in trouble. avoided: one that is not, as some are. bound: the others have as much as bulk.max_skew allows. all_sick: all are in trouble.",
+			queries: []query{{`sum by (choice) (rate(sidestep_bulk_choices_total{SEL}[$__rate_interval]))`, "{{choice}}"}},
+		},
+		{
+			title: "Skew", unit: "short", warn: 1.5, bad: 1.65, none: none, about: "What the fullest shard has got, relative to the mean, since sidestep first wrote to the index. bulk.max_skew bounds it (1.5 if not set); SidestepBulkSkew goes by 1.65.",
+			queries: []query{{`max by (index) (sidestep_bulk_skew{SEL})`, "{{index}}"}},
+		},
+		{
+			title: "Operations in a bulk", unit: "short", none: none, about: "Of bulks that are looked into.",
+			queries: []query{
+				{`histogram_quantile(0.5, sum by (le) (rate(sidestep_bulk_documents_bucket{SEL}[$__rate_interval])))`, "p50"},
+				{`histogram_quantile(0.99, sum by (le) (rate(sidestep_bulk_documents_bucket{SEL}[$__rate_interval])))`, "p99"},
+			},
+		},
+	}}
+}

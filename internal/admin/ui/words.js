@@ -29,6 +29,7 @@ const REASONS = {
   affinity: ["steered", "to the copies that the preference string or the target sticks to"],
   no_statistics: ["steered", "nothing measured yet: copies take turns"],
   fail_open: ["steered", "all copies of some shard are on nodes in trouble: all of them listed"],
+  one_shard: ["steered", "operations of a bulk are kept on one shard"],
   no_outlier: ["engine", "no node stands out: the engine's own selection decides"],
   overloaded: ["passed", "all copies of some shard are on nodes that reject searches"],
   no_choice: ["passed", "every shard has one copy only"],

@@ -131,18 +131,27 @@ func (t *shardTable) value(column string, ix *indexState, number int, cp shardCo
 		return string(cp.Kind), true
 	case "state":
 		return string(cp.State), true
-	case "docs", "store":
+	case "docs", "store", "seq_no.max":
 		if !cp.active() {
 			return "", true
 		}
-		if column == "docs" {
-			return strconv.Itoa(docsIn(ix.Spec, number)), true
-		}
-		return "4.2kb", true
+		return t.size(column, ix, number), true
 	case "ip", "id", "node":
 		return t.place(column, cp), true
 	}
 	return "", false
+}
+
+// size says how much a copy has.
+func (t *shardTable) size(column string, ix *indexState, number int) string {
+	if column == "store" {
+		return "4.2kb"
+	}
+	documents := docsIn(ix.Spec, number) + int(t.cluster.writes.of(shardRef{ix.Spec.Name, number}).Load())
+	if column == "seq_no.max" {
+		documents--
+	}
+	return strconv.Itoa(documents)
 }
 
 // place says where a copy is. A relocating one names its target besides.

@@ -171,7 +171,7 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 	}{
 		"indices": {"indices", n.indexStatistics(life, f, v)},
 		"thread_pool": {"thread_pool", map[string]any{
-			"search": pool, "management": map[string]any{"completed": life.tasks.Add(1)},
+			"search": pool, "write": map[string]any{"threads": pool.Threads, "queue": 0, "active": 0, "rejected": 0, "completed": 0}, "management": map[string]any{"completed": life.tasks.Add(1)},
 		}},
 		"os": {"os", map[string]any{
 			"timestamp": now.UnixMilli(),

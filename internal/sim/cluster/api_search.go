@@ -40,7 +40,7 @@ func (n *Node) searchAPI(r *request) (reply, *apiError) {
 	case last == "_pit" || last == "point_in_time" || r.at(-2) == "point_in_time":
 		return n.pointInTime(r, target)
 	case last == "_bulk":
-		return answer(map[string]any{"took": 1, "errors": false, "items": []any{}}), nil
+		return n.bulk(r, target)
 	case strings.HasPrefix(first, "_"):
 		return r.noHandler(), nil
 	default:

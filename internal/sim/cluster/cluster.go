@@ -29,6 +29,7 @@ type Cluster struct {
 	writing sync.Mutex // held while the next state is made
 
 	zippers sync.Pool // of *gzip.Writer
+	writes  writes
 
 	strictWeights atomic.Bool
 

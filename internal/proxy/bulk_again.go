@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/bulk"
+)
+
+// repeatable is a bulk that may be sent again although it may have been stored: each of
+// its documents has an id that was made here.
+type repeatable struct {
+	body    []byte // the client's
+	key     bulk.Key
+	minted  bulk.Minted
+	create  bool   // it has been sent before: what is stored is not to be written once more
+	renamed []bool // see bulk.Rewriter
+}
+
+// holdRepeatable reads a bulk so that it can be repeated. What is too large streams, or
+// has operations with ids of the client's, goes on as any other.
+func (x *exchange) holdRepeatable(limit int64) bool {
+	b, start := x.bulk, time.Now()
+	read, err := x.readBody(x.r.Body, limit)
+	x.reading = time.Since(start)
+	switch {
+	case errors.Is(err, errTooMuch), errors.Is(err, errNoRoom):
+		return x.streamAfter(read)
+	case err != nil:
+		return x.hasRead(x.r.Body, nil, err)
+	}
+	body := slices.Clone(read) // what follows may be read into the same memory
+	again := &repeatable{body: body, key: bulkKey(x.r, body)}
+	if !b.enter(again.key) {
+		x.clientGone = true
+		panic(http.ErrAbortHandler)
+	}
+	if x.mint(again) {
+		b.again = again
+		return true
+	}
+	// Where indices have their shards by now they keep them.
+	b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
+	x.body, _ = io.ReadAll(b) // from memory
+	x.RequestBytes = int64(len(body))
+	return true
+}
+
+// mint gives the documents of a bulk their ids: those that it had when it was sent before,
+// if it was. It reports false if it cannot be repeated.
+func (x *exchange) mint(again *repeatable) bool {
+	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
+	minted, known := ambiguous.Take(again.key, x.Began)
+	if known {
+		again.minted, again.create, b.routings = minted, true, minted.Routings
+	} else {
+		again.minted.Prefix = newPrefix()
+	}
+	// It is held as it came and as it is sent, the latter twice if it is repeated.
+	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
+		if known {
+			ambiguous.Remember(again.key, minted, x.Began)
+		}
+		return false
+	}
+	out, ok := b.rewrite(again)
+	if !ok {
+		return false
+	}
+	again.minted.Routings = b.routings
+	x.body, x.RequestBytes = out, int64(len(again.body))
+	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
+	if known {
+		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
+	}
+	return true
+}
+
+// streamAfter goes on with a bulk that is too large to be repeated, of which this was read.
+func (x *exchange) streamAfter(read []byte) bool {
+	b := x.bulk
+	b.mu.Lock()
+	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(slices.Clone(read)), x.r.Body), nil)
+	b.mu.Unlock()
+	x.streamBody(b, nil)
+	return true
+}
+
+// enter waits until no equal bulk is under way. It reports whether the client still waits.
+func (b *bulkWrite) enter(k bulk.Key) bool {
+	ambiguous := &b.x.p.o.Bulk.Books.Ambiguous
+	for wait := ambiguous.Enter(k); wait != nil; wait = ambiguous.Enter(k) {
+		select {
+		case <-wait:
+		case <-b.x.r.Context().Done():
+			return false
+		}
+	}
+	b.entered = &k
+	return true
+}
+
+// failingBody is a body whose reading has failed.
+type failingBody struct{ err error }
+
+// Read implements io.Reader.
+func (f failingBody) Read([]byte) (int, error) { return 0, f.err }
+
+// Close implements io.Closer.
+func (failingBody) Close() error { return nil }
+
+// rewrite returns the bulk as it is sent. It reports false if some operation keeps an id
+// or a routing of the client's.
+func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rewriter = b.newRewriter(bytes.NewReader(again.body), again)
+	out, _ := io.ReadAll(b.rewriter) // from memory
+	again.renamed = b.rewriter.Renamed()
+	t := b.rewriter.Tally()
+	return out, t.Planned > 0 && t.Planned == t.Operations
+}
+
+// bulkKey identifies a bulk: the same body from the same client to the same place.
+func bulkKey(r *http.Request, body []byte) bulk.Key {
+	h := sha256.New()
+	for _, part := range []string{r.Method, r.RequestURI, strings.Join(r.Header["Authorization"], "\n"), r.Header.Get("Content-Type")} {
+		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part)
+	}
+	if r.TLS != nil {
+		for _, c := range r.TLS.PeerCertificates {
+			_, _ = h.Write(c.Raw)
+		}
+	}
+	_, _ = h.Write(body)
+	return bulk.Key(h.Sum(nil))
+}
+
+// newPrefix returns what the ids of one bulk begin with: as many random bits as the
+// engines' own have.
+func newPrefix() string {
+	var random [15]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// repeats reports whether the bulk can be sent again although it may have been stored.
+func (b *bulkWrite) repeats() bool { return b != nil && b.again != nil }
+
+// bodyToSend returns the body of the next attempt: from the second one that may have
+// been received on, what is stored is left alone.
+func (x *exchange) bodyToSend() []byte {
+	if x.bulk.repeats() && !x.bulk.again.create && x.received() {
+		x.bulk.again.create = true
+		x.body, _ = x.bulk.rewrite(x.bulk.again)
+		x.p.metrics.bulk.repeats.with(repeatSent).Inc()
+	}
+	return x.body
+}
+
+// received reports whether a node may have received the request.
+func (x *exchange) received() bool {
+	for _, t := range x.tries {
+		if t.cause != attempt.Unreachable {
+			return true
+		}
+	}
+	return false
+}
+
+// remember notes that nobody knows whether the bulk was stored, unless the client does.
+func (b *bulkWrite) remember(now time.Time) {
+	x := b.x
+	if b.entered != nil {
+		defer x.p.o.Bulk.Books.Ambiguous.Leave(*b.entered)
+	}
+	if !b.repeats() || !b.again.create && !x.received() {
+		return
+	}
+	// After a repetition an error for the whole tells nothing of what came before.
+	if x.complete && x.Answered >= 0 && !b.unresolved && (x.Status == http.StatusOK || !b.again.create) {
+		return
+	}
+	x.p.o.Bulk.Books.Ambiguous.Remember(b.again.key, b.again.minted, now)
+	x.p.metrics.bulk.repeats.with(repeatRemembered).Inc()
+}
+
+// restore puts what a repetition says in order: an id that is taken is one that this bulk
+// took before, and operations have the names that the client gave them. It reports false
+// if some operation may have been stored before and was refused now: nobody knows.
+func (r *bulkResult) restore(renamed []bool) bool {
+	if len(r.items) != len(renamed) {
+		return false
+	}
+	for i, raw := range r.items {
+		verb, one := itemOf(raw)
+		switch {
+		case verb == "":
+			return false
+		case one.Status == http.StatusTooManyRequests, one.Status >= http.StatusInternalServerError:
+			return false
+		case one.Status == http.StatusConflict:
+			index, _ := json.Marshal(one.Index) //nolint:errchkjson // a string always marshals
+			id, _ := json.Marshal(one.ID)       //nolint:errchkjson // as above
+			raw = []byte(`{"create":{"_index":` + string(index) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}}`)
+		}
+		if renamed[i] {
+			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first is the verb
+		}
+		r.items[i] = raw
+	}
+	return true
+}
+
+// answerUnresolved answers a bulk of which nobody knows what was stored. The same bulk,
+// sent again, is matched.
+func (x *exchange) answerUnresolved() {
+	x.Outcome = string(outcomeUnreachable)
+	x.answerOwn(http.StatusServiceUnavailable, "upstream_connection_exception", "a connection broke, and the cluster refuses what was sent again; send the same bulk again")
+}

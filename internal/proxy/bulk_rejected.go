@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sidestep/internal/es"
+	"sidestep/internal/leg"
+	"sidestep/internal/record"
+)
+
+const (
+	// firstRetry is how long rejected operations wait before they are sent again, about;
+	// each further time they wait twice as long.
+	firstRetry = 50 * time.Millisecond
+	// maxResult bounds the answer to a bulk that is looked into.
+	maxResult = 32 << 20
+)
+
+// resolveBulk sees to it that the client learns what became of each operation of a bulk
+// that can be repeated: rejected ones are sent again, for bulk.retry_rejected since the
+// request came, and what a repetition says is put in order. It reports false if nobody
+// knows what became of some: the client is to send the bulk again.
+func (x *exchange) resolveBulk(t *try) bool {
+	b := x.bulk
+	if t.resp.StatusCode != http.StatusOK {
+		return true
+	}
+	if x.p.o.Bulk.RetryRejected <= 0 && !b.again.create {
+		return true // it passes as it comes
+	}
+	result, ok := readResult(t)
+	if !ok {
+		b.unresolved = b.again.create
+		return !b.unresolved
+	}
+	changed := x.p.o.Bulk.RetryRejected > 0 && x.retryRejected(result, t.body)
+	if b.again.create {
+		changed = true
+		b.unresolved = !result.restore(b.again.renamed)
+	}
+	if b.unresolved {
+		return false
+	}
+	if changed {
+		t.begin = result.encode()
+		t.resp.ContentLength = int64(len(t.begin))
+		t.resp.Header.Set("Content-Length", strconv.Itoa(len(t.begin)))
+	}
+	return true
+}
+
+// retryRejected sends operations again that the engine rejected (429), and puts their
+// items in place of those of the result. It reports whether it did.
+func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool) {
+	operations, ok := splitOperations(sent)
+	if !ok || len(operations) != len(result.items) {
+		return false
+	}
+	deadline := x.Began.Add(x.p.o.Bulk.RetryRejected)
+	for wait := firstRetry; ; wait *= 2 {
+		rejected, body := result.rejected(operations)
+		jittered := wait/2 + rand.N(wait)
+		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.sleep(jittered) {
+			return changed
+		}
+		x.p.metrics.bulk.retried.Add(float64(len(rejected)))
+		answered, broken := x.sendRejected(body, len(rejected))
+		if broken && !x.bulk.again.create { // from here on what is stored is left alone
+			x.bulk.again.create = true
+			again, _ := x.bulk.rewrite(x.bulk.again)
+			operations, _ = splitOperations(again)
+		}
+		accepted := false
+		for i, at := range rejected {
+			if answered != nil {
+				result.items[at], changed = answered.items[i], true
+				accepted = accepted || statusOf(result.items[at]) != http.StatusTooManyRequests
+			}
+		}
+		if !accepted {
+			x.p.otherBudget.Failed()
+		}
+	}
+}
+
+// sendRejected sends operations again and returns what became of them; nil if that is not
+// known. broken says that they may have been received all the same.
+func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult, broken bool) {
+	t, now := newTry(x), time.Now()
+	t.query, t.body = x.r.URL.RawQuery, body
+	if t.upstream = x.p.pick(x.view, x.bulk.wants(), nil, now); t.upstream == nil {
+		t.release()
+		return nil, false
+	}
+	x.dispatch(t, record.Failover, now)
+	switch {
+	case t.err != nil:
+		return nil, !leg.NotSent(t.err)
+	case t.resp.StatusCode != http.StatusOK:
+		return nil, t.resp.StatusCode != http.StatusTooManyRequests
+	}
+	result, ok := readResult(t)
+	if !ok || len(result.items) != operations {
+		return nil, true
+	}
+	return result, false
+}
+
+// sleep waits, and reports false if the client leaves meanwhile.
+func (x *exchange) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.r.Context().Done():
+		return false
+	}
+}
+
+// splitOperations returns the lines of each operation of a bulk.
+func splitOperations(body []byte) (operations [][]byte, ok bool) {
+	for len(body) > 0 {
+		line, _, found := bytes.Cut(body, []byte{'\n'})
+		if !found {
+			return nil, false
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			body = body[len(line)+1:]
+			continue
+		}
+		action, ok := es.ReadBulkAction(line)
+		if !ok {
+			return nil, false
+		}
+		end := len(line) + 1
+		if action.Verb != es.BulkDelete {
+			source := bytes.IndexByte(body[end:], '\n')
+			if source < 0 {
+				return nil, false
+			}
+			end += source + 1
+		}
+		operations, body = append(operations, body[:end]), body[end:]
+	}
+	return operations, true
+}
+
+// bulkResult is the answer to a bulk, as it came but for its items.
+type bulkResult struct {
+	names  []string // of the members, in their order
+	values map[string]json.RawMessage
+	items  []json.RawMessage
+}
+
+// readResult reads the answer to a bulk to its end.
+func readResult(t *try) (*bulkResult, bool) {
+	if !es.AcceptsJSON(t.resp.Header.Get("Content-Type")) {
+		return nil, false
+	}
+	body := t.readHead(maxResult+1, nil)
+	if !errors.Is(t.readErr, io.EOF) || len(body) > maxResult {
+		return nil, false
+	}
+	return parseResult(body)
+}
+
+func parseResult(body []byte) (*bulkResult, bool) {
+	r := &bulkResult{values: map[string]json.RawMessage{}}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return nil, false
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, false
+		}
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return nil, false
+		}
+		r.names = append(r.names, name.(string)) // a key is
+		r.values[name.(string)] = value
+	}
+	return r, json.Unmarshal(r.values["items"], &r.items) == nil
+}
+
+// encode returns the result as an answer.
+func (r *bulkResult) encode() []byte {
+	failed := false
+	raws := make([][]byte, len(r.items))
+	for i, raw := range r.items {
+		_, one := itemOf(raw)
+		failed, raws[i] = failed || len(one.Error) > 0, raw
+	}
+	r.values["errors"] = json.RawMessage(strconv.FormatBool(failed))
+	r.values["items"] = append(append(json.RawMessage{'['}, bytes.Join(raws, []byte{','})...), ']')
+	b := []byte{'{'}
+	for i, name := range r.names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, name), ':')
+		b = append(b, r.values[name]...)
+	}
+	return append(b, '}')
+}
+
+// item is what became of one operation, as far as it matters.
+type item struct {
+	Index  string          `json:"_index"`
+	ID     string          `json:"_id"`
+	Status int             `json:"status"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// itemOf returns the verb and what matters of an item; "" if it is none.
+func itemOf(raw json.RawMessage) (string, item) {
+	var verbs map[string]item
+	if json.Unmarshal(raw, &verbs) != nil || len(verbs) != 1 {
+		return "", item{}
+	}
+	for verb, one := range verbs {
+		return verb, one
+	}
+	return "", item{}
+}
+
+func statusOf(raw json.RawMessage) int {
+	_, one := itemOf(raw)
+	return one.Status
+}
+
+// rejected returns the numbers of the operations that were rejected, and a bulk of them.
+func (r *bulkResult) rejected(operations [][]byte) (numbers []int, body []byte) {
+	for i, raw := range r.items {
+		if statusOf(raw) == http.StatusTooManyRequests {
+			numbers, body = append(numbers, i), append(body, operations[i]...)
+		}
+	}
+	return numbers, body
+}
