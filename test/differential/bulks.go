@@ -224,6 +224,9 @@ var placeMasks = []struct {
 	{regexp.MustCompile(`(\[[^\[\]]*` + ownPrefix + `@side@[^\[\]]*\])\[\d+\]`), `${1}[]`},
 	// An exception that comes from another node than the one that was asked is another one.
 	{regexp.MustCompile(`("caused_by"\s*:\s*\{\s*"type"\s*:\s*)"[a-z_]+"`), `${1}""`},
+	{regexp.MustCompile(`(current document has seqNo )\[\d+\]`), `${1}[]`},
+	// Said of an update that changes nothing if another operation of its shard does.
+	{regexp.MustCompile(`"forced_refresh"\s*:\s*true\s*,\s*`), ``},
 	{regexp.MustCompile(`(with id )'[A-Za-z0-9_-]{20}'`), `${1}''`},
 	{regexp.MustCompile(`(\]/)\[[A-Za-z0-9_-]{20}\]`), `${1}[]`},
 }

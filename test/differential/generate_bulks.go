@@ -204,11 +204,11 @@ func (g *generator) oddBulk(r *request) {
 	index := ownPrefix + "@side@-" + g.pick("six", "two", "out")
 	switch g.IntN(6) {
 	case 0:
-		r.uri = g.pick("/"+index+"/_doc/_bulk", "/"+index+"/typed/_bulk", "/"+index+"/_bulk/", "//_bulk", "/_bulk/", "/%6dine-@side@-six/_bulk", "/"+index+"*/_bulk",
+		r.uri = g.pick("/"+index+"/typed/_bulk", "/"+index+"/_bulk/", "//_bulk", "/_bulk/", "/%6dine-@side@-six/_bulk", "/"+index+"*/_bulk",
 			"/"+index+","+index+"/_bulk", "/"+index+"/_bulk/stream", "/"+index+"%20/_bulk", "/"+index+"/../_bulk", "/_all/_bulk")
 	case 1:
 		r.param(g.pick("pipeline=stamp", "pipeline=ghost", "pipeline=_none", "pipeline=", "routing=alpha", "routing=", "routing=5", "routing=a,b", "require_alias=true", "require_alias=false",
-			"require_alias=x", "require_data_stream=true", "require_data_stream=false", "list_executed_pipelines=true", "refresh=bogus", "timeout=x", "wait_for_active_shards=9", "wait_for_active_shards=x", "unknown=1", "type=x", "op_type=create",
+			"require_alias=x", "require_data_stream=true", "require_data_stream=false", "list_executed_pipelines=true", "refresh=bogus", "timeout=x", "wait_for_active_shards=9&timeout=200ms", "wait_for_active_shards=x", "unknown=1", "type=x", "op_type=create",
 			"dynamic_templates=x", "error_trace=true", "batch_size=1", "Routing=alpha", "rout%69ng=alpha", "refresh=true;routing=alpha", "routing=alpha&routing=beta", "include_source_on_error=false"))
 	case 2:
 		r.set("Content-Type", g.pick("application/json", "application/json; charset=utf-8", "text/plain", "", "x", "application/cbor", "application/smile", "application/yaml",

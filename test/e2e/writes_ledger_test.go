@@ -230,8 +230,8 @@ func (l *ledger) requireThere(t *testing.T, f *front.Front, index string) []stor
 			acknowledged++
 			ids = append(ids, o.got.id)
 			require.Equal(t, 1, times[o.n], "acknowledged, and not there: %+v", o)
-		case o.mayFail && o.id == "" && status == http.StatusConflict:
-			// The engine repeated what a node that died had stored.
+		case o.mayFail && status == http.StatusConflict:
+			// Ids are used once: the engine repeated what a node that died had stored.
 			unknown++
 		case o.gone, status >= 400 && status < 500:
 			require.Zero(t, times[o.n], "refused, and there: %+v", o)

@@ -263,6 +263,9 @@ func testRejections(t *testing.T, f *front.Front) {
 	for status := range statuses {
 		require.Contains(t, []int{http.StatusOK, http.StatusTooManyRequests}, status)
 	}
+	for status := range items {
+		require.Contains(t, []int{0, http.StatusCreated, http.StatusTooManyRequests}, status)
+	}
 	requireTogether(t, sent, l.requireThere(t, f, index))
 }
 
