@@ -204,6 +204,13 @@ bench-fleet: ## count what a fleet asks a cluster, with a relay and without; 5 m
 bench-watching: build ## compare sidestep with everything on that watches and with all of it off; 4 minutes
 	$(GO) run ./test/bench/watching
 
+BULK ?=
+
+.PHONY: bench-bulk
+bench-bulk: build ## measure bulks to a real cluster with a degraded node, 12 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
+	$(GO) build -trimpath -o bin/bulk ./test/bench/bulk
+	bin/bulk -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(BULK)
+
 SOAK ?=
 
 .PHONY: soak
@@ -243,8 +250,18 @@ COUNT ?= 20000
 SEED  ?= 1
 
 .PHONY: differential
-differential: build ## compare answers through sidestep with the engine's own, 20 minutes; ENGINE, COUNT, SEED
+differential: build ## compare answers through sidestep with the engine's own, 25 minutes; ENGINE, COUNT, SEED
 	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count $(COUNT) -seed $(SEED)
+
+.PHONY: test-bulk-kill
+test-bulk-kill: build ## write bulks that are repeated while connections and nodes are killed, on a real cluster; 5 minutes; ENGINE
+	$(GO) run ./test/bulkkill -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
+
+BULKS ?= 2000
+
+.PHONY: differential-bulk
+differential-bulk: build ## compare bulks alone that are kept on one shard, 5 minutes; ENGINE, BULKS, SEED
+	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count 0 -churn 0 -bulks $(BULKS) -seed $(SEED)
 
 .PHONY: cluster-up
 cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES

@@ -43,7 +43,7 @@ func countedIndex(i bulk.Index) string {
 // bulkOptions returns what the data plane is told of bulks.
 func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 	o := proxy.Bulk{
-		Mode: proxy.Mode(b.Mode), Patterns: b.Patterns(), Avoid: b.Avoid, MaxSkew: b.MaxSkew,
+		Mode: proxy.Mode(b.Mode), Patterns: b.Patterns(), Avoid: b.Avoid, Idempotent: b.Idempotent, RetryRejected: b.RetryRejected, MaxSkew: b.MaxSkew,
 		Queues: p.cluster.WritesQueue, Books: books,
 	}
 	if p.indices == nil {

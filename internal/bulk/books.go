@@ -11,6 +11,9 @@ const maxBooks = 2000
 // Books are the books of all indices that bulks are written to. They outlive a change of
 // the configuration. Safe for concurrent use; the zero value is ready.
 type Books struct {
+	// Ambiguous are the bulks of which nobody knows whether they were stored.
+	Ambiguous Ambiguous
+
 	mu      sync.Mutex
 	byIndex map[string]*Book
 }

@@ -27,6 +27,12 @@ type Options struct {
 	// "" and why they stay as they are. It is called once for each index that is named
 	// by an operation that may be given one, at its first.
 	Place func(index string) (routing string, why Reason)
+	// ID returns the id of the next operation that is given a routing; nil: they are given
+	// none, and the engine makes one.
+	ID func() string
+	// Create has these operations fail where their id is taken already, as those do that
+	// the client calls `create`.
+	Create bool
 	// Buffer is memory to read into, which may be used again when the Rewriter is no
 	// longer read; nil if it shall have its own.
 	Buffer []byte
@@ -64,11 +70,15 @@ type Rewriter struct {
 	src          io.Reader
 	defaultIndex []byte
 	place        func(string) (string, Reason)
+	id           func() string
+	create       bool
 
 	buf      []byte // buf[from:to] has been read from src and not yet been looked at
 	from, to int
 	err      error     // of src; told when everything before it has been
-	pieces   [3][]byte // looked at and not yet given to the reader
+	pieces   [6][]byte // looked at and not yet given to the reader
+	idField  []byte    // one of them
+	renamed  []bool    // with create: by operation, whether the client called it `index`
 	state    lineState
 
 	indices map[string]*destination
@@ -95,7 +105,7 @@ type destination struct {
 
 // NewRewriter returns a Rewriter of src.
 func NewRewriter(src io.Reader, o Options) *Rewriter {
-	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, buf: o.Buffer[:cap(o.Buffer)]}
+	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, id: o.ID, create: o.Create, buf: o.Buffer[:cap(o.Buffer)]}
 }
 
 // Tally returns what was done so far.
@@ -128,8 +138,16 @@ func (r *Rewriter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Renamed tells, with Options.Create, of each operation whether the client called it
+// `index` and it was sent as `create`.
+func (r *Rewriter) Renamed() []bool { return r.renamed }
+
 func (r *Rewriter) pending() bool {
-	return len(r.pieces[0])+len(r.pieces[1])+len(r.pieces[2]) > 0
+	n := 0
+	for _, piece := range r.pieces {
+		n += len(piece)
+	}
+	return n > 0
 }
 
 // take moves pieces to p.
@@ -241,11 +259,31 @@ func (r *Rewriter) action(line []byte) {
 	r.tally.Operations++
 	r.tally.Planned++
 	r.current.Operations++
-	r.pieces[0], r.pieces[2] = r.buf[start:start+a.Insert], r.buf[start+a.Insert:r.from]
-	r.pieces[1] = r.current.inserts
-	if a.Bare {
-		r.pieces[1] = r.current.insert
+	before := r.buf[start : start+a.Insert]
+	if r.create {
+		before = r.rename(before)
 	}
+	if r.id != nil {
+		r.idField = append(append(append(r.idField[:0], `"_id":"`...), r.id()...), `",`...)
+		r.pieces[3] = r.idField
+	}
+	r.pieces[0], r.pieces[4], r.pieces[5] = before, r.current.inserts, r.buf[start+a.Insert:r.from]
+	if a.Bare {
+		r.pieces[4] = r.current.insert
+	}
+}
+
+// rename makes a `create` of an `index` in the beginning of an action line, of which it
+// returns what comes first; the rest becomes pieces.
+func (r *Rewriter) rename(before []byte) []byte {
+	const index, create = `"index"`, `"create"`
+	at := bytes.Index(before, []byte(index))
+	r.renamed = append(r.renamed, at >= 0)
+	if at < 0 {
+		return before
+	}
+	r.pieces[1], r.pieces[2] = []byte(create), before[at+len(index):]
+	return before[:at]
 }
 
 // destinationOf returns where an operation goes, or why it stays as it is.

@@ -257,6 +257,12 @@ type Bulk struct {
 	SingleShard []SingleShard `yaml:"single_shard"`
 	// Avoid: shards with a copy in trouble are avoided. Without it they are drawn evenly.
 	Avoid bool `yaml:"avoid"`
+	// Idempotent: documents without ids are given some, so that a bulk can be sent again
+	// when a connection broke.
+	Idempotent bool `yaml:"idempotent"`
+	// RetryRejected is for how long operations that the engine rejects (429) are sent
+	// again; 0: they are not.
+	RetryRejected time.Duration `yaml:"retry_rejected"`
 	// MaxSkew is how many times the mean of all shards the fullest one may hold, in
 	// documents, before evenness is preferred to healthy shards.
 	MaxSkew float64 `yaml:"max_skew"`

@@ -346,6 +346,7 @@ func (c *checker) bulk(b Bulk) {
 		}
 		c.pattern(path+".index", s.Index)
 	}
+	c.notNegative("bulk.retry_rejected", b.RetryRejected)
 	if !(b.MaxSkew >= 1.1) || math.IsInf(b.MaxSkew, 1) {
 		c.add("bulk.max_skew", "must be at least 1.1, not %v", b.MaxSkew)
 	}

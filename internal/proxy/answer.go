@@ -44,6 +44,9 @@ func (x *exchange) answer(t *try) {
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
 	}
+	if x.bulk != nil {
+		x.mendBulk(t)
+	}
 	x.tookOf(t)
 	announced := x.writeHead(t)
 	if err := x.copyBody(t); err != nil {

@@ -104,6 +104,7 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 		switch {
 		case errors.Is(err, io.EOF) && int64(len(body)) <= limit:
 			deadline.lift()
+			_ = x.r.Body.Close() // or the server looks for more of it
 			return body, nil
 		case int64(len(body)) > limit:
 			return body, errTooMuch

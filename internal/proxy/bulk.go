@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,12 @@ type Bulk struct {
 	Patterns []string
 	// Avoid: shards with a copy in trouble are avoided; else all are drawn evenly.
 	Avoid bool
+	// Idempotent: bulks of documents without ids are given some, so that they can be sent
+	// again when a connection broke, without documents stored twice.
+	Idempotent bool
+	// RetryRejected is for how long operations that the engine rejects (429) are sent
+	// again; 0: they are not.
+	RetryRejected time.Duration
 	// MaxSkew is how many times the mean the fullest shard may hold.
 	MaxSkew float64
 	// Index tells what is known of a name.
@@ -49,20 +56,35 @@ type Bulk struct {
 type bulkWrite struct {
 	x     *exchange
 	mode  Mode
-	timed bool // how long the bulk takes tells of its shard
+	index string // that of operations that name none
+	timed bool   // how long the bulk takes tells of its shard
 	items itemCount
 
 	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
 	rewriter *bulk.Rewriter
-	over     bool            // the accounts are closed: nothing may be placed any more
-	places   []place         // parallel to Placed of the rewriter's tally
+	routings map[string]string // by index: what was answered by place
+	again    *repeatable       // nil if it cannot be repeated
+	entered  *bulk.Key         // it is known to be under way
+	over     bool              // the accounts are closed: nothing may be placed any more
+	places   []place
 	node     *selection.Node // that has the primary copy of the first shard
 }
 
 // place is a shard that was chosen for an index.
 type place struct {
+	index string
 	book  *bulk.Book
 	shard int
+}
+
+// in returns what the index got.
+func (p place) in(placed []bulk.Placed) (documents int, size int64) {
+	for _, d := range placed {
+		if d.Index == p.index {
+			return d.Operations, d.Bytes
+		}
+	}
+	return 0, 0
 }
 
 // BulkMode returns the mode that bulks are served in.
@@ -104,9 +126,34 @@ func (x *exchange) planBulk() bool {
 		return false
 	}
 	x.p.o.Touch()
-	x.bulk = &bulkWrite{x: x, mode: mode}
-	x.bulk.rewriter = bulk.NewRewriter(x.r.Body, bulk.Options{DefaultIndex: line.Index, Place: x.bulk.place})
+	x.bulk = &bulkWrite{x: x, mode: mode, index: line.Index}
+	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body, nil)
 	return true
+}
+
+// newRewriter returns what makes the body as it is sent out of the client's. With again
+// the documents get its ids.
+func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
+	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce}
+	if again != nil {
+		o.ID, o.Create = again.minted.IDs(), again.create
+	}
+	return bulk.NewRewriter(body, o)
+}
+
+// placeOnce is place, which it asks once for each index. b.mu is held.
+func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
+	if routing, ok := b.routings[name]; ok {
+		return routing, ""
+	}
+	routing, why = b.place(name)
+	if routing != "" {
+		if b.routings == nil {
+			b.routings = make(map[string]string)
+		}
+		b.routings[name] = routing
+	}
+	return routing, why
 }
 
 // Read implements io.Reader: it reads the body as it is to be sent.
@@ -137,7 +184,7 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
 	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
-	b.places = append(b.places, place{book, shard})
+	b.places = append(b.places, place{name, book, shard})
 	if b.node == nil {
 		b.node = x.view.primary(copies, shard)
 	}
@@ -174,70 +221,6 @@ func (p *Proxy) count(book *bulk.Book, name string) {
 	}
 }
 
-// sickness knows which shards of an index had better not be written to: a write waits
-// for all copies, so those with a copy on a node in trouble, and those that take longer
-// than the others whatever the reason.
-type sickness struct {
-	p    *Proxy
-	v    *view
-	slow []bulk.Slowness
-	// index has the copies; nil if they are not known.
-	index *cluster.Index
-}
-
-// sickShards finds which shards of an index are sick now.
-func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
-	return &sickness{p: p, v: v, slow: book.Slow(now), index: index}
-}
-
-// is reports whether a shard is to be avoided.
-func (s *sickness) is(shard int) bool {
-	return s.p.o.Bulk.Avoid && (s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
-		return c.Serving() && s.p.troubleOf(s.v, c.Node) != ""
-	}))
-}
-
-// slowness tells whether bulks take long on a shard.
-func (s *sickness) slowness(shard int) bulk.Slowness {
-	if s.slow == nil {
-		return ""
-	}
-	return s.slow[shard]
-}
-
-// copies returns the copies of a shard, as far as they are known.
-func (s *sickness) copies(shard int) []cluster.Copy {
-	if s.index == nil || shard >= len(s.index.Shards) {
-		return nil
-	}
-	return s.index.Shards[shard].Copies
-}
-
-// troubleWrites says that a node's write pool has more to do than it can, troubleAway
-// that the node is not known.
-const (
-	troubleWrites = "writes_queue"
-	troubleAway   = "not_known"
-)
-
-// troubleOf says why the node with this id had better not be written to: the state that it
-// is in, or its write pool; empty if it may.
-func (p *Proxy) troubleOf(v *view, id string) string {
-	at, ok := v.snapshot.Position(id)
-	if !ok {
-		return troubleAway
-	}
-	switch state := v.nodes[at].State(); state {
-	case selection.Fine, selection.Ramping, selection.Unknown:
-	default:
-		return state.String()
-	}
-	if p.o.Bulk.Queues != nil && p.o.Bulk.Queues(id) {
-		return troubleWrites
-	}
-	return ""
-}
-
 // primary returns the node that has the primary copy of a shard, nil if it is not known.
 func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 	if index == nil || shard >= len(index.Shards) {
@@ -262,7 +245,22 @@ func (x *exchange) holdBulk() bool {
 	if x.asking { // reading would tell the client to send
 		limit = 0
 	}
+	o := &x.p.o.Bulk
+	// What cannot be read in the answer to a repetition cannot be put in order either.
+	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
+		return x.holdRepeatable(limit)
+	}
 	return x.holdFrom(b, limit)
+}
+
+// mendBulk does what is to be done with the answer to a bulk before the client gets it.
+func (x *exchange) mendBulk(t *try) {
+	switch {
+	case x.bulk.repeats() && x.bulk.again.create:
+		x.restoreItems(t)
+	case x.p.o.Bulk.RetryRejected > 0 && !x.streams:
+		x.retryRejected(t)
+	}
 }
 
 // wants returns the node that had better coordinate the bulk, nil if it is all the same.
@@ -305,13 +303,14 @@ func (b *bulkWrite) finish(now time.Time) {
 	if len(b.places) > 0 {
 		x.Reason = reasonOneShard
 	}
+	b.remember(now)
 	b.items.end()
 	stored, alone := x.complete && x.Status == http.StatusOK, b.alone()
-	for i, p := range b.places {
+	for _, p := range b.places {
 		var documents int
 		var size int64
 		if stored {
-			documents, size = t.Placed[i].Operations, t.Placed[i].Bytes
+			documents, size = p.in(t.Placed)
 		}
 		if alone && b.items.refused() {
 			documents = min(documents, b.items.ok)

@@ -19,12 +19,17 @@ const (
 	itemOK           = "ok"
 	itemRejected     = "rejected"
 	itemFailed       = "failed"
+	repeatPrepared   = "prepared"
+	repeatSent       = "sent"
+	repeatRemembered = "remembered"
+	repeatMatched    = "matched"
 )
 
 // bulkMetrics are the metrics of bulks that are looked at.
 type bulkMetrics struct {
-	bulks, operations, items, choices *counters
-	sizes                             prometheus.Histogram
+	bulks, operations, items, choices, repeats *counters
+	retried                                    prometheus.Counter
+	sizes                                      prometheus.Histogram
 }
 
 func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
@@ -46,6 +51,14 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 			Name: "sidestep_bulk_choices_total",
 			Help: "Shards chosen for bulks: even (none is in trouble), avoided (one that is not), bound (evenness came first), all_sick.",
 		}, []string{"choice"})),
+		repeats: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_bulk_repeats_total",
+			Help: "With bulk.idempotent: bulks prepared to be sent again, sent again after a connection broke, remembered as nobody knows whether they were stored, and matched when the client sent them again.",
+		}, []string{"event"})),
+		retried: auto.NewCounter(prometheus.CounterOpts{
+			Name: "sidestep_bulk_retried_items_total",
+			Help: "With bulk.retry_rejected: operations that were sent again after the engine rejected them.",
+		}),
 		sizes: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:                        "sidestep_bulk_documents",
 			Help:                        "Operations in a bulk.",
@@ -62,6 +75,9 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 	}
 	for _, outcome := range []string{itemOK, itemRejected, itemFailed} {
 		m.items.with(outcome)
+	}
+	for _, event := range []string{repeatPrepared, repeatSent, repeatRemembered, repeatMatched} {
+		m.repeats.with(event)
 	}
 	for _, c := range bulk.Choices() {
 		m.choices.with(string(c))

@@ -48,6 +48,9 @@ func (x *exchange) followRule() {
 		x.rule = ruleOf(steering)
 		x.rule.Hedged = x.rule.Hedged && !x.soft
 	}
+	if x.bulk.repeats() {
+		x.rule.Repeatable = true
+	}
 	if x.streams || x.createsState() {
 		x.rule.Repeatable, x.rule.Hedged = false, false
 	}

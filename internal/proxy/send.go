@@ -48,7 +48,7 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		fields = appendFields(nil, t.header, x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
-	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable}
+	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable && x.bulk == nil}
 	if t.number == 0 {
 		t.message.Interim = x.passInterim
 	}

@@ -23,6 +23,10 @@ type generator struct {
 	ordered bool
 	// careless has headers of an _msearch come in odd forms, which may spoil all of it.
 	careless bool
+	// nowhere says that the request line of a bulk names no index: without one in an
+	// operation the whole bulk is refused.
+	nowhere bool
+	missing string // the pipeline of operations that name one that there is not
 }
 
 // production is a rule of the grammar: an operation and how often it comes.

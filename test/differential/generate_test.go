@@ -17,6 +17,21 @@ func TestGenerateIsRepeatable(t *testing.T) {
 	require.NotEqual(t, generate(7, 1, engine.OpenSearch, false), generate(8, 1, engine.OpenSearch, false))
 }
 
+// Bulks are written to indices of the side's own alone: what they name otherwise is no
+// index.
+func TestGenerateBulk(t *testing.T) {
+	own := map[bool]int{}
+	for number := range uint64(1000) {
+		c := generateBulk(7, number, engine.OpenSearch)
+		require.Equal(t, c, generateBulk(7, number, engine.OpenSearch))
+		require.True(t, c.writes)
+		require.Len(t, c.steps, 1)
+		own[strings.Contains(c.steps[0].uri+c.steps[0].body, "@side@")]++
+		require.NotContains(t, c.steps[0].uri, "products")
+	}
+	require.Greater(t, own[true], 800)
+}
+
 // What is sent to both sides at once must not change what both read, nor free what
 // the other side has open.
 func TestOnlyOwnIndicesAreWritten(t *testing.T) {

@@ -2,7 +2,8 @@
 // through sidestep, and compares what comes back: status, headers and body. The
 // requests are drawn by lot from a grammar of what clients send, and of what they
 // should not; the same seed draws the same requests. A second part does so while
-// the cluster changes (see churn.go).
+// the cluster changes (see churn.go), a third with bulks that sidestep keeps on one
+// shard (see bulks.go).
 //
 //	go run ./test/differential -engine elasticsearch -count 20000
 //	go run ./test/differential -seed 1 -only 4711
@@ -24,7 +25,7 @@ import (
 
 type options struct {
 	engine, version, out string
-	count, churn         uint64
+	count, churn, bulks  uint64
 	seed, only           uint64
 	onlySet              bool
 }
@@ -33,9 +34,10 @@ func main() {
 	var o options
 	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "opensearch or elasticsearch")
 	flag.StringVar(&o.version, "version", "", "its version")
-	flag.StringVar(&o.out, "out", filepath.Join("test", "bench", "results"), "folder for the reports, differential-ENGINE.md and differential-churn-ENGINE.md")
+	flag.StringVar(&o.out, "out", filepath.Join("test", "bench", "results"), "folder for the reports, differential-ENGINE.md, differential-churn-ENGINE.md and differential-bulk-ENGINE.md")
 	flag.Uint64Var(&o.count, "count", 20_000, "requests to compare")
 	flag.Uint64Var(&o.churn, "churn", 2000, "requests to judge while the cluster changes")
+	flag.Uint64Var(&o.bulks, "bulks", 2000, "bulks to compare that sidestep keeps on one shard")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the lots")
 	flag.Uint64Var(&o.only, "only", 0, "compare the conversation of this number alone")
 	flag.Parse()
@@ -62,7 +64,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.onlySet {
 		return s.showOnly(ctx, o)
 	}
-	var differs, worse error
+	var differs, worse, lost error
 	if o.count > 0 {
 		if differs, err = s.quiet(ctx, o); err != nil {
 			return err
@@ -73,7 +75,12 @@ func run(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	return errors.Join(differs, worse)
+	if o.bulks > 0 {
+		if lost, err = s.kept(ctx, o); err != nil {
+			return err
+		}
+	}
+	return errors.Join(differs, worse, lost)
 }
 
 // quiet compares while nothing changes, and writes the report. differs says that
@@ -96,6 +103,17 @@ func (s *stage) changing(ctx context.Context, o options) (worse, err error) {
 	}
 	logf("%s", c)
 	return c.err(), write(filepath.Join(o.out, "differential-churn-"+o.engine+".md"), c.report(o, s.cluster.Version))
+}
+
+// kept compares bulks that are kept on one shard, and writes the report.
+func (s *stage) kept(ctx context.Context, o options) (lost, err error) {
+	began := time.Now()
+	r, err := s.writeBulks(ctx, o.seed, o.bulks, logf)
+	if err != nil {
+		return nil, err
+	}
+	logf("in %.0f s: %s", time.Since(began).Seconds(), r)
+	return r.err(), write(filepath.Join(o.out, "differential-bulk-"+o.engine+".md"), r.report(o, s.cluster.Version))
 }
 
 // showOnly has one conversation and shows it.

@@ -35,4 +35,12 @@ func TestSameAnswers(t *testing.T) {
 	require.Greater(t, search.halves[0].steered, search.halves[0].steerable/3, "%v", search.halves[0].reasons)
 	require.Less(t, tally.varied, tally.requests/20, "the engine's own answers vary too often to compare")
 	t.Logf("%d requests, %d varied, searches steered: %s (%s)", tally.requests, tally.varied, search.halves[0].share(), search.halves[0].why())
+
+	bulks, err := s.writeBulks(ctx, 1, 200, t.Logf)
+	require.NoError(t, err)
+	t.Log(bulks)
+	require.NoError(t, bulks.err())
+	require.Greater(t, bulks.planned, 300.0)
+	require.Greater(t, bulks.reasons["one_shard"], bulks.bulks/4)
+	require.Greater(t, bulks.documents, 500)
 }

@@ -21,6 +21,7 @@ type request struct {
 	uri       string // path and query, percent-encoded
 	header    []header
 	body      string
+	packed    bool // the body is compressed when it is sent
 }
 
 // header is one line of a request's head.
@@ -50,6 +51,9 @@ func (r request) String() string {
 	fmt.Fprintf(&b, "%-14s %s %s", r.operation, r.method, r.uri)
 	for _, h := range r.header {
 		fmt.Fprintf(&b, " [%s: %s]", h.name, h.value)
+	}
+	if r.packed {
+		b.WriteString(" (gzip)")
 	}
 	if r.body != "" {
 		b.WriteByte(' ')

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -80,6 +81,9 @@ const sendTimeout = time.Minute
 func (s side) send(ctx context.Context, r request) answer {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	if r.packed {
+		r.body = gzipped(r.body)
+	}
 	req, err := http.NewRequestWithContext(ctx, r.method, s.base, strings.NewReader(r.body))
 	if err != nil {
 		return answer{err: err}
@@ -104,6 +108,16 @@ func (s side) send(ctx context.Context, r request) answer {
 	a.decision = a.header.Get("X-Sidestep-Decision")
 	a.header.Del("X-Sidestep-Decision")
 	return a
+}
+
+// gzipped compresses a body.
+func gzipped(body string) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	// A Builder takes everything.
+	_, _ = w.Write([]byte(body))
+	_ = w.Close()
+	return b.String()
 }
 
 // rawURL returns base with a request target that goes out byte for byte.

@@ -56,6 +56,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	s.cluster, err = engine.Start(ctx, engine.Options{
 		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
 		Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
+		Settings: map[string]string{"thread_pool.write.queue_size": writeQueue},
 		Logf: func(format string, args ...any) {
 			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 		},

@@ -160,3 +160,23 @@ func (c *Cluster) WaitGreen(ctx context.Context, indices string) error {
 	}
 	return errors.Join(fmt.Errorf("wait for green: %w", ctx.Err()), last)
 }
+
+// ElectedLast returns the nodes with the elected cluster manager at the end.
+func (c *Cluster) ElectedLast(ctx context.Context) ([]*Node, error) {
+	var state struct {
+		Master  string `json:"master_node"`
+		Manager string `json:"cluster_manager_node"`
+	}
+	if err := c.Do(ctx, http.MethodGet, "/_cluster/state/master_node", nil, &state); err != nil {
+		return nil, fmt.Errorf("find the elected node: %w", err)
+	}
+	var others, elected []*Node
+	for _, node := range c.Nodes {
+		if node.ID == state.Master || node.ID == state.Manager {
+			elected = append(elected, node)
+		} else {
+			others = append(others, node)
+		}
+	}
+	return append(others, elected...), nil
+}

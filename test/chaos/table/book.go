@@ -10,10 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"sidestep/test/machine"
 )
 
 // Columns of the CSV file. Times are in the units of their names; a share is that
@@ -44,7 +45,7 @@ func openBook(ctx context.Context, o options) (*book, error) {
 	b := &book{options: o, origin: record{
 		"date": time.Now().Format("2006-01-02 15:04"), "engine": o.engine + " " + o.version,
 		"sidestep": strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep "),
-		"machine":  machine(runtime.NumCPU()), "command": o.command,
+		"machine":  machine.Name(), "command": o.command,
 	}}
 	file, err := os.Open(b.path(".csv"))
 	if errors.Is(err, fs.ErrNotExist) {

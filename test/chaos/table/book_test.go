@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/machine"
 )
 
 // testOutcome is a scenario's outcome without a cluster.
@@ -40,7 +41,7 @@ func testOutcome(t *testing.T) *outcome {
 		began: zero, mended: zero.Add(time.Minute), changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
 		tallies: []*tally{
 			{load: loadEngine, result: load(100*time.Millisecond, true), queries: counts{"a": 50, "b": 50}},
-			{load: loadSidestep, result: load(20*time.Millisecond, false), queries: counts{"a": 90, "b": 10}, usage: usage{all: 200, busy: 150, own: 100}},
+			{load: loadSidestep, result: load(20*time.Millisecond, false), queries: counts{"a": 90, "b": 10}, usage: machine.Usage{All: 200, Busy: 150, Own: 100}},
 			{load: loadOracle, result: load(10*time.Millisecond, false), queries: counts{"a": 100}},
 			{load: loadSidestep + ", onset", result: load(10*time.Millisecond, false), blind: true},
 			{load: loadSidestep + ", return", result: load(10*time.Millisecond, false), blind: true},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/engine"
+	"sidestep/test/machine"
 )
 
 const (
@@ -41,7 +41,7 @@ type tally struct {
 	turns   []turn
 	queries counts // shard queries by node
 	blind   bool   // a degraded node did not tell its queries
-	usage   usage
+	usage   machine.Usage
 	slowest []slow // through sidestep alone
 }
 
@@ -147,14 +147,14 @@ func (m *measurement) progress() {
 // waiting for it would let every turn begin at that moment.
 func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) {
 	var before func() counts
-	var began usage
+	var began machine.Usage
 	v, err := m.fire(ctx, shot{load: t.load, lead: m.lead, duration: m.slice, first: m.sent, begun: func() {
-		before, began = m.reading(ctx), readUsage("/proc", os.Getpid())
+		before, began = m.reading(ctx), machine.ReadUsage()
 	}})
 	if err != nil {
 		return 0, err
 	}
-	t.usage.add(began, readUsage("/proc", os.Getpid()))
+	t.usage.Add(began, machine.ReadUsage())
 	after := m.reading(ctx)
 	m.readings = append(m.readings, func() {
 		then, now := before(), after()
@@ -181,7 +181,7 @@ func (m *measurement) playTogether(ctx context.Context) error {
 	loads := m.loads()
 	volleys, failures := make([]volley, len(loads)), make([]error, len(loads))
 	m.round++
-	began := readUsage("/proc", os.Getpid())
+	began := machine.ReadUsage()
 	var all sync.WaitGroup
 	for i, load := range loads {
 		all.Go(func() {
@@ -194,10 +194,10 @@ func (m *measurement) playTogether(ctx context.Context) error {
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
-	ended, most := readUsage("/proc", os.Getpid()), int64(0)
+	ended, most := machine.ReadUsage(), int64(0)
 	for i, load := range loads {
 		m.tallies[load].take(volleys[i], m.round)
-		m.tallies[load].usage.add(began, ended)
+		m.tallies[load].usage.Add(began, ended)
 		most = max(most, volleys[i].result.Sent)
 	}
 	m.sent += int(most)

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"image/color"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"sidestep/test/plots"
 )
 
 // smooth is how many buckets a point of the plot covers.
@@ -34,23 +30,7 @@ func drawShares(path, title string, o *outcome) error {
 	right.Title.Text = "ends at 0 s"
 	left.Y.Label.Text = "share of searches that use the node"
 	right.Legend = plot.NewLegend()
-	canvas := vgsvg.New(26*vg.Centimeter, 9*vg.Centimeter)
-	tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Centimeter, PadTop: 2, PadBottom: 2, PadLeft: 2, PadRight: 6}
-	plots := [][]*plot.Plot{{left, right}}
-	for i, c := range plot.Align(plots, tiles, draw.New(canvas))[0] {
-		plots[0][i].Draw(c)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := canvas.WriteTo(file); err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, file.Close()))
-	}
-	return file.Close()
+	return plots.SideBySide(path, left, right)
 }
 
 func panel(s *shares, bad []string) (*plot.Plot, error) {

@@ -28,7 +28,7 @@ func rows(sc scenario, o *outcome) []record {
 			"p50_ms": ms(r.Quantile(0.5)), "p90_ms": ms(r.Quantile(0.9)), "p99_ms": ms(r.Quantile(0.99)), "max_ms": ms(r.Quantile(1)),
 			"failed": strconv.FormatInt(r.Failed, 10), "partial": strconv.FormatInt(r.Partial, 10),
 			"searches_per_s": fmt.Sprintf("%.1f", r.Throughput()),
-			"others_cpu":     t.usage.others(),
+			"others_cpu":     t.usage.Others(),
 		}
 		t.compare(sc, o, row)
 		row["bad_share"], row["busiest"] = t.spread(o)

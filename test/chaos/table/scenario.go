@@ -166,7 +166,7 @@ func kill(run context.Context, bad []*engine.Node) (mend, error) {
 
 // rollingRestart restarts the nodes one after the other, the elected one last.
 func rollingRestart(ctx context.Context, s *stage) error {
-	order, err := s.electedLast(ctx)
+	order, err := s.cluster.ElectedLast(ctx)
 	if err != nil {
 		return err
 	}

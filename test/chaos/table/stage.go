@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,26 +87,6 @@ func (s *stage) exclude(bad []*engine.Node) {
 	s.good.Store(&good)
 }
 
-// electedLast returns the nodes with the elected cluster manager at the end.
-func (s *stage) electedLast(ctx context.Context) ([]*engine.Node, error) {
-	var state struct {
-		Master  string `json:"master_node"`
-		Manager string `json:"cluster_manager_node"`
-	}
-	if err := s.cluster.Do(ctx, http.MethodGet, "/_cluster/state/master_node", nil, &state); err != nil {
-		return nil, fmt.Errorf("find the elected node: %w", err)
-	}
-	var others, elected []*engine.Node
-	for _, node := range s.cluster.Nodes {
-		if node.ID == state.Master || node.ID == state.Manager {
-			elected = append(elected, node)
-		} else {
-			others = append(others, node)
-		}
-	}
-	return append(others, elected...), nil
-}
-
 // placement is which shards each node (by id) holds copies of.
 type placement map[string][]string
 
@@ -128,7 +106,7 @@ func (s *stage) placement(ctx context.Context) (placement, error) {
 // same shard, and if possible not the elected one, whose loss stops more than
 // searches.
 func (s *stage) victims(ctx context.Context, count int) ([]*engine.Node, error) {
-	order, err := s.electedLast(ctx)
+	order, err := s.cluster.ElectedLast(ctx)
 	if err != nil || count == 0 {
 		return nil, err
 	}
@@ -201,20 +179,6 @@ func (s *stage) reading(ctx context.Context) func() counts {
 	all := make(chan counts, 1)
 	go func() { all <- s.counts(ctx) }()
 	return func() counts { return <-all }
-}
-
-// machine is the processor and the number of cores.
-func machine(cores int) string {
-	data, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return fmt.Sprintf("%d cores", cores)
-	}
-	for line := range strings.Lines(string(data)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			return fmt.Sprintf("%s, %d cores", strings.TrimSpace(value), cores)
-		}
-	}
-	return fmt.Sprintf("%d cores", cores)
 }
 
 func names(nodes []*engine.Node) []string {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -125,30 +123,6 @@ func TestCountsAdd(t *testing.T) {
 	c := counts{"a": 1}
 	c.add(counts{"a": 10, "b": 50, "d": 5}, counts{"a": 15, "b": 7, "c": 9})
 	require.Equal(t, counts{"a": 6, "b": 7}, c, "b began anew, c and d did not tell twice")
-}
-
-func TestUsage(t *testing.T) {
-	proc := t.TempDir()
-	write := func(path, text string) {
-		path = filepath.Join(proc, path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	require.Empty(t, readUsage(proc, 7).others(), "no /proc")
-	write("stat", "cpu  100 20 30 1000 5 1 2 3 99 0\ncpu0 1 2 3 4\n")
-	// Fields 14 to 17 are 1, 2, 3, 4; the name has all that a parser trips over.
-	process := func(pid, parent string) {
-		write(pid+"/stat", pid+" (a) (b c) S "+parent+" 7 7 0 -1 4194560 0 0 0 0 1 2 3 4 20 0 1 0")
-	}
-	process("7", "1")
-	process("8", "7")
-	process("9", "8")
-	process("10", "1")
-	u := readUsage(proc, 7)
-	require.Equal(t, usage{all: 1161, busy: 156, own: 30}, u)
-	var sum usage
-	sum.add(usage{all: 1061, busy: 100, own: 10}, u)
-	require.Equal(t, "0.36", sum.others())
 }
 
 func TestAlternateEndsOff(t *testing.T) {

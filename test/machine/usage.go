@@ -1,4 +1,6 @@
-package main
+// Package machine tells what a measurement ran on: the processor, and how busy it was
+// with other things.
+package machine
 
 import (
 	"bytes"
@@ -8,17 +10,20 @@ import (
 	"strconv"
 )
 
-// usage is CPU time in the kernel's ticks since the machine started: of all cores,
+// Usage is CPU time in the kernel's ticks since the machine started: of all cores,
 // and of this process with all it started.
-type usage struct{ all, busy, own int64 }
+type Usage struct{ All, Busy, Own int64 }
 
-// readUsage reads /proc; zero where there is none.
-func readUsage(proc string, self int) usage {
+// ReadUsage reads what this process and all others have used; zero where there is no
+// /proc.
+func ReadUsage() Usage { return readUsage("/proc", os.Getpid()) }
+
+func readUsage(proc string, self int) Usage {
 	data, err := os.ReadFile(filepath.Join(proc, "stat"))
 	if err != nil {
-		return usage{}
+		return Usage{}
 	}
-	var u usage
+	var u Usage
 	line, _, _ := bytes.Cut(data, []byte("\n"))
 	// cpu user nice system idle iowait irq softirq steal guest …; guest is in user.
 	for i, field := range bytes.Fields(line) {
@@ -26,12 +31,12 @@ func readUsage(proc string, self int) usage {
 		if i == 0 || i > 8 || err != nil {
 			continue
 		}
-		u.all += n
+		u.All += n
 		if i != 4 && i != 5 {
-			u.busy += n
+			u.Busy += n
 		}
 	}
-	u.own = ownTicks(proc, self)
+	u.Own = ownTicks(proc, self)
 	return u
 }
 
@@ -69,18 +74,18 @@ func ownTicks(proc string, self int) int64 {
 	return sum
 }
 
-// add adds what was used between two readings.
-func (u *usage) add(before, after usage) {
-	u.all += after.all - before.all
-	u.busy += after.busy - before.busy
-	u.own += after.own - before.own
+// Add adds what was used between two readings.
+func (u *Usage) Add(before, after Usage) {
+	u.All += after.All - before.All
+	u.Busy += after.Busy - before.Busy
+	u.Own += after.Own - before.Own
 }
 
-// others is the share of the machine that others used: more than a few hundredths
+// Others is the share of the machine that others used: more than a few hundredths
 // and latencies tell about them. Empty if it is not known.
-func (u usage) others() string {
-	if u.all <= 0 {
+func (u Usage) Others() string {
+	if u.All <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f", max(0, float64(u.busy-u.own)/float64(u.all)))
+	return fmt.Sprintf("%.2f", max(0, float64(u.Busy-u.Own)/float64(u.All)))
 }

@@ -1,0 +1,141 @@
+// Command bulk measures what writers get: bulks to a real cluster of three nodes, of
+// which one is degraded in most cases.
+//
+// The ways to send them take turns in one run, in an order drawn by lot: "direct" is a
+// client that goes round robin over all nodes; "engine" is the same on an index that
+// lets OpenSearch choose the shard of a bulk; "even" is the client before a sidestep
+// that sends each bulk to one shard, whichever; "aware" before one that avoids slow
+// shards; "control" is "direct" once more, which tells what the same differs by. Each
+// has an index of its own, and all indices have the same layout: the node that is
+// degraded holds only primaries, or only replicas, of two of six shards.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sidestep/test/engine"
+)
+
+// options of a run.
+type options struct {
+	engine, version string
+	sidestep        string // the binary to measure
+	out             string // folder of the results
+	scenarios       []scenario
+	rounds          int
+	turn            time.Duration
+	settle          time.Duration // turn of each arm before the rounds that count
+	warm            time.Duration // each arm's part of the warm-up
+	connections     int
+	documents       int // of a bulk
+	fill            float64
+	command         string
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bulk:", err)
+		os.Exit(2)
+	}
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "bulk:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(arguments []string) (options, error) {
+	var o options
+	set := flag.NewFlagSet("bulk", flag.ContinueOnError)
+	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
+	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
+	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
+	names := set.String("cases", "", "comma `list` of the cases (default: all)\n"+strings.Join(scenarioNames(), " "))
+	set.IntVar(&o.rounds, "rounds", 4, "`rounds` in which each arm has one turn")
+	set.DurationVar(&o.turn, "turn", 3*time.Second, "length of one turn")
+	set.DurationVar(&o.settle, "settle", 2*time.Second, "turn of each arm after the fault begins, which counts for nothing")
+	set.DurationVar(&o.warm, "warm", 5*time.Second, "each arm's part of the warm-up")
+	set.IntVar(&o.connections, "connections", 8, "clients, each sending its next bulk when the last is answered")
+	set.IntVar(&o.documents, "documents", 200, "documents of a bulk, of about 300 bytes each")
+	set.Float64Var(&o.fill, "fill", 4, "what an index begins with, relative to what its turns may add")
+	if err := set.Parse(arguments); err != nil {
+		return o, err
+	}
+	o.command = "bin/bulk"
+	set.Visit(func(f *flag.Flag) {
+		if f.Name != "sidestep" && f.Name != "out" { // they say nothing about the measurement
+			o.command += fmt.Sprintf(" -%s %s", f.Name, f.Value)
+		}
+	})
+	if o.engine != engine.OpenSearch && o.engine != engine.Elasticsearch {
+		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, engine.OpenSearch, engine.Elasticsearch)
+	}
+	if o.version == "" {
+		o.version = engine.DefaultVersion(o.engine)
+	}
+	if set.NArg() > 0 || o.rounds < 1 || o.turn <= 0 || o.settle < 0 || o.warm <= 0 || o.connections < 1 || o.documents < 1 || o.fill < 0 {
+		return o, errors.New("want no arguments, and at least one round, connection and document, and turns above zero")
+	}
+	var err error
+	o.scenarios, err = chooseScenarios(*names)
+	return o, err
+}
+
+// run measures all cases. What it started is gone when it returns, whatever ended it.
+func run(o options) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	began := time.Now()
+	logf := func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+	}
+	r, err := newReport(ctx, o)
+	if err != nil {
+		return err
+	}
+	s, err := openStage(ctx, o, logf)
+	if err != nil {
+		return err
+	}
+	defer func() { s.close(err != nil && ctx.Err() == nil) }()
+	for i, sc := range o.scenarios {
+		logf("case %d of %d: %s", i+1, len(o.scenarios), sc.title)
+		outcome, err := s.measure(ctx, sc)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sc.name, err)
+		}
+		r.outcomes = append(r.outcomes, outcome)
+		fmt.Println(r.section(outcome)) // also when a later case fails
+	}
+	r.took = time.Since(began)
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	if err := r.draw(r.path(".svg")); err != nil {
+		return fmt.Errorf("plot the results: %w", err)
+	}
+	text := r.markdown()
+	fmt.Println(strings.Join(r.verdicts(), "\n"))
+	if err := os.WriteFile(r.path(".md"), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	logf("written to %s after %s", r.path(".md"), r.took.Round(time.Second))
+	return nil
+}
+
+func (r *report) path(suffix string) string {
+	return filepath.Join(r.out, "bulk-"+r.engine+suffix)
+}

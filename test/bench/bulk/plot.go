@@ -1,0 +1,96 @@
+package main
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"sidestep/test/plots"
+)
+
+// draw writes an SVG with what each arm has relative to direct, by case.
+func (r *report) draw(path string) error {
+	left, err := r.panel("documents/s relative to direct", perSecond)
+	if err != nil {
+		return err
+	}
+	right, err := r.panel("p99 relative to direct", p99)
+	if err != nil {
+		return err
+	}
+	right.Legend = plot.NewLegend()
+	return plots.SideBySide(path, left, right)
+}
+
+// points are values with their intervals.
+type points struct {
+	plotter.XYs
+	plotter.YErrors
+}
+
+// panel draws one value, with a column for each case.
+func (r *report) panel(title string, of func(turn) float64) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.TextStyle.Font.Size = 11
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Add(plotter.NewGrid())
+	var names []string
+	for _, o := range r.outcomes {
+		names = append(names, o.scenario.name)
+	}
+	p.NominalX(names...)
+	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
+	one := plotter.NewFunction(func(float64) float64 { return 1 })
+	one.Color = color.Gray{Y: 120}
+	p.Add(one)
+	low, high := 0.5, 2.0
+	for i, arm := range []string{armEngine, armEven, armAware, armControl} {
+		line := r.points(arm, of)
+		if len(line.XYs) == 0 {
+			continue
+		}
+		for at := range line.XYs {
+			line.XYs[at].X += 0.15 * (float64(i) - 1.5)
+			y, e := line.XYs[at].Y, line.YErrors[at]
+			low, high = min(low, y+e.Low), max(high, y+e.High)
+		}
+		marks, err := plotter.NewScatter(line.XYs)
+		if err != nil {
+			return nil, err
+		}
+		bars, err := plotter.NewYErrorBars(line)
+		if err != nil {
+			return nil, err
+		}
+		marks.Color, marks.Shape, marks.Radius = plotutil.Color(i), draw.CircleGlyph{}, vg.Points(3)
+		bars.Color = plotutil.Color(i)
+		p.Add(bars, marks)
+		p.Legend.Add(arm, marks)
+	}
+	p.Y.Min, p.Y.Max = 0.8*low, 1.25*high
+	return p, nil
+}
+
+// points returns what an arm has relative to direct in each case.
+func (r *report) points(arm string, of func(turn) float64) points {
+	var line points
+	for at, o := range r.outcomes {
+		t := o.of(arm)
+		if t == nil {
+			continue
+		}
+		e := t.to(o.of(armDirect), of)
+		if e.low <= 0 {
+			continue // nothing that a logarithm shows
+		}
+		line.XYs = append(line.XYs, plotter.XY{X: float64(at), Y: e.value})
+		line.YErrors = append(line.YErrors, struct{ Low, High float64 }{e.low - e.value, e.high - e.value})
+	}
+	return line
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/test/engine"
+)
+
+const (
+	latency = 200 * time.Millisecond
+	quota   = 0.1 // of a core
+)
+
+// role is what the degraded node holds of its shards.
+type role string
+
+// The roles.
+const (
+	holdsPrimaries role = "primaries"
+	holdsReplicas  role = "replicas"
+	holdsBoth      role = "primaries and replicas" // no node is degraded
+)
+
+// scenario is one case.
+type scenario struct {
+	name, title string
+	role        role
+	// begin degrades the node, mend ends that. Both are nil if nothing is done.
+	begin func(*engine.Node) error
+	mend  func(context.Context, *engine.Node) error
+}
+
+// scenarios are the cases. Those with a degraded node share their indices.
+func scenarios() []scenario {
+	cpu := fmt.Sprintf("%g of a core", quota)
+	return []scenario{
+		{name: "healthy", title: "healthy", role: holdsBoth},
+		{name: "primary-cpu", title: "the node with primaries has " + cpu, role: holdsPrimaries, begin: limitCPU, mend: unlimitCPU},
+		{name: "primary-transport", title: fmt.Sprintf("the node with primaries answers other nodes %s late", latency), role: holdsPrimaries, begin: slowTransport, mend: resetToxics},
+		{name: "replica-cpu", title: "the node with replicas has " + cpu, role: holdsReplicas, begin: limitCPU, mend: unlimitCPU},
+		{name: "replica-transport", title: fmt.Sprintf("the node with replicas answers other nodes %s late", latency), role: holdsReplicas, begin: slowTransport, mend: resetToxics},
+	}
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, sc := range scenarios() {
+		names = append(names, sc.name)
+	}
+	return names
+}
+
+// chooseScenarios returns the cases of a comma list in the order of the results; all of
+// them if the list is empty.
+func chooseScenarios(list string) ([]scenario, error) {
+	if list == "" {
+		return scenarios(), nil
+	}
+	wanted := strings.Split(list, ",")
+	for _, name := range wanted {
+		if !slices.Contains(scenarioNames(), name) {
+			return nil, fmt.Errorf("no case %q: want some of %s", name, strings.Join(scenarioNames(), ", "))
+		}
+	}
+	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
+}
+
+func limitCPU(n *engine.Node) error                      { return n.LimitCPU(quota) }
+func unlimitCPU(_ context.Context, n *engine.Node) error { return n.UnlimitCPU() }
+func slowTransport(n *engine.Node) error                 { return n.SlowTransport(latency, 0) }
+func resetToxics(ctx context.Context, n *engine.Node) error {
+	return n.ResetToxics(ctx)
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sidestep/test/engine"
+	"sidestep/test/front"
+)
+
+// The arms.
+const (
+	armDirect  = "direct"
+	armEngine  = "engine"
+	armEven    = "even"
+	armAware   = "aware"
+	armControl = "control"
+)
+
+// arm is one way to send bulks.
+type arm struct {
+	name     string
+	index    string         // of the layout that the nodes have
+	settings map[string]any // of its index
+	targets  []string       // where its client sends bulks
+}
+
+// stage is the cluster, and the sidesteps before it.
+type stage struct {
+	options
+	cluster *engine.Cluster
+	fronts  map[string]*front.Front // by arm
+	nodes   []*engine.Node          // the one to degrade first
+	arms    []arm
+	bodies  [][]byte
+	laidOut layout  // of the indices that there are
+	layouts int     // so far
+	perCase float64 // documents that the best arm may write in all turns of a case
+	logf    func(string, ...any)
+}
+
+func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stage, error) {
+	s := &stage{options: o, logf: logf, fronts: map[string]*front.Front{}, bodies: newBodies(o.documents)}
+	if err := s.open(ctx); err != nil {
+		s.close(ctx.Err() == nil)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stage) open(ctx context.Context) error {
+	var err error
+	s.cluster, err = engine.Start(ctx, engine.Options{
+		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Proxied: true, Logf: s.logf,
+	})
+	if err != nil {
+		return err
+	}
+	still := map[string]any{"persistent": map[string]any{
+		"cluster.routing.rebalance.enable": "none", "indices.recovery.max_bytes_per_sec": "400mb",
+	}}
+	if err := s.cluster.Do(ctx, http.MethodPut, "/_cluster/settings", still, nil); err != nil {
+		return fmt.Errorf("keep copies where they are: %w", err)
+	}
+	if s.nodes, err = s.order(ctx); err != nil {
+		return err
+	}
+	if err := s.startFronts(ctx); err != nil {
+		return err
+	}
+	s.arms = []arm{{name: armDirect, targets: s.cluster.URLs()}}
+	if s.engine == engine.OpenSearch && choosesShards(s.version) {
+		s.arms = append(s.arms, arm{name: armEngine, targets: s.cluster.URLs(), settings: map[string]any{
+			"append_only.enabled": true, "bulk.adaptive_shard_selection.enabled": true,
+		}})
+	}
+	s.arms = append(s.arms,
+		arm{name: armEven, targets: []string{s.fronts[armEven].URL}},
+		arm{name: armAware, targets: []string{s.fronts[armAware].URL}},
+		arm{name: armControl, targets: s.cluster.URLs()})
+	return s.warmUp(ctx)
+}
+
+// choosesShards reports whether a version of OpenSearch can choose the shards of bulks.
+func choosesShards(version string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > 3 || major == 3 && minor >= 5
+}
+
+// startFronts starts the sidesteps, which differ in one key.
+func (s *stage) startFronts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "sidestep-bulk-")
+	if err != nil {
+		return fmt.Errorf("configure sidestep: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is read at the start alone
+	for name, rest := range map[string]string{armEven: "  avoid: false\n", armAware: ""} {
+		path := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(path, []byte("bulk:\n  single_shard: [{index: \"bulk-*\"}]\n"+rest), 0o600); err != nil {
+			return fmt.Errorf("configure sidestep: %w", err)
+		}
+		f, err := front.Start(ctx, s.sidestep, s.cluster.URLs(), "--config", path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.fronts[name] = f
+		if err := f.AwaitReady(ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// close stops everything. After a failure the logs stay, and are named.
+func (s *stage) close(failed bool) {
+	for _, f := range s.fronts {
+		front.Close(f, nil, failed)
+	}
+	front.Close(nil, s.cluster, failed)
+}
+
+// warmUp drives every arm for a while, so that the code of all is warm, and finds how
+// much the best one may write.
+func (s *stage) warmUp(ctx context.Context) error {
+	if err := s.prepare(ctx, newLayout(holdsBoth, nodeNames(s.nodes)), 0); err != nil {
+		return err
+	}
+	var best float64
+	for _, a := range s.arms {
+		if _, err := s.send(ctx, a, s.warm/2); err != nil { // cold
+			return err
+		}
+		t, err := s.send(ctx, a, s.warm/2)
+		if err != nil {
+			return err
+		}
+		s.logf("warm-up: %s %.0f documents/s", a.name, t.perSecond)
+		best = max(best, t.perSecond)
+	}
+	s.perCase = best * (time.Duration(s.rounds)*s.turn + s.settle).Seconds()
+	return nil
+}
+
+// order returns the nodes, the one to degrade first: not the elected one, whose loss
+// stops more than writes, and not the one that is asked for everything.
+func (s *stage) order(ctx context.Context) ([]*engine.Node, error) {
+	nodes, err := s.cluster.ElectedLast(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := len(nodes) - 2
+	nodes[0], nodes[last] = nodes[last], nodes[0]
+	return nodes, nil
+}
+
+func nodeNames(nodes []*engine.Node) []string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// prepare makes the index of each arm, with so many documents, and waits until the nodes
+// have nothing left to do. They are filled through a sidestep, those of its arms through
+// their own, which keeps books of what it wrote. Indices that are laid out so already stay, and so do those
+// in which only primaries and replicas have to change places.
+func (s *stage) prepare(ctx context.Context, l layout, documents int) error {
+	if swap := s.laidOut.swapped(l); swap != nil {
+		s.logf("%s", l)
+		if err := s.promote(ctx, swap); err != nil {
+			return err
+		}
+		s.laidOut = l
+		return s.settled(ctx)
+	}
+	if err := s.clear(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	s.layouts++
+	for i := range s.arms {
+		a := &s.arms[i]
+		a.index = fmt.Sprintf("bulk-%s-%d", a.name, s.layouts) // new to sidestep, too
+		if err := s.createIndex(ctx, *a, l); err != nil {
+			return err
+		}
+		if err := s.fillIndex(ctx, *a, documents); err != nil {
+			return err
+		}
+	}
+	for _, a := range s.arms {
+		if err := s.addReplicas(ctx, a, l); err != nil {
+			return err
+		}
+	}
+	s.laidOut = l
+	s.logf("%d documents in each index after %s; %s", documents, time.Since(began).Round(time.Second), l)
+	return s.settled(ctx)
+}
+
+// settled waits until all copies are where they are to be, and the nodes have nothing
+// left to do.
+func (s *stage) settled(ctx context.Context) error {
+	if err := s.cluster.WaitGreen(ctx, "bulk-*"); err != nil {
+		return err
+	}
+	if err := s.verify(ctx, s.laidOut); err != nil {
+		return err
+	}
+	return s.awaitMerges(ctx)
+}
+
+// awaitMerges waits until no node merges, half a minute at most.
+func (s *stage) awaitMerges(ctx context.Context) error {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		var answer struct {
+			All struct {
+				Total struct{ Merges struct{ Current int } }
+			} `json:"_all"`
+		}
+		if err := s.cluster.Do(ctx, http.MethodGet, "/_stats/merge?filter_path=_all.total.merges.current", nil, &answer); err != nil {
+			return fmt.Errorf("wait for merges: %w", err)
+		}
+		if answer.All.Total.Merges.Current == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// clear deletes the indices.
+func (s *stage) clear(ctx context.Context) error {
+	var errs []error
+	for _, a := range s.arms {
+		if a.index == "" {
+			continue
+		}
+		errs = append(errs, s.cluster.Do(ctx, http.MethodDelete, "/"+a.index, nil, nil))
+	}
+	return errors.Join(errs...)
+}
+
+// writeTasks counts the tasks that the write pools of all nodes have completed. It is
+// false if one does not tell.
+func (s *stage) writeTasks(ctx context.Context) (sum int64, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	ok = true
+	for _, node := range s.cluster.Nodes {
+		all.Go(func() {
+			var answer struct {
+				Nodes map[string]struct {
+					Pool struct{ Write struct{ Completed int64 } } `json:"thread_pool"`
+				}
+			}
+			err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool?filter_path=nodes.*.thread_pool.write.completed", nil, &answer)
+			mu.Lock()
+			defer mu.Unlock()
+			ok = ok && err == nil
+			for _, stats := range answer.Nodes {
+				sum += stats.Pool.Write.Completed
+			}
+		})
+	}
+	all.Wait()
+	return sum, ok
+}
