@@ -61,7 +61,7 @@ func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 func (a *App) BulkMode() proxy.Mode { return a.current.Load().proxy.BulkMode() }
 
 // SetBulkMode switches the mode of bulks. It holds until it is switched again or a reload
-// changes the configuration of bulks.
+// brings a configuration whose bulk.mode is another than before.
 func (a *App) SetBulkMode(mode proxy.Mode) error {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()

@@ -157,15 +157,18 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()
 	current := a.current.Load()
-	mode := current.proxy.Mode()
+	mode, bulks := current.proxy.Mode(), current.proxy.OwnBulkMode()
 	if cfg.Routing.Mode != a.cfg.Routing.Mode {
 		mode = proxy.Mode(cfg.Routing.Mode)
+	}
+	if cfg.Bulk.Mode != a.cfg.Bulk.Mode {
+		bulks = proxy.Mode(cfg.Bulk.Mode)
 	}
 	if next == nil {
 		next = current
 	}
-	if err := next.proxy.SetMode(mode); err != nil {
-		a.logger.Error("cannot set the mode of routing", "err", err) // validated: cannot happen
+	if err := errors.Join(next.proxy.SetMode(mode), next.proxy.SetBulkMode(bulks)); err != nil {
+		a.logger.Error("cannot set the modes of routing and bulks", "err", err) // validated: cannot happen
 	}
 	if next == current {
 		return nil

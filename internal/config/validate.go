@@ -347,6 +347,9 @@ func (c *checker) bulk(b Bulk) {
 		c.pattern(path+".index", s.Index)
 	}
 	c.notNegative("bulk.retry_rejected", b.RetryRejected)
+	if b.RetryRejected > 0 && !b.Idempotent {
+		c.add("bulk.retry_rejected", "needs bulk.idempotent: true, so that nothing is stored twice when a connection breaks meanwhile")
+	}
 	if !(b.MaxSkew >= 1.1) || math.IsInf(b.MaxSkew, 1) {
 		c.add("bulk.max_skew", "must be at least 1.1, not %v", b.MaxSkew)
 	}

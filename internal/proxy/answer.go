@@ -44,8 +44,9 @@ func (x *exchange) answer(t *try) {
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
 	}
-	if x.bulk != nil {
-		x.mendBulk(t)
+	if x.bulk.repeats() && !x.resolveBulk(t) {
+		x.answerUnresolved()
+		return
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)

@@ -52,7 +52,12 @@ func (x *exchange) hold() bool {
 func (x *exchange) holdFrom(source io.ReadCloser, limit int64) bool {
 	start := time.Now()
 	body, err := x.readBody(source, limit)
-	x.reading = time.Since(start)
+	x.reading += time.Since(start)
+	return x.hasRead(source, body, err)
+}
+
+// hasRead goes on after reading the body ended so.
+func (x *exchange) hasRead(source io.ReadCloser, body []byte, err error) bool {
 	switch {
 	case err == nil:
 		x.body, x.RequestBytes = body, int64(len(body))

@@ -60,14 +60,15 @@ type bulkWrite struct {
 	timed bool   // how long the bulk takes tells of its shard
 	items itemCount
 
-	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
-	rewriter *bulk.Rewriter
-	routings map[string]string // by index: what was answered by place
-	again    *repeatable       // nil if it cannot be repeated
-	entered  *bulk.Key         // it is known to be under way
-	over     bool              // the accounts are closed: nothing may be placed any more
-	places   []place
-	node     *selection.Node // that has the primary copy of the first shard
+	mu         sync.Mutex // guards what follows: a body that streams is read by the transport
+	rewriter   *bulk.Rewriter
+	routings   map[string]string // by index: what was answered by place
+	again      *repeatable       // nil if it cannot be repeated
+	unresolved bool              // nobody knows what became of it
+	entered    *bulk.Key         // it is known to be under way
+	over       bool              // the accounts are closed: nothing may be placed any more
+	places     []place
+	node       *selection.Node // that has the primary copy of the first shard
 }
 
 // place is a shard that was chosen for an index.
@@ -87,9 +88,12 @@ func (p place) in(placed []bulk.Placed) (documents int, size int64) {
 	return 0, 0
 }
 
+// OwnBulkMode returns the mode that [Proxy.SetBulkMode] has set.
+func (p *Proxy) OwnBulkMode() Mode { return p.bulkMode.Load().(Mode) }
+
 // BulkMode returns the mode that bulks are served in.
 func (p *Proxy) BulkMode() Mode {
-	own, all := p.bulkMode.Load().(Mode), p.Mode()
+	own, all := p.OwnBulkMode(), p.Mode()
 	if own == ModeOff || all == ModeOff {
 		return ModeOff
 	}
@@ -185,8 +189,8 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	b.places = append(b.places, place{name, book, shard})
-	if b.node == nil {
-		b.node = x.view.primary(copies, shard)
+	if n := x.view.primary(copies, shard); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
+		b.node = n
 	}
 	return index.Values[shard], ""
 }
@@ -251,16 +255,6 @@ func (x *exchange) holdBulk() bool {
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)
-}
-
-// mendBulk does what is to be done with the answer to a bulk before the client gets it.
-func (x *exchange) mendBulk(t *try) {
-	switch {
-	case x.bulk.repeats() && x.bulk.again.create:
-		x.restoreItems(t)
-	case x.p.o.Bulk.RetryRejected > 0 && !x.streams:
-		x.retryRejected(t)
-	}
 }
 
 // wants returns the node that had better coordinate the bulk, nil if it is all the same.

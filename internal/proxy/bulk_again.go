@@ -16,11 +16,7 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/bulk"
-	"sidestep/internal/es"
 )
-
-// maxRestored bounds the answer to a bulk that is put in order after a repetition.
-const maxRestored = 32 << 20
 
 // repeatable is a bulk that may be sent again although it may have been stored: each of
 // its documents has an id that was made here.
@@ -38,37 +34,66 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	b, start := x.bulk, time.Now()
 	read, err := x.readBody(x.r.Body, limit)
 	x.reading = time.Since(start)
+	switch {
+	case errors.Is(err, errTooMuch), errors.Is(err, errNoRoom):
+		return x.streamAfter(read)
+	case err != nil:
+		return x.hasRead(x.r.Body, nil, err)
+	}
 	body := slices.Clone(read) // what follows may be read into the same memory
-	source := io.Reader(bytes.NewReader(body))
-	if errors.Is(err, errTooMuch) || errors.Is(err, errNoRoom) {
-		b.rewriter = b.newRewriter(io.MultiReader(source, x.r.Body), nil)
-		return x.holdFrom(b, bulkPrefix)
-	}
-	if err != nil { // as any other body that does not come
-		return x.holdFrom(failingBody{err}, 1)
-	}
 	again := &repeatable{body: body, key: bulkKey(x.r, body)}
 	if !b.enter(again.key) {
 		x.clientGone = true
 		panic(http.ErrAbortHandler)
 	}
-	minted, known := x.p.o.Bulk.Books.Ambiguous.Take(again.key, x.Began)
+	if x.mint(again) {
+		b.again = again
+		return true
+	}
+	// Where indices have their shards by now they keep them.
+	b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
+	x.body, _ = io.ReadAll(b) // from memory
+	x.RequestBytes = int64(len(body))
+	return true
+}
+
+// mint gives the documents of a bulk their ids: those that it had when it was sent before,
+// if it was. It reports false if it cannot be repeated.
+func (x *exchange) mint(again *repeatable) bool {
+	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
+	minted, known := ambiguous.Take(again.key, x.Began)
 	if known {
 		again.minted, again.create, b.routings = minted, true, minted.Routings
 	} else {
 		again.minted.Prefix = newPrefix()
 	}
-	out, ok := b.rewrite(again)
-	if !ok { // the memo of routings holds
-		b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
-		return x.holdFrom(b, x.p.o.MaxHeldBody)
+	// It is held as it came and as it is sent, the latter twice if it is repeated.
+	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
+		if known {
+			ambiguous.Remember(again.key, minted, x.Began)
+		}
+		return false
 	}
+	out, ok := b.rewrite(again)
+	if !ok {
+		return false
+	}
+	again.minted.Routings = b.routings
+	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
 	if known {
 		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
 	}
-	again.minted.Routings, b.again = b.routings, again
-	x.body, x.RequestBytes = out, int64(len(body))
+	return true
+}
+
+// streamAfter goes on with a bulk that is too large to be repeated, of which this was read.
+func (x *exchange) streamAfter(read []byte) bool {
+	b := x.bulk
+	b.mu.Lock()
+	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(slices.Clone(read)), x.r.Body), nil)
+	b.mu.Unlock()
+	x.streamBody(b, nil)
 	return true
 }
 
@@ -85,15 +110,6 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 	b.entered = &k
 	return true
 }
-
-// failingBody is a body whose reading has failed.
-type failingBody struct{ err error }
-
-// Read implements io.Reader.
-func (f failingBody) Read([]byte) (int, error) { return 0, f.err }
-
-// Close implements io.Closer.
-func (failingBody) Close() error { return nil }
 
 // rewrite returns the bulk as it is sent. It reports false if some operation keeps an id
 // or a routing of the client's.
@@ -160,71 +176,47 @@ func (b *bulkWrite) remember(now time.Time) {
 	if b.entered != nil {
 		defer x.p.o.Bulk.Books.Ambiguous.Leave(*b.entered)
 	}
-	if !b.repeats() || x.complete && x.Answered >= 0 || !b.again.create && !x.received() {
+	if !b.repeats() || !b.again.create && !x.received() {
+		return
+	}
+	// After a repetition an error for the whole tells nothing of what came before.
+	if x.complete && x.Answered >= 0 && !b.unresolved && (x.Status == http.StatusOK || !b.again.create) {
 		return
 	}
 	x.p.o.Bulk.Books.Ambiguous.Remember(b.again.key, b.again.minted, now)
 	x.p.metrics.bulk.repeats.with(repeatRemembered).Inc()
 }
 
-// restoreItems puts the answer to a repetition in order: an id that is taken is one that
-// this bulk took before, and operations have the names that the client gave them.
-func (x *exchange) restoreItems(t *try) {
-	resp := t.resp
-	if resp.StatusCode != http.StatusOK || !es.AcceptsJSON(resp.Header.Get("Content-Type")) {
-		return
+// restore puts what a repetition says in order: an id that is taken is one that this bulk
+// took before, and operations have the names that the client gave them. It reports false
+// if some operation may have been stored before and was refused now: nobody knows.
+func (r *bulkResult) restore(renamed []bool) bool {
+	if len(r.items) != len(renamed) {
+		return false
 	}
-	body := t.readHead(maxRestored+1, nil)
-	if !errors.Is(t.readErr, io.EOF) || len(body) > maxRestored {
-		return
-	}
-	if restored, ok := restoreItems(body, x.bulk.again.renamed); ok {
-		t.begin, resp.ContentLength = restored, int64(len(restored))
-		resp.Header.Set("Content-Length", strconv.Itoa(len(restored)))
-	}
-}
-
-// item is the result of one operation of a bulk, as far as it matters.
-type item struct {
-	Index  string          `json:"_index"`
-	ID     string          `json:"_id"`
-	Status int             `json:"status"`
-	Error  json.RawMessage `json:"error"`
-}
-
-func restoreItems(body []byte, renamed []bool) ([]byte, bool) {
-	var answer struct {
-		Took  json.RawMessage              `json:"took"`
-		Items []map[string]json.RawMessage `json:"items"`
-	}
-	if json.Unmarshal(body, &answer) != nil || len(answer.Items) != len(renamed) || len(answer.Took) == 0 {
-		return nil, false
-	}
-	var items bytes.Buffer
-	failed := false
-	for i, verbs := range answer.Items {
-		raw, verb := verbs["create"], "create"
-		var result item
-		if len(verbs) != 1 || json.Unmarshal(raw, &result) != nil {
-			return nil, false
+	for i, raw := range r.items {
+		verb, one := itemOf(raw)
+		switch {
+		case verb == "":
+			return false
+		case one.Status == http.StatusTooManyRequests, one.Status >= http.StatusInternalServerError:
+			return false
+		case one.Status == http.StatusConflict:
+			index, _ := json.Marshal(one.Index) //nolint:errchkjson // a string always marshals
+			id, _ := json.Marshal(one.ID)       //nolint:errchkjson // as above
+			raw = []byte(`{"create":{"_index":` + string(index) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}}`)
 		}
 		if renamed[i] {
-			verb = "index"
+			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first is the verb
 		}
-		switch {
-		case result.Status == http.StatusConflict:
-			name, _ := json.Marshal(result.Index) //nolint:errchkjson // a string always marshals
-			id, _ := json.Marshal(result.ID)      //nolint:errchkjson // as above
-			raw = []byte(`{"_index":` + string(name) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}`)
-		case result.Status >= http.StatusMultipleChoices:
-			failed = true
-		}
-		if i > 0 {
-			items.WriteByte(',')
-		}
-		items.WriteString(`{"` + verb + `":`)
-		items.Write(raw)
-		items.WriteByte('}')
+		r.items[i] = raw
 	}
-	return []byte(`{"took":` + string(answer.Took) + `,"errors":` + strconv.FormatBool(failed) + `,"items":[` + items.String() + `]}`), true
+	return true
+}
+
+// answerUnresolved answers a bulk of which nobody knows what was stored. The same bulk,
+// sent again, is matched.
+func (x *exchange) answerUnresolved() {
+	x.Outcome = string(outcomeUnreachable)
+	x.answerOwn(http.StatusServiceUnavailable, "upstream_connection_exception", "a connection broke, and the cluster refuses what was sent again; send the same bulk again")
 }

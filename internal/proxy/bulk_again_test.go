@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,29 +19,36 @@ import (
 )
 
 func TestTheAnswerToARepeatedBulkIsPutInOrder(t *testing.T) {
-	body := `{"took":3,"errors":true,"items":[
+	body := `{"took":3,"ingest_took":7,"errors":true,"items":[
 		{"create":{"_index":"x","_id":"P1","_version":1,"result":"created","_shards":{"total":2,"successful":2,"failed":0},"_seq_no":5,"_primary_term":1,"status":201}},
 		{"create":{"_index":"x","_id":"P2","status":409,"error":{"type":"version_conflict_engine_exception","reason":"[P2]: version conflict, \"status\":409"}}},
 		{"create":{"_index":"x","_id":"P3","status":409,"error":{"type":"version_conflict_engine_exception"}}}]}`
-	got, ok := restoreItems([]byte(body), []bool{true, true, false})
+	result, ok := parseResult([]byte(body))
 	require.True(t, ok)
-	require.JSONEq(t, `{"took":3,"errors":false,"items":[
+	require.True(t, result.restore([]bool{true, true, false}))
+	require.JSONEq(t, `{"took":3,"ingest_took":7,"errors":false,"items":[
 		{"index":{"_index":"x","_id":"P1","_version":1,"result":"created","_shards":{"total":2,"successful":2,"failed":0},"_seq_no":5,"_primary_term":1,"status":201}},
 		{"index":{"_index":"x","_id":"P2","_version":1,"result":"created","status":201}},
-		{"create":{"_index":"x","_id":"P3","_version":1,"result":"created","status":201}}]}`, string(got))
+		{"create":{"_index":"x","_id":"P3","_version":1,"result":"created","status":201}}]}`, string(result.encode()))
 
-	refused := `{"took":3,"errors":true,"items":[{"create":{"_index":"x","_id":"P1","status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`
-	got, ok = restoreItems([]byte(refused), []bool{true})
+	failed, ok := parseResult([]byte(`{"took":3,"errors":true,"items":[{"create":{"_index":"x","_id":"P1","status":400,"error":{"type":"document_parsing_exception"}}}]}`))
 	require.True(t, ok)
-	var answer struct{ Errors bool }
-	require.NoError(t, json.Unmarshal(got, &answer))
-	require.True(t, answer.Errors)
+	require.True(t, failed.restore([]bool{true}))
+	require.JSONEq(t, `{"took":3,"errors":true,"items":[{"index":{"_index":"x","_id":"P1","status":400,"error":{"type":"document_parsing_exception"}}}]}`, string(failed.encode()))
 
 	for name, odd := range map[string]string{
-		"not JSON": `{`, "too few items": `{"took":1,"items":[]}`, "another verb": `{"took":1,"items":[{"delete":{}}]}`, "an error": `{"error":"x","status":400}`,
+		"too few items":       `{"took":1,"items":[]}`,
+		"no item":             `{"took":1,"items":[{}]}`,
+		"a rejected item":     `{"took":3,"items":[{"create":{"status":429,"error":{}}}]}`,
+		"an unavailable item": `{"took":3,"items":[{"create":{"status":503,"error":{}}}]}`,
 	} {
-		_, ok := restoreItems([]byte(odd), []bool{true})
-		require.False(t, ok, name)
+		result, ok := parseResult([]byte(odd))
+		require.True(t, ok, name)
+		require.False(t, result.restore([]bool{true}), name)
+	}
+	for _, odd := range []string{``, `{`, `[]`, `{"error":"x","status":400}`, `{"items":3}`} {
+		_, ok := parseResult([]byte(odd))
+		require.False(t, ok, odd)
 	}
 }
 
@@ -106,13 +115,31 @@ func startStore(t *testing.T, change func(*Bulk)) (*harness, *store) {
 		}
 		change(&o.Bulk)
 	})
-	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+	h.answer = h.store(s)
+	return h, s
+}
+
+// store answers with the store.
+func (h *harness) store(s *store) func(string, http.ResponseWriter, *http.Request) {
+	return func(node string, w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		body := h.requests[len(h.requests)-1].body
 		h.mu.Unlock()
 		s.write(node, w, r, body)
 	}
-	return h, s
+}
+
+// on has the nth request answered otherwise.
+func (h *harness) on(nth int32, other func(string, http.ResponseWriter, *http.Request)) {
+	usual := h.answer
+	var n atomic.Int32
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) == nth {
+			other(node, w, r)
+			return
+		}
+		usual(node, w, r)
+	}
 }
 
 func breakConnection(w http.ResponseWriter) {
@@ -182,20 +209,103 @@ func TestABulkWithIDsOfTheClientIsNotRepeated(t *testing.T) {
 	require.Equal(t, 1, strings.Count(seen[0].body, `"_id"`), "no id is made for nothing")
 }
 
-func TestRejectedOperationsAreSentAgain(t *testing.T) {
-	h, s := startStore(t, func(b *Bulk) { b.RetryRejected = 10 * time.Second })
-	s.reject = 3 // both of the first round, one of the second
+func TestAnErrorAfterABrokenConnectionTellsNothing(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken = breakConnection
+	h.on(2, respond(http.StatusTooManyRequests, `{"error":{"type":"es_rejected_execution_exception"},"status":429}`))
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Len(t, s.docs, 2)
+	resp, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.docs, 2, "what the client sends again is the same bulk")
+}
+
+func TestAnItemRefusedAfterABrokenConnectionTellsNothing(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken = func(w http.ResponseWriter) {
+		s.reject = 1 // of the repetition
+		breakConnection(w)
+	}
 	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.Contains(t, text, "send the same bulk again")
+	resp, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.docs, 2)
+}
+
+func TestRejectedOperationsAreSentAgain(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	s.reject = 3 // both of the first round, one of the second
+	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Authorization", "Basic a")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, s.docs, 2)
 	require.Regexp(t, `^\{"took":1,"errors":false,"items":\[\{"index":.*201.*\{"create":.*201`, text)
 	seen := h.seen()
 	require.Len(t, seen, 3)
 	require.Equal(t, 1, strings.Count(seen[2].body, "routing"), "what was stored is not sent again")
+	require.Equal(t, "Basic a", seen[2].header.Get("Authorization"))
 
-	h, s = startStore(t, func(b *Bulk) { b.RetryRejected = time.Nanosecond })
+	h, s = startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, time.Nanosecond })
 	s.reject = 1
 	_, text = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Contains(t, text, `"status":429`, "as the engine gave it")
 	require.Len(t, h.seen(), 1)
+}
+
+func TestRejectedOperationsWhoseConnectionBreaks(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	s.reject = 1
+	h.on(2, func(_ string, w http.ResponseWriter, r *http.Request) {
+		s.broken = breakConnection
+		h.store(s)("", w, r)
+	})
+	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Regexp(t, `"errors":false,"items":\[\{"index":.*201.*\{"create":.*201`, text)
+	require.Len(t, s.docs, 2)
+	for _, times := range s.docs {
+		require.Equal(t, 1, times)
+	}
+}
+
+func TestRejectionsOfOtherBulksStay(t *testing.T) {
+	for name, change := range map[string]func(*Bulk){
+		"observed":  func(b *Bulk) { b.Mode = ModeObserve },
+		"not named": func(b *Bulk) { b.Patterns = []string{"other"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, s := startStore(t, func(b *Bulk) {
+				b.Idempotent, b.RetryRejected = true, 10*time.Second
+				change(b)
+			})
+			s.reject = 1
+			_, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+			require.Contains(t, text, `"status":429`)
+			require.Len(t, h.seen(), 1)
+		})
+	}
+}
+
+func TestClientsThatLeaveEndWhatIsSentAgain(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, time.Minute })
+	s.reject = 1
+	stuck, gone := make(chan struct{}), make(chan struct{})
+	h.on(2, func(_ string, _ http.ResponseWriter, r *http.Request) {
+		close(stuck)
+		<-r.Context().Done()
+		close(gone)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.front.URL+"/idx/_bulk", strings.NewReader(twoDocuments))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	go func() {
+		<-stuck
+		leave()
+	}()
+	_, err = http.DefaultClient.Do(req)
+	require.Error(t, err)
+	<-gone
 }

@@ -12,94 +12,117 @@ import (
 
 	"sidestep/internal/es"
 	"sidestep/internal/leg"
+	"sidestep/internal/record"
 )
 
 const (
 	// firstRetry is how long rejected operations wait before they are sent again, about;
 	// each further time they wait twice as long.
 	firstRetry = 50 * time.Millisecond
-	// maxRetried bounds the answer to one round of them.
-	maxRetried = maxRestored
+	// maxResult bounds the answer to a bulk that is looked into.
+	maxResult = 32 << 20
 )
 
-// bulkResult is the answer to a bulk, its items as they came.
-type bulkResult struct {
-	Took   json.RawMessage   `json:"took"`
-	Errors bool              `json:"errors"`
-	Items  []json.RawMessage `json:"items"`
-}
-
-// statusOf returns the status of an item, 0 if it has none.
-func statusOf(raw json.RawMessage) int {
-	var verbs map[string]struct{ Status int }
-	if json.Unmarshal(raw, &verbs) != nil || len(verbs) != 1 {
-		return 0
+// resolveBulk sees to it that the client learns what became of each operation of a bulk
+// that can be repeated: rejected ones are sent again, for bulk.retry_rejected since the
+// request came, and what a repetition says is put in order. It reports false if nobody
+// knows what became of some: the client is to send the bulk again.
+func (x *exchange) resolveBulk(t *try) bool {
+	b := x.bulk
+	if t.resp.StatusCode != http.StatusOK {
+		return true
 	}
-	for _, result := range verbs {
-		return result.Status
+	if x.p.o.Bulk.RetryRejected <= 0 && !b.again.create {
+		return true // it passes as it comes
 	}
-	return 0
-}
-
-// retryRejected sends operations again that the engine rejected as a queue was full
-// (429), until bulk.retry_rejected has passed since the request came. The client gets one
-// answer, with an item for each operation in the order that it sent them.
-func (x *exchange) retryRejected(t *try) {
-	resp, deadline := t.resp, x.Began.Add(x.p.o.Bulk.RetryRejected)
-	if resp.StatusCode != http.StatusOK || !es.AcceptsJSON(resp.Header.Get("Content-Type")) || resp.Header.Get("Content-Encoding") != "" {
-		return
+	result, ok := readResult(t)
+	if !ok {
+		b.unresolved = b.again.create
+		return !b.unresolved
 	}
-	body := t.readHead(maxRetried+1, nil)
-	if !errors.Is(t.readErr, io.EOF) || len(body) > maxRetried || !bytes.Contains(body, []byte("429")) {
-		return
+	changed := x.p.o.Bulk.RetryRejected > 0 && x.retryRejected(result, t.body)
+	if b.again.create {
+		changed = true
+		b.unresolved = !result.restore(b.again.renamed)
 	}
-	var result bulkResult
-	operations, ok := splitOperations(t.body)
-	if json.Unmarshal(body, &result) != nil || !ok || len(result.Items) != len(operations) {
-		return
-	}
-	changed := false
-	for wait := firstRetry; ; wait *= 2 {
-		rejected, out := rejectedOf(result.Items, operations)
-		jittered := wait/2 + rand.N(wait)
-		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.sleep(jittered) {
-			break
-		}
-		x.p.metrics.bulk.retried.Add(float64(len(rejected)))
-		items := x.sendRejected(out, len(rejected))
-		if items == nil {
-			break
-		}
-		for i, at := range rejected {
-			result.Items[at], changed = items[i], true
-		}
+	if b.unresolved {
+		return false
 	}
 	if changed {
 		t.begin = result.encode()
-		resp.ContentLength = int64(len(t.begin))
-		resp.Header.Set("Content-Length", strconv.Itoa(len(t.begin)))
+		t.resp.ContentLength = int64(len(t.begin))
+		t.resp.Header.Set("Content-Length", strconv.Itoa(len(t.begin)))
+	}
+	return true
+}
+
+// retryRejected sends operations again that the engine rejected (429), and puts their
+// items in place of those of the result. It reports whether it did.
+func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool) {
+	operations, ok := splitOperations(sent)
+	if !ok || len(operations) != len(result.items) {
+		return false
+	}
+	deadline := x.Began.Add(x.p.o.Bulk.RetryRejected)
+	for wait := firstRetry; ; wait *= 2 {
+		rejected, body := result.rejected(operations)
+		jittered := wait/2 + rand.N(wait)
+		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.sleep(jittered) {
+			return changed
+		}
+		x.p.metrics.bulk.retried.Add(float64(len(rejected)))
+		answered, broken := x.sendRejected(body, len(rejected))
+		if broken && !x.bulk.again.create { // from here on what is stored is left alone
+			x.bulk.again.create = true
+			again, _ := x.bulk.rewrite(x.bulk.again)
+			operations, _ = splitOperations(again)
+		}
+		accepted := false
+		for i, at := range rejected {
+			if answered != nil {
+				result.items[at], changed = answered.items[i], true
+				accepted = accepted || statusOf(result.items[at]) != http.StatusTooManyRequests
+			}
+		}
+		if !accepted {
+			x.p.otherBudget.Failed()
+		}
 	}
 }
 
-// encode returns the result as an answer.
-func (r *bulkResult) encode() []byte {
-	failed := false
-	for _, raw := range r.Items {
-		failed = failed || statusOf(raw) >= http.StatusMultipleChoices
+// sendRejected sends operations again and returns what became of them; nil if that is not
+// known. broken says that they may have been received all the same.
+func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult, broken bool) {
+	t, now := newTry(x), time.Now()
+	t.query, t.body = x.r.URL.RawQuery, body
+	if t.upstream = x.p.pick(x.view, x.bulk.wants(), nil, now); t.upstream == nil {
+		t.release()
+		return nil, false
 	}
-	var b bytes.Buffer
-	b.WriteString(`{"took":` + string(r.Took) + `,"errors":` + strconv.FormatBool(failed) + `,"items":[`)
-	b.Write(bytes.Join(asBytes(r.Items), []byte{','}))
-	b.WriteString("]}")
-	return b.Bytes()
+	x.dispatch(t, record.Failover, now)
+	switch {
+	case t.err != nil:
+		return nil, !leg.NotSent(t.err)
+	case t.resp.StatusCode != http.StatusOK:
+		return nil, t.resp.StatusCode != http.StatusTooManyRequests
+	}
+	result, ok := readResult(t)
+	if !ok || len(result.items) != operations {
+		return nil, true
+	}
+	return result, false
 }
 
-func asBytes(raws []json.RawMessage) [][]byte {
-	all := make([][]byte, len(raws))
-	for i, raw := range raws {
-		all[i] = raw
+// sleep waits, and reports false if the client leaves meanwhile.
+func (x *exchange) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.r.Context().Done():
+		return false
 	}
-	return all
 }
 
 // splitOperations returns the lines of each operation of a bulk.
@@ -130,66 +153,98 @@ func splitOperations(body []byte) (operations [][]byte, ok bool) {
 	return operations, true
 }
 
-// rejectedOf returns the numbers of the operations that were rejected, and a bulk of them.
-func rejectedOf(items []json.RawMessage, operations [][]byte) (rejected []int, body []byte) {
-	for i, raw := range items {
+// bulkResult is the answer to a bulk, as it came but for its items.
+type bulkResult struct {
+	names  []string // of the members, in their order
+	values map[string]json.RawMessage
+	items  []json.RawMessage
+}
+
+// readResult reads the answer to a bulk to its end.
+func readResult(t *try) (*bulkResult, bool) {
+	if !es.AcceptsJSON(t.resp.Header.Get("Content-Type")) {
+		return nil, false
+	}
+	body := t.readHead(maxResult+1, nil)
+	if !errors.Is(t.readErr, io.EOF) || len(body) > maxResult {
+		return nil, false
+	}
+	return parseResult(body)
+}
+
+func parseResult(body []byte) (*bulkResult, bool) {
+	r := &bulkResult{values: map[string]json.RawMessage{}}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return nil, false
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, false
+		}
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return nil, false
+		}
+		r.names = append(r.names, name.(string)) // a key is
+		r.values[name.(string)] = value
+	}
+	return r, json.Unmarshal(r.values["items"], &r.items) == nil
+}
+
+// encode returns the result as an answer.
+func (r *bulkResult) encode() []byte {
+	failed := false
+	raws := make([][]byte, len(r.items))
+	for i, raw := range r.items {
+		_, one := itemOf(raw)
+		failed, raws[i] = failed || len(one.Error) > 0, raw
+	}
+	r.values["errors"] = json.RawMessage(strconv.FormatBool(failed))
+	r.values["items"] = append(append(json.RawMessage{'['}, bytes.Join(raws, []byte{','})...), ']')
+	b := []byte{'{'}
+	for i, name := range r.names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, name), ':')
+		b = append(b, r.values[name]...)
+	}
+	return append(b, '}')
+}
+
+// item is what became of one operation, as far as it matters.
+type item struct {
+	Index  string          `json:"_index"`
+	ID     string          `json:"_id"`
+	Status int             `json:"status"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// itemOf returns the verb and what matters of an item; "" if it is none.
+func itemOf(raw json.RawMessage) (string, item) {
+	var verbs map[string]item
+	if json.Unmarshal(raw, &verbs) != nil || len(verbs) != 1 {
+		return "", item{}
+	}
+	for verb, one := range verbs {
+		return verb, one
+	}
+	return "", item{}
+}
+
+func statusOf(raw json.RawMessage) int {
+	_, one := itemOf(raw)
+	return one.Status
+}
+
+// rejected returns the numbers of the operations that were rejected, and a bulk of them.
+func (r *bulkResult) rejected(operations [][]byte) (numbers []int, body []byte) {
+	for i, raw := range r.items {
 		if statusOf(raw) == http.StatusTooManyRequests {
-			rejected, body = append(rejected, i), append(body, operations[i]...)
+			numbers, body = append(numbers, i), append(body, operations[i]...)
 		}
 	}
-	return rejected, body
-}
-
-// sendRejected sends operations again and returns their items; nil if they were not sent,
-// or refused as a whole. If nobody knows whether they were stored, the items say so.
-func (x *exchange) sendRejected(body []byte, operations int) []json.RawMessage {
-	t := newTry(x)
-	defer t.release()
-	t.query, t.body = x.r.URL.RawQuery, body
-	if t.upstream = x.p.pick(x.view, x.bulk.wants(), nil, time.Now()); t.upstream == nil {
-		return nil
-	}
-	began := time.Now()
-	t.resp, t.err = x.sendHeld(t) //nolint:bodyclose // release closes it
-	x.Upstream += time.Since(began)
-	switch {
-	case leg.NotSent(t.err):
-		return nil
-	case t.err != nil:
-		x.p.otherBudget.Failed()
-		return unknownItems(body)
-	case t.resp.StatusCode != http.StatusOK:
-		return nil
-	}
-	var result bulkResult
-	answer := t.readHead(maxRetried+1, nil)
-	if !errors.Is(t.readErr, io.EOF) || json.Unmarshal(answer, &result) != nil || len(result.Items) != operations {
-		return unknownItems(body)
-	}
-	return result.Items
-}
-
-// unknownItems returns items for operations of which nobody knows whether they were
-// stored: what a client is told whose connection broke.
-func unknownItems(body []byte) []json.RawMessage {
-	operations, _ := splitOperations(body)
-	items := make([]json.RawMessage, len(operations))
-	for i, operation := range operations {
-		line, _, _ := bytes.Cut(operation, []byte{'\n'})
-		action, _ := es.ReadBulkAction(line)
-		items[i] = json.RawMessage(`{"` + string(action.Verb) + `":{"status":502,"error":{"type":"upstream_connection_exception","reason":"sidestep: the connection to the cluster broke before an answer came"}}}`)
-	}
-	return items
-}
-
-// sleep waits, and reports false if the client leaves meanwhile.
-func (x *exchange) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.r.Context().Done():
-		return false
-	}
+	return numbers, body
 }

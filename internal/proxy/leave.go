@@ -35,11 +35,12 @@ func (x *exchange) leave() {
 	}
 }
 
-// watch is watchClient unless the timer will see to it.
+// watch is watchClient unless the timer will see to it, which it does while it may run and
+// no attempt has answered.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.armed {
+	if !x.armed || x.over {
 		x.watchClient()
 	}
 }

@@ -89,7 +89,7 @@ func (x *exchange) leavesOut() []string {
 			}
 		}
 	}
-	if x.sniff != "" || x.bulk.repeats() || x.bulk != nil && x.p.o.Bulk.RetryRejected > 0 {
+	if x.sniff != "" || x.bulk.repeats() {
 		out = append(out, "Accept-Encoding")
 	}
 	return out
