@@ -227,8 +227,8 @@ var placeMasks = []struct {
 	{regexp.MustCompile(`(current document has seqNo )\[\d+\]`), `${1}[]`},
 	// Said of an update that changes nothing if another operation of its shard does.
 	{regexp.MustCompile(`"forced_refresh"\s*:\s*true\s*,\s*`), ``},
-	{regexp.MustCompile(`(containing )\[\d+\]( requests)`), `${1}[]${2}`}, // for one shard
-	{regexp.MustCompile(`(on headers )\[[A-Za-z, -]+\]`), `${1}[]`},       // which have no order
+	{regexp.MustCompile(`(containing )\[\d+\]( requests)`), `${1}[]${2}`},     // for one shard
+	{regexp.MustCompile(`(on headers |allowed: )\[[A-Za-z, -]+\]`), `${1}[]`}, // which have no order
 	{regexp.MustCompile(`(u006dine-)(?:` + directName + `|` + frontName + `)`), `${1}@side@`},
 	{regexp.MustCompile(`(with id )'[A-Za-z0-9_-]{20}'`), `${1}''`},
 	{regexp.MustCompile(`(\]/)\[[A-Za-z0-9_-]{20}\]`), `${1}[]`},
