@@ -44,9 +44,12 @@ func (x *exchange) answer(t *try) {
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
 	}
-	if x.bulk.repeats() && !x.resolveBulk(t) {
-		x.answerUnresolved()
-		return
+	if x.bulk.repeats() {
+		if !x.resolveBulk(t) {
+			x.answerUnresolved()
+			return
+		}
+		x.bulk.left = x.r.Context().Err() != nil // before its answer, which it cannot have read
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)

@@ -63,6 +63,7 @@ type bulkWrite struct {
 	mu         sync.Mutex // guards what follows: a body that streams is read by the transport
 	rewriter   *bulk.Rewriter
 	routings   map[string]string // by index: what was answered by place
+	left       bool              // the client was gone before its answer
 	again      *repeatable       // nil if it cannot be repeated
 	unresolved bool              // nobody knows what became of it
 	entered    *bulk.Key         // it is known to be under way

@@ -309,3 +309,25 @@ func TestClientsThatLeaveEndWhatIsSentAgain(t *testing.T) {
 	require.Error(t, err)
 	<-gone
 }
+
+// A client that leaves while its bulk is stored sends it again: the answer that nobody
+// reads is none.
+func TestABulkWhoseClientHasLeftIsMatched(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	usual := h.answer
+	ctx, leave := context.WithCancel(t.Context())
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		usual(node, w, r) // it is stored
+		leave()
+		<-r.Context().Done() // sidestep has noticed
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.front.URL+"/idx/_bulk", strings.NewReader(twoDocuments))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	_, err = http.DefaultClient.Do(req)
+	require.Error(t, err)
+	h.answer = usual
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.docs, 2)
+}
