@@ -13,7 +13,7 @@ const (
 	bulkCost = 50
 	// A shard is slow if it takes slowFactor times as long as the others, and slowTime
 	// more, in the mean of at least slowBulks bulks.
-	slowFactor = 3
+	slowFactor = 2
 	slowTime   = 10 * time.Millisecond
 	slowBulks  = 3
 	// A shard is silent if none of its bulks has ended for silentFactor times as long as
@@ -21,9 +21,11 @@ const (
 	silentFactor = 4
 	silentTime   = 250 * time.Millisecond
 	// A slow shard is tried again with one bulk after firstHold, then after twice as
-	// long each time, up to lastHold.
-	firstHold = 2 * time.Second
-	lastHold  = 30 * time.Second
+	// long each time, up to lastHold; so is one that is slow again within holdMemory of
+	// being well.
+	firstHold  = 2 * time.Second
+	lastHold   = 30 * time.Second
+	holdMemory = time.Minute
 	// trialEvery is how many bulks there are at least for each one that tries a slow
 	// shard before lastHold has passed once more: its client waits for it.
 	trialEvery = 200
@@ -48,7 +50,7 @@ type pace struct {
 	progress    time.Time // when the last one ended, or the only one began
 	slow        bool
 	hold        time.Duration
-	retry       time.Time // when a slow shard may be tried
+	retry       time.Time // when a slow shard may be tried, or since when it is well
 }
 
 // NewPace returns a Pace for an index with so many shards.
@@ -103,14 +105,17 @@ func (p *Pace) judge(shard int, unit time.Duration, documents int, now time.Time
 	limit := slowFactor*usual + slowTime/time.Duration(documents+bulkCost)
 	switch {
 	case s.slow && unit <= limit:
-		s.slow, s.hold = false, 0
+		s.slow, s.retry = false, now
 		s.unit = unit
 	case s.slow:
 		s.hold = min(2*s.hold, lastHold)
 		s.retry = now.Add(s.hold)
 	case s.bulks >= slowBulks && s.unit > limit:
-		s.slow, s.hold = true, firstHold
-		s.retry = now.Add(firstHold)
+		if now.Sub(s.retry) > holdMemory {
+			s.hold = 0
+		}
+		s.slow, s.hold = true, min(max(2*s.hold, firstHold), lastHold)
+		s.retry = now.Add(s.hold)
 	}
 }
 

@@ -61,8 +61,12 @@ func (c *conn) read(p []byte) (int, error) {
 	out := c.out
 	c.out = nil
 	defer c.pool.buffers.Put(out)
-	wrote, n, whole, err := c.socket.send(*out, p)
+	wrote, n, whole, err := c.socket.send(*out, p, !c.since.IsZero())
 	c.wrote = int64(wrote)
+	if errors.Is(err, errStale) {
+		c.writeErr = err
+		return 0, err
+	}
 	if whole {
 		return n, err
 	}
@@ -109,6 +113,12 @@ func (c *conn) rest() {
 	c.pool.put(c)
 }
 
+// inTurn reports whether a message of this length is written in one turn with reading the
+// beginning of its answer.
+func (c *conn) inTurn(length int) bool {
+	return length <= copied && c.secure == nil && c.socket.sends()
+}
+
 // write writes a message, or sees to it that it is written before the answer is read.
 func (c *conn) write(head, body []byte) {
 	if len(head)+len(body) > copied {
@@ -118,7 +128,7 @@ func (c *conn) write(head, body []byte) {
 	}
 	b := c.pool.buffers.Get().(*[]byte)
 	*b = append(append((*b)[:0], head...), body...)
-	if c.secure == nil && c.socket.sends() {
+	if c.inTurn(len(*b)) {
 		c.out = b
 		return
 	}

@@ -15,6 +15,7 @@ type failure struct {
 	notSent    bool // the node cannot act on the message
 	unanswered bool // the connection ended before any byte of an answer
 	late       bool // no connection in time
+	stale      bool // the pooled connection was of no use; nothing was written
 }
 
 // Error implements error.
@@ -38,6 +39,10 @@ func Timeout(err error) bool {
 	var f *failure
 	return errors.As(err, &f) && f.late
 }
+
+// errStale says that a pooled connection is of no use: the node has closed or reset it, or
+// sent what nobody asked for.
+var errStale = errors.New("the connection was closed, or not idle")
 
 // ended returns an error that wraps that of ctx, which is done, and its cause.
 func ended(ctx context.Context) error {

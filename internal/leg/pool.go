@@ -114,16 +114,20 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 		return nil, &failure{doing: "send", err: err, notSent: true}
 	}
 	sent := false
-	if c := p.take(); c != nil {
+	for c := p.take(m); c != nil; c = p.take(m) {
 		resp, err := c.exchange(ctx, m)
 		if err == nil {
 			return resp, nil
+		}
+		if err.stale && m.ended(ctx) == nil {
+			continue
 		}
 		again := err.notSent || m.Repeatable && err.unanswered
 		if !again || m.ended(ctx) != nil {
 			return nil, err
 		}
 		sent = !err.notSent
+		break
 	}
 	c, err := p.dialFor(ctx, m)
 	if err == nil {
@@ -177,8 +181,8 @@ func (p *Pool) Idle() int {
 }
 
 // take returns the connection that became idle last and is still good, nil if there
-// is none.
-func (p *Pool) take() *conn {
+// is none. One that the message is written to in one turn with reading is looked at then.
+func (p *Pool) take(m *Message) *conn {
 	for {
 		p.mu.Lock()
 		last := len(p.idle) - 1
@@ -190,7 +194,7 @@ func (p *Pool) take() *conn {
 		p.idle[last] = nil
 		p.idle = p.idle[:last]
 		p.mu.Unlock()
-		if !c.stale() {
+		if c.inTurn(len(m.Head)+len(m.Body)) || !c.stale() {
 			return c
 		}
 		c.abort()

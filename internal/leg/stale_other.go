@@ -13,4 +13,6 @@ func (socket) readable() bool { return false }
 
 func (socket) sends() bool { return false }
 
-func (socket) send(_, _ []byte) (wrote, read int, whole bool, err error) { return 0, 0, false, nil }
+func (socket) send(_, _ []byte, _ bool) (wrote, read int, whole bool, err error) {
+	return 0, 0, false, nil
+}

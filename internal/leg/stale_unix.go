@@ -3,6 +3,7 @@
 package leg
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -18,7 +19,6 @@ type socket struct {
 }
 
 type peek struct {
-	b    [1]byte
 	none bool // there is nothing to read, and it may still come
 }
 
@@ -37,9 +37,13 @@ func watch(nc net.Conn) socket {
 	return socket{raw: raw, peek: p, look: p.at, turn: t}
 }
 
-func (p *peek) at(fd uintptr) {
-	_, _, err := syscall.Recvfrom(int(fd), p.b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	p.none = err == syscall.EAGAIN
+func (p *peek) at(fd uintptr) { p.none = !readable(fd) }
+
+// readable reports whether reading would not wait.
+func readable(fd uintptr) bool {
+	var b [1]byte
+	_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return !errors.Is(err, syscall.EAGAIN)
 }
 
 // readable reports whether reading would not wait: there are bytes, the end of the
@@ -57,6 +61,8 @@ func (s socket) readable() bool {
 type turn struct {
 	step    func(fd uintptr) (done bool)
 	out, in []byte
+	pooled  bool // anything that can be read before out is written makes it stale
+	stale   bool
 	written bool
 	wrote   int
 	read    int
@@ -67,24 +73,31 @@ type turn struct {
 // read from it.
 func (t *turn) at(fd uintptr) (done bool) {
 	if !t.written {
+		// Looked at from here nothing is missed: what comes later is told of.
+		if t.pooled && readable(fd) {
+			t.stale = true
+			return true
+		}
 		t.wrote, t.err = syscall.Write(int(fd), t.out)
 		t.written = t.wrote == len(t.out)
 		return !t.written
 	}
 	t.read, t.err = syscall.Read(int(fd), t.in)
-	return t.err != syscall.EAGAIN && t.err != syscall.EINTR
+	return !errors.Is(t.err, syscall.EAGAIN) && !errors.Is(t.err, syscall.EINTR)
 }
 
 // send writes out and waits for what comes then, of which it reads as much as fits into
 // in. To write and to read one after the other would look for an answer at once, which
 // is never there. It reports false if it did less than that: nothing is read then, and
-// wrote bytes are written.
-func (s socket) send(out, in []byte) (wrote, read int, whole bool, err error) {
+// wrote bytes are written. A pooled connection that is stale is not written to: errStale.
+func (s socket) send(out, in []byte, pooled bool) (wrote, read int, whole bool, err error) {
 	t := s.turn
-	t.out, t.in, t.written, t.wrote, t.read, t.err = out, in, false, 0, 0, nil
+	*t = turn{step: t.step, out: out, in: in, pooled: pooled}
 	err = s.raw.Read(t.step)
 	t.out, t.in = nil, nil
 	switch {
+	case t.stale:
+		return 0, 0, true, errStale
 	case !t.written: // the caller goes on, and meets the error if there is one
 		return max(t.wrote, 0), 0, false, nil
 	case err != nil:

@@ -111,15 +111,6 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 	return true
 }
 
-// failingBody is a body whose reading has failed.
-type failingBody struct{ err error }
-
-// Read implements io.Reader.
-func (f failingBody) Read([]byte) (int, error) { return 0, f.err }
-
-// Close implements io.Closer.
-func (failingBody) Close() error { return nil }
-
 // rewrite returns the bulk as it is sent. It reports false if some operation keeps an id
 // or a routing of the client's.
 func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {

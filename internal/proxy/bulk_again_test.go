@@ -305,7 +305,7 @@ func TestClientsThatLeaveEndWhatIsSentAgain(t *testing.T) {
 		<-stuck
 		leave()
 	}()
-	_, err = http.DefaultClient.Do(req) //nolint:bodyclose // there is none
+	_, err = http.DefaultClient.Do(req)
 	require.Error(t, err)
 	<-gone
 }

@@ -27,6 +27,8 @@ type BulkExplanation struct {
 	// Choice is how the shard would be chosen, empty where none is.
 	Choice bulk.Choice `json:"choice,omitempty"`
 	Avoid  bool        `json:"avoid"` // shards in trouble are avoided
+	// Ignored are the troubles of nodes that do not count now, as no shard would be left.
+	Ignored []string `json:"ignored,omitempty"`
 	// Skew is what the fullest shard got since sidestep first wrote to the index,
 	// relative to the mean, and MaxSkew its bound.
 	Skew    float64     `json:"skew,omitempty"`
@@ -97,7 +99,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 	sick := p.sickShards(v, book, copies, time.Now())
 	standings, how := book.Preview(sick.is)
 	times := book.Times()
-	e.Choice, e.Skew = how, book.Skew()
+	e.Choice, e.Skew, e.Ignored = how, book.Skew(), sick.ignored
 	for shard, s := range standings {
 		one := BulkShard{
 			Shard: shard, Routing: index.Values[shard], Documents: s.Documents, Outstanding: s.Outstanding,
@@ -111,7 +113,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 			one.Copies = append(one.Copies, p.explainCopy(v, c))
 		}
 		if sick.is(shard) {
-			one.Avoided = reproaches(sick.slowness(shard), one.Copies)
+			one.Avoided = sick.reproaches(shard, one.Copies)
 		}
 		e.Shards = append(e.Shards, one)
 	}
@@ -130,19 +132,19 @@ func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 }
 
 // reproaches says in words why a shard is avoided.
-func reproaches(slow bulk.Slowness, copies []BulkCopy) (why []string) {
-	switch slow {
+func (s *sickness) reproaches(shard int, copies []BulkCopy) (why []string) {
+	switch s.slowness(shard) {
 	case bulk.SlowPace:
 		why = append(why, "bulks take longer than on the other shards")
 	case bulk.SlowSilent:
 		why = append(why, "bulks are on their way and none has ended for long")
 	}
 	for _, c := range copies {
-		switch c.Trouble {
-		case "":
-		case troubleWrites:
+		switch {
+		case c.Trouble == "" || slices.Contains(s.ignored, c.Trouble):
+		case c.Trouble == troubleWrites:
 			why = append(why, "the write pool of "+c.Node+" has more to do than it can")
-		case troubleAway:
+		case c.Trouble == troubleAway:
 			why = append(why, "node "+c.NodeID+" is not known")
 		default:
 			why = append(why, c.Node+" is "+c.Trouble)
@@ -201,6 +203,13 @@ func (e *BulkExplanation) summarize() string {
 		text += "The shards that are not in trouble have as much as bulk.max_skew allows, so that one of " + strings.Join(drawn, ", ") + " is chosen"
 	case bulk.ChoiceAllSick:
 		text += "All shards are in trouble, so none is avoided"
+	}
+	switch len(e.Ignored) {
+	case 0:
+	case 1:
+		text += ". Write pools that have more to do than they can do not count, as no shard would be left"
+	default:
+		text += ". Nodes in trouble do not count, as no shard would be left"
 	}
 	return text + "."
 }

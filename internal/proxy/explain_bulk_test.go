@@ -45,10 +45,18 @@ func TestExplainBulk(t *testing.T) {
 	b.queues.Store("id-a")
 	b.gone(1)
 	e = b.proxy.ExplainBulk("idx")
-	require.Equal(t, bulk.ChoiceAvoided, e.Choice, "a queue counts for nothing where no shard is without trouble")
+	require.Equal(t, bulk.ChoiceAvoided, e.Choice)
+	require.Equal(t, []string{troubleWrites}, e.Ignored)
+	require.Equal(t, []string{"b is unreachable"}, e.Shards[0].Avoided)
+	require.Equal(t, troubleWrites, e.Shards[2].Copies[1].Trouble)
 	require.Empty(t, e.Shards[2].Avoided)
-	require.Equal(t, []string{"the write pool of a has more to do than it can", "b is unreachable"}, e.Shards[0].Avoided)
+	require.Contains(t, e.Summary, "avoided: 0, 1. Write pools")
 	require.Equal(t, selection.Unreachable.String(), e.Shards[1].Copies[0].Trouble)
+
+	b.gone(2)
+	e = b.proxy.ExplainBulk("idx")
+	require.Equal(t, bulk.ChoiceEven, e.Choice)
+	require.Contains(t, e.Summary, "Nodes in trouble do not count")
 
 	for name, want := range map[string]string{"other": "does not name", "idx-refused": "has a pipeline"} {
 		e = b.proxy.ExplainBulk(name)

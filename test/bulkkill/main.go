@@ -42,8 +42,9 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of when and what is killed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bulkkill:", err)
 		os.Exit(1)
 	}

@@ -71,12 +71,10 @@ func sum(values []float64) float64 {
 	return all
 }
 
-// shardRequests returns how many shards a bulk went to: each costs a task of the write
-// pools at both copies, and some versions of the engine use one more to coordinate the
-// bulk.
-func shardRequests(tasks, coordinating, bulks int64) float64 {
+// perBulk returns how many of a count there are for each bulk; 0 if there are none.
+func perBulk(count float64, bulks int64) float64 {
 	if bulks == 0 {
 		return 0
 	}
-	return float64(tasks-coordinating*bulks) / float64(2*bulks)
+	return count / float64(bulks)
 }

@@ -57,10 +57,9 @@ func TestSkew(t *testing.T) {
 	require.Equal(t, 1.5, skew([]float64{0, 0, 3, 3, 3, 3}), "two of six shards are avoided from the beginning on")
 }
 
-func TestShardRequests(t *testing.T) {
-	require.Zero(t, shardRequests(10, 1, 0))
-	require.Equal(t, 6.0, shardRequests(1200, 0, 100))
-	require.Equal(t, 6.0, shardRequests(1300, 1, 100))
+func TestPerBulk(t *testing.T) {
+	require.Zero(t, perBulk(10, 0))
+	require.Equal(t, 6.0, perBulk(600, 100))
 }
 
 func TestLayouts(t *testing.T) {

@@ -135,7 +135,7 @@ func (s *stage) send(ctx context.Context, a arm, d time.Duration) (turn, error) 
 	defer base.CloseIdleConnections()
 	c := &clerk{base: base, documents: int64(s.documents)}
 	from := rand.IntN(distinct)
-	before, known := s.writeTasks(ctx)
+	before, known := s.shardRequests(ctx, a.index)
 	result, err := loadgen.Run(ctx, loadgen.Options{
 		Targets: a.targets, Connections: s.connections, Duration: d, Timeout: patience, Transport: c,
 		Request: func(i int) *http.Request { return bulkOf(a.index, s.bodies[(from+i)%distinct]) },
@@ -143,22 +143,14 @@ func (s *stage) send(ctx context.Context, a arm, d time.Duration) (turn, error) 
 	if err != nil {
 		return turn{}, fmt.Errorf("%s: %w", a.name, err)
 	}
-	after, still := s.writeTasks(ctx)
+	after, still := s.shardRequests(ctx, a.index)
 	t := turn{
 		result: result, stored: c.stored.Load(), rejected: c.rejected.Load(), failed: c.failed.Load(), counted: known && still,
 		p50: result.Quantile(0.5), p99: result.Quantile(0.99),
 	}
 	t.perSecond = float64(t.stored) / result.Elapsed().Seconds()
-	t.requests = shardRequests(after-before, s.coordinating(), result.OK)
+	t.requests = perBulk(after-before, result.OK)
 	return t, nil
-}
-
-// coordinating is how many tasks of a write pool coordinate one bulk: none in OpenSearch.
-func (s *stage) coordinating() int64 {
-	if s.engine == engine.Elasticsearch {
-		return 1
-	}
-	return 0
 }
 
 // filler returns the sidestep that the index of an arm is filled through: its own, or the

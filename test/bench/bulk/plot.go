@@ -2,6 +2,7 @@ package main
 
 import (
 	"image/color"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -37,7 +38,7 @@ func (r *report) panel(title string, of func(turn) float64) (*plot.Plot, error) 
 	p := plot.New()
 	p.Title.Text = title
 	p.Title.TextStyle.Font.Size = 11
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, ticks()
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 	var names []string
@@ -45,6 +46,7 @@ func (r *report) panel(title string, of func(turn) float64) (*plot.Plot, error) 
 		names = append(names, o.scenario.name)
 	}
 	p.NominalX(names...)
+	p.X.Tick.Label.Font.Size = vg.Points(8) // five names side by side
 	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
 	one := plotter.NewFunction(func(float64) float64 { return 1 })
 	one.Color = color.Gray{Y: 120}
@@ -75,6 +77,15 @@ func (r *report) panel(title string, of func(turn) float64) (*plot.Plot, error) 
 	}
 	p.Y.Min, p.Y.Max = 0.8*low, 1.25*high
 	return p, nil
+}
+
+// ticks are where a logarithmic axis has its numbers; what is out of its range is left out.
+func ticks() plot.ConstantTicks {
+	var all plot.ConstantTicks
+	for _, v := range []float64{0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50} {
+		all = append(all, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', -1, 64)})
+	}
+	return all
 }
 
 // points returns what an arm has relative to direct in each case.

@@ -234,7 +234,8 @@ indices were filled while it was well, by a sidestep that writes evenly, those o
 with a degraded node goes on with what the one before left. The ways take turns in rounds, in an order drawn by lot; after
 the fault has begun each has a first turn that does not count. All of it is a closed loop. Documents/s are those that were acknowledged, until the
 last answer; figures are medians of the turns, "p99 of all" is over the bulks of all turns. Ratios are of these medians, with the 95 % interval of a
-bootstrap over the rounds. Shard requests are counted at the nodes, by the tasks of their write pools. Skew is the fullest shard to the mean,
+bootstrap over the rounds. Shard requests are counted at the nodes: Elasticsearch counts
+them itself, in OpenSearch each is a task of the write pools at both copies. Skew is the fullest shard to the mean,
 before the case and after it.
 `
 

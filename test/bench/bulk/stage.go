@@ -257,11 +257,32 @@ func (s *stage) clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// writeTasks counts the tasks that the write pools of all nodes have completed. It is
-// false if one does not tell.
-func (s *stage) writeTasks(ctx context.Context) (sum int64, ok bool) {
+// shardRequests counts the requests to shards of an index so far, those to replicas left
+// out. It is false if a node does not tell.
+func (s *stage) shardRequests(ctx context.Context, index string) (count float64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
+	if s.engine == engine.OpenSearch {
+		tasks, ok := s.writeTasks(ctx)
+		return tasks / 2, ok // of the primary and of its replica
+	}
+	var answer struct {
+		Shards struct{ Failed int } `json:"_shards"`
+		All    struct {
+			Primaries struct {
+				Bulk struct {
+					Total float64 `json:"total_operations"`
+				}
+			}
+		} `json:"_all"`
+	}
+	err := s.cluster.Do(ctx, http.MethodGet, "/"+index+"/_stats/bulk", nil, &answer)
+	return answer.All.Primaries.Bulk.Total, err == nil && answer.Shards.Failed == 0
+}
+
+// writeTasks counts the tasks that the write pools of all nodes have completed: OpenSearch
+// does not count bulks, and uses one task for each copy that a bulk is written to.
+func (s *stage) writeTasks(ctx context.Context) (sum float64, ok bool) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	ok = true
@@ -269,7 +290,7 @@ func (s *stage) writeTasks(ctx context.Context) (sum int64, ok bool) {
 		all.Go(func() {
 			var answer struct {
 				Nodes map[string]struct {
-					Pool struct{ Write struct{ Completed int64 } } `json:"thread_pool"`
+					Pool struct{ Write struct{ Completed float64 } } `json:"thread_pool"`
 				}
 			}
 			err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool?filter_path=nodes.*.thread_pool.write.completed", nil, &answer)
