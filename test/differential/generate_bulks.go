@@ -74,8 +74,8 @@ func (g *generator) bulkBody(target string, odd bool) string {
 		}
 		b.WriteString(g.bulkOperation(target, i, end, odd))
 	}
-	if g.one(40) { // more than is held for a second try
-		b.WriteString(`{"index":{"_index":"` + target + `"}}` + end + `{"n":` + strconv.Itoa(int(g.number)*1000+999) + `,"title":"` + strings.Repeat("x", 1_500_000) + `"}` + end)
+	if g.one(100) { // more than is held for a second try
+		b.WriteString(`{"index":{"_index":"` + target + `"}}` + end + `{"n":` + strconv.Itoa(int(g.number)*1000+999) + `,"title":"` + strings.Repeat("x", 1_200_000) + `"}` + end)
 	}
 	text := b.String()
 	if odd && g.one(8) {

@@ -30,7 +30,7 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 		return s, err
 	}
 	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: distribution, Version: version, Nodes: 3, Logf: logf,
+		Distribution: distribution, Version: version, Nodes: 3, HeapMB: 768, Logf: logf, // bulks of 1 MB come close to each other
 		// Writes say how many copies a shard has; one that moves has one more.
 		Settings: map[string]string{"cluster.routing.rebalance.enable": "none"},
 	})
