@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -102,6 +103,13 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 	_, _ = io.WriteString(w, `{"took":1,"errors":false,"items":[`+strings.Join(items, ",")+`]}`)
 }
 
+// stored returns how often each document was written.
+func (s *store) stored() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.docs)
+}
+
 // startStore starts three nodes before one store, with bulks on one shard.
 func startStore(t *testing.T, change func(*Bulk)) (*harness, *store) {
 	t.Helper()
@@ -160,8 +168,8 @@ func TestABulkIsRepeatedWithoutDocumentsStoredTwice(t *testing.T) {
 	require.Len(t, seen, 2)
 	require.NotEqual(t, seen[0].node, seen[1].node)
 	require.Equal(t, strings.ReplaceAll(seen[0].body, `"index"`, `"create"`), seen[1].body, "the same ids, on the same shard")
-	require.Len(t, s.docs, 2)
-	for id, times := range s.docs {
+	require.Len(t, s.stored(), 2)
+	for id, times := range s.stored() {
 		require.Equal(t, 1, times)
 		require.Contains(t, text, strconv.Quote(id))
 	}
@@ -169,7 +177,7 @@ func TestABulkIsRepeatedWithoutDocumentsStoredTwice(t *testing.T) {
 	require.Regexp(t, `"items":\[\{"index":.*201.*\{"create":.*201`, text)
 
 	_, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
-	require.Len(t, s.docs, 4, "an equal bulk after one that was acknowledged is another one")
+	require.Len(t, s.stored(), 4, "an equal bulk after one that was acknowledged is another one")
 }
 
 func TestABulkThatNobodyKnowsOfIsMatchedWhenItComesAgain(t *testing.T) {
@@ -185,16 +193,16 @@ func TestABulkThatNobodyKnowsOfIsMatchedWhenItComesAgain(t *testing.T) {
 	s.broken = again
 	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Authorization", "Basic a")
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	require.Len(t, s.docs, 2)
+	require.Len(t, s.stored(), 2)
 
 	_, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Authorization", "Basic b")
-	require.Len(t, s.docs, 4, "another client's")
+	require.Len(t, s.stored(), 4, "another client's")
 	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Authorization", "Basic a")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Len(t, s.docs, 4)
+	require.Len(t, s.stored(), 4)
 	require.Contains(t, text, `"errors":false`)
 	_, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Authorization", "Basic a")
-	require.Len(t, s.docs, 6, "it is matched once")
+	require.Len(t, s.stored(), 6, "it is matched once")
 }
 
 func TestABulkWithIDsOfTheClientIsNotRepeated(t *testing.T) {
@@ -215,10 +223,10 @@ func TestAnErrorAfterABrokenConnectionTellsNothing(t *testing.T) {
 	h.on(2, respond(http.StatusTooManyRequests, `{"error":{"type":"es_rejected_execution_exception"},"status":429}`))
 	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Len(t, s.docs, 2)
+	require.Len(t, s.stored(), 2)
 	resp, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Len(t, s.docs, 2, "what the client sends again is the same bulk")
+	require.Len(t, s.stored(), 2, "what the client sends again is the same bulk")
 }
 
 func TestAnItemRefusedAfterABrokenConnectionTellsNothing(t *testing.T) {
@@ -232,7 +240,7 @@ func TestAnItemRefusedAfterABrokenConnectionTellsNothing(t *testing.T) {
 	require.Contains(t, text, "send the same bulk again")
 	resp, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Len(t, s.docs, 2)
+	require.Len(t, s.stored(), 2)
 }
 
 func TestRejectedOperationsAreSentAgain(t *testing.T) {
@@ -240,7 +248,7 @@ func TestRejectedOperationsAreSentAgain(t *testing.T) {
 	s.reject = 3 // both of the first round, one of the second
 	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson", "Authorization", "Basic a")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Len(t, s.docs, 2)
+	require.Len(t, s.stored(), 2)
 	require.Regexp(t, `^\{"took":1,"errors":false,"items":\[\{"index":.*201.*\{"create":.*201`, text)
 	seen := h.seen()
 	require.Len(t, seen, 3)
@@ -264,8 +272,8 @@ func TestRejectedOperationsWhoseConnectionBreaks(t *testing.T) {
 	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Regexp(t, `"errors":false,"items":\[\{"index":.*201.*\{"create":.*201`, text)
-	require.Len(t, s.docs, 2)
-	for _, times := range s.docs {
+	require.Len(t, s.stored(), 2)
+	for _, times := range s.stored() {
 		require.Equal(t, 1, times)
 	}
 }
@@ -329,5 +337,5 @@ func TestABulkWhoseClientHasLeftIsMatched(t *testing.T) {
 	h.answer = usual
 	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Len(t, s.docs, 2)
+	require.Len(t, s.stored(), 2)
 }
