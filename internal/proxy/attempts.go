@@ -279,15 +279,22 @@ func (x *exchange) await() attempt.Action {
 
 // pause waits before the request is sent to all nodes again, or until the client leaves.
 func (x *exchange) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	began := time.Now()
-	select {
-	case <-timer.C:
-	case <-x.r.Context().Done():
-	}
+	x.sleep(d)
 	x.Upstream += time.Since(began)
 	x.round = len(x.tried)
+}
+
+// sleep waits, and reports false if the client leaves meanwhile.
+func (x *exchange) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.r.Context().Done():
+		return false
+	}
 }
 
 // winner returns the attempt whose answer the client gets, nil if there is none.

@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,16 +58,18 @@ type bulkWrite struct {
 	timed bool   // how long the bulk takes tells of its shard
 	items itemCount
 
-	mu         sync.Mutex // guards what follows: a body that streams is read by the transport
-	rewriter   *bulk.Rewriter
-	routings   map[string]string // by index: what was answered by place
-	left       bool              // the client was gone before its answer
-	again      *repeatable       // nil if it cannot be repeated
-	unresolved bool              // nobody knows what became of it
-	entered    *bulk.Key         // it is known to be under way
-	over       bool              // the accounts are closed: nothing may be placed any more
-	places     []place
-	node       *selection.Node // that has the primary copy of the first shard
+	// Of the handler's goroutine alone:
+	again      *repeatable // nil if it cannot be repeated
+	entered    *bulk.Key   // it is known to be under way
+	unresolved bool        // nobody knows what became of it
+	left       bool        // the client was gone before its answer
+
+	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
+	rewriter *bulk.Rewriter
+	routings map[string]string // by index: what was answered by place
+	over     bool              // the accounts are closed: nothing may be placed any more
+	places   []place
+	node     *selection.Node // that has the primary copy of the first shard
 }
 
 // place is a shard that was chosen for an index.
@@ -106,13 +106,7 @@ func (p *Proxy) BulkMode() Mode {
 
 // SetBulkMode switches the mode of bulks at run time, as [Proxy.SetMode] does for all
 // requests: the more careful of both is in force.
-func (p *Proxy) SetBulkMode(m Mode) error {
-	if !slices.Contains(Modes(), m) {
-		return fmt.Errorf("unknown mode %q, valid are route, observe, off", m)
-	}
-	p.bulkMode.Store(m)
-	return nil
-}
+func (p *Proxy) SetBulkMode(m Mode) error { return setMode(&p.bulkMode, m) }
 
 // planBulk prepares that the operations of a bulk are kept on one shard. It reports
 // whether the body is to be read through x.bulk.

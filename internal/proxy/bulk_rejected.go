@@ -113,18 +113,6 @@ func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult
 	return result, false
 }
 
-// sleep waits, and reports false if the client leaves meanwhile.
-func (x *exchange) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.r.Context().Done():
-		return false
-	}
-}
-
 // splitOperations returns the lines of each operation of a bulk.
 func splitOperations(body []byte) (operations [][]byte, ok bool) {
 	for len(body) > 0 {

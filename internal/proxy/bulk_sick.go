@@ -34,11 +34,13 @@ const (
 // sickShards finds which shards of an index are sick now.
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), index: index}
-	for _, ignored := range [][]string{nil, {troubleWrites}, allTroubles()} {
-		if s.ignored = ignored; s.someWell() {
-			break
-		}
+	if s.someWell() {
+		return s
 	}
+	if s.ignored = []string{troubleWrites}; s.someWell() {
+		return s
+	}
+	s.ignored = allTroubles()
 	return s
 }
 

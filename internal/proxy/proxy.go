@@ -200,10 +200,15 @@ func (p *Proxy) Mode() Mode { return p.mode.Load().(Mode) }
 // SetMode switches the mode at run time. An unknown mode is an error that names
 // the valid ones.
 func (p *Proxy) SetMode(m Mode) error {
+	return setMode(&p.mode, m)
+}
+
+// setMode sets one of the switches.
+func setMode(mode *atomic.Value, m Mode) error {
 	if !slices.Contains(Modes(), m) {
 		return fmt.Errorf("unknown mode %q, valid are route, observe, off", m)
 	}
-	p.mode.Store(m)
+	mode.Store(m)
 	return nil
 }
 
