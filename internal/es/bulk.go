@@ -39,6 +39,11 @@ type BulkAction struct {
 	// brace of the metadata. Bare says that no other field follows.
 	Insert int
 	Bare   bool
+	// Routing is the client's routing where the line has exactly one, under its usual
+	// name and not empty; else it is empty. Its value stands from RoutingFrom to
+	// RoutingTo.
+	Routing                string
+	RoutingFrom, RoutingTo int
 }
 
 // ReadBulkAction reads an action line of a bulk, without its line feed. ok is false
@@ -97,6 +102,10 @@ func (s *scanner) bulkMetadata(a *BulkAction) status {
 			return st
 		}
 		switch string(key) {
+		case "routing":
+			if st = s.bulkRouting(a); st != scanOK {
+				return st
+			}
 		case "_index":
 			once(index)
 			if s.b[s.i] == '"' {
@@ -126,13 +135,31 @@ func (s *scanner) bulkMetadata(a *BulkAction) status {
 	}
 }
 
+// bulkRouting reads the value of a routing.
+func (s *scanner) bulkRouting(a *BulkAction) status {
+	from := s.i
+	routing, ok := s.routing()
+	if !ok {
+		s.i = from
+		if st := s.skip(); st != scanOK {
+			return st
+		}
+	}
+	if a.Fields&BulkRouting != 0 { // a second one
+		routing, a.Fields = "", a.Fields|BulkOther
+	}
+	a.Fields |= BulkRouting
+	a.Routing, a.RoutingFrom, a.RoutingTo = routing, from, s.i
+	return scanOK
+}
+
 // bulkField is for the fields that rule an operation out.
 func bulkField(key []byte) BulkFields {
 	switch string(key) {
 	case "_id":
 		return BulkID
-	case "routing", "_routing", "parent", "_parent":
-		return BulkRouting
+	case "_routing", "parent", "_parent":
+		return BulkRouting | BulkOther
 	case "pipeline":
 		return BulkPipeline
 	default:

@@ -24,7 +24,7 @@ func TestReadBulkAction(t *testing.T) {
 		{`{"index":{"_id":"1"}}`, BulkIndex, "", BulkID, false},
 		{`{"index":{"_id":null}}`, BulkIndex, "", BulkID, false},
 		{`{"index":{"routing":"1"}}`, BulkIndex, "", BulkRouting, false},
-		{`{"index":{"_routing":"1"}}`, BulkIndex, "", BulkRouting, false},
+		{`{"index":{"_routing":"1"}}`, BulkIndex, "", BulkRouting | BulkOther, false},
 		{`{"index":{"pipeline":"p"}}`, BulkIndex, "", BulkPipeline, false},
 		{`{"index":{"version":3,"_id":"1"}}`, BulkIndex, "", BulkOther | BulkID, false},
 		{`{"index":{"_type":"_doc"}}`, BulkIndex, "", BulkOther, false},

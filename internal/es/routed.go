@@ -1,0 +1,231 @@
+package es
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// routingParam is the parameter that narrows what an operation touches.
+const routingParam = "routing"
+
+// RoutedKind says what a routing means to an operation. The set is closed.
+type RoutedKind uint8
+
+// The kinds of operations.
+const (
+	// RoutedNot: it takes no routing, or one that is nobody else's concern.
+	RoutedNot RoutedKind = iota
+	// RoutedSearch: it visits the shards of its target that its routing values lead to.
+	RoutedSearch
+	// RoutedItems: it holds searches, each with a routing of its own in the line before
+	// it; that of the request line is for those that have none.
+	RoutedItems
+	// RoutedByID: it reads or writes a document by its id.
+	RoutedByID
+)
+
+// Routed is what the request line says of an operation that takes a routing.
+type Routed struct {
+	Kind RoutedKind
+	// Target is the decoded index expression, empty for all indices, and Routing the
+	// decoded value of the parameter, empty if there is none.
+	Target, Routing string
+	// Doubtful says that engines may read the line otherwise.
+	Doubtful bool
+}
+
+// ReadRouted reads the request line, still encoded, of any request.
+func ReadRouted(method, rawPath, rawQuery string) Routed {
+	var buf [maxSegments]string
+	path := splitPath(rawPath, buf[:0])
+	r := Routed{Kind: routedKind(method, path)}
+	if r.Kind == RoutedNot {
+		return r
+	}
+	target := ""
+	if isTarget(path[0]) {
+		target = path[0]
+	}
+	params := readParams(rawQuery)
+	decoded, ok := decode(target, false)
+	if params.indexed && target == "" {
+		decoded, params.indexed = params.index, false
+	}
+	r.Target, r.Routing = decoded, params.routing
+	r.Doubtful = !ok || params.ambiguous || params.indexed || strings.IndexByte(target, '#') >= 0 || params.expands && isPattern(decoded)
+	return r
+}
+
+func routedKind(method string, path []string) RoutedKind {
+	switch op, _, _ := operation(method, path); op {
+	case Search, SearchTemplate, Count, AsyncSearch, PIT:
+		return RoutedSearch
+	case MSearch, MSearchTemplate:
+		return RoutedItems
+	case Get, Explain, TermVectors, MGet, MTermVectors:
+		return RoutedByID
+	case Write, Other:
+	default:
+		return RoutedNot
+	}
+	if len(path) > 0 && isTarget(path[0]) {
+		path = path[1:]
+	}
+	switch strings.Join(path, "/") {
+	case "_delete_by_query", "_update_by_query", "_search_shards", "_knn_search", "_graph/explore":
+		return RoutedSearch
+	}
+	if len(path) == 2 && (path[0] == "_doc" || path[0] == "_create" || path[0] == "_update") {
+		return RoutedByID
+	}
+	return RoutedNot
+}
+
+// LocalTarget returns the part of an index expression that is about indices of this
+// cluster. local is false if nothing of it is.
+func LocalTarget(target string) (_ string, local bool) {
+	if !hasRemote(target) {
+		return target, true
+	}
+	var own []string
+	for expr := range strings.SplitSeq(target, ",") {
+		expr, _, _ = strings.Cut(expr, "::") // a part of an index
+		if !hasRemote(expr) {
+			own = append(own, expr)
+		}
+	}
+	return strings.Join(own, ","), len(own) > 0
+}
+
+// AddRouting returns rawQuery with these values appended to each routing in it. All
+// other bytes stay as they are.
+func AddRouting(rawQuery string, values []string) string {
+	return editRouting(rawQuery, func(out *strings.Builder, p param) {
+		out.WriteString(rawQuery[p.valueStart-len(p.name)-1 : p.valueEnd])
+		for _, value := range values {
+			out.WriteByte(',')
+			writeEncoded(out, value)
+		}
+	})
+}
+
+// DropRouting returns rawQuery without its routing.
+func DropRouting(rawQuery string) string {
+	return editRouting(rawQuery, func(*strings.Builder, param) {})
+}
+
+// editRouting has write put something in place of each routing.
+func editRouting(rawQuery string, write func(*strings.Builder, param)) string {
+	var out strings.Builder
+	copied := 0
+	for p, next := nextParam(rawQuery, 0); next >= 0; p, next = nextParam(rawQuery, next) {
+		if name, _ := decode(p.name, true); name != routingParam || !p.hasEquals {
+			continue
+		}
+		out.WriteString(rawQuery[copied : p.valueStart-len(p.name)-1])
+		write(&out, p)
+		copied = p.valueEnd
+	}
+	out.WriteString(rawQuery[copied:])
+	return out.String()
+}
+
+// HeaderRouting is what the header line of a search in a multi-search says of its
+// routing.
+type HeaderRouting struct {
+	Target, Routing string // what the line does not say is the request line's
+	// Doubtful says that the target may stand for other indices than by default.
+	Doubtful bool
+
+	from, to      int    // where in the line a routing is written
+	before, after string // what surrounds it
+}
+
+// ReadHeaderRouting reads a header line, without its line feed. r is what the request line
+// says. ok is false for what engines may read otherwise.
+func ReadHeaderRouting(line []byte, r Routed) (h HeaderRouting, ok bool) {
+	h = HeaderRouting{Target: r.Target, Routing: r.Routing, before: `{"routing":`, after: `}`}
+	if len(line) == 0 {
+		return h, true
+	}
+	s := scanner{b: line}
+	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
+		return h, false
+	}
+	h.from, h.to, h.before, h.after = s.i, s.i, `"routing":`, ``
+	var seen headerKey
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			h.Doubtful = h.Doubtful && isPattern(h.Target)
+			return h, true
+		}
+		which := headerKeyOf(key)
+		if st != scanOK || seen&which != 0 {
+			return h, false
+		}
+		seen |= which
+		if first {
+			h.after = `,`
+		}
+		if !s.routedValue(&h, which) {
+			return h, false
+		}
+	}
+}
+
+// routedValue reads the value of a key of a header line.
+func (s *scanner) routedValue(h *HeaderRouting, key headerKey) (ok bool) {
+	start := s.i
+	switch key {
+	case keyIndex:
+		h.Target, ok = s.nameList()
+	case keyRouting:
+		h.Routing, ok = s.routing()
+		h.from, h.to, h.before, h.after = start, s.i, ``, ``
+	case keyExpandWildcards:
+		var states string
+		states, ok = s.nameList()
+		h.Doubtful = h.Doubtful || states != "open"
+	case keyIgnoreThrottled:
+		h.Doubtful, ok = true, s.skip() == scanOK
+	default:
+		ok = s.skip() == scanOK
+	}
+	return ok
+}
+
+// With returns the line with another routing; with none, if it is empty, whatever the
+// request line says.
+func (h HeaderRouting) With(line []byte, routing string) []byte {
+	out := append(bytes.Clone(line[:h.from]), h.before...)
+	if routing == "" {
+		out = append(out, "null"...)
+	} else {
+		out = appendText(out, routing)
+	}
+	out = append(out, h.after...)
+	return append(out, line[h.to:]...)
+}
+
+// routing reads the value of a routing: a string, or a whole number, which engines take
+// as it stands. A null is an empty one.
+func (s *scanner) routing() (string, bool) {
+	c, st := s.peek()
+	if st != scanOK {
+		return "", false
+	}
+	if c == '"' {
+		return s.plainText()
+	}
+	value, st := s.scalar()
+	if st == scanOK && string(value) == "null" {
+		return "", true
+	}
+	if st != scanOK || strings.Trim(string(value), "-0123456789") != "" {
+		return "", false
+	}
+	return string(value), true
+}
