@@ -1,40 +1,48 @@
 package app
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"sidestep/internal/bulk"
 	"sidestep/internal/cluster"
 	"sidestep/internal/config"
+	"sidestep/internal/es"
 	"sidestep/internal/proxy"
 )
 
-// newIndices returns what is to be known of the indices whose bulks go to one shard; nil
-// if the configuration names none.
+// newIndices returns what is to be known of the indices whose bulks go to one shard or have
+// logical shards; nil if the configuration names none.
 func newIndices(b config.Bulk, c *cluster.Cluster) *cluster.Indices[bulk.Index] {
-	if len(b.SingleShard) == 0 {
+	if len(b.SingleShard)+len(b.RoutingSize) == 0 {
 		return nil
 	}
-	return cluster.NewIndices(c, cluster.IndicesOptions[bulk.Index]{Parse: parseIndex, Count: countedIndex})
+	return cluster.NewIndices(c, cluster.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: len(b.RoutingSize) > 0, Count: countedIndex})
 }
 
 // parseIndex reads what the engine says of a name.
-func parseIndex(name string, body []byte) (bulk.Index, error) {
+func parseIndex(name string, body, aliases []byte) (bulk.Index, error) {
 	indices, err := bulk.ParseIndices(body)
 	if err != nil {
 		return bulk.Index{}, err
 	}
 	if index, ok := indices[name]; ok {
+		if aliases != nil && bulk.HasRoutedAlias(name, aliases) {
+			index.RefusedRouted = cmp.Or(index.RefusedRouted, bulk.ReasonRoutedAlias)
+		}
 		return index, nil
 	}
 	// The indices behind another name: a data stream of OpenSearch, which refuses a
 	// routing.
-	return bulk.Index{Name: name, Refused: bulk.ReasonNoCustomRouting}, nil
+	return bulk.Index{Name: name, Refused: bulk.ReasonNoCustomRouting, RefusedRouted: bulk.ReasonNoCustomRouting}, nil
 }
 
 // countedIndex returns the index whose documents are counted.
 func countedIndex(i bulk.Index) string {
-	if i.Refused != "" {
+	if i.Refused != "" && i.RefusedRouted != "" {
 		return ""
 	}
 	return i.WriteIndex
@@ -49,12 +57,38 @@ func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 	if p.indices == nil {
 		return o
 	}
-	o.Index = p.indices.Lookup
+	for _, r := range b.RoutingSize {
+		o.Logical = append(o.Logical, proxy.LogicalShards{Pattern: r.Index, Size: r.Size, Writes: r.Write()})
+	}
+	o.Index, o.IndicesOf = p.indices.Lookup, p.cluster.IndicesOf
 	o.Counts = func(name string) ([]int64, time.Time, bool) {
 		counts, ok := p.indices.Counts(name)
 		return counts.Operations, counts.At, ok && counts.Operations != nil
 	}
 	return o
+}
+
+// keepSlots returns a problem for each index that this process has written to by slots and
+// whose slots cfg does not keep: reads by routing would miss documents. An index that is
+// gone needs none.
+func (a *App) keepSlots(cfg config.Bulk) []*config.Problem {
+	snapshot := a.current.Load().cluster.Snapshot()
+	sizes := a.books.Sizes()
+	var problems []*config.Problem
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		at := slices.IndexFunc(cfg.RoutingSize, func(r config.RoutingSize) bool { return es.Matches(r.Index, name) })
+		if at >= 0 && cfg.RoutingSize[at].Size == sizes[name] {
+			continue
+		}
+		if snapshot != nil {
+			if _, there := snapshot.Lookup(name); !there {
+				continue
+			}
+		}
+		problems = append(problems, &config.Problem{Path: "bulk.routing_size", Message: fmt.Sprintf(
+			"documents of index %q were written with size %d, and searches by routing need that to find them: keep it while the index lives, with writes: false if no more are to be written so", name, sizes[name])})
+	}
+	return problems
 }
 
 // BulkMode returns the mode of bulks in force.

@@ -54,7 +54,7 @@ func (a *App) reload(cfg config.Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	if err := config.Join(needRestart(a.cfg, cfg)...); err != nil {
+	if err := config.Join(append(needRestart(a.cfg, cfg), a.keepSlots(cfg.Bulk)...)...); err != nil {
 		return err
 	}
 	access, err := newAccess(cfg.Admin, a.logger)

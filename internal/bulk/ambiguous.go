@@ -21,8 +21,10 @@ type Key [32]byte
 type Minted struct {
 	// Prefix is of the ids; the rest is the number of the operation.
 	Prefix string
-	// Routings are the routing values by index.
+	// Routings are the routing values by index, of documents without one of the client's,
+	// and Slots the slots of those that have one.
 	Routings map[string]string
+	Slots    map[string]Slot
 }
 
 // IDs returns a function that makes the ids of one reading of the bulk, in the order of

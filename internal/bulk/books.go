@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -14,16 +15,26 @@ type Books struct {
 	// Ambiguous are the bulks of which nobody knows whether they were stored.
 	Ambiguous Ambiguous
 
-	mu      sync.Mutex
-	byIndex map[string]*Book
+	mu    sync.Mutex
+	books map[bookKey]*Book
+	sizes map[string]int
 }
 
-// Book is what is kept of one index.
+// bookKey names a book: of the shards of an index (size 0), or of its slots of so many
+// shards.
+type bookKey struct {
+	index string
+	size  int
+}
+
+// Book is what is kept of one index: of its shards, or of its slots, which take their
+// place.
 type Book struct {
 	*Balance
 	*Pace
 
-	values int // shards
+	shards int // of the index
+	size   int // of each part: 1, or that of a slot
 	usedAt time.Time
 	counts counts
 }
@@ -32,24 +43,46 @@ type Book struct {
 type counts struct {
 	mu   sync.Mutex
 	at   time.Time
-	base []int64 // what each shard had when the book was opened
+	base []int64 // what each part had when the book was opened
 }
 
 // Of returns the book of an index, which it opens if there is none. An index that was
 // deleted and made anew with another number of shards gets a new one.
-func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book {
+func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book { return b.of(x, 0, maxSkew, now) }
+
+// OfSlots is Of for the slots of an index, of so many shards each (see [Logical]).
+func (b *Books) OfSlots(x Index, size int, maxSkew float64, now time.Time) *Book {
+	k := b.of(x, size, maxSkew, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.byIndex[x.WriteIndex]
-	if k == nil || k.values != x.Shards {
-		if b.byIndex == nil {
-			b.byIndex = make(map[string]*Book)
+	if b.sizes == nil {
+		b.sizes = make(map[string]int)
+	}
+	b.sizes[x.WriteIndex] = size
+	return k
+}
+
+// Sizes returns the indices that were written to by slots, with the size of these.
+func (b *Books) Sizes() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.sizes)
+}
+
+func (b *Books) of(x Index, size int, maxSkew float64, now time.Time) *Book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := bookKey{x.WriteIndex, size}
+	k := b.books[key]
+	if k == nil || k.shards != x.Shards {
+		if b.books == nil {
+			b.books = make(map[bookKey]*Book)
 		}
-		for k == nil && len(b.byIndex) >= maxBooks {
+		for k == nil && len(b.books) >= maxBooks {
 			b.dropOldest()
 		}
-		k = newBook(x, maxSkew)
-		b.byIndex[x.WriteIndex] = k
+		k = newBook(x, size, maxSkew)
+		b.books[key] = k
 	}
 	k.usedAt = now
 	k.SetMaxSkew(maxSkew)
@@ -58,28 +91,38 @@ func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book {
 
 // Look returns what [Books.Of] would, but opens no book: one that is empty is kept by the
 // caller alone.
-func (b *Books) Look(x Index, maxSkew float64) *Book {
+func (b *Books) Look(x Index, maxSkew float64) *Book { return b.look(x, 0, maxSkew) }
+
+// LookSlots is Look for the slots of an index.
+func (b *Books) LookSlots(x Index, size int, maxSkew float64) *Book { return b.look(x, size, maxSkew) }
+
+func (b *Books) look(x Index, size int, maxSkew float64) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if k := b.byIndex[x.WriteIndex]; k != nil && k.values == x.Shards {
+	if k := b.books[bookKey{x.WriteIndex, size}]; k != nil && k.shards == x.Shards {
 		return k
 	}
-	return newBook(x, maxSkew)
+	return newBook(x, size, maxSkew)
 }
 
-func newBook(x Index, maxSkew float64) *Book {
-	return &Book{Balance: NewBalance(x.Shards, maxSkew), Pace: NewPace(x.Shards), values: x.Shards}
+func newBook(x Index, size int, maxSkew float64) *Book {
+	size = max(size, 1)
+	parts := x.Shards / size
+	return &Book{Balance: NewBalance(parts, maxSkew), Pace: NewPace(parts), shards: x.Shards, size: size}
 }
+
+// Size returns of how many shards each part is that the book is about.
+func (k *Book) Size() int { return k.size }
 
 // dropOldest closes the book that was not used for the longest time.
 func (b *Books) dropOldest() {
-	oldest := ""
-	for name, k := range b.byIndex {
-		if oldest == "" || k.usedAt.Before(b.byIndex[oldest].usedAt) {
-			oldest = name
+	var oldest bookKey
+	for key, k := range b.books {
+		if oldest.index == "" || k.usedAt.Before(b.books[oldest].usedAt) {
+			oldest = key
 		}
 	}
-	delete(b.byIndex, oldest)
+	delete(b.books, oldest)
 }
 
 // Skews returns the skew of each index whose book was used since then, once it is
@@ -88,9 +131,9 @@ func (b *Books) Skews(since time.Time) map[string]float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	skews := make(map[string]float64)
-	for name, k := range b.byIndex {
+	for key, k := range b.books {
 		if k.usedAt.After(since) && k.Settled() {
-			skews[name] = k.Skew()
+			skews[key.index] = max(skews[key.index], k.Skew())
 		}
 	}
 	return skews
@@ -100,13 +143,17 @@ func (b *Books) Skews(since time.Time) map[string]float64 {
 // the time it was asked. What the shards had before this process wrote is left out:
 // evenness is that of what was written since. Counts that were taken in before are
 // ignored.
-func (k *Book) Counted(documents []int64, at time.Time) {
+func (k *Book) Counted(byShard []int64, at time.Time) {
 	k.counts.mu.Lock()
 	defer k.counts.mu.Unlock()
-	if !at.After(k.counts.at) || len(documents) != k.values {
+	if !at.After(k.counts.at) || len(byShard) != k.shards {
 		return
 	}
 	k.counts.at = at
+	documents := make([]int64, k.shards/k.size)
+	for shard, n := range byShard {
+		documents[shard/k.size] += n
+	}
 	if k.counts.base == nil {
 		k.counts.base = make([]int64, len(documents))
 		for i, own := range k.Own() {

@@ -48,8 +48,8 @@ func TestTheOldestBookIsClosed(t *testing.T) {
 	}
 	require.Same(t, first, b.Of(indexOf("first", 1), 1.5, epoch.Add(time.Hour)))
 	b.Of(indexOf("another", 1), 1.5, epoch.Add(time.Hour))
-	require.Len(t, b.byIndex, maxBooks)
-	require.NotContains(t, b.byIndex, "0")
+	require.Len(t, b.books, maxBooks)
+	require.NotContains(t, b.books, bookKey{index: "0"})
 	require.Same(t, first, b.Look(indexOf("first", 1), 1.5))
 }
 
@@ -110,7 +110,7 @@ func TestBooksAreSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, k := range b.byIndex {
+	for _, k := range b.books {
 		standings, _ := k.Preview(nil)
 		for _, s := range standings {
 			require.Zero(t, s.Outstanding)

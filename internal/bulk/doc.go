@@ -13,6 +13,8 @@
 //     which routing value leads to which of their shards.
 //   - [Balance] chooses a shard for a bulk: one whose copies are healthy, as long as
 //     the shards of the index stay even.
+//   - [Logical] spreads documents that have a routing of the client's: a bulk of them goes
+//     to a few shards, and who searches by routing finds them all.
 //   - [Rewriter] writes the routing value into the operations of a bulk while its
 //     body streams through, and counts what it did. Operations that it may change
 //     are only those without an id of the client's: see [Reasons] for the others.
@@ -63,6 +65,14 @@ const (
 	ReasonUnreadable      Reason = "unreadable"        // its metadata does not say how its documents are spread
 )
 
+// What is said of its index where an operation has a routing.
+const (
+	ReasonUndivided   Reason = "undivided"    // the number of shards is no multiple of the size, or not more
+	ReasonRoutedAlias Reason = "routed_alias" // an alias of it has a routing, which searches fewer shards
+	ReasonResized     Reason = "resized"      // it was split, shrunk or cloned from another index
+	ReasonDataStream  Reason = "data_stream"  // its older indices may be divided otherwise
+)
+
 // Reasons returns the closed set.
 func Reasons() []Reason {
 	return []Reason{
@@ -70,5 +80,6 @@ func Reasons() []Reason {
 		ReasonNoIndex, ReasonMalformed, ReasonManyIndices, ReasonCompressed, ReasonURLParameter, ReasonObserve,
 		ReasonNotSelected, ReasonUnknown, ReasonAlias, ReasonClosed, ReasonOneShard, ReasonPartitioned, ReasonRoutedByFields,
 		ReasonRoutingRequired, ReasonJoinField, ReasonNoCustomRouting, ReasonUnreadable,
+		ReasonUndivided, ReasonRoutedAlias, ReasonResized, ReasonDataStream,
 	}
 }

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -14,11 +15,15 @@ type Index struct {
 	// Shards and RoutingShards are number_of_shards and routing_num_shards; of a data
 	// stream, those of the index it is written to.
 	Shards, RoutingShards int
-	// Values has a routing value for each shard; nil if Refused. It is shared and must
-	// not be changed.
+	// Values has a routing value for each shard; nil where one value does not mean one
+	// shard, or its metadata does not say which. It is shared and must not be changed.
 	Values []string
-	// Refused is why bulks for it stay as they are; empty if they need not.
-	Refused Reason
+	// Refused is why operations for it without a routing stay as they are; empty if they
+	// need not. RefusedRouted is the same of those that have one.
+	Refused, RefusedRouted Reason
+	// Resized says that the index was made by splitting, shrinking or cloning another one,
+	// so that the slots of that one do not hold.
+	Resized bool
 	// WriteIndex is the index that documents go to: Name, but for a data stream;
 	// empty for an alias.
 	WriteIndex string
@@ -51,6 +56,12 @@ type (
 		LogsDB          struct {
 			RouteOnSortFields text `json:"route_on_sort_fields"`
 		} `json:"logsdb"`
+		Resize struct {
+			Source struct {
+				Name text `json:"name"`
+				UUID text `json:"uuid"`
+			} `json:"source"`
+		} `json:"resize"`
 	}
 	// mapping is that of a document or of one of its fields.
 	mapping struct {
@@ -116,7 +127,7 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 	values := make(map[[2]int][]string) // most indices are divided alike
 	for name, metadata := range answer.Metadata.Indices {
 		for _, alias := range metadata.Aliases {
-			found[alias] = Index{Name: alias, Refused: ReasonAlias}
+			found[alias] = refusedIndex(alias, ReasonAlias)
 		}
 		found[name] = metadata.index(name, values)
 	}
@@ -125,12 +136,37 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 		return nil, err
 	}
 	for alias := range section.Aliases {
-		found[alias] = Index{Name: alias, Refused: ReasonAlias}
+		found[alias] = refusedIndex(alias, ReasonAlias)
 	}
 	for name, stream := range section.Streams {
 		found[name] = stream.index(name, found)
 	}
 	return found, nil
+}
+
+// refusedIndex is a name that stands for no index of its own.
+func refusedIndex(name string, why Reason) Index {
+	return Index{Name: name, Refused: why, RefusedRouted: why}
+}
+
+// HasRoutedAlias reports whether an alias of the index has a routing of its own, by the
+// answer to GET /INDEX/_alias. What cannot be read might.
+func HasRoutedAlias(index string, body []byte) bool {
+	var answer map[string]struct {
+		Aliases map[string]struct {
+			IndexRouting  string `json:"index_routing"`
+			SearchRouting string `json:"search_routing"`
+		} `json:"aliases"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return true
+	}
+	for _, alias := range answer[index].Aliases {
+		if alias.IndexRouting != "" || alias.SearchRouting != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // parseStreams accepts the data streams by their names, as well as in another object
@@ -154,46 +190,54 @@ func parseStreams(section json.RawMessage) (dataStreams, error) {
 // index is that of a data stream, whose last index is written to.
 func (d dataStream) index(name string, indices map[string]Index) Index {
 	if len(d.Indices) == 0 {
-		return Index{Name: name, Refused: ReasonUnreadable}
+		return refusedIndex(name, ReasonUnreadable)
 	}
 	write, known := indices[d.Indices[len(d.Indices)-1].Name]
 	if !known || write.WriteIndex == "" {
 		write = Index{Refused: ReasonUnreadable}
 	}
-	write.Name = name
+	write.Name, write.RefusedRouted = name, ReasonDataStream
 	if !d.CustomRouting {
-		write.Refused, write.Values = ReasonNoCustomRouting, nil
+		write.Refused, write.RefusedRouted, write.Values = ReasonNoCustomRouting, ReasonNoCustomRouting, nil
 	}
 	return write
 }
 
 func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 	shards, _ := strconv.Atoi(string(m.Settings.Index.Shards))
-	index := Index{Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards, Refused: m.refused()}
-	if index.Refused != "" {
-		return index
+	s := m.Settings.Index
+	index := Index{
+		Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
+		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
 	}
-	if shards == 1 {
-		index.Refused = ReasonOneShard
+	if s.partitioned() || s.routedByFields() {
 		return index
 	}
 	division := [2]int{shards, m.RoutingShards}
 	if _, known := values[division]; !known {
 		values[division] = Values(shards, m.RoutingShards)
 	}
-	if index.Values = values[division]; index.Values == nil {
-		index.Refused = ReasonUnreadable
+	index.Values = values[division]
+	if index.Resized {
+		index.RefusedRouted = cmp.Or(index.RefusedRouted, ReasonResized)
+	}
+	switch {
+	case shards == 1:
+		index.Refused, index.RefusedRouted = cmp.Or(index.Refused, ReasonOneShard), cmp.Or(index.RefusedRouted, ReasonOneShard)
+	case index.Values == nil:
+		index.Refused, index.RefusedRouted = cmp.Or(index.Refused, ReasonUnreadable), cmp.Or(index.RefusedRouted, ReasonUnreadable)
 	}
 	return index
 }
 
-// refused returns the reason that settings and mappings give, if any.
-func (m indexMetadata) refused() Reason {
+// refused returns the reason that settings and mappings give for leaving operations as
+// they are: those that have a routing, or those that have none.
+func (m indexMetadata) refused(routed bool) Reason {
 	s := m.Settings.Index
 	switch {
 	case m.State == "close":
 		return ReasonClosed
-	case s.PartitionSize != "" && s.PartitionSize != "1":
+	case s.partitioned():
 		return ReasonPartitioned
 	case s.routedByFields():
 		return ReasonRoutedByFields
@@ -202,7 +246,7 @@ func (m indexMetadata) refused() Reason {
 	}
 	for _, root := range m.Mappings {
 		switch {
-		case root.Routing.Required != "" && root.Routing.Required != "false":
+		case !routed && root.Routing.Required != "" && root.Routing.Required != "false":
 			return ReasonRoutingRequired
 		case root.joins():
 			return ReasonJoinField
@@ -210,6 +254,8 @@ func (m indexMetadata) refused() Reason {
 	}
 	return ""
 }
+
+func (s settings) partitioned() bool { return s.PartitionSize != "" && s.PartitionSize != "1" }
 
 func (s settings) routedByFields() bool {
 	path := string(s.RoutingPath)

@@ -65,7 +65,15 @@ func TestParseIndicesRefuses(t *testing.T) {
 	} {
 		index := parse(t, tc.body)["logs"]
 		require.Equal(t, tc.why, index.Refused, tc.body)
-		require.Nil(t, index.Values)
+		switch tc.why {
+		case ReasonPartitioned, ReasonRoutedByFields, ReasonUnreadable:
+			require.Nil(t, index.Values)
+		}
+		if tc.why == ReasonRoutingRequired {
+			require.Empty(t, index.RefusedRouted)
+		} else {
+			require.Equal(t, tc.why, index.RefusedRouted)
+		}
 		require.Contains(t, Reasons(), tc.why)
 	}
 }
@@ -73,9 +81,22 @@ func TestParseIndicesRefuses(t *testing.T) {
 func TestParseIndicesRefusesAliases(t *testing.T) {
 	found := parse(t, strings.Replace(metadata(``, ``), `"aliases":[]`, `"aliases":["write","read"]`, 1))
 	require.Len(t, found, 3)
-	require.Equal(t, Index{Name: "write", Refused: ReasonAlias}, found["write"])
+	require.Equal(t, Index{Name: "write", Refused: ReasonAlias, RefusedRouted: ReasonAlias}, found["write"])
 	require.Empty(t, found["logs"].Refused)
 	require.Len(t, parse(t, strings.Replace(metadata(``, ``), `"aliases":[]`, `"aliases":{"a":{}}`, 1)), 1)
+}
+
+func TestRoutedAliases(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"logs":{"aliases":{"a":{}}}}`: false, `{"logs":{"aliases":{}}}`: false, `{"other":{"aliases":{"a":{"index_routing":"1"}}}}`: false,
+		`{"logs":{"aliases":{"a":{},"b":{"index_routing":"1"}}}}`: true, `{"logs":{"aliases":{"a":{"search_routing":"1,2"}}}}`: true, `[]`: true,
+	} {
+		require.Equal(t, want, HasRoutedAlias("logs", []byte(body)), body)
+	}
+	resized := parse(t, metadata(`,"resize":{"source":{"name":"old","uuid":"u"}}`, ``))["logs"]
+	require.Empty(t, resized.Refused)
+	require.Equal(t, ReasonResized, resized.RefusedRouted)
+	require.True(t, resized.Resized)
 }
 
 func TestParseIndicesOfDataStreams(t *testing.T) {
@@ -85,7 +106,7 @@ func TestParseIndicesOfDataStreams(t *testing.T) {
 			".ds-s-2":{"settings":{"index":{"number_of_shards":"3"}},"routing_num_shards":768}},"data_stream":` + streams + `}}`
 	}
 	stream := `{"allow_custom_routing":true,"indices":[{"index_name":".ds-s-1"},{"index_name":".ds-s-2"}]}`
-	want := Index{Name: "s", WriteIndex: ".ds-s-2", Shards: 3, RoutingShards: 768, Values: Values(3, 768)}
+	want := Index{Name: "s", WriteIndex: ".ds-s-2", Shards: 3, RoutingShards: 768, Values: Values(3, 768), RefusedRouted: ReasonDataStream}
 	for _, section := range []string{
 		`{"s":` + stream + `}`, `{"data_stream":{"s":` + stream + `}}`,
 		`{"data_stream":{"s":` + stream + `},"data_stream_aliases":{"a":{"data_streams":["s"]}}}`,
@@ -129,7 +150,7 @@ func FuzzParseIndices(f *testing.F) {
 		}
 		for name, index := range indices {
 			require.Equal(t, name, index.Name)
-			require.Equal(t, index.Refused == "", index.Values != nil)
+			require.True(t, index.Refused != "" || index.Values != nil)
 			if index.Refused == "" {
 				require.Len(t, index.Values, index.Shards)
 				require.True(t, name == "" || index.WriteIndex != "")

@@ -27,6 +27,10 @@ type Options struct {
 	// "" and why they stay as they are. It is called once for each index that is named
 	// by an operation that may be given one, at its first.
 	Place func(index string) (routing string, why Reason)
+	// Slot returns the slot for the operations of an index that have a routing of the
+	// client's and no id, or why they stay as they are. It is called as Place is; nil: they
+	// stay.
+	Slot func(index string) (slot Slot, why Reason)
 	// ID returns the id of the next operation that is given a routing; nil: they are given
 	// none, and the engine makes one.
 	ID func() string
@@ -38,10 +42,21 @@ type Options struct {
 	Buffer []byte
 }
 
-// Placed counts the operations of a bulk that were given a routing, for one index.
+// Slot is a slot of an index, see [Logical].
+type Slot struct {
+	Logical
+	Number int
+}
+
+// Placed counts the operations of a bulk that were given a routing, for one index: those
+// that had none, or those that had one of the client's (Slotted).
 type Placed struct {
-	Index, Routing string
-	Operations     int
+	Index      string
+	Slotted    bool
+	Routing    string // empty if Slotted
+	Operations int
+	// Shards is how many shards they belong to.
+	Shards int
 	// Bytes is the size of their documents, line ends included.
 	Bytes int64
 }
@@ -55,9 +70,10 @@ type Tally struct {
 	BytesRead           int64
 }
 
-// Rewriter reads the body of a bulk (NDJSON) and gives operations that have no id and
-// no routing of their own the routing that is wanted for their index. Only that is
-// inserted: all other bytes are those of the body. Lines of source stream through,
+// Rewriter reads the body of a bulk (NDJSON) and gives operations that have no id the
+// routing that is wanted for their index: one that is inserted where they have none, one
+// that stands in place of the client's where they have. All other bytes are those of the
+// body. Lines of source stream through,
 // whatever their length; memory is at most one action line of 64 KiB and 32 KiB to
 // read into.
 //
@@ -70,20 +86,21 @@ type Rewriter struct {
 	src          io.Reader
 	defaultIndex []byte
 	place        func(string) (string, Reason)
+	slot         func(string) (Slot, Reason)
 	id           func() string
 	create       bool
 
 	buf      []byte // buf[from:to] has been read from src and not yet been looked at
 	from, to int
 	err      error     // of src; told when everything before it has been
-	pieces   [6][]byte // looked at and not yet given to the reader
+	pieces   [7][]byte // looked at and not yet given to the reader
 	idField  []byte    // one of them
 	renamed  []bool    // with create: by operation, whether the client called it `index`
 	state    lineState
 
-	indices map[string]*destination
-	planned []*destination // those with a routing
-	current *destination   // whose source is streaming; nil if it was not planned
+	indices [2]map[string]*destination // of operations without a routing, and with one
+	planned []*destination             // those with a routing
+	current *destination               // whose source is streaming; nil if it was not planned
 	tally   Tally
 }
 
@@ -101,11 +118,14 @@ type destination struct {
 	Placed
 	why             Reason
 	insert, inserts []byte // the field, alone and before others
+
+	slot  Slot     // if Slotted
+	texts [][]byte // by logical number: the value as it is written, nil before it was used
 }
 
 // NewRewriter returns a Rewriter of src.
 func NewRewriter(src io.Reader, o Options) *Rewriter {
-	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, id: o.ID, create: o.Create, buf: o.Buffer[:cap(o.Buffer)]}
+	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, slot: o.Slot, id: o.ID, create: o.Create, buf: o.Buffer[:cap(o.Buffer)]}
 }
 
 // Tally returns what was done so far.
@@ -252,14 +272,14 @@ func (r *Rewriter) action(line []byte) {
 	start := r.from
 	r.pass(len(line) + 1)
 	var why Reason
-	if r.current, why = r.destinationOf(a); r.current == nil {
+	if r.current, why = r.destinationOf(&a); r.current == nil {
 		r.count(why)
 		return
 	}
 	r.tally.Operations++
 	r.tally.Planned++
 	r.current.Operations++
-	before := r.buf[start : start+a.Insert]
+	before, rest := r.buf[start:start+a.Insert], r.buf[start+a.Insert:r.from]
 	if r.create {
 		before = r.rename(before)
 	}
@@ -267,10 +287,26 @@ func (r *Rewriter) action(line []byte) {
 		r.idField = append(append(append(r.idField[:0], `"_id":"`...), r.id()...), `",`...)
 		r.pieces[3] = r.idField
 	}
-	r.pieces[0], r.pieces[4], r.pieces[5] = before, r.current.inserts, r.buf[start+a.Insert:r.from]
-	if a.Bare {
-		r.pieces[4] = r.current.insert
+	r.pieces[0] = before
+	switch {
+	case r.current.Slotted:
+		from, to := a.RoutingFrom-a.Insert, a.RoutingTo-a.Insert
+		r.pieces[4], r.pieces[5], r.pieces[6] = rest[:from], r.current.value(a.Routing), rest[to:]
+	case a.Bare:
+		r.pieces[4], r.pieces[5] = r.current.insert, rest
+	default:
+		r.pieces[4], r.pieces[5] = r.current.inserts, rest
 	}
+}
+
+// value returns what is written in place of a client's routing.
+func (d *destination) value(routing string) []byte {
+	number := d.slot.Logical.Number(routing)
+	if d.texts[number] == nil {
+		d.texts[number], _ = json.Marshal(d.slot.Value(d.slot.Number, routing)) //nolint:errchkjson // a string always marshals
+		d.Shards++
+	}
+	return d.texts[number]
 }
 
 // rename makes a `create` of an `index` in the beginning of an action line, of which it
@@ -287,8 +323,8 @@ func (r *Rewriter) rename(before []byte) []byte {
 }
 
 // destinationOf returns where an operation goes, or why it stays as it is.
-func (r *Rewriter) destinationOf(a es.BulkAction) (*destination, Reason) {
-	name := a.Index
+func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
+	name, kind := a.Index, 0
 	if len(name) == 0 {
 		name = r.defaultIndex
 	}
@@ -299,7 +335,7 @@ func (r *Rewriter) destinationOf(a es.BulkAction) (*destination, Reason) {
 		return nil, ReasonDelete
 	case a.Fields&es.BulkID != 0:
 		return nil, ReasonExplicitID
-	case a.Fields&es.BulkRouting != 0:
+	case a.Fields&es.BulkRouting != 0 && (r.slot == nil || a.Routing == ""):
 		return nil, ReasonOwnRouting
 	case a.Fields&es.BulkPipeline != 0:
 		return nil, ReasonPipeline
@@ -308,12 +344,19 @@ func (r *Rewriter) destinationOf(a es.BulkAction) (*destination, Reason) {
 	case len(name) == 0:
 		return nil, ReasonNoIndex
 	}
-	p, known := r.indices[string(name)]
+	if a.Routing != "" {
+		kind = 1
+	}
+	p, known := r.indices[kind][string(name)]
 	if !known {
-		if len(r.indices) == maxIndices {
+		if len(r.indices[kind]) == maxIndices {
 			return nil, ReasonManyIndices
 		}
-		p = r.ask(string(name))
+		p = r.ask(string(name), kind == 1)
+		if r.indices[kind] == nil {
+			r.indices[kind] = make(map[string]*destination)
+		}
+		r.indices[kind][string(name)] = p
 	}
 	if p.why != "" {
 		return nil, p.why
@@ -321,24 +364,27 @@ func (r *Rewriter) destinationOf(a es.BulkAction) (*destination, Reason) {
 	return p, ""
 }
 
-// ask remembers what the caller wants for an index.
-func (r *Rewriter) ask(index string) *destination {
-	p := &destination{Placed: Placed{Index: index}}
+// ask asks what the caller wants for an index.
+func (r *Rewriter) ask(index string, slotted bool) *destination {
+	p := &destination{Placed: Placed{Index: index, Slotted: slotted}}
+	if slotted {
+		if p.slot, p.why = r.slot(index); p.why == "" {
+			p.texts = make([][]byte, p.slot.size)
+			r.planned = append(r.planned, p)
+		}
+		return p
+	}
 	p.Routing, p.why = r.place(index)
 	switch {
 	case p.Routing != "":
 		value, _ := json.Marshal(p.Routing) //nolint:errchkjson // a string always marshals
 		p.insert = append([]byte(`"routing":`), value...)
 		p.inserts = slices.Concat(p.insert, []byte{','})
-		p.why = ""
+		p.why, p.Shards = "", 1
 		r.planned = append(r.planned, p)
 	case p.why == "":
 		p.why = ReasonUnknown
 	}
-	if r.indices == nil {
-		r.indices = make(map[string]*destination)
-	}
-	r.indices[index] = p
 	return p
 }
 

@@ -38,8 +38,11 @@ type IndicesOptions[T any] struct {
 	// An index is there whole under its own name. Of any other name (an alias, a data
 	// stream) the indices behind it are there with their state, aliases, number of shards
 	// and routing shards and _routing alone, and data_stream where the engine tells it:
-	// Elasticsearch does, OpenSearch does not. The body is the parser's to keep.
-	Parse func(name string, body []byte) (T, error)
+	// Elasticsearch does, OpenSearch does not. The body is the parser's to keep. aliases is
+	// the answer to GET /INDEX/_alias, nil if there is none or it was not asked for.
+	Parse func(name string, body, aliases []byte) (T, error)
+	// Aliases has the aliases of an index read, too, if it has some.
+	Aliases bool
 	// Count returns the index whose documents are to be counted, empty if none are. Nil:
 	// none ever are.
 	Count func(T) string
@@ -212,10 +215,10 @@ func (x *Indices[T]) learnLoop(ctx context.Context) {
 func (x *Indices[T]) learn(ctx context.Context, name string) {
 	s := x.c.Snapshot()
 	f := &indexFacts[T]{uuid: s.ClusterUUID, version: s.Version, at: time.Now()}
-	body, err := x.c.readIndex(ctx, s, name)
+	body, aliases, err := x.c.readIndex(ctx, s, name, x.o.Aliases)
 	f.took = time.Since(f.at)
 	if err == nil {
-		if f.value, err = x.o.Parse(name, body); err != nil {
+		if f.value, err = x.o.Parse(name, body, aliases); err != nil {
 			err = unreadableError{err}
 		}
 	}

@@ -42,7 +42,7 @@ type indexFound struct {
 	} `json:"metadata"`
 }
 
-func parseIndexFound(name string, body []byte) (indexFound, error) {
+func parseIndexFound(name string, body, _ []byte) (indexFound, error) {
 	var found indexFound
 	if strings.Contains(name, "unreadable") {
 		return found, errors.New("it cannot be read")

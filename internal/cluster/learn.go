@@ -68,9 +68,11 @@ type lesson struct {
 	layout     Layout
 	incomplete bool // a shard without an active copy is among them, which is not named
 	unknown    bool // the engine refused the target: not asked again at this version
+	refused    bool // not because there is no such target
 	used       atomic.Bool
 	usedAt     atomic.Int64 // Snapshot.stamp of the last use
 	joined     atomic.Pointer[joined]
+	names      atomic.Pointer[[]string] // what indices returns, once it was asked for
 
 	// Guarded by the school's mutex.
 	version int64         // of the cluster state when it was last looked up
@@ -157,7 +159,7 @@ func (c *Cluster) teach(ctx context.Context, t topic) {
 	case refused && status.code == http.StatusNotFound:
 		l.unknown, result = true, learnNotFound
 	case refused && settled(err):
-		l.unknown, result = true, learnRefused
+		l.unknown, l.refused, result = true, true, learnRefused
 	case l.unknown: // a relay says so
 		result = learnNotFound
 	case err != nil:

@@ -27,34 +27,35 @@ func (e unreadableError) Unwrap() error { return e.error }
 
 // readIndex reads the metadata of an index, see [IndicesOptions]. Of a name that is not
 // that of an index only what tells so is read: a data stream may have hundreds of indices,
-// and an alias may stand for all there are.
-func (c *Cluster) readIndex(ctx context.Context, s *Snapshot, name string) ([]byte, error) {
+// and an alias may stand for all there are. If wanted it also reads the aliases of an index
+// that has some.
+func (c *Cluster) readIndex(ctx context.Context, s *Snapshot, name string, wantAliases bool) (body, aliases []byte, err error) {
 	if _, placed := s.Lookup(name); !placed {
 		body, names, err := c.readMetadata(ctx, name, "settings.index.number_of_shards", "mappings._doc._routing")
 		if _, index := names[name]; err != nil || !index {
-			return body, err
+			return body, nil, err
 		}
 	}
-	body, _, err := c.readMetadata(ctx, name, "settings", "mappings")
-	return body, err
+	body, names, err := c.readMetadata(ctx, name, "settings", "mappings")
+	if err != nil || !wantAliases {
+		return body, nil, err
+	}
+	var metadata struct {
+		Aliases []string `json:"aliases"`
+	}
+	if err := json.Unmarshal(names[name], &metadata); err == nil && len(metadata.Aliases) == 0 {
+		return body, nil, nil
+	}
+	aliases, err = c.readRaw(ctx, pollAliases, aliasPath(s.Engine, name))
+	return body, aliases, err
 }
 
 // readMetadata reads the metadata of what a name stands for: of each index these fields, its
 // state, aliases and routing shards. It also returns the names of these indices.
 func (c *Cluster) readMetadata(ctx context.Context, name string, fields ...string) ([]byte, map[string]json.RawMessage, error) {
-	var body []byte
-	_, err := c.fleet.ask(ctx, query{
-		kind: pollMetadata, path: metadataPath(name, fields), deadline: min(localDeadline, c.o.PollTimeout),
-		decode: func(r io.Reader) (err error) {
-			body, err = io.ReadAll(io.LimitReader(r, maxMetadata+1))
-			return err
-		},
-	})
+	body, err := c.readRaw(ctx, pollMetadata, metadataPath(name, fields))
 	if err != nil {
 		return nil, nil, err
-	}
-	if len(body) > maxMetadata {
-		return nil, nil, errTooLong
 	}
 	var answer struct {
 		Metadata struct {
@@ -68,6 +69,21 @@ func (c *Cluster) readMetadata(ctx context.Context, name string, fields ...strin
 		return nil, nil, errNoIndex
 	}
 	return body, answer.Metadata.Indices, nil
+}
+
+// readRaw reads an answer of bounded length.
+func (c *Cluster) readRaw(ctx context.Context, kind pollKind, path string) (body []byte, err error) {
+	_, err = c.fleet.ask(ctx, query{
+		kind: kind, path: path, deadline: min(localDeadline, c.o.PollTimeout),
+		decode: func(r io.Reader) (err error) {
+			body, err = io.ReadAll(io.LimitReader(r, maxMetadata+1))
+			return err
+		},
+	})
+	if err == nil && len(body) > maxMetadata {
+		err = errTooLong
+	}
+	return body, err
 }
 
 // metadataPath asks the node's own copy of the cluster state.

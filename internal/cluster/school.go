@@ -49,6 +49,7 @@ type school struct {
 type absence struct {
 	version int64 // of the cluster state
 	at      time.Time
+	refused bool // it may be there
 }
 
 // holds reports whether a topic need not be looked up for it to be known that it is
@@ -150,7 +151,7 @@ func (s *school) learned(t topic, l *lesson) bool {
 	}
 	defer func() { s.metrics.learnedTarget.Set(float64(s.lessons.Len())) }()
 	if l.unknown {
-		s.missing.Add(t, absence{version: l.version, at: l.at})
+		s.missing.Add(t, absence{version: l.version, at: l.at, refused: l.refused})
 		return s.lessons.Remove(t)
 	}
 	s.missing.Remove(t)

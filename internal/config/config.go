@@ -255,6 +255,9 @@ type Bulk struct {
 	Mode string `yaml:"mode"`
 	// SingleShard are the indices whose bulks are; empty: none.
 	SingleShard []SingleShard `yaml:"single_shard"`
+	// RoutingSize are the indices whose documents with a routing of the client's are
+	// spread over logical shards; empty: none.
+	RoutingSize []RoutingSize `yaml:"routing_size"`
 	// Avoid: shards with a copy in trouble are avoided. Without it they are drawn evenly.
 	Avoid bool `yaml:"avoid"`
 	// Idempotent: documents without ids are given some, so that a bulk can be sent again
@@ -272,6 +275,19 @@ type Bulk struct {
 type SingleShard struct {
 	Index string `yaml:"index"` // a name, with * as wildcard
 }
+
+// RoutingSize names indices with logical shards.
+type RoutingSize struct {
+	Index string `yaml:"index"` // a name, with * as wildcard
+	// Size is how many shards are in a slot: a divisor of their number, and less.
+	Size int `yaml:"size"`
+	// Writes: bulks are written to one slot; nil is true. Reads by routing visit all slots
+	// in any case.
+	Writes *bool `yaml:"writes"`
+}
+
+// Write reports whether bulks are written to one slot.
+func (r RoutingSize) Write() bool { return r.Writes == nil || *r.Writes }
 
 // Patterns returns the names and patterns of SingleShard.
 func (b Bulk) Patterns() []string {
@@ -378,7 +394,7 @@ func Default() Config {
 			Zone:     Zone{Factor: 1.5},
 			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
-		Bulk:    Bulk{Mode: "route", SingleShard: []SingleShard{}, Avoid: true, MaxSkew: 1.5},
+		Bulk:    Bulk{Mode: "route", SingleShard: []SingleShard{}, RoutingSize: []RoutingSize{}, Avoid: true, MaxSkew: 1.5},
 		Clients: Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,

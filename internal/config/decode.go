@@ -165,7 +165,7 @@ func typeName(value reflect.Value) string {
 		return "a duration: write a number with a unit, such as 500ms, 10s or 1m"
 	case Size:
 		return "a size, such as 1MiB"
-	case bool:
+	case bool, *bool:
 		return "true or false"
 	case int:
 		return "a whole number"

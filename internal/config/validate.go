@@ -346,6 +346,17 @@ func (c *checker) bulk(b Bulk) {
 		}
 		c.pattern(path+".index", s.Index)
 	}
+	for i, r := range b.RoutingSize {
+		path := fmt.Sprintf("bulk.routing_size[%d]", i)
+		if r.Index == "" {
+			c.add(path, "needs an index: a name, or a pattern of names such as orders-*")
+			continue
+		}
+		c.pattern(path+".index", r.Index)
+		if r.Size < 1 {
+			c.add(path+".size", "must be at least 1, a divisor of the number of shards, not %d", r.Size)
+		}
+	}
 	c.notNegative("bulk.retry_rejected", b.RetryRejected)
 	if b.RetryRejected > 0 && !b.Idempotent {
 		c.add("bulk.retry_rejected", "needs bulk.idempotent: true, so that nothing is stored twice when a connection breaks meanwhile")

@@ -107,7 +107,7 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 // there is one.
 func (x *exchange) asWritten() attempt.Action {
 	t := newTry(x)
-	t.query, t.body = x.r.URL.RawQuery, x.bodyToSend()
+	t.query, t.body = x.query, x.bodyToSend()
 	now := time.Now()
 	if !x.pick(t, now) {
 		t.release()

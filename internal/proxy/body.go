@@ -37,14 +37,14 @@ func (x *exchange) hold() bool {
 		x.streamBody(r.Body, nil)
 		return true
 	case x.asking || x.Operation == es.Get: // the engine is to answer that
-		x.letThrough(r.Body, nil)
+		x.letThrough(x.widenItems(r.Body), nil)
 		return true
 	}
 	limit := x.p.o.MaxHeldBody
 	if r.ContentLength > limit {
 		limit = 0
 	}
-	return x.holdFrom(r.Body, limit)
+	return x.holdFrom(x.widenItems(r.Body), limit)
 }
 
 // holdFrom reads the body as it is to be sent, up to limit bytes, and lets what is larger

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"cmp"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +17,12 @@ import (
 	"sidestep/internal/selection"
 )
 
-// reasonOneShard says that operations of a bulk were given a routing.
-const reasonOneShard = "one_shard"
+// reasonOneShard says that operations of a bulk were given a routing, reasonOneSlot that
+// some have been given another one than the client's.
+const (
+	reasonOneShard = "one_shard"
+	reasonOneSlot  = "one_slot"
+)
 
 // bulkPrefix is how much of a bulk that streams is read before it is sent: the index of
 // its first operation tells which node had better coordinate it.
@@ -28,6 +34,8 @@ type Bulk struct {
 	Mode Mode
 	// Patterns are the indices, with * as wildcard; none: no bulk is looked at.
 	Patterns []string
+	// Logical are the indices with logical shards.
+	Logical []LogicalShards
 	// Avoid: shards with a copy in trouble are avoided; else all are drawn evenly.
 	Avoid bool
 	// Idempotent: bulks of documents without ids are given some, so that they can be sent
@@ -40,6 +48,9 @@ type Bulk struct {
 	MaxSkew float64
 	// Index tells what is known of a name.
 	Index func(name string) (bulk.Index, bool)
+	// IndicesOf tells which indices an index expression stands for. It is called if there
+	// are Logical.
+	IndicesOf func(target string) (names []string, known bool)
 	// Counts tells how many documents each shard has by the engine's count, and when it
 	// was asked. May be nil.
 	Counts func(name string) (documents []int64, at time.Time, ok bool)
@@ -66,23 +77,25 @@ type bulkWrite struct {
 
 	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
 	rewriter *bulk.Rewriter
-	routings map[string]string // by index: what was answered by place
-	over     bool              // the accounts are closed: nothing may be placed any more
+	routings map[string]string    // by index: what was answered by place
+	slots    map[string]bulk.Slot // the same of placeSlot
+	over     bool                 // the accounts are closed: nothing may be placed any more
 	places   []place
 	node     *selection.Node // that has the primary copy of the first shard
 }
 
-// place is a shard that was chosen for an index.
+// place is a shard that was chosen for an index, or a slot of several.
 type place struct {
-	index string
-	book  *bulk.Book
-	shard int
+	index   string
+	slotted bool
+	book    *bulk.Book
+	shard   int // or the slot
 }
 
-// in returns what the index got.
+// in returns what the place got.
 func (p place) in(placed []bulk.Placed) (documents int, size int64) {
 	for _, d := range placed {
-		if d.Index == p.index {
+		if d.Index == p.index && d.Slotted == p.slotted {
 			return d.Operations, d.Bytes
 		}
 	}
@@ -112,7 +125,7 @@ func (p *Proxy) SetBulkMode(m Mode) error { return setMode(&p.bulkMode, m) }
 // whether the body is to be read through x.bulk.
 func (x *exchange) planBulk() bool {
 	o, mode := &x.p.o.Bulk, x.p.BulkMode()
-	if len(o.Patterns) == 0 || mode == ModeOff {
+	if len(o.Patterns)+len(o.Logical) == 0 || mode == ModeOff {
 		return false
 	}
 	line := es.ReadBulkLine(x.Path, x.r.URL.RawQuery)
@@ -133,7 +146,7 @@ func (x *exchange) planBulk() bool {
 // newRewriter returns what makes the body as it is sent out of the client's. With again
 // the documents get its ids.
 func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
-	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce}
+	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce}
 	if again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
 	}
@@ -153,6 +166,21 @@ func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
 		b.routings[name] = routing
 	}
 	return routing, why
+}
+
+// slotOnce is the same of placeSlot.
+func (b *bulkWrite) slotOnce(name string) (slot bulk.Slot, why bulk.Reason) {
+	if slot, ok := b.slots[name]; ok {
+		return slot, ""
+	}
+	slot, why = b.placeSlot(name)
+	if why == "" {
+		if b.slots == nil {
+			b.slots = make(map[string]bulk.Slot)
+		}
+		b.slots[name] = slot
+	}
+	return slot, why
 }
 
 // Read implements io.Reader: it reads the body as it is to be sent.
@@ -179,15 +207,44 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 		return "", why
 	}
 	now := time.Now()
-	book := x.p.openBook(name, index, now)
+	book := x.p.o.Bulk.Books.Of(index, x.p.o.Bulk.MaxSkew, now)
+	shard := b.pick(place{index: name, book: book}, index, now)
+	return index.Values[shard], ""
+}
+
+// placeSlot chooses the slot for the operations of an index that have a routing. b.mu is
+// held.
+func (b *bulkWrite) placeSlot(name string) (slot bulk.Slot, why bulk.Reason) {
+	x := b.x
+	entry, ok := x.p.o.Bulk.logicalOf(name)
+	if !ok || !entry.Writes {
+		return slot, bulk.ReasonOwnRouting
+	}
+	l, index, why, _ := x.p.slotsOf(name, entry.Size)
+	if why = cmp.Or(index.RefusedRouted, why); why == "" && b.mode == ModeObserve {
+		why = bulk.ReasonObserve
+	}
+	if why != "" {
+		return slot, why
+	}
+	now := time.Now()
+	book := x.p.o.Bulk.Books.OfSlots(index, entry.Size, x.p.o.Bulk.MaxSkew, now)
+	return bulk.Slot{Logical: l, Number: b.pick(place{index: name, slotted: true, book: book}, index, now)}, ""
+}
+
+// pick chooses the shard or slot of a place. b.mu is held.
+func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
+	x := b.x
+	x.p.count(at.book, at.index)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
-	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
+	shard, how := at.book.Pick(rand.Float64(), x.p.sickShards(x.view, at.book, copies, now).is)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
-	b.places = append(b.places, place{name, book, shard})
-	if n := x.view.primary(copies, shard); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
+	at.shard = shard
+	b.places = append(b.places, at)
+	if n := x.view.primary(copies, shard*at.book.Size()); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
 		b.node = n
 	}
-	return index.Values[shard], ""
+	return shard
 }
 
 // bulkIndex returns what is known of an index, or why its operations stay as they are.
@@ -201,13 +258,6 @@ func (p *Proxy) bulkIndex(v *view, name string) (bulk.Index, bulk.Reason) {
 		return bulk.Index{}, bulk.ReasonUnknown
 	}
 	return index, index.Refused
-}
-
-// openBook returns the books of an index, with the engine's counts taken in.
-func (p *Proxy) openBook(name string, index bulk.Index, now time.Time) *bulk.Book {
-	book := p.o.Bulk.Books.Of(index, p.o.Bulk.MaxSkew, now)
-	p.count(book, name)
-	return book
 }
 
 // count takes the engine's counts in.
@@ -267,13 +317,26 @@ func (b *bulkWrite) wants() *selection.Node {
 func (b *bulkWrite) sending(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.places) > 0 {
-		b.x.Reason = reasonOneShard
-	}
+	b.explain()
 	b.timed = !b.x.streams && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)
 	}
+}
+
+// explain notes in the trail what was done. b.mu is held.
+func (b *bulkWrite) explain() {
+	if len(b.places) > 0 {
+		b.x.Reason = reasonOneShard
+		if b.slotted() {
+			b.x.Reason = reasonOneSlot
+		}
+	}
+}
+
+// slotted reports whether documents were written to a slot.
+func (b *bulkWrite) slotted() bool {
+	return slices.ContainsFunc(b.places, func(p place) bool { return p.slotted })
 }
 
 // alone reports whether all that has been read of the bulk is for one shard.
@@ -289,9 +352,7 @@ func (b *bulkWrite) finish(now time.Time) {
 	b.over = true
 	x, t := b.x, b.rewriter.Tally()
 	x.RequestBytes = t.BytesRead
-	if len(b.places) > 0 {
-		x.Reason = reasonOneShard
-	}
+	b.explain()
 	b.remember(now)
 	b.items.end()
 	stored, alone := x.complete && x.Status == http.StatusOK, b.alone()
@@ -313,8 +374,12 @@ func (b *bulkWrite) finish(now time.Time) {
 		}
 		p.book.Wrote(p.shard, documents, size)
 	}
+	shards := 0
+	for _, d := range t.Placed {
+		shards += d.Shards
+	}
 	x.Bulk = &record.Bulk{
-		Operations: t.Operations, Planned: t.Planned, Shards: len(b.places),
+		Operations: t.Operations, Planned: t.Planned, Shards: shards,
 		OK: b.items.ok, Rejected: b.items.rejected, Failed: b.items.other,
 	}
 	x.p.metrics.bulk.observe(b, &t)

@@ -63,7 +63,7 @@ func (x *exchange) mint(again *repeatable) bool {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
 	minted, known := ambiguous.Take(again.key, x.Began)
 	if known {
-		again.minted, again.create, b.routings = minted, true, minted.Routings
+		again.minted, again.create, b.routings, b.slots = minted, true, minted.Routings, minted.Slots
 	} else {
 		again.minted.Prefix = newPrefix()
 	}
@@ -78,7 +78,7 @@ func (x *exchange) mint(again *repeatable) bool {
 	if !ok {
 		return false
 	}
-	again.minted.Routings = b.routings
+	again.minted.Routings, again.minted.Slots = b.routings, b.slots
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
 	if known {

@@ -14,6 +14,7 @@ import (
 const (
 	operationPlanned = "planned" // beside the reasons of package bulk
 	bulkOneShard     = "one_shard"
+	bulkOneSlot      = "one_slot"
 	bulkMixed        = "mixed"
 	bulkPassed       = "passed"
 	itemOK           = "ok"
@@ -37,7 +38,7 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 	m := &bulkMetrics{
 		bulks: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulks_total",
-			Help: "Bulks while bulk.single_shard names indices, by what became of them: one_shard (all operations were given a routing), mixed (some were), passed.",
+			Help: "Bulks while bulk.single_shard or bulk.routing_size names indices, by what became of them: one_shard (all operations were given a routing), one_slot (the same, in place of the client's for some), mixed (some were), passed.",
 		}, []string{"result"})),
 		operations: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_operations_total",
@@ -66,7 +67,7 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 			NativeHistogramBucketFactor: nativeBucketFactor,
 		}),
 	}
-	for _, result := range []string{bulkOneShard, bulkMixed, bulkPassed} {
+	for _, result := range []string{bulkOneShard, bulkOneSlot, bulkMixed, bulkPassed} {
 		m.bulks.with(result)
 	}
 	m.operations.with(operationPlanned)
@@ -100,7 +101,9 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 	case 0:
 		result = bulkPassed
 	case t.Operations:
-		result = bulkOneShard
+		if result = bulkOneShard; b.slotted() {
+			result = bulkOneSlot
+		}
 	}
 	m.bulks.with(result).Inc()
 	m.sizes.Observe(float64(t.Operations))

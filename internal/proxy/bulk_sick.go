@@ -9,13 +9,15 @@ import (
 	"sidestep/internal/selection"
 )
 
-// sickness knows which shards of an index had better not be written to: a write waits
+// sickness knows which shards of an index had better not be written to, or which slots, by
+// what the book at hand is about, as a slot is sick if one of its shards is: a write waits
 // for all copies, so those with a copy on a node in trouble, and those that take longer
 // than the others whatever the reason.
 type sickness struct {
 	p    *Proxy
 	v    *view
 	slow []bulk.Slowness
+	size int // shards in each part: 1, or a slot's
 	// index has the copies; nil if they are not known.
 	index *cluster.Index
 	// ignored is what does not count, as no shard would be well: while a cluster is busy
@@ -33,7 +35,7 @@ const (
 
 // sickShards finds which shards of an index are sick now.
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
-	s := &sickness{p: p, v: v, slow: book.Slow(now), index: index}
+	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index}
 	if s.someWell() {
 		return s
 	}
@@ -58,7 +60,7 @@ func (s *sickness) someWell() bool {
 	if s.index == nil {
 		return true // only slowness is known
 	}
-	for shard := range s.index.Shards {
+	for shard := range len(s.index.Shards) / s.size {
 		if !s.is(shard) {
 			return true
 		}
@@ -84,10 +86,14 @@ func (s *sickness) slowness(shard int) bulk.Slowness {
 
 // copies returns the copies of a shard, as far as they are known.
 func (s *sickness) copies(shard int) []cluster.Copy {
-	if s.index == nil || shard >= len(s.index.Shards) {
+	if s.index == nil || (shard+1)*s.size > len(s.index.Shards) {
 		return nil
 	}
-	return s.index.Shards[shard].Copies
+	copies := s.index.Shards[shard*s.size].Copies
+	for _, other := range s.index.Shards[shard*s.size+1 : (shard+1)*s.size] {
+		copies = append(copies[:len(copies):len(copies)], other.Copies...)
+	}
+	return copies
 }
 
 // troubleOf says why the node with this id had better not be written to: the state that it

@@ -27,6 +27,14 @@ type exchange struct {
 	view *view
 	refs atomic.Int32
 
+	// query is the client's query string, but for the routing of a read on indices with
+	// logical shards.
+	query string
+	// routed is the request line of a multi-search whose searches may be on such; nil of
+	// any other. longer says that its body, which streams, may become longer.
+	routed *es.Routed
+	longer bool
+
 	// From classify.
 	request es.Request
 	rule    rule
@@ -105,7 +113,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 		x.passInterim = x.interim
 	}
 	x.Reset(time.Now())
-	x.p, x.w, x.r, x.view = p, w, r, p.view.Load()
+	x.p, x.w, x.r, x.view, x.query = p, w, r, p.view.Load(), r.URL.RawQuery
 	x.quiet.Context = r.Context()
 	x.refs.Store(1)
 	return x

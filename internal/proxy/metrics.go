@@ -22,6 +22,7 @@ type metrics struct {
 	probeTime *prometheus.HistogramVec
 	sniffs    *counters
 	bulk      *bulkMetrics
+	routed    *counters
 }
 
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
@@ -91,6 +92,13 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 		})
 	}
 	m.bulk = newBulkMetrics(reg, p)
+	m.routed = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_routed_reads_total",
+		Help: "Operations by routing on indices with logical shards (bulk.routing_size), by what became of the routing; of a multi-search each search counts.",
+	}, []string{"result"}))
+	for _, r := range routedResults() {
+		m.routed.with(string(r))
+	}
 	reg.MustRegister(newNodeCollector(p))
 	return m
 }

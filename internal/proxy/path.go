@@ -13,6 +13,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.upgrade()
 		return
 	}
+	x.widen()
 	if !x.hold() { // the body
 		return
 	}

@@ -135,6 +135,9 @@ type Proxy struct {
 	// complaints keeps a cluster that is down from filling the log.
 	complaints rate.Sometimes
 	sniffed    sync.Once // a client that goes around is told of once
+	undivided  sync.Map  // names of indices without slots of the size wanted, which are told of once
+	// impatient is until when no read waits for what its indices are, in Unix nanoseconds.
+	impatient atomic.Int64
 }
 
 // complainEvery is how often at most the log says that requests find no upstream.

@@ -117,5 +117,10 @@ func (x *exchange) documents() ([]es.Document, string) {
 	if !ok {
 		return nil, string(es.PassUnreadableBody)
 	}
+	if r.Routing == "" { // else the request line was noted
+		for _, doc := range docs {
+			x.noteByID(doc.Index, doc.Routing)
+		}
+	}
 	return docs, ""
 }

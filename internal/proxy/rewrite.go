@@ -33,7 +33,7 @@ func (x *exchange) rewrite() {
 // from the client's, and where the engine's own selection is to decide nothing does.
 func (t *try) rewrite() bool {
 	x := t.x
-	t.query, t.body = x.r.URL.RawQuery, x.body
+	t.query, t.body = x.query, x.body
 	switch {
 	case x.items != nil:
 		t.body = es.SetPreferences(x.body, x.items.items, x.items.preferences)

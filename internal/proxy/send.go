@@ -170,7 +170,7 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
-	if x.streams && x.bulk != nil && x.bulk.mode == ModeRoute { // it may become longer
+	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // it may become longer
 		out.ContentLength, out.TransferEncoding = -1, nil
 	}
 	if !x.streams {

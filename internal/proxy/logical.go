@@ -1,0 +1,234 @@
+package proxy
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/internal/bulk"
+	"sidestep/internal/es"
+)
+
+// LogicalShards names indices whose documents with a routing of the client's are spread
+// over the slots of [bulk.Logical].
+type LogicalShards struct {
+	Pattern string // a name, with * as wildcard
+	Size    int    // shards in a slot
+	Writes  bool   // bulks are written to one slot
+}
+
+const (
+	// logicalPatience is how long a read by routing waits until its indices are known, since
+	// the request came. If they stay unknown nobody waits for the next logicalPause.
+	logicalPatience = 2 * time.Second
+	logicalPause    = 5 * time.Second
+	// logicalLook is how often it is looked meanwhile.
+	logicalLook = 5 * time.Millisecond
+)
+
+// routedResult is what became of a routing. The set is closed: it is used as a metric label.
+type routedResult string
+
+// What becomes of the routing of a read on indices with logical shards. Where it is dropped
+// the engine visits all shards: that finds as much.
+const (
+	routedWidened    routedResult = "widened"         // the values of the other slots are added
+	routedUnknown    routedResult = "dropped_unknown" // dropped: what the target stands for is not known
+	routedDoubtful   routedResult = "dropped_doubtful"
+	routedTooLong    routedResult = "dropped_too_long" // the request line would be
+	routedResized    routedResult = "dropped_resized"
+	routedByID       routedResult = "by_id"            // stays: nobody knows the slot of one document
+	routedUnreadable routedResult = "unreadable_items" // stays: the header lines cannot be read
+)
+
+func routedResults() []routedResult {
+	return []routedResult{routedWidened, routedUnknown, routedDoubtful, routedTooLong, routedResized, routedByID, routedUnreadable}
+}
+
+// logicalOf returns what is configured for an index.
+func (b *Bulk) logicalOf(name string) (LogicalShards, bool) {
+	at := slices.IndexFunc(b.Logical, func(l LogicalShards) bool { return es.Matches(l.Pattern, name) })
+	if at < 0 {
+		return LogicalShards{}, false
+	}
+	return b.Logical[at], true
+}
+
+// slotsOf returns how the documents of an index with logical shards are spread, or why
+// they are not. known is false while nothing is known of it.
+func (p *Proxy) slotsOf(name string, size int) (l bulk.Logical, index bulk.Index, why bulk.Reason, known bool) {
+	index, known = p.o.Bulk.Index(name)
+	v := p.view.Load()
+	if !known || v.snapshot == nil {
+		return l, index, bulk.ReasonUnknown, false
+	}
+	// Deleted, and made anew with other shards, since it was read.
+	if placed, ok := v.snapshot.Lookup(name); ok && len(placed.Shards) != index.Shards && index.Shards > 0 {
+		return l, index, bulk.ReasonUnknown, false
+	}
+	l, why = index.Logical(size)
+	if why == bulk.ReasonUndivided {
+		p.warnUndivided(name, index.Shards, size)
+	}
+	return l, index, why, true
+}
+
+// warnUndivided tells once of an index that has no slots of this size.
+func (p *Proxy) warnUndivided(name string, shards, size int) {
+	if _, told := p.undivided.LoadOrStore(name, true); !told {
+		p.o.Logger.Warn("bulk.routing_size has no effect on the index: its number of shards must be a multiple of the size, and more",
+			"index", name, "shards", shards, "size", size)
+	}
+}
+
+// otherSlots returns the routing values that a search with this routing needs beside its
+// own, so that it visits all slots; none on indices without logical shards. With
+// routedWidened that is all there is to know, else the routing has to be dropped.
+func (p *Proxy) otherSlots(target, routing string) (more []string, result routedResult) {
+	target, local := es.LocalTarget(target)
+	if routing == "" || !local {
+		return nil, routedWidened
+	}
+	names, known := p.o.Bulk.IndicesOf(target)
+	if !known {
+		return nil, routedUnknown
+	}
+	for _, name := range names {
+		entry, ok := p.o.Bulk.logicalOf(name)
+		if !ok {
+			continue
+		}
+		l, index, why, known := p.slotsOf(name, entry.Size)
+		switch {
+		case !known:
+			return nil, routedUnknown
+		case index.Resized && index.Values != nil:
+			return nil, routedResized
+		case why == "":
+			more = l.Widen(more, routing)
+		}
+	}
+	return more, routedWidened
+}
+
+// awaitSlots is otherSlots, but waits for what is not known yet.
+func (x *exchange) awaitSlots(target, routing string) (more []string, result routedResult) {
+	p, deadline := x.p, x.Began.Add(logicalPatience)
+	for {
+		more, result = p.otherSlots(target, routing)
+		if result != routedUnknown {
+			return more, result
+		}
+		now := time.Now()
+		switch {
+		case now.UnixNano() < p.impatient.Load():
+			return nil, result
+		case now.After(deadline):
+			p.impatient.Store(now.Add(logicalPause).UnixNano())
+			return nil, result
+		case !x.sleep(logicalLook):
+			return nil, result
+		}
+	}
+}
+
+// widen sees to it that a read by routing visits all shards where its documents may be,
+// whatever the modes are: documents stay where they were written.
+func (x *exchange) widen() {
+	p := x.p
+	if len(p.o.Bulk.Logical) == 0 {
+		return
+	}
+	line := es.ReadRouted(x.Method, x.Path, x.query)
+	switch {
+	case line.Kind == es.RoutedItems:
+		x.routed = &line
+	case line.Routing == "" && !line.Doubtful:
+	case line.Kind == es.RoutedByID:
+		x.noteByID(line.Target, line.Routing)
+	case line.Kind == es.RoutedSearch:
+		x.widenLine(line)
+	}
+}
+
+// widenLine widens the routing in the query string.
+func (x *exchange) widenLine(line es.Routed) {
+	more, result := []string(nil), routedDoubtful
+	if !line.Doubtful {
+		more, result = x.awaitSlots(line.Target, line.Routing)
+	}
+	query := es.AddRouting(x.query, more)
+	switch {
+	case result == routedWidened && len(more) == 0:
+		return
+	case result == routedWidened && es.FitsRequestLine(x.Method, x.Path, query):
+		x.request.Routing = line.Routing + "," + strings.Join(more, ",")
+	default:
+		if result == routedWidened {
+			result = routedTooLong
+		}
+		if query = es.DropRouting(x.query); query == x.query {
+			return // there was none
+		}
+		x.request.Routing = ""
+	}
+	x.query = query
+	x.p.metrics.routed.with(string(result)).Inc()
+}
+
+// noteByID counts reads and writes of a document by its id and routing: whatever slot it
+// is in, the engine looks where the routing leads.
+func (x *exchange) noteByID(target, routing string) {
+	if routing == "" || len(x.p.o.Bulk.Logical) == 0 {
+		return
+	}
+	names, _ := x.p.o.Bulk.IndicesOf(target)
+	for _, name := range names {
+		if _, ok := x.p.o.Bulk.logicalOf(name); ok {
+			x.p.metrics.routed.with(string(routedByID)).Inc()
+			return
+		}
+	}
+}
+
+// widenItems returns the body of a multi-search as it is to be read: with the routing of
+// each search widened.
+func (x *exchange) widenItems(body io.ReadCloser) io.ReadCloser {
+	if x.routed == nil {
+		return body
+	}
+	if !acceptanceOf(x.r.Header).lines {
+		x.p.metrics.routed.with(string(routedUnreadable)).Inc()
+		return body
+	}
+	x.longer = true
+	return struct {
+		io.Reader
+		io.Closer
+	}{bulk.NewSearches(body, x.widenHeader), body}
+}
+
+// widenHeader returns the header line of a search with its routing widened.
+func (x *exchange) widenHeader(line []byte) []byte {
+	h, ok := es.ReadHeaderRouting(line, *x.routed)
+	switch {
+	case !ok:
+		x.p.metrics.routed.with(string(routedUnreadable)).Inc()
+		return line
+	case h.Routing == "":
+		return line
+	}
+	more, result := []string(nil), routedDoubtful
+	if !h.Doubtful && !x.routed.Doubtful {
+		more, result = x.awaitSlots(h.Target, h.Routing)
+	}
+	if result == routedWidened && len(more) == 0 {
+		return line
+	}
+	x.p.metrics.routed.with(string(result)).Inc()
+	if result != routedWidened {
+		return h.With(line, "")
+	}
+	return h.With(line, h.Routing+","+strings.Join(more, ","))
+}
