@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/bulk"
 	"sidestep/internal/config"
 )
 
@@ -35,4 +37,33 @@ func TestIndicesAreKnownWhereTheyAreNamed(t *testing.T) {
 	cfg.Bulk.SingleShard = []config.SingleShard{}
 	require.NoError(t, a.Reload(cfg))
 	require.Nil(t, a.current.Load().indices)
+}
+
+// What was written by slots can only be found while its size is known.
+func TestAReloadKeepsSlotsThatWereWrittenTo(t *testing.T) {
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(upstream.Close)
+	cfg := config.Default()
+	cfg.Upstream.URLs = []string{upstream.URL}
+	cfg.Listen, cfg.Admin.Listen, cfg.Limits.DrainDelay = "127.0.0.1:0", "127.0.0.1:0", 0
+	cfg.Bulk.RoutingSize = []config.RoutingSize{{Index: "orders-*", Size: 2}}
+	a, err := New(cfg, Options{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.NoError(t, a.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, a.Stop(t.Context())) })
+	require.NotNil(t, a.current.Load().indices)
+	sized := func(entries ...config.RoutingSize) config.Config {
+		next := cfg
+		next.Bulk.RoutingSize = entries
+		return next
+	}
+	require.NoError(t, a.Reload(sized()), "nothing was written")
+	require.NoError(t, a.Reload(cfg))
+	a.books.OfSlots(bulk.Index{Name: "orders-1", WriteIndex: "orders-1", Shards: 6}, 2, 1.5, time.Now())
+	for _, entries := range [][]config.RoutingSize{{}, {{Index: "orders-*", Size: 3}}, {{Index: "others", Size: 2}}} {
+		require.ErrorContains(t, a.Reload(sized(entries...)), `documents of index "orders-1" were written with size 2`)
+	}
+	off := false
+	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-*", Size: 2, Writes: &off})))
+	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-1", Size: 2})))
 }

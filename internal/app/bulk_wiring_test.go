@@ -23,6 +23,51 @@ func (s *sidestep) bulk(path, body string) (reason string, got answer) {
 	return reason, got
 }
 
+// Documents are written with routings of the clients' by one sidestep in several slots, and
+// a search by routing through another visits all of them from its first.
+func TestLogicalShards(t *testing.T) {
+	c, err := simcluster.Start(simcluster.Options{
+		Nodes: 3, ServiceTime: time.Millisecond,
+		Indices: []simcluster.IndexSpec{{Name: "orders", Shards: 6, RoutingNumShards: 768, Replicas: 1, Aliases: []string{"all-orders"}}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Stop)
+	sized := func(cfg *config.Config) { cfg.Bulk.RoutingSize = []config.RoutingSize{{Index: "orders*", Size: 2}} }
+	s := inFrontOf(t, c, sized)
+	body := strings.Repeat("{\"index\":{\"routing\":\"customer\"}}\n{\"a\":1}\n", 3)
+	require.Eventually(t, func() bool {
+		reason, _ := s.bulk("/orders/_bulk", body)
+		return reason == "one_slot"
+	}, patience, 5*time.Millisecond)
+	for range 40 {
+		reason, _ := s.bulk("/orders/_bulk", body)
+		require.Equal(t, "one_slot", reason)
+	}
+	written := map[int]bool{}
+	for shard, n := range c.Written("orders") {
+		if n > 0 {
+			written[shard] = true
+		}
+	}
+	require.Len(t, written, 3)
+
+	fresh := inFrontOf(t, c, sized)
+	for _, path := range []string{"/orders/_search_shards?routing=customer", "/all-orders/_search_shards?routing=customer", "/_search_shards?routing=customer"} {
+		got, err := ask(t, fresh.client, "GET "+fresh.dataURL(path), "")
+		require.NoError(t, err)
+		var found struct{ Shards [][]struct{ Shard int } }
+		require.NoError(t, json.Unmarshal([]byte(got.body), &found), got.body)
+		visited := map[int]bool{}
+		for _, copies := range found.Shards {
+			visited[copies[0].Shard] = true
+		}
+		require.Equal(t, written, visited, path)
+	}
+	got, err := ask(t, fresh.client, "POST "+fresh.dataURL("/orders/_count?routing=customer"), "")
+	require.NoError(t, err)
+	require.Contains(t, got.body, `"total":3`)
+}
+
 // The first bulk passes while its index is looked up; those after it are each on one
 // shard, and the admin listener tells.
 func TestBulksGoToOneShard(t *testing.T) {

@@ -77,7 +77,7 @@ func TestGoodFile(t *testing.T) {
 			Affinity:   Affinity{Strings: false, Indices: []string{"products", "logs-*"}},
 		},
 		Diagnosis: Diagnosis{Dir: "testdata", MaxSize: 2 * MiB},
-		Bulk:      Bulk{Mode: "observe", SingleShard: []SingleShard{{Index: "logs-*"}, {Index: "events"}}, Idempotent: true, RetryRejected: 2 * time.Second, MaxSkew: 2},
+		Bulk:      Bulk{Mode: "observe", SingleShard: []SingleShard{{Index: "logs-*"}, {Index: "events"}}, RoutingSize: []RoutingSize{{Index: "orders-*", Size: 2}, {Index: "old", Size: 3, Writes: new(bool)}}, Idempotent: true, RetryRejected: 2 * time.Second, MaxSkew: 2},
 		Clients:   Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
 		Limits:    Limits{HeldBody: 512 * KiB, HeldBodies: 8 * MiB, BodyTimeout: 20 * time.Second, WriteTimeout: 0, ReadHeaderTimeout: 5 * time.Second, DrainDelay: 15 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},
 		Explain:   Explain{Header: "off"},

@@ -31,8 +31,12 @@ type Explanation struct {
 	ID         string       `json:"id,omitempty"`
 	Routing    string       `json:"routing,omitempty"`
 	Preference string       `json:"preference,omitempty"` // what would be added
-	Mode       Mode         `json:"mode"`
-	Policy     string       `json:"policy"`
+	// SentRouting is the routing as it would be sent, and RoutingResult what became of it,
+	// where the target has logical shards; both are empty elsewhere.
+	SentRouting   string `json:"sent_routing,omitempty"`
+	RoutingResult string `json:"routing_result,omitempty"`
+	Mode          Mode   `json:"mode"`
+	Policy        string `json:"policy"`
 	// Steered says whether such a request would be rewritten; Reason why (not), and
 	// Summary the same in words.
 	Steered     bool     `json:"steered"`
@@ -111,6 +115,9 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 		Policy: p.o.Selector.Policy(), KeptOut: p.o.Selector.Bound(),
 	}
 	now := time.Now()
+	if result := x.imagineWidened(); result != "" {
+		e.SentRouting, e.RoutingResult = x.request.Routing, string(result)
+	}
 	reason := x.Reason
 	if reason == "" && p.suspended.holds(now) {
 		reason = reasonForbidden
@@ -124,7 +131,7 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	if reason != "" {
 		e.Steered, e.Preference, e.Reason = false, "", reason
 	}
-	e.Summary = p.summarize(e)
+	e.Summary = p.summarize(e) + routingTexts[routedResult(e.RoutingResult)]
 	return e, nil
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,29 @@ type BulkExplanation struct {
 	Skew    float64     `json:"skew,omitempty"`
 	MaxSkew float64     `json:"max_skew"`
 	Shards  []BulkShard `json:"shards,omitempty"`
+	// Routed is about operations that have a routing of the client's; null where
+	// bulk.routing_size does not name the index.
+	Routed *RoutedExplanation `json:"routed,omitempty"`
+}
+
+// RoutedExplanation says what would be done with operations that have a routing and no id.
+type RoutedExplanation struct {
+	Size    int         `json:"size"`   // of the slots, in shards
+	Writes  bool        `json:"writes"` // bulks are written to one slot, as far as configured
+	Planned bool        `json:"planned"`
+	Reason  string      `json:"reason"` // why (not)
+	Choice  bulk.Choice `json:"choice,omitempty"`
+	Slots   []BulkSlot  `json:"slots,omitempty"`
+}
+
+// BulkSlot is a slot that a bulk may be written to: the shards from First on.
+type BulkSlot struct {
+	Slot      int     `json:"slot"`
+	First     int     `json:"first_shard"`
+	Documents int64   `json:"documents"` // since sidestep first wrote to one
+	Level     float64 `json:"level"`
+	Chance    float64 `json:"chance"` // of being chosen, 0 to 1
+	Avoided   bool    `json:"avoided,omitempty"`
 }
 
 // BulkShard is a shard that a bulk may be written to.
@@ -88,7 +112,51 @@ func (p *Proxy) ExplainBulk(name string) BulkExplanation {
 		p.explainShardsOf(&e, v, index)
 	}
 	e.Summary = e.summarize()
+	p.explainSlots(&e, v)
 	return e
+}
+
+// explainSlots tells what would be done with operations that have a routing.
+func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
+	entry, ok := p.o.Bulk.logicalOf(e.Index)
+	if !ok {
+		return
+	}
+	r := &RoutedExplanation{Size: entry.Size, Writes: entry.Writes, Reason: reasonOneSlot}
+	e.Routed = r
+	_, index, why, known := p.slotsOf(e.Index, entry.Size)
+	why = cmp.Or(index.RefusedRouted, why)
+	switch {
+	case why != "":
+		r.Reason = string(why)
+	case e.Mode != ModeRoute:
+		if r.Reason = reasonOff; e.Mode == ModeObserve {
+			r.Reason = string(bulk.ReasonObserve)
+		}
+	case !entry.Writes:
+		r.Reason = string(bulk.ReasonOwnRouting)
+	default:
+		r.Planned = true
+	}
+	text := "the entry of bulk.routing_size lets them pass (" + r.Reason + ")"
+	if r.Planned {
+		text = fmt.Sprintf("they go to one of %d slots of %d shards", index.Shards/entry.Size, entry.Size)
+	}
+	e.Summary += " Operations with a routing and without an id: " + text + "; searches by routing visit all slots."
+	if why != "" || !known {
+		return
+	}
+	book := p.o.Bulk.Books.LookSlots(index, entry.Size, p.o.Bulk.MaxSkew)
+	p.count(book, e.Index)
+	copies, _ := v.snapshot.Lookup(index.WriteIndex)
+	sick := p.sickShards(v, book, copies, time.Now())
+	standings, how := book.Preview(sick.is)
+	r.Choice = how
+	for slot, s := range standings {
+		r.Slots = append(r.Slots, BulkSlot{
+			Slot: slot, First: slot * entry.Size, Documents: s.Documents, Level: s.Level, Chance: s.Chance, Avoided: sick.is(slot),
+		})
+	}
 }
 
 // explainShardsOf tells how the shards stand.

@@ -177,6 +177,31 @@ func (x *exchange) widenLine(line es.Routed) {
 	x.p.metrics.routed.with(string(result)).Inc()
 }
 
+// imagineWidened is widen for a request that is asked about: it waits for nothing.
+func (x *exchange) imagineWidened() routedResult {
+	r := &x.request
+	if len(x.p.o.Bulk.Logical) == 0 || r.Routing == "" || x.steering() == es.SteerByID {
+		return ""
+	}
+	more, result := x.p.otherSlots(r.Target, r.Routing)
+	switch {
+	case result != routedWidened:
+		r.Routing = ""
+	case len(more) == 0:
+		return ""
+	default:
+		r.Routing += "," + strings.Join(more, ",")
+	}
+	return result
+}
+
+// routingTexts say in words what becomes of a routing.
+var routingTexts = map[routedResult]string{
+	routedWidened: " The target has logical shards (bulk.routing_size): the routing is sent with values for the other slots.",
+	routedUnknown: " What the target stands for is not known yet, so that the routing would be left out if that does not change within two seconds: ask again.",
+	routedResized: " An index with a routing size was split, shrunk or cloned: the routing is left out, and all shards are visited.",
+}
+
 // noteByID counts reads and writes of a document by its id and routing: whatever slot it
 // is in, the engine looks where the routing leads.
 func (x *exchange) noteByID(target, routing string) {

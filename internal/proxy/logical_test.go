@@ -291,3 +291,18 @@ func TestASlotIsKeptWhenABulkIsRepeated(t *testing.T) {
 	require.Equal(t, strings.Replace(seen[0].body, "index", "create", 1), seen[1].body)
 	require.Contains(t, seen[1].body, `"_id":"`)
 }
+
+func TestExplainTellsOfSlots(t *testing.T) {
+	s := startSlots(t, nil)
+	s.write("x", "y")
+	e := s.proxy.ExplainBulk("idx")
+	require.NotNil(t, e.Routed)
+	require.True(t, e.Routed.Planned)
+	require.Len(t, e.Routed.Slots, 3)
+	require.Contains(t, e.Summary, "one of 3 slots of 2 shards")
+	require.Nil(t, s.proxy.ExplainBulk("other").Routed)
+	search := s.explain(Question{Target: "idx", Routing: "x"})
+	require.Len(t, s.visits(search.SentRouting), 3)
+	require.Contains(t, search.Summary, "logical shards")
+	require.Empty(t, s.explain(Question{Target: "other", Routing: "x"}).SentRouting)
+}
