@@ -30,9 +30,8 @@ type exchange struct {
 	// query is the client's query string, but for the routing of a read on indices with
 	// logical shards.
 	query string
-	// routed is the request line of a multi-search whose searches may be on such; nil of
-	// any other. longer says that its body, which streams, may become longer.
-	routed *es.Routed
+	// routed is of a multi-search whose searches may be on such; nil of any other. longer says that its body, which streams, may become longer.
+	routed *slotSearch
 	longer bool
 
 	// From classify.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -112,9 +113,18 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 	return more, routedWidened
 }
 
-// awaitSlots is otherSlots, but waits for what is not known yet.
-func (x *exchange) awaitSlots(target, routing string) (more []string, result routedResult) {
-	p, deadline := x.p, x.Began.Add(logicalPatience)
+// slotSearch finds the slots that a request needs. It holds nothing of its exchange, which
+// may be over while the transport still reads the body.
+type slotSearch struct {
+	p     *Proxy
+	ctx   context.Context //nolint:containedctx // of one request
+	began time.Time
+	line  es.Routed
+}
+
+// await is otherSlots, but waits for what is not known yet.
+func (w *slotSearch) await(target, routing string) (more []string, result routedResult) {
+	p, deadline := w.p, w.began.Add(logicalPatience)
 	for {
 		more, result = p.otherSlots(target, routing)
 		if result != routedUnknown {
@@ -127,8 +137,11 @@ func (x *exchange) awaitSlots(target, routing string) (more []string, result rou
 		case now.After(deadline):
 			p.impatient.Store(now.Add(logicalPause).UnixNano())
 			return nil, result
-		case !x.sleep(logicalLook):
+		}
+		select {
+		case <-w.ctx.Done():
 			return nil, result
+		case <-time.After(logicalLook):
 		}
 	}
 }
@@ -141,22 +154,23 @@ func (x *exchange) widen() {
 		return
 	}
 	line := es.ReadRouted(x.Method, x.Path, x.query)
+	w := &slotSearch{p: p, ctx: x.r.Context(), began: x.Began, line: line}
 	switch {
 	case line.Kind == es.RoutedItems:
-		x.routed = &line
+		x.routed = w
 	case line.Routing == "" && !line.Doubtful:
 	case line.Kind == es.RoutedByID:
 		x.noteByID(line.Target, line.Routing)
 	case line.Kind == es.RoutedSearch:
-		x.widenLine(line)
+		x.widenLine(w)
 	}
 }
 
 // widenLine widens the routing in the query string.
-func (x *exchange) widenLine(line es.Routed) {
-	more, result := []string(nil), routedDoubtful
+func (x *exchange) widenLine(w *slotSearch) {
+	line, more, result := w.line, []string(nil), routedDoubtful
 	if !line.Doubtful {
-		more, result = x.awaitSlots(line.Target, line.Routing)
+		more, result = w.await(line.Target, line.Routing)
 	}
 	query := es.AddRouting(x.query, more)
 	switch {
@@ -231,27 +245,27 @@ func (x *exchange) widenItems(body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer
-	}{bulk.NewSearches(body, x.widenHeader), body}
+	}{bulk.NewSearches(body, x.routed.widenHeader), body}
 }
 
 // widenHeader returns the header line of a search with its routing widened.
-func (x *exchange) widenHeader(line []byte) []byte {
-	h, ok := es.ReadHeaderRouting(line, *x.routed)
+func (w *slotSearch) widenHeader(line []byte) []byte {
+	h, ok := es.ReadHeaderRouting(line, w.line)
 	switch {
 	case !ok:
-		x.p.metrics.routed.with(string(routedUnreadable)).Inc()
+		w.p.metrics.routed.with(string(routedUnreadable)).Inc()
 		return line
 	case h.Routing == "":
 		return line
 	}
 	more, result := []string(nil), routedDoubtful
-	if !h.Doubtful && !x.routed.Doubtful {
-		more, result = x.awaitSlots(h.Target, h.Routing)
+	if !h.Doubtful && !w.line.Doubtful {
+		more, result = w.await(h.Target, h.Routing)
 	}
 	if result == routedWidened && len(more) == 0 {
 		return line
 	}
-	x.p.metrics.routed.with(string(result)).Inc()
+	w.p.metrics.routed.with(string(result)).Inc()
 	if result != routedWidened {
 		return h.With(line, "")
 	}

@@ -23,8 +23,10 @@ const (
 	// writeQueue is how many writes of shards a node lets wait: few, so that a test can
 	// have it reject some.
 	writeQueue = "60"
-	// wholeConfig opts in what is called whole-….
-	wholeConfig = "bulk:\n  single_shard:\n    - index: \"whole-*\"\n"
+	// slotSize is how many shards are in a slot of the indices with logical shards.
+	slotSize = 2
+	// wholeConfig opts in what is called whole-…, and slots-… to logical shards.
+	wholeConfig = "bulk:\n  single_shard:\n    - index: \"whole-*\"\n  routing_size:\n    - {index: \"slots-*\", size: 2}\n"
 	// fewBulks is how many bulks a shard may have before it matters that it has more
 	// than the others.
 	fewBulks = 8
@@ -40,6 +42,7 @@ func TestBulks(t *testing.T) {
 	t.Run("several indices", func(t *testing.T) { testSeveralIndices(t, f) })
 	t.Run("all kinds of operations", func(t *testing.T) { testMixed(t, f) })
 	t.Run("data stream", func(t *testing.T) { testDataStream(t, f) })
+	t.Run("logical shards", func(t *testing.T) { testLogicalShards(t, f) })
 	t.Run("rejections", func(t *testing.T) { testRejections(t, f) })
 	t.Run("kill", func(t *testing.T) { testKill(t, f) })
 }
