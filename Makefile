@@ -9,7 +9,7 @@ LDFLAGS   = -s -w -X main.version=$(VERSION)
 # Without the tag gRPC brings text/template, which calls methods by name: the linker
 # then keeps every exported method, and the binary is 3 MB larger.
 TAGS      = grpcnotrace
-SOURCES   = ./cmd/... ./internal/... ./deploy/...
+SOURCES   = ./cmd/... ./internal/... ./deploy/... ./docs/...
 
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CURDIR)/.cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -133,6 +133,10 @@ $(PAGE)/installed: test/page/package.json
 	cp $< $(@D)
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
 	touch $@
+
+.PHONY: docs-words
+docs-words: ## count the words of README.md, and of the sentences of all documents
+	$(GO) test -count=1 -v -run TestWords ./docs
 
 .PHONY: check
 check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules

@@ -1,0 +1,63 @@
+package docs_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	target  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	anchor  = regexp.MustCompile(`<a id="([^"]+)">`)
+)
+
+// TestLinks finds links to files and headings that are not there.
+func TestLinks(t *testing.T) {
+	for _, name := range append(documents(t), "CHANGELOG.md") {
+		text := code.ReplaceAllString(fenced.ReplaceAllString(read(t, name), ""), "")
+		for _, found := range target.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(found[1], "#")
+			linked := name
+			if file != "" {
+				linked = path.Join(path.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.Join("..", linked)); err != nil {
+				t.Errorf("%s links to %s: %v", name, found[1], err)
+				continue
+			}
+			if fragment != "" {
+				require.Contains(t, anchors(read(t, linked)), fragment, "%s links to %s", name, found[1])
+			}
+		}
+	}
+}
+
+// anchors returns the fragments by which the headings of a document are linked to.
+func anchors(text string) []string {
+	var found []string
+	for _, a := range anchor.FindAllStringSubmatch(text, -1) {
+		found = append(found, a[1])
+	}
+	for _, h := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		found = append(found, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, h[1]))
+	}
+	return found
+}
