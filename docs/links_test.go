@@ -5,6 +5,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -60,4 +61,25 @@ func anchors(text string) []string {
 		}, h[1]))
 	}
 	return found
+}
+
+// named is a source file as documents name it.
+var named = regexp.MustCompile("`([\\w/*-]+\\.(?:go|js))`")
+
+// TestNamedFiles finds source files that documents name and that are not there. They
+// are named as seen from the top, from internal or, short, from the folder described.
+func TestNamedFiles(t *testing.T) {
+	folders := []string{"..", "../internal", "../internal/proxy", "../internal/admin", "../internal/admin/ui"}
+	for _, name := range documents(t) {
+		if strings.HasPrefix(name, "docs/adr/") {
+			continue // they tell of the day on which they were written
+		}
+		for _, found := range named.FindAllStringSubmatch(read(t, name), -1) {
+			exists := slices.ContainsFunc(folders, func(folder string) bool {
+				files, err := filepath.Glob(filepath.Join(folder, found[1]))
+				return err == nil && len(files) > 0
+			})
+			require.True(t, exists, "%s names %s, which is not there", name, found[1])
+		}
+	}
 }
