@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 	t.Logf("README.md: %d words, at most %d", words, mostWordsOfReadme)
 	require.LessOrEqual(t, words, mostWordsOfReadme, "words of README.md")
 	exceptions := []string{
-		"docs/configuration.md", "docs/metrics.md",
+
 		"docs/adr/0002-only-nodes-preference.md", "docs/adr/0004-c3-for-sets-of-nodes.md",
 		"docs/adr/0005-outliers-out-the-rest-to-the-engine.md", "docs/adr/0006-placement-of-what-is-in-use.md",
 		"docs/adr/0007-a-relay-for-fleets.md",
