@@ -25,12 +25,6 @@ func TestWords(t *testing.T) {
 	words := len(strings.Fields(readme))
 	t.Logf("README.md: %d words, at most %d", words, mostWordsOfReadme)
 	require.LessOrEqual(t, words, mostWordsOfReadme, "words of README.md")
-	exceptions := []string{
-
-		"docs/adr/0002-only-nodes-preference.md", "docs/adr/0004-c3-for-sets-of-nodes.md",
-		"docs/adr/0005-outliers-out-the-rest-to-the-engine.md", "docs/adr/0006-placement-of-what-is-in-use.md",
-		"docs/adr/0007-a-relay-for-fleets.md",
-	}
 	for _, name := range documents(t) {
 		blocks := blocksOf(read(t, name))
 		prose := lengths(blocks, func(b block) bool { return !b.cell })
@@ -39,9 +33,6 @@ func TestWords(t *testing.T) {
 			name, len(prose), median(prose), slices.Max(append(prose, 0)), slices.Max(append(all, 0)))
 		if name == "README.md" {
 			require.LessOrEqual(t, median(prose), mostMedian, "median sentence of %s", name)
-		}
-		if slices.Contains(exceptions, name) {
-			continue
 		}
 		for _, s := range sentencesOf(blocks) {
 			if n := wordsOf(s); n > mostWords {
