@@ -73,7 +73,7 @@ type block struct {
 
 var (
 	generated = regexp.MustCompile(`(?s)<!-- table: begin -->.*?<!-- table: end -->`)
-	fenced    = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	fenced    = regexp.MustCompile("(?ms)^ *```.*?\n *```")
 	rule      = regexp.MustCompile(`^[|:\- ]+$`)
 	item      = regexp.MustCompile(`^\s*(?:[-*]|\d+\.) `)
 	code      = regexp.MustCompile("`[^`\n]+`")
