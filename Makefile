@@ -10,6 +10,8 @@ LDFLAGS   = -s -w -X main.version=$(VERSION)
 # then keeps every exported method, and the binary is 3 MB larger.
 TAGS      = grpcnotrace
 SOURCES   = ./cmd/... ./internal/... ./deploy/...
+# test is a module of its own, which ./... leaves out.
+ALL       = ./... ./test/...
 
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CURDIR)/.cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -78,7 +80,7 @@ test-clients: build clients ## run real client libraries through sidestep, on bo
 
 .PHONY: clients
 clients: $(CLIENTS)/python/installed $(CLIENTS)/js/installed ## install the client libraries that are tested into .cache
-	cd test/clients/go && $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
+	cd test/clients/go && GOWORK=off $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
 
 $(CLIENTS)/python/installed: test/clients/python/requirements.txt
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { $(call provide,python3-venv); }
@@ -148,16 +150,21 @@ format: $(GOLANGCI) ## format the Go files
 
 .PHONY: check-vet
 check-vet:
-	$(GO) vet ./...
+	$(GO) vet $(ALL)
+
+PARTS = $(GO) list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./cmd/...
 
 .PHONY: check-mod
 check-mod:
 	$(GO) mod tidy -diff
+	cd test && $(GO) mod tidy -diff
 	$(GO) mod verify
+	@# What the product is built of must not depend on what test/ asks for.
+	diff <(GOWORK=off $(PARTS) | sort -u) <($(PARTS) | sort -u)
 
 .PHONY: check-lint
 check-lint: $(GOLANGCI)
-	$(GOLANGCI) run --allow-parallel-runners ./...
+	$(GOLANGCI) run --allow-parallel-runners $(ALL)
 
 $(GOLANGCI):
 	GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
