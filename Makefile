@@ -37,6 +37,26 @@ help: ## list the targets
 build: ## build the static binaries bin/sidestep and bin/sidestep-lab
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sidestep ./cmd/sidestep-lab
 
+.PHONY: release
+release: ## build the archives, SBOMs and checksums of a release in dist; VERSION=1.2.3
+	rm -rf dist
+	$(GO) run ./deploy/release -version '$(VERSION)' -out dist
+	cat dist/SHA256SUMS
+
+CHECKED = .cache/release
+
+.PHONY: release-check
+release-check: ## build a release twice, in two folders and with two build caches, and compare; 10 minutes
+	rm -rf $(CHECKED)
+	for copy in one another; do \
+		git clone -q . $(CHECKED)/$$copy/sources; \
+		GOCACHE=$(CURDIR)/$(CHECKED)/$$copy/cache $(GO) run ./deploy/release -version 0.0.0 \
+			-root $(CHECKED)/$$copy/sources -out $(CHECKED)/$$copy/dist; \
+	done
+	diff -r $(CHECKED)/one/dist $(CHECKED)/another/dist
+	cd $(CHECKED)/one/dist && sha256sum -c SHA256SUMS
+	rm -rf $(CHECKED)
+
 .PHONY: demo
 demo: build ## show sidestep at work on a simulated cluster; ENGINE=opensearch: on a real one
 	$(if $(ENGINE),$(GO) run ./test/demo -engine $(ENGINE),bin/sidestep-lab demo)
@@ -283,5 +303,5 @@ bin/cluster:
 	$(GO) build -o $@ ./test/engine/cmd/cluster
 
 .PHONY: clean
-clean: ## remove what was built (bin, .cache)
-	rm -rf bin .cache
+clean: ## remove what was built (bin, dist, .cache)
+	rm -rf bin dist .cache
