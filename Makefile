@@ -81,7 +81,7 @@ test-real: build clients prometheus page-tools ## run the tests on real clusters
 
 # Every engine and version that is supported, one after the other. The client libraries
 # are those of the newest versions; the secured cluster is of one version.
-ENGINES = opensearch:3.6.0 opensearch:2.19.6 elasticsearch:8.19.4 elasticsearch:7.17.10
+ENGINES = opensearch:3.6.0 opensearch:2.19.6 elasticsearch:9.2.0 elasticsearch:8.19.4 elasticsearch:7.17.10
 
 .PHONY: test-engines
 test-engines: build ## run test/e2e on each of ENGINES (need JDK 17 and JDK 21+, Maven)
