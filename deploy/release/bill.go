@@ -59,7 +59,8 @@ func (b builder) bill(binary []byte, platform string) ([]byte, error) {
 	program := newComponent("application", info.Main.Path, b.version)
 	program.Hashes = []hash{{Algorithm: "SHA-256", Content: fmt.Sprintf("%x", sha256.Sum256(binary))}}
 	program.Properties = []property{{"commit", b.commit}, {"platform", platform}}
-	parts := []component{newComponent("library", "std", info.GoVersion)}
+	// Databases of vulnerabilities know the standard library by this name.
+	parts := []component{newComponent("library", "stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, module := range info.Deps {
 		parts = append(parts, moduleComponent(module))
 	}
@@ -91,9 +92,6 @@ func moduleComponent(module *debug.Module) component {
 
 // newComponent names a module as https://github.com/package-url/purl-spec does.
 func newComponent(kind, path, version string) component {
-	if path == "std" {
-		version = strings.TrimPrefix(version, "go")
-	}
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return component{Type: kind, Ref: purl, Name: path, Version: version, PURL: purl}
 }

@@ -142,7 +142,7 @@ func requireBill(t *testing.T, text, binary []byte) {
 		require.Contains(t, bill.Dependencies[0].DependsOn, part.Ref)
 		versions[part.Name] = part.Version
 	}
-	require.Equal(t, strings.TrimPrefix(runtime.Version(), "go"), versions["std"])
+	require.Equal(t, strings.TrimPrefix(runtime.Version(), "go"), versions["stdlib"])
 	require.Regexp(t, `^v1\.`, versions["github.com/prometheus/client_golang"])
 	require.NotContains(t, versions, "github.com/stretchr/testify")
 	require.NotContains(t, versions, "gonum.org/v1/plot")
