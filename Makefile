@@ -54,7 +54,6 @@ release-check: ## build a release twice, in two folders and with two build cache
 			-root $(CHECKED)/$$copy/sources -out $(CHECKED)/$$copy/dist; \
 	done
 	diff -r $(CHECKED)/one/dist $(CHECKED)/another/dist
-	cd $(CHECKED)/one/dist && sha256sum -c SHA256SUMS
 	rm -rf $(CHECKED)
 
 .PHONY: demo
