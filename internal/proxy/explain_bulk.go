@@ -138,11 +138,11 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	default:
 		r.Planned = true
 	}
-	text := "the entry of bulk.routing_size lets them pass (" + r.Reason + ")"
 	if r.Planned {
-		text = fmt.Sprintf("they go to one of %d slots of %d shards", index.Shards/entry.Size, entry.Size)
+		e.Summary += fmt.Sprintf(" Operations with a routing and without an id go to one of %d slots of %d shards; searches by routing visit all slots.", index.Shards/entry.Size, entry.Size)
+	} else {
+		e.Summary += " Operations with a routing stay, too, whatever bulk.routing_size says. " + cmp.Or(bulkTexts[r.Reason], "The entry has writes: false.")
 	}
-	e.Summary += " Operations with a routing and without an id: " + text + "; searches by routing visit all slots."
 	if why != "" || !known {
 		return
 	}
@@ -237,6 +237,10 @@ var bulkTexts = map[string]string{
 	string(bulk.ReasonPipeline):        "The index has a pipeline, which may set id, routing or index.",
 	string(bulk.ReasonNoCustomRouting): "The name is a data stream: the engines refuse a routing.",
 	string(bulk.ReasonUnreadable):      "The metadata of the index does not say how its documents are spread.",
+	string(bulk.ReasonUndivided):       "The number of shards is no multiple of the routing size, or not more.",
+	string(bulk.ReasonRoutedAlias):     "An alias of the index has a routing of its own.",
+	string(bulk.ReasonResized):         "The index was split, shrunk or cloned from another one.",
+	string(bulk.ReasonDataStream):      "The name is a data stream, whose older indices may be divided otherwise.",
 }
 
 // summarize says in words what would be done and why.

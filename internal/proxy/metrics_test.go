@@ -41,7 +41,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	} {
 		values = append(values, string(m))
 	}
-	values = append(values, reasonOneShard)
+	values = append(values, reasonOneShard, reasonOneSlot)
 	for _, v := range values {
 		require.Contains(t, string(page), "| `"+v+"` |")
 	}
@@ -51,6 +51,9 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 	for _, c := range bulk.Choices() {
 		require.Contains(t, plans, "`"+string(c)+"`")
+	}
+	for _, r := range routedResults() {
+		require.Contains(t, string(page), "`"+string(r)+"`")
 	}
 	for _, op := range es.Operations() {
 		require.Contains(t, string(page), "`"+string(op)+"`")
