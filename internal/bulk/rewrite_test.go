@@ -103,7 +103,7 @@ func TestRewriterTallies(t *testing.T) {
 	require.Equal(t, Tally{
 		Operations: 6, Planned: 4, BytesRead: int64(len(body)),
 		Passed: map[Reason]int{ReasonDelete: 1, ReasonJoinField: 1},
-		Placed: []Placed{{Index: "a", Routing: "7", Operations: 3, Bytes: 24}, {Index: "b", Routing: "7", Operations: 1, Bytes: 3}},
+		Placed: []Placed{{Index: "a", Routing: "7", Operations: 3, Shards: 1, Bytes: 24}, {Index: "b", Routing: "7", Operations: 1, Shards: 1, Bytes: 3}},
 	}, r.Tally())
 }
 
