@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -181,7 +180,7 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	now := time.Now()
 	book := x.p.openBook(name, index, now)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
-	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
+	shard, how := x.p.pickShard(x.view, book, copies, now)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	b.places = append(b.places, place{name, book, shard})
 	if n := x.view.primary(copies, shard); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
