@@ -53,7 +53,11 @@ func (x *exchange) answer(t *try) {
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)
-	if err := x.copyBody(t); err != nil {
+	err := x.copyBody(t)
+	if err == nil {
+		err = x.flushBulk()
+	}
+	if err != nil {
 		x.cutOff(t, err)
 		panic(http.ErrAbortHandler) // the client must see that something is missing
 	}
