@@ -298,6 +298,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		var documents int
 		var size int64
 		if stored {
+			p.book.Bulks.Add(1)
 			documents, size = p.in(t.Placed)
 		}
 		if alone && b.items.refused() {
