@@ -60,7 +60,7 @@ func (c *patientConn) Write(p []byte) (int, error) {
 }
 
 // settleBefore settles before something else is written than the last answer, if it is
-// known by then what became of that. The end of the answer itself may still follow.
+// known by then what became of that.
 func (c *patientConn) settleBefore() {
 	far := farEndOf(c.TCPConn)
 	if far == farOpen && !c.heard.Load() {

@@ -49,6 +49,7 @@ func (x *exchange) answer(t *try) {
 			x.answerUnresolved()
 			return
 		}
+		x.bulk.measured = x.bulk.connection() != nil && t.measure()
 		x.bulk.left = x.r.Context().Err() != nil // before its answer, which it cannot have read
 	}
 	x.tookOf(t)

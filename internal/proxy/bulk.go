@@ -62,6 +62,7 @@ type bulkWrite struct {
 	entered    *bulk.Key   // it is known to be under way
 	unresolved bool        // nobody knows what became of it
 	left       bool        // the client was gone before its answer
+	measured   bool        // the connection tells whether the answer is read
 
 	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
 	rewriter *bulk.Rewriter

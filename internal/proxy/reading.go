@@ -2,7 +2,10 @@ package proxy
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -33,13 +36,26 @@ func (b *bulkWrite) connection() Connection {
 	return c
 }
 
+// measure has the client told how long the answer to a bulk is, and reports whether that
+// can be: it is read to its end. The end of an answer in chunks comes after its JSON, and
+// clients that look at the JSON alone leave it unread.
+func (a *answer) measure() bool {
+	if a.resp.ContentLength >= 0 {
+		return true
+	}
+	size := len(a.readPlain(maxResult, nil))
+	if !errors.Is(a.readErr, io.EOF) || len(a.resp.Trailer) > 0 {
+		return false
+	}
+	a.resp.ContentLength = int64(size)
+	a.resp.Header.Set("Content-Length", strconv.Itoa(size))
+	return true
+}
+
 // flushBulk has the answer to a bulk that can be repeated written to the connection, so
 // that the connection tells what becomes of it.
 func (x *exchange) flushBulk() error {
-	if x.bulk.connection() == nil {
-		return nil
-	}
-	if http.NewResponseController(x.w).Flush() != nil {
+	if x.bulk != nil && x.bulk.measured && http.NewResponseController(x.w).Flush() != nil {
 		return errClient
 	}
 	return nil
@@ -48,10 +64,10 @@ func (x *exchange) flushBulk() error {
 // awaitReading has the bulk remembered if its connection shows that the client has not
 // read the answer: the client sends it again, then.
 func (b *bulkWrite) awaitReading(now time.Time) {
-	c := b.connection()
-	if c == nil || b.x.Status != http.StatusOK { // else nothing was stored
+	if !b.measured || b.x.Status != http.StatusOK { // else nothing was stored
 		return
 	}
+	c := b.connection()
 	remembered := b.x.p.metrics.bulk.repeats.with(repeatRemembered)
 	settle := b.x.p.o.Bulk.Books.Ambiguous.Answered(b.again.key, b.again.minted, c.Unread, now)
 	c.Settle(func(unread bool) {

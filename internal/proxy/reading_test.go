@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +34,13 @@ func (w *watched) Settle(f func(bool)) {
 	w.settle = f
 }
 
+// stays forgets who wants to know, as nothing happens on the connection.
+func (w *watched) stays(unread bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unread, w.settle = unread, nil
+}
+
 // end ends the connection.
 func (w *watched) end(unread bool) {
 	w.mu.Lock()
@@ -44,6 +52,10 @@ func (w *watched) end(unread bool) {
 
 func TestTheEndOfAConnectionTellsWhetherAnAnswerWasRead(t *testing.T) {
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	h.answer = func(node string, rw http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(rw).Flush() // it comes in chunks
+		h.store(s)(node, rw, r)
+	}
 	w := &watched{}
 	front := httptest.NewUnstartedServer(h.proxy)
 	front.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return WithConnection(ctx, w) }
@@ -57,11 +69,12 @@ func TestTheEndOfAConnectionTellsWhetherAnAnswerWasRead(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Positive(t, resp.ContentLength, "who reads the JSON has read all")
 		require.Eventually(t, func() bool { // after the answer
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.settle != nil
-		}, patience, 1e6)
+		}, patience, time.Millisecond)
 	}
 	stored := 0
 	for _, c := range []struct {
@@ -70,11 +83,11 @@ func TestTheEndOfAConnectionTellsWhetherAnAnswerWasRead(t *testing.T) {
 		added  int
 	}{
 		{"the first", func() {}, 2},
-		{"nothing is known", func() { w.settle = nil }, 2},
+		{"nothing is known", func() { w.stays(false) }, 2},
 		{"it was read", func() { w.end(false) }, 2},
 		{"it was not read", func() { w.end(true) }, 0},
 		{"that is matched once", func() { w.end(false) }, 2},
-		{"it is seen not to be read", func() { w.unread, w.settle = true, nil }, 0},
+		{"it is seen not to be read", func() { w.stays(true) }, 0},
 	} {
 		c.before()
 		post()
