@@ -36,7 +36,7 @@ func TestBulksOnTheOverview(t *testing.T) {
 			bulks.Store(&on)
 			tab.await(visible + " === 2")
 			require.Equal(t, []string{"12 345", "7", "20"}, eval[[]string](tab, `[...document.querySelectorAll("#bulks dd")].map((e) => e.innerText)`))
-			require.Equal(t, []string{"logs-2026.01.01 | 12 000 | 1 of 6 | 0, 3 | 1.13", "metrics | 3 | 1 of 12 | none | –"},
+			require.Equal(t, []string{"logs-2026.01.01 | 0, 3 | 12 000 | 1 of 6 | 1.13", "metrics | none | 3 | 1 of 12 | –"},
 				eval[[]string](tab, `[...document.querySelectorAll("#bulks-body tr")].map((r) => [...r.children].map((c) => c.innerText).join(" | "))`))
 			require.Equal(t, "Operations kept on one shard: 2 469 000; passed: explicit_id 1 400, unknown 200.", tab.text("#bulks-operations"))
 			require.False(t, eval[bool](tab, `document.querySelector("#bulks-observed").checkVisibility()`))

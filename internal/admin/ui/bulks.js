@@ -28,9 +28,9 @@ export function showBulks(bulks) {
 function row(index) {
   return h("tr", { role: "row" },
     h("th", { role: "rowheader", scope: "row" }, index.index),
+    h("td", { role: "cell", "data-title": "shards avoided now" }, index.avoided.join(", ") || "none"),
     h("td", { role: "cell", class: "figure", "data-title": "bulks" }, thousands(index.bulks)),
     h("td", { role: "cell", class: "figure", "data-title": "shards per bulk" }, `1 of ${index.shards}`),
-    h("td", { role: "cell", "data-title": "shards avoided now" }, index.avoided.join(", ") || "none"),
     h("td", { role: "cell", class: "figure", "data-title": "skew" }, index.skew === null ? NONE : number(index.skew)));
 }
 
