@@ -3,6 +3,7 @@ package bulk
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,9 @@ type bookKey struct {
 type Book struct {
 	*Balance
 	*Pace
+
+	// Bulks counts those of which operations were written to one of the parts.
+	Bulks atomic.Int64
 
 	shards int // of the index
 	size   int // of each part: 1, or that of a slot
@@ -125,15 +129,33 @@ func (b *Books) dropOldest() {
 	delete(b.books, oldest)
 }
 
+// IndexBook is a book with the name of its index.
+type IndexBook struct {
+	Index string
+	*Book
+}
+
+// Used returns the books that were used since then. An index may have two: one of its
+// shards and one of its slots.
+func (b *Books) Used(since time.Time) []IndexBook {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var used []IndexBook
+	for key, k := range b.books {
+		if k.usedAt.After(since) {
+			used = append(used, IndexBook{key.index, k})
+		}
+	}
+	return used
+}
+
 // Skews returns the skew of each index whose book was used since then, once it is
 // settled.
 func (b *Books) Skews(since time.Time) map[string]float64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	skews := make(map[string]float64)
-	for key, k := range b.books {
-		if k.usedAt.After(since) && k.Settled() {
-			skews[key.index] = max(skews[key.index], k.Skew())
+	for _, k := range b.Used(since) {
+		if k.Settled() {
+			skews[k.Index] = max(skews[k.Index], k.Skew())
 		}
 	}
 	return skews

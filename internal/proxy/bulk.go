@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,6 +73,7 @@ type bulkWrite struct {
 	entered    *bulk.Key   // it is known to be under way
 	unresolved bool        // nobody knows what became of it
 	left       bool        // the client was gone before its answer
+	measured   bool        // the connection tells whether the answer is read
 
 	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
 	rewriter *bulk.Rewriter
@@ -237,7 +237,7 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	x := b.x
 	x.p.count(at.book, at.index)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
-	shard, how := at.book.Pick(rand.Float64(), x.p.sickShards(x.view, at.book, copies, now).is)
+	shard, how := x.p.pickShard(x.view, at.book, copies, now)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	at.shard = shard
 	b.places = append(b.places, at)
@@ -360,6 +360,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		var documents int
 		var size int64
 		if stored {
+			p.book.Bulks.Add(1)
 			documents, size = p.in(t.Placed)
 		}
 		if alone && b.items.refused() {

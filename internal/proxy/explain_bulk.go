@@ -300,3 +300,65 @@ func (p *Proxy) BulkSkew() (index string, skew float64) {
 	}
 	return index, skew
 }
+
+// BulkIndex is how an index stands that bulks are written to.
+type BulkIndex struct {
+	Index string `json:"index"`
+	// SlotSize is of how many shards each of its slots is, where bulks were written to
+	// these; then Shards and Avoided are slots. 0 where they were written to shards.
+	SlotSize int `json:"slot_size,omitempty"`
+	// Bulks counts those that were stored, and of which operations were kept on one of
+	// its Shards; Avoided are the shards that are avoided now.
+	Bulks   int64 `json:"bulks"`
+	Shards  int   `json:"shards"`
+	Avoided []int `json:"avoided"`
+	// Skew is what the fullest shard got, relative to the mean; null before that is eight
+	// bulks a shard.
+	Skew *float64 `json:"skew"`
+}
+
+// maxBulkIndices is how many indices are shown.
+const maxBulkIndices = 20
+
+// BulkIndices returns the indices that bulks were written to in the last hour, those with
+// the most bulks, by name.
+func (p *Proxy) BulkIndices() []BulkIndex {
+	all := []BulkIndex{}
+	v := p.view.Load()
+	if p.o.Bulk.Books == nil || v.snapshot == nil {
+		return all
+	}
+	now := time.Now()
+	books := p.o.Bulk.Books.Used(now.Add(-skewAge))
+	slices.SortFunc(books, func(a, b bulk.IndexBook) int {
+		return cmp.Or(cmp.Compare(b.Bulks.Load(), a.Bulks.Load()), strings.Compare(a.Index, b.Index))
+	})
+	books = books[:min(len(books), maxBulkIndices)]
+	slices.SortFunc(books, func(a, b bulk.IndexBook) int {
+		return cmp.Or(strings.Compare(a.Index, b.Index), cmp.Compare(a.Size(), b.Size()))
+	})
+	for _, book := range books {
+		all = append(all, p.bulkIndexOf(v, book, now))
+	}
+	return all
+}
+
+// bulkIndexOf tells how an index stands.
+func (p *Proxy) bulkIndexOf(v *view, book bulk.IndexBook, now time.Time) BulkIndex {
+	one := BulkIndex{Index: book.Index, Bulks: book.Bulks.Load(), Shards: len(book.Times()), Avoided: []int{}}
+	if book.Size() > 1 {
+		one.SlotSize = book.Size()
+	}
+	if book.Settled() {
+		skew := book.Skew()
+		one.Skew = &skew
+	}
+	copies, _ := v.snapshot.Lookup(one.Index)
+	sick := p.sickShards(v, book.Book, copies, now)
+	for shard := range one.Shards {
+		if sick.is(shard) {
+			one.Avoided = append(one.Avoided, shard)
+		}
+	}
+	return one
+}
