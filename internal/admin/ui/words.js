@@ -30,6 +30,7 @@ const REASONS = {
   no_statistics: ["steered", "nothing measured yet: copies take turns"],
   fail_open: ["steered", "all copies of some shard are on nodes in trouble: all of them listed"],
   one_shard: ["steered", "operations of a bulk are kept on one shard"],
+  one_slot: ["steered", "operations of a bulk are kept in one slot"],
   no_outlier: ["engine", "no node stands out: the engine's own selection decides"],
   overloaded: ["passed", "all copies of some shard are on nodes that reject searches"],
   no_choice: ["passed", "every shard has one copy only"],
