@@ -22,6 +22,7 @@ type metrics struct {
 	probeTime *prometheus.HistogramVec
 	sniffs    *counters
 	bulk      *bulkMetrics
+	admission *admissionMetrics
 }
 
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
@@ -91,6 +92,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 		})
 	}
 	m.bulk = newBulkMetrics(reg, p)
+	m.admission = newAdmissionMetrics(reg, p)
 	reg.MustRegister(newNodeCollector(p))
 	return m
 }
