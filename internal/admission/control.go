@@ -39,8 +39,11 @@ type Options struct {
 	// Sidesteps is how many sidesteps share the limits, at least 1.
 	Sidesteps int
 	Queue     QueueOptions
-	// Classes are those that searches may be in; the last one is taken by what is in none.
+	// Classes are those that searches may be in.
 	Classes []Class
+	// Order is that within a class, Adaptive if empty. The others exist to be compared
+	// with.
+	Order Order
 }
 
 // share returns the part of each limit that is this sidestep's.
@@ -64,6 +67,16 @@ type Class struct {
 	// Deadline is for how long one may wait; 0: as long as its client does.
 	Deadline time.Duration
 }
+
+// Order says which of the searches of a class that wait is sent first.
+type Order string
+
+// Orders.
+const (
+	Adaptive    Order = ""       // the oldest while clients are patient, then the newest
+	OldestFirst Order = "oldest" // always
+	NewestFirst Order = "newest" // always
+)
 
 // Part is what a search is expected to send to one node.
 type Part struct {

@@ -171,7 +171,7 @@ func (c *Control) victim(t *Ticket, now time.Time) *Ticket {
 		}
 	}
 	switch {
-	case worst.newestFirst(now):
+	case c.newestFirst(worst, now):
 		return worst.oldest
 	case worst == own:
 		return nil
@@ -187,7 +187,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		return c.turned
 	}
 	for i := range c.classes {
-		c.classes[i].begin(now)
+		c.classes[i].begin(c.newestFirst(&c.classes[i], now))
 	}
 	missed, claimed := 0, 0
 	for missed < scan && (claimed < len(c.order) || len(c.order) == 0) {
@@ -247,9 +247,17 @@ func (c *Control) turn(now time.Time) *class {
 	return best
 }
 
+// newestFirst reports whether the newest of what waits in a class is to be sent first.
+func (c *Control) newestFirst(k *class, now time.Time) bool {
+	if c.o.Order != Adaptive {
+		return c.o.Order == NewestFirst && k.newest != nil
+	}
+	return k.newestFirst(now)
+}
+
 // begin prepares the class for a pump.
-func (k *class) begin(now time.Time) {
-	k.newer, k.over = k.newestFirst(now), false
+func (k *class) begin(newer bool) {
+	k.newer, k.over = newer, false
 	if k.cursor = k.oldest; k.newer {
 		k.cursor = k.newest
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sidestep/internal/admin"
+	"sidestep/internal/admission"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
 )
@@ -65,6 +66,14 @@ func (s service) BulkMode() string { return string(s.app.BulkMode()) }
 
 // SetBulkMode implements admin.Service.
 func (s service) SetBulkMode(mode string) error { return s.app.SetBulkMode(proxy.Mode(mode)) }
+
+// AdmissionMode implements admin.Service.
+func (s service) AdmissionMode() string { return string(s.app.AdmissionMode()) }
+
+// SetAdmissionMode implements admin.Service.
+func (s service) SetAdmissionMode(mode string) error {
+	return s.app.SetAdmissionMode(admission.Mode(mode))
+}
 
 // SetMode implements admin.Service.
 func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
