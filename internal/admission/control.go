@@ -259,7 +259,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		c.bind(t)
 	}
 	switch {
-	case t.Passes, roomy && k.inTurn(now):
+	case t.Passes, roomy && k.inTurn(now) && !c.crowds(t, now):
 		c.admit(t, now)
 	case c.o.Mode == Observe:
 		t.WouldWait, t.WouldBeRefused = true, c.overflows(t)
@@ -413,6 +413,7 @@ func (c *Control) fits(t *Ticket, now time.Time) bool {
 		room += r
 		cost += h.tasks
 	}
+	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
 	const dust = 1e-9 // of sums of fractions
 	return !known || idle || room+dust >= cost
 }
@@ -441,6 +442,7 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 	k := &c.classes[t.Class]
 	k.spend(now)
 	k.admitted++
+	k.sentAt = now
 	if len(t.Parts) > 0 && !t.Passes {
 		average(&c.mean, t.cost/float64(max(1, t.Searches)))
 	}
@@ -454,6 +456,7 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 func (c *Control) charge(t *Ticket) {
 	share := c.o.share()
 	t.charged = true
+	c.classes[t.Class].inFlight += t.cost
 	for _, h := range t.charges {
 		h.node.ours += h.tasks
 		h.node.raisePeak(share)
@@ -462,6 +465,11 @@ func (c *Control) charge(t *Ticket) {
 
 func (c *Control) uncharge(t *Ticket) {
 	t.charged = false
+	if k := &c.classes[t.Class]; k.inFlight < t.cost+1e-6 {
+		k.inFlight = 0
+	} else {
+		k.inFlight -= t.cost
+	}
 	for _, h := range t.charges {
 		if h.node.ours -= h.tasks; h.node.ours < 1e-6 {
 			h.node.ours = 0

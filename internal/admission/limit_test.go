@@ -67,7 +67,7 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 		r.poll(Poll{Queue: max(0, float64(int(n.ours))-2), Active: 2, Completed: int64(completed), ServiceTime: service})
 		at[tick/5] = n.limit
 	}
-	require.InDelta(t, 2*(1+waiting), at[110], 1.5, "healthy")
+	require.InDelta(t, 2*(1+waiting), at[110], 2, "healthy")
 	require.InEpsilon(t, at[240], at[720], 0.1, "between the second and the tenth minute")
 	require.InEpsilon(t, at[110], at[720], 0.1)
 }

@@ -84,7 +84,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.queues += p.Queue
 	n.completed += p.Completed
 	n.raisePeak(o.share())
-	if p.Rejected > 0 {
+	if p.Rejected > 0 && !n.rejected {
 		return n.reject(o)
 	}
 	return n.endFrame(o, now)
@@ -92,9 +92,6 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 
 // reject lowers the limit of a node that rejected something, once in a frame.
 func (n *Node) reject(o *Options) Change {
-	if n.rejected || n.threads == 0 {
-		return Kept
-	}
 	n.rejected = true
 	n.limit = n.frame(o).afterRejection()
 	return Rejected

@@ -13,6 +13,8 @@ const (
 	patiencePart = 0.1
 	// forgetLeft is after which time those that left are forgotten.
 	forgetLeft = time.Minute
+	// activeFor is for how long a class that has nothing to do keeps its share.
+	activeFor = time.Second
 	// burst is for how long a class may catch up on its rate.
 	burst = 0.1
 )
@@ -25,8 +27,10 @@ type class struct {
 	length         int
 	cost           float64 // shard queries that wait
 	admitted       int64
-	virtual        float64 // seconds of work, by its weight
-	took           float64 // seconds that a search takes, in the mean
+	inFlight       float64   // shard queries
+	sentAt         time.Time // when one was last admitted
+	virtual        float64   // seconds of work, by its weight
+	took           float64   // seconds that a search takes, in the mean
 	tokens         float64
 	filledAt       time.Time
 
@@ -197,6 +201,10 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		t := k.cursor
 		k.advance()
+		if c.crowds(t, now) {
+			k.over = true
+			continue
+		}
 		if c.awaited(t) || !c.fits(t, now) {
 			missed++
 			for _, h := range t.charges {
@@ -270,6 +278,42 @@ func (k *class) advance() {
 		return
 	}
 	k.cursor = k.cursor.next
+}
+
+// active reports whether the class has, or had a moment ago, something to do.
+func (k *class) active(now time.Time) bool {
+	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
+}
+
+// crowds reports whether a ticket would give its class more than its share of all limits
+// while others are active: what runs in a node cannot be taken back, so a class whose
+// searches take long must not have all nodes full of them. They count the more the
+// longer they take. One search of each class is always let go.
+func (c *Control) crowds(t *Ticket, now time.Time) bool {
+	k := &c.classes[t.Class]
+	if len(c.classes) == 1 || k.inFlight <= 0 {
+		return false
+	}
+	weights := 0.0
+	for i := range c.classes {
+		if other := &c.classes[i]; other == k || other.active(now) {
+			weights += other.Weight
+		}
+	}
+	if weights == k.Weight {
+		return false
+	}
+	limits := 0.0
+	for _, n := range c.order {
+		if n.serves {
+			limits += n.limit * c.o.share()
+		}
+	}
+	longer := 1.0
+	if c.took > 0 && k.took > c.took {
+		longer = k.took / c.took
+	}
+	return limits > 0 && (k.inFlight+t.cost)*longer > limits*k.Weight/weights
 }
 
 // stayed takes in that a search waited until it was admitted.

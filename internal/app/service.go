@@ -34,6 +34,9 @@ func (s service) Status() admin.Status {
 		Hedges:    totals.Hedges,
 		Spikes:    newest(s.app.recorder.Spikes().Spikes),
 	}
+	if mode := p.proxy.AdmissionMode(); mode != admission.Off {
+		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped}
+	}
 	if p.indices != nil {
 		index, skew := p.proxy.BulkSkew()
 		status.Bulks = &admin.Bulks{Mode: string(p.proxy.BulkMode()), Results: totals.Bulks, Index: index, Skew: skew}

@@ -70,8 +70,9 @@ type admissions struct {
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
-	timer   *time.Timer // for classes with a rate; nil if there are none
-	known   []string    // ids of the nodes
+	timer   *time.Timer    // for classes with a rate; nil if there are none
+	known   []string       // ids of the nodes
+	queues  map[string]int // by id: what the queue of its search pool holds; 0: not known
 }
 
 func newAdmissions(o Admission) *admissions {
@@ -244,12 +245,14 @@ func (a *admissions) waits() bool { return a.length.Load() > 0 }
 
 // update takes in which nodes there are.
 func (a *admissions) update(s *cluster.Snapshot) {
-	ids := make([]string, len(s.Nodes))
+	ids, queues := make([]string, len(s.Nodes)), make(map[string]int, len(s.Nodes))
 	for i, n := range s.Nodes {
 		ids[i] = n.ID
+		queues[n.ID] = n.SearchQueue
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.queues = queues
 	if !slices.Equal(ids, a.known) {
 		a.known = ids
 		a.control.Update(ids)
@@ -267,6 +270,7 @@ func (a *admissions) observe(st cluster.NodeStats) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	p.QueueSize = int64(a.queues[st.Node])
 	a.signal(a.control.Observe(st.Node, p, st.At))
 }
 

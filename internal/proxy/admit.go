@@ -148,10 +148,13 @@ func (x *exchange) waitTurn() (admission.Verdict, admission.Reason) {
 // chooseAnew decides about a search again that has waited: what was decided may be
 // outdated.
 func (x *exchange) chooseAnew() {
+	now, v := time.Now(), x.p.view.Load()
+	if x.first == nil {
+		x.now, x.view = now, v
+	}
 	if x.first == nil || x.items != nil {
 		return
 	}
-	now, v := time.Now(), x.p.view.Load()
 	plan, why := x.planAt(v.snapshot, now)
 	if why != "" || plan == nil {
 		return

@@ -54,6 +54,9 @@ func Overload(ctx context.Context, seeds int, out io.Writer) error {
 			return err
 		}
 	}
+	if err := printOrders(ctx, seeds, out); err != nil {
+		return err
+	}
 	if err := printFlood(ctx, seeds, out); err != nil {
 		return err
 	}
@@ -87,11 +90,44 @@ func printOverload(ctx context.Context, bad bool, seeds int, out io.Writer) erro
 	return t.Flush()
 }
 
+// printOrders compares the orders in which what waits is sent, where the engine's queues,
+// and so ours, hold more than clients have patience for.
+func printOrders(ctx context.Context, seeds int, out io.Writer) error {
+	fmt.Fprintln(out, "\nthe same with nothing wrong, where each node's queue holds 2,000: more than clients wait for")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\tgave up\t")
+	for _, load := range []float64{1.05, 1.25, 1.5, 2} {
+		sc := overloaded(load)
+		sc.queue = 2000
+		for _, arm := range arms() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			runs, err := repeat(&sc, arm, seeds)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t\n", load, arm.name, median(runs, (*measure).goodput),
+				median(runs, ofClass(0, 50)), median(runs, ofClass(0, 99)), median(runs, func(m *measure) float64 { return float64(m.gaveUp) }))
+		}
+	}
+	return t.Flush()
+}
+
 // printFlood has a class send five times what is its share, of searches ten times as heavy.
 func printFlood(ctx context.Context, seeds int, out io.Writer) error {
-	fmt.Fprintln(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take ten times as long, at 2.5 times the capacity")
+	for _, factor := range []float64{1, 4, 10} {
+		if err := printFloodOf(ctx, factor, seeds, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer) error {
+	fmt.Fprintf(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take %.0f times as long, at 2.5 times the capacity\n", factor)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\t")
+	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\tof the flood/s\t")
 	classes := []admission.Class{{Name: "interactive"}, {Name: "flood"}}
 	list := []policy{arms()[1]}
 	list = append(list,
@@ -106,13 +142,16 @@ func printFlood(ctx context.Context, seeds int, out io.Writer) error {
 			return err
 		}
 		beside := overloaded(0.3)
-		beside.flood = flood{load: 2.5, factor: 10}
+		beside.flood = flood{load: 2.5, factor: factor}
 		b, err := repeat(&beside, arm, seeds)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", arm.name, median(a, ofClass(0, 50)), median(a, ofClass(0, 99)),
-			median(b, ofClass(0, 50)), median(b, ofClass(0, 99)), median(b, func(m *measure) float64 { return float64(m.lost) }))
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a, ofClass(0, 50)), median(a, ofClass(0, 99)),
+			median(b, ofClass(0, 50)), median(b, ofClass(0, 99)), median(b, func(m *measure) float64 { return float64(m.lost) }),
+			median(b, func(m *measure) float64 {
+				return float64(m.byClass[1].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
+			}))
 	}
 	return t.Flush()
 }
