@@ -250,3 +250,27 @@ func TestSwitchingAdmissionAtRunTime(t *testing.T) {
 	require.Equal(t, admission.Off, c.proxy.AdmissionMode())
 	require.Equal(t, admission.Auto, c.proxy.OwnAdmissionMode())
 }
+
+// A cluster that answers 503 to everything gets what its clients send, and a little more:
+// the rule of repetitions covers what is admitted. Back, it is used at once.
+func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
+	c := &crowd{harness: start(t, 3, func(o *Options) { o.Admission.Mode = admission.Auto })}
+	c.polled(2)
+	c.answer = respond(http.StatusServiceUnavailable, `{"error":{"type":"search_phase_execution_exception","reason":"all shards failed"},"status":503}`)
+	const searches = 300
+	for range searches / 10 {
+		var burst []<-chan answered
+		for range 10 {
+			burst = append(burst, c.send(t.Context(), http.MethodGet, "/idx/_search", ""))
+		}
+		for _, one := range burst {
+			require.Equal(t, http.StatusServiceUnavailable, (<-one).status)
+		}
+	}
+	require.LessOrEqual(t, len(c.seen()), searches*11/10)
+	require.Zero(t, c.waiting())
+	c.mu.Lock()
+	c.answer = nil
+	c.mu.Unlock()
+	require.Equal(t, http.StatusOK, (<-c.send(t.Context(), http.MethodGet, "/idx/_search", "")).status)
+}
