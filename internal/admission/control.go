@@ -255,7 +255,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.spread(t)
 	k := &c.classes[t.Class]
 	roomy := t.Passes || !c.awaited(t) && c.fits(t, now)
-	if !roomy {
+	if !roomy || c.crowds(t, now) {
 		c.bind(t)
 	}
 	switch {
@@ -297,6 +297,14 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 	c.classes[t.Class].learn(took)
 	average(&c.took, took)
 	return c.pump(now)
+}
+
+// Abandon is [Control.Done] for a ticket whose client left before its answer came.
+func (c *Control) Abandon(t *Ticket, now time.Time) []*Ticket {
+	if t.charged && t.Waited() > 0 {
+		c.classes[t.Class].gaveUp(now.Sub(t.began), now)
+	}
+	return c.Done(t, now)
 }
 
 // Leave takes a ticket that waits out of the queue: its client is gone, or it is refused

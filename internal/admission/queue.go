@@ -203,6 +203,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		k.advance()
 		if c.crowds(t, now) {
 			k.over = true
+			c.bind(t)
 			continue
 		}
 		if c.awaited(t) || !c.fits(t, now) {

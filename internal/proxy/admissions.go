@@ -195,9 +195,15 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason) {
 	return t.Verdict, t.Reason
 }
 
-func (a *admissions) done(t *admission.Ticket, now time.Time) {
+// done returns a ticket; gone: the client has left.
+func (a *admissions) done(t *admission.Ticket, gone bool) {
+	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if gone {
+		a.signal(a.control.Abandon(t, now))
+		return
+	}
 	a.signal(a.control.Done(t, now))
 }
 

@@ -203,6 +203,6 @@ var refusals = map[admission.Reason]string{ //nolint:gochecknoglobals // a const
 func (x *exchange) dismiss() {
 	if x.admitted {
 		x.admitted = false
-		x.p.admission.done(&x.ticket, time.Now())
+		x.p.admission.done(&x.ticket, x.gone())
 	}
 }

@@ -27,7 +27,7 @@ type gatekeeper struct {
 // newGatekeeper returns a router with admission.
 func newGatekeeper(o admission.Options) func(*world, *rand.Rand) (router, error) {
 	return func(w *world, rng *rand.Rand) (router, error) {
-		r, err := newSidestep("adaptive", variants()[0])(w, rng)
+		r, err := newSidestep("adaptive", asServed())(w, rng)
 		if err != nil {
 			return nil, fmt.Errorf("admission: %w", err)
 		}
@@ -101,6 +101,10 @@ func (g *gatekeeper) proceed(t *admission.Ticket) {
 func (g *gatekeeper) dismiss(s *search) {
 	if s.ticket.Verdict == admission.Waits {
 		g.settled(g.control.Leave(&s.ticket, admission.TooLate, g.now()))
+		return
+	}
+	if s.left {
+		g.settled(g.control.Abandon(&s.ticket, g.now()))
 		return
 	}
 	g.settled(g.control.Done(&s.ticket, g.now()))

@@ -19,6 +19,7 @@ type search struct {
 	tried    []int // coordinating nodes
 	avoid    []int // nodes blamed for a failed attempt
 	running  []*try
+	left     bool // its client has closed the connection
 	settled  bool // answered, for better or worse
 	finished func(ok bool)
 }

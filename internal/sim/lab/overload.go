@@ -38,12 +38,19 @@ func arms() []policy {
 	}
 	return []policy{
 		{name: "engine", about: "round robin over the nodes", rank: adaptive(arsPublished, false), router: newClients},
-		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep("adaptive", variants()[0])},
+		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep("adaptive", asServed())},
 		gate("auto", "limits follow the queues", admission.Options{Mode: admission.Auto}),
 		gate("auto_fifo", "the same, always the oldest first", admission.Options{Mode: admission.Auto, Order: admission.OldestFirst}),
 		gate("auto_lifo", "the same, always the newest first", admission.Options{Mode: admission.Auto, Order: admission.NewestFirst}),
 		gate("target", "the published algorithm, 500 ms", admission.Options{Mode: admission.Target, TargetResponseTime: clientDeadline / 2}),
 	}
+}
+
+// asServed is sidestep as it runs by default.
+func asServed() variant {
+	v := variants()[0]
+	v.rejections = true
+	return v
 }
 
 // Overload plays too many searches with and without admission and prints what came of it.

@@ -250,7 +250,7 @@ func (w *world) giveUp(s *search) {
 			run.decision.Release()
 		}
 	}
-	s.running = nil
+	s.running, s.left = nil, true
 	w.measure.gaveUp++
 	s.finished(false)
 }
