@@ -109,61 +109,6 @@ const (
 // Reasons returns the closed set.
 func Reasons() []Reason { return []Reason{QueueFull, NoRoom, TooLate} }
 
-// Ticket is one search on its way: a request, whatever it is sent as. The caller fills in
-// what is exported and keeps it until [Control.Done] or [Control.Leave].
-type Ticket struct {
-	Class int // position in Options.Classes
-	// Parts are what it sends to which node; none: to any node, and how much is not
-	// known.
-	Parts []Part
-	// Searches is how many searches it stands for; 0: one.
-	Searches int
-	// Passes: it goes on at once whatever the limits, but is counted.
-	Passes bool
-	Bytes  int64 // that are held while it waits
-	Owner  any   // the caller's own
-
-	Verdict Verdict
-	Reason  Reason // of a refusal
-	// Unmeasured: it was admitted because nothing is known of the load of its nodes.
-	Unmeasured bool
-	// WouldWait and WouldBeRefused say what [Observe] found.
-	WouldWait, WouldBeRefused bool
-
-	charges []charge
-	cost    float64
-	began   time.Time // when it was offered
-	sent    time.Time // when it was admitted
-	charged bool
-	next    *Ticket // in its class's queue
-	before  *Ticket
-}
-
-// charge is a part of a ticket on its node.
-type charge struct {
-	node   *Node
-	tasks  float64
-	needed bool
-}
-
-// Reset makes t ready for another search.
-func (t *Ticket) Reset() { *t = Ticket{Parts: t.Parts[:0], charges: t.charges[:0], Owner: t.Owner} }
-
-// Expect adds shard queries to what the ticket sends to a node.
-func (t *Ticket) Expect(p Part) {
-	for i := range t.Parts {
-		if t.Parts[i].Node == p.Node {
-			t.Parts[i].Tasks += p.Tasks
-			t.Parts[i].Needed = t.Parts[i].Needed || p.Needed
-			return
-		}
-	}
-	t.Parts = append(t.Parts, p)
-}
-
-// Waited returns for how long the ticket waited before it was admitted.
-func (t *Ticket) Waited() time.Duration { return max(0, t.sent.Sub(t.began)) }
-
 // Control admits searches. See [New].
 type Control struct {
 	o       Options
@@ -171,7 +116,7 @@ type Control struct {
 	order   []*Node
 	classes []class
 	mean    float64 // shard queries of a search, of those that tell
-	took    float64 // seconds that a search takes, in the mean
+	took    float64 // mean over searches of what those of their class take, in seconds
 	virtual float64 // time of the fair queue
 	round   uint64  // of pumps
 	length  int     // tickets that wait
@@ -293,9 +238,9 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 		return nil
 	}
 	c.uncharge(t)
-	took := now.Sub(t.sent).Seconds()
-	c.classes[t.Class].learn(took)
-	average(&c.took, took)
+	k := &c.classes[t.Class]
+	k.learn(now.Sub(t.sent).Seconds())
+	average(&c.took, k.took)
 	return c.pump(now)
 }
 
@@ -344,12 +289,12 @@ func (c *Control) Turn(now time.Time) []*Ticket {
 }
 
 // Next returns when a class that is limited by its rate may send again; zero if nothing
-// waits for that.
-func (c *Control) Next() time.Time {
+// waits for that alone.
+func (c *Control) Next(now time.Time) time.Time {
 	var next time.Time
 	for i := range c.classes {
 		k := &c.classes[i]
-		if k.oldest == nil || !k.limited() {
+		if k.oldest == nil || k.may(now) { // or it waits for room
 			continue
 		}
 		if at := k.ready(); next.IsZero() || at.Before(next) {

@@ -13,6 +13,8 @@ const (
 	patiencePart = 0.1
 	// forgetLeft is after which time those that left are forgotten.
 	forgetLeft = time.Minute
+	// fastest is the part of a class's searches that tells how long they take.
+	fastest = 0.2
 	// activeFor is for how long a class that has nothing to do keeps its share.
 	activeFor = time.Second
 	// burst is for how long a class may catch up on its rate.
@@ -30,7 +32,7 @@ type class struct {
 	inFlight       float64   // shard queries
 	sentAt         time.Time // when one was last admitted
 	virtual        float64   // seconds of work, by its weight
-	took           float64   // seconds that a search takes, in the mean
+	took           float64   // seconds within which the fastest fifth of its searches are answered
 	tokens         float64
 	filledAt       time.Time
 
@@ -87,8 +89,19 @@ func (k *class) spend(now time.Time) {
 	}
 }
 
-// learn takes in how long a search of the class took.
-func (k *class) learn(took float64) { average(&k.took, took) }
+// learn takes in how long a search of the class took. It keeps the time within which the
+// fastest fifth are answered: the mean grows with what waits in the nodes, for all classes
+// alike, and would hide which class does more work.
+func (k *class) learn(took float64) {
+	switch {
+	case k.took == 0:
+		k.took = took
+	case took < k.took:
+		k.took *= 1 - averagePart*(1-fastest)
+	default:
+		k.took *= 1 + averagePart*fastest
+	}
+}
 
 // price returns what a search costs its class: shard queries times the time that searches
 // of the class take, by its weight. all is what searches of any class take.
@@ -311,7 +324,7 @@ func (c *Control) crowds(t *Ticket, now time.Time) bool {
 		}
 	}
 	longer := 1.0
-	if c.took > 0 && k.took > c.took {
+	if c.took > 0 && k.took > 0 {
 		longer = k.took / c.took
 	}
 	return limits > 0 && (k.inFlight+t.cost)*longer > limits*k.Weight/weights

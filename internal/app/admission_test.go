@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	simcluster "sidestep/internal/sim/cluster"
 )
 
-// Admission from end to end: it is configured, shown by /nodes and switched at run time,
-// and the switch stays over a reload that does not change it.
+// Admission from end to end: it is configured, shown by /nodes and /metrics, and a switch
+// at run time stays over a reload that does not change it.
 func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 	simulated, err := simcluster.Start(simcluster.Options{
 		Nodes: 2, Threads: 2, QueueSize: 7, ServiceTime: time.Millisecond,
@@ -35,4 +36,11 @@ func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 		return len(nodes) == 2 && nodes[0].Limit != nil && *nodes[0].Limit == 9
 	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, s.get(s.adminURL("/metrics")).body, `sidestep_admission_admitted_total{class="vip"} 0`)
+	require.NoError(t, s.SetAdmissionMode(admission.Observe))
+	cfg.Admission.Min = 2
+	require.NoError(t, s.Reload(cfg))
+	require.Equal(t, admission.Observe, s.AdmissionMode())
+	cfg.Admission.Mode = "off"
+	require.NoError(t, s.Reload(cfg))
+	require.Equal(t, admission.Off, s.AdmissionMode())
 }

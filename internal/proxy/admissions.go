@@ -241,8 +241,9 @@ func (a *admissions) signal(turned []*admission.Ticket) {
 	if a.timer == nil {
 		return
 	}
-	if next := a.control.Next(); !next.IsZero() {
-		a.timer.Reset(time.Until(next))
+	now := time.Now()
+	if next := a.control.Next(now); !next.IsZero() {
+		a.timer.Reset(next.Sub(now))
 	}
 }
 

@@ -86,7 +86,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 		observed:    def("admission_observed_total", "Searches that mode observe let go, by class and what would have been done: wait, refuse.", []string{"class", "action"}),
 		changes:     def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
 		open:        def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
-		utilisation: def("cluster_utilisation_ratio", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
+		utilisation: def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
 		serving:     def("cluster_serving_nodes", "Nodes that serve searches: what the utilisation is of.", nil),
 	}
 }

@@ -143,7 +143,7 @@ func admissions() row {
 		},
 		{
 			title: "Utilisation", unit: "percentunit", warn: 0.7, bad: 0.9, none: "no statistics of nodes", about: "Part of the search threads of all nodes that is at work.",
-			queries: []query{{`max(sidestep_cluster_utilisation_ratio{SEL})`, "threads at work"}},
+			queries: []query{{`max(sidestep_cluster_utilisation{SEL})`, "threads at work"}},
 		},
 	}}
 }

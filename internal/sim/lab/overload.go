@@ -121,7 +121,7 @@ func printOrders(ctx context.Context, seeds int, out io.Writer) error {
 	return t.Flush()
 }
 
-// printFlood has a class send five times what is its share, of searches ten times as heavy.
+// printFlood has a class send five times its share, of searches of the same and of other cost.
 func printFlood(ctx context.Context, seeds int, out io.Writer) error {
 	for _, factor := range []float64{1, 4, 10} {
 		if err := printFloodOf(ctx, factor, seeds, out); err != nil {
@@ -132,10 +132,10 @@ func printFlood(ctx context.Context, seeds int, out io.Writer) error {
 }
 
 func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer) error {
-	fmt.Fprintf(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take %.0f times as long, at 2.5 times the capacity\n", factor)
+	fmt.Fprintf(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take %.0f times as long, at all of the capacity: five times the share of their weight, 1 of 5\n", factor)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\tof the flood/s\t")
-	classes := []admission.Class{{Name: "interactive"}, {Name: "flood"}}
+	classes := []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}
 	list := []policy{arms()[1]}
 	list = append(list,
 		policy{name: "auto", rank: adaptive(arsPublished, false), router: newGatekeeper(admission.Options{Mode: admission.Auto, Classes: classes})})
@@ -149,7 +149,7 @@ func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer)
 			return err
 		}
 		beside := overloaded(0.3)
-		beside.flood = flood{load: 2.5, factor: factor}
+		beside.flood = flood{load: 1, factor: factor}
 		b, err := repeat(&beside, arm, seeds)
 		if err != nil {
 			return err
