@@ -69,7 +69,7 @@ test: build test-fast test-real ## run all tests: unit, integration, real cluste
 
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
-	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 10m $(SOURCES)
+	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 10m $(SOURCES) ./docs
 
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
@@ -155,6 +155,10 @@ $(PAGE)/installed: test/page/package.json
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
 	touch $@
 
+.PHONY: docs-words
+docs-words: ## count the words of README.md, and of the sentences of all documents
+	$(GO) test -count=1 -v -run TestWords ./docs
+
 .PHONY: check
 check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules
 
@@ -233,7 +237,7 @@ bench-watching: build ## compare sidestep with everything on that watches and wi
 BULK ?=
 
 .PHONY: bench-bulk
-bench-bulk: build ## measure bulks to a real cluster with a degraded node, 12 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
+bench-bulk: build ## measure bulks to a real cluster with a degraded node, 16 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
 	$(GO) build -trimpath -o bin/bulk ./test/bench/bulk
 	bin/bulk -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(BULK)
 

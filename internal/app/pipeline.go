@@ -145,11 +145,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	}
 	logChange := proxy.LogChange(logger)
 	selector, err := selection.New(selection.Options{
-		Policy:  cfg.Routing.Policy,
-		Clients: cfg.Routing.Clients,
-		Seed:    randomSeed(),
-		Epoch:   time.Now(),
-
+		Policy:     cfg.Routing.Policy,
+		Clients:    cfg.Routing.Clients,
+		Seed:       randomSeed(),
+		Epoch:      time.Now(),
 		Zone:       cfg.Routing.Zone.Local,
 		ZoneFactor: cfg.Routing.Zone.Factor,
 		OnChange: func(c selection.Change) {

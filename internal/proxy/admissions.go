@@ -97,7 +97,7 @@ func newAdmissions(o Admission) *admissions {
 	mode := cmp.Or(o.Mode, admission.Off)
 	a.own.Store(mode)
 	a.mode.Store(admission.Off) // until the proxy's own mode is known
-	o.Options.Mode = admission.Off
+	o.Mode = admission.Off
 	a.control = admission.New(o.Options)
 	if limited {
 		a.timer = time.AfterFunc(time.Hour, a.turn)

@@ -57,10 +57,10 @@ func (x *exchange) admit() bool {
 
 // loads reports whether the request is work of the nodes' search threads.
 func (x *exchange) loads() bool {
-	switch {
-	case x.Operation == es.Scroll:
+	switch x.Operation {
+	case es.Scroll:
 		return x.Method != http.MethodDelete
-	case x.Operation == es.PIT: // opening one searches nothing
+	case es.PIT: // opening one searches nothing
 		return false
 	}
 	return x.steering() != es.SteerNone
@@ -193,7 +193,7 @@ func (x *exchange) refuse(why admission.Reason) {
 }
 
 // refusals are the words of refusals.
-var refusals = map[admission.Reason]string{ //nolint:gochecknoglobals // a constant
+var refusals = map[admission.Reason]string{
 	admission.QueueFull: "rejected execution of the search: as much waits for its nodes as they would queue",
 	admission.NoRoom:    "rejected execution of the search: the searches that wait hold admission.queue.bytes",
 	admission.TooLate:   "rejected execution of the search: it would have had to wait for longer than it may",

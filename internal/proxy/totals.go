@@ -17,8 +17,8 @@ type Totals struct {
 	Failovers, Hedges, Sniffs map[string]int64
 	// Searches that wait for admission now, and those that it refused and dropped.
 	Waiting, Refused, Dropped int64
-	// Bulks are by result.
-	Bulks map[string]int64
+	// Bulks are by result, their operations by plan.
+	Bulks, BulkOperations map[string]int64
 }
 
 // Totals reads the counters. It costs what there are series: it is for eyes, not
@@ -42,6 +42,7 @@ func (p *Proxy) Totals() Totals {
 		t.Dropped += series.count
 	}
 	t.Bulks = by(p.metrics.bulk.bulks, "result")
+	t.BulkOperations = by(p.metrics.bulk.operations, "plan")
 	return t
 }
 

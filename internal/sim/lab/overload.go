@@ -87,7 +87,7 @@ func printOverload(ctx context.Context, bad bool, seeds int, out io.Writer) erro
 				return err
 			}
 			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", load, arm.name,
-				median(runs, (*measure).goodput), median(runs, ofClass(0, 50)), median(runs, ofClass(0, 99)),
+				median(runs, (*measure).goodput), median(runs, quantile(50)), median(runs, quantile(99)),
 				median(runs, func(m *measure) float64 { return float64(m.refused) }),
 				median(runs, func(m *measure) float64 { return float64(m.gaveUp) }),
 				median(runs, func(m *measure) float64 { return float64(m.rejections) }),
@@ -115,7 +115,7 @@ func printOrders(ctx context.Context, seeds int, out io.Writer) error {
 				return err
 			}
 			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t\n", load, arm.name, median(runs, (*measure).goodput),
-				median(runs, ofClass(0, 50)), median(runs, ofClass(0, 99)), median(runs, func(m *measure) float64 { return float64(m.gaveUp) }))
+				median(runs, quantile(50)), median(runs, quantile(99)), median(runs, func(m *measure) float64 { return float64(m.gaveUp) }))
 		}
 	}
 	return t.Flush()
@@ -154,8 +154,8 @@ func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a, ofClass(0, 50)), median(a, ofClass(0, 99)),
-			median(b, ofClass(0, 50)), median(b, ofClass(0, 99)), median(b, func(m *measure) float64 { return float64(m.lost) }),
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a, quantile(50)), median(a, quantile(99)),
+			median(b, quantile(50)), median(b, quantile(99)), median(b, func(m *measure) float64 { return float64(m.lost) }),
 			median(b, func(m *measure) float64 {
 				return float64(m.byClass[1].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
 			}))
@@ -216,10 +216,10 @@ func (m *measure) goodput() float64 {
 	return float64(m.answered) / (m.sc.length - m.sc.warmup).Seconds() / m.sc.capacity()
 }
 
-// ofClass returns within what time, in ms, a part of the searches of a class was answered,
-// of those that were.
-func ofClass(class int, percent float64) func(*measure) float64 {
-	return func(m *measure) float64 { return float64(m.byClass[class].ValueAtQuantile(percent)) / 1000 }
+// quantile returns within what time, in ms, a part of the searches that are not the flood's
+// was answered, of those that were.
+func quantile(percent float64) func(*measure) float64 {
+	return func(m *measure) float64 { return float64(m.byClass[0].ValueAtQuantile(percent)) / 1000 }
 }
 
 // limitAt returns the mean limit over the ten seconds before t.

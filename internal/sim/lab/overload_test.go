@@ -40,7 +40,7 @@ func TestTheNewestFirstServesClientsInTime(t *testing.T) {
 	sc.queue = 2000
 	adaptive, oldest := played(t, "auto", sc), played(t, "auto_fifo", sc)
 	require.Greater(t, adaptive.goodput(), 0.9)
-	require.Less(t, ofClass(0, 99)(adaptive), ofClass(0, 99)(oldest))
+	require.Less(t, quantile(99)(adaptive), quantile(99)(oldest))
 }
 
 // A slowdown does not move the limit, however long it lasts.
@@ -64,5 +64,5 @@ func TestAFloodHurtsItself(t *testing.T) {
 	beside, err := simulate(&sc, list[2], 1)
 	require.NoError(t, err)
 	require.Zero(t, beside.lost)
-	require.Less(t, ofClass(0, 99)(beside), 4*ofClass(0, 99)(alone))
+	require.Less(t, quantile(99)(beside), 4*quantile(99)(alone))
 }
