@@ -20,6 +20,7 @@ for each scenario. Nothing is sent to any cluster.
 Usage:
   sidestep-lab lab [flags]
 
+  --overload              too many searches, with and without admission; run nothing else
   --list                  name the scenarios and policies, run nothing
   --scenario NAME[,...]   run these scenarios only (all). May be repeated
   --policy NAME[,...]     run these policies only (all). May be repeated
@@ -46,7 +47,7 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 	o := lab.Options{Out: stdout, Progress: stderr}
 	set := flag.NewFlagSet("sidestep-lab lab", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
-	list := set.Bool("list", false, "")
+	list, overload := set.Bool("list", false, ""), set.Bool("overload", false, "")
 	names := func(to *[]string) func(string) error {
 		return func(v string) error {
 			*to = append(*to, strings.Split(v, ",")...)
@@ -72,9 +73,14 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidestep-lab lab: %v\nsidestep-lab lab --help lists the flags.\n", err)
 		return exitUsage
 	}
-	if *list {
+	switch {
+	case *list:
 		err = lab.PrintList(stdout)
-	} else {
+	case *overload:
+		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer cancel()
+		err = lab.Overload(ctx, o.Seeds, stdout)
+	default:
 		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		defer cancel()
 		_, err = lab.Run(ctx, o)

@@ -38,6 +38,10 @@ type Service interface {
 	// BulkMode is the mode that bulks are served in, and SetBulkMode switches it.
 	BulkMode() string
 	SetBulkMode(mode string) error
+	// AdmissionMode is the mode that searches are admitted in, and SetAdmissionMode
+	// switches it.
+	AdmissionMode() string
+	SetAdmissionMode(mode string) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 }
@@ -49,8 +53,10 @@ type Options struct {
 	Logger   *slog.Logger
 	// Access returns who may do what, by now; nil: nobody may change anything.
 	Access func() Access
-	// Modes are the words that SetMode takes.
-	Modes     []string
+	// Modes are the words that SetMode takes, AdmissionModes those that SetAdmissionMode
+	// does.
+	Modes, AdmissionModes []string
+
 	Version   string
 	Diagnosis Diagnosis
 	// Snapshots tells other sidesteps what is known of the cluster; nil: nothing does.
@@ -62,7 +68,7 @@ type Options struct {
 
 // New returns the handler of the admin listener.
 func New(o Options) http.Handler {
-	h := &handler{service: o.Service, access: o.Access, logger: o.Logger, modes: o.Modes, version: o.Version, diagnosis: o.Diagnosis}
+	h := &handler{service: o.Service, access: o.Access, logger: o.Logger, version: o.Version, diagnosis: o.Diagnosis}
 	h.refusals.Interval = time.Minute
 	if h.access == nil {
 		h.access = func() Access { return Access{} }
@@ -83,8 +89,9 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /spikes/{id}", forEyes(uiPage("spike.html"), h.spike))
 	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
 	for name, s := range map[string]modeSwitch{
-		"routing": {what: "routing", get: o.Service.Mode, set: o.Service.SetMode},
-		"bulk":    {what: "bulk", get: o.Service.BulkMode, set: o.Service.SetBulkMode},
+		"routing":   {what: "routing", modes: o.Modes, get: o.Service.Mode, set: o.Service.SetMode},
+		"bulk":      {what: "bulk", modes: o.Modes, get: o.Service.BulkMode, set: o.Service.SetBulkMode},
+		"admission": {what: "admission", modes: o.AdmissionModes, get: o.Service.AdmissionMode, set: o.Service.SetAdmissionMode},
 	} {
 		mux.HandleFunc("GET /-/"+name, h.modeOf(s))
 		mux.HandleFunc("PUT /-/"+name, h.changing(h.switchMode(s)))
@@ -115,7 +122,6 @@ type handler struct {
 	service Service
 	access  func() Access
 	logger  *slog.Logger
-	modes   []string
 	version string
 
 	diagnosis Diagnosis

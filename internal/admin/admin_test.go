@@ -23,14 +23,16 @@ import (
 
 // fake is a Service that remembers what it was told.
 type fake struct {
-	bulkMode  string
-	ready     error
-	reloadErr error
-	setErr    error
-	nodes     any
-	mode      string
-	reloads   int
-	question  admin.Question
+	bulkMode string
+
+	admissionMode string
+	ready         error
+	reloadErr     error
+	setErr        error
+	nodes         any
+	mode          string
+	reloads       int
+	question      admin.Question
 	remembered
 	asked atomic.Int64 // how often Status was
 }
@@ -56,8 +58,10 @@ func (f *fake) Explain(q admin.Question) (any, error) {
 
 func (f *fake) Slow(limit int) any { return []int{limit} }
 
-func (f *fake) BulkMode() string              { return f.bulkMode }
-func (f *fake) SetBulkMode(mode string) error { f.bulkMode = mode; return nil }
+func (f *fake) AdmissionMode() string              { return f.admissionMode }
+func (f *fake) SetAdmissionMode(mode string) error { f.admissionMode = mode; return nil }
+func (f *fake) BulkMode() string                   { return f.bulkMode }
+func (f *fake) SetBulkMode(mode string) error      { f.bulkMode = mode; return nil }
 func (f *fake) SetMode(mode string) error {
 	if f.setErr == nil {
 		f.mode = mode
@@ -84,7 +88,9 @@ func newHandlerWith(service *fake, access admin.Access) http.Handler {
 		Gatherer: registry,
 		Logger:   slog.New(slog.DiscardHandler),
 		Modes:    []string{"route", "observe", "off"},
-		Version:  "1.2.3<b>",
+
+		AdmissionModes: []string{"off", "observe", "auto", "target"},
+		Version:        "1.2.3<b>",
 
 		Diagnosis: &service.remembered,
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

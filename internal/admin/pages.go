@@ -41,9 +41,10 @@ type mode struct {
 
 // modeSwitch is one of the switches with modes.
 type modeSwitch struct {
-	what string
-	get  func() string
-	set  func(mode string) error
+	what  string
+	get   func() string
+	set   func(mode string) error
+	modes []string // the words that set takes
 }
 
 func (h *handler) modeOf(s modeSwitch) http.HandlerFunc {
@@ -60,12 +61,12 @@ func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 				status = http.StatusRequestEntityTooLarge
 			}
 			h.json(w, status, refusal{
-				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: h.modes,
+				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: s.modes,
 			})
 			return
 		}
-		if !slices.Contains(h.modes, wanted) {
-			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: h.modes})
+		if !slices.Contains(s.modes, wanted) {
+			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: s.modes})
 			return
 		}
 		before := s.get()

@@ -27,8 +27,18 @@ type Status struct {
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    any              `json:"spikes"` // the newest, as /spikes
+	// Admission is nil while it is off.
+	Admission *Admission `json:"admission,omitempty"`
 	// Bulks is nil if bulk.single_shard names no index.
 	Bulks *Bulks `json:"bulks,omitempty"`
+}
+
+// Admission is what became of searches that had to wait.
+type Admission struct {
+	Mode    string `json:"mode"`
+	Waiting int64  `json:"waiting"` // searches
+	Refused int64  `json:"refused"` // since the start
+	Dropped int64  `json:"dropped"`
 }
 
 // Bulks is what became of bulks.

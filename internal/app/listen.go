@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sidestep/internal/admin"
+	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
 )
@@ -63,10 +64,6 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 
 func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger), inherited: o.Sockets.Admin}
-	modes := make([]string, 0, len(proxy.Modes()))
-	for _, mode := range proxy.Modes() {
-		modes = append(modes, string(mode))
-	}
 	l.server.IdleTimeout = adminIdleTimeout
 	quit := make(chan struct{})
 	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
@@ -75,8 +72,10 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Access:   func() admin.Access { return *a.access.Load() },
 		Gatherer: o.Registry,
 		Logger:   o.Logger,
-		Modes:    modes,
 		Version:  o.Version,
+
+		Modes:          words(proxy.Modes()),
+		AdmissionModes: words(admission.Modes()),
 
 		Diagnosis: service{a},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -202,4 +201,13 @@ func (l *listener) close() {
 			_ = socket.Close()
 		}
 	}
+}
+
+// words returns the names of modes.
+func words[M ~string](modes []M) []string {
+	out := make([]string, len(modes))
+	for i, m := range modes {
+		out[i] = string(m)
+	}
+	return out
 }

@@ -56,6 +56,7 @@ type recipe struct {
 	zone     config.Zone
 	affinity config.Affinity
 	bulk     config.Bulk
+	admits   config.Admission
 	sniff    config.Clients
 	limits   heldLimits
 	explain  string
@@ -86,6 +87,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		zone:          cfg.Routing.Zone,
 		affinity:      cfg.Routing.Affinity,
 		bulk:          cfg.Bulk,
+		admits:        cfg.Admission,
 		sniff:         cfg.Clients,
 		limits:        heldLimits{cfg.Limits.HeldBody, cfg.Limits.HeldBodies, cfg.Limits.BodyTimeout, cfg.Limits.WriteTimeout},
 		explain:       cfg.Explain.Header,
@@ -143,11 +145,10 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	}
 	logChange := proxy.LogChange(logger)
 	selector, err := selection.New(selection.Options{
-		Policy:  cfg.Routing.Policy,
-		Clients: cfg.Routing.Clients,
-		Seed:    randomSeed(),
-		Epoch:   time.Now(),
-
+		Policy:     cfg.Routing.Policy,
+		Clients:    cfg.Routing.Clients,
+		Seed:       randomSeed(),
+		Epoch:      time.Now(),
 		Zone:       cfg.Routing.Zone.Local,
 		ZoneFactor: cfg.Routing.Zone.Factor,
 		OnChange: func(c selection.Change) {
@@ -172,6 +173,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
 		Off:             cfg.Routing.Operations.Off(),
 		Bulk:            p.bulkOptions(cfg.Bulk, w.books),
+		Admission:       admissionOptions(cfg.Admission, cfg.Routing.Clients),
 		Affinity:        proxy.Affinity(cfg.Routing.Affinity),
 		Zone:            proxy.Zone{Attribute: cfg.Routing.Zone.Attribute, Local: cfg.Routing.Zone.Local},
 		Sniff:           proxy.Sniff{Rewrite: cfg.Clients.Sniff == "rewrite", Address: cfg.Clients.PublishAddress},

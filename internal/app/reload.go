@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
 )
@@ -157,18 +158,21 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()
 	current := a.current.Load()
-	mode, bulks := current.proxy.Mode(), current.proxy.OwnBulkMode()
+	mode, bulks, admits := current.proxy.Mode(), current.proxy.OwnBulkMode(), current.proxy.OwnAdmissionMode()
 	if cfg.Routing.Mode != a.cfg.Routing.Mode {
 		mode = proxy.Mode(cfg.Routing.Mode)
 	}
 	if cfg.Bulk.Mode != a.cfg.Bulk.Mode {
 		bulks = proxy.Mode(cfg.Bulk.Mode)
 	}
+	if cfg.Admission.Mode != a.cfg.Admission.Mode || admits == admission.Target && cfg.Admission.TargetResponseTime == 0 {
+		admits = admission.Mode(cfg.Admission.Mode)
+	}
 	if next == nil {
 		next = current
 	}
-	if err := errors.Join(next.proxy.SetMode(mode), next.proxy.SetBulkMode(bulks)); err != nil {
-		a.logger.Error("cannot set the modes of routing and bulks", "err", err) // validated: cannot happen
+	if err := errors.Join(next.proxy.SetMode(mode), next.proxy.SetBulkMode(bulks), next.proxy.SetAdmissionMode(admits)); err != nil {
+		a.logger.Error("cannot set the modes of routing, bulks and admission", "err", err) // validated: cannot happen
 	}
 	if next == current {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sidestep/internal/admin"
+	"sidestep/internal/admission"
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
 )
@@ -32,6 +33,9 @@ func (s service) Status() admin.Status {
 		Failovers: totals.Failovers,
 		Hedges:    totals.Hedges,
 		Spikes:    newest(s.app.recorder.Spikes().Spikes),
+	}
+	if mode := p.proxy.AdmissionMode(); mode != admission.Off {
+		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped}
 	}
 	if p.indices != nil {
 		index, skew := p.proxy.BulkSkew()
@@ -68,6 +72,14 @@ func (s service) BulkMode() string { return string(s.app.BulkMode()) }
 
 // SetBulkMode implements admin.Service.
 func (s service) SetBulkMode(mode string) error { return s.app.SetBulkMode(proxy.Mode(mode)) }
+
+// AdmissionMode implements admin.Service.
+func (s service) AdmissionMode() string { return string(s.app.AdmissionMode()) }
+
+// SetAdmissionMode implements admin.Service.
+func (s service) SetAdmissionMode(mode string) error {
+	return s.app.SetAdmissionMode(admission.Mode(mode))
+}
 
 // SetMode implements admin.Service.
 func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }

@@ -95,7 +95,7 @@ func TestNodeThatPublishesGarbage(t *testing.T) {
 			f := newFake(t, 2)
 			f.change(func() { f.indices = []Index{index("a", []string{"n1", "n2"})} })
 			f.on(func(_ *fakeNode, w http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path != "/_nodes/http,os" {
+				if r.URL.Path != "/_nodes/http,os,thread_pool" {
 					return false
 				}
 				_ = writeJSON(w, object{"nodes": object{
@@ -107,8 +107,8 @@ func TestNodeThatPublishesGarbage(t *testing.T) {
 			var log logged
 			w := f.watch(func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 			w.resolves("a", "", []string{"n1", "n2"})
-			asked := f.count("/_nodes/http,os")
-			w.eventually("the nodes are listed again", func() bool { return f.count("/_nodes/http,os") > asked+2 })
+			asked := f.count("/_nodes/http,os,thread_pool")
+			w.eventually("the nodes are listed again", func() bool { return f.count("/_nodes/http,os,thread_pool") > asked+2 })
 			require.NotNil(t, w.Snapshot().Nodes[0].URL)
 			require.Equal(t, "name-n2", w.Snapshot().Nodes[1].Name)
 			require.Nil(t, w.Snapshot().Nodes[1].URL)

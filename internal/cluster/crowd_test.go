@@ -37,7 +37,7 @@ func (n *crowdedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 		kind, body = "version", `{"cluster_uuid":"u","version":7}`
 	case path == "/_cluster/state/nodes":
 		kind, body = "members", `{"nodes":{"h0":{"name":"h0"},"h1":{"name":"h1"},"h2":{"name":"h2"}}}`
-	case path == "/_nodes/http,os":
+	case path == "/_nodes/http,os,thread_pool":
 		kind = "nodes"
 		for _, other := range []string{"h0", "h1", "h2"} {
 			n.tasks[other]++

@@ -18,7 +18,7 @@ const (
 	discoveryPause = time.Second
 
 	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.roles,nodes.*.attributes"
-	nodesPath    = "_nodes/http,os?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http.publish_address,nodes.*.os.allocated_processors"
+	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
 
@@ -42,7 +42,7 @@ func members(nodes map[string]stateNode) membership {
 	return m
 }
 
-// infoNode is a node in the answer of _nodes/http,os.
+// infoNode is a node in the answer of _nodes/http,os,thread_pool.
 type infoNode struct {
 	Name       string            `json:"name"`
 	Roles      []string          `json:"roles"`
@@ -53,6 +53,21 @@ type infoNode struct {
 	OS struct {
 		AllocatedProcessors int `json:"allocated_processors"`
 	} `json:"os"`
+	ThreadPool struct {
+		Search struct {
+			QueueSize any `json:"queue_size"`
+		} `json:"search"`
+	} `json:"thread_pool"`
+}
+
+// searchQueue returns how many tasks the queue of the search pool holds, 0 if it has no
+// bound or the node does not tell a number.
+func (n *infoNode) searchQueue() int {
+	size, _ := n.ThreadPool.Search.QueueSize.(float64)
+	if size < 0 || size > maxSearchQueue {
+		return 0
+	}
+	return int(size)
 }
 
 // discoverLoop lists the nodes at every interval, at a hint, and with growing
@@ -147,7 +162,7 @@ func (c *Cluster) listNodes(ctx context.Context, from *url.URL) ([]*Node, member
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown
 		}
-		nodes[id] = &Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors}
+		nodes[id] = &Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue()}
 		if n.HTTP.PublishAddress != "" && !c.o.Static {
 			published[id] = c.addresses.published(n.HTTP.PublishAddress)
 		}

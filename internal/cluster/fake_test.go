@@ -153,7 +153,7 @@ func (f *fake) answer(n *fakeNode, r *http.Request) any {
 		return f.routingTable(n, names)
 	case path == "/_cat/shards":
 		return f.catShards()
-	case path == "/_nodes/http,os":
+	case path == "/_nodes/http,os,thread_pool":
 		nodes := object{}
 		for _, n := range f.nodes {
 			nodes[n.id] = object{

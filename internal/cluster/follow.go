@@ -281,7 +281,7 @@ func (f *follower) id(number int) string {
 func (f *follower) applyCluster(r *reportedCluster) {
 	nodes, urls := make([]*Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
-		nodes[i] = &Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, Attributes: told.Attributes}
+		nodes[i] = &Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, Attributes: told.Attributes}
 		if told.URL != "" && !f.c.o.Static {
 			urls[told.ID] = told.URL
 		}

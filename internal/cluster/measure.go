@@ -280,6 +280,7 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 	}
 	into.Queue = pool.Queue + worker.Queue
 	into.Active = float64(pool.Active + worker.Active)
+	into.Threads = pool.Threads + worker.Threads
 	into.WriteQueue = r.ThreadPool.Write.Queue
 	next := &baseline{node: node, at: into.At, raw: r}
 	if last == nil {
@@ -293,7 +294,7 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 	if r.AdaptiveSelection == nil { // not asked for
 		r.AdaptiveSelection = before.AdaptiveSelection
 	}
-	into.Rejected = r.rejectedSince(&before)
+	into.Rejected, into.RejectedTasks = r.rejectedSince(&before)
 	into.WriteQueueBefore = before.ThreadPool.Write.Queue
 	into.WriteRejected = max(0, r.ThreadPool.Write.Rejected-before.ThreadPool.Write.Rejected)
 	into.Coordinated = changed(r.AdaptiveSelection, before.AdaptiveSelection)
@@ -312,21 +313,22 @@ func (r *rawStats) measure(node string, last *baseline, into *NodeStats) (*basel
 	return next, nil
 }
 
-// rejectedSince returns the share of search tasks that were rejected since before.
-func (r *rawStats) rejectedSince(before *rawStats) float64 {
+// rejectedSince returns the share of search tasks that were rejected since before, and how
+// many they are.
+func (r *rawStats) rejectedSince(before *rawStats) (share float64, rejected int64) {
 	was := before.ThreadPool.Search
 	if was == nil {
 		was = &rawPool{}
 	}
-	rejected, completed := int64(0), int64(0)
+	completed := int64(0)
 	for _, pool := range [][2]rawPool{{*r.ThreadPool.Search, *was}, {r.ThreadPool.SearchWorker, before.ThreadPool.SearchWorker}} {
 		rejected += max(0, pool[0].Rejected-pool[1].Rejected)
 		completed += max(0, pool[0].Completed-pool[1].Completed)
 	}
 	if rejected == 0 {
-		return 0
+		return 0, 0
 	}
-	return float64(rejected) / float64(rejected+completed)
+	return float64(rejected) / float64(rejected+completed), rejected
 }
 
 // changed returns the entries that differ from those before; nil if none does.

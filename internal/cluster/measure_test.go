@@ -59,6 +59,9 @@ func TestMeasure(t *testing.T) {
 		require.NoError(t, err, tt.name)
 		require.InDelta(t, tt.want.Active, got.Active, 1e-9, tt.name)
 		got.Active = tt.want.Active
+		require.Equal(t, tt.now.ThreadPool.Search.Threads+tt.now.ThreadPool.SearchWorker.Threads, got.Threads, tt.name)
+		require.Equal(t, tt.want.Rejected > 0, got.RejectedTasks > 0, tt.name)
+		got.Threads, got.RejectedTasks = 0, 0
 		require.Equal(t, tt.want, got, tt.name)
 		require.Equal(t, &baseline{node: "n", at: at, raw: tt.now}, next, tt.name)
 	}
@@ -166,12 +169,12 @@ func TestAddressTakenOver(t *testing.T) {
 	f := newFake(t, 2)
 	w := f.watch(func(o *Options) { o.DiscoveryInterval = time.Hour })
 	w.eventually("measured", func() bool { _, ok := w.lastStats("n2"); return ok })
-	discoveries := f.count("/_nodes/http,os")
+	discoveries := f.count("/_nodes/http,os,thread_pool")
 	f.mu.Lock()
 	f.nodes[1].answerID = "n9"
 	f.mu.Unlock()
 	w.eventually("told under the id answered", func() bool { s, ok := w.lastStats("n9"); return ok && s.State == PollOK })
-	w.eventually("discovered again", func() bool { return f.count("/_nodes/http,os") > discoveries })
+	w.eventually("discovered again", func() bool { return f.count("/_nodes/http,os,thread_pool") > discoveries })
 }
 
 func TestDedicatedManagersAreNotMeasured(t *testing.T) {

@@ -35,7 +35,7 @@ func TestNodesOfRealEngines(t *testing.T) {
 	}
 	for engine, attributes := range tests {
 		for _, static := range []bool{false, true} {
-			answers := recorded{"/_cluster/state/nodes": read(engine, "members.json"), "/_nodes/http,os": read(engine, "nodes.json")}
+			answers := recorded{"/_cluster/state/nodes": read(engine, "members.json"), "/_nodes/http,os,thread_pool": read(engine, "nodes.json")}
 			c := New(Options{Seeds: []*url.URL{seed}, Static: static, Client: &http.Client{Transport: answers}, Registerer: prometheus.NewRegistry()})
 			nodes, _, err := c.listNodes(t.Context(), seed)
 			require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestNodesOfRealEngines(t *testing.T) {
 			require.True(t, nodes[0].Data())
 			require.Equal(t, static, nodes[0].URL == nil)
 
-			answers["/_nodes/http,os"] = `{"nodes":{}}`
+			answers["/_nodes/http,os,thread_pool"] = `{"nodes":{}}`
 			nodes, _, err = c.listNodes(t.Context(), seed)
 			require.NoError(t, err)
 			require.Equal(t, attributes, nodes[0].Attributes, "also of one that is stuck")

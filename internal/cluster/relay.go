@@ -82,12 +82,13 @@ type reportedCluster struct {
 
 // reportedNode is a [Node].
 type reportedNode struct {
-	ID         string            `json:"id"`
-	Name       string            `json:"name"`
-	Roles      []string          `json:"roles"` // null: unknown
-	URL        string            `json:"url,omitempty"`
-	Processors int               `json:"processors,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"`
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Roles       []string          `json:"roles"` // null: unknown
+	URL         string            `json:"url,omitempty"`
+	Processors  int               `json:"processors,omitempty"`
+	SearchQueue int               `json:"search_queue,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"`
 }
 
 type reportedPlacement struct {
@@ -169,7 +170,7 @@ type reportedSeen struct {
 func reportNodes(nodes []*Node) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
-		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, Attributes: n.Attributes}
+		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, Attributes: n.Attributes}
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}

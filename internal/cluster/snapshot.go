@@ -33,7 +33,10 @@ type Node struct {
 	URL *url.URL
 	// Processors is os.allocated_processors, 0 while unknown.
 	Processors int
-	Attributes map[string]string
+	// SearchQueue is how many tasks the queue of the search thread pool holds, 0 while
+	// unknown.
+	SearchQueue int
+	Attributes  map[string]string
 }
 
 // Data reports whether the node holds shards (any data role). A node whose roles

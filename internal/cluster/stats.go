@@ -44,6 +44,9 @@ type NodeStats struct {
 	// Rejected is the share of the search tasks since the last answered poll that the
 	// node rejected, from 0 to 1, as its queue was full.
 	Rejected float64
+	// Threads is how many threads the pool has, and RejectedTasks how many tasks it
+	// rejected since the last answered poll.
+	Threads, RejectedTasks int64
 	// WriteQueue is the length of the write thread pool's queue at the moment of the
 	// poll, WriteQueueBefore that at the last answered poll, 0 on the first.
 	WriteQueue, WriteQueueBefore int64

@@ -18,6 +18,7 @@ const (
 	// maxReportedText bounds the text of an error, in bytes.
 	maxReportedText = 1000
 	maxProcessors   = 1 << 16
+	maxSearchQueue  = 1 << 30
 )
 
 // valid returns why a report cannot be taken in: nil if it says what a relay may say.
@@ -89,6 +90,8 @@ func (c *reportedCluster) valid() error {
 			return fmt.Errorf("the id %.100q of a node is empty or there twice", n.ID)
 		case n.Processors < 0 || n.Processors > maxProcessors:
 			return fmt.Errorf("node %.100q has %d processors", n.ID, n.Processors)
+		case n.SearchQueue < 0 || n.SearchQueue > maxSearchQueue:
+			return fmt.Errorf("node %.100q queues %d searches", n.ID, n.SearchQueue)
 		}
 		ids[n.ID] = true
 	}

@@ -24,6 +24,7 @@ type Config struct {
 	Cluster   Cluster   `yaml:"cluster"`
 	Routing   Routing   `yaml:"routing"`
 	Bulk      Bulk      `yaml:"bulk"`
+	Admission Admission `yaml:"admission"`
 	Clients   Clients   `yaml:"clients"`
 	Limits    Limits    `yaml:"limits"`
 	Explain   Explain   `yaml:"explain"`
@@ -394,8 +395,9 @@ func Default() Config {
 			Zone:     Zone{Factor: 1.5},
 			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
-		Bulk:    Bulk{Mode: "route", SingleShard: []SingleShard{}, RoutingSize: []RoutingSize{}, Avoid: true, MaxSkew: 1.5},
-		Clients: Clients{Sniff: "pass"},
+		Bulk:      Bulk{Mode: "route", SingleShard: []SingleShard{}, RoutingSize: []RoutingSize{}, Avoid: true, MaxSkew: 1.5},
+		Admission: Admission{Mode: "off", Classes: []AdmissionClass{}},
+		Clients:   Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,
 			HeldBodies:        64 * MiB,

@@ -25,6 +25,7 @@ var words = map[string][]string{
 	"routing.when":       {"always", "outlier"},
 	"routing.preference": {"only_nodes", "prefer_nodes"},
 	"bulk.mode":          {"route", "observe", "off"},
+	"admission.mode":     {"off", "observe", "auto", "target"},
 	"clients.sniff":      {"rewrite", "pass"},
 	"log.level":          {"debug", "info", "warn", "error"},
 	"log.format":         {"text", "json"},
@@ -64,6 +65,7 @@ func validate(cfg Config) []*Problem {
 	c.zone(cfg.Routing.Zone)
 	c.affinity(cfg.Routing.Affinity)
 	c.bulk(cfg.Bulk)
+	c.admission(cfg.Admission)
 	c.clients(cfg.Clients)
 	if cfg.Limits.HeldBody < 1 {
 		c.add("limits.held_body", "must be at least 1B")

@@ -21,6 +21,7 @@ const (
 	outcomeCanceled    outcome = "canceled"     // the client left
 	outcomeCutOff      outcome = "cut_off"      // the answer broke off
 	outcomeUnreachable outcome = "unreachable"  // sidestep's own 502 or 503
+	outcomeRefused     outcome = "refused"      // sidestep's own 429
 )
 
 // outcomeOf returns the outcome that a status stands for.
@@ -56,7 +57,7 @@ func (x *exchange) account() {
 	m.requests.with(op, x.Reason, x.Outcome).Inc()
 	m.duration.with(op).Observe(now.Sub(x.Began).Seconds())
 	if !x.headAt.IsZero() {
-		own := x.headAt.Sub(x.Began) - x.Upstream - x.reading
+		own := x.headAt.Sub(x.Began) - x.Upstream - x.reading - x.Waited
 		m.overhead.Observe(max(0, own.Seconds()))
 	}
 	if x.Span != nil {

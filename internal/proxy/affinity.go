@@ -24,21 +24,23 @@ type affinity struct {
 	targets *regexp.Regexp // nil: none
 }
 
-// newAffinity compiles the patterns to one expression. It matches an index
-// expression all of whose elements match a pattern; exclusions only narrow it.
+// newAffinity compiles the patterns.
 func newAffinity(o Affinity) affinity {
 	if len(o.Indices) == 0 {
 		return affinity{strings: o.Strings}
 	}
-	patterns := make([]string, len(o.Indices))
-	for i, pattern := range o.Indices {
-		patterns[i] = strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `[^,]*`)
+	return affinity{strings: o.Strings, targets: matchTargets(o.Indices)}
+}
+
+// matchTargets compiles patterns of names to one expression. It matches an index
+// expression all of whose elements match a pattern; exclusions only narrow it.
+func matchTargets(patterns []string) *regexp.Regexp {
+	quoted := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		quoted[i] = strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `[^,]*`)
 	}
-	one := strings.Join(patterns, "|")
-	return affinity{
-		strings: o.Strings,
-		targets: regexp.MustCompile(`^(?:` + one + `)(?:,(?:-[^,]*|` + one + `))*$`),
-	}
+	one := strings.Join(quoted, "|")
+	return regexp.MustCompile(`^(?:` + one + `)(?:,(?:-[^,]*|` + one + `))*$`)
 }
 
 // passes reports whether the wish of r is left to the engine.

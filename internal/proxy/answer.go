@@ -253,6 +253,10 @@ func (x *exchange) answerOwn(status int, typ, reason string) {
 
 // describe tells a client that asked what was decided, and which node answered.
 func (x *exchange) describe() string {
-	return "mode=" + x.Mode + "; reason=" + x.Reason + "; nodes=" + strings.Join(x.Nodes(), ",") +
+	text := "mode=" + x.Mode + "; reason=" + x.Reason + "; nodes=" + strings.Join(x.Nodes(), ",") +
 		"; attempts=" + strconv.Itoa(len(x.Attempts)) + "; coordinator=" + x.Coordinator()
+	if x.Class != "" {
+		text += "; class=" + x.Class + "; waited=" + x.Waited.Round(time.Millisecond).String()
+	}
+	return text
 }

@@ -21,6 +21,7 @@ func (x *exchange) choose() {
 	t := newTry(x)
 	t.steered = true
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), x.now)
+	x.expect(&t.decision)
 	if x.decided(t.decision.Reason) {
 		x.first = t
 		return

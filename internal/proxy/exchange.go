@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidestep/internal/admission"
 	"sidestep/internal/attempt"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
@@ -67,6 +68,13 @@ type exchange struct {
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
 	sniff string     // address to put in place of the nodes' in the answer
 
+	// From admit. Parts of the ticket are from choose, where admission is on.
+	ticket   admission.Ticket
+	admits   bool // admission is on
+	admitted bool // the ticket has been admitted and not returned
+	// turn is told when the verdict about a ticket that waits has come; made when one does.
+	turn chan struct{}
+
 	// From rewrite: the header fields that go upstream, as bytes.
 	fields []byte
 
@@ -113,6 +121,8 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	x.Reset(time.Now())
 	x.p, x.w, x.r, x.view, x.query = p, w, r, p.view.Load(), r.URL.RawQuery
+	x.ticket.Owner = x
+	x.admits = p.AdmissionMode() != admission.Off
 	x.quiet.Context = r.Context()
 	x.refs.Store(1)
 	return x
@@ -136,7 +146,9 @@ func (x *exchange) release() {
 	}
 	clear(x.tried)
 	clear(x.suspects)
+	x.ticket.Reset()
 	*x = exchange{
+		ticket: x.ticket, turn: x.turn,
 		next: x.next, timer: x.timer, passInterim: x.passInterim,
 		fields: small(x.fields), tried: x.tried[:0], suspects: x.suspects[:0],
 	}

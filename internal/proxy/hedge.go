@@ -114,7 +114,7 @@ func (x *exchange) handOver(next attempt.Action) {
 // another coordinating node; nil if there is to be none now.
 func (x *exchange) second(now time.Time) *try {
 	p := x.p
-	if !p.mostAlive(x.view) {
+	if !p.mostAlive(x.view) || p.admission.waits() {
 		return nil
 	}
 	t := newTry(x)

@@ -41,6 +41,7 @@ type itemSearch struct {
 	reason     string
 	preference string // empty: its items stay
 	items      int    // how many are steered
+	all        int    // how many there are
 }
 
 // chooseItems decides about each item. Where none is to be steered x.Reason says why
@@ -53,6 +54,7 @@ func (x *exchange) chooseItems(now time.Time) {
 		return
 	}
 	m.preferences = make([]string, len(m.items))
+	defer x.expectItems(m)
 	for i, item := range m.items {
 		reason := m.choose(x, i, item, now)
 		m.count[reason]++
@@ -84,6 +86,7 @@ func (m *multiSearch) choose(x *exchange, i int, item es.Item, now time.Time) st
 		s = chooseTarget(x, item, now)
 		m.byKey[key], m.searches = s, append(m.searches, s)
 	}
+	s.all++
 	if s.preference == "" {
 		return s.reason
 	}

@@ -47,6 +47,7 @@ func (x *exchange) watch() {
 
 // done is called when the handler returns.
 func (x *exchange) done() {
+	x.dismiss()
 	x.mu.Lock()
 	if x.unwatch != nil && x.unwatch() {
 		x.refs.Add(-1)

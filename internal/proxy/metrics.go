@@ -23,6 +23,7 @@ type metrics struct {
 	sniffs    *counters
 	bulk      *bulkMetrics
 	routed    *counters
+	admission *admissionMetrics
 }
 
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
@@ -99,6 +100,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	for _, r := range routedResults() {
 		m.routed.with(string(r))
 	}
+	m.admission = newAdmissionMetrics(reg, p)
 	reg.MustRegister(newNodeCollector(p))
 	return m
 }

@@ -3,12 +3,16 @@ package proxy
 import (
 	"time"
 
+	"sidestep/internal/admission"
 	"sidestep/internal/selection"
 )
 
 // NodeStatus is one node as shown on /nodes.
 type NodeStatus struct {
 	selection.NodeView
+	// Limit and what is admitted and waits, in shard queries; absent while admission is
+	// off.
+	*admission.Load
 	Address string   `json:"address"`
 	Roles   []string `json:"roles"`
 	Zone    string   `json:"zone,omitempty"`
@@ -18,9 +22,10 @@ type NodeStatus struct {
 func (p *Proxy) Nodes() []NodeStatus {
 	v := p.view.Load()
 	out := make([]NodeStatus, len(v.nodes))
-	for i, n := range p.o.Selector.View(v.nodes, time.Now()) {
+	now := time.Now()
+	for i, n := range p.o.Selector.View(v.nodes, now) {
 		known := v.snapshot.Nodes[i]
-		out[i] = NodeStatus{NodeView: n, Roles: known.Roles, Zone: p.o.Zone.of(known)}
+		out[i] = NodeStatus{NodeView: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Roles: known.Roles, Zone: p.o.Zone.of(known)}
 		if u := known.URL; u != nil {
 			out[i].Address = u.Host
 		}

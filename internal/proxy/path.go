@@ -19,6 +19,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.resolve()
 	x.choose()
+	if !x.admit() {
+		return
+	}
 	x.rewrite()
-	x.answer(x.attempts())
+	answered := x.attempts()
+	x.dismiss()
+	x.answer(answered)
 }

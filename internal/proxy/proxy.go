@@ -78,11 +78,13 @@ type Options struct {
 	PreferNodes bool
 	// Off are the operations that are not steered although they could be: names of
 	// [es.Operation].
-	Off      []string
-	Bulk     Bulk
-	Affinity Affinity
-	Zone     Zone
-	Sniff    Sniff
+	Off  []string
+	Bulk Bulk
+	// Admission says what waits, and in which order; its mode is Off if empty.
+	Admission Admission
+	Affinity  Affinity
+	Zone      Zone
+	Sniff     Sniff
 	// MaxHeldBody is how many bytes of a request body are held for a second try, and
 	// MaxHeldBodies how many of all bodies together.
 	MaxHeldBody, MaxHeldBodies int64
@@ -128,7 +130,8 @@ type Proxy struct {
 	// What repetitions of searches, and of other requests, may fail.
 	searchBudget, otherBudget attempt.Budget
 
-	affinity affinity
+	affinity  affinity
+	admission *admissions
 	// zoneMissing says that no node is in the own zone; guarded by viewMu.
 	zoneMissing bool
 	suspended   suspension
@@ -174,7 +177,7 @@ func New(o Options) (*Proxy, error) {
 	if o.OnProbe == nil {
 		o.OnProbe = func(string, time.Duration) {}
 	}
-	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity)}
+	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity), admission: newAdmissions(o.Admission)}
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err
@@ -203,7 +206,11 @@ func (p *Proxy) Mode() Mode { return p.mode.Load().(Mode) }
 // SetMode switches the mode at run time. An unknown mode is an error that names
 // the valid ones.
 func (p *Proxy) SetMode(m Mode) error {
-	return setMode(&p.mode, m)
+	if err := setMode(&p.mode, m); err != nil {
+		return err
+	}
+	p.admission.follow(m)
+	return nil
 }
 
 // setMode sets one of the switches.
@@ -217,6 +224,7 @@ func setMode(mode *atomic.Value, m Mode) error {
 
 // Close closes idle upstream connections. Requests in flight go on.
 func (p *Proxy) Close() {
+	p.admission.close()
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
 	for _, u := range p.seeds {
@@ -234,6 +242,7 @@ func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
 	p.view.Store(newView(s, p.view.Load(), p.o))
+	p.admission.update(s)
 	p.checkZone(s)
 }
 
@@ -259,6 +268,7 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 		}
 	}
 	p.o.Selector.ObservePoll(st.Node, poll, st.At)
+	p.admission.observe(st)
 }
 
 // LogChange returns a function that logs changes of nodes' states.

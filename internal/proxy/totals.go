@@ -15,6 +15,8 @@ type Totals struct {
 	Outcomes map[string]int64
 	// Failovers are by cause, Hedges by result, Sniffs by result.
 	Failovers, Hedges, Sniffs map[string]int64
+	// Searches that wait for admission now, and those that it refused and dropped.
+	Waiting, Refused, Dropped int64
 	// Bulks are by result, their operations by plan.
 	Bulks, BulkOperations map[string]int64
 }
@@ -32,6 +34,13 @@ func (p *Proxy) Totals() Totals {
 	t.Failovers = by(p.metrics.failovers, "cause")
 	t.Hedges = by(p.metrics.hedges, "result")
 	t.Sniffs = by(p.metrics.sniffs, "result")
+	t.Waiting = p.admission.length.Load()
+	for _, series := range read(p.metrics.admission.refusals) {
+		t.Refused += series.count
+	}
+	for _, series := range read(p.metrics.admission.dropped) {
+		t.Dropped += series.count
+	}
 	t.Bulks = by(p.metrics.bulk.bulks, "result")
 	t.BulkOperations = by(p.metrics.bulk.operations, "plan")
 	return t

@@ -42,6 +42,8 @@ func (t *Trail) record(r *http.Request, end time.Time) *Record {
 		Status:        t.Status,
 		Duration:      milliseconds(end.Sub(t.Began)),
 		Upstream:      milliseconds(t.Upstream),
+		Class:         t.Class,
+		Waited:        milliseconds(t.Waited),
 		RequestBytes:  t.RequestBytes,
 		ResponseBytes: t.ResponseBytes,
 		Bulk:          t.Bulk,

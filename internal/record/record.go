@@ -24,13 +24,16 @@ type Record struct {
 	Mode      string       `json:"mode"`
 	Reason    string       `json:"reason"`
 	// Status is 0 if no answer began.
-	Status        int      `json:"status"`
-	Outcome       string   `json:"outcome"`
-	Duration      float64  `json:"duration_ms"`
-	Upstream      float64  `json:"upstream_ms"` // waiting for upstreams until the head of the answer
-	Took          *float64 `json:"took_ms"`     // what the engine says, null where it says nothing that is read
-	RequestBytes  int64    `json:"request_bytes"`
-	ResponseBytes int64    `json:"response_bytes"`
+	Status   int      `json:"status"`
+	Outcome  string   `json:"outcome"`
+	Duration float64  `json:"duration_ms"`
+	Upstream float64  `json:"upstream_ms"` // waiting for upstreams until the head of the answer
+	Took     *float64 `json:"took_ms"`     // what the engine says, null where it says nothing that is read
+	// Class is that of admission, and Waited for how long that made the request wait.
+	Class         string  `json:"class,omitempty"`
+	Waited        float64 `json:"waited_ms,omitempty"`
+	RequestBytes  int64   `json:"request_bytes"`
+	ResponseBytes int64   `json:"response_bytes"`
 	// Bulk is absent if the request is no bulk, or not one that is looked at.
 	Bulk *Bulk `json:"bulk,omitempty"`
 	// Nodes are the names of those that were listed for the attempt that was answered.

@@ -42,7 +42,11 @@ type Trail struct {
 	// the cluster knows, or several. They are noted for spans alone.
 	Engine, Collection string
 	Span               RequestSpan // nil if the request is not traced
-	Bulk               *Bulk       // nil if the request is no bulk, or not one that is looked at
+	// Class is that of admission, empty while that is off, and Waited for how long it made
+	// the request wait.
+	Class  string
+	Waited time.Duration
+	Bulk   *Bulk // nil if the request is no bulk, or not one that is looked at
 
 	room [usualAttempts]Attempt
 }

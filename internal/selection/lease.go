@@ -32,6 +32,10 @@ func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 	}
 }
 
+// Expected returns how many shard queries of the search the node at position i of Nodes
+// may expect, and whether some of them can go to no other node listed.
+func (d *Decision) Expected(i int) (tasks float64, sole bool) { return d.tasks[i], d.sole[i] }
+
 // taskScale keeps fractions of a shard query in an integer sum.
 const taskScale = 1000
 

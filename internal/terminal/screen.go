@@ -72,8 +72,17 @@ func (v view) head(s status, r rates) []string {
 		ready, readyLook = fmt.Sprintf("nothing new since %s: %s", s.At.Local().Format("15:04:05"), v.problem), bad
 	}
 	return []string{
-		v.line(strong, first), v.line(readyLook, ready+" · "+states(s.Nodes)), v.line(plain, traffic(s, r)+bulks(s)), v.spikeLine(s),
+		v.line(strong, first), v.line(readyLook, ready+" · "+states(s.Nodes)), v.line(plain, traffic(s, r)+admissionOf(s)+bulks(s)), v.spikeLine(s),
 	}
+}
+
+// admissionOf tells of searches that wait, and of those that were given up since the
+// start, if any do.
+func admissionOf(s status) string {
+	if s.Admission == nil {
+		return ""
+	}
+	return fmt.Sprintf(" · admission %s: %d wait, %d refused, %d dropped", s.Admission.Mode, s.Admission.Waiting, s.Admission.Refused, s.Admission.Dropped)
 }
 
 // bulks tells of bulks since the start, if any are kept on one shard.

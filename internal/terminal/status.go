@@ -23,7 +23,13 @@ type status struct {
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    []spike          `json:"spikes"`
-	Bulks     *struct {
+	Admission *struct {
+		Mode    string `json:"mode"`
+		Waiting int64  `json:"waiting"`
+		Refused int64  `json:"refused"`
+		Dropped int64  `json:"dropped"`
+	} `json:"admission"` // nil while it is off
+	Bulks *struct {
 		Mode    string           `json:"mode"`
 		Results map[string]int64 `json:"results"`
 		Index   string           `json:"index"`

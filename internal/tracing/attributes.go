@@ -29,6 +29,8 @@ const (
 	keyReason      attribute.Key = "sidestep.reason"
 	keyOutcome     attribute.Key = "sidestep.outcome"
 	keyAttempts    attribute.Key = "sidestep.attempts"
+	keyClass       attribute.Key = "sidestep.admission.class"
+	keyWaited      attribute.Key = "sidestep.admission.waited"
 	keyRole        attribute.Key = "sidestep.role"
 	keyCause       attribute.Key = "sidestep.cause"
 	keyPreference  attribute.Key = "sidestep.preference"
@@ -71,6 +73,8 @@ func Attributes() []Attribute {
 	add(keyReason, both, "of the decision, or why there was none; the same as in `sidestep_requests_total`")
 	add(keyOutcome, request, "for the client; the same as in `sidestep_requests_total`")
 	add(keyAttempts, request, "how many attempts were sent")
+	add(keyClass, request, "the class of admission; absent while that is off")
+	add(keyWaited, request, "for how long admission made the request wait, in seconds; absent if it did not")
 	add(keyRole, attempt, "`first`, `failover` (the next best copies after a failure), `hedge` (a second attempt for an overdue search), `as_written` (the client's own request after steered attempts), `pass` (a request that is not steered), `probe` (a search of sidestep's own)")
 	add(keyCause, attempt, "why its answer was not the last word: a cause of `sidestep_failovers_total`, or `abandoned` if another attempt was sooner")
 	add(keyPreference, attempt, "`only_nodes` or `prefer_nodes`, if the request was rewritten")

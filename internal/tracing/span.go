@@ -100,6 +100,12 @@ func (r *request) End(t *record.Trail) {
 	if coordinator := t.Coordinator(); coordinator != "" {
 		attributes = append(attributes, keyCoordinator.String(coordinator))
 	}
+	if t.Class != "" {
+		attributes = append(attributes, keyClass.String(t.Class))
+	}
+	if t.Waited > 0 {
+		attributes = append(attributes, keyWaited.Float64(t.Waited.Seconds()))
+	}
 	switch {
 	case t.Status >= http.StatusInternalServerError:
 		r.fail(strconv.Itoa(t.Status))

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,11 @@ const (
 	unprobed  = "sidestep-unprobed"
 	down      = "sidestep-down"
 	uneven    = "sidestep-uneven"
-	well      = "sidestep-well"
+
+	crowded    = "sidestep-crowded"
+	unmeasured = "sidestep-unmeasured"
+
+	well = "sidestep-well"
 )
 
 // fleet is sidesteps in every situation that a rule or a panel is about.
@@ -126,6 +131,20 @@ func (f *fleet) startOthers() {
 	bulks.Bulk.SingleShard, bulks.Bulk.MaxSkew = []config.SingleShard{{Index: "logs"}}, 10
 	f.load(f.start(uneven, bulks, nil), 50*time.Millisecond, "POST /logs/_bulk")
 
+	// Gets more searches than it may send.
+	limits := settings(startCluster(t, 2).URLs()...)
+	limits.Admission.Mode, limits.Admission.Queue.Length = "auto", 1
+	limits.Admission.Classes = []config.AdmissionClass{{Name: "default", Rate: 2}}
+	busy := f.start(crowded, limits, nil)
+	for range 3 {
+		f.load(busy, 50*time.Millisecond, "GET /logs/_search")
+	}
+
+	// Is told nothing of the load of nodes, and admits searches all the same.
+	untold := withoutPolls(t, startCluster(t, 3), func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/stats") })
+	untold.Admission.Mode = "auto"
+	f.load(f.start(unmeasured, untold, nil), 150*time.Millisecond, "GET /logs/_search")
+
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
 
@@ -207,13 +226,19 @@ func settings(urls ...string) config.Config {
 // it.
 func withoutProbes(t *testing.T, c *simcluster.Cluster) config.Config {
 	t.Helper()
+	return withoutPolls(t, c, func(r *http.Request) bool { return r.Header.Get("X-Opaque-Id") == "sidestep-probe" })
+}
+
+// withoutPolls does the same for requests of other kinds.
+func withoutPolls(t *testing.T, c *simcluster.Cluster, forbidden func(*http.Request) bool) config.Config {
+	t.Helper()
 	node, err := url.Parse(c.URLs()[0])
 	require.NoError(t, err)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node) }, Transport: transport, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Opaque-Id") == "sidestep-probe" {
+		if forbidden(r) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}

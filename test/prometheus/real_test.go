@@ -38,6 +38,8 @@ var comesAbout = map[string]map[string]string{
 	"SidestepHedgeBudgetExhausted": {"job": steering},
 	"SidestepProbesUnfit":          {"job": unprobed},
 	"SidestepBulkSkew":             {"job": uneven, "index": "logs"},
+	"SidestepAdmissionRefuses":     {"job": crowded},
+	"SidestepAdmissionFailsOpen":   {"job": unmeasured},
 	"SidestepRelaySilent":          {"job": steering},
 	"SidestepMeasuresRarely":       {"job": observing},
 }

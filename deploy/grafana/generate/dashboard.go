@@ -22,7 +22,7 @@ func newDashboard() dashboard {
 		Annotations: annotations{List: events()},
 	}
 	y, id := 0, 0
-	for _, r := range []row{overview(), dataPlane(), nodes(), spikes(), decisions(), attempts(), bulks(), knowledge(), relays(), process()} {
+	for _, r := range []row{overview(), dataPlane(), nodes(), spikes(), decisions(), attempts(), bulks(), admissions(), knowledge(), relays(), process()} {
 		id++
 		open := false
 		d.Panels = append(d.Panels, panelJSON{ID: id, Type: "row", Title: r.title, Collapsed: &open, GridPos: gridPos{H: 1, W: columns, Y: y}})

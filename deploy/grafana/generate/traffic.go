@@ -113,3 +113,37 @@ func bulks() row {
 		},
 	}}
 }
+
+// admissions is what waits before the cluster.
+func admissions() row {
+	const none = "admission.mode is off"
+	return row{"Admission", []panel{
+		{
+			title: "Limits", unit: "short", none: none, about: "Shard queries that all clients may have in flight on a node, as the sidestep that allows least sees it.",
+			queries: []query{{`min by (node) (sidestep_admission_limit{NODE})`, "{{node}}"}},
+		},
+		{
+			title: "In flight", unit: "short", none: none, about: "Shard queries that sidesteps sent and nodes have not answered, by their expected share.",
+			queries: []query{{`sum by (node) (sidestep_admission_in_flight{NODE})`, "{{node}}"}},
+		},
+		{
+			title: "Waiting searches", unit: "short", stacked: true, none: none, about: "By class.",
+			queries: []query{{`sum by (class) (sidestep_admission_queue{SEL})`, "{{class}}"}},
+		},
+		{
+			title: "Refused and dropped", unit: "reqps", stacked: true, none: none, about: "Refused: answered 429, by reason. Dropped: the client left while its search waited.",
+			queries: []query{
+				{`sum by (class, reason) (rate(sidestep_admission_refusals_total{SEL}[$__rate_interval])) > 0`, "{{class}} {{reason}}"},
+				{`sum by (class) (rate(sidestep_admission_dropped_total{SEL}[$__rate_interval])) > 0`, "{{class}} dropped"},
+			},
+		},
+		{
+			title: "Time waited, p99", unit: "s", none: none, about: "Of searches that waited.",
+			queries: []query{{`histogram_quantile(0.99, sum by (class, le) (rate(sidestep_admission_wait_seconds_bucket{SEL}[$__rate_interval])))`, "{{class}}"}},
+		},
+		{
+			title: "Utilisation", unit: "percentunit", warn: 0.7, bad: 0.9, none: "no statistics of nodes", about: "Part of the search threads of all nodes that is at work.",
+			queries: []query{{`max(sidestep_cluster_utilisation{SEL})`, "threads at work"}},
+		},
+	}}
+}

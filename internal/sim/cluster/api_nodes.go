@@ -153,6 +153,11 @@ func (n *Node) describe(metrics string) map[string]any {
 				"available_processors": n.cluster.processors(), "allocated_processors": n.cluster.processors(),
 			}
 		}
+		if all || metric == "thread_pool" {
+			o["thread_pool"] = map[string]any{
+				"search": map[string]any{"type": "fixed", "size": n.cluster.opts.Threads, "queue_size": n.cluster.opts.QueueSize},
+			}
+		}
 	}
 	return o
 }

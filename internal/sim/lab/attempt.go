@@ -62,6 +62,7 @@ func (w *world) hedge(h hedging, s *search, first plan, look int) {
 func (w *world) send(s *search, p plan, steered bool) {
 	r := w.routers[s.sidecar]
 	s.tried = append(s.tried, p.coordinator)
+	w.measure.sends++
 	c := w.coordinators[p.coordinator]
 	now := &try{plan: p, sent: w.c.now}
 	s.running = append(s.running, now)

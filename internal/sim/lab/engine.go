@@ -3,6 +3,8 @@ package lab
 import (
 	"slices"
 	"time"
+
+	"sidestep/internal/admission"
 )
 
 // search is one search of a client.
@@ -11,10 +13,13 @@ type search struct {
 	shards   []int     // global numbers of the shards it touches
 	demands  []float64 // CPU seconds of the shard query on each
 	sidecar  int
+	class    int // of admission
 	attempts int
+	ticket   admission.Ticket
 	tried    []int // coordinating nodes
 	avoid    []int // nodes blamed for a failed attempt
 	running  []*try
+	left     bool // its client has closed the connection
 	settled  bool // answered, for better or worse
 	finished func(ok bool)
 }

@@ -21,6 +21,24 @@ type measure struct {
 	begun    map[int64]int64 // start (ns) of searches not answered, and how many
 	blamed   map[string]int  // nodes that a sidestep sent away for being slow, and how often
 	inFlight int64
+
+	// of scenarios with a deadline
+	lost            int64                      // of class 0, in the window
+	rejections      int64                      // by nodes
+	sends           int64                      // attempts
+	gaveUp, refused int64                      // clients that closed their connections; searches answered 429
+	byClass         [2]*hdrhistogram.Histogram // µs, of those answered
+	limits          []float64                  // mean limit of the nodes, by second
+}
+
+// classed counts a search in its class.
+func (m *measure) classed(s *search, now time.Duration, ok bool) {
+	if !ok && s.class == 0 && m.within(s.start) {
+		m.lost++
+	}
+	if ok && m.within(s.start) {
+		_ = m.byClass[s.class].RecordValue(max(1, (now - s.start).Microseconds()))
+	}
 }
 
 func newMeasure(sc *Scenario, nodes int) *measure {
@@ -30,6 +48,9 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 		load:    make([][]int32, nodes),
 		begun:   map[int64]int64{},
 		blamed:  map[string]int{},
+	}
+	for i := range m.byClass {
+		m.byClass[i] = hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 	}
 	for i := range m.load {
 		m.load[i] = make([]int32, int(sc.length/bucket)+1)

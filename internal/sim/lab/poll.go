@@ -13,6 +13,8 @@ type poll struct {
 	unanswered bool // within the deadline
 	failed     bool // answered with an error
 	queue      int
+	active     float64
+	rejected   int64         // since the last answered poll
 	service    time.Duration // mean of the shard queries since the last poll
 	served     int64
 	elapsed    time.Duration // since the last answered poll; 0 on the first
@@ -30,6 +32,7 @@ type poller struct {
 	to        polled
 	node      *node
 	completed int64
+	rejected  int64
 	inThread  time.Duration
 	readAt    time.Duration // when the last answered poll was read
 	changes   uint64
@@ -88,8 +91,10 @@ func (p *poller) poll() {
 // read is the answer of the node, and what to do once it has arrived.
 func (p *poller) read() (poll, func()) {
 	n, c := p.node, p.w.coordinators[p.node.id]
-	completed, inThread, changes := n.completed, n.inThread, c.changes
-	result := poll{queue: len(n.waiting), served: completed - p.completed}
+	completed, rejected, inThread, changes := n.completed, n.rejected, n.inThread, c.changes
+	result := poll{
+		queue: len(n.waiting), active: float64(n.active), served: completed - p.completed, rejected: rejected - p.rejected,
+	}
 	if result.served > 0 {
 		result.service = (inThread - p.inThread) / time.Duration(result.served)
 	}
@@ -107,7 +112,7 @@ func (p *poller) read() (poll, func()) {
 	}
 	return result, func() {
 		p.readAt = now
-		p.completed, p.inThread, p.changes = completed, inThread, changes
+		p.completed, p.rejected, p.inThread, p.changes = completed, rejected, inThread, changes
 		maps.Copy(p.told, result.coordinated)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/selection"
 )
 
@@ -16,6 +17,7 @@ type plan struct {
 	coordinator int
 	began       time.Duration
 	decision    *selection.Decision // of a router that runs the production selection
+	repeats     bool                // an attempt before it failed
 }
 
 // router is what stands between a client and the nodes. One of them serves the
@@ -77,6 +79,9 @@ type variant struct {
 	always        bool    // routing.when: always
 	prefer        bool    // routing.preference: prefer_nodes
 	hedges        float64 // routing.hedge_budget
+	// rejections are taken in from polls, and bound what is sent again, as the proxy does
+	// it. Older figures are without.
+	rejections bool
 }
 
 // variants of the policy adaptive: the first is the default.
@@ -97,6 +102,7 @@ type sidestep struct {
 	w      *world
 	s      *selection.Selector
 	hedges *selection.Hedges
+	budget attempt.Budget
 	nodes  []*selection.Node
 	probes []selection.Probe
 	index  map[*selection.Node]int
@@ -163,11 +169,11 @@ func (r *sidestep) route(s *search) plan {
 		entry = r.index[d.Coordinator]
 	}
 	r.s.Acquire(d, r.now())
-	if d.Reason == selection.NoOutlier {
-		return plan{coordinator: entry, began: r.w.c.now, decision: d}
+	if d.Reason == selection.NoOutlier || d.Reason == selection.Overloaded {
+		return plan{coordinator: entry, began: r.w.c.now, decision: d, repeats: s.attempts > 1, final: d.Reason == selection.Overloaded || r.rejections && !r.budget.Allows()}
 	}
 	return plan{
-		listed: r.positions(d.Nodes), prefer: r.prefer, coordinator: entry, began: r.w.c.now, decision: d,
+		listed: r.positions(d.Nodes), prefer: r.prefer, coordinator: entry, began: r.w.c.now, decision: d, repeats: s.attempts > 1,
 	}
 }
 
@@ -233,6 +239,11 @@ func (r *sidestep) observe(p plan, o outcome) {
 		}
 	}
 	r.s.Observe(p.decision, so, r.now())
+	if !o.failed {
+		r.budget.Succeeded()
+	} else if p.repeats {
+		r.budget.Failed()
+	}
 	p.decision.Release()
 	r.idle = append(r.idle, p.decision)
 }
@@ -247,6 +258,8 @@ func (r *sidestep) poll(node int, p poll) {
 		sp.State = selection.Unresponsive
 	case p.failed:
 		sp.State = selection.Failing
+	case r.rejections && p.rejected > 0:
+		sp.Rejected = float64(p.rejected) / float64(p.rejected+p.served)
 	}
 	r.s.ObservePoll(r.w.ids[node], sp, r.now())
 }

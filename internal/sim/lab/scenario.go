@@ -38,6 +38,15 @@ type Scenario struct {
 	vary           time.Duration // interval at which all nodes change their speed
 
 	published *published
+
+	deadline time.Duration // after which clients close their connections; 0: never
+	flood    flood
+}
+
+// flood is a second stream of searches, in a class of its own.
+type flood struct {
+	load   float64 // share of the capacity
+	factor float64 // of the CPU time that a shard query of the others takes
 }
 
 // step multiplies the load from a moment on.

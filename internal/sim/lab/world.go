@@ -124,6 +124,9 @@ func (w *world) run() *measure {
 		}
 	} else {
 		w.c.after(0, func() { w.arrive(0) })
+		if sc := w.sc; sc.flood.load > 0 {
+			w.c.after(0, w.pour)
+		}
 	}
 	for w.c.now < w.sc.length || w.measure.inFlight > 0 {
 		if !w.c.step(w.sc.length + drain) {
@@ -131,6 +134,9 @@ func (w *world) run() *measure {
 		}
 	}
 	w.measure.close(w.c.now)
+	for _, n := range w.nodes {
+		w.measure.rejections += n.rejected
+	}
 	return w.measure
 }
 
@@ -171,6 +177,16 @@ func (w *world) arrive(number int) {
 	w.search(number%w.sc.sidecars, func(bool) {})
 }
 
+// pour is the open loop of the flood.
+func (w *world) pour() {
+	if w.c.now >= w.sc.length {
+		return
+	}
+	rate := w.sc.flood.load * w.sc.capacity() / w.sc.flood.factor
+	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), w.pour)
+	w.begin(&search{sidecar: 0, class: 1}, func(bool) {})
+}
+
 // connection is one of the closed loop: it sends the next search when the last is
 // answered.
 func (w *world) connection(number int) {
@@ -189,21 +205,54 @@ func (w *world) connection(number int) {
 
 // search begins a search.
 func (w *world) search(sidecar int, finished func(ok bool)) {
-	s := &search{
-		start: w.c.now, sidecar: sidecar,
-		shards: w.indices[w.demands.IntN(len(w.indices))],
-	}
+	w.begin(&search{sidecar: sidecar}, finished)
+}
+
+// begin sends s, once it is admitted.
+func (w *world) begin(s *search, finished func(ok bool)) {
+	s.start, s.shards = w.c.now, w.indices[w.demands.IntN(len(w.indices))]
+	gate, gated := w.routers[s.sidecar].(admitting)
 	s.finished = func(ok bool) {
 		s.settled = true
+		if gated {
+			gate.dismiss(s)
+		}
 		w.measure.finish(s.start, w.c.now, ok)
+		w.measure.classed(s, w.c.now, ok)
 		finished(ok)
 	}
 	s.demands = make([]float64, len(s.shards))
 	for i := range s.demands {
 		s.demands[i] = w.sc.draw(w.demands)
+		if s.class == 1 {
+			s.demands[i] *= w.sc.flood.factor
+		}
 	}
 	w.measure.begin(s.start)
+	if w.sc.deadline > 0 {
+		w.c.after(w.sc.deadline, func() { w.giveUp(s) })
+	}
+	if gated {
+		gate.admit(s)
+		return
+	}
 	w.attempt(s)
+}
+
+// giveUp is a client that closes its connection, which cancels the search on the engine.
+func (w *world) giveUp(s *search) {
+	if s.settled {
+		return
+	}
+	for _, run := range s.running {
+		run.cancelled = true
+		if run.decision != nil {
+			run.decision.Release()
+		}
+	}
+	s.running, s.left = nil, true
+	w.measure.gaveUp++
+	s.finished(false)
 }
 
 // entry returns the coordinating node for a search that goes out as the client

@@ -1,0 +1,441 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Mode says how limits are found, and whether anything waits for them.
+type Mode string
+
+// Modes.
+const (
+	Off     Mode = "off"     // nothing is looked at
+	Observe Mode = "observe" // what would wait or be refused is only counted
+	Auto    Mode = "auto"    // limits follow the nodes' queues
+	Target  Mode = "target"  // limits follow λ·W for a target response time
+)
+
+// Modes returns the closed set.
+func Modes() []Mode { return []Mode{Off, Observe, Auto, Target} }
+
+// ParseMode returns the mode of that name; the error names the valid ones.
+func ParseMode(name string) (Mode, error) {
+	if m := Mode(name); slices.Contains(Modes(), m) {
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown mode %q, valid are off, observe, auto, target", name)
+}
+
+// Options configures a [Control].
+type Options struct {
+	Mode Mode
+	// TargetResponseTime is W of [Target].
+	TargetResponseTime time.Duration
+	// Min and Max bound the limit of a node, in shard queries; 0: as many as it has search
+	// threads, and no upper bound.
+	Min, Max float64
+	// Sidesteps is how many sidesteps share the limits, at least 1.
+	Sidesteps int
+	Queue     QueueOptions
+	// Classes are those that searches may be in.
+	Classes []Class
+	// Order is that within a class, Adaptive if empty. The others exist to be compared
+	// with.
+	Order Order
+}
+
+// share returns the part of each limit that is this sidestep's.
+func (o *Options) share() float64 { return 1 / float64(max(1, o.Sidesteps)) }
+
+// QueueOptions bound what waits; 0: no bound but that of the engine.
+type QueueOptions struct {
+	// Length in searches. Without it as many shard queries may wait for a set of nodes as
+	// these would hold in their own queues.
+	Length int
+	Bytes  int64 // of request bodies
+	Time   time.Duration
+}
+
+// Class is a kind of searches.
+type Class struct {
+	Name   string
+	Weight float64 // its part of the work while others wait, relative to theirs; 0: 1
+	// Rate is how many searches may be sent in a second; 0: any number.
+	Rate float64
+	// Deadline is for how long one may wait; 0: as long as its client does.
+	Deadline time.Duration
+}
+
+// Order says which of the searches of a class that wait is sent first.
+type Order string
+
+// Orders.
+const (
+	Adaptive    Order = ""       // the oldest while clients are patient, then the newest
+	OldestFirst Order = "oldest" // always
+	NewestFirst Order = "newest" // always
+)
+
+// Part is what a search is expected to send to one node.
+type Part struct {
+	Node  string  // its id
+	Tasks float64 // shard queries
+	// Needed: these can go to no other node.
+	Needed bool
+}
+
+// Verdict is what becomes of a search.
+type Verdict uint8
+
+// Verdicts.
+const (
+	Admitted Verdict = iota
+	Waits
+	Refused
+)
+
+// Reason says why a search was refused. The set is closed: it is a metric label.
+type Reason string
+
+// Reasons of a refusal.
+const (
+	QueueFull Reason = "queue_full" // the engine would have rejected it, too, or queue.length
+	NoRoom    Reason = "bytes"      // queue.bytes
+	TooLate   Reason = "deadline"   // of its class, or queue.time
+)
+
+// Reasons returns the closed set.
+func Reasons() []Reason { return []Reason{QueueFull, NoRoom, TooLate} }
+
+// Control admits searches. See [New].
+type Control struct {
+	o       Options
+	nodes   map[string]*Node
+	order   []*Node
+	classes []class
+	mean    float64 // shard queries of a search, of those that tell
+	took    float64 // mean over searches of what those of their class take, in seconds
+	virtual float64 // time of the fair queue
+	round   uint64  // of pumps
+	length  int     // tickets that wait
+	bytes   int64
+	turned  []*Ticket // whose verdict the last call changed
+	changes map[Change]int64
+}
+
+// New returns a Control that knows no node.
+func New(o Options) *Control {
+	if len(o.Classes) == 0 {
+		o.Classes = []Class{{Name: "default"}}
+	}
+	c := &Control{o: o, nodes: map[string]*Node{}, mean: 1, round: 1, changes: map[Change]int64{}}
+	for _, k := range o.Classes {
+		c.classes = append(c.classes, newClass(k))
+	}
+	return c
+}
+
+// SetMode changes the mode. What waits is admitted if nothing is to wait any more. It
+// returns the tickets whose verdict it changed, valid until the next call.
+func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
+	if m == c.o.Mode {
+		return nil
+	}
+	c.o.Mode = m
+	for _, n := range c.order {
+		n.beginFrame(now)
+	}
+	if m == Auto || m == Target {
+		return c.pump(now)
+	}
+	for i := range c.classes {
+		for t := c.classes[i].oldest; t != nil; t = c.classes[i].oldest {
+			c.remove(t)
+			c.admit(t, now)
+			c.turned = append(c.turned, t)
+		}
+	}
+	return c.turned
+}
+
+// Update makes the control know exactly these nodes, by id.
+func (c *Control) Update(ids []string) {
+	nodes := make(map[string]*Node, len(ids))
+	c.order = c.order[:0]
+	for _, id := range ids {
+		n := c.nodes[id]
+		if n == nil {
+			n = &Node{ID: id}
+		}
+		nodes[id] = n
+		c.order = append(c.order, n)
+	}
+	c.nodes = nodes
+}
+
+// Observe takes in an answered poll of a node. It returns the tickets whose verdict it
+// changed, valid until the next call.
+func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
+	n := c.nodes[id]
+	if n == nil {
+		return nil
+	}
+	if change := n.observe(p, &c.o, now); change != Kept {
+		c.changes[change]++
+	}
+	return c.pump(now)
+}
+
+// Offer decides about a search. One that waits gets its verdict from a later call.
+// Offering may refuse others that wait: it returns the tickets whose verdict changed
+// besides t's own, valid until the next call.
+func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
+	t.began, t.Verdict, t.Reason = now, Admitted, ""
+	t.Unmeasured, t.WouldWait, t.WouldBeRefused = false, false, false
+	c.spread(t)
+	k := &c.classes[t.Class]
+	roomy := t.Passes || !c.awaited(t) && c.fits(t, now)
+	if !roomy || c.crowds(t, now) {
+		c.bind(t)
+	}
+	switch {
+	case t.Passes, roomy && k.inTurn(now) && !c.crowds(t, now):
+		c.admit(t, now)
+	case c.o.Mode == Observe:
+		t.WouldWait, t.WouldBeRefused = true, c.overflows(t)
+		c.admit(t, now)
+	default:
+		c.queue(t, now)
+		if t.Verdict == Waits && !roomy {
+			c.claim(t)
+		}
+		if t.Verdict == Waits && k.limited() { // the clock alone may have brought its turn
+			c.pump(now)
+			c.turned = slices.DeleteFunc(c.turned, func(other *Ticket) bool { return other == t })
+		}
+	}
+	return c.turned
+}
+
+// claim has what comes after a ticket keep off its nodes, until the next pump.
+func (c *Control) claim(t *Ticket) {
+	for _, h := range t.charges {
+		h.node.claimed = c.round
+	}
+}
+
+// Done ends the stay of a ticket that was admitted, once its answer has begun or none will
+// come; further calls do nothing. It returns the tickets whose verdict it changed, valid
+// until the next call.
+func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
+	if !t.charged {
+		return nil
+	}
+	c.uncharge(t)
+	k := &c.classes[t.Class]
+	k.learn(now.Sub(t.sent).Seconds())
+	average(&c.took, k.took)
+	return c.pump(now)
+}
+
+// Abandon is [Control.Done] for a ticket whose client left before its answer came.
+func (c *Control) Abandon(t *Ticket, now time.Time) []*Ticket {
+	if t.charged && t.Waited() > 0 {
+		c.classes[t.Class].gaveUp(now.Sub(t.began), now)
+	}
+	return c.Done(t, now)
+}
+
+// Leave takes a ticket that waits out of the queue: its client is gone, or it is refused
+// for the reason given. It returns the tickets whose verdict it changed besides t's,
+// valid until the next call.
+func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
+	if t.Verdict != Waits {
+		return nil
+	}
+	c.remove(t)
+	c.classes[t.Class].gaveUp(now.Sub(t.began), now)
+	t.Verdict, t.Reason, t.sent = Refused, why, now
+	return c.pump(now) // it may have had a claim
+}
+
+// Move changes where a ticket that was admitted is sent to, as it was decided anew.
+func (c *Control) Move(t *Ticket) {
+	if !t.charged {
+		return
+	}
+	c.uncharge(t)
+	c.spread(t)
+	c.charge(t)
+}
+
+// Fits reports whether t could be admitted by now if nothing waited. It fills in nothing.
+func (c *Control) Fits(t *Ticket, now time.Time) bool {
+	c.spread(t)
+	return c.fits(t, now)
+}
+
+// Turn admits what may be sent by now. To be called at [Control.Next].
+func (c *Control) Turn(now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
+	return c.pump(now)
+}
+
+// Next returns when a class that is limited by its rate may send again; zero if nothing
+// waits for that alone.
+func (c *Control) Next(now time.Time) time.Time {
+	var next time.Time
+	for i := range c.classes {
+		k := &c.classes[i]
+		if k.oldest == nil || k.may(now) { // or it waits for room
+			continue
+		}
+		if at := k.ready(); next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// Waiting returns how many searches wait.
+func (c *Control) Waiting() int { return c.length }
+
+// Patience returns for how long a ticket may wait; 0: as long as its client does.
+func (c *Control) Patience(t *Ticket) time.Duration {
+	d := c.classes[t.Class].Deadline
+	if d == 0 || c.o.Queue.Time > 0 && c.o.Queue.Time < d {
+		return c.o.Queue.Time
+	}
+	return d
+}
+
+// spread finds the nodes of a ticket, and what it costs.
+func (c *Control) spread(t *Ticket) {
+	t.charges, t.cost = t.charges[:0], 0
+	for _, p := range t.Parts {
+		if n := c.nodes[p.Node]; n != nil {
+			t.charges = append(t.charges, charge{n, p.Tasks, p.Needed})
+		}
+		t.cost += p.Tasks
+	}
+	if len(t.Parts) > 0 {
+		return
+	}
+	t.cost = c.mean * float64(max(1, t.Searches))
+	serving := 0
+	for _, n := range c.order {
+		if n.serves {
+			serving++
+		}
+	}
+	for _, n := range c.order {
+		if n.serves {
+			t.charges = append(t.charges, charge{n, t.cost / float64(serving), false})
+		}
+	}
+}
+
+// fits reports whether there is room for a ticket: on each node that it needs, and in sum
+// on those among which the engine chooses. One that is larger than the limits fits where
+// nothing else is. Of nodes of which nothing is known nothing is asked.
+func (c *Control) fits(t *Ticket, now time.Time) bool {
+	share := c.o.share()
+	var room, cost float64
+	known, idle := false, true
+	for _, h := range t.charges {
+		if h.node.stale(now) {
+			t.Unmeasured = true
+			continue
+		}
+		r := h.node.room(share)
+		if h.needed {
+			if h.node.ours > 0 && r < h.tasks {
+				return false
+			}
+			continue
+		}
+		known = true
+		idle = idle && h.node.ours <= 0
+		room += r
+		cost += h.tasks
+	}
+	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
+	const dust = 1e-9 // of sums of fractions
+	return !known || idle || room+dust >= cost
+}
+
+// awaited reports whether something that waits comes before a new ticket.
+func (c *Control) awaited(t *Ticket) bool {
+	if c.length == 0 {
+		return false
+	}
+	return slices.ContainsFunc(t.charges, func(h charge) bool { return h.node.claimed == c.round })
+}
+
+// bind notes that the limits of the nodes of a ticket are what it waits for.
+func (c *Control) bind(t *Ticket) {
+	share := c.o.share()
+	for _, h := range t.charges {
+		if !h.needed || h.node.room(share) < h.tasks {
+			h.node.bound = true
+		}
+	}
+}
+
+// admit lets a ticket go on.
+func (c *Control) admit(t *Ticket, now time.Time) {
+	t.Verdict, t.sent = Admitted, now
+	k := &c.classes[t.Class]
+	k.spend(now)
+	k.admitted++
+	k.sentAt = now
+	if len(t.Parts) > 0 && !t.Passes {
+		average(&c.mean, t.cost/float64(max(1, t.Searches)))
+	}
+	k.virtual = max(k.virtual, c.virtual)
+	if c.length > 0 { // else nobody waits for a turn
+		k.virtual += k.price(t.cost, c.took)
+	}
+	c.charge(t)
+}
+
+func (c *Control) charge(t *Ticket) {
+	share := c.o.share()
+	t.charged = true
+	c.classes[t.Class].inFlight += t.cost
+	for _, h := range t.charges {
+		h.node.ours += h.tasks
+		h.node.raisePeak(share)
+	}
+}
+
+func (c *Control) uncharge(t *Ticket) {
+	t.charged = false
+	if k := &c.classes[t.Class]; k.inFlight < t.cost+1e-6 {
+		k.inFlight = 0
+	} else {
+		k.inFlight -= t.cost
+	}
+	for _, h := range t.charges {
+		if h.node.ours -= h.tasks; h.node.ours < 1e-6 {
+			h.node.ours = 0
+		}
+	}
+}
+
+// averagePart is what one value counts in a mean over searches.
+const averagePart = 0.02
+
+func average(mean *float64, v float64) {
+	if *mean == 0 {
+		*mean = v
+	}
+	*mean += averagePart * (v - *mean)
+}

@@ -1,0 +1,127 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAuto(t *testing.T) {
+	f := frame{limit: 20, min: 2, threads: 2, peak: 20, bound: true, rate: 100, base: 0.02}
+	for _, c := range []struct {
+		name   string
+		change func(*frame)
+		limit  float64
+		why    Change
+	}{
+		{"a short queue while it binds", func(f *frame) { f.queue = 0 }, 21, Grew},
+		{"a short queue while it does not bind", func(f *frame) { f.bound = false }, 20, Kept},
+		{"something else binds", func(f *frame) { f.peak = 10 }, 20, Kept},
+		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
+		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
+		{"a long queue", func(f *frame) { f.queue = 14 }, 17.5, Shrank},
+		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 10 }, 7.5, Shrank},
+		{"not below what it carries", func(f *frame) { f.queue = 1000 }, 6, Shrank},
+		{"not below the least", func(f *frame) { f.queue, f.rate = 1000, 0 }, 2, Shrank},
+		{"not above the most", func(f *frame) { f.max = 20.5 }, 20.5, Grew},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := f
+			c.change(&f)
+			limit, why := f.auto()
+			require.Equal(t, c.limit, limit)
+			require.Equal(t, c.why, why)
+		})
+	}
+}
+
+// The example of the published work: 15 a second within 4 s are 60.
+func TestTarget(t *testing.T) {
+	f := frame{limit: 1000, min: 1, rate: 15}
+	for range 100 {
+		before := f.limit
+		f.limit, _ = f.target(4 * time.Second)
+		require.LessOrEqual(t, before-f.limit, 50.0)
+	}
+	require.Equal(t, 60.0, f.limit)
+	f.limit = 4
+	f.limit, _ = f.target(4 * time.Second)
+	require.Equal(t, 5.0, f.limit, "steps of small limits are small")
+}
+
+// A simulated node of two threads whose limit is always in use: its queue is what is in
+// flight beyond the threads. Slowed down tenfold for ten minutes its limit stays.
+func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
+	r := newRig(t, Options{Mode: Auto}, 1)
+	n := r.nodes["0"]
+	service := 20 * time.Millisecond
+	at := map[int]float64{}
+	for tick := range 5 * 900 { // polls of 200 ms
+		if tick == 5*120 {
+			service *= 10
+		}
+		n.ours, n.bound = n.limit, true
+		completed := 2 * 0.2 / service.Seconds()
+		r.now = r.now.Add(200 * time.Millisecond)
+		r.poll(Poll{Queue: max(0, float64(int(n.ours))-2), Active: 2, Completed: int64(completed), ServiceTime: service})
+		at[tick/5] = n.limit
+	}
+	require.InDelta(t, 2*(1+waiting), at[110], 2, "healthy")
+	require.InEpsilon(t, at[240], at[720], 0.1, "between the second and the tenth minute")
+	require.InEpsilon(t, at[110], at[720], 0.1)
+}
+
+// Rejections lower the limit at once, once in a frame, and never below the least.
+func TestRejectionsLowerTheLimitAtOnce(t *testing.T) {
+	r := newRig(t, Options{Mode: Auto, Min: 3}, 1)
+	n := r.nodes["0"]
+	n.ours = n.limit
+	before := n.limit
+	r.poll(Poll{Queue: 4, Completed: 10, Rejected: 1})
+	require.Equal(t, afterRejection*before, n.limit)
+	r.poll(Poll{Queue: 4, Completed: 10, Rejected: 100})
+	require.Equal(t, afterRejection*before, n.limit)
+	for range 100 {
+		r.now = r.now.Add(2 * time.Second)
+		r.poll(Poll{Queue: 4, Completed: 1000, Rejected: 1})
+	}
+	require.Equal(t, 3.0, n.limit)
+	require.Positive(t, r.LimitChanges(Rejected))
+}
+
+// The load of other clients counts, and sidesteps that share a limit get a part each.
+func TestLimitsAreShared(t *testing.T) {
+	r := newRig(t, limited(12), 1)
+	for range 60 {
+		r.poll(Poll{Queue: 6, Active: 2})
+	}
+	require.InDelta(t, 8, r.View("0", r.now).Others, 0.1)
+	for range 4 {
+		require.Equal(t, Admitted, r.search(0).Verdict)
+	}
+	require.Equal(t, Waits, r.search(0).Verdict)
+
+	o := limited(12)
+	o.Sidesteps = 3
+	r = newRig(t, o, 1)
+	for range 4 {
+		require.Equal(t, Admitted, r.search(0).Verdict)
+	}
+	require.Equal(t, Waits, r.search(0).Verdict)
+	for range 60 {
+		r.poll(Poll{Queue: 10, Active: 2}) // the 8 of the other two
+	}
+	require.Zero(t, r.View("0", r.now).Others)
+}
+
+func TestUtilisation(t *testing.T) {
+	r := newRig(t, Options{Mode: Auto}, 2)
+	_, known := r.Utilisation(r.now)
+	require.False(t, known)
+	r.poll(Poll{Active: 1, Completed: 5})
+	u, known := r.Utilisation(r.now)
+	require.True(t, known)
+	require.Equal(t, 0.5, u)
+	require.Equal(t, 2, r.Serving(r.now))
+}

@@ -1,0 +1,166 @@
+package admission
+
+import "time"
+
+const (
+	// staleAfter is for how long the statistics of a node are believed: longer than the
+	// longest pause between two polls of a node that answers.
+	staleAfter = 15 * time.Second
+	// othersPart is what one poll counts in the mean of other clients' load.
+	othersPart = 0.2
+	// basePart is what one poll counts in the service time without a queue, which has to
+	// be seen in at least baseQueries shard queries.
+	basePart    = 0.05
+	baseQueries = 5
+	// usualQueue is how many shard queries a node holds in its own queue, if it does not
+	// tell: the default of both engines up to Elasticsearch 8.
+	usualQueue = 1000
+)
+
+// Node is one node of the cluster as far as its load is concerned.
+type Node struct {
+	ID string
+
+	limit    float64 // shard queries that all clients together may have in flight
+	threads  float64 // of its search pool; 0: not known
+	capacity float64 // of the queue of that pool; 0: not known
+	polledAt time.Time
+	ours     float64 // in flight, sent from here
+	waiting  float64 // shard queries that wait here for this node, by their expected share
+	others   float64 // mean of what was in the pool beyond ours; negative if less
+	busy     float64 // threads at work at the last poll
+	idle     bool    // nothing waited in its queue at the last poll
+	serves   bool    // it has completed a shard query
+	base     float64 // seconds; see frame.base
+	claimed  uint64  // the pump in which something that waits laid claim to it
+
+	// of the frame
+	since     time.Time
+	polls     int
+	queues    float64 // sum over polls
+	completed int64
+	peak      float64
+	bound     bool
+	rejected  bool
+}
+
+// Poll is what one answered poll told of a node.
+type Poll struct {
+	Threads int64
+	// Queue and Active are of the search pool; QueueSize is how much Queue can be, 0 if
+	// that is not known.
+	Queue, Active float64
+	QueueSize     int64
+	// Completed counts the shard queries since the last answered poll, which took
+	// ServiceTime in the mean, Rejected the tasks that the pool rejected.
+	Completed   int64
+	ServiceTime time.Duration
+	Rejected    int64
+}
+
+// observe takes in a poll of the node. It returns why the limit moved.
+func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
+	fresh := n.stale(now)
+	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
+	load := p.Queue + p.Active
+	if fresh {
+		n.limit = n.frame(o).bounded(firstLimit * (1 + waiting) * n.threads)
+		n.others = min(0, load-n.ours)
+		n.beginFrame(now)
+		return Kept
+	}
+	n.others += othersPart * (load - n.ours - n.others)
+	n.busy = p.Active
+	n.serves = n.serves || p.Completed > 0
+	if n.idle && p.Queue == 0 && p.Completed >= baseQueries && p.ServiceTime > 0 {
+		s := p.ServiceTime.Seconds()
+		if n.base == 0 {
+			n.base = s
+		}
+		n.base += basePart * (s - n.base)
+	}
+	n.idle = p.Queue == 0
+	n.polls++
+	n.queues += p.Queue
+	n.completed += p.Completed
+	n.raisePeak(o.share())
+	if p.Rejected > 0 && !n.rejected {
+		return n.reject(o)
+	}
+	return n.endFrame(o, now)
+}
+
+// reject lowers the limit of a node that rejected something, once in a frame.
+func (n *Node) reject(o *Options) Change {
+	n.rejected = true
+	n.limit = n.frame(o).afterRejection()
+	return Rejected
+}
+
+// endFrame moves the limit if the frame is over.
+func (n *Node) endFrame(o *Options, now time.Time) Change {
+	took := now.Sub(n.since)
+	published := o.Mode == Target
+	switch {
+	case n.polls == 0:
+		return Kept
+	case published && n.completed < targetTasks && took < targetFrame:
+		return Kept
+	case !published && (took < shortestFrame || float64(n.completed) < n.limit && took < longestFrame):
+		return Kept
+	}
+	f := n.frame(o)
+	f.queue = n.queues / float64(n.polls)
+	f.rate = float64(n.completed) / took.Seconds()
+	var change Change
+	if published {
+		n.limit, change = f.target(o.TargetResponseTime)
+	} else {
+		n.limit, change = f.auto()
+	}
+	n.beginFrame(now)
+	return change
+}
+
+func (n *Node) beginFrame(now time.Time) {
+	n.since, n.polls, n.queues, n.completed, n.peak, n.bound, n.rejected = now, 0, 0, 0, 0, false, false
+}
+
+// frame returns what is known of the frame that goes on.
+func (n *Node) frame(o *Options) frame {
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, threads: n.threads, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
+	if f.min == 0 {
+		f.min = n.threads
+	}
+	f.min = max(1, f.min)
+	return f
+}
+
+// raisePeak notes how much is in flight, from all clients.
+func (n *Node) raisePeak(share float64) {
+	n.peak = max(n.peak, n.ours/share+n.foreign(share))
+}
+
+// foreign returns the load of other clients, in shard queries: what the node has beyond
+// ours and beyond what the other sidesteps have, which carry as much as this one.
+func (n *Node) foreign(share float64) float64 {
+	return max(0, n.others-n.ours*(1/share-1))
+}
+
+// room returns how many more shard queries may be sent to the node from here.
+func (n *Node) room(share float64) float64 {
+	return (n.limit-n.foreign(share))*share - n.ours
+}
+
+// stale reports whether nothing is known of the node's load.
+func (n *Node) stale(now time.Time) bool {
+	return n.polledAt.IsZero() || now.Sub(n.polledAt) > staleAfter
+}
+
+// queueSize returns how many shard queries the node itself would hold in its queue.
+func (n *Node) queueSize() float64 {
+	if n.capacity > 0 {
+		return n.capacity
+	}
+	return usualQueue
+}

@@ -1,0 +1,384 @@
+package admission
+
+import "time"
+
+const (
+	// scan is how many tickets that do not fit are looked past for one that does.
+	scan = 32
+	// Of the searches of a class that waited, left those whose clients went away. From
+	// leftMuch on, waiting is as long as clients have patience, and the newest go first.
+	leftMuch = 0.02
+	leftPart = 0.02
+	// patiencePart is what one that left counts in the time that clients have patience.
+	patiencePart = 0.1
+	// forgetLeft is after which time those that left are forgotten.
+	forgetLeft = time.Minute
+	// fastest is the part of a class's searches that tells how long they take.
+	fastest = 0.2
+	// activeFor is for how long a class that has nothing to do keeps its share.
+	activeFor = time.Second
+	// burst is for how long a class may catch up on its rate.
+	burst = 0.1
+)
+
+// class is what is known of a class of searches. Its tickets are a list from the oldest to
+// the newest.
+type class struct {
+	Class
+	oldest, newest *Ticket
+	length         int
+	cost           float64 // shard queries that wait
+	admitted       int64
+	inFlight       float64   // shard queries
+	sentAt         time.Time // when one was last admitted
+	virtual        float64   // seconds of work, by its weight
+	took           float64   // seconds within which the fastest fifth of its searches are answered
+	tokens         float64
+	filledAt       time.Time
+
+	left     float64       // share of what waited that left
+	leftAt   time.Time     // when one last did
+	patience time.Duration // for how long those waited
+
+	cursor *Ticket // of the pump
+	newer  bool    // the pump goes from the newest to the oldest
+	over   bool    // the pump has looked at all, or may send no more
+}
+
+func newClass(k Class) class {
+	if k.Weight <= 0 {
+		k.Weight = 1
+	}
+	return class{Class: k, tokens: max(1, burst*k.Rate)}
+}
+
+// limited reports whether the class has a rate.
+func (k *class) limited() bool { return k.Rate > 0 }
+
+// fill adds the tokens of the time that has passed.
+func (k *class) fill(now time.Time) {
+	if !k.filledAt.IsZero() {
+		k.tokens = min(max(1, burst*k.Rate), k.tokens+k.Rate*max(0, now.Sub(k.filledAt).Seconds()))
+	}
+	k.filledAt = now
+}
+
+// may reports whether the rate of the class lets another search be sent.
+func (k *class) may(now time.Time) bool {
+	if !k.limited() {
+		return true
+	}
+	k.fill(now)
+	return k.tokens >= 1
+}
+
+// inTurn reports whether a new search of the class may be sent before those that wait.
+func (k *class) inTurn(now time.Time) bool {
+	return !k.limited() || k.oldest == nil && k.may(now)
+}
+
+// ready returns when the rate of the class lets another search be sent.
+func (k *class) ready() time.Time {
+	return k.filledAt.Add(time.Duration(max(0, 1-k.tokens)/k.Rate*float64(time.Second)) + time.Microsecond)
+}
+
+func (k *class) spend(now time.Time) {
+	if k.limited() {
+		k.fill(now)
+		k.tokens--
+	}
+}
+
+// learn takes in how long a search of the class took. It keeps the time within which the
+// fastest fifth are answered: the mean grows with what waits in the nodes, for all classes
+// alike, and would hide which class does more work.
+func (k *class) learn(took float64) {
+	switch {
+	case k.took == 0:
+		k.took = took
+	case took < k.took:
+		k.took *= 1 - averagePart*(1-fastest)
+	default:
+		k.took *= 1 + averagePart*fastest
+	}
+}
+
+// price returns what a search costs its class: shard queries times the time that searches
+// of the class take, by its weight. all is what searches of any class take.
+func (k *class) price(tasks, all float64) float64 {
+	took := k.took
+	if took == 0 {
+		took = max(all, 0.001)
+	}
+	return tasks * took / k.Weight
+}
+
+// gaveUp takes in that a search left the queue after it had waited.
+func (k *class) gaveUp(waited time.Duration, now time.Time) {
+	if now.Sub(k.leftAt) > forgetLeft {
+		k.left, k.patience = 0, waited
+	}
+	k.leftAt = now
+	k.left += leftPart * (1 - k.left)
+	k.patience += time.Duration(patiencePart * float64(waited-k.patience))
+}
+
+// newestFirst reports whether the newest of what waits is to be sent first. As long as
+// clients have patience the order is that of arrival. Once the oldest has waited for half
+// of the time after which clients leave, this order would serve those that are about to
+// leave, and so nobody: then the newest have the best chance.
+func (k *class) newestFirst(now time.Time) bool {
+	patience := k.Deadline
+	if patience == 0 {
+		if k.left < leftMuch || now.Sub(k.leftAt) > forgetLeft {
+			return false
+		}
+		patience = k.patience
+	}
+	return k.oldest != nil && now.Sub(k.oldest.began) > patience/2
+}
+
+// queue makes a ticket wait, if there is room for it. If not, one of the class that has
+// most waiting for its weight is refused, so that a flood of one refuses no other.
+func (c *Control) queue(t *Ticket, now time.Time) {
+	why := Reason("")
+	switch {
+	case c.o.Queue.Bytes > 0 && c.bytes+t.Bytes > c.o.Queue.Bytes:
+		why = NoRoom
+	case c.overflows(t):
+		why = QueueFull
+	}
+	if why != "" {
+		out := c.victim(t, now)
+		if out == nil {
+			t.Verdict, t.Reason, t.sent = Refused, why, now
+			return
+		}
+		c.remove(out)
+		out.Verdict, out.Reason, out.sent = Refused, why, now
+		c.turned = append(c.turned, out)
+	}
+	c.push(t)
+}
+
+// overflows reports whether more would wait than may.
+func (c *Control) overflows(t *Ticket) bool {
+	if c.o.Mode != Observe && c.o.Queue.Length > 0 {
+		return c.length >= c.o.Queue.Length
+	}
+	var waits, size float64
+	share := c.o.share()
+	for _, h := range t.charges {
+		waits += h.node.waiting
+		if c.o.Mode == Observe { // what is in flight beyond the limit would wait
+			waits += max(0, -h.node.room(share))
+		}
+		size += h.node.queueSize()
+	}
+	return len(t.charges) > 0 && waits+t.cost > max(size*share, t.cost)
+}
+
+// victim returns what is refused in place of t, nil if t is.
+func (c *Control) victim(t *Ticket, now time.Time) *Ticket {
+	own := &c.classes[t.Class]
+	most, worst := (own.cost+t.cost)/own.Weight, own
+	for i := range c.classes {
+		if k := &c.classes[i]; k.cost/k.Weight > most {
+			most, worst = k.cost/k.Weight, k
+		}
+	}
+	switch {
+	case c.newestFirst(worst, now):
+		return worst.oldest
+	case worst == own:
+		return nil
+	}
+	return worst.newest
+}
+
+// pump admits what waits and fits, class by class in the order of the work done for each.
+// What does not fit lays claim to its nodes: nothing that comes after it takes them.
+func (c *Control) pump(now time.Time) []*Ticket {
+	c.round++
+	if c.length == 0 || c.o.Mode != Auto && c.o.Mode != Target {
+		return c.turned
+	}
+	for i := range c.classes {
+		c.classes[i].begin(c.newestFirst(&c.classes[i], now))
+	}
+	missed, claimed := 0, 0
+	for missed < scan && (claimed < len(c.order) || len(c.order) == 0) {
+		k := c.turn(now)
+		if k == nil {
+			break
+		}
+		t := k.cursor
+		k.advance()
+		if c.crowds(t, now) {
+			k.over = true
+			c.bind(t)
+			continue
+		}
+		if c.awaited(t) || !c.fits(t, now) {
+			missed++
+			for _, h := range t.charges {
+				if h.node.claimed != c.round {
+					h.node.claimed = c.round
+					claimed++
+				}
+			}
+			continue
+		}
+		c.virtual = max(c.virtual, k.virtual)
+		k.stayed()
+		c.admit(t, now)
+		c.remove(t)
+		c.turned = append(c.turned, t)
+	}
+	if c.length > 0 {
+		c.bindAll()
+	}
+	return c.turned
+}
+
+// bindAll notes that limits are what is waited for.
+func (c *Control) bindAll() {
+	for _, n := range c.order {
+		if n.claimed == c.round {
+			n.bound = true
+		}
+	}
+}
+
+// turn returns the class whose turn it is, nil if none has anything to send.
+func (c *Control) turn(now time.Time) *class {
+	var best *class
+	for i := range c.classes {
+		k := &c.classes[i]
+		if k.cursor == nil || k.over {
+			continue
+		}
+		if !k.may(now) {
+			k.over = true
+			continue
+		}
+		if best == nil || k.virtual < best.virtual {
+			best = k
+		}
+	}
+	return best
+}
+
+// newestFirst reports whether the newest of what waits in a class is to be sent first.
+func (c *Control) newestFirst(k *class, now time.Time) bool {
+	if c.o.Order != Adaptive {
+		return c.o.Order == NewestFirst && k.newest != nil
+	}
+	return k.newestFirst(now)
+}
+
+// begin prepares the class for a pump.
+func (k *class) begin(newer bool) {
+	k.newer, k.over = newer, false
+	if k.cursor = k.oldest; k.newer {
+		k.cursor = k.newest
+	}
+}
+
+// advance goes on to the next ticket.
+func (k *class) advance() {
+	if k.newer {
+		k.cursor = k.cursor.before
+		return
+	}
+	k.cursor = k.cursor.next
+}
+
+// active reports whether the class has, or had a moment ago, something to do.
+func (k *class) active(now time.Time) bool {
+	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
+}
+
+// crowds reports whether a ticket would give its class more than its share of all limits
+// while others are active: what runs in a node cannot be taken back, so a class whose
+// searches take long must not have all nodes full of them. They count the more the
+// longer they take. One search of each class is always let go.
+func (c *Control) crowds(t *Ticket, now time.Time) bool {
+	k := &c.classes[t.Class]
+	if len(c.classes) == 1 || k.inFlight <= 0 {
+		return false
+	}
+	weights := 0.0
+	for i := range c.classes {
+		if other := &c.classes[i]; other == k || other.active(now) {
+			weights += other.Weight
+		}
+	}
+	if weights == k.Weight {
+		return false
+	}
+	limits := 0.0
+	for _, n := range c.order {
+		if n.serves {
+			limits += n.limit * c.o.share()
+		}
+	}
+	longer := 1.0
+	if c.took > 0 && k.took > 0 {
+		longer = k.took / c.took
+	}
+	return limits > 0 && (k.inFlight+t.cost)*longer > limits*k.Weight/weights
+}
+
+// stayed takes in that a search waited until it was admitted.
+func (k *class) stayed() { k.left -= leftPart * k.left }
+
+// push appends a ticket to the queue of its class.
+func (c *Control) push(t *Ticket) {
+	k := &c.classes[t.Class]
+	if k.oldest == nil { // it comes back with no credit for the time that it did nothing
+		k.virtual = max(k.virtual, c.virtual)
+	}
+	t.Verdict = Waits
+	t.before, t.next = k.newest, nil
+	if k.newest != nil {
+		k.newest.next = t
+	} else {
+		k.oldest = t
+	}
+	k.newest = t
+	k.length++
+	k.cost += t.cost
+	c.length++
+	c.bytes += t.Bytes
+	for _, h := range t.charges {
+		h.node.waiting += h.tasks
+	}
+}
+
+// remove takes a ticket out of the queue of its class.
+func (c *Control) remove(t *Ticket) {
+	k := &c.classes[t.Class]
+	if t.before != nil {
+		t.before.next = t.next
+	} else {
+		k.oldest = t.next
+	}
+	if t.next != nil {
+		t.next.before = t.before
+	} else {
+		k.newest = t.before
+	}
+	t.before, t.next = nil, nil
+	k.length--
+	c.length--
+	c.bytes -= t.Bytes
+	if k.cost -= t.cost; k.length == 0 {
+		k.cost = 0
+	}
+	for _, h := range t.charges {
+		if h.node.waiting -= h.tasks; h.node.waiting < 1e-6 {
+			h.node.waiting = 0
+		}
+	}
+}

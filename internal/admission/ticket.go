@@ -1,0 +1,58 @@
+package admission
+
+import "time"
+
+// Ticket is one search on its way: a request, whatever it is sent as. The caller fills in
+// what is exported and keeps it until [Control.Done] or [Control.Leave].
+type Ticket struct {
+	Class int // position in Options.Classes
+	// Parts are what it sends to which node; none: to any node, and how much is not
+	// known.
+	Parts []Part
+	// Searches is how many searches it stands for; 0: one.
+	Searches int
+	// Passes: it goes on at once whatever the limits, but is counted.
+	Passes bool
+	Bytes  int64 // that are held while it waits
+	Owner  any   // the caller's own
+
+	Verdict Verdict
+	Reason  Reason // of a refusal
+	// Unmeasured: it was admitted because nothing is known of the load of its nodes.
+	Unmeasured bool
+	// WouldWait and WouldBeRefused say what [Observe] found.
+	WouldWait, WouldBeRefused bool
+
+	charges []charge
+	cost    float64
+	began   time.Time // when it was offered
+	sent    time.Time // when it was admitted
+	charged bool
+	next    *Ticket // in its class's queue
+	before  *Ticket
+}
+
+// charge is a part of a ticket on its node.
+type charge struct {
+	node   *Node
+	tasks  float64
+	needed bool
+}
+
+// Reset makes t ready for another search.
+func (t *Ticket) Reset() { *t = Ticket{Parts: t.Parts[:0], charges: t.charges[:0], Owner: t.Owner} }
+
+// Expect adds shard queries to what the ticket sends to a node.
+func (t *Ticket) Expect(p Part) {
+	for i := range t.Parts {
+		if t.Parts[i].Node == p.Node {
+			t.Parts[i].Tasks += p.Tasks
+			t.Parts[i].Needed = t.Parts[i].Needed || p.Needed
+			return
+		}
+	}
+	t.Parts = append(t.Parts, p)
+}
+
+// Waited returns for how long the ticket waited before it was admitted.
+func (t *Ticket) Waited() time.Duration { return max(0, t.sent.Sub(t.began)) }

@@ -1,0 +1,87 @@
+package admission
+
+import "time"
+
+// Load is what an operator sees of the limit of a node.
+type Load struct {
+	// Limit is how many shard queries all clients may have in flight on the node; nil
+	// while nothing is known of its load.
+	Limit *float64 `json:"limit"`
+	// Admitted and Waiting are shard queries of this sidestep, by their expected share.
+	Admitted float64 `json:"admitted"`
+	Waiting  float64 `json:"waiting"`
+	// Others is the load of other clients.
+	Others float64 `json:"other_clients"`
+}
+
+// View describes a node.
+func (c *Control) View(id string, now time.Time) Load {
+	n := c.nodes[id]
+	if n == nil {
+		return Load{}
+	}
+	v := Load{Admitted: n.ours, Waiting: n.waiting, Others: n.foreign(c.o.share())}
+	if !n.stale(now) {
+		limit := n.limit
+		v.Limit = &limit
+	}
+	return v
+}
+
+// ClassView is what waits of a class.
+type ClassView struct {
+	Name     string
+	Waiting  int
+	Admitted int64
+}
+
+// Classes describes all classes.
+func (c *Control) Classes() []ClassView {
+	out := make([]ClassView, len(c.classes))
+	for i := range c.classes {
+		k := &c.classes[i]
+		out[i] = ClassView{Name: k.Name, Waiting: k.length, Admitted: k.admitted}
+	}
+	return out
+}
+
+// LimitChanges returns how often limits moved, by why.
+func (c *Control) LimitChanges(why Change) int64 { return c.changes[why] }
+
+// Utilisation returns how much of the search threads of all nodes that serve searches is
+// at work, λ·S over their number, from 0 to 1. It reports false while nothing is known.
+func (c *Control) Utilisation(now time.Time) (float64, bool) {
+	var busy, threads float64
+	for _, n := range c.order {
+		if n.serves && !n.stale(now) {
+			busy += n.busy
+			threads += n.threads
+		}
+	}
+	if threads == 0 {
+		return 0, false
+	}
+	return min(1, busy/threads), true
+}
+
+// Serving returns how many nodes the utilisation is of.
+func (c *Control) Serving(now time.Time) int {
+	serving := 0
+	for _, n := range c.order {
+		if n.serves && !n.stale(now) {
+			serving++
+		}
+	}
+	return serving
+}
+
+// Open returns how many nodes nothing is known of although searches go there.
+func (c *Control) Open(now time.Time) int {
+	open := 0
+	for _, n := range c.order {
+		if n.stale(now) && (n.ours > 0 || n.serves) {
+			open++
+		}
+	}
+	return open
+}

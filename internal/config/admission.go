@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Admission says what waits before the cluster while that is busy.
+type Admission struct {
+	// Mode is "off", "observe" (what would wait is only counted), "auto" (limits follow
+	// the nodes' queues) or "target" (limits follow TargetResponseTime).
+	Mode               string        `yaml:"mode"`
+	TargetResponseTime time.Duration `yaml:"target_response_time"`
+	// Min and Max bound the limit of each node, in shard queries; 0: as many as it has
+	// search threads, and no upper bound.
+	Min     int              `yaml:"min"`
+	Max     int              `yaml:"max"`
+	Queue   AdmissionQueue   `yaml:"queue"`
+	Classes []AdmissionClass `yaml:"classes"`
+}
+
+// AdmissionQueue bounds what waits. 0: no bound but that of the engine's own queues.
+type AdmissionQueue struct {
+	Length int           `yaml:"length"` // searches
+	Bytes  Size          `yaml:"bytes"`  // of request bodies
+	Time   time.Duration `yaml:"time"`
+}
+
+// AdmissionClass is a kind of searches.
+type AdmissionClass struct {
+	Name  string         `yaml:"name"`
+	Match AdmissionMatch `yaml:"match"`
+	// Weight is its part of the work while others wait; 0: 1.
+	Weight float64 `yaml:"weight"`
+	// Rate is how many of its searches may be sent in a second; 0: any number.
+	Rate float64 `yaml:"rate"`
+	// Deadline is for how long one of them may wait; 0: as long as its client does.
+	Deadline time.Duration `yaml:"deadline"`
+}
+
+// AdmissionMatch says which searches are in a class. What is set must hold.
+type AdmissionMatch struct {
+	Operation      string `yaml:"operation"`
+	Index          string `yaml:"index"`
+	User           string `yaml:"user"`
+	OpaqueIDPrefix string `yaml:"opaque_id_prefix"`
+}
+
+// defaultClass is the class of searches that are in no other.
+const defaultClass = "default"
+
+// classOperations are the operations that a class may name.
+func classOperations() []string {
+	return []string{
+		"search", "search_template", "count", "async_search", "msearch", "msearch_template",
+		"get", "explain", "termvectors", "mget", "scroll",
+	}
+}
+
+func (c *checker) admission(a Admission) {
+	c.oneOf("admission.mode", a.Mode)
+	c.notNegative("admission.target_response_time", a.TargetResponseTime)
+	if a.Mode == "target" && a.TargetResponseTime == 0 {
+		c.add("admission.target_response_time", "must be set for mode target")
+	}
+	c.atLeast("admission.min", a.Min, 0)
+	c.atLeast("admission.max", a.Max, 0)
+	if a.Max > 0 && a.Max < a.Min {
+		c.add("admission.max", "must be at least min (%d)", a.Min)
+	}
+	c.atLeast("admission.queue.length", a.Queue.Length, 0)
+	c.notNegative("admission.queue.time", a.Queue.Time)
+	for i, k := range a.Classes {
+		c.admissionClass(fmt.Sprintf("admission.classes[%d]", i), k)
+		if first := slices.IndexFunc(a.Classes, func(other AdmissionClass) bool { return other.Name == k.Name }); first < i {
+			c.add(fmt.Sprintf("admission.classes[%d]", i), "has the name of admission.classes[%d]", first)
+		}
+	}
+}
+
+func (c *checker) admissionClass(path string, k AdmissionClass) {
+	if k.Name == "" || len(k.Name) > 63 || strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+		c.add(path, "needs a name of small letters, digits, _ and -, not %q", k.Name)
+	}
+	switch {
+	case k.Name == defaultClass && k.Match != AdmissionMatch{}:
+		c.add(path, "matches what no other class does, as its name is default: it takes no match")
+	case k.Name != defaultClass && k.Match == AdmissionMatch{}:
+		c.add(path, "needs a match, or the name default: it would take every search")
+	}
+	if k.Match.Operation != "" && !slices.Contains(classOperations(), k.Match.Operation) {
+		c.add(path+".match.operation", "%q is not one of %s", k.Match.Operation, strings.Join(classOperations(), ", "))
+	}
+	if k.Match.Index != "" {
+		c.pattern(path+".match.index", k.Match.Index)
+	}
+	if k.Weight < 0 || math.IsInf(k.Weight, 0) || math.IsNaN(k.Weight) {
+		c.add(path+".weight", "must be more than 0, or 0 for 1, not %v", k.Weight)
+	}
+	if k.Rate < 0 || math.IsInf(k.Rate, 0) || math.IsNaN(k.Rate) {
+		c.add(path+".rate", "must be more than 0, or 0 for any, not %v", k.Rate)
+	}
+	c.notNegative(path+".deadline", k.Deadline)
+}

@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sidestep/internal/admission"
+	"sidestep/internal/cluster"
+)
+
+// Admission says what waits before the cluster while that is busy.
+type Admission struct {
+	admission.Options
+	// Classes are asked in their order; what is in none is in the class "default".
+	// Options.Classes is made of them.
+	Classes []AdmissionClass
+}
+
+// AdmissionClass is a class of searches. Of its conditions those that are set must hold.
+type AdmissionClass struct {
+	admission.Class
+	Operation string // name of an [es.Operation]
+	Index     string // name or pattern of names, which all elements of a target must match
+	User      string // of basic authentication
+	// OpaqueIDPrefix is what X-Opaque-Id begins with.
+	OpaqueIDPrefix string
+}
+
+// defaultClass is the name of the class of what is in no other.
+const defaultClass = "default"
+
+var errNoTarget = errors.New("mode target needs admission.target_response_time")
+
+// admissionClass is an AdmissionClass made ready for use.
+type admissionClass struct {
+	AdmissionClass
+	targets *regexp.Regexp // nil: any
+}
+
+// matches reports whether a request is in the class.
+func (k *admissionClass) matches(x *exchange) bool {
+	if k.Operation != "" && k.Operation != string(x.Operation) || k.targets != nil && !k.targets.MatchString(x.Target) {
+		return false
+	}
+	if k.User != "" {
+		if user, _, ok := x.r.BasicAuth(); !ok || user != k.User {
+			return false
+		}
+	}
+	return k.OpaqueIDPrefix == "" || strings.HasPrefix(x.r.Header.Get("X-Opaque-Id"), k.OpaqueIDPrefix)
+}
+
+// admissions is the admission of one proxy: the control with what guards and drives it.
+// While the mode is Off no request takes its lock.
+type admissions struct {
+	own      atomic.Value // admission.Mode: as it was set
+	mode     atomic.Value // admission.Mode: in force
+	classes  []admissionClass
+	length   atomic.Int64 // searches that wait
+	heldBack atomic.Int64 // refusals
+	opened   atomic.Int64 // searches admitted because nothing is known of their nodes
+	// what observe found
+	wouldWait, wouldRefuse []atomic.Int64 // by class
+
+	mu      sync.Mutex // guards what follows
+	control *admission.Control
+	timer   *time.Timer    // for classes with a rate; nil if there are none
+	known   []string       // ids of the nodes
+	queues  map[string]int // by id: what the queue of its search pool holds; 0: not known
+}
+
+func newAdmissions(o Admission) *admissions {
+	a := &admissions{}
+	for _, k := range o.Classes {
+		ready := admissionClass{AdmissionClass: k}
+		if k.Index != "" {
+			ready.targets = matchTargets([]string{k.Index})
+		}
+		a.classes = append(a.classes, ready)
+	}
+	if !slices.ContainsFunc(a.classes, func(k admissionClass) bool { return k.Name == defaultClass }) {
+		a.classes = append(a.classes, admissionClass{AdmissionClass: AdmissionClass{Class: admission.Class{Name: defaultClass}}})
+	}
+	o.Options.Classes = nil
+	limited := false
+	for _, k := range a.classes {
+		o.Options.Classes = append(o.Options.Classes, k.Class)
+		limited = limited || k.Rate > 0
+	}
+	a.wouldWait, a.wouldRefuse = make([]atomic.Int64, len(a.classes)), make([]atomic.Int64, len(a.classes))
+	mode := cmp.Or(o.Mode, admission.Off)
+	a.own.Store(mode)
+	a.mode.Store(admission.Off) // until the proxy's own mode is known
+	o.Mode = admission.Off
+	a.control = admission.New(o.Options)
+	if limited {
+		a.timer = time.AfterFunc(time.Hour, a.turn)
+		a.timer.Stop()
+	}
+	return a
+}
+
+func (a *admissions) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// AdmissionMode returns the mode that searches are admitted in: the more careful of what
+// [Proxy.SetAdmissionMode] and [Proxy.SetMode] have set.
+func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.mode.Load().(admission.Mode) }
+
+// OwnAdmissionMode returns the mode that [Proxy.SetAdmissionMode] has set.
+func (p *Proxy) OwnAdmissionMode() admission.Mode { return p.admission.own.Load().(admission.Mode) }
+
+// SetAdmissionMode switches the mode of admission at run time.
+func (p *Proxy) SetAdmissionMode(m admission.Mode) error {
+	if _, err := admission.ParseMode(string(m)); err != nil {
+		return err
+	}
+	if m == admission.Target && p.o.Admission.TargetResponseTime <= 0 {
+		return errNoTarget
+	}
+	p.admission.own.Store(m)
+	p.admission.follow(p.Mode())
+	return nil
+}
+
+// follow puts the mode in force that the proxy's own leaves.
+func (a *admissions) follow(routing Mode) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.own.Load().(admission.Mode)
+	switch {
+	case routing == ModeOff:
+		m = admission.Off
+	case routing == ModeObserve && m != admission.Off:
+		m = admission.Observe
+	}
+	a.mode.Store(m)
+	a.signal(a.control.SetMode(m, time.Now()))
+}
+
+// classOf returns the position of the class of a request.
+func (a *admissions) classOf(x *exchange) int {
+	for i := range a.classes {
+		if k := &a.classes[i]; k.Name == defaultClass && i == len(a.classes)-1 || k.matches(x) {
+			return i
+		}
+	}
+	return len(a.classes) - 1
+}
+
+// offer asks about the ticket of x.
+func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admission.Reason) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := &x.ticket
+	a.signal(a.control.Offer(t, now))
+	switch {
+	case t.Verdict == admission.Waits && x.turn == nil:
+		x.turn = make(chan struct{}, 1)
+	case t.Unmeasured && t.Verdict == admission.Admitted && !t.Passes:
+		a.opened.Add(1)
+	}
+	if t.WouldWait {
+		a.wouldWait[t.Class].Add(1)
+	}
+	if t.WouldBeRefused {
+		a.wouldRefuse[t.Class].Add(1)
+	}
+	return t.Verdict, t.Reason
+}
+
+// settle ends the waiting of x: with the verdict that has come, else it leaves.
+func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := &x.ticket
+	if t.Verdict == admission.Waits {
+		a.signal(a.control.Leave(t, admission.TooLate, time.Now()))
+	}
+	select {
+	case <-x.turn: // what came meanwhile
+	default:
+	}
+	return t.Verdict, t.Reason
+}
+
+// done returns a ticket; gone: the client has left.
+func (a *admissions) done(t *admission.Ticket, gone bool) {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if gone {
+		a.signal(a.control.Abandon(t, now))
+		return
+	}
+	a.signal(a.control.Done(t, now))
+}
+
+func (a *admissions) move(t *admission.Ticket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.control.Move(t)
+}
+
+func (a *admissions) fits(t *admission.Ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.control.Fits(t, time.Now())
+}
+
+func (a *admissions) patience(t *admission.Ticket) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.control.Patience(t)
+}
+
+// turn is called by the timer when a class may send again that is limited by its rate.
+func (a *admissions) turn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.signal(a.control.Turn(time.Now()))
+}
+
+// signal tells the requests whose verdict has come. a.mu is held.
+func (a *admissions) signal(turned []*admission.Ticket) {
+	for _, t := range turned {
+		t.Owner.(*exchange).turn <- struct{}{} // it has room for one
+	}
+	a.length.Store(int64(a.control.Waiting()))
+	if a.timer == nil {
+		return
+	}
+	now := time.Now()
+	if next := a.control.Next(now); !next.IsZero() {
+		a.timer.Reset(next.Sub(now))
+	}
+}
+
+// waits reports whether some search waits.
+func (a *admissions) waits() bool { return a.length.Load() > 0 }
+
+// update takes in which nodes there are.
+func (a *admissions) update(s *cluster.Snapshot) {
+	ids, queues := make([]string, len(s.Nodes)), make(map[string]int, len(s.Nodes))
+	for i, n := range s.Nodes {
+		ids[i] = n.ID
+		queues[n.ID] = n.SearchQueue
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queues = queues
+	if !slices.Equal(ids, a.known) {
+		a.known = ids
+		a.control.Update(ids)
+	}
+}
+
+// observe takes in a poll.
+func (a *admissions) observe(st cluster.NodeStats) {
+	if st.State != cluster.PollOK {
+		return
+	}
+	p := admission.Poll{
+		Threads: st.Threads, Queue: float64(st.Queue), Active: st.Active,
+		Completed: st.Queries, ServiceTime: st.ServiceTime, Rejected: st.RejectedTasks,
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.QueueSize = int64(a.queues[st.Node])
+	a.signal(a.control.Observe(st.Node, p, st.At))
+}
+
+// view describes the load of a node; nil while admission is off.
+func (a *admissions) view(id string, mode admission.Mode, now time.Time) *admission.Load {
+	if mode == admission.Off {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v := a.control.View(id, now)
+	return &v
+}

@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"sidestep/internal/admission"
+	"sidestep/internal/es"
+	"sidestep/internal/selection"
+)
+
+const (
+	// A refusal is held back for between heldBackLeast and heldBackMost, as client
+	// libraries answer a 429 by sending the request again at once. No more than
+	// maxHeldBack are at a time: beyond that room is worth more.
+	heldBackLeast = 50 * time.Millisecond
+	heldBackMost  = 250 * time.Millisecond
+	maxHeldBack   = 1000
+	// retryAfter is what a refusal tells its client, in seconds.
+	retryAfter = "1"
+)
+
+// admit has a search wait while its nodes have as much to do as they can. It reports
+// whether the request goes on: one that is refused has been answered.
+func (x *exchange) admit() bool {
+	if !x.admits || !x.loads() {
+		return true
+	}
+	x.p.o.Touch()
+	a, t := x.p.admission, &x.ticket
+	t.Class, t.Bytes = a.classOf(x), int64(len(x.body))
+	t.Passes = x.continues() || x.steering() == es.SteerByID
+	x.Class = a.classes[t.Class].Name
+	x.goElsewhere()
+	now := time.Now()
+	verdict, why := a.offer(x, now)
+	if verdict == admission.Waits {
+		verdict, why = x.waitTurn()
+		x.Waited = time.Since(now)
+		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
+	}
+	switch {
+	case verdict == admission.Admitted:
+		x.admitted = true
+		if x.Waited > 0 {
+			x.chooseAnew()
+		}
+		return true
+	case x.gone():
+		x.p.metrics.admission.dropped.with(x.Class).Inc()
+		panic(http.ErrAbortHandler) // there is no client to be answered
+	}
+	x.refuse(why)
+	return false
+}
+
+// loads reports whether the request is work of the nodes' search threads.
+func (x *exchange) loads() bool {
+	switch x.Operation {
+	case es.Scroll:
+		return x.Method != http.MethodDelete
+	case es.PIT: // opening one searches nothing
+		return false
+	}
+	return x.steering() != es.SteerNone
+}
+
+// continues reports whether the request goes on with what has begun: the nodes hold its
+// contexts, and free them the sooner the sooner it ends.
+func (x *exchange) continues() bool {
+	return x.Operation == es.Scroll || x.Reason == string(es.PassPIT)
+}
+
+// expect notes what a search sends to each node.
+func (x *exchange) expect(d *selection.Decision) {
+	if !x.admits {
+		return
+	}
+	x.ticket.Parts = x.ticket.Parts[:0]
+	for i, n := range d.Nodes {
+		tasks, sole := d.Expected(i)
+		x.ticket.Parts = append(x.ticket.Parts, admission.Part{Node: n.ID, Tasks: tasks, Needed: sole})
+	}
+}
+
+// expectItems notes what a multi-search sends to each node. Items of which that is not
+// known count as the others.
+func (x *exchange) expectItems(m *multiSearch) {
+	if !x.admits {
+		return
+	}
+	x.ticket.Searches = len(m.items)
+	known := 0
+	for _, s := range m.searches {
+		for i, n := range s.decision.Nodes {
+			tasks, sole := s.decision.Expected(i)
+			x.ticket.Expect(admission.Part{Node: n.ID, Tasks: tasks * float64(s.all), Needed: sole})
+		}
+		if len(s.decision.Nodes) > 0 {
+			known += s.all
+		}
+	}
+	for i := range x.ticket.Parts {
+		x.ticket.Parts[i].Tasks *= float64(len(m.items)) / float64(known)
+	}
+}
+
+// goElsewhere chooses another copy for a search that is meant for one node, if that one
+// is at its limit and the other is not.
+func (x *exchange) goElsewhere() {
+	a := x.p.admission
+	if x.first == nil || x.items != nil || len(x.first.decision.Nodes) != 1 || x.ticket.Passes || a.fits(&x.ticket) {
+		return
+	}
+	full := x.first.decision.Nodes[0]
+	t := newTry(x)
+	t.steered = true
+	x.p.o.Selector.Choose(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
+	x.expect(&t.decision)
+	if t.decision.Reason.Lists() && t.decision.Nodes[0] != full && a.fits(&x.ticket) {
+		x.first, t = t, x.first
+		x.Reason = string(x.first.decision.Reason)
+	} else {
+		x.expect(&x.first.decision)
+	}
+	t.release()
+}
+
+// waitTurn waits until the verdict about the ticket has come, the time that it may wait
+// has passed, or the client is gone.
+func (x *exchange) waitTurn() (admission.Verdict, admission.Reason) {
+	a := x.p.admission
+	var late <-chan time.Time
+	if patience := a.patience(&x.ticket); patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-x.turn:
+	case <-late:
+	case <-x.r.Context().Done():
+	}
+	return a.settle(x)
+}
+
+// chooseAnew decides about a search again that has waited: what was decided may be
+// outdated.
+func (x *exchange) chooseAnew() {
+	now, v := time.Now(), x.p.view.Load()
+	if x.first == nil {
+		x.now, x.view = now, v
+	}
+	if x.first == nil || x.items != nil {
+		return
+	}
+	plan, why := x.planAt(v.snapshot, now)
+	if why != "" || plan == nil {
+		return
+	}
+	x.now, x.view, x.plan = now, v, plan
+	x.p.o.Selector.Choose(&x.first.decision, x.selectionRequest(nil), now)
+	x.expect(&x.first.decision)
+	if !x.decided(x.first.decision.Reason) {
+		x.first.release()
+		x.first = nil
+	}
+	x.followRule()
+	x.p.admission.move(&x.ticket)
+}
+
+// refuse answers as the engine does when its queues are full. It costs the engine nothing.
+func (x *exchange) refuse(why admission.Reason) {
+	a := x.p.admission
+	x.p.metrics.admission.refusals.with(x.Class, string(why)).Inc()
+	x.Outcome = string(outcomeRefused)
+	if a.heldBack.Add(1) <= maxHeldBack {
+		began := time.Now()
+		x.sleep(heldBackLeast + rand.N(heldBackMost-heldBackLeast))
+		x.Waited += time.Since(began)
+	}
+	a.heldBack.Add(-1)
+	if x.gone() {
+		panic(http.ErrAbortHandler)
+	}
+	typ := "es_rejected_execution_exception"
+	if x.view.engine() == "opensearch" {
+		typ = "rejected_execution_exception"
+	}
+	x.w.Header().Set("Retry-After", retryAfter)
+	x.answerOwn(http.StatusTooManyRequests, typ, refusals[why])
+}
+
+// refusals are the words of refusals.
+var refusals = map[admission.Reason]string{
+	admission.QueueFull: "rejected execution of the search: as much waits for its nodes as they would queue",
+	admission.NoRoom:    "rejected execution of the search: the searches that wait hold admission.queue.bytes",
+	admission.TooLate:   "rejected execution of the search: it would have had to wait for longer than it may",
+}
+
+// dismiss returns the ticket, once.
+func (x *exchange) dismiss() {
+	if x.admitted {
+		x.admitted = false
+		x.p.admission.done(&x.ticket, x.gone())
+	}
+}

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sidestep/internal/admission"
+)
+
+// admissionMetrics are the metrics of admission that are counted where things happen.
+// What the control knows is read at scrape time, see [admissionCollector].
+type admissionMetrics struct {
+	refusals, dropped *counters
+	waited            *series[prometheus.Observer]
+}
+
+func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics {
+	auto := promauto.With(reg)
+	m := &admissionMetrics{
+		refusals: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_admission_refusals_total",
+			Help: "Searches that sidestep answered 429, by class and reason.",
+		}, []string{"class", "reason"})),
+		dropped: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "sidestep_admission_dropped_total",
+			Help: "Searches whose client left while they waited, by class.",
+		}, []string{"class"})),
+		waited: newObservers(auto.NewHistogramVec(prometheus.HistogramOpts{
+			Name:                        "sidestep_admission_wait_seconds",
+			Help:                        "Time that searches waited, of those that did, however that ended.",
+			Buckets:                     durationBuckets,
+			NativeHistogramBucketFactor: nativeBucketFactor,
+		}, []string{"class"})),
+	}
+	for _, k := range p.admission.classes {
+		m.dropped.with(k.Name)
+		m.waited.with(k.Name)
+		for _, why := range admission.Reasons() {
+			m.refusals.with(k.Name, string(why))
+		}
+	}
+	for _, mode := range admission.Modes() {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "sidestep_admission_mode",
+			Help:        "1 for the mode in force.",
+			ConstLabels: prometheus.Labels{"mode": string(mode)},
+		}, func() float64 {
+			if p.AdmissionMode() == mode {
+				return 1
+			}
+			return 0
+		})
+	}
+	auto.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sidestep_admission_fail_open_total",
+		Help: "Searches that were admitted although nothing is known of the load of some of their nodes.",
+	}, func() float64 { return float64(p.admission.opened.Load()) })
+	reg.MustRegister(newAdmissionCollector(p))
+	return m
+}
+
+// admissionCollector reads what the control knows.
+type admissionCollector struct {
+	p                                   *Proxy
+	limit, inFlight, waiting, others    *prometheus.Desc // by node
+	admitted, queue, observed           *prometheus.Desc // by class
+	changes, open, utilisation, serving *prometheus.Desc
+}
+
+func newAdmissionCollector(p *Proxy) *admissionCollector {
+	node, class := []string{"node", "node_id"}, []string{"class"}
+	def := func(name, help string, labels []string) *prometheus.Desc {
+		return prometheus.NewDesc("sidestep_"+name, help, labels, nil)
+	}
+	return &admissionCollector{
+		p:           p,
+		limit:       def("admission_limit", "Shard queries that all clients together may have in flight on the node; absent while nothing is known of its load.", node),
+		inFlight:    def("admission_in_flight", "Shard queries in flight that sidestep sent, by their expected share.", node),
+		waiting:     def("admission_waiting", "Shard queries that wait for the node, by their expected share.", node),
+		others:      def("admission_other_clients", "Shard queries of other clients on the node, in the mean.", node),
+		admitted:    def("admission_admitted_total", "Searches that were admitted, by class.", class),
+		queue:       def("admission_queue", "Searches that wait, by class.", class),
+		observed:    def("admission_observed_total", "Searches that mode observe let go, by class and what would have been done: wait, refuse.", []string{"class", "action"}),
+		changes:     def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
+		open:        def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
+		utilisation: def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
+		serving:     def("cluster_serving_nodes", "Nodes that serve searches: what the utilisation is of.", nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *admissionCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.queue, c.observed, c.changes, c.open, c.utilisation, c.serving} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *admissionCollector) Collect(ch chan<- prometheus.Metric) {
+	a, now := c.p.admission, time.Now()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	nodes := c.p.view.Load().nodes
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range nodes {
+		v := a.control.View(n.ID, now)
+		if v.Limit != nil {
+			gauge(c.limit, *v.Limit, n.Name, n.ID)
+		}
+		gauge(c.inFlight, v.Admitted, n.Name, n.ID)
+		gauge(c.waiting, v.Waiting, n.Name, n.ID)
+		gauge(c.others, v.Others, n.Name, n.ID)
+	}
+	for i, k := range a.control.Classes() {
+		count(c.admitted, k.Admitted, k.Name)
+		gauge(c.queue, float64(k.Waiting), k.Name)
+		for action, by := range map[string][]atomic.Int64{"wait": a.wouldWait, "refuse": a.wouldRefuse} {
+			count(c.observed, by[i].Load(), k.Name, action)
+		}
+	}
+	for _, why := range admission.Changes() {
+		count(c.changes, a.control.LimitChanges(why), string(why))
+	}
+	gauge(c.open, float64(a.control.Open(now)))
+	if u, ok := a.control.Utilisation(now); ok {
+		gauge(c.utilisation, u)
+		gauge(c.serving, float64(a.control.Serving(now)))
+	}
+}

@@ -1,0 +1,276 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/admission"
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+)
+
+// patience is how long a test waits for what must come.
+const admitPatience = time.Minute
+
+// crowd is a harness whose only node answers one search at a time, when it is let.
+type crowd struct {
+	*harness
+	let chan struct{} // one answer for each
+}
+
+// startCrowd starts it with a limit of one shard query, and a queue of so many searches.
+func startCrowd(t *testing.T, length int, change func(*Admission)) *crowd {
+	t.Helper()
+	c := &crowd{let: make(chan struct{})}
+	c.harness = start(t, 1, func(o *Options) {
+		o.Admission.Mode, o.Admission.Min, o.Admission.Max = admission.Auto, 1, 1
+		o.Admission.Queue.Length = length
+		if change != nil {
+			change(&o.Admission)
+		}
+	})
+	c.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-c.let:
+		case <-r.Context().Done():
+		}
+		respond(http.StatusOK, complete)("", w, r)
+	}
+	c.polled(2)
+	return c
+}
+
+// polled is a poll of all nodes.
+func (c *crowd) polled(threads int64) {
+	for i := range c.nodes {
+		c.proxy.UseStats(cluster.NodeStats{Node: id(i), At: time.Now(), State: cluster.PollOK, Threads: threads})
+	}
+}
+
+// answered is the answer to a request that is under way.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request on a goroutine of its own.
+func (c *crowd) send(ctx context.Context, method, uri, body string, headers ...string) <-chan answered {
+	out := make(chan answered, 1)
+	req, err := http.NewRequestWithContext(ctx, method, c.front.URL+uri, stringBody(body))
+	require.NoError(c.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	go func() {
+		defer close(out)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, _ := io.ReadAll(resp.Body)
+		out <- answered{resp.StatusCode, resp.Header, string(text)}
+	}()
+	return out
+}
+
+// search sends a search, and returns once it is in flight or waits.
+func (c *crowd) search(headers ...string) <-chan answered {
+	c.t.Helper()
+	before := c.inFlight() + c.waiting()
+	out := c.send(c.t.Context(), http.MethodGet, "/lone/_search", "", headers...)
+	require.Eventually(c.t, func() bool { return c.inFlight()+c.waiting() > before }, admitPatience, time.Millisecond)
+	return out
+}
+
+func (c *crowd) waiting() int { return int(c.proxy.admission.length.Load()) }
+
+func (c *crowd) inFlight() int {
+	return int(c.proxy.admission.view(id(0), admission.Auto, time.Now()).Admitted)
+}
+
+func (c *crowd) await(n int) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return c.waiting() == n }, admitPatience, time.Millisecond)
+}
+
+func TestSearchesWaitForTheirTurn(t *testing.T) {
+	c := startCrowd(t, 10, nil)
+	first, second := c.search(), c.search()
+	require.Equal(t, 1, c.waiting())
+	require.Equal(t, 1, c.inFlight())
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-second).status)
+	require.Len(t, c.seen(), 2)
+	require.Zero(t, c.inFlight())
+}
+
+// A refusal has the engine's own shape, and costs the engine nothing.
+func TestARefusalLooksLikeTheEngines(t *testing.T) {
+	c := startCrowd(t, 1, nil)
+	first, second := c.search(), c.search()
+	third := <-c.send(t.Context(), http.MethodPost, "/lone/_search", `{"query":{"match_all":{}}}`)
+	require.Equal(t, http.StatusTooManyRequests, third.status)
+	require.Equal(t, "1", third.header.Get("Retry-After"))
+	require.Contains(t, third.body, `"type":"rejected_execution_exception"`)
+	require.Contains(t, third.body, `"status":429`)
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+	require.Len(t, c.seen(), 2)
+	require.Equal(t, int64(1), c.proxy.Totals().Outcomes[string(outcomeRefused)])
+}
+
+// Nothing is counted as refused that was not: a client that leaves is dropped, and its
+// place is free at once.
+func TestAClientThatLeavesIsDropped(t *testing.T) {
+	c := startCrowd(t, 1, nil)
+	first := c.search()
+	ctx, leave := context.WithCancel(t.Context())
+	c.send(ctx, http.MethodGet, "/lone/_search", "")
+	c.await(1)
+	leave()
+	c.await(0)
+	second := c.search()
+	require.Equal(t, 1, c.waiting())
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+	require.Len(t, c.seen(), 2)
+	require.Eventually(t, func() bool { return c.proxy.Totals().Outcomes[string(outcomeCanceled)] == 1 }, admitPatience, time.Millisecond)
+	require.Zero(t, c.proxy.Totals().Outcomes[string(outcomeRefused)])
+}
+
+// A search that is given up in flight, too, returns what it held.
+func TestAClientThatLeavesInFlightFreesItsShare(t *testing.T) {
+	c := startCrowd(t, 10, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	c.send(ctx, http.MethodGet, "/lone/_search", "")
+	require.Eventually(t, func() bool { return c.inFlight() == 1 }, admitPatience, time.Millisecond)
+	second := c.search()
+	leave()
+	c.await(0)
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-second).status)
+}
+
+func TestContinuationsAndReadsByIDPass(t *testing.T) {
+	c := startCrowd(t, 1, nil)
+	first := c.search()
+	waits := c.search()
+	pass := []<-chan answered{
+		c.send(t.Context(), http.MethodPost, "/_search/scroll", `{"scroll_id":"x"}`),
+		c.send(t.Context(), http.MethodPost, "/_search", `{"pit":{"id":"x"}}`),
+		c.send(t.Context(), http.MethodGet, "/lone/_doc/1", ""),
+	}
+	for range 5 {
+		c.let <- struct{}{}
+	}
+	for _, one := range append(pass, first, waits) {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
+// An msearch counts its items, and is admitted as a whole.
+func TestAMultiSearchCountsItsItems(t *testing.T) {
+	c := startCrowd(t, 10, nil)
+	body := strings.Repeat(`{"index":"lone"}`+"\n{}\n", 7)
+	many := c.send(t.Context(), http.MethodPost, "/_msearch", body, "Content-Type", "application/x-ndjson")
+	require.Eventually(t, func() bool { return c.inFlight() == 7 }, admitPatience, time.Millisecond)
+	after := c.search()
+	require.Equal(t, 1, c.waiting())
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-many).status)
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-after).status)
+}
+
+func TestAClassMayHaveADeadline(t *testing.T) {
+	c := startCrowd(t, 10, func(a *Admission) {
+		a.Classes = []AdmissionClass{{
+			Class: admission.Class{Name: "hurried", Deadline: 10 * time.Millisecond}, OpaqueIDPrefix: "now-", User: "kim", Index: "lo*", Operation: string(es.Search),
+		}}
+	})
+	first := c.search()
+	auth := "Basic a2ltOnNlY3JldA==" // kim:secret
+	refused := <-c.send(t.Context(), http.MethodGet, "/lone/_search", "", "X-Opaque-Id", "now-1", "Authorization", auth)
+	require.Equal(t, http.StatusTooManyRequests, refused.status)
+	patient := c.search("X-Opaque-Id", "later-1", "Authorization", auth)
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-patient).status)
+}
+
+func TestARateLetsGoByTheClock(t *testing.T) {
+	c := startCrowd(t, 10, func(a *Admission) {
+		a.Min, a.Max = 100, 100
+		a.Classes = []AdmissionClass{{Class: admission.Class{Name: defaultClass, Rate: 20}}}
+	})
+	c.answer = nil
+	for range 6 { // at most two at once, the others with the clock alone
+		resp, _ := c.do(http.MethodGet, "/lone/_search", "")
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	require.Zero(t, c.waiting())
+}
+
+func TestSwitchingAdmissionAtRunTime(t *testing.T) {
+	c := startCrowd(t, 10, nil)
+	require.Equal(t, admission.Auto, c.proxy.AdmissionMode())
+	first, second := c.search(), c.search()
+	require.NoError(t, c.proxy.SetAdmissionMode(admission.Observe))
+	c.await(0)
+	third := c.search()
+	require.Zero(t, c.waiting())
+	require.Equal(t, int64(1), c.proxy.admission.wouldWait[0].Load())
+	for _, one := range []<-chan answered{first, second, third} {
+		c.let <- struct{}{}
+		<-one
+	}
+	require.Error(t, c.proxy.SetAdmissionMode(admission.Target), "no target response time is given")
+	require.Error(t, c.proxy.SetAdmissionMode("fast"))
+	require.NoError(t, c.proxy.SetAdmissionMode(admission.Auto))
+	// The more careful of both switches is in force.
+	require.NoError(t, c.proxy.SetMode(ModeObserve))
+	require.Equal(t, admission.Observe, c.proxy.AdmissionMode())
+	require.NoError(t, c.proxy.SetMode(ModeOff))
+	require.Equal(t, admission.Off, c.proxy.AdmissionMode())
+	require.Equal(t, admission.Auto, c.proxy.OwnAdmissionMode())
+}
+
+// A cluster that answers 503 to everything gets what its clients send, and a little more:
+// the rule of repetitions covers what is admitted. Back, it is used at once.
+func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
+	c := &crowd{harness: start(t, 3, func(o *Options) { o.Admission.Mode = admission.Auto })}
+	c.polled(2)
+	c.answer = respond(http.StatusServiceUnavailable, `{"error":{"type":"search_phase_execution_exception","reason":"all shards failed"},"status":503}`)
+	const searches = 300
+	for range searches / 10 {
+		var burst []<-chan answered
+		for range 10 {
+			burst = append(burst, c.send(t.Context(), http.MethodGet, "/idx/_search", ""))
+		}
+		for _, one := range burst {
+			require.Equal(t, http.StatusServiceUnavailable, (<-one).status)
+		}
+	}
+	require.LessOrEqual(t, len(c.seen()), searches*11/10)
+	require.Zero(t, c.waiting())
+	c.mu.Lock()
+	c.answer = nil
+	c.mu.Unlock()
+	require.Equal(t, http.StatusOK, (<-c.send(t.Context(), http.MethodGet, "/idx/_search", "")).status)
+}

@@ -1,0 +1,234 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"sidestep/internal/admission"
+)
+
+// clientDeadline is after which time the clients of these scenarios close their
+// connections.
+const clientDeadline = time.Second
+
+// overloaded is a small cluster: five nodes of one CPU, two search threads and a queue of
+// fifty, whose clients wait for a second.
+func overloaded(load float64) Scenario {
+	sc := base(fmt.Sprintf("overload_%.0f", load*100), fmt.Sprintf("%.0f %% of the capacity", load*100))
+	sc.machine = machine{cpus: 1, threads: 2, queue: 50}
+	sc.load, sc.deadline = load, clientDeadline
+	sc.warmup, sc.length = 15*time.Second, 75*time.Second
+	return sc
+}
+
+// stressed has one of the nodes at a tenth of its speed.
+func stressed(sc Scenario) Scenario {
+	sc.faults = []fault{{nodes: []int{badNode}, to: forever, set: slower(10)}}
+	return sc
+}
+
+// arms are what is compared: the engine alone, sidestep without admission and with it.
+func arms() []policy {
+	gate := func(name, about string, o admission.Options) policy {
+		return policy{name: name, about: about, rank: adaptive(arsPublished, false), router: newGatekeeper(o)}
+	}
+	return []policy{
+		{name: "engine", about: "round robin over the nodes", rank: adaptive(arsPublished, false), router: newClients},
+		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep("adaptive", asServed())},
+		gate("auto", "limits follow the queues", admission.Options{Mode: admission.Auto}),
+		gate("auto_fifo", "the same, always the oldest first", admission.Options{Mode: admission.Auto, Order: admission.OldestFirst}),
+		gate("auto_lifo", "the same, always the newest first", admission.Options{Mode: admission.Auto, Order: admission.NewestFirst}),
+		gate("target", "the published algorithm, 500 ms", admission.Options{Mode: admission.Target, TargetResponseTime: clientDeadline / 2}),
+	}
+}
+
+// asServed is sidestep as it runs by default.
+func asServed() variant {
+	v := variants()[0]
+	v.rejections = true
+	return v
+}
+
+// Overload plays too many searches with and without admission and prints what came of it.
+func Overload(ctx context.Context, seeds int, out io.Writer) error {
+	for _, bad := range []bool{false, true} {
+		fmt.Fprintf(out, "\none node at a tenth of its speed: %t; clients wait for %s; median of %d seeds\n", bad, clientDeadline, seeds)
+		if err := printOverload(ctx, bad, seeds, out); err != nil {
+			return err
+		}
+	}
+	if err := printOrders(ctx, seeds, out); err != nil {
+		return err
+	}
+	if err := printFlood(ctx, seeds, out); err != nil {
+		return err
+	}
+	return printSlowdown(ctx, out)
+}
+
+func printOverload(ctx context.Context, bad bool, seeds int, out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\trefused\tgave up\trejected by nodes\tlimit\t")
+	for _, load := range []float64{0.5, 0.8, 1, 1.25, 1.5, 2} {
+		sc := overloaded(load)
+		if bad {
+			sc = stressed(sc)
+		}
+		for _, arm := range arms() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			runs, err := repeat(&sc, arm, seeds)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", load, arm.name,
+				median(runs, (*measure).goodput), median(runs, quantile(50)), median(runs, quantile(99)),
+				median(runs, func(m *measure) float64 { return float64(m.refused) }),
+				median(runs, func(m *measure) float64 { return float64(m.gaveUp) }),
+				median(runs, func(m *measure) float64 { return float64(m.rejections) }),
+				median(runs, func(m *measure) float64 { return m.limitAt(sc.length) }))
+		}
+	}
+	return t.Flush()
+}
+
+// printOrders compares the orders in which what waits is sent, where the engine's queues,
+// and so ours, hold more than clients have patience for.
+func printOrders(ctx context.Context, seeds int, out io.Writer) error {
+	fmt.Fprintln(out, "\nthe same with nothing wrong, where each node's queue holds 2,000: more than clients wait for")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\tgave up\t")
+	for _, load := range []float64{1.05, 1.25, 1.5, 2} {
+		sc := overloaded(load)
+		sc.queue = 2000
+		for _, arm := range arms() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			runs, err := repeat(&sc, arm, seeds)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t, "%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t\n", load, arm.name, median(runs, (*measure).goodput),
+				median(runs, quantile(50)), median(runs, quantile(99)), median(runs, func(m *measure) float64 { return float64(m.gaveUp) }))
+		}
+	}
+	return t.Flush()
+}
+
+// printFlood has a class send five times its share, of searches of the same and of other cost.
+func printFlood(ctx context.Context, seeds int, out io.Writer) error {
+	for _, factor := range []float64{1, 4, 10} {
+		if err := printFloodOf(ctx, factor, seeds, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer) error {
+	fmt.Fprintf(out, "\nsearches at 0.3 of the capacity, alone and beside a flood of others that take %.0f times as long, at all of the capacity: five times the share of their weight, 1 of 5\n", factor)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\tof the flood/s\t")
+	classes := []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}
+	list := []policy{arms()[1]}
+	list = append(list,
+		policy{name: "auto", rank: adaptive(arsPublished, false), router: newGatekeeper(admission.Options{Mode: admission.Auto, Classes: classes})})
+	for _, arm := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		alone := overloaded(0.3)
+		a, err := repeat(&alone, arm, seeds)
+		if err != nil {
+			return err
+		}
+		beside := overloaded(0.3)
+		beside.flood = flood{load: 1, factor: factor}
+		b, err := repeat(&beside, arm, seeds)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a, quantile(50)), median(a, quantile(99)),
+			median(b, quantile(50)), median(b, quantile(99)), median(b, func(m *measure) float64 { return float64(m.lost) }),
+			median(b, func(m *measure) float64 {
+				return float64(m.byClass[1].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
+			}))
+	}
+	return t.Flush()
+}
+
+// printSlowdown slows all nodes down for ten minutes.
+func printSlowdown(ctx context.Context, out io.Writer) error {
+	fmt.Fprintln(out, "\nall nodes at a third of their speed for ten minutes at 0.8 of the healthy capacity: mean limit")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "arm\tbefore\tminute 2\tminute 5\tminute 10\t2 minutes after\t")
+	for _, arm := range arms() {
+		if arm.name != "auto" && arm.name != "target" {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sc := overloaded(0.8)
+		from := time.Minute
+		sc.length = from + 12*time.Minute
+		sc.faults = []fault{{nodes: []int{0, 1, 2, 3, 4}, from: from, to: from + 10*time.Minute, set: slower(3)}}
+		m, err := simulate(&sc, arm, 1)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", arm.name, m.limitAt(from), m.limitAt(from+2*time.Minute),
+			m.limitAt(from+5*time.Minute), m.limitAt(from+10*time.Minute), m.limitAt(sc.length))
+	}
+	return t.Flush()
+}
+
+func repeat(sc *Scenario, arm policy, seeds int) ([]*measure, error) {
+	runs := make([]*measure, seeds)
+	for i := range runs {
+		m, err := simulate(sc, arm, uint64(i)+1)
+		if err != nil {
+			return nil, err
+		}
+		runs[i] = m
+	}
+	return runs, nil
+}
+
+func median(runs []*measure, of func(*measure) float64) float64 {
+	values := make([]float64, len(runs))
+	for i, m := range runs {
+		values[i] = of(m)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// goodput returns the searches answered before their clients left, as a part of what the
+// healthy cluster can answer.
+func (m *measure) goodput() float64 {
+	return float64(m.answered) / (m.sc.length - m.sc.warmup).Seconds() / m.sc.capacity()
+}
+
+// quantile returns within what time, in ms, a part of the searches that are not the flood's
+// was answered, of those that were.
+func quantile(percent float64) func(*measure) float64 {
+	return func(m *measure) float64 { return float64(m.byClass[0].ValueAtQuantile(percent)) / 1000 }
+}
+
+// limitAt returns the mean limit over the ten seconds before t.
+func (m *measure) limitAt(t time.Duration) float64 {
+	to := min(int(t/time.Second), len(m.limits))
+	from := max(0, to-10)
+	sum := 0.0
+	for _, l := range m.limits[from:to] {
+		sum += l
+	}
+	return sum / max(1, float64(to-from))
+}

@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/admission"
+)
+
+// played is an arm on a short run of an overloaded cluster.
+func played(t *testing.T, name string, sc Scenario) *measure {
+	t.Helper()
+	sc.warmup, sc.length = 10*time.Second, 30*time.Second
+	list := arms()
+	i := slices.IndexFunc(list, func(p policy) bool { return p.name == name })
+	m, err := simulate(&sc, list[i], 1)
+	require.NoError(t, err)
+	return m
+}
+
+// What a cluster can serve is served, whatever comes, and its nodes reject nothing.
+func TestAdmissionKeepsGoodputUnderOverload(t *testing.T) {
+	for _, load := range []float64{0.8, 1.5, 2} {
+		sc := overloaded(load)
+		auto, off := played(t, "auto", sc), played(t, "off", sc)
+		require.GreaterOrEqual(t, auto.goodput(), 0.95*min(1, load), load)
+		require.GreaterOrEqual(t, auto.goodput(), 0.98*off.goodput(), load)
+		require.LessOrEqual(t, float64(auto.rejections), 0.1*float64(off.rejections), load)
+	}
+	require.Zero(t, played(t, "auto", overloaded(0.5)).refused)
+}
+
+// Where queues hold more than clients have patience for, the oldest first serves those that
+// are about to leave.
+func TestTheNewestFirstServesClientsInTime(t *testing.T) {
+	sc := overloaded(1.5)
+	sc.queue = 2000
+	adaptive, oldest := played(t, "auto", sc), played(t, "auto_fifo", sc)
+	require.Greater(t, adaptive.goodput(), 0.9)
+	require.Less(t, quantile(99)(adaptive), quantile(99)(oldest))
+}
+
+// A slowdown does not move the limit, however long it lasts.
+func TestASlowdownLeavesTheLimit(t *testing.T) {
+	sc := overloaded(0.8)
+	sc.faults = []fault{{nodes: []int{0, 1, 2, 3, 4}, from: time.Minute, to: forever, set: slower(3)}}
+	sc.length = 11 * time.Minute
+	m, err := simulate(&sc, arms()[2], 1)
+	require.NoError(t, err)
+	require.InEpsilon(t, m.limitAt(3*time.Minute), m.limitAt(11*time.Minute), 0.1)
+}
+
+// A flood of a class does not take the time of another one.
+func TestAFloodHurtsItself(t *testing.T) {
+	sc := overloaded(0.3)
+	list := arms()
+	list[2].router = newGatekeeper(admission.Options{Mode: admission.Auto, Classes: []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}})
+	alone, err := simulate(&sc, list[2], 1)
+	require.NoError(t, err)
+	sc.flood = flood{load: 1, factor: 4}
+	beside, err := simulate(&sc, list[2], 1)
+	require.NoError(t, err)
+	require.Zero(t, beside.lost)
+	require.Less(t, quantile(99)(beside), 4*quantile(99)(alone))
+}
