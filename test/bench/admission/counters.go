@@ -99,7 +99,7 @@ func (s *stage) drain(ctx context.Context) (time.Duration, error) {
 
 // doing is what a sidestep did in a turn.
 type doing struct {
-	reasons, hedges, failovers, probes, polls, states, failures map[string]float64
+	reasons, hedges, failovers, probes, polls, states, failures, queues map[string]float64
 }
 
 // readDoing reads the metrics of a sidestep.
@@ -114,6 +114,7 @@ func readDoing(ctx context.Context, f *front.Front) (doing, error) {
 		{&d.failovers, "sidestep_failovers_total", "cause"},
 		{&d.probes, "sidestep_probes_total", "result"},
 		{&d.failures, "sidestep_node_failures_total", "node"},
+		{&d.queues, "sidestep_node_queue", "node"},
 	} {
 		sums, err := f.SumBy(ctx, one.metric, one.label)
 		if err != nil {

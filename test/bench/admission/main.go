@@ -38,6 +38,7 @@ type options struct {
 	loads           []float64
 	rounds          int
 	turn            time.Duration
+	rest            time.Duration // before each turn, in which nothing is sent
 	settle          time.Duration // at half of the capacity before each turn
 	lead            time.Duration // of each turn, which counts for nothing
 	deadline        time.Duration
@@ -78,6 +79,7 @@ func parse(arguments []string) (options, error) {
 	loads := set.String("loads", "0.5,0.8,1,1.5,2", "comma `list` of loads, relative to the capacity")
 	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each arm has one turn at each load")
 	set.DurationVar(&o.turn, "turn", 5*time.Second, "length of one turn")
+	set.DurationVar(&o.rest, "rest", 1500*time.Millisecond, "before each turn, in which nothing is sent")
 	set.DurationVar(&o.settle, "settle", 2*time.Second, "before each turn at half of the capacity, which counts for nothing")
 	set.DurationVar(&o.lead, "lead", 1500*time.Millisecond, "before each turn at its load, which counts for nothing")
 	set.DurationVar(&o.deadline, "deadline", time.Second, "within what time an answer is of use")
@@ -114,7 +116,7 @@ func parse(arguments []string) (options, error) {
 		}
 		o.loads = append(o.loads, load)
 	}
-	if set.NArg() > 0 || o.rounds < 1 || o.turn <= 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.queue < 1 || o.connections < 1 {
+	if set.NArg() > 0 || o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.queue < 1 || o.connections < 1 {
 		return o, errors.New("want no arguments, at least one round and connection, and turns, deadline and quota above zero")
 	}
 	return o, nil

@@ -92,6 +92,10 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 		defer func() { err = errors.Join(err, s.stopFront(f, a, l)) }()
 		targets = []string{f.URL}
 	}
+	select { // until the nodes have done what a sidestep asks when it starts
+	case <-time.After(s.rest):
+	case <-ctx.Done():
+	}
 	before, err := s.readCounters(ctx)
 	if err != nil {
 		return t, err
@@ -207,8 +211,8 @@ func (t turn) String() string {
 		t.goodput(), milliseconds(t.result.Accepted(0.5)), milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
 		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.drained.Round(10*time.Millisecond))
 	if t.doing.reasons != nil {
-		fmt.Fprintf(&b, "; reasons %v, hedges %v, failovers %v, probes %v, polls %v, states %v", shown(t.doing.reasons), shown(t.doing.hedges),
-			shown(t.doing.failovers), shown(t.doing.probes), shown(t.doing.polls), shown(t.doing.states))
+		fmt.Fprintf(&b, "; reasons %v, hedges %v, failovers %v, probes %v, polls %v, states %v, failures %v, queues %v", shown(t.doing.reasons), shown(t.doing.hedges),
+			shown(t.doing.failovers), shown(t.doing.probes), shown(t.doing.polls), shown(t.doing.states), shown(t.doing.failures), shown(t.doing.queues))
 	}
 	return b.String()
 }

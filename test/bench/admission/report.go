@@ -127,7 +127,7 @@ func (r *report) verdicts() []string {
 const explanation = `%d nodes with %g of a core each (a cgroup's quota)%s and %#q: %d, an index of %d shards with a replica each, warm virtual machines.
 The capacity is what a closed loop of %d connections gets from the nodes directly. Then searches come at a fixed rate, whatever becomes of them: **direct** is a client
 that goes round robin over all nodes, **control** the same once more, **off** the same client before a sidestep without admission; **auto** and **target** (%s) are the modes of admission.
-The ways take turns in an order drawn by lot, each after %s at half of the capacity and %s at its load, which count for nothing but in what is counted by search. A sidestep is started
+The ways take turns in an order drawn by lot, each after %s of rest, %s at half of the capacity and %s at its load, which count for nothing but in what is counted by search. A sidestep is started
 for each of its turns. Goodput is what was answered, completely, within %s of the scheduled start; the client closes its connection after %s. Times are of complete answers, in ms.
 The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts and CPU of the nodes by search; and how long the nodes went on
 after the last search. Figures are medians of the turns, ratios are of these medians, with the 95 %% interval of a bootstrap over the rounds. Load generator and sidestep have no quota.
@@ -143,7 +143,7 @@ func (r *report) markdown() string {
 	if r.stressed > 0 {
 		stressed = fmt.Sprintf(", of which one has %g,", r.stressed)
 	}
-	fmt.Fprintf(&b, explanation, nodeCount, r.quota, stressed, "thread_pool.search.queue_size", r.queue, nodeCount, r.connections, targetResponseTime, r.settle, r.lead, r.deadline, r.patience)
+	fmt.Fprintf(&b, explanation, nodeCount, r.quota, stressed, "thread_pool.search.queue_size", r.queue, nodeCount, r.connections, targetResponseTime, r.rest, r.settle, r.lead, r.deadline, r.patience)
 	if others := r.usage.Others(); others != "" {
 		fmt.Fprintf(&b, "Programs outside the measurement used %s of the machine.\n", others)
 	}

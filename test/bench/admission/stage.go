@@ -25,6 +25,10 @@ const (
 	// polling is how long the nodes are asked for these as fast as they answer: a node
 	// that has been up for long answers by compiled code.
 	polling = 10 * time.Second
+	// The flood of the warm-up.
+	flood            = 15 * time.Second
+	floodConnections = 300
+	floodPatience    = 500 * time.Millisecond
 	// capacityTurns of the closed loop are measured, after one that counts for nothing.
 	capacityTurns = 3
 	capacityTurn  = 4 * time.Second
@@ -67,6 +71,9 @@ func (s *stage) open(ctx context.Context) error {
 	if err := s.warmPolls(ctx); err != nil {
 		return err
 	}
+	if err := s.warmFlood(ctx); err != nil {
+		return err
+	}
 	for i, node := range s.cluster.Nodes {
 		quota := s.quota
 		if i == 0 && s.stressed > 0 {
@@ -91,6 +98,19 @@ func (s *stage) warmPolls(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// warmFlood sends far more than the nodes can answer, with clients that leave: what they
+// do then must be compiled, too.
+func (s *stage) warmFlood(ctx context.Context) error {
+	_, err := loadgen.Run(ctx, loadgen.Options{
+		Targets: s.cluster.URLs(), Connections: floodConnections, Duration: flood, Timeout: floodPatience, Request: search(0),
+	})
+	if err != nil {
+		return fmt.Errorf("warm up with a flood: %w", err)
+	}
+	_, err = s.drain(ctx)
+	return err
 }
 
 // each does something for all nodes at once.
