@@ -19,6 +19,12 @@ func IsWeightedRoutingError(body []byte) bool {
 	return bytes.Contains(body, []byte("Preference type based routing not allowed with strict weighted shard routing"))
 }
 
+// IsFullQueue reports whether an error, or a partial answer, speaks of a full queue of a
+// thread pool.
+func IsFullQueue(body []byte) bool {
+	return bytes.Contains(body, []byte(`"es_rejected_execution_exception"`)) || bytes.Contains(body, []byte(`"rejected_execution_exception"`))
+}
+
 // ErrorBody is a JSON error in the shape the engines use: typ is what clients
 // branch on ("search_phase_execution_exception"), reason what people read.
 func ErrorBody(status int, typ, reason string) []byte {

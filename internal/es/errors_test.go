@@ -35,3 +35,14 @@ func TestErrorBody(t *testing.T) {
 		`{"error":{"root_cause":[{"type":"no_upstream_exception","reason":"no node answers at \"a\""}],"type":"no_upstream_exception","reason":"no node answers at \"a\""},"status":503}`,
 		string(ErrorBody(503, "no_upstream_exception", `no node answers at "a"`)))
 }
+
+func TestIsFullQueue(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"error":{"root_cause":[{"type":"es_rejected_execution_exception","reason":"x"}]},"status":429}`: true,
+		`{"_shards":{"failed":1,"failures":[{"reason":{"type":"rejected_execution_exception"}}]}}`:        true,
+		`{"error":{"type":"circuit_breaking_exception"},"status":429}`:                                    false,
+		``: false,
+	} {
+		require.Equal(t, want, IsFullQueue([]byte(body)), body)
+	}
+}

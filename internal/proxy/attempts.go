@@ -349,6 +349,7 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return // nobody's fault, or the placement's
 	case attempt.Good:
 	default:
+		x.full = t.full() && (x.failure == attempt.Good || x.full)
 		x.failure = t.cause
 		x.suspects, x.avoid = append(x.suspects, t.blamed...), append(x.avoid, t.blamed...)
 		return
@@ -376,6 +377,6 @@ func (x *exchange) convict(now time.Time) {
 		return
 	}
 	x.p.o.Selector.Observe(&x.first.decision, selection.Outcome{
-		Failed: true, Blamed: x.suspects, Message: "search failed: " + string(x.failure),
+		Failed: true, Full: x.full, Blamed: x.suspects, Message: "search failed: " + string(x.failure),
 	}, now)
 }

@@ -67,6 +67,7 @@ type exchange struct {
 	// are those that the next choice leaves out.
 	suspects, avoid []*selection.Node
 	failure         attempt.Cause
+	full            bool // it was for a full queue
 
 	mu      sync.Mutex
 	machine attempt.Machine

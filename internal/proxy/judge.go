@@ -206,6 +206,11 @@ func (t *try) blame() []*selection.Node {
 	}
 }
 
+// full reports whether a bad answer speaks of a full queue.
+func (t *try) full() bool {
+	return t.resp != nil && es.IsFullQueue(t.readHead(headLimit, nil))
+}
+
 // readHead reads the decoded start of the body, up to limit bytes or until enough says
 // so. A body that cannot be decoded has no start.
 func (a *answer) readHead(limit int, enough func(prefix []byte, complete bool) bool) []byte {

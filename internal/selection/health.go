@@ -143,14 +143,17 @@ func (s *Selector) accuse(n *Node, as State, at int64, why string) {
 		raise(&n.health.late, at)
 	}
 	s.changing(n, at, why, func() {
-		if n.health.excluded() {
-			raise(&n.health.badAt, at)
-			n.health.good.Store(0)
-			return
-		}
 		// Who rejects searches has too many: the others must be able to take them.
 		loaded := as == Slow || n.rejects(at)
-		if s.mayExclude() && (!loaded || !s.needed(n, s.busy(n), at)) {
+		needed := loaded && s.needed(n, s.busy(n), at)
+		if n.health.excluded() {
+			if !needed { // else it is held to what a probe takes while all wait in queues
+				raise(&n.health.badAt, at)
+				n.health.good.Store(0)
+			}
+			return
+		}
+		if s.mayExclude() && !needed {
 			n.sendAway(as, at, why)
 		}
 	})
@@ -284,7 +287,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	switch h.condition() {
 	case Slow, Failing:
 		served := at-h.badAt.Load() >= h.hold.Load()
-		if served && (h.good.Load() >= goodProbes || !n.probe.running(at)) {
+		if served && (h.good.Load() >= goodProbes || !n.probe.running(at) || s.needed(n, s.busy(n), at)) {
 			s.ramp(n, at)
 		}
 	case Ramping:

@@ -336,6 +336,32 @@ func TestWhoWasUnresponsiveIsProbedAnew(t *testing.T) {
 	require.Equal(t, Ramping, n.State(), "where no probe tells anything, it is tried")
 }
 
+// A node that is kept out while the others have more than they can is let in again, though
+// probes are late: all that is sent through nodes with queues is.
+func TestWhoIsNeededComesBackThoughProbesAreLate(t *testing.T) {
+	for name, queue := range map[string]float64{"the others wait": 20, "the others have time": 0} {
+		t.Run(name, func(t *testing.T) {
+			s, nodes := newTest(t, "adaptive", 5)
+			teach(nodes, 5, 3)
+			for _, n := range nodes {
+				n.Processors = 1
+				set(&n.rate, 0.12)
+				set(&n.queue, queue)
+			}
+			bad := nodes[2]
+			set(&bad.queue, 0)
+			bad.sendAway(Slow, s.since(at(time.Second)), "a test")
+			for now := time.Second; now <= 4*time.Second; now += probeInterval {
+				p := Probe{Node: bad, Via: nodes[0], Burst: 1, sent: s.since(at(now))}
+				bad.probe.sent.Store(p.sent)
+				s.ObserveProbe(p, ProbeOutcome{Took: ProbeTimeout, Failed: true}, at(now+ProbeTimeout))
+				choose(s, nodes, ring(5, 2, 5), at(now+ProbeTimeout))
+			}
+			require.Equal(t, queue == 0, bad.health.excluded())
+		})
+	}
+}
+
 // While the others have all they can carry, a slow node is sent away only if it does next
 // to none of the work; if it is already, it then gets none.
 func TestWhoDoesNoWorkIsNotNeeded(t *testing.T) {

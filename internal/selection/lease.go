@@ -65,6 +65,8 @@ type Outcome struct {
 	// Failed is set when the search failed or was partial through no fault of the
 	// client's; it is then blamed on Blamed.
 	Failed bool
+	// Full says that what failed was rejected for a full queue.
+	Full   bool
 	Blamed []*Node
 	// Message says what failed, for operators.
 	Message string
@@ -84,6 +86,9 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	if o.Failed {
 		e := &NodeError{At: now, Message: o.Message}
 		for _, n := range o.Blamed {
+			if o.Full && s.busy(n) {
+				continue // they all have more than they can
+			}
 			if millis(o.ResponseTime) >= d.limit {
 				raise(&n.health.late, at)
 			}

@@ -38,6 +38,32 @@ func TestOverloadedWhenAllCopiesOfAShardReject(t *testing.T) {
 	}
 }
 
+// While all have queues a full one is nobody's fault.
+func TestAFullQueueIsNoFaultWhileTheOthersWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		queue float64
+		full  bool
+		state State
+	}{
+		"the others wait, too":      {20, true, Fine},
+		"the others have time":      {0, true, Failing},
+		"it failed for its own":     {20, false, Failing},
+		"its own, others have time": {0, false, Failing},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		for _, n := range nodes {
+			set(&n.queue, tc.queue)
+		}
+		for range failuresInARow {
+			d := choose(s, nodes, ring(5, 2, 5), at(time.Second))
+			s.Observe(d, Outcome{Failed: true, Full: tc.full, Blamed: nodes[2:3], Message: "rejected"}, at(time.Second))
+		}
+		require.Equal(t, tc.state, nodes[2].State(), name)
+		require.Equal(t, tc.state == Fine, nodes[2].penaltyLeft(s.since(at(time.Second))) == 0, name)
+	}
+}
+
 func TestFewRejectionsAreABurst(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	at := epoch
