@@ -294,7 +294,9 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 		}
 		return unfit("not permitted")
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
-		return failedProbe(took, "HTTP status "+strconv.Itoa(status))
+		o := failedProbe(took, "HTTP status "+strconv.Itoa(status))
+		o.Full = status == http.StatusTooManyRequests
+		return o
 	case status != http.StatusOK:
 		return unfit("HTTP status " + strconv.Itoa(status)) // the index is gone or closed, or the copy is elsewhere
 	}

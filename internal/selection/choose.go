@@ -96,6 +96,7 @@ type Decision struct {
 	limit       float64   // ms: response time above which a candidate is slow
 	quiet       float64   // ms: shortest silence of the candidates that may be listed
 	pressure    float64   // mean queue of the candidates that may be listed
+	crowded     bool      // most of these have queues
 	remote      bool      // some candidate is in another zone, and some is not
 
 	// scratch, by position, valid for the positions in order
@@ -192,7 +193,7 @@ func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
 	d.order, d.sorted = d.order[:0], d.sorted[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
-	d.limit, d.quiet, d.pressure = 0, 0, 0
+	d.limit, d.quiet, d.pressure, d.crowded = 0, 0, 0, false
 	if cap(d.candidates) < len(req.Nodes) {
 		d.candidates = make([]candidate, len(req.Nodes))
 	}

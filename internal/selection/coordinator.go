@@ -42,7 +42,7 @@ func (n *Node) longerOf(most float64) float64 {
 func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	polled, _ := n.reach.value()
 	h := n.overheadAt(at) + polled
-	if n.out() || n.health.condition() != Fine || s.mute(n, at) {
+	if n.out() || n.health.condition() != Fine && at >= n.sparedUntil.Load() || s.mute(n, at) {
 		h += unfitRank
 	}
 	return h + n.penaltyLeft(at)
@@ -87,10 +87,14 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
+	var all crowd
+	if d.crowded {
+		all = t.s.crowdOf(pool, t.at)
+	}
 	for i := range pool {
 		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
 		rank := t.s.coordinatingRank(n, t.at)
-		if rank <= limit && n.coordinating.Load() <= busy {
+		if (rank <= limit || all.has(rank)) && n.coordinating.Load() <= busy {
 			d.Coordinator = n
 			return
 		}
@@ -98,6 +102,30 @@ func (d *Decision) coordinate(req Request, t turn) {
 			d.Coordinator, cheapest = n, cost
 		}
 	}
+}
+
+// crowd is what the nodes of a pool are like as coordinating nodes while most nodes
+// have queues. How long their HTTP side takes then differs from moment to moment by many times,
+// and who has the best would get everything: those that are not far above the mean of the
+// others count as equal.
+type crowd struct {
+	sum   float64 // of the coordinating ranks, in ms
+	count int
+}
+
+// crowdOf sums up those of nodes that are fit.
+func (s *Selector) crowdOf(nodes []*Node, at int64) (all crowd) {
+	for _, n := range nodes {
+		if rank := s.coordinatingRank(n, at); rank < unfitRank {
+			all.sum, all.count = all.sum+rank, all.count+1
+		}
+	}
+	return all
+}
+
+// has reports whether one of these with that rank is not far above the others.
+func (c crowd) has(rank float64) bool {
+	return c.count > 1 && rank < unfitRank && rank <= slowFactor*(c.sum-rank)/float64(c.count-1)+slowSlack
 }
 
 // coordinatingCost is what a search through n, of this coordinating rank, costs with
@@ -142,8 +170,12 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	rank, other := s.coordinatingRank(first, at), s.coordinatingRank(second, at)
 	best, response := min(rank, other), first.longerOf(second.longerOf(0))
 	limit := asGood(best, response)
+	var all crowd
+	if s.crowded(nil) {
+		all = s.crowdOf(nodes, at)
+	}
 	cost := func(n *Node, rank float64) float64 {
-		if rank <= limit {
+		if rank <= limit || all.has(rank) {
 			rank = best
 		}
 		return n.coordinatingCost(rank, response)

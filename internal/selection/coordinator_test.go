@@ -64,6 +64,43 @@ func TestRequestsThatPassSpread(t *testing.T) {
 }
 
 // What searches told of a coordinating node fades; what polls tell goes on.
+// While nodes have queues, how long their HTTP side takes differs by what each did a moment
+// ago: all coordinate alike, but for one that is out of all proportion.
+func TestBusyNodesCoordinateAlike(t *testing.T) {
+	for _, c := range []struct {
+		overhead []float64 // ms
+		queue    float64
+		used     []bool
+	}{
+		{[]float64{40, 150, 90, 60, 200}, 10, []bool{true, true, true, true, true}},
+		{[]float64{40, 150, 90, 60, 2000}, 10, []bool{true, true, true, true, false}},
+		{[]float64{40, 150, 90, 60, 200}, 0, []bool{true, false, false, true, false}},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		passed := map[*Node]int{}
+		for i, ms := range c.overhead {
+			nodes[i].observeOverhead(ms, s.since(epoch))
+			set(&nodes[i].queue, c.queue)
+		}
+		for range 100 {
+			s.Acquire(choose(s, nodes, ring(5, 2, 5), epoch), epoch)
+		}
+		for i, n := range nodes {
+			require.Equal(t, c.used[i], n.coordinating.Load() > 10, "%v: node %d", c.overhead, i)
+			n.coordinating.Store(0)
+		}
+		for range 1000 {
+			passed[s.Coordinator(nodes, (*Node).Alive, epoch)]++
+		}
+		if c.queue > 0 && c.used[4] {
+			for _, n := range nodes {
+				require.InDelta(t, 200, passed[n], 60, n.Name)
+			}
+		}
+	}
+}
+
 func TestOverheadFades(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 1)
 	nodes[0].observeOverhead(300, s.since(epoch))

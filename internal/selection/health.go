@@ -143,17 +143,16 @@ func (s *Selector) accuse(n *Node, as State, at int64, why string) {
 		raise(&n.health.late, at)
 	}
 	s.changing(n, at, why, func() {
-		// Who rejects searches has too many: the others must be able to take them.
-		loaded := as == Slow || n.rejects(at)
-		needed := loaded && s.needed(n, s.busy(n), at)
 		if n.health.excluded() {
-			if !needed { // else it is held to what a probe takes while all wait in queues
+			if !s.missed(n) { // else it is held to what a probe takes while all wait in queues
 				raise(&n.health.badAt, at)
 				n.health.good.Store(0)
 			}
 			return
 		}
-		if s.mayExclude() && !needed {
+		// Who rejects searches has too many: the others must be able to take them.
+		loaded := as == Slow || n.rejects(at)
+		if s.mayExclude() && (!loaded || !s.needed(n, s.busy(n), at)) {
 			n.sendAway(as, at, why)
 		}
 	})
@@ -226,6 +225,37 @@ func (s *Selector) busy(but *Node) bool {
 	return sum > busyQueue*float64(count)
 }
 
+// crowded reports whether most of the others have queues: what is late or rejected then is
+// nobody's fault. One node that stands still has a queue, too, and makes the mean large.
+func (s *Selector) crowded(but *Node) bool {
+	waiting, count := 0, 0
+	for _, n := range *s.all.Load() {
+		if n != but && n.serves() {
+			count++
+			if n.waits() {
+				waiting++
+			}
+		}
+	}
+	return 2*waiting > count
+}
+
+// waits reports whether searches wait in the queue of n.
+func (n *Node) waits() bool {
+	q, _ := n.queue.value()
+	return q > busyQueue
+}
+
+// missed reports whether the others have more than they can, and n would do its part.
+func (s *Selector) missed(n *Node) bool {
+	if !s.crowded(n) {
+		return false
+	}
+	var scratch []float64
+	service, rate := s.usual(n, &scratch)
+	return !n.useless(service, rate)
+}
+
 // useFactor says how much less than the others a node does that is of no use.
 const useFactor = 4
 
@@ -287,7 +317,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	switch h.condition() {
 	case Slow, Failing:
 		served := at-h.badAt.Load() >= h.hold.Load()
-		if served && (h.good.Load() >= goodProbes || !n.probe.running(at) || s.needed(n, s.busy(n), at)) {
+		if served && (h.good.Load() >= goodProbes || !n.probe.running(at) || s.missed(n)) {
 			s.ramp(n, at)
 		}
 	case Ramping:

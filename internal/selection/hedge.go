@@ -11,10 +11,11 @@ import (
 // Worthwhile reports whether a second attempt as decided in second may be sooner
 // than the first, overdue one: it leaves out a node of the first, because that
 // stands out by now; or the first waits at a coordinating node that does not answer,
-// and the second is to take another. Otherwise, or where searches are rejected, the
-// cluster is busy, and a second attempt would only make it busier.
+// and the second is to take another. Otherwise, or where most nodes have queues or
+// reject searches, the cluster is busy, and a second attempt would only make it busier, unless
+// the first is stranded.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
-	if second.Reason == Overloaded {
+	if second.Reason == Overloaded || second.crowded && !s.Stranded(first) {
 		return false
 	}
 	for _, n := range first.Nodes {

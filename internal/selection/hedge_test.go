@@ -79,6 +79,25 @@ func TestStrandedIsWhatWasSentBeforeItsNodeWasFoundUnfit(t *testing.T) {
 	}
 }
 
+// While nodes have queues a second attempt adds to them: only what is stranded is mended.
+func TestNoHedgesForBusyNodes(t *testing.T) {
+	for queue, worthwhile := range map[float64]bool{0: true, 20: false} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		for _, n := range nodes {
+			set(&n.queue, queue)
+		}
+		first := choose(s, nodes, ring(5, 2, 5), at(time.Second))
+		first.Nodes = nodes
+		s.Acquire(first, at(time.Second))
+		second := choose(s, nodes, ring(5, 2, 5), at(2*time.Second), nodes[2])
+		require.NotContains(t, second.Nodes, nodes[2])
+		require.Equal(t, worthwhile, s.Worthwhile(first, second, at(2*time.Second)))
+		s.ObservePoll(nodes[2].ID, Poll{State: Unreachable}, at(2*time.Second))
+		require.True(t, s.Worthwhile(first, second, at(2*time.Second)), "stranded")
+	}
+}
+
 func TestOverdueIsWhatTakesLongerThanUsual(t *testing.T) {
 	h := NewHedges(0.05)
 	for i := range 20_000 {

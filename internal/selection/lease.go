@@ -86,7 +86,7 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	if o.Failed {
 		e := &NodeError{At: now, Message: o.Message}
 		for _, n := range o.Blamed {
-			if o.Full && s.busy(n) {
+			if o.Full && s.crowded(n) {
 				continue // they all have more than they can
 			}
 			if millis(o.ResponseTime) >= d.limit {

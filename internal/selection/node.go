@@ -61,6 +61,7 @@ type Node struct {
 	failures    atomic.Int64
 	strikes     atomic.Int32 // failures in a row
 	neededUntil atomic.Int64 // ns: the others could not carry its load
+	sparedUntil atomic.Int64 // ns: it gets searches although it is kept out
 	failedAt    atomic.Int64 // ns
 	lastError   atomic.Pointer[NodeError]
 	sent        window

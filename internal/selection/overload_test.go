@@ -64,6 +64,61 @@ func TestAFullQueueIsNoFaultWhileTheOthersWait(t *testing.T) {
 	}
 }
 
+// A probe that finds a full queue says nothing of its node while all have queues.
+func TestAProbeThatIsRejectedIsNoFaultWhileTheOthersWait(t *testing.T) {
+	for queue, state := range map[float64]State{20: Fine, 0: Failing} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		for _, n := range nodes {
+			set(&n.queue, queue)
+		}
+		for i := range 2 {
+			p := Probe{Node: nodes[2], Via: nodes[i], Burst: 1, sent: s.since(at(time.Second))}
+			nodes[2].probe.sent.Store(p.sent)
+			s.ObserveProbe(p, ProbeOutcome{Took: time.Millisecond, Failed: true, Full: true, Message: "429"}, at(time.Second))
+		}
+		require.Equal(t, state, nodes[2].State())
+	}
+}
+
+// While the others have queues, no list is made for a node that is kept out and works: it
+// gets its searches, and coordinates.
+func TestWhoWorksIsSparedWhileTheOthersWait(t *testing.T) {
+	for queue, reason := range map[float64]Reason{20: NoOutlier, 0: Ranked} {
+		for _, state := range []State{Slow, Failing, Ramping} {
+			s, nodes := newTest(t, "adaptive", 5)
+			teach(nodes, 5, 3)
+			for _, n := range nodes {
+				set(&n.queue, queue)
+			}
+			now := at(time.Second)
+			bad := nodes[2]
+			if state == Ramping {
+				bad.startRamp(s.since(now))
+				bad.outstanding.Store(0)
+			} else {
+				bad.sendAway(state, s.since(now), "a test")
+				raise(&bad.health.late, s.since(now)) // else the engine asks the next copy
+			}
+			bad.probe.answered.Store(s.since(now))
+			teach(nodes[2:3], 5, 3)
+			var d Decision
+			coordinates := false
+			for range 20 {
+				s.Choose(&d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, now)
+				require.Equal(t, reason, d.Reason, state)
+				coordinates = coordinates || d.Coordinator == bad
+			}
+			require.Equal(t, queue > 0, coordinates, state)
+
+			if state != Ramping && queue > 0 {
+				s.Choose(&d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, now.Add(usefulFor))
+				require.Equal(t, Ranked, d.Reason, "it has answered no probe for long")
+			}
+		}
+	}
+}
+
 func TestFewRejectionsAreABurst(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	at := epoch

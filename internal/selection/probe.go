@@ -28,6 +28,8 @@ type ProbeOutcome struct {
 	Took time.Duration
 	// Failed: refused, an error, or not answered within ProbeTimeout.
 	Failed bool
+	// Full: it failed as a queue was full.
+	Full bool
 	// Unfit: it could not be sent, or what went wrong is not the node's fault.
 	Unfit   bool
 	Message string // what went wrong, for operators
@@ -237,11 +239,14 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if o.Unfit || (o.Failed && p.Via != n && (p.Via.health.excluded() || s.overdue(p.Via, at))) {
 		return
 	}
-	raise(&n.probe.fit, at)
-	took := millis(o.Took)
-	if !o.Failed {
+	if !o.Failed || o.Full {
 		raise(&n.probe.answered, at)
 	}
+	if o.Full && s.crowded(n) {
+		return // they all have more than they can
+	}
+	raise(&n.probe.fit, at)
+	took := millis(o.Took)
 	if !o.Failed && took < s.probeLimit(n) {
 		if n.health.condition() == Fine {
 			s.learnProbeTime(took)

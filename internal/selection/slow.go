@@ -103,39 +103,49 @@ func median(values []float64) float64 {
 // little, and to leave a node out that can carry some load would be worse for all.
 const busyQueue = 1.0
 
-// feelPressure finds the mean queue of the candidates that may be listed.
+// feelPressure finds the mean queue of the candidates that may be listed, and whether most
+// of them have one.
 func (d *Decision) feelPressure(req Request) {
-	sum, n := 0.0, 0
+	sum, n, waiting := 0.0, 0, 0
 	for _, p := range d.order {
 		if c := &d.candidates[p]; !c.out && !c.slow {
 			q, _ := req.Nodes[p].queue.value()
 			sum, n = sum+q, n+1
+			if q > busyQueue {
+				waiting++
+			}
 		}
 	}
-	d.pressure = sum / float64(max(1, n))
+	d.pressure, d.crowded = sum/float64(max(1, n)), 2*waiting > n
 }
 
 // A slow node is of use while it does its part of the work and answered a probe, however
 // late, within usefulFor. From somePressure on the others it gets searches, all at
-// fullPressure.
+// fullPressure; while most of them have queues already from busyQueue on, and all at
+// somePressure. It may coordinate for sparedFor then.
 const (
 	usefulFor    = 2 * time.Second
 	somePressure = 4.0
 	fullPressure = 12.0
+	sparedFor    = 100 * time.Millisecond
 )
 
 // spare lets slow candidates in that can carry some load while the others have
 // more than they can: a late answer is better than one that waits in a queue that
 // only grows.
 func (d *Decision) spare(req Request, t turn) {
-	if d.pressure <= somePressure || t.s.random(t.number, math.MaxUint64) >= (d.pressure-somePressure)/(fullPressure-somePressure) {
+	from, full := somePressure, fullPressure
+	if d.crowded {
+		from, full = busyQueue, somePressure
+	}
+	if d.pressure <= from || t.s.random(t.number, math.MaxUint64) >= (d.pressure-from)/(full-from) {
 		return
 	}
 	var service, rate float64
 	asked := false
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		if !c.slow || n.health.condition() != Slow || t.at-n.probe.answered.Load() >= int64(usefulFor) {
+		if !c.slow || !n.ofUse(t.at, d.crowded) {
 			continue
 		}
 		if !asked { // of who serves; n does not
@@ -144,7 +154,26 @@ func (d *Decision) spare(req Request, t turn) {
 		}
 		if !n.useless(service, rate) {
 			c.slow, c.spared, c.why = false, true, Spared
+			if t.acts && d.crowded {
+				n.sparedUntil.Store(t.at + int64(sparedFor))
+			}
 		}
+	}
+}
+
+// ofUse reports whether a node that is kept out shows that it works; so may one that
+// ramps, or failed, while most of the others have queues.
+func (n *Node) ofUse(at int64, crowded bool) bool {
+	answered := at-n.probe.answered.Load() < int64(usefulFor)
+	switch n.health.condition() {
+	case Slow:
+		return answered
+	case Failing:
+		return crowded && answered
+	case Ramping:
+		return crowded && !n.unproven()
+	default:
+		return false
 	}
 }
 
@@ -200,8 +229,10 @@ func (s *Selector) troubled(d *Decision, req Request, at int64) bool {
 	if doubt || s.uneven(d, req, at) != nil {
 		return true // may be over in a moment
 	}
+	// A list balances worse than the engine does: while most nodes have queues none is made
+	// for what is over.
 	last := s.troubledAt.Load()
-	return last != 0 && at-last < int64(troubleHold)
+	return last != 0 && at-last < int64(troubleHold) && !d.crowded
 }
 
 // tolerable reports whether n fails at once: the engine asks the next copy.
