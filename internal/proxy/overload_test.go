@@ -16,25 +16,24 @@ import (
 func TestAFullQueueBlamesNobodyWhileAllWait(t *testing.T) {
 	full := strings.Replace(partial(1, "id-a"), "node_disconnected_exception", "es_rejected_execution_exception", 1)
 	for name, tc := range map[string]struct {
-		queue int64
-		bad   string
-		state selection.State
+		queue  int64
+		bad    string
+		blamed int64
 	}{
-		"all wait":                    {20, full, selection.Fine},
-		"the others have time":        {0, full, selection.Failing},
-		"all wait, and it fails, too": {20, partial(1, "id-a"), selection.Failing},
+		"all wait":                    {20, full, 0},
+		"the others have time":        {0, full, 1},
+		"all wait, and it fails, too": {20, partial(1, "id-a"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, 4, nil)
 			for i := range 4 {
 				h.proxy.UseStats(cluster.NodeStats{Node: id(i), At: time.Now(), State: cluster.PollOK, Queue: tc.queue, ServiceTime: time.Millisecond})
 			}
-			for range 2 {
-				badOnce(h, respond(http.StatusOK, tc.bad))
-				_, body := h.do("POST", "/idx/_search", `{}`)
-				require.Equal(t, complete, body)
-			}
-			require.Equal(t, tc.state, h.proxy.view.Load().nodes[0].State())
+			badOnce(h, respond(http.StatusOK, tc.bad))
+			_, body := h.do("POST", "/idx/_search", `{}`)
+			require.Equal(t, complete, body)
+			require.Len(t, h.seen(), 2)
+			require.Equal(t, tc.blamed, h.selector.View(h.proxy.view.Load().nodes, time.Now())[0].Failures)
 		})
 	}
 }

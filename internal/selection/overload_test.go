@@ -112,6 +112,7 @@ func TestWhoWorksIsSparedWhileTheOthersWait(t *testing.T) {
 			require.Equal(t, queue > 0, coordinates, state)
 
 			if state != Ramping && queue > 0 {
+				raise(&bad.health.badAt, s.since(now.Add(usefulFor))) // it stays out
 				s.Choose(&d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, now.Add(usefulFor))
 				require.Equal(t, Ranked, d.Reason, "it has answered no probe for long")
 			}
