@@ -145,7 +145,7 @@ func (d *Decision) spare(req Request, t turn) {
 	asked := false
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		if !c.slow || !n.ofUse(t.at, d.crowded) {
+		if !c.slow && n.health.condition() != Ramping || !n.ofUse(t.at, d.crowded) {
 			continue
 		}
 		if !asked { // of who serves; n does not
@@ -153,7 +153,9 @@ func (d *Decision) spare(req Request, t turn) {
 			asked = true
 		}
 		if !n.useless(service, rate) {
-			c.slow, c.spared, c.why = false, true, Spared
+			if c.spared = true; c.slow {
+				c.slow, c.why = false, Spared
+			}
 			if t.acts && d.crowded {
 				n.sparedUntil.Store(t.at + int64(sparedFor))
 			}
