@@ -241,6 +241,13 @@ bench-bulk: build ## measure bulks to a real cluster with a degraded node, 16 mi
 	$(GO) build -trimpath -o bin/bulk ./test/bench/bulk
 	bin/bulk -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(BULK)
 
+ADMISSION ?=
+
+.PHONY: bench-admission
+bench-admission: build ## measure overload of a real cluster whose nodes are short of CPU, 20 minutes; ENGINE, ADMISSION='-loads 1.5 -rounds 3 …'
+	$(GO) build -trimpath -o bin/admission ./test/bench/admission
+	bin/admission -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(ADMISSION)
+
 SOAK ?=
 
 .PHONY: soak

@@ -211,6 +211,9 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 		return x.machine.Ended(t.number, attempt.Result{}), now
 	}
 	t.unlease()
+	if t.resp != nil {
+		x.p.o.Selector.Heard(t.upstream.node, now)
+	}
 	if gone {
 		x.machine.Gone()
 	}

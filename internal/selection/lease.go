@@ -233,6 +233,11 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		return
 	}
 	at := s.since(now)
+	if p.State == Unresponsive && n.heardAt.Load() > at-int64(p.Took) {
+		// It answers clients while it owes the poll: it is busy, which is no proof.
+		n.lastError.Store(&NodeError{At: now, Message: p.Message})
+		return
+	}
 	s.setLife(n, p.State, p.Message, at)
 	if p.State != Fine {
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})
@@ -259,6 +264,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		m.hear(times[i])
 	}
 }
+
+// Heard notes that a node answered a request of a client at now, well or not.
+func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now)) }
 
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.

@@ -122,6 +122,26 @@ func TestSetsCountOnlyForAsLongAsTheNodeUsuallyTakes(t *testing.T) {
 	require.Zero(t, n.owed(later))
 }
 
+// A node that is short of CPU answers clients and is late with its statistics: if that
+// kept it out, its neighbours would be the next ones.
+func TestALatePollIsNoProofAgainstANodeThatAnswers(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 20, 3)
+	late := Poll{State: Unresponsive, Took: time.Second, Message: "deadline exceeded"}
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(time.Second))
+	s.Heard(nodes[0], at(2100*time.Millisecond))
+	s.ObservePoll(nodes[0].ID, late, at(3*time.Second))
+	require.Equal(t, Fine, nodes[0].State())
+	require.True(t, nodes[0].Alive())
+	require.Equal(t, "deadline exceeded", s.View(nodes, at(3*time.Second))[0].LastError.Message)
+
+	s.ObservePoll(nodes[0].ID, late, at(4200*time.Millisecond))
+	require.Equal(t, Unresponsive, nodes[0].State(), "it has answered nothing meanwhile")
+	s.Heard(nodes[0], at(5*time.Second))
+	s.ObservePoll(nodes[0].ID, late, at(5300*time.Millisecond))
+	require.Equal(t, Unresponsive, nodes[0].State(), "a poll that it answers brings it back")
+}
+
 func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	s.ObservePoll(nodes[0].ID, Poll{

@@ -51,7 +51,7 @@ type Node struct {
 	overhead      ewma          // response time less `took`: HTTP and coordination
 	observedAt    atomic.Int64  // ns: when overhead was last observed
 	coordinatedAt atomic.Int64  // ns: latest start of a search that it answered as coordinator
-	heardAt       atomic.Int64  // ns: latest answer to such a search
+	heardAt       atomic.Int64  // ns: its latest answer to a client
 	reach         ewma          // time of polls: HTTP again, whether it coordinates or not
 	pulledAt      atomic.Int64  // ns: when a lost choice last moved response
 	penalty       atomic.Uint64 // float64 bits, ms, as of penaltyAt

@@ -89,6 +89,37 @@ func (n *Node) UnlimitCPU() error {
 	return fmt.Errorf("lift the CPU limit of %s: %w", n.Name, err)
 }
 
+// tick is the unit of times in /proc.
+const tick = 10 * time.Millisecond
+
+// CPUUsed is the CPU time that all processes of the node have used so far.
+func (n *Node) CPUUsed() (time.Duration, error) {
+	members, err := processGroup(n.PID())
+	if err != nil {
+		return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
+	}
+	var used time.Duration
+	for _, pid := range members {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		// After the name: STATE PPID … with utime and stime as the 12th and 13th.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 13 {
+			continue
+		}
+		for _, field := range fields[11:13] {
+			ticks, err := strconv.ParseInt(string(field), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
+			}
+			used += time.Duration(ticks) * tick
+		}
+	}
+	return used, nil
+}
+
 // moveTo moves a process to a control group; one that has ended meanwhile is no error.
 func moveTo(dir string, pid int) error {
 	err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)

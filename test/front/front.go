@@ -161,6 +161,23 @@ func (f *Front) Sum(ctx context.Context, metric string, labels map[string]string
 	return sum, nil
 }
 
+// SumBy returns the sums of all series of a counter or gauge by the value of a label.
+func (f *Front) SumBy(ctx context.Context, metric, label string) (map[string]float64, error) {
+	families, err := f.metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]float64{}
+	for _, series := range families[metric].GetMetric() {
+		for _, pair := range series.GetLabel() {
+			if pair.GetName() == label {
+				sums[pair.GetValue()] += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+			}
+		}
+	}
+	return sums, nil
+}
+
 // Within returns how many values of a histogram are within a bound of its buckets, and
 // how many there are. Another bound is an error.
 func (f *Front) Within(ctx context.Context, metric string, bound float64) (within, all float64, err error) {

@@ -33,6 +33,9 @@ type Options struct {
 	Duration time.Duration
 	// Timeout bounds one request, default 30 s.
 	Timeout time.Duration
+	// Deadline, if set, is within what time of its start, in an open loop the scheduled
+	// one, an answer is of use: see [Result.InTime].
+	Deadline time.Duration
 	// Progress, if set, is called about every second.
 	Progress func(Progress)
 	// Transport carries the requests. Default: one of its own with no compression,
@@ -86,7 +89,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, record: &recorder{result: newResult()}, begin: time.Now()}
+	r := &run{Options: o, record: &recorder{result: newResult(), deadline: o.Deadline}, begin: time.Now()}
 	for _, target := range o.Targets {
 		u, err := url.Parse(target)
 		if err != nil || u.Host == "" {

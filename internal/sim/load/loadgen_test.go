@@ -139,7 +139,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	r := newResult()
 	for range 2 {
 		for _, text := range strings.Fields("a b c d e f g") {
-			r.add(outcome{failed: errors.New(text)})
+			r.add(outcome{failed: errors.New(text)}, 0)
 		}
 	}
 	require.Equal(t, strings.Fields("a b c d e"), r.FirstErrors)
@@ -178,14 +178,20 @@ func TestMerge(t *testing.T) {
 	require.Zero(t, sum.Quantile(0.5))
 	for i := range 4 {
 		r := newResult()
-		r.add(outcome{latency: time.Duration(i+1) * 100 * time.Millisecond})
+		r.add(outcome{latency: time.Duration(i+1) * 100 * time.Millisecond}, 250*time.Millisecond)
 		r.elapsed = time.Second
 		sum.Merge(r)
 	}
+	failed := newResult()
+	failed.add(outcome{latency: time.Minute, status: http.StatusTooManyRequests, failed: errors.New("full")}, time.Hour)
+	sum.Merge(failed)
+	require.EqualValues(t, 1, sum.Refused)
+	require.EqualValues(t, 2, sum.InTime)
+	require.InDelta(t, 400, sum.Accepted(1).Milliseconds(), 1, "what failed is not accepted")
 	require.EqualValues(t, 4, sum.OK)
 	require.InDelta(t, 1, sum.Throughput(), 1e-9)
-	require.InDelta(t, 200, sum.Quantile(0.5).Milliseconds(), 1)
-	require.InDelta(t, 400, sum.Quantile(1).Milliseconds(), 1)
+	require.InDelta(t, 200, sum.Accepted(0.5).Milliseconds(), 1)
+	require.InDelta(t, 60_000, sum.Quantile(1).Milliseconds(), 60)
 }
 
 func TestTargetsTakeTurnsOverTheNetwork(t *testing.T) {

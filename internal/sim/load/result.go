@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -23,15 +24,21 @@ type Result struct {
 	// TimedOut counts requests without an answer in time, which are also Failed,
 	// and answers that say timed_out.
 	TimedOut int64
+	// InTime are those of OK that came within Options.Deadline.
+	InTime int64
+	// Refused are those of Failed that were answered 429.
+	Refused int64
 	// FirstErrors holds the first different errors, at most five.
 	FirstErrors []string
 
-	latency *hdrhistogram.Histogram // µs
-	elapsed time.Duration
+	latency  *hdrhistogram.Histogram // µs
+	accepted *hdrhistogram.Histogram // those of OK
+	elapsed  time.Duration
 }
 
 func newResult() *Result {
-	return &Result{latency: hdrhistogram.New(1, maxLatency.Microseconds(), 3)}
+	histogram := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency.Microseconds(), 3) }
+	return &Result{latency: histogram(), accepted: histogram()}
 }
 
 // Throughput is the number of complete answers per second.
@@ -52,6 +59,14 @@ func (r *Result) Quantile(q float64) time.Duration {
 	return time.Duration(r.latency.ValueAtQuantile(q*100)) * time.Microsecond
 }
 
+// Accepted is Quantile of the complete answers alone.
+func (r *Result) Accepted(q float64) time.Duration {
+	if r.accepted == nil {
+		return 0
+	}
+	return time.Duration(r.accepted.ValueAtQuantile(q*100)) * time.Microsecond
+}
+
 // Elapsed is how long the load took, with the wait for the last answers.
 func (r *Result) Elapsed() time.Duration { return r.elapsed }
 
@@ -63,11 +78,15 @@ func (r *Result) Merge(other *Result) {
 	r.Partial += other.Partial
 	r.TimedOut += other.TimedOut
 	r.elapsed += other.elapsed
+	r.InTime += other.InTime
+	r.Refused += other.Refused
 	if r.latency == nil {
-		r.latency = newResult().latency
+		empty := newResult()
+		r.latency, r.accepted = empty.latency, empty.accepted
 	}
 	if other.latency != nil {
 		r.latency.Merge(other.latency)
+		r.accepted.Merge(other.accepted)
 	}
 	for _, e := range other.FirstErrors {
 		r.note(e)
@@ -82,6 +101,7 @@ func (r *Result) note(text string) {
 
 // recorder collects a result while the load runs.
 type recorder struct {
+	deadline time.Duration // 0: none
 	mu       sync.Mutex
 	inFlight int64
 	result   *Result
@@ -104,7 +124,7 @@ func (r *recorder) end(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight--
-	r.result.add(o)
+	r.result.add(o, r.deadline)
 }
 
 func (r *recorder) overflow(bound int) {
@@ -121,10 +141,14 @@ func (r *recorder) progress() Progress {
 	return Progress{Sent: r.result.Sent, Failed: r.result.Failed, InFlight: r.inFlight}
 }
 
-func (r *Result) add(o outcome) {
+func (r *Result) add(o outcome, deadline time.Duration) {
 	r.Sent++
+	took := min(max(o.latency, time.Microsecond), maxLatency).Microseconds()
 	// The only error is a value out of range, which min and max rule out.
-	_ = r.latency.RecordValue(min(max(o.latency, time.Microsecond), maxLatency).Microseconds())
+	_ = r.latency.RecordValue(took)
+	if o.status == http.StatusTooManyRequests {
+		r.Refused++
+	}
 	if o.timeout {
 		r.TimedOut++
 	}
@@ -136,5 +160,9 @@ func (r *Result) add(o outcome) {
 		r.Partial++
 	default:
 		r.OK++
+		_ = r.accepted.RecordValue(took)
+		if o.latency <= deadline {
+			r.InTime++
+		}
 	}
 }

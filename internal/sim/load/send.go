@@ -18,6 +18,7 @@ const headSize = 16 << 10
 type outcome struct {
 	latency          time.Duration
 	failed           error // nil: HTTP status below 400, read to its end
+	status           int   // 0: no answer
 	partial, timeout bool
 }
 
@@ -59,7 +60,7 @@ func (r *run) exchange(ctx context.Context, i int) outcome {
 		return outcome{failed: fmt.Errorf("read the answer of %s: %w", req.URL.Host, err)}
 	}
 	if res.StatusCode >= http.StatusBadRequest {
-		return outcome{failed: fmt.Errorf("status %d from %s: %.200s", res.StatusCode, req.URL.Host, head)}
+		return outcome{status: res.StatusCode, failed: fmt.Errorf("status %d from %s: %.200s", res.StatusCode, req.URL.Host, head)}
 	}
 	return readHead(head)
 }

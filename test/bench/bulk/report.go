@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
 	"strings"
 	"time"
@@ -37,9 +36,6 @@ func newReport(ctx context.Context, o options) (*report, error) {
 	return &report{options: o, began: time.Now(), sidestepVersion: strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep ")}, nil
 }
 
-// newRandom draws the same for the same turns.
-func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 95)) }
-
 // of returns the tally of an arm, nil if there is none.
 func (o *outcome) of(arm string) *tally {
 	for _, t := range o.arms {
@@ -65,7 +61,7 @@ func p99(t turn) float64       { return milliseconds(t.p99) }
 
 // to compares a value of the turns with that of another arm.
 func (t *tally) to(base *tally, of func(turn) float64) estimate {
-	return ratio(t.each(of), base.each(of), newRandom())
+	return ratio(t.each(of), base.each(of))
 }
 
 // requests returns the shard requests of a bulk, 0 if no turn tells.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	loadgen "sidestep/internal/sim/load"
+)
+
+func TestParse(t *testing.T) {
+	o, err := parse([]string{"-engine", "elasticsearch", "-loads", "0.5,1.5", "-out", "x"})
+	require.NoError(t, err)
+	require.Equal(t, []float64{0.5, 1.5}, o.loads)
+	require.Equal(t, o.deadline, o.patience, "the client leaves at its deadline")
+	require.Equal(t, "bin/admission -engine elasticsearch -loads 0.5,1.5", o.command)
+	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-loads", "x"}, {"-loads", "0"}, {"more"}} {
+		_, err := parse(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestVariants(t *testing.T) {
+	all, err := parseVariants("a=routing.hedge_budget:0+cluster.stats_timeout:9s  b=binary:/old")
+	require.NoError(t, err)
+	require.Equal(t, []variant{
+		{name: "a", keys: map[string]string{"routing.hedge_budget": "0", "cluster.stats_timeout": "9s"}},
+		{name: "b", binary: "/old", keys: map[string]string{}},
+	}, all)
+	for _, bad := range []string{"a", "=x:y", "a=x", "a=:y", "a=x:"} {
+		_, err := parseVariants(bad)
+		require.Error(t, err, bad)
+	}
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	require.NoError(t, all[0].write(path))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "cluster:\n    stats_timeout: 9s\nrouting:\n    hedge_budget: 0\n", string(text))
+	require.NoError(t, modes()[0].write(path))
+	text, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "admission:\n    mode: \"off\"\n", string(text), "no boolean")
+}
+
+func TestFindArms(t *testing.T) {
+	names := func(o options) []string {
+		arms, err := o.findArms(t.Context(), t.TempDir(), t.Logf)
+		require.NoError(t, err)
+		var names []string
+		for _, a := range arms {
+			names = append(names, a.name)
+			require.Equal(t, a.name == armDirect || a.name == armControl, a.direct(), a.name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"direct", "control", "off", "auto", "target"}, names(options{sidestep: "true"}))
+	require.Equal(t, []string{"direct", "control", "off"}, names(options{sidestep: "false"}), "it does not know the keys")
+	require.Equal(t, []string{"direct", "auto", "x"}, names(options{sidestep: "true", arms: "auto,direct", variants: "x=a.b:c"}))
+	_, err := options{sidestep: "true", arms: "off"}.findArms(t.Context(), t.TempDir(), t.Logf)
+	require.ErrorContains(t, err, "want direct")
+	_, err = options{sidestep: "false", variants: "x=a.b:c"}.findArms(t.Context(), t.TempDir(), t.Logf)
+	require.Error(t, err)
+}
+
+// turnOf is a turn with so many searches answered in time.
+func turnOf(good int64) turn {
+	return turn{result: &loadgen.Result{Sent: 200, OK: good, InTime: good}, length: time.Second, sent: 300, counters: counters{queries: 1500, cpu: []float64{1, 2}}}
+}
+
+func TestReport(t *testing.T) {
+	tallies := func(off int64) []*tally {
+		return []*tally{
+			{arm: armDirect, turns: []turn{turnOf(100), turnOf(104)}},
+			{arm: armControl, turns: []turn{turnOf(100), turnOf(102)}},
+			{arm: armOff, turns: []turn{turnOf(off), turnOf(off)}},
+		}
+	}
+	r := &report{options: options{engine: "opensearch", out: t.TempDir(), loads: []float64{0.5, 1.5}}, capacity: 100, loads: []*level{
+		{load: 0.5, rate: 50, arms: tallies(10)}, {load: 1.5, rate: 150, arms: tallies(100)}, {load: 2, rate: 200, arms: tallies(30)},
+	}}
+	verdicts := r.verdicts()
+	require.Len(t, verdicts, 4, "below 0.8 nothing is judged")
+	require.Contains(t, verdicts[0], "1.5 × capacity: held: goodput of off to direct 0.98")
+	require.Contains(t, verdicts[2], "2 × capacity: missed: goodput of off to direct 0.29")
+	require.NoError(t, r.write(t.Logf))
+	text, err := os.ReadFile(r.path(".csv"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,5,1,10,0\n")
+	for _, suffix := range []string{".md", ".svg"} {
+		require.FileExists(t, r.path(suffix))
+	}
+}
+
+func TestExtra(t *testing.T) {
+	d := doing{hedges: map[string]float64{"won": 1, "lost": 2, "over_budget": 9}, failovers: map[string]float64{"partial": 4, "unreachable": 8}}
+	require.Equal(t, 7.0, d.extra(), "what was not sent does not count")
+	require.Equal(t, "b 3, a 1", shown(map[string]float64{"a": 1, "b": 3, "c": 0}))
+	require.Equal(t, "none", shown(nil))
+}

@@ -1,0 +1,167 @@
+// Command admission measures overload: searches at a fixed rate, below and above what a
+// real cluster can answer, whose nodes are short of CPU.
+//
+// Five nodes have a share of a core each and short queues. How many searches they can
+// answer is measured in the same run, by a closed loop. Then the ways to send searches
+// take short turns, in an order drawn by lot: "direct" is a client that goes round robin
+// over all nodes, "control" the same once more, which tells what the same differs by,
+// "off", "auto" and "target" are the client before a sidestep with that admission.mode.
+// A sidestep is started for each of its turns, so that none asks the nodes for anything in
+// the turns of others. A client waits for an answer until its deadline and closes the
+// connection then.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"sidestep/test/engine"
+)
+
+// options of a run.
+type options struct {
+	engine, version string
+	sidestep        string // the binary to measure
+	out             string // folder of the results
+	trace           string // folder of sidestep's logs; empty: they are not kept
+	arms            string // comma list; empty: all that the binary knows
+	variants        string // see parseVariants
+	loads           []float64
+	rounds          int
+	turn            time.Duration
+	rest            time.Duration // before each turn, in which nothing is sent
+	settle          time.Duration // at half of the capacity before each turn
+	lead            time.Duration // of each turn, which counts for nothing
+	deadline        time.Duration
+	patience        time.Duration // after which the client closes the connection
+	warm            time.Duration
+	quota           float64 // of a core, of each node
+	stressed        float64 // quota of the first node; 0: as the others
+	queue           int
+	connections     int // of the closed loop that measures the capacity
+	command         string
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "admission:", err)
+		os.Exit(2)
+	}
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "admission:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(arguments []string) (options, error) {
+	var o options
+	set := flag.NewFlagSet("admission", flag.ContinueOnError)
+	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
+	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
+	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
+	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
+	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target (default: all that sidestep knows)")
+	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
+	loads := set.String("loads", "0.5,0.8,1,1.5,2", "comma `list` of loads, relative to the capacity")
+	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each arm has one turn at each load")
+	set.DurationVar(&o.turn, "turn", 5*time.Second, "length of one turn")
+	set.DurationVar(&o.rest, "rest", 1500*time.Millisecond, "before each turn, in which nothing is sent")
+	set.DurationVar(&o.settle, "settle", 2*time.Second, "before each turn at half of the capacity, which counts for nothing")
+	set.DurationVar(&o.lead, "lead", 1500*time.Millisecond, "before each turn at its load, which counts for nothing")
+	set.DurationVar(&o.deadline, "deadline", time.Second, "within what time an answer is of use")
+	set.DurationVar(&o.patience, "patience", 0, "after what time the client closes the connection (default: the deadline)")
+	set.DurationVar(&o.warm, "warm", time.Minute, "warm-up, without quotas")
+	set.Float64Var(&o.quota, "quota", 0.3, "what each node has, in cores")
+	set.Float64Var(&o.stressed, "stressed", 0, "what one of the nodes has, in cores (default: as the others)")
+	set.IntVar(&o.queue, "queue", 50, "thread_pool.search.queue_size")
+	set.IntVar(&o.connections, "connections", 20, "connections of the closed loop that measures the capacity")
+	if err := set.Parse(arguments); err != nil {
+		return o, err
+	}
+	o.command = "bin/admission"
+	set.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "sidestep", "out", "trace": // they say nothing about the measurement
+		default:
+			o.command += fmt.Sprintf(" -%s %s", f.Name, f.Value)
+		}
+	})
+	if o.engine != engine.OpenSearch && o.engine != engine.Elasticsearch {
+		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, engine.OpenSearch, engine.Elasticsearch)
+	}
+	if o.version == "" {
+		o.version = engine.DefaultVersion(o.engine)
+	}
+	if o.patience == 0 {
+		o.patience = o.deadline
+	}
+	for text := range strings.SplitSeq(*loads, ",") {
+		load, err := strconv.ParseFloat(text, 64)
+		if err != nil || load <= 0 {
+			return o, fmt.Errorf("-loads %s: %q is not a load", *loads, text)
+		}
+		o.loads = append(o.loads, load)
+	}
+	if set.NArg() > 0 || o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.queue < 1 || o.connections < 1 {
+		return o, errors.New("want no arguments, at least one round and connection, and turns, deadline and quota above zero")
+	}
+	return o, nil
+}
+
+// run measures all loads. What it started is gone when it returns, whatever ended it.
+func run(o options) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	began := time.Now()
+	logf := func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+	}
+	r, err := newReport(ctx, o)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sidestep-admission-")
+	if err != nil {
+		return fmt.Errorf("configure sidestep: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	arms, err := o.findArms(ctx, dir, logf)
+	if err != nil {
+		return err
+	}
+	s, err := openStage(ctx, o, arms, logf)
+	if err != nil {
+		return err
+	}
+	defer func() { s.close(err != nil && ctx.Err() == nil) }()
+	if r.capacity, err = s.measureCapacity(ctx); err != nil {
+		return err
+	}
+	if r.loads, r.usage, err = s.measure(ctx, r.capacity); err != nil {
+		return err
+	}
+	r.took = time.Since(began)
+	return r.write(logf)
+}
+
+func (r *report) path(suffix string) string {
+	name := "admission-" + r.engine
+	if r.stressed > 0 {
+		name += "-stressed"
+	}
+	return filepath.Join(r.out, name+suffix)
+}

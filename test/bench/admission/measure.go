@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/front"
+	"sidestep/test/machine"
+)
+
+// turn is what came of one turn of an arm.
+type turn struct {
+	result *loadgen.Result
+	length time.Duration
+	// The following are of the turn with its lead-in.
+	sent     float64 // searches of the client
+	counters counters
+	doing    doing // of sidestep
+	drained  time.Duration
+}
+
+// tally is what came of an arm at one load.
+type tally struct {
+	arm   string
+	turns []turn
+}
+
+// level is what came of one load.
+type level struct {
+	load  float64 // relative to the capacity
+	rate  float64 // searches per second
+	arms  []*tally
+	notes []string
+}
+
+// of returns the tally of an arm, nil if there is none.
+func (l *level) of(arm string) *tally {
+	for _, t := range l.arms {
+		if t.arm == arm {
+			return t
+		}
+	}
+	return nil
+}
+
+// measure has all arms take their turns at all loads.
+func (s *stage) measure(ctx context.Context, capacity float64) ([]*level, machine.Usage, error) {
+	var levels []*level
+	for _, load := range s.loads {
+		l := &level{load: load, rate: load * capacity}
+		for _, a := range s.arms {
+			l.arms = append(l.arms, &tally{arm: a.name})
+		}
+		levels = append(levels, l)
+	}
+	var usage machine.Usage
+	began := machine.ReadUsage()
+	for range s.rounds {
+		for _, l := range rand.Perm(len(levels)) {
+			for _, i := range rand.Perm(len(s.arms)) {
+				t, err := s.take(ctx, s.arms[i], levels[l], capacity)
+				if err != nil {
+					return nil, usage, fmt.Errorf("%s at %g times the capacity: %w", s.arms[i].name, levels[l].load, err)
+				}
+				levels[l].arms[i].turns = append(levels[l].arms[i].turns, t)
+				s.logf("%g × %-8s %s", levels[l].load, s.arms[i].name, t)
+			}
+		}
+	}
+	usage.Add(began, machine.ReadUsage())
+	return levels, usage, nil
+}
+
+// take is one turn of an arm.
+func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t turn, err error) {
+	s.turns++
+	first := s.turns * 1_000_000
+	targets := s.cluster.URLs()
+	var f *front.Front
+	if !a.direct() {
+		if f, err = s.startFront(ctx, a); err != nil {
+			return t, err
+		}
+		defer func() { err = errors.Join(err, s.stopFront(f, a, l)) }()
+		targets = []string{f.URL}
+	}
+	select { // until the nodes have done what a sidestep asks when it starts
+	case <-time.After(s.rest):
+	case <-ctx.Done():
+	}
+	before, err := s.readCounters(ctx)
+	if err != nil {
+		return t, err
+	}
+	send := func(rate float64, length time.Duration, first int) (*loadgen.Result, error) {
+		if length <= 0 {
+			return &loadgen.Result{}, nil
+		}
+		return s.send(ctx, targets, rate, length, first)
+	}
+	settled, err := send(capacity/2, s.settle, first)
+	if err != nil {
+		return t, err
+	}
+	led, counted, err := s.pair(ctx, targets, l.rate, first+100_000)
+	if err != nil {
+		return t, err
+	}
+	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent)
+	if f != nil {
+		if t.doing, err = readDoing(ctx, f); err != nil {
+			return t, err
+		}
+		t.doing.states = stateChanges(f)
+	}
+	if t.drained, err = s.drain(ctx); err != nil {
+		return t, err
+	}
+	after, err := s.readCounters(ctx)
+	t.counters = after.since(before)
+	return t, err
+}
+
+// pair sends the lead-in of a turn and the turn, which begins when the lead-in has sent its
+// last search, however many of these are under way.
+func (s *stage) pair(ctx context.Context, targets []string, rate float64, first int) (led, counted *loadgen.Result, err error) {
+	led = &loadgen.Result{}
+	leading := make(chan error, 1)
+	if s.lead > 0 {
+		go func() {
+			var failed error
+			led, failed = s.send(ctx, targets, rate, s.lead, first)
+			leading <- failed
+		}()
+		select {
+		case <-time.After(s.lead):
+		case <-ctx.Done():
+		}
+	} else {
+		leading <- nil
+	}
+	counted, err = s.send(ctx, targets, rate, s.turn, first+100_000)
+	return led, counted, errors.Join(err, <-leading)
+}
+
+// send sends searches at a rate.
+func (s *stage) send(ctx context.Context, targets []string, rate float64, length time.Duration, first int) (*loadgen.Result, error) {
+	return loadgen.Run(ctx, loadgen.Options{
+		Targets: targets, Rate: rate, Duration: length, Deadline: s.deadline, Timeout: s.patience, Request: search(first),
+		MaxInFlight: max(512, int(2*rate*s.patience.Seconds())),
+	})
+}
+
+// startFront starts the sidestep of an arm.
+func (s *stage) startFront(ctx context.Context, a arm) (*front.Front, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var flags []string
+	if a.config != "" {
+		flags = []string{"--config", a.config}
+	}
+	f, err := front.Start(ctx, a.binary, s.cluster.URLs(), flags...)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.AwaitReady(ctx); err != nil {
+		return nil, errors.Join(err, f.Stop())
+	}
+	return f, nil
+}
+
+// stopFront stops a sidestep and keeps its log if that is wanted.
+func (s *stage) stopFront(f *front.Front, a arm, l *level) error {
+	err := f.Stop()
+	if s.trace != "" {
+		name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.engine, l.load, a.name, s.turns)
+		log, readErr := os.ReadFile(f.LogPath)
+		err = errors.Join(err, readErr, os.MkdirAll(s.trace, 0o755), os.WriteFile(filepath.Join(s.trace, name), log, 0o644))
+	}
+	return errors.Join(err, os.Remove(f.LogPath))
+}
+
+// changed matches what sidestep logs when it changes its mind about a node.
+var changed = regexp.MustCompile(`(?m)msg="node state changed" .*\bstate=(\S+)`)
+
+// stateChanges counts the states that nodes got into.
+func stateChanges(f *front.Front) map[string]float64 {
+	log, err := os.ReadFile(f.LogPath)
+	if err != nil {
+		return nil
+	}
+	states := map[string]float64{}
+	for _, m := range changed.FindAllSubmatch(log, -1) {
+		states[string(m[1])]++
+	}
+	return states
+}
+
+// String is the line that tells how a turn went.
+func (t turn) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%4.0f/s in time, p50 %4.0f p99 %5.0f ms of accepted, %d refused, %d late, %d partial of %d; %.0f rejections, %.2f shard queries a search, CPU %.2f, drained in %s",
+		t.goodput(), milliseconds(t.result.Accepted(0.5)), milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
+		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.drained.Round(10*time.Millisecond))
+	if t.doing.reasons != nil {
+		fmt.Fprintf(&b, "; reasons %v, hedges %v, failovers %v, probes %v, polls %v, states %v, failures %v, queues %v", shown(t.doing.reasons), shown(t.doing.hedges),
+			shown(t.doing.failovers), shown(t.doing.probes), shown(t.doing.polls), shown(t.doing.states), shown(t.doing.failures), shown(t.doing.queues))
+	}
+	return b.String()
+}
+
+// goodput returns the searches a second that were answered in time.
+func (t turn) goodput() float64 { return float64(t.result.InTime) / t.length.Seconds() }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

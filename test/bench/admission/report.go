@@ -1,0 +1,285 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/test/bootstrap"
+	"sidestep/test/machine"
+)
+
+// What is required of a sidestep without admission, relative to direct.
+const (
+	wantGoodput = 1 / 1.05
+	wantP99     = 1.05
+)
+
+// report is the result of a run.
+type report struct {
+	options
+	sidestepVersion string
+	began           time.Time
+	took            time.Duration
+	capacity        float64 // searches per second
+	loads           []*level
+	usage           machine.Usage
+}
+
+func newReport(ctx context.Context, o options) (*report, error) {
+	version, err := exec.CommandContext(ctx, o.sidestep, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its version: %w", o.sidestep, err)
+	}
+	return &report{options: o, began: time.Now(), sidestepVersion: strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep ")}, nil
+}
+
+// each returns a value of every turn.
+func (t *tally) each(of func(turn) float64) []float64 {
+	var values []float64
+	for _, one := range t.turns {
+		values = append(values, of(one))
+	}
+	return values
+}
+
+func goodput(t turn) float64  { return t.goodput() }
+func p50(t turn) float64      { return milliseconds(t.result.Accepted(0.5)) }
+func p99(t turn) float64      { return milliseconds(t.result.Accepted(0.99)) }
+func rejected(t turn) float64 { return t.counters.rejected }
+func queries(t turn) float64  { return t.counters.queries / t.sent }
+func attempts(t turn) float64 { return (t.sent + t.doing.extra()) / t.sent }
+func refused(t turn) float64  { return float64(t.result.Refused) / float64(t.result.Sent) }
+func late(t turn) float64     { return float64(t.result.TimedOut) / float64(t.result.Sent) }
+func partial(t turn) float64  { return float64(t.result.Partial) / float64(t.result.Sent) }
+func drained(t turn) float64  { return milliseconds(t.drained) }
+func cpu(t turn) float64 {
+	sum := 0.0
+	for _, used := range t.counters.cpu {
+		sum += used
+	}
+	return sum / t.sent * 1000
+}
+
+// to compares a value of the turns with that of another arm.
+func (t *tally) to(base *tally, of func(turn) float64) bootstrap.Estimate {
+	return bootstrap.Ratio(t.each(of), base.each(of))
+}
+
+// verdict says whether a requirement is met.
+type verdict struct {
+	about string
+	holds bool
+	open  bool // the interval is on both sides of the limit
+}
+
+func (v verdict) String() string {
+	text := "missed: "
+	if v.holds {
+		text = "held: "
+	}
+	text += v.about
+	if v.open {
+		text += "; the interval is on both sides"
+	}
+	return text
+}
+
+// judge says what sidestep without admission is held to at this load.
+func (l *level) judge() []verdict {
+	direct, off := l.of(armDirect), l.of(armOff)
+	if off == nil || l.load < 0.8 {
+		return nil
+	}
+	good, tail := off.to(direct, goodput), off.to(direct, p99)
+	low, high, within := wantGoodput, wantP99, ""
+	if control := l.of(armControl); control != nil {
+		g, p := control.to(direct, goodput), control.to(direct, p99)
+		low, high = min(low, g.Low), max(high, p.High)
+		within = fmt.Sprintf(" or within the control's, %s and %s", g, p)
+	}
+	return []verdict{
+		{fmt.Sprintf("goodput of off to direct %s, at least %.2f%s", good, wantGoodput, within), good.Value >= low, good.Low < low && good.High >= low},
+		{fmt.Sprintf("p99 of off to direct %s, at most %.2f%s", tail, wantP99, within), tail.Value <= high, tail.Low <= high && tail.High > high},
+	}
+}
+
+// verdicts are those of all loads.
+func (r *report) verdicts() []string {
+	var lines []string
+	for _, l := range r.loads {
+		for _, v := range l.judge() {
+			lines = append(lines, fmt.Sprintf("%g × capacity: %s", l.load, v))
+		}
+	}
+	return lines
+}
+
+const explanation = `%d nodes with %g of a core each (a cgroup's quota)%s and %#q: %d, an index of %d shards with a replica each, warm virtual machines.
+The capacity is what a closed loop of %d connections gets from the nodes directly. Then searches come at a fixed rate, whatever becomes of them: **direct** is a client
+that goes round robin over all nodes, **control** the same once more, **off** the same client before a sidestep without admission; **auto** and **target** (%s) are the modes of admission.
+The ways take turns in an order drawn by lot, each after %s of rest, %s at half of the capacity and %s at its load, which count for nothing but in what is counted by search. A sidestep is started
+for each of its turns. Goodput is what was answered, completely, within %s of the scheduled start; the client closes its connection after %s. Times are of complete answers, in ms.
+The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts and CPU of the nodes by search; and how long the nodes went on
+after the last search. Figures are medians of the turns, ratios are of these medians, with the 95 %% interval of a bootstrap over the rounds. Load generator and sidestep have no quota.
+`
+
+// markdown is the whole result.
+func (r *report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Overload: %s\n\nMeasured %s by `make bench-admission ENGINE=%s` (%#q, %.0f minutes): %s %s, sidestep %s, %s.\n\n",
+		r.engine, r.began.UTC().Format("2006-01-02 15:04"), r.engine, r.command, r.took.Minutes(), r.engine, r.version, r.sidestepVersion, machine.Name())
+	fmt.Fprintf(&b, "Capacity %.0f searches/s. %d rounds of turns of %s. ", r.capacity, r.rounds, r.turn)
+	stressed := ""
+	if r.stressed > 0 {
+		stressed = fmt.Sprintf(", of which one has %g,", r.stressed)
+	}
+	fmt.Fprintf(&b, explanation, nodeCount, r.quota, stressed, "thread_pool.search.queue_size", r.queue, nodeCount, r.connections, targetResponseTime, r.rest, r.settle, r.lead, r.deadline, r.patience)
+	if others := r.usage.Others(); others != "" {
+		fmt.Fprintf(&b, "Programs outside the measurement used %s of the machine.\n", others)
+	}
+	fmt.Fprintf(&b, "\n![goodput and p99 by load](admission-%s.svg)\n\n", r.engine)
+	for _, line := range r.verdicts() {
+		fmt.Fprintf(&b, "- %s\n", line)
+	}
+	for _, l := range r.loads {
+		b.WriteString("\n" + r.section(l))
+	}
+	return b.String()
+}
+
+// section is the table of one load.
+func (r *report) section(l *level) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %g × capacity: %.0f searches/s\n\n", l.load, l.rate)
+	b.WriteString("| arm | goodput, /s | of capacity | to direct | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | CPU, ms | drained |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	base := l.of(armDirect)
+	for _, t := range l.arms {
+		var good, tail bootstrap.Estimate
+		if t != base {
+			good, tail = t.to(base, goodput), t.to(base, p99)
+		}
+		m := func(of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
+		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.1f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(p50), m(p99), tail,
+			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(cpu), m(drained))
+	}
+	b.WriteString("\n")
+	for _, t := range l.arms {
+		if d := t.doing(); d.reasons != nil {
+			fmt.Fprintf(&b, "%s did: reasons %s; hedges %s; failovers %s; probes %s; polls %s; states %s.\n\n", t.arm,
+				shown(d.reasons), shown(d.hedges), shown(d.failovers), shown(d.probes), shown(d.polls), shown(d.states))
+		}
+	}
+	for _, v := range l.judge() {
+		fmt.Fprintf(&b, "- %s\n", v)
+	}
+	return b.String()
+}
+
+// doing sums up what the sidesteps of all turns did.
+func (t *tally) doing() doing {
+	var all doing
+	for _, one := range t.turns {
+		for _, pair := range [][2]*map[string]float64{
+			{&all.reasons, &one.doing.reasons}, {&all.hedges, &one.doing.hedges}, {&all.failovers, &one.doing.failovers},
+			{&all.probes, &one.doing.probes}, {&all.polls, &one.doing.polls}, {&all.states, &one.doing.states},
+		} {
+			for key, n := range *pair[1] {
+				if *pair[0] == nil {
+					*pair[0] = map[string]float64{}
+				}
+				(*pair[0])[key] += n
+			}
+		}
+	}
+	return all
+}
+
+// shown lists counts, the greatest first, without those of nothing.
+func shown(counts map[string]float64) string {
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, key := range keys {
+		if counts[key] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %.0f", key, counts[key]))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// columns of the table of turns.
+var columns = []struct { //nolint:gochecknoglobals // it is constant
+	name string
+	of   func(turn) float64
+}{
+	{"goodput_per_s", goodput},
+	{"p50_ms", p50}, {"p99_ms", p99},
+	{"refused", refused}, {"late", late}, {"partial", partial},
+	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"cpu_ms_per_search", cpu}, {"drained_ms", drained},
+}
+
+// table writes every turn as a line.
+func (r *report) table(path string) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write the turns: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	head := []string{"capacity_per_s", "load", "arm", "round"}
+	for _, c := range columns {
+		head = append(head, c.name)
+	}
+	rows := [][]string{head}
+	for _, l := range r.loads {
+		for _, t := range l.arms {
+			for round, one := range t.turns {
+				row := []string{fmt.Sprintf("%.1f", r.capacity), fmt.Sprint(l.load), t.arm, fmt.Sprint(round + 1)}
+				for _, c := range columns {
+					row = append(row, fmt.Sprint(math.Round(c.of(one)*1000)/1000))
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	if err := csv.NewWriter(file).WriteAll(rows); err != nil {
+		return fmt.Errorf("write the turns: %w", err)
+	}
+	return nil
+}
+
+// write writes all files of the result.
+func (r *report) write(logf func(string, ...any)) error {
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	if err := r.draw(r.path(".svg")); err != nil {
+		return fmt.Errorf("plot the results: %w", err)
+	}
+	if err := r.table(r.path(".csv")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.path(".md"), []byte(r.markdown()), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	for _, l := range r.loads {
+		fmt.Println(r.section(l))
+	}
+	fmt.Println(strings.Join(r.verdicts(), "\n"))
+	logf("written to %s after %s", r.path(".md"), r.took.Round(time.Second))
+	return nil
+}

@@ -1,0 +1,34 @@
+package bootstrap
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMedianAndQuantile(t *testing.T) {
+	require.Zero(t, Median(nil))
+	require.Equal(t, 3.0, Median([]float64{9, 1, 3}))
+	require.Equal(t, 2.0, Median([]float64{3, 9, 1, 1}))
+	require.Zero(t, Quantile(nil, 0.5))
+	require.Equal(t, 1.0, Quantile([]float64{1, 2, 3, 4}, 0))
+	require.Equal(t, 3.0, Quantile([]float64{1, 2, 3, 4}, 0.5))
+	require.Equal(t, 4.0, Quantile([]float64{1, 2, 3, 4}, 1))
+}
+
+func TestRatio(t *testing.T) {
+	require.Zero(t, Ratio(nil, nil))
+	require.Zero(t, Ratio([]float64{1}, []float64{0}), "nothing to compare with")
+	require.Equal(t, Estimate{2, 2, 2}, Ratio([]float64{4}, []float64{2}))
+
+	// The machine is slow in some rounds, for both: the ratio is sharp all the same.
+	require.Equal(t, Estimate{2, 2, 2}, Ratio([]float64{200, 100, 200, 40, 200}, []float64{100, 50, 100, 20, 100}))
+
+	e := Ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100})
+	require.Equal(t, 2.0, e.Value)
+	require.Less(t, e.Low, 2.0)
+	require.Greater(t, e.High, 2.0)
+	require.Equal(t, e, Ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100}), "the same again")
+	require.Equal(t, "2.00 [2.00, 2.00]", Estimate{2, 2, 2}.String())
+	require.Empty(t, Estimate{}.String())
+}
