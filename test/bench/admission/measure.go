@@ -38,7 +38,6 @@ type level struct {
 	load  float64 // relative to the capacity
 	rate  float64 // searches per second
 	arms  []*tally
-	notes []string
 }
 
 // of returns the tally of an arm, nil if there is none.

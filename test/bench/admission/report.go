@@ -223,7 +223,7 @@ func shown(counts map[string]float64) string {
 }
 
 // columns of the table of turns.
-var columns = []struct { //nolint:gochecknoglobals // it is constant
+var columns = []struct {
 	name string
 	of   func(turn) float64
 }{
