@@ -8,10 +8,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"sidestep/internal/sim/lab"
 )
+
+// garbage is how much memory may be used up, in percent of what is needed, before it is
+// collected: a world is small and short-lived.
+const garbage = 400
 
 const randomUsage = `sidestep-lab random plays scenarios drawn by lot in virtual time: each with the engine
 alone, with sidestep, and with an oracle that knows which nodes are bad and when. It
@@ -25,6 +30,8 @@ Usage:
   --only SEED    play the one scenario of this seed, as it stands in a line
   --control      play the engine against itself, with other choices of its own
   --workers N    scenarios at a time (the number of CPUs)
+  --skip N       leave the first N scenarios out, to play a sweep in pieces
+  --read FILE    play nothing: summarize the lines of FILE
   --out FILE     write the lines to FILE (stdout, and the summary to stderr)
   --plot FILE    draw the ratios of p99 as cumulative curves (SVG)
   --help         print this
@@ -44,6 +51,8 @@ func runRandom(args []string, stdout, stderr io.Writer) int {
 	set.BoolVar(&o.Control, "control", false, "")
 	set.IntVar(&o.Workers, "workers", 0, "")
 	set.StringVar(&o.Plot, "plot", "", "")
+	set.IntVar(&o.Skip, "skip", 0, "")
+	read := set.String("read", "", "")
 	file := set.String("out", "", "")
 	err := set.Parse(args)
 	switch {
@@ -59,15 +68,32 @@ func runRandom(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidestep-lab random: %v\nsidestep-lab random --help lists the flags.\n", err)
 		return exitUsage
 	}
-	if err := sweep(o, *file, stdout); err != nil {
+	if *read != "" {
+		err = summarize(o, *read, stdout)
+	} else {
+		err = sweep(o, *file, stdout)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "sidestep-lab random: %v\n", err)
 		return exitFailure
 	}
 	return exitOK
 }
 
+// summarize prints the summary of the lines of a file.
+func summarize(o lab.SweepOptions, file string, stdout io.Writer) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("read lines: %w", err)
+	}
+	defer f.Close()
+	o.Out = stdout
+	return lab.Summarize(f, o)
+}
+
 // sweep plays the scenarios; the lines go to the file, if one is named.
 func sweep(o lab.SweepOptions, file string, stdout io.Writer) (err error) {
+	debug.SetGCPercent(garbage)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	if file != "" {

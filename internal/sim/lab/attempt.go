@@ -91,7 +91,11 @@ func (w *world) send(s *search, p plan, steered bool) {
 		slow = w.jitter(c.node.http, 1.0/6)
 	}
 	w.c.after(w.toClient(c.node)+slow, func() {
-		c.node.receive(func() { w.execute(c, s, t, answer) })
+		c.node.receive(func() {
+			if !t.cancelled { // else the node finds the connection closed
+				w.execute(c, s, t, answer)
+			}
+		})
 	})
 }
 

@@ -136,12 +136,22 @@ const (
 
 // drawScenario draws the scenario of a seed.
 func drawScenario(seed uint64) *Draw {
-	stream := func(n uint64) lot { return lot{rand.New(rand.NewPCG(seed, n))} }
+	d := drawCluster(seed)
+	l := layOut(d, stream(seed, layoutStream))
+	d.scale(l)
+	d.drawFaults(stream(seed, faultsStream), l)
+	return d
+}
+
+func stream(seed, part uint64) lot { return lot{rand.New(rand.NewPCG(seed, part))} }
+
+// drawCluster draws what needs no layout.
+func drawCluster(seed uint64) *Draw {
 	d := &Draw{}
-	d.drawNodes(stream(nodesStream))
-	d.drawIndices(stream(indicesStream))
-	d.drawTenants(stream(tenantsStream))
-	rest := stream(restStream)
+	d.drawNodes(stream(seed, nodesStream))
+	d.drawIndices(stream(seed, indicesStream))
+	d.drawTenants(stream(seed, tenantsStream))
+	rest := stream(seed, restStream)
 	d.Load = rest.uniform(0.1, 1.1)
 	d.Sidecars = int(rest.oneOf(1, 3, 10, 30, 100))
 	d.Told = rest.chance(0.5)
@@ -149,9 +159,6 @@ func drawScenario(seed uint64) *Draw {
 	if rest.chance(0.5) {
 		d.Engine = openSearch
 	}
-	l := layOut(d, stream(layoutStream))
-	d.scale(l)
-	d.drawFaults(stream(faultsStream), l)
 	return d
 }
 

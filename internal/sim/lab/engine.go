@@ -35,6 +35,7 @@ type gather struct {
 	c       *coordinator
 	s       *search
 	run     *try
+	at      int // among the coordinator's gathers
 	began   time.Duration
 	missing int // shards; below 0: it has ended
 	failed  int
@@ -62,6 +63,7 @@ func (w *world) execute(c *coordinator, s *search, r *try, reply func(outcome)) 
 			return
 		}
 	}
+	g.at = len(c.gathers)
 	c.gathers = append(c.gathers, g)
 	for i := range s.shards {
 		g.query(i, orders[i])
@@ -214,9 +216,10 @@ func (g *gather) end(o outcome) {
 		return
 	}
 	g.missing = -1
-	at := slices.Index(g.c.gathers, g)
 	last := len(g.c.gathers) - 1
-	g.c.gathers[at], g.c.gathers[last] = g.c.gathers[last], nil
+	moved := g.c.gathers[last]
+	g.c.gathers[g.at], moved.at = moved, g.at
+	g.c.gathers[last] = nil
 	g.c.gathers = g.c.gathers[:last]
 	g.reply(o)
 }

@@ -148,7 +148,7 @@ func machineOf(cpus int) machine {
 
 // scenario makes what is played of a draw.
 func (d *Draw) scenario(seed uint64) *Scenario {
-	laid := layOut(d, lot{rand.New(rand.NewPCG(seed, layoutStream))})
+	laid := layOut(d, stream(seed, layoutStream))
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	sc := &Scenario{
 		Name: "random", machine: machineOf(d.SimulatedCPUs), nodes: d.DataNodes,

@@ -223,13 +223,14 @@ func (l *layout) shardQueries() float64 {
 // What bounds a run, so that 500 scenarios with three ways in take less than 20 minutes on
 // two CPUs. Costs are in units of one shard query, which take 2 µs or so.
 const (
-	costBound  = 600_000
+	costBound  = 450_000
 	shortest   = 30 // s
+	leastLarge = 12
 	longest    = 1200
 	requests   = 40_000 // that make a run long enough
 	costNode   = 0.05   // of a sidecar's look at a node, 100 times a second
-	costPoll   = 4.0    // of a poll of a node by a sidecar
-	pollsBound = 100.0  // a second that a node gets from all sidecars
+	costPoll   = 6.0    // of a poll of a node by a sidecar
+	pollsBound = 60.0   // a second that a node gets from all sidecars
 )
 
 // scale finds the capacity, lowers the CPUs where the cluster would do too much for the
@@ -248,4 +249,7 @@ func (d *Draw) scale(l *layout) {
 	second := d.Rate*each + sidecars*100*(0.05+costNode*nodes) + costPoll*nodes*min(pollsBound, 5*sidecars)
 	d.Measured = math.Round(max(shortest, min(longest, requests/d.Rate, costBound/second)))
 	d.Warmup = max(10, math.Round(d.Measured/10))
+	if second*shortest > 2*costBound { // one of the largest, in which much happens in little time
+		d.Measured, d.Warmup = math.Round(max(leastLarge, 2*costBound/second)), leastLarge/2
+	}
 }

@@ -26,6 +26,7 @@ type measure struct {
 	// ejected counts by node how often a sidecar ceased to use it.
 	ejected  map[string]int
 	inFlight int64
+	why      func(selection.Change)
 }
 
 func newMeasure(sc *Scenario, nodes int) *measure {
@@ -49,6 +50,9 @@ func (m *measure) changed(c selection.Change) {
 		m.blamed[c.Node.Name]++
 	}
 	if !ejects(c.Before) && ejects(c.After) {
+		if m.why != nil {
+			m.why(c)
+		}
 		m.ejected[c.Node.Name]++
 	}
 }

@@ -207,25 +207,33 @@ func (p *poller) read() (poll, func()) {
 	if refused := rejected - p.rejected; refused > 0 {
 		result.rejected = float64(refused) / float64(refused+result.served)
 	}
+	var seen []told
 	if changes > p.changes {
-		result.coordinated = map[string]selection.Seen{}
 		for i := range c.seen {
 			if s := &c.seen[i]; s.known && s.changed > p.changes {
-				result.coordinated[p.w.ids[i]] = selection.Seen{Now: fromMillis(s.response.value), Before: p.told[i]}
+				seen = append(seen, told{i, fromMillis(s.response.value)})
 			}
+		}
+		result.coordinated = make(map[string]selection.Seen, len(seen))
+		for _, t := range seen {
+			result.coordinated[p.w.ids[t.node]] = selection.Seen{Now: t.response, Before: p.told[t.node]}
 		}
 	}
 	tasks := n.told
 	return result, func() {
 		p.readAt = now
 		p.completed, p.rejected, p.inThread, p.changes = completed, rejected, inThread, changes
-		for i := range c.seen {
-			if seen, ok := result.coordinated[p.w.ids[i]]; ok {
-				p.told[i] = seen.Now
-			}
+		for _, t := range seen {
+			p.told[t.node] = t.response
 		}
 		p.observeTasks(tasks)
 	}
+}
+
+// told is the response time of a node as another tells it.
+type told struct {
+	node     int
+	response time.Duration
 }
 
 // observeTasks keeps the polls of all sidecars below the node's ceiling.

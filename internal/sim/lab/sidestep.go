@@ -152,8 +152,8 @@ func (r *sidestep) open(s *search) (attempt.Rule, *attempt.Budget) {
 		rule, budget = attempt.Rule{Steered: 1, Repeatable: true}, &r.readBudget
 	}
 	passes := attempt.Rule{Repeatable: true}
-	if s.kind != readByID && !r.searchBudget.Allows() {
-		return passes, budget // failures are general
+	if !r.placed(s) || s.kind != readByID && !r.searchBudget.Allows() {
+		return passes, budget // some shard has no copy, or failures are general
 	}
 	d := r.decision()
 	r.s.Choose(d, r.request(s, nil), r.now())
@@ -163,6 +163,16 @@ func (r *sidestep) open(s *search) (attempt.Rule, *attempt.Budget) {
 	}
 	s.decided = &plan{decision: d}
 	return rule, budget
+}
+
+// placed reports whether every shard of s has a copy, as far as sidecars know.
+func (r *sidestep) placed(s *search) bool {
+	for _, shard := range s.shards {
+		if !slices.ContainsFunc(r.w.shards[shard], func(n int) bool { return !r.w.nodes[n].unplaced }) {
+			return false
+		}
+	}
+	return true
 }
 
 // request describes s by the copies that are known of.
@@ -191,6 +201,9 @@ func (r *sidestep) steer(s *search) (plan, planning) {
 	first := len(s.tries) == 0
 	p := *s.decided
 	if !first {
+		if !r.placed(s) {
+			return plan{}, noOther
+		}
 		p.decision = r.decision()
 		r.s.Choose(p.decision, r.request(s, s.avoid), r.now())
 		before := s.last()
@@ -418,7 +431,7 @@ func (r *sidestep) second(s *search) (plan, bool) {
 			alive++
 		}
 	}
-	if 2*alive <= len(r.nodes) {
+	if 2*alive <= len(r.nodes) || !r.placed(s) {
 		return plan{}, false
 	}
 	d, first := r.decision(), s.decided.decision

@@ -3,11 +3,13 @@ package lab
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +17,7 @@ import (
 type SweepOptions struct {
 	N    int    // scenarios
 	Seed uint64 // of the sweep; the seed of each scenario follows from it
+	Skip int    // of the N scenarios so many first ones are left out
 	Only uint64 // play the scenario of this seed alone; 0: N scenarios
 	// Control plays the engine against itself with other choices of its own, in the place
 	// of sidestep; there is no oracle.
@@ -57,13 +60,16 @@ func (o *SweepOptions) seeds() []uint64 {
 	for i := range out {
 		out[i] = 1 + rng.Uint64N(1<<40)
 	}
-	return out
+	return out[o.Skip:]
 }
 
 // Validate tells what is wrong with the options.
 func (o *SweepOptions) Validate() error {
 	if o.N < 1 && o.Only == 0 {
 		return fmt.Errorf("the number of scenarios must be at least 1, got %d", o.N)
+	}
+	if o.Skip < 0 || o.Only == 0 && o.Skip >= o.N {
+		return fmt.Errorf("of %d scenarios %d cannot be left out", o.N, o.Skip)
 	}
 	if o.Workers < 0 {
 		return fmt.Errorf("workers must be at least 1, got %d", o.Workers)
@@ -84,6 +90,7 @@ func Sweep(ctx context.Context, o SweepOptions) ([]Played, error) {
 	}
 	failures := make(chan error, len(seeds))
 	work := make(chan int)
+	var done atomic.Int64 // scenarios, in whichever order
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -101,6 +108,7 @@ func Sweep(ctx context.Context, o SweepOptions) ([]Played, error) {
 					return
 				}
 				results[i] <- p
+				done.Add(1)
 			}
 		})
 	}
@@ -114,15 +122,35 @@ func Sweep(ctx context.Context, o SweepOptions) ([]Played, error) {
 			}
 		}
 	})
-	played, err := o.collect(ctx, results, failures)
+	played, err := o.collect(ctx, results, failures, &done)
 	if err != nil {
 		return played, err
 	}
 	return played, o.conclude(played)
 }
 
+// Summarize prints the summary of lines that were written before, and draws the plot.
+func Summarize(lines io.Reader, o SweepOptions) error {
+	var played []Played
+	for d := json.NewDecoder(lines); ; {
+		var p Played
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read line %d: %w", len(played)+1, err)
+		}
+		played = append(played, p)
+	}
+	if len(played) == 0 {
+		return errors.New("there are no lines")
+	}
+	return o.conclude(played)
+}
+
 // collect writes the results in order and tells now and then how far it is.
-func (o *SweepOptions) collect(ctx context.Context, results []chan Played, failures chan error) ([]Played, error) {
+func (o *SweepOptions) collect(ctx context.Context, results []chan Played, failures chan error, done *atomic.Int64) ([]Played, error) {
 	lines := json.NewEncoder(o.Lines)
 	tick := time.NewTicker(10 * time.Second)
 	defer tick.Stop()
@@ -140,7 +168,7 @@ func (o *SweepOptions) collect(ctx context.Context, results []chan Played, failu
 		case <-ctx.Done():
 			return played, ctx.Err()
 		case <-tick.C:
-			fmt.Fprintf(o.Progress, "%d of %d scenarios in %s\n", len(played), len(results), time.Since(began).Round(time.Second))
+			fmt.Fprintf(o.Progress, "%d of %d scenarios in %s\n", done.Load(), len(results), time.Since(began).Round(time.Second))
 		}
 	}
 	fmt.Fprintf(o.Progress, "%d scenarios in %s\n", len(played), time.Since(began).Round(time.Second))
