@@ -223,13 +223,13 @@ func (l *layout) shardQueries() float64 {
 // What bounds a run, so that 500 scenarios with three ways in take less than 20 minutes on
 // two CPUs. Costs are in units of one shard query, which take 2 µs or so.
 const (
-	costBound  = 450_000
-	shortest   = 30 // s
+	costBound  = 1_000_000
+	shortest   = 40 // s
 	leastLarge = 12
 	longest    = 1200
-	requests   = 40_000 // that make a run long enough
-	costNode   = 0.05   // of a sidecar's look at a node, 100 times a second
-	costPoll   = 6.0    // of a poll of a node by a sidecar
+	requests   = 60_000 // that make a run long enough
+	costNode   = 0.015  // of a sidecar's look at a node, 100 times a second
+	costPoll   = 4.0    // of a poll of a node by a sidecar
 	pollsBound = 60.0   // a second that a node gets from all sidecars
 )
 
