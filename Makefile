@@ -10,6 +10,8 @@ LDFLAGS   = -s -w -X main.version=$(VERSION)
 # then keeps every exported method, and the binary is 3 MB larger.
 TAGS      = grpcnotrace
 SOURCES   = ./cmd/... ./internal/... ./deploy/...
+# test is a module of its own, which ./... leaves out.
+ALL       = ./... ./test/...
 
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CURDIR)/.cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -35,6 +37,25 @@ help: ## list the targets
 build: ## build the static binaries bin/sidestep and bin/sidestep-lab
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sidestep ./cmd/sidestep-lab
 
+.PHONY: release
+release: ## build the archives, SBOMs and checksums of a release in dist; VERSION=1.2.3
+	rm -rf dist
+	$(GO) run ./deploy/release -version '$(VERSION)' -out dist
+	cat dist/SHA256SUMS
+
+CHECKED = .cache/release
+
+.PHONY: release-check
+release-check: ## build a release twice, in two folders and with two build caches, and compare; 10 minutes
+	rm -rf $(CHECKED)
+	for copy in one another; do \
+		git clone -q . $(CHECKED)/$$copy/sources; \
+		GOCACHE=$(CURDIR)/$(CHECKED)/$$copy/cache $(GO) run ./deploy/release -version 0.0.0 \
+			-root $(CHECKED)/$$copy/sources -out $(CHECKED)/$$copy/dist; \
+	done
+	diff -r $(CHECKED)/one/dist $(CHECKED)/another/dist
+	rm -rf $(CHECKED)
+
 .PHONY: demo
 demo: build ## show sidestep at work on a simulated cluster; ENGINE=opensearch: on a real one
 	$(if $(ENGINE),$(GO) run ./test/demo -engine $(ENGINE),bin/sidestep-lab demo)
@@ -48,7 +69,7 @@ test: build test-fast test-real ## run all tests: unit, integration, real cluste
 
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
-	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 10m $(SOURCES)
+	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 10m $(SOURCES) ./docs
 
 # One package at a time: each starts real clusters of its own, and two of them at
 # once would measure each other.
@@ -59,7 +80,7 @@ test-real: build clients prometheus page-tools ## run the tests on real clusters
 
 # Every engine and version that is supported, one after the other. The client libraries
 # are those of the newest versions; the secured cluster is of one version.
-ENGINES = opensearch:3.6.0 opensearch:2.19.6 elasticsearch:8.19.4 elasticsearch:7.17.10
+ENGINES = opensearch:3.6.0 opensearch:2.19.6 elasticsearch:9.2.0 elasticsearch:8.19.4 elasticsearch:7.17.10
 
 .PHONY: test-engines
 test-engines: build ## run test/e2e on each of ENGINES (need JDK 17 and JDK 21+, Maven)
@@ -78,7 +99,7 @@ test-clients: build clients ## run real client libraries through sidestep, on bo
 
 .PHONY: clients
 clients: $(CLIENTS)/python/installed $(CLIENTS)/js/installed ## install the client libraries that are tested into .cache
-	cd test/clients/go && $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
+	cd test/clients/go && GOWORK=off $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
 
 $(CLIENTS)/python/installed: test/clients/python/requirements.txt
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { $(call provide,python3-venv); }
@@ -134,6 +155,10 @@ $(PAGE)/installed: test/page/package.json
 	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --loglevel=error
 	touch $@
 
+.PHONY: docs-words
+docs-words: ## count the words of README.md, and of the sentences of all documents
+	$(GO) test -count=1 -v -run TestWords ./docs
+
 .PHONY: check
 check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules
 
@@ -148,16 +173,21 @@ format: $(GOLANGCI) ## format the Go files
 
 .PHONY: check-vet
 check-vet:
-	$(GO) vet ./...
+	$(GO) vet $(ALL)
+
+PARTS = $(GO) list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./cmd/...
 
 .PHONY: check-mod
 check-mod:
 	$(GO) mod tidy -diff
+	cd test && $(GO) mod tidy -diff
 	$(GO) mod verify
+	@# What the product is built of must not depend on what test/ asks for.
+	diff <(GOWORK=off $(PARTS) | sort -u) <($(PARTS) | sort -u)
 
 .PHONY: check-lint
 check-lint: $(GOLANGCI)
-	$(GOLANGCI) run --allow-parallel-runners ./...
+	$(GOLANGCI) run --allow-parallel-runners $(ALL)
 
 $(GOLANGCI):
 	GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
@@ -284,5 +314,5 @@ bin/cluster:
 	$(GO) build -o $@ ./test/engine/cmd/cluster
 
 .PHONY: clean
-clean: ## remove what was built (bin, .cache)
-	rm -rf bin .cache
+clean: ## remove what was built (bin, dist, .cache)
+	rm -rf bin dist .cache

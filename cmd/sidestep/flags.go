@@ -18,6 +18,7 @@ Usage:
   sidestep explain TARGET     where a search would go, and why
   sidestep check [flags]      is the cluster fit, and what stands in the way
   sidestep spikes [ID]        what was wrong with nodes, and why
+  sidestep version            version and commit
 
 Cluster and listeners:
   --upstream URL[,URL...]   nodes of the cluster; one that lives is enough. May be repeated
@@ -35,7 +36,7 @@ Configuration:
   --log.level LEVEL         debug, info, warn or error (info)
 
 Other:
-  --version                 print the version
+  --version                 print version and commit
   --help                    print this
 
 Signals: SIGHUP reads the file again; SIGTERM and SIGINT finish what is in flight,

@@ -20,8 +20,11 @@ import (
 	"sidestep/internal/config"
 )
 
-// version is set by the linker; without it the module's own is used.
-var version string
+// Set by the linker; without it they are what version control told the compiler.
+var (
+	version string
+	commit  string
+)
 
 // Exit codes.
 const (
@@ -49,8 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidestep: %v\nsidestep --help lists the flags.\n", err)
 		return exitUsage
 	case f.version:
-		fmt.Fprintf(stdout, "sidestep %s (%s %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-		return exitOK
+		return printVersion(nil, stdout, stderr)
 	}
 	cfg, err := f.load()
 	if err != nil {
@@ -86,6 +88,8 @@ func commandOf(name string) func(args []string, stdout, stderr io.Writer) int {
 		return runCheck
 	case "spikes":
 		return runSpikes
+	case "version":
+		return printVersion
 	}
 	return nil
 }
@@ -169,6 +173,16 @@ func newLogger(c config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
+// printVersion prints the version, the commit if it is known, and what it was built with.
+func printVersion(_ []string, stdout, _ io.Writer) int {
+	built := fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if c := buildCommit(); c != "" {
+		built = "commit " + c + ", " + built
+	}
+	fmt.Fprintf(stdout, "sidestep %s (%s)\n", buildVersion(), built)
+	return exitOK
+}
+
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -177,4 +191,27 @@ func buildVersion() string {
 		return info.Main.Version
 	}
 	return "devel"
+}
+
+// buildCommit returns the commit sidestep was built from, empty if it is not known.
+func buildCommit() string {
+	info, ok := debug.ReadBuildInfo()
+	if commit != "" || !ok {
+		return commit
+	}
+	var revision, modified string
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			revision = setting.Value
+		case "vcs.modified":
+			if setting.Value == "true" {
+				modified = " with changes"
+			}
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + modified
 }

@@ -38,7 +38,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "sidestep")
-	build := exec.CommandContext(context.Background(), "go", "build", "-tags", "grpcnotrace", "-ldflags", "-X main.version=1.2.3", "-o", binary, ".")
+	build := exec.CommandContext(context.Background(), "go", "build", "-tags", "grpcnotrace", "-ldflags", "-X main.version=1.2.3 -X main.commit=0a1b2c3d", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build sidestep: %v\n%s", err, out)
 		return 1
@@ -88,7 +88,8 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"unknown flag", []string{"--lisen", "x"}, 2, `^$`, `^sidestep: flag provided but not defined: -lisen\nsidestep --help lists the flags\.\n$`},
 		{"argument", []string{"start"}, 2, `^$`, `^sidestep: unexpected argument "start"\n`},
 		{"help", []string{"--help"}, 0, `Usage:\n(.|\n)*--upstream(.|\n)*--config\.check`, `^$`},
-		{"version", []string{"--version"}, 0, `^sidestep 1\.2\.3 \(go\S+ \S+/\S+\)\n$`, `^$`},
+		{"version flag", []string{"--version"}, 0, `^sidestep 1\.2\.3 \(commit 0a1b2c3d, go\S+ \S+/\S+\)\n$`, `^$`},
+		{"version", []string{"version"}, 0, `^sidestep 1\.2\.3 \(commit 0a1b2c3d, go\S+ \S+/\S+\)\n$`, `^$`},
 		{"demo", []string{"demo", "--rate", "0"}, 2, `^$`, `^sidestep: demo is a sub-command of sidestep-lab: run sidestep-lab demo\n$`},
 		{"lab", []string{"lab"}, 2, `^$`, `^sidestep: lab is a sub-command of sidestep-lab: run sidestep-lab lab\n$`},
 	} {

@@ -24,7 +24,7 @@ import (
 
 // Build builds the binary and returns its path.
 func Build(ctx context.Context) (string, error) {
-	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sidestep").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}

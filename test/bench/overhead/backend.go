@@ -26,6 +26,8 @@ const hitSize = 256
 const (
 	alias     = "bench"
 	indexName = "bench-"
+	// written is the index that bulks go to.
+	written = "writes"
 )
 
 // searchPath is a search that is answered with about size bytes. preference may be empty.
@@ -71,7 +73,7 @@ func serveBackend(args []string) error {
 		Indices: []simcluster.IndexSpec{{
 			Name: indexName + strings.Repeat("x", hitSize-60-len(indexName)), Aliases: []string{alias},
 			Shards: 5, Replicas: 1, Docs: 10_000,
-		}},
+		}, {Name: written, Shards: 3, Replicas: 1}},
 	})
 	if err != nil {
 		return err

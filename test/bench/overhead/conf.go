@@ -25,6 +25,7 @@ http {
     location / {
       proxy_pass http://nodes;
       proxy_http_version 1.1;
+      client_max_body_size 0;
       proxy_set_header Connection "";
       proxy_buffers 16 8k;
     }

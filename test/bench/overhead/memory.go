@@ -33,6 +33,7 @@ type held struct {
 	loaded int64 // the most resident bytes seen with searchers
 	upload int64 // resident bytes for each of the uploaders that are open
 	open   int64 // uploads that the peer did not end
+	bulks  int64 // the most resident bytes seen with bulks on their way, less those before
 }
 
 // measureMemory starts all peers anew for each of both measurements: what the first
@@ -60,6 +61,18 @@ func measureMemory(ctx context.Context, o options) ([]held, error) {
 		for i, p := range peers[1:] {
 			fmt.Fprintf(os.Stderr, "%s: %d connections with searches\n", p.name, searchers)
 			if err := rows[i].load(ctx, p, o.window); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = onStage(ctx, o, allowed, func(_ *stage, peers []peer) error {
+		for i, p := range peers[1:] {
+			fmt.Fprintf(os.Stderr, "%s: %d bulks of %d MB\n", p.name, bulks, bulkSize/1_000_000)
+			if err := rows[i].write(ctx, p); err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
 		}
@@ -141,18 +154,26 @@ func (h *held) load(ctx context.Context, p peer, window time.Duration) error {
 		_, err := saturate(ctx, p, answerSizes()[0], searchers, window)
 		failed <- err
 	}()
-	tick := time.NewTicker(100 * time.Millisecond)
+	var err error
+	h.loaded, err = mostResident(p, failed)
+	return err
+}
+
+// mostResident returns the most that p took until something was sent, which is the
+// error of what was done meanwhile.
+func mostResident(p peer, ended <-chan error) (most int64, err error) {
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-failed:
-			return err
+		case err := <-ended:
+			return most, err
 		case <-tick.C:
 			u, err := usageOf(p.pid)
 			if err != nil {
-				return errors.Join(err, <-failed)
+				return 0, errors.Join(err, <-ended)
 			}
-			h.loaded = max(h.loaded, u.resident)
+			most = max(most, u.resident)
 		}
 	}
 }
@@ -164,10 +185,13 @@ func renderMemory(o options, rows []held, versions []string) string {
 	fmt.Fprintf(&b, "Resident memory of all processes of a proxy. \"Under load\" is the most that was seen in %v with %d client connections, each of which\n"+
 		"sends its next search (answers of 1 KB) when the last is answered. \"Per upload\" is what %d connections take together, divided by\n"+
 		"their number: each has sent the complete head of a search with a `Content-Length` of %d MiB, and one byte of the body. Idle is\n"+
-		"before that, with room for so many connections. Each proxy is started anew for each measurement.\n\n", o.window, searchers, uploaders, uploadSize>>20)
-	fmt.Fprintf(&b, "| | idle, MiB | under load, MiB | per upload, KiB | uploads kept open |\n|---|---:|---:|---:|---:|\n")
+		"before that, with room for so many connections. \"Bulks add\" is the most that was seen while %d bulks of %d MB each were on their way\n"+
+		"at once, answers included, less what was resident after one small bulk; sidestep keeps each on one shard. Each proxy is started anew\n"+
+		"for each measurement.\n\n", o.window, searchers, uploaders, uploadSize>>20, bulks, bulkSize/1_000_000)
+	fmt.Fprintf(&b, "| | idle, MiB | under load, MiB | per upload, KiB | uploads kept open | bulks add, MiB |\n|---|---:|---:|---:|---:|---:|\n")
 	for _, h := range rows {
-		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.1f | %d |\n", h.name, mebibytes(h.idle), mebibytes(h.loaded), float64(h.upload)/(1<<10), h.open)
+		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.1f | %d | %.1f |\n",
+			h.name, mebibytes(h.idle), mebibytes(h.loaded), float64(h.upload)/(1<<10), h.open, mebibytes(h.bulks))
 	}
 	return b.String()
 }

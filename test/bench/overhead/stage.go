@@ -94,13 +94,17 @@ func (s *stage) startBackend(ctx context.Context) error {
 }
 
 // startSidestep starts it with the defaults of its configuration: only the addresses
-// are given.
+// are given, and that bulks may be kept on one shard of the index that they go to.
 func (s *stage) startSidestep(ctx context.Context, binary string) (peer, error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
 		return peer{}, err
 	}
-	cmd, err := s.run(ctx, "sidestep", binary,
+	file := filepath.Join(s.dir, "sidestep.yaml")
+	if err := os.WriteFile(file, []byte("bulk:\n  single_shard:\n    - index: "+written+"\n"), 0o600); err != nil {
+		return peer{}, err
+	}
+	cmd, err := s.run(ctx, "sidestep", binary, "--config", file,
 		"--upstream", "http://"+strings.Join(s.backend.Addrs, ",http://"), "--listen", ports[0], "--admin", ports[1])
 	if err != nil {
 		return peer{}, err
