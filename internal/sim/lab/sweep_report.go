@@ -16,7 +16,7 @@ import (
 // Bounds that the summary counts against.
 const (
 	worse     = 1.10 // p99 of the engine's times this is no worse
-	knows     = 0.4  // the oracle at this part of the engine's p99 can gain much
+	gainable  = 0.4  // the oracle at this part of the engine's p99 can gain much
 	gains     = 0.5
 	nearBest  = 1.5
 	fullLoad  = 0.9
@@ -102,7 +102,7 @@ func printSweepCounts(t io.Writer, played []Played) {
 	quantiles(t, "attempts, sidestep/engine", played, func(p *Played) float64 { return p.Attempts.Sidestep / math.Max(1, p.Attempts.Engine) })
 	counted(t, "p99 at most 1.10 × engine", played, func(p *Played) bool { return p.toEngine() <= worse })
 	counted(t, "p99 at most 1.5 × engine", played, func(p *Played) bool { return p.toEngine() <= nearBest })
-	gain, _ := split(played, func(p *Played) bool { return p.P99.Oracle <= knows*p.P99.Engine })
+	gain, _ := split(played, func(p *Played) bool { return p.P99.Oracle <= gainable*p.P99.Engine })
 	counted(t, "of those with oracle at most 0.4 × engine: at most 0.5 × engine", gain, func(p *Played) bool { return p.toEngine() <= gains })
 	counted(t, "  at most 1.5 × oracle", gain, func(p *Played) bool { return p.toOracle() <= nearBest })
 	counted(t, "more failed than the engine's", played, func(p *Played) bool { return p.Failed.Sidestep > p.Failed.Engine })

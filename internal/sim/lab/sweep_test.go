@@ -23,7 +23,7 @@ func small(t *testing.T, with func(*Draw) bool) uint64 {
 		if d.DataNodes > 6 || d.Sidecars > 3 {
 			continue
 		}
-		if d = drawScenario(seed); d.Rate*d.Measured < 10_000 && with(d) {
+		if d = drawScenario(seed); d.Rate*d.Measured < 20_000 && with(d) {
 			return seed
 		}
 	}
@@ -104,6 +104,7 @@ func TestClientsGiveUp(t *testing.T) {
 // A node that is restarted breaks what it coordinates; the data plane sends it again.
 func TestRestartLosesNothing(t *testing.T) {
 	sc := base("restart", "")
+	sc.load = 0.7
 	sc.warmup, sc.length = time.Second, 20*time.Second
 	sc.faults = []fault{{nodes: []int{2}, from: 5 * time.Second, to: 10 * time.Second, set: missing, shun: true}}
 	_, engine := run(t, sc, "ars", 1)
