@@ -245,7 +245,7 @@ bench-watching: build ## compare sidestep with everything on that watches and wi
 BULK ?=
 
 .PHONY: bench-bulk
-bench-bulk: build ## measure bulks to a real cluster with a degraded node, 12 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
+bench-bulk: build ## measure bulks to a real cluster with a degraded node, 16 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
 	$(GO) build -trimpath -o bin/bulk ./test/bench/bulk
 	bin/bulk -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(BULK)
 

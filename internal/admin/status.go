@@ -35,6 +35,9 @@ type Status struct {
 type Bulks struct {
 	Mode    string           `json:"mode"`
 	Results map[string]int64 `json:"results"` // bulks by result
+	// Operations are those of the bulks by plan: planned, or why they stayed as they were.
+	Operations map[string]int64 `json:"operations"`
+	Indices    any              `json:"indices"` // those that were written to, see proxy.BulkIndex
 	// Skew is that of the most uneven index of the last hour, Index, 0 if there is none.
 	Index string  `json:"index,omitempty"`
 	Skew  float64 `json:"skew"`

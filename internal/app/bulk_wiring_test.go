@@ -73,5 +73,26 @@ func TestBulksGoToOneShard(t *testing.T) {
 	status := s.get(s.adminURL("/status")).body
 	require.Contains(t, status, `"bulks": {`)
 	require.Contains(t, status, `"index": "logs"`)
+	var seen struct {
+		Bulks struct {
+			Operations map[string]int
+			Indices    []struct {
+				Index   string
+				Bulks   int
+				Shards  int
+				Avoided []int
+				Skew    *float64
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(status), &seen))
+	require.Len(t, seen.Bulks.Indices, 1)
+	logs := seen.Bulks.Indices[0]
+	require.Equal(t, "logs", logs.Index)
+	require.GreaterOrEqual(t, logs.Bulks, 31)
+	require.Equal(t, 7*logs.Bulks, seen.Bulks.Operations["planned"])
+	require.Equal(t, 3, logs.Shards)
+	require.NotNil(t, logs.Avoided)
+	require.NotNil(t, logs.Skew)
 	require.Contains(t, s.get(s.adminURL("/metrics")).body, `sidestep_bulk_skew{index="logs"}`)
 }

@@ -44,6 +44,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 	l.server.Handler = a.closing(func(w http.ResponseWriter, r *http.Request) {
 		a.current.Load().proxy.ServeHTTP(w, r)
 	})
+	l.server.ConnContext, l.server.ConnState = withConnection, settleLast
 	// "OPTIONS *" is the engine's to answer.
 	l.server.DisableGeneralOptionsHandler = true
 	negotiated := []string{http1}

@@ -25,7 +25,7 @@ func (l patientListener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return conn, err
 	}
-	c := &patientConn{TCPConn: tcp}
+	c := &patientConn{TCPConn: tcp, secure: l.handshake}
 	if !l.handshake {
 		c.stage.Store(unused)
 	}
@@ -46,8 +46,13 @@ const (
 // when it is clearly later than the one that stands.
 type patientConn struct {
 	*net.TCPConn
-	stage atomic.Int32
-	limit atomic.Int64 // ns: for the rest of what has begun to come; 0: none
+	secure bool // TLS is above
+	stage  atomic.Int32
+	limit  atomic.Int64 // ns: for the rest of what has begun to come; 0: none
+
+	reading atomic.Pointer[reading] // of the last answer; nil if nobody wants to know
+	heard   atomic.Bool             // something was read since
+	closed  atomic.Bool
 
 	mu      sync.Mutex // guards what follows
 	reads   int        // under way
@@ -104,6 +109,9 @@ func (c *patientConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.TCPConn.Read(p)
+	if n > 0 && c.reading.Load() != nil {
+		c.heard.Store(true)
+	}
 	c.mu.Lock()
 	c.reads--
 	c.mu.Unlock()

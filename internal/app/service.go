@@ -35,7 +35,10 @@ func (s service) Status() admin.Status {
 	}
 	if p.indices != nil {
 		index, skew := p.proxy.BulkSkew()
-		status.Bulks = &admin.Bulks{Mode: string(p.proxy.BulkMode()), Results: totals.Bulks, Index: index, Skew: skew}
+		status.Bulks = &admin.Bulks{
+			Mode: string(p.proxy.BulkMode()), Results: totals.Bulks, Operations: totals.BulkOperations,
+			Indices: p.proxy.BulkIndices(), Index: index, Skew: skew,
+		}
 	}
 	if known := p.cluster.Snapshot(); known != nil {
 		status.Engine = admin.Engine{Name: known.Engine.Distribution, Version: known.Engine.Version}

@@ -11,6 +11,9 @@ const (
 	// was stored, and maxAmbiguous how many are.
 	ambiguousAge = 10 * time.Minute
 	maxAmbiguous = 10_000
+	// unreadAge is for how long after an answer the end of its connection tells whether
+	// it was read: what is reset later was idle.
+	unreadAge = 10 * time.Second
 )
 
 // Key identifies the body of a bulk, together with who sent it and to where.
@@ -42,6 +45,9 @@ type Ambiguous struct {
 	going map[Key]chan struct{} // under way; closed when it is over
 	bulks map[Key]remembered
 	order []ordered // by time
+	// answered are bulks whose answer was written, until their connections tell whether
+	// it was read: one for each connection at most.
+	answered map[Key]*answered
 }
 
 type remembered struct {
@@ -52,6 +58,17 @@ type remembered struct {
 type ordered struct {
 	key Key
 	at  time.Time
+}
+
+type answered struct {
+	remembered
+	unread func() bool
+}
+
+// holds reports whether the bulk is to be remembered, as its client is known not to have
+// read the answer.
+func (w *answered) holds(unread bool, now time.Time) bool {
+	return unread && now.Sub(w.at) <= unreadAge
 }
 
 // Enter notes that such a bulk is under way until [Ambiguous.Leave]. If one is already it
@@ -83,12 +100,44 @@ func (a *Ambiguous) Leave(k Key) {
 func (a *Ambiguous) Remember(k Key, m Minted, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.remember(k, m, now)
+}
+
+// remember is Remember. a.mu is held.
+func (a *Ambiguous) remember(k Key, m Minted, now time.Time) {
 	a.forget(now, maxAmbiguous-1)
 	if a.bulks == nil {
 		a.bulks = make(map[Key]remembered)
 	}
 	a.bulks[k] = remembered{m, now}
 	a.order = append(a.order, ordered{k, now})
+}
+
+// Answered notes that the answer to a bulk was written, but not yet whether its client has
+// read it. If an equal bulk comes meanwhile, unread is asked whether the client is known
+// not to have: only then it is the same again. settle ends that; it remembers the bulk if
+// the answer was not read, and reports whether it did.
+func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time) (settle func(unread bool, now time.Time) bool) {
+	w := &answered{remembered{m, now}, unread}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.answered == nil {
+		a.answered = make(map[Key]*answered)
+	}
+	a.answered[k] = w
+	return func(unread bool, now time.Time) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.answered[k] != w { // an equal one came
+			return false
+		}
+		delete(a.answered, k)
+		if !w.holds(unread, now) {
+			return false
+		}
+		a.remember(k, m, now)
+		return true
+	}
 }
 
 // Take returns what such a bulk was sent with, and forgets it.
@@ -98,6 +147,12 @@ func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 	a.forget(now, maxAmbiguous)
 	b, ok := a.bulks[k]
 	delete(a.bulks, k)
+	if w := a.answered[k]; w != nil {
+		delete(a.answered, k)
+		if !ok && w.holds(w.unread(), now) {
+			return w.Minted, true
+		}
+	}
 	return b.Minted, ok
 }
 

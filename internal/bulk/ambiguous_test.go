@@ -33,6 +33,55 @@ func TestAnAmbiguousBulkIsMatchedOnce(t *testing.T) {
 	require.Equal(t, "s", m.Prefix)
 }
 
+func TestABulkWhoseAnswerIsUnreadIsMatched(t *testing.T) {
+	now, k := time.Unix(1000, 0), Key{1}
+	for name, c := range map[string]struct {
+		seen    bool // by an equal bulk that comes before the end of the connection
+		unread  bool // at the end of the connection
+		after   time.Duration
+		matched bool
+	}{
+		"read":                               {},
+		"reset":                              {unread: true, after: unreadAge, matched: true},
+		"reset when it was idle":             {unread: true, after: unreadAge + 1},
+		"reset, and seen by the next":        {seen: true, matched: true},
+		"reset, and seen by one much later":  {seen: true, after: unreadAge + 1},
+		"reset after the next one was there": {unread: true, after: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a Ambiguous
+			settle := a.Answered(k, Minted{Prefix: "p"}, func() bool { return c.seen }, now)
+			early := c.seen || strings.HasSuffix(name, "was there")
+			if early {
+				m, ok := a.Take(k, now.Add(c.after))
+				require.Equal(t, c.matched, ok)
+				require.Equal(t, c.matched, m.Prefix == "p")
+			}
+			require.Equal(t, !early && c.matched, settle(c.unread, now.Add(c.after)))
+			_, ok := a.Take(k, now.Add(c.after))
+			require.Equal(t, !early && c.matched, ok)
+			_, ok = a.Take(k, now.Add(c.after))
+			require.False(t, ok, "once")
+			require.Empty(t, a.answered)
+		})
+	}
+}
+
+// The answer to the second of two equal bulks has nothing to do with the first one's.
+func TestEqualAnsweredBulksAreApart(t *testing.T) {
+	var a Ambiguous
+	now, k := time.Unix(1000, 0), Key{1}
+	read := func() bool { return false }
+	first := a.Answered(k, Minted{Prefix: "p"}, read, now)
+	_, ok := a.Take(k, now)
+	require.False(t, ok)
+	second := a.Answered(k, Minted{Prefix: "q"}, read, now)
+	require.False(t, first(true, now))
+	require.True(t, second(true, now))
+	m, _ := a.Take(k, now)
+	require.Equal(t, "q", m.Prefix)
+}
+
 func TestAmbiguousBulksAreBounded(t *testing.T) {
 	var a Ambiguous
 	now := time.Unix(1000, 0)

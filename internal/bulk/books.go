@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,9 @@ type Books struct {
 type Book struct {
 	*Balance
 	*Pace
+
+	// Bulks counts those of which operations were written to one of the shards.
+	Bulks atomic.Int64
 
 	values int // shards
 	usedAt time.Time
@@ -82,14 +86,25 @@ func (b *Books) dropOldest() {
 	delete(b.byIndex, oldest)
 }
 
+// Used returns the books that were used since then, by index.
+func (b *Books) Used(since time.Time) map[string]*Book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	used := make(map[string]*Book)
+	for name, k := range b.byIndex {
+		if k.usedAt.After(since) {
+			used[name] = k
+		}
+	}
+	return used
+}
+
 // Skews returns the skew of each index whose book was used since then, once it is
 // settled.
 func (b *Books) Skews(since time.Time) map[string]float64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	skews := make(map[string]float64)
-	for name, k := range b.byIndex {
-		if k.usedAt.After(since) && k.Settled() {
+	for name, k := range b.Used(since) {
+		if k.Settled() {
 			skews[name] = k.Skew()
 		}
 	}

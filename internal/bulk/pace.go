@@ -56,6 +56,39 @@ type pace struct {
 // NewPace returns a Pace for an index with so many shards.
 func NewPace(shards int) *Pace { return &Pace{shards: make([]pace, shards)} }
 
+// Try reports whether a bulk that was chosen for a shard, which [Pace.Slow] did not name,
+// may go there. A slow shard that is due is tried by one bulk, however many choose it at
+// once, and no two shards are tried at once: [Pace.Slow] names them from then on.
+func (p *Pace) Try(shard int, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch s := &p.shards[shard]; {
+	case !s.slow:
+		return true
+	case !p.due(s, now):
+		return false
+	}
+	p.try(shard, now)
+	return true
+}
+
+// try notes that a slow shard is tried. p.mu is held.
+func (p *Pace) try(shard int, now time.Time) {
+	for i := range p.shards {
+		if s := &p.shards[i]; i == shard {
+			s.retry = now.Add(s.hold)
+		} else if s.slow && s.retry.Before(now) {
+			s.retry = now
+		}
+	}
+	p.since = 0
+}
+
+// due reports whether a slow shard is to be tried. p.mu is held.
+func (p *Pace) due(s *pace, now time.Time) bool {
+	return !now.Before(s.retry) && (p.since >= trialEvery || !now.Before(s.retry.Add(lastHold)))
+}
+
 // Begin notes that a bulk is sent to a shard. [Pace.End] must be called once for it.
 func (p *Pace) Begin(shard int, now time.Time) {
 	p.mu.Lock()
@@ -66,9 +99,8 @@ func (p *Pace) Begin(shard int, now time.Time) {
 	}
 	s.outstanding++
 	p.since++
-	if s.slow { // this is the bulk that tries it
-		s.retry = now.Add(s.hold)
-		p.since = 0
+	if s.slow { // also one that [Pace.Try] was not asked for
+		p.try(shard, now)
 	}
 }
 
@@ -159,7 +191,7 @@ func (p *Pace) Slow(now time.Time) []Slowness {
 	for i, s := range p.shards {
 		var why Slowness
 		switch {
-		case s.slow && (now.Before(s.retry) || p.since < trialEvery && now.Before(s.retry.Add(lastHold))):
+		case s.slow && !p.due(&s, now):
 			why = SlowPace
 		case s.outstanding > 0 && now.Sub(s.progress) > silentFactor*longest+silentTime:
 			why = SlowSilent

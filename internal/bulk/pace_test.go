@@ -118,6 +118,39 @@ func TestASlowShardIsTriedAgain(t *testing.T) {
 	require.Less(t, c.Times()[0], time.Millisecond)
 }
 
+// Clients that begin at the same moment all find that a slow shard is due: one tries it.
+func TestASlowShardIsTriedByOneOfMany(t *testing.T) {
+	c := newCourse(6)
+	for range slowBulks {
+		for shard := range c.shards {
+			took := 10 * time.Millisecond
+			if shard < 2 {
+				took = 500 * time.Millisecond
+			}
+			c.bulk(shard, 100, took)
+		}
+	}
+	require.Equal(t, []Slowness{SlowPace, SlowPace, "", "", "", ""}, c.Slow(c.now))
+	require.False(t, c.Try(0, c.now), "it is not due")
+	require.True(t, c.Try(2, c.now))
+	c.now = c.now.Add(2 * lastHold)
+	require.Nil(t, c.Slow(c.now), "both are due")
+	require.True(t, c.Try(0, c.now))
+	for range 8 {
+		require.False(t, c.Try(0, c.now), "it is tried")
+		require.False(t, c.Try(1, c.now), "one shard at a time")
+		require.True(t, c.Try(2, c.now))
+	}
+	require.Equal(t, []Slowness{SlowPace, SlowPace, "", "", "", ""}, c.Slow(c.now))
+
+	c.bulk(0, 100, 10*time.Millisecond)
+	require.Empty(t, c.slow(0))
+	for range trialEvery {
+		c.bulk(2, 100, 10*time.Millisecond)
+	}
+	require.True(t, c.Try(1, c.now))
+}
+
 // Where there are few bulks a slow shard is not tried with every other of them, but it is
 // tried some time.
 func TestASlowShardIsTriedRarelyByFewBulks(t *testing.T) {

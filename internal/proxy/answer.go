@@ -49,11 +49,16 @@ func (x *exchange) answer(t *try) {
 			x.answerUnresolved()
 			return
 		}
+		x.bulk.measured = x.bulk.connection() != nil && t.measure()
 		x.bulk.left = x.r.Context().Err() != nil // before its answer, which it cannot have read
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)
-	if err := x.copyBody(t); err != nil {
+	err := x.copyBody(t)
+	if err == nil {
+		err = x.flushBulk()
+	}
+	if err != nil {
 		x.cutOff(t, err)
 		panic(http.ErrAbortHandler) // the client must see that something is missing
 	}

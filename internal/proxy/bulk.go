@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -63,6 +62,7 @@ type bulkWrite struct {
 	entered    *bulk.Key   // it is known to be under way
 	unresolved bool        // nobody knows what became of it
 	left       bool        // the client was gone before its answer
+	measured   bool        // the connection tells whether the answer is read
 
 	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
 	rewriter *bulk.Rewriter
@@ -181,7 +181,7 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 	now := time.Now()
 	book := x.p.openBook(name, index, now)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
-	shard, how := book.Pick(rand.Float64(), x.p.sickShards(x.view, book, copies, now).is)
+	shard, how := x.p.pickShard(x.view, book, copies, now)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	b.places = append(b.places, place{name, book, shard})
 	if n := x.view.primary(copies, shard); b.node == nil && n != nil && x.p.troubleOf(x.view, n.ID) == "" {
@@ -299,6 +299,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		var documents int
 		var size int64
 		if stored {
+			p.book.Bulks.Add(1)
 			documents, size = p.in(t.Placed)
 		}
 		if alone && b.items.refused() {

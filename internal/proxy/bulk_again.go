@@ -181,6 +181,7 @@ func (b *bulkWrite) remember(now time.Time) {
 	}
 	// After a repetition an error for the whole tells nothing of what came before.
 	if x.complete && x.Answered >= 0 && !b.unresolved && !b.left && (x.Status == http.StatusOK || !b.again.create) {
+		b.awaitReading(now)
 		return
 	}
 	x.p.o.Bulk.Books.Ambiguous.Remember(b.again.key, b.again.minted, now)

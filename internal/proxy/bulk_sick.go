@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -42,6 +43,20 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 	}
 	s.ignored = allTroubles()
 	return s
+}
+
+// pickShard chooses a shard of an index for a bulk.
+func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
+	for {
+		sick := p.sickShards(v, book, index, now)
+		shard, how := book.Pick(rand.Float64(), sick.is)
+		// What is sick was chosen for want of better; what is not may be tried by another
+		// bulk since, and is sick by now.
+		if !p.o.Bulk.Avoid || sick.is(shard) || book.Try(shard, now) {
+			return shard, how
+		}
+		book.Wrote(shard, 0, 0) // it is not chosen
+	}
 }
 
 // allTroubles returns everything that speaks against a node.

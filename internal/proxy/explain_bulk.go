@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -227,4 +228,55 @@ func (p *Proxy) BulkSkew() (index string, skew float64) {
 		}
 	}
 	return index, skew
+}
+
+// BulkIndex is how an index stands that bulks are written to.
+type BulkIndex struct {
+	Index string `json:"index"`
+	// Bulks counts those that were stored, and of which operations were kept on one of
+	// its Shards; Avoided are the shards that are avoided now.
+	Bulks   int64 `json:"bulks"`
+	Shards  int   `json:"shards"`
+	Avoided []int `json:"avoided"`
+	// Skew is what the fullest shard got, relative to the mean; null before that is eight
+	// bulks a shard.
+	Skew *float64 `json:"skew"`
+}
+
+// maxBulkIndices is how many indices are shown.
+const maxBulkIndices = 20
+
+// BulkIndices returns the indices that bulks were written to in the last hour, those with
+// the most bulks, by name.
+func (p *Proxy) BulkIndices() []BulkIndex {
+	all := []BulkIndex{}
+	v := p.view.Load()
+	if p.o.Bulk.Books == nil || v.snapshot == nil {
+		return all
+	}
+	now := time.Now()
+	books := p.o.Bulk.Books.Used(now.Add(-skewAge))
+	for name, book := range books {
+		all = append(all, BulkIndex{Index: name, Bulks: book.Bulks.Load(), Shards: len(book.Times()), Avoided: []int{}})
+	}
+	slices.SortFunc(all, func(a, b BulkIndex) int {
+		return cmp.Or(cmp.Compare(b.Bulks, a.Bulks), strings.Compare(a.Index, b.Index))
+	})
+	all = all[:min(len(all), maxBulkIndices)]
+	slices.SortFunc(all, func(a, b BulkIndex) int { return strings.Compare(a.Index, b.Index) })
+	for i := range all {
+		one, book := &all[i], books[all[i].Index]
+		if book.Settled() {
+			skew := book.Skew()
+			one.Skew = &skew
+		}
+		copies, _ := v.snapshot.Lookup(one.Index)
+		sick := p.sickShards(v, book, copies, now)
+		for shard := range one.Shards {
+			if sick.is(shard) {
+				one.Avoided = append(one.Avoided, shard)
+			}
+		}
+	}
+	return all
 }

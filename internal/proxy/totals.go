@@ -15,8 +15,8 @@ type Totals struct {
 	Outcomes map[string]int64
 	// Failovers are by cause, Hedges by result, Sniffs by result.
 	Failovers, Hedges, Sniffs map[string]int64
-	// Bulks are by result.
-	Bulks map[string]int64
+	// Bulks are by result, their operations by plan.
+	Bulks, BulkOperations map[string]int64
 }
 
 // Totals reads the counters. It costs what there are series: it is for eyes, not
@@ -33,6 +33,7 @@ func (p *Proxy) Totals() Totals {
 	t.Hedges = by(p.metrics.hedges, "result")
 	t.Sniffs = by(p.metrics.sniffs, "result")
 	t.Bulks = by(p.metrics.bulk.bulks, "result")
+	t.BulkOperations = by(p.metrics.bulk.operations, "plan")
 	return t
 }
 

@@ -227,7 +227,8 @@ var placeMasks = []struct {
 	{regexp.MustCompile(`(current document has seqNo )\[\d+\]`), `${1}[]`},
 	// Said of an update that changes nothing if another operation of its shard does.
 	{regexp.MustCompile(`"forced_refresh"\s*:\s*true\s*,\s*`), ``},
-	{regexp.MustCompile(`(containing )\[\d+\]( requests)`), `${1}[]${2}`},     // for one shard
+	// What was for one shard: how many operations, or the only one.
+	{regexp.MustCompile(`(containing )\[(?:\d+\] requests|(?:index|create|update|delete) \{)(?:\\.|[^"\\])*`), `${1}`},
 	{regexp.MustCompile(`(on headers |allowed: )\[[A-Za-z, -]+\]`), `${1}[]`}, // which have no order
 	{regexp.MustCompile(`(u006dine-)(?:` + directName + `|` + frontName + `)`), `${1}@side@`},
 	{regexp.MustCompile(`(with id )'[A-Za-z0-9_-]{20}'`), `${1}''`},

@@ -170,3 +170,10 @@ func TestBeyondChance(t *testing.T) {
 	require.False(t, beyondChance(20, 15))
 	require.True(t, beyondChance(60, 15))
 }
+
+func TestWhatWasForOneShardIsNotCompared(t *testing.T) {
+	const begin, end = `{"reason":"[six][0] Not enough active copies, request: [BulkShardRequest [[six][0]] containing `, `"}`
+	want := placeless([]byte(begin + `[2] requests and a refresh]` + end))
+	require.Equal(t, string(want), string(placeless([]byte(begin+`[index {[six][a_b], source[{\"n\":[1],\"t\":\"x}]\"}]}] and a refresh]`+end))))
+	require.NotEqual(t, string(want), string(placeless([]byte(`{"reason":"[six][0] Not enough active copies"}`))))
+}

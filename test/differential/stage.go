@@ -30,9 +30,14 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 		return s, err
 	}
 	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: distribution, Version: version, Nodes: 3, HeapMB: 768, Logf: logf, // bulks of 1 MB come close to each other
-		// Writes say how many copies a shard has; one that moves has one more.
-		Settings: map[string]string{"cluster.routing.rebalance.enable": "none"},
+		Distribution: distribution, Version: version, Nodes: 3, HeapMB: 1536, Logf: logf,
+		Settings: map[string]string{
+			// Writes say how many copies a shard has; one that moves has one more.
+			"cluster.routing.rebalance.enable": "none",
+			// A breaker that looks at the heap trips by chance, with what is only to be
+			// collected: then one side refuses what the other one takes.
+			"indices.breaker.total.use_real_memory": "false",
+		},
 	})
 	if err != nil {
 		return s, err

@@ -2,6 +2,7 @@
 
 import { byID, mark, printable, put, set } from "./dom.js";
 import { clock, span, NONE } from "./format.js";
+import { showBulks } from "./bulks.js";
 import { DecisionTable } from "./decisions.js";
 import { startExplain } from "./explain.js";
 import { headline } from "./headline.js";
@@ -31,6 +32,7 @@ function onStatus(status) {
   parts.nodes.show(status);
   parts.decisions.show(status, store.rates());
   parts.spikes.show(status);
+  showBulks(status.bulks);
 }
 
 function showHeadline(status) {

@@ -41,6 +41,10 @@ type options struct {
 	command         string
 }
 
+// usualClients is how many clients there are by default: with more of them a bulk waits for
+// a core of the machine.
+const usualClients = 4
+
 func main() {
 	o, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
@@ -64,11 +68,11 @@ func parse(arguments []string) (options, error) {
 	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
 	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
 	names := set.String("cases", "", "comma `list` of the cases (default: all)\n"+strings.Join(scenarioNames(), " "))
-	set.IntVar(&o.rounds, "rounds", 4, "`rounds` in which each arm has one turn")
-	set.DurationVar(&o.turn, "turn", 3*time.Second, "length of one turn")
+	set.IntVar(&o.rounds, "rounds", 8, "`rounds` in which each arm has one turn")
+	set.DurationVar(&o.turn, "turn", 2*time.Second, "length of one turn")
 	set.DurationVar(&o.settle, "settle", 2*time.Second, "turn of each arm after the fault begins, which counts for nothing")
 	set.DurationVar(&o.warm, "warm", 5*time.Second, "each arm's part of the warm-up")
-	set.IntVar(&o.connections, "connections", 8, "clients, each sending its next bulk when the last is answered")
+	set.IntVar(&o.connections, "connections", usualClients, "clients, each sending its next bulk when the last is answered; those of another number have results of their own")
 	set.IntVar(&o.documents, "documents", 200, "documents of a bulk, of about 300 bytes each")
 	set.Float64Var(&o.fill, "fill", 4, "what an index begins with, relative to what its turns may add")
 	if err := set.Parse(arguments); err != nil {
@@ -136,6 +140,12 @@ func run(o options) (err error) {
 	return nil
 }
 
-func (r *report) path(suffix string) string {
-	return filepath.Join(r.out, "bulk-"+r.engine+suffix)
+func (r *report) path(suffix string) string { return filepath.Join(r.out, r.name()+suffix) }
+
+// name is that of the files of the results.
+func (r *report) name() string {
+	if r.connections == usualClients {
+		return "bulk-" + r.engine
+	}
+	return fmt.Sprintf("bulk-%s-%d-clients", r.engine, r.connections)
 }

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	"sidestep/internal/proxy"
+)
+
+// farEnd is what the system knows of the other end of a connection.
+type farEnd int
+
+const (
+	farOpen   farEnd = iota // it is not closed, or nothing is known
+	farRead                 // it was closed after all had arrived
+	farUnread               // it was reset, or closed before all had arrived
+)
+
+// farewell is for how long a connection whose client says farewell (TLS's close_notify) is
+// watched for its end, which follows at once.
+const farewell = 5 * time.Millisecond
+
+// reading is who wants to know whether an answer was read.
+type reading struct {
+	settle func(unread bool)
+}
+
+// Unread implements proxy.Connection.
+func (c *patientConn) Unread() bool { return farEndOf(c.TCPConn) == farUnread }
+
+// Settle implements proxy.Connection.
+func (c *patientConn) Settle(f func(unread bool)) {
+	c.heard.Store(false)
+	c.reading.Store(&reading{f})
+	if c.closed.Load() {
+		c.settle(false)
+	}
+}
+
+// settle tells who wants to know, if anybody does.
+func (c *patientConn) settle(unread bool) {
+	if c.reading.Load() == nil {
+		return
+	}
+	if r := c.reading.Swap(nil); r != nil {
+		r.settle(unread)
+	}
+}
+
+// Write implements net.Conn. A client that has closed the connection resets it for what is
+// written then, which TLS does when it ends: that is not to be taken for an answer unread.
+func (c *patientConn) Write(p []byte) (int, error) {
+	if c.reading.Load() != nil {
+		c.settleBefore()
+	}
+	return c.TCPConn.Write(p)
+}
+
+// settleBefore settles before something else is written than the last answer, if it is
+// known by then what became of that.
+func (c *patientConn) settleBefore() {
+	far := farEndOf(c.TCPConn)
+	if far == farOpen && !c.heard.Load() {
+		return
+	}
+	for end := time.Now().Add(farewell); far == farOpen && time.Now().Before(end); far = farEndOf(c.TCPConn) {
+		time.Sleep(farewell / 10)
+	}
+	c.settle(far == farUnread)
+}
+
+// Close implements net.Conn.
+func (c *patientConn) Close() error {
+	c.closed.Store(true)
+	if c.reading.Load() != nil {
+		c.settle(!c.secure && c.Unread()) // TLS has written something: see Write
+	}
+	return c.TCPConn.Close()
+}
+
+// patientOf returns the connection below what a server works with; nil if it is another.
+func patientOf(conn net.Conn) *patientConn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	c, _ := conn.(*patientConn)
+	return c
+}
+
+// withConnection is for [http.Server.ConnContext].
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	if c := patientOf(conn); c != nil {
+		return proxy.WithConnection(ctx, c)
+	}
+	return ctx
+}
+
+// settleLast is for [http.Server.ConnState]: who sends the next request has read the last
+// answer.
+func settleLast(conn net.Conn, state http.ConnState) {
+	if state != http.StateActive {
+		return
+	}
+	if c := patientOf(conn); c != nil {
+		c.settle(false)
+	}
+}
