@@ -211,6 +211,14 @@ bench-micro: ## run the Go microbenchmarks, BENCHTIME (200ms) each
 bench-lab: build ## compare policies in virtual time, five seeds, and keep the tables; 8 minutes
 	bin/sidestep-lab lab --seeds 5 > test/bench/results/lab.txt
 
+.PHONY: lab-random
+lab-random: build ## play N (500) random scenarios of SEED (1) in virtual time, lines to OUT (lab-random.jsonl), with a plot; 20 minutes
+	bin/sidestep-lab random --n $(or $(N),500) --seed $(or $(SEED),1) --out $(or $(OUT),lab-random.jsonl) --plot $(basename $(or $(OUT),lab-random.jsonl)).svg
+
+.PHONY: lab-random-control
+lab-random-control: build ## play N (200) random scenarios of SEED (1) with the engine against itself: how much of a ratio is chance; 4 minutes
+	bin/sidestep-lab random --control --n $(or $(N),200) --seed $(or $(SEED),1) --out $(or $(OUT),lab-random-control.jsonl) --plot $(basename $(or $(OUT),lab-random-control.jsonl)).svg
+
 .PHONY: bench-scale
 bench-scale: build ## measure clusters of up to 500,000 shards, and a storm of relocations; 10 minutes
 	$(GO) build -trimpath -o bin/scale ./test/bench/scale

@@ -26,6 +26,7 @@ const usage = `sidestep-lab runs sidestep and its selection of nodes on simulate
 Usage:
   sidestep-lab demo [flags]   a simulated cluster, a load, a table
   sidestep-lab lab [flags]    policies compared on simulated nodes, in virtual time
+  sidestep-lab random [flags] scenarios drawn by lot: engine, sidestep, oracle
 
   --version                   print the version
   --help                      print this, or the flags of a sub-command
@@ -47,6 +48,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return runDemo(args[1:], stdout, stderr)
 	case "lab":
 		return runLab(args[1:], stdout, stderr)
+	case "random":
+		return runRandom(args[1:], stdout, stderr)
 	case "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return exitOK

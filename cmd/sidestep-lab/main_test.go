@@ -20,6 +20,8 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"unknown", []string{"top"}, 2, `^$`, `^sidestep-lab: unknown argument "top"\nsidestep-lab --help lists the sub-commands\.\n$`},
 		{"demo help", []string{"demo", "--help"}, 0, `--duration`, `^$`},
 		{"demo flag", []string{"demo", "--rate", "0"}, 2, `^$`, `more than 0`},
+		{"random help", []string{"random", "--help"}, 0, `--only`, `^$`},
+		{"random flag", []string{"random", "--n", "0"}, 2, `^$`, `at least 1`},
 		{"lab help", []string{"lab", "--help"}, 0, `--scenario`, `^$`},
 		{"lab list", []string{"lab", "--list"}, 0, `slow_10x(.|\n)*sidestep/c3`, `^$`},
 		{"lab scenario", []string{"lab", "--scenario", "nope"}, 2, `^$`, `unknown scenario "nope", valid are blog_1`},

@@ -11,10 +11,8 @@ import (
 
 // admitting is a router that may have a search wait, or refuse it.
 type admitting interface {
-	// admit sends s, now or later.
+	// admit begins s, now or later. It has been opened.
 	admit(s *search)
-	// dismiss is told once that s is over, whether it was sent or not.
-	dismiss(s *search)
 }
 
 // gatekeeper is sidestep with admission.
@@ -27,13 +25,14 @@ type gatekeeper struct {
 // newGatekeeper returns a router with admission.
 func newGatekeeper(o admission.Options) func(*world, *rand.Rand) (router, error) {
 	return func(w *world, rng *rand.Rand) (router, error) {
-		r, err := newSidestep("adaptive", asServed())(w, rng)
+		r, err := newSidestep("adaptive", variants()[0])(w, rng)
 		if err != nil {
 			return nil, fmt.Errorf("admission: %w", err)
 		}
-		o.Sidesteps = w.sc.sidecars
+		o.Sidesteps = w.sc.clients()
 		g := &gatekeeper{sidestep: r.(*sidestep), control: admission.New(o)}
 		g.control.Update(w.ids[:w.sc.nodes])
+		g.waits = func() bool { return g.control.Waiting() > 0 }
 		w.c.after(time.Second, g.note)
 		return g, nil
 	}
@@ -52,13 +51,9 @@ func (g *gatekeeper) note() {
 }
 
 func (g *gatekeeper) admit(s *search) {
-	g.s.Choose(&g.scratch, g.request(s), g.now())
 	t := &s.ticket
 	t.Owner, t.Class = s, s.class
-	for i, n := range g.scratch.Nodes {
-		tasks, sole := g.scratch.Expected(i)
-		t.Expect(admission.Part{Node: n.ID, Tasks: tasks, Needed: sole})
-	}
+	g.expect(s)
 	g.settled(g.control.Offer(t, g.now()))
 	g.proceed(t)
 	if patience := g.control.Patience(t); t.Verdict == admission.Waits && patience > 0 {
@@ -68,6 +63,25 @@ func (g *gatekeeper) admit(s *search) {
 				g.proceed(t)
 			}
 		})
+	}
+}
+
+// expect notes what s sends to each node: as it was decided or, if that is not acted
+// upon, as it would have been. Of a search of which some shard has no copy it is not known.
+func (g *gatekeeper) expect(s *search) {
+	s.ticket.Parts = s.ticket.Parts[:0]
+	d := &g.scratch
+	switch {
+	case s.decided != nil:
+		d = s.decided.decision
+	case g.placed(s):
+		g.s.Choose(d, g.request(s, nil), g.now())
+	default:
+		return
+	}
+	for i, n := range d.Nodes {
+		tasks, sole := d.Expected(i)
+		s.ticket.Parts = append(s.ticket.Parts, admission.Part{Node: n.ID, Tasks: tasks, Needed: sole})
 	}
 }
 
@@ -84,48 +98,58 @@ func (g *gatekeeper) proceed(t *admission.Ticket) {
 	switch t.Verdict {
 	case admission.Admitted:
 		g.w.c.after(0, func() {
-			if !s.settled {
-				g.w.attempt(s)
+			if s.settled {
+				return
 			}
+			if t.Waited() > 0 {
+				g.chooseAnew(s)
+			}
+			g.w.follow(s, s.machine.Begin())
 		})
 	case admission.Refused:
 		g.w.c.after(0, func() {
 			if !s.settled {
 				g.w.measure.refused++
-				s.finished(false)
+				g.w.conclude(s, false)
 			}
 		})
 	}
 }
 
-func (g *gatekeeper) dismiss(s *search) {
-	if s.ticket.Verdict == admission.Waits {
-		g.settled(g.control.Leave(&s.ticket, admission.TooLate, g.now()))
-		return
+// chooseAnew decides about a search again that has waited: what was decided may be
+// outdated.
+func (g *gatekeeper) chooseAnew(s *search) {
+	if s.decided == nil {
+		return // it goes on as its client wrote it
 	}
-	if s.left {
-		g.settled(g.control.Abandon(&s.ticket, g.now()))
-		return
-	}
-	g.settled(g.control.Done(&s.ticket, g.now()))
+	g.recycle(s.decided.decision)
+	s.decided = nil
+	g.w.open(s)
+	g.expect(s)
+	g.control.Move(&s.ticket)
 }
 
-// second sends no hedge while searches wait.
-func (g *gatekeeper) second(s *search, first plan) (plan, bool) {
-	if g.control.Waiting() > 0 {
-		return plan{}, false
+// close implements router.
+func (g *gatekeeper) close(s *search) {
+	g.sidestep.close(s)
+	switch {
+	case s.ticket.Verdict == admission.Waits:
+		g.settled(g.control.Leave(&s.ticket, admission.TooLate, g.now()))
+	case s.left:
+		g.settled(g.control.Abandon(&s.ticket, g.now()))
+	default:
+		g.settled(g.control.Done(&s.ticket, g.now()))
 	}
-	return g.sidestep.second(s, first)
 }
 
 func (g *gatekeeper) poll(node int, p poll) {
 	g.sidestep.poll(node, p)
-	if p.unanswered || p.failed {
+	if p.unanswered || p.unreachable || p.failed {
 		return
 	}
 	n := g.w.nodes[node]
 	g.settled(g.control.Observe(g.w.ids[node], admission.Poll{
 		Threads: int64(n.threads), QueueSize: int64(n.queue), Queue: float64(p.queue), Active: p.active,
-		Completed: p.served, ServiceTime: p.service, Rejected: p.rejected,
+		Completed: p.served, ServiceTime: p.service, Rejected: p.rejections,
 	}, g.now()))
 }

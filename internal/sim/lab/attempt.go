@@ -1,81 +1,101 @@
 package lab
 
 import (
+	"net/http"
+	"slices"
 	"time"
 
-	"sidestep/internal/selection"
+	"sidestep/internal/attempt"
 )
 
-// hedging is a router that may send an overdue search a second time.
-type hedging interface {
-	// overdue counts a search and returns when it is overdue; false: never.
-	overdue() (time.Duration, bool)
-	// suspect is told of an attempt that is.
-	suspect(p plan)
-	// second plans a second attempt, false if there is to be none now.
-	second(s *search, first plan) (plan, bool)
-	// abandon is told of an attempt that another was sooner than.
-	abandon(p plan)
-	// answered is told how long a search took with all its attempts.
-	answered(took time.Duration)
-}
-
-// attempt sends s once; if that fails, again, to other copies, and last as the
-// client wrote it.
-func (w *world) attempt(s *search) {
-	r := w.routers[s.sidecar]
-	s.attempts++
-	steered := s.attempts == 1 || s.attempts < r.attempts()
-	var p plan
-	if steered {
-		p = r.route(s)
-	} else {
-		p = plan{coordinator: w.entry(s), final: true}
+// begin attempts a search as the data plane does, once it is admitted: [attempt.Machine]
+// says what is done next, and the router of the sidecar where to.
+func (w *world) begin(s *search) {
+	w.open(s)
+	if w.sc.patience > 0 {
+		w.patient = append(w.patient, s)
 	}
-	if h, ok := r.(hedging); ok && s.attempts == 1 {
-		if delay, ok := h.overdue(); ok {
-			w.c.after(delay, func() { w.hedge(h, s, p, 0) })
-		}
+	if w.sc.deadline > 0 {
+		w.c.after(w.sc.deadline, func() { w.giveUp(s) })
 	}
-	w.send(s, p, steered)
-}
-
-// hedge sends s a second time if it has not been answered.
-func (w *world) hedge(h hedging, s *search, first plan, look int) {
-	if s.settled {
+	if gate, ok := w.routers[s.sidecar].(admitting); ok {
+		gate.admit(s)
 		return
 	}
-	h.suspect(first)
-	w.c.after(selection.HedgeWait(look), func() {
-		if s.settled || len(s.running) != 1 || s.attempts > 1 {
+	w.follow(s, s.machine.Begin())
+}
+
+// open has the router decide what is done with s.
+func (w *world) open(s *search) {
+	rule, budget := w.routers[s.sidecar].open(s)
+	s.rule = rule
+	s.machine = attempt.New(rule, budget)
+}
+
+// follow does what the machine of s asks for.
+func (w *world) follow(s *search, next attempt.Action) {
+	r := w.routers[s.sidecar]
+	for !s.settled {
+		switch next.Do {
+		case attempt.Steer:
+			p, why := r.steer(s)
+			switch why {
+			case planned:
+				w.send(s, p, true)
+				return
+			case noNode:
+				next = s.machine.NoNode(w.c.now - s.start)
+			default:
+				next = s.machine.NoOther(why == overloaded)
+			}
+		case attempt.Unchanged:
+			p, ok := r.unchanged(s)
+			if ok {
+				w.send(s, p, false)
+				return
+			}
+			next = s.machine.NoNode(w.c.now - s.start)
+		case attempt.Pause:
+			w.c.after(next.After, func() {
+				s.round = len(s.tried)
+				w.follow(s, attempt.Action{Do: attempt.Unchanged})
+			})
+			return
+		case attempt.Answer:
+			w.conclude(s, next.Attempt >= 0 && s.tries[next.Attempt].cause == attempt.Good && s.tries[next.Attempt].complete)
+			return
+		default: // an attempt is under way
 			return
 		}
-		if p, ok := h.second(s, first); ok {
-			w.send(s, p, true)
-			return
-		}
-		w.hedge(h, s, first, look+1)
-	})
+	}
+}
+
+// conclude ends s with its answer.
+func (w *world) conclude(s *search, ok bool) {
+	s.settled = true
+	w.routers[s.sidecar].close(s)
+	s.finished(ok)
 }
 
 // send sends s as planned and sees to what comes back.
 func (w *world) send(s *search, p plan, steered bool) {
 	r := w.routers[s.sidecar]
-	s.tried = append(s.tried, p.coordinator)
-	w.measure.sends++
+	t := &try{plan: p, steered: steered, sent: w.c.now}
+	if !steered && !s.ownSent() {
+		s.round = len(s.tried)
+	}
+	t.number = s.machine.Sent(p.listed != nil, !steered)
+	s.tries, s.tried = append(s.tries, t), append(s.tried, p.tried())
+	w.measure.attempt(s.start)
+	r.sent(s, t)
 	c := w.coordinators[p.coordinator]
-	now := &try{plan: p, sent: w.c.now}
-	s.running = append(s.running, now)
 	answer := func(o outcome) {
 		w.c.after(w.toClient(c.node), func() {
-			if now.cancelled {
+			if t.cancelled {
 				return
 			}
-			o.response = w.c.now - now.sent
-			if steered {
-				r.observe(p, o)
-			}
-			w.settle(s, now, o)
+			o.response = w.c.now - t.sent
+			w.ended(s, t, o)
 		})
 	}
 	slow := time.Duration(0)
@@ -83,43 +103,73 @@ func (w *world) send(s *search, p plan, steered bool) {
 		slow = w.jitter(c.node.http, 1.0/6)
 	}
 	w.c.after(w.toClient(c.node)+slow, func() {
-		c.node.receive(func() { w.execute(c, s, now, answer) })
+		c.node.receive(func() {
+			if !t.cancelled { // else the node finds the connection closed
+				w.execute(c, s, t, answer)
+			}
+		})
 	})
 }
 
-// settle ends s with the first good answer; after a bad one it waits for the other
-// attempt, if there is one, or tries again.
-func (w *world) settle(s *search, ended *try, o outcome) {
+// ended notes how an attempt ended and does what is next.
+func (w *world) ended(s *search, t *try, o outcome) {
 	r := w.routers[s.sidecar]
-	s.running = without(s.running, ended)
-	if o.failed {
-		s.avoid = append(s.avoid, o.blamed...)
-		if len(s.running) > 0 {
-			return
+	t.ended, t.complete = true, o.good()
+	r.release(t)
+	t.cause = judge(s, t, &o)
+	next := s.machine.Ended(t.number, attempt.Result{
+		Cause: t.cause, Answered: o.status != 0, Failed: o.failed,
+		Unavailable: o.status == http.StatusServiceUnavailable, Elapsed: w.c.now - s.start,
+	})
+	r.learn(s, t, o)
+	if next.Do == attempt.Answer {
+		for _, other := range s.tries {
+			if !other.ended {
+				other.ended, other.cancelled = true, true
+				r.abandon(other)
+			}
 		}
-		if !ended.final && s.attempts < r.attempts() {
-			w.attempt(s)
-			return
-		}
 	}
-	h, hedges := r.(hedging)
-	for _, other := range s.running {
-		other.cancelled = true
-		h.abandon(other.plan)
-	}
-	s.running = nil
-	if hedges && !o.failed {
-		h.answered(w.c.now - s.start)
-	}
-	s.finished(!o.failed)
+	w.follow(s, next)
 }
 
-func without(runs []*try, r *try) []*try {
-	var out []*try
-	for _, other := range runs {
-		if other != r {
-			out = append(out, other)
+// judge says why an answer should not be the last word, as the data plane does.
+func judge(s *search, t *try, o *outcome) attempt.Cause {
+	switch {
+	case o.refused:
+		return attempt.Unreachable
+	case o.status == 0:
+		return attempt.Transport
+	case s.kind == readByID:
+		return attempt.Good // the engine has tried every copy
+	case o.status == http.StatusTooManyRequests:
+		return attempt.Rejected
+	case o.status == http.StatusServiceUnavailable:
+		return attempt.EngineError
+	case o.status == http.StatusBadRequest:
+		return attempt.NoCopy
+	case o.failed > 0 && (t.steered || s.rule.Answers):
+		return attempt.Partial
+	}
+	return attempt.Good
+}
+
+// blame says whose fault a bad answer of a listed set is: that of the nodes of the set
+// that it names; of all if it is partial and names none, of the coordinating node if it is
+// an error and names none.
+func blame(cause attempt.Cause, set, named []int, coordinator int) []int {
+	var blamed []int
+	for _, n := range set {
+		if cause != attempt.NoCopy && slices.Contains(named, n) {
+			blamed = append(blamed, n)
 		}
 	}
-	return out
+	switch {
+	case len(blamed) > 0:
+		return blamed
+	case cause == attempt.Partial || cause == attempt.NoCopy:
+		return set
+	default:
+		return []int{coordinator}
+	}
 }

@@ -21,15 +21,13 @@ func newProxied(w *world, rng *rand.Rand) proxied {
 	return proxied{w: w, rng: rng, out: make([]int32, w.sc.nodes)}
 }
 
-func (p *proxied) attempts() int { return maxSteered + 1 }
-
 // list plans s with the copies that best picks.
 func (p *proxied) list(s *search, best func(copies []int) int) plan {
 	p.listed = p.listed[:0]
 	for _, shard := range s.shards {
 		copies := make([]int, 0, 4)
 		for _, n := range p.w.shards[shard] {
-			if !p.w.nodes[n].absent && !slices.Contains(s.avoid, n) {
+			if !p.w.nodes[n].absent.on() && !slices.Contains(s.avoid, n) {
 				copies = append(copies, n)
 			}
 		}
@@ -48,7 +46,7 @@ func (p *proxied) list(s *search, best func(copies []int) int) plan {
 	if !ok {
 		entry = listed[p.rng.IntN(len(listed))]
 	}
-	return plan{listed: listed, coordinator: entry, began: p.w.c.now}
+	return plan{listed: listed, coordinator: entry}
 }
 
 func (p *proxied) release(a plan) {
@@ -72,10 +70,10 @@ type naive struct {
 
 func newNaive(w *world, rng *rand.Rand) (router, error) {
 	n := w.sc.nodes
-	return &naive{
+	return proxy(w, &naive{
 		proxied:  newProxied(w, rng),
 		response: make([]average, n), service: make([]average, n), queue: make([]average, n),
-	}, nil
+	}), nil
 }
 
 func (c *naive) rank(n int) float64 {
@@ -127,10 +125,10 @@ type peak struct {
 const peakFailure = 5 * time.Second
 
 func newPeak(w *world, rng *rand.Rand) (router, error) {
-	return &peak{
+	return proxy(w, &peak{
 		proxied: newProxied(w, rng),
 		cost:    make([]float64, w.sc.nodes), at: make([]time.Duration, w.sc.nodes),
-	}, nil
+	}), nil
 }
 
 func (p *peak) load(n int) float64 {
@@ -149,8 +147,8 @@ func (p *peak) observe(a plan, o outcome) {
 	p.release(a)
 	sample := o.response
 	charged := a.listed
-	if o.failed {
-		sample, charged = max(sample, peakFailure), o.blamed
+	if !o.good() {
+		sample, charged = max(sample, peakFailure), o.named
 	}
 	for _, n := range charged {
 		if n < len(p.cost) {
@@ -187,7 +185,7 @@ const (
 )
 
 func newPrequal(w *world, rng *rand.Rand) (router, error) {
-	return &prequal{proxied: newProxied(w, rng), probes: make([]probe, w.sc.nodes)}, nil
+	return proxy(w, &prequal{proxied: newProxied(w, rng), probes: make([]probe, w.sc.nodes)}), nil
 }
 
 func (p *prequal) route(s *search) plan {
@@ -235,13 +233,13 @@ func (b *probe) fresh(now time.Duration) bool { return b.valid && now-b.at < pro
 
 // probe asks a node; the answer serves later searches.
 func (p *prequal) probe(n *node) {
-	if n.absent {
+	if n.absent.on() {
 		return
 	}
 	sent := p.w.c.now
 	p.w.c.after(p.w.toClient(n)+n.http, func() {
 		n.receive(func() {
-			if n.fails {
+			if n.fails.on() {
 				return
 			}
 			b := probe{valid: true, inFlight: float64(len(n.waiting) + n.active), latency: n.median()}

@@ -1,46 +1,33 @@
 package lab
 
 import (
+	"net/http"
 	"slices"
 	"time"
-
-	"sidestep/internal/admission"
 )
 
-// search is one search of a client.
-type search struct {
-	start    time.Duration
-	shards   []int     // global numbers of the shards it touches
-	demands  []float64 // CPU seconds of the shard query on each
-	sidecar  int
-	class    int // of admission
-	attempts int
-	ticket   admission.Ticket
-	tried    []int // coordinating nodes
-	avoid    []int // nodes blamed for a failed attempt
-	running  []*try
-	left     bool // its client has closed the connection
-	settled  bool // answered, for better or worse
-	finished func(ok bool)
-}
+// kind is what a client asks for.
+type kind uint8
 
-// try is one attempt of a search under way.
-type try struct {
-	plan
-	sent time.Duration
-	// cancelled: another attempt was sooner. What waits for a thread is dropped, what
-	// runs is not: the engine would stop it within some milliseconds.
-	cancelled bool
-}
+const (
+	searchAll kind = iota // all shards of an index
+	searchOne             // one shard
+	readByID              // a document
+)
 
 // outcome is how an attempt ended, as the proxy sees it.
 type outcome struct {
 	response time.Duration // from sending to the answer
 	took     time.Duration // as the coordinating node counts
-	failed   bool
 	hasTook  bool
-	blamed   []int
+	status   int   // of HTTP; 0: no answer
+	refused  bool  // there was no connection: nothing was sent
+	failed   int   // shards that are not part of the answer
+	named    []int // nodes that the answer names for it
 }
+
+// good reports whether the answer is complete.
+func (o *outcome) good() bool { return o.status == http.StatusOK && o.failed == 0 }
 
 // gather is one attempt of a search at its coordinating node.
 type gather struct {
@@ -48,30 +35,49 @@ type gather struct {
 	c       *coordinator
 	s       *search
 	run     *try
+	at      int // among the coordinator's gathers
 	began   time.Duration
-	missing int
-	blamed  []int
+	missing int // shards; below 0: it has ended
+	failed  int
+	full    bool // some failed as a queue was full
+	named   []int
 	reply   func(outcome)
 }
 
 // execute runs s at the coordinating node as planned. reply is called there.
 func (w *world) execute(c *coordinator, s *search, r *try, reply func(outcome)) {
-	if c.node.fails {
-		w.c.after(rejectTime, func() { reply(outcome{failed: true, blamed: []int{c.node.id}}) })
+	switch {
+	case c.node.absent.on():
+		reply(outcome{refused: true})
+		return
+	case c.node.fails.on():
+		w.c.after(rejectTime, func() { reply(outcome{status: http.StatusServiceUnavailable}) })
 		return
 	}
 	g := &gather{w: w, c: c, s: s, run: r, began: w.c.now, missing: len(s.shards), reply: reply}
+	orders := make([][]int, len(s.shards))
 	for i, shard := range s.shards {
-		g.query(i, w.order(c, shard, r.plan))
+		orders[i] = w.order(c, s, shard, r.plan)
+		if len(orders[i]) == 0 && r.listed != nil {
+			reply(outcome{status: http.StatusBadRequest}) // no node of the list has a copy
+			return
+		}
+	}
+	g.at = len(c.gathers)
+	c.gathers = append(c.gathers, g)
+	for i := range s.shards {
+		g.query(i, orders[i])
 	}
 }
 
 // order returns the copies of a shard that may serve, best first.
-func (w *world) order(c *coordinator, shard int, p plan) []int {
-	var first, rest []int
-	for _, n := range w.shards[shard] {
+func (w *world) order(c *coordinator, s *search, shard int, p plan) []int {
+	copies := w.shards[shard]
+	first := make([]int, 0, len(copies))
+	var rest []int
+	for _, n := range copies {
 		switch {
-		case w.nodes[n].absent:
+		case w.nodes[n].absent.on():
 		case p.listed == nil || slices.Contains(p.listed, n):
 			first = append(first, n)
 		case p.prefer:
@@ -82,11 +88,31 @@ func (w *world) order(c *coordinator, shard int, p plan) []int {
 	c.rotation[shard]++
 	rotateBy(first, by)
 	rotateBy(rest, by)
-	// A list switches the engine's ranking off.
-	if p.listed == nil {
+	if w.knows {
+		first, rest = w.apart(first, s.index)
+	}
+	// A list switches the engine's ranking off, which is for searches alone.
+	if p.listed == nil && s.kind != readByID {
 		w.rank(c, first, &w.trial)
 	}
 	return append(first, rest...)
+}
+
+// apart returns the copies that a client in the know would use, and the others behind
+// them; all where there is no such copy.
+func (w *world) apart(copies []int, index int) (good, bad []int) {
+	good = make([]int, 0, len(copies))
+	for _, n := range copies {
+		if w.nodes[n].toBeShunned(index) {
+			bad = append(bad, n)
+			continue
+		}
+		good = append(good, n)
+	}
+	if len(good) == 0 {
+		return bad, nil
+	}
+	return good, bad
 }
 
 // rotateBy moves the first by elements to the end.
@@ -104,7 +130,7 @@ func rotateBy(copies []int, by uint32) {
 // query asks the first of copies for shard i of the search, the next if it fails.
 func (g *gather) query(i int, copies []int) {
 	if len(copies) == 0 {
-		g.giveUp()
+		g.lose(-1)
 		return
 	}
 	w, c, n := g.w, g.c, g.w.nodes[copies[0]]
@@ -112,54 +138,108 @@ func (g *gather) query(i int, copies []int) {
 	c.outstanding[n.id]++
 	n.assigned++
 	w.measure.dispatch(n.id, sent)
-	done := func(ok bool) {
+	t := &task{demand: g.s.demands[i] * n.slowFor(g.s.index), cancelled: &g.run.cancelled}
+	t.done = func(ok bool) {
 		n.assigned--
 		w.c.after(w.hop(n, c.node), func() {
 			c.node.receive(func() {
 				c.outstanding[n.id]--
-				if !ok {
-					if !slices.Contains(g.blamed, n.id) {
-						g.blamed = append(g.blamed, n.id)
-					}
-					if len(copies) == 1 {
-						g.giveUp()
-						return
-					}
-					g.query(i, copies[1:])
-					return
-				}
-				c.hear(n, w.c.now-sent)
-				g.missing--
-				g.answeredIfAll()
+				g.heard(i, t, ok, sent, copies)
 			})
 		})
 	}
-	t := &task{demand: g.s.demands[i], cancelled: &g.run.cancelled, done: done}
-	w.c.after(w.hop(c.node, n)+w.extra(c.node, n), func() { n.receive(func() { n.submit(t) }) })
+	w.c.after(w.hop(c.node, n)+w.extra(c.node, n), func() {
+		n.receive(func() {
+			if g.s.kind == readByID {
+				n.read(t)
+				return
+			}
+			n.submit(t)
+		})
+	})
 }
 
-// giveUp ends an attempt of which a shard has no copy left: the answer is
-// partial. The others are not waited for, which makes no difference to a client
-// that asks again.
-func (g *gather) giveUp() {
+// heard takes in the answer of the first of copies.
+func (g *gather) heard(i int, t *task, ok bool, sent time.Duration, copies []int) {
+	n := g.w.nodes[copies[0]]
+	switch {
+	case g.missing <= 0:
+	case ok:
+		if g.s.kind != readByID {
+			g.c.hear(n, g.w.c.now-sent)
+		}
+		g.missing--
+		g.answerIfAll()
+	case len(copies) > 1:
+		g.query(i, copies[1:])
+	default:
+		g.full = g.full || t.refused
+		g.lose(n.id)
+	}
+}
+
+// lose notes that a shard has no copy left, which failed last on this node.
+func (g *gather) lose(node int) {
+	if node >= 0 && !slices.Contains(g.named, node) {
+		g.named = append(g.named, node)
+	}
+	g.failed++
+	g.missing--
+	g.answerIfAll()
+}
+
+// answerIfAll answers when nothing is awaited. A search of which some shards are missing
+// has an answer all the same, one of which all are has none but an error.
+func (g *gather) answerIfAll() {
+	if g.missing != 0 {
+		return
+	}
+	if g.failed == len(g.s.shards) {
+		status := http.StatusServiceUnavailable
+		if g.full {
+			status = http.StatusTooManyRequests
+		}
+		g.end(outcome{status: status, failed: g.failed, named: g.named})
+		return
+	}
+	g.c.node.work(g.w.reduce(g.s), func() {
+		g.end(outcome{
+			status: http.StatusOK, failed: g.failed, named: g.named,
+			took: (g.w.c.now - g.began).Truncate(time.Millisecond), hasTook: g.s.kind != readByID,
+		})
+	})
+}
+
+// end sends the answer.
+func (g *gather) end(o outcome) {
 	if g.missing < 0 {
 		return
 	}
 	g.missing = -1
-	blamed := g.blamed
-	if len(blamed) == 0 {
-		blamed = []int{g.c.node.id}
-	}
-	g.reply(outcome{failed: true, blamed: blamed})
+	last := len(g.c.gathers) - 1
+	moved := g.c.gathers[last]
+	g.c.gathers[g.at], moved.at = moved, g.at
+	g.c.gathers[last] = nil
+	g.c.gathers = g.c.gathers[:last]
+	g.reply(o)
 }
 
-func (g *gather) answeredIfAll() {
-	if g.missing != 0 {
-		return
+// reset breaks the connections of all searches that the node coordinates.
+func (c *coordinator) reset() {
+	for len(c.gathers) > 0 {
+		c.gathers[0].end(outcome{})
 	}
-	g.c.node.work(g.w.sc.reduce.Seconds(), func() {
-		g.reply(outcome{took: (g.w.c.now - g.began).Truncate(time.Millisecond), hasTook: true})
-	})
+}
+
+// reduce returns the CPU seconds of s on its coordinating node.
+func (w *world) reduce(s *search) float64 {
+	switch {
+	case w.sc.drawn == nil:
+		return w.sc.reduce.Seconds()
+	case s.kind == readByID:
+		return reduceRead
+	}
+	return reduceSearch + reduceShard*float64(len(s.shards))
 }
 
 // Times of the network, one way, without faults.

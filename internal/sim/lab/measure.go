@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"sidestep/internal/selection"
 )
 
 // bucket is the grain of loads over time.
@@ -16,28 +18,37 @@ type measure struct {
 	latency  *hdrhistogram.Histogram // µs, of searches begun in the measured window and not failed
 	ok       int64                   // of them
 	failed   int64
+	attempts int64           // of searches begun in the measured window
 	answered int64           // complete answers that came within the window
 	load     [][]int32       // shard queries sent to each node, by bucket
 	begun    map[int64]int64 // start (ns) of searches not answered, and how many
 	blamed   map[string]int  // nodes that a sidestep sent away for being slow, and how often
+	// ejected counts by node how often a sidecar ceased to use it.
+	ejected  map[string]int
 	inFlight int64
+	why      func(selection.Change)
 
+	rejections int64 // shard queries that nodes rejected
+	gaveUp     int64 // clients that closed their connections
+	refused    int64 // searches answered 429 without being sent
 	// of scenarios with a deadline
-	lost            int64                      // of class 0, in the window
-	rejections      int64                      // by nodes
-	sends           int64                      // attempts
-	gaveUp, refused int64                      // clients that closed their connections; searches answered 429
-	byClass         [2]*hdrhistogram.Histogram // µs, of those answered
-	limits          []float64                  // mean limit of the nodes, by second
+	lost    int64                                   // of class 0, in the window
+	byClass [floodClass + 1]*hdrhistogram.Histogram // µs, of those answered
+	limits  []float64                               // mean limit of the nodes, by second
 }
+
+// floodClass is the class of the flood's searches; that of the others is 0.
+const floodClass = 1
 
 // classed counts a search in its class.
 func (m *measure) classed(s *search, now time.Duration, ok bool) {
-	if !ok && s.class == 0 && m.within(s.start) {
-		m.lost++
-	}
-	if ok && m.within(s.start) {
+	switch {
+	case m.sc.deadline <= 0 || !m.within(s.start):
+	case ok:
+		// As in note.
 		_ = m.byClass[s.class].RecordValue(max(1, (now - s.start).Microseconds()))
+	case s.class != floodClass:
+		m.lost++
 	}
 }
 
@@ -48,14 +59,39 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 		load:    make([][]int32, nodes),
 		begun:   map[int64]int64{},
 		blamed:  map[string]int{},
+		ejected: map[string]int{},
 	}
-	for i := range m.byClass {
-		m.byClass[i] = hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+	if sc.deadline > 0 {
+		for i := range m.byClass {
+			m.byClass[i] = hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+		}
 	}
 	for i := range m.load {
 		m.load[i] = make([]int32, int(sc.length/bucket)+1)
 	}
 	return m
+}
+
+// changed notes the change of a node's state at a sidecar.
+func (m *measure) changed(c selection.Change) {
+	if c.After == selection.Slow {
+		m.blamed[c.Node.Name]++
+	}
+	if !ejects(c.Before) && ejects(c.After) {
+		if m.why != nil {
+			m.why(c)
+		}
+		m.ejected[c.Node.Name]++
+	}
+}
+
+// ejects reports whether a node in this state gets no searches.
+func ejects(s selection.State) bool {
+	switch s {
+	case selection.Slow, selection.Failing, selection.Unresponsive, selection.Unreachable:
+		return true
+	}
+	return false
 }
 
 // within reports whether t is in the measured window.
@@ -64,6 +100,13 @@ func (m *measure) within(t time.Duration) bool { return t >= m.sc.warmup && t < 
 func (m *measure) begin(start time.Duration) {
 	m.inFlight++
 	m.begun[int64(start)]++
+}
+
+// attempt counts an attempt of a search that began at start.
+func (m *measure) attempt(start time.Duration) {
+	if m.within(start) {
+		m.attempts++
+	}
 }
 
 func (m *measure) finish(start, now time.Duration, ok bool) {
@@ -156,6 +199,12 @@ func percentile(answered *hdrhistogram.Histogram, failed int64, q float64) float
 		return math.Inf(1)
 	}
 	return float64(answered.ValueAtQuantile(q*float64(all)/float64(max(1, answered.TotalCount())))) / 1000
+}
+
+// percentile returns the time within which q percent of the searches were answered, in
+// ms; those that failed count with the time after which clients give up.
+func (m *measure) percentile(q float64) float64 {
+	return min(percentile(m.latency, m.failed, q), millis(m.sc.patience))
 }
 
 // share returns the share of shard queries that went to nodes in [from, to); NaN

@@ -19,14 +19,24 @@ type node struct {
 	c  *clock
 	id int
 
-	// state that faults change
-	speed     float64 // of each CPU; 1 is a healthy node's
-	paused    bool
-	transport time.Duration // added to what reaches the node from other nodes
-	http      time.Duration // added to what reaches it from clients
-	rejects   bool          // answers every shard query with 429
-	fails     bool          // answers everything, polls too, with 503
-	absent    bool
+	role role
+
+	// state that faults change: a switch may be on for several faults at once
+	speed      float64 // of each CPU; 1 is a healthy node's
+	paused     bool
+	pauses     switches
+	transport  time.Duration // added to what reaches the node from other nodes
+	http       time.Duration // added to what reaches it from clients
+	rejects    switches      // answers every shard query with 429
+	fails      switches      // answers everything, polls too, with 503
+	absent     switches
+	unplaced   bool          // sidecars know that it is absent
+	failAfter  time.Duration // fails every shard query after this time; 0: no
+	indexSlow  []float64     // factor of shard queries by index; nil: 1
+	statsDelay time.Duration // of the answer to a poll
+	lost       *lostPolls
+	shunned    switches   // a client in the know would not use it now
+	shunnedFor []switches // the same, for an index
 
 	jobs    jobHeap
 	given   float64 // CPU seconds that each running job has been given since the start
@@ -39,6 +49,7 @@ type node struct {
 	assigned  int // shard queries sent here and not answered, wherever they are
 	completed int64
 	rejected  int64
+	told      int64         // polls answered
 	inThread  time.Duration // sum over completed tasks: the engine's query_time
 	service   average       // ms, as the node tells its coordinating nodes
 	latencies [16]time.Duration
@@ -48,6 +59,7 @@ type node struct {
 type task struct {
 	demand    float64 // CPU seconds
 	cancelled *bool   // nobody waits for it any more; nil: somebody always does
+	refused   bool    // for want of room, not for a failure
 	arrived   time.Duration
 	started   time.Duration
 	done      func(ok bool)
@@ -68,6 +80,19 @@ func (n *node) rate() float64 {
 	}
 	return n.speed * min(1, n.cpus/float64(len(n.jobs)))
 }
+
+// switches counts what turns something on.
+type switches int
+
+func (s *switches) set(on bool) {
+	if on {
+		*s++
+		return
+	}
+	*s--
+}
+
+func (s switches) on() bool { return s > 0 }
 
 // settle brings given up to now; to be called before anything changes the rate.
 func (n *node) settle() {
@@ -134,8 +159,12 @@ func (n *node) free(t *task) {
 func (n *node) submit(t *task) {
 	t.arrived = n.c.now
 	switch {
-	case n.rejects || n.fails:
+	case n.absent.on():
+		t.done(false)
+	case n.rejects.on() || n.fails.on():
 		n.reject(t)
+	case n.failAfter > 0:
+		n.c.after(n.failAfter, func() { t.done(false) })
 	case n.active < n.threads:
 		n.settle()
 		n.start(t)
@@ -149,6 +178,7 @@ func (n *node) submit(t *task) {
 
 func (n *node) reject(t *task) {
 	n.rejected++
+	t.refused = !n.fails.on()
 	n.c.after(rejectTime, func() { t.done(false) })
 }
 
@@ -168,6 +198,9 @@ func (n *node) start(t *task) {
 
 // work runs demand CPU seconds beside the search threads, then done.
 func (n *node) work(demand float64, done func()) {
+	if n.absent.on() {
+		return
+	}
 	if demand <= 0 && !n.paused {
 		done()
 		return
@@ -186,16 +219,52 @@ func (n *node) setSpeed(speed float64) {
 
 // setPaused stops the node or lets it go on. What reaches a paused node waits.
 func (n *node) setPaused(paused bool) {
+	n.pauses.set(paused)
+	if n.paused == n.pauses.on() {
+		return
+	}
 	n.settle()
-	n.paused = paused
+	n.paused = n.pauses.on()
 	n.plan()
-	if paused {
+	if n.paused {
 		return
 	}
 	asleep := n.asleep
 	n.asleep = nil
 	for _, do := range asleep {
 		do()
+	}
+}
+
+// setAbsent stops the node's process or starts it: what it was doing is lost.
+func (n *node) setAbsent(absent bool) {
+	n.absent.set(absent)
+	if !absent || n.absent > 1 {
+		return
+	}
+	jobs, waiting := n.jobs, n.waiting
+	n.settle()
+	n.jobs, n.waiting, n.asleep, n.active = nil, nil, nil, 0
+	n.plan()
+	for _, j := range jobs {
+		if j.task != nil {
+			j.task.done(false)
+		}
+	}
+	for _, t := range waiting {
+		t.done(false)
+	}
+}
+
+// read serves a document, beside the search threads.
+func (n *node) read(t *task) {
+	switch {
+	case n.absent.on():
+		t.done(false)
+	case n.fails.on():
+		n.c.after(rejectTime, func() { t.done(false) })
+	default:
+		n.work(t.demand, func() { t.done(true) })
 	}
 }
 
@@ -206,6 +275,20 @@ func (n *node) receive(do func()) {
 		return
 	}
 	do()
+}
+
+// slowFor returns by what factor shard queries of an index take longer.
+func (n *node) slowFor(index int) float64 {
+	if n.indexSlow == nil {
+		return 1
+	}
+	return n.indexSlow[index]
+}
+
+// toBeShunned reports whether a client in the know would not use the node now for an
+// index; below 0: for whatever it is.
+func (n *node) toBeShunned(index int) bool {
+	return n.shunned.on() || index >= 0 && n.shunnedFor != nil && n.shunnedFor[index].on()
 }
 
 // median returns the median time of its latest shard queries, queue included.

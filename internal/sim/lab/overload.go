@@ -15,9 +15,9 @@ import (
 // connections.
 const clientDeadline = time.Second
 
-// overloaded is a small cluster: five nodes of one CPU, two search threads and a queue of
+// overload is a small cluster: five nodes of one CPU, two search threads and a queue of
 // fifty, whose clients wait for a second.
-func overloaded(load float64) Scenario {
+func overload(load float64) Scenario {
 	sc := base(fmt.Sprintf("overload_%.0f", load*100), fmt.Sprintf("%.0f %% of the capacity", load*100))
 	sc.machine = machine{cpus: 1, threads: 2, queue: 50}
 	sc.load, sc.deadline = load, clientDeadline
@@ -31,26 +31,19 @@ func stressed(sc Scenario) Scenario {
 	return sc
 }
 
-// arms are what is compared: the engine alone, sidestep without admission and with it.
-func arms() []policy {
+// contenders are what is compared: the engine alone, sidestep without admission and with it.
+func contenders() []policy {
 	gate := func(name, about string, o admission.Options) policy {
 		return policy{name: name, about: about, rank: adaptive(arsPublished, false), router: newGatekeeper(o)}
 	}
 	return []policy{
 		{name: "engine", about: "round robin over the nodes", rank: adaptive(arsPublished, false), router: newClients},
-		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep("adaptive", asServed())},
+		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep("adaptive", variants()[0])},
 		gate("auto", "limits follow the queues", admission.Options{Mode: admission.Auto}),
 		gate("auto_fifo", "the same, always the oldest first", admission.Options{Mode: admission.Auto, Order: admission.OldestFirst}),
 		gate("auto_lifo", "the same, always the newest first", admission.Options{Mode: admission.Auto, Order: admission.NewestFirst}),
 		gate("target", "the published algorithm, 500 ms", admission.Options{Mode: admission.Target, TargetResponseTime: clientDeadline / 2}),
 	}
-}
-
-// asServed is sidestep as it runs by default.
-func asServed() variant {
-	v := variants()[0]
-	v.rejections = true
-	return v
 }
 
 // Overload plays too many searches with and without admission and prints what came of it.
@@ -74,11 +67,11 @@ func printOverload(ctx context.Context, bad bool, seeds int, out io.Writer) erro
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\trefused\tgave up\trejected by nodes\tlimit\t")
 	for _, load := range []float64{0.5, 0.8, 1, 1.25, 1.5, 2} {
-		sc := overloaded(load)
+		sc := overload(load)
 		if bad {
 			sc = stressed(sc)
 		}
-		for _, arm := range arms() {
+		for _, arm := range contenders() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -104,9 +97,9 @@ func printOrders(ctx context.Context, seeds int, out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "load\tarm\tgoodput\tp50 ms\tp99 ms\tgave up\t")
 	for _, load := range []float64{1.05, 1.25, 1.5, 2} {
-		sc := overloaded(load)
+		sc := overload(load)
 		sc.queue = 2000
-		for _, arm := range arms() {
+		for _, arm := range contenders() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -136,19 +129,19 @@ func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "arm\tp50 alone\tp99 alone\tp50 beside the flood\tp99 beside the flood\tfailed\tof the flood/s\t")
 	classes := []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}
-	list := []policy{arms()[1]}
+	list := []policy{contenders()[1]}
 	list = append(list,
 		policy{name: "auto", rank: adaptive(arsPublished, false), router: newGatekeeper(admission.Options{Mode: admission.Auto, Classes: classes})})
 	for _, arm := range list {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		alone := overloaded(0.3)
+		alone := overload(0.3)
 		a, err := repeat(&alone, arm, seeds)
 		if err != nil {
 			return err
 		}
-		beside := overloaded(0.3)
+		beside := overload(0.3)
 		beside.flood = flood{load: 1, factor: factor}
 		b, err := repeat(&beside, arm, seeds)
 		if err != nil {
@@ -157,7 +150,7 @@ func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer)
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t\n", arm.name, median(a, quantile(50)), median(a, quantile(99)),
 			median(b, quantile(50)), median(b, quantile(99)), median(b, func(m *measure) float64 { return float64(m.lost) }),
 			median(b, func(m *measure) float64 {
-				return float64(m.byClass[1].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
+				return float64(m.byClass[floodClass].TotalCount()) / (m.sc.length - m.sc.warmup).Seconds()
 			}))
 	}
 	return t.Flush()
@@ -168,14 +161,14 @@ func printSlowdown(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "\nall nodes at a third of their speed for ten minutes at 0.8 of the healthy capacity: mean limit")
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "arm\tbefore\tminute 2\tminute 5\tminute 10\t2 minutes after\t")
-	for _, arm := range arms() {
+	for _, arm := range contenders() {
 		if arm.name != "auto" && arm.name != "target" {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		sc := overloaded(0.8)
+		sc := overload(0.8)
 		from := time.Minute
 		sc.length = from + 12*time.Minute
 		sc.faults = []fault{{nodes: []int{0, 1, 2, 3, 4}, from: from, to: from + 10*time.Minute, set: slower(3)}}

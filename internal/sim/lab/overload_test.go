@@ -14,7 +14,7 @@ import (
 func played(t *testing.T, name string, sc Scenario) *measure {
 	t.Helper()
 	sc.warmup, sc.length = 10*time.Second, 30*time.Second
-	list := arms()
+	list := contenders()
 	i := slices.IndexFunc(list, func(p policy) bool { return p.name == name })
 	m, err := simulate(&sc, list[i], 1)
 	require.NoError(t, err)
@@ -24,19 +24,19 @@ func played(t *testing.T, name string, sc Scenario) *measure {
 // What a cluster can serve is served, whatever comes, and its nodes reject nothing.
 func TestAdmissionKeepsGoodputUnderOverload(t *testing.T) {
 	for _, load := range []float64{0.8, 1.5, 2} {
-		sc := overloaded(load)
+		sc := overload(load)
 		auto, off := played(t, "auto", sc), played(t, "off", sc)
 		require.GreaterOrEqual(t, auto.goodput(), 0.95*min(1, load), load)
 		require.GreaterOrEqual(t, auto.goodput(), 0.98*off.goodput(), load)
 		require.LessOrEqual(t, float64(auto.rejections), 0.1*float64(off.rejections), load)
 	}
-	require.Zero(t, played(t, "auto", overloaded(0.5)).refused)
+	require.Zero(t, played(t, "auto", overload(0.5)).refused)
 }
 
 // Where queues hold more than clients have patience for, the oldest first serves those that
 // are about to leave.
 func TestTheNewestFirstServesClientsInTime(t *testing.T) {
-	sc := overloaded(1.5)
+	sc := overload(1.5)
 	sc.queue = 2000
 	adaptive, oldest := played(t, "auto", sc), played(t, "auto_fifo", sc)
 	require.Greater(t, adaptive.goodput(), 0.9)
@@ -45,18 +45,18 @@ func TestTheNewestFirstServesClientsInTime(t *testing.T) {
 
 // A slowdown does not move the limit, however long it lasts.
 func TestASlowdownLeavesTheLimit(t *testing.T) {
-	sc := overloaded(0.8)
+	sc := overload(0.8)
 	sc.faults = []fault{{nodes: []int{0, 1, 2, 3, 4}, from: time.Minute, to: forever, set: slower(3)}}
 	sc.length = 11 * time.Minute
-	m, err := simulate(&sc, arms()[2], 1)
+	m, err := simulate(&sc, contenders()[2], 1)
 	require.NoError(t, err)
 	require.InEpsilon(t, m.limitAt(3*time.Minute), m.limitAt(11*time.Minute), 0.1)
 }
 
 // A flood of a class does not take the time of another one.
 func TestAFloodHurtsItself(t *testing.T) {
-	sc := overloaded(0.3)
-	list := arms()
+	sc := overload(0.3)
+	list := contenders()
 	list[2].router = newGatekeeper(admission.Options{Mode: admission.Auto, Classes: []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}})
 	alone, err := simulate(&sc, list[2], 1)
 	require.NoError(t, err)

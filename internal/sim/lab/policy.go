@@ -13,7 +13,9 @@ import (
 type policy struct {
 	name, about string
 	rank        ranking
-	router      func(*world, *rand.Rand) (router, error)
+	// knows: the ranking is that of the copies which a client in the know would use.
+	knows  bool
+	router func(*world, *rand.Rand) (router, error)
 }
 
 // oracleName is the policy that the others are held against.
@@ -53,11 +55,11 @@ func policies() []policy {
 }
 
 func newClients(w *world, rng *rand.Rand) (router, error) {
-	return &clients{w: w, turn: rng.IntN(len(w.entries))}, nil
+	return &simple{w: w, lister: &clients{w: w, turn: rng.IntN(len(w.entries))}}, nil
 }
 
 func newKnowing(w *world, rng *rand.Rand) (router, error) {
-	return &knowing{clients{w: w, turn: rng.IntN(len(w.entries))}}, nil
+	return &simple{w: w, lister: &knowing{clients{w: w, turn: rng.IntN(len(w.entries))}}}, nil
 }
 
 // pick returns those whose name is in names, all if there are none. Names may

@@ -22,6 +22,20 @@ func (r *sidestep) probe() {
 	}
 }
 
+// via returns the node that a probe is sent through: the one that it names, else another
+// than the one that it is about.
+func (r *sidestep) via(p selection.Probe) *selection.Node {
+	if p.Via != nil && p.Via.Alive() && !r.w.nodes[r.index[p.Via]].unplaced {
+		return p.Via
+	}
+	if p.AboutVia() {
+		return nil
+	}
+	return r.s.Coordinator(r.nodes, func(n *selection.Node) bool {
+		return n.Alive() && r.coordinates(n) && n != p.Node
+	}, r.now())
+}
+
 // sendProbe sends a tiny shard query through the coordinating node it is to take.
 func (r *sidestep) sendProbe(p selection.Probe) {
 	w, sent, ended := r.w, r.w.c.now, false
@@ -34,9 +48,15 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 	w.c.after(selection.ProbeTimeout, func() {
 		end(selection.ProbeOutcome{Took: selection.ProbeTimeout, Failed: true, Message: "no answer"})
 	})
-	via, n := w.nodes[r.index[p.Via]], w.nodes[r.index[p.Node]]
-	if via.absent || n.absent {
-		end(selection.ProbeOutcome{Unfit: true})
+	through := r.via(p)
+	held := r.held[r.index[p.Node]]
+	if through == nil || len(held) == 0 {
+		end(selection.ProbeOutcome{Unfit: true}) // the node serves no shard, say
+		return
+	}
+	via, n := w.nodes[r.index[through]], w.nodes[r.index[p.Node]]
+	if via.absent.on() {
+		w.c.after(w.toClient(via), func() { end(selection.ProbeOutcome{Unfit: true}) })
 		return
 	}
 	awaited := max(1, p.Burst)
@@ -48,8 +68,9 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 			end(selection.ProbeOutcome{Took: w.c.now - sent, Failed: failed, Message: "refused"})
 		})
 	}
+	demand := probeDemand * n.slowFor(held[w.polls.IntN(len(held))])
 	serve := func() {
-		n.submit(&task{demand: probeDemand, done: func(ok bool) {
+		n.submit(&task{demand: demand, done: func(ok bool) {
 			w.c.after(w.hop(n, via), func() { via.receive(func() { back(!ok) }) })
 		}})
 	}
@@ -59,7 +80,7 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 	}
 	w.c.after(w.toClient(via)+slow, func() {
 		via.receive(func() {
-			if via.fails {
+			if via.fails.on() {
 				back(true)
 				return
 			}
@@ -68,34 +89,4 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 			}
 		})
 	})
-}
-
-func (r *sidestep) overdue() (time.Duration, bool) {
-	if r.prefer {
-		return 0, false
-	}
-	return r.hedges.Delay("", r.now())
-}
-
-func (r *sidestep) suspect(p plan) { r.s.Suspect(p.decision, r.now()) }
-
-func (r *sidestep) second(s *search, first plan) (plan, bool) {
-	p := r.route(s)
-	if r.s.Worthwhile(first.decision, p.decision, r.now()) && (r.s.Stranded(first.decision) || r.hedges.Spend()) {
-		return p, true
-	}
-	p.decision.Release()
-	r.idle = append(r.idle, p.decision)
-	return plan{}, false
-}
-
-func (r *sidestep) answered(took time.Duration) { r.hedges.Observe("", took) }
-
-func (r *sidestep) abandon(p plan) {
-	if p.decision == nil {
-		return
-	}
-	r.s.Abandon(p.decision, r.now())
-	p.decision.Release()
-	r.idle = append(r.idle, p.decision)
 }

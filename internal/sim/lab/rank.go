@@ -27,7 +27,8 @@ type coordinator struct {
 	known       int // entries of seen that hold something
 	changes     uint64
 	outstanding []int32
-	rotation    []uint32 // by shard: the engine starts at another copy each time
+	gathers     []*gather // under way
+	rotation    []uint32  // by shard: the engine starts at another copy each time
 }
 
 // ranking orders the copies of a shard, best first. Copies come rotated.
@@ -162,7 +163,7 @@ func earliestFinish(c *coordinator, copies []int, t *trial) {
 // finish returns when a shard query sent to n now would be done, in seconds.
 func (w *world) finish(c *coordinator, n int) float64 {
 	m := w.nodes[n]
-	if w.shunned(n) {
+	if m.toBeShunned(-1) {
 		return math.Inf(1)
 	}
 	speed := max(m.speed, 1e-3)

@@ -67,10 +67,10 @@ func TestRotationStartsAtAnotherCopyEachTime(t *testing.T) {
 	require.NoError(t, err)
 	c := w.coordinators[0]
 	c.rotation[1] = 0
-	require.Equal(t, []int{1, 2}, w.order(c, 1, plan{}))
-	require.Equal(t, []int{2, 1}, w.order(c, 1, plan{}))
-	require.Equal(t, []int{2}, w.order(c, 1, plan{listed: []int{2, 4}}))
-	require.Equal(t, []int{2, 1}, w.order(c, 1, plan{listed: []int{2, 4}, prefer: true}))
-	require.Len(t, w.order(c, 1, plan{listed: []int{4}, prefer: true}), 2)
-	require.Empty(t, w.order(c, 1, plan{listed: []int{4}}))
+	require.Equal(t, []int{1, 2}, w.order(c, &search{}, 1, plan{}))
+	require.Equal(t, []int{2, 1}, w.order(c, &search{}, 1, plan{}))
+	require.Equal(t, []int{2}, w.order(c, &search{}, 1, plan{listed: []int{2, 4}}))
+	require.Equal(t, []int{2, 1}, w.order(c, &search{}, 1, plan{listed: []int{2, 4}, prefer: true}))
+	require.Len(t, w.order(c, &search{}, 1, plan{listed: []int{4}, prefer: true}), 2)
+	require.Empty(t, w.order(c, &search{}, 1, plan{listed: []int{4}}))
 }

@@ -39,7 +39,15 @@ type Scenario struct {
 
 	published *published
 
-	deadline time.Duration // after which clients close their connections; 0: never
+	// drawn says what was drawn by lot, and laid where its copies are; nil: the figures
+	// above say what there is.
+	drawn *Draw
+	laid  *layout
+	// patience is after what time a client gives up; 0: never.
+	patience time.Duration
+
+	// deadline is after what time, exactly, a client closes its connection; 0: never.
+	deadline time.Duration
 	flood    flood
 }
 
@@ -60,7 +68,10 @@ type fault struct {
 	nodes    []int
 	from, to time.Duration
 	on, off  time.Duration // 0: all the time
+	byChance uint64        // seed of on and off; each node for itself, off is the mean. 0: not by chance
+	index    int           // 1 + the index that alone is concerned; 0: everything is
 	set      func(n *node, on bool)
+	shunOn   bool // as shun, but only while the fault is on
 	shun     bool // a client in the know would not use the nodes at all
 	hidden   bool // not what the scenario's bad node is about
 }
@@ -71,35 +82,36 @@ const forever = 24 * time.Hour
 func slower(factor float64) func(*node, bool) {
 	return func(n *node, on bool) {
 		if on {
-			n.setSpeed(1 / factor)
+			n.setSpeed(n.speed / factor)
 			return
 		}
-		n.setSpeed(1)
+		n.setSpeed(n.speed * factor)
 	}
 }
 
 func transportLatency(d time.Duration) func(*node, bool) {
 	return func(n *node, on bool) {
-		n.transport = 0
-		if on {
-			n.transport = d
-		}
+		n.transport += signed(d, on)
 	}
 }
 
 func httpLatency(d time.Duration) func(*node, bool) {
 	return func(n *node, on bool) {
-		n.http = 0
-		if on {
-			n.http = d
-		}
+		n.http += signed(d, on)
 	}
 }
 
+func signed(d time.Duration, on bool) time.Duration {
+	if on {
+		return d
+	}
+	return -d
+}
+
 func pausing(n *node, on bool)   { n.setPaused(on) }
-func rejecting(n *node, on bool) { n.rejects = on }
-func failing(n *node, on bool)   { n.fails = on }
-func missing(n *node, on bool)   { n.absent = on }
+func rejecting(n *node, on bool) { n.rejects.set(on) }
+func failing(n *node, on bool)   { n.fails.set(on) }
+func missing(n *node, on bool)   { n.setAbsent(on) }
 
 // bad returns the nodes that faults touch, and from when to when.
 func (sc *Scenario) bad() (nodes []int, from, to time.Duration) {
@@ -132,6 +144,9 @@ func (sc *Scenario) place(rng *rand.Rand, index, shard int) []int {
 
 // capacity returns how many searches a second all nodes, healthy, can answer.
 func (sc *Scenario) capacity() float64 {
+	if sc.drawn != nil {
+		return sc.drawn.Capacity
+	}
 	cost := float64(sc.shards)*sc.demand.Seconds() + sc.reduce.Seconds()
 	if sc.dedicated {
 		cost -= sc.reduce.Seconds()

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -19,7 +18,10 @@ type world struct {
 	ids          []string
 	shards       [][]int // positions of the copies of each shard
 	indices      [][]int // shards of each index
+	heldBy       [][]int // indices of which each node holds copies
 	rank         ranking
+	knows        bool      // what a client in the know does is done
+	patient      []*search // that clients wait for, and some that they do not any more
 	trial        trial
 	routers      []router
 	measure      *measure
@@ -27,24 +29,36 @@ type world struct {
 	// Streams of chance, one for each purpose, so that every policy meets the same
 	// searches at the same times.
 	arrivals, demands, network, polls *rand.Rand
+
+	begun int64 // searches
 }
 
 // newWorld builds a run of sc with a policy and a seed.
 func newWorld(sc *Scenario, p policy, seed uint64) (*world, error) {
+	return newWorldOf(sc, p, seed, 0)
+}
+
+// newWorldOf builds a run of sc with a policy. All runs with the same seed meet the same
+// searches; choices is another seed for what the cluster and its clients choose.
+func newWorldOf(sc *Scenario, p policy, seed, choices uint64) (*world, error) {
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
+	chosen := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n+choices<<16)) }
 	w := &world{
-		sc: sc, rank: p.rank,
-		arrivals: stream(1), demands: stream(2), network: stream(3), polls: stream(4),
+		sc: sc, rank: p.rank, knows: p.knows,
+		arrivals: stream(1), demands: stream(2), network: chosen(3), polls: chosen(4),
 	}
-	w.trial = trial{w: w, rng: stream(5)}
-	w.build(stream(6))
+	w.trial = trial{w: w, rng: chosen(5)}
+	w.build(chosen(6))
 	w.measure = newMeasure(sc, len(w.nodes))
 	for i := range sc.sidecars {
-		r, err := p.router(w, stream(100+uint64(i)))
+		r, err := p.router(w, chosen(100+uint64(i)))
 		if err != nil {
 			return nil, err
 		}
 		w.routers = append(w.routers, r)
+		if p, ok := r.(*simple); ok && !p.polls() {
+			continue
+		}
 		if to, ok := r.(polled); ok {
 			w.startPolls(to)
 		}
@@ -52,27 +66,17 @@ func newWorld(sc *Scenario, p policy, seed uint64) (*world, error) {
 	return w, nil
 }
 
-// build makes the nodes and puts the shards on them.
+// build makes nodes, places the copies and makes the coordinators.
 func (w *world) build(rng *rand.Rand) {
 	sc := w.sc
-	all := sc.nodes
-	if sc.dedicated {
-		all++
+	if sc.drawn != nil {
+		w.place()
+	} else {
+		w.placeFigures(rng)
 	}
-	for i := range sc.indices {
-		var index []int
-		for s := range sc.shards {
-			index = append(index, len(w.shards))
-			w.shards = append(w.shards, sc.place(rng, i, s))
-		}
-		w.indices = append(w.indices, index)
-	}
-	for i := range all {
-		n := &node{machine: sc.machine, c: &w.c, id: i, speed: 1}
-		w.nodes = append(w.nodes, n)
-		w.ids = append(w.ids, "node-"+strconv.Itoa(i))
+	for i, n := range w.nodes {
 		c := &coordinator{
-			node: n, seen: make([]seen, all), outstanding: make([]int32, all),
+			node: n, seen: make([]seen, len(w.nodes)), outstanding: make([]int32, len(w.nodes)),
 			rotation: make([]uint32, len(w.shards)),
 		}
 		for s := range c.rotation {
@@ -81,27 +85,64 @@ func (w *world) build(rng *rand.Rand) {
 				c.rotation[s] = rng.Uint32N(1 << 16)
 			}
 		}
+		w.ids = append(w.ids, "node-"+strconv.Itoa(i))
 		w.coordinators = append(w.coordinators, c)
+	}
+}
+
+// placeFigures makes what the figures of the scenario say.
+func (w *world) placeFigures(rng *rand.Rand) {
+	sc := w.sc
+	for i := range sc.indices {
+		var index []int
+		for s := range sc.shards {
+			index = append(index, len(w.shards))
+			w.shards = append(w.shards, sc.place(rng, i, s))
+		}
+		w.indices = append(w.indices, index)
+	}
+	all := sc.nodes
+	if sc.dedicated {
+		all++
+	}
+	for i := range all {
+		w.addNode(sc.machine, 1, dataNode)
 		if !sc.dedicated || i == sc.nodes {
 			w.entries = append(w.entries, i)
 		}
 	}
 }
 
+// place makes what was drawn.
+func (w *world) place() {
+	d, l := w.sc.drawn, w.sc.laid
+	w.shards = l.shards
+	for i := range d.Indices {
+		from, to := l.of(i)
+		var index []int
+		for s := from; s < to; s++ {
+			index = append(index, s)
+		}
+		w.indices = append(w.indices, index)
+	}
+	for i := range d.DataNodes {
+		w.addNode(w.sc.machine, d.speed(i), dataNode)
+		w.entries = append(w.entries, i)
+	}
+	for range d.CoordinatingOnly {
+		w.addNode(w.sc.machine, 1, coordinatingNode)
+	}
+	for range d.Managers {
+		w.addNode(machineOf(2), 1, managerNode)
+	}
+}
+
+func (w *world) addNode(m machine, speed float64, r role) {
+	w.nodes = append(w.nodes, &node{machine: m, c: &w.c, id: len(w.nodes), speed: speed, role: r})
+}
+
 // dedicated returns the node that only coordinates, if there is one.
 func (w *world) dedicated() (int, bool) { return w.sc.nodes, w.sc.dedicated }
-
-// shunned reports whether a fault makes the node one that a client in the know
-// would never use now.
-func (w *world) shunned(n int) bool {
-	for i := range w.sc.faults {
-		f := &w.sc.faults[i]
-		if f.shun && w.c.now >= f.from && w.c.now < f.to && slices.Contains(f.nodes, n) {
-			return true
-		}
-	}
-	return false
-}
 
 // toClient returns the time from a node to a client or sidecar.
 func (w *world) toClient(*node) time.Duration { return w.jitter(httpHop, 0.3) }
@@ -114,6 +155,9 @@ func (w *world) run() *measure {
 	for i := range w.sc.faults {
 		w.schedule(&w.sc.faults[i])
 	}
+	if w.sc.patience > 0 {
+		w.c.after(look, w.watch)
+	}
 	if w.sc.vary > 0 {
 		w.vary(rand.New(rand.NewPCG(w.arrivals.Uint64(), 7)))
 	}
@@ -124,9 +168,9 @@ func (w *world) run() *measure {
 		}
 	} else {
 		w.c.after(0, func() { w.arrive(0) })
-		if sc := w.sc; sc.flood.load > 0 {
-			w.c.after(0, w.pour)
-		}
+	}
+	if w.sc.flood.load > 0 {
+		w.c.after(0, w.pour)
 	}
 	for w.c.now < w.sc.length || w.measure.inFlight > 0 {
 		if !w.c.step(w.sc.length + drain) {
@@ -143,19 +187,81 @@ func (w *world) run() *measure {
 // schedule puts a fault on and off.
 func (w *world) schedule(f *fault) {
 	end := min(f.to, w.sc.length+drain)
+	for i, n := range f.nodes {
+		if f.shun {
+			w.c.at(f.from, func() { w.shun(f, n, true) })
+			w.c.at(end, func() { w.shun(f, n, false) })
+		}
+		if f.byChance == 0 {
+			w.inTurn(f, n, end)
+			continue
+		}
+		w.byChance(f, n, f.from, end, rand.New(rand.NewPCG(f.byChance, uint64(i)))) //nolint:gosec // not negative
+	}
+}
+
+// inTurn puts a fault of one node on and off, each for as long as the other time.
+func (w *world) inTurn(f *fault, n int, end time.Duration) {
 	for at := f.from; at < end; at += f.on + f.off {
 		until := end
 		if f.on > 0 {
 			until = min(end, at+f.on)
 		}
-		for _, n := range f.nodes {
-			w.c.at(at, func() { f.set(w.nodes[n], true) })
-			w.c.at(until, func() { f.set(w.nodes[n], false) })
-		}
+		w.c.at(at, func() { w.fault(f, n, true) })
+		w.c.at(until, func() { w.fault(f, n, false) })
 		if f.on <= 0 {
 			return
 		}
 	}
+}
+
+// byChance puts a fault of one node on after a gap that has no memory.
+func (w *world) byChance(f *fault, n int, from, end time.Duration, rng *rand.Rand) {
+	at := from + time.Duration(rng.ExpFloat64()*float64(f.off))
+	if at >= end {
+		return
+	}
+	until := min(end, at+f.on)
+	w.c.at(at, func() { w.fault(f, n, true) })
+	w.c.at(until, func() {
+		w.fault(f, n, false)
+		w.byChance(f, n, until, end, rng)
+	})
+}
+
+// fault changes one node.
+func (w *world) fault(f *fault, n int, on bool) {
+	node := w.nodes[n]
+	was := node.absent.on()
+	f.set(node, on)
+	if f.shunOn {
+		w.shun(f, n, on)
+	}
+	is := node.absent.on()
+	if was == is {
+		return
+	}
+	if is {
+		w.coordinators[n].reset()
+	}
+	w.c.after(placementDelay, func() { node.unplaced = node.absent.on() })
+}
+
+// placementDelay is how long a sidecar takes to learn, in the mean, that a node left or
+// came: the placement is read once a second.
+const placementDelay = 500 * time.Millisecond
+
+// shun has clients in the know use a node or not.
+func (w *world) shun(f *fault, n int, on bool) {
+	node := w.nodes[n]
+	if f.index == 0 {
+		node.shunned.set(on)
+		return
+	}
+	if node.shunnedFor == nil {
+		node.shunnedFor = make([]switches, len(w.indices))
+	}
+	node.shunnedFor[f.index-1].set(on)
 }
 
 // vary makes every node half as fast again or half as slow, by lot, at each
@@ -174,7 +280,7 @@ func (w *world) arrive(number int) {
 	}
 	rate := w.sc.rateAt(w.c.now)
 	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), func() { w.arrive(number + 1) })
-	w.search(number%w.sc.sidecars, func(bool) {})
+	w.search(&search{sidecar: number % w.sc.sidecars}, func(bool) {})
 }
 
 // pour is the open loop of the flood.
@@ -184,7 +290,7 @@ func (w *world) pour() {
 	}
 	rate := w.sc.flood.load * w.sc.capacity() / w.sc.flood.factor
 	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), w.pour)
-	w.begin(&search{sidecar: 0, class: 1}, func(bool) {})
+	w.search(&search{class: floodClass}, func(bool) {})
 }
 
 // connection is one of the closed loop: it sends the next search when the last is
@@ -193,7 +299,7 @@ func (w *world) connection(number int) {
 	if w.c.now >= w.sc.length {
 		return
 	}
-	w.search(number%w.sc.sidecars, func(ok bool) {
+	w.search(&search{sidecar: number % w.sc.sidecars}, func(ok bool) {
 		if ok {
 			w.connection(number)
 			return
@@ -203,56 +309,18 @@ func (w *world) connection(number int) {
 	})
 }
 
-// search begins a search.
-func (w *world) search(sidecar int, finished func(ok bool)) {
-	w.begin(&search{sidecar: sidecar}, finished)
-}
-
-// begin sends s, once it is admitted.
-func (w *world) begin(s *search, finished func(ok bool)) {
-	s.start, s.shards = w.c.now, w.indices[w.demands.IntN(len(w.indices))]
-	gate, gated := w.routers[s.sidecar].(admitting)
+// search begins s, which comes to its sidecar now.
+func (w *world) search(s *search, finished func(ok bool)) {
+	w.begun++
+	s.number, s.start = w.begun, w.c.now
 	s.finished = func(ok bool) {
-		s.settled = true
-		if gated {
-			gate.dismiss(s)
-		}
 		w.measure.finish(s.start, w.c.now, ok)
 		w.measure.classed(s, w.c.now, ok)
 		finished(ok)
 	}
-	s.demands = make([]float64, len(s.shards))
-	for i := range s.demands {
-		s.demands[i] = w.sc.draw(w.demands)
-		if s.class == 1 {
-			s.demands[i] *= w.sc.flood.factor
-		}
-	}
+	w.request(s)
 	w.measure.begin(s.start)
-	if w.sc.deadline > 0 {
-		w.c.after(w.sc.deadline, func() { w.giveUp(s) })
-	}
-	if gated {
-		gate.admit(s)
-		return
-	}
-	w.attempt(s)
-}
-
-// giveUp is a client that closes its connection, which cancels the search on the engine.
-func (w *world) giveUp(s *search) {
-	if s.settled {
-		return
-	}
-	for _, run := range s.running {
-		run.cancelled = true
-		if run.decision != nil {
-			run.decision.Release()
-		}
-	}
-	s.running, s.left = nil, true
-	w.measure.gaveUp++
-	s.finished(false)
+	w.begin(s)
 }
 
 // entry returns the coordinating node for a search that goes out as the client
@@ -261,18 +329,11 @@ func (w *world) entry(s *search) int {
 	start := w.network.IntN(len(w.entries))
 	for i := range w.entries {
 		n := w.entries[(start+i)%len(w.entries)]
-		if !w.nodes[n].absent && !slices.Contains(s.tried, n) && !slices.Contains(s.avoid, n) {
+		if !w.nodes[n].absent.on() && !slices.Contains(s.tried, n) && !slices.Contains(s.avoid, n) {
 			return n
 		}
 	}
 	return w.entries[start]
-}
-
-// draw returns the CPU seconds of a shard query: lognormal with the mean of the
-// scenario.
-func (sc *Scenario) draw(rng *rand.Rand) float64 {
-	z := rng.NormFloat64()
-	return sc.demand.Seconds() * math.Exp(sc.sigma*z-sc.sigma*sc.sigma/2)
 }
 
 // simulate is one run of a scenario with a policy and a seed.

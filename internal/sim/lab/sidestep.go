@@ -1,0 +1,448 @@
+package lab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/selection"
+)
+
+// variant is how the proxy uses a decision of the selection.
+type variant struct {
+	suffix, about string
+	always        bool    // routing.when: always
+	prefer        bool    // routing.preference: prefer_nodes
+	hedges        float64 // routing.hedge_budget
+}
+
+// variants of the policy adaptive: the first is the default.
+func variants() []variant {
+	const budget = 0.05
+	return []variant{
+		{hedges: budget},
+		{suffix: "+always", about: ", whether there is an outlier or not", always: true, hedges: budget},
+		{suffix: "+prefer", about: ", by _prefer_nodes, which are not hedged", prefer: true},
+		{suffix: "+always+prefer", about: ", both of these", always: true, prefer: true},
+		{suffix: "+unhedged", about: ", without second attempts"},
+	}
+}
+
+// sidestep is one sidecar: the production selection and the production attempts.
+type sidestep struct {
+	variant
+	w        *world
+	s        *selection.Selector
+	nodes    []*selection.Node
+	seeds    []*selection.Node // the first nodes that coordinate
+	probes   []selection.Probe
+	index    map[*selection.Node]int
+	held     [][]int // indices of which each node holds copies
+	idle     []*selection.Decision
+	pollers  []*poller
+	usedAt   []time.Duration // by index: when it was last searched
+	lastUsed time.Duration
+	// budget counts searches for all targets, overdue has the times of each. Production
+	// keeps both in one place, where targets share times by a hash that is another each
+	// time: a run would not repeat.
+	budget                   *selection.Hedges
+	overdueOf                []*selection.Hedges
+	searchBudget, readBudget attempt.Budget
+	// waits reports whether searches wait for admission; nil: none ever does.
+	waits func() bool
+	// parts of the request in hand, so that no attempt allocates
+	shards [][]int
+	flat   []int
+	avoid  []*selection.Node
+}
+
+// epoch is where virtual time begins for the selection.
+func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// seeds is how many nodes a sidecar is configured with.
+const seeds = 3
+
+func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, error) {
+	return func(w *world, rng *rand.Rand) (router, error) {
+		s, err := selection.New(selection.Options{
+			Policy: policy, Clients: w.sc.clients(), Seed: rng.Uint64(), Epoch: epoch(), OnChange: w.measure.changed,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", policy, err)
+		}
+		known := len(w.nodes)
+		if w.sc.dedicated {
+			known = w.sc.nodes
+		}
+		infos := make([]selection.NodeInfo, known)
+		for i := range infos {
+			infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus)}
+		}
+		r := &sidestep{
+			variant: v, w: w, s: s, nodes: s.Update(infos), index: map[*selection.Node]int{}, held: w.held(),
+			budget: selection.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
+		}
+		for range w.indices {
+			r.overdueOf = append(r.overdueOf, selection.NewHedges(v.hedges))
+		}
+		for i, n := range r.nodes {
+			r.index[n] = i
+			if r.coordinates(n) && len(r.seeds) < seeds {
+				r.seeds = append(r.seeds, n)
+			}
+		}
+		w.c.after(time.Duration(rng.Float64()*float64(probeTick)), r.probe)
+		return r, nil
+	}
+}
+
+// clients returns how many sidecars each is told that there are.
+func (sc *Scenario) clients() int {
+	if sc.drawn != nil && !sc.drawn.Told {
+		return 1
+	}
+	return sc.sidecars
+}
+
+// held returns the indices of which each node holds copies.
+func (w *world) held() [][]int {
+	if w.heldBy != nil {
+		return w.heldBy
+	}
+	w.heldBy = make([][]int, len(w.nodes))
+	for i, shards := range w.indices {
+		for _, s := range shards {
+			for _, n := range w.shards[s] {
+				if of := w.heldBy[n]; len(of) == 0 || of[len(of)-1] != i {
+					w.heldBy[n] = append(of, i)
+				}
+			}
+		}
+	}
+	return w.heldBy
+}
+
+func (r *sidestep) now() time.Time { return epoch().Add(r.w.c.now) }
+
+// coordinates reports whether requests may be sent through n of their own accord.
+func (r *sidestep) coordinates(n *selection.Node) bool {
+	return r.w.nodes[r.index[n]].role != managerNode && !r.w.nodes[r.index[n]].unplaced
+}
+
+func (r *sidestep) decision() *selection.Decision {
+	if last := len(r.idle) - 1; last >= 0 {
+		d := r.idle[last]
+		r.idle = r.idle[:last]
+		return d
+	}
+	return &selection.Decision{}
+}
+
+func (r *sidestep) recycle(d *selection.Decision) {
+	d.Release()
+	r.idle = append(r.idle, d)
+}
+
+// open implements router.
+func (r *sidestep) open(s *search) (attempt.Rule, *attempt.Budget) {
+	r.touch(s)
+	rule, budget := attempt.Rule{Steered: 2, Hedged: !r.prefer, Repeatable: true, Answers: true}, &r.searchBudget
+	if s.kind == readByID {
+		rule, budget = attempt.Rule{Steered: 1, Repeatable: true}, &r.readBudget
+	}
+	passes := attempt.Rule{Repeatable: true}
+	if !r.placed(s) || s.kind != readByID && !r.searchBudget.Allows() {
+		return passes, budget // some shard has no copy, or failures are general
+	}
+	d := r.decision()
+	r.s.Choose(d, r.request(s, nil), r.now())
+	if d.Reason == selection.NoChoice || d.Reason == selection.Overloaded {
+		r.recycle(d)
+		return passes, budget
+	}
+	s.decided = &plan{decision: d}
+	return rule, budget
+}
+
+// placed reports whether every shard of s has a copy, as far as sidecars know.
+func (r *sidestep) placed(s *search) bool {
+	for _, shard := range s.shards {
+		if !slices.ContainsFunc(r.w.shards[shard], func(n int) bool { return !r.w.nodes[n].unplaced }) {
+			return false
+		}
+	}
+	return true
+}
+
+// request describes s by the copies that are known of.
+func (r *sidestep) request(s *search, avoid []int) selection.Request {
+	r.shards, r.flat, r.avoid = r.shards[:0], r.flat[:0], r.avoid[:0]
+	for _, shard := range s.shards {
+		from := len(r.flat)
+		for _, n := range r.w.shards[shard] {
+			if !r.w.nodes[n].unplaced {
+				r.flat = append(r.flat, n)
+			}
+		}
+		r.shards = append(r.shards, r.flat[from:len(r.flat):len(r.flat)])
+	}
+	for _, n := range avoid {
+		r.avoid = append(r.avoid, r.nodes[n])
+	}
+	return selection.Request{
+		Nodes: r.nodes, Shards: r.shards, Avoid: r.avoid,
+		Outliers: !r.always && len(avoid) == 0 && s.kind != readByID,
+	}
+}
+
+// steer implements router.
+func (r *sidestep) steer(s *search) (plan, planning) {
+	first := len(s.tries) == 0
+	p := *s.decided
+	if !first {
+		if !r.placed(s) {
+			return plan{}, noOther
+		}
+		p.decision = r.decision()
+		r.s.Choose(p.decision, r.request(s, s.avoid), r.now())
+		before := s.last()
+		switch {
+		case p.decision.Reason == selection.Overloaded:
+			r.recycle(p.decision)
+			return plan{}, overloaded
+		case before.cause != attempt.Unreachable && slices.Equal(before.decision.Nodes, p.decision.Nodes):
+			r.recycle(p.decision)
+			return plan{}, noOther
+		}
+	}
+	p, ok := r.listed(s, p.decision)
+	if !ok {
+		if !first {
+			r.recycle(p.decision)
+		}
+		return plan{}, noNode
+	}
+	if first && s.rule.Hedged {
+		r.arm(s)
+	}
+	return p, planned
+}
+
+// listed makes a plan of a decision; false if there is no node to send it through.
+func (r *sidestep) listed(s *search, d *selection.Decision) (plan, bool) {
+	p, ok := r.pick(d.Coordinator, s.tried)
+	p.decision = d
+	if !ok {
+		return p, false
+	}
+	if !r.w.sc.dedicated {
+		d.Coordinator = r.nodes[p.coordinator]
+	}
+	if d.Reason.Lists() {
+		p.listed, p.prefer = r.positions(d.Nodes), r.prefer || s.kind == readByID
+	}
+	return p, true
+}
+
+// pick finds the node to send an attempt through: the one wanted, else the better of two
+// that coordinate, else one of those configured.
+func (r *sidestep) pick(wanted *selection.Node, tried []int) (plan, bool) {
+	if entry, dedicated := r.w.dedicated(); dedicated {
+		return plan{coordinator: entry}, true
+	}
+	if wanted != nil && wanted.Alive() && !r.w.nodes[r.index[wanted]].unplaced && !slices.Contains(tried, r.index[wanted]) {
+		return plan{coordinator: r.index[wanted]}, true
+	}
+	n := r.s.Coordinator(r.nodes, func(n *selection.Node) bool {
+		return n.Alive() && r.coordinates(n) && !slices.Contains(tried, r.index[n])
+	}, r.now())
+	if n != nil {
+		return plan{coordinator: r.index[n]}, true
+	}
+	n = r.s.Coordinator(r.seeds, func(n *selection.Node) bool {
+		return !slices.Contains(tried, plan{seed: true, coordinator: r.index[n]}.tried())
+	}, r.now())
+	if n != nil {
+		return plan{coordinator: r.index[n], seed: true}, true
+	}
+	return plan{}, false
+}
+
+// unchanged implements router.
+func (r *sidestep) unchanged(s *search) (plan, bool) {
+	p, ok := r.pick(nil, s.tried)
+	if !ok {
+		round := s.round
+		if !s.ownSent() {
+			round = len(s.tried)
+		}
+		p, ok = r.pick(nil, s.tried[round:])
+	}
+	return p, ok
+}
+
+func (r *sidestep) positions(nodes []*selection.Node) []int {
+	out := make([]int, len(nodes))
+	for i, n := range nodes {
+		out[i] = r.index[n]
+	}
+	return out
+}
+
+// sent implements router.
+func (r *sidestep) sent(s *search, t *try) {
+	switch {
+	case !t.steered:
+		if t.coordinator < len(r.nodes) {
+			r.nodes[t.coordinator].Begin()
+		}
+	case s.kind == readByID:
+		r.s.AcquireItems(t.decision, 1, r.now())
+	default:
+		if r.w.sc.dedicated {
+			t.decision.Coordinator = nil
+		}
+		r.s.Acquire(t.decision, r.now())
+	}
+}
+
+// release implements router.
+func (r *sidestep) release(t *try) {
+	if t.steered {
+		t.decision.Release()
+		return
+	}
+	if t.coordinator < len(r.nodes) {
+		r.nodes[t.coordinator].End()
+	}
+}
+
+// learn implements router.
+func (r *sidestep) learn(s *search, t *try, o outcome) {
+	switch t.cause {
+	case attempt.Unreachable, attempt.Transport:
+		if t.coordinator < len(r.nodes) {
+			r.s.MarkUnreachable(r.nodes[t.coordinator], string(t.cause), r.now())
+		}
+		return
+	case attempt.NoCopy:
+		s.avoid = append(s.avoid, r.blame(t, o)...)
+		return
+	case attempt.Good:
+	default:
+		s.cause = t.cause
+		blamed := r.blame(t, o)
+		s.suspects, s.avoid = append(s.suspects, blamed...), append(s.avoid, blamed...)
+		return
+	}
+	if o.status != http.StatusOK {
+		return
+	}
+	r.accuse(s)
+	if !t.steered || s.kind == readByID {
+		return
+	}
+	r.s.Observe(t.decision, selection.Outcome{ResponseTime: o.response, Took: o.took, HasTook: o.hasTook}, r.now())
+	r.overdueOf[s.index].Observe("", o.response)
+}
+
+func (r *sidestep) blame(t *try, o outcome) []int {
+	if !t.steered {
+		return nil
+	}
+	return blame(t.cause, r.positions(t.decision.Nodes), o.named, t.coordinator)
+}
+
+// accuse holds what failed against the nodes that are blamed for it, because the same
+// search went well on others.
+func (r *sidestep) accuse(s *search) {
+	if s.cause == attempt.Good || len(s.suspects) == 0 || s.decided == nil || s.kind == readByID {
+		return
+	}
+	o := selection.Outcome{Failed: true, Message: "search failed: " + string(s.cause)}
+	for _, n := range s.suspects {
+		if n < len(r.nodes) {
+			o.Blamed = append(o.Blamed, r.nodes[n])
+		}
+	}
+	r.s.Observe(s.decided.decision, o, r.now())
+}
+
+// abandon implements router.
+func (r *sidestep) abandon(t *try) {
+	if t.steered {
+		r.s.Abandon(t.decision, r.now())
+	}
+	r.release(t)
+}
+
+// close implements router.
+func (r *sidestep) close(s *search) {
+	first := false
+	for _, t := range s.tries {
+		if t.decision != nil {
+			first = first || s.decided != nil && t.decision == s.decided.decision
+			r.recycle(t.decision)
+		}
+	}
+	if s.decided != nil && !first {
+		r.recycle(s.decided.decision)
+	}
+}
+
+// arm has the first attempt of s looked after when it is overdue.
+func (r *sidestep) arm(s *search) {
+	r.budget.Delay("", r.now())
+	if delay, ok := r.overdueOf[s.index].Delay("", r.now()); ok {
+		r.w.c.after(delay, func() { r.overdue(s, false) })
+	}
+}
+
+// overdue asks the machine what to do about an attempt that takes long.
+func (r *sidestep) overdue(s *search, asked bool) {
+	if s.settled {
+		return
+	}
+	var second plan
+	ok := false
+	if asked {
+		second, ok = r.second(s)
+	}
+	next := s.machine.Overdue(ok)
+	switch next.Do {
+	case attempt.Hedge:
+		r.w.send(s, second, true)
+		return
+	case attempt.Suspect:
+		r.s.Suspect(s.decided.decision, r.now())
+		r.w.c.after(next.After, func() { r.overdue(s, true) })
+	}
+	if ok {
+		r.recycle(second.decision)
+	}
+}
+
+// second plans a second attempt, false if there is to be none now.
+func (r *sidestep) second(s *search) (plan, bool) {
+	alive := 0
+	for _, n := range r.nodes {
+		if n.Alive() {
+			alive++
+		}
+	}
+	if 2*alive <= len(r.nodes) || !r.placed(s) || r.waits != nil && r.waits() {
+		return plan{}, false
+	}
+	d, first := r.decision(), s.decided.decision
+	r.s.Choose(d, r.request(s, nil), r.now())
+	if r.s.Worthwhile(first, d, r.now()) {
+		if p, ok := r.listed(s, d); ok && (r.s.Stranded(first) || r.budget.Spend()) {
+			return p, true
+		}
+	}
+	r.recycle(d)
+	return plan{}, false
+}
