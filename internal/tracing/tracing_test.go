@@ -115,6 +115,26 @@ func TestSpansReachTheReceiver(t *testing.T) {
 	}
 }
 
+// Class and waited time are absent while admission is off.
+func TestSpansTellOfAdmission(t *testing.T) {
+	receiver := tracingtest.StartHTTP(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
+	for _, trail := range []*record.Trail{{Class: "reports", Waited: 1500 * time.Millisecond}, {Class: "default"}, {}} {
+		trail.Method, trail.Path, trail.Operation, trail.Began, trail.Took, trail.Answered = http.MethodPost, "/products/_search", es.Search, time.Now(), -1, -1
+		tracer.Request(httptest.NewRequestWithContext(t.Context(), trail.Method, trail.Path, http.NoBody), trail).End(trail)
+	}
+	spans := receiver.Await(t, func(spans []tracingtest.Span) bool { return len(spans) == 3 })
+	require.Len(t, tracingtest.Find(spans, "sidestep.admission.class", "reports", "sidestep.admission.waited", 1.5), 1)
+	require.Len(t, tracingtest.Find(spans, "sidestep.admission.class", "default"), 1)
+	without := 0
+	for _, s := range spans {
+		if _, ok := s.Attributes["sidestep.admission.waited"]; !ok {
+			without++
+		}
+	}
+	require.Equal(t, 2, without)
+}
+
 func TestTLSByTheSchemeOfTheEndpoint(t *testing.T) {
 	receiver, server := tracingtest.StartHTTPS(t)
 	authority := filepath.Join(t.TempDir(), "ca.pem")

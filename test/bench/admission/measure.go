@@ -35,9 +35,9 @@ type tally struct {
 
 // level is what came of one load.
 type level struct {
-	load  float64 // relative to the capacity
-	rate  float64 // searches per second
-	arms  []*tally
+	load float64 // relative to the capacity
+	rate float64 // searches per second
+	arms []*tally
 }
 
 // of returns the tally of an arm, nil if there is none.
