@@ -199,13 +199,15 @@ func values(attributes []*common.KeyValue) map[string]any {
 	return all
 }
 
-// value returns a string, int, or []string.
+// value returns a string, int, float64, or []string.
 func value(v *common.AnyValue) any {
 	switch v := v.GetValue().(type) {
 	case *common.AnyValue_StringValue:
 		return v.StringValue
 	case *common.AnyValue_IntValue:
 		return int(v.IntValue)
+	case *common.AnyValue_DoubleValue:
+		return v.DoubleValue
 	case *common.AnyValue_ArrayValue:
 		var all []string
 		for _, one := range v.ArrayValue.GetValues() {
