@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,10 +281,9 @@ func TestSickSlotsAreAvoided(t *testing.T) {
 // A bulk that is repeated goes to the slot that it had, with the same ids.
 func TestASlotIsKeptWhenABulkIsRepeated(t *testing.T) {
 	s := startSlots(t, func(o *Options) { o.Bulk.Idempotent = true })
-	broken := true
+	var broken atomic.Bool
 	s.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-		if broken {
-			broken = false
+		if broken.CompareAndSwap(false, true) {
 			panic(http.ErrAbortHandler)
 		}
 		respond(http.StatusOK, itemsOf(1, 201))(node, w, r)
