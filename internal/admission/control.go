@@ -144,9 +144,13 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	if m == c.o.Mode {
 		return nil
 	}
+	fresh := c.o.Mode == Off
 	c.o.Mode = m
 	for _, n := range c.order {
 		n.beginFrame(now)
+		if fresh { // what was sent meanwhile was not counted
+			n.polledAt = time.Time{}
+		}
 	}
 	if m == Auto || m == Target {
 		return c.pump(now)
@@ -204,7 +208,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		c.bind(t)
 	}
 	switch {
-	case t.Passes, roomy && k.inTurn(now) && !c.crowds(t, now):
+	case t.Passes, c.o.Mode == Off, roomy && k.inTurn(now) && !c.crowds(t, now):
 		c.admit(t, now)
 	case c.o.Mode == Observe:
 		t.WouldWait, t.WouldBeRefused = true, c.overflows(t)
@@ -212,7 +216,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	default:
 		c.queue(t, now)
 		if t.Verdict == Waits && !roomy {
-			c.claim(t)
+			c.claim(t, now)
 		}
 		if t.Verdict == Waits && k.limited() { // the clock alone may have brought its turn
 			c.pump(now)
@@ -222,11 +226,16 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	return c.turned
 }
 
-// claim has what comes after a ticket keep off its nodes, until the next pump.
-func (c *Control) claim(t *Ticket) {
+// claim has what comes after a ticket keep off its nodes, until the next pump. It returns
+// how many of these nothing had a claim to. Nodes of which nothing is known are free.
+func (c *Control) claim(t *Ticket, now time.Time) (claimed int) {
 	for _, h := range t.charges {
-		h.node.claimed = c.round
+		if h.node.claimed != c.round && !h.node.stale(now) {
+			h.node.claimed = c.round
+			claimed++
+		}
 	}
+	return claimed
 }
 
 // Done ends the stay of a ticket that was admitted, once its answer has begun or none will
@@ -238,9 +247,10 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 		return nil
 	}
 	c.uncharge(t)
-	k := &c.classes[t.Class]
-	k.learn(now.Sub(t.sent).Seconds())
-	average(&c.took, k.took)
+	if k := &c.classes[t.Class]; !t.Passes {
+		k.learn(now.Sub(t.sent).Seconds())
+		average(&c.took, k.took)
+	}
 	return c.pump(now)
 }
 
@@ -316,12 +326,17 @@ func (c *Control) Patience(t *Ticket) time.Duration {
 	return d
 }
 
+// atOnce is how many shard queries of one search a node has at a time, however many it is
+// to answer: the engines' default of max_concurrent_shard_requests.
+const atOnce = 5
+
 // spread finds the nodes of a ticket, and what it costs.
 func (c *Control) spread(t *Ticket) {
 	t.charges, t.cost = t.charges[:0], 0
+	most := atOnce * float64(max(1, t.Searches))
 	for _, p := range t.Parts {
 		if n := c.nodes[p.Node]; n != nil {
-			t.charges = append(t.charges, charge{n, p.Tasks, p.Needed})
+			t.charges = append(t.charges, charge{n, min(p.Tasks, most), p.Needed})
 		}
 		t.cost += p.Tasks
 	}
@@ -337,14 +352,14 @@ func (c *Control) spread(t *Ticket) {
 	}
 	for _, n := range c.order {
 		if n.serves {
-			t.charges = append(t.charges, charge{n, t.cost / float64(serving), false})
+			t.charges = append(t.charges, charge{n, min(t.cost/float64(serving), most), false})
 		}
 	}
 }
 
 // fits reports whether there is room for a ticket: on each node that it needs, and in sum
 // on those among which the engine chooses. One that is larger than the limits fits where
-// nothing else is. Of nodes of which nothing is known nothing is asked.
+// nothing is that had to wait for room. Of nodes of which nothing is known nothing is asked.
 func (c *Control) fits(t *Ticket, now time.Time) bool {
 	share := c.o.share()
 	var room, cost float64
@@ -356,14 +371,14 @@ func (c *Control) fits(t *Ticket, now time.Time) bool {
 		}
 		r := h.node.room(share)
 		if h.needed {
-			if h.node.ours > 0 && r < h.tasks {
+			if h.node.searches > 0 && r < h.tasks {
 				return false
 			}
 			continue
 		}
 		known = true
-		idle = idle && h.node.ours <= 0
-		room += r
+		idle = idle && h.node.searches <= 0
+		room += max(r, min(0, h.node.limit*share-h.node.ours)) // what others fill up takes none from here
 		cost += h.tasks
 	}
 	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
@@ -393,7 +408,9 @@ func (c *Control) bind(t *Ticket) {
 func (c *Control) admit(t *Ticket, now time.Time) {
 	t.Verdict, t.sent = Admitted, now
 	k := &c.classes[t.Class]
-	k.spend(now)
+	if !t.Passes {
+		k.spend(now)
+	}
 	k.admitted++
 	k.sentAt = now
 	if len(t.Parts) > 0 && !t.Passes {
@@ -409,24 +426,35 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 func (c *Control) charge(t *Ticket) {
 	share := c.o.share()
 	t.charged = true
-	c.classes[t.Class].inFlight += t.cost
+	if !t.Passes {
+		c.classes[t.Class].inFlight += t.cost
+	}
 	for _, h := range t.charges {
 		h.node.ours += h.tasks
+		if !t.Passes {
+			h.node.searches += h.tasks
+		}
 		h.node.raisePeak(share)
 	}
 }
 
 func (c *Control) uncharge(t *Ticket) {
 	t.charged = false
-	if k := &c.classes[t.Class]; k.inFlight < t.cost+1e-6 {
-		k.inFlight = 0
-	} else {
-		k.inFlight -= t.cost
+	if !t.Passes {
+		less(&c.classes[t.Class].inFlight, t.cost)
 	}
 	for _, h := range t.charges {
-		if h.node.ours -= h.tasks; h.node.ours < 1e-6 {
-			h.node.ours = 0
+		less(&h.node.ours, h.tasks)
+		if !t.Passes {
+			less(&h.node.searches, h.tasks)
 		}
+	}
+}
+
+// less takes from a sum what was added to it. What rounding leaves of it is nothing.
+func less(sum *float64, part float64) {
+	if *sum -= part; *sum < 1e-6 {
+		*sum = 0
 	}
 }
 

@@ -26,6 +26,7 @@ type Node struct {
 	capacity float64 // of the queue of that pool; 0: not known
 	polledAt time.Time
 	ours     float64 // in flight, sent from here
+	searches float64 // of these, what had to wait for room
 	waiting  float64 // shard queries that wait here for this node, by their expected share
 	others   float64 // mean of what was in the pool beyond ours; negative if less
 	busy     float64 // threads at work at the last poll

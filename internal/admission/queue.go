@@ -1,10 +1,13 @@
 package admission
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
-	// scan is how many tickets that do not fit are looked past for one that does.
-	scan = 32
+	// scan is how many tickets of a class that do not fit are looked past for one that does.
+	scan = 1000
 	// Of the searches of a class that waited, left those whose clients went away. From
 	// leftMuch on, waiting is as long as clients have patience, and the newest go first.
 	leftMuch = 0.02
@@ -42,6 +45,7 @@ type class struct {
 
 	cursor *Ticket // of the pump
 	newer  bool    // the pump goes from the newest to the oldest
+	missed int     // tickets that the pump has looked past
 	over   bool    // the pump has looked at all, or may send no more
 }
 
@@ -57,6 +61,9 @@ func (k *class) limited() bool { return k.Rate > 0 }
 
 // fill adds the tokens of the time that has passed.
 func (k *class) fill(now time.Time) {
+	if now.Before(k.filledAt) {
+		return
+	}
 	if !k.filledAt.IsZero() {
 		k.tokens = min(max(1, burst*k.Rate), k.tokens+k.Rate*max(0, now.Sub(k.filledAt).Seconds()))
 	}
@@ -85,7 +92,7 @@ func (k *class) ready() time.Time {
 func (k *class) spend(now time.Time) {
 	if k.limited() {
 		k.fill(now)
-		k.tokens--
+		k.tokens = max(0, k.tokens-1) // what is only observed is no debt
 	}
 }
 
@@ -150,7 +157,7 @@ func (c *Control) queue(t *Ticket, now time.Time) {
 	}
 	if why != "" {
 		out := c.victim(t, now)
-		if out == nil {
+		if out == nil || !c.makesRoom(out, t, why) {
 			t.Verdict, t.Reason, t.sent = Refused, why, now
 			return
 		}
@@ -161,21 +168,35 @@ func (c *Control) queue(t *Ticket, now time.Time) {
 	c.push(t)
 }
 
+// makesRoom reports whether there is room for t without another ticket that waits.
+func (c *Control) makesRoom(out, t *Ticket, why Reason) bool {
+	if why == NoRoom {
+		return c.bytes-out.Bytes+t.Bytes <= c.o.Queue.Bytes
+	}
+	if c.o.Queue.Length > 0 {
+		return true
+	}
+	return slices.ContainsFunc(out.charges, func(theirs charge) bool {
+		return slices.ContainsFunc(t.charges, func(own charge) bool { return own.node == theirs.node })
+	})
+}
+
 // overflows reports whether more would wait than may.
 func (c *Control) overflows(t *Ticket) bool {
 	if c.o.Mode != Observe && c.o.Queue.Length > 0 {
 		return c.length >= c.o.Queue.Length
 	}
-	var waits, size float64
+	var waits, own, size float64
 	share := c.o.share()
 	for _, h := range t.charges {
+		own += h.tasks
 		waits += h.node.waiting
 		if c.o.Mode == Observe { // what is in flight beyond the limit would wait
 			waits += max(0, -h.node.room(share))
 		}
 		size += h.node.queueSize()
 	}
-	return len(t.charges) > 0 && waits+t.cost > max(size*share, t.cost)
+	return len(t.charges) > 0 && waits+own > max(size*share, own)
 }
 
 // victim returns what is refused in place of t, nil if t is.
@@ -206,8 +227,8 @@ func (c *Control) pump(now time.Time) []*Ticket {
 	for i := range c.classes {
 		c.classes[i].begin(c.newestFirst(&c.classes[i], now))
 	}
-	missed, claimed := 0, 0
-	for missed < scan && (claimed < len(c.order) || len(c.order) == 0) {
+	claimed := 0
+	for claimed < len(c.order) || len(c.order) == 0 {
 		k := c.turn(now)
 		if k == nil {
 			break
@@ -220,13 +241,9 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			continue
 		}
 		if c.awaited(t) || !c.fits(t, now) {
-			missed++
-			for _, h := range t.charges {
-				if h.node.claimed != c.round {
-					h.node.claimed = c.round
-					claimed++
-				}
-			}
+			claimed += c.claim(t, now)
+			k.missed++
+			k.over = k.missed >= scan
 			continue
 		}
 		c.virtual = max(c.virtual, k.virtual)
@@ -279,7 +296,7 @@ func (c *Control) newestFirst(k *class, now time.Time) bool {
 
 // begin prepares the class for a pump.
 func (k *class) begin(newer bool) {
-	k.newer, k.over = newer, false
+	k.newer, k.over, k.missed = newer, false, 0
 	if k.cursor = k.oldest; k.newer {
 		k.cursor = k.newest
 	}
@@ -319,7 +336,7 @@ func (c *Control) crowds(t *Ticket, now time.Time) bool {
 	}
 	limits := 0.0
 	for _, n := range c.order {
-		if n.serves {
+		if n.serves && !n.stale(now) {
 			limits += n.limit * c.o.share()
 		}
 	}

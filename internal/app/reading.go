@@ -20,8 +20,12 @@ const (
 )
 
 // farewell is for how long a connection whose client says farewell (TLS's close_notify) is
-// watched for its end, which follows at once.
-const farewell = 5 * time.Millisecond
+// watched for its end, which follows at once unless the client is short of CPU, and
+// farewellLook how often it is looked at.
+const (
+	farewell     = 500 * time.Millisecond
+	farewellLook = time.Millisecond
+)
 
 // reading is who wants to know whether an answer was read.
 type reading struct {
@@ -67,7 +71,7 @@ func (c *patientConn) settleBefore() {
 		return
 	}
 	for end := time.Now().Add(farewell); far == farOpen && time.Now().Before(end); far = farEndOf(c.TCPConn) {
-		time.Sleep(farewell / 10)
+		time.Sleep(farewellLook)
 	}
 	c.settle(far == farUnread)
 }

@@ -4,8 +4,8 @@ import "time"
 
 // IndicesOf returns the names of the indices that an index expression stands for, empty
 // for all there are. known is false while it is not known: it is looked up in the
-// background, on the terms of [Cluster.Learn]. A target that is not there stands for none.
-// It does no I/O.
+// background, on the terms of [Cluster.Learn]. A target that is not there stands for none,
+// and so does one of which not all indices could be seen. It does no I/O.
 func (c *Cluster) IndicesOf(expression string) (names []string, known bool) {
 	s := c.Snapshot()
 	switch {
@@ -20,6 +20,9 @@ func (c *Cluster) IndicesOf(expression string) (names []string, known bool) {
 	}
 	t := topic{Target: Target{Expression: expression}}
 	if l := s.lesson(t); l != nil {
+		if l.incomplete {
+			return nil, true // it names those alone that have shards at work
+		}
 		return l.indicesOnce(), true
 	}
 	if c.school.lacks(t, s.Version) {

@@ -73,9 +73,14 @@ func routedKind(method string, path []string) RoutedKind {
 	if len(path) > 0 && isTarget(path[0]) {
 		path = path[1:]
 	}
+	if len(path) == 2 && path[0] != "_doc" && (path[1] == "_delete_by_query" || path[1] == "_update_by_query") {
+		path = path[1:] // a mapping type of Elasticsearch 7 came first; _doc may come before an id
+	}
 	switch strings.Join(path, "/") {
-	case "_delete_by_query", "_update_by_query", "_search_shards", "_knn_search", "_graph/explore":
+	case "_delete_by_query", "_update_by_query", "_search_shards", "_knn_search", "_graph/explore", "_rollup_search", "_fleet/_fleet_search":
 		return RoutedSearch
+	case "_fleet/_fleet_msearch":
+		return RoutedItems
 	}
 	if len(path) == 2 && (path[0] == "_doc" || path[0] == "_create" || path[0] == "_update") {
 		return RoutedByID

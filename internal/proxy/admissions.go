@@ -109,7 +109,7 @@ func newAdmissions(o Admission) *admissions {
 func (a *admissions) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.timer != nil {
+	if a.timer != nil && a.control.Waiting() == 0 { // else it is not set again
 		a.timer.Stop()
 	}
 }
@@ -151,12 +151,16 @@ func (a *admissions) follow(routing Mode) {
 
 // classOf returns the position of the class of a request.
 func (a *admissions) classOf(x *exchange) int {
+	fallback := 0
 	for i := range a.classes {
-		if k := &a.classes[i]; k.Name == defaultClass && i == len(a.classes)-1 || k.matches(x) {
+		switch k := &a.classes[i]; {
+		case k.Name == defaultClass:
+			fallback = i
+		case k.matches(x):
 			return i
 		}
 	}
-	return len(a.classes) - 1
+	return fallback
 }
 
 // offer asks about the ticket of x.

@@ -110,6 +110,9 @@ func (x *exchange) expectItems(m *multiSearch) {
 // is at its limit and the other is not.
 func (x *exchange) goElsewhere() {
 	a := x.p.admission
+	if m := x.p.AdmissionMode(); m != admission.Auto && m != admission.Target {
+		return // nothing is changed
+	}
 	if x.first == nil || x.items != nil || len(x.first.decision.Nodes) != 1 || x.ticket.Passes || a.fits(&x.ticket) {
 		return
 	}
@@ -149,8 +152,9 @@ func (x *exchange) waitTurn() (admission.Verdict, admission.Reason) {
 // outdated.
 func (x *exchange) chooseAnew() {
 	now, v := time.Now(), x.p.view.Load()
+	x.now = now // whatever becomes of the decision: what waited was not yet sent
 	if x.first == nil {
-		x.now, x.view = now, v
+		x.view = v
 	}
 	if x.first == nil || x.items != nil {
 		return
@@ -159,7 +163,7 @@ func (x *exchange) chooseAnew() {
 	if why != "" || plan == nil {
 		return
 	}
-	x.now, x.view, x.plan = now, v, plan
+	x.view, x.plan = v, plan
 	x.p.o.Selector.Choose(&x.first.decision, x.selectionRequest(nil), now)
 	x.expect(&x.first.decision)
 	if !x.decided(x.first.decision.Reason) {
@@ -173,8 +177,6 @@ func (x *exchange) chooseAnew() {
 // refuse answers as the engine does when its queues are full. It costs the engine nothing.
 func (x *exchange) refuse(why admission.Reason) {
 	a := x.p.admission
-	x.p.metrics.admission.refusals.with(x.Class, string(why)).Inc()
-	x.Outcome = string(outcomeRefused)
 	if a.heldBack.Add(1) <= maxHeldBack {
 		began := time.Now()
 		x.sleep(heldBackLeast + rand.N(heldBackMost-heldBackLeast))
@@ -184,6 +186,8 @@ func (x *exchange) refuse(why admission.Reason) {
 	if x.gone() {
 		panic(http.ErrAbortHandler)
 	}
+	x.p.metrics.admission.refusals.with(x.Class, string(why)).Inc()
+	x.Outcome = string(outcomeRefused)
 	typ := "es_rejected_execution_exception"
 	if x.view.engine() == "opensearch" {
 		typ = "rejected_execution_exception"

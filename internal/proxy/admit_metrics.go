@@ -100,12 +100,19 @@ func (c *admissionCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *admissionCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c.read() { // whoever takes them may be slow, and searches need the lock
+		ch <- m
+	}
+}
+
+// read returns what the metrics are now.
+func (c *admissionCollector) read() (all []prometheus.Metric) {
 	a, now := c.p.admission, time.Now()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+		all = append(all, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...))
 	}
 	count := func(d *prometheus.Desc, v int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+		all = append(all, prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...))
 	}
 	nodes := c.p.view.Load().nodes
 	a.mu.Lock()
@@ -134,4 +141,5 @@ func (c *admissionCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(c.utilisation, u)
 		gauge(c.serving, float64(a.control.Serving(now)))
 	}
+	return all
 }

@@ -214,6 +214,19 @@ func TestAClassMayHaveADeadline(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-patient).status)
 }
 
+// Wherever the class of all others is listed, it is that of the others.
+func TestTheDefaultClassIsThatOfTheOthers(t *testing.T) {
+	c := startCrowd(t, 1000, func(a *Admission) {
+		a.Classes = []AdmissionClass{{Class: admission.Class{Name: defaultClass}}, {Class: admission.Class{Name: "vip"}, OpaqueIDPrefix: "vip-"}}
+	})
+	c.answer = nil
+	for _, headers := range [][]string{{"X-Opaque-Id", "vip-1"}, nil} {
+		require.Equal(t, http.StatusOK, (<-c.send(t.Context(), http.MethodGet, "/lone/_search", "", headers...)).status)
+	}
+	classes := c.proxy.admission.control.Classes()
+	require.Equal(t, []int64{1, 1}, []int64{classes[0].Admitted, classes[1].Admitted})
+}
+
 func TestARateLetsGoByTheClock(t *testing.T) {
 	c := startCrowd(t, 10, func(a *Admission) {
 		a.Min, a.Max = 100, 100

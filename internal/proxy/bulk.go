@@ -220,6 +220,11 @@ func (b *bulkWrite) placeSlot(name string) (slot bulk.Slot, why bulk.Reason) {
 	if !ok || !entry.Writes {
 		return slot, bulk.ReasonOwnRouting
 	}
+	if v := x.view.snapshot; v == nil {
+		return slot, bulk.ReasonUnknown
+	} else if _, placed := v.Lookup(name); !placed {
+		return slot, bulk.ReasonUnknown // reads do not know it yet, either
+	}
 	l, index, why, _ := x.p.slotsOf(name, entry.Size)
 	if why = cmp.Or(index.RefusedRouted, why); why == "" && b.mode == ModeObserve {
 		why = bulk.ReasonObserve

@@ -46,10 +46,16 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 		x.clientGone = true
 		panic(http.ErrAbortHandler)
 	}
-	if x.mint(again) {
+	switch x.mint(again) {
+	case minted:
 		b.again = again
 		return true
+	case noRoom: // as new it would be stored a second time
+		x.answerUnresolved()
+		return false
 	}
+	x.p.o.Bulk.Books.Ambiguous.Leave(again.key) // others like it need not wait
+	b.entered = nil
 	// Where indices have their shards by now they keep them.
 	b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
 	x.body, _ = io.ReadAll(b) // from memory
@@ -57,26 +63,36 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	return true
 }
 
+// minting is whether a bulk was given ids.
+type minting uint8
+
+const (
+	minted    minting = iota
+	notMinted         // it cannot be repeated
+	noRoom            // it may have been stored before, and there is no memory to repeat it
+)
+
 // mint gives the documents of a bulk their ids: those that it had when it was sent before,
-// if it was. It reports false if it cannot be repeated.
-func (x *exchange) mint(again *repeatable) bool {
+// if it was.
+func (x *exchange) mint(again *repeatable) minting {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
-	minted, known := ambiguous.Take(again.key, x.Began)
+	before, known := ambiguous.Take(again.key, x.Began)
 	if known {
-		again.minted, again.create, b.routings, b.slots = minted, true, minted.Routings, minted.Slots
+		again.minted, again.create, b.routings, b.slots = before, true, before.Routings, before.Slots
 	} else {
 		again.minted.Prefix = newPrefix()
 	}
 	// It is held as it came and as it is sent, the latter twice if it is repeated.
 	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
 		if known {
-			ambiguous.Remember(again.key, minted, x.Began)
+			ambiguous.Remember(again.key, before, x.Began)
+			return noRoom
 		}
-		return false
+		return notMinted
 	}
 	out, ok := b.rewrite(again)
 	if !ok {
-		return false
+		return notMinted
 	}
 	again.minted.Routings, again.minted.Slots = b.routings, b.slots
 	x.body, x.RequestBytes = out, int64(len(again.body))
@@ -84,7 +100,7 @@ func (x *exchange) mint(again *repeatable) bool {
 	if known {
 		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
 	}
-	return true
+	return minted
 }
 
 // streamAfter goes on with a bulk that is too large to be repeated, of which this was read.
@@ -180,7 +196,9 @@ func (b *bulkWrite) remember(now time.Time) {
 		return
 	}
 	// After a repetition an error for the whole tells nothing of what came before.
-	if x.complete && x.Answered >= 0 && !b.unresolved && !b.left && (x.Status == http.StatusOK || !b.again.create) {
+	// Nor does an error that a balancer before the nodes may have made.
+	told := x.Status == http.StatusOK || !b.again.create && x.Status < http.StatusInternalServerError
+	if x.complete && x.Answered >= 0 && !b.unresolved && !b.left && told {
 		b.awaitReading(now)
 		return
 	}

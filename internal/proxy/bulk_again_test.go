@@ -229,6 +229,39 @@ func TestAnErrorAfterABrokenConnectionTellsNothing(t *testing.T) {
 	require.Len(t, s.stored(), 2, "what the client sends again is the same bulk")
 }
 
+// A balancer before the nodes gives up on what the engine goes on to store.
+func TestAnErrorOfABalancerTellsNothing(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken = func(w http.ResponseWriter) { http.Error(w, "upstream timed out", http.StatusGatewayTimeout) }
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode)
+	require.Len(t, s.stored(), 2)
+	resp, _ = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.stored(), 2, "what the client sends again is the same bulk")
+}
+
+// A bulk that may have been stored is not sent as a new one because there is no memory to
+// hold it twice.
+func TestARepetitionWithoutMemoryIsRefused(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	long := strings.Repeat("{\"index\":{}}\n{\"n\":1}\n", heldScratch/10)
+	s.broken = func(w http.ResponseWriter) { http.Error(w, "upstream timed out", http.StatusGatewayTimeout) }
+	resp, _ := h.do("POST", "/idx/_bulk", long, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode)
+	stored := len(s.stored())
+
+	room := h.proxy.o.MaxHeldBodies
+	h.proxy.o.MaxHeldBodies = int64(2 * len(long))
+	resp, text := h.do("POST", "/idx/_bulk", long, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.Contains(t, text, "send the same bulk again")
+	h.proxy.o.MaxHeldBodies = room
+	resp, _ = h.do("POST", "/idx/_bulk", long, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.stored(), stored)
+}
+
 func TestAnItemRefusedAfterABrokenConnectionTellsNothing(t *testing.T) {
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	s.broken = func(w http.ResponseWriter) {

@@ -24,6 +24,8 @@ const (
 	// the request came. If they stay unknown nobody waits for the next logicalPause.
 	logicalPatience = 2 * time.Second
 	logicalPause    = 5 * time.Second
+	// maxRouting is how long a routing may be that is widened.
+	maxRouting = 4096
 	// logicalLook is how often it is looked meanwhile.
 	logicalLook = 5 * time.Millisecond
 )
@@ -88,12 +90,20 @@ func (p *Proxy) warnUndivided(name string, shards, size int) {
 // routedWidened that is all there is to know, else the routing has to be dropped.
 func (p *Proxy) otherSlots(target, routing string) (more []string, result routedResult) {
 	target, local := es.LocalTarget(target)
-	if routing == "" || !local {
+	switch v := p.view.Load().snapshot; {
+	case routing == "" || !local || v != nil && v.Engine.Serverless():
 		return nil, routedWidened
+	case len(routing) > maxRouting:
+		return nil, routedTooLong
+	case strings.Contains(target, "<"): // date math moves on at midnight
+		return nil, routedDoubtful
 	}
 	names, known := p.o.Bulk.IndicesOf(target)
-	if !known {
+	switch {
+	case !known:
 		return nil, routedUnknown
+	case len(names) == 0: // what is not there may come any moment
+		return nil, routedDoubtful
 	}
 	for _, name := range names {
 		entry, ok := p.o.Bulk.logicalOf(name)
@@ -238,6 +248,7 @@ func (x *exchange) widenItems(body io.ReadCloser) io.ReadCloser {
 		return body
 	}
 	if !acceptanceOf(x.r.Header).lines {
+		x.query = es.DropRouting(x.query) // that of the request line at least
 		x.p.metrics.routed.with(string(routedUnreadable)).Inc()
 		return body
 	}

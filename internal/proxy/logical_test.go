@@ -154,7 +154,7 @@ func TestReadsByRoutingFindAllSlots(t *testing.T) {
 func TestWhatIsNotWidened(t *testing.T) {
 	s := startSlots(t, nil)
 	for _, request := range []string{
-		"GET /other/_search?routing=x", "GET /none/_search?routing=x", "GET /far:idx/_search?routing=x", "GET /idx/_search", "GET /idx/_search?routing=",
+		"GET /other/_search?routing=x", "GET /far:idx/_search?routing=x", "GET /idx/_search", "GET /idx/_search?routing=",
 		"GET /idx/_doc/1?routing=x", "POST /idx/_update/1?routing=x", "DELETE /idx/_doc/1?routing=x", "POST /idx/_doc?routing=x", "PUT /idx/_doc/_count?routing=x",
 	} {
 		method, uri, _ := strings.Cut(request, " ")
@@ -177,6 +177,9 @@ func TestRoutingsThatAreDropped(t *testing.T) {
 		"an unknown index":  {"/idx/_search?routing=x&size=1", routedUnknown, func(s *slots) { s.known.Store(false) }},
 		"given twice":       {"/idx/_search?routing=x&routing=y", routedDoubtful, nil},
 		"hidden indices":    {"/idx*/_search?routing=x&expand_wildcards=all", routedDoubtful, nil},
+		"what is not there": {"/none/_search?routing=x", routedDoubtful, nil},
+		"a day of its own":  {"/%3Cidx-%7Bnow%7D%3E/_search?routing=x", routedDoubtful, nil},
+		"a long routing":    {"/idx/_search?routing=" + strings.Repeat("a", 4097), routedTooLong, nil},
 		"resized":           {"/idx/_search?routing=x", routedResized, func(s *slots) { s.index.Resized = true }},
 		"a long line":       {"/idx/_search?routing=x&q=" + strings.Repeat("a", 4054), routedTooLong, nil},
 	} {

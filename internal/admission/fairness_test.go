@@ -1,0 +1,118 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A request that was read before admission was switched off is offered after it: nothing
+// would wake it.
+func TestNothingWaitsWhileItIsOff(t *testing.T) {
+	r := newRig(t, limited(1), 1)
+	r.search(0)
+	require.Equal(t, Waits, r.search(0).Verdict)
+	r.SetMode(Off, r.now)
+	require.Equal(t, Admitted, r.search(0).Verdict)
+	require.Zero(t, r.Waiting())
+}
+
+// What a class sent while it was only observed, or what is never held up, is no debt that it
+// must work off.
+func TestARateKnowsNoDebt(t *testing.T) {
+	o := Options{Mode: Observe, Min: 1000, Max: 1000, Classes: []Class{{Name: "slow", Rate: 5}}}
+	r := newRig(t, o, 1)
+	for range 1000 {
+		r.done(r.search(0))
+	}
+	r.SetMode(Auto, r.now)
+	r.now = r.now.Add(time.Second)
+	require.Equal(t, Admitted, r.search(0).Verdict)
+	for range 1000 {
+		read := &Ticket{Passes: true, Parts: []Part{{Node: "0", Tasks: 1}}}
+		r.Offer(read, r.now)
+		require.Equal(t, Admitted, read.Verdict)
+		r.done(read)
+	}
+	r.now = r.now.Add(time.Second)
+	require.Equal(t, Admitted, r.search(0).Verdict)
+	r.now = r.now.Add(-time.Second) // polls that were relayed tell of the past
+	r.poll(Poll{})
+	r.now = r.now.Add(time.Second)
+	require.Equal(t, Waits, r.search(0).Verdict)
+}
+
+// However many wait for one node, those that wait for another are seen.
+func TestManyThatWaitForOneNodeHideNoOther(t *testing.T) {
+	r := newRig(t, limited(1), 2)
+	busy, other := r.search(0), r.search(1)
+	for range 500 {
+		require.Equal(t, Waits, r.search(0).Verdict)
+	}
+	behind := r.search(1)
+	require.Equal(t, Waits, behind.Verdict)
+	r.done(other)
+	require.Equal(t, Admitted, behind.Verdict)
+	r.done(busy)
+}
+
+// The engines let a search have five shard queries at a time on a node.
+func TestAWideSearchCountsWhatANodeHasAtOnce(t *testing.T) {
+	r := newRig(t, limited(20), 1)
+	var all []Verdict
+	for range 5 {
+		wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 300, Needed: true}}}
+		r.Offer(wide, r.now)
+		all = append(all, wide.Verdict)
+	}
+	require.Equal(t, []Verdict{Admitted, Admitted, Admitted, Admitted, Waits}, all)
+	require.Equal(t, 20.0, r.View("0", r.now).Admitted)
+}
+
+// A search larger than a limit goes where nothing else waits for room, whatever passes.
+func TestWhatPassesKeepsNoSearchOut(t *testing.T) {
+	r := newRig(t, limited(2), 1)
+	for range 10 {
+		r.Offer(&Ticket{Passes: true, Parts: []Part{{Node: "0", Tasks: 1}}}, r.now)
+	}
+	wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 5, Needed: true}}}
+	r.Offer(wide, r.now)
+	require.Equal(t, Admitted, wide.Verdict)
+	require.Equal(t, Waits, r.search(0).Verdict)
+}
+
+// A node that others have filled takes no room from the others.
+func TestAFullNodeTakesNoRoomFromOthers(t *testing.T) {
+	r := newRig(t, limited(10), 3)
+	for range 50 {
+		r.now = r.now.Add(time.Second)
+		r.poll(Poll{Completed: 9})
+		r.Observe("0", Poll{Threads: 2, Queue: 500, Active: 2, Completed: 9}, r.now)
+	}
+	for range 4 {
+		require.Equal(t, Admitted, r.search(0, 1, 2).Verdict)
+	}
+}
+
+// A flood that waits for one node is not refused in place of a search for another.
+func TestAFullQueueRefusesWhatIsInIt(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "flood"}, {Name: "other"}}
+	r := newRig(t, o, 2)
+	for _, n := range r.order {
+		n.capacity = 10
+	}
+	r.of(0, 1)
+	for range 8 {
+		require.Equal(t, Waits, r.of(0, 1).Verdict)
+	}
+	r.of(1, 0)
+	for range 10 {
+		require.Equal(t, Waits, r.of(1, 0).Verdict)
+	}
+	r.classes[0].Weight = 0.1 // it has most by its weight, and would be refused first
+	last := r.of(1, 0)
+	require.Equal(t, Refused, last.Verdict)
+	require.Equal(t, 8, r.Classes()[0].Waiting)
+}
