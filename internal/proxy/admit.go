@@ -184,6 +184,7 @@ func (x *exchange) refuse(why admission.Reason) {
 	}
 	a.heldBack.Add(-1)
 	if x.gone() {
+		x.p.metrics.admission.dropped.with(x.Class).Inc()
 		panic(http.ErrAbortHandler)
 	}
 	x.p.metrics.admission.refusals.with(x.Class, string(why)).Inc()

@@ -139,6 +139,7 @@ func (f *fleet) startOthers() {
 	for range 3 {
 		f.load(busy, 50*time.Millisecond, "GET /logs/_search")
 	}
+	f.loadFor(20*time.Millisecond, busy, 50*time.Millisecond, "GET /logs/_search")
 
 	// Is told nothing of the load of nodes, and admits searches all the same.
 	untold := withoutPolls(t, startCluster(t, 3), func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/stats") })

@@ -26,9 +26,14 @@ const maxWaiting = 16
 
 // load sends the requests given, one after the other, to a until the test ends.
 func (f *fleet) load(a *app.App, every time.Duration, lines ...string) {
+	f.loadFor(20*time.Second, a, every, lines...)
+}
+
+// loadFor is load by a client that leaves after patience.
+func (f *fleet) loadFor(patience time.Duration, a *app.App, every time.Duration, lines ...string) {
 	ctx, quit := context.WithCancel(f.t.Context())
 	c := &client{
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWaiting}, Timeout: 20 * time.Second},
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWaiting}, Timeout: patience},
 		url:  "http://" + a.DataAddr().String(), lines: lines, every: every, quit: quit,
 	}
 	f.clients = append(f.clients, c)
