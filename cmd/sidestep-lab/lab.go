@@ -73,16 +73,14 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidestep-lab lab: %v\nsidestep-lab lab --help lists the flags.\n", err)
 		return exitUsage
 	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
 	switch {
 	case *list:
 		err = lab.PrintList(stdout)
 	case *overload:
-		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		defer cancel()
 		err = lab.Overload(ctx, o.Seeds, stdout)
 	default:
-		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		defer cancel()
 		_, err = lab.Run(ctx, o)
 	}
 	if err != nil {

@@ -75,27 +75,8 @@ func (t *tally) to(base *tally, of func(turn) float64) bootstrap.Estimate {
 	return bootstrap.Ratio(t.each(of), base.each(of))
 }
 
-// verdict says whether a requirement is met.
-type verdict struct {
-	about string
-	holds bool
-	open  bool // the interval is on both sides of the limit
-}
-
-func (v verdict) String() string {
-	text := "missed: "
-	if v.holds {
-		text = "held: "
-	}
-	text += v.about
-	if v.open {
-		text += "; the interval is on both sides"
-	}
-	return text
-}
-
 // judge says what sidestep without admission is held to at this load.
-func (l *level) judge() []verdict {
+func (l *level) judge() []bootstrap.Verdict {
 	direct, off := l.of(armDirect), l.of(armOff)
 	if off == nil || l.load < 0.8 {
 		return nil
@@ -107,9 +88,15 @@ func (l *level) judge() []verdict {
 		low, high = min(low, g.Low), max(high, p.High)
 		within = fmt.Sprintf(" or within the control's, %s and %s", g, p)
 	}
-	return []verdict{
-		{fmt.Sprintf("goodput of off to direct %s, at least %.2f%s", good, wantGoodput, within), good.Value >= low, good.Low < low && good.High >= low},
-		{fmt.Sprintf("p99 of off to direct %s, at most %.2f%s", tail, wantP99, within), tail.Value <= high, tail.Low <= high && tail.High > high},
+	return []bootstrap.Verdict{
+		{
+			About: fmt.Sprintf("goodput of off to direct %s, at least %.2f%s", good, wantGoodput, within),
+			Holds: good.Value >= low, Open: good.Low < low && good.High >= low,
+		},
+		{
+			About: fmt.Sprintf("p99 of off to direct %s, at most %.2f%s", tail, wantP99, within),
+			Holds: tail.Value <= high, Open: tail.Low <= high && tail.High > high,
+		},
 	}
 }
 

@@ -6,15 +6,6 @@ import (
 	"sidestep/test/bootstrap"
 )
 
-// estimate is a value with the interval that holds it with a probability of 95 %.
-type estimate struct{ value, low, high float64 }
-
-// ratio compares the medians of two arms over the same rounds.
-func ratio(values, base []float64) estimate {
-	e := bootstrap.Ratio(values, base)
-	return estimate{e.Value, e.Low, e.High}
-}
-
 func median(values []float64) float64 { return bootstrap.Median(values) }
 
 // skew returns what the fullest shard has, relative to the mean; 0 of none.

@@ -16,28 +16,29 @@ import (
 
 	"sidestep/internal/bulk"
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/bootstrap"
 	"sidestep/test/engine"
 )
 
 func TestRatio(t *testing.T) {
-	require.Zero(t, ratio(nil, nil))
-	require.Zero(t, ratio([]float64{1}, []float64{0}), "nothing to compare with")
-	require.Equal(t, estimate{2, 2, 2}, ratio([]float64{4}, []float64{2}))
+	require.Zero(t, bootstrap.Ratio(nil, nil))
+	require.Zero(t, bootstrap.Ratio([]float64{1}, []float64{0}), "nothing to compare with")
+	require.Equal(t, bootstrap.Estimate{Value: 2, Low: 2, High: 2}, bootstrap.Ratio([]float64{4}, []float64{2}))
 
 	// The machine is slow in some rounds, for both: the ratio is sharp all the same.
 	base := []float64{100, 50, 100, 20, 100}
 	double := []float64{200, 100, 200, 40, 200}
-	require.Equal(t, estimate{2, 2, 2}, ratio(double, base))
+	require.Equal(t, bootstrap.Estimate{Value: 2, Low: 2, High: 2}, bootstrap.Ratio(double, base))
 
-	e := ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100})
-	require.Equal(t, 2.0, e.value)
-	require.Less(t, e.low, 2.0)
-	require.Greater(t, e.high, 2.0)
-	require.GreaterOrEqual(t, e.low, 1.5)
-	require.LessOrEqual(t, e.high, 260.0/90)
+	e := bootstrap.Ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100})
+	require.Equal(t, 2.0, e.Value)
+	require.Less(t, e.Low, 2.0)
+	require.Greater(t, e.High, 2.0)
+	require.GreaterOrEqual(t, e.Low, 1.5)
+	require.LessOrEqual(t, e.High, 260.0/90)
 	require.Equal(t, "2.00", strings.Fields(e.String())[0])
-	require.Equal(t, e, ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100}), "the same again")
-	require.Empty(t, estimate{}.String())
+	require.Equal(t, e, bootstrap.Ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100}), "the same again")
+	require.Empty(t, bootstrap.Estimate{}.String())
 }
 
 func TestSkew(t *testing.T) {
@@ -233,14 +234,14 @@ func TestReport(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	require.Equal(t, "held: x 2.00 [1.40, 3.00], at least 1.5; the interval is on both sides", atLeast("x", estimate{2, 1.4, 3}, 1.5).String())
-	require.Equal(t, "missed: x 1.40 [1.30, 1.45], at least 1.5", atLeast("x", estimate{1.4, 1.3, 1.45}, 1.5).String())
-	require.Equal(t, "held: x 0.40 [0.30, 0.50], at most 0.5", atMost("x", estimate{0.4, 0.3, 0.5}, 0.5).String())
-	require.False(t, atMost("x", estimate{}, 0.5).holds, "nothing was measured")
-	require.False(t, fewer(0, 6).holds)
-	require.False(t, fewer(6, 6).holds)
-	require.True(t, noWorse(estimate{0.95, 0.9, 1}, estimate{1, 0.97, 1.1}).holds)
-	require.False(t, noWorse(estimate{0.94, 0.9, 1}, estimate{1, 0.97, 1.1}).holds)
-	require.True(t, noWorse(estimate{0.9, 0.8, 1}, estimate{1, 0.89, 1.1}).holds)
-	require.False(t, math.IsNaN(ratio([]float64{0, 0}, []float64{1, 1}).value))
+	require.Equal(t, "held: x 2.00 [1.40, 3.00], at least 1.5; the interval is on both sides", atLeast("x", bootstrap.Estimate{Value: 2, Low: 1.4, High: 3}, 1.5).String())
+	require.Equal(t, "missed: x 1.40 [1.30, 1.45], at least 1.5", atLeast("x", bootstrap.Estimate{Value: 1.4, Low: 1.3, High: 1.45}, 1.5).String())
+	require.Equal(t, "held: x 0.40 [0.30, 0.50], at most 0.5", atMost("x", bootstrap.Estimate{Value: 0.4, Low: 0.3, High: 0.5}, 0.5).String())
+	require.False(t, atMost("x", bootstrap.Estimate{}, 0.5).Holds, "nothing was measured")
+	require.False(t, fewer(0, 6).Holds)
+	require.False(t, fewer(6, 6).Holds)
+	require.True(t, noWorse(bootstrap.Estimate{Value: 0.95, Low: 0.9, High: 1}, bootstrap.Estimate{Value: 1, Low: 0.97, High: 1.1}).Holds)
+	require.False(t, noWorse(bootstrap.Estimate{Value: 0.94, Low: 0.9, High: 1}, bootstrap.Estimate{Value: 1, Low: 0.97, High: 1.1}).Holds)
+	require.True(t, noWorse(bootstrap.Estimate{Value: 0.9, Low: 0.8, High: 1}, bootstrap.Estimate{Value: 1, Low: 0.89, High: 1.1}).Holds)
+	require.False(t, math.IsNaN(bootstrap.Ratio([]float64{0, 0}, []float64{1, 1}).Value))
 }

@@ -97,11 +97,11 @@ func (r *report) points(arm string, of func(turn) float64) points {
 			continue
 		}
 		e := t.to(o.of(armDirect), of)
-		if e.low <= 0 {
+		if e.Low <= 0 {
 			continue // nothing that a logarithm shows
 		}
-		line.XYs = append(line.XYs, plotter.XY{X: float64(at), Y: e.value})
-		line.YErrors = append(line.YErrors, struct{ Low, High float64 }{e.low - e.value, e.high - e.value})
+		line.XYs = append(line.XYs, plotter.XY{X: float64(at), Y: e.Value})
+		line.YErrors = append(line.YErrors, struct{ Low, High float64 }{e.Low - e.Value, e.High - e.Value})
 	}
 	return line
 }

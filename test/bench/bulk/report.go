@@ -9,6 +9,7 @@ import (
 
 	"sidestep/internal/bulk"
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/bootstrap"
 	"sidestep/test/machine"
 )
 
@@ -60,8 +61,8 @@ func p50(t turn) float64       { return milliseconds(t.p50) }
 func p99(t turn) float64       { return milliseconds(t.p99) }
 
 // to compares a value of the turns with that of another arm.
-func (t *tally) to(base *tally, of func(turn) float64) estimate {
-	return ratio(t.each(of), base.each(of))
+func (t *tally) to(base *tally, of func(turn) float64) bootstrap.Estimate {
+	return bootstrap.Ratio(t.each(of), base.each(of))
 }
 
 // requests returns the shard requests of a bulk, 0 if no turn tells.
@@ -97,13 +98,6 @@ func (t *tally) overall() time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func (e estimate) String() string {
-	if e.value == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.2f [%.2f, %.2f]", e.value, e.low, e.high)
-}
-
 // section is the table of one case.
 func (r *report) section(o *outcome) string {
 	var b strings.Builder
@@ -118,7 +112,7 @@ func (r *report) section(o *outcome) string {
 		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	base := o.of(armDirect)
 	for _, t := range o.arms {
-		var throughput, tail estimate
+		var throughput, tail bootstrap.Estimate
 		if t != base {
 			throughput, tail = t.to(base, perSecond), t.to(base, p99)
 		}
@@ -152,42 +146,22 @@ func (r *report) section(o *outcome) string {
 	return b.String()
 }
 
-// verdict says whether a requirement is met.
-type verdict struct {
-	about string
-	holds bool
-	// open says that the interval is on both sides of the limit.
-	open bool
+func atLeast(about string, e bootstrap.Estimate, limit float64) bootstrap.Verdict {
+	return bootstrap.Verdict{About: fmt.Sprintf("%s %s, at least %g", about, e, limit), Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit}
 }
 
-func (v verdict) String() string {
-	text := "missed: "
-	if v.holds {
-		text = "held: "
-	}
-	text += v.about
-	if v.open {
-		text += "; the interval is on both sides"
-	}
-	return text
-}
-
-func atLeast(about string, e estimate, limit float64) verdict {
-	return verdict{fmt.Sprintf("%s %s, at least %g", about, e, limit), e.value >= limit, e.low < limit && e.high >= limit}
-}
-
-func atMost(about string, e estimate, limit float64) verdict {
-	return verdict{fmt.Sprintf("%s %s, at most %g", about, e, limit), e.value > 0 && e.value <= limit, e.low <= limit && e.high > limit}
+func atMost(about string, e bootstrap.Estimate, limit float64) bootstrap.Verdict {
+	return bootstrap.Verdict{About: fmt.Sprintf("%s %s, at most %g", about, e, limit), Holds: e.Value > 0 && e.Value <= limit, Open: e.Low <= limit && e.High > limit}
 }
 
 // judge compares aware with what is required of it.
-func (r *report) judge(o *outcome) []verdict {
+func (r *report) judge(o *outcome) []bootstrap.Verdict {
 	direct, aware := o.of(armDirect), o.of(armAware)
 	throughput := aware.to(direct, perSecond)
 	if o.scenario.begin == nil {
-		return []verdict{fewer(aware.requests(), direct.requests()), noWorse(throughput, o.of(armControl).to(direct, perSecond))}
+		return []bootstrap.Verdict{fewer(aware.requests(), direct.requests()), noWorse(throughput, o.of(armControl).to(direct, perSecond))}
 	}
-	all := []verdict{
+	all := []bootstrap.Verdict{
 		atLeast("documents/s of aware to direct", throughput, wantThroughput),
 		atMost("p99 of aware to direct", aware.to(direct, p99), wantP99),
 	}
@@ -198,16 +172,16 @@ func (r *report) judge(o *outcome) []verdict {
 	return all
 }
 
-func fewer(aware, direct float64) verdict {
-	return verdict{about: fmt.Sprintf("%.1f shard requests per bulk of aware, fewer than %.1f of direct", aware, direct), holds: aware > 0 && aware < direct}
+func fewer(aware, direct float64) bootstrap.Verdict {
+	return bootstrap.Verdict{About: fmt.Sprintf("%.1f shard requests per bulk of aware, fewer than %.1f of direct", aware, direct), Holds: aware > 0 && aware < direct}
 }
 
 // noWorse holds within the limit, and within what the same client differs by.
-func noWorse(e, control estimate) verdict {
-	limit := min(wantHealthy, control.low)
-	return verdict{
-		about: fmt.Sprintf("documents/s of aware to direct %s, at least %g or within the control's %s", e, wantHealthy, control),
-		holds: e.value >= limit, open: e.low < limit && e.high >= limit,
+func noWorse(e, control bootstrap.Estimate) bootstrap.Verdict {
+	limit := min(wantHealthy, control.Low)
+	return bootstrap.Verdict{
+		About: fmt.Sprintf("documents/s of aware to direct %s, at least %g or within the control's %s", e, wantHealthy, control),
+		Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit,
 	}
 }
 
