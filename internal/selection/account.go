@@ -21,8 +21,6 @@ type Account struct {
 	Median *float64 `json:"median_ms"`
 	// Silence is the shortest of the candidates that may be listed and owe an answer.
 	Silence float64 `json:"least_silence_ms"`
-	// MeanQueue is that of the candidates that may be listed.
-	MeanQueue float64 `json:"mean_queue"`
 	// Candidates are the nodes with a copy: those that something speaks against, then
 	// by rank.
 	Candidates []Candidate `json:"candidates"`
@@ -56,7 +54,7 @@ type Candidate struct {
 // Account tells of d as it was decided for req, with at most so many candidates. What
 // was measured is as of then; why a node is kept out is what is known now.
 func (s *Selector) Account(d *Decision, req Request, most int, now time.Time) Account {
-	a := Account{Reason: d.Reason, Silence: d.quiet, MeanQueue: d.pressure}
+	a := Account{Reason: d.Reason, Silence: d.quiet}
 	if s.policy.health && !math.IsInf(d.limit, 1) {
 		limit := d.limit
 		middle := (limit - slowSlack) / slowFactor
@@ -82,7 +80,7 @@ func (s *Selector) Account(d *Decision, req Request, most int, now time.Time) Ac
 	slices.SortStableFunc(a.Candidates, func(x, y Candidate) int {
 		return cmp.Or(cmp.Compare(y.weight(), x.weight()), cmp.Compare(x.Rank, y.Rank))
 	})
-	a.Summary = s.summary(d, req, a, s.since(now))
+	a.Summary = s.summary(d, req, a)
 	if len(a.Candidates) > most {
 		a.Omitted = len(a.Candidates) - most
 		a.Candidates = slices.Clone(a.Candidates[:most])
@@ -95,7 +93,7 @@ func (c Candidate) weight() int {
 	switch {
 	case c.Excluded.keepsOut():
 		return 2
-	case c.Excluded == Spared, c.Excluded == Needed, c.Excluded == TooMany:
+	case c.Excluded == OverLimit:
 		return 1
 	default:
 		return 0

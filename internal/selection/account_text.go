@@ -13,8 +13,6 @@ func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
 		return ""
 	case GoneUnreachable:
 		text = "its last connection was refused or reset" + lastError(n)
-	case GoneUnresponsive:
-		text = "it did not answer the last poll of its statistics in time"
 	case FailedBefore:
 		text = "it failed this very search before"
 	case KeptSlow, KeptFailing:
@@ -22,17 +20,9 @@ func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
 	case NotItsTurn:
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", n.reproach(), rampTime.Seconds())
 	case Suspected:
-		text = "it has not answered a probe that others, sent no earlier, have"
+		text = "its last probe took far longer than those of its peers, sent in the same moment"
 	case OverLimit:
-		text = overLimit(c, d) + s.bounded(n)
-	case Quiet:
-		text = fmt.Sprintf("it has answered nothing for %.0f ms, the others for %.0f ms, which is more than the limit of %.0f ms apart", c.Parts.Silence, d.quiet, d.limit) + s.bounded(n)
-	case Spared:
-		text = fmt.Sprintf("it is slow, but the others have %.1f searches each in their queues, so it carries some", d.pressure)
-	case Needed:
-		text = overLimit(c, d) + ", but the others could not carry its load"
-	case TooMany:
-		text = overLimit(c, d) + ", but so is more than a third of the candidates: nobody stands out"
+		text = overLimit(c, d) + ": its probes are compared with those of its peers"
 	case OtherZone:
 		text = "the shard has a copy in the own zone, and this one does not rank better by routing.zone.factor"
 	case OtherSticks:
@@ -55,15 +45,6 @@ func overLimit(c Candidate, d *Decision) string {
 		c.Parts.ResponseTime, c.Unqueued, d.limit)
 }
 
-// bounded says that a node is passed over but not kept out, as enough are already.
-func (s *Selector) bounded(n *Node) string {
-	if n.health.excluded() || s.mayExclude() {
-		return ""
-	}
-	b := s.Bound()
-	return fmt.Sprintf("; it is passed over but not kept out, as %d of %d nodes are already and no more than %d may be", b.Out, b.Nodes, b.AtMost)
-}
-
 // reproach says what spoke against a node when it was sent away.
 func (n *Node) reproach() string {
 	if why := n.health.why.Load(); why != nil && n.health.condition() != Fine {
@@ -80,7 +61,7 @@ func lastError(n *Node) string {
 }
 
 // summary says in words what was decided and why.
-func (s *Selector) summary(d *Decision, req Request, a Account, at int64) string {
+func (s *Selector) summary(d *Decision, req Request, a Account) string {
 	switch d.Reason {
 	case NoChoice:
 		return "There is nothing to choose: every shard has one copy that serves."
@@ -95,7 +76,7 @@ func (s *Selector) summary(d *Decision, req Request, a Account, at int64) string
 	case Affinity:
 		return "The copies that the preference string, or the target, sticks to are listed. " + a.keptOut()
 	}
-	occasion := s.occasion(d, req, at)
+	occasion := s.occasion(d, req)
 	if req.oneShard() {
 		return "One shard is searched, so its best copy is named: " + a.best() + "."
 	}
@@ -103,7 +84,7 @@ func (s *Selector) summary(d *Decision, req Request, a Account, at int64) string
 }
 
 // occasion says why nodes are listed at all rather than the engine let choose.
-func (s *Selector) occasion(d *Decision, req Request, at int64) string {
+func (s *Selector) occasion(d *Decision, req Request) string {
 	switch {
 	case !s.policy.health:
 		return "as the policy " + s.name + " always lists"
@@ -119,21 +100,13 @@ func (s *Selector) occasion(d *Decision, req Request, at int64) string {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		switch {
-		case c.tolerable(n, at):
 		case c.why.keepsOut():
 			return "as " + n.Name + " is to be kept out"
-		case !c.standsOut(n, at):
-		case n.health.condition() != Fine && !c.spared:
+		case n.health.condition() != Fine:
 			return "as " + n.Name + " is " + n.State().String()
-		default:
-			return fmt.Sprintf("as %s failed a moment ago (a penalty of %.0f ms is left)", n.Name, n.penaltyLeft(at))
 		}
 	}
-	if n := s.uneven(d, req, at); n != nil {
-		r, _ := n.unqueued()
-		return fmt.Sprintf("as %s is on its way to stand out: %.1f ms, the limit is %.1f ms", n.Name, r, d.limit)
-	}
-	return fmt.Sprintf("as a node stood out within the last %.0f s", troubleHold.Seconds())
+	return "as copies differ"
 }
 
 // calm says why the engine may choose.
@@ -157,7 +130,7 @@ func (a Account) nearest() string {
 			worst = i
 		}
 	}
-	rule := fmt.Sprintf("A node stands out from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue), or when it is silent for that much longer than the others, fails, or does not answer probes or polls; from half of that on copies are listed.",
+	rule := fmt.Sprintf("A node is suspect from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue).",
 		*a.Limit, slowFactor, *a.Median, slowSlack)
 	if worst < 0 {
 		return rule

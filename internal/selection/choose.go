@@ -95,7 +95,6 @@ type Decision struct {
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow
 	quiet       float64   // ms: shortest silence of the candidates that may be listed
-	pressure    float64   // mean queue of the candidates that may be listed
 	remote      bool      // some candidate is in another zone, and some is not
 
 	// scratch, by position, valid for the positions in order
@@ -114,19 +113,15 @@ type measure struct {
 
 // candidate is what a choice knows of one node.
 type candidate struct {
-	rank    float64
-	tasks   float64
-	seen    bool
-	out     bool // not to be listed while the shard has another copy
-	slow    bool // the same, but rather than one that is out
-	mending bool // slow, but answers probes again: better than one that is slow and does not
-	hangs   bool // slow, and owes answers for longer than it usually takes: worse than one that answers late
-	spared  bool // slow, but needed
-	accused bool // found slow by this very choice
-	remote  bool // in another zone
-	listed  bool
-	sole    bool
-	why     Exclusion
+	rank   float64
+	tasks  float64
+	seen   bool
+	out    bool // not to be listed while the shard has another copy
+	slow   bool // the same, but rather than one that is out
+	remote bool // in another zone
+	listed bool
+	sole   bool
+	why    Exclusion
 }
 
 // Choose fills d with the decision for req at now. Every shard of req keeps at
@@ -134,9 +129,6 @@ type candidate struct {
 func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
 	t := turn{s: s, at: s.since(now), number: s.turn.Add(1), nodes: len(req.Nodes), acts: true}
 	s.choose(d, req, t)
-	if s.policy.health {
-		s.accuseSlow(d, req, t)
-	}
 	if s.policy.pulls && d.Reason == Ranked {
 		d.pullLosers(req, t.at)
 	}
@@ -153,20 +145,23 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.locate(req, s.zone)
 	for _, p := range d.order {
 		if n := req.Nodes[p]; n.out() || slices.Contains(req.Avoid, n) {
-			d.candidates[p].out, d.candidates[p].why = true, goneFor(n)
+			d.candidates[p].out, d.candidates[p].why = true, FailedBefore
+			if n.out() {
+				d.candidates[p].why = GoneUnreachable
+			}
 		}
 	}
 	if s.policy.health {
 		if t.acts {
 			d.welcome(req, t)
 		}
-		t.quiet = d.judge(req, t)
+		t.quiet = d.exclude(req, t)
 	}
 	d.rank(req, t)
 	switch {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
-	case s.leaveToEngine(d, req, t.at):
+	case s.leaveToEngine(d, req):
 		d.listAll(NoOutlier)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
@@ -192,7 +187,7 @@ func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
 	d.order, d.sorted = d.order[:0], d.sorted[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
-	d.limit, d.quiet, d.pressure = 0, 0, 0
+	d.limit, d.quiet = 0, 0
 	if cap(d.candidates) < len(req.Nodes) {
 		d.candidates = make([]candidate, len(req.Nodes))
 	}

@@ -24,7 +24,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	}
 	c := first.Coordinator
 	at := s.since(now)
-	return c != nil && (s.mute(c, at) || first.unheard(at))
+	return c != nil && (s.muted(c, at) || s.unheard(first, at))
 }
 
 // Stranded reports whether a node of d, or its coordinating node, was found unfit after

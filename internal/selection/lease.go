@@ -88,9 +88,6 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	if o.Failed {
 		e := &NodeError{At: now, Message: o.Message}
 		for _, n := range o.Blamed {
-			if millis(o.ResponseTime) >= d.limit {
-				raise(&n.health.late, at)
-			}
 			s.fail(n, at, e)
 		}
 		return
@@ -271,20 +268,20 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
-	s.changing(n, at, why, func() {
-		wasOut := n.out()
-		before := n.polled.Swap(int32(life))
-		if !wasOut || n.out() || !s.policy.health {
-			return
+	wasOut := n.out()
+	s.changing(n, at, why, func() { n.polled.Store(int32(life)) })
+	if !s.policy.health {
+		return
+	}
+	if life == Unresponsive {
+		s.ask(n, at)
+	}
+	if wasOut && !n.out() {
+		// It must answer probes before it gets its share little by little.
+		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
+			s.slowStart(n, at)
 		}
-		as := Slow
-		if n.health.condition() == Failing {
-			as = Failing
-		}
-		if n.health.excluded() || s.mayExclude() { // what probes told before counts no more
-			n.sendAway(as, at, "was "+State(before).String())
-		}
-	})
+	}
 }
 
 // hear takes in what a coordinating node saw of n, in ms. A faster time is not

@@ -23,7 +23,6 @@ type Node struct {
 
 	health health
 	probe  probing
-	knock  knocking
 	joined atomic.Bool // after the others: it is to ramp up when it gets copies
 
 	stateAt     atomic.Int64 // ns: when State last changed, 0 if it never did
@@ -34,6 +33,7 @@ type Node struct {
 	recent      decaying     // those sent to sets or together, as far as the node has likely not answered
 	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
+	overSince   atomic.Int64 // ns: since when every choice found it far slower than others; 0: not so
 	progressAt  atomic.Int64 // ns: last answer, or when outstanding last rose from 0
 	startedAt   atomic.Int64 // ns: latest start of a search that has been answered
 
@@ -57,13 +57,12 @@ type Node struct {
 	penalty       atomic.Uint64 // float64 bits, ms, as of penaltyAt
 	penaltyAt     atomic.Int64
 
-	searches    atomic.Int64 // searches whose list had this node
-	failures    atomic.Int64
-	strikes     atomic.Int32 // failures in a row
-	neededUntil atomic.Int64 // ns: the others could not carry its load
-	failedAt    atomic.Int64 // ns
-	lastError   atomic.Pointer[NodeError]
-	sent        window
+	searches  atomic.Int64 // searches whose list had this node
+	failures  atomic.Int64
+	strikes   atomic.Int32 // failures in a row
+	failedAt  atomic.Int64 // ns
+	lastError atomic.Pointer[NodeError]
+	sent      window
 }
 
 // NodeError is the last failure blamed on a node.
@@ -87,8 +86,7 @@ func (n *Node) Outstanding() int64 { return n.outstanding.Load() + n.together.Lo
 
 // out reports whether the node cannot be reached or does not answer.
 func (n *Node) out() bool {
-	s := State(n.polled.Load())
-	return s == Unresponsive || s == Unreachable
+	return State(n.polled.Load()) == Unreachable
 }
 
 // serves reports whether the node answers and is not kept out.

@@ -2,6 +2,8 @@ package selection
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,16 +14,16 @@ type Probe struct {
 	// Node is whose copy is to serve it.
 	Node *Node
 	// Via is the coordinating node to send it through: Node itself only if it failed
-	// searches, else another, so that the way between nodes is probed, too.
+	// searches, or is the only other one.
 	Via *Node
 	// Burst is how many such searches are to be sent at once; the last answer counts.
 	Burst int
-	sent  int64
-	knock bool // it is about Via
+	round *round
+	entry int
 }
 
 // AboutVia reports whether it is the time that the way to Via takes that counts.
-func (p Probe) AboutVia() bool { return p.knock }
+func (p Probe) AboutVia() bool { return p.round.entries[p.entry].about }
 
 // ProbeOutcome is how a probe ended.
 type ProbeOutcome struct {
@@ -33,309 +35,408 @@ type ProbeOutcome struct {
 	Message string // what went wrong, for operators
 }
 
-// ProbeTimeout is the deadline of a probe.
-const ProbeTimeout = time.Second
-
-const (
-	// probeInterval is between probes of a node that is kept out or ramps, give or take a
-	// fifth.
-	probeInterval = 400 * time.Millisecond
-	// sampleInterval is between probes of nodes that nothing speaks against.
-	sampleInterval = time.Second
-	// suspicionInterval is between two rounds of probes on suspicion, and
-	// suspicionNodes how many nodes one search can bring under it.
-	suspicionInterval = 500 * time.Millisecond
-	suspicionNodes    = 16
-	// probeBurst is how many searches at once decide whether a node may come back: one
-	// that is starved of CPU answers one in time, and not eight.
-	probeBurst = 8
-	// A probe is overdue after doubtFactor times what probes take, but not before
-	// doubtAfter (ms): its node is left out from then on.
-	doubtFactor = 5
-	doubtAfter  = 40.0
-	// A probe speaks against its node from badFactor times what probes take plus
-	// badSlack (ms) on, and never below the limit for searches.
-	badFactor = 3
-	badSlack  = 60.0
-	// pollsLate is after which time without a poll its absence is a sign, too.
-	pollsLate = 500 * time.Millisecond
-)
-
-// probing is what is known of the probes of a node.
-type probing struct {
-	wanted   atomic.Bool          // a search that it takes part in is overdue
-	sent     atomic.Int64         // ns: when the one that is awaited was sent; 0: none is
-	last     atomic.Int64         // ns: when the last one was sent
-	fit      atomic.Int64         // ns: when one last ended that told something
-	answered atomic.Int64         // ns: when one was last answered, in time or not
-	strikes  atomic.Int32         // in a row that spoke against the node
-	via      atomic.Pointer[Node] // that the one that is awaited was sent through
-	limit    number               // ms: the limit of searches when it was last suspected
-	timed    atomic.Int64         // probes whose time is in spent
-	spent    atomic.Int64         // ns: that they took
-}
-
 // Timed reports whether Took is a time that a search would have taken, too: a
 // failure that came at once is none.
 func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= ProbeTimeout) }
 
-// since begins to wait for probes at the moment at, when a node is sent away.
-func (p *probing) since(at int64) { raise(&p.fit, at) }
+// ProbeTimeout is the deadline of a probe.
+const ProbeTimeout = time.Second
 
-// running reports whether probes of a node that is kept out tell anything.
-func (p *probing) running(at int64) bool {
-	return at-p.fit.Load() < int64(2*ProbeTimeout)
+// probing is what is known of the probes of a node.
+type probing struct {
+	wanted     atomic.Bool  // something speaks against it as holder of copies
+	askedAt    atomic.Int64 // ns: when that last began
+	unanswered atomic.Int64 // ns: since when probes are wanted and have told nothing; 0: they have
+	against    atomic.Int32 // probes in a row that spoke against it
+	viaWanted  atomic.Bool  // something speaks against it as coordinating node
+	viaAskedAt atomic.Int64 // ns: when that last began
+	mutedAt    atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
+	timed      atomic.Int64 // probes whose time is in spent
+	spent      atomic.Int64 // ns: that they took
+
+	// guarded by Selector.probes
+	inFlight int
+	last     int64 // ns: when the last one was sent
+}
+
+// round is a set of probes that were sent in the same instant, so that their times can
+// be compared.
+type round struct {
+	sent    int64
+	entries []entry
+}
+
+// entry is one probe of a round.
+type entry struct {
+	node, via *Node
+	about     bool // it is the way to via that is asked for
+	state     entryState
+	took      float64 // ms, once answered or failed
+	outcome   ProbeOutcome
+	judged    bool
+	closed    bool // it is not waited for any longer
+}
+
+// refused reports whether the probe failed, and not for want of time.
+func (e *entry) refused() bool { return e.state == failed && e.outcome.Took < ProbeTimeout }
+
+type entryState uint8
+
+const (
+	awaited entryState = iota
+	answered
+	failed
+	void // it tells nothing
+)
+
+// rounds are the probes under way.
+type rounds struct {
+	mu     sync.Mutex
+	open   []*round
+	number int
+}
+
+// ask wants n probed, if that was not asked for a moment ago.
+func (s *Selector) ask(n *Node, at int64) {
+	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) {
+		n.probe.wanted.Store(true)
+	}
+}
+
+// blind reports whether probes of n tell nothing, as they are refused, say.
+func (s *Selector) blind(n *Node, at int64) bool {
+	since := n.probe.unanswered.Load()
+	return since != 0 && at-since > int64(2*ProbeTimeout)
 }
 
 // Suspect notes that a search on d takes much longer than such searches usually
-// do: some node of d may be slow, so they are all to be probed.
+// do: some node of d may be slow, or its coordinating node, so they are all to be probed.
 func (s *Selector) Suspect(d *Decision, now time.Time) {
-	at := s.since(now)
-	if !s.policy.health || len(d.Nodes) == 0 {
+	if !s.policy.health {
 		return
 	}
-	d.askFor(at)
-	if d.pressure > busyQueue || !elapsed(&s.suspectedAt, at, suspicionInterval) {
-		return // under pressure all probes would wait in queues, too
+	at := s.since(now)
+	for _, n := range d.Nodes {
+		s.ask(n, at)
 	}
-	start := int(s.round.Add(1) % uint64(len(d.Nodes))) //nolint:gosec // below len
-	for i := range min(len(d.Nodes), suspicionNodes) {
-		n := d.Nodes[(start+i)%len(d.Nodes)]
-		if !n.health.excluded() { // else it is held to the limit that it was sent away by
-			n.probe.limit.set(d.limit)
-		}
-		n.probe.wanted.Store(true)
+	if c := d.Coordinator; c != nil && elapsed(&c.probe.viaAskedAt, at, suspicionInterval) {
+		c.probe.viaWanted.Store(true)
 	}
 }
 
 // Probes appends the probes due at now to dst and counts them as sent: each must
 // end in one [Selector.ObserveProbe]. It is to be called every few milliseconds,
-// and costs little while nothing is due. It also accuses nodes whose probe is far
-// overdue while others were answered.
+// and costs little while nothing is due. It also judges probes that are overdue.
 func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	if !s.policy.health {
 		return dst
 	}
 	at := s.since(now)
-	s.sample(nodes, at)
-	for i, n := range nodes {
-		p := &n.probe
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	open := s.probes.open[:0]
+	for _, r := range s.probes.open {
+		s.judge(r, at)
+		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == awaited }) && at-r.sent < int64(2*ProbeTimeout) {
+			open = append(open, r)
+		}
+	}
+	clear(s.probes.open[len(open):])
+	s.probes.open = open
+	var suspects, returning, vias []*Node
+	for _, n := range nodes {
 		s.advance(n, at)
-		dst = s.knocks(dst, n, at)
-		if p.sent.Load() != 0 && !s.givesUp(n, at) && !s.reroutes(n, at) {
-			continue
+		if n.probe.viaWanted.Load() && !n.out() {
+			n.probe.viaWanted.Store(false)
+			vias = append(vias, n)
 		}
-		if n.out() || !s.due(n, at) {
-			continue
+		switch {
+		case !s.due(n, at):
+		case n.health.excluded() && n.health.good.Load() == goodProbes-1:
+			returning = append(returning, n)
+		case len(suspects) < roundSize:
+			suspects = append(suspects, n)
 		}
-		via := n
-		if n.health.condition() != Failing {
-			if via = s.via(nodes, i, at); via == nil {
-				continue
-			}
-		}
-		p.wanted.Store(false)
-		p.last.Store(at)
-		p.via.Store(via)
-		p.sent.Store(at)
-		dst = append(dst, Probe{Node: n, Via: via, Burst: n.burst(), sent: at})
+	}
+	if len(suspects)+len(vias) > 0 {
+		dst = s.begin(dst, nodes, suspects, vias, 1, at)
+	}
+	if len(returning) > 0 {
+		dst = s.begin(dst, nodes, returning, nil, probeBurst, at)
 	}
 	return dst
-}
-
-// sample has one node probed every sampleInterval, one after the other, while there
-// are searches: suspicion needs to know what probes usually take, and connections
-// and code that were used before.
-func (s *Selector) sample(nodes []*Node, at int64) {
-	if len(nodes) == 0 || !elapsed(&s.sampledAt, at, sampleInterval) {
-		return
-	}
-	if turn := s.turn.Load(); s.sampledTurn.Swap(turn) != turn {
-		nodes[int(s.sampled.Add(1)%uint64(len(nodes)))].probe.wanted.Store(true) //nolint:gosec // below len
-	}
-}
-
-// givesUp reports whether the probe that is awaited is so late that it is not waited
-// for any longer. The next one goes through another node: if that is as late, n is
-// accused.
-func (s *Selector) givesUp(n *Node, at int64) bool {
-	p := &n.probe
-	sent := p.sent.Load()
-	late := millis(time.Duration(at - sent))
-	if !s.doubtful(n, at) || late <= s.probeLimit(n) || !p.sent.CompareAndSwap(sent, 0) {
-		return false
-	}
-	s.speakAgainst(n, Slow, at, fmt.Sprintf("no answer to probes, the last for %.0f ms", late))
-	return true
-}
-
-// speakAgainst notes a probe that was late or failed, and accuses n from the second
-// in a row on: one may be chance, or the fault of the node it went through. Of a
-// node that is just coming back one is enough: with little to do it may have
-// answered in time, and with its share it cannot.
-func (s *Selector) speakAgainst(n *Node, as State, at int64, why string) {
-	if n.probe.strikes.Add(1) >= 2 || n.health.condition() != Fine {
-		s.accuse(n, as, at, why)
-		return
-	}
-	n.probe.wanted.Store(true)
 }
 
 // due reports whether n is to be probed at the moment at.
 func (s *Selector) due(n *Node, at int64) bool {
 	p := &n.probe
+	if n.out() || n.NoData || p.inFlight > 0 {
+		return false
+	}
 	if p.wanted.Load() {
 		return true
 	}
 	jittered := float64(probeInterval) * (0.8 + 0.4*s.random(uint64(at), 1)) //nolint:gosec // a draw, not a number
-	return n.health.condition() != Fine && at-p.last.Load() >= int64(jittered)
+	return n.health.condition() != Fine && at-p.last >= int64(jittered)
 }
 
-// burst returns how many searches the next probe of n is to be: more than one if its
-// answer decides whether n comes back. To go on so while it ramps would be a load
-// of its own where there are many sidecars.
-func (n *Node) burst() int {
-	if n.health.condition() == Slow && n.health.good.Load() == goodProbes-1 {
-		return probeBurst
+// begin sends a round: the suspects, two peers to compare them with, and a probe through
+// each of vias.
+func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, at int64) []Probe {
+	s.probes.number++
+	r := &round{sent: at}
+	avoid := append(slices.Clone(suspects), vias...)
+	peers := s.pick(nodes, avoid, 3, at)
+	var via *Node
+	if len(peers) > 1 || len(peers) == 1 && len(suspects) > 0 {
+		via = peers[len(peers)-1]
+		if len(peers) > 1 {
+			peers = peers[:len(peers)-1]
+		}
 	}
-	return 1
+	if via == nil { // all are suspect: through each other
+		if others := s.pick(nodes, nil, len(nodes), at); len(others) > 1 {
+			via = others[0]
+		}
+	}
+	if via == nil {
+		return dst
+	}
+	for _, n := range suspects {
+		through := via
+		if n.health.condition() == Failing {
+			through = n
+		} else if n == via {
+			if through = s.otherThan(n, nodes, at); through == nil {
+				continue
+			}
+		}
+		r.entries = append(r.entries, entry{node: n, via: through})
+	}
+	for _, n := range peers {
+		r.entries = append(r.entries, entry{node: n, via: via})
+	}
+	for _, c := range vias {
+		of := c
+		if len(peers) > 0 {
+			of = peers[0]
+		} else if len(suspects) > 0 {
+			of = suspects[0]
+		}
+		if c != via {
+			r.entries = append(r.entries, entry{node: of, via: c, about: true})
+		}
+	}
+	for i, e := range r.entries {
+		if !e.about {
+			e.node.probe.inFlight++
+			e.node.probe.last = at
+			e.node.probe.wanted.Store(false)
+			e.node.probe.unanswered.CompareAndSwap(0, at)
+		}
+		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
+	}
+	s.probes.open = append(s.probes.open, r)
+	return dst
 }
 
-// via returns a node to send the probe of nodes[i] through: in each round another
-// one, and another for each node.
-func (s *Selector) via(nodes []*Node, i int, at int64) *Node {
-	from := 1 + int(s.round.Load()%uint64(max(1, len(nodes)-1))) //nolint:gosec // below len
-	last := nodes[i].probe.via.Load()
-	var second *Node
-	for j := range nodes {
-		n := nodes[(i+from+j)%len(nodes)]
-		if n == nodes[i] || !n.serves() || s.coordinatingRank(n, at) > penaltyFirst {
+// pick returns up to count data nodes that nothing speaks against and that are not among
+// but, in each round others first.
+func (s *Selector) pick(nodes, but []*Node, count int, at int64) []*Node {
+	var out []*Node
+	for i := range nodes {
+		n := nodes[(i+s.probes.number)%len(nodes)]
+		if len(out) == count {
+			break
+		}
+		if n.NoData || slices.Contains(but, n) || !n.serves() || n.health.avoid.Load() || n.State() == Unresponsive || s.muted(n, at) || n.probe.inFlight > 0 && !n.probe.wanted.Load() && n.probe.against.Load() > 0 {
 			continue
 		}
-		if n != last && !s.doubtful(n, at) {
-			return n
-		}
-		second = n
+		out = append(out, n)
 	}
-	return second
+	return out
+}
+
+func (s *Selector) otherThan(n *Node, nodes []*Node, at int64) *Node {
+	if o := s.pick(nodes, []*Node{n}, 1, at); len(o) > 0 {
+		return o[0]
+	}
+	return nil
 }
 
 // ObserveProbe feeds how a probe ended.
 func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
-	n, at := p.Node, s.since(now)
-	if p.knock {
-		s.observeKnock(p, o, at)
-		return
+	at := s.since(now)
+	if o.Timed() && !p.AboutVia() {
+		p.Node.probe.timed.Add(1)
+		p.Node.probe.spent.Add(int64(o.Took))
 	}
-	if o.Timed() {
-		n.probe.timed.Add(1)
-		n.probe.spent.Add(int64(o.Took))
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	e := &p.round.entries[p.entry]
+	if !e.about && !e.closed {
+		p.Node.probe.inFlight--
 	}
-	if !n.probe.sent.CompareAndSwap(p.sent, 0) {
-		return // given up
-	}
-	if o.Unfit || (o.Failed && p.Via != n && (p.Via.health.excluded() || s.overdue(p.Via, at))) {
-		return
-	}
-	raise(&n.probe.fit, at)
-	took := millis(o.Took)
-	if !o.Failed {
-		raise(&n.probe.answered, at)
-	}
-	if !o.Failed && took < s.probeLimit(n) {
-		if n.health.condition() == Fine {
-			s.learnProbeTime(took)
-		}
-		raise(&s.probedAt, p.sent)
-		n.probe.strikes.Store(0)
-		n.health.good.Add(1)
-		if !n.health.excluded() {
-			n.progress(p.sent, at)
-		}
-		return
-	}
-	as, why := Slow, fmt.Sprintf("probe took %.0f ms, limit %.0f ms", took, s.probeLimit(n))
-	if o.Failed {
-		as, why = Failing, "probe failed: "+o.Message
-		n.lastError.Store(&NodeError{At: now, Message: why})
-		if o.Took >= ProbeTimeout {
-			as = Slow
-		}
-		if took >= s.probeLimit(n) {
-			raise(&n.health.late, at)
-		}
-	}
-	// A queue that explains it is known from the next poll on.
-	polled := n.polledAt.Load()
-	if n.probe.strikes.Load() > 0 && !o.Failed && polled < p.sent && at-polled < int64(pollsLate) {
-		n.probe.wanted.Store(true)
-		return
-	}
-	s.speakAgainst(n, as, at, why)
-}
-
-// learnProbeTime takes in what a probe of a node that is fine took (ms). A pause that
-// queues explain is a handful of long ones, and must not become the usual.
-func (s *Selector) learnProbeTime(took float64) {
-	if usual, ok := s.probeTime.value(); ok {
-		took = min(took, 2*usual+doubtAfter/4)
-	}
-	s.probeTime.observe(took)
-}
-
-// probeLimit returns from which time on, in ms, a probe speaks against n.
-func (s *Selector) probeLimit(n *Node) float64 {
-	usual, _ := s.probeTime.value()
-	return max(badFactor*usual+badSlack, n.probe.limit.value()) + n.queued()
-}
-
-// doubtful reports whether n has not answered a probe yet that others, sent no
-// earlier, have; unless the node that it was sent through is no better.
-func (s *Selector) doubtful(n *Node, at int64) bool {
-	return s.overdue(n, at) && !s.misrouted(n, at)
-}
-
-// undecided reports whether a probe of n is about to be sent, was sent too lately to be
-// answered, or waits at a node that is no better; and none spoke against n before.
-func (s *Selector) undecided(n *Node, at int64) bool {
-	sent := n.probe.sent.Load()
+	e.took, e.outcome = millis(o.Took), o
 	switch {
-	case n.probe.strikes.Load() > 0:
-		return false
-	case sent == 0:
-		return n.probe.wanted.Load()
+	case o.Unfit:
+		e.state = void
+	case o.Failed && e.via != e.node && (e.via.health.excluded() || e.via.out()):
+		e.state = void
+	case o.Failed:
+		e.state = failed
 	default:
-		return !s.late(at-sent) || s.misrouted(n, at)
+		e.state = answered
+	}
+	s.judge(p.round, at)
+}
+
+// judge compares the probes of r with each other, as far as they are answered or
+// overdue, and notes what they say of their nodes.
+func (s *Selector) judge(r *round, at int64) {
+	elapsed := millis(time.Duration(at - r.sent))
+	for i := range r.entries {
+		e := &r.entries[i]
+		if e.judged || e.state == void {
+			continue
+		}
+		took := e.took
+		if e.state == awaited {
+			took = elapsed
+		}
+		peers, known, alone := r.peers(i, elapsed)
+		limit := peerFactor*peers + e.node.slack()
+		if !e.about {
+			limit += s.excuse(e.node)
+		}
+		switch {
+		case alone:
+		case e.refused() && known:
+			e.judged = true
+			s.speaksAgainst(e, at, "probe failed: "+e.outcome.Message)
+		case e.refused():
+		case e.state != awaited && (!known || took <= limit):
+			e.judged = true
+			s.speaksFor(e, r.sent, at)
+		case known && took > limit:
+			e.judged = true
+			if e.state == awaited && !e.about {
+				e.closed = true
+				e.node.probe.inFlight--
+			}
+			s.speaksAgainst(e, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
+		}
 	}
 }
 
-// misrouted reports whether the probe of n that is awaited was sent through a node that
-// is no better: it tells nothing of n.
-func (s *Selector) misrouted(n *Node, at int64) bool {
-	via := n.probe.via.Load()
-	return n.probe.sent.Load() != 0 && via != n && (via.health.excluded() || via.probe.strikes.Load() > 0 || s.overdue(via, at))
+// peers returns the lower median of what the other probes of r took (ms), and whether it
+// is known yet; alone: there are no others.
+func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
+	var times [2*roundSize + 4]float64
+	all := times[:0]
+	open := 0
+	for j, o := range r.entries {
+		if j == i || o.about || o.state == void || o.refused() || len(all) == len(times) {
+			continue
+		}
+		if o.state == awaited {
+			open++
+			all = append(all, elapsed)
+			continue
+		}
+		all = append(all, o.took)
+	}
+	if len(all) == 0 {
+		return 0, false, true
+	}
+	took = median(all)
+	return took, 2*(len(all)-open) >= len(all), false
 }
 
-// reroutes gives up an overdue probe that tells nothing of n, so that the next one goes
-// through another node.
-func (s *Selector) reroutes(n *Node, at int64) bool {
-	sent := n.probe.sent.Load()
-	if !s.overdue(n, at) || !s.misrouted(n, at) || !n.probe.sent.CompareAndSwap(sent, 0) {
-		return false
+// excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
+// queries that take as long as there they do, or, where n is slower than its peers at the
+// same work, as they usually do.
+func (s *Selector) excuse(n *Node) float64 {
+	if !n.slowEverywhere() {
+		return n.queued()
 	}
+	own, _ := n.service.value()
+	return n.wait(min(own, s.usualService()))
+}
+
+// usualService returns the median of the data nodes' service times (ms).
+func (s *Selector) usualService() float64 {
+	var values []float64
+	for _, m := range *s.all.Load() {
+		if v, ok := m.service.value(); ok && !m.NoData {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return median(values)
+}
+
+// slack returns by how much (ms) a probe of n may be longer than its peers'.
+func (n *Node) slack() float64 {
+	if n.slowEverywhere() || n.health.excluded() {
+		return fineSlack
+	}
+	return peerSlack
+}
+
+// speaksFor notes a probe that was as good as those of its peers.
+func (s *Selector) speaksFor(e *entry, sent, at int64) {
+	if e.about {
+		e.via.probe.mutedAt.Store(0)
+		return
+	}
+	n := e.node
+	n.probe.unanswered.Store(0)
+	n.probe.against.Store(0)
+	n.health.avoid.Store(false)
+	n.health.good.Add(1)
+	if !n.health.excluded() {
+		n.progress(sent, at)
+	}
+}
+
+// speaksAgainst notes a probe that failed, or took far longer than those of its peers.
+func (s *Selector) speaksAgainst(e *entry, at int64, why string) {
+	if e.about {
+		e.via.observeOverhead(max(e.took, millis(ProbeTimeout)/10), at)
+		e.via.probe.mutedAt.Store(at)
+		e.via.probe.viaWanted.Store(true)
+		return
+	}
+	n, as := e.node, Slow
+	n.probe.unanswered.Store(0)
+	if e.refused() {
+		as = Failing
+		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
+	}
+	against := n.probe.against.Add(1)
+	c := n.health.condition()
+	if c != Fine || against >= proofs {
+		s.eject(n, as, at, why)
+		if n.health.excluded() {
+			return
+		}
+		n.health.avoid.Store(false)
+		return
+	}
+	n.health.avoid.Store(s.mayEject(n))
 	n.probe.wanted.Store(true)
-	return true
 }
 
-// overdue reports whether n has not answered a probe yet that others, sent no
-// earlier, have.
-func (s *Selector) overdue(n *Node, at int64) bool {
-	sent := n.probe.sent.Load()
-	return sent != 0 && s.probedAt.Load() >= sent && s.late(at-sent-int64(duration(n.queued())))
-}
+// muted reports whether n, as coordinating node, has not answered a probe that others
+// have.
+func (s *Selector) muted(n *Node, at int64) bool { return within(&n.probe.mutedAt, at, ProbeTimeout) }
 
-// late reports whether probes do not usually take as long, in ns.
-func (s *Selector) late(took int64) bool {
-	usual, _ := s.probeTime.value()
-	return millis(time.Duration(took)) > max(doubtAfter, doubtFactor*usual)
+// unheard reports whether nothing came back through the coordinating node of d in
+// the second half of the time that d has waited. It must do where nobody sends
+// probes, or they tell nothing.
+func (s *Selector) unheard(d *Decision, at int64) bool {
+	return s.blind(d.Coordinator, at) && d.Coordinator.heardAt.Load() <= d.start+(at-d.start)/2
 }

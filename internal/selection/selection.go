@@ -45,19 +45,11 @@ type Selector struct {
 	epoch  time.Time
 	seed   uint64
 	turn   atomic.Uint64
-	round  atomic.Uint64 // of probes on suspicion
 	zone   string
 	factor float64 // by which a copy elsewhere must be better
 
 	onChange func(Change)
-	// Moments, in ns: when a candidate last stood out, when nodes were last
-	// suspected, and when the latest probe was sent that was answered in time.
-	troubledAt, suspectedAt, probedAt atomic.Int64
-	probeTime                         ewma // ms: of probes answered in time
-	// Of probes of nodes that nothing speaks against: when the last was sent, after
-	// how many choices, and how many were.
-	sampledAt            atomic.Int64
-	sampledTurn, sampled atomic.Uint64
+	probes   rounds
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 
@@ -115,6 +107,8 @@ type NodeInfo struct {
 	ID, Name   string
 	Processors int    // that the engine has; 0 while unknown
 	Zone       string // empty: none
+	// NoData: it holds no shards, as a dedicated manager.
+	NoData bool
 }
 
 // Update makes the selector know exactly these nodes and returns them in the

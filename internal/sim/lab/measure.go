@@ -27,6 +27,7 @@ type measure struct {
 	ejected  map[string]int
 	inFlight int64
 	why      func(selection.Change)
+	now      func() time.Duration
 
 	rejections int64 // shard queries that nodes rejected
 	gaveUp     int64 // clients that closed their connections
@@ -74,6 +75,9 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 
 // changed notes the change of a node's state at a sidecar.
 func (m *measure) changed(c selection.Change) {
+	if traceHack {
+		println(m.now().Milliseconds(), c.Node.Name, c.Before.String(), c.After.String(), c.Why)
+	}
 	if c.After == selection.Slow {
 		m.blamed[c.Node.Name]++
 	}
@@ -88,7 +92,7 @@ func (m *measure) changed(c selection.Change) {
 // ejects reports whether a node in this state gets no searches.
 func ejects(s selection.State) bool {
 	switch s {
-	case selection.Slow, selection.Failing, selection.Unresponsive, selection.Unreachable:
+	case selection.Slow, selection.Failing, selection.Unreachable:
 		return true
 	}
 	return false

@@ -79,7 +79,7 @@ func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, err
 		}
 		infos := make([]selection.NodeInfo, known)
 		for i := range infos {
-			infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus)}
+			infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus), NoData: w.nodes[i].role != dataNode}
 		}
 		r := &sidestep{
 			variant: v, w: w, s: s, nodes: s.Update(infos), index: map[*selection.Node]int{}, held: w.held(),

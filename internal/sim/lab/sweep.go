@@ -8,9 +8,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/selection"
 )
 
 // SweepOptions says what to play of random scenarios.
@@ -216,9 +219,20 @@ func playDrawn(seed uint64, control bool) (Played, error) {
 	out := Played{Seed: seed, Scenario: d, Fault: d.fault()}
 	spoiled := d.spoiled()
 	for i, a := range arms(d, control) {
+		if old, ok := reuse[seed]; ok && i != 1 {
+			if i == 0 {
+				out.P50.Engine, out.P99.Engine, out.Failed.Engine, out.Attempts.Engine = old.P50.Engine, old.P99.Engine, old.Failed.Engine, old.Attempts.Engine
+			} else {
+				out.P50.Oracle, out.P99.Oracle, out.Failed.Oracle, out.Attempts.Oracle = old.P50.Oracle, old.P99.Oracle, old.Failed.Oracle, old.Attempts.Oracle
+			}
+			continue
+		}
 		w, err := newWorldOf(sc, a.policy, seed, a.choices)
 		if err != nil {
 			return out, fmt.Errorf("seed %d: %w", seed, err)
+		}
+		if i == 1 {
+			w.measure.why = func(c selection.Change) { whyHack(seed, out.Fault, spoiled[slices.Index(w.ids, c.Node.ID)], c) }
 		}
 		m := w.run()
 		out.P50.set(i, m.percentile(50))

@@ -1,0 +1,52 @@
+package selection
+
+import "time"
+
+const (
+	// firstHold is how long an ejected node stays out after the last proof against it,
+	// againHold if it is ejected again within holdMemory of its return.
+	firstHold  = 2 * time.Second
+	againHold  = 6 * time.Second
+	holdMemory = time.Minute
+	// goodProbes must have been as good as those of its peers since.
+	goodProbes = 2
+	// rampTime is how long the share of a node that is back, or new, grows, from
+	// rampFloor on.
+	rampTime  = 3 * time.Second
+	rampFloor = 0.1
+	// trials is how many searches a node in slow start may owe before it has answered the
+	// first.
+	trials = 2
+	// failuresInARow, each within failureMemory of the one before, are proof.
+	failuresInARow = 2
+	failureMemory  = 10 * time.Second
+	// fullLoad is the utilisation of the others' CPUs above which a node is needed, unless it
+	// does less than one part in useFactor of what another does.
+	fullLoad  = 0.9
+	useFactor = 4
+	// rejectsMuch is the share of rejected tasks from which on a node's queue is full.
+	rejectsMuch = 0.02
+
+	// peerFactor and peerSlack (ms) say from when on a probe speaks against its node:
+	// peerFactor times what the probes of its peers took, plus peerSlack.
+	peerFactor = 3
+	peerSlack  = 20.0
+	// fineSlack (ms) takes the place of peerSlack where response times speak against the
+	// node for every target that it serves.
+	fineSlack = 1.0
+	// proofs in a row, through different coordinating nodes, eject.
+	proofs = 3
+	// roundSize is how many nodes are compared at once.
+	roundSize = 16
+	// suspicionInterval is between two rounds for the same suspicion.
+	suspicionInterval = 100 * time.Millisecond
+	// probeInterval is between probes of an ejected node, give or take a fifth.
+	probeInterval = 400 * time.Millisecond
+	// probeBurst searches at once decide whether a node may come back.
+	probeBurst = 8
+
+	// slowFactor times the median response time of the candidates plus slowSlack (ms) is
+	// what makes a node suspect.
+	slowFactor = 3
+	slowSlack  = 10.0
+)

@@ -1,0 +1,260 @@
+package selection
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// State is how a node is doing, as far as it is known.
+type State int32
+
+// States of a node. An ejected node is not listed while every shard keeps another copy.
+const (
+	Unknown      State = iota // not polled yet
+	Fine                      // nothing is proved against it
+	Slow                      // ejected: probes took far longer than those of its peers
+	Failing                   // ejected: it failed probes or searches that went well on its peers
+	Ramping                   // slow start: back, with a share that grows
+	Unresponsive              // did not answer its last poll in time: suspected, and coordinates nothing
+	Unreachable               // ejected: refused or reset the connection
+)
+
+// States returns the closed set.
+func States() []State {
+	return []State{Unknown, Fine, Slow, Failing, Ramping, Unresponsive, Unreachable}
+}
+
+// String returns the name shown to operators.
+func (s State) String() string {
+	switch s {
+	case Fine:
+		return "fine"
+	case Slow:
+		return "slow"
+	case Failing:
+		return "failing"
+	case Ramping:
+		return "ramping"
+	case Unresponsive:
+		return "unresponsive"
+	case Unreachable:
+		return "unreachable"
+	default:
+		return "unknown"
+	}
+}
+
+// health is what was proved of a node. Reading takes no lock, changing does.
+type health struct {
+	mu       sync.Mutex
+	state    atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
+	since    atomic.Int64 // ns: when state began
+	badAt    atomic.Int64 // ns: the last proof against the node
+	hold     atomic.Int64 // ns: how long it stays ejected after badAt
+	good     atomic.Int32 // probes as good as those of its peers since badAt
+	avoid    atomic.Bool  // its last probe speaks against it: not listed, not yet ejected
+	why      atomic.Pointer[string]
+	returned int64 // ns, guarded by mu: when it was last let in again
+}
+
+// condition returns Fine, Slow, Failing or Ramping.
+func (h *health) condition() State {
+	if s := State(h.state.Load()); s != Unknown {
+		return s
+	}
+	return Fine
+}
+
+// excluded reports whether the node is ejected by proof.
+func (h *health) excluded() bool {
+	c := h.condition()
+	return c == Slow || c == Failing
+}
+
+// Change is a node's way from one state to another.
+type Change struct {
+	Node          *Node
+	Before, After State
+	Why           string // what spoke against it, if anything did
+}
+
+// changing runs f, which may change the state of n at the moment at, and reports a
+// change.
+func (s *Selector) changing(n *Node, at int64, why string, f func()) {
+	before := n.State()
+	f()
+	after := n.State()
+	if after == before {
+		return
+	}
+	n.stateAt.Store(at)
+	if s.onChange != nil {
+		s.onChange(Change{Node: n, Before: before, After: after, Why: why})
+	}
+}
+
+// eject takes n out of the lists as Slow or Failing, on proof, if the others can carry
+// its load; if it is ejected already it stays so for longer.
+func (s *Selector) eject(n *Node, as State, at int64, why string) {
+	s.changing(n, at, why, func() {
+		h := &n.health
+		if h.excluded() {
+			raise(&h.badAt, at)
+			h.good.Store(0)
+			return
+		}
+		if !s.mayEject(n) {
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		hold := firstHold
+		if h.returned != 0 && at-h.returned < int64(holdMemory) {
+			hold = againHold
+		}
+		h.hold.Store(int64(hold))
+		h.since.Store(at)
+		h.badAt.Store(at)
+		h.good.Store(0)
+		h.avoid.Store(false)
+		h.why.Store(&why)
+		h.state.Store(int32(as))
+	})
+}
+
+// mayEject reports whether one more node, n, may be taken out: no more than
+// ⌊(d+1)/3⌋ of d data nodes are, and the others can carry the load.
+func (s *Selector) mayEject(n *Node) bool {
+	data, out := 0, 1
+	for _, m := range *s.all.Load() {
+		if m.NoData {
+			continue
+		}
+		data++
+		if m != n && (m.health.excluded() || m.health.avoid.Load()) {
+			out++
+		}
+	}
+	return 3*out <= data+1 && s.carry(n)
+}
+
+// carry reports whether the other data nodes can do without n: with its shard queries,
+// Σλ·S̃ in all, S̃ the median of the service times, they are busy for at most fullLoad
+// of their time; or n does so little that it makes no difference.
+func (s *Selector) carry(n *Node) bool {
+	var services, rates []float64
+	var rate, processors float64
+	for _, m := range *s.all.Load() {
+		if m.NoData {
+			continue
+		}
+		if v, ok := m.service.value(); ok {
+			services = append(services, v)
+		}
+		r, ok := m.rate.value()
+		rate += r
+		if m != n && m.serves() {
+			processors += float64(m.Processors)
+			if ok {
+				rates = append(rates, r)
+			}
+		}
+	}
+	if processors == 0 || len(services) == 0 {
+		return true
+	}
+	if rate*median(services) <= fullLoad*processors {
+		return true
+	}
+	does, _ := n.rate.value()
+	return len(rates) > 0 && useFactor*does < median(rates)
+}
+
+// advance moves a node on that has been ejected, or has grown, for long enough.
+func (s *Selector) advance(n *Node, at int64) {
+	h := &n.health
+	switch h.condition() {
+	case Slow, Failing:
+		if at-h.badAt.Load() >= h.hold.Load() && (h.good.Load() >= goodProbes || s.blind(n, at)) {
+			s.slowStart(n, at)
+		}
+	case Ramping:
+		if at-h.since.Load() >= int64(rampTime) {
+			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
+		}
+	}
+}
+
+// slowStart lets a node in, with a share that grows. What was measured before counts no
+// more: it does not say how fast the node is now.
+func (s *Selector) slowStart(n *Node, at int64) {
+	s.changing(n, at, "", func() {
+		h := &n.health
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.condition() == Ramping {
+			return
+		}
+		n.response.reset()
+		n.service.reset()
+		n.penalty.Store(0)
+		n.strikes.Store(0)
+		h.avoid.Store(false)
+		h.returned = at
+		h.since.Store(at)
+		h.state.Store(int32(Ramping))
+	})
+}
+
+// grown returns the share that a node is given of what it would get: 1 but in slow
+// start.
+func (h *health) grown(at int64) float64 {
+	if h.condition() != Ramping {
+		return 1
+	}
+	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(rampTime)))
+}
+
+// unproven reports whether n, in slow start, has answered no search that began since, and
+// owes as many as it may.
+func (n *Node) unproven() bool {
+	return n.outstanding.Load() >= trials && n.startedAt.Load() <= n.health.since.Load()
+}
+
+// fail records a failure that is the node's fault.
+func (s *Selector) fail(n *Node, at int64, e *NodeError) {
+	n.failures.Add(1)
+	n.punish(at)
+	if e != nil {
+		n.lastError.Store(e)
+	}
+	if !s.policy.health {
+		return
+	}
+	if at-n.failedAt.Swap(at) > int64(failureMemory) {
+		n.strikes.Store(0)
+	}
+	if n.strikes.Add(1) >= failuresInARow || n.health.excluded() {
+		s.eject(n, Failing, at, fmt.Sprintf("%d failures in a row", n.strikes.Load()))
+	}
+}
+
+// observeRejected takes in the share of its search tasks that a node rejected.
+func (s *Selector) observeRejected(n *Node, share float64, at int64) {
+	n.rejected.observe(share)
+	if r, _ := n.rejected.value(); r >= rejectsMuch {
+		raise(&n.rejectedAt, at)
+		raise(&s.rejectedAt, at)
+	}
+}
+
+// rejects reports whether the node rejects searches, its queue being full.
+func (n *Node) rejects(at int64) bool { return within(&n.rejectedAt, at, time.Second) }
+
+// within reports whether the moment in last is set and no longer ago than that.
+func within(last *atomic.Int64, at int64, ago time.Duration) bool {
+	l := last.Load()
+	return l != 0 && at-l < int64(ago)
+}
