@@ -35,7 +35,7 @@ const (
 	// node for every target that it serves.
 	fineSlack = 1.0
 	// proofs in a row, through different coordinating nodes, eject.
-	proofs = 3
+	proofs = 4
 	// roundSize is how many nodes are compared at once.
 	roundSize = 16
 	// suspicionInterval is between two rounds for the same suspicion.

@@ -47,6 +47,7 @@ type probing struct {
 	wanted     atomic.Bool  // something speaks against it as holder of copies
 	askedAt    atomic.Int64 // ns: when that last began
 	unanswered atomic.Int64 // ns: since when probes are wanted and have told nothing; 0: they have
+	idle       atomic.Bool  // the last one told nothing: it holds no copy, say
 	against    atomic.Int32 // probes in a row that spoke against it
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
@@ -174,7 +175,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 		return false
 	}
 	if p.wanted.Load() {
-		return true
+		return at-p.last >= int64(suspicionInterval)
 	}
 	jittered := float64(probeInterval) * (0.8 + 0.4*s.random(uint64(at), 1)) //nolint:gosec // a draw, not a number
 	return n.health.condition() != Fine && at-p.last >= int64(jittered)
@@ -185,33 +186,18 @@ func (s *Selector) due(n *Node, at int64) bool {
 func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, at int64) []Probe {
 	s.probes.number++
 	r := &round{sent: at}
-	avoid := append(slices.Clone(suspects), vias...)
-	peers := s.pick(nodes, avoid, 3, at)
-	var via *Node
-	if len(peers) > 1 || len(peers) == 1 && len(suspects) > 0 {
-		via = peers[len(peers)-1]
-		if len(peers) > 1 {
-			peers = peers[:len(peers)-1]
-		}
-	}
-	if via == nil { // all are suspect: through each other
-		if others := s.pick(nodes, nil, len(nodes), at); len(others) > 1 {
-			via = others[0]
-		}
-	}
+	via := s.via(nodes, append(slices.Clone(suspects), vias...), at)
 	if via == nil {
 		return dst
 	}
+	peers := s.peers(nodes, suspects, via, at)
 	for _, n := range suspects {
-		through := via
-		if n.health.condition() == Failing {
-			through = n
-		} else if n == via {
-			if through = s.otherThan(n, nodes, at); through == nil {
-				continue
-			}
+		switch {
+		case n.health.condition() == Failing:
+			r.entries = append(r.entries, entry{node: n, via: n})
+		case n != via: // it has its turn in the next round
+			r.entries = append(r.entries, entry{node: n, via: via})
 		}
-		r.entries = append(r.entries, entry{node: n, via: through})
 	}
 	for _, n := range peers {
 		r.entries = append(r.entries, entry{node: n, via: via})
@@ -240,28 +226,47 @@ func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, 
 	return dst
 }
 
-// pick returns up to count data nodes that nothing speaks against and that are not among
-// but, in each round others first.
-func (s *Selector) pick(nodes, but []*Node, count int, at int64) []*Node {
+// comparedWith is how many nodes that nothing speaks against suspects are compared with.
+const comparedWith = 2
+
+// peers returns nodes to compare the suspects with, in each round others: those that
+// nothing speaks against; if there are but two nodes, via itself.
+func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 	var out []*Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
-		if len(out) == count {
-			break
-		}
-		if n.NoData || slices.Contains(but, n) || !n.serves() || n.health.avoid.Load() || n.State() == Unresponsive || s.muted(n, at) || n.probe.inFlight > 0 && !n.probe.wanted.Load() && n.probe.against.Load() > 0 {
+		if !s.fit(n, at) || n.probe.idle.Load() {
 			continue
 		}
-		out = append(out, n)
+		if n != via && len(out) < comparedWith && !slices.Contains(suspects, n) {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 && len(suspects) == 1 && !via.probe.idle.Load() {
+		out = append(out, via)
 	}
 	return out
 }
 
-func (s *Selector) otherThan(n *Node, nodes []*Node, at int64) *Node {
-	if o := s.pick(nodes, []*Node{n}, 1, at); len(o) > 0 {
-		return o[0]
+// via returns the data node to send a round through, in each round another one: if
+// possible none of the suspects; nil if there is none.
+func (s *Selector) via(nodes, suspects []*Node, at int64) (via *Node) {
+	for i := range nodes {
+		n := nodes[(i+s.probes.number)%len(nodes)]
+		switch {
+		case !s.fit(n, at):
+		case !slices.Contains(suspects, n):
+			return n
+		case via == nil:
+			via = n
+		}
 	}
-	return nil
+	return via
+}
+
+// fit reports whether n may coordinate probes, or be compared with.
+func (s *Selector) fit(n *Node, at int64) bool {
+	return !n.NoData && n.serves() && !n.health.avoid.Load() && n.State() != Unresponsive && !s.muted(n, at)
 }
 
 // ObserveProbe feeds how a probe ended.
@@ -278,6 +283,9 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		p.Node.probe.inFlight--
 	}
 	e.took, e.outcome = millis(o.Took), o
+	if p.Node.probe.idle.Store(o.Unfit); !o.Unfit {
+		p.Node.probe.unanswered.Store(0)
+	}
 	switch {
 	case o.Unfit:
 		e.state = void
@@ -393,7 +401,6 @@ func (s *Selector) speaksFor(e *entry, sent, at int64) {
 		return
 	}
 	n := e.node
-	n.probe.unanswered.Store(0)
 	n.probe.against.Store(0)
 	n.health.avoid.Store(false)
 	n.health.good.Add(1)
@@ -411,7 +418,6 @@ func (s *Selector) speaksAgainst(e *entry, at int64, why string) {
 		return
 	}
 	n, as := e.node, Slow
-	n.probe.unanswered.Store(0)
 	if e.refused() {
 		as = Failing
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
