@@ -21,6 +21,8 @@ func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", n.reproach(), rampTime.Seconds())
 	case Suspected:
 		text = "its last probe took far longer than those of its peers, sent in the same moment"
+	case Needed:
+		text = "ejected" + n.reproach() + ", but the others have more than they can carry, so it carries some"
 	case OverLimit:
 		text = overLimit(c, d) + ": its probes are compared with those of its peers"
 	case OtherZone:

@@ -95,8 +95,8 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 	}
 }
 
-// eject takes n out of the lists as Slow or Failing, on proof, if the others can carry
-// its load; if it is ejected already it stays so for longer.
+// eject takes n out of the lists as Slow or Failing, on proof, if not too many are out
+// already; if it is ejected already it stays so for longer.
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	s.changing(n, at, why, func() {
 		h := &n.health
@@ -105,7 +105,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			h.good.Store(0)
 			return
 		}
-		if !s.mayEject(n) {
+		if !s.mayEject(n, at) {
 			return
 		}
 		h.mu.Lock()
@@ -125,8 +125,12 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 }
 
 // mayEject reports whether one more node, n, may be taken out: no more than
-// ⌊(d+1)/3⌋ of d data nodes are, and the others can carry the load.
-func (s *Selector) mayEject(n *Node) bool {
+// ⌊(d+1)/3⌋ of d data nodes are, and no choice of late found that the others cannot
+// carry its load.
+func (s *Selector) mayEject(n *Node, at int64) bool {
+	if within(&n.neededAt, at, time.Second) {
+		return false
+	}
 	data, out := 0, 1
 	for _, m := range *s.all.Load() {
 		if m.NoData {
@@ -137,39 +141,7 @@ func (s *Selector) mayEject(n *Node) bool {
 			out++
 		}
 	}
-	return 3*out <= data+1 && s.carry(n)
-}
-
-// carry reports whether the other data nodes can do without n: with its shard queries,
-// Σλ·S̃ in all, S̃ the median of the service times, they are busy for at most fullLoad
-// of their time; or n does so little that it makes no difference.
-func (s *Selector) carry(n *Node) bool {
-	var services, rates []float64
-	var rate, processors float64
-	for _, m := range *s.all.Load() {
-		if m.NoData {
-			continue
-		}
-		if v, ok := m.service.value(); ok {
-			services = append(services, v)
-		}
-		r, ok := m.rate.value()
-		rate += r
-		if m != n && m.serves() {
-			processors += float64(m.Processors)
-			if ok {
-				rates = append(rates, r)
-			}
-		}
-	}
-	if processors == 0 || len(services) == 0 {
-		return true
-	}
-	if rate*median(services) <= fullLoad*processors {
-		return true
-	}
-	does, _ := n.rate.value()
-	return len(rates) > 0 && useFactor*does < median(rates)
+	return 3*out <= data+1
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.

@@ -5,7 +5,7 @@ package selection
 type Exclusion uint8
 
 // Exclusions. Up to Suspected they keep a node out of lists while every shard keeps
-// another copy; OverLimit alone does not; those from OtherZone on are of a copy beside a
+// another copy; Needed and OverLimit do not; those from OtherZone on are of a copy beside a
 // better one.
 const (
 	NotExcluded Exclusion = iota
@@ -15,6 +15,7 @@ const (
 	KeptFailing  // ejected for failing searches
 	NotItsTurn   // slow start: is given a growing share
 	Suspected    // its last probe took far longer than those of its peers
+	Needed       // ejected, but the others have more than they can carry
 	OverLimit    // its response time is far above the others': probes will tell
 	OtherZone    // the shard has a good copy in the own zone
 	OtherSticks  // affinity names another copy
@@ -23,7 +24,7 @@ const (
 
 // names of exclusions, as shown.
 var exclusionNames = [...]string{
-	"", "unreachable", "failed_before", "slow", "failing", "ramping", "suspected", "over_limit", "zone", "affinity", "rank",
+	"", "unreachable", "failed_before", "slow", "failing", "ramping", "suspected", "needed", "over_limit", "zone", "affinity", "rank",
 }
 
 // Exclusions returns the closed set, without NotExcluded.
@@ -43,4 +44,4 @@ func (e Exclusion) MarshalText() ([]byte, error) { return []byte(e.String()), ni
 
 // keepsOut reports whether a node is kept out of lists while every shard keeps another
 // copy.
-func (e Exclusion) keepsOut() bool { return e > NotExcluded && e < OverLimit }
+func (e Exclusion) keepsOut() bool { return e > NotExcluded && e < Needed }

@@ -18,7 +18,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 		return false
 	}
 	for _, n := range first.Nodes {
-		if !slices.Contains(second.Nodes, n) {
+		if !n.usable() && !slices.Contains(second.Nodes, n) {
 			return true
 		}
 	}

@@ -33,6 +33,7 @@ type Node struct {
 	recent      decaying     // those sent to sets or together, as far as the node has likely not answered
 	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
+	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
 	overSince   atomic.Int64 // ns: since when every choice found it far slower than others; 0: not so
 	progressAt  atomic.Int64 // ns: last answer, or when outstanding last rose from 0
 	startedAt   atomic.Int64 // ns: latest start of a search that has been answered
@@ -91,6 +92,9 @@ func (n *Node) out() bool {
 
 // serves reports whether the node answers and is not kept out.
 func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }
+
+// usable reports whether nothing is proved against the node at this moment.
+func (n *Node) usable() bool { return n.serves() && !n.health.avoid.Load() }
 
 // acquire counts a search sent to this node, alone or in a set.
 func (n *Node) acquire(at int64, alone bool) {

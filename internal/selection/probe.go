@@ -432,7 +432,7 @@ func (s *Selector) speaksAgainst(e *entry, at int64, why string) {
 		n.health.avoid.Store(false)
 		return
 	}
-	n.health.avoid.Store(s.mayEject(n))
+	n.health.avoid.Store(s.mayEject(n, at))
 	n.probe.wanted.Store(true)
 }
 

@@ -36,9 +36,53 @@ func (d *Decision) exclude(req Request, t turn) (quiet float64) {
 			c.exclude(Suspected)
 		}
 	}
+	d.spare(req, t)
 	d.suspects(req, t)
 	d.quiet = d.shortestSilence(req, t.at)
 	return d.quiet
+}
+
+// spare lets candidates in that probes speak against if the others cannot carry their
+// load: with their own shard queries, λ·S each, and those that are moved, S̃ each, the median
+// of the service times, the CPUs of the others would be busy for more than fullLoad of the
+// time. A node that
+// does less than one part in useFactor of what another does is no help.
+func (d *Decision) spare(req Request, t turn) {
+	var load, moved, processors float64
+	d.sorted = d.sorted[:0]
+	slow := false
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		rate, _ := n.rate.value()
+		service, ok := n.service.value()
+		if ok {
+			d.sorted = append(d.sorted, service)
+		}
+		if c.out || c.slow {
+			slow = slow || c.why == KeptSlow || c.why == Suspected
+			moved += rate
+			continue
+		}
+		load += rate * service
+		processors += float64(n.Processors)
+	}
+	if !slow || len(d.sorted) == 0 {
+		return
+	}
+	usual := median(d.sorted)
+	if load+moved*usual <= fullLoad*processors {
+		return
+	}
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		if !c.slow || c.why != KeptSlow && c.why != Suspected {
+			continue
+		}
+		if own, _ := n.service.value(); own <= useFactor*usual {
+			c.slow, c.why = false, Needed
+			raise(&n.neededAt, t.at)
+		}
+	}
 }
 
 // exclude marks a candidate as slow. What spoke against it first is kept.
@@ -127,7 +171,7 @@ func (n *Node) wait(service float64) float64 {
 // troubled reports whether some candidate is not to be listed.
 func (s *Selector) troubled(d *Decision, req Request) bool {
 	for _, p := range d.order {
-		if c := &d.candidates[p]; c.out || c.slow || req.Nodes[p].health.condition() != Fine {
+		if c := &d.candidates[p]; c.out || c.slow || req.Nodes[p].health.condition() != Fine && c.why != Needed {
 			return true
 		}
 	}

@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"sync"
 
 	"sidestep/internal/selection"
@@ -38,3 +40,6 @@ func whyHack(seed uint64, fault string, spoiled bool, c selection.Change) {
 }
 
 var traceHack = os.Getenv("LAB_TRACE") != ""
+
+var variantHack, _ = strconv.Atoi(os.Getenv("LAB_VARIANT"))
+var policyHack = cmp.Or(os.Getenv("LAB_POLICY"), "adaptive")

@@ -207,7 +207,7 @@ func arms(d *Draw, control bool) []arm {
 	}
 	return []arm{
 		{engine, 1},
-		{policy{name: "sidestep", rank: rank, router: newSidestep("adaptive", variants()[0])}, 1},
+		{policy{name: "sidestep", rank: rank, router: newSidestep(policyHack, variants()[variantHack])}, 1},
 		{policy{name: oracleName, rank: rank, knows: true, router: newKnowing}, 1},
 	}
 }
