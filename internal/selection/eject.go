@@ -103,6 +103,9 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)
+			if as == Slow { // it fails, and slowly
+				h.state.Store(int32(as))
+			}
 			return
 		}
 		if !s.mayEject(n, at) {
@@ -202,8 +205,8 @@ func (s *Selector) fail(n *Node, at int64, e *NodeError) {
 	if e != nil {
 		n.lastError.Store(e)
 	}
-	if !s.policy.health {
-		return
+	if !s.policy.health || n.rejects(at) {
+		return // a full queue is load, and no fault
 	}
 	if at-n.failedAt.Swap(at) > int64(failureMemory) {
 		n.strikes.Store(0)

@@ -289,7 +289,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	switch {
 	case o.Unfit:
 		e.state = void
-	case o.Failed && e.via != e.node && (e.via.health.excluded() || e.via.out()):
+	case o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
 		e.state = void
 	case o.Failed:
 		e.state = failed
@@ -321,7 +321,7 @@ func (s *Selector) judge(r *round, at int64) {
 		case alone:
 		case e.refused() && known:
 			e.judged = true
-			s.speaksAgainst(e, at, "probe failed: "+e.outcome.Message)
+			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
 		case e.refused():
 		case e.state != awaited && (!known || took <= limit):
 			e.judged = true
@@ -332,7 +332,7 @@ func (s *Selector) judge(r *round, at int64) {
 				e.closed = true
 				e.node.probe.inFlight--
 			}
-			s.speaksAgainst(e, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
+			s.speaksAgainst(e, true, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
 		}
 	}
 }
@@ -410,7 +410,7 @@ func (s *Selector) speaksFor(e *entry, sent, at int64) {
 }
 
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers.
-func (s *Selector) speaksAgainst(e *entry, at int64, why string) {
+func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 	if e.about {
 		e.via.observeOverhead(max(e.took, millis(ProbeTimeout)/10), at)
 		e.via.probe.mutedAt.Store(at)
@@ -418,7 +418,7 @@ func (s *Selector) speaksAgainst(e *entry, at int64, why string) {
 		return
 	}
 	n, as := e.node, Slow
-	if e.refused() {
+	if e.refused() && !late {
 		as = Failing
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
 	}

@@ -168,10 +168,15 @@ func (n *Node) wait(service float64) float64 {
 	return max(q, n.latest.value()) * service / float64(max(1, n.Processors))
 }
 
-// troubled reports whether some candidate is not to be listed.
+// troubled reports whether some candidate is not to be listed that the engine would wait
+// for. Of a node that fails at once, or cannot be reached, it asks the next copy.
 func (s *Selector) troubled(d *Decision, req Request) bool {
 	for _, p := range d.order {
-		if c := &d.candidates[p]; c.out || c.slow || req.Nodes[p].health.condition() != Fine && c.why != Needed {
+		c, n := &d.candidates[p], req.Nodes[p]
+		if n.out() || n.health.condition() == Failing || c.why == Needed {
+			continue
+		}
+		if c.out || c.slow || n.health.condition() != Fine {
 			return true
 		}
 	}

@@ -335,7 +335,10 @@ func (r *sidestep) learn(s *search, t *try, o outcome) {
 	default:
 		s.cause = t.cause
 		blamed := r.blame(t, o)
-		s.suspects, s.avoid = append(s.suspects, blamed...), append(s.avoid, blamed...)
+		s.avoid = append(s.avoid, blamed...)
+		if t.cause != attempt.Rejected { // a full queue is no fault
+			s.suspects = append(s.suspects, blamed...)
+		}
 		return
 	}
 	if o.status != http.StatusOK {
