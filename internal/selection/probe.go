@@ -79,15 +79,15 @@ type entry struct {
 }
 
 // refused reports whether the probe failed, and not for want of time.
-func (e *entry) refused() bool { return e.state == failed && e.outcome.Took < ProbeTimeout }
+func (e *entry) refused() bool { return e.state == probeFailed && e.outcome.Took < ProbeTimeout }
 
 type entryState uint8
 
 const (
-	awaited entryState = iota
-	answered
-	failed
-	void // it tells nothing
+	probeAwaited entryState = iota
+	probeAnswered
+	probeFailed
+	probeVoid // it tells nothing
 )
 
 // rounds are the probes under way.
@@ -138,7 +138,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == awaited }) && at-r.sent < int64(2*ProbeTimeout) {
+		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(2*ProbeTimeout) {
 			open = append(open, r)
 		}
 	}
@@ -288,13 +288,13 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	}
 	switch {
 	case o.Unfit:
-		e.state = void
+		e.state = probeVoid
 	case o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
-		e.state = void
+		e.state = probeVoid
 	case o.Failed:
-		e.state = failed
+		e.state = probeFailed
 	default:
-		e.state = answered
+		e.state = probeAnswered
 	}
 	s.judge(p.round, at)
 }
@@ -305,11 +305,11 @@ func (s *Selector) judge(r *round, at int64) {
 	elapsed := millis(time.Duration(at - r.sent))
 	for i := range r.entries {
 		e := &r.entries[i]
-		if e.judged || e.state == void {
+		if e.judged || e.state == probeVoid {
 			continue
 		}
 		took := e.took
-		if e.state == awaited {
+		if e.state == probeAwaited {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, elapsed)
@@ -323,12 +323,12 @@ func (s *Selector) judge(r *round, at int64) {
 			e.judged = true
 			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
 		case e.refused():
-		case e.state != awaited && (!known || took <= limit):
+		case e.state != probeAwaited && (!known || took <= limit):
 			e.judged = true
 			s.speaksFor(e, r.sent, at)
 		case known && took > limit:
 			e.judged = true
-			if e.state == awaited && !e.about {
+			if e.state == probeAwaited && !e.about {
 				e.closed = true
 				e.node.probe.inFlight--
 			}
@@ -344,10 +344,10 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	all := times[:0]
 	open := 0
 	for j, o := range r.entries {
-		if j == i || o.about || o.state == void || o.refused() || len(all) == len(times) {
+		if j == i || o.about || o.state == probeVoid || o.refused() || len(all) == len(times) {
 			continue
 		}
-		if o.state == awaited {
+		if o.state == probeAwaited {
 			open++
 			all = append(all, elapsed)
 			continue
