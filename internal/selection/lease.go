@@ -277,7 +277,10 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 		s.ask(n, at)
 	}
 	if wasOut && !n.out() {
-		// It must answer probes before it gets its share little by little.
+		// It must answer probes before it gets its share little by little. What was
+		// measured before counts no more.
+		n.response.reset()
+		n.service.reset()
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
 			s.slowStart(n, at)
 		}

@@ -78,7 +78,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.slow || c.why != KeptSlow && c.why != Suspected {
 			continue
 		}
-		if own, _ := n.service.value(); own <= useFactor*usual {
+		if own, ok := n.service.value(); ok && own <= useFactor*usual {
 			c.slow, c.why = false, Needed
 			raise(&n.neededAt, t.at)
 		}
