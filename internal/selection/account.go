@@ -14,13 +14,11 @@ type Account struct {
 	// Summary says in words what was decided and why.
 	Summary string `json:"summary"`
 	// Limit is from which response time on, less what the node's own queue explains, a
-	// candidate stands out, and how much longer than the others it may be silent; null
+	// candidate stands out, null
 	// while nothing is measured, or the policy knows no outliers. It is slowFactor times
 	// Median plus slowSlack.
 	Limit  *float64 `json:"limit_ms"`
 	Median *float64 `json:"median_ms"`
-	// Silence is the shortest of the candidates that may be listed and owe an answer.
-	Silence float64 `json:"least_silence_ms"`
 	// Candidates are the nodes with a copy: those that something speaks against, then
 	// by rank.
 	Candidates []Candidate `json:"candidates"`
@@ -41,9 +39,8 @@ type Candidate struct {
 	// Measured is false where there are no statistics: then Rank is the others' median.
 	Measured bool  `json:"measured"`
 	Parts    Parts `json:"parts"`
-	// QueueEstimate is q̂ of C3, QueueCost the part q̂³·S of the rank.
+	// QueueEstimate is q̂ = 1 + outstanding × clients + queue.
 	QueueEstimate float64 `json:"queue_estimate"`
-	QueueCost     float64 `json:"queue_cost_ms"`
 	// Unqueued is the response time less what the node's queue explains: the figure
 	// that is held against the limit.
 	Unqueued float64 `json:"response_less_queue_ms"`
@@ -54,7 +51,7 @@ type Candidate struct {
 // Account tells of d as it was decided for req, with at most so many candidates. What
 // was measured is as of then; why a node is kept out is what is known now.
 func (s *Selector) Account(d *Decision, req Request, most int, now time.Time) Account {
-	a := Account{Reason: d.Reason, Silence: d.quiet}
+	a := Account{Reason: d.Reason}
 	if s.policy.health && !math.IsInf(d.limit, 1) {
 		limit := d.limit
 		middle := (limit - slowSlack) / slowFactor
@@ -65,7 +62,7 @@ func (s *Selector) Account(d *Decision, req Request, most int, now time.Time) Ac
 		c, n, m := d.candidates[p], req.Nodes[p], d.measured[i]
 		one := Candidate{
 			Node: n.Name, NodeID: n.ID, Listed: c.listed, Rank: c.rank, Measured: m.known, Parts: m.Parts,
-			QueueEstimate: m.estimate(s.n), QueueCost: m.queueCost(s.n), Unqueued: m.unqueued,
+			QueueEstimate: m.estimate(s.n), Unqueued: m.unqueued,
 			Excluded: s.Verdict(d, copies[p], p),
 		}
 		if c.listed {
@@ -133,15 +130,6 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	default:
 		return RanksWorse
 	}
-}
-
-// estimate returns q̂.
-func (p Parts) estimate(clients float64) float64 { return 1 + p.Outstanding*clients + p.Queue }
-
-// queueCost returns q̂³·S, in ms.
-func (p Parts) queueCost(clients float64) float64 {
-	q := p.estimate(clients)
-	return q * q * q * max(p.ServiceTime, minServiceTime)
 }
 
 // Bound is how many nodes are kept out for being slow or failing, and how many may be.

@@ -94,7 +94,6 @@ type Decision struct {
 	tasks       []float64 // expected shard queries, parallel to Nodes
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow
-	quiet       float64   // ms: shortest silence of the candidates that may be listed
 	remote      bool      // some candidate is in another zone, and some is not
 
 	// scratch, by position, valid for the positions in order
@@ -129,9 +128,6 @@ type candidate struct {
 func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
 	t := turn{s: s, at: s.since(now), number: s.turn.Add(1), nodes: len(req.Nodes), acts: true}
 	s.choose(d, req, t)
-	if s.policy.pulls && d.Reason == Ranked {
-		d.pullLosers(req, t.at)
-	}
 }
 
 // Preview is Choose for the eyes of an operator: it changes nothing, neither
@@ -155,7 +151,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		if t.acts {
 			d.welcome(req, t)
 		}
-		t.quiet = d.exclude(req, t)
+		d.exclude(req, t)
 	}
 	d.rank(req, t)
 	switch {
@@ -187,7 +183,7 @@ func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
 	d.order, d.sorted = d.order[:0], d.sorted[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
-	d.limit, d.quiet = 0, 0
+	d.limit = 0
 	if cap(d.candidates) < len(req.Nodes) {
 		d.candidates = make([]candidate, len(req.Nodes))
 	}
@@ -231,7 +227,7 @@ func (d *Decision) rank(req Request, t turn) {
 	}
 	for i, p := range d.order {
 		c, n, m := &d.candidates[p], req.Nodes[p], &d.measured[i]
-		m.Parts, m.known = n.parts(t.at)
+		m.Parts, m.known = n.parts()
 		c.rank = t.s.policy.rank(n, p, m, t)
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)

@@ -14,9 +14,6 @@ const (
 	// rampFloor on.
 	rampTime  = 3 * time.Second
 	rampFloor = 0.1
-	// trials is how many searches a node in slow start may owe before it has answered the
-	// first.
-	trials = 2
 	// failuresInARow, each within failureMemory of the one before, are proof.
 	failuresInARow = 2
 	failureMemory  = 10 * time.Second

@@ -45,7 +45,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	if n.out() || n.health.condition() != Fine || s.muted(n, at) || n.State() == Unresponsive {
 		h += unfitRank
 	}
-	return h + n.penaltyLeft(at)
+	return h
 }
 
 // overheadLife is after what time half is left of what searches through a node told of
@@ -86,11 +86,11 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if asGood(others, response) < best {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
-	busy, cheapest := busyCoordinator(pool), math.Inf(1)
+	cheapest := math.Inf(1)
 	for i := range pool {
 		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
 		rank := t.s.coordinatingRank(n, t.at)
-		if rank <= limit && n.coordinating.Load() <= busy {
+		if rank <= limit {
 			d.Coordinator = n
 			return
 		}
@@ -108,21 +108,6 @@ func (d *Decision) coordinate(req Request, t turn) {
 func (n *Node) coordinatingCost(rank, response float64) float64 {
 	rank /= max(1, response)
 	return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())
-}
-
-// A node of a pool coordinates far more than the others from busyFactor times their
-// mean plus busySlack requests on.
-const (
-	busyFactor = 1.25
-	busySlack  = 2
-)
-
-func busyCoordinator(pool []*Node) int64 {
-	total := int64(0)
-	for _, n := range pool {
-		total += n.coordinating.Load()
-	}
-	return int64(busyFactor*float64(total)/float64(max(1, len(pool)))) + busySlack
 }
 
 // Coordinator returns the node to send a request to that is not steered: the next one

@@ -174,7 +174,6 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		}
 		n.response.reset()
 		n.service.reset()
-		n.penalty.Store(0)
 		n.strikes.Store(0)
 		h.avoid.Store(false)
 		h.returned = at
@@ -192,16 +191,9 @@ func (h *health) grown(at int64) float64 {
 	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(rampTime)))
 }
 
-// unproven reports whether n, in slow start, has answered no search that began since, and
-// owes as many as it may.
-func (n *Node) unproven() bool {
-	return n.outstanding.Load() >= trials && n.startedAt.Load() <= n.health.since.Load()
-}
-
 // fail records a failure that is the node's fault.
 func (s *Selector) fail(n *Node, at int64, e *NodeError) {
 	n.failures.Add(1)
-	n.punish(at)
 	if e != nil {
 		n.lastError.Store(e)
 	}

@@ -7,7 +7,7 @@ import "time"
 func (s *Selector) Acquire(d *Decision, now time.Time) {
 	d.start, d.leased, d.items = s.since(now), true, 0
 	for i, n := range d.Nodes {
-		n.acquire(d.start, len(d.Nodes) == 1)
+		n.outstanding.Add(1)
 		n.searches.Add(1)
 		n.sent.add(d.start, int64(d.tasks[i]*taskScale))
 	}
@@ -17,13 +17,11 @@ func (s *Selector) Acquire(d *Decision, now time.Time) {
 }
 
 // AcquireItems is [Selector.Acquire] for items searches that one request sends
-// together. They are answered when the last of them is: until then they count as
-// load that fades, and nobody is silent for owing them. Nothing may be observed of
-// such a decision but failures.
+// together. Nothing may be observed of such a decision but failures.
 func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 	d.start, d.leased, d.items = s.since(now), true, int64(items)
 	for i, n := range d.Nodes {
-		n.acquireItems(d.start, d.items)
+		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
 		n.sent.add(d.start, int64(float64(items)*d.tasks[i]*taskScale))
 	}
@@ -47,11 +45,7 @@ func (d *Decision) Release() {
 	}
 	d.leased = false
 	for _, n := range d.Nodes {
-		if d.items > 0 {
-			n.together.Add(-d.items)
-		} else {
-			n.release(len(d.Nodes) == 1)
-		}
+		n.outstanding.Add(-max(1, d.items))
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(-1)
@@ -74,14 +68,6 @@ type Outcome struct {
 	Message string
 }
 
-// A slow answer of a set is held against a node only above outlierFactor times
-// its average plus outlierSlack (ms): smaller differences say nothing about who
-// was slow.
-const (
-	outlierFactor = 3
-	outlierSlack  = 10.0
-)
-
 // Observe feeds the outcome of the search into the statistics, at now.
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	at := s.since(now)
@@ -100,66 +86,19 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		d.Coordinator.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), at)
 		d.Coordinator.strikes.Store(0)
 	}
-	// A set's time is an upper bound for each node that surely took part, that is
-	// for the sole listed copy of a shard: a fast answer clears these. A slow one
-	// accuses one of the set.
-	inside := o.inside()
-	if len(d.Nodes) == 1 {
-		d.Nodes[0].response.observe(inside)
-		d.Nodes[0].progress(d.start, at)
-		return
-	}
-	for i, n := range d.Nodes {
-		if r, ok := n.response.value(); d.sole[i] && (!ok || inside < r) {
-			n.response.observe(inside)
-		}
-	}
-	suspect := d.suspect(inside)
-	if suspect != nil {
-		suspect.response.observe(inside)
-	}
-	for _, n := range d.Nodes {
-		n.progress(d.start, at)
+	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
+		d.Nodes[0].response.observe(o.inside())
 	}
 }
 
 // Abandon feeds what a search told that was given up at now because another
-// attempt was sooner: it would have taken longer still. It is blamed as a slow
-// answer is, and on the coordinating node if that has answered no search begun
-// later.
+// attempt was sooner: it would have taken longer still. It is held against the
+// coordinating node if that has answered no search begun later.
 func (s *Selector) Abandon(d *Decision, now time.Time) {
 	at := s.since(now)
-	waited := millis(time.Duration(at - d.start))
-	if n := d.suspect(waited); n != nil {
-		n.response.observe(waited)
-	}
 	if c := d.Coordinator; c != nil && c.coordinatedAt.Load() <= d.start {
-		c.observeOverhead(waited, at)
+		c.observeOverhead(millis(time.Duration(at-d.start)), at)
 	}
-}
-
-// suspect returns the one node of the set that a slow answer can be blamed on:
-// the only one that took part in no search that began later and was answered
-// sooner. nil if the answer was not slow or there is no such one; who was slow is
-// then left to what the coordinating nodes saw.
-func (d *Decision) suspect(inside float64) *Node {
-	var suspect *Node
-	for _, n := range d.Nodes {
-		if n.startedAt.Load() > d.start {
-			continue
-		}
-		if suspect != nil {
-			return nil
-		}
-		suspect = n
-	}
-	if suspect == nil {
-		return nil
-	}
-	if r, _ := suspect.response.value(); inside < outlierFactor*r+outlierSlack {
-		return nil
-	}
-	return suspect
 }
 
 // inside returns the time the search took behind HTTP, in ms. The engine counts

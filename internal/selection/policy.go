@@ -8,14 +8,11 @@ import (
 // turn is what a policy may use beside the node: time and chance of this choice.
 type turn struct {
 	s      *Selector
-	at     int64  // ns since the epoch
-	number uint64 // of this choice, for rotation and chance
-	nodes  int    // how many nodes the snapshot has
-	acts   bool   // false: a preview, which changes nothing
-	// quiet is the shortest silence, in ms, among the candidates that owe an
-	// answer: while all are silent, silence tells nothing of any of them.
-	quiet float64
-	hot   float64 // prequal: searches in flight above which a node is hot
+	at     int64   // ns since the epoch
+	number uint64  // of this choice, for rotation and chance
+	nodes  int     // how many nodes the snapshot has
+	acts   bool    // false: a preview, which changes nothing
+	hot    float64 // prequal: searches in flight above which a node is hot
 }
 
 // policy ranks nodes: lower is better, NaN means "no statistics".
@@ -29,15 +26,13 @@ type policy struct {
 	near, slack float64
 	// health says that nodes that stand out are kept out, see [State].
 	health bool
-	// pulls says that losing a choice moves a node's numbers toward the winner's.
-	pulls bool
 }
 
 // policies by name. All but adaptive exist to be compared with.
 var policies = map[string]policy{
-	"adaptive":          {rank: rankC3, near: nearRank, slack: nearSlack, health: true, pulls: true},
-	"c3":                {rank: rankC3, near: nearRank, slack: nearSlack, pulls: true},
-	"ars":               {rank: rankARS, pulls: true},
+	"adaptive":          {rank: rankLoad, near: nearRank, slack: nearSlack, health: true},
+	"c3":                {rank: rankC3, near: nearRank, slack: nearSlack},
+	"ars":               {rank: rankARS},
 	"prequal":           {rank: rankPrequal, prepare: preparePrequal},
 	"round_robin":       {rank: rankRoundRobin},
 	"random":            {rank: rankRandom},
@@ -72,64 +67,55 @@ func rankLeastOutstanding(n *Node, _ int, _ *measure, _ turn) float64 {
 // millisecond counters round to nothing: with S = 0 the queue would not count.
 const minServiceTime = 0.1
 
-// Parts are the parts of a C3 rank. Durations in milliseconds.
+// Parts are what a rank is made of. Durations in milliseconds.
 type Parts struct {
 	ResponseTime float64 `json:"response_time_ms"`
 	ServiceTime  float64 `json:"service_time_ms"`
 	Queue        float64 `json:"queue"`
-	// Outstanding is os: the searches that the node itself is likely to owe.
+	// Outstanding is os: the searches sent to a set with the node that were not answered.
 	Outstanding float64 `json:"outstanding"`
-	Silence     float64 `json:"silence_ms"`
-	Penalty     float64 `json:"penalty_ms"`
 }
 
-// parts reads the statistics of n at one moment; ok is false if there are none.
-func (n *Node) parts(at int64) (p Parts, ok bool) {
+// parts reads the statistics of n; ok is false if there are none.
+func (n *Node) parts() (p Parts, ok bool) {
 	r, hasR := n.response.value()
 	s, hasS := n.service.value()
 	q, _ := n.queue.value()
-	p = Parts{
-		ResponseTime: r,
-		ServiceTime:  s,
-		Queue:        q,
-		Outstanding:  n.owed(at),
-		Silence:      n.silence(at),
-		Penalty:      n.penaltyLeft(at),
-	}
+	p = Parts{ResponseTime: r, ServiceTime: s, Queue: q, Outstanding: float64(n.Outstanding())}
 	if !hasR {
 		p.ResponseTime = s
 	}
 	if !hasS {
 		p.ServiceTime = min(r, minServiceTime)
 	}
-	return p, hasR || hasS || p.Penalty > 0
+	return p, hasR || hasS
 }
 
-// Rank returns Ψ for one node, in milliseconds: lower is better.
-//
-//	Ψ = R − S + q̂³·S + penalty,  q̂ = 1 + outstanding·clients + queue
-//
-// R is the larger of the averaged response time and the node's present silence
-// (beyond that of the other candidates, unless the search went to it alone): a
-// node that owes an answer for longer than usual is slow now, not once it has
-// answered. S is the service time, 1/µ in the paper's notation. Source: C3, NSDI
-// 2015; S as corrected by elasticsearch#70283; b = 3.
+// estimate returns q̂ = 1 + outstanding·clients + queue: the shard queries that a node has
+// to do, with this one. Source: C3, NSDI 2015.
+func (p Parts) estimate(clients float64) float64 { return 1 + p.Outstanding*clients + p.Queue }
+
+// Rank returns the rank of a node, in milliseconds: lower is better. It is the time until
+// a shard query is done, q̂·S, with S the service time of the node's own counters.
 func (p Parts) Rank(clients float64) float64 {
-	s := max(p.ServiceTime, minServiceTime)
-	r := max(p.ResponseTime, p.Silence, s)
-	q := 1 + p.Outstanding*clients + p.Queue
-	return r - s + q*q*q*s + p.Penalty
+	return p.estimate(clients) * max(p.ServiceTime, minServiceTime)
 }
 
-func rankC3(n *Node, _ int, m *measure, t turn) float64 {
+func rankLoad(_ *Node, _ int, m *measure, t turn) float64 {
 	if !m.known {
 		return math.NaN()
 	}
-	p := m.Parts
-	if n.alone.Load() == 0 {
-		p.Silence -= t.quiet
+	return m.Rank(t.s.n)
+}
+
+// rankC3 returns Ψ = R − S + q̂³·S. Source: C3, NSDI 2015; S as corrected by
+// elasticsearch#70283; b = 3.
+func rankC3(_ *Node, _ int, m *measure, t turn) float64 {
+	if !m.known {
+		return math.NaN()
 	}
-	return p.Rank(t.s.n)
+	s, q := max(m.ServiceTime, minServiceTime), m.estimate(t.s.n)
+	return max(m.ResponseTime, s) - s + q*q*q*s
 }
 
 // rankARS is the engine's own adaptive replica selection as far as a proxy can run
@@ -152,15 +138,15 @@ const (
 )
 
 // inFlight is Prequal's count for n.
-func (n *Node) inFlight(at int64) float64 {
+func (n *Node) inFlight() float64 {
 	queue, _ := n.queue.value()
 	active, _ := n.active.value()
-	return queue + active + n.owed(at)
+	return queue + active + float64(n.Outstanding())
 }
 
 func preparePrequal(d *Decision, req Request, t turn) (hot float64) {
 	for _, p := range d.order {
-		d.sorted = append(d.sorted, req.Nodes[p].inFlight(t.at))
+		d.sorted = append(d.sorted, req.Nodes[p].inFlight())
 	}
 	slices.Sort(d.sorted)
 	// Rounded down: of a handful of nodes at least the busiest is hot.
@@ -172,12 +158,12 @@ func preparePrequal(d *Decision, req Request, t turn) (hot float64) {
 // rankPrequal prefers, of the nodes that are not hot, the one with the lowest
 // response time, and of hot ones the one with fewest in flight.
 func rankPrequal(n *Node, _ int, m *measure, t turn) float64 {
-	switch f := n.inFlight(t.at); {
+	switch f := n.inFlight(); {
 	case !m.known:
 		return math.NaN()
 	case f > t.hot:
 		return hotPenalty + f
 	default:
-		return m.ResponseTime + m.Penalty
+		return m.ResponseTime
 	}
 }

@@ -325,7 +325,7 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.refused():
 		case e.state != probeAwaited && (!known || took <= limit):
 			e.judged = true
-			s.speaksFor(e, r.sent, at)
+			s.speaksFor(e)
 		case known && took > limit:
 			e.judged = true
 			if e.state == probeAwaited && !e.about {
@@ -395,7 +395,7 @@ func (n *Node) slack() float64 {
 }
 
 // speaksFor notes a probe that was as good as those of its peers.
-func (s *Selector) speaksFor(e *entry, sent, at int64) {
+func (s *Selector) speaksFor(e *entry) {
 	if e.about {
 		e.via.probe.mutedAt.Store(0)
 		return
@@ -404,9 +404,6 @@ func (s *Selector) speaksFor(e *entry, sent, at int64) {
 	n.probe.against.Store(0)
 	n.health.avoid.Store(false)
 	n.health.good.Add(1)
-	if !n.health.excluded() {
-		n.progress(sent, at)
-	}
 }
 
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers.

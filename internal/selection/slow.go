@@ -3,7 +3,6 @@ package selection
 import (
 	"math"
 	"slices"
-	"time"
 )
 
 // welcome moves candidates on whose time has come, and lets new ones ramp up.
@@ -17,9 +16,8 @@ func (d *Decision) welcome(req Request, t turn) {
 	}
 }
 
-// exclude marks the candidates that are not to be listed, and returns the shortest
-// silence of the others, in ms.
-func (d *Decision) exclude(req Request, t turn) (quiet float64) {
+// exclude marks the candidates that are not to be listed.
+func (d *Decision) exclude(req Request, t turn) {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		switch n.health.condition() {
@@ -28,7 +26,7 @@ func (d *Decision) exclude(req Request, t turn) (quiet float64) {
 		case Failing:
 			c.exclude(KeptFailing)
 		case Ramping:
-			if n.unproven() || t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) { //nolint:gosec // a draw, not a number
+			if t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) { //nolint:gosec // a draw, not a number
 				c.exclude(NotItsTurn)
 			}
 		}
@@ -38,8 +36,6 @@ func (d *Decision) exclude(req Request, t turn) (quiet float64) {
 	}
 	d.spare(req, t)
 	d.suspects(req, t)
-	d.quiet = d.shortestSilence(req, t.at)
-	return d.quiet
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their
@@ -183,22 +179,6 @@ func (s *Selector) troubled(d *Decision, req Request) bool {
 	return false
 }
 
-// shortestSilence returns the shortest silence, in ms, among the candidates that may be
-// listed and owe an answer, 0 if none does.
-func (d *Decision) shortestSilence(req Request, at int64) float64 {
-	shortest := math.Inf(1)
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
-		if !c.out && !c.slow && n.outstanding.Load() > 0 {
-			shortest = min(shortest, n.silence(at))
-		}
-	}
-	if math.IsInf(shortest, 1) {
-		return 0
-	}
-	return shortest
-}
-
 // leaveToEngine reports whether the engine's own selection is to choose the copies.
 // One list serves all shards of a search, so it cannot balance busy nodes as
 // finely as a choice for each shard does; what it can do is keep a bad node out.
@@ -210,50 +190,4 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 		return false
 	}
 	return !s.troubled(d, req)
-}
-
-// pullInterval is how often, at most, losing moves a node's numbers. The
-// published rule moves them on every loss, so that a busy client forgets a real
-// slowness within milliseconds and pays for finding out again; by time, a slow
-// node is tried again every ten seconds or so whatever the load.
-const pullInterval = 500 * time.Millisecond
-
-// pullLosers moves the response time of candidates that lost toward the
-// winner's: the average of both, fed as a new sample; and the service time of those
-// that served nothing, of which polls tell nothing either. Queues need no such
-// thing.
-func (d *Decision) pullLosers(req Request, at int64) {
-	winner := d.winner(req)
-	if winner == nil {
-		return
-	}
-	w, ok := winner.response.value()
-	if !ok {
-		return
-	}
-	for _, p := range d.order {
-		n := req.Nodes[p]
-		if d.candidates[p].listed || n.health.excluded() || !elapsed(&n.pulledAt, at, pullInterval) {
-			continue
-		}
-		if r, ok := n.response.value(); ok {
-			n.response.observe((r + w) / 2)
-		}
-		if s, ok := n.service.value(); ok && !n.served.Load() {
-			ws, _ := winner.service.value()
-			n.service.observe((s + ws) / 2)
-		}
-	}
-}
-
-// winner returns the listed node with the lowest rank.
-func (d *Decision) winner(req Request) *Node {
-	var best *Node
-	rank := math.Inf(1)
-	for _, p := range d.order {
-		if c := &d.candidates[p]; c.listed && c.rank < rank {
-			best, rank = req.Nodes[p], c.rank
-		}
-	}
-	return best
 }

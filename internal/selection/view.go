@@ -50,7 +50,7 @@ func (s *Selector) View(nodes []*Node, now time.Time) []NodeView {
 }
 
 func (s *Selector) view(n *Node, at int64) NodeView {
-	p, ok := n.parts(at)
+	p, ok := n.parts()
 	v := NodeView{
 		ID:          n.ID,
 		Name:        n.Name,
@@ -78,8 +78,7 @@ func (s *Selector) view(n *Node, at int64) NodeView {
 	if !ok {
 		return v
 	}
-	// The rank shown is C3's under every policy: it is the one with a meaning
-	// from one moment to the next.
+	// The same under every policy: it has a meaning from one moment to the next.
 	r := p.Rank(s.n)
 	v.Rank = &r
 	return v
