@@ -32,7 +32,7 @@ const (
 	// node for every target that it serves.
 	fineSlack = 1.0
 	// proofs in a row, through different coordinating nodes, eject.
-	proofs = 4
+	proofs = 3
 	// roundSize is how many nodes are compared at once.
 	roundSize = 16
 	// suspicionInterval is between two rounds for the same suspicion.

@@ -313,19 +313,22 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, elapsed)
-		limit := peerFactor*peers + e.node.slack()
+		good := peerFactor*peers + fineSlack
 		if !e.about {
-			limit += s.excuse(e.node)
+			good += s.excuse(e.node)
 		}
+		limit := good - fineSlack + e.node.slack()
 		switch {
 		case alone:
 		case e.refused() && known:
 			e.judged = true
 			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
 		case e.refused():
-		case e.state != probeAwaited && (!known || took <= limit):
+		case e.state != probeAwaited && (!known || took <= good):
 			e.judged = true
 			s.speaksFor(e)
+		case e.state != probeAwaited && took <= limit:
+			e.judged = true // it tells nothing
 		case known && took > limit:
 			e.judged = true
 			if e.state == probeAwaited && !e.about {
