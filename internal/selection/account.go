@@ -132,21 +132,25 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	}
 }
 
-// Bound is how many nodes are kept out for being slow or failing, and how many may be.
+// Bound is how many of the data nodes are ejected, and how many may be.
 type Bound struct {
 	Out    int `json:"out"`
 	AtMost int `json:"at_most"`
 	Nodes  int `json:"nodes"`
 }
 
-// Bound returns the bound on nodes kept out, and how far it is used.
+// Bound returns the bound on ejected nodes, and how far it is used.
 func (s *Selector) Bound() Bound {
-	all := *s.all.Load()
-	b := Bound{Nodes: len(all), AtMost: (len(all) + 1) / 3}
-	for _, n := range all {
+	var b Bound
+	for _, n := range *s.all.Load() {
+		if n.NoData {
+			continue
+		}
+		b.Nodes++
 		if n.health.excluded() {
 			b.Out++
 		}
 	}
+	b.AtMost = (b.Nodes + 1) / 3
 	return b
 }

@@ -69,8 +69,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // side is about as good as the best one and which do not coordinate far more than
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
-// evenly it is used. Nodes that are not listed are asked only when all listed ones are
-// clearly worse.
+// evenly it is used. Data nodes that are not listed are asked only when all listed
+// ones are clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
 	best, response := math.Inf(1), 0.0
 	for _, n := range d.Nodes {
@@ -79,16 +79,21 @@ func (d *Decision) coordinate(req Request, t turn) {
 	others := math.Inf(1)
 	if best > nearOverhead {
 		for _, n := range req.Nodes {
-			others = min(others, t.s.coordinatingRank(n, t.at))
+			if !n.NoData {
+				others = min(others, t.s.coordinatingRank(n, t.at))
+			}
 		}
 	}
-	pool, limit := d.Nodes, asGood(best, response)
-	if asGood(others, response) < best {
+	pool, limit, elsewhere := d.Nodes, asGood(best, response), asGood(others, response) < best
+	if elsewhere {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
 	cheapest := math.Inf(1)
 	for i := range pool {
 		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
+		if elsewhere && n.NoData {
+			continue
+		}
 		rank := t.s.coordinatingRank(n, t.at)
 		if rank <= limit {
 			d.Coordinator = n

@@ -99,6 +99,8 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 // already; if it is ejected already it stays so for longer.
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	s.changing(n, at, why, func() {
+		s.ejecting.Lock()
+		defer s.ejecting.Unlock()
 		h := &n.health
 		if h.excluded() {
 			raise(&h.badAt, at)
@@ -127,13 +129,14 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	})
 }
 
-// mayEject reports whether one more node, n, may be taken out: no more than
-// ⌊(d+1)/3⌋ of d data nodes are, and no choice of late found that the others cannot
-// carry its load.
+// mayEject reports whether one more node, n, may be taken out: the cap allows it, and no
+// choice of late found that the others cannot carry its load.
 func (s *Selector) mayEject(n *Node, at int64) bool {
-	if within(&n.neededAt, at, time.Second) {
-		return false
-	}
+	return !n.NoData && !within(&n.neededAt, at, time.Second) && s.withinCap(n)
+}
+
+// withinCap reports whether no more than ⌊(d+1)/3⌋ of d data nodes are taken out once n is.
+func (s *Selector) withinCap(n *Node) bool {
 	data, out := 0, 1
 	for _, m := range *s.all.Load() {
 		if m.NoData {
@@ -154,6 +157,10 @@ func (s *Selector) advance(n *Node, at int64) {
 	case Slow, Failing:
 		if at-h.badAt.Load() >= h.hold.Load() && (h.good.Load() >= goodProbes || s.blind(n, at)) {
 			s.slowStart(n, at)
+		}
+	case Fine:
+		if h.avoid.Load() && s.blind(n, at) {
+			h.avoid.Store(false)
 		}
 	case Ramping:
 		if at-h.since.Load() >= int64(rampTime) {

@@ -58,6 +58,7 @@ type probing struct {
 	// guarded by Selector.probes
 	inFlight int
 	last     int64 // ns: when the last one was sent
+	viaLast  int64 // ns: when the last one through it was sent, to learn about the way
 }
 
 // round is a set of probes that were sent in the same instant, so that their times can
@@ -147,8 +148,9 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	var suspects, returning, vias []*Node
 	for _, n := range nodes {
 		s.advance(n, at)
-		if n.probe.viaWanted.Load() && !n.out() {
+		if n.probe.viaWanted.Load() && !n.out() && at-n.probe.viaLast >= int64(suspicionInterval) {
 			n.probe.viaWanted.Store(false)
+			n.probe.viaLast = at
 			vias = append(vias, n)
 		}
 		switch {
@@ -178,7 +180,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 		return at-p.last >= int64(suspicionInterval)
 	}
 	jittered := float64(probeInterval) * (0.8 + 0.4*s.random(uint64(at), 1)) //nolint:gosec // a draw, not a number
-	return n.health.condition() != Fine && at-p.last >= int64(jittered)
+	return (n.health.condition() != Fine || n.health.avoid.Load()) && at-p.last >= int64(jittered)
 }
 
 // begin sends a round: the suspects, two peers to compare them with, and a probe through
@@ -201,6 +203,9 @@ func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, 
 	}
 	for _, n := range peers {
 		r.entries = append(r.entries, entry{node: n, via: via})
+	}
+	if len(r.entries) == 1 && r.entries[0].node != via && !via.probe.idle.Load() { // but two nodes
+		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for _, c := range vias {
 		of := c
@@ -230,7 +235,7 @@ func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, 
 const comparedWith = 2
 
 // peers returns nodes to compare the suspects with, in each round others: those that
-// nothing speaks against; if there are but two nodes, via itself.
+// nothing speaks against.
 func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 	var out []*Node
 	for i := range nodes {
@@ -241,9 +246,6 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 		if n != via && len(out) < comparedWith && !slices.Contains(suspects, n) {
 			out = append(out, n)
 		}
-	}
-	if len(out) == 0 && len(suspects) == 1 && !via.probe.idle.Load() {
-		out = append(out, via)
 	}
 	return out
 }
@@ -324,7 +326,7 @@ func (s *Selector) judge(r *round, at int64) {
 			e.judged = true
 			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
 		case e.refused():
-		case e.state != probeAwaited && (!known || took <= good):
+		case e.state == probeAnswered && (!known || took <= good):
 			e.judged = true
 			s.speaksFor(e)
 		case e.state != probeAwaited && took <= limit:
@@ -429,11 +431,12 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		if n.health.excluded() {
 			return
 		}
-		n.health.avoid.Store(false)
-		return
+	} else {
+		n.probe.wanted.Store(true)
 	}
-	n.health.avoid.Store(s.mayEject(n, at))
-	n.probe.wanted.Store(true)
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
+	n.health.avoid.Store(c == Fine && s.withinCap(n))
 }
 
 // muted reports whether n, as coordinating node, has not answered a probe that others

@@ -50,6 +50,7 @@ type Selector struct {
 
 	onChange func(Change)
 	probes   rounds
+	ejecting sync.Mutex // so that two at once do not take more out than the cap allows
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 

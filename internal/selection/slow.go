@@ -46,7 +46,7 @@ func (d *Decision) exclude(req Request, t turn) {
 func (d *Decision) spare(req Request, t turn) {
 	var load, moved, processors float64
 	d.sorted = d.sorted[:0]
-	slow := false
+	slow, known := false, true
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		rate, _ := n.rate.value()
@@ -61,8 +61,9 @@ func (d *Decision) spare(req Request, t turn) {
 		}
 		load += rate * service
 		processors += float64(n.Processors)
+		known = known && n.Processors > 0
 	}
-	if !slow || len(d.sorted) == 0 {
+	if !slow || !known || len(d.sorted) == 0 {
 		return
 	}
 	usual := median(d.sorted)
@@ -76,7 +77,9 @@ func (d *Decision) spare(req Request, t turn) {
 		}
 		if own, ok := n.service.value(); ok && own <= useFactor*usual {
 			c.slow, c.why = false, Needed
-			raise(&n.neededAt, t.at)
+			if t.acts {
+				raise(&n.neededAt, t.at)
+			}
 		}
 	}
 }
