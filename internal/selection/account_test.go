@@ -36,10 +36,10 @@ func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
 	set(&nodes[3].response, 20)
 	_, a := accountOf(s, nodes, ring(5, 2, 5), epoch, nil)
 	require.Equal(t, NoOutlier, a.Reason)
-	require.InDelta(t, 45, *a.Limit, 1e-9)
+	require.InDelta(t, 25, *a.Limit, 1e-9)
 	require.InDelta(t, 5, *a.Median, 1e-9)
-	require.Equal(t, "Left to the engine's own selection: no node stands out. A node stands out from 45.0 ms on (3 × the median of 5.0 ms + 30 ms; "+
-		"without the wait in its own queue), or when it is silent for that much longer than the others, fails, or does not answer probes or polls; from half of that on copies are listed. The slowest is d with 20.0 ms.", a.Summary)
+	require.Equal(t, "Left to the engine's own selection: no node stands out. A node is suspect from 25.0 ms on (3 × the median of 5.0 ms + 10 ms; "+
+		"without the wait in its own queue). The slowest is d with 20.0 ms.", a.Summary)
 	require.Len(t, a.Candidates, 5)
 	for _, c := range a.Candidates {
 		require.True(t, c.Listed)
@@ -55,9 +55,8 @@ func TestAccountIsOfThen(t *testing.T) {
 	teach(nodes, 5, 3)
 	set(&nodes[2].response, 300)
 	set(&nodes[2].queue, 1)
-	d, req := &Decision{}, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}
-	s.Choose(d, req, epoch)
-	then := s.Account(d, req, 100, epoch)
+	d, then := accountOf(s, nodes, ring(5, 2, 5), epoch, func(r *Request) { r.Outliers = false })
+	req := Request{Nodes: nodes, Shards: ring(5, 2, 5)}
 	for _, n := range nodes {
 		set(&n.response, 9000)
 	}
@@ -74,15 +73,16 @@ func TestAccountIsOfThen(t *testing.T) {
 	require.InDelta(t, 24, c.QueueCost, 1e-9)
 	require.InDelta(t, c.Parts.Rank(1), c.Rank, 1e-9)
 	require.InDelta(t, c.Parts.ResponseTime-c.Parts.ServiceTime+c.QueueCost, c.Rank, 1e-9, "the parts add up")
-	require.Equal(t, "response time 300.0 ms, 297.0 ms without the wait in its queue, is above the limit of 45.0 ms", c.Why)
-	require.Equal(t, "4 of 5 nodes with a copy are listed, as c is to be kept out. Left out: c: "+c.Why+".", then.Summary)
+	require.Equal(t, "response time 300.0 ms, 297.0 ms without the wait in its queue, is above the limit of 25.0 ms: its probes are compared with those of its peers", c.Why)
+	require.Equal(t, "4 of 5 nodes with a copy are listed, as such requests always are. No node is left out.", then.Summary)
 	require.Zero(t, c.ShardQueries)
-
-	_, next := accountOf(s, nodes, ring(5, 2, 5), at(time.Millisecond), nil)
-	c = about(t, next, "c")
-	require.Equal(t, KeptSlow, c.Excluded)
-	require.Contains(t, c.Why, "kept out (response time 297 ms")
+	require.Equal(t, Bound{AtMost: 2, Nodes: 5}, s.Bound())
+	s.eject(nodes[2], Slow, 1, "a probe took 300 ms")
 	require.Equal(t, Bound{Out: 1, AtMost: 2, Nodes: 5}, s.Bound())
+	_, then = accountOf(s, nodes, ring(5, 2, 5), at(time.Second), nil)
+	c = about(t, then, "c")
+	require.Equal(t, "kept out (a probe took 300 ms)", c.Why)
+	require.Equal(t, "4 of 5 nodes with a copy are listed, as c is to be kept out. Left out: c: "+c.Why+".", then.Summary)
 }
 
 func TestAccountOfOneShard(t *testing.T) {
@@ -110,35 +110,18 @@ func tooSlow(n *Node) { set(&n.response, 300) }
 // keptOut are of nodes that are kept out.
 func keptOut() []exclusionCase {
 	return []exclusionCase{
-		{GoneUnreachable, false, "refused or reset (no route)", func(s *Selector, _ []*Node, _ *Request) {
+		{GoneUnreachable, true, "refused or reset (no route); left to the engine all the same", func(s *Selector, _ []*Node, _ *Request) {
 			s.ObservePoll("id-c", Poll{State: Unreachable, Message: "no route"}, at(time.Second))
 		}},
-		{GoneUnresponsive, false, "did not answer the last poll", func(s *Selector, _ []*Node, _ *Request) {
-			s.ObservePoll("id-c", Poll{State: Unresponsive}, at(time.Second))
-		}},
 		{FailedBefore, false, "failed this very search", func(_ *Selector, nodes []*Node, r *Request) { r.Avoid = nodes[2:3] }},
-		{KeptSlow, false, "kept out (a test)", func(s *Selector, nodes []*Node, _ *Request) { s.accuse(nodes[2], Slow, moment, "a test") }},
-		{KeptFailing, false, "kept out (2 failures in a row)", func(s *Selector, nodes []*Node, _ *Request) {
+		{KeptSlow, false, "kept out (a test)", func(s *Selector, nodes []*Node, _ *Request) { s.eject(nodes[2], Slow, moment, "a test") }},
+		{KeptFailing, true, "kept out (2 failures in a row); left to the engine all the same", func(s *Selector, nodes []*Node, _ *Request) {
 			s.fail(nodes[2], moment, nil)
 			s.fail(nodes[2], moment, nil)
-			nodes[2].health.late.Store(moment)
 		}},
-		{NotItsTurn, false, "its share grows within 3 s", func(_ *Selector, nodes []*Node, _ *Request) { nodes[2].startRamp(moment) }},
-		{Suspected, false, "has not answered a probe", func(s *Selector, nodes []*Node, _ *Request) {
-			nodes[2].probe.sent.Store(moment / 2)
-			nodes[2].probe.via.Store(nodes[0])
-			s.probedAt.Store(moment)
-		}},
-		{OverLimit, false, "above the limit of 45.0 ms; it is passed over but not kept out, as 2 of 5 nodes are already and no more than 2 may be", func(s *Selector, nodes []*Node, _ *Request) {
-			s.accuse(nodes[0], Slow, moment, "a test")
-			s.accuse(nodes[4], Slow, moment, "a test")
-			tooSlow(nodes[2])
-		}},
-		{Quiet, false, "it has answered nothing for 400 ms, the others for 100 ms", func(_ *Selector, nodes []*Node, _ *Request) {
-			for i, silence := range map[int]time.Duration{0: 100 * time.Millisecond, 2: 400 * time.Millisecond} {
-				nodes[i].outstanding.Store(1)
-				nodes[i].progressAt.Store(moment - int64(silence))
-			}
+		{NotItsTurn, false, "its share grows within 3 s", func(s *Selector, nodes []*Node, _ *Request) { s.slowStart(nodes[2], moment) }},
+		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
+			suspect(s, nodes, time.Second/2, 1, late(300*time.Millisecond, nodes[2]))
 		}},
 	}
 }
@@ -146,24 +129,14 @@ func keptOut() []exclusionCase {
 // notKeptOut are of nodes that may be listed, and of copies beside better ones.
 func notKeptOut() []exclusionCase {
 	return []exclusionCase{
-		{Spared, true, "it is slow, but the others have 100.0 searches each in their queues", func(s *Selector, nodes []*Node, _ *Request) {
-			s.accuse(nodes[2], Slow, moment, "a test")
-			nodes[2].probe.answered.Store(moment)
+		{Needed, true, "ejected (a test), but the others have more than they can carry", func(s *Selector, nodes []*Node, _ *Request) {
+			s.eject(nodes[2], Slow, moment, "a test")
 			for _, n := range nodes {
-				set(&n.queue, 100)
+				n.Processors = 1
+				set(&n.rate, 0.3)
 			}
 		}},
-		{Needed, true, "above the limit of 39.0 ms, but the others could not carry its load", func(_ *Selector, nodes []*Node, _ *Request) {
-			tooSlow(nodes[2])
-			for _, n := range nodes {
-				set(&n.queue, 2)
-			}
-		}},
-		{TooMany, true, "but so is more than a third", func(_ *Selector, nodes []*Node, r *Request) {
-			tooSlow(nodes[2])
-			tooSlow(nodes[3])
-			r.Shards = ring(4, 2, 4)
-		}},
+		{OverLimit, true, "above the limit of 25.0 ms: its probes are compared", func(_ *Selector, nodes []*Node, _ *Request) { tooSlow(nodes[2]) }},
 		{OtherZone, false, "own zone", func(s *Selector, nodes []*Node, _ *Request) {
 			s.zone, s.factor = "here", 1.5
 			for _, n := range nodes {
@@ -172,7 +145,7 @@ func notKeptOut() []exclusionCase {
 			nodes[2].Zone = "there"
 		}},
 		{RanksWorse, false, "ranks better", func(_ *Selector, nodes []*Node, r *Request) {
-			set(&nodes[2].response, 40)
+			set(&nodes[2].response, 22)
 			r.Outliers = false
 		}},
 		{OtherSticks, false, "affinity names another copy", func(_ *Selector, nodes []*Node, r *Request) {
@@ -209,7 +182,7 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 func TestAccountOfFailingOpen(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	teach(nodes, 5, 3)
-	s.accuse(nodes[2], Slow, 1, "a test")
+	s.eject(nodes[2], Slow, 1, "a test")
 	_, a := accountOf(s, nodes, [][]int{{0, 1}, {2}, {3, 4}}, at(time.Millisecond), nil)
 	c := about(t, a, "c")
 	require.True(t, c.Listed)
@@ -256,6 +229,27 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 10)
 	teach(nodes, 5, 3)
 	var d Decision
+	zero := func(r Request) {
+		t.Helper()
+		require.Zero(t, testing.AllocsPerRun(100, func() { s.Choose(&d, r, at(time.Second)) }))
+	}
 	req := Request{Nodes: nodes, Shards: ring(20, 3, 10), Outliers: true}
-	require.Zero(t, testing.AllocsPerRun(100, func() { s.Choose(&d, req, epoch) }))
+	zero(req)
+	zero(Request{Nodes: nodes, Shards: [][]int{{0, 1, 2}}, Outliers: true})
+	tooSlow(nodes[1])
+	zero(req)
+	suspect(s, nodes, time.Second/2, 1, late(300*time.Millisecond, nodes[2]))
+	s.eject(nodes[3], Slow, moment, "a test")
+	s.slowStart(nodes[4], moment)
+	for _, n := range nodes {
+		n.Processors = 1
+		set(&n.rate, 0.1)
+	}
+	zero(req)
+	require.Equal(t, Ranked, d.Reason)
+	for _, n := range nodes {
+		set(&n.rate, 0.4)
+	}
+	zero(req)
+	require.Equal(t, Needed, d.candidates[3].why)
 }

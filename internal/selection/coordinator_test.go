@@ -73,17 +73,17 @@ func TestOverheadFades(t *testing.T) {
 	}
 }
 
-// A node that is kept out or comes back does not coordinate, however quick its last
+// A node that is ejected or comes back does not coordinate, however quick its last
 // answered poll was and however busy the others are.
 func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	for _, n := range nodes[1:] {
 		n.observeOverhead(400, s.since(epoch))
 	}
-	nodes[0].sendAway(Slow, s.since(epoch), "a test")
+	s.eject(nodes[0], Slow, s.since(epoch), "a test")
 	for i := range 200 {
 		if i == 100 {
-			nodes[0].startRamp(s.since(epoch))
+			s.slowStart(nodes[0], s.since(epoch))
 		}
 		d := choose(s, nodes, ring(5, 2, 5), epoch)
 		passed := s.Coordinator(nodes, func(*Node) bool { return true }, epoch)

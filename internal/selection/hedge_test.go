@@ -57,7 +57,7 @@ func TestHedgesAreSavedUpForTenSeconds(t *testing.T) {
 func TestStrandedIsWhatWasSentBeforeItsNodeWasFoundUnfit(t *testing.T) {
 	const second = time.Second
 	for _, unfit := range []func(*Selector, *Node){
-		func(s *Selector, n *Node) { s.accuse(n, Slow, int64(2*second), "test") },
+		func(s *Selector, n *Node) { s.eject(n, Slow, int64(2*second), "test") },
 		func(s *Selector, n *Node) { s.MarkUnreachable(n, "refused", epoch.Add(2*second)) },
 	} {
 		s, nodes := newTest(t, "adaptive", 3)

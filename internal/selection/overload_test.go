@@ -49,23 +49,3 @@ func TestFewRejectionsAreABurst(t *testing.T) {
 	}
 	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, at).Reason)
 }
-
-func TestWhoRejectsIsKeptOutOnlyIfTheOthersCanTakeIt(t *testing.T) {
-	for _, rate := range []float64{0.1, 10} { // shard queries per ms, of 1 ms on 4 processors
-		s, err := New(Options{Policy: "adaptive", Clients: 1, Epoch: epoch})
-		require.NoError(t, err)
-		infos := []NodeInfo{{ID: "a", Name: "a", Processors: 4}, {ID: "b", Name: "b", Processors: 4}, {ID: "c", Name: "c", Processors: 4}}
-		nodes := s.Update(infos)
-		for _, n := range nodes {
-			s.ObservePoll(n.ID, Poll{
-				State: Fine, Queries: int64(rate * 1000), Elapsed: time.Second, ServiceTime: time.Millisecond,
-			}, epoch.Add(time.Second))
-		}
-		s.ObservePoll("a", Poll{State: Fine, Rejected: 1}, epoch.Add(time.Second))
-		d := choose(s, nodes, [][]int{{0, 1}, {1, 2}}, epoch.Add(time.Second))
-		for range failuresInARow {
-			s.Observe(d, Outcome{Failed: true, Blamed: nodes[:1]}, epoch.Add(time.Second))
-		}
-		require.Equal(t, rate < 1, nodes[0].health.excluded(), rate)
-	}
-}

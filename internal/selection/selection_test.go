@@ -195,29 +195,29 @@ func TestSilentNodeIsAvoidedBeforeItAnswers(t *testing.T) {
 	d.Release()
 }
 
-func TestUnreachableAndUnresponsiveNodesAreLeftOut(t *testing.T) {
-	for _, state := range []State{Unreachable, Unresponsive} {
-		s, nodes := newTest(t, "adaptive", 3)
-		teach(nodes, 20, 3)
-		set(&nodes[0].response, 5)
-		s.ObservePoll(nodes[0].ID, Poll{State: state, Message: "no answer"}, epoch)
-		d := choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch)
-		require.Equal(t, "bc", names(d), state)
-		require.Equal(t, "no answer", s.View(nodes, epoch)[0].LastError.Message)
-		s.ObservePoll(nodes[0].ID, Poll{State: Fine}, epoch)
-		require.Equal(t, "slow", s.View(nodes, epoch)[0].State, "held for a while")
-		choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch.Add(firstHold+2*ProbeTimeout))
-		require.Equal(t, "ramping", s.View(nodes, epoch)[0].State)
-		set(&nodes[0].response, 5)
-		require.Equal(t, "a", names(choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch.Add(firstHold+2*ProbeTimeout+rampTime))))
-	}
+func TestUnreachableNodesAreLeftOut(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 20, 3)
+	set(&nodes[0].response, 5)
+	shards := [][]int{{0, 1}, {0, 2}}
+	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable, Message: "no answer"}, epoch)
+	require.Equal(t, "bc", names(choose(s, nodes, shards, epoch)))
+	require.Equal(t, "no answer", s.View(nodes, epoch)[0].LastError.Message)
+	require.Empty(t, s.Probes(nil, nodes, epoch))
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, epoch)
+	require.Equal(t, "slow", s.View(nodes, epoch)[0].State, "it has to answer probes first")
+	require.Equal(t, "was unreachable", s.View(nodes, epoch)[0].Why)
+	answerProbes(s, nodes, 0, firstHold+time.Second, answeredWell)
+	require.Equal(t, "ramping", s.View(nodes, epoch)[0].State)
+	set(&nodes[0].response, 5)
+	require.Equal(t, "a", names(choose(s, nodes, shards, at(firstHold+time.Second+rampTime))))
 }
 
-func TestFailsOpenWhenEveryCopyIsBad(t *testing.T) {
+func TestFailsOpenWhenEveryCopyIsUnreachable(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 4)
 	teach(nodes, 5, 3)
 	for _, n := range nodes[:2] {
-		s.ObservePoll(n.ID, Poll{State: Unresponsive}, epoch)
+		s.ObservePoll(n.ID, Poll{State: Unreachable}, epoch)
 	}
 	d := choose(s, nodes, [][]int{{0, 1}, {2, 3}}, epoch)
 	require.Equal(t, FailOpen, d.Reason)
@@ -275,12 +275,32 @@ func TestPreviewChangesNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	teach(nodes, 5, 3)
 	set(&nodes[0].response, 300)
+	s.eject(nodes[0], Slow, 1, "a test")
+	for _, n := range nodes {
+		n.Processors = 1
+		set(&n.rate, 1)
+	}
 	for range 100 {
 		s.Preview(&Decision{}, Request{Nodes: nodes, Shards: [][]int{{0, 1}, {0, 1}}}, epoch.Add(time.Minute))
 	}
 	r, _ := nodes[0].response.value()
 	require.InDelta(t, 300, r, 1e-9)
 	require.Zero(t, s.turn.Load())
+	require.Zero(t, nodes[0].neededAt.Load())
+	require.False(t, nodes[0].slowEverywhere())
+}
+
+// A manager holds no copies and coordinates no search, however slow the other nodes are.
+func TestManagersCoordinateNoSearch(t *testing.T) {
+	s, nodes := withManagers(t, 2, 1)
+	teach(nodes[:2], 5, 3)
+	for range 20 {
+		for _, n := range nodes[:2] {
+			s.ObservePoll(n.ID, Poll{State: Fine, Took: 400 * time.Millisecond}, at(time.Second))
+		}
+		s.ObservePoll(nodes[2].ID, Poll{State: Fine, Took: time.Millisecond}, at(time.Second))
+		require.False(t, choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second)).Coordinator.NoData)
+	}
 }
 
 func TestCoordinatorsHTTPSideIsPolled(t *testing.T) {

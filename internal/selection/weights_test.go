@@ -83,7 +83,7 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 			for i, n := range nodes {
 				n.Zone = string(rune('a' + i%2))
 				if rng.IntN(6) == 0 {
-					s.accuse(n, Slow, 0, "test")
+					s.eject(n, Slow, 0, "test")
 				}
 				if rng.IntN(12) == 0 {
 					s.observeRejected(n, 1, 1)

@@ -1,0 +1,354 @@
+package selection
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// at is a moment of the tests.
+func at(d time.Duration) time.Time { return epoch.Add(d) }
+
+// states returns the states of nodes.
+func states(nodes []*Node) []State {
+	out := make([]State, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.State()
+	}
+	return out
+}
+
+// answeredWell is how a probe ends that took 2 ms.
+func answeredWell(Probe) ProbeOutcome { return ProbeOutcome{Took: 2 * time.Millisecond} }
+
+// late has the probes of bad take so long, and those of others 2 ms.
+func late(took time.Duration, bad ...*Node) func(Probe) ProbeOutcome {
+	return func(p Probe) ProbeOutcome {
+		if slices.Contains(bad, p.Node) {
+			return ProbeOutcome{Took: min(took, ProbeTimeout), Failed: took >= ProbeTimeout}
+		}
+		return answeredWell(p)
+	}
+}
+
+// probe sends what is due at now and has it end as told; the sooner ones first.
+func probe(s *Selector, nodes []*Node, now time.Duration, outcome func(Probe) ProbeOutcome) []Probe {
+	probes := s.Probes(nil, nodes, at(now))
+	type answer struct {
+		Probe
+		ProbeOutcome
+	}
+	var answers []answer
+	for _, p := range probes {
+		answers = append(answers, answer{p, outcome(p)})
+	}
+	slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.Took, b.Took) })
+	for _, a := range answers {
+		s.ObserveProbe(a.Probe, a.ProbeOutcome, at(now+a.Took))
+	}
+	return probes
+}
+
+// suspect has the nodes suspected and probed so often, from a moment on, and returns when
+// that was done.
+func suspect(s *Selector, nodes []*Node, from time.Duration, times int, outcome func(Probe) ProbeOutcome) time.Duration {
+	for range times {
+		s.Suspect(&Decision{Nodes: nodes}, at(from))
+		probe(s, nodes, from, outcome)
+		from += ProbeTimeout + suspicionInterval
+	}
+	return from
+}
+
+// answerProbes sends what is due at each step of 10 ms in [from, to) and has it answered.
+func answerProbes(s *Selector, nodes []*Node, from, to time.Duration, outcome func(Probe) ProbeOutcome) (sent int) {
+	for now := from; now < to; now += 10 * time.Millisecond {
+		sent += len(probe(s, nodes, now, outcome))
+	}
+	return sent
+}
+
+func decide(s *Selector, nodes []*Node, now time.Duration) *Decision {
+	d := &Decision{}
+	s.Choose(d, Request{Nodes: nodes, Shards: ring(len(nodes), 2, len(nodes)), Outliers: true}, at(now))
+	return d
+}
+
+func TestTheFirstProofAvoidsAndTheLastEjects(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	now := time.Second
+	require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
+	s.Suspect(&Decision{Nodes: nodes}, at(now))
+	require.Equal(t, NoOutlier, decide(s, nodes, now).Reason, "suspicion changes no routing")
+	for i := range proofs {
+		now = suspect(s, nodes, now, 1, late(300*time.Millisecond, nodes[2]))
+		d := decide(s, nodes, now)
+		require.Equal(t, "abde", names(d), i)
+		require.Equal(t, Ranked, d.Reason)
+		require.Equal(t, i == proofs-1, nodes[2].State() == Slow, "proof %d", i+1)
+	}
+	require.Contains(t, s.View(nodes, at(now))[2].Why, "those of its peers 2 ms")
+	require.Equal(t, []State{Fine, Fine, Slow, Fine, Fine}, states(nodes))
+}
+
+func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	now := suspect(s, nodes, time.Second, proofs-1, late(300*time.Millisecond, nodes[2]))
+	now = suspect(s, nodes, now, 1, answeredWell)
+	require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
+	now = suspect(s, nodes, now, proofs-1, late(300*time.Millisecond, nodes[2]))
+	require.Equal(t, Fine, nodes[2].State(), "not in a row")
+	suspect(s, nodes, now, 1, late(300*time.Millisecond, nodes[2]))
+	require.Equal(t, Slow, nodes[2].State())
+}
+
+// A node that answers nothing is found out while its probes still wait, and no sooner than
+// so many probes, suspicionInterval apart.
+func TestANodeThatHangsIsEjectedBeforeItsProbesTimeOut(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
+	var sent []time.Duration
+	for now := time.Second; nodes[2].State() == Fine; now += time.Millisecond {
+		require.Less(t, now, 2*time.Second)
+		for _, p := range s.Probes(nil, nodes, at(now)) {
+			if p.Node == nodes[2] {
+				sent = append(sent, now)
+				continue
+			}
+			s.ObserveProbe(p, ProbeOutcome{Took: time.Millisecond}, at(now+time.Millisecond))
+		}
+	}
+	require.Len(t, sent, proofs)
+	for i := range sent[1:] {
+		require.GreaterOrEqual(t, sent[i+1]-sent[i], suspicionInterval)
+	}
+}
+
+func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	shards := ring(5, 2, 5)
+	s.eject(nodes[2], Slow, 1, "a test")
+	bad := late(300*time.Millisecond, nodes[2])
+	sent := answerProbes(s, nodes, 0, 10*time.Second, bad)
+	require.Equal(t, Slow, nodes[2].State(), "for as long as its probes are late")
+	require.InDelta(t, 3*25, sent, 20, "one in probeInterval, and two to compare with")
+
+	from := 10 * time.Second
+	answerProbes(s, nodes, from, from+firstHold/2, answeredWell)
+	require.Equal(t, Slow, nodes[2].State(), "held")
+	bursts := map[int]bool{}
+	answerProbes(s, nodes, from+firstHold/2, from+firstHold+time.Second, func(p Probe) ProbeOutcome {
+		bursts[p.Burst] = true
+		return answeredWell(p)
+	})
+	require.Equal(t, Ramping, nodes[2].State())
+	back := from + firstHold + time.Second
+	listed := map[bool]int{}
+	for ms := range 2000 {
+		d := choose(s, nodes, shards, at(back+time.Duration(ms)*time.Millisecond))
+		listed[slices.Contains(d.Nodes, nodes[2])]++
+	}
+	require.InDelta(t, 0.5, float64(listed[true])/2000, 0.3, "its share grows")
+	answerProbes(s, nodes, back+rampTime, back+rampTime+time.Second, answeredWell)
+	require.Equal(t, Fine, nodes[2].State())
+}
+
+// It takes a burst of probes, as good as those of its peers, to come back: a starved node
+// answers one, and no more.
+func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.eject(nodes[2], Slow, 1, "a test")
+	answerProbes(s, nodes, 0, 20*time.Second, func(p Probe) ProbeOutcome {
+		if p.Burst > 1 {
+			return late(300*time.Millisecond, nodes[2])(p)
+		}
+		return answeredWell(p)
+	})
+	require.Equal(t, Slow, nodes[2].State())
+}
+
+// A node that is back owes few searches until it has answered one: a hundred
+// connections that wait for their answers would all wait for it.
+func TestNodeThatIsBackIsTriedFirst(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.eject(nodes[2], Slow, s.since(at(0)), "a test")
+	s.slowStart(nodes[2], s.since(at(10*time.Second)))
+	soon := at(12900 * time.Millisecond) // with nearly all of its share
+	owed := []*Decision{}
+	for range 200 {
+		d := choose(s, nodes, ring(5, 2, 5), soon)
+		s.Acquire(d, soon)
+		if slices.Contains(d.Nodes, nodes[2]) {
+			owed = append(owed, d)
+		}
+	}
+	require.Len(t, owed, trials)
+	after := soon.Add(10 * time.Millisecond)
+	s.Observe(owed[0], Outcome{ResponseTime: 10 * time.Millisecond}, after)
+	owed[0].Release()
+	listed := 0
+	for range 200 {
+		if slices.Contains(choose(s, nodes, ring(5, 2, 5), after).Nodes, nodes[2]) {
+			listed++
+		}
+	}
+	require.Greater(t, listed, 150)
+}
+
+func TestFlappingNodeStaysOutLonger(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	out := func(from time.Duration) time.Duration {
+		s.eject(nodes[2], Slow, s.since(at(from)), "a test")
+		require.Equal(t, Slow, nodes[2].State())
+		now := from
+		for nodes[2].State() == Slow {
+			probe(s, nodes, now, answeredWell)
+			now += 10 * time.Millisecond
+			require.Less(t, now, from+10*time.Second, "back within ten seconds")
+		}
+		return now - from
+	}
+	first := out(time.Second)
+	again := out(time.Second + first + 4*time.Second)
+	require.GreaterOrEqual(t, first, firstHold)
+	require.GreaterOrEqual(t, again, againHold)
+	require.Less(t, out(first+again+2*time.Minute), againHold, "forgotten")
+}
+
+func TestNeverMoreThanAThirdOfTheDataNodesIsEjected(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 5, 9, 30} {
+		for _, managers := range []int{0, 3} {
+			s, nodes := withManagers(t, n, managers)
+			for i, node := range nodes[:n] {
+				s.eject(node, Slow, int64(i+1), "a test")
+			}
+			out := 0
+			for _, node := range nodes {
+				if node.State() == Slow {
+					out++
+				}
+			}
+			require.Equal(t, (n+1)/3, out, "of %d, with %d managers", n, managers)
+			require.Equal(t, Bound{Out: out, AtMost: (n + 1) / 3, Nodes: n}, s.Bound())
+		}
+	}
+}
+
+// withManagers returns so many data nodes, and managers after them.
+func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
+	t.Helper()
+	s, nodes := newTest(t, "adaptive", data)
+	infos := make([]NodeInfo, 0, data+managers)
+	for _, n := range nodes {
+		infos = append(infos, n.NodeInfo)
+	}
+	for i := range managers {
+		name := "m" + string(rune('0'+i))
+		infos = append(infos, NodeInfo{ID: name, Name: name, NoData: true})
+	}
+	nodes = s.Update(infos)
+	for _, n := range nodes {
+		s.ObservePoll(n.ID, Poll{State: Fine}, epoch)
+	}
+	return s, nodes
+}
+
+func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	for range failuresInARow {
+		require.Equal(t, Fine, nodes[1].State())
+		d := &Decision{Nodes: nodes, Coordinator: nodes[1]}
+		s.Observe(d, Outcome{Failed: true, Blamed: nodes[1:2], Message: "broken"}, at(time.Second))
+	}
+	require.Equal(t, Failing, nodes[1].State())
+	broken := func(p Probe) ProbeOutcome {
+		if p.Node != nodes[1] {
+			return answeredWell(p)
+		}
+		require.Same(t, p.Node, p.Via, "the way that failed is the one to try")
+		return ProbeOutcome{Failed: true, Message: "broken"}
+	}
+	answerProbes(s, nodes, 2*time.Second, 10*time.Second, broken)
+	require.Equal(t, Failing, nodes[1].State())
+	require.Equal(t, "2 failures in a row", s.View(nodes, at(10*time.Second))[1].Why)
+	answerProbes(s, nodes, 10*time.Second, 11*time.Second+firstHold, answeredWell)
+	require.Equal(t, Ramping, nodes[1].State())
+}
+
+func TestFailuresFarApartAreNoProof(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	for i := range 10 {
+		now := at(time.Duration(i+1) * 2 * failureMemory)
+		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[1:2]}, now)
+	}
+	require.Equal(t, Fine, nodes[1].State())
+}
+
+// Probes that fail at once, while those of peers go well, are proof as late ones are.
+func TestProbesThatFailAtOnceEject(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	suspect(s, nodes, time.Second, proofs, func(p Probe) ProbeOutcome {
+		if p.Node == nodes[2] {
+			return ProbeOutcome{Failed: true, Took: time.Millisecond, Message: "broken"}
+		}
+		return answeredWell(p)
+	})
+	require.Equal(t, Failing, nodes[2].State())
+	require.Equal(t, "probe failed: broken", s.View(nodes, at(time.Minute))[2].Why)
+}
+
+func TestNewNodesRampUp(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	infos := []NodeInfo{{ID: "new", Name: "new"}}
+	for _, n := range nodes {
+		infos = append(infos, n.NodeInfo)
+	}
+	all := s.Update(infos)
+	choose(s, all, [][]int{{0, 1, 2, 3}}, epoch)
+	require.Equal(t, Ramping, all[0].State())
+	require.Equal(t, []State{Fine, Fine, Fine}, states(all[1:]), "those that were there are not new")
+}
+
+// A node that fails at once costs next to nothing where the engine asks the next copy. It
+// does not coordinate, and where one copy is named it is another.
+func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	for range failuresInARow {
+		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3]}, at(time.Second))
+	}
+	d, a := accountOf(s, nodes, ring(5, 2, 5), at(2*time.Second), nil)
+	require.Equal(t, NoOutlier, d.Reason)
+	require.NotEqual(t, nodes[2].Name, d.Coordinator.Name)
+	require.Contains(t, a.Summary, "where c fails, at once, the next copy is asked")
+	require.Contains(t, about(t, a, "c").Why, "It coordinates nothing")
+	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{2, 3}}, Outliers: true}, at(2*time.Second))
+	require.Equal(t, "d", names(d), "a copy that is named is not one that fails")
+
+	s.eject(nodes[0], Slow, s.since(at(2*time.Second)), "a test")
+	require.Equal(t, "bde", names(decide(s, nodes, 2*time.Second)), "where copies are listed, for the sake of another, it is not")
+}
+
+// A copy on an ejected node is better than one on a node that cannot be reached.
+func TestAnEjectedCopyServesWhereTheOthersCannotBeReached(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.eject(nodes[2], Slow, s.since(at(time.Second)), "a test")
+	s.MarkUnreachable(nodes[3], "refused", at(time.Second))
+	d := choose(s, nodes, [][]int{{0, 1}, {2, 3}}, at(time.Second))
+	require.Equal(t, "abc", names(d))
+	require.Equal(t, Ranked, d.Reason)
+	require.Equal(t, "c", names(choose(s, nodes, [][]int{{2, 3}}, at(time.Second))))
+}

@@ -1,0 +1,226 @@
+package selection
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// chaos is a cluster of data nodes and managers to which anything happens, by lot.
+type chaos struct {
+	t     *testing.T
+	s     *Selector
+	nodes []*Node
+	data  int
+	r     *rand.Rand
+	now   time.Duration
+	bad   []float64 // how likely each node is to answer badly
+	owed  []*Decision
+	sent  []Probe
+	// needed is when a choice last found that the others could not carry the node's load.
+	needed map[*Node]time.Duration
+	reason map[Reason]int
+	out    int // most nodes ejected or avoided at once
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	r := rand.New(rand.NewPCG(seed, 1))
+	c := &chaos{t: t, r: r, data: 2 + r.IntN(7), needed: map[*Node]time.Duration{}, reason: map[Reason]int{}}
+	c.s, c.nodes = withManagers(t, c.data, r.IntN(4))
+	for _, n := range c.nodes {
+		n.Processors = 1
+		c.bad = append(c.bad, r.Float64()*r.Float64())
+	}
+	c.s.onChange = func(change Change) {
+		if change.After != change.Node.health.condition() || !change.Node.health.excluded() {
+			return
+		}
+		require.False(t, change.Node.NoData, "a manager is ejected")
+		if at, ok := c.needed[change.Node]; ok && change.Before != Unreachable {
+			require.GreaterOrEqual(t, c.now-at, time.Second, "%s was needed a moment ago", change.Node.Name)
+		}
+	}
+	return c
+}
+
+func (c *chaos) step() {
+	c.now += time.Duration(c.r.Int64N(int64(20 * time.Millisecond)))
+	switch c.r.IntN(10) {
+	case 0:
+		c.poll(c.r.IntN(len(c.nodes)))
+	case 1, 2:
+		c.settle()
+	case 3:
+		if c.r.IntN(20) == 0 {
+			c.s.MarkUnreachable(c.nodes[c.r.IntN(len(c.nodes))], "refused", at(c.now))
+		}
+	case 4:
+		if len(c.owed) > 0 {
+			c.s.Suspect(c.owed[c.r.IntN(len(c.owed))], at(c.now))
+		}
+	case 5:
+		c.bad[c.r.IntN(len(c.bad))] = c.r.Float64() * c.r.Float64()
+	case 6, 7:
+		c.probe()
+	default:
+		c.choose()
+	}
+	c.check()
+}
+
+func (c *chaos) poll(i int) {
+	p := Poll{
+		State: Fine, Took: time.Duration(c.r.Int64N(1e9)), Queue: c.r.ExpFloat64() * 5, Queries: c.r.Int64N(500), Elapsed: time.Second,
+		ServiceTime: time.Duration(c.r.ExpFloat64() * 2e6), Coordinated: map[string]Seen{},
+	}
+	if c.r.Float64() < c.bad[i] {
+		p.State = []State{Unresponsive, Unresponsive, Failing, Unreachable}[c.r.IntN(4)]
+	}
+	if c.r.IntN(30) == 0 {
+		p.Rejected = c.r.Float64()
+	}
+	for j, n := range c.nodes[:c.data] {
+		p.Coordinated[n.ID] = Seen{Now: time.Duration(c.r.ExpFloat64() * 5e6 * (1 + 50*c.bad[j]))}
+	}
+	c.s.ObservePoll(c.nodes[i].ID, p, at(c.now))
+}
+
+// settle ends a search.
+func (c *chaos) settle() {
+	if len(c.owed) == 0 {
+		return
+	}
+	i := c.r.IntN(len(c.owed))
+	d := c.owed[i]
+	c.owed = slices.Delete(c.owed, i, i+1)
+	n := d.Nodes[c.r.IntN(len(d.Nodes))]
+	switch took := time.Duration(c.r.ExpFloat64() * 2e7); {
+	case c.r.Float64() < c.bad[slices.Index(c.nodes, n)]/3:
+		c.s.Observe(d, Outcome{Failed: true, Blamed: []*Node{n}}, at(c.now))
+	default:
+		c.s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, at(c.now))
+	}
+	d.Release()
+}
+
+func (c *chaos) probe() {
+	probes := c.s.Probes(nil, c.nodes, at(c.now))
+	for _, p := range probes {
+		require.False(c.t, p.Node.NoData, "a manager is probed")
+		require.False(c.t, p.Via.NoData, "a probe goes through a manager")
+	}
+	c.sent = append(c.sent, probes...)
+	c.sent = slices.DeleteFunc(c.sent, func(p Probe) bool {
+		bad := c.r.Float64() < c.bad[slices.Index(c.nodes, p.Node)]
+		if bad && c.r.IntN(4) > 0 {
+			return false // not yet
+		}
+		o := ProbeOutcome{Took: time.Duration(c.r.Int64N(int64(5 * time.Millisecond)))}
+		if bad {
+			o = []ProbeOutcome{{Took: ProbeTimeout, Failed: true}, {Failed: true}, {Took: 400 * time.Millisecond}, {Unfit: true}}[c.r.IntN(4)]
+		}
+		c.s.ObserveProbe(p, o, at(c.now))
+		return true
+	})
+}
+
+func (c *chaos) choose() {
+	req := Request{Nodes: c.nodes, Shards: randomShards(c.r, c.data), Outliers: c.r.IntN(2) == 0}
+	if c.r.IntN(10) == 0 {
+		req.Avoid = c.nodes[:1]
+	}
+	d := &Decision{}
+	c.s.Choose(d, req, at(c.now))
+	c.reason[d.Reason]++
+	require.False(c.t, d.Coordinator.NoData, "a manager coordinates")
+	for _, copies := range req.Shards {
+		c.checkShard(d, req, copies)
+	}
+	for _, p := range d.order {
+		if d.candidates[p].why == Needed {
+			c.needed[c.nodes[p]] = c.now
+		}
+	}
+	if len(c.owed) < 50 {
+		c.s.Acquire(d, at(c.now))
+		c.owed = append(c.owed, d)
+	}
+}
+
+// checkShard checks that a shard keeps a listed copy, one that can be reached if there is
+// one, and one that nothing is proved against if there is one.
+func (c *chaos) checkShard(d *Decision, req Request, copies []int) {
+	listed := func(fit func(n *Node) bool) bool {
+		return slices.ContainsFunc(copies, func(p int) bool { return fit(c.nodes[p]) && slices.Contains(d.Nodes, c.nodes[p]) })
+	}
+	exists := func(fit func(n *Node) bool) bool {
+		return slices.ContainsFunc(copies, func(p int) bool { return fit(c.nodes[p]) })
+	}
+	anyone := func(*Node) bool { return true }
+	alive := func(n *Node) bool { return n.Alive() && !slices.Contains(req.Avoid, n) }
+	good := func(n *Node) bool { return alive(n) && n.usable() && n.State() != Ramping }
+	require.True(c.t, listed(anyone), "a shard has no copy listed")
+	require.True(c.t, !exists(alive) || listed(alive), "no copy that answers is listed")
+	may := func(n *Node) bool {
+		return alive(n) && (n.usable() || d.candidates[slices.Index(c.nodes, n)].why == Needed)
+	}
+	require.True(c.t, !exists(good) || listed(may), "no good copy is listed")
+	if !exists(alive) && d.Reason == FailOpen {
+		for _, p := range copies {
+			require.Contains(c.t, d.Nodes, c.nodes[p], "it fails open")
+		}
+	}
+}
+
+// check checks what holds at every moment.
+func (c *chaos) check() {
+	out := 0
+	for _, n := range c.nodes {
+		if n.health.excluded() || n.health.avoid.Load() {
+			out++
+		}
+		require.False(c.t, n.NoData && !n.serves() && n.Alive(), "a manager is ejected")
+	}
+	require.LessOrEqual(c.t, out, (c.data+1)/3, "of %d data nodes and %d managers", c.data, len(c.nodes)-c.data)
+	c.out = max(c.out, out)
+}
+
+func TestWhateverHappens(t *testing.T) {
+	reasons, most := map[Reason]int{}, 0
+	for seed := range uint64(30) {
+		c := newChaos(t, seed)
+		for range 3000 {
+			c.step()
+		}
+		for reason, n := range c.reason {
+			reasons[reason] += n
+		}
+		most = max(most, c.out)
+	}
+	require.GreaterOrEqual(t, most, 2)
+	for _, reason := range []Reason{Ranked, NoOutlier, FailOpen, Overloaded, NoChoice} {
+		require.Positive(t, reasons[reason], reason)
+	}
+}
+
+// Where everything is bad, all is listed: a shard that is asked may answer, one that is not
+// cannot.
+func TestFailsOpenWhenEverythingIsBad(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	for _, n := range nodes {
+		s.MarkUnreachable(n, "refused", at(time.Second))
+	}
+	for _, outliers := range []bool{true, false} {
+		d := &Decision{}
+		s.Choose(d, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: outliers}, at(time.Second))
+		require.Equal(t, "abcde", names(d))
+		require.NotNil(t, d.Coordinator)
+	}
+	one := choose(s, nodes, [][]int{{0, 1}}, at(time.Second))
+	require.Equal(t, FailOpen, one.Reason)
+	require.Equal(t, "ab", names(one))
+}

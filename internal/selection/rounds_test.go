@@ -1,0 +1,130 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A slow node is suspected, probed with peers, avoided and ejected; nobody else is.
+// Blame without guessing: the searches touch all nodes, so that a late answer tells
+// nothing of which was late.
+func TestOneSlowNodeIsEjectedWithinASecondAndNoOther(t *testing.T) {
+	for _, rate := range []int{20, 80, 400} {
+		for victim := range 5 {
+			v := newVirtual(t, "adaptive", by(300, 10*time.Second, time.Hour, victim))
+			v.when = true
+			v.run(rate, 20*time.Second)
+			ejected := v.ejected()
+			require.Len(t, ejected, 1, "%d/s, node %d: %v", rate, victim, ejected)
+			when := ejected[v.nodes[victim].Name]
+			require.Greater(t, when, 10*time.Second)
+			require.Less(t, when, 11*time.Second, "%d/s, node %d", rate, victim)
+			require.Len(t, v.avoided, 1, "after the first proof, before the last")
+			require.Positive(t, v.avoided[v.nodes[victim].Name])
+		}
+	}
+}
+
+// It is back by proof and in slow start.
+func TestSlowNodeIsBackOnceItIsWell(t *testing.T) {
+	v := newVirtual(t, "adaptive", by(300, 10*time.Second, 20*time.Second, 2))
+	v.when = true
+	v.run(80, 40*time.Second)
+	var way []State
+	for _, c := range v.changes {
+		require.Equal(t, "c", c.Node.Name)
+		way = append(way, c.After)
+	}
+	require.Equal(t, []State{Slow, Ramping, Fine}, way)
+	require.Greater(t, v.changes[1].at, 20*time.Second)
+	require.Less(t, v.changes[1].at, 20*time.Second+2*firstHold)
+	require.Less(t, v.changes[2].at, 30*time.Second)
+}
+
+// Two tenants: the one searches long, on two of five nodes only. Their response times are
+// far above the others', and nothing is wrong.
+func TestATenantWithLongSearchesEjectsNobody(t *testing.T) {
+	for _, ms := range []float64{30, 100} {
+		v := newVirtual(t, "adaptive", well)
+		v.when = true
+		v.targets = append(v.targets, target{shards: [][]int{{0, 1}, {1, 0}}, ms: ms, rate: 10})
+		v.run(80, 60*time.Second)
+		require.Empty(t, v.changes)
+		require.Empty(t, v.avoided)
+		require.Positive(t, v.probes, "they are suspects")
+	}
+}
+
+func TestWhenAllAreSlowNoneIsEjected(t *testing.T) {
+	for _, ms := range []int{100, 300, 5000} {
+		v := newVirtual(t, "adaptive", by(ms, 10*time.Second, time.Hour, 0, 1, 2, 3, 4))
+		v.when = true
+		v.run(40, 20*time.Second)
+		require.Positive(t, v.probes)
+		require.Empty(t, v.changes, "%d ms", ms)
+		require.Empty(t, v.avoided, "%d ms", ms)
+	}
+}
+
+// One node is slow as coordinating node alone: it is muted, and serves on.
+func TestASlowWayInIsMutedNotEjected(t *testing.T) {
+	for _, ms := range []int{150, 300, 5000} {
+		v := newVirtual(t, "adaptive", well)
+		v.when = true
+		v.through = by(ms, 10*time.Second, time.Hour, 2)
+		bad, muted := 0, 0
+		for at := 11 * time.Second; at < 20*time.Second; at += 100 * time.Millisecond {
+			v.after(at, func() {
+				if d := choose(v.s, v.nodes, ring(5, 2, 5), epoch.Add(v.now)); d.Coordinator == v.nodes[2] {
+					bad++
+				}
+				if v.s.muted(v.nodes[2], v.s.since(epoch.Add(v.now))) {
+					muted++
+				}
+				for i, n := range v.nodes {
+					require.False(t, i != 2 && v.s.muted(n, v.s.since(epoch.Add(v.now))), n.Name)
+				}
+			})
+		}
+		v.run(80, 20*time.Second)
+		t.Logf("%d ms: %d probes, muted in %d of 90 moments, coordinates in %d", ms, v.probes, muted, bad)
+		require.Empty(t, v.changes, "%d ms", ms)
+		require.Empty(t, v.avoided, "%d ms", ms)
+		require.Less(t, bad, 10)
+		require.Positive(t, muted)
+	}
+}
+
+// Of few nodes, one is slow as holder of copies and as coordinating node.
+func TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		for victim := range n {
+			for _, ms := range []int{300, 5000} {
+				v := newVirtualOf(t, "adaptive", n, by(ms, 10*time.Second, time.Hour, victim))
+				v.through = by(ms, 10*time.Second, time.Hour, victim)
+				v.when = true
+				v.run(60, 20*time.Second)
+				ejected := v.ejected()
+				require.Len(t, ejected, 1, "node %d of %d, %d ms: %v", victim, n, ms, ejected)
+				require.Less(t, ejected[v.nodes[victim].Name], 12*time.Second, "node %d of %d", victim, n)
+				require.Contains(t, ejected, v.nodes[victim].Name)
+			}
+		}
+	}
+}
+
+// Where probes are refused, the response times alone are proof, and time lets it in again.
+func TestWhereProbesAreRefusedResponseTimesEject(t *testing.T) {
+	v := newVirtual(t, "adaptive", by(300, 10*time.Second, 20*time.Second, 2))
+	v.refuse = true
+	v.run(80, 40*time.Second)
+	ejected := v.ejected()
+	require.Len(t, ejected, 1)
+	require.Greater(t, ejected["c"], 10*time.Second)
+	require.Less(t, ejected["c"], 15*time.Second)
+	require.Contains(t, v.changes[0].Why, "probes are refused")
+	require.Equal(t, Fine, v.nodes[2].State())
+	require.InDelta(t, 0.2, v.s.View(v.nodes, epoch.Add(40*time.Second))[2].Share, 0.1)
+}

@@ -1,0 +1,273 @@
+package selection
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestALateOrLostPollAloneEjectsNobody(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	lost := Poll{State: Unresponsive, Took: time.Second, Message: "deadline exceeded"}
+	for now := time.Second; now < 20*time.Second; now += time.Second {
+		s.ObservePoll(nodes[2].ID, lost, at(now))
+		require.Equal(t, Unresponsive, nodes[2].State())
+		require.Same(t, nodes[2], probe(s, nodes, now, answeredWell)[0].Node, "it is a suspect")
+		for range 20 {
+			d := decide(s, nodes, now)
+			require.Equal(t, NoOutlier, d.Reason)
+			require.NotEqual(t, nodes[2], d.Coordinator)
+		}
+		require.NotEqual(t, nodes[2], s.Coordinator(nodes, func(*Node) bool { return true }, at(now)))
+	}
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(21*time.Second))
+	require.Equal(t, Fine, nodes[2].State(), "at once, without slow start")
+}
+
+func TestWhatRejectsIsNotEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	full := func(p Probe) ProbeOutcome {
+		if p.Node == nodes[2] {
+			return ProbeOutcome{Failed: true, Took: time.Millisecond, Message: "queue full"}
+		}
+		return answeredWell(p)
+	}
+	for now := time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
+		s.ObservePoll(nodes[2].ID, Poll{State: Fine, Rejected: 0.5}, at(now))
+		for range failuresInARow {
+			s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3], Message: "queue full"}, at(now))
+		}
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		probe(s, nodes, now, full)
+		require.Equal(t, Fine, nodes[2].State())
+		require.False(t, nodes[2].health.avoid.Load())
+	}
+}
+
+// A queue explains a late probe of its node; not one of a node that is slower at the same
+// work than all others are.
+func TestAQueueExplainsALateProbe(t *testing.T) {
+	for _, everywhere := range []bool{false, true} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		n := nodes[2]
+		set(&n.service, 20)
+		set(&n.response, 300)
+		set(&n.queue, 15)
+		if everywhere {
+			set(&n.response, 900)
+		}
+		decide(s, nodes, time.Second)
+		require.Equal(t, everywhere, n.slowEverywhere())
+		suspect(s, nodes, time.Second, proofs, late(250*time.Millisecond, n))
+		require.Equal(t, everywhere, n.State() == Slow, "15 shard queries of 20 ms in its queue, 3 ms elsewhere")
+	}
+}
+
+// Where a node is slower than the other candidates of every target, a few milliseconds that
+// its probes are late are proof; where it is not, they are noise.
+func TestTheFineSlackIsForNodesThatAreSlowEverywhere(t *testing.T) {
+	for _, light := range []bool{false, true} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		set(&nodes[2].response, 60)
+		now := time.Second
+		for range proofs {
+			decide(s, nodes, now)
+			if light { // another target, whose copies are all on such nodes
+				s.Choose(&Decision{}, Request{Nodes: nodes, Shards: [][]int{{2}}}, at(now))
+				set(&nodes[3].response, 60)
+				s.Choose(&Decision{}, Request{Nodes: nodes, Shards: [][]int{{2, 3}, {3, 2}}}, at(now))
+				set(&nodes[3].response, 5)
+			}
+			now = suspect(s, nodes, now, 1, late(12*time.Millisecond, nodes[2]))
+		}
+		require.Equal(t, !light, nodes[2].State() == Slow)
+	}
+}
+
+// A response time far above the others' is suspicion: it brings probes and no more.
+func TestAResponseTimeAloneBringsProbes(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	for now := time.Second; now < 20*time.Second; now += 100 * time.Millisecond {
+		require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
+		probes := probe(s, nodes, now, answeredWell)
+		about := func(p Probe) bool { return p.Node == nodes[2] }
+		require.True(t, slices.ContainsFunc(probes, about))
+		require.Len(t, probes, 1+comparedWith)
+	}
+	require.Equal(t, Fine, nodes[2].State())
+}
+
+func TestBusyNodesAreNotSuspected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	set(&nodes[2].queue, 95)
+	decide(s, nodes, time.Second)
+	require.Empty(t, s.Probes(nil, nodes, at(time.Second)), "95 shard queries of 3 ms in its queue explain 285 ms")
+}
+
+// Suspects and peers go through one coordinating node, in the same instant.
+func TestARoundGoesThroughOneCoordinatingNode(t *testing.T) {
+	s, nodes := withManagers(t, 5, 2)
+	teach(nodes, 5, 3)
+	vias := map[*Node]bool{}
+	for now := time.Second; now < 10*time.Second; now += time.Second {
+		s.Suspect(&Decision{Nodes: nodes[2:3]}, at(now))
+		probes := probe(s, nodes, now, answeredWell)
+		require.Len(t, probes, 1+comparedWith)
+		seen := map[*Node]bool{}
+		for _, p := range probes {
+			require.Same(t, probes[0].Via, p.Via)
+			require.NotSame(t, p.Via, p.Node)
+			require.False(t, p.Node.NoData || p.Via.NoData || seen[p.Node])
+			seen[p.Node] = true
+		}
+		require.True(t, seen[nodes[2]])
+		vias[probes[0].Via] = true
+	}
+	require.Len(t, vias, 4, "in each round another one, if possible none of the suspects")
+}
+
+// Probes that tell nothing, as their node holds no copy by now, neither eject it nor keep
+// it avoided for good.
+func TestANodeIsNotAvoidedForGood(t *testing.T) {
+	for name, nothing := range map[string]ProbeOutcome{
+		"unfit":     {Unfit: true},
+		"timed out": {Failed: true, Took: ProbeTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, nodes := newTest(t, "adaptive", 5)
+			teach(nodes, 5, 3)
+			now := suspect(s, nodes, time.Second, 1, late(300*time.Millisecond, nodes[2]))
+			require.True(t, nodes[2].health.avoid.Load())
+			for range 3 {
+				for _, p := range s.Probes(nil, nodes, at(now)) {
+					s.ObserveProbe(p, nothing, at(now+nothing.Took))
+				}
+				now += 2 * ProbeTimeout
+			}
+			answerProbes(s, nodes, now, now+2*time.Second, answeredWell)
+			require.False(t, nodes[2].health.avoid.Load())
+		})
+	}
+}
+
+// A node that the others cannot do without is not ejected, however slow its probes, unless
+// it does next to nothing.
+func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
+	for _, c := range []struct {
+		rate, service float64 // shard queries per ms, ms
+		needed        bool
+	}{
+		{0.1, 9, false}, // the others are idle
+		{1.1, 9, true},
+		{1.1, 30, false}, // a tenth of what the others do
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		teach(nodes, 5, 3)
+		for _, n := range nodes {
+			n.Processors = 4
+			set(&n.rate, c.rate)
+		}
+		set(&nodes[2].service, c.service)
+		ejected := false
+		for now := time.Second; now < 20*time.Second; now += 50 * time.Millisecond {
+			d := decide(s, nodes, now)
+			if c.needed {
+				require.Equal(t, NoOutlier, d.Reason, "the engine shares the load")
+			}
+			s.Suspect(&Decision{Nodes: nodes}, at(now))
+			probe(s, nodes, now, late(40*time.Millisecond, nodes[2]))
+			ejected = ejected || nodes[2].State() != Fine
+		}
+		require.Equal(t, !c.needed, ejected, "%+v", c)
+	}
+}
+
+// How much work the others can do is not known where their processors are not.
+func TestUnknownProcessorsNeedNobody(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	for _, n := range nodes {
+		set(&n.rate, 0.1)
+	}
+	suspect(s, nodes, time.Second, proofs, late(300*time.Millisecond, nodes[2]))
+	require.Equal(t, "abde", names(decide(s, nodes, 10*time.Second)))
+}
+
+func TestViewCountsProbesThatHaveATime(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	now := time.Second
+	for _, o := range []ProbeOutcome{
+		{Took: 20 * time.Millisecond},
+		{Took: ProbeTimeout, Failed: true},
+		{Took: time.Millisecond, Failed: true, Message: "rejected"},
+		{Unfit: true},
+	} {
+		s.Suspect(&Decision{Nodes: nodes[1:2], Coordinator: nodes[0]}, at(now))
+		probe(s, nodes, now, func(p Probe) ProbeOutcome {
+			if p.Node == nodes[1] && !p.AboutVia() {
+				return o
+			}
+			return ProbeOutcome{Unfit: true}
+		})
+		now += 2 * ProbeTimeout
+	}
+	views := s.View(nodes, at(now))
+	require.Zero(t, views[0].Probes)
+	require.EqualValues(t, 2, views[1].Probes)
+	require.Equal(t, ProbeTimeout+20*time.Millisecond, views[1].ProbeTime)
+}
+
+// A second attempt goes past a node that something is proved against, or a muted
+// coordinating node, and past no other.
+func TestASecondAttemptNeedsProof(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	first := decide(s, nodes, time.Second)
+	s.Acquire(first, at(time.Second))
+	first.Coordinator = nodes[0]
+	s.Suspect(first, at(1100*time.Millisecond))
+	again := func(now time.Duration) bool { return s.Worthwhile(first, decide(s, nodes, now), at(now)) }
+	require.False(t, again(1100*time.Millisecond), "suspicion alone")
+	for _, p := range s.Probes(nil, nodes, at(1100*time.Millisecond)) {
+		if p.Node != nodes[2] {
+			s.ObserveProbe(p, answeredWell(p), at(1102*time.Millisecond))
+		}
+	}
+	require.False(t, again(1110*time.Millisecond), "not late yet")
+	s.Probes(nil, nodes, at(1130*time.Millisecond))
+	require.True(t, nodes[2].health.avoid.Load())
+	require.True(t, again(1130*time.Millisecond))
+}
+
+// Probes that all time out, as their coordinating node hangs, speak against nobody, and for
+// nobody: an ejected node is not back for it.
+func TestProbesThatAllTimeOutSayNothing(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.eject(nodes[2], Slow, 1, "a test")
+	for now := time.Second; now < 30*time.Second; now += 2 * ProbeTimeout {
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		probe(s, nodes, now, late(ProbeTimeout, nodes...))
+	}
+	require.Equal(t, []State{Fine, Fine, Slow, Fine, Fine}, states(nodes))
+}
+
+// While the way through a coordinating node is slow, it is asked about, but not all the time.
+func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
+	v := newVirtual(t, "adaptive", well)
+	v.through = by(300, 0, time.Hour, 2)
+	before := 0
+	v.after(time.Second, func() { before = v.probes })
+	v.run(80, 11*time.Second)
+	require.InDelta(t, 10*(1+comparedWith)*int(time.Second/suspicionInterval), v.probes-before, 100)
+}
