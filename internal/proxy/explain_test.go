@@ -17,10 +17,11 @@ func TestExplainSaysWhatKeepsANodeOut(t *testing.T) {
 	h.slow(1)
 	e := h.explain(Question{Target: "idx"})
 	require.Equal(t, es.Search, e.Operation)
-	require.Contains(t, e.Summary, "2 of 3 nodes with a copy are listed, as such requests always are. Left out: b: response time 500.0 ms")
+	require.Contains(t, e.Summary, "2 of 3 nodes with a copy are listed, as such requests always are. No node is left out.")
+	require.Contains(t, e.Decision.Candidates[0].Why, "response time 500.0 ms")
 	require.Contains(t, e.Summary, "It would be sent to "+e.Coordinator)
 	require.Equal(t, selection.Bound{Out: 0, AtMost: 1, Nodes: 3}, e.KeptOut)
-	require.InDelta(t, 45, *e.Decision.Limit, 1)
+	require.InDelta(t, 25, *e.Decision.Limit, 1)
 	require.Equal(t, selection.NotExcluded, e.Shards[0].Copies[0].Excluded)
 	require.Equal(t, selection.OverLimit, e.Shards[0].Copies[1].Excluded)
 	text, err := json.Marshal(e)
@@ -34,7 +35,7 @@ func TestExplainSaysWhatWouldMakeANodeStandOut(t *testing.T) {
 	e := h.explain(Question{Target: "idx"})
 	require.False(t, e.Steered)
 	require.Equal(t, "no_outlier", e.Reason)
-	require.Contains(t, e.Summary, "no node stands out. A node stands out from 45.0 ms on (3 × the median of 5.0 ms + 30 ms")
+	require.Contains(t, e.Summary, "no node stands out. A node is suspect from 25.0 ms on (3 × the median of 5.0 ms + 10 ms")
 }
 
 // Each operation is explained as it would be done.

@@ -31,7 +31,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 	}
 	infos := make([]selection.NodeInfo, len(s.Nodes))
 	for i, n := range s.Nodes {
-		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n)}
+		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data()}
 	}
 	v := &view{
 		snapshot:  s,

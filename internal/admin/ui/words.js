@@ -4,9 +4,9 @@
 // STATES of a node: kind is its mark, order the worst first.
 export const STATES = {
   unreachable: { kind: "gone", order: 0, word: "unreachable", means: "refuses or resets connections; gets no search while every shard has another copy" },
-  unresponsive: { kind: "gone", order: 1, word: "unresponsive", means: "does not answer polls within their deadline; gets no search while every shard has another copy" },
-  failing: { kind: "bad", order: 2, word: "failing", means: "failed searches through its own fault; gets none while every shard has another copy" },
-  slow: { kind: "bad", order: 3, word: "slow", means: "far slower than the others; gets no search while every shard has another copy" },
+  failing: { kind: "bad", order: 1, word: "failing", means: "failed searches through its own fault; gets none while every shard has another copy" },
+  slow: { kind: "bad", order: 2, word: "slow", means: "its probes took far longer than those of its peers; gets no search while every shard has another copy" },
+  unresponsive: { kind: "gone", order: 3, word: "unresponsive", means: "did not answer its last poll within the deadline; is probed, and coordinates no search" },
   ramping: { kind: "back", order: 4, word: "ramping", means: "well again: its share of the searches grows" },
   unknown: { kind: "none", order: 5, word: "unknown", means: "not measured yet" },
   fine: { kind: "good", order: 6, word: "fine", means: "nothing speaks against it" },
@@ -15,7 +15,7 @@ export const STATES = {
 export const stateOf = (name) => STATES[name] || { kind: "none", order: 5, word: name, means: "" };
 
 // isOut reports whether a node is avoided.
-export const isOut = (name) => stateOf(name).order < 4;
+export const isOut = (name) => stateOf(name).order < STATES.unresponsive.order;
 
 export const MODES = {
   route: "Searches go to the best copies.",
