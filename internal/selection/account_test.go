@@ -66,21 +66,21 @@ func TestAccountIsOfThen(t *testing.T) {
 
 	c := then.Candidates[0]
 	require.Equal(t, "c", c.Node, "what something speaks against comes first")
-	require.False(t, c.Listed)
+	require.True(t, c.Listed, "suspicion changes no routing")
 	require.Equal(t, OverLimit, c.Excluded)
 	require.InDelta(t, 297, c.Unqueued, 1e-9)
 	require.InDelta(t, 2, c.QueueEstimate, 1e-9)
-	require.InDelta(t, 24, c.QueueCost, 1e-9)
 	require.InDelta(t, c.Parts.Rank(1), c.Rank, 1e-9)
-	require.InDelta(t, c.Parts.ResponseTime-c.Parts.ServiceTime+c.QueueCost, c.Rank, 1e-9, "the parts add up")
+	require.InDelta(t, c.QueueEstimate*c.Parts.ServiceTime, c.Rank, 1e-9, "the parts multiply")
 	require.Equal(t, "response time 300.0 ms, 297.0 ms without the wait in its queue, is above the limit of 25.0 ms: its probes are compared with those of its peers", c.Why)
-	require.Equal(t, "4 of 5 nodes with a copy are listed, as such requests always are. No node is left out.", then.Summary)
-	require.Zero(t, c.ShardQueries)
+	require.Equal(t, "5 of 5 nodes with a copy are listed, as such requests always are. No node is left out.", then.Summary)
+	require.InDelta(t, 1, c.ShardQueries, 1e-9)
 	require.Equal(t, Bound{AtMost: 2, Nodes: 5}, s.Bound())
 	s.eject(nodes[2], Slow, 1, "a probe took 300 ms")
 	require.Equal(t, Bound{Out: 1, AtMost: 2, Nodes: 5}, s.Bound())
 	_, then = accountOf(s, nodes, ring(5, 2, 5), at(time.Second), nil)
 	c = about(t, then, "c")
+	require.Zero(t, c.ShardQueries)
 	require.Equal(t, "kept out (a probe took 300 ms)", c.Why)
 	require.Equal(t, "4 of 5 nodes with a copy are listed, as c is to be kept out. Left out: c: "+c.Why+".", then.Summary)
 }
@@ -88,9 +88,9 @@ func TestAccountIsOfThen(t *testing.T) {
 func TestAccountOfOneShard(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	teach(nodes, 5, 3)
-	set(&nodes[1].response, 9)
+	set(&nodes[1].service, 9)
 	_, a := accountOf(s, nodes, [][]int{{0, 1}}, epoch, nil)
-	require.Equal(t, "One shard is searched, so its best copy is named: a, rank 5.0; b has 9.0: another copy of the shard ranks better.", a.Summary)
+	require.Equal(t, "One shard is searched, so its best copy is named: a, rank 3.0; b has 9.0: another copy of the shard ranks better.", a.Summary)
 	require.Equal(t, RanksWorse, about(t, a, "b").Excluded)
 }
 
@@ -145,7 +145,7 @@ func notKeptOut() []exclusionCase {
 			nodes[2].Zone = "there"
 		}},
 		{RanksWorse, false, "ranks better", func(_ *Selector, nodes []*Node, r *Request) {
-			set(&nodes[2].response, 22)
+			set(&nodes[2].service, 22)
 			r.Outliers = false
 		}},
 		{OtherSticks, false, "affinity names another copy", func(_ *Selector, nodes []*Node, r *Request) {

@@ -160,6 +160,15 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 	require.Equal(t, Fine, nodes[2].State())
 }
 
+// Time alone brings no node back.
+func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.eject(nodes[2], Slow, 1, "a test")
+	decide(s, nodes, time.Minute)
+	require.Equal(t, Slow, nodes[2].State())
+}
+
 // It takes a burst of probes, as good as those of its peers, to come back: a starved node
 // answers one, and no more.
 func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
@@ -173,35 +182,6 @@ func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
 		return answeredWell(p)
 	})
 	require.Equal(t, Slow, nodes[2].State())
-}
-
-// A node that is back owes few searches until it has answered one: a hundred
-// connections that wait for their answers would all wait for it.
-func TestNodeThatIsBackIsTriedFirst(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
-	s.eject(nodes[2], Slow, s.since(at(0)), "a test")
-	s.slowStart(nodes[2], s.since(at(10*time.Second)))
-	soon := at(12900 * time.Millisecond) // with nearly all of its share
-	owed := []*Decision{}
-	for range 200 {
-		d := choose(s, nodes, ring(5, 2, 5), soon)
-		s.Acquire(d, soon)
-		if slices.Contains(d.Nodes, nodes[2]) {
-			owed = append(owed, d)
-		}
-	}
-	require.Len(t, owed, trials)
-	after := soon.Add(10 * time.Millisecond)
-	s.Observe(owed[0], Outcome{ResponseTime: 10 * time.Millisecond}, after)
-	owed[0].Release()
-	listed := 0
-	for range 200 {
-		if slices.Contains(choose(s, nodes, ring(5, 2, 5), after).Nodes, nodes[2]) {
-			listed++
-		}
-	}
-	require.Greater(t, listed, 150)
 }
 
 func TestFlappingNodeStaysOutLonger(t *testing.T) {

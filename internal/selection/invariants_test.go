@@ -37,12 +37,7 @@ func randomise(r *rand.Rand, s *Selector, nodes []*Node) {
 		if r.IntN(5) == 0 {
 			s.ObservePoll(n.ID, Poll{State: []State{Unknown, Fine, Failing, Unresponsive, Unreachable}[r.IntN(5)]}, epoch)
 		}
-		if r.IntN(5) == 0 {
-			n.punish(0)
-		}
-		for range r.IntN(5) {
-			n.acquire(0, r.IntN(2) == 0)
-		}
+		n.outstanding.Add(r.Int64N(5))
 	}
 }
 

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -64,62 +63,9 @@ func TestOneNodeSetTeachesResponseAndOverhead(t *testing.T) {
 	require.InDelta(t, 100, h, 1e-9)
 }
 
-// answered feeds one answered search of a set into the statistics: node i is the
-// only listed copy of some shard if sole[i].
-func answered(s *Selector, nodes []*Node, sole []bool, began, took time.Duration) {
-	d := &Decision{Nodes: nodes, sole: sole, start: int64(began)}
-	s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, epoch.Add(began+took))
-}
-
 func response(n *Node) float64 {
 	r, _ := n.response.value()
 	return r
-}
-
-func TestFastAnswerClearsWhoSurelyTookPart(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 200, 3)
-	answered(s, nodes, []bool{true, false, true}, time.Second, 5*time.Millisecond)
-	require.InDelta(t, 0.7*200+0.3*5, response(nodes[0]), 1e-9)
-	require.InDelta(t, 200, response(nodes[1]), 1e-9, "another copy may have served instead")
-}
-
-func TestSlowAnswerAccusesTheOneThatGaveNoSignOfLife(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 10, 3)
-	sole := []bool{true, true, true}
-	answered(s, nodes[:2], sole[:2], 2*time.Second, 5*time.Millisecond)
-	before := response(nodes[0])
-	answered(s, nodes, sole, time.Second, 1300*time.Millisecond)
-	require.InDelta(t, before, response(nodes[0]), 1e-9)
-	require.InDelta(t, before, response(nodes[1]), 1e-9)
-	require.InDelta(t, 0.7*10+0.3*1300, response(nodes[2]), 1e-9)
-
-	s, nodes = newTest(t, "adaptive", 3)
-	teach(nodes, 10, 3)
-	answered(s, nodes, sole, time.Second, 1300*time.Millisecond)
-	for _, n := range nodes {
-		require.InDelta(t, 10, response(n), 1e-9, "any of them may have been slow")
-	}
-}
-
-func TestSetsCountOnlyForAsLongAsTheNodeUsuallyTakes(t *testing.T) {
-	var n Node
-	n.response.observe(10)
-	at := int64(time.Second)
-	for range 20 {
-		n.acquire(at, false)
-	}
-	n.acquire(at, true)
-	require.InDelta(t, 21, n.owed(at), 1e-3)
-	later := at + int64(100*time.Millisecond)
-	require.InDelta(t, 1+20*math.Exp(-10), n.owed(later), 1e-3, "the set waits for another node, the search of its own is owed")
-	for range 20 {
-		n.release(false)
-	}
-	require.InDelta(t, 1, n.owed(later), 1e-9)
-	n.release(true)
-	require.Zero(t, n.owed(later))
 }
 
 // A node that is short of CPU answers clients and is late with its statistics: if that
@@ -162,23 +108,10 @@ func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
 	require.NotPanics(t, func() { s.ObservePoll("unknown", Poll{State: Fine}, epoch) })
 }
 
-func TestPenaltyDoublesIsBoundedAndDecays(t *testing.T) {
-	var n Node
-	at := int64(0)
-	n.punish(at)
-	require.InDelta(t, penaltyFirst, n.penaltyLeft(at), 1e-9)
-	for range 20 {
-		n.punish(at)
-	}
-	require.InDelta(t, penaltyMax, n.penaltyLeft(at), 1e-9)
-	require.InDelta(t, penaltyMax/2, n.penaltyLeft(at+int64(penaltyHalfLife)), 1e-6)
-	require.Less(t, n.penaltyLeft(at+int64(14*time.Second)), 1.0)
-}
-
 func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	teach(nodes, 5, 3)
-	set(&nodes[2].response, 500)
+	s.eject(nodes[2], Slow, 1, "a test")
 	for range 10 {
 		d := choose(s, nodes, [][]int{{0, 1}, {1, 2}, {0, 2}}, epoch)
 		require.Equal(t, "ab", names(d))
@@ -218,19 +151,14 @@ func TestEWMAIgnoresWhatCannotBeASample(t *testing.T) {
 	require.InDelta(t, 3, v, 1e-9)
 }
 
-// Searches that one request sends together are load, but a node that has not
-// answered them yet is not silent: they wait for the slowest of them.
-func TestSearchesSentTogetherAreLoadButNoSilence(t *testing.T) {
+// Searches that one request sends together count one by one.
+func TestSearchesSentTogetherAreLoad(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	teach(nodes, 10, 3)
 	d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
 	s.AcquireItems(d, 5, epoch)
-	at := s.since(epoch)
 	for _, n := range d.Nodes {
 		require.EqualValues(t, 5, n.Outstanding())
-		require.InDelta(t, 5, n.owed(at), 1e-3)
-		require.InDelta(t, 5*math.Exp(-10), n.owed(at+int64(100*time.Millisecond)), 1e-3)
-		require.Zero(t, n.silence(at+int64(time.Minute)))
 		require.EqualValues(t, 5, n.searches.Load())
 	}
 	require.EqualValues(t, 1, d.Coordinator.coordinating.Load())
@@ -240,7 +168,6 @@ func TestSearchesSentTogetherAreLoadButNoSilence(t *testing.T) {
 	d.Release()
 	for _, n := range nodes {
 		require.EqualValues(t, 1, n.Outstanding(), "the search of another request")
-		require.InDelta(t, 60_000, n.silence(at+int64(time.Minute)), 1e-6)
 	}
 	other.Release()
 	for _, n := range nodes {
@@ -250,4 +177,14 @@ func TestSearchesSentTogetherAreLoadButNoSilence(t *testing.T) {
 	s.Acquire(d, epoch)
 	d.Release()
 	require.Zero(t, nodes[0].Outstanding(), "a decision may be used again, alone")
+}
+
+// Of a set nobody knows which node was slow.
+func TestTheTimeOfASetTeachesNoResponseTime(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	teach(nodes, 10, 3)
+	s.Observe(&Decision{Nodes: nodes}, Outcome{ResponseTime: time.Second, Took: time.Second, HasTook: true}, at(time.Minute))
+	for _, n := range nodes {
+		require.InDelta(t, 10, response(n), 1e-9)
+	}
 }

@@ -223,6 +223,9 @@ func (v *virtual) ejected() map[string]time.Duration {
 	return out
 }
 
+// duration is the inverse of millis.
+func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
 // touchedBetween returns the share of searches begun in [from, to) that waited
 // for a slow node.
 func (v *virtual) touchedBetween(from, to time.Duration, rate int) float64 {
