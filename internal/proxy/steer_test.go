@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,34 @@ func stringBody(s string) io.Reader {
 	return strings.NewReader(s)
 }
 
-// slow makes node i's answers slow in the statistics.
+// slow has the nodes given ejected for being slow, by probes.
 func (h *harness) slow(nodes ...int) {
+	h.measured(nodes...)
+	all := h.proxy.view.Load().nodes
+	now := time.Now().Add(-2 * time.Second)
+	unproved := func(i int) bool { return all[i].State() != selection.Slow }
+	for rounds := 0; slices.ContainsFunc(nodes, unproved); rounds++ {
+		require.Less(h.t, rounds, 10)
+		h.selector.Suspect(&selection.Decision{Nodes: all}, now)
+		probes := h.selector.Probes(nil, all, now)
+		for _, bad := range []bool{false, true} {
+			took := 2 * time.Millisecond
+			if bad {
+				took = 100 * time.Millisecond
+			}
+			for _, p := range probes {
+				if slices.ContainsFunc(nodes, func(i int) bool { return all[i] == p.Node }) == bad {
+					h.selector.ObserveProbe(p, selection.ProbeOutcome{Took: took}, now.Add(took))
+				}
+			}
+		}
+		now = now.Add(150 * time.Millisecond)
+	}
+}
+
+// measured has the response times of the nodes given far above the others', which is no
+// proof.
+func (h *harness) measured(nodes ...int) {
 	seen := map[string]selection.Seen{}
 	for i := range h.nodes {
 		seen[id(i)] = selection.Seen{Now: 5 * time.Millisecond}

@@ -148,7 +148,7 @@ func (e explanation) print(out io.Writer) {
 	}
 	fmt.Fprintln(out)
 	e.table(out)
-	printf(out, "\ntimes in ms; rank: lower is better, response − service + (1 + outstanding + queue)³ · service + penalty")
+	printf(out, "\ntimes in ms; rank: lower is better, (1 + outstanding + queue) · service")
 }
 
 // names reports whether a decision for this reason names nodes.
@@ -161,12 +161,12 @@ func names(reason string) bool {
 }
 
 func (e explanation) table(out io.Writer) {
-	g := newGrid(out, "SHARD", "COPY ON", "STATE", "RANK", "RESPONSE", "SERVICE", "QUEUE", "OUT", "SILENCE", "PENALTY", "CHOSEN")
+	g := newGrid(out, "SHARD", "COPY ON", "STATE", "RANK", "RESPONSE", "SERVICE", "QUEUE", "OUT", "CHOSEN")
 	for _, shard := range e.Shards {
 		name := fmt.Sprintf("%s[%d]", shard.Index, shard.Shard)
 		for _, c := range shard.Copies {
 			cells := []string{name, c.Node, c.State, optional(c.Rank, figure)}
-			for _, part := range []float64{c.Parts.ResponseTime, c.Parts.ServiceTime, c.Parts.Queue, c.Parts.Outstanding, c.Parts.Silence, c.Parts.Penalty} {
+			for _, part := range []float64{c.Parts.ResponseTime, c.Parts.ServiceTime, c.Parts.Queue, c.Parts.Outstanding} {
 				if c.Rank == nil {
 					cells = append(cells, unknown)
 					continue
@@ -177,7 +177,7 @@ func (e explanation) table(out io.Writer) {
 			name = ""
 		}
 		for _, c := range shard.NotServing {
-			g.row(name, orNobody(c.Node), c.State, "", "", "", "", "", "", "", "no: "+c.Why)
+			g.row(name, orNobody(c.Node), c.State, "", "", "", "", "", "no: "+c.Why)
 			name = ""
 		}
 	}

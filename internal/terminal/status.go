@@ -59,8 +59,6 @@ type parts struct {
 	ServiceTime  float64 `json:"service_time_ms"`
 	Queue        float64 `json:"queue"`
 	Outstanding  float64 `json:"outstanding"`
-	Silence      float64 `json:"silence_ms"`
-	Penalty      float64 `json:"penalty_ms"`
 }
 
 // spike is what is told of a node's trouble in a list.

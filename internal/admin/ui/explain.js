@@ -13,8 +13,6 @@ const PARTS = [
   ["Service ms", "service_time_ms"],
   ["Queue", "queue"],
   ["Owed", "outstanding"],
-  ["Silence ms", "silence_ms"],
-  ["Penalty ms", "penalty_ms"],
 ];
 
 // question is what is asked: number counts, and all says that every set is shown.
