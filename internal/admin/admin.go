@@ -39,12 +39,19 @@ type Service interface {
 	BulkMode() string
 	SetBulkMode(mode string) error
 	// AdmissionMode is the mode that searches are admitted in, and SetAdmissionMode
-	// switches it.
+	// switches it; the error is an [Unconfigured] if the mode lacks configuration.
 	AdmissionMode() string
 	SetAdmissionMode(mode string) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 }
+
+// Unconfigured is why a switch cannot be set as wanted: the configuration lacks what the
+// mode needs. It says what to configure.
+type Unconfigured string
+
+// Error implements error.
+func (e Unconfigured) Error() string { return string(e) }
 
 // Options configures [New].
 type Options struct {

@@ -220,6 +220,9 @@ func TestSwitchRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 	w := do(t, newHandler(&fake{setErr: errors.New("cannot")}), "PUT /-/routing", `{"mode":"off"}`)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
+	w = do(t, newHandler(&fake{setErr: admin.Unconfigured("set this")}), "PUT /-/routing", `{"mode":"off"}`)
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Contains(t, w.Body.String(), "set this")
 }
 
 func TestMethods(t *testing.T) {

@@ -71,7 +71,11 @@ func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 		}
 		before := s.get()
 		if err := s.set(wanted); err != nil {
-			h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
+			status := http.StatusInternalServerError
+			if errors.As(err, new(Unconfigured)) {
+				status = http.StatusConflict
+			}
+			h.json(w, status, refusal{Error: err.Error()})
 			return
 		}
 		h.logger.Info(s.what+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"sidestep/internal/admin"
 	"sidestep/internal/admission"
@@ -78,7 +79,11 @@ func (s service) AdmissionMode() string { return string(s.app.AdmissionMode()) }
 
 // SetAdmissionMode implements admin.Service.
 func (s service) SetAdmissionMode(mode string) error {
-	return s.app.SetAdmissionMode(admission.Mode(mode))
+	err := s.app.SetAdmissionMode(admission.Mode(mode))
+	if errors.Is(err, proxy.ErrNoTarget) {
+		return admin.Unconfigured(err.Error())
+	}
+	return err
 }
 
 // SetMode implements admin.Service.

@@ -35,7 +35,8 @@ type AdmissionClass struct {
 // defaultClass is the name of the class of what is in no other.
 const defaultClass = "default"
 
-var errNoTarget = errors.New("mode target needs admission.target_response_time")
+// ErrNoTarget is why [Proxy.SetAdmissionMode] does not switch to mode target.
+var ErrNoTarget = errors.New("mode target needs a response time: set admission.target_response_time in the configuration and reload it")
 
 // admissionClass is an AdmissionClass made ready for use.
 type admissionClass struct {
@@ -121,13 +122,14 @@ func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.mode.Load().
 // OwnAdmissionMode returns the mode that [Proxy.SetAdmissionMode] has set.
 func (p *Proxy) OwnAdmissionMode() admission.Mode { return p.admission.own.Load().(admission.Mode) }
 
-// SetAdmissionMode switches the mode of admission at run time.
+// SetAdmissionMode switches the mode of admission at run time. Without a target response
+// time mode target is an [ErrNoTarget].
 func (p *Proxy) SetAdmissionMode(m admission.Mode) error {
 	if _, err := admission.ParseMode(string(m)); err != nil {
 		return err
 	}
 	if m == admission.Target && p.o.Admission.TargetResponseTime <= 0 {
-		return errNoTarget
+		return ErrNoTarget
 	}
 	p.admission.own.Store(m)
 	p.admission.follow(p.Mode())

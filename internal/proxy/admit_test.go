@@ -183,6 +183,36 @@ func TestContinuationsAndReadsByIDPass(t *testing.T) {
 	}
 }
 
+// A point in time is seen wherever it can be: in a multi-search, in the beginning of a body
+// that streams, and where its operation is not steered.
+func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
+	c := startCrowd(t, 1, nil)
+	c.proxy.o.MaxHeldBody = 2000
+	c.proxy.o.Off = []string{string(es.AsyncSearch)}
+	first, waits := c.search(), c.search()
+	long := `{"pit":{"id":"x"},"query":{"terms":{"a":["` + strings.Repeat("b", 5000) + `"]}}}`
+	pass := []<-chan answered{
+		c.send(t.Context(), http.MethodPost, "/_msearch", "{}\n{\"size\":0}\n{}\n{\"pit\":{\"id\":\"x\"}}\n", "Content-Type", "application/x-ndjson"),
+		c.send(t.Context(), http.MethodPost, "/_async_search", `{"pit":{"id":"x"}}`),
+		c.send(t.Context(), http.MethodPost, "/_search", long),
+	}
+	for range len(pass) {
+		c.let <- struct{}{}
+	}
+	for _, one := range pass {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+	require.Equal(t, 1, c.waiting())
+	body := strings.Replace(long, "pit", "bit", 1)
+	refused := <-c.send(t.Context(), http.MethodPost, "/_search", body)
+	require.Equal(t, http.StatusTooManyRequests, refused.status)
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	for _, one := range []<-chan answered{first, waits} {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
 // An msearch counts its items, and is admitted as a whole.
 func TestAMultiSearchCountsItsItems(t *testing.T) {
 	c := startCrowd(t, 10, nil)

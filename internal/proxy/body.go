@@ -41,7 +41,11 @@ func (x *exchange) hold() bool {
 		return true
 	}
 	limit := x.p.o.MaxHeldBody
-	if r.ContentLength > limit {
+	switch {
+	case r.ContentLength <= limit:
+	case x.admits && x.mayContinue():
+		limit = min(limit, heldScratch) // enough to see that it is no new search
+	default:
 		limit = 0
 	}
 	return x.holdFrom(x.widenItems(r.Body), limit)
