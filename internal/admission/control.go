@@ -145,6 +145,9 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 		return nil
 	}
 	fresh := c.o.Mode == Off
+	if c.o.Mode == Observe {
+		c.forgetObserved()
+	}
 	c.o.Mode = m
 	for _, n := range c.order {
 		n.beginFrame(now)
@@ -200,7 +203,7 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
-	t.Unmeasured, t.WouldWait, t.WouldBeRefused = false, false, false
+	t.Unmeasured = false
 	c.spread(t)
 	k := &c.classes[t.Class]
 	roomy := t.Passes || !c.awaited(t) && c.fits(t, now)
@@ -211,8 +214,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	case t.Passes, c.o.Mode == Off, roomy && k.inTurn(now) && !c.crowds(t, now):
 		c.admit(t, now)
 	case c.o.Mode == Observe:
-		t.WouldWait, t.WouldBeRefused = true, c.overflows(t)
-		c.admit(t, now)
+		c.follow(t, roomy, now)
 	default:
 		c.queue(t, now)
 		if t.Verdict == Waits && !roomy {
@@ -246,7 +248,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 	if !t.charged {
 		return nil
 	}
-	c.uncharge(t)
+	c.giveBack(t)
 	if k := &c.classes[t.Class]; !t.Passes {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
@@ -256,7 +258,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 
 // Abandon is [Control.Done] for a ticket whose client left before its answer came.
 func (c *Control) Abandon(t *Ticket, now time.Time) []*Ticket {
-	if t.charged && t.Waited() > 0 {
+	if t.charged && (t.Waited() > 0 || t.queued) {
 		c.classes[t.Class].gaveUp(now.Sub(t.began), now)
 	}
 	return c.Done(t, now)
@@ -278,11 +280,13 @@ func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
 
 // Move changes where a ticket that was admitted is sent to, as it was decided anew.
 func (c *Control) Move(t *Ticket) {
-	if !t.charged {
+	if !t.charged || !t.placed {
 		return
 	}
-	c.uncharge(t)
+	c.giveBack(t)
 	c.spread(t)
+	t.placed = true
+	c.hold(t, 1)
 	c.charge(t)
 }
 
@@ -315,7 +319,12 @@ func (c *Control) Next(now time.Time) time.Time {
 }
 
 // Waiting returns how many searches wait.
-func (c *Control) Waiting() int { return c.length }
+func (c *Control) Waiting() int {
+	if c.o.Mode == Observe {
+		return 0
+	}
+	return c.length
+}
 
 // Patience returns for how long a ticket may wait; 0: as long as its client does.
 func (c *Control) Patience(t *Ticket) time.Duration {
@@ -406,54 +415,66 @@ func (c *Control) bind(t *Ticket) {
 
 // admit lets a ticket go on.
 func (c *Control) admit(t *Ticket, now time.Time) {
-	t.Verdict, t.sent = Admitted, now
+	c.place(t, now)
+	c.send(t, now)
+}
+
+// place gives a ticket its part of what its class and its nodes may have in flight.
+func (c *Control) place(t *Ticket, now time.Time) {
 	k := &c.classes[t.Class]
 	if !t.Passes {
 		k.spend(now)
 	}
-	k.admitted++
 	k.sentAt = now
-	if len(t.Parts) > 0 && !t.Passes {
-		average(&c.mean, t.cost/float64(max(1, t.Searches)))
-	}
 	k.virtual = max(k.virtual, c.virtual)
 	if c.length > 0 { // else nobody waits for a turn
 		k.virtual += k.price(t.cost, c.took)
 	}
+	t.placed = true
+	c.hold(t, 1)
+}
+
+// send counts a ticket as in flight.
+func (c *Control) send(t *Ticket, now time.Time) {
+	t.Verdict, t.sent = Admitted, now
+	c.classes[t.Class].admitted++
+	if len(t.Parts) > 0 && !t.Passes {
+		average(&c.mean, t.cost/float64(max(1, t.Searches)))
+	}
 	c.charge(t)
+}
+
+// hold adds what a ticket takes of the room of its class and nodes, or gives it back.
+func (c *Control) hold(t *Ticket, sign float64) {
+	if t.Passes {
+		return
+	}
+	add(&c.classes[t.Class].inFlight, sign*t.cost)
+	for _, h := range t.charges {
+		add(&h.node.searches, sign*h.tasks)
+	}
 }
 
 func (c *Control) charge(t *Ticket) {
 	share := c.o.share()
 	t.charged = true
-	if !t.Passes {
-		c.classes[t.Class].inFlight += t.cost
-	}
 	for _, h := range t.charges {
 		h.node.ours += h.tasks
-		if !t.Passes {
-			h.node.searches += h.tasks
-		}
 		h.node.raisePeak(share)
 	}
 }
 
 func (c *Control) uncharge(t *Ticket) {
 	t.charged = false
-	if !t.Passes {
-		less(&c.classes[t.Class].inFlight, t.cost)
-	}
 	for _, h := range t.charges {
-		less(&h.node.ours, h.tasks)
-		if !t.Passes {
-			less(&h.node.searches, h.tasks)
-		}
+		add(&h.node.ours, -h.tasks)
+		h.node.ahead = min(h.node.ahead, h.node.ours)
 	}
 }
 
-// less takes from a sum what was added to it. What rounding leaves of it is nothing.
-func less(sum *float64, part float64) {
-	if *sum -= part; *sum < 1e-6 {
+// add adds to a sum, or takes from it what was added. What rounding leaves of it is nothing.
+func add(sum *float64, part float64) {
+	if *sum += part; *sum < 1e-6 {
 		*sum = 0
 	}
 }

@@ -32,6 +32,8 @@ type class struct {
 	length         int
 	cost           float64 // shard queries that wait
 	admitted       int64
+	wouldWait      int64 // what mode observe found
+	wouldRefuse    map[Reason]int64
 	inFlight       float64   // shard queries
 	sentAt         time.Time // when one was last admitted
 	virtual        float64   // seconds of work, by its weight
@@ -53,7 +55,7 @@ func newClass(k Class) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, tokens: max(1, burst*k.Rate)}
+	return class{Class: k, tokens: max(1, burst*k.Rate), wouldRefuse: map[Reason]int64{}}
 }
 
 // limited reports whether the class has a rate.
@@ -158,14 +160,25 @@ func (c *Control) queue(t *Ticket, now time.Time) {
 	if why != "" {
 		out := c.victim(t, now)
 		if out == nil || !c.makesRoom(out, t, why) {
-			t.Verdict, t.Reason, t.sent = Refused, why, now
+			c.refuse(t, why, now)
 			return
 		}
 		c.remove(out)
-		out.Verdict, out.Reason, out.sent = Refused, why, now
-		c.turned = append(c.turned, out)
+		c.refuse(out, why, now)
+		if c.o.Mode != Observe {
+			c.turned = append(c.turned, out)
+		}
 	}
 	c.push(t)
+}
+
+// refuse gives a ticket its verdict. In mode observe that is only counted.
+func (c *Control) refuse(t *Ticket, why Reason, now time.Time) {
+	if c.o.Mode == Observe {
+		c.classes[t.Class].wouldRefuse[why]++
+		return
+	}
+	t.Verdict, t.Reason, t.sent = Refused, why, now
 }
 
 // makesRoom reports whether there is room for t without another ticket that waits.
@@ -183,7 +196,7 @@ func (c *Control) makesRoom(out, t *Ticket, why Reason) bool {
 
 // overflows reports whether more would wait than may.
 func (c *Control) overflows(t *Ticket) bool {
-	if c.o.Mode != Observe && c.o.Queue.Length > 0 {
+	if c.o.Queue.Length > 0 {
 		return c.length >= c.o.Queue.Length
 	}
 	var waits, own, size float64
@@ -191,9 +204,6 @@ func (c *Control) overflows(t *Ticket) bool {
 	for _, h := range t.charges {
 		own += h.tasks
 		waits += h.node.waiting
-		if c.o.Mode == Observe { // what is in flight beyond the limit would wait
-			waits += max(0, -h.node.room(share))
-		}
 		size += h.node.queueSize()
 	}
 	return len(t.charges) > 0 && waits+own > max(size*share, own)
@@ -221,7 +231,10 @@ func (c *Control) victim(t *Ticket, now time.Time) *Ticket {
 // What does not fit lays claim to its nodes: nothing that comes after it takes them.
 func (c *Control) pump(now time.Time) []*Ticket {
 	c.round++
-	if c.length == 0 || c.o.Mode != Auto && c.o.Mode != Target {
+	if c.o.Mode == Observe {
+		c.expire(now)
+	}
+	if c.length == 0 || c.o.Mode == Off {
 		return c.turned
 	}
 	for i := range c.classes {
@@ -248,6 +261,11 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		c.virtual = max(c.virtual, k.virtual)
 		k.stayed()
+		if c.o.Mode == Observe { // it has been sent
+			c.remove(t)
+			c.catchUp(t, now)
+			continue
+		}
 		c.admit(t, now)
 		c.remove(t)
 		c.turned = append(c.turned, t)
@@ -356,7 +374,7 @@ func (c *Control) push(t *Ticket) {
 	if k.oldest == nil { // it comes back with no credit for the time that it did nothing
 		k.virtual = max(k.virtual, c.virtual)
 	}
-	t.Verdict = Waits
+	t.Verdict, t.queued = Waits, true
 	t.before, t.next = k.newest, nil
 	if k.newest != nil {
 		k.newest.next = t
@@ -386,7 +404,7 @@ func (c *Control) remove(t *Ticket) {
 	} else {
 		k.newest = t.before
 	}
-	t.before, t.next = nil, nil
+	t.before, t.next, t.queued = nil, nil, false
 	k.length--
 	c.length--
 	c.bytes -= t.Bytes

@@ -66,8 +66,6 @@ type admissions struct {
 	length   atomic.Int64 // searches that wait
 	heldBack atomic.Int64 // refusals
 	opened   atomic.Int64 // searches admitted because nothing is known of their nodes
-	// what observe found
-	wouldWait, wouldRefuse []atomic.Int64 // by class
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
@@ -94,7 +92,6 @@ func newAdmissions(o Admission) *admissions {
 		o.Options.Classes = append(o.Options.Classes, k.Class)
 		limited = limited || k.Rate > 0
 	}
-	a.wouldWait, a.wouldRefuse = make([]atomic.Int64, len(a.classes)), make([]atomic.Int64, len(a.classes))
 	mode := cmp.Or(o.Mode, admission.Off)
 	a.own.Store(mode)
 	a.mode.Store(admission.Off) // until the proxy's own mode is known
@@ -177,12 +174,6 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	case t.Unmeasured && t.Verdict == admission.Admitted && !t.Passes:
 		a.opened.Add(1)
 	}
-	if t.WouldWait {
-		a.wouldWait[t.Class].Add(1)
-	}
-	if t.WouldBeRefused {
-		a.wouldRefuse[t.Class].Add(1)
-	}
 	return t.Verdict, t.Reason
 }
 
@@ -201,14 +192,17 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason) {
 	return t.Verdict, t.Reason
 }
 
-// done returns a ticket; gone: the client has left.
-func (a *admissions) done(t *admission.Ticket, gone bool) {
+// done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
+func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if gone {
+	switch {
+	case gone:
 		a.signal(a.control.Abandon(t, now))
 		return
+	case rejected:
+		a.control.Rejected(t, now)
 	}
 	a.signal(a.control.Done(t, now))
 }

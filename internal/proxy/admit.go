@@ -223,10 +223,12 @@ var refusals = map[admission.Reason]string{
 	admission.TooLate:   "rejected execution of the search: it would have had to wait for longer than it may",
 }
 
-// dismiss returns the ticket, once.
-func (x *exchange) dismiss() {
+// dismiss returns the ticket, once. answered is the attempt that had the last word, nil if
+// none had.
+func (x *exchange) dismiss(answered *try) {
 	if x.admitted {
 		x.admitted = false
-		x.p.admission.done(&x.ticket, x.gone())
+		full := answered != nil && answered.resp != nil && answered.resp.StatusCode == http.StatusTooManyRequests
+		x.p.admission.done(&x.ticket, x.gone(), full)
 	}
 }

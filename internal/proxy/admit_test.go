@@ -189,6 +189,7 @@ func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
 	c := startCrowd(t, 1, nil)
 	c.proxy.o.MaxHeldBody = 2000
 	c.proxy.o.Off = []string{string(es.AsyncSearch)}
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1}) // it serves
 	first, waits := c.search(), c.search()
 	long := `{"pit":{"id":"x"},"query":{"terms":{"a":["` + strings.Repeat("b", 5000) + `"]}}}`
 	pass := []<-chan answered{
@@ -196,19 +197,12 @@ func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
 		c.send(t.Context(), http.MethodPost, "/_async_search", `{"pit":{"id":"x"}}`),
 		c.send(t.Context(), http.MethodPost, "/_search", long),
 	}
-	for range len(pass) {
+	refused := <-c.send(t.Context(), http.MethodPost, "/_search", strings.Replace(long, "pit", "bit", 1))
+	require.Equal(t, http.StatusTooManyRequests, refused.status)
+	for range 5 {
 		c.let <- struct{}{}
 	}
-	for _, one := range pass {
-		require.Equal(t, http.StatusOK, (<-one).status)
-	}
-	require.Equal(t, 1, c.waiting())
-	body := strings.Replace(long, "pit", "bit", 1)
-	refused := <-c.send(t.Context(), http.MethodPost, "/_search", body)
-	require.Equal(t, http.StatusTooManyRequests, refused.status)
-	c.let <- struct{}{}
-	c.let <- struct{}{}
-	for _, one := range []<-chan answered{first, waits} {
+	for _, one := range append(pass, first, waits) {
 		require.Equal(t, http.StatusOK, (<-one).status)
 	}
 }
@@ -278,7 +272,7 @@ func TestSwitchingAdmissionAtRunTime(t *testing.T) {
 	c.await(0)
 	third := c.search()
 	require.Zero(t, c.waiting())
-	require.Equal(t, int64(1), c.proxy.admission.wouldWait[0].Load())
+	require.Equal(t, int64(1), c.proxy.admission.control.Classes()[0].WouldWait)
 	for _, one := range []<-chan answered{first, second, third} {
 		c.let <- struct{}{}
 		<-one

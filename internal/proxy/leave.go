@@ -47,7 +47,7 @@ func (x *exchange) watch() {
 
 // done is called when the handler returns.
 func (x *exchange) done() {
-	x.dismiss()
+	x.dismiss(nil)
 	x.mu.Lock()
 	if x.unwatch != nil && x.unwatch() {
 		x.refs.Add(-1)

@@ -24,6 +24,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.rewrite()
 	answered := x.attempts()
-	x.dismiss()
+	x.dismiss(answered)
 	x.answer(answered)
 }
