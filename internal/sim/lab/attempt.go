@@ -86,7 +86,7 @@ func (w *world) send(s *search, p plan, steered bool) {
 	}
 	t.number = s.machine.Sent(p.listed != nil, !steered)
 	s.tries, s.tried = append(s.tries, t), append(s.tried, p.tried())
-	w.measure.attempt(s.start)
+	w.measure.attempt(s.start, w.c.now)
 	r.sent(s, t)
 	c := w.coordinators[p.coordinator]
 	answer := func(o outcome) {

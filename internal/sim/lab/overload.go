@@ -60,6 +60,9 @@ func Overload(ctx context.Context, seeds int, out io.Writer) error {
 	if err := printFlood(ctx, seeds, out); err != nil {
 		return err
 	}
+	if err := printOutage(ctx, seeds, out); err != nil {
+		return err
+	}
 	return printSlowdown(ctx, out)
 }
 

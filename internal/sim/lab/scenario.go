@@ -49,6 +49,7 @@ type Scenario struct {
 	// deadline is after what time, exactly, a client closes its connection; 0: never.
 	deadline time.Duration
 	flood    flood
+	again    int // how often a client of an open loop sends again what failed
 }
 
 // flood is a second stream of searches, in a class of its own.

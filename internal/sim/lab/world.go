@@ -280,7 +280,16 @@ func (w *world) arrive(number int) {
 	}
 	rate := w.sc.rateAt(w.c.now)
 	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), func() { w.arrive(number + 1) })
-	w.search(&search{sidecar: number % w.sc.sidecars}, func(bool) {})
+	w.ask(number%w.sc.sidecars, w.sc.again, outagePause)
+}
+
+// ask sends a search, and sends it again after a pause if it fails.
+func (w *world) ask(sidecar, again int, pause time.Duration) {
+	w.search(&search{sidecar: sidecar}, func(ok bool) {
+		if !ok && again > 0 {
+			w.c.after(pause, func() { w.ask(sidecar, again-1, 2*pause) })
+		}
+	})
 }
 
 // pour is the open loop of the flood.
