@@ -39,6 +39,7 @@ type Admission struct {
 	Waiting int64  `json:"waiting"` // searches
 	Refused int64  `json:"refused"` // since the start
 	Dropped int64  `json:"dropped"`
+	Classes any    `json:"classes"` // see proxy.AdmissionClassStatus
 }
 
 // Bulks is what became of bulks.

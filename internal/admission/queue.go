@@ -150,16 +150,9 @@ func (k *class) newestFirst(now time.Time) bool {
 // queue makes a ticket wait, if there is room for it. If not, one of the class that has
 // most waiting for its weight is refused, so that a flood of one refuses no other.
 func (c *Control) queue(t *Ticket, now time.Time) {
-	why := Reason("")
-	switch {
-	case c.o.Queue.Bytes > 0 && c.bytes+t.Bytes > c.o.Queue.Bytes:
-		why = NoRoom
-	case c.overflows(t):
-		why = QueueFull
-	}
-	if why != "" {
-		out := c.victim(t, now)
-		if out == nil || !c.makesRoom(out, t, why) {
+	if why := c.full(t); why != "" {
+		out := c.inPlaceOf(t, why, now)
+		if out == nil {
 			c.refuse(t, why, now)
 			return
 		}
@@ -170,6 +163,25 @@ func (c *Control) queue(t *Ticket, now time.Time) {
 		}
 	}
 	c.push(t)
+}
+
+// full returns why there is no place for a ticket in the queue, nothing if there is.
+func (c *Control) full(t *Ticket) Reason {
+	switch {
+	case c.o.Queue.Bytes > 0 && c.bytes+t.Bytes > c.o.Queue.Bytes:
+		return NoRoom
+	case c.overflows(t):
+		return QueueFull
+	}
+	return ""
+}
+
+// inPlaceOf returns the ticket that waits and is refused in place of t; nil if t is.
+func (c *Control) inPlaceOf(t *Ticket, why Reason, now time.Time) *Ticket {
+	if out := c.victim(t, now); out != nil && c.makesRoom(out, t, why) {
+		return out
+	}
+	return nil
 }
 
 // refuse gives a ticket its verdict. In mode observe that is only counted.

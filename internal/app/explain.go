@@ -28,6 +28,7 @@ func (s service) Explain(q admin.Question) (any, error) {
 	}
 	explained, err := s.app.current.Load().proxy.Explain(proxy.Question{
 		Operation: es.Operation(q.Operation), Target: q.Target, ID: q.ID, Routing: q.Routing, Preference: q.Preference,
+		User: q.User, OpaqueID: q.OpaqueID,
 	})
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (s service) Status() admin.Status {
 		Spikes:    newest(s.app.recorder.Spikes().Spikes),
 	}
 	if mode := p.proxy.AdmissionMode(); mode != admission.Off {
-		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped}
+		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped, Classes: p.proxy.AdmissionClasses()}
 	}
 	if p.indices != nil {
 		index, skew := p.proxy.BulkSkew()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sidestep/internal/admission"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/record"
@@ -22,6 +23,8 @@ type Question struct {
 	Routing   string
 	// Preference is a string of the client's own, for affinity.
 	Preference string
+	// User and OpaqueID are what classes of admission are told by.
+	User, OpaqueID string
 }
 
 // Explanation says what would be done with a request, and why.
@@ -53,6 +56,8 @@ type Explanation struct {
 	// KeptOut is how many nodes are kept out for being slow or failing, and may be.
 	KeptOut selection.Bound    `json:"kept_out"`
 	Shards  []ShardExplanation `json:"shards,omitempty"`
+	// Admission is nil while it is off, and where it does not concern the operation.
+	Admission *AdmissionExplanation `json:"admission,omitempty"`
 }
 
 // ShardExplanation shows the copies of one shard.
@@ -131,6 +136,7 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	if reason != "" {
 		e.Steered, e.Preference, e.Reason = false, "", reason
 	}
+	e.Admission = p.explainAdmission(x)
 	e.Summary = p.summarize(e) + routingTexts[routedResult(e.RoutingResult)]
 	return e, nil
 }
@@ -164,7 +170,12 @@ func (p *Proxy) imagine(q Question) (*exchange, error) {
 	if q.Operation == es.Get {
 		method = http.MethodGet
 	}
-	x := &exchange{p: p, r: &http.Request{}, view: p.view.Load()}
+	x := &exchange{p: p, r: &http.Request{Header: http.Header{}}, view: p.view.Load()}
+	x.admits = p.AdmissionMode() != admission.Off
+	x.r.Header.Set("X-Opaque-Id", q.OpaqueID)
+	if q.User != "" {
+		x.r.SetBasicAuth(q.User, "")
+	}
 	x.Method, x.Path, x.Mode = method, path, string(p.Mode())
 	request := es.Classify(method, path, query.Encode())
 	request.Operation = q.Operation
@@ -191,6 +202,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	t := &try{x: x, steered: true}
 	d, request := &t.decision, x.selectionRequest(nil)
 	p.o.Selector.Preview(d, request, now)
+	x.expect(d)
 	account := p.o.Selector.Account(d, request, maxExplained, now)
 	e.Decision = &account
 	e.Exact = x.plan.Exact

@@ -42,6 +42,11 @@ type explanation struct {
 			Why   string `json:"why"`
 		} `json:"not_serving"`
 	} `json:"shards"`
+	Admission *struct {
+		Mode    string `json:"mode"`
+		Class   string `json:"class"`
+		Summary string `json:"summary"`
+	} `json:"admission"` // nil while it is off
 	Spikes []spike `json:"spikes"` // of nodes with a copy, that last or ended lately
 }
 
@@ -132,6 +137,9 @@ func (e explanation) print(out io.Writer) {
 	}
 	if e.Coordinator != "" && e.Steered {
 		printf(out, "sent through: %s", e.Coordinator)
+	}
+	if a := e.Admission; a != nil {
+		printf(out, "admission %s, class %s: %s", a.Mode, a.Class, a.Summary)
 	}
 	for _, s := range e.Spikes {
 		verb := "is"
