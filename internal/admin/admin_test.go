@@ -145,7 +145,7 @@ func TestPages(t *testing.T) {
 		},
 		{
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
-			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"bulk\"\n  ]\n}\n",
+			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"user\",\n    \"opaque_id\",\n    \"bulk\"\n  ]\n}\n",
 		},
 		{
 			name: "explain a bulk and a search", method: "GET", target: "/explain?bulk=logs&routing=x", status: 400,

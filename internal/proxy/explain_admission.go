@@ -51,7 +51,7 @@ func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
 	case verdict == admission.Refused:
 		e.Would, e.Reason, e.Summary = "refuse", why, "It would be answered 429: "+refusals[why]+"."
 	case verdict == admission.Waits:
-		e.Would, e.Summary = "wait", fmt.Sprintf("It would wait; so do %d searches of its class.", e.Waiting)
+		e.Would, e.Summary = "wait", fmt.Sprintf("It would wait. Of its class %d wait now.", e.Waiting)
 	case t.Unmeasured:
 		e.Would, e.Summary = "admit", "It would be sent at once, as nothing is known of the load of its nodes."
 	default:

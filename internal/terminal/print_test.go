@@ -43,6 +43,8 @@ func TestExplain(t *testing.T) {
 	observed := strings.NewReplacer(`"steered":true`, `"steered":false`, `"mode":"route"`, `"mode":"observe"`).Replace(steered)
 	for name, body := range map[string]string{
 		"explain-steered": steered, "explain-left": left, "explain-observed": observed,
+		"explain-admission": `{"target":"a","mode":"route","policy":"c3","reason":"no_outlier","exact":true,
+			"admission":{"mode":"auto","class":"vip","summary":"It would be sent at once."}}`,
 		"explain-passed": `{"target":"a","mode":"route","policy":"c3","steered":false,"reason":"empty_target","exact":false}`,
 	} {
 		t.Run(name, func(t *testing.T) {
