@@ -154,6 +154,15 @@ func (n *Node) room(share float64) float64 {
 	return (n.limit-n.foreign(share))*share - (n.ours - n.ahead)
 }
 
+// ample returns how many shard queries keep the node busy: of more, as the limit is while
+// it has not been needed, no class has a share.
+func (n *Node) ample(o *Options) float64 {
+	if o.Mode == Target {
+		return n.limit
+	}
+	return min(n.limit, max(o.Min, (1+waiting)*n.threads))
+}
+
 // stale reports whether nothing is known of the node's load.
 func (n *Node) stale(now time.Time) bool {
 	return n.polledAt.IsZero() || now.Sub(n.polledAt) > staleAfter

@@ -144,3 +144,57 @@ func TestWhatWasObservedIsForgotten(t *testing.T) {
 	require.Zero(t, r.View("0", r.now).Admitted)
 	require.Zero(t, r.classes[0].inFlight)
 }
+
+// Whatever is observed, and however often the mode is switched, nothing is left over.
+func TestWhatIsObservedLeavesNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		o := Options{Mode: Observe, Queue: QueueOptions{Length: 10, Time: 50 * time.Millisecond}, Classes: []Class{{Name: "a"}, {Name: "b", Weight: 4}, {Name: "c", Rate: 200}}}
+		r := newRig(t, o, 3)
+		var all []*Ticket
+		for range 3000 {
+			r.now = r.now.Add(time.Duration(rng.IntN(3)) * time.Millisecond)
+			switch rng.IntN(8) {
+			case 0, 1, 2:
+				all = append(all, r.of(rng.IntN(3), rng.IntN(3)))
+			case 3, 4, 5:
+				if len(all) > 0 {
+					i := rng.IntN(len(all))
+					r.end(all[i], rng.IntN(4) == 0)
+					all = slices.Delete(all, i, i+1)
+				}
+			case 6:
+				r.poll(Poll{Queue: float64(rng.IntN(10)), Active: 2, Completed: int64(rng.IntN(20))})
+			default:
+				if rng.IntN(20) == 0 {
+					r.SetMode([]Mode{Observe, Auto}[rng.IntN(2)], r.now)
+				}
+			}
+			for _, n := range r.order {
+				require.LessOrEqual(t, n.ahead, n.ours)
+			}
+		}
+		for _, s := range all {
+			r.end(s, false)
+		}
+		require.Zero(t, r.length)
+		for _, n := range r.order {
+			require.Equal(t, []float64{0, 0, 0, 0}, []float64{n.ours, n.ahead, n.searches, n.waiting})
+		}
+		for i := range r.classes {
+			require.Zero(t, r.classes[i].inFlight)
+		}
+	}
+}
+
+// end ends a ticket, wherever it is.
+func (r *rig) end(t *Ticket, rejected bool) {
+	if t.Verdict == Waits {
+		r.Leave(t, TooLate, r.now)
+		return
+	}
+	if rejected {
+		r.Rejected(t, r.now)
+	}
+	r.done(t)
+}

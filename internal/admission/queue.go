@@ -346,8 +346,8 @@ func (k *class) active(now time.Time) bool {
 	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
 }
 
-// crowds reports whether a ticket would give its class more than its share of all limits
-// while others are active: what runs in a node cannot be taken back, so a class whose
+// crowds reports whether a ticket would give its class more than its share of what all
+// nodes can work on while others are active, even if these leave room: what runs in a node cannot be taken back, so a class whose
 // searches take long must not have all nodes full of them. They count the more the
 // longer they take. One search of each class is always let go.
 func (c *Control) crowds(t *Ticket, now time.Time) bool {
@@ -367,7 +367,7 @@ func (c *Control) crowds(t *Ticket, now time.Time) bool {
 	limits := 0.0
 	for _, n := range c.order {
 		if n.serves && !n.stale(now) {
-			limits += n.limit * c.o.share()
+			limits += n.ample(&c.o) * c.o.share()
 		}
 	}
 	longer := 1.0
