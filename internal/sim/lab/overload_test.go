@@ -57,7 +57,7 @@ func TestASlowdownLeavesTheLimit(t *testing.T) {
 func TestAFloodHurtsItself(t *testing.T) {
 	sc := overload(0.3)
 	list := contenders()
-	list[2].router = newGatekeeper(admission.Options{Mode: admission.Auto, Classes: []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}})
+	list[2].router = newControlled(admission.Options{Mode: admission.Auto, Classes: []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}})
 	alone, err := simulate(&sc, list[2], 1)
 	require.NoError(t, err)
 	sc.flood = flood{load: 1, factor: 4}
