@@ -94,7 +94,7 @@ func TestTheSwitchWithAToken(t *testing.T) {
 	tab.tabTo(`#switch [data-mode="off"]`)
 	tab.press("Enter")
 	require.False(t, eval[bool](tab, `document.querySelector("#switch-token").checkVisibility()`), "not before it is needed")
-	tab.forgive(func() { // the browser calls a 401 an error
+	tab.tolerate(func() { // the browser calls a 401 an error
 		tab.tabTo("#switch-confirm")
 		tab.press("Enter")
 		tab.awaitText("#switch-error", "Not switched: this needs the token in admin.token_file")
@@ -114,7 +114,7 @@ func TestLostConnection(t *testing.T) {
 	s := startStage(t)
 	tab := open(t, s.admin(), "/", desktop())
 	tab.awaitText("#headline-text", "All 5 nodes fine.")
-	tab.forgive(func() {
+	tab.tolerate(func() {
 		s.cfg.Admin.Listen = s.AdminAddr().String()
 		require.NoError(t, s.Stop(t.Context()))
 		tab.awaitText("#old", "The connection to sidestep is gone")

@@ -60,7 +60,7 @@ func TestFlameGraphByKeyboard(t *testing.T) {
 func TestSpikeThatIsGone(t *testing.T) {
 	base := (&scripted{}).serve(t)
 	tab := open(t, base, "/ui/icon.svg", desktop())
-	tab.forgive(func() { // the browser calls a 404 an error
+	tab.tolerate(func() { // the browser calls a 404 an error
 		tab.goTo("/spikes/none")
 		tab.awaitText("#title", "No such spike")
 		require.Contains(t, tab.text("#problem"), "only the newest are kept")
@@ -133,7 +133,7 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 	require.Zero(t, eval[int](tab, `document.querySelectorAll("img, b > b").length`))
 	require.Equal(t, "/spikes/"+`%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22'%26%E2%80%AEgnp%1B%5B2J%E2%80%8B`, eval[string](tab, `document.querySelector("[data-spike]").getAttribute("href")`))
 
-	tab.forgive(func() { // the browser calls a 500 an error
+	tab.tolerate(func() { // the browser calls a 500 an error
 		tab.tabTo(`#switch [data-mode="off"]`)
 		tab.press("Enter")
 		tab.tabTo("#switch-confirm")
