@@ -19,12 +19,12 @@ const (
 	farUnread               // it was reset, or closed before all had arrived
 )
 
-// farewell is for how long a connection whose client says farewell (TLS's close_notify) is
-// watched for its end, which follows at once unless the client is short of CPU, and
-// farewellLook how often it is looked at.
+// closeGrace is how long a connection whose client has sent TLS's close_notify is watched
+// for its end. The end follows at once unless the client is short of CPU. closeGraceStep
+// is the interval of looking.
 const (
-	farewell     = 500 * time.Millisecond
-	farewellLook = time.Millisecond
+	closeGrace     = 500 * time.Millisecond
+	closeGraceStep = time.Millisecond
 )
 
 // reading is who wants to know whether an answer was read.
@@ -70,8 +70,8 @@ func (c *patientConn) settleBefore() {
 	if far == farOpen && !c.heard.Load() {
 		return
 	}
-	for end := time.Now().Add(farewell); far == farOpen && time.Now().Before(end); far = farEndOf(c.TCPConn) {
-		time.Sleep(farewellLook)
+	for end := time.Now().Add(closeGrace); far == farOpen && time.Now().Before(end); far = farEndOf(c.TCPConn) {
+		time.Sleep(closeGraceStep)
 	}
 	c.settle(far == farUnread)
 }

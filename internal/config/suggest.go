@@ -37,7 +37,7 @@ func suggestion(section, key string) string {
 			distance = 1 // password for password_file
 		}
 		if parent != section {
-			distance++ // a neighbour is likelier than a stranger
+			distance++ // a key of the same section is the likelier one
 		}
 		if distance < bestDistance {
 			best, bestDistance = known, distance

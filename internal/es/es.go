@@ -48,9 +48,9 @@ type Steering string
 const (
 	// SteerNone: not at all, the request passes as it came.
 	SteerNone Steering = "none"
-	// SteerSearch: it searches all shards of its target, takes a preference in its
-	// URL and shows `_shards` in its answer. It may be kept to the nodes listed, sent
-	// again, hedged, and teaches how nodes are doing.
+	// SteerSearch: it searches all shards of its target, takes a preference in its URL
+	// and shows `_shards` in its answer. It may be restricted to listed nodes, repeated
+	// and hedged. Its response time counts for the nodes.
 	SteerSearch Steering = "search"
 	// SteerOnce: it takes a preference in its URL, but leaves something behind on the
 	// engine. It is sent once, with a preference that leaves the engine its own

@@ -354,10 +354,10 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return
 	}
 	if t.resp.StatusCode != http.StatusOK {
-		return // an error of the client's teaches nothing about speed
+		return // a client's error: how fast it was says nothing of a search
 	}
-	x.convict(now)
-	if !t.steered || !x.rule.teaches {
+	x.recordFailure(now)
+	if !t.steered || !x.rule.timed {
 		return
 	}
 	if t.decision.Reason.Lists() {
@@ -368,10 +368,10 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	p.hedges.Observe(x.kind(), took)
 }
 
-// convict holds what failed against the nodes that are blamed for it, because the
-// same search went well on others. What fails everywhere is the search's own fault:
-// a client that repeats it must not cost the cluster its good nodes.
-func (x *exchange) convict(now time.Time) {
+// recordFailure counts the failure against the nodes at fault, as the same search
+// succeeded on others. A search that fails everywhere is at fault itself: a client that
+// repeats it must not get good nodes ejected.
+func (x *exchange) recordFailure(now time.Time) {
 	if x.failure == attempt.Good || len(x.suspects) == 0 || x.first == nil || x.steering() == es.SteerByID {
 		return
 	}

@@ -40,7 +40,8 @@ type exchange struct {
 	rule    rule
 	explain bool
 	// soft says that the preference must leave the engine its own fallback
-	// (_prefer_nodes), because a partial answer could not be seen or mended.
+	// (_prefer_nodes): a partial result could not be detected, so it could not be
+	// repeated either.
 	soft bool
 	// asking says that the client waits to be told to send its body.
 	asking bool

@@ -181,7 +181,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 			one.Copies = append(one.Copies, p.explainCopy(v, c))
 		}
 		if sick.is(shard) {
-			one.Avoided = sick.reproaches(shard, one.Copies)
+			one.Avoided = sick.evidenceAgainst(shard, one.Copies)
 		}
 		e.Shards = append(e.Shards, one)
 	}
@@ -199,19 +199,19 @@ func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 	return one
 }
 
-// reproaches says in words why a shard is avoided.
-func (s *sickness) reproaches(shard int, copies []BulkCopy) (why []string) {
+// evidenceAgainst says why a shard is avoided, in words.
+func (s *sickness) evidenceAgainst(shard int, copies []BulkCopy) (why []string) {
 	switch s.slowness(shard) {
 	case bulk.SlowPace:
 		why = append(why, "bulks take longer than on the other shards")
 	case bulk.SlowSilent:
-		why = append(why, "bulks are on their way and none has ended for long")
+		why = append(why, "bulks are in flight and none has ended for long")
 	}
 	for _, c := range copies {
 		switch {
 		case c.Trouble == "" || slices.Contains(s.ignored, c.Trouble):
 		case c.Trouble == troubleWrites:
-			why = append(why, "the write pool of "+c.Node+" has more to do than it can")
+			why = append(why, "the write pool of "+c.Node+" is overloaded")
 		case c.Trouble == troubleAway:
 			why = append(why, "node "+c.NodeID+" is not known")
 		default:

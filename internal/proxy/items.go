@@ -14,9 +14,9 @@ import (
 // items on others stay as they are.
 const maxItemTargets = 100
 
-// multiSearch is what becomes of the items of a multi-search. Their preferences are
-// soft: the engine itself falls back, so nothing need be mended afterwards and an item
-// cannot get worse.
+// multiSearch is what becomes of the items of a multi-search. Their preferences are soft:
+// if a listed node fails the engine itself uses another copy. So no item can get worse,
+// and none has to be repeated.
 type multiSearch struct {
 	items       []es.Item
 	preferences []string // parallel to items; empty: the item stays

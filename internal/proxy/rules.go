@@ -11,10 +11,10 @@ import (
 // rule is one row of the table of what is done with each kind of request.
 type rule struct {
 	attempt.Rule
-	judge    func(t *try)                // finds whether an answer is the last word
+	judge    func(t *try)                // finds whether the answer may be the client's
 	lease    func(t *try, now time.Time) // counts the attempt as outstanding on the nodes listed; nil: it is not counted
-	teaches  bool                        // how long it takes tells of the nodes
-	searches bool                        // it draws on the budget of searches
+	timed    bool                        // its response time counts for the nodes
+	searches bool                        // its repetitions are charged to the budget of searches
 }
 
 // ruleOf is the table: how requests are sent that are steered so. What creates state (a
@@ -22,7 +22,7 @@ type rule struct {
 func ruleOf(steering es.Steering) rule {
 	switch steering {
 	case es.SteerSearch:
-		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, teaches: true, searches: true}
+		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, timed: true, searches: true}
 	case es.SteerOnce:
 		return rule{Rule: attempt.Rule{Steered: 1}, judge: (*try).judgeSearch}
 	case es.SteerByID:
