@@ -65,7 +65,7 @@ func spikes() row {
 			queries: []query{{`sum by (cause) (increase(sidestep_spikes_total{SEL}[5m])) > 0`, "{{cause}}"}},
 		},
 		{
-			title: "Captures", unit: "short", about: "Questions about nodes in trouble in the last five minutes, by result. refused: sidestep's account lacks the privilege; dropped: too many at once.",
+			title: "Captures", unit: "short", about: "Captures of nodes in trouble in the last five minutes, by result. refused: sidestep's account lacks the privilege; dropped: too many at once.",
 			queries: []query{{`sum by (result) (increase(sidestep_spike_captures_total{SEL}[5m]))`, "{{result}}"}},
 		},
 		{
@@ -77,7 +77,7 @@ func spikes() row {
 			queries: []query{{`sum by (instance) (increase(sidestep_spike_write_failures_total{SEL}[1h]))`, "{{instance}}"}},
 		},
 		{
-			title: "Baselines", unit: "short", about: "Readings of the counters of nodes that are well, in the last five minutes, by result: what a spike is compared with.",
+			title: "Baselines", unit: "short", about: "Readings of the counters of healthy nodes in the last five minutes, by result; spikes are compared with them.",
 			queries: []query{{`sum by (result) (increase(sidestep_spike_baselines_total{SEL}[5m]))`, "{{result}}"}},
 		},
 		{
