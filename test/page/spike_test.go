@@ -83,7 +83,7 @@ func TestSpikesOnTheOverview(t *testing.T) {
 	for name, l := range map[string]look{"wide": desktop(), "narrow": phone()} {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, service.serve(t), "/", l)
-			tab.await(`/^es-3 has been avoided for \d+\ss: slow, 310\sms a search \(others 4.0\sms\). Cause: network between nodes.$/.test(document.querySelector("#headline-text").innerText)`)
+			tab.await(`/^es-3 has been ejected for \d+\ss: slow, 310\sms a search \(others 4.0\sms\). Cause: network between nodes.$/.test(document.querySelector("#headline-text").innerText)`)
 			require.Equal(t, []string{"es-3 slow", "es-1 fine", "es-2 fine", "es-10 fine"}, rows(tab))
 			list := eval[[]string](tab, `[...document.querySelectorAll("#spikes-body tr")].map((r) => [...r.children].slice(1, 4).map((c) => c.innerText.trim().replaceAll("\u00a0", " ")).join(" | "))`)
 			require.Len(t, list, 3)

@@ -19,11 +19,11 @@ func nodes() row {
 			queries: of("max", `sidestep_node_queue{NODE}`),
 		},
 		{
-			title: "Rank", unit: "none", about: "C3: R − S + q̂³·S in milliseconds; lower is better. It decides about searches of one shard, and who is listed while some node is left out.",
+			title: "Rank", unit: "none", about: "C3: R − S + q̂³·S in milliseconds; lower is better. It chooses the copy for searches of one shard, and the listed nodes while a node is ejected.",
 			queries: of("max", `sidestep_node_rank{NODE}`),
 		},
 		{
-			title: "Share of searches", unit: "percentunit", about: "The node's part of the expected shard queries of the last minute. A node that is left out goes to 0, one that returns grows back within seconds.",
+			title: "Share of searches", unit: "percentunit", about: "The node's part of the expected shard queries of the last minute. It is 0 for an ejected node, and grows within seconds in slow start.",
 			queries: of("avg", `sidestep_node_share_ratio{NODE}`),
 		},
 		{
@@ -35,11 +35,11 @@ func nodes() row {
 			queries: of("sum", `rate(sidestep_node_searches_total{NODE}[$__rate_interval])`),
 		},
 		{
-			title: "Failures", unit: "short", about: "Failures a second that were blamed on the node, because the same search went well elsewhere or it could not be reached.",
+			title: "Failures", unit: "short", about: "Failures a second that were blamed on the node, because the same search succeeded elsewhere or the node could not be reached.",
 			queries: of("sum", `rate(sidestep_node_failures_total{NODE}[$__rate_interval])`),
 		},
 		{
-			title: "Probes: mean time", unit: "s", about: "What the tiniest search takes on the node; probed is who is left out or under suspicion, and one node a second.",
+			title: "Probes: mean time", unit: "s", about: "Time of a tiny search on the node. Ejected and suspect nodes are probed, and beside these one node a second.",
 			queries: []query{{`sum by (node) (rate(sidestep_node_probe_duration_seconds_sum{NODE}[$__rate_interval])) / (sum by (node) (rate(sidestep_node_probe_duration_seconds_count{NODE}[$__rate_interval])) > 0)`, "{{node}}"}},
 		},
 		{
