@@ -195,7 +195,7 @@ func (l *Log) openAnew() {
 
 func (l *Log) complain(err error) {
 	l.complaints.Do(func() {
-		l.o.Logger.Error("lines of a log cannot be written; the metric sidestep_log_lines_dropped_total counts them, this is said once in ten seconds",
+		l.o.Logger.Error("lines of a log cannot be written; logged at most once in ten seconds, counted by sidestep_log_lines_dropped_total",
 			"log", l.o.Name, "output", l.o.Output, "err", err)
 	})
 }
