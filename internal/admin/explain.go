@@ -5,16 +5,16 @@ import (
 	"net/http"
 )
 
-// Question is a request that is asked about without being sent.
+// Question is a request that is explained without being sent.
 type Question struct {
 	Operation  string // empty: a search
 	Target     string // index expression, empty: all indices
-	ID         string // of the document, where one is read
+	ID         string // of the document, for reads by id
 	Routing    string
-	Preference string // a string of the client's own
+	Preference string // a custom string of the client's
 	User       string // of basic authentication, for the class of admission
 	OpaqueID   string // X-Opaque-Id, for the same
-	// Bulk is an index that a bulk writes to. It stands alone.
+	// Bulk is an index that a bulk writes to. It excludes all other fields.
 	Bulk string
 }
 

@@ -5,7 +5,7 @@ import (
 	"sidestep/internal/config"
 )
 
-// newChecker returns what looks whether the cluster of p is fit.
+// newChecker returns the checker of the cluster of p.
 func newChecker(cfg config.Config, p *pipeline) *check.Checker {
 	return check.New(check.Options{
 		Client:  p.account,

@@ -23,8 +23,8 @@ import (
 	"sidestep/internal/selection"
 )
 
-// pipeline is everything behind the listeners that a reload may replace. Each has
-// its own registry, as two of them live at once during a reload.
+// pipeline is everything behind the listeners that a reload may replace. Each has its own
+// registry, as two of them exist during a reload.
 type pipeline struct {
 	recipe   recipe
 	cluster  *cluster.Cluster
@@ -33,17 +33,16 @@ type pipeline struct {
 	check    *check.Checker
 	registry *prometheus.Registry
 	polls    *http.Transport
-	account  *http.Client // of sidestep's own account, over polls
+	account  *http.Client // of sidestep's own account, for polls
 	relay    *http.Client // nil if there is no relay
-	// snapshots serves what is known of the cluster to other sidesteps.
+	// snapshots serves the snapshot to other sidesteps.
 	snapshots http.Handler
 	// quit ends the probes; nil before start.
 	quit    context.CancelFunc
 	probing sync.WaitGroup
 }
 
-// recipe is what a pipeline is made from: two pipelines of the same recipe
-// behave alike.
+// recipe is what a pipeline is made from: two pipelines with equal recipes behave alike.
 type recipe struct {
 	upstream config.Upstream
 	cluster  config.Cluster
@@ -60,10 +59,10 @@ type recipe struct {
 	sniff    config.Clients
 	limits   heldLimits
 	explain  string
-	// authorities is the content of upstream.tls.ca_file, which is not read again by
-	// itself when it changes.
+	// authorities is the content of upstream.tls.ca_file, whose changes take effect only
+	// at a reload.
 	authorities string
-	// relayAuthorities is the same of cluster.source.tls.ca_file.
+	// relayAuthorities is the same for cluster.source.tls.ca_file.
 	relayAuthorities string
 	snapshotToken    string // file
 }
@@ -112,7 +111,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 	return r, nil
 }
 
-// watchers are told what goes on. They outlive pipelines.
+// watchers observe what happens. They outlive pipelines.
 type watchers struct {
 	recorder *diagnosis.Recorder
 	records  *record.Recorder
@@ -124,15 +123,15 @@ func (a *App) watchers() watchers {
 	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
-// newPipeline builds a pipeline that is not started yet. It tells the watchers
-// what its polls, probes and requests find.
+// newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
+// are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
 	r, err := newRecipe(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Routing.RetiredPolicy() {
-		logger.Warn("the policy is not accepted by the next release any more; set routing.policy to its successor",
+		logger.Warn("the next release will not accept this policy; set routing.policy to its successor",
 			"policy", cfg.Routing.Policy, "successor", "adaptive")
 	}
 	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
@@ -199,7 +198,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	return p, nil
 }
 
-// observe builds what looks at the cluster, with sidestep's own account.
+// observe builds the part that polls the cluster, with sidestep's own account.
 func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diagnosis.History) error {
 	account, err := newAccount(cfg.Upstream, p.polls, logger)
 	if err != nil {
@@ -225,8 +224,8 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		Relay:             relay,
 		Logger:            logger,
 		Registerer:        p.registry,
-		// The proxy needs the cluster's methods to be built and the cluster calls
-		// the proxy only once started.
+		// The proxy is built with methods of the cluster, and the cluster calls the proxy
+		// only after it was started.
 		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
 		OnStats: func(s cluster.NodeStats) {
 			p.proxy.UseStats(s)
@@ -238,14 +237,14 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 	return err
 }
 
-// open returns what reports whether the cluster has no security: its polls are answered
-// without an account. What a relay tells says nothing of that.
+// open returns a function that reports whether the cluster has no security, as it answers
+// polls without an account. Behind a relay that is unknown.
 func (p *pipeline) open(u config.Upstream) func() bool {
 	anonymous := u.Auth.Kind() == config.AuthNone && u.TLS.CertFile == "" && p.relay == nil
 	return func() bool { return anonymous && p.cluster.Snapshot() != nil }
 }
 
-// start begins to look at the cluster, until stop.
+// start starts polling the cluster, until stop.
 func (p *pipeline) start(ctx context.Context) {
 	ctx, p.quit = context.WithCancel(context.WithoutCancel(ctx))
 	p.cluster.Start(ctx)
@@ -255,8 +254,8 @@ func (p *pipeline) start(ctx context.Context) {
 	p.probing.Go(func() { p.proxy.Probe(ctx) })
 }
 
-// stop ends polls and probes and closes connections that are not in use. Requests
-// in flight go on with what is known.
+// stop ends polls and probes and closes idle connections. Requests in flight continue
+// with what is known.
 func (p *pipeline) stop() {
 	if p.quit != nil {
 		p.quit()
@@ -273,7 +272,7 @@ func (p *pipeline) stop() {
 	}
 }
 
-// randomSeed differs between sidesteps, so that they do not break ties alike.
+// randomSeed differs between sidesteps, so that they break ties differently.
 func randomSeed() uint64 {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails

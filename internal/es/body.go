@@ -2,16 +2,16 @@ package es
 
 import "bytes"
 
-// HasTopLevelPIT reports whether a search body names a point in time (the
-// top-level key `pit`). readable is false when the body is not JSON that can be
-// told from anything else an engine may read (comments, YAML, a truncated body);
-// pit then says nothing. An empty body names none.
+// HasTopLevelPIT reports whether a search body names a point in time (the top-level key
+// `pit`). readable is false if the body is not plain JSON, but something that an engine
+// may read otherwise (comments, YAML, a truncated body); then pit means nothing. An empty
+// body names none.
 func HasTopLevelPIT(body []byte) (pit, readable bool) {
 	return hasTopLevelKey(body, func(key []byte) bool { return string(key) == "pit" })
 }
 
-// hasTopLevelKey reports whether a body, one JSON object or nothing, has a key of
-// some kind. readable is false for any other body; has then says nothing.
+// hasTopLevelKey reports whether a body, one JSON object or nothing, has a key for which
+// ofKind is true. readable is false for any other body; then has means nothing.
 func hasTopLevelKey(body []byte, ofKind func(key []byte) bool) (has, readable bool) {
 	s := scanner{b: body}
 	c, st := s.peek()

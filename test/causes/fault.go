@@ -21,11 +21,11 @@ type Fault struct {
 	Over bool
 
 	prepare func(context.Context, *Stage, *engine.Node) error
-	begin   func(context.Context, *Stage, *engine.Node) (Mend, error)
+	begin   func(context.Context, *Stage, *engine.Node) (Repair, error)
 }
 
-// Mend ends a fault. It is called once, also when the context of the fault has ended.
-type Mend func(context.Context) error
+// Repair ends a fault. It is called once, also when the context of the fault has ended.
+type Repair func(context.Context) error
 
 const (
 	latency = 300 * time.Millisecond
@@ -85,15 +85,15 @@ func Choose(list string) ([]Fault, error) {
 	return chosen, nil
 }
 
-func starve(_ context.Context, s *Stage, n *engine.Node) (Mend, error) {
+func starve(_ context.Context, s *Stage, n *engine.Node) (Repair, error) {
 	return func(context.Context) error { return s.confine(n) }, n.LimitCPU(starved)
 }
 
-func slowTransport(_ context.Context, _ *Stage, n *engine.Node) (Mend, error) {
+func slowTransport(_ context.Context, _ *Stage, n *engine.Node) (Repair, error) {
 	return n.ResetToxics, n.SlowTransport(latency, jitter)
 }
 
-func standStill(_ context.Context, _ *Stage, n *engine.Node) (Mend, error) {
+func standStill(_ context.Context, _ *Stage, n *engine.Node) (Repair, error) {
 	if err := n.Pause(); err != nil {
 		return nil, err
 	}
@@ -120,12 +120,12 @@ func segment(ctx context.Context, s *Stage, n *engine.Node) error {
 	return errors.Join(n.CreateSegments(ctx, archive()), n.LimitCPU(narrow))
 }
 
-func merge(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
+func merge(ctx context.Context, s *Stage, n *engine.Node) (Repair, error) {
 	end := n.ForceMerge(ctx, archive())
 	return func(ctx context.Context) error { return errors.Join(end(ctx), s.confine(n)) }, nil
 }
 
-func flood(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
+func flood(ctx context.Context, s *Stage, n *engine.Node) (Repair, error) {
 	shards, err := s.shardsOn(ctx, n)
 	if err != nil {
 		return nil, err
@@ -139,15 +139,15 @@ func flood(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
 
 // Degrade begins a fault on a node. What it returns ends it; on an error there is
 // nothing to end.
-func (s *Stage) Degrade(ctx context.Context, f Fault, n *engine.Node) (Mend, error) {
-	mend, err := f.begin(ctx, s, n)
-	if err != nil && mend != nil {
-		err = errors.Join(err, mend(context.WithoutCancel(ctx)))
+func (s *Stage) Degrade(ctx context.Context, f Fault, n *engine.Node) (Repair, error) {
+	repair, err := f.begin(ctx, s, n)
+	if err != nil && repair != nil {
+		err = errors.Join(err, repair(context.WithoutCancel(ctx)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("degrade %s (%s): %w", n.Name, f.Name, err)
 	}
-	return mend, nil
+	return repair, nil
 }
 
 // Prepare makes what a fault needs, before its time is measured.

@@ -67,7 +67,7 @@ func (s *Stage) Try(ctx context.Context, f Fault, plan Plan) (t *Trial, err erro
 		return t, err
 	}
 	began := time.Now()
-	mend, err := s.Degrade(ctx, f, victim)
+	repair, err := s.Degrade(ctx, f, victim)
 	if err != nil {
 		return t, err
 	}
@@ -75,7 +75,7 @@ func (s *Stage) Try(ctx context.Context, f Fault, plan Plan) (t *Trial, err erro
 	pause(ctx, time.Until(began.Add(plan.Lasts)))
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if err := errors.Join(mend(limited), ctx.Err()); err != nil {
+	if err := errors.Join(repair(limited), ctx.Err()); err != nil {
 		return t, err
 	}
 	return t, s.settle(ctx)

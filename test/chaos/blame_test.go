@@ -17,9 +17,9 @@ import (
 // blaming are the states that say that something is wrong with a node now.
 var blaming = []string{"slow", "failing", "unresponsive", "unreachable"}
 
-// accused returns what sidestep says of the nodes that it blames for something, as
+// suspected returns what sidestep says of the nodes that it blames for something, as
 // "node-3 slow", in order.
-func accused(ctx context.Context, t *testing.T) []string {
+func suspected(ctx context.Context, t *testing.T) []string {
 	t.Helper()
 	var nodes []struct{ Name, State string }
 	require.NoError(t, shared.sidestep.AdminJSON(ctx, "/nodes", &nodes))
@@ -36,8 +36,8 @@ func accused(ctx context.Context, t *testing.T) []string {
 
 // sighting is whom sidestep blamed from some time on.
 type sighting struct {
-	after   time.Duration // since the fault
-	accused []string
+	after     time.Duration // since the fault
+	suspected []string
 }
 
 // observe looks every 50 ms for so long, and returns each change.
@@ -45,8 +45,8 @@ func observe(ctx context.Context, t *testing.T, zero time.Time, long time.Durati
 	t.Helper()
 	var seen []sighting
 	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		now := accused(ctx, t)
-		if len(seen) == 0 || !slices.Equal(seen[len(seen)-1].accused, now) {
+		now := suspected(ctx, t)
+		if len(seen) == 0 || !slices.Equal(seen[len(seen)-1].suspected, now) {
 			seen = append(seen, sighting{time.Since(zero), now})
 		}
 	}
@@ -56,26 +56,26 @@ func observe(ctx context.Context, t *testing.T, zero time.Time, long time.Durati
 func tell(seen []sighting) string {
 	var lines []string
 	for _, s := range seen {
-		lines = append(lines, fmt.Sprintf("%6.2f s: [%s]", s.after.Seconds(), strings.Join(s.accused, ", ")))
+		lines = append(lines, fmt.Sprintf("%6.2f s: [%s]", s.after.Seconds(), strings.Join(s.suspected, ", ")))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// awaitPeace waits until nobody is blamed, as is right while nothing is wrong.
-func awaitPeace(ctx context.Context, t *testing.T, limit time.Duration) {
+// awaitRecovery waits until nobody is blamed, as is right while nothing is wrong.
+func awaitRecovery(ctx context.Context, t *testing.T, limit time.Duration) {
 	t.Helper()
 	began := time.Now()
-	for len(accused(ctx, t)) > 0 {
-		require.Less(t, time.Since(began), limit, "nothing is wrong, but %v", accused(ctx, t))
+	for len(suspected(ctx, t)) > 0 {
+		require.Less(t, time.Since(began), limit, "nothing is wrong, but %v", suspected(ctx, t))
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Logf("nobody is blamed after %.1f s", time.Since(began).Seconds())
 }
 
-// verdict says what is wrong with whom sidestep blamed after a fault of guilty, ""
-// if nothing is: guilty must be among them within a second, and nobody else ever.
-func verdict(seen []sighting, guilty string) string {
-	found := slices.IndexFunc(seen, func(s sighting) bool { return slices.Contains(s.accused, guilty) })
+// verdict says what is wrong with whom sidestep blamed after a fault of faulty, ""
+// if nothing is: faulty must be among them within a second, and nobody else ever.
+func verdict(seen []sighting, faulty string) string {
+	found := slices.IndexFunc(seen, func(s sighting) bool { return slices.Contains(s.suspected, faulty) })
 	switch {
 	case found < 0:
 		return "the slow node was never blamed"
@@ -83,8 +83,8 @@ func verdict(seen []sighting, guilty string) string {
 		return fmt.Sprintf("the slow node was blamed after %.2f s only", seen[found].after.Seconds())
 	}
 	for _, s := range seen {
-		for _, name := range s.accused {
-			if name != guilty {
+		for _, name := range s.suspected {
+			if name != faulty {
 				return fmt.Sprintf("%s was blamed after %.2f s", name, s.after.Seconds())
 			}
 		}
@@ -109,7 +109,7 @@ func TestSlowNodeAloneIsBlamed(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	wrong := ""
 	for trial := range trials {
-		awaitPeace(ctx, t, 30*time.Second)
+		awaitRecovery(ctx, t, 30*time.Second)
 		began := time.Now()
 		require.NoError(t, slow.SlowTransport(300*time.Millisecond, 50*time.Millisecond))
 		seen := observe(ctx, t, began, 6*time.Second)
@@ -122,7 +122,7 @@ func TestSlowNodeAloneIsBlamed(t *testing.T) {
 	}
 	require.Empty(t, wrong, "in each of %d trials something was", trials)
 
-	awaitPeace(ctx, t, 20*time.Second)
+	awaitRecovery(ctx, t, 20*time.Second)
 	stop()
 	result := <-done
 	require.Zero(t, result.Failed, "failed searches")

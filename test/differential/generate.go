@@ -21,7 +21,7 @@ type generator struct {
 	// ordered says that hits must come in a total order: their ranks will not be
 	// seen, or pages of them are to be continued.
 	ordered bool
-	// careless has headers of an _msearch come in odd forms, which may spoil all of it.
+	// careless has headers of an _msearch come in odd forms, which may corrupt all of it.
 	careless bool
 	// nowhere says that the request line of a bulk names no index: without one in an
 	// operation the whole bulk is refused.

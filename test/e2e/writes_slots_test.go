@@ -37,7 +37,7 @@ func testLogicalShards(t *testing.T, f *front.Front) {
 		b.requireKept(t)
 		return b.reason == "one_slot"
 	}, time.Minute, 50*time.Millisecond, "bulks are not planned")
-	for _, b := range crowd(t, f, 4, 10, next) {
+	for _, b := range sendBulks(t, f, 4, 10, next) {
 		require.Equal(t, "one_slot", b.reason)
 		b.requireKept(t)
 	}

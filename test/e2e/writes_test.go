@@ -83,8 +83,8 @@ func planned(t *testing.T, f *front.Front, l *ledger, index string) {
 	}, time.Minute, 50*time.Millisecond, "bulks on %s are not planned", index)
 }
 
-// crowd has so many clients send bulks, each one after the other, and returns them all.
-func crowd(t *testing.T, f *front.Front, clients, bulks int, next func(client int) *sentBulk) []*sentBulk {
+// sendBulks has so many clients send bulks, each one after the other, and returns them all.
+func sendBulks(t *testing.T, f *front.Front, clients, bulks int, next func(client int) *sentBulk) []*sentBulk {
 	t.Helper()
 	own := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: clients, DisableCompression: true}}
 	defer own.CloseIdleConnections()
@@ -113,7 +113,7 @@ func testOneIndex(t *testing.T, f *front.Front) {
 	const index = "whole-one"
 	l := &ledger{}
 	whole(t, f, l, index)
-	sent := crowd(t, f, 4, 40, func(int) *sentBulk {
+	sent := sendBulks(t, f, 4, 40, func(int) *sentBulk {
 		b := newBulk("")
 		for range 50 {
 			b.operations = append(b.operations, l.add(index))
@@ -142,7 +142,7 @@ func testSeveralIndices(t *testing.T, f *front.Front) {
 	whole(t, f, l, in)
 	whole(t, f, l, also)
 	create(t, out)
-	sent := crowd(t, f, 4, 15, func(int) *sentBulk {
+	sent := sendBulks(t, f, 4, 15, func(int) *sentBulk {
 		b := newBulk(out)
 		for i := range 60 {
 			b.operations = append(b.operations, l.add([]string{in, "", also}[i%3]))
@@ -172,7 +172,7 @@ func testMixed(t *testing.T, f *front.Front) {
 		writers[i] = &writer{l: l, prefix: "w" + strconv.Itoa(i) + "-", random: rand.New(rand.NewPCG(uint64(i), 2026))}
 	}
 	statuses := make(map[string]int)
-	sent := crowd(t, f, len(writers), 25, func(client int) *sentBulk {
+	sent := sendBulks(t, f, len(writers), 25, func(client int) *sentBulk {
 		b := newBulk(index)
 		for range 40 {
 			b.operations = append(b.operations, writers[client].next())
@@ -210,7 +210,7 @@ func testDataStream(t *testing.T, f *front.Front) {
 	t.Cleanup(func() { change(t, http.MethodDelete, "/_data_stream/"+stream, nil) })
 	require.NoError(t, shared.cluster.WaitGreen(t.Context(), stream))
 	l := &ledger{}
-	sent := crowd(t, f, 4, 10, func(int) *sentBulk {
+	sent := sendBulks(t, f, 4, 10, func(int) *sentBulk {
 		b := newBulk(stream)
 		for range 30 {
 			o := l.add("")
@@ -236,7 +236,7 @@ func testRejections(t *testing.T, f *front.Front) {
 	const index = "whole-full"
 	l := &ledger{}
 	whole(t, f, l, index)
-	sent := crowd(t, f, 150, 3, func(int) *sentBulk {
+	sent := sendBulks(t, f, 150, 3, func(int) *sentBulk {
 		b := newBulk(index)
 		for i := range 40 {
 			o := l.add("")

@@ -87,7 +87,7 @@ type tab struct {
 	mu sync.Mutex
 	// complaints are what the browser's console and its network say.
 	complaints []string
-	forgiving  bool
+	tolerant   bool
 }
 
 // look says how a tab is opened.
@@ -139,7 +139,7 @@ func (tab *tab) listen(event any) {
 	complain := func(format string, args ...any) {
 		tab.mu.Lock()
 		defer tab.mu.Unlock()
-		if !tab.forgiving {
+		if !tab.tolerant {
 			tab.complaints = append(tab.complaints, fmt.Sprintf(format, args...))
 		}
 	}
@@ -161,17 +161,17 @@ func (tab *tab) listen(event any) {
 	}
 }
 
-// forgive lets the page complain while f runs: it is to lose its connection.
-func (tab *tab) forgive(f func()) {
-	tab.setForgiving(true)
-	defer tab.setForgiving(false)
+// tolerate lets the page complain while f runs: it is to lose its connection.
+func (tab *tab) tolerate(f func()) {
+	tab.setTolerant(true)
+	defer tab.setTolerant(false)
 	f()
 }
 
-func (tab *tab) setForgiving(on bool) {
+func (tab *tab) setTolerant(on bool) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
-	tab.forgiving = on
+	tab.tolerant = on
 }
 
 // goTo opens another page in the tab.

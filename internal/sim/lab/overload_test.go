@@ -58,7 +58,7 @@ func TestASlowdownLeavesTheLimit(t *testing.T) {
 func TestAFloodHurtsItself(t *testing.T) {
 	sc := overload(0.3)
 	list := contenders()
-	list[2].router = newGatekeeper(admission.Options{Mode: admission.Auto, Classes: []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}})
+	list[2].router = newControlled(admission.Options{Mode: admission.Auto, Classes: []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}})
 	alone, err := simulate(&sc, list[2], 1)
 	require.NoError(t, err)
 	for factor, most := range map[float64]float64{1: 1.5, 4: 2.2} {

@@ -214,7 +214,7 @@ func playDrawn(seed uint64, control bool) (Played, error) {
 	d := drawScenario(seed)
 	sc := d.scenario(seed)
 	out := Played{Seed: seed, Scenario: d, Fault: d.fault()}
-	spoiled := d.spoiled()
+	faulty := d.faulty()
 	for i, a := range arms(d, control) {
 		w, err := newWorldOf(sc, a.policy, seed, a.choices)
 		if err != nil {
@@ -226,7 +226,7 @@ func playDrawn(seed uint64, control bool) (Played, error) {
 		out.Failed.set(i, float64(m.failed))
 		out.Attempts.set(i, float64(m.attempts))
 		for n, name := range w.ids {
-			if !spoiled[n] {
+			if !faulty[n] {
 				out.Ejected += m.ejected[name]
 			}
 		}

@@ -170,7 +170,7 @@ func (w *world) run() *measure {
 		w.c.after(0, func() { w.arrive(0) })
 	}
 	if w.sc.flood.load > 0 {
-		w.c.after(0, w.pour)
+		w.c.after(0, w.sendFlood)
 	}
 	for w.c.now < w.sc.length || w.measure.inFlight > 0 {
 		if !w.c.step(w.sc.length + drain) {
@@ -188,9 +188,9 @@ func (w *world) run() *measure {
 func (w *world) schedule(f *fault) {
 	end := min(f.to, w.sc.length+drain)
 	for i, n := range f.nodes {
-		if f.shun {
-			w.c.at(f.from, func() { w.shun(f, n, true) })
-			w.c.at(end, func() { w.shun(f, n, false) })
+		if f.avoided {
+			w.c.at(f.from, func() { w.setAvoided(f, n, true) })
+			w.c.at(end, func() { w.setAvoided(f, n, false) })
 		}
 		if f.byChance == 0 {
 			w.inTurn(f, n, end)
@@ -234,8 +234,8 @@ func (w *world) fault(f *fault, n int, on bool) {
 	node := w.nodes[n]
 	was := node.absent.on()
 	f.set(node, on)
-	if f.shunOn {
-		w.shun(f, n, on)
+	if f.avoidedOn {
+		w.setAvoided(f, n, on)
 	}
 	is := node.absent.on()
 	if was == is {
@@ -251,17 +251,17 @@ func (w *world) fault(f *fault, n int, on bool) {
 // came: the placement is read once a second.
 const placementDelay = 500 * time.Millisecond
 
-// shun has clients in the know use a node or not.
-func (w *world) shun(f *fault, n int, on bool) {
+// setAvoided tells the clients that know of the fault to avoid a node, or to use it again.
+func (w *world) setAvoided(f *fault, n int, on bool) {
 	node := w.nodes[n]
 	if f.index == 0 {
-		node.shunned.set(on)
+		node.avoided.set(on)
 		return
 	}
-	if node.shunnedFor == nil {
-		node.shunnedFor = make([]switches, len(w.indices))
+	if node.avoidedFor == nil {
+		node.avoidedFor = make([]switches, len(w.indices))
 	}
-	node.shunnedFor[f.index-1].set(on)
+	node.avoidedFor[f.index-1].set(on)
 }
 
 // vary makes every node half as fast again or half as slow, by lot, at each
@@ -292,13 +292,13 @@ func (w *world) ask(sidecar, again int, pause time.Duration) {
 	})
 }
 
-// pour is the open loop of the flood.
-func (w *world) pour() {
+// sendFlood sends the searches of the flood in an open loop.
+func (w *world) sendFlood() {
 	if w.c.now >= w.sc.length {
 		return
 	}
 	rate := w.sc.flood.load * w.sc.capacity() / w.sc.flood.factor
-	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), w.pour)
+	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), w.sendFlood)
 	w.search(&search{class: floodClass}, func(bool) {})
 }
 

@@ -102,7 +102,7 @@ func TestChooseCases(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, len(scenarioNames()))
 	for i, sc := range all {
-		require.Equal(t, sc.begin == nil, sc.mend == nil, sc.name)
+		require.Equal(t, sc.begin == nil, sc.repair == nil, sc.name)
 		require.Equal(t, sc.begin == nil, sc.role == holdsBoth, sc.name)
 		require.True(t, i == 0 || sc.begin != nil, "the others share their indices")
 	}

@@ -13,8 +13,8 @@ import (
 	"sidestep/test/machine"
 )
 
-// mendLimit bounds the end of a fault.
-const mendLimit = 2 * time.Minute
+// repairLimit bounds the end of a fault.
+const repairLimit = 2 * time.Minute
 
 // outcome is what came of one case.
 type outcome struct {
@@ -37,7 +37,7 @@ type tally struct {
 	choices map[bulk.Choice]float64 // of aware, from the fault on
 }
 
-// measure runs a case. The node is mended when it returns.
+// measure runs a case. The node is repaired when it returns.
 func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	o := &outcome{scenario: sc, slow: s.nodes[0].Name, layout: newLayout(sc.role, nodeNames(s.nodes))}
 	if err := s.prepare(ctx, o.layout, int(s.fill*s.perCase)); err != nil {
@@ -80,9 +80,9 @@ func (s *stage) degraded(ctx context.Context, o *outcome, slow *engine.Node) (er
 			return err
 		}
 		defer func() {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendLimit)
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairLimit)
 			defer cancel()
-			err = errors.Join(err, o.scenario.mend(limited, slow))
+			err = errors.Join(err, o.scenario.repair(limited, slow))
 		}()
 	}
 	before, err := s.choices(ctx)

@@ -1,7 +1,7 @@
 // Command scale measures what big clusters cost sidestep: the microbenchmarks of
 // placement and resolution at all sizes, the first table and the memory of the
 // built binary before a simulated cluster, and a storm of relocations under load
-// next to the same load in peace and without sidestep.
+// next to the same load without changes and without sidestep.
 package main
 
 import (
@@ -24,7 +24,7 @@ type options struct {
 	count    int    // how often each microbenchmark runs: the fastest counts
 	nodes    int
 	indices  int
-	phase    time.Duration // of searches through sidestep, in peace and in the storm
+	phase    time.Duration // of searches through sidestep, without changes and in the storm
 	rate     float64       // searches a second
 	changes  int           // of the cluster state a second, in the storm
 	benches  bool
@@ -46,7 +46,7 @@ func main() {
 	flag.Float64Var(&o.rate, "rate", 500, "searches a second")
 	flag.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
 	flag.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
-	flag.BoolVar(&o.process, "process", true, "measure the binary, in peace and in the storm")
+	flag.BoolVar(&o.process, "process", true, "measure the binary, without changes and in the storm")
 	flag.Parse()
 	if err := measure(o); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)

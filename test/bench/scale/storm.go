@@ -54,7 +54,7 @@ type phase struct {
 }
 
 // runStorm starts a simulated cluster and the binary, and measures the first table,
-// memory, and a load in peace and in a storm.
+// memory, and a load without changes and in a storm.
 func runStorm(ctx context.Context, o options, r *report) error {
 	sim, err := simcluster.Start(simcluster.Options{
 		Nodes: o.nodes, ServiceTime: time.Millisecond, Sigma: -1, Threads: 64, Seed: 1,
@@ -94,7 +94,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	for _, p := range []struct {
 		name  string
 		storm simcluster.Storm
-	}{{"in peace", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
+	}{{"without changes", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
 		done, err := load(ctx, o, stand{sim, f, other}, p.storm)
 		if err != nil {
 			return err

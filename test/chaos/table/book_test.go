@@ -38,7 +38,7 @@ func testOutcome(t *testing.T) *outcome {
 	nodes := []string{"node-1", "bad"}
 	o := &outcome{
 		bad: []string{"bad"}, badIDs: []string{"b"}, avoid: 300 * time.Millisecond, back: -1,
-		began: zero, mended: zero.Add(time.Minute), changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
+		began: zero, repaired: zero.Add(time.Minute), changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
 		tallies: []*tally{
 			{load: loadEngine, result: load(100*time.Millisecond, true), queries: counts{"a": 50, "b": 50}},
 			{load: loadSidestep, result: load(20*time.Millisecond, false), queries: counts{"a": 90, "b": 10}, usage: machine.Usage{All: 200, Busy: 150, Own: 100}},

@@ -67,7 +67,7 @@ func (b *book) addSlowest(sc scenario, o *outcome) error {
 	}
 	fmt.Fprintf(&b.slowest, "\n== %s: %s", sc.name, sc.title)
 	if len(o.bad) > 0 {
-		fmt.Fprintf(&b.slowest, "; degraded: %s, from %s to %s", strings.Join(o.bad, ", "), o.began.Format(clock), o.mended.Format(clock))
+		fmt.Fprintf(&b.slowest, "; degraded: %s, from %s to %s", strings.Join(o.bad, ", "), o.began.Format(clock), o.repaired.Format(clock))
 	}
 	b.slowest.WriteString("\n")
 	for _, t := range o.tallies {

@@ -8,8 +8,8 @@ import (
 // idleCPU is the share of a processor that a node uses while it runs.
 const idleCPU = 0.05
 
-// vitals are what a node's own statistics tell of its faults.
-type vitals struct {
+// usage is what a node's statistics report of its faults.
+type usage struct {
 	mu    sync.Mutex
 	since time.Time // until when time was counted
 	spent spent
@@ -22,7 +22,7 @@ type spent struct {
 }
 
 // change counts the end of the fault f.
-func (v *vitals) change(f Fault, now time.Time) {
+func (v *usage) change(f Fault, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.pass(f, now)
@@ -35,7 +35,7 @@ func (v *vitals) change(f Fault, now time.Time) {
 }
 
 // told returns what was spent up to now, under the fault f.
-func (v *vitals) told(f Fault, now time.Time) spent {
+func (v *usage) told(f Fault, now time.Time) spent {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.pass(f, now)
@@ -43,7 +43,7 @@ func (v *vitals) told(f Fault, now time.Time) spent {
 }
 
 // pass counts the time up to now.
-func (v *vitals) pass(f Fault, now time.Time) {
+func (v *usage) pass(f Fault, now time.Time) {
 	d := now.Sub(v.since)
 	v.since = now
 	if f.Pause {
