@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/bulk"
-	"sidestep/internal/check"
 	"sidestep/internal/cluster"
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
+	"sidestep/internal/preflight"
 	"sidestep/internal/proxy"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
@@ -30,7 +30,7 @@ type pipeline struct {
 	cluster  *cluster.Cluster
 	indices  *cluster.Indices[bulk.Index] // nil if no bulks go to one shard
 	proxy    *proxy.Proxy
-	check    *check.Checker
+	check    *preflight.Checker
 	registry *prometheus.Registry
 	polls    *http.Transport
 	account  *http.Client // of sidestep's own account, over polls

@@ -1,4 +1,4 @@
-package terminal_test
+package client_test
 
 import (
 	"encoding/pem"
@@ -16,20 +16,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/terminal"
+	"sidestep/internal/admin/client"
 )
 
 // spikesAt asks a server for spikes, the simplest of questions.
-func spikesAt(t *testing.T, o terminal.ClientOptions) (string, error) {
+func spikesAt(t *testing.T, o client.Options) (string, error) {
 	t.Helper()
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
-	client, err := terminal.NewClient(o)
+	admin, err := client.New(o)
 	require.NoError(t, err)
-	defer client.Close()
+	defer admin.Close()
 	var out strings.Builder
-	err = terminal.Spikes(t.Context(), client, &out, terminal.Table)
+	err = client.Spikes(t.Context(), admin, &out, client.Table)
 	return out.String(), err
 }
 
@@ -60,7 +60,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := httptest.NewServer(c.handler)
 			defer server.Close()
-			_, err := spikesAt(t, terminal.ClientOptions{Address: host(server)})
+			_, err := spikesAt(t, client.Options{Address: host(server)})
 			require.ErrorContains(t, err, strings.ReplaceAll(c.want, "HOST", host(server)))
 		})
 	}
@@ -69,7 +69,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 func TestNothingListens(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
-	_, err := spikesAt(t, terminal.ClientOptions{Address: server.URL})
+	_, err := spikesAt(t, client.Options{Address: server.URL})
 	require.EqualError(t, err, "nothing listens on "+host(server)+": is sidestep running there? (--admin)")
 }
 
@@ -83,7 +83,7 @@ func TestNoAnswer(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(done)
-	_, err := spikesAt(t, terminal.ClientOptions{Address: server.URL, Timeout: 50 * time.Millisecond})
+	_, err := spikesAt(t, client.Options{Address: server.URL, Timeout: 50 * time.Millisecond})
 	require.EqualError(t, err, "no answer from "+host(server)+" within 50ms (--timeout)")
 }
 
@@ -98,17 +98,17 @@ func TestTLS(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 
-	_, err := spikesAt(t, terminal.ClientOptions{Address: server.URL})
+	_, err := spikesAt(t, client.Options{Address: server.URL})
 	require.EqualError(t, err, "the certificate of "+host(server)+" is signed by an authority that is not trusted (--ca-file)")
-	_, err = spikesAt(t, terminal.ClientOptions{Address: host(server)})
+	_, err = spikesAt(t, client.Options{Address: host(server)})
 	require.EqualError(t, err, host(server)+" speaks TLS: begin the address with https:// (--admin)")
-	out, err := spikesAt(t, terminal.ClientOptions{Address: server.URL, CAFile: ca})
+	out, err := spikesAt(t, client.Options{Address: server.URL, CAFile: ca})
 	require.NoError(t, err)
 	require.Equal(t, "no spikes: no node has stood out since sidestep was started\n", out)
 
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	_, err = spikesAt(t, terminal.ClientOptions{Address: "https://" + host(plain)})
+	_, err = spikesAt(t, client.Options{Address: "https://" + host(plain)})
 	require.EqualError(t, err, host(plain)+" speaks no TLS: begin the address with http:// (--admin)")
 }
 
@@ -120,7 +120,7 @@ func TestClientCertificateIsDemanded(t *testing.T) {
 	defer server.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	_, err := spikesAt(t, terminal.ClientOptions{Address: server.URL, CAFile: ca})
+	_, err := spikesAt(t, client.Options{Address: server.URL, CAFile: ca})
 	require.ErrorContains(t, err, host(server)+" refuses our certificate, or demands one: ")
 	require.ErrorContains(t, err, "(--cert-file, --key-file)")
 }
@@ -129,19 +129,19 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "not.pem")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
 	for _, c := range []struct {
-		o    terminal.ClientOptions
+		o    client.Options
 		want string
 	}{
-		{terminal.ClientOptions{Address: "ftp://a"}, `--admin "ftp://a" is no address such as http://127.0.0.1:9211`},
-		{terminal.ClientOptions{Address: "http://"}, `--admin "http://" is no address`},
-		{terminal.ClientOptions{Address: "a:1", CAFile: "/nowhere"}, "--ca-file: open /nowhere: no such file"},
-		{terminal.ClientOptions{Address: "a:1", CAFile: file}, "--ca-file: " + file + " holds no certificate in PEM form"},
-		{terminal.ClientOptions{Address: "a:1", CertFile: file}, "--cert-file and --key-file go together"},
-		{terminal.ClientOptions{Address: "a:1", CertFile: file, KeyFile: file}, "--cert-file, --key-file: "},
+		{client.Options{Address: "ftp://a"}, `--admin "ftp://a" is no address such as http://127.0.0.1:9211`},
+		{client.Options{Address: "http://"}, `--admin "http://" is no address`},
+		{client.Options{Address: "a:1", CAFile: "/nowhere"}, "--ca-file: open /nowhere: no such file"},
+		{client.Options{Address: "a:1", CAFile: file}, "--ca-file: " + file + " holds no certificate in PEM form"},
+		{client.Options{Address: "a:1", CertFile: file}, "--cert-file and --key-file go together"},
+		{client.Options{Address: "a:1", CertFile: file, KeyFile: file}, "--cert-file, --key-file: "},
 	} {
-		_, err := terminal.NewClient(c.o)
+		_, err := client.New(c.o)
 		require.ErrorContains(t, err, c.want)
-		var usage terminal.UsageError
+		var usage client.UsageError
 		require.ErrorAs(t, err, &usage)
 	}
 }

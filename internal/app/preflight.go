@@ -1,21 +1,21 @@
 package app
 
 import (
-	"sidestep/internal/check"
 	"sidestep/internal/config"
+	"sidestep/internal/preflight"
 )
 
 // newChecker returns what looks whether the cluster of p is fit.
-func newChecker(cfg config.Config, p *pipeline) *check.Checker {
-	return check.New(check.Options{
+func newChecker(cfg config.Config, p *pipeline) *preflight.Checker {
+	return preflight.New(preflight.Options{
 		Client:  p.account,
 		Seeds:   cfg.Upstream.Parsed(),
 		Static:  cfg.Upstream.Discovery == "static",
 		Account: cfg.Upstream.Auth.Kind() != config.AuthNone,
 		Zone:    cfg.Routing.Zone.Attribute,
-		Facts: func() check.Facts {
+		Facts: func() preflight.Facts {
 			totals := p.proxy.Totals()
-			return check.Facts{
+			return preflight.Facts{
 				Snapshot:  p.cluster.Snapshot(),
 				Missing:   p.cluster.Ready(),
 				Mode:      string(p.proxy.Mode()),

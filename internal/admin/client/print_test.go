@@ -1,4 +1,4 @@
-package terminal
+package client
 
 import (
 	"io"
@@ -22,7 +22,7 @@ func answering(t *testing.T, bodies ...string) (client *Client, asked *[]url.URL
 		_, _ = io.WriteString(w, bodies[min(len(*asked), len(bodies))-1])
 	}))
 	t.Cleanup(server.Close)
-	client, err := NewClient(ClientOptions{Address: server.URL, Timeout: time.Minute})
+	client, err := New(Options{Address: server.URL, Timeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client, asked
@@ -145,7 +145,7 @@ func TestSpike(t *testing.T) {
 func TestSpikeThatIsNotThere(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	client, err := NewClient(ClientOptions{Address: server.URL, Timeout: time.Minute})
+	client, err := New(Options{Address: server.URL, Timeout: time.Minute})
 	require.NoError(t, err)
 	require.EqualError(t, Spike(t.Context(), client, io.Discard, Table, "9"), "there is no spike 9: sidestep spikes lists those on record")
 }

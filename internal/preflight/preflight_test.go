@@ -1,4 +1,4 @@
-package check_test
+package preflight_test
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/check"
 	"sidestep/internal/cluster"
+	"sidestep/internal/preflight"
 	simcluster "sidestep/internal/sim/cluster"
 )
 
@@ -34,8 +34,8 @@ type stage struct {
 	// amend changes what the cluster answered.
 	amend func(path, body string) string
 
-	options check.Options
-	facts   check.Facts
+	options preflight.Options
+	facts   preflight.Facts
 }
 
 func newStage(t *testing.T, o simcluster.Options) *stage {
@@ -84,7 +84,7 @@ func newStage(t *testing.T, o simcluster.Options) *stage {
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	s.options = check.Options{Client: client, Seeds: []*url.URL{seed}, Facts: func() check.Facts { return s.facts }}
+	s.options = preflight.Options{Client: client, Seeds: []*url.URL{seed}, Facts: func() preflight.Facts { return s.facts }}
 	s.facts.Mode = "route"
 	return s
 }
@@ -102,15 +102,15 @@ func (s *stage) discover() *stage {
 	return s
 }
 
-func (s *stage) run() *check.Report {
+func (s *stage) run() *preflight.Report {
 	s.t.Helper()
-	report := check.New(s.options).Run(s.t.Context())
+	report := preflight.New(s.options).Run(s.t.Context())
 	s.t.Log(strings.Join(lines(report), "\n"))
 	return report
 }
 
 // lines prints findings, without advice.
-func lines(r *check.Report) []string {
+func lines(r *preflight.Report) []string {
 	var out []string
 	for _, f := range r.Findings {
 		out = append(out, string(f.Level)+" "+string(f.Topic)+": "+f.Text)
@@ -119,7 +119,7 @@ func lines(r *check.Report) []string {
 }
 
 // finding returns the one whose text matches.
-func (s *stage) finding(r *check.Report, pattern string) check.Finding {
+func (s *stage) finding(r *preflight.Report, pattern string) preflight.Finding {
 	s.t.Helper()
 	for _, f := range r.Findings {
 		if regexp.MustCompile(pattern).MatchString(f.Text) {
@@ -127,7 +127,7 @@ func (s *stage) finding(r *check.Report, pattern string) check.Finding {
 		}
 	}
 	require.Fail(s.t, "no finding matches "+pattern, strings.Join(lines(r), "\n"))
-	return check.Finding{}
+	return preflight.Finding{}
 }
 
 func TestHealthy(t *testing.T) {
@@ -152,7 +152,7 @@ func TestHealthy(t *testing.T) {
 		"ok traffic: of 100 searches and reads 30 % were steered, 60 % were left to the engine as no node stood out, 10 % passed for other reasons; 7 requests of other kinds",
 		"note traffic: 10 % passed (client_preference): the client chose copies itself by its preference",
 	}, got)
-	require.Equal(t, check.Note, report.Level)
+	require.Equal(t, preflight.Note, report.Level)
 	require.Positive(t, report.Took)
 }
 
@@ -161,12 +161,12 @@ func TestNothingListens(t *testing.T) {
 	closed.Close()
 	seed, err := url.Parse(closed.URL)
 	require.NoError(t, err)
-	report := check.New(check.Options{
-		Client: &http.Client{}, Seeds: []*url.URL{seed}, Facts: func() check.Facts {
-			return check.Facts{Mode: "route", Missing: io.EOF}
+	report := preflight.New(preflight.Options{
+		Client: &http.Client{}, Seeds: []*url.URL{seed}, Facts: func() preflight.Facts {
+			return preflight.Facts{Mode: "route", Missing: io.EOF}
 		},
 	}).Run(t.Context())
-	require.Equal(t, check.Problem, report.Level)
+	require.Equal(t, preflight.Problem, report.Level)
 	require.Equal(t, "problem cluster: no address of upstream.urls answers: "+closed.URL+" (connection refused)", lines(report)[0])
 	require.NotEmpty(t, report.Findings[0].Advice)
 }
@@ -177,8 +177,8 @@ func TestCertificateIsNotTrusted(t *testing.T) {
 	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	seed, err := url.Parse(secure.URL)
 	require.NoError(t, err)
-	report := check.New(check.Options{
-		Client: &http.Client{Transport: &http.Transport{}}, Seeds: []*url.URL{seed}, Facts: func() check.Facts { return check.Facts{} },
+	report := preflight.New(preflight.Options{
+		Client: &http.Client{Transport: &http.Transport{}}, Seeds: []*url.URL{seed}, Facts: func() preflight.Facts { return preflight.Facts{} },
 	}).Run(t.Context())
 	require.Contains(t, report.Findings[0].Text, "authority that is not trusted (upstream.tls.ca_file)")
 }
@@ -199,11 +199,11 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 	s.options.Static = true // or the nodes themselves would be asked
 	report := s.run()
 	probes := s.finding(report, "of the kind search, indices:data/read/search: sidestep sends no probes")
-	require.Equal(t, check.Note, probes.Level)
+	require.Equal(t, preflight.Note, probes.Level)
 	require.Equal(t, "grant its role indices:data/read/search on all indices", probes.Advice)
 	targets := s.finding(report, "of the kind search_shards, indices:admin/shards/search_shards: aliases")
-	require.Equal(t, check.Problem, targets.Level)
-	require.Equal(t, check.Problem, report.Level)
+	require.Equal(t, preflight.Problem, targets.Level)
+	require.Equal(t, preflight.Problem, report.Level)
 }
 
 // The index that is asked about was deleted after placement was read: no fault of the
@@ -224,7 +224,7 @@ func TestAccountIsUnknown(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 2})
 	s.instead = func(string) (int, string) { return http.StatusUnauthorized, "" }
 	f := s.finding(s.run(), "demands an account and refuses sidestep's: status 401")
-	require.Equal(t, check.Problem, f.Level)
+	require.Equal(t, preflight.Problem, f.Level)
 	require.Equal(t, "give sidestep an account of its own: upstream.auth", f.Advice)
 	s.options.Account = true
 	f = s.finding(s.run(), "refuses sidestep's")
@@ -248,9 +248,9 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 
 	told = `{"has_all_requested":false,"cluster":{"monitor":false},"index":{"*":{"read":false,"monitor":true,"view_index_metadata":false}}}`
 	report := s.run()
-	require.Equal(t, check.Problem, s.finding(report, "lacks monitor of the cluster").Level)
-	require.Equal(t, check.Problem, s.finding(report, "lacks view_index_metadata on all indices").Level)
-	require.Equal(t, check.Note, s.finding(report, "lacks read on all indices").Level)
+	require.Equal(t, preflight.Problem, s.finding(report, "lacks monitor of the cluster").Level)
+	require.Equal(t, preflight.Problem, s.finding(report, "lacks view_index_metadata on all indices").Level)
+	require.Equal(t, preflight.Note, s.finding(report, "lacks read on all indices").Level)
 	require.NotContains(t, strings.Join(lines(report), "\n"), "lacks monitor on all")
 }
 
@@ -270,9 +270,9 @@ func TestPublishedAddressesLeadElsewhere(t *testing.T) {
 	s.discover()
 	report := s.run()
 	silent := s.finding(report, `^1 of 3 nodes do not answer at the address that it publishes: node-3 at \S+: connection refused$`)
-	require.Equal(t, check.Problem, silent.Level)
+	require.Equal(t, preflight.Problem, silent.Level)
 	elsewhere := s.finding(report, `^published addresses lead to other nodes: node-2 at \S+: node-1 answers there$`)
-	require.Equal(t, check.Problem, elsewhere.Level)
+	require.Equal(t, preflight.Problem, elsewhere.Level)
 	require.Contains(t, elsewhere.Advice, "upstream.discovery to static")
 }
 
@@ -290,10 +290,10 @@ func TestZonesAndSettings(t *testing.T) {
 	}).discover()
 	s.options.Zone = "zone"
 	report := s.run()
-	require.Equal(t, check.Problem, s.finding(report, "nodes with data that have no attribute zone: node-3").Level)
+	require.Equal(t, preflight.Problem, s.finding(report, "nodes with data that have no attribute zone: node-3").Level)
 	s.finding(report, "sidestep prefers its own zone, but the cluster has no awareness attribute")
 	s.finding(report, "the engine's own adaptive selection is off")
-	require.Equal(t, check.Note, s.finding(report, `2 indices, 4 shards, of which 3 \(75 %\) have one copy only`).Level)
+	require.Equal(t, preflight.Note, s.finding(report, `2 indices, 4 shards, of which 3 \(75 %\) have one copy only`).Level)
 
 	put(t, s.URLs()[0]+"/_cluster/settings", `{"persistent":{"cluster.routing.allocation.awareness.attributes":"zone, rack"}}`)
 	s.finding(s.run(), "copies are spread by zone, rack, which sidestep's zones are, too")
@@ -308,9 +308,9 @@ func TestZonesAndSettings(t *testing.T) {
 		return 0, ""
 	}
 	f := s.finding(s.run(), "weighted routing by zone is set: a 1.0, b 0.0; it is strict")
-	require.Equal(t, check.Problem, f.Level)
+	require.Equal(t, preflight.Problem, f.Level)
 	put(t, s.URLs()[0]+"/_cluster/settings", `{"persistent":{"cluster.routing.weighted.strict":"false"}}`)
-	require.Equal(t, check.Note, s.finding(s.run(), "does not keep to the weights").Level)
+	require.Equal(t, preflight.Note, s.finding(s.run(), "does not keep to the weights").Level)
 }
 
 func put(t *testing.T, address, body string) {
@@ -325,19 +325,19 @@ func put(t *testing.T, address, body string) {
 
 func TestServerless(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 1, Engine: simcluster.Elasticsearch, Serverless: true}).discover()
-	require.Equal(t, check.Problem, s.finding(s.run(), "serverless shows no shards").Level)
+	require.Equal(t, preflight.Problem, s.finding(s.run(), "serverless shows no shards").Level)
 }
 
 func TestTraffic(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		facts check.Facts
+		facts preflight.Facts
 		want  []string
 	}{
-		{"nothing", check.Facts{Mode: "route"}, []string{"note traffic: no search has passed yet"}},
-		{"only writes", check.Facts{Mode: "route", Decisions: map[string]int64{"not_steerable": 5}}, []string{"note traffic: no search has passed yet"}},
+		{"nothing", preflight.Facts{Mode: "route"}, []string{"note traffic: no search has passed yet"}},
+		{"only writes", preflight.Facts{Mode: "route", Decisions: map[string]int64{"not_steerable": 5}}, []string{"note traffic: no search has passed yet"}},
 		{
-			"observe", check.Facts{
+			"observe", preflight.Facts{
 				Mode:      "observe",
 				Decisions: map[string]int64{"observe": 90, "pit": 10},
 				Observed:  map[string]int64{"ranked": 40, "no_outlier": 50},
@@ -349,7 +349,7 @@ func TestTraffic(t *testing.T) {
 			},
 		},
 		{
-			"trouble", check.Facts{Mode: "route", Sniffed: 2, Decisions: map[string]int64{"ranked": 9000, "preference_forbidden": 900, "no_placement": 3, "something_new": 100}},
+			"trouble", preflight.Facts{Mode: "route", Sniffed: 2, Decisions: map[string]int64{"ranked": 9000, "preference_forbidden": 900, "no_placement": 3, "something_new": 100}},
 			[]string{
 				"problem traffic: clients asked 2 times for the nodes' own addresses: they go around sidestep",
 				"ok traffic: of 10003 searches and reads 90 % were steered, 0 % were left to the engine as no node stood out, 10 % passed for other reasons; 0 requests of other kinds",
@@ -358,13 +358,13 @@ func TestTraffic(t *testing.T) {
 				"note traffic: less than 0.1 % passed (no_placement): nothing was known yet of where copies are",
 			},
 		},
-		{"off", check.Facts{Mode: "off", Decisions: map[string]int64{"mode_off": 4}}, []string{
+		{"off", preflight.Facts{Mode: "off", Decisions: map[string]int64{"mode_off": 4}}, []string{
 			"note traffic: mode off: every request passes unchanged",
 			"ok traffic: of 4 searches and reads 0 % were steered, 0 % were left to the engine as no node stood out, 100 % passed for other reasons; 0 requests of other kinds",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report := check.New(check.Options{Client: &http.Client{}, Facts: func() check.Facts { return c.facts }}).Run(t.Context())
+			report := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts { return c.facts }}).Run(t.Context())
 			var got []string
 			for _, line := range lines(report) {
 				if strings.Contains(line, " traffic: ") {
@@ -388,8 +388,8 @@ func TestOneAtATime(t *testing.T) {
 		return 0, ""
 	}
 	s.options.Timeout = patience
-	checker := check.New(s.options)
-	reports := make(chan *check.Report, 2)
+	checker := preflight.New(s.options)
+	reports := make(chan *preflight.Report, 2)
 	run := func() { reports <- checker.Run(t.Context()) }
 	go run()
 	<-arrived
@@ -413,8 +413,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		if reason == "not_steerable" || reason == "no_outlier" || reason == "mode_off" {
 			continue // told apart from the reasons
 		}
-		facts := check.Facts{Mode: "route", Decisions: map[string]int64{reason: 1}}
-		report := check.New(check.Options{Client: &http.Client{}, Facts: func() check.Facts { return facts }}).Run(t.Context())
+		facts := preflight.Facts{Mode: "route", Decisions: map[string]int64{reason: 1}}
+		report := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts { return facts }}).Run(t.Context())
 		last := report.Findings[len(report.Findings)-1]
 		require.Contains(t, last.Text, "("+reason+"): ")
 		require.NotContains(t, last.Text, "for this reason", reason)

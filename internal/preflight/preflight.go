@@ -1,9 +1,9 @@
-// Package check looks at a cluster the way an operator would before trusting
+// Package preflight looks at a cluster the way an operator would before trusting
 // sidestep with it: can it be reached, may sidestep's account ask what it must, do
 // the nodes' addresses lead anywhere, which settings of the engine meet with what
 // sidestep does, and how much of the traffic is steered. It asks by reading alone,
 // and only when somebody wants to know.
-package check
+package preflight
 
 import (
 	"context"

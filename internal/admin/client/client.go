@@ -1,7 +1,7 @@
-// Package terminal shows a running sidestep in a terminal: it asks the admin
+// Package client shows a running sidestep in a terminal: it asks the admin
 // listener and lays out what is answered. It knows nothing of the inside, so that it
 // can look at a sidestep of another version.
-package terminal
+package client
 
 import (
 	"context"
@@ -24,8 +24,8 @@ import (
 // thousand nodes.
 const maxAnswer = 64 << 20
 
-// ClientOptions say where the admin listener is and how to be let in.
-type ClientOptions struct {
+// Options say where the admin listener is and how to be let in.
+type Options struct {
 	// Address is a URL, or host:port for plain HTTP.
 	Address string
 	// CAFile holds the authorities to trust in place of the system's, CertFile and
@@ -35,7 +35,7 @@ type ClientOptions struct {
 	Timeout time.Duration
 }
 
-// Client asks the admin listener of one sidestep. Make it with [NewClient].
+// Client asks the admin listener of one sidestep. Make it with [New].
 type Client struct {
 	base    *url.URL
 	http    *http.Client
@@ -48,8 +48,8 @@ type UsageError struct{ error }
 // Unwrap returns what is wrong.
 func (e UsageError) Unwrap() error { return e.error }
 
-// NewClient returns a client. The error, a [UsageError], says which option is wrong.
-func NewClient(o ClientOptions) (*Client, error) {
+// New returns a client. The error, a [UsageError], says which option is wrong.
+func New(o Options) (*Client, error) {
 	address := o.Address
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -68,7 +68,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}, nil
 }
 
-func (o ClientOptions) tls() (*tls.Config, error) {
+func (o Options) tls() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)

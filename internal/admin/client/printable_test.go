@@ -1,4 +1,4 @@
-package terminal
+package client
 
 import (
 	"encoding/json"
@@ -129,7 +129,7 @@ func TestRefusalsSayWhatIsWrong(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":"the host \"x\" is not one of this listener: use its address, or add the name to admin.allowed_hosts"}`)
 	}))
 	defer server.Close()
-	client, err := NewClient(ClientOptions{Address: server.URL, Timeout: time.Minute})
+	client, err := New(Options{Address: server.URL, Timeout: time.Minute})
 	require.NoError(t, err)
 	defer client.Close()
 	err = Spikes(t.Context(), client, io.Discard, Table)

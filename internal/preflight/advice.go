@@ -1,4 +1,4 @@
-package check
+package preflight
 
 // explanation says what a reason for passing means to an operator.
 type explanation struct {
