@@ -16,8 +16,8 @@ func newChecker(cfg config.Config, p *pipeline) *preflight.Checker {
 		Facts: func() preflight.Facts {
 			totals := p.proxy.Totals()
 			return preflight.Facts{
-				Snapshot:  p.cluster.Snapshot(),
-				Missing:   p.cluster.Ready(),
+				Snapshot:  p.store.Snapshot(),
+				Missing:   p.poller.Ready(),
 				Mode:      string(p.proxy.Mode()),
 				Decisions: totals.Decisions,
 				Observed:  totals.Observed,

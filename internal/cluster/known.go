@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -9,59 +8,62 @@ import (
 	"time"
 )
 
-// publishPause gathers targets learned at about the same time into one snapshot.
-const publishPause = 20 * time.Millisecond
+// believeFor is for how long an index that was not asked about is believed to be
+// placed as it was after the version moved.
+const believeFor = 30 * time.Second
+
+// confirmation is a version of the cluster state that was current at a time.
+type confirmation struct {
+	version int64
+	asOf    time.Time
+}
 
 // known is what the loops found out, from which snapshots are made.
 type known struct {
-	engine                   Engine
-	clusterName, clusterUUID string
-	frame                    *frame
-	members                  membership // of the nodes in frame
-	table                    *table     // nil while no placement is known
-	source                   string
-	version                  int64
-	placedAt                 time.Time
-	history                  []stateVersion // that were current, since trusted
-	trusted                  int64
-	closed                   map[string]bool // indices, as far as discovery told
+	Identity
+	frame    *frame
+	table    *table // nil while no placement is known
+	source   string
+	version  int64
+	placedAt time.Time
+	history  []confirmation // since trusted
+	trusted  int64
+	closed   map[string]bool // indices, as far as discovery told
 }
 
-// discovered takes in what discovery found. What was known of another cluster
-// behind the same addresses is forgotten.
-func (c *Cluster) discovered(found *info, nodes []*Node, members membership, unsupported map[string]bool) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	before := c.known
-	if before.clusterUUID != found.clusterUUID {
-		c.known = known{}
-		c.school.dismiss()
+// Discovered takes in what discovery found: the nodes sorted by id, and the names of
+// the indices that are left alone. What was known of another cluster behind the same
+// addresses is forgotten. It reports whether engine or nodes are others than before.
+func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[string]bool) (changed bool) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	before := st.known
+	if before.ClusterUUID != found.ClusterUUID {
+		st.known = known{}
+		st.targets.clear()
 	}
-	k := &c.known
-	k.engine, k.clusterName, k.clusterUUID, k.members = found.engine, found.clusterName, found.clusterUUID, members
+	k := &st.known
+	k.Identity = found
 	if before.frame == nil || !reflect.DeepEqual(before.frame.nodes, nodes) || !maps.Equal(before.frame.unsupported, unsupported) {
 		k.frame = newFrame(nodes, unsupported)
 	} else {
 		k.frame = before.frame
-		if before.engine == found.engine && before.clusterUUID == found.clusterUUID {
-			return
+		if before.Engine == found.Engine && before.ClusterUUID == found.ClusterUUID {
+			return false
 		}
 	}
-	c.metrics.nodes.Set(float64(len(nodes)))
+	st.metrics.nodes.Set(float64(len(nodes)))
 	if before.frame != nil {
-		c.logMembers(before.frame.nodes, nodes)
+		st.logMembers(before.frame.nodes, nodes)
 	} else {
-		c.logMembers(nil, nodes)
+		st.logMembers(nil, nodes)
 	}
-	c.announce()
-	hint(c.remeasure)
-	if k.table == nil {
-		hint(c.replace)
-	}
+	st.announce()
+	return true
 }
 
 // logMembers tells which nodes came and went.
-func (c *Cluster) logMembers(before, now []*Node) {
+func (st *Store) logMembers(before, now []*Node) {
 	missing := func(from, in []*Node) (names []string) {
 		for _, n := range from {
 			if !slices.ContainsFunc(in, func(m *Node) bool { return m.ID == n.ID }) {
@@ -72,60 +74,60 @@ func (c *Cluster) logMembers(before, now []*Node) {
 	}
 	joined, left := missing(now, before), missing(before, now)
 	if len(joined) > 0 || len(left) > 0 {
-		c.o.Logger.Info("nodes of the cluster changed", "joined", joined, "left", left, "nodes", len(now))
+		st.o.Logger.Info("nodes of the cluster changed", "joined", joined, "left", left, "nodes", len(now))
 	}
 }
 
-// placed takes in where some indices are: those that were asked for and are not in
+// PlacedSome takes in where some indices are: those that were asked for and are not in
 // the answer are gone. What is known of a later version stays.
-func (c *Cluster) placed(state *routingState, asked []string) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	k := &c.known
-	if k.clusterUUID != state.uuid || k.table == nil {
+func (st *Store) PlacedSome(state *Placement, asked []string) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.ClusterUUID != state.ClusterUUID || k.table == nil {
 		return
 	}
 	k.markClosed(state)
 	next := k.merge(state)
 	for _, name := range asked {
-		if !contains(state.indices, name) {
-			next = k.drop(next, name, state.version)
+		if !contains(state.Indices, name) {
+			next = k.drop(next, name, state.Version)
 		}
 	}
-	c.use(next)
+	st.use(next)
 }
 
-// placedWhole takes in where all indices are.
-func (c *Cluster) placedWhole(source string, asOf time.Time, state *routingState) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	k := &c.known
-	if k.clusterUUID != state.uuid {
+// PlacedAll takes in where all indices are; source is where it was read.
+func (st *Store) PlacedAll(source string, asOf time.Time, state *Placement) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.ClusterUUID != state.ClusterUUID {
 		return
 	}
 	k.source = source
 	k.markClosed(state)
 	if k.table == nil {
-		k.confirm(stateVersion{Version: state.version, asOf: asOf})
-		c.use(newTable(state.indices, state.version))
+		k.confirm(confirmation{state.Version, asOf})
+		st.use(newTable(state.Indices, state.Version))
 		return
 	}
 	next := k.merge(state)
 	k.table.each(func(p *placedIndex) bool {
-		if !contains(state.indices, p.index.Name) {
-			next = k.drop(next, p.index.Name, state.version)
+		if !contains(state.Indices, p.index.Name) {
+			next = k.drop(next, p.index.Name, state.Version)
 		}
 		return true
 	})
-	c.use(next)
+	st.use(next)
 }
 
-// closedAre takes in which indices are closed.
-func (c *Cluster) closedAre(uuid string, closed map[string]bool) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	k := &c.known
-	if k.clusterUUID != uuid || maps.Equal(k.closed, closed) {
+// Closed takes in which indices are closed.
+func (st *Store) Closed(uuid string, closed map[string]bool) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.ClusterUUID != uuid || maps.Equal(k.closed, closed) {
 		return
 	}
 	before := k.closed
@@ -139,7 +141,7 @@ func (c *Cluster) closedAre(uuid string, closed map[string]bool) {
 			next = k.reclose(next, name)
 		}
 	}
-	c.use(next)
+	st.use(next)
 }
 
 // reclose returns the table with an index as closed as it is.
@@ -159,9 +161,9 @@ func (k *known) reclose(next *table, name string) *table {
 
 // markClosed tells an answer which of its indices are closed: the engines show their
 // copies as they show those of others.
-func (k *known) markClosed(state *routingState) {
-	for i := range state.indices {
-		state.indices[i].Closed = k.closed[state.indices[i].Name]
+func (k *known) markClosed(state *Placement) {
+	for i := range state.Indices {
+		state.Indices[i].Closed = k.closed[state.Indices[i].Name]
 	}
 }
 
@@ -173,17 +175,17 @@ func contains(indices []Index, name string) bool {
 
 // merge returns the table with what an answer says of its indices. It is the present
 // one where nothing changed, and so that plans stay, one with all that did not.
-func (k *known) merge(state *routingState) *table {
+func (k *known) merge(state *Placement) *table {
 	next := k.table
-	for i := range state.indices {
-		index := &state.indices[i]
+	for i := range state.Indices {
+		index := &state.Indices[i]
 		before := k.table.get(index.Name)
 		switch {
 		case before == nil:
-		case before.version.Load() > state.version:
+		case before.version.Load() > state.Version:
 			continue
-		case same(&before.index, index):
-			if before.version.Swap(state.version) < k.trusted && next == k.table {
+		case before.index.PlacedAs(index):
+			if before.version.Swap(state.Version) < k.trusted && next == k.table {
 				next = k.table.edited() // what did not believe it has to look again
 			}
 			continue
@@ -191,7 +193,7 @@ func (k *known) merge(state *routingState) *table {
 		if next == k.table {
 			next = k.table.edited()
 		}
-		next.set(newPlacedIndex(*index, state.version, before), before)
+		next.set(newPlacedIndex(*index, state.Version, before), before)
 	}
 	return next
 }
@@ -210,45 +212,46 @@ func (k *known) drop(next *table, name string, version int64) *table {
 }
 
 // use publishes a table, unless it is the present one.
-func (c *Cluster) use(next *table) {
-	if next == c.known.table {
+func (st *Store) use(next *table) {
+	if next == st.known.table {
 		return
 	}
-	c.known.table = next
-	c.metrics.placed(next)
-	c.announce()
+	st.known.table = next
+	st.metrics.placed(next)
+	st.announce()
 }
 
-// confirmed says that the placement of what is in use is up to date with a version.
-func (c *Cluster) confirmed(v stateVersion) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	if c.known.clusterUUID != v.ClusterUUID || c.known.table == nil {
+// Confirmed says that the placement of what is in use is up to date with a version of
+// the cluster state that was current at a time.
+func (st *Store) Confirmed(clusterUUID string, version int64, asOf time.Time) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	if st.known.ClusterUUID != clusterUUID || st.known.table == nil {
 		return
 	}
-	c.known.confirm(v)
-	c.announce()
+	st.known.confirm(confirmation{version, asOf})
+	st.announce()
 }
 
 // confirm notes that a version is current. Indices that were last seen at one that
 // was not current any more believeFor ago are not trusted from now on.
-func (k *known) confirm(v stateVersion) {
-	k.version, k.placedAt = v.Version, v.asOf
-	if n := len(k.history); n == 0 || k.history[n-1].Version != v.Version {
+func (k *known) confirm(v confirmation) {
+	k.version, k.placedAt = v.version, v.asOf
+	if n := len(k.history); n == 0 || k.history[n-1].version != v.version {
 		k.history = append(k.history, v)
 	}
 	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= believeFor {
 		k.history = k.history[1:]
 	}
-	k.trusted = min(k.history[0].Version, v.Version)
+	k.trusted = min(k.history[0].version, v.version)
 }
 
-// forgetVersions makes everything known older than any answer: the cluster has gone
+// ForgetVersions makes everything known older than any answer: the cluster has gone
 // back to a lower version.
-func (c *Cluster) forgetVersions() {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	k := &c.known
+func (st *Store) ForgetVersions() {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
 	k.version, k.history, k.trusted = 0, nil, 0
 	k.table.each(func(p *placedIndex) bool {
 		p.version.Store(0)
@@ -256,54 +259,18 @@ func (c *Cluster) forgetVersions() {
 	})
 }
 
-// announce publishes all that is known.
-func (c *Cluster) announce() {
-	k := &c.known
-	c.publish(&Snapshot{
-		Engine: k.engine, ClusterName: k.clusterName, ClusterUUID: k.clusterUUID, Nodes: k.frame.nodes,
+// announce is Publish for the one who holds the mutex.
+func (st *Store) announce() {
+	k := &st.known
+	st.publish(&Snapshot{
+		Engine: k.Engine, ClusterName: k.ClusterName, ClusterUUID: k.ClusterUUID, Nodes: k.frame.nodes,
 		PlacedAt: k.placedAt, Version: k.version, Source: k.source,
-		frame: k.frame, table: k.table, lessons: c.school.forSnapshot(), inUse: &c.inUse,
+		frame: k.frame, table: k.table, targets: st.targets.forSnapshot(), inUse: &st.inUse,
 		trusted: k.trusted, stamp: time.Now().Unix(),
 	})
 }
 
-func (c *Cluster) publish(s *Snapshot) {
-	c.snapshot.Store(s)
-	c.o.OnSnapshot(s)
-}
-
-// membersKnown returns the members that the node list was made from.
-func (c *Cluster) membersKnown() membership {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	return c.known.members
-}
-
-// retargetLoop publishes what was learned of targets.
-func (c *Cluster) retargetLoop(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.retarget:
-		}
-		if !sleep(ctx, publishPause) {
-			return
-		}
-		c.publishing.Lock()
-		c.announce()
-		c.publishing.Unlock()
-	}
-}
-
-// sleep reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+func (st *Store) publish(s *Snapshot) {
+	st.snapshot.Store(s)
+	st.o.OnSnapshot(s)
 }

@@ -1,73 +1,66 @@
 package cluster
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
-// wholeGrace spreads the fetches of whole placements after a relay fell silent: all
-// who had it for a relay begin to poll at the same moment.
-const wholeGrace = 30 * time.Second
-
-// toldPlacement is what a relay tells of the placement.
-type toldPlacement struct {
-	source  string
-	version int64
-	asOf    time.Time
-	whole   bool // there are no other indices
-	indices []Index
-	stale   []bool // parallel to indices
-	gone    []string
+// RelayedPlacement is what a relay tells of the placement.
+type RelayedPlacement struct {
+	Source  string
+	Version int64
+	AsOf    time.Time
+	Whole   bool // there are no other indices
+	Indices []Index
+	Stale   []bool // parallel to Indices: it may be elsewhere by now
+	Gone    []string
 }
 
-// told takes in what a relay tells of the placement. The relay knows which indices
+// PlacedByRelay takes in what a relay tells of the placement. The relay knows which indices
 // can be believed to be where it says: these are at version 1 or later, which is
 // trusted, the others at none.
-func (c *Cluster) told(p toldPlacement) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	k := &c.known
-	k.source, k.version, k.placedAt = p.source, p.version, p.asOf
+func (st *Store) PlacedByRelay(p RelayedPlacement) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	k.source, k.version, k.placedAt = p.Source, p.Version, p.AsOf
 	k.history, k.trusted = nil, 1
 	before := k.table
 	if before == nil {
-		k.table = newTable(p.indices, p.version)
+		k.table = newTable(p.Indices, p.Version)
 	}
 	next := k.merged(p)
 	if next != before {
 		k.table = next
-		c.metrics.placed(next)
+		st.metrics.placed(next)
 	}
-	c.announce()
+	st.announce()
 }
 
 // merged returns the table with what a relay tells; the present one if it is the same.
-func (k *known) merged(p toldPlacement) *table {
+func (k *known) merged(p RelayedPlacement) *table {
 	next := k.table
 	edit := func() {
 		if next == k.table {
 			next = k.table.edited()
 		}
 	}
-	there := make(map[string]bool, len(p.indices))
-	for i, index := range p.indices {
+	there := make(map[string]bool, len(p.Indices))
+	for i, index := range p.Indices {
 		there[index.Name] = true
-		version := p.version
-		if p.stale[i] {
+		version := p.Version
+		if p.Stale[i] {
 			version = 0
 		}
 		before := next.get(index.Name)
-		if before == nil || !same(&before.index, &index) {
+		if before == nil || !before.index.PlacedAs(&index) {
 			edit()
 			next.set(newPlacedIndex(index, version, before), before)
 			continue
 		}
-		if (before.version.Swap(version) < k.trusted) != p.stale[i] {
+		if (before.version.Swap(version) < k.trusted) != p.Stale[i] {
 			edit() // what did not believe it has to look again
 		}
 	}
-	gone := p.gone
-	if p.whole {
+	gone := p.Gone
+	if p.Whole {
 		k.table.each(func(p *placedIndex) bool {
 			if !there[p.index.Name] {
 				gone = append(gone, p.index.Name)
@@ -84,12 +77,13 @@ func (k *known) merged(p toldPlacement) *table {
 	return next
 }
 
-// believe makes what a relay told the beginning of what is found out from here on.
-func (c *Cluster) believe() {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	k := &c.known
-	if k.table == nil || c.sourceNow() != sourceRelay {
+// ContinueRelayed makes what a relay told the beginning of what polls find out from
+// here on.
+func (st *Store) ContinueRelayed() {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.table == nil {
 		return
 	}
 	k.table.each(func(p *placedIndex) bool {
@@ -98,17 +92,6 @@ func (c *Cluster) believe() {
 		}
 		return true
 	})
-	k.confirm(stateVersion{ClusterUUID: k.clusterUUID, Version: k.version, asOf: k.placedAt})
-	c.announce()
-}
-
-// wholeKnown returns what is known of the whole placement when its fetches begin:
-// what a relay told need not be fetched again before it changes.
-func (c *Cluster) wholeKnown() wholeState {
-	w := wholeState{catPause: firstCatPause}
-	if s := c.Snapshot(); s != nil && s.table != nil && c.o.Relay.URL != nil {
-		now := time.Now()
-		w.version, w.at, w.after = s.Version, now, now.Add(rand.N(wholeGrace))
-	}
-	return w
+	k.confirm(confirmation{k.version, k.placedAt})
+	st.announce()
 }

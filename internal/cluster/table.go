@@ -66,9 +66,9 @@ func newPlacedIndex(index Index, version int64, before *placedIndex) *placedInde
 	return p
 }
 
-// same reports whether two placements of an index are equal.
-func same(a, b *Index) bool {
-	return a.Closed == b.Closed && slices.EqualFunc(a.Shards, b.Shards, func(a, b Shard) bool {
+// PlacedAs reports whether the copies of two indices are in the same places and states.
+func (i *Index) PlacedAs(o *Index) bool {
+	return i.Closed == o.Closed && slices.EqualFunc(i.Shards, o.Shards, func(a, b Shard) bool {
 		return a.Number == b.Number && slices.Equal(a.Copies, b.Copies)
 	})
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	// maxTargets and maxTargetShards bound the memory that learned targets take, and
+	// maxTargets and maxTargetShards bound the memory that resolved targets take, and
 	// maxMissing that of targets that the engine does not know.
 	maxTargets      = 10_000
 	maxTargetShards = 1_000_000
@@ -30,234 +31,273 @@ const (
 	missingPause = 500 * time.Millisecond
 )
 
-// school keeps what was learned of targets, and what is to be learned.
-type school struct {
-	metrics *metrics
-	queue   chan topic    // topics of which nobody knows whether they are anything
-	again   chan topic    // those that are known to resolve
+// Targets is a cache of what targets stand for, and the queues of those that are to be
+// looked up.
+type Targets struct {
+	metrics *storeMetrics
+	fresh   chan LookUp   // targets of which nobody knows whether they are anything
+	again   chan LookUp   // those that are known to resolve
 	unknown *rate.Limiter // of look-ups of the first kind
 
-	mu      sync.Mutex
-	lessons *simplelru.LRU[topic, *lesson]
-	missing *simplelru.LRU[topic, absence] // what the engine refused
-	known   *immutable.Map[topic, *lesson] // of lessons, what snapshots are to know
-	shards  int                            // held by lessons
-	queued  map[topic]bool
+	mu       sync.Mutex
+	resolved *simplelru.LRU[LookUp, *target]
+	missing  *simplelru.LRU[LookUp, absence] // what the engine refused
+	known    *immutable.Map[LookUp, *target] // of resolved, what snapshots are to know
+	shards   int                             // held by resolved
+	queued   map[LookUp]bool
 }
 
-// absence is when a topic was looked up that the engine does not know.
+// absence is when a target was looked up that the engine does not know.
 type absence struct {
 	version int64 // of the cluster state
 	at      time.Time
 	refused bool // it may be there
 }
 
-// holds reports whether a topic need not be looked up for it to be known that it is
+// holds reports whether a target need not be looked up for it to be known that it is
 // still missing at this version.
 func (a absence) holds(version int64, now time.Time) bool {
 	age := now.Sub(a.at)
-	return age < missingPause || a.version >= version && age < lessonMaxAge
+	return age < missingPause || a.version >= version && age < lookUpMaxAge
 }
 
-func newSchool(m *metrics) *school {
-	s := &school{
-		metrics: m, queue: make(chan topic, queueLength), again: make(chan topic, queueLength), queued: map[topic]bool{},
+func newTargets(m *storeMetrics) *Targets {
+	c := &Targets{
+		metrics: m, fresh: make(chan LookUp, queueLength), again: make(chan LookUp, queueLength), queued: map[LookUp]bool{},
 		unknown: rate.NewLimiter(unknownRate, unknownBurst),
 	}
-	s.known = immutable.NewMap[topic, *lesson](newHasher[topic]())
-	lessons, err := simplelru.NewLRU(maxTargets, func(t topic, l *lesson) {
-		s.shards -= len(l.shards)
-		s.known = s.known.Delete(t)
+	c.known = immutable.NewMap[LookUp, *target](newHasher[LookUp]())
+	resolved, err := simplelru.NewLRU(maxTargets, func(t LookUp, l *target) {
+		c.shards -= len(l.Shards)
+		c.known = c.known.Delete(t)
 	})
-	missing, errMissing := simplelru.NewLRU[topic, absence](maxMissing, nil)
+	missing, errMissing := simplelru.NewLRU[LookUp, absence](maxMissing, nil)
 	if err != nil || errMissing != nil {
 		panic(errors.Join(err, errMissing)) // only for a size that is not positive
 	}
-	s.lessons, s.missing = lessons, missing
-	return s
+	c.resolved, c.missing = resolved, missing
+	return c
 }
 
-// enrol queues a topic unless it is queued or was looked up at this version. Topics
+// Next waits for a look-up that is to be made: one of a target that is known to
+// resolve, or if there is none, and fresh allows it, of another. It reports false if
+// ctx ended.
+func (c *Targets) Next(ctx context.Context, fresh bool) (t LookUp, ok bool) {
+	var unknown <-chan LookUp
+	if fresh {
+		unknown = c.fresh
+	}
+	select {
+	case t = <-c.again:
+		return t, true
+	default:
+	}
+	select {
+	case <-ctx.Done():
+		return t, false
+	case t = <-c.again:
+	case t = <-unknown:
+	}
+	return t, true
+}
+
+// Waiting returns how many look-ups are queued.
+func (c *Targets) Waiting() int { return len(c.fresh) + len(c.again) }
+
+// enqueue queues a look-up unless it is queued or was made at this version. Targets
 // that are not known to resolve are queued at a bounded rate.
-func (s *school) enrol(t topic, version int64) {
+func (c *Targets) enqueue(t LookUp, version int64) {
 	if len(t.Expression)+len(t.Routing) > maxTargetLength {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l, ok := s.lessons.Peek(t); s.queued[t] || ok && l.version >= version {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l, ok := c.resolved.Peek(t); c.queued[t] || ok && l.Version >= version {
 		return
 	}
-	if a, ok := s.missing.Peek(t); ok && a.holds(version, time.Now()) {
+	if a, ok := c.missing.Peek(t); ok && a.holds(version, time.Now()) {
 		return
 	}
-	if s.admit(t) {
-		s.push(t)
+	if c.admit(t) {
+		c.push(t)
 	}
 }
 
-// renew queues a topic although it is known.
-func (s *school) renew(t topic) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.queued[t] {
-		s.push(t)
+// renew queues a look-up although its result is known.
+func (c *Targets) renew(t LookUp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.queued[t] {
+		c.push(t)
 	}
 }
 
-// admits reports whether a topic may be looked up now.
-func (s *school) admits(t topic) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.admit(t)
+// Admits reports whether a look-up may be made now, on the terms of those that are
+// queued.
+func (c *Targets) Admits(t LookUp) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.admit(t)
 }
 
-// admit is admits for who holds the mutex.
-func (s *school) admit(t topic) bool {
-	if s.resolves(t) || s.unknown.Allow() {
+// admit is Admits for the one who holds the mutex.
+func (c *Targets) admit(t LookUp) bool {
+	if c.resolves(t) || c.unknown.Allow() {
 		return true
 	}
-	s.metrics.learns.WithLabelValues(string(learnThrottled)).Inc()
+	c.metrics.lookUps.WithLabelValues(lookUpThrottled).Inc()
 	return false
 }
 
-// resolves reports whether a topic is known to stand for something.
-func (s *school) resolves(t topic) bool {
-	l, ok := s.lessons.Peek(t)
+// resolves reports whether a target is known to stand for something.
+func (c *Targets) resolves(t LookUp) bool {
+	l, ok := c.resolved.Peek(t)
 	return ok && l.resolves()
 }
 
-func (s *school) push(t topic) {
-	queue := s.queue
-	if t.of == aboutPlacement || s.resolves(t) {
-		queue = s.again
+func (c *Targets) push(t LookUp) {
+	queue := c.fresh
+	if t.Of == OfPlacement || c.resolves(t) {
+		queue = c.again
 	}
 	select {
 	case queue <- t:
-		s.queued[t] = true
+		c.queued[t] = true
 	default:
-		s.metrics.learns.WithLabelValues(string(learnDropped)).Inc()
+		c.metrics.lookUps.WithLabelValues(lookUpDropped).Inc()
 	}
 }
 
-// learned keeps a lesson, and reports whether it tells something new. It is nil
-// if the look-up failed: what was known stays.
-func (s *school) learned(t topic, l *lesson) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.queued, t)
-	if l == nil {
+// LookedUp keeps what a look-up found, and reports whether that is something new. It is
+// nil if the look-up failed: what was known stays.
+func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.queued, t)
+	if t.Of != OfPlacement {
+		c.metrics.lookUps.WithLabelValues(found.result(t.Of)).Inc()
+	}
+	if found == nil {
 		return false
 	}
-	defer func() { s.metrics.learnedTarget.Set(float64(s.lessons.Len())) }()
-	if l.unknown {
-		s.missing.Add(t, absence{version: l.version, at: l.at, refused: l.refused})
-		return s.lessons.Remove(t)
+	defer func() { c.metrics.targets.Set(float64(c.resolved.Len())) }()
+	if found.Unknown {
+		c.missing.Add(t, absence{version: found.Version, at: found.At, refused: found.Refused})
+		return c.resolved.Remove(t)
 	}
-	s.missing.Remove(t)
-	if before, ok := s.lessons.Peek(t); ok {
-		if before.same(l) {
-			before.version, before.at, before.took = l.version, l.at, l.took
+	c.missing.Remove(t)
+	l := &target{Resolved: *found}
+	if before, ok := c.resolved.Peek(t); ok {
+		if before.same(found) {
+			before.Version, before.At, before.Took = found.Version, found.At, found.Took
 			return false
 		}
 		l.usedAt.Store(before.usedAt.Load())
-		s.lessons.Remove(t)
+		c.resolved.Remove(t)
 	}
-	s.makeRoom(len(l.shards))
-	s.lessons.Add(t, l)
-	s.known = s.known.Set(t, l)
-	s.shards += len(l.shards)
+	c.makeRoom(len(l.Shards))
+	c.resolved.Add(t, l)
+	c.known = c.known.Set(t, l)
+	c.shards += len(l.Shards)
 	return true
 }
 
 // makeRoom forgets targets until another one with so many shards has room. What
 // was used lately goes last: others may have been made up.
-func (s *school) makeRoom(shards int) {
+func (c *Targets) makeRoom(shards int) {
 	since := time.Now().Add(-keptFor).Unix()
-	unseen := s.lessons.Len()
-	for s.lessons.Len() > 0 && (s.lessons.Len() >= maxTargets || s.shards+shards > maxTargetShards) {
-		t, l, _ := s.lessons.GetOldest()
+	unseen := c.resolved.Len()
+	for c.resolved.Len() > 0 && (c.resolved.Len() >= maxTargets || c.shards+shards > maxTargetShards) {
+		t, l, _ := c.resolved.GetOldest()
 		if unseen > 0 && l.resolves() && l.usedAt.Load() >= since {
-			s.lessons.Get(t) // the others come first
+			c.resolved.Get(t) // the others come first
 		} else {
-			s.lessons.Remove(t)
+			c.resolved.Remove(t)
 		}
 		unseen--
 	}
 }
 
-// forSnapshot returns what was learned.
-func (s *school) forSnapshot() *immutable.Map[topic, *lesson] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known
+// forSnapshot returns what was resolved.
+func (c *Targets) forSnapshot() *immutable.Map[LookUp, *target] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
 }
 
-// recall returns a lesson that was looked up at this version or later, and after
-// this time, or that the engine does not know the topic; nil if there is none. It also
-// returns at which version.
-func (s *school) recall(t topic, version int64, after time.Time) (*lesson, int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a, ok := s.missing.Peek(t); ok && a.at.After(after) && a.holds(version, time.Now()) {
-		return &lesson{unknown: true}, a.version
+// recall returns what was found at this version or later, and after this time, or that
+// the engine does not know the target; nil if neither is known.
+func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, time.Now()) {
+		return &Resolved{Unknown: true, Version: a.version}
 	}
-	l, ok := s.lessons.Get(t)
-	if !ok || l.version < version || l.at.Before(after) {
-		return nil, 0
+	l, ok := c.resolved.Get(t)
+	if !ok || l.Version < version || l.At.Before(after) {
+		return nil
 	}
-	return l, l.version
+	found := l.Resolved
+	return &found
 }
 
-// usedSince adds the indices that lessons in use are about to names.
-func (s *school) usedSince(since time.Time, names map[string]bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lessons.Values() {
+// lacks reports whether there is no such target at this version.
+func (c *Targets) lacks(t LookUp, version int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.missing.Peek(t)
+	return ok && !a.refused && a.holds(version, time.Now())
+}
+
+// usedSince adds the indices that targets in use stand for to names.
+func (c *Targets) usedSince(since time.Time, names map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.resolved.Values() {
 		if l.usedAt.Load() < since.Unix() {
 			l.joined.Store(nil) // plans are for what is searched
 			continue
 		}
-		for _, name := range l.indices() {
+		for _, name := range l.Indices() {
 			names[name] = true
 		}
 	}
 }
 
-// dismiss forgets everything.
-func (s *school) dismiss() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lessons.Purge()
-	s.missing.Purge()
-	s.known, s.shards = immutable.NewMap[topic, *lesson](newHasher[topic]()), 0
-	s.metrics.learnedTarget.Set(0)
+// clear forgets everything.
+func (c *Targets) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resolved.Purge()
+	c.missing.Purge()
+	c.known, c.shards = immutable.NewMap[LookUp, *target](newHasher[LookUp]()), 0
+	c.metrics.targets.Set(0)
 }
 
-// outdated returns up to limit topics in use that were last looked up before
-// this version or this time, and as many that did not resolve as may be looked up.
+// outdated returns up to limit look-ups of targets in use that were last made before
+// this version or this time, and as many that did not resolve as may be made.
 // What was used since the last call becomes the most recently used.
-func (s *school) outdated(version int64, before time.Time, limit int) []topic {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var due []topic
-	for _, key := range s.lessons.Keys() {
-		l, ok := s.lessons.Peek(key)
+func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var due []LookUp
+	for _, key := range c.resolved.Keys() {
+		l, ok := c.resolved.Peek(key)
 		if !ok || !l.used.Load() {
 			continue
 		}
-		s.lessons.Get(key)
-		if l.version >= version && l.at.After(before) {
+		c.resolved.Get(key)
+		if l.Version >= version && l.At.After(before) {
 			l.used.Store(false)
 			continue
 		}
-		if s.queued[key] || time.Since(l.at) < costFactor*l.took {
+		if c.queued[key] || time.Since(l.At) < lookUpCostFactor*l.Took {
 			continue
 		}
 		if resolves := l.resolves(); resolves && limit > 0 {
 			due = append(due, key)
 			limit--
-		} else if !resolves && s.unknown.Allow() {
+		} else if !resolves && c.unknown.Allow() {
 			due = append(due, key)
 		}
 	}

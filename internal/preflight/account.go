@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
 )
 
 const (
@@ -127,9 +128,9 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 
 // tried makes a request of each kind and tells which are refused.
 func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine, index string) []Finding {
-	questions := cluster.Questions(engine, index)
+	questions := poll.Questions(engine, index)
 	if index != "" {
-		questions = append(questions, cluster.Question{Kind: searchKind, Path: url.PathEscape(index) + searchPath})
+		questions = append(questions, poll.Question{Kind: searchKind, Path: url.PathEscape(index) + searchPath})
 	}
 	parts := make([]func() []Finding, len(questions))
 	for i, q := range questions {
@@ -147,7 +148,7 @@ func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine
 }
 
 // try makes one request and tells if it is not answered.
-func (c *Checker) try(ctx context.Context, via *url.URL, engine cluster.Engine, q cluster.Question) []Finding {
+func (c *Checker) try(ctx context.Context, via *url.URL, engine cluster.Engine, q poll.Question) []Finding {
 	err := c.ask.get(ctx, via, q.Path, nil)
 	var no *refusal
 	switch {

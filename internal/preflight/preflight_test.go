@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
 	"sidestep/internal/preflight"
 	simcluster "sidestep/internal/sim/cluster"
 )
@@ -89,12 +89,10 @@ func newStage(t *testing.T, o simcluster.Options) *stage {
 	return s
 }
 
-// discover has a cluster.Cluster look at the stage, as a running sidestep does.
+// discover has a poller look at the stage, as a running sidestep does.
 func (s *stage) discover() *stage {
 	s.t.Helper()
-	known := cluster.New(cluster.Options{
-		Seeds: s.options.Seeds, Client: s.options.Client, Registerer: prometheus.NewRegistry(),
-	})
+	known := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{Seeds: s.options.Seeds, Client: s.options.Client})
 	known.Start(s.t.Context())
 	defer known.Stop()
 	require.Eventually(s.t, func() bool { return known.Ready() == nil }, patience, 5*time.Millisecond)
