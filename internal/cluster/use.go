@@ -10,9 +10,9 @@ import (
 // UseExpiry is for how long an index counts as in use after the last search on it.
 const UseExpiry = 5 * time.Minute
 
-// usage is what stays of an index while its placement changes: when it was last
+// indexUse is what stays of an index while its placement changes: when it was last
 // searched, and where it stands among what nodes hold.
-type usage struct {
+type indexUse struct {
 	index  string
 	at     atomic.Int64 // Snapshot.stamp of the last search, 0 if there was none
 	listed atomic.Bool  // is in a list of what is in use
@@ -21,7 +21,7 @@ type usage struct {
 
 // mark says that the index is searched. It writes once a second at most: readers
 // share the cache line.
-func (u *usage) mark(s *Snapshot) {
+func (u *indexUse) mark(s *Snapshot) {
 	if s.inUse == nil || u.at.Load() == s.stamp {
 		return
 	}
@@ -35,10 +35,10 @@ func (u *usage) mark(s *Snapshot) {
 // stand for are known by these.
 type inUse struct {
 	mu   sync.Mutex // taken by the first search on an index only
-	list []*usage
+	list []*indexUse
 }
 
-func (l *inUse) add(u *usage) {
+func (l *inUse) add(u *indexUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, u)
@@ -49,7 +49,7 @@ func (l *inUse) names(since time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := make([]string, 0, len(l.list))
-	l.list = slices.DeleteFunc(l.list, func(u *usage) bool {
+	l.list = slices.DeleteFunc(l.list, func(u *indexUse) bool {
 		if u.at.Load() < since.Unix() {
 			u.listed.Store(false)
 			return true
