@@ -84,7 +84,7 @@ type Source interface {
 }
 
 // Poller asks one cluster for all that is to be known of it, and has it kept in a
-// [Store]. It works in the background only. Make it with [New].
+// [cluster.Store]. It works in the background only. Make it with [New].
 type Poller struct {
 	o         Options
 	store     *cluster.Store

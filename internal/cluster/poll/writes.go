@@ -33,7 +33,7 @@ func (w *writes) queue(node string, now time.Time) bool {
 }
 
 // WritesQueue reports whether the write pool of the node with this id has more to do than
-// it can, by [NodeStats.WritesQueue] of its last answered poll, if that is no older than
+// it can, by [cluster.NodeStats.WritesQueue] of its last answered poll, if that is no older than
 // 15 s. It takes no lock.
 func (p *Poller) WritesQueue(node string) bool { return p.writes.queue(node, time.Now()) }
 

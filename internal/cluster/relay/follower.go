@@ -36,7 +36,7 @@ type Options struct {
 	Silence time.Duration
 }
 
-// Follower keeps what is known in step with a relay. It is the [Source] of one poller.
+// Follower keeps what is known in step with a relay. It is the [poll.Source] of one poller.
 // Make it with [NewFollower].
 type Follower struct {
 	o    Options
@@ -68,7 +68,7 @@ func NewFollower(o Options) *Follower {
 	}
 }
 
-// Follow implements [Source]: it reads reports of the relay. While it is silent the
+// Follow implements [poll.Source]: it reads reports of the relay. While it is silent the
 // cluster is polled, as if there were none.
 func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 	f.p = p
@@ -326,7 +326,7 @@ func (f *Follower) get(ctx context.Context, q poll.Query) error {
 	return f.p.Get(ctx, f.o.Client, f.base, q)
 }
 
-// LookUp implements [Source].
+// LookUp implements [poll.Source].
 func (f *Follower) LookUp(ctx context.Context, t cluster.LookUp, into *cluster.Resolved) error {
 	values := url.Values{
 		"version": {strconv.Itoa(relayVersion)}, "about": {nameOf(t.Of)}, "expression": {t.Expression}, "routing": {t.Routing},
@@ -372,7 +372,7 @@ func (f *Follower) tellUses(ctx context.Context) {
 	}
 }
 
-// Use implements [Source]. The next report tells where the indices are.
+// Use implements [poll.Source]. The next report tells where the indices are.
 func (f *Follower) Use(ctx context.Context, names []string) {
 	body, err := encodeBody(names)
 	if err == nil {

@@ -83,7 +83,7 @@ type reportedCluster struct {
 	Unsupported []string       `json:"unsupported,omitempty"`
 }
 
-// reportedNode is a [Node].
+// reportedNode is a [cluster.Node].
 type reportedNode struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`
