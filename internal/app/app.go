@@ -184,7 +184,7 @@ func (a *App) Ready() error {
 	if a.draining.Load() {
 		return errors.New("stopping: requests in flight are being finished")
 	}
-	return a.current.Load().cluster.Ready()
+	return a.current.Load().poller.Ready()
 }
 
 // Mode returns the current mode of routing.

@@ -13,9 +13,9 @@ import (
 func (a *App) diagnose(p *pipeline) {
 	a.recorder.Use(diagnosis.Source{
 		Read:     func() []diagnosis.Reading { return readings(p.proxy.Nodes()) },
-		Snapshot: p.cluster.Snapshot,
-		Interval: p.cluster.Interval,
-		Follows:  p.cluster.Follows,
+		Snapshot: p.store.Snapshot,
+		Interval: p.poller.Interval,
+		Follows:  p.poller.Follows,
 		Seeds:    p.recipe.upstream.Parsed(),
 		Client:   p.account,
 	})

@@ -14,10 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/bulk"
-	"sidestep/internal/check"
 	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
+	"sidestep/internal/cluster/relay"
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
+	"sidestep/internal/preflight"
 	"sidestep/internal/proxy"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
@@ -27,10 +29,11 @@ import (
 // registry, as two of them exist during a reload.
 type pipeline struct {
 	recipe   recipe
-	cluster  *cluster.Cluster
-	indices  *cluster.Indices[bulk.Index] // nil if no bulks go to one shard
+	store    *cluster.Store
+	poller   *poll.Poller
+	indices  *poll.Indices[bulk.Index] // nil if no bulks go to one shard
 	proxy    *proxy.Proxy
-	check    *check.Checker
+	check    *preflight.Checker
 	registry *prometheus.Registry
 	polls    *http.Transport
 	account  *http.Client // of sidestep's own account, for polls
@@ -162,11 +165,11 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		Seeds:           cfg.Upstream.Parsed(),
 		Transport:       transport,
 		Selector:        selector,
-		Learn:           p.cluster.Learn,
-		LearnLayout:     p.cluster.LearnLayout,
-		Refresh:         p.cluster.RefreshPlacement,
-		Touch:           p.cluster.Touch,
-		Use:             p.cluster.Use,
+		Learn:           p.store.Learn,
+		LearnLayout:     p.store.LearnLayout,
+		Refresh:         p.poller.RefreshPlacement,
+		Touch:           p.poller.Touch,
+		Use:             p.poller.Use,
 		Mode:            proxy.Mode(cfg.Routing.Mode),
 		When:            proxy.When(cfg.Routing.When),
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
@@ -204,13 +207,20 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 	if err != nil {
 		return err
 	}
-	relay, err := newRelay(cfg, p.recipe.relayAuthorities, logger)
+	source, err := relayOptions(cfg, p.recipe.relayAuthorities, logger)
 	if err != nil {
 		return err
 	}
-	p.relay = relay.Client
+	p.relay = source.Client
 	p.account = newPollClient(account)
-	p.cluster = cluster.New(cluster.Options{
+	// The proxy needs methods of the store and the poller to be built; they call the
+	// proxy only once the poller is started.
+	p.store = cluster.NewStore(cluster.StoreOptions{
+		Logger:     logger,
+		Registerer: p.registry,
+		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
+	})
+	o := poll.Options{
 		Seeds:             cfg.Upstream.Parsed(),
 		Static:            cfg.Upstream.Discovery == "static",
 		Client:            p.account,
@@ -221,19 +231,19 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
 		StatsTimeout:      cfg.Cluster.StatsTimeout,
 		PollTimeout:       cfg.Cluster.PollTimeout,
-		Relay:             relay,
 		Logger:            logger,
 		Registerer:        p.registry,
-		// The proxy is built with methods of the cluster, and the cluster calls the proxy
-		// only after it was started.
-		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
 		OnStats: func(s cluster.NodeStats) {
 			p.proxy.UseStats(s)
 			history.Poll(s)
 		},
-	})
-	p.indices = newIndices(cfg.Bulk, p.cluster)
-	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, p.cluster.Snapshots(), logger)
+	}
+	if source.URL != nil {
+		o.Source = relay.NewFollower(source)
+	}
+	p.poller = poll.New(p.store, o)
+	p.indices = newIndices(cfg.Bulk, p.poller)
+	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, p.registry), logger)
 	return err
 }
 
@@ -241,13 +251,13 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 // polls without an account. Behind a relay that is unknown.
 func (p *pipeline) open(u config.Upstream) func() bool {
 	anonymous := u.Auth.Kind() == config.AuthNone && u.TLS.CertFile == "" && p.relay == nil
-	return func() bool { return anonymous && p.cluster.Snapshot() != nil }
+	return func() bool { return anonymous && p.store.Snapshot() != nil }
 }
 
 // start starts polling the cluster, until stop.
 func (p *pipeline) start(ctx context.Context) {
 	ctx, p.quit = context.WithCancel(context.WithoutCancel(ctx))
-	p.cluster.Start(ctx)
+	p.poller.Start(ctx)
 	if p.indices != nil {
 		p.indices.Start(ctx)
 	}
@@ -264,7 +274,7 @@ func (p *pipeline) stop() {
 	if p.indices != nil {
 		p.indices.Stop()
 	}
-	p.cluster.Stop()
+	p.poller.Stop()
 	p.proxy.Close()
 	p.polls.CloseIdleConnections()
 	if p.relay != nil {

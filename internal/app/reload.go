@@ -136,14 +136,14 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	defer patience.Stop()
 	look := time.NewTicker(readyPoll)
 	defer look.Stop()
-	for next.cluster.Ready() != nil && current.cluster.Ready() == nil {
+	for next.poller.Ready() != nil && current.poller.Ready() == nil {
 		select {
 		case <-look.C:
 			continue
 		case <-a.stopping:
 			err = errors.New("sidestep is stopping")
 		case <-patience.C:
-			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.cluster.Ready())
+			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.poller.Ready())
 		}
 		next.stop()
 		return nil, err

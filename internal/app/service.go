@@ -45,7 +45,7 @@ func (s service) Status() admin.Status {
 			Indices: p.proxy.BulkIndices(), Index: index, Skew: skew,
 		}
 	}
-	if known := p.cluster.Snapshot(); known != nil {
+	if known := p.store.Snapshot(); known != nil {
 		status.Engine = admin.Engine{Name: known.Engine.Distribution, Version: known.Engine.Version}
 	}
 	return status
