@@ -173,9 +173,6 @@ func exempt() []string {
 	return []string{
 		// The adaptive core is being rebuilt; remove this line with what it replaces.
 		"internal/selection/",
-		// To be removed when the renaming of these packages has landed.
-		"internal/cluster/", "internal/check/", "internal/terminal/", "internal/testkit/",
-		"internal/admission/", "internal/proxy/admit",
 		// The list's own test.
 		"docs/words_test.go",
 	}

@@ -207,7 +207,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.spread(t)
 	k := &c.classes[t.Class]
 	roomy, goes := c.look(t, now)
-	if !roomy || c.crowds(t, now) {
+	if !roomy || c.exceedsShare(t, now) {
 		c.bind(t)
 	}
 	switch {
@@ -232,7 +232,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 // at once.
 func (c *Control) look(t *Ticket, now time.Time) (roomy, goes bool) {
 	roomy = t.Passes || !c.awaited(t) && c.fits(t, now)
-	return roomy, t.Passes || c.o.Mode == Off || roomy && c.classes[t.Class].inTurn(now) && !c.crowds(t, now)
+	return roomy, t.Passes || c.o.Mode == Off || roomy && c.classes[t.Class].inTurn(now) && !c.exceedsShare(t, now)
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode

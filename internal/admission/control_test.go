@@ -427,7 +427,7 @@ func TestClientsThatLeaveInFlightCount(t *testing.T) {
 }
 
 // A class whose searches take long does not fill the nodes while another one is active.
-func TestAClassDoesNotCrowdOutOthers(t *testing.T) {
+func TestOneClassDoesNotFillTheNodes(t *testing.T) {
 	o := limited(8)
 	o.Classes = []Class{{Name: "heavy"}, {Name: "light"}}
 	r := newRig(t, o, 1)

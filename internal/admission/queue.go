@@ -260,7 +260,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		t := k.cursor
 		k.advance()
-		if c.crowds(t, now) {
+		if c.exceedsShare(t, now) {
 			k.over = true
 			c.bind(t)
 			continue
@@ -346,12 +346,12 @@ func (k *class) active(now time.Time) bool {
 	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
 }
 
-// crowds reports whether a ticket would give its class more than its share of what keeps
+// exceedsShare reports whether a ticket would give its class more than its share of what keeps
 // all nodes busy while others are active, even if these leave room. Running searches
 // cannot be stopped, so a class whose searches take long must not fill all nodes with
 // them. They count the more the longer they take. One search of each class is always
 // sent.
-func (c *Control) crowds(t *Ticket, now time.Time) bool {
+func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 	k := &c.classes[t.Class]
 	if len(c.classes) == 1 || k.inFlight <= 0 {
 		return false

@@ -12,7 +12,7 @@ import (
 
 // What would be done with a request is what is done with it.
 func TestExplainSaysWhatAdmissionWouldDo(t *testing.T) {
-	c := startCrowd(t, 1, func(a *Admission) {
+	c := startGated(t, 1, func(a *Admission) {
 		a.Classes = []AdmissionClass{{Class: admission.Class{Name: "vip"}, OpaqueIDPrefix: "vip-", User: "kim"}}
 	})
 	e := c.explain(Question{Target: "lone", User: "kim", OpaqueID: "vip-1"}).Admission

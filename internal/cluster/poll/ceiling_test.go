@@ -68,7 +68,7 @@ func (b *busyNodes) measuring(ctx context.Context, nodes int) *Poller {
 	return c
 }
 
-// Sidesteps that know nothing of each other must leave a node in peace, a few of
+// Sidesteps that know nothing of each other must not burden a node, a few of
 // them must not be hindered, and one that joins must get its share.
 func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
 	for sidesteps, want := range map[int][2]int{
@@ -105,7 +105,7 @@ func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
 	}
 }
 
-func TestCeilingLetsGoWhenTheNodeIsAtPeace(t *testing.T) {
+func TestCeilingRisesWithoutLoad(t *testing.T) {
 	c := newCeiling()
 	at, tasks := time.Now(), int64(1)
 	second := func(n int64) {

@@ -10,11 +10,10 @@ import (
 // discoveryLongest bounds how rarely the nodes are listed.
 const discoveryLongest = time.Minute
 
-// meanRate tells how crowded the cluster is with those who ask it things: what the
-// ceilings of the nodes leave of the usual rate of statistics, in the mean. Polls of
-// the placement and of the nodes go to any node in turn and have no ceiling of their
-// own. They are made rarer by the same factor, so that they stay the small part of all
-// polls that they are.
+// meanRate is the share of the usual rate of statistics that the ceilings of the nodes
+// leave, in the mean. It is low if many sidesteps poll the cluster. Polls of the placement
+// and of the list of nodes go to any node in turn and have no ceiling of their own. They
+// are made less frequent by the same factor, so that they stay a small part of all polls.
 type meanRate struct{ rate atomic.Uint64 } // bits of a float64; 0: not known yet
 
 func (c *meanRate) update(pollers map[string]*nodePoller) {

@@ -18,15 +18,15 @@ import (
 	"sidestep/internal/cluster"
 )
 
-// crowdedNodes answer all polls of three nodes, h0 to h2, in virtual time. Each poll
+// countedNodes answer all polls of three nodes, h0 to h2, in virtual time. Each poll
 // is a task of the node that is asked, and each listing of the nodes one of all.
-type crowdedNodes struct {
+type countedNodes struct {
 	mu    sync.Mutex
 	tasks map[string]int // by host
 	asked map[string]int // by kind
 }
 
-func (n *crowdedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
+func (n *countedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	host := r.URL.Hostname()
@@ -59,7 +59,7 @@ func (n *crowdedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // take returns the polls since the last call, a second, by kind.
-func (n *crowdedNodes) take(during time.Duration) map[string]float64 {
+func (n *countedNodes) take(during time.Duration) map[string]float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	rates := map[string]float64{}
@@ -79,7 +79,7 @@ func TestPlacementAndDiscoveryHaveACeiling(t *testing.T) {
 		t.Run(fmt.Sprint(sidesteps), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n := &crowdedNodes{tasks: map[string]int{}, asked: map[string]int{}}
+				n := &countedNodes{tasks: map[string]int{}, asked: map[string]int{}}
 				clusters := make([]*Poller, sidesteps)
 				for i := range clusters {
 					clusters[i] = New(cluster.NewStore(cluster.StoreOptions{}), Options{
@@ -112,7 +112,7 @@ func TestPlacementAndDiscoveryHaveACeiling(t *testing.T) {
 	}
 }
 
-func TestCrowdStretches(t *testing.T) {
+func TestMeanRateStretchesIntervals(t *testing.T) {
 	t.Parallel()
 	var c meanRate
 	at := func(rates ...float64) {

@@ -182,7 +182,7 @@ func TestSilentRelayIsReplacedByOwnPolls(t *testing.T) {
 	t.Parallel()
 	for name, silent := range map[string]http.Handler{
 		"gone":      nil,
-		"mute":      http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clustertest.Hang(r) }),
+		"silent":    http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clustertest.Hang(r) }),
 		"forbidden": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }),
 		"not ready": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }),
 		"a page": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
