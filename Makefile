@@ -318,7 +318,7 @@ cluster-down: bin/cluster ## stop it
 
 .PHONY: bin/cluster
 bin/cluster:
-	$(GO) build -o $@ ./test/engine/cmd/cluster
+	$(GO) build -o $@ ./test/harness/cmd/cluster
 
 .PHONY: clean
 clean: ## remove what was built (bin, dist, .cache)

@@ -16,8 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -35,7 +34,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
+	flag.StringVar(&o.engine, "engine", harness.OpenSearch, "`distribution`: opensearch or elasticsearch")
 	flag.StringVar(&o.version, "version", "", "its `version`; empty: the one that tests use")
 	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
 	flag.IntVar(&o.kills, "kills", 50, "how often connections or a node are killed")
@@ -51,7 +50,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	cluster, err := engine.Start(ctx, engine.Options{
+	cluster, err := harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: o.engine, Version: o.version, Nodes: nodes, Proxied: true,
 		Logf: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
 	})
@@ -93,7 +92,7 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // startSidestep starts sidestep with bulks that are repeated, and waits until they are.
-func startSidestep(ctx context.Context, o options, cluster *engine.Cluster) (*front.Front, error) {
+func startSidestep(ctx context.Context, o options, cluster *harness.Cluster) (*harness.Front, error) {
 	dir, err := os.MkdirTemp("", "bulkkill-")
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func startSidestep(ctx context.Context, o options, cluster *engine.Cluster) (*fr
 	if err := os.WriteFile(config, []byte("bulk: {idempotent: true, single_shard: [{index: "+index+"}]}\n"), 0o600); err != nil {
 		return nil, err
 	}
-	f, err := front.Start(ctx, o.sidestep, cluster.URLs(), "--config", config)
+	f, err := harness.StartFront(ctx, o.sidestep, cluster.URLs(), "--config", config)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +112,7 @@ func startSidestep(ctx context.Context, o options, cluster *engine.Cluster) (*fr
 
 // kill breaks what bulks are under way, again and again: every tenth time a node, which
 // is started again; else the connections of one node, or of all.
-func kill(ctx context.Context, cluster *engine.Cluster, w *writing, o options) error {
+func kill(ctx context.Context, cluster *harness.Cluster, w *writing, o options) error {
 	random := rand.New(rand.NewPCG(o.seed, 2)) //nolint:gosec // a reproducible draw
 	for i := range o.kills {
 		if err := w.await(ctx, 20); err != nil { // bulks since the last

@@ -7,21 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	simcluster "sidestep/internal/sim/cluster"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // Every surface names a node of a simulated cluster that stands still for a while: as
 // far as that goes without a real engine.
 func TestDeskNamesNodeAndCause(t *testing.T) {
 	ctx := t.Context()
-	binary, err := front.Build(ctx)
+	binary, err := harness.Build(ctx)
 	require.NoError(t, err)
 	cluster, err := simcluster.Start(simcluster.Options{
 		Nodes: 5, Seed: 1, Adaptive: true, Indices: []simcluster.IndexSpec{{Name: Index, Shards: 5, Replicas: 1}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(cluster.Stop)
-	sidestep, err := front.Start(ctx, binary, cluster.URLs())
+	sidestep, err := harness.StartFront(ctx, binary, cluster.URLs())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, sidestep.Stop()) })
 	stage := &Stage{Sidestep: sidestep, Binary: binary, Logf: t.Logf}
@@ -50,7 +50,7 @@ func TestDeskNamesNodeAndCause(t *testing.T) {
 }
 
 func TestCommandsTellWhatIsWrong(t *testing.T) {
-	stage := &Stage{Binary: "false", Sidestep: &front.Front{AdminURL: "http://127.0.0.1:1"}}
+	stage := &Stage{Binary: "false", Sidestep: &harness.Front{AdminURL: "http://127.0.0.1:1"}}
 	_, err := stage.Top().Look(t.Context(), time.Now())
 	require.ErrorContains(t, err, "sidestep top: exit status 1")
 	_, err = stage.Explain().Look(t.Context(), time.Now())

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // Fault is one way to degrade a node, of which the cause is known.
@@ -20,8 +20,8 @@ type Fault struct {
 	// Over is set if the fault ends by itself, and then the cause is told when it has.
 	Over bool
 
-	prepare func(context.Context, *Stage, *engine.Node) error
-	begin   func(context.Context, *Stage, *engine.Node) (Mend, error)
+	prepare func(context.Context, *Stage, *harness.Node) error
+	begin   func(context.Context, *Stage, *harness.Node) (Mend, error)
 }
 
 // Mend ends a fault. It is called once, also when the context of the fault has ended.
@@ -85,15 +85,15 @@ func Choose(list string) ([]Fault, error) {
 	return chosen, nil
 }
 
-func starve(_ context.Context, s *Stage, n *engine.Node) (Mend, error) {
+func starve(_ context.Context, s *Stage, n *harness.Node) (Mend, error) {
 	return func(context.Context) error { return s.confine(n) }, n.LimitCPU(starved)
 }
 
-func slowTransport(_ context.Context, _ *Stage, n *engine.Node) (Mend, error) {
+func slowTransport(_ context.Context, _ *Stage, n *harness.Node) (Mend, error) {
 	return n.ResetToxics, n.SlowTransport(latency, jitter)
 }
 
-func standStill(_ context.Context, _ *Stage, n *engine.Node) (Mend, error) {
+func standStill(_ context.Context, _ *Stage, n *harness.Node) (Mend, error) {
 	if err := n.Pause(); err != nil {
 		return nil, err
 	}
@@ -109,28 +109,28 @@ func standStill(_ context.Context, _ *Stage, n *engine.Node) (Mend, error) {
 }
 
 // archive is what is merged. No client searches it.
-func archive() engine.Segments {
-	return engine.Segments{Name: "archive", Indices: merges, Segments: 8, Docs: 1000, Seed: 1}
+func archive() harness.Segments {
+	return harness.Segments{Name: "archive", Indices: merges, Segments: 8, Docs: 1000, Seed: 1}
 }
 
 // segment makes the archive anew for each merge. Its shards must not drive those of the
 // searched index to other nodes, which the stage takes care of.
-func segment(ctx context.Context, s *Stage, n *engine.Node) error {
+func segment(ctx context.Context, s *Stage, n *harness.Node) error {
 	s.logf("making an archive on %s: many segments to merge", n.Name)
 	return errors.Join(n.CreateSegments(ctx, archive()), n.LimitCPU(narrow))
 }
 
-func merge(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
+func merge(ctx context.Context, s *Stage, n *harness.Node) (Mend, error) {
 	end := n.ForceMerge(ctx, archive())
 	return func(ctx context.Context) error { return errors.Join(end(ctx), s.confine(n)) }, nil
 }
 
-func flood(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
+func flood(ctx context.Context, s *Stage, n *harness.Node) (Mend, error) {
 	shards, err := s.shardsOn(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	_, end := n.Flood(ctx, engine.Flood{
+	_, end := n.Flood(ctx, harness.Flood{
 		Index: Index, Shards: strings.Join(shards, ","), Waiting: queueSize + 20, Pause: 100 * time.Millisecond,
 		Body: `{"size":0,"aggs":{"prices":{"histogram":{"field":"price","interval":0.05},"aggs":{"categories":{"terms":{"field":"category"}}}}}}`,
 	})
@@ -139,7 +139,7 @@ func flood(ctx context.Context, s *Stage, n *engine.Node) (Mend, error) {
 
 // Degrade begins a fault on a node. What it returns ends it; on an error there is
 // nothing to end.
-func (s *Stage) Degrade(ctx context.Context, f Fault, n *engine.Node) (Mend, error) {
+func (s *Stage) Degrade(ctx context.Context, f Fault, n *harness.Node) (Mend, error) {
 	mend, err := f.begin(ctx, s, n)
 	if err != nil && mend != nil {
 		err = errors.Join(err, mend(context.WithoutCancel(ctx)))
@@ -151,7 +151,7 @@ func (s *Stage) Degrade(ctx context.Context, f Fault, n *engine.Node) (Mend, err
 }
 
 // Prepare makes what a fault needs, before its time is measured.
-func (s *Stage) Prepare(ctx context.Context, f Fault, n *engine.Node) error {
+func (s *Stage) Prepare(ctx context.Context, f Fault, n *harness.Node) error {
 	if f.prepare == nil {
 		return nil
 	}

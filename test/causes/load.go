@@ -7,7 +7,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // endless is longer than any load here lasts: its end is that of its context.
@@ -27,7 +27,7 @@ func StartLoad(ctx context.Context, rate float64, targets ...string) *Load {
 	go func() {
 		result, err := loadgen.Run(ctx, loadgen.Options{
 			Targets: targets, Rate: rate, Duration: endless,
-			Request: func(i int) *http.Request { return engine.Search(Index, i) },
+			Request: func(i int) *http.Request { return harness.Search(Index, i) },
 		})
 		if errors.Is(err, context.Canceled) {
 			err = nil

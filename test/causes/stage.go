@@ -12,8 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -40,12 +39,12 @@ func Settings() map[string]string {
 
 // Stage is a cluster, with proxies before its nodes, and sidestep before it.
 type Stage struct {
-	Cluster  *engine.Cluster
-	Sidestep *front.Front
+	Cluster  *harness.Cluster
+	Sidestep *harness.Front
 	Binary   string // of sidestep
 	Logf     func(format string, args ...any)
 
-	victims []*engine.Node
+	victims []*harness.Node
 	turn    int
 }
 
@@ -76,7 +75,7 @@ func (s *Stage) Close() error {
 	return errors.Join(errs...)
 }
 
-func (s *Stage) confine(n *engine.Node) error { return n.LimitCPU(container) }
+func (s *Stage) confine(n *harness.Node) error { return n.LimitCPU(container) }
 
 func (s *Stage) logf(format string, args ...any) {
 	if s.Logf != nil {
@@ -109,14 +108,14 @@ func (s *Stage) chooseVictims(ctx context.Context) error {
 
 // Victim returns the node to degrade next. They take turns: a node that gets into
 // trouble again soon extends the record of the time before.
-func (s *Stage) Victim() *engine.Node {
+func (s *Stage) Victim() *harness.Node {
 	n := s.victims[s.turn%len(s.victims)]
 	s.turn++
 	return n
 }
 
 // shardsOn returns the numbers of the shards of Index that a node holds copies of.
-func (s *Stage) shardsOn(ctx context.Context, n *engine.Node) ([]string, error) {
+func (s *Stage) shardsOn(ctx context.Context, n *harness.Node) ([]string, error) {
 	var rows []struct{ ID, Shard string }
 	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+Index+"?format=json&h=id,shard", nil, &rows); err != nil {
 		return nil, fmt.Errorf("find the copies: %w", err)
@@ -136,7 +135,7 @@ func (s *Stage) shardsOn(ctx context.Context, n *engine.Node) ([]string, error) 
 const closed = 17 * time.Second
 
 // AwaitClosed waits until sidestep has no record of a node that it would continue.
-func (s *Stage) AwaitClosed(ctx context.Context, n *engine.Node) error {
+func (s *Stage) AwaitClosed(ctx context.Context, n *harness.Node) error {
 	return await(ctx, func() (missing string, err error) {
 		var answer struct{ Spikes []record }
 		if err := s.Sidestep.AdminJSON(ctx, "/spikes", &answer); err != nil {

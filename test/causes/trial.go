@@ -10,7 +10,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // Trial is one fault on one node, and what was said about it.
@@ -82,7 +82,7 @@ func (s *Stage) Try(ctx context.Context, f Fault, plan Plan) (t *Trial, err erro
 }
 
 // settle waits until all nodes are fine, and what comes to these is new.
-func (s *Stage) settle(ctx context.Context, to ...*engine.Node) error {
+func (s *Stage) settle(ctx context.Context, to ...*harness.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for _, n := range to {

@@ -13,8 +13,7 @@ import (
 
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/causes"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -29,8 +28,8 @@ const (
 
 // stage is the cluster all tests share, and sidestep in front of it.
 type stage struct {
-	cluster  *engine.Cluster
-	sidestep *front.Front
+	cluster  *harness.Cluster
+	sidestep *harness.Front
 	binary   string
 }
 
@@ -46,26 +45,26 @@ func run(m *testing.M) (code int) {
 	}
 	if err := shared.open(ctx, logf); err != nil {
 		fmt.Println("FAIL:", err)
-		front.Close(shared.sidestep, shared.cluster, true)
+		harness.Close(shared.sidestep, shared.cluster, true)
 		return 1
 	}
-	defer func() { front.Close(shared.sidestep, shared.cluster, code != 0) }()
+	defer func() { harness.Close(shared.sidestep, shared.cluster, code != 0) }()
 	return m.Run()
 }
 
 func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
 	var err error
-	if s.binary, err = front.Build(ctx); err != nil {
+	if s.binary, err = harness.Build(ctx); err != nil {
 		return err
 	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
+	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
 		Nodes: 5, Proxied: true, Settings: causes.Settings(), Logf: logf,
 	})
 	if err != nil {
 		return err
 	}
-	err = s.cluster.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
+	err = s.cluster.CreateIndex(ctx, harness.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
 	if err := s.cluster.Warm(ctx, index, warm); err != nil {
 		return err
 	}
-	if s.sidestep, err = front.Start(ctx, s.binary, s.cluster.URLs()); err != nil {
+	if s.sidestep, err = harness.StartFront(ctx, s.binary, s.cluster.URLs()); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)
@@ -86,6 +85,6 @@ func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
 func load(targets []string, duration time.Duration, first int) loadgen.Options {
 	return loadgen.Options{
 		Targets: targets, Rate: rate, Duration: duration,
-		Request: func(i int) *http.Request { return engine.Search(index, first+i) },
+		Request: func(i int) *http.Request { return harness.Search(index, first+i) },
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sidestep/internal/sim/demo"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 const (
@@ -36,14 +36,14 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("demo", flag.ExitOnError)
-	distribution := flags.String("engine", engine.OpenSearch, "opensearch or elasticsearch")
+	distribution := flags.String("engine", harness.OpenSearch, "opensearch or elasticsearch")
 	version := flags.String("version", "", "version (default: the one the tests use)")
 	rate := flags.Float64("rate", 60, "searches per second")
 	duration := flags.Duration("duration", 16*time.Second, "how long each of the three cases is under load")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	cluster, err := startCluster(ctx, engine.Options{
+	cluster, err := startCluster(ctx, harness.ClusterOptions{
 		Distribution: *distribution, Version: *version, Nodes: 5, Proxied: true,
 		Logf: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
 	})
@@ -53,15 +53,15 @@ func run(ctx context.Context, args []string) error {
 	return demo.Run(ctx, demo.Options{ // closes the cluster
 		Out: os.Stdout, Cluster: cluster, Rate: *rate, Duration: *duration,
 		WarmUp: 15 * time.Second, Version: "demo",
-		Request: func(i int) *http.Request { return engine.Search(index, i) },
+		Request: func(i int) *http.Request { return harness.Search(index, i) },
 	})
 }
 
 // cluster is a real cluster as the demo needs it.
-type cluster struct{ *engine.Cluster }
+type cluster struct{ *harness.Cluster }
 
-func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err error) {
-	started, err := engine.Start(ctx, options)
+func startCluster(ctx context.Context, options harness.ClusterOptions) (_ *cluster, err error) {
+	started, err := harness.StartCluster(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err 
 		}
 	}()
 	fmt.Println("Indexing 20,000 documents: 5 shards with a replica each.")
-	if err := c.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
+	if err := c.CreateIndex(ctx, harness.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
 		return nil, err
 	}
 	fmt.Printf("Warming the nodes up: %s.\n", warmNodes)
@@ -86,7 +86,7 @@ func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err 
 	return c, nil
 }
 
-func (c *cluster) slow() *engine.Node { return c.Nodes[slowNode] }
+func (c *cluster) slow() *harness.Node { return c.Nodes[slowNode] }
 
 // SlowNode implements demo.Cluster.
 func (c *cluster) SlowNode() (id, name string) { return c.slow().ID, c.slow().Name }

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // bulkResult is what came of the bulks.
@@ -32,7 +32,7 @@ type bulkResult struct {
 // side to indices of its own, and compares the answers and in the end what is stored.
 func (s *stage) writeBulks(ctx context.Context, seed, count uint64, logf func(string, ...any)) (*bulkResult, error) {
 	f, err := s.openBulks(ctx, logf)
-	defer func() { front.Close(f, nil, err != nil) }()
+	defer func() { harness.Close(f, nil, err != nil) }()
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (r *bulkResult) report(o options, version string) string {
 }
 
 // openBulks makes the indices of both sides, and starts the sidestep.
-func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*front.Front, error) {
+func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*harness.Front, error) {
 	for _, name := range []string{directName, frontName} {
 		if err := s.makeBulkIndices(ctx, ownPrefix+name+"-", logf); err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*fron
 	if err := s.cluster.WaitGreen(ctx, ""); err != nil {
 		return nil, err
 	}
-	binary, err := front.Build(ctx)
+	binary, err := harness.Build(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*fron
 	if err := os.WriteFile(config, []byte(bulkConfig()), 0o644); err != nil {
 		return nil, err
 	}
-	f, err := front.Start(ctx, binary, s.cluster.URLs(), "--config", config)
+	f, err := harness.StartFront(ctx, binary, s.cluster.URLs(), "--config", config)
 	if err != nil {
 		return nil, err
 	}

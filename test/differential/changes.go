@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // changes is what happens to the cluster while it is asked.
@@ -102,7 +102,7 @@ func (c *changes) next() (name string, change func(context.Context) error) {
 
 func (c *changes) createIndex(ctx context.Context) error {
 	c.created++
-	return c.stage.cluster.CreateIndex(ctx, engine.Index{
+	return c.stage.cluster.CreateIndex(ctx, harness.Index{
 		Name: fmt.Sprintf("churn-%d", c.created), Shards: 2, Replicas: 1, Docs: 30, Seed: uint64(c.created),
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 type options struct {
@@ -32,7 +32,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "opensearch or elasticsearch")
+	flag.StringVar(&o.engine, "engine", harness.OpenSearch, "opensearch or elasticsearch")
 	flag.StringVar(&o.version, "version", "", "its version")
 	flag.StringVar(&o.out, "out", filepath.Join("test", "bench", "results"), "folder for the reports, differential-ENGINE.md, differential-churn-ENGINE.md and differential-bulk-ENGINE.md")
 	flag.Uint64Var(&o.count, "count", 20_000, "requests to compare")

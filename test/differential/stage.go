@@ -9,15 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // stage is a cluster of three nodes and two sidesteps before it: one that lists
 // nodes for every search, and one as it is by default.
 type stage struct {
-	cluster         *engine.Cluster
-	always, outlier *front.Front
+	cluster         *harness.Cluster
+	always, outlier *harness.Front
 	client          *http.Transport
 }
 
@@ -25,11 +24,11 @@ type stage struct {
 // stage even when it fails.
 func openStage(ctx context.Context, distribution, version string, logf func(string, ...any)) (*stage, error) {
 	s := &stage{client: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true, ExpectContinueTimeout: 10 * time.Second}}
-	binary, err := front.Build(ctx)
+	binary, err := harness.Build(ctx)
 	if err != nil {
 		return s, err
 	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
+	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: distribution, Version: version, Nodes: 3, HeapMB: 1536, Logf: logf,
 		Settings: map[string]string{
 			// Writes say how many copies a shard has; one that moves has one more.
@@ -45,7 +44,7 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 	if err := s.fill(ctx, logf); err != nil {
 		return s, err
 	}
-	if s.outlier, err = front.Start(ctx, binary, s.cluster.URLs()); err != nil {
+	if s.outlier, err = harness.StartFront(ctx, binary, s.cluster.URLs()); err != nil {
 		return s, err
 	}
 	if s.always, err = startAlways(ctx, binary, s.cluster.URLs()); err != nil {
@@ -56,24 +55,24 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 	return s, errors.Join(s.outlier.AwaitReady(ready), s.always.AwaitReady(ready))
 }
 
-func startAlways(ctx context.Context, binary string, urls []string) (*front.Front, error) {
+func startAlways(ctx context.Context, binary string, urls []string) (*harness.Front, error) {
 	dir, err := os.MkdirTemp("", "sidestep-differential-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	config := filepath.Join(dir, "sidestep.yaml")
-	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
+	if err := harness.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
 		return nil, err
 	}
-	return front.Start(ctx, binary, urls, "--config", config)
+	return harness.StartFront(ctx, binary, urls, "--config", config)
 }
 
 // close stops everything; the logs stay after a failure.
 func (s *stage) close(failed bool) {
 	s.client.CloseIdleConnections()
-	front.Close(s.outlier, nil, failed)
-	front.Close(s.always, s.cluster, failed)
+	harness.Close(s.outlier, nil, failed)
+	harness.Close(s.always, s.cluster, failed)
 }
 
 // sides of the comparison.
@@ -109,7 +108,7 @@ func (s *stage) ids() []string {
 // fill makes what the grammar's targets name.
 func (s *stage) fill(ctx context.Context, logf func(string, ...any)) error {
 	day := func(offset int) string { return time.Now().UTC().AddDate(0, 0, offset).Format("day-2006.01.02") }
-	for _, index := range []engine.Index{
+	for _, index := range []harness.Index{
 		{Name: "products", Shards: 5, Replicas: 1, Docs: 2000, Seed: 1},
 		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 2},
 		{Name: "routed", Shards: 3, Replicas: 1, Docs: 600, Seed: 3, Routed: true},
@@ -200,8 +199,8 @@ func (s *stage) fillStream(ctx context.Context, logf func(string, ...any)) error
 	var body string
 	for n := range 60 {
 		doc := object{
-			"@timestamp": engine.FirstTimestamp + n*60_000, "timestamp": engine.FirstTimestamp + n*60_000, "n": n, "price": float64(n%7) + 0.25,
-			"category": engine.Words()[n%engine.Categories], "title": engine.Words()[n%24] + " " + engine.Words()[(n*7)%24],
+			"@timestamp": harness.FirstTimestamp + n*60_000, "timestamp": harness.FirstTimestamp + n*60_000, "n": n, "price": float64(n%7) + 0.25,
+			"category": harness.Words()[n%harness.Categories], "title": harness.Words()[n%24] + " " + harness.Words()[(n*7)%24],
 		}
 		body += `{"create":{"_id":"` + fmt.Sprint(n) + `"}}` + "\n" + encode(doc) + "\n"
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/es"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // layouts are indices whose documents are spread in every way there is.
@@ -188,11 +188,11 @@ func reads(random *rand.Rand) search {
 	case 5:
 		return search{path: "/" + index.name + "/_mget", body: fmt.Sprintf(`{"ids":[%q,%s,%q]}`, id(), id(), id())}
 	case 6:
-		category := engine.Words()[random.IntN(engine.Categories)]
+		category := harness.Words()[random.IntN(harness.Categories)]
 		return search{path: "/_mget", query: "_source_excludes=title", body: fmt.Sprintf(
 			`{"docs":[{"_index":%q,"_id":%q},{"_index":"routed","_id":"%d","routing":%q}]}`, index.name, id(), random.IntN(3000), category)}
 	case 7:
-		return search{path: "/routed/_doc/" + strconv.Itoa(random.IntN(3000)), query: "routing=" + engine.Words()[random.IntN(engine.Categories)]}
+		return search{path: "/routed/_doc/" + strconv.Itoa(random.IntN(3000)), query: "routing=" + harness.Words()[random.IntN(harness.Categories)]}
 	default:
 		return at("_doc")
 	}
@@ -307,7 +307,7 @@ func TestReadsByIDUnderSegmentReplication(t *testing.T) {
 	err := shared.cluster.Do(t.Context(), http.MethodPut, "/segments", object{"settings": object{"index": object{
 		"number_of_shards": 1, "number_of_replicas": 2, "replication.type": "SEGMENT", "refresh_interval": "-1",
 	}}}, nil)
-	if shared.cluster.Distribution != engine.OpenSearch {
+	if shared.cluster.Distribution != harness.OpenSearch {
 		require.ErrorContains(t, err, "unknown setting [index.replication.type]", "Elasticsearch has no segment replication")
 		return
 	}

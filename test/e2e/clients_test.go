@@ -14,8 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 
 // rewriting starts a sidestep that tells clients that sniff its own address. From the
 // shared one they learn the nodes'.
-func rewriting(t *testing.T) *front.Front {
+func rewriting(t *testing.T) *harness.Front {
 	t.Helper()
 	f := startBefore(t, shared.cluster, "routing: {when: always}\nclients: {sniff: rewrite}\n")
 	require.NoError(t, f.AwaitReady(t.Context()))
@@ -50,7 +49,7 @@ func scripts(distribution string) []script {
 	return []script{
 		{"python", []string{python, filepath.Join(programs, "python", distribution+"_client.py")}, []string{"PYTHONDONTWRITEBYTECODE=1"}, true},
 		{"javascript", []string{"node", filepath.Join(programs, "js", distribution+"_client.cjs")}, []string{"NODE_PATH=" + absolute(filepath.Join(tools, "js", "node_modules"))}, true},
-		{"go", []string{filepath.Join(tools, "bin", distribution)}, nil, distribution == engine.Elasticsearch},
+		{"go", []string{filepath.Join(tools, "bin", distribution)}, nil, distribution == harness.Elasticsearch},
 	}
 }
 
@@ -87,7 +86,7 @@ func (s script) run(t *testing.T, url string, flags ...string) []string {
 }
 
 // requests returns how many requests of clients have come to a sidestep.
-func requests(t *testing.T, f *front.Front, labels map[string]string) int {
+func requests(t *testing.T, f *harness.Front, labels map[string]string) int {
 	t.Helper()
 	return int(sumOf(t, f, "sidestep_requests_total", labels))
 }
@@ -134,7 +133,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-func sniffed(t *testing.T, f *front.Front, result string) int {
+func sniffed(t *testing.T, f *harness.Front, result string) int {
 	t.Helper()
 	return int(sumOf(t, f, "sidestep_sniffs_total", map[string]string{"result": result}))
 }

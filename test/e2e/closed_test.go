@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // The engines show the copies of a closed index as started. Searches on it get the
 // engine's own error, before sidestep knows that it is closed, and after; when it is
 // open again they are steered again, and no node was blamed meanwhile.
 func TestClosedIndex(t *testing.T) {
-	index := engine.Index{Name: "closed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 11}
+	index := harness.Index{Name: "closed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 11}
 	require.NoError(t, shared.cluster.CreateIndex(t.Context(), index))
 	t.Cleanup(func() {
 		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/"+index.Name, nil, nil))

@@ -15,14 +15,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // stage is the cluster all tests share, and the sidestep that was started before it.
 type stage struct {
-	cluster  *engine.Cluster
-	sidestep *front.Front
+	cluster  *harness.Cluster
+	sidestep *harness.Front
 	early    early
 }
 
@@ -41,26 +40,26 @@ func run(m *testing.M) (code int) {
 	defer cancel()
 	if err := shared.open(ctx); err != nil {
 		fmt.Println("FAIL:", err)
-		front.Close(shared.sidestep, shared.cluster, true)
+		harness.Close(shared.sidestep, shared.cluster, true)
 		return 1
 	}
-	defer func() { front.Close(shared.sidestep, shared.cluster, code != 0) }()
+	defer func() { harness.Close(shared.sidestep, shared.cluster, code != 0) }()
 	return m.Run()
 }
 
 func (s *stage) open(ctx context.Context) (err error) {
-	binary, err := front.Build(ctx)
+	binary, err := harness.Build(ctx)
 	if err != nil {
 		return err
 	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
+	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
 		Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
 		Settings: map[string]string{"thread_pool.write.queue_size": writeQueue},
 		Logf: func(format string, args ...any) {
 			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 		},
-		BeforeStart: func(c *engine.Cluster) error { return s.startEarly(ctx, binary, c.URLs()) },
+		BeforeStart: func(c *harness.Cluster) error { return s.startEarly(ctx, binary, c.URLs()) },
 	})
 	if err != nil {
 		return err
@@ -91,10 +90,10 @@ func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (e
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	config := filepath.Join(dir, "sidestep.yaml")
-	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
+	if err := harness.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
 		return err
 	}
-	if s.sidestep, err = front.Start(ctx, binary, urls, "--config", config); err != nil {
+	if s.sidestep, err = harness.StartFront(ctx, binary, urls, "--config", config); err != nil {
 		return err
 	}
 	if s.early.readyStatus, _, err = s.sidestep.Admin(ctx, http.MethodGet, "/-/ready", ""); err != nil {
@@ -110,21 +109,21 @@ func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (e
 
 // startBefore starts a sidestep with that configuration before the nodes of c, and stops it
 // when the test ends.
-func startBefore(t *testing.T, c *engine.Cluster, config string) *front.Front {
+func startBefore(t *testing.T, c *harness.Cluster, config string) *harness.Front {
 	t.Helper()
-	binary, err := front.Build(t.Context())
+	binary, err := harness.Build(t.Context())
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "sidestep.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	f, err := front.Start(t.Context(), binary, c.URLs(), "--config", path)
+	f, err := harness.StartFront(t.Context(), binary, c.URLs(), "--config", path)
 	require.NoError(t, err)
-	t.Cleanup(func() { front.Close(f, nil, t.Failed()) })
+	t.Cleanup(func() { harness.Close(f, nil, t.Failed()) })
 	return f
 }
 
 // fill makes the indices and aliases the tests search.
 func (s *stage) fill(ctx context.Context) error {
-	for _, index := range []engine.Index{
+	for _, index := range []harness.Index{
 		{Name: "products", Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1},
 		{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 2000, Seed: 2},
 		{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 2000, Seed: 3},

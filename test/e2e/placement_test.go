@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // sum reads a metric of the shared sidestep.
@@ -23,7 +22,7 @@ func sum(t *testing.T, metric string, labels map[string]string) float64 {
 }
 
 // sumOf reads a metric of a sidestep.
-func sumOf(t *testing.T, f *front.Front, metric string, labels map[string]string) float64 {
+func sumOf(t *testing.T, f *harness.Front, metric string, labels map[string]string) float64 {
 	t.Helper()
 	value, err := f.Sum(t.Context(), metric, labels)
 	require.NoError(t, err)
@@ -97,7 +96,7 @@ func copiesOf(t *testing.T, index string, number int) (engine, ours []string) {
 func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 	learned(t, "products")
 	before := refreshes(t, cluster.SourceInUse, "ok")
-	index := engine.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
+	index := harness.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
 	require.NoError(t, shared.cluster.CreateIndex(t.Context(), index))
 	t.Cleanup(func() {
 		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
@@ -141,7 +140,7 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 		} `json:"nodes"`
 	}
 	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
-	var stopped *engine.Node
+	var stopped *harness.Node
 	for _, n := range shared.cluster.Nodes[1:] { // the first is the one that tests ask
 		if n.Name != nodes.Nodes[manager.ID].Name {
 			stopped = n

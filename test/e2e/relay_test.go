@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // A sidestep whose relay tells it of a real cluster steers as one that polls, and
 // polls when the relay is gone.
 func TestRelay(t *testing.T) {
-	binary, err := front.Build(t.Context())
+	binary, err := harness.Build(t.Context())
 	require.NoError(t, err)
-	relay, err := front.Start(t.Context(), binary, shared.cluster.URLs())
+	relay, err := harness.StartFront(t.Context(), binary, shared.cluster.URLs())
 	require.NoError(t, err)
 	defer func() { _ = relay.Stop() }()
 	require.NoError(t, relay.AwaitReady(t.Context()))

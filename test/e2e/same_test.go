@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // learned sends a search to the target until it is steered: a target seen for the
@@ -184,7 +184,7 @@ func TestMetricsCountWhatWasSteered(t *testing.T) {
 // The switch stops and resumes steering at run time.
 func TestSwitch(t *testing.T) {
 	learned(t, "products")
-	set := func(f *front.Front, mode string) {
+	set := func(f *harness.Front, mode string) {
 		status, body, err := f.Admin(t.Context(), http.MethodPut, "/-/routing", `{"mode":"`+mode+`"}`)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status, "%s", body)

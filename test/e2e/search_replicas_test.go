@@ -11,8 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // Where an index has search-only replicas (OpenSearch 3), the engine searches these
@@ -58,7 +57,7 @@ func TestSearchOnlyReplicas(t *testing.T) {
 
 // withRemoteStore starts a cluster of one data node and two search nodes over a
 // remote store in a local folder, and a sidestep before it.
-func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
+func withRemoteStore(t *testing.T) (*harness.Cluster, *harness.Front) {
 	t.Helper()
 	store, err := os.MkdirTemp("", "sidestep-remote-store-") //nolint:usetesting // the nodes run as another user, who could not enter t.TempDir
 	require.NoError(t, err)
@@ -67,7 +66,7 @@ func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	const attribute = "node.attr.remote_store."
-	c, err := engine.Start(ctx, engine.Options{
+	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: shared.cluster.Distribution, Version: shared.cluster.Version, Nodes: 3, Logf: t.Logf,
 		NodeSettings: eachWith("node.roles", "[cluster_manager, data, ingest]", "[search]", "[search]"),
 		Settings: map[string]string{
@@ -81,6 +80,6 @@ func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
 		},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { front.Close(nil, c, t.Failed()) })
+	t.Cleanup(func() { harness.Close(nil, c, t.Failed()) })
 	return c, startBefore(t, c, "routing: {when: always}\n")
 }

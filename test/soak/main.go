@@ -19,7 +19,7 @@ import (
 	"time"
 
 	simcluster "sidestep/internal/sim/cluster"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // options of a run.
@@ -58,7 +58,7 @@ const (
 type stage struct {
 	cluster    *simcluster.Cluster
 	forwarders []*forwarder // parallel to the nodes
-	sidestep   *front.Front
+	sidestep   *harness.Front
 	dir        string
 }
 
@@ -125,7 +125,7 @@ func (s *stage) start(ctx context.Context, o options) (err error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, "upstream: {tls: {ca_file: %q}}\n", ca), 0o600); err != nil {
 		return err
 	}
-	if s.sidestep, err = front.Start(ctx, o.sidestep, upstreams, "--config", config); err != nil {
+	if s.sidestep, err = harness.StartFront(ctx, o.sidestep, upstreams, "--config", config); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)

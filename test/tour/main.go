@@ -17,8 +17,7 @@ import (
 	"time"
 
 	"sidestep/test/causes"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // options of a tour.
@@ -57,7 +56,7 @@ func main() {
 func parse(arguments []string) (options, error) {
 	var o options
 	set := flag.NewFlagSet("tour", flag.ContinueOnError)
-	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
+	set.StringVar(&o.engine, "engine", harness.OpenSearch, "`distribution`: opensearch or elasticsearch")
 	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
 	names := set.String("faults", "", "comma `list` of cpu, pause, merge, transport, queue (default: all)")
 	set.Float64Var(&o.rate, "rate", 20, "searches per second through sidestep, and as many directly")
@@ -88,7 +87,7 @@ func say(format string, args ...any) {
 func (o options) run(ctx context.Context) (err error) {
 	s := &causes.Stage{Logf: say}
 	defer func() {
-		front.Close(s.Sidestep, s.Cluster, err != nil && ctx.Err() == nil && !errors.Is(err, errWrong))
+		harness.Close(s.Sidestep, s.Cluster, err != nil && ctx.Err() == nil && !errors.Is(err, errWrong))
 	}()
 	if err := o.open(ctx, s); err != nil {
 		return err
@@ -124,23 +123,23 @@ func (o options) run(ctx context.Context) (err error) {
 // open starts cluster and sidestep.
 func (o options) open(ctx context.Context, s *causes.Stage) error {
 	var err error
-	if s.Binary, err = front.Build(ctx); err != nil {
+	if s.Binary, err = harness.Build(ctx); err != nil {
 		return err
 	}
-	if s.Cluster, err = engine.Start(ctx, engine.Options{
+	if s.Cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: o.engine, Version: o.version, Nodes: 5, Proxied: true, Settings: causes.Settings(), Logf: say,
 	}); err != nil {
 		return err
 	}
 	say("Indexing 20,000 documents: 5 shards with a replica each.")
-	if err := s.Cluster.CreateIndex(ctx, engine.Index{Name: causes.Index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
+	if err := s.Cluster.CreateIndex(ctx, harness.Index{Name: causes.Index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
 		return err
 	}
 	say("Warming the nodes up: %s.", o.warm)
 	if err := s.Cluster.Warm(ctx, causes.Index, o.warm); err != nil {
 		return err
 	}
-	if s.Sidestep, err = front.Start(ctx, s.Binary, s.Cluster.URLs()); err != nil {
+	if s.Sidestep, err = harness.StartFront(ctx, s.Binary, s.Cluster.URLs()); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // The arms. Those of sidestep are named like the values of admission.mode.
@@ -160,5 +160,5 @@ func (o options) arm(ctx context.Context, v variant, dir string) (arm, error) {
 	if err := v.write(a.config); err != nil {
 		return a, err
 	}
-	return a, front.Check(ctx, a.binary, a.config)
+	return a, harness.CheckConfig(ctx, a.binary, a.config)
 }

@@ -11,8 +11,7 @@ import (
 
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bootstrap"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -37,7 +36,7 @@ const (
 // stage is the cluster.
 type stage struct {
 	options
-	cluster *engine.Cluster
+	cluster *harness.Cluster
 	arms    []arm
 	turns   int // so far
 	logf    func(string, ...any)
@@ -54,14 +53,14 @@ func openStage(ctx context.Context, o options, arms []arm, logf func(string, ...
 
 func (s *stage) open(ctx context.Context) error {
 	var err error
-	s.cluster, err = engine.Start(ctx, engine.Options{
+	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Processors: 1, Logf: s.logf,
 		Settings: map[string]string{"thread_pool.search.queue_size": strconv.Itoa(s.queue)},
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.cluster.CreateIndex(ctx, engine.Index{Name: index, Shards: nodeCount, Replicas: 1, Docs: documents, Seed: 1}); err != nil {
+	if err := s.cluster.CreateIndex(ctx, harness.Index{Name: index, Shards: nodeCount, Replicas: 1, Docs: documents, Seed: 1}); err != nil {
 		return err
 	}
 	s.logf("warming up for %s", s.warm+polling)
@@ -90,7 +89,7 @@ func (s *stage) open(ctx context.Context) error {
 func (s *stage) warmPolls(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, polling)
 	defer cancel()
-	return s.each(func(node *engine.Node) error {
+	return s.each(func(node *harness.Node) error {
 		for ctx.Err() == nil {
 			if err := node.Do(ctx, http.MethodGet, statistics, nil, nil); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("warm %s: %w", node.Name, err)
@@ -114,7 +113,7 @@ func (s *stage) warmFlood(ctx context.Context) error {
 }
 
 // each does something for all nodes at once.
-func (s *stage) each(do func(*engine.Node) error) error {
+func (s *stage) each(do func(*harness.Node) error) error {
 	var all sync.WaitGroup
 	failures := make([]error, len(s.cluster.Nodes))
 	for i, node := range s.cluster.Nodes {
@@ -133,7 +132,7 @@ func (s *stage) close(failed bool) {
 			}
 		}
 	}
-	front.Close(nil, s.cluster, failed)
+	harness.Close(nil, s.cluster, failed)
 }
 
 // measureCapacity returns how many searches a second the nodes answer if each of some
@@ -160,5 +159,5 @@ func (s *stage) measureCapacity(ctx context.Context) (float64, error) {
 
 // search returns the searches from a number on.
 func search(first int) func(int) *http.Request {
-	return func(i int) *http.Request { return engine.Search(index, first+i) }
+	return func(i int) *http.Request { return harness.Search(index, first+i) }
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sidestep/internal/bulk"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -74,7 +74,7 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 }
 
 // degraded runs the rounds while a node is degraded.
-func (s *stage) degraded(ctx context.Context, o *outcome, slow *engine.Node) (err error) {
+func (s *stage) degraded(ctx context.Context, o *outcome, slow *harness.Node) (err error) {
 	if o.scenario.begin != nil {
 		if err := o.scenario.begin(slow); err != nil {
 			return err

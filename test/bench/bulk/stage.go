@@ -10,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // The arms.
@@ -34,9 +33,9 @@ type arm struct {
 // stage is the cluster, and the sidesteps before it.
 type stage struct {
 	options
-	cluster *engine.Cluster
-	fronts  map[string]*front.Front // by arm
-	nodes   []*engine.Node          // the one to degrade first
+	cluster *harness.Cluster
+	fronts  map[string]*harness.Front // by arm
+	nodes   []*harness.Node           // the one to degrade first
 	arms    []arm
 	bodies  [][]byte
 	laidOut layout  // of the indices that there are
@@ -46,7 +45,7 @@ type stage struct {
 }
 
 func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stage, error) {
-	s := &stage{options: o, logf: logf, fronts: map[string]*front.Front{}, bodies: newBodies(o.documents)}
+	s := &stage{options: o, logf: logf, fronts: map[string]*harness.Front{}, bodies: newBodies(o.documents)}
 	if err := s.open(ctx); err != nil {
 		s.close(ctx.Err() == nil)
 		return nil, err
@@ -56,7 +55,7 @@ func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stag
 
 func (s *stage) open(ctx context.Context) error {
 	var err error
-	s.cluster, err = engine.Start(ctx, engine.Options{
+	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Proxied: true, Logf: s.logf,
 	})
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *stage) open(ctx context.Context) error {
 		return err
 	}
 	s.arms = []arm{{name: armDirect, targets: s.cluster.URLs()}}
-	if s.engine == engine.OpenSearch && choosesShards(s.version) {
+	if s.engine == harness.OpenSearch && choosesShards(s.version) {
 		s.arms = append(s.arms, arm{name: armEngine, targets: s.cluster.URLs(), settings: map[string]any{
 			"append_only.enabled": true, "bulk.adaptive_shard_selection.enabled": true,
 		}})
@@ -110,7 +109,7 @@ func (s *stage) startFronts(ctx context.Context) error {
 		if err := os.WriteFile(path, []byte("bulk:\n  single_shard: [{index: \"bulk-*\"}]\n"+rest), 0o600); err != nil {
 			return fmt.Errorf("configure sidestep: %w", err)
 		}
-		f, err := front.Start(ctx, s.sidestep, s.cluster.URLs(), "--config", path)
+		f, err := harness.StartFront(ctx, s.sidestep, s.cluster.URLs(), "--config", path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -125,9 +124,9 @@ func (s *stage) startFronts(ctx context.Context) error {
 // close stops everything. After a failure the logs stay, and are named.
 func (s *stage) close(failed bool) {
 	for _, f := range s.fronts {
-		front.Close(f, nil, failed)
+		harness.Close(f, nil, failed)
 	}
-	front.Close(nil, s.cluster, failed)
+	harness.Close(nil, s.cluster, failed)
 }
 
 // warmUp drives every arm for a while, so that the code of all is warm, and finds how
@@ -154,7 +153,7 @@ func (s *stage) warmUp(ctx context.Context) error {
 
 // order returns the nodes, the one to degrade first: not the elected one, whose loss
 // stops more than writes, and not the one that is asked for everything.
-func (s *stage) order(ctx context.Context) ([]*engine.Node, error) {
+func (s *stage) order(ctx context.Context) ([]*harness.Node, error) {
 	nodes, err := s.cluster.ElectedLast(ctx)
 	if err != nil {
 		return nil, err
@@ -164,7 +163,7 @@ func (s *stage) order(ctx context.Context) ([]*engine.Node, error) {
 	return nodes, nil
 }
 
-func nodeNames(nodes []*engine.Node) []string {
+func nodeNames(nodes []*harness.Node) []string {
 	var names []string
 	for _, n := range nodes {
 		names = append(names, n.Name)
@@ -262,7 +261,7 @@ func (s *stage) clear(ctx context.Context) error {
 func (s *stage) shardRequests(ctx context.Context, index string) (count float64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	if s.engine == engine.OpenSearch {
+	if s.engine == harness.OpenSearch {
 		tasks, ok := s.writeTasks(ctx)
 		return tasks / 2, ok // of the primary and of its replica
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // Ways to send the searches; the variants of sidestep are further ones.
@@ -23,7 +23,7 @@ const (
 
 // oracle sends each search to a good node, for good nodes alone.
 type oracle struct {
-	good *atomic.Pointer[[]*engine.Node]
+	good *atomic.Pointer[[]*harness.Node]
 	next atomic.Uint64
 	base http.RoundTripper
 }
@@ -173,9 +173,9 @@ func (s *stage) line(sc scenario, at shot) *line {
 	}
 	l.lead = l.Options
 	l.lead.Duration = at.lead
-	l.lead.Request = func(i int) *http.Request { return engine.Search(index, leadNumbers+at.first+i) }
+	l.lead.Request = func(i int) *http.Request { return harness.Search(index, leadNumbers+at.first+i) }
 	l.Request = func(i int) *http.Request {
-		r := engine.Search(index, at.first+i)
+		r := harness.Search(index, at.first+i)
 		r.Body = numbered{r.Body, i}
 		return r
 	}

@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // options of a run.
@@ -61,7 +61,7 @@ func main() {
 func parse(arguments []string) (options, error) {
 	var o options
 	set := flag.NewFlagSet("table", flag.ContinueOnError)
-	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
+	set.StringVar(&o.engine, "engine", harness.OpenSearch, "`distribution`: opensearch or elasticsearch")
 	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
 	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
 	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
@@ -86,11 +86,11 @@ func parse(arguments []string) (options, error) {
 			o.command += fmt.Sprintf(" -%s %s", f.Name, f.Value)
 		}
 	})
-	if o.engine != engine.OpenSearch && o.engine != engine.Elasticsearch {
-		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, engine.OpenSearch, engine.Elasticsearch)
+	if o.engine != harness.OpenSearch && o.engine != harness.Elasticsearch {
+		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, harness.OpenSearch, harness.Elasticsearch)
 	}
 	if o.version == "" {
-		o.version = engine.DefaultVersion(o.engine)
+		o.version = harness.DefaultVersion(o.engine)
 	}
 	if set.NArg() > 0 || o.rounds < 1 || o.slice <= 0 || o.rate <= 0 || o.settle <= 0 || o.back <= 0 || o.lead < 0 {
 		return o, errors.New("want no arguments, at least one round, and times and rate above zero")

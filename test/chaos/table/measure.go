@@ -10,7 +10,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -55,7 +55,7 @@ type turn struct {
 type measurement struct {
 	*stage
 	scenario scenario
-	bad      []*engine.Node
+	bad      []*harness.Node
 	sent     int // searches of the load that sent most
 	round    int // the last one begun
 	tallies  map[string]*tally

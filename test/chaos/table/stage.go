@@ -9,8 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -21,15 +20,15 @@ const (
 // stage is the cluster, and every sidestep before it.
 type stage struct {
 	options
-	cluster *engine.Cluster
-	fronts  map[string]*front.Front // by load
+	cluster *harness.Cluster
+	fronts  map[string]*harness.Front // by load
 	// good are the nodes the oracle uses.
-	good atomic.Pointer[[]*engine.Node]
+	good atomic.Pointer[[]*harness.Node]
 	logf func(string, ...any)
 }
 
 func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stage, error) {
-	s := &stage{options: o, logf: logf, fronts: map[string]*front.Front{}}
+	s := &stage{options: o, logf: logf, fronts: map[string]*harness.Front{}}
 	if err := s.open(ctx); err != nil {
 		s.close(ctx.Err() == nil)
 		return nil, err
@@ -39,14 +38,14 @@ func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stag
 
 func (s *stage) open(ctx context.Context) error {
 	var err error
-	s.cluster, err = engine.Start(ctx, engine.Options{
+	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Proxied: true, Logf: s.logf,
 	})
 	if err != nil {
 		return err
 	}
 	s.exclude(nil)
-	err = s.cluster.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
+	err = s.cluster.CreateIndex(ctx, harness.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (s *stage) close(failed bool) {
 	if err := s.stopFronts(); err != nil {
 		s.logf("stop sidestep: %v", err)
 	}
-	front.Close(nil, s.cluster, failed)
+	harness.Close(nil, s.cluster, failed)
 }
 
 // loads are the ways to send the searches, in the order of the table.
@@ -82,8 +81,8 @@ func (s *stage) loads() []string {
 }
 
 // exclude tells the oracle which nodes are bad.
-func (s *stage) exclude(bad []*engine.Node) {
-	good := slices.DeleteFunc(slices.Clone(s.cluster.Nodes), func(n *engine.Node) bool { return slices.Contains(bad, n) })
+func (s *stage) exclude(bad []*harness.Node) {
+	good := slices.DeleteFunc(slices.Clone(s.cluster.Nodes), func(n *harness.Node) bool { return slices.Contains(bad, n) })
 	s.good.Store(&good)
 }
 
@@ -105,7 +104,7 @@ func (s *stage) placement(ctx context.Context) (placement, error) {
 // victims returns the nodes to degrade: ones that hold copies, but no two of the
 // same shard, and if possible not the elected one, whose loss stops more than
 // searches.
-func (s *stage) victims(ctx context.Context, count int) ([]*engine.Node, error) {
+func (s *stage) victims(ctx context.Context, count int) ([]*harness.Node, error) {
 	order, err := s.cluster.ElectedLast(ctx)
 	if err != nil || count == 0 {
 		return nil, err
@@ -117,17 +116,17 @@ func (s *stage) victims(ctx context.Context, count int) ([]*engine.Node, error) 
 	return chooseVictims(order, where, count)
 }
 
-func chooseVictims(order []*engine.Node, where placement, count int) ([]*engine.Node, error) {
+func chooseVictims(order []*harness.Node, where placement, count int) ([]*harness.Node, error) {
 	for i, first := range order {
 		if len(where[first.ID]) == 0 {
 			continue
 		}
 		if count == 1 {
-			return []*engine.Node{first}, nil
+			return []*harness.Node{first}, nil
 		}
 		for _, second := range order[i+1:] {
 			if len(where[second.ID]) > 0 && disjoint(where[first.ID], where[second.ID]) {
-				return []*engine.Node{first, second}, nil
+				return []*harness.Node{first, second}, nil
 			}
 		}
 	}
@@ -181,7 +180,7 @@ func (s *stage) reading(ctx context.Context) func() counts {
 	return func() counts { return <-all }
 }
 
-func names(nodes []*engine.Node) []string {
+func names(nodes []*harness.Node) []string {
 	out := make([]string, len(nodes))
 	for i, node := range nodes {
 		out[i] = node.Name

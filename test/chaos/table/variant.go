@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // variant is a further sidestep with a routing of its own, and a load through it.
@@ -77,10 +77,10 @@ func (o options) configPath(v variant) string {
 func (o options) checkVariants(ctx context.Context) error {
 	for _, v := range o.variants {
 		path := o.configPath(v)
-		if err := front.WriteConfig(path, v.routing); err != nil {
+		if err := harness.WriteConfig(path, v.routing); err != nil {
 			return err
 		}
-		if err := front.Check(ctx, o.sidestep, path); err != nil {
+		if err := harness.CheckConfig(ctx, o.sidestep, path); err != nil {
 			return fmt.Errorf("variant %s: %w", v.name, err)
 		}
 	}
@@ -90,7 +90,7 @@ func (o options) checkVariants(ctx context.Context) error {
 // startFronts starts a sidestep for each load that needs one.
 func (s *stage) startFronts(ctx context.Context) error {
 	start := func(load string, flags ...string) error {
-		f, err := front.Start(ctx, s.sidestep, s.cluster.URLs(), flags...)
+		f, err := harness.StartFront(ctx, s.sidestep, s.cluster.URLs(), flags...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", load, err)
 		}
