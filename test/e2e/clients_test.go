@@ -28,7 +28,7 @@ const (
 // shared one they learn the nodes'.
 func rewriting(t *testing.T) *harness.Front {
 	t.Helper()
-	f := startBefore(t, shared.cluster, "routing: {when: always}\nclients: {sniff: rewrite}\n")
+	f := startBefore(t, shared.Cluster, "routing: {when: always}\nclients: {sniff: rewrite}\n")
 	require.NoError(t, f.AwaitReady(t.Context()))
 	return f
 }
@@ -94,12 +94,12 @@ func requests(t *testing.T, f *harness.Front, labels map[string]string) int {
 // Real client libraries, unmodified: through sidestep a client's every step ends as it
 // does directly, sniffing or not; told to, a client that sniffs stays.
 func TestClients(t *testing.T) {
-	clients := scripts(shared.cluster.Distribution)
+	clients := scripts(shared.Cluster.Distribution)
 	require.NoError(t, installed(clients))
 	pass, rewrite := shared.sidestep, rewriting(t)
 	for _, s := range clients {
 		t.Run(s.name, func(t *testing.T) {
-			want := s.run(t, shared.cluster.Nodes[0].HTTPURL)
+			want := s.run(t, shared.Cluster.Nodes[0].HTTPURL)
 			requireComplete(t, want)
 
 			before, steered := requests(t, pass, nil), requests(t, pass, map[string]string{"reason": "ranked"})

@@ -6,10 +6,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,9 +16,10 @@ import (
 	"sidestep/test/harness"
 )
 
-// stage is the cluster all tests share, and the sidestep that was started before it.
+// stage is the cluster all tests share, and the sidestep that was started before it. It
+// steers always: of a list the engine must make what it makes of none.
 type stage struct {
-	cluster  *harness.Cluster
+	harness.Stage
 	sidestep *harness.Front
 	early    early
 }
@@ -33,43 +32,25 @@ type early struct {
 
 var shared stage // TestMain can hand nothing to tests otherwise
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	defer cancel()
-	if err := shared.open(ctx); err != nil {
-		fmt.Println("FAIL:", err)
-		harness.Close(shared.sidestep, shared.cluster, true)
-		return 1
-	}
-	defer func() { harness.Close(shared.sidestep, shared.cluster, code != 0) }()
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(shared.RunTests(m, 8*time.Minute, shared.open)) }
 
 func (s *stage) open(ctx context.Context) (err error) {
-	binary, err := harness.Build(ctx)
-	if err != nil {
-		return err
-	}
-	s.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
-		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
-		Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
-		Settings: map[string]string{"thread_pool.write.queue_size": writeQueue},
-		Logf: func(format string, args ...any) {
-			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+	return s.Open(ctx, harness.StageOptions{
+		Cluster: harness.ClusterOptions{
+			Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
+			Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
+			Settings: map[string]string{"thread_pool.write.queue_size": writeQueue}, Logf: harness.Sayf,
+			BeforeStart: func(*harness.Cluster) error { return s.startEarly(ctx) },
 		},
-		BeforeStart: func(c *harness.Cluster) error { return s.startEarly(ctx, binary, c.URLs()) },
+		Indices: []harness.Index{
+			{Name: "products", Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1},
+			{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 2000, Seed: 2},
+			{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 2000, Seed: 3},
+			{Name: "routed", Shards: 3, Replicas: 1, Docs: 3000, Seed: 4, Routed: true},
+			{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 5},
+		},
+		Fill: addAliases,
 	})
-	if err != nil {
-		return err
-	}
-	if err := s.fill(ctx); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.sidestep.AwaitReady(ready)
 }
 
 // eachWith gives each node its value of a setting.
@@ -81,19 +62,9 @@ func eachWith(setting string, values ...string) []map[string]string {
 	return all
 }
 
-// startEarly starts sidestep before the first node and notes how it behaves. It
-// steers always: of a list the engine must make what it makes of none.
-func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (err error) {
-	dir, err := os.MkdirTemp("", "sidestep-e2e-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := harness.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
-		return err
-	}
-	if s.sidestep, err = harness.StartFront(ctx, binary, urls, "--config", config); err != nil {
+// startEarly starts sidestep before the first node and notes how it behaves.
+func (s *stage) startEarly(ctx context.Context) (err error) {
+	if s.sidestep, err = s.StartSidestep(ctx, harness.Sidestep{Name: "early", Config: harness.Always}); err != nil {
 		return err
 	}
 	if s.early.readyStatus, _, err = s.sidestep.Admin(ctx, http.MethodGet, "/-/ready", ""); err != nil {
@@ -111,29 +82,15 @@ func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (e
 // when the test ends.
 func startBefore(t *testing.T, c *harness.Cluster, config string) *harness.Front {
 	t.Helper()
-	binary, err := harness.Build(t.Context())
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "sidestep.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	f, err := harness.StartFront(t.Context(), binary, c.URLs(), "--config", path)
+	before := harness.Stage{Cluster: c, Binary: shared.Binary}
+	f, err := before.StartSidestep(t.Context(), harness.Sidestep{Config: config})
 	require.NoError(t, err)
 	t.Cleanup(func() { harness.Close(f, nil, t.Failed()) })
 	return f
 }
 
-// fill makes the indices and aliases the tests search.
-func (s *stage) fill(ctx context.Context) error {
-	for _, index := range []harness.Index{
-		{Name: "products", Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1},
-		{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 2000, Seed: 2},
-		{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 2000, Seed: 3},
-		{Name: "routed", Shards: 3, Replicas: 1, Docs: 3000, Seed: 4, Routed: true},
-		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 5},
-	} {
-		if err := s.cluster.CreateIndex(ctx, index); err != nil {
-			return err
-		}
-	}
+// addAliases adds those that the tests search.
+func addAliases(ctx context.Context, c *harness.Cluster) error {
 	add := func(index, alias string, more map[string]any) map[string]any {
 		action := map[string]any{"index": index, "alias": alias}
 		for key, value := range more {
@@ -141,7 +98,7 @@ func (s *stage) fill(ctx context.Context) error {
 		}
 		return map[string]any{"add": action}
 	}
-	return s.cluster.Do(ctx, http.MethodPost, "/_aliases", map[string]any{"actions": []any{
+	return c.Do(ctx, http.MethodPost, "/_aliases", map[string]any{"actions": []any{
 		add("products", "catalog", nil),
 		add("products", "cheap", map[string]any{"filter": map[string]any{"range": map[string]any{"price": map[string]any{"lt": 20}}}}),
 		add("logs-*", "all-logs", nil),

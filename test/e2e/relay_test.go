@@ -15,11 +15,11 @@ import (
 func TestRelay(t *testing.T) {
 	binary, err := harness.Build(t.Context())
 	require.NoError(t, err)
-	relay, err := harness.StartFront(t.Context(), binary, shared.cluster.URLs())
+	relay, err := harness.StartFront(t.Context(), binary, shared.Cluster.URLs())
 	require.NoError(t, err)
 	defer func() { _ = relay.Stop() }()
 	require.NoError(t, relay.AwaitReady(t.Context()))
-	sidecar := startBefore(t, shared.cluster, "routing: {when: always}\ncluster: {source: {url: "+relay.AdminURL+"/snapshot, silence: 10s}}\n")
+	sidecar := startBefore(t, shared.Cluster, "routing: {when: always}\ncluster: {source: {url: "+relay.AdminURL+"/snapshot, silence: 10s}}\n")
 	defer func() { require.NoError(t, sidecar.Stop()) }()
 	require.NoError(t, sidecar.AwaitReady(t.Context()))
 	read := func(metric string, labels map[string]string) float64 {

@@ -39,13 +39,13 @@ func TestSearchOnlyReplicas(t *testing.T) {
 		s := search{target: "searched", query: "preference=_only_nodes:" + node.ID, body: all.body}
 		require.Eventually(t, func() bool { return send(node.HTTPURL, s).results(t).Hits.Total.Value == 200 }, time.Minute, 200*time.Millisecond)
 	}
-	require.Eventually(t, func() bool { return send(sidestep.URL, all).decision.reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return send(sidestep.URL, all).decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
 	for range 30 {
 		got, want := send(sidestep.URL, all), send(c.Nodes[0].HTTPURL, all)
 		require.Equal(t, want.stable(t), got.stable(t))
-		require.Equal(t, "ranked", got.decision.reason)
-		require.NotEmpty(t, got.decision.nodes)
-		require.NotContains(t, got.decision.nodes, c.Nodes[0].Name, "the primaries' node is not searched")
+		require.Equal(t, "ranked", got.decision.Reason)
+		require.NotEmpty(t, got.decision.Nodes)
+		require.NotContains(t, got.decision.Nodes, c.Nodes[0].Name, "the primaries' node is not searched")
 	}
 	var e explanation
 	require.NoError(t, sidestep.AdminJSON(t.Context(), "/explain?target=searched", &e))
@@ -67,7 +67,7 @@ func withRemoteStore(t *testing.T) (*harness.Cluster, *harness.Front) {
 	defer cancel()
 	const attribute = "node.attr.remote_store."
 	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
-		Distribution: shared.cluster.Distribution, Version: shared.cluster.Version, Nodes: 3, Logf: t.Logf,
+		Distribution: shared.Cluster.Distribution, Version: shared.Cluster.Version, Nodes: 3, Logf: t.Logf,
 		NodeSettings: eachWith("node.roles", "[cluster_manager, data, ingest]", "[search]", "[search]"),
 		Settings: map[string]string{
 			"path.repo":                                      store,

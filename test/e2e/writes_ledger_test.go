@@ -102,7 +102,7 @@ func (b *sentBulk) send(ctx context.Context, client *http.Client, base string) e
 	if err != nil {
 		return err
 	}
-	b.status, b.body, b.reason = a.status, a.body, a.decision.reason
+	b.status, b.body, b.reason = a.status, a.body, a.decision.Reason
 	if b.status != http.StatusOK {
 		return nil
 	}

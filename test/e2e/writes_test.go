@@ -35,7 +35,7 @@ const (
 // TestBulks writes bulks through a sidestep that keeps each on one shard, and reads from
 // the engine what came of them.
 func TestBulks(t *testing.T) {
-	f := startBefore(t, shared.cluster, wholeConfig)
+	f := startBefore(t, shared.Cluster, wholeConfig)
 	require.NoError(t, f.AwaitReady(t.Context()))
 	t.Run("one index", func(t *testing.T) { testOneIndex(t, f) })
 	t.Run("several indices", func(t *testing.T) { testSeveralIndices(t, f) })
@@ -59,7 +59,7 @@ func create(t *testing.T, index string) {
 	t.Helper()
 	change(t, http.MethodPut, "/"+index, object{"settings": wholeSettings(), "mappings": wholeMappings()})
 	t.Cleanup(func() { change(t, http.MethodDelete, "/"+index, nil) })
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), index))
 }
 
 func wholeSettings() object {
@@ -207,7 +207,7 @@ func testDataStream(t *testing.T, f *harness.Front) {
 	t.Cleanup(func() { change(t, http.MethodDelete, "/_index_template/"+stream, nil) })
 	change(t, http.MethodPut, "/_data_stream/"+stream, nil)
 	t.Cleanup(func() { change(t, http.MethodDelete, "/_data_stream/"+stream, nil) })
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), stream))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), stream))
 	l := &ledger{}
 	sent := crowd(t, f, 4, 10, func(int) *sentBulk {
 		b := newBulk(stream)
@@ -322,7 +322,7 @@ func testKill(t *testing.T, f *harness.Front) {
 	await(100)
 	close(stop)
 	all.Wait()
-	require.NoError(t, shared.cluster.WaitGreen(restart, ""))
+	require.NoError(t, shared.Cluster.WaitGreen(restart, ""))
 	t.Logf("%s was back with all copies after %.0f s", victim.Name, time.Since(killed).Seconds())
 
 	bulks := slices.Concat(sent...)
@@ -345,9 +345,9 @@ func testKill(t *testing.T, f *harness.Front) {
 func holder(t *testing.T, index string) *harness.Node {
 	t.Helper()
 	var rows []struct{ Kind, Node string }
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=kind:prirep,node", nil, &rows))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=kind:prirep,node", nil, &rows))
 	for _, row := range rows {
-		if n := shared.cluster.NodeByName(row.Node); n != nil && n != shared.cluster.Nodes[0] {
+		if n := shared.Cluster.NodeByName(row.Node); n != nil && n != shared.Cluster.Nodes[0] {
 			return n
 		}
 	}
@@ -387,7 +387,7 @@ func routingShards(t *testing.T, index string) int {
 			} `json:"indices"`
 		} `json:"metadata"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
 	return state.Metadata.Indices[index].RoutingShards
 }
 
@@ -404,7 +404,7 @@ func requireEven(t *testing.T, f *harness.Front, index string, bulks int) {
 func primaries(t *testing.T, index string) map[int]int {
 	t.Helper()
 	var rows []struct{ Shard, Prirep, Docs string }
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,docs", nil, &rows))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,docs", nil, &rows))
 	rows = slices.DeleteFunc(rows, func(row struct{ Shard, Prirep, Docs string }) bool { return row.Prirep != "p" })
 	counts := make(map[int]int)
 	for _, row := range rows {

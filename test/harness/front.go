@@ -39,6 +39,7 @@ func Build(ctx context.Context) (string, error) {
 
 // Front is a running sidestep.
 type Front struct {
+	Name     string // on its Stage
 	URL      string // where clients are served
 	AdminURL string
 	LogPath  string

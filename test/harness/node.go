@@ -106,7 +106,7 @@ func (n *Node) start() error {
 	cmd.Dir = n.dir
 	cmd.Env = n.launch.environment(n)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = processAttributes(n.launch.owner)
+	cmd.SysProcAttr = ProcessAttributes(n.launch.owner)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", n.Name, err)
 	}

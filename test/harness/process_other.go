@@ -4,9 +4,9 @@ package harness
 
 import "syscall"
 
-// processAttributes puts a node into a process group of its own, so that a
-// signal reaches the engine's launcher and the JVM it starts. Without Linux's
-// parent death signal a node outlives us if we are killed.
-func processAttributes(owner *syscall.Credential) *syscall.SysProcAttr {
+// ProcessAttributes put a process into a group of its own, so that Ctrl-C is ours to hand
+// on and a signal reaches what it starts in turn. Without Linux's parent death signal it
+// outlives us if we are killed. It runs as owner, if that is not nil.
+func ProcessAttributes(owner *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: owner}
 }

@@ -22,9 +22,9 @@ const drainLimit = 30 * time.Second
 
 // readCounters reads those of all nodes.
 func (s *stage) readCounters(ctx context.Context) (counters, error) {
-	all := counters{cpu: make([]float64, len(s.cluster.Nodes))}
+	all := counters{cpu: make([]float64, len(s.Cluster.Nodes))}
 	var mu sync.Mutex
-	err := s.each(func(node *harness.Node) error {
+	err := s.Cluster.Each(func(node *harness.Node) error {
 		stats, err := statsOf(ctx, node)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (s *stage) readCounters(ctx context.Context) (counters, error) {
 		defer mu.Unlock()
 		all.rejected += stats.Pool.Search.Rejected
 		all.queries += stats.Indices.Search.Total
-		all.cpu[slices.Index(s.cluster.Nodes, node)] = used.Seconds()
+		all.cpu[slices.Index(s.Cluster.Nodes, node)] = used.Seconds()
 		return nil
 	})
 	return all, err
@@ -81,7 +81,7 @@ func (s *stage) drain(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	err := s.each(func(node *harness.Node) error {
+	err := s.Cluster.Each(func(node *harness.Node) error {
 		for {
 			stats, err := statsOf(ctx, node)
 			if err != nil {

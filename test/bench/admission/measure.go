@@ -82,7 +82,7 @@ func (s *stage) measure(ctx context.Context, capacity float64) ([]*level, machin
 func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t turn, err error) {
 	s.turns++
 	first := s.turns * 1_000_000
-	targets := s.cluster.URLs()
+	targets := s.Cluster.URLs()
 	var f *harness.Front
 	if !a.direct() {
 		if f, err = s.startFront(ctx, a); err != nil {
@@ -166,7 +166,7 @@ func (s *stage) startFront(ctx context.Context, a arm) (*harness.Front, error) {
 	if a.config != "" {
 		flags = []string{"--config", a.config}
 	}
-	f, err := harness.StartFront(ctx, a.binary, s.cluster.URLs(), flags...)
+	f, err := harness.StartFront(ctx, a.binary, s.Cluster.URLs(), flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *stage) startFront(ctx context.Context, a arm) (*harness.Front, error) {
 func (s *stage) stopFront(f *harness.Front, a arm, l *level) error {
 	err := f.Stop()
 	if s.trace != "" {
-		name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.engine, l.load, a.name, s.turns)
+		name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.Engine, l.load, a.name, s.turns)
 		log, readErr := os.ReadFile(f.LogPath)
 		err = errors.Join(err, readErr, os.MkdirAll(s.trace, 0o755), os.WriteFile(filepath.Join(s.trace, name), log, 0o644))
 	}

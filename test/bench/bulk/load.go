@@ -155,10 +155,10 @@ func (s *stage) send(ctx context.Context, a arm, d time.Duration) (turn, error) 
 // filler returns the sidestep that the index of an arm is filled through: its own, or the
 // one that writes evenly.
 func (s *stage) filler(a arm) *harness.Front {
-	if f := s.fronts[a.name]; f != nil {
+	if f := s.Front(a.name); f != nil {
 		return f
 	}
-	return s.fronts[armEven]
+	return s.Front(armEven)
 }
 
 // fillIndex writes so many documents, in large bulks. The first bulk through a sidestep

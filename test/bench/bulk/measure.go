@@ -130,7 +130,7 @@ func (s *stage) degraded(ctx context.Context, o *outcome, slow *harness.Node) (e
 func (s *stage) choices(ctx context.Context) (map[bulk.Choice]float64, error) {
 	counts := map[bulk.Choice]float64{}
 	for _, c := range bulk.Choices() {
-		n, err := s.fronts[armAware].Sum(ctx, "sidestep_bulk_choices_total", map[string]string{"choice": string(c)})
+		n, err := s.Front(armAware).Sum(ctx, "sidestep_bulk_choices_total", map[string]string{"choice": string(c)})
 		if err != nil {
 			return nil, err
 		}

@@ -166,7 +166,7 @@ func kill(run context.Context, bad []*harness.Node) (mend, error) {
 
 // rollingRestart restarts the nodes one after the other, the elected one last.
 func rollingRestart(ctx context.Context, s *stage) error {
-	order, err := s.cluster.ElectedLast(ctx)
+	order, err := s.Cluster.ElectedLast(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func rollingRestart(ctx context.Context, s *stage) error {
 		if err := node.Restart(ctx); err != nil {
 			return err
 		}
-		if err := s.cluster.WaitGreen(ctx, index); err != nil {
+		if err := s.Cluster.WaitGreen(ctx, index); err != nil {
 			return err
 		}
 		s.logf("%s is back with all copies", node.Name)

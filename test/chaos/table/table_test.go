@@ -43,7 +43,7 @@ func TestScenariosAreWhole(t *testing.T) {
 func TestParse(t *testing.T) {
 	o, err := parse([]string{"-engine", "elasticsearch", "-scenarios", "two", "-rate", "40", "-out", "/x"})
 	require.NoError(t, err)
-	require.Equal(t, "8.19.4", o.version)
+	require.Equal(t, "8.19.4", o.Version)
 	require.Equal(t, "bin/chaos -engine elasticsearch -rate 40 -scenarios two", o.command)
 	require.Empty(t, o.variants)
 	require.GreaterOrEqual(t, float64(o.rounds)*o.slice.Seconds()*80, 2400.0, "a p99 is decided by 24 searches")
@@ -269,8 +269,11 @@ func TestWitness(t *testing.T) {
 
 func TestLinesOfLoads(t *testing.T) {
 	s := &stage{
-		options: options{rate: 80}, cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}}},
-		fronts: map[string]*harness.Front{loadSidestep: {URL: "http://s:1"}, "calm": {URL: "http://c:1"}},
+		options: options{rate: 80},
+		Stage: harness.Stage{
+			Cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}}},
+			Fronts:  []*harness.Front{{Name: loadSidestep, URL: "http://s:1"}, {Name: "calm", URL: "http://c:1"}},
+		},
 	}
 	s.variants = []variant{{name: "calm"}}
 	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle}, s.loads())

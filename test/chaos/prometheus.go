@@ -1,4 +1,4 @@
-package causes
+package chaos
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"sidestep/test/harness"
 )
 
 // scrapeInterval is in a hurry: the default of Prometheus is a minute.
@@ -58,7 +60,7 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 	p.cmd = exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(p.dir, "data"), //nolint:noctx // it lives until Stop
 		"--web.listen-address="+address, "--log.level=warn")
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	p.cmd.SysProcAttr = processAttributes()
+	p.cmd.SysProcAttr = harness.ProcessAttributes(nil)
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start Prometheus: %w", err)
 	}

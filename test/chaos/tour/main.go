@@ -8,56 +8,34 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"sidestep/test/causes"
+	"sidestep/test/chaos"
 	"sidestep/test/harness"
 )
 
 // options of a tour.
 type options struct {
-	engine, version string
-	faults          []causes.Fault
-	rate            float64
-	warm, limit     time.Duration
-	lasts           time.Duration
-	calm            time.Duration
-	keep            bool
+	harness.Measured
+	faults      []chaos.Fault
+	rate        float64
+	warm, limit time.Duration
+	lasts       time.Duration
+	calm        time.Duration
+	keep        bool
 }
 
 // errWrong is the end of a tour that was not as it should be; what was wrong is told.
 var errWrong = errors.New("not everything was named rightly, or in time")
 
-func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "tour:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err = o.run(ctx)
-	interrupted := ctx.Err() != nil
-	stop()
-	if err != nil && !interrupted {
-		fmt.Fprintln(os.Stderr, "tour:", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("tour", parse) }
 
-func parse(arguments []string) (options, error) {
+func parse(arguments []string) (harness.Run, error) {
 	var o options
 	set := flag.NewFlagSet("tour", flag.ContinueOnError)
-	set.StringVar(&o.engine, "engine", harness.OpenSearch, "`distribution`: opensearch or elasticsearch")
-	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
+	o.Flags(set)
 	names := set.String("faults", "", "comma `list` of cpu, pause, merge, transport, queue (default: all)")
 	set.Float64Var(&o.rate, "rate", 20, "searches per second through sidestep, and as many directly")
 	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
@@ -65,44 +43,40 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.lasts, "lasts", 12*time.Second, "how long each fault lasts")
 	set.DurationVar(&o.calm, "calm", 0, "degrade nothing for so long, and count the records of trouble there are all the same")
 	set.BoolVar(&o.keep, "keep", false, "leave everything running at the end, to look around, until Ctrl-C")
-	if err := set.Parse(arguments); err != nil {
-		return o, err
+	if err := o.Parse(set, arguments); err != nil {
+		return nil, err
 	}
-	if set.NArg() > 0 || o.rate <= 0 || o.limit <= 0 || o.calm < 0 {
-		return o, errors.New("want no arguments, and rate and times above zero")
+	if o.rate <= 0 || o.limit <= 0 || o.calm < 0 {
+		return nil, errors.New("want rate and times above zero")
 	}
 	var err error
-	o.faults, err = causes.Choose(*names)
-	return o, err
+	o.faults, err = chaos.Choose(*names)
+	return o.run, err
 }
 
 // usual is for how long the cluster is left alone before the first fault.
 const usual = 30 * time.Second
 
-func say(format string, args ...any) {
-	fmt.Printf("%s  "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-}
+var say = harness.Sayf
 
 // run goes through it. What it started is gone when it returns.
 func (o options) run(ctx context.Context) (err error) {
-	s := &causes.Stage{Logf: say}
-	defer func() {
-		harness.Close(s.Sidestep, s.Cluster, err != nil && ctx.Err() == nil && !errors.Is(err, errWrong))
-	}()
-	if err := o.open(ctx, s); err != nil {
+	s := &chaos.Stage{Logf: say}
+	defer func() { s.Close(err != nil && ctx.Err() == nil && !errors.Is(err, errWrong)) }()
+	if err := s.Start(ctx, chaos.StageOptions(o.Engine, o.Version, o.warm, say)); err != nil {
 		return err
 	}
 	if o.calm > 0 {
 		return o.watchCalm(ctx, s)
 	}
-	if err := s.Open(ctx); err != nil {
+	if err := s.Confine(ctx); err != nil {
 		return err
 	}
 	root, err := filepath.Abs(".")
 	if err != nil {
 		return err
 	}
-	desk, err := causes.OpenDesk(ctx, s, root)
+	desk, err := chaos.OpenDesk(ctx, s, root)
 	if err != nil {
 		return err
 	}
@@ -112,7 +86,7 @@ func (o options) run(ctx context.Context) (err error) {
 	err = o.visit(ctx, s, desk)
 	if o.keep && (err == nil || errors.Is(err, errWrong)) {
 		say("Everything stays until Ctrl-C.")
-		load := causes.StartLoad(ctx, o.rate, s.Sidestep.URL)
+		load := chaos.StartLoad(ctx, o.rate, s.Sidestep.URL)
 		<-ctx.Done()
 		_, failure := load.End()
 		err = errors.Join(err, failure)
@@ -120,35 +94,8 @@ func (o options) run(ctx context.Context) (err error) {
 	return err
 }
 
-// open starts cluster and sidestep.
-func (o options) open(ctx context.Context, s *causes.Stage) error {
-	var err error
-	if s.Binary, err = harness.Build(ctx); err != nil {
-		return err
-	}
-	if s.Cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
-		Distribution: o.engine, Version: o.version, Nodes: 5, Proxied: true, Settings: causes.Settings(), Logf: say,
-	}); err != nil {
-		return err
-	}
-	say("Indexing 20,000 documents: 5 shards with a replica each.")
-	if err := s.Cluster.CreateIndex(ctx, harness.Index{Name: causes.Index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
-		return err
-	}
-	say("Warming the nodes up: %s.", o.warm)
-	if err := s.Cluster.Warm(ctx, causes.Index, o.warm); err != nil {
-		return err
-	}
-	if s.Sidestep, err = harness.StartFront(ctx, s.Binary, s.Cluster.URLs()); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.Sidestep.AwaitReady(ready)
-}
-
 // visit goes through the faults.
-func (o options) visit(ctx context.Context, s *causes.Stage, desk *causes.Desk) error {
+func (o options) visit(ctx context.Context, s *chaos.Stage, desk *chaos.Desk) error {
 	say("%s of load first: what is unusual is told from what is usual.", usual)
 	if _, _, err := s.Calm(ctx, o.rate, usual); err != nil {
 		return err
@@ -156,7 +103,7 @@ func (o options) visit(ctx context.Context, s *causes.Stage, desk *causes.Desk) 
 	var wrong []string
 	for i, fault := range o.faults {
 		say("%d of %d: %s.", i+1, len(o.faults), fault.Title)
-		t, err := s.Try(ctx, fault, causes.Plan{
+		t, err := s.Try(ctx, fault, chaos.Plan{
 			Surfaces: desk.Surfaces, Limit: o.limit, Wait: 3 * o.limit, Lasts: o.lasts, Rate: o.rate, Direct: true,
 		})
 		if err != nil {
@@ -177,7 +124,7 @@ func (o options) visit(ctx context.Context, s *causes.Stage, desk *causes.Desk) 
 
 // watchCalm does nothing to the cluster: its nodes have all the CPU there is, and no
 // browser takes it from them.
-func (o options) watchCalm(ctx context.Context, s *causes.Stage) error {
+func (o options) watchCalm(ctx context.Context, s *chaos.Stage) error {
 	say("Nothing is done to the cluster for %s, at %g searches/s.", o.calm, o.rate)
 	made, result, err := s.Calm(ctx, o.rate, o.calm)
 	if err != nil {

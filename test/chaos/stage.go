@@ -1,7 +1,12 @@
-// Package causes degrades one node of a real cluster in ways of which the cause is
-// known, and asks everything that sidestep shows to operators which node it is and
-// why: the web page, the dashboard's queries, the commands, the records.
-package causes
+// Package chaos holds what sidestep promises under degradation to real clusters: nodes
+// behind slow connections, nodes that die, stand still or are busy with other things. It
+// degrades one node in ways of which the cause is known, and asks everything that sidestep
+// shows to operators which node it is and why: the web page, the dashboard's queries, the
+// commands, the records. Every node-to-node and client connection passes through toxiproxy.
+//
+// The tests assert what does not depend on time. With -timed, as in `make chaos`, they also
+// assert how long it may take. The command table measures, the command tour shows.
+package chaos
 
 import (
 	"context"
@@ -39,18 +44,36 @@ func Settings() map[string]string {
 
 // Stage is a cluster, with proxies before its nodes, and sidestep before it.
 type Stage struct {
-	Cluster  *harness.Cluster
+	harness.Stage
 	Sidestep *harness.Front
-	Binary   string // of sidestep
 	Logf     func(format string, args ...any)
 
 	victims []*harness.Node
 	turn    int
 }
 
-// Open makes the stage ready: the nodes get the CPU that containers have, and the
-// shards of Index stay where they are. Close takes that back.
-func (s *Stage) Open(ctx context.Context) error {
+// StageOptions are a cluster of five nodes with Index, warmed up for so long. Table and tests
+// have the same.
+func StageOptions(engine, version string, warm time.Duration, logf func(string, ...any)) harness.StageOptions {
+	return harness.StageOptions{
+		Cluster: harness.ClusterOptions{Distribution: engine, Version: version, Nodes: 5, Proxied: true, Logf: logf},
+		Indices: []harness.Index{{Name: Index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}},
+		Warm:    warm,
+	}
+}
+
+// Start starts cluster and sidestep, for all faults.
+func (s *Stage) Start(ctx context.Context, o harness.StageOptions) error {
+	const name = "sidestep"
+	o.Cluster.Settings, o.Sidesteps = Settings(), []harness.Sidestep{{Name: name}}
+	err := s.Stage.Open(ctx, o)
+	s.Sidestep = s.Front(name)
+	return err
+}
+
+// Confine makes the stage ready for faults: the nodes get the CPU that containers have, and the
+// shards of Index stay where they are. Release takes that back.
+func (s *Stage) Confine(ctx context.Context) error {
 	stay := map[string]any{"index.routing.rebalance.enable": "none"}
 	if err := s.Cluster.Do(ctx, http.MethodPut, "/"+Index+"/_settings", stay, nil); err != nil {
 		return err
@@ -66,8 +89,8 @@ func (s *Stage) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the nodes all the CPU there is.
-func (s *Stage) Close() error {
+// Release gives the nodes all the CPU there is.
+func (s *Stage) Release() error {
 	var errs []error
 	for _, n := range s.Cluster.Nodes {
 		errs = append(errs, n.UnlimitCPU())

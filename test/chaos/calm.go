@@ -1,4 +1,4 @@
-package causes
+package chaos
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package causes
+package chaos
 
 import (
 	"testing"
@@ -24,7 +24,7 @@ func TestDeskNamesNodeAndCause(t *testing.T) {
 	sidestep, err := harness.StartFront(ctx, binary, cluster.URLs())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, sidestep.Stop()) })
-	stage := &Stage{Sidestep: sidestep, Binary: binary, Logf: t.Logf}
+	stage := &Stage{Stage: harness.Stage{Binary: binary}, Sidestep: sidestep, Logf: t.Logf}
 	require.NoError(t, sidestep.AwaitReady(ctx))
 	desk, err := OpenDesk(ctx, stage, "../..")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestDeskNamesNodeAndCause(t *testing.T) {
 }
 
 func TestCommandsTellWhatIsWrong(t *testing.T) {
-	stage := &Stage{Binary: "false", Sidestep: &harness.Front{AdminURL: "http://127.0.0.1:1"}}
+	stage := &Stage{Stage: harness.Stage{Binary: "false"}, Sidestep: &harness.Front{AdminURL: "http://127.0.0.1:1"}}
 	_, err := stage.Top().Look(t.Context(), time.Now())
 	require.ErrorContains(t, err, "sidestep top: exit status 1")
 	_, err = stage.Explain().Look(t.Context(), time.Now())
