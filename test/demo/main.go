@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"sidestep/internal/sim/demo"
@@ -25,33 +23,26 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
+	harness.Main("demo", func(arguments []string) (harness.Run, error) {
+		var m harness.Measured
+		set := flag.NewFlagSet("demo", flag.ContinueOnError)
+		m.Flags(set)
+		rate := set.Float64("rate", 60, "searches per second")
+		duration := set.Duration("duration", 16*time.Second, "how long each of the three cases is under load")
+		return func(ctx context.Context) error { return run(ctx, m, *rate, *duration) }, m.Parse(set, arguments)
+	})
 }
 
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("demo", flag.ExitOnError)
-	distribution := flags.String("engine", harness.OpenSearch, "opensearch or elasticsearch")
-	version := flags.String("version", "", "version (default: the one the tests use)")
-	rate := flags.Float64("rate", 60, "searches per second")
-	duration := flags.Duration("duration", 16*time.Second, "how long each of the three cases is under load")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func run(ctx context.Context, m harness.Measured, rate float64, duration time.Duration) error {
 	cluster, err := startCluster(ctx, harness.ClusterOptions{
-		Distribution: *distribution, Version: *version, Nodes: 5, Proxied: true,
+		Distribution: m.Engine, Version: m.Version, Nodes: 5, Proxied: true,
 		Logf: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
 	})
 	if err != nil {
 		return err
 	}
 	return demo.Run(ctx, demo.Options{ // closes the cluster
-		Out: os.Stdout, Cluster: cluster, Rate: *rate, Duration: *duration,
+		Out: os.Stdout, Cluster: cluster, Rate: rate, Duration: duration,
 		WarmUp: 15 * time.Second, Version: "demo",
 		Request: func(i int) *http.Request { return harness.Search(index, i) },
 	})

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -131,26 +129,11 @@ func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*harn
 	if err := s.Cluster.WaitGreen(ctx, ""); err != nil {
 		return nil, err
 	}
-	binary, err := harness.Build(ctx)
+	f, err := s.StartSidestep(ctx, harness.Sidestep{Name: "bulks", Config: bulkConfig()})
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "sidestep-differential-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := os.WriteFile(config, []byte(bulkConfig()), 0o644); err != nil {
-		return nil, err
-	}
-	f, err := harness.StartFront(ctx, binary, s.Cluster.URLs(), "--config", config)
-	if err != nil {
-		return nil, err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return f, f.AwaitReady(ready)
+	return f, s.AwaitReady(ctx)
 }
 
 // makeBulkIndices makes what bulks of a side are written to.

@@ -82,8 +82,8 @@ func (m *Measured) Parse(set *flag.FlagSet, arguments []string) error {
 // for those that say nothing about the measurement.
 func Command(binary string, set *flag.FlagSet, silent ...string) string {
 	set.Visit(func(f *flag.Flag) {
-		if !slices.Contains(silent, f.Name) {
-			binary += fmt.Sprintf(" -%s %s", f.Name, f.Value)
+		if value := f.Value.String(); value != "" && !slices.Contains(silent, f.Name) {
+			binary += fmt.Sprintf(" -%s %s", f.Name, value)
 		}
 	})
 	return binary

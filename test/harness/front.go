@@ -20,7 +20,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Build builds the binary and returns its path.
+// Build builds the binary and returns its path. Several processes may do so at once, while
+// others run it.
 func Build(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sidestep").Output()
 	if err != nil {
@@ -28,11 +29,15 @@ func Build(ctx context.Context) (string, error) {
 	}
 	root := strings.TrimSpace(string(output))
 	binary := filepath.Join(root, "bin", "sidestep")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", binary, "./cmd/sidestep")
+	fresh := fmt.Sprintf("%s-%d", binary, os.Getpid())
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", fresh, "./cmd/sidestep")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build sidestep: %w: %s", err, output)
+	}
+	if err := os.Rename(fresh, binary); err != nil {
+		return "", fmt.Errorf("build sidestep: %w", err)
 	}
 	return binary, nil
 }
