@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"sidestep/test/harness"
 )
 
 // Page is the web page of the admin listener, in a browser.
@@ -20,7 +21,7 @@ type Page struct {
 // OpenPage opens the page in a browser of its own, with nothing but what it renders to
 // tell of.
 func OpenPage(ctx context.Context, admin string) (*Page, error) {
-	found, err := findBrowser()
+	found, err := harness.FindBrowser()
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +51,6 @@ func OpenPage(ctx context.Context, admin string) (*Page, error) {
 		return nil, fmt.Errorf("open the page in %s: %w", found, err)
 	}
 	return p, nil
-}
-
-func findBrowser() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
 }
 
 // await waits until the page shows nodes.

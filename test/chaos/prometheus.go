@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -38,7 +37,7 @@ type Prometheus struct {
 // StartPrometheus starts one for the admin address of a sidestep. root is the folder of
 // the repository.
 func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, error) {
-	program, err := findPrometheus(root)
+	program, err := harness.FindPrometheus(root, "prometheus")
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,7 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 	if p.dir, err = os.MkdirTemp("", "sidestep-prometheus-"); err != nil {
 		return nil, err
 	}
-	address, err := freeAddress(ctx)
+	address, err := harness.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,27 +67,6 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
-}
-
-// findPrometheus returns the program, as `make prometheus` fetches it or as it is
-// installed.
-func findPrometheus(root string) (string, error) {
-	if path, err := exec.LookPath(filepath.Join(root, ".cache/prometheus/usr/bin/prometheus")); err == nil {
-		return path, nil
-	}
-	if path, err := exec.LookPath("prometheus"); err == nil {
-		return path, nil
-	}
-	return "", errors.New("prometheus is missing: run `make prometheus`, or install it (Debian: apt-get install prometheus)")
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // await waits until something was scraped.

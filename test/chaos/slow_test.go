@@ -61,7 +61,8 @@ func measure(ctx context.Context, t *testing.T, rounds int, slice time.Duration,
 	}
 }
 
-// trials is how often a test about times is tried at most. Ten slow searches decide
+// trials is how often a test about times is tried at most, or one that wants all other nodes
+// well. Ten slow searches decide
 // a 99th percentile, and a machine that stands still for a second makes eighty; that
 // does not come three times in a row, a defect does.
 const trials = 3

@@ -94,6 +94,7 @@ func requests(t *testing.T, f *harness.Front, labels map[string]string) int {
 // Real client libraries, unmodified: through sidestep a client's every step ends as it
 // does directly, sniffing or not; told to, a client that sniffs stays.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	clients := scripts(shared.Cluster.Distribution)
 	require.NoError(t, installed(clients))
 	pass, rewrite := shared.sidestep, rewriting(t)

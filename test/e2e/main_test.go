@@ -1,6 +1,7 @@
 // Package e2e compares the built sidestep binary with the engine itself on a real
 // cluster of three nodes: what a client gets through sidestep is what it would
-// have got directly. SIDESTEP_ENGINE chooses opensearch (default) or
+// have got directly. Tests with a sidestep or a cluster of their own run beside each other,
+// when the others are done. SIDESTEP_ENGINE chooses opensearch (default) or
 // elasticsearch.
 package e2e
 

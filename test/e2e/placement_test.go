@@ -162,7 +162,7 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 		require.Error(t, changing.Err(), "%v", err)
 	}
 	oldest, most := 0.0, 0.0
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		age := sum(t, "sidestep_cluster_placement_age_seconds", nil)
 		oldest, most = max(oldest, age), max(most, sum(t, "go_goroutines", nil)-goroutines)
 		require.LessOrEqual(t, age, 5.0)

@@ -13,9 +13,8 @@ import (
 // A sidestep whose relay tells it of a real cluster steers as one that polls, and
 // polls when the relay is gone.
 func TestRelay(t *testing.T) {
-	binary, err := harness.Build(t.Context())
-	require.NoError(t, err)
-	relay, err := harness.StartFront(t.Context(), binary, shared.Cluster.URLs())
+	t.Parallel()
+	relay, err := harness.StartFront(t.Context(), shared.Binary, shared.Cluster.URLs())
 	require.NoError(t, err)
 	defer func() { _ = relay.Stop() }()
 	require.NoError(t, relay.AwaitReady(t.Context()))

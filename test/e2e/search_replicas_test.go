@@ -18,6 +18,7 @@ import (
 // alone, and so do searches that are steered. They need a remote store, which the
 // shared cluster does not have.
 func TestSearchOnlyReplicas(t *testing.T) {
+	t.Parallel()
 	const definition = `{"settings":{"index":{"number_of_shards":2,"number_of_replicas":0,"number_of_search_replicas":2}},
 		"mappings":{"properties":{"n":{"type":"long"}}}}`
 	asked := search{method: http.MethodPut, path: "/searched", body: definition}

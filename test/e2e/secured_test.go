@@ -70,6 +70,7 @@ type secured struct {
 // TestSecured needs a cluster of its own, which is of Elasticsearch whatever engine
 // the other tests are about. It belongs to their run on Elasticsearch.
 func TestSecured(t *testing.T) {
+	t.Parallel()
 	if shared.Cluster.Distribution != harness.Elasticsearch {
 		t.Log("part of the run with SIDESTEP_ENGINE=elasticsearch")
 		return

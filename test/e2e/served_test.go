@@ -146,7 +146,7 @@ func TestExplainKnowsTheCopies(t *testing.T) {
 func TestCancelReachesTheEngine(t *testing.T) {
 	learned(t, "products")
 	for _, node := range shared.Cluster.Nodes {
-		require.NoError(t, node.SlowTransport(4*time.Second, 0))
+		require.NoError(t, node.SlowTransport(20*time.Second, 0))
 	}
 	t.Cleanup(func() { // the others' delayed answers must not outlive the test
 		require.NoError(t, shared.Cluster.ResetToxics(context.Background()))
@@ -160,11 +160,11 @@ func TestCancelReachesTheEngine(t *testing.T) {
 		})
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { running, _ := tasks(t, "cancelled"); return running == 1 }, 3*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool { running, _ := tasks(t, "cancelled"); return running == 1 }, 15*time.Second, 20*time.Millisecond,
 		"the search did not start")
 	leave()
 	require.ErrorIs(t, <-failed, context.Canceled)
-	require.Eventually(t, func() bool { running, cancelled := tasks(t, "cancelled"); return running == cancelled }, 2*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool { running, cancelled := tasks(t, "cancelled"); return running == cancelled }, 15*time.Second, 20*time.Millisecond,
 		"the search goes on although its client has left")
 }
 

@@ -74,6 +74,7 @@ func StartFront(ctx context.Context, binary string, upstreams []string, flags ..
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}},
 	}
 	f.cmd.Stdout, f.cmd.Stderr = log, log
+	f.cmd.SysProcAttr = ProcessAttributes(nil)
 	if err := f.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start sidestep: %w", err)
 	}
