@@ -79,7 +79,7 @@ BESIDE = $(filter-out $(ALONE),$(shell $(GO) list ./test/...))
 
 .PHONY: test-real
 test-real: build clients prometheus page-tools ## run the tests on real clusters (need JDK 21+ and Maven)
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-opensearch test-elasticsearch
+	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
 	$(GO) test -count=1 -timeout 15m $(ALONE)
 
 # The longest one first.
