@@ -57,13 +57,11 @@ func parse(arguments []string) (harness.Run, error) {
 // usual is for how long the cluster is left alone before the first fault.
 const usual = 30 * time.Second
 
-var say = harness.Sayf
-
 // run goes through it. What it started is gone when it returns.
 func (o options) run(ctx context.Context) (err error) {
-	s := &chaos.Stage{Logf: say}
+	s := &chaos.Stage{Logf: harness.Sayf}
 	defer func() { s.Close(err != nil && ctx.Err() == nil && !errors.Is(err, errWrong)) }()
-	if err := s.Start(ctx, chaos.StageOptions(o.Engine, o.Version, o.warm, say)); err != nil {
+	if err := s.Start(ctx, chaos.StageOptions(o.Engine, o.Version, o.warm, harness.Sayf)); err != nil {
 		return err
 	}
 	if o.calm > 0 {
@@ -81,11 +79,11 @@ func (o options) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, desk.Close()) }()
-	say("Open in a browser:\n\n    the web page   %s/\n    Prometheus     %s/\n\n  and in a terminal: bin/sidestep top --admin %s\n",
+	harness.Sayf("Open in a browser:\n\n    the web page   %s/\n    Prometheus     %s/\n\n  and in a terminal: bin/sidestep top --admin %s\n",
 		s.Sidestep.AdminURL, desk.Prometheus.URL, s.Sidestep.AdminURL)
 	err = o.visit(ctx, s, desk)
 	if o.keep && (err == nil || errors.Is(err, errWrong)) {
-		say("Everything stays until Ctrl-C.")
+		harness.Sayf("Everything stays until Ctrl-C.")
 		load := chaos.StartLoad(ctx, o.rate, s.Sidestep.URL)
 		<-ctx.Done()
 		_, failure := load.End()
@@ -96,41 +94,41 @@ func (o options) run(ctx context.Context) (err error) {
 
 // visit goes through the faults.
 func (o options) visit(ctx context.Context, s *chaos.Stage, desk *chaos.Desk) error {
-	say("%s of load first: what is unusual is told from what is usual.", usual)
+	harness.Sayf("%s of load first: what is unusual is told from what is usual.", usual)
 	if _, _, err := s.Calm(ctx, o.rate, usual); err != nil {
 		return err
 	}
 	var wrong []string
 	for i, fault := range o.faults {
-		say("%d of %d: %s.", i+1, len(o.faults), fault.Title)
+		harness.Sayf("%d of %d: %s.", i+1, len(o.faults), fault.Title)
 		t, err := s.Try(ctx, fault, chaos.Plan{
 			Surfaces: desk.Surfaces, Limit: o.limit, Wait: 3 * o.limit, Lasts: o.lasts, Rate: o.rate, Direct: true,
 		})
 		if err != nil {
 			return err
 		}
-		say("%s, on %s. All nodes are fine again.\n%s", fault.Title, t.Node, t)
+		harness.Sayf("%s, on %s. All nodes are fine again.\n%s", fault.Title, t.Node, t)
 		for _, text := range t.Wrong() {
 			wrong = append(wrong, fault.Name+": "+text)
 		}
 	}
 	if len(wrong) > 0 {
-		say("Wrong:\n  %s", strings.Join(wrong, "\n  "))
+		harness.Sayf("Wrong:\n  %s", strings.Join(wrong, "\n  "))
 		return errWrong
 	}
-	say("Everything named the node and the cause within %s, %d times.", o.limit, len(o.faults))
+	harness.Sayf("Everything named the node and the cause within %s, %d times.", o.limit, len(o.faults))
 	return nil
 }
 
 // watchCalm does nothing to the cluster: its nodes have all the CPU there is, and no
 // browser takes it from them.
 func (o options) watchCalm(ctx context.Context, s *chaos.Stage) error {
-	say("Nothing is done to the cluster for %s, at %g searches/s.", o.calm, o.rate)
+	harness.Sayf("Nothing is done to the cluster for %s, at %g searches/s.", o.calm, o.rate)
 	made, result, err := s.Calm(ctx, o.rate, o.calm)
 	if err != nil {
 		return err
 	}
-	say("%d searches: p50 %s, p99 %s, failed %d, partial %d; records of trouble: %d %v", result.Sent,
+	harness.Sayf("%d searches: p50 %s, p99 %s, failed %d, partial %d; records of trouble: %d %v", result.Sent,
 		result.Quantile(0.5), result.Quantile(0.99), result.Failed, result.Partial, len(made), made)
 	if len(made) > 0 || result.Failed+result.Partial > 0 {
 		return errWrong
