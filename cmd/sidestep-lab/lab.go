@@ -53,7 +53,8 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 	set.IntVar(&o.Seeds, "seeds", 5, "")
 	set.DurationVar(&o.PollInterval, "poll", 0, "")
 	set.StringVar(&o.Dir, "out", "", "")
-	return command{set: set, usage: labUsage, validate: func() error { return o.Validate() }, run: func(ctx context.Context) error {
+	validate := func() error { return o.Validate() } //nolint:gocritic // unlambda: o.Validate would be that of the flags before they are read
+	return command{set: set, usage: labUsage, validate: validate, run: func(ctx context.Context) error {
 		switch {
 		case *list:
 			return lab.PrintList(stdout)

@@ -49,7 +49,8 @@ func runRandom(args []string, stdout, stderr io.Writer) int {
 	set.IntVar(&o.Skip, "skip", 0, "")
 	read := set.String("read", "", "")
 	file := set.String("out", "", "")
-	return command{set: set, usage: randomUsage, validate: func() error { return o.Validate() }, run: func(ctx context.Context) error {
+	validate := func() error { return o.Validate() } //nolint:gocritic // unlambda: o.Validate would be that of the flags before they are read
+	return command{set: set, usage: randomUsage, validate: validate, run: func(ctx context.Context) error {
 		if *read != "" {
 			return summarize(o, *read, stdout)
 		}

@@ -66,7 +66,7 @@ func StageOptions(engine, version string, warm time.Duration, logf func(string, 
 func (s *Stage) Start(ctx context.Context, o harness.StageOptions) error {
 	const name = "sidestep"
 	o.Cluster.Settings, o.Sidesteps = Settings(), []harness.Sidestep{{Name: name}}
-	err := s.Stage.Open(ctx, o)
+	err := s.Open(ctx, o)
 	s.Sidestep = s.Front(name)
 	return err
 }

@@ -387,9 +387,7 @@ func (s *secured) check(t *testing.T, f *harness.Front) (r report, code int) {
 	require.Eventually(t, func() bool {
 		return sumOf(t, f, "sidestep_cluster_state", map[string]string{"state": "connecting"}) == 0
 	}, time.Minute, 50*time.Millisecond)
-	binary, err := harness.Build(t.Context())
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), binary, "check", "--admin", f.AdminURL, "--output", "json")
+	cmd := exec.CommandContext(t.Context(), shared.Binary, "check", "--admin", f.AdminURL, "--output", "json")
 	output, err := cmd.Output()
 	if err != nil {
 		require.ErrorAs(t, err, new(*exec.ExitError))

@@ -20,7 +20,7 @@ type Run func(context.Context) error
 // them until it ends or a signal comes, and ends the process. The exit code is 2 if the
 // arguments are wrong and 1 if the command fails.
 func Main(name string, parse func(arguments []string) (Run, error)) {
-	os.Exit(execute(name, os.Args[1:], parse, os.Stderr))
+	os.Exit(execute(name, os.Args[1:], parse, os.Stderr)) //nolint:revive // deep-exit: this is all that main functions do
 }
 
 func execute(name string, arguments []string, parse func([]string) (Run, error), stderr io.Writer) int {

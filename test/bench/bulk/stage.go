@@ -44,7 +44,7 @@ type stage struct {
 func (s *stage) open(ctx context.Context) error {
 	const single = "bulk:\n  single_shard: [{index: \"bulk-*\"}]\n"
 	err := s.Open(ctx, harness.StageOptions{
-		Binary:    s.options.Sidestep,
+		Binary:    s.Sidestep,
 		Cluster:   harness.ClusterOptions{Distribution: s.Engine, Version: s.Version, Nodes: nodeCount, Proxied: true, Logf: s.logf},
 		Fill:      s.keepStill,
 		Sidesteps: []harness.Sidestep{{Name: armEven, Config: single + "  avoid: false\n"}, {Name: armAware, Config: single}},

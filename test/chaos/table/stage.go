@@ -33,7 +33,7 @@ func newStage(o options, logf func(string, ...any)) *stage { return &stage{optio
 
 func (s *stage) open(ctx context.Context) error {
 	o := chaos.StageOptions(s.Engine, s.Version, s.warm, s.logf)
-	o.Binary = s.options.Sidestep
+	o.Binary = s.Sidestep
 	o.Fill = func(ctx context.Context, c *harness.Cluster) error {
 		s.exclude(nil)
 		// A killed node comes back to its own copies, however long a scenario takes.
@@ -45,7 +45,7 @@ func (s *stage) open(ctx context.Context) error {
 	for _, v := range s.variants {
 		o.Sidesteps = append(o.Sidesteps, harness.Sidestep{Name: v.name, Flags: []string{"--config", s.configPath(v)}})
 	}
-	return s.Stage.Open(ctx, o)
+	return s.Open(ctx, o)
 }
 
 // close stops everything. After a failure the nodes' logs stay, and are named;
