@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 type object = map[string]any
@@ -109,9 +109,9 @@ func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 // pick returns one of the values.
 func (g *generator) pick(values ...string) string { return values[g.IntN(len(values))] }
 
-func (g *generator) word() string { return g.pick(engine.Words()...) }
+func (g *generator) word() string { return g.pick(harness.Words()...) }
 
-func (g *generator) category() string { return g.pick(engine.Words()[:engine.Categories]...) }
+func (g *generator) category() string { return g.pick(harness.Words()[:harness.Categories]...) }
 
 // plainTargets exist and can be searched.
 func plainTargets() []string {

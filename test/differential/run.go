@@ -158,7 +158,7 @@ func (c *shared) draw(count uint64) (number uint64, ok bool) {
 
 // compare compares one conversation.
 func (c *shared) compare(ctx context.Context, number uint64) {
-	conversation := generate(c.seed, number, c.stage.cluster.Distribution, false)
+	conversation := generate(c.seed, number, c.stage.Cluster.Distribution, false)
 	if conversation.writes {
 		c.order.Lock()
 		defer c.order.Unlock()

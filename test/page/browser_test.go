@@ -4,10 +4,8 @@ package page
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -29,20 +29,10 @@ const (
 	checker = "../../.cache/page/node_modules/axe-core/axe.min.js"
 )
 
-// findBrowser returns the browser to run.
-func findBrowser() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
-}
-
 // startBrowser starts a browser of the test binary's own. Its processes end with
 // cancel.
 func startBrowser() (ctx context.Context, cancel func(), err error) {
-	found, err := findBrowser()
+	found, err := harness.FindBrowser()
 	if err != nil {
 		return nil, nil, err
 	}

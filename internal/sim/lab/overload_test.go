@@ -33,6 +33,19 @@ func TestAdmissionKeepsGoodputUnderOverload(t *testing.T) {
 	require.Zero(t, played(t, "auto", overload(0.5)).refused)
 }
 
+// Without admission an overloaded cluster gets no more through sidestep than from clients that
+// talk to its nodes, and these get no fewer answers.
+func TestOverloadIsNotMadeWorse(t *testing.T) {
+	for _, load := range []float64{1.5, 2} {
+		sc := overload(load)
+		engine, off := played(t, "engine", sc), played(t, "off", sc)
+		require.Positive(t, engine.rejections, load)
+		require.LessOrEqual(t, float64(off.rejections), 1.05*float64(engine.rejections), load)
+		require.LessOrEqual(t, float64(off.lost), 1.05*float64(engine.lost), load)
+		require.GreaterOrEqual(t, off.goodput(), 0.9*engine.goodput(), load)
+	}
+}
+
 // Where queues hold more than clients have patience for, the oldest first serves those that
 // are about to leave.
 func TestTheNewestFirstServesClientsInTime(t *testing.T) {

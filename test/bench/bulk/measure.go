@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sidestep/internal/bulk"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -74,7 +74,7 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 }
 
 // degraded runs the rounds while a node is degraded.
-func (s *stage) degraded(ctx context.Context, o *outcome, slow *engine.Node) (err error) {
+func (s *stage) degraded(ctx context.Context, o *outcome, slow *harness.Node) (err error) {
 	if o.scenario.begin != nil {
 		if err := o.scenario.begin(slow); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (s *stage) degraded(ctx context.Context, o *outcome, slow *engine.Node) (er
 func (s *stage) choices(ctx context.Context) (map[bulk.Choice]float64, error) {
 	counts := map[bulk.Choice]float64{}
 	for _, c := range bulk.Choices() {
-		n, err := s.fronts[armAware].Sum(ctx, "sidestep_bulk_choices_total", map[string]string{"choice": string(c)})
+		n, err := s.Front(armAware).Sum(ctx, "sidestep_bulk_choices_total", map[string]string{"choice": string(c)})
 		if err != nil {
 			return nil, err
 		}

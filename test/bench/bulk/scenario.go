@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 const (
@@ -30,8 +30,8 @@ type scenario struct {
 	name, title string
 	role        role
 	// begin degrades the node, repair ends that. Both are nil if nothing is done.
-	begin  func(*engine.Node) error
-	repair func(context.Context, *engine.Node) error
+	begin  func(*harness.Node) error
+	repair func(context.Context, *harness.Node) error
 }
 
 // scenarios are the cases. Those with a degraded node share their indices.
@@ -69,9 +69,9 @@ func chooseScenarios(list string) ([]scenario, error) {
 	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
 }
 
-func limitCPU(n *engine.Node) error                      { return n.LimitCPU(quota) }
-func unlimitCPU(_ context.Context, n *engine.Node) error { return n.UnlimitCPU() }
-func slowTransport(n *engine.Node) error                 { return n.SlowTransport(latency, 0) }
-func resetToxics(ctx context.Context, n *engine.Node) error {
+func limitCPU(n *harness.Node) error                      { return n.LimitCPU(quota) }
+func unlimitCPU(_ context.Context, n *harness.Node) error { return n.UnlimitCPU() }
+func slowTransport(n *harness.Node) error                 { return n.SlowTransport(latency, 0) }
+func resetToxics(ctx context.Context, n *harness.Node) error {
 	return n.ResetToxics(ctx)
 }

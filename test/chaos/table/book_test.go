@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -69,7 +70,7 @@ func TestBook(t *testing.T) {
 			return list[0]
 		}
 		b := &book{
-			options: options{engine: "opensearch", out: dir, trace: filepath.Join(dir, "trace")},
+			options: options{Measured: harness.Measured{Engine: "opensearch", Out: dir}, trace: filepath.Join(dir, "trace")},
 			origin: record{
 				"date": "2026-01-02 03:04", "engine": "opensearch 3.6.0", "sidestep": "1.2.3", "machine": "a machine", "command": "bin/chaos",
 			},
@@ -153,7 +154,7 @@ func TestFromTo(t *testing.T) {
 }
 
 func TestOpenBookOfAnOlderForm(t *testing.T) {
-	o := options{engine: "opensearch", out: t.TempDir(), sidestep: "true"}
+	o := options{Measured: harness.Measured{Engine: "opensearch", Out: t.TempDir(), Sidestep: "true"}}
 	b, err := openBook(t.Context(), o)
 	require.NoError(t, err)
 	require.Empty(t, b.records)

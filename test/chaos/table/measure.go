@@ -10,7 +10,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -55,7 +55,7 @@ type turn struct {
 type measurement struct {
 	*stage
 	scenario scenario
-	bad      []*engine.Node
+	bad      []*harness.Node
 	sent     int // searches of the load that sent most
 	round    int // the last one begun
 	tallies  map[string]*tally
@@ -66,7 +66,7 @@ type measurement struct {
 // measure runs a scenario. The nodes are repaired when it returns.
 func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	from := time.Now()
-	if err := s.cluster.WaitGreen(ctx, index); err != nil {
+	if err := s.Cluster.WaitGreen(ctx, index); err != nil {
 		return nil, err
 	}
 	bad, err := s.victims(ctx, sc.bad)
@@ -307,7 +307,7 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 		return err
 	}
 	m.tally("onset", onset, o.began)
-	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.cluster.Nodes), m.scenario.http)
+	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.Cluster.Nodes), m.scenario.http)
 	if err := m.rounds(ctx); err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 		return err
 	}
 	m.tally("return", recovery, o.repaired)
-	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, names(m.cluster.Nodes), m.scenario.http)
+	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, names(m.Cluster.Nodes), m.scenario.http)
 	o.avoid = o.onset.timeToAvoid(o.bad)
 	o.back = o.recovery.timeToReturn(o.bad, o.onset)
 	return nil

@@ -58,7 +58,7 @@ const slowestExplanation = `# The slowest searches through sidestep, for each sc
 `
 
 // slowestPath is where the slowest searches of this run are.
-func (b *book) slowestPath() string { return filepath.Join(b.trace, "chaos-"+b.engine+"-slowest.txt") }
+func (b *book) slowestPath() string { return filepath.Join(b.trace, "chaos-"+b.Engine+"-slowest.txt") }
 
 // addSlowest appends the slowest searches of a scenario to what this run has told.
 func (b *book) addSlowest(sc scenario, o *outcome) error {
