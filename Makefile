@@ -21,6 +21,7 @@ ENGINE_VERSION ?=
 NODES          ?= 3
 FUZZTIME       ?= 30s
 BENCHTIME      ?= 200ms
+MEASURED        = -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
 
 # $(call provide,PACKAGE …) installs packages where that can be done, else names them.
 provide = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -71,12 +72,24 @@ test: build test-fast test-real ## run all tests: unit, integration, real cluste
 test-fast: ## run the unit and integration tests (Go only)
 	race=$(RACE); $(GO) test $$race -shuffle=on -timeout 10m $(SOURCES) ./docs
 
-# One package at a time: each starts real clusters of its own, and two of them at
-# once would measure each other.
+# Packages that measure nothing run side by side, both engines as well: they mostly wait.
+# test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
+ALONE  = sidestep/test/chaos
+BESIDE = $(filter-out $(ALONE),$(shell $(GO) list ./test/...))
+
 .PHONY: test-real
 test-real: build clients prometheus page-tools ## run the tests on real clusters (need JDK 21+ and Maven)
-	$(GO) test -count=1 -p 1 -timeout 25m ./test/...
-	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 15m ./test/e2e
+	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
+	$(GO) test -count=1 -timeout 15m $(ALONE)
+
+# The longest one first.
+.PHONY: test-opensearch
+test-opensearch:
+	$(GO) test -count=1 -p 2 -timeout 20m ./test/e2e ./test/differential ./test/prometheus $(BESIDE)
+
+.PHONY: test-elasticsearch
+test-elasticsearch:
+	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 20m ./test/e2e
 
 # Every engine and version that is supported, one after the other. The client libraries
 # are those of the newest versions; the secured cluster is of one version.
@@ -247,14 +260,14 @@ BULK ?=
 .PHONY: bench-bulk
 bench-bulk: build ## measure bulks to a real cluster with a degraded node, 16 minutes; ENGINE, BULK='-cases a,b -rounds 3 …'
 	$(GO) build -trimpath -o bin/bulk ./test/bench/bulk
-	bin/bulk -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(BULK)
+	bin/bulk $(MEASURED) $(BULK)
 
 ADMISSION ?=
 
 .PHONY: bench-admission
 bench-admission: build ## measure overload of a real cluster whose nodes are short of CPU, 20 minutes; ENGINE, ADMISSION='-loads 1.5 -rounds 3 …'
 	$(GO) build -trimpath -o bin/admission ./test/bench/admission
-	bin/admission -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(ADMISSION)
+	bin/admission $(MEASURED) $(ADMISSION)
 
 SOAK ?=
 
@@ -274,43 +287,49 @@ bench-peers:
 CHAOS ?=
 
 .PHONY: chaos
-chaos: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
+chaos: chaos-timed chaos-table ## assert how soon faults are found, and measure degraded nodes of a real cluster, 45 minutes; ENGINE
+
+.PHONY: chaos-timed
+chaos-timed: build prometheus page-tools ## assert how soon faults are found and named, and what they cost; 8 minutes; ENGINE
+	SIDESTEP_ENGINE=$(ENGINE) SIDESTEP_ENGINE_VERSION=$(ENGINE_VERSION) $(GO) test -count=1 -v -timeout 25m ./test/chaos -timed
+
+.PHONY: chaos-table
+chaos-table: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
-	bin/chaos -engine $(or $(ENGINE),opensearch) $(if $(ENGINE_VERSION),-version $(ENGINE_VERSION)) $(CHAOS)
+	bin/chaos $(MEASURED) $(CHAOS)
 
 TOUR ?=
-TOUR_ENGINE = -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
 
 .PHONY: tour
 tour: build prometheus page-tools ## degrade nodes of a real cluster and see that everything names node and cause, 6 minutes; ENGINE, TOUR='-keep …'
-	$(GO) build -trimpath -o bin/tour ./test/tour
-	bin/tour $(TOUR_ENGINE) $(TOUR)
+	$(GO) build -trimpath -o bin/tour ./test/chaos/tour
+	bin/tour $(MEASURED) $(TOUR)
 
 .PHONY: calm
 calm: build ## do nothing to a real cluster under load for five minutes: no trouble may be recorded
-	$(GO) build -trimpath -o bin/tour ./test/tour
-	bin/tour $(TOUR_ENGINE) -calm 5m -rate 30 $(TOUR)
+	$(GO) build -trimpath -o bin/tour ./test/chaos/tour
+	bin/tour $(MEASURED) -calm 5m -rate 30 $(TOUR)
 
 COUNT ?= 20000
 SEED  ?= 1
 
 .PHONY: differential
 differential: build ## compare answers through sidestep with the engine's own, 25 minutes; ENGINE, COUNT, SEED
-	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count $(COUNT) -seed $(SEED)
+	$(GO) run ./test/differential $(MEASURED) -count $(COUNT) -seed $(SEED)
 
 .PHONY: test-bulk-kill
 test-bulk-kill: build ## write bulks that are repeated while connections and nodes are killed, on a real cluster; 5 minutes; ENGINE
-	$(GO) run ./test/bulkkill -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)'
+	$(GO) run ./test/bulkkill $(MEASURED)
 
 BULKS ?= 2000
 
 .PHONY: differential-bulk
 differential-bulk: build ## compare bulks alone that are kept on one shard, 5 minutes; ENGINE, BULKS, SEED
-	$(GO) run ./test/differential -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -count 0 -churn 0 -bulks $(BULKS) -seed $(SEED)
+	$(GO) run ./test/differential $(MEASURED) -count 0 -churn 0 -bulks $(BULKS) -seed $(SEED)
 
 .PHONY: cluster-up
 cluster-up: bin/cluster ## start a real cluster in the background; ENGINE, ENGINE_VERSION, NODES
-	bin/cluster up -engine $(or $(ENGINE),opensearch) -version '$(ENGINE_VERSION)' -nodes $(NODES)
+	bin/cluster up $(MEASURED) -nodes $(NODES)
 
 .PHONY: cluster-down
 cluster-down: bin/cluster ## stop it
@@ -318,7 +337,7 @@ cluster-down: bin/cluster ## stop it
 
 .PHONY: bin/cluster
 bin/cluster:
-	$(GO) build -o $@ ./test/engine/cmd/cluster
+	$(GO) build -o $@ ./test/harness/cmd/cluster
 
 .PHONY: clean
 clean: ## remove what was built (bin, dist, .cache)

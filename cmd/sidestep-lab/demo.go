@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"log/slog"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"sidestep/internal/sim/demo"
@@ -29,33 +25,20 @@ Usage:
 // runDemo is the sub-command "demo".
 func runDemo(args []string, stdout, stderr io.Writer) int {
 	o := demo.Options{Out: stdout, Version: buildVersion()}
-	set := flag.NewFlagSet("sidestep-lab demo", flag.ContinueOnError)
-	set.SetOutput(io.Discard)
+	set := newFlags("demo")
 	set.DurationVar(&o.Duration, "duration", 10*time.Second, "")
 	set.Float64Var(&o.Rate, "rate", 150, "")
 	verbose := set.Bool("verbose", false, "")
-	err := set.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, demoUsage)
-		return exitOK
-	case err == nil && set.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
-	case err == nil && (o.Duration <= 0 || o.Rate <= 0):
-		err = errors.New("--duration and --rate must be more than 0")
+	validate := func() error {
+		if o.Duration <= 0 || o.Rate <= 0 {
+			return errors.New("--duration and --rate must be more than 0")
+		}
+		return nil
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sidestep-lab demo: %v\nsidestep-lab demo --help lists the flags.\n", err)
-		return exitUsage
-	}
-	if *verbose {
-		o.Logger = slog.New(slog.NewTextHandler(stderr, nil))
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer cancel()
-	if err := demo.Run(ctx, o); err != nil {
-		fmt.Fprintf(stderr, "sidestep-lab demo: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	return command{set: set, usage: demoUsage, validate: validate, run: func(ctx context.Context) error {
+		if *verbose {
+			o.Logger = slog.New(slog.NewTextHandler(stderr, nil))
+		}
+		return demo.Run(ctx, o)
+	}}.execute(args, stdout, stderr)
 }

@@ -2,13 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"sidestep/internal/sim/lab"
 )
@@ -45,8 +40,7 @@ Examples:
 // runLab is the sub-command "lab".
 func runLab(args []string, stdout, stderr io.Writer) int {
 	o := lab.Options{Out: stdout, Progress: stderr}
-	set := flag.NewFlagSet("sidestep-lab lab", flag.ContinueOnError)
-	set.SetOutput(io.Discard)
+	set := newFlags("lab")
 	list, overload := set.Bool("list", false, ""), set.Bool("overload", false, "")
 	names := func(to *[]string) func(string) error {
 		return func(v string) error {
@@ -59,33 +53,15 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 	set.IntVar(&o.Seeds, "seeds", 5, "")
 	set.DurationVar(&o.PollInterval, "poll", 0, "")
 	set.StringVar(&o.Dir, "out", "", "")
-	err := set.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, labUsage)
-		return exitOK
-	case err == nil && set.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
-	case err == nil:
-		err = o.Validate()
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sidestep-lab lab: %v\nsidestep-lab lab --help lists the flags.\n", err)
-		return exitUsage
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer cancel()
-	switch {
-	case *list:
-		err = lab.PrintList(stdout)
-	case *overload:
-		err = lab.Overload(ctx, o.Seeds, stdout)
-	default:
-		_, err = lab.Run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sidestep-lab lab: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	validate := func() error { return o.Validate() } //nolint:gocritic // unlambda: o.Validate would be that of the flags before they are read
+	return command{set: set, usage: labUsage, validate: validate, run: func(ctx context.Context) error {
+		switch {
+		case *list:
+			return lab.PrintList(stdout)
+		case *overload:
+			return lab.Overload(ctx, o.Seeds, stdout)
+		}
+		_, err := lab.Run(ctx, o)
+		return err
+	}}.execute(args, stdout, stderr)
 }

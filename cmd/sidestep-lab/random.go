@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"sidestep/internal/sim/lab"
 )
@@ -43,8 +39,7 @@ failed counts with the 30 s after which clients give up.
 // runRandom is the sub-command "random".
 func runRandom(args []string, stdout, stderr io.Writer) int {
 	o := lab.SweepOptions{Lines: stdout, Out: stderr, Progress: stderr}
-	set := flag.NewFlagSet("sidestep-lab random", flag.ContinueOnError)
-	set.SetOutput(io.Discard)
+	set := newFlags("random")
 	set.IntVar(&o.N, "n", 500, "")
 	set.Uint64Var(&o.Seed, "seed", 1, "")
 	set.Uint64Var(&o.Only, "only", 0, "")
@@ -54,30 +49,13 @@ func runRandom(args []string, stdout, stderr io.Writer) int {
 	set.IntVar(&o.Skip, "skip", 0, "")
 	read := set.String("read", "", "")
 	file := set.String("out", "", "")
-	err := set.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, randomUsage)
-		return exitOK
-	case err == nil && set.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
-	case err == nil:
-		err = o.Validate()
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sidestep-lab random: %v\nsidestep-lab random --help lists the flags.\n", err)
-		return exitUsage
-	}
-	if *read != "" {
-		err = summarize(o, *read, stdout)
-	} else {
-		err = sweep(o, *file, stdout)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sidestep-lab random: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	validate := func() error { return o.Validate() } //nolint:gocritic // unlambda: o.Validate would be that of the flags before they are read
+	return command{set: set, usage: randomUsage, validate: validate, run: func(ctx context.Context) error {
+		if *read != "" {
+			return summarize(o, *read, stdout)
+		}
+		return sweep(ctx, o, *file, stdout)
+	}}.execute(args, stdout, stderr)
 }
 
 // summarize prints the summary of the lines of a file.
@@ -92,10 +70,8 @@ func summarize(o lab.SweepOptions, file string, stdout io.Writer) error {
 }
 
 // sweep plays the scenarios; the lines go to the file, if one is named.
-func sweep(o lab.SweepOptions, file string, stdout io.Writer) (err error) {
+func sweep(ctx context.Context, o lab.SweepOptions, file string, stdout io.Writer) (err error) {
 	debug.SetGCPercent(garbage)
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer cancel()
 	if file != "" {
 		f, cerr := os.Create(file)
 		if cerr != nil {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"sidestep/internal/terminal"
+	"sidestep/internal/admin/client"
 )
 
 const (
@@ -46,9 +46,9 @@ type adminCommand struct {
 
 // adminRun is one call of an adminCommand.
 type adminRun struct {
-	client *terminal.Client
+	admin  *client.Client
 	args   []string
-	format terminal.Format
+	format client.Format
 	stdout io.Writer
 }
 
@@ -56,11 +56,11 @@ type adminRun struct {
 func (c adminCommand) execute(args []string, stdout, stderr io.Writer) int {
 	set := flag.NewFlagSet("sidestep "+c.name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
-	o := terminal.ClientOptions{Address: adminDefault}
+	o := client.Options{Address: adminDefault}
 	if v := os.Getenv(adminVariable); v != "" {
 		o.Address = v
 	}
-	format := terminal.Table
+	format := client.Table
 	set.StringVar(&o.Address, "admin", o.Address, "")
 	set.StringVar(&o.CAFile, "ca-file", "", "")
 	set.StringVar(&o.CertFile, "cert-file", "", "")
@@ -83,17 +83,17 @@ func (c adminCommand) execute(args []string, stdout, stderr io.Writer) int {
 		err = errors.New("--timeout must be more than 0")
 	}
 	if err == nil {
-		var client *terminal.Client
-		if client, err = terminal.NewClient(o); err == nil {
-			defer client.Close()
-			return c.call(adminRun{client, positional, format, stdout}, stderr)
+		var admin *client.Client
+		if admin, err = client.New(o); err == nil {
+			defer admin.Close()
+			return c.call(adminRun{admin, positional, format, stdout}, stderr)
 		}
 	}
 	return c.misused(err, stderr)
 }
 
 func (c adminCommand) misused(err error, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "sidestep %s: %v\nsidestep %s --help lists the flags.\n", c.name, terminal.Printable(err.Error()), c.name)
+	fmt.Fprintf(stderr, "sidestep %s: %v\nsidestep %s --help lists the flags.\n", c.name, client.Printable(err.Error()), c.name)
 	return exitUsage
 }
 
@@ -107,7 +107,7 @@ func (c adminCommand) call(r adminRun, stderr io.Writer) int {
 	case code == exitUsage:
 		return c.misused(err, stderr)
 	}
-	fmt.Fprintf(stderr, "sidestep %s: %v\n", c.name, terminal.Printable(err.Error())) // it may hold what was answered
+	fmt.Fprintf(stderr, "sidestep %s: %v\n", c.name, client.Printable(err.Error())) // it may hold what was answered
 	return exitFailure
 }
 

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"sidestep/internal/terminal"
+	"sidestep/internal/admin/client"
 )
 
 const checkUsage = `sidestep check has a running sidestep look at its cluster, and prints what it finds:
@@ -29,7 +29,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	return adminCommand{
 		name: "check", usage: fmt.Sprintf(checkUsage, "30s", "a problem, or sidestep is not reachable"), timeout: 30 * time.Second,
 		run: func(ctx context.Context, r adminRun) (int, error) {
-			problem, err := terminal.Check(ctx, r.client, stdout, r.format)
+			problem, err := client.Check(ctx, r.admin, stdout, r.format)
 			if problem {
 				return exitFailure, err
 			}

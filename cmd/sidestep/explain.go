@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"sidestep/internal/terminal"
+	"sidestep/internal/admin/client"
 )
 
 const explainUsage = `sidestep explain tells what a running sidestep would do with a search, and why: the
@@ -44,7 +44,7 @@ func runExplain(args []string, stdout, stderr io.Writer) int {
 			if bulk && routing != "" {
 				return exitUsage, errors.New("--bulk and --routing do not go together")
 			}
-			return exitOK, terminal.Explain(ctx, r.client, stdout, r.format, terminal.Question{Target: r.args[0], Routing: routing, Bulk: bulk})
+			return exitOK, client.Explain(ctx, r.admin, stdout, r.format, client.Question{Target: r.args[0], Routing: routing, Bulk: bulk})
 		},
 	}.execute(args, stdout, stderr)
 }

@@ -187,7 +187,7 @@ func TestInheritedFileThatIsNoSocket(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Equal(t, 1, cmd.ProcessState.ExitCode())
-	require.Contains(t, string(out), "LISTEN_FDS: socket 1 of 1 (LISTEN_FD_3): is no stream socket")
+	require.Contains(t, string(out), "LISTEN_FDS: socket 1 of 1 (LISTEN_FD_3): is not a stream socket")
 }
 
 // SIGTERM waits for balancers; a second signal does not, nor does SIGINT.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"sidestep/internal/terminal"
+	"sidestep/internal/admin/client"
 )
 
 const topUsage = `sidestep top shows the nodes as a running sidestep sees them, and what it makes
@@ -48,14 +48,14 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 			if interval <= 0 {
 				return exitUsage, errors.New("--interval must be more than 0")
 			}
-			if r.format == terminal.JSON {
-				return exitOK, terminal.Status(ctx, r.client, stdout)
+			if r.format == client.JSON {
+				return exitOK, client.Status(ctx, r.admin, stdout)
 			}
 			out, isFile := stdout.(*os.File)
 			if once || !isFile || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
-				return exitOK, terminal.TopOnce(ctx, r.client, stdout, interval)
+				return exitOK, client.TopOnce(ctx, r.admin, stdout, interval)
 			}
-			return exitOK, terminal.Top(ctx, r.client, terminal.TopOptions{Interval: interval, Input: os.Stdin, Output: out})
+			return exitOK, client.Top(ctx, r.admin, client.TopOptions{Interval: interval, Input: os.Stdin, Output: out})
 		},
 	}.execute(args, stdout, stderr)
 }

@@ -12,27 +12,27 @@ import (
 	"strings"
 )
 
-// Access says who may do what. With the zero value nothing may be changed, and the
-// listener has no name but localhost.
+// Access says what clients of the listener may do. With the zero value nothing may be
+// changed, and the listener has no name but localhost.
 type Access struct {
-	// Hosts are the names, besides localhost, by which the listener may be asked over
-	// plain HTTP; "*" stands for all.
+	// Hosts are the names, besides localhost, of the listener in requests over plain
+	// HTTP; "*" stands for all.
 	Hosts []string
-	// Token returns the bearer token without which nothing is changed; nil: there is
-	// none.
+	// Token returns the bearer token that changes need; nil: there is none.
 	Token func() string
-	// Open lets everybody change something while there is no token.
+	// Open allows changes without a token while there is none.
 	Open bool
-	// SnapshotsGuarded says that Snapshots demands a token of its own.
+	// SnapshotsGuarded says that Snapshots needs a token of its own.
 	SnapshotsGuarded bool
 	// Profiles says whether profiles are served.
 	Profiles bool
 }
 
-// knows reports whether the name that r asks is one of this listener. A page of another
-// site can have its own name resolve to this address (DNS rebinding), and its browser
-// takes the listener for that site then. An address is no such name, a certificate is
-// for none of them, and no browser leaves the name out.
+// knows reports whether r names this listener as its host. A page of another site can
+// have its own name resolve to this address (DNS rebinding); its browser then sends
+// requests here as if to that site. Requests are safe if they name an address, as that is
+// no such name; over TLS, as the certificate is not for such a name; and without a name,
+// as browsers always send one.
 func (a Access) knows(r *http.Request) bool {
 	if r.TLS != nil || r.Host == "" {
 		return true
@@ -46,8 +46,8 @@ func (a Access) knows(r *http.Request) bool {
 	})
 }
 
-// forAll reports whether a path is served by any name: health, as balancers ask for it
-// by all sorts of them, and what a token guards.
+// forAll reports whether a path is served under any name: health, as balancers use all
+// sorts of names, and what a token guards.
 func (a Access) forAll(path string) bool {
 	switch path {
 	case "/-/healthy", "/-/ready":
@@ -58,15 +58,16 @@ func (a Access) forAll(path string) bool {
 	return false
 }
 
-// HasToken reports whether r carries the bearer token.
+// HasToken reports whether r has the bearer token.
 func HasToken(r *http.Request, token string) bool {
 	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	// Of sums, which have one length: the time taken tells nothing of the token.
+	// Sums have the same length, so the time of the comparison reveals nothing of the
+	// token.
 	is, must := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return bearer && subtle.ConstantTimeCompare(is[:], must[:]) == 1
 }
 
-// named serves requests that ask a name of this listener.
+// named serves requests that name this listener as their host.
 func (h *handler) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a := h.access(); !a.knows(r) && !a.forAll(r.URL.Path) {
@@ -95,7 +96,7 @@ func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// maxProfile is how many seconds a profile may take at most.
+// maxProfile bounds the seconds of a profile.
 const maxProfile = 60
 
 // profile serves profiles, one at a time.
@@ -121,10 +122,10 @@ func (h *handler) profile(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// refuse says no, and tells the log now and then.
+// refuse answers with an error, and logs that at times.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	h.refusals.Do(func() {
-		h.logger.Warn("admin request refused; this is said once in a minute", "method", r.Method, "path", r.URL.Path, "by", r.RemoteAddr, "why", why)
+		h.logger.Warn("admin request refused; logged at most once a minute", "method", r.Method, "path", r.URL.Path, "by", r.RemoteAddr, "why", why)
 	})
 	h.json(w, status, refusal{Error: why})
 }

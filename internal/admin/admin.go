@@ -1,6 +1,6 @@
-// Package admin is the second listener: health, readiness, metrics, what is
-// known of the nodes, why a search goes where it goes, the run-time switch,
-// reload and profiles. It decides nothing; it shows and switches.
+// Package admin is the second listener: health, readiness, metrics, the state of the
+// nodes, explanations of decisions, the run-time switches, reload and profiles. It only
+// shows and switches; it makes no decisions.
 package admin
 
 import (
@@ -16,53 +16,59 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Service is the running sidestep, as far as the pages show and switch it. What
-// Nodes, Explain, Slow and Check return is printed as JSON.
+// Service is the running sidestep, as the pages show and switch it. The results of Nodes,
+// Explain, Slow and Check are written as JSON.
 type Service interface {
 	// Ready returns nil if searches can be steered, otherwise what is missing.
 	Ready() error
 	Nodes() any
-	// Status fills everything but At, Version and Ready.
+	// Status fills all fields except At, Version and Ready.
 	Status() Status
-	// Explain decides about a request without sending it; the error says what is wrong
-	// with the question.
+	// Explain decides about a request without sending it. The error says what is wrong
+	// with q.
 	Explain(q Question) (any, error)
-	// Slow lists the last requests that were slow or took several attempts, at most so
-	// many, the newest first.
+	// Slow lists the last requests that were slow or took several attempts, at most
+	// limit, the newest first.
 	Slow(limit int) any
-	// Check looks whether the cluster is fit for sidestep, in bounded time.
+	// Check checks whether the cluster is fit for sidestep, in bounded time.
 	Check(ctx context.Context) any
 	Mode() string
 	// SetMode switches to one of the modes.
 	SetMode(mode string) error
-	// BulkMode is the mode that bulks are served in, and SetBulkMode switches it.
+	// BulkMode is the mode of bulks, and SetBulkMode switches it.
 	BulkMode() string
 	SetBulkMode(mode string) error
-	// AdmissionMode is the mode that searches are admitted in, and SetAdmissionMode
-	// switches it.
+	// AdmissionMode is the mode of admission, and SetAdmissionMode switches it; the
+	// error is an [Unconfigured] if the mode lacks configuration.
 	AdmissionMode() string
 	SetAdmissionMode(mode string) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 }
 
+// Unconfigured is why a switch cannot be set as wanted: the configuration lacks what the
+// mode needs. It says what to configure.
+type Unconfigured string
+
+// Error implements error.
+func (e Unconfigured) Error() string { return string(e) }
+
 // Options configures [New].
 type Options struct {
 	Service  Service
 	Gatherer prometheus.Gatherer
 	Logger   *slog.Logger
-	// Access returns who may do what, by now; nil: nobody may change anything.
+	// Access returns the current Access; nil: nothing may be changed.
 	Access func() Access
-	// Modes are the words that SetMode takes, AdmissionModes those that SetAdmissionMode
-	// does.
+	// Modes are the values for SetMode, AdmissionModes those for SetAdmissionMode.
 	Modes, AdmissionModes []string
 
 	Version   string
 	Diagnosis Diagnosis
-	// Snapshots tells other sidesteps what is known of the cluster; nil: nothing does.
+	// Snapshots serves the snapshot to other sidesteps; nil: it is not served.
 	Snapshots http.Handler
-	// Quit is closed when the listener begins to stop: what would go on for ever,
-	// the stream of events, ends then.
+	// Quit is closed when the listener begins to stop. It ends the stream of events,
+	// which would not end by itself.
 	Quit <-chan struct{}
 }
 
@@ -86,7 +92,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /check", h.check)
 	mux.HandleFunc("GET /history", h.history)
 	mux.HandleFunc("GET /spikes", h.spikes)
-	mux.HandleFunc("GET /spikes/{id}", forEyes(uiPage("spike.html"), h.spike))
+	mux.HandleFunc("GET /spikes/{id}", pageOrData(uiPage("spike.html"), h.spike))
 	mux.HandleFunc("GET /spikes/{id}/folded", h.folded)
 	for name, s := range map[string]modeSwitch{
 		"routing":   {what: "routing", modes: o.Modes, get: o.Service.Mode, set: o.Service.SetMode},
@@ -112,12 +118,12 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/profile", h.profile(pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/symbol", h.profile(pprof.Symbol))
 	mux.HandleFunc("GET /debug/pprof/trace", h.profile(pprof.Trace))
-	// A page open in the operator's browser must not flip the switch: browsers
-	// reach loopback addresses too.
+	// A page open in the operator's browser must not use the switch: browsers reach
+	// loopback addresses, too.
 	return h.named(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// handler serves the pages that are not a library's.
+// handler serves the pages of this package.
 type handler struct {
 	service Service
 	access  func() Access
@@ -126,5 +132,5 @@ type handler struct {
 
 	diagnosis Diagnosis
 	profiling sync.Mutex     // held while a profile is being taken
-	refusals  rate.Sometimes // that are logged
+	refusals  rate.Sometimes // for the log
 }

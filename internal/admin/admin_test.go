@@ -145,7 +145,7 @@ func TestPages(t *testing.T) {
 		},
 		{
 			name: "explain misspelt", method: "GET", target: "/explain?index=logs", status: 400,
-			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"bulk\"\n  ]\n}\n",
+			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"user\",\n    \"opaque_id\",\n    \"bulk\"\n  ]\n}\n",
 		},
 		{
 			name: "explain a bulk and a search", method: "GET", target: "/explain?bulk=logs&routing=x", status: 400,
@@ -220,6 +220,9 @@ func TestSwitchRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 	w := do(t, newHandler(&fake{setErr: errors.New("cannot")}), "PUT /-/routing", `{"mode":"off"}`)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
+	w = do(t, newHandler(&fake{setErr: admin.Unconfigured("set this")}), "PUT /-/routing", `{"mode":"off"}`)
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Contains(t, w.Body.String(), "set this")
 }
 
 func TestMethods(t *testing.T) {

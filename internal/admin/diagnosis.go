@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Diagnosis is what is remembered of the nodes. What it returns is printed as JSON.
+// Diagnosis is the history of the nodes and the records of spikes. Its results are
+// written as JSON.
 type Diagnosis interface {
-	// History returns how the nodes did since a moment.
+	// History returns the figures of the nodes since a moment.
 	History(from time.Time) any
 	// Spikes lists the records of spikes, the newest first.
 	Spikes() any
@@ -58,10 +59,10 @@ func (h *handler) folded(w http.ResponseWriter, r *http.Request) {
 	h.write(w, http.StatusOK, []byte(stacks))
 }
 
-// noSpike is the answer about a record that is not there.
-var noSpike = refusal{Error: "there is no such record: /spikes lists those there are"} //nolint:gochecknoglobals // a constant
+// noSpike is the answer about an unknown record.
+var noSpike = refusal{Error: "there is no such record: /spikes lists the records"} //nolint:gochecknoglobals // a constant
 
-// compact answers on one line: with a line for each number series would be many times as long.
+// compact answers on one line: one line a number would make series many times as long.
 func (h *handler) compact(w http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {

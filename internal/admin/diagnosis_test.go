@@ -25,7 +25,7 @@ func (r *remembered) Spike(id string) (any, bool) {
 func (r *remembered) Folded(id string) (string, bool) { return "root;leaf 3\n", id == "s1" }
 
 func TestDiagnosisPages(t *testing.T) {
-	const none = "{\n  \"error\": \"there is no such record: /spikes lists those there are\"\n}\n"
+	const none = "{\n  \"error\": \"there is no such record: /spikes lists the records\"\n}\n"
 	for _, c := range []struct {
 		target string
 		status int

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// eventInterval is how often listeners are told the status.
+	// eventInterval is how often clients of the stream get the status.
 	eventInterval = time.Second
-	// eventPatience is how long a listener may take to read an event. Who is slower
-	// is dropped and may come again.
+	// eventPatience is how long a client may take to read an event. A slower one is
+	// disconnected and may connect again.
 	eventPatience = 5 * time.Second
 	// maxListeners bounds the pages that are open at once.
 	maxListeners = 64
 )
 
-// events tells the status to everybody who listens. It is made once an interval
-// for all of them, and never while nobody listens.
+// events streams the status to all clients. It is made once an interval for all of them,
+// and never while there is none.
 type events struct {
 	status func() Status
 	quit   <-chan struct{}
@@ -27,14 +27,14 @@ type events struct {
 
 	mu    sync.Mutex
 	frame []byte
-	made  time.Time // the second that frame is of
+	made  time.Time // the second of frame
 }
 
 func newEvents(status func() Status, quit <-chan struct{}) *events {
 	return &events{status: status, quit: quit, slots: make(chan struct{}, maxListeners)}
 }
 
-// current returns the event of the second that now is in.
+// current returns the event of the second of now.
 func (e *events) current(now time.Time) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,8 +54,8 @@ func (e *events) current(now time.Time) ([]byte, error) {
 	return e.frame, nil
 }
 
-// ServeHTTP sends server-sent events until the client leaves, does not keep up, or
-// the listener stops.
+// ServeHTTP sends server-sent events until the client leaves, is too slow, or the
+// listener stops.
 func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case e.slots <- struct{}{}:
@@ -86,14 +86,14 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// untilNext returns how long it is from now to the next event. All listeners wait
-// for the same moment, a little after the second began.
+// untilNext returns the time from now to the next event. All clients wait for the same
+// moment, a little after the second begins.
 func untilNext(now time.Time) time.Duration {
 	const after = 10 * time.Millisecond // clocks and timers do not agree to the microsecond
 	return now.Truncate(eventInterval).Add(eventInterval + after).Sub(now)
 }
 
-// send writes one event and reports whether the listener took it.
+// send writes one event and reports whether the client read it.
 func (e *events) send(w http.ResponseWriter) bool {
 	frame, err := e.current(time.Now())
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *events) send(w http.ResponseWriter) bool {
 	}
 	control := http.NewResponseController(w)
 	if control.SetWriteDeadline(time.Now().Add(eventPatience)) != nil {
-		return false // a listener that cannot be dropped is not served
+		return false // a client that cannot be disconnected is not served
 	}
 	if _, err := w.Write(frame); err != nil {
 		return false

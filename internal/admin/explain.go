@@ -5,14 +5,16 @@ import (
 	"net/http"
 )
 
-// Question is a request that is asked about without being sent.
+// Question is a request that is explained without being sent.
 type Question struct {
 	Operation  string // empty: a search
 	Target     string // index expression, empty: all indices
-	ID         string // of the document, where one is read
+	ID         string // of the document, for reads by id
 	Routing    string
-	Preference string // a string of the client's own
-	// Bulk is an index that a bulk writes to. It stands alone.
+	Preference string // a custom string of the client's
+	User       string // of basic authentication, for the class of admission
+	OpaqueID   string // X-Opaque-Id, for the same
+	// Bulk is an index that a bulk writes to. It excludes all other fields.
 	Bulk string
 }
 
@@ -22,7 +24,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	parameters := []struct {
 		name string
 		into *string
-	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}, {"bulk", &q.Bulk}}
+	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}, {"user", &q.User}, {"opaque_id", &q.OpaqueID}, {"bulk", &q.Bulk}}
 	query := r.URL.Query()
 	if query.Has("bulk") && (len(query) > 1 || query.Get("bulk") == "") {
 		h.json(w, http.StatusBadRequest, refusal{Error: "bulk is the name of an index, and no other parameter goes with it"})

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxBody bounds the body of a switch: a single short object.
+// maxBody bounds the body of a switch, which is a short object.
 const maxBody = 4 << 10
 
 func (h *handler) healthy(w http.ResponseWriter, _ *http.Request) {
@@ -44,7 +44,7 @@ type modeSwitch struct {
 	what  string
 	get   func() string
 	set   func(mode string) error
-	modes []string // the words that set takes
+	modes []string // the values for set
 }
 
 func (h *handler) modeOf(s modeSwitch) http.HandlerFunc {
@@ -71,7 +71,11 @@ func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 		}
 		before := s.get()
 		if err := s.set(wanted); err != nil {
-			h.json(w, http.StatusInternalServerError, refusal{Error: err.Error()})
+			status := http.StatusInternalServerError
+			if errors.As(err, new(Unconfigured)) {
+				status = http.StatusConflict
+			}
+			h.json(w, status, refusal{Error: err.Error()})
 			return
 		}
 		h.logger.Info(s.what+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
@@ -94,7 +98,7 @@ func readMode(body io.Reader) (string, error) {
 
 func (h *handler) reload(w http.ResponseWriter, _ *http.Request) {
 	if err := h.service.Reload(); err != nil {
-		h.logger.Warn("configuration not reloaded, the old one stays", "err", err)
+		h.logger.Warn("configuration not reloaded, the old one stays in force", "err", err)
 		h.json(w, http.StatusUnprocessableEntity, refusal{
 			Error:    "not reloaded: the old configuration stays",
 			Problems: strings.Split(err.Error(), "\n"),
@@ -106,10 +110,10 @@ func (h *handler) reload(w http.ResponseWriter, _ *http.Request) {
 	}{true})
 }
 
-// refusal is the body of an answer that says no.
+// refusal is the body of an error.
 type refusal struct {
 	Error    string   `json:"error"`
-	Valid    []string `json:"valid,omitempty"` // the values that would have been taken
+	Valid    []string `json:"valid,omitempty"` // the values that are accepted
 	Problems []string `json:"problems,omitempty"`
 }
 

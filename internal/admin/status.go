@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Status is everything that an operator wants to see at a glance. The web page
-// and the terminal are made of it.
+// Status is the state of sidestep at a glance. The web page and the terminal show it.
 type Status struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"version"`
@@ -15,11 +14,10 @@ type Status struct {
 	Ready   Readiness `json:"ready"`
 	Engine  Engine    `json:"engine"`
 	Nodes   any       `json:"nodes"` // as /nodes
-	// Requests counts the clients' requests, Decisions the same by reason and
-	// Outcomes by how they ended; Observed counts what mode observe only decided,
-	// Failovers second attempts by cause and Hedges such for overdue searches by
-	// result.
-	// All begin at 0 when a reload brings another upstream.
+	// Requests counts the clients' requests. Decisions counts them by reason, Outcomes by
+	// how they ended. Observed counts decisions that were only made, in mode observe.
+	// Failovers counts further attempts by cause, Hedges those for overdue searches by
+	// result. All begin at 0 when a reload changes the upstream.
 	Requests  int64            `json:"requests"`
 	Decisions map[string]int64 `json:"decisions"`
 	Observed  map[string]int64 `json:"observed"`
@@ -33,22 +31,24 @@ type Status struct {
 	Bulks *Bulks `json:"bulks,omitempty"`
 }
 
-// Admission is what became of searches that had to wait.
+// Admission counts searches that had to wait.
 type Admission struct {
 	Mode    string `json:"mode"`
 	Waiting int64  `json:"waiting"` // searches
 	Refused int64  `json:"refused"` // since the start
 	Dropped int64  `json:"dropped"`
+	Classes any    `json:"classes"` // see proxy.AdmissionClassStatus
 }
 
-// Bulks is what became of bulks.
+// Bulks counts bulks and their operations.
 type Bulks struct {
 	Mode    string           `json:"mode"`
 	Results map[string]int64 `json:"results"` // bulks by result
-	// Operations are those of the bulks by plan: planned, or why they stayed as they were.
+	// Operations are those of the bulks by plan: planned, or why they stayed unchanged.
 	Operations map[string]int64 `json:"operations"`
 	Indices    any              `json:"indices"` // those that were written to, see proxy.BulkIndex
-	// Skew is that of the most uneven index of the last hour, Index, 0 if there is none.
+	// Skew is the largest skew of an index in the last hour, and Index its name; 0 if
+	// there is none.
 	Index string  `json:"index,omitempty"`
 	Skew  float64 `json:"skew"`
 }
@@ -59,13 +59,13 @@ type Readiness struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-// Engine is what the upstream is; empty until it is known.
+// Engine is the upstream's distribution and version; empty until known.
 type Engine struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// statusOf completes what the service says with what every listener knows.
+// statusOf completes the service's status with the listener's own fields.
 func (h *handler) statusOf() Status {
 	s := h.service.Status()
 	s.At = time.Now().UTC().Truncate(time.Millisecond)

@@ -14,8 +14,8 @@ import (
 //go:embed ui
 var uiFiles embed.FS
 
-// contentPolicy lets the pages load what this listener serves and nothing else, from
-// nowhere else, and makes strings into markup nowhere.
+// contentPolicy lets the pages load only what this listener serves, and turn no strings
+// into markup.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -28,7 +28,7 @@ var contentTypes = map[string]string{
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// uiFile serves what lies below /ui/.
+// uiFile serves the files below /ui/.
 func uiFile(w http.ResponseWriter, r *http.Request) { serveFile(w, r, r.PathValue("file")) }
 
 // uiPage returns a handler that serves one file.
@@ -49,14 +49,14 @@ func serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	header.Set("Content-Security-Policy", contentPolicy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cache-Control", "no-cache") // asks again each time: another version may run now
+	header.Set("Cache-Control", "no-cache") // revalidate each time: another version may run now
 	header.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
-// forEyes serves the page to browsers and the JSON to everybody else, and to browsers
-// that ask for format=json.
-func forEyes(page, data http.HandlerFunc) http.HandlerFunc {
+// pageOrData serves the page to browsers, and JSON to all other clients and to browsers that
+// ask for format=json.
+func pageOrData(page, data http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		if strings.Contains(r.Header.Get("Accept"), "text/html") && r.URL.Query().Get("format") != "json" {

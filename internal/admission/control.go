@@ -145,6 +145,9 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 		return nil
 	}
 	fresh := c.o.Mode == Off
+	if c.o.Mode == Observe {
+		c.forgetObserved()
+	}
 	c.o.Mode = m
 	for _, n := range c.order {
 		n.beginFrame(now)
@@ -200,19 +203,18 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
-	t.Unmeasured, t.WouldWait, t.WouldBeRefused = false, false, false
+	t.Unmeasured = false
 	c.spread(t)
 	k := &c.classes[t.Class]
-	roomy := t.Passes || !c.awaited(t) && c.fits(t, now)
-	if !roomy || c.crowds(t, now) {
+	roomy, goes := c.look(t, now)
+	if !roomy || c.exceedsShare(t, now) {
 		c.bind(t)
 	}
 	switch {
-	case t.Passes, c.o.Mode == Off, roomy && k.inTurn(now) && !c.crowds(t, now):
+	case goes:
 		c.admit(t, now)
 	case c.o.Mode == Observe:
-		t.WouldWait, t.WouldBeRefused = true, c.overflows(t)
-		c.admit(t, now)
+		c.follow(t, roomy, now)
 	default:
 		c.queue(t, now)
 		if t.Verdict == Waits && !roomy {
@@ -224,6 +226,27 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		}
 	}
 	return c.turned
+}
+
+// look reports whether the nodes of a new ticket have room for it, and whether it goes on
+// at once.
+func (c *Control) look(t *Ticket, now time.Time) (roomy, goes bool) {
+	roomy = t.Passes || !c.awaited(t) && c.fits(t, now)
+	return roomy, t.Passes || c.o.Mode == Off || roomy && c.classes[t.Class].inTurn(now) && !c.exceedsShare(t, now)
+}
+
+// Preview returns what would be decided about a ticket now that is not offered. In mode
+// [Observe] that is what [Auto] would decide.
+func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
+	t.Unmeasured = false
+	c.spread(t)
+	if _, goes := c.look(t, now); goes {
+		return Admitted, ""
+	}
+	if why := c.full(t); why != "" && c.inPlaceOf(t, why, now) == nil {
+		return Refused, why
+	}
+	return Waits, ""
 }
 
 // claim has what comes after a ticket keep off its nodes, until the next pump. It returns
@@ -246,7 +269,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 	if !t.charged {
 		return nil
 	}
-	c.uncharge(t)
+	c.giveBack(t)
 	if k := &c.classes[t.Class]; !t.Passes {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
@@ -256,7 +279,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 
 // Abandon is [Control.Done] for a ticket whose client left before its answer came.
 func (c *Control) Abandon(t *Ticket, now time.Time) []*Ticket {
-	if t.charged && t.Waited() > 0 {
+	if t.charged && (t.Waited() > 0 || t.queued) {
 		c.classes[t.Class].gaveUp(now.Sub(t.began), now)
 	}
 	return c.Done(t, now)
@@ -278,11 +301,13 @@ func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
 
 // Move changes where a ticket that was admitted is sent to, as it was decided anew.
 func (c *Control) Move(t *Ticket) {
-	if !t.charged {
+	if !t.charged || !t.placed {
 		return
 	}
-	c.uncharge(t)
+	c.giveBack(t)
 	c.spread(t)
+	t.placed = true
+	c.hold(t, 1)
 	c.charge(t)
 }
 
@@ -315,7 +340,12 @@ func (c *Control) Next(now time.Time) time.Time {
 }
 
 // Waiting returns how many searches wait.
-func (c *Control) Waiting() int { return c.length }
+func (c *Control) Waiting() int {
+	if c.o.Mode == Observe {
+		return 0
+	}
+	return c.length
+}
 
 // Patience returns for how long a ticket may wait; 0: as long as its client does.
 func (c *Control) Patience(t *Ticket) time.Duration {
@@ -402,68 +432,4 @@ func (c *Control) bind(t *Ticket) {
 			h.node.bound = true
 		}
 	}
-}
-
-// admit lets a ticket go on.
-func (c *Control) admit(t *Ticket, now time.Time) {
-	t.Verdict, t.sent = Admitted, now
-	k := &c.classes[t.Class]
-	if !t.Passes {
-		k.spend(now)
-	}
-	k.admitted++
-	k.sentAt = now
-	if len(t.Parts) > 0 && !t.Passes {
-		average(&c.mean, t.cost/float64(max(1, t.Searches)))
-	}
-	k.virtual = max(k.virtual, c.virtual)
-	if c.length > 0 { // else nobody waits for a turn
-		k.virtual += k.price(t.cost, c.took)
-	}
-	c.charge(t)
-}
-
-func (c *Control) charge(t *Ticket) {
-	share := c.o.share()
-	t.charged = true
-	if !t.Passes {
-		c.classes[t.Class].inFlight += t.cost
-	}
-	for _, h := range t.charges {
-		h.node.ours += h.tasks
-		if !t.Passes {
-			h.node.searches += h.tasks
-		}
-		h.node.raisePeak(share)
-	}
-}
-
-func (c *Control) uncharge(t *Ticket) {
-	t.charged = false
-	if !t.Passes {
-		less(&c.classes[t.Class].inFlight, t.cost)
-	}
-	for _, h := range t.charges {
-		less(&h.node.ours, h.tasks)
-		if !t.Passes {
-			less(&h.node.searches, h.tasks)
-		}
-	}
-}
-
-// less takes from a sum what was added to it. What rounding leaves of it is nothing.
-func less(sum *float64, part float64) {
-	if *sum -= part; *sum < 1e-6 {
-		*sum = 0
-	}
-}
-
-// averagePart is what one value counts in a mean over searches.
-const averagePart = 0.02
-
-func average(mean *float64, v float64) {
-	if *mean == 0 {
-		*mean = v
-	}
-	*mean += averagePart * (v - *mean)
 }

@@ -207,19 +207,15 @@ func TestObserveOnlyCounts(t *testing.T) {
 	o.Mode = Observe
 	r := newRig(t, o, 1)
 	r.poll(Poll{QueueSize: 2})
-	var waits, refused int
 	for range 6 {
-		s := r.search(0)
-		require.Equal(t, Admitted, s.Verdict)
-		if s.WouldWait {
-			waits++
-		}
-		if s.WouldBeRefused {
-			refused++
-		}
+		require.Equal(t, Admitted, r.search(0).Verdict)
 	}
-	require.Equal(t, 5, waits)
-	require.Equal(t, 3, refused)
+	found := r.Classes()[0]
+	require.Equal(t, int64(5), found.WouldWait)
+	require.Equal(t, map[Reason]int64{QueueFull: 3}, found.WouldRefuse)
+	require.Zero(t, r.Waiting())
+	require.Zero(t, found.Waiting)
+	require.Zero(t, r.View("0", r.now).Waiting)
 }
 
 func TestSwitchingOffLetsEverythingGo(t *testing.T) {
@@ -431,7 +427,7 @@ func TestClientsThatLeaveInFlightCount(t *testing.T) {
 }
 
 // A class whose searches take long does not fill the nodes while another one is active.
-func TestAClassDoesNotCrowdOutOthers(t *testing.T) {
+func TestOneClassDoesNotFillTheNodes(t *testing.T) {
 	o := limited(8)
 	o.Classes = []Class{{Name: "heavy"}, {Name: "light"}}
 	r := newRig(t, o, 1)

@@ -26,7 +26,8 @@ type Node struct {
 	capacity float64 // of the queue of that pool; 0: not known
 	polledAt time.Time
 	ours     float64 // in flight, sent from here
-	searches float64 // of these, what had to wait for room
+	ahead    float64 // of these, what only mode observe has let go by now
+	searches float64 // of the others, what had to wait for room
 	waiting  float64 // shard queries that wait here for this node, by their expected share
 	others   float64 // mean of what was in the pool beyond ours; negative if less
 	busy     float64 // threads at work at the last poll
@@ -150,7 +151,16 @@ func (n *Node) foreign(share float64) float64 {
 
 // room returns how many more shard queries may be sent to the node from here.
 func (n *Node) room(share float64) float64 {
-	return (n.limit-n.foreign(share))*share - n.ours
+	return (n.limit-n.foreign(share))*share - (n.ours - n.ahead)
+}
+
+// ample returns how many shard queries keep the node busy: of more, as the limit is while
+// it has not been needed, no class has a share.
+func (n *Node) ample(o *Options) float64 {
+	if o.Mode == Target {
+		return n.limit
+	}
+	return min(n.limit, max(o.Min, (1+waiting)*n.threads))
 }
 
 // stale reports whether nothing is known of the node's load.

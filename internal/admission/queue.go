@@ -32,6 +32,8 @@ type class struct {
 	length         int
 	cost           float64 // shard queries that wait
 	admitted       int64
+	wouldWait      int64 // what mode observe found
+	wouldRefuse    map[Reason]int64
 	inFlight       float64   // shard queries
 	sentAt         time.Time // when one was last admitted
 	virtual        float64   // seconds of work, by its weight
@@ -53,7 +55,7 @@ func newClass(k Class) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, tokens: max(1, burst*k.Rate)}
+	return class{Class: k, tokens: max(1, burst*k.Rate), wouldRefuse: map[Reason]int64{}}
 }
 
 // limited reports whether the class has a rate.
@@ -148,24 +150,47 @@ func (k *class) newestFirst(now time.Time) bool {
 // queue makes a ticket wait, if there is room for it. If not, one of the class that has
 // most waiting for its weight is refused, so that a flood of one refuses no other.
 func (c *Control) queue(t *Ticket, now time.Time) {
-	why := Reason("")
-	switch {
-	case c.o.Queue.Bytes > 0 && c.bytes+t.Bytes > c.o.Queue.Bytes:
-		why = NoRoom
-	case c.overflows(t):
-		why = QueueFull
-	}
-	if why != "" {
-		out := c.victim(t, now)
-		if out == nil || !c.makesRoom(out, t, why) {
-			t.Verdict, t.Reason, t.sent = Refused, why, now
+	if why := c.full(t); why != "" {
+		out := c.inPlaceOf(t, why, now)
+		if out == nil {
+			c.refuse(t, why, now)
 			return
 		}
 		c.remove(out)
-		out.Verdict, out.Reason, out.sent = Refused, why, now
-		c.turned = append(c.turned, out)
+		c.refuse(out, why, now)
+		if c.o.Mode != Observe {
+			c.turned = append(c.turned, out)
+		}
 	}
 	c.push(t)
+}
+
+// full returns why there is no place for a ticket in the queue, nothing if there is.
+func (c *Control) full(t *Ticket) Reason {
+	switch {
+	case c.o.Queue.Bytes > 0 && c.bytes+t.Bytes > c.o.Queue.Bytes:
+		return NoRoom
+	case c.overflows(t):
+		return QueueFull
+	}
+	return ""
+}
+
+// inPlaceOf returns the ticket that waits and is refused in place of t; nil if t is.
+func (c *Control) inPlaceOf(t *Ticket, why Reason, now time.Time) *Ticket {
+	if out := c.victim(t, now); out != nil && c.makesRoom(out, t, why) {
+		return out
+	}
+	return nil
+}
+
+// refuse gives a ticket its verdict. In mode observe that is only counted.
+func (c *Control) refuse(t *Ticket, why Reason, now time.Time) {
+	if c.o.Mode == Observe {
+		c.classes[t.Class].wouldRefuse[why]++
+		return
+	}
+	t.Verdict, t.Reason, t.sent = Refused, why, now
 }
 
 // makesRoom reports whether there is room for t without another ticket that waits.
@@ -183,7 +208,7 @@ func (c *Control) makesRoom(out, t *Ticket, why Reason) bool {
 
 // overflows reports whether more would wait than may.
 func (c *Control) overflows(t *Ticket) bool {
-	if c.o.Mode != Observe && c.o.Queue.Length > 0 {
+	if c.o.Queue.Length > 0 {
 		return c.length >= c.o.Queue.Length
 	}
 	var waits, own, size float64
@@ -191,9 +216,6 @@ func (c *Control) overflows(t *Ticket) bool {
 	for _, h := range t.charges {
 		own += h.tasks
 		waits += h.node.waiting
-		if c.o.Mode == Observe { // what is in flight beyond the limit would wait
-			waits += max(0, -h.node.room(share))
-		}
 		size += h.node.queueSize()
 	}
 	return len(t.charges) > 0 && waits+own > max(size*share, own)
@@ -221,7 +243,10 @@ func (c *Control) victim(t *Ticket, now time.Time) *Ticket {
 // What does not fit lays claim to its nodes: nothing that comes after it takes them.
 func (c *Control) pump(now time.Time) []*Ticket {
 	c.round++
-	if c.length == 0 || c.o.Mode != Auto && c.o.Mode != Target {
+	if c.o.Mode == Observe {
+		c.expire(now)
+	}
+	if c.length == 0 || c.o.Mode == Off {
 		return c.turned
 	}
 	for i := range c.classes {
@@ -235,7 +260,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		t := k.cursor
 		k.advance()
-		if c.crowds(t, now) {
+		if c.exceedsShare(t, now) {
 			k.over = true
 			c.bind(t)
 			continue
@@ -248,6 +273,11 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		c.virtual = max(c.virtual, k.virtual)
 		k.stayed()
+		if c.o.Mode == Observe { // it has been sent
+			c.remove(t)
+			c.catchUp(t, now)
+			continue
+		}
 		c.admit(t, now)
 		c.remove(t)
 		c.turned = append(c.turned, t)
@@ -316,11 +346,12 @@ func (k *class) active(now time.Time) bool {
 	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
 }
 
-// crowds reports whether a ticket would give its class more than its share of all limits
-// while others are active: what runs in a node cannot be taken back, so a class whose
-// searches take long must not have all nodes full of them. They count the more the
-// longer they take. One search of each class is always let go.
-func (c *Control) crowds(t *Ticket, now time.Time) bool {
+// exceedsShare reports whether a ticket would give its class more than its share of what keeps
+// all nodes busy while others are active, even if these leave room. Running searches
+// cannot be stopped, so a class whose searches take long must not fill all nodes with
+// them. They count the more the longer they take. One search of each class is always
+// sent.
+func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 	k := &c.classes[t.Class]
 	if len(c.classes) == 1 || k.inFlight <= 0 {
 		return false
@@ -337,7 +368,7 @@ func (c *Control) crowds(t *Ticket, now time.Time) bool {
 	limits := 0.0
 	for _, n := range c.order {
 		if n.serves && !n.stale(now) {
-			limits += n.limit * c.o.share()
+			limits += n.ample(&c.o) * c.o.share()
 		}
 	}
 	longer := 1.0
@@ -356,7 +387,7 @@ func (c *Control) push(t *Ticket) {
 	if k.oldest == nil { // it comes back with no credit for the time that it did nothing
 		k.virtual = max(k.virtual, c.virtual)
 	}
-	t.Verdict = Waits
+	t.Verdict, t.queued = Waits, true
 	t.before, t.next = k.newest, nil
 	if k.newest != nil {
 		k.newest.next = t
@@ -386,7 +417,7 @@ func (c *Control) remove(t *Ticket) {
 	} else {
 		k.newest = t.before
 	}
-	t.before, t.next = nil, nil
+	t.before, t.next, t.queued = nil, nil, false
 	k.length--
 	c.length--
 	c.bytes -= t.Bytes

@@ -20,15 +20,15 @@ type Ticket struct {
 	Reason  Reason // of a refusal
 	// Unmeasured: it was admitted because nothing is known of the load of its nodes.
 	Unmeasured bool
-	// WouldWait and WouldBeRefused say what [Observe] found.
-	WouldWait, WouldBeRefused bool
 
 	charges []charge
 	cost    float64
 	began   time.Time // when it was offered
 	sent    time.Time // when it was admitted
-	charged bool
-	next    *Ticket // in its class's queue
+	charged bool      // it is in flight
+	placed  bool      // and there was room for it
+	queued  bool      // it is in the queue of its class
+	next    *Ticket   // in its class's queue
 	before  *Ticket
 }
 

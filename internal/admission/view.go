@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Load is what an operator sees of the limit of a node.
 type Load struct {
@@ -20,7 +23,10 @@ func (c *Control) View(id string, now time.Time) Load {
 	if n == nil {
 		return Load{}
 	}
-	v := Load{Admitted: n.ours, Waiting: n.waiting, Others: n.foreign(c.o.share())}
+	v := Load{Admitted: n.ours, Others: n.foreign(c.o.share())}
+	if c.o.Mode != Observe {
+		v.Waiting = n.waiting
+	}
 	if !n.stale(now) {
 		limit := n.limit
 		v.Limit = &limit
@@ -28,11 +34,15 @@ func (c *Control) View(id string, now time.Time) Load {
 	return v
 }
 
-// ClassView is what waits of a class.
+// ClassView is what waits of a class, and what became of it.
 type ClassView struct {
 	Name     string
 	Waiting  int
 	Admitted int64
+	// WouldWait counts what mode observe let go that would have waited, WouldRefuse those of
+	// them that would have been refused, by why.
+	WouldWait   int64
+	WouldRefuse map[Reason]int64
 }
 
 // Classes describes all classes.
@@ -40,7 +50,10 @@ func (c *Control) Classes() []ClassView {
 	out := make([]ClassView, len(c.classes))
 	for i := range c.classes {
 		k := &c.classes[i]
-		out[i] = ClassView{Name: k.Name, Waiting: k.length, Admitted: k.admitted}
+		out[i] = ClassView{Name: k.Name, Admitted: k.admitted, WouldWait: k.wouldWait, WouldRefuse: maps.Clone(k.wouldRefuse)}
+		if c.o.Mode != Observe {
+			out[i].Waiting = k.length
+		}
 	}
 	return out
 }

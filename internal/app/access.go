@@ -11,8 +11,8 @@ import (
 	"sidestep/internal/config"
 )
 
-// newAccess returns who may do what on the admin listener. Who is let in by
-// certificates alone needs no token besides.
+// newAccess returns what may be done on the admin listener. Clients that need a
+// certificate need no token.
 func newAccess(cfg config.Admin, logger *slog.Logger) (*admin.Access, error) {
 	access := &admin.Access{
 		Hosts:            slices.Concat(cfg.AllowedHosts, ownNames(cfg.Listen)),

@@ -6,8 +6,8 @@ import (
 	"sidestep/internal/proxy"
 )
 
-// admissionOptions returns what the data plane is told of admission. clients is how many
-// sidesteps share the limits.
+// admissionOptions returns the data plane's options of admission. clients is the number
+// of sidesteps that share the limits.
 func admissionOptions(a config.Admission, clients int) proxy.Admission {
 	o := proxy.Admission{Options: admission.Options{
 		Mode: admission.Mode(a.Mode), TargetResponseTime: a.TargetResponseTime,
@@ -23,11 +23,11 @@ func admissionOptions(a config.Admission, clients int) proxy.Admission {
 	return o
 }
 
-// AdmissionMode returns the mode of admission in force.
+// AdmissionMode returns the current mode of admission.
 func (a *App) AdmissionMode() admission.Mode { return a.current.Load().proxy.AdmissionMode() }
 
-// SetAdmissionMode switches the mode of admission. It holds until it is switched again or
-// a reload brings a configuration whose admission.mode is another than before.
+// SetAdmissionMode switches the mode of admission, until it is switched again or a reload
+// changes admission.mode.
 func (a *App) SetAdmissionMode(mode admission.Mode) error {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()

@@ -36,6 +36,10 @@ func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 		return len(nodes) == 2 && nodes[0].Limit != nil && *nodes[0].Limit == 9
 	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, s.get(s.adminURL("/metrics")).body, `sidestep_admission_admitted_total{class="vip"} 0`)
+	refused, err := ask(t, s.client, "PUT "+s.adminURL("/-/admission"), `{"mode":"target"}`)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusConflict, refused.status)
+	require.Contains(t, refused.body, "admission.target_response_time")
 	require.NoError(t, s.SetAdmissionMode(admission.Observe))
 	cfg.Admission.Min = 2
 	require.NoError(t, s.Reload(cfg))

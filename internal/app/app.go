@@ -1,6 +1,6 @@
-// Package app builds sidestep from its configuration and owns its life: two
-// listeners that stay, and behind them a pipeline (what is known of the cluster,
-// the choice of copies, the data plane) that a reload replaces as a whole.
+// Package app builds sidestep from its configuration and owns its life cycle. Two
+// listeners exist all the time. Behind them is a pipeline (the view of the cluster, the
+// choice of copies, the data plane), which a reload replaces as a whole.
 package app
 
 import (
@@ -26,19 +26,19 @@ import (
 // adminGrace is how long a stop waits for the admin listener's own requests.
 const adminGrace = time.Second
 
-// Options is what does not come from the configuration.
+// Options are what does not come from the configuration.
 type Options struct {
 	Version string
 	// Logger, nil for none.
 	Logger *slog.Logger
-	// Level, if set, is the level of Logger: a reload moves it.
+	// Level, if set, is the level of Logger. A reload changes it.
 	Level *slog.LevelVar
-	// Registry takes all metrics; nil makes one.
+	// Registry receives all metrics; nil makes one.
 	Registry *prometheus.Registry
 	// Load reads the configuration again for [App.ReloadConfig]; nil if there is
 	// nothing to read.
 	Load func() (config.Config, error)
-	// Sockets are served in place of the addresses configured.
+	// Sockets are used in place of the configured addresses.
 	Sockets Sockets
 }
 
@@ -50,15 +50,15 @@ type App struct {
 	tracer  *tracing.Tracer
 	data    *listener
 	admin   *listener
-	// access says who may do what on the admin listener.
+	// access says what may be done on the admin listener.
 	access atomic.Pointer[admin.Access]
 
 	// mu serialises Start, Reload and Stop, and guards cfg.
 	mu  sync.Mutex
 	cfg config.Config
 
-	// modeMu makes switching the mode and swapping the pipeline one step each. It
-	// is apart from mu, as the switch must not wait for a reload.
+	// modeMu makes switching the mode and swapping the pipeline atomic. It is separate
+	// from mu, as switching the mode must not wait for a reload.
 	modeMu  sync.Mutex
 	current atomic.Pointer[pipeline]
 
@@ -130,10 +130,10 @@ func New(cfg config.Config, o Options) (*App, error) {
 	return a, nil
 }
 
-// Start binds both listeners and begins to look at the cluster; ctx bounds the
-// binding alone. Requests are served at once: until the cluster is known they
-// pass unsteered. An error names the key and the address that cannot be bound, or the
-// log that cannot be opened; then nothing has been started.
+// Start binds both listeners and starts polling the cluster. ctx bounds the binding
+// alone. Requests are served at once; they pass until the cluster is known. An error
+// names the key and the address that cannot be bound, or the log that cannot be opened;
+// then nothing has been started.
 func (a *App) Start(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,7 +160,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.admin.serve(a.failed)
 	for _, l := range []*listener{a.data, a.admin} {
 		if l.inherited != nil {
-			a.logger.Info("an inherited socket is served in place of the address configured",
+			a.logger.Info("an inherited socket is used in place of the configured address",
 				"key", l.key, "address", l.addr().String(), "configured", l.address)
 		}
 	}
@@ -169,14 +169,14 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-// Failed tells of a listener that broke after Start: the process cannot serve
-// and should stop.
+// Failed receives the error of a listener that failed after Start: the process cannot
+// serve and should stop.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// DataAddr returns where clients are served; nil before Start.
+// DataAddr returns the address for clients; nil before Start.
 func (a *App) DataAddr() net.Addr { return a.data.addr() }
 
-// AdminAddr returns where the admin pages are served; nil before Start.
+// AdminAddr returns the address of the admin pages; nil before Start.
 func (a *App) AdminAddr() net.Addr { return a.admin.addr() }
 
 // Ready returns nil if searches can be steered, otherwise what is missing.
@@ -184,29 +184,29 @@ func (a *App) Ready() error {
 	if a.draining.Load() {
 		return errors.New("stopping: requests in flight are being finished")
 	}
-	return a.current.Load().cluster.Ready()
+	return a.current.Load().poller.Ready()
 }
 
-// Mode returns the mode of routing in force.
+// Mode returns the current mode of routing.
 func (a *App) Mode() proxy.Mode { return a.current.Load().proxy.Mode() }
 
-// SetMode switches the mode of routing. It holds until it is switched again or a
-// reload brings a configuration whose mode is another than before.
+// SetMode switches the mode of routing, until it is switched again or a reload changes
+// routing.mode.
 func (a *App) SetMode(mode proxy.Mode) error {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()
 	return a.current.Load().proxy.SetMode(mode)
 }
 
-// Stop drains: it is not ready any more, and answers close their connections. After
-// limits.drain_delay (see [App.SkipDrain]) it takes no new connection, closes idle
-// ones, and waits for the requests in flight until limits.shutdown_grace has passed.
-// Then it cuts off what is left, which is the error; it does so at once when ctx ends.
-// Later calls return the same.
+// Stop drains: sidestep is not ready any more, and answers close their connections. After
+// limits.drain_delay (see [App.SkipDrain]) it accepts no new connection, closes idle
+// ones, and waits for the requests in flight for at most limits.shutdown_grace. Then it
+// aborts the rest, which is the error. It does so at once when ctx ends. Later calls
+// return the same.
 func (a *App) Stop(ctx context.Context) error {
 	a.stopOnce.Do(func() {
 		a.draining.Store(true)
-		close(a.stopping) // a reload that is waiting gives up
+		close(a.stopping) // a reload that is waiting ends
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.stopErr = a.stop(ctx)
@@ -228,7 +228,7 @@ func (a *App) stop(ctx context.Context) error {
 	a.current.Load().stop()
 	a.tracer.Close(context.WithoutCancel(ctx))
 
-	// The admin listener goes last, so that the drain can be watched.
+	// The admin listener is closed last, so that the drain can be observed.
 	soon, cancelAdmin := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
 	defer cancelAdmin()
 	if adminErr := a.admin.shutdown(soon); adminErr != nil {

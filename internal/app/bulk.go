@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"sidestep/internal/bulk"
-	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
 	"sidestep/internal/config"
 	"sidestep/internal/es"
 	"sidestep/internal/proxy"
 )
 
-// newIndices returns what is to be known of the indices whose bulks go to one shard or have
+// newIndices returns the reader of indices whose bulks go to one shard or that have
 // logical shards; nil if the configuration names none.
-func newIndices(b config.Bulk, c *cluster.Cluster) *cluster.Indices[bulk.Index] {
+func newIndices(b config.Bulk, p *poll.Poller) *poll.Indices[bulk.Index] {
 	if len(b.SingleShard)+len(b.RoutingSize) == 0 {
 		return nil
 	}
-	return cluster.NewIndices(c, cluster.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: len(b.RoutingSize) > 0, Count: countedIndex})
+	return poll.NewIndices(p, poll.IndicesOptions[bulk.Index]{Parse: parseIndex, Aliases: len(b.RoutingSize) > 0, Count: countedIndex})
 }
 
-// parseIndex reads what the engine says of a name.
+// parseIndex parses the engine's metadata of a name.
 func parseIndex(name string, body, aliases []byte) (bulk.Index, error) {
 	indices, err := bulk.ParseIndices(body)
 	if err != nil {
@@ -48,11 +48,11 @@ func countedIndex(i bulk.Index) string {
 	return i.WriteIndex
 }
 
-// bulkOptions returns what the data plane is told of bulks.
+// bulkOptions returns the data plane's options of bulks.
 func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 	o := proxy.Bulk{
 		Mode: proxy.Mode(b.Mode), Patterns: b.Patterns(), Avoid: b.Avoid, Idempotent: b.Idempotent, RetryRejected: b.RetryRejected, MaxSkew: b.MaxSkew,
-		Queues: p.cluster.WritesQueue, Books: books,
+		Queues: p.poller.WritesQueue, Books: books,
 	}
 	if p.indices == nil {
 		return o
@@ -60,7 +60,7 @@ func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 	for _, r := range b.RoutingSize {
 		o.Logical = append(o.Logical, proxy.LogicalShards{Pattern: r.Index, Size: r.Size, Writes: r.Write()})
 	}
-	o.Index, o.IndicesOf = p.indices.Lookup, p.cluster.IndicesOf
+	o.Index, o.IndicesOf = p.indices.Lookup, p.store.IndicesOf
 	o.Counts = func(name string) ([]int64, time.Time, bool) {
 		counts, ok := p.indices.Counts(name)
 		return counts.Operations, counts.At, ok && counts.Operations != nil
@@ -68,11 +68,11 @@ func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 	return o
 }
 
-// keepSlots returns a problem for each index that this process has written to by slots and
-// whose slots cfg does not keep: reads by routing would miss documents. An index that is
-// gone needs none.
+// keepSlots returns a problem for each index that this process has written to by slots
+// and whose slots cfg changes or removes, as reads by routing would miss documents. An
+// index that was deleted is no problem.
 func (a *App) keepSlots(cfg config.Bulk) []*config.Problem {
-	snapshot := a.current.Load().cluster.Snapshot()
+	snapshot := a.current.Load().store.Snapshot()
 	sizes := a.books.Sizes()
 	var problems []*config.Problem
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
@@ -91,11 +91,11 @@ func (a *App) keepSlots(cfg config.Bulk) []*config.Problem {
 	return problems
 }
 
-// BulkMode returns the mode of bulks in force.
+// BulkMode returns the current mode of bulks.
 func (a *App) BulkMode() proxy.Mode { return a.current.Load().proxy.BulkMode() }
 
-// SetBulkMode switches the mode of bulks. It holds until it is switched again or a reload
-// brings a configuration whose bulk.mode is another than before.
+// SetBulkMode switches the mode of bulks, until it is switched again or a reload changes
+// bulk.mode.
 func (a *App) SetBulkMode(mode proxy.Mode) error {
 	a.modeMu.Lock()
 	defer a.modeMu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"sidestep/internal/selection"
 )
 
-// diagnose makes p what the records are about from now on.
+// diagnose makes p the source of the records.
 func (a *App) diagnose(p *pipeline) {
 	a.recorder.Use(diagnosis.Source{
 		Read:     func() []diagnosis.Reading { return readings(p.proxy.Nodes()) },
-		Snapshot: p.cluster.Snapshot,
-		Interval: p.cluster.Interval,
-		Follows:  p.cluster.Follows,
+		Snapshot: p.store.Snapshot,
+		Interval: p.poller.Interval,
+		Follows:  p.poller.Follows,
 		Seeds:    p.recipe.upstream.Parsed(),
 		Client:   p.account,
 	})
 }
 
-// readings is what the recorder keeps of nodes.
+// readings converts the state of the nodes for the recorder.
 func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 	out := make([]diagnosis.Reading, len(nodes))
 	for i, n := range nodes {
@@ -29,14 +29,14 @@ func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 			ID: n.ID, Name: n.Name, State: n.State, Why: why(n.NodeView),
 			Response: math.NaN(), Service: math.NaN(), Queue: math.NaN(), Share: n.Share,
 		}
-		if n.Rank != nil { // there are statistics
+		if n.Rank != nil { // it has been measured
 			out[i].Response, out[i].Service, out[i].Queue = n.Parts.ResponseTime, n.Parts.ServiceTime, n.Parts.Queue
 		}
 	}
 	return out
 }
 
-// why is what speaks against a node.
+// why is the evidence against a node.
 func why(n selection.NodeView) string {
 	if n.Why == "" && n.LastError != nil {
 		return n.LastError.Message

@@ -9,16 +9,15 @@ import (
 	"sidestep/internal/proxy"
 )
 
-// explanation is what would be done with a request, with what is on record of the
-// nodes that it concerns.
+// explanation is what would be done with a request, with the records of its nodes.
 type explanation struct {
 	proxy.Explanation
-	// Spikes are the records of nodes with a copy that are in trouble, or lately were.
+	// Spikes are the records of nodes with a copy that are or recently were in trouble.
 	Spikes []diagnosis.Spike `json:"spikes,omitempty"`
 }
 
-// lately is how long after its end a spike is part of explanations: so long a node may
-// take to have its share again.
+// lately is how long after its end a spike is part of explanations: a node may take that
+// long to get its full share again.
 const lately = 30 * time.Second
 
 // Explain implements admin.Service.
@@ -28,6 +27,7 @@ func (s service) Explain(q admin.Question) (any, error) {
 	}
 	explained, err := s.app.current.Load().proxy.Explain(proxy.Question{
 		Operation: es.Operation(q.Operation), Target: q.Target, ID: q.ID, Routing: q.Routing, Preference: q.Preference,
+		User: q.User, OpaqueID: q.OpaqueID,
 	})
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s service) Explain(q admin.Question) (any, error) {
 	return explanation{explained, concerning(explained, s.app.recorder.Spikes().Spikes, time.Now())}, nil
 }
 
-// concerning returns the spikes of nodes with a copy that last, or ended lately.
+// concerning returns the spikes of nodes with a copy that are open, or ended lately.
 func concerning(e proxy.Explanation, spikes []diagnosis.Spike, now time.Time) (concern []diagnosis.Spike) {
 	holds := map[string]bool{}
 	for _, shard := range e.Shards {

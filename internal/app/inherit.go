@@ -9,8 +9,8 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// Sockets are those that a supervisor has opened, such as systemd. They stay open
-// when the process ends, so that a restart refuses no connection. Each may be nil.
+// Sockets are listening sockets that a supervisor, such as systemd, has opened. They stay
+// open when the process ends, so that a restart refuses no connection. Each may be nil.
 type Sockets struct {
 	Data, Admin net.Listener
 }
@@ -21,11 +21,10 @@ const (
 	adminSocket = "admin"
 )
 
-// InheritSockets returns the sockets that the environment tells of (LISTEN_FDS,
-// LISTEN_PID, LISTEN_FDNAMES) and removes these variables, so that no other process
-// takes the sockets for its own. If one of them is named data or admin, the names say
-// which is which; else the first is for data and the second for admin. It is for the
-// process, whatever runs in it: call it once.
+// InheritSockets returns the sockets that the environment describes (LISTEN_FDS,
+// LISTEN_PID, LISTEN_FDNAMES) and removes these variables, so that child processes do not
+// use the sockets. If one of them is named data or admin the names count; else the first
+// is for data and the second for admin. It concerns the whole process: call it once.
 func InheritSockets() (Sockets, error) {
 	files := activation.Files(true)
 	defer func() {
@@ -65,14 +64,14 @@ func (s *Sockets) take(name string, file *os.File) error {
 	case adminSocket:
 		place = &s.Admin
 	default:
-		return errors.New("there is no use for it: at most two are taken, and names are data and admin")
+		return errors.New("it is not used: there are at most two sockets, with the names data and admin")
 	}
 	if *place != nil {
 		return fmt.Errorf("is the second for %s", name)
 	}
 	listener, err := net.FileListener(file)
 	if err != nil {
-		return fmt.Errorf("is no stream socket: %w", err)
+		return fmt.Errorf("is not a stream socket: %w", err)
 	}
 	*place = listener
 	return nil

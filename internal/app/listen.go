@@ -26,7 +26,7 @@ const (
 	http2 = "h2"
 )
 
-// listener is one of the two: it outlives every reload.
+// listener is one of the two listeners, which exist across reloads.
 type listener struct {
 	key     string // of its address in the configuration
 	address string
@@ -34,7 +34,7 @@ type listener struct {
 
 	inherited net.Listener // from a supervisor, in place of address; may be nil
 	bound     net.Listener // nil until bind
-	// patient says that connections may be opened long before they are used.
+	// patient says that clients may open connections long before they use them.
 	patient  bool
 	draining *drainingListener // around bound, if patient
 	served   sync.WaitGroup
@@ -46,7 +46,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 		a.current.Load().proxy.ServeHTTP(w, r)
 	})
 	l.server.ConnContext, l.server.ConnState = withConnection, settleLast
-	// "OPTIONS *" is the engine's to answer.
+	// The engine answers "OPTIONS *".
 	l.server.DisableGeneralOptionsHandler = true
 	negotiated := []string{http1}
 	if streams := cfg.Limits.ConcurrentStreams; streams > 0 {
@@ -55,8 +55,8 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 		l.server.Protocols.SetUnencryptedHTTP2(true)
 		l.server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
 	}
-	// No IdleTimeout: the engines close no idle connection either, and clients
-	// that pool them count on it.
+	// No IdleTimeout: the engines do not close idle connections either, and clients with
+	// connection pools rely on it.
 	var err error
 	l.server.TLSConfig, err = serverTLS("listen_tls", cfg.ListenTLS, negotiated, logger)
 	return l, err
@@ -88,8 +88,8 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 	return l, err
 }
 
-// newServer speaks HTTP/1.1. It has no ReadTimeout and no WriteTimeout: bulks are
-// large and searches may be long.
+// newServer returns a server for HTTP/1.1. It has no ReadTimeout or WriteTimeout, as
+// bulks are large and searches may take long.
 func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -101,8 +101,8 @@ func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
 	}
 }
 
-// serverTLS returns nil if t says plain HTTP. Certificates are looked at for each
-// handshake, so that rotated ones are used at once.
+// serverTLS returns nil if t says plain HTTP. Certificates are checked for changes at
+// each handshake, so that rotated ones are used at once.
 func serverTLS(key string, t config.ServerTLS, protocols []string, logger *slog.Logger) (*tls.Config, error) {
 	if !t.Enabled() {
 		return nil, nil //nolint:nilnil // no TLS is not an error
@@ -146,7 +146,7 @@ func (l *listener) bind(ctx context.Context) error {
 	return nil
 }
 
-// cause is err without the address, which net repeats.
+// cause returns err without the address, which package net adds.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -155,7 +155,7 @@ func cause(err error) error {
 	return err
 }
 
-// addr returns the address bound; nil before bind.
+// addr returns the bound address; nil before bind.
 func (l *listener) addr() net.Addr {
 	if l.bound == nil {
 		return nil
@@ -163,7 +163,7 @@ func (l *listener) addr() net.Addr {
 	return l.bound.Addr()
 }
 
-// serve takes connections in the background until shutdown; any other end is
+// serve accepts connections in the background until shutdown. An error before that is
 // sent to failed.
 func (l *listener) serve(failed chan<- error) {
 	secure, from := l.server.TLSConfig != nil, l.bound
@@ -182,8 +182,8 @@ func (l *listener) serve(failed chan<- error) {
 	})
 }
 
-// shutdown takes no new connection, closes idle ones, waits for requests in flight
-// until ctx ends, and cuts off what is left; that is the error.
+// shutdown accepts no new connection, closes idle ones, waits for requests in flight
+// until ctx ends, and aborts the rest; that is the error.
 func (l *listener) shutdown(ctx context.Context) error {
 	err := l.server.Shutdown(ctx)
 	if err != nil {

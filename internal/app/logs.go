@@ -13,16 +13,16 @@ import (
 	"sidestep/internal/record"
 )
 
-// logGrace is how long a stop or a reload waits for a log's last lines.
+// logGrace is how long a stop or a reload waits for the last lines of a log.
 const logGrace = 5 * time.Second
 
-// Names of the logs: of their metrics, and of their keys in the configuration.
+// Names of the logs: label values of their metrics, and keys in the configuration.
 const (
 	accessLog = "access"
 	slowLog   = "slow"
 )
 
-// requestLogs is what is kept and logged of single requests. It outlives pipelines.
+// requestLogs keeps and logs single requests. It outlives pipelines.
 type requestLogs struct {
 	records *record.Recorder
 	metrics *record.Metrics
@@ -38,14 +38,14 @@ func newRequestLogs(registry prometheus.Registerer, logger *slog.Logger) (*reque
 	return &requestLogs{records: record.NewRecorder(), metrics: metrics, logger: logger}, err
 }
 
-// openedLogs are the outputs of a configuration that is not in force yet.
+// openedLogs are the outputs of a configuration that is not applied yet.
 type openedLogs struct {
 	cfg          config.Logs
 	access, slow *record.Log
 	fresh        []*record.Log // those that were opened for it
 }
 
-// open opens what cfg wants and is not open yet. It must be followed by use or drop.
+// open opens the logs of cfg that are not open yet. It must be followed by use or drop.
 func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 	return next, nil
 }
 
-// use puts what was opened in force and closes what it replaces.
+// use applies what was opened and closes what it replaces.
 func (l *requestLogs) use(next openedLogs) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *requestLogs) use(next openedLogs) {
 	}
 }
 
-// drop closes what was opened for nothing.
+// drop closes what was opened and is not used.
 func (l *requestLogs) drop(next openedLogs) {
 	for _, log := range next.fresh {
 		l.closed(log)
@@ -112,7 +112,7 @@ func (l *requestLogs) closed(log *record.Log) {
 	}
 }
 
-// reopen opens files anew that may have been moved away.
+// reopen opens files again, which may have been renamed by log rotation.
 func (l *requestLogs) reopen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *requestLogs) reopen() {
 	}
 }
 
-// close writes what waits to be written.
+// close writes the waiting lines.
 func (l *requestLogs) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

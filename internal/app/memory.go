@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	// memoryFloor is the soft limit of a sidestep that needs little: the runtime may use
-	// that much before it works harder than usual.
+	// memoryFloor is the least soft limit: below it the runtime is never made to collect
+	// more often.
 	memoryFloor = 96 << 20
-	// memoryRoom is the room for garbage above what is in use, as a share of it. Without
-	// a limit the runtime takes as much again as is in use.
+	// memoryRoom is the room for garbage, as a share of the memory in use. By default the
+	// runtime leaves as much again as is in use.
 	memoryRoom = 0.5
 
-	// busyFloor is how much the runtime may use between frequent collections, whatever
-	// is in use. With the pages of the binary it is less than 50 MiB resident.
+	// busyFloor is how much the runtime may use between frequent collections, whatever is
+	// in use. With the pages of the binary that is less than 50 MiB resident.
 	busyFloor = 24 << 20
 	// busyInterval is the time between two collections below which they are frequent.
-	// Rarer ones cost next to nothing, and memory that is not needed is kept small.
+	// Less frequent ones cost little.
 	busyInterval = time.Second
 
-	// Bounds of the percentage: the runtime's own, and what makes its least goal, 4 MiB
-	// at 100 %, no more than what busyFloor leaves for objects.
+	// Bounds of GOGC: the runtime's default, and the value at which the smallest heap
+	// goal, 4 MiB at 100 %, stays within what busyFloor leaves for objects.
 	leastPercent, mostPercent = 100, 400
 )
 
-// LimitMemory keeps the runtime's soft memory limit somewhat above what is in use,
-// until ctx ends, so that garbage of the placement of a big cluster and of bursts of
-// searches is not kept for long; and it makes collections rarer while they are frequent
-// although little is in use. An operator who sets GOMEMLIMIT or GOGC knows better.
-// It is for the process, whatever runs in it: call it once.
+// LimitMemory keeps the runtime's soft memory limit somewhat above the memory in use,
+// until ctx ends. So garbage, of the placement of a large cluster or of bursts of
+// searches, is not kept for long. It also makes collections rarer while they are frequent
+// and little memory is in use. It does nothing if the operator has set GOMEMLIMIT or
+// GOGC. It concerns the whole process: call it once.
 func LimitMemory(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
 		return
@@ -59,11 +59,11 @@ func LimitMemory(ctx context.Context) {
 	}
 }
 
-// usage is the memory that the runtime cannot do without, in bytes.
+// usage is the memory that the runtime needs, in bytes.
 type usage struct {
 	live uint64 // objects, as far as the last collection found
-	rest uint64 // all that is not for objects
-	// roots is what a collection looks through beside objects; it is part of the rest.
+	rest uint64 // everything that is not for objects
+	// roots is what a collection scans beside objects; it is part of rest.
 	roots uint64
 }
 
@@ -96,8 +96,9 @@ func softLimit(u usage) int64 {
 //
 //	live + (live + roots) · GOGC / 100
 //
-// which is to be busyFloor less the rest if collections are frequent, and never less
-// than without sidestep's doing. Source: A Guide to the Go Garbage Collector.
+// which should be busyFloor less the rest if collections are frequent, and never less
+// than with the runtime's default. Source: A Guide to the Go Garbage Collector
+// (https://go.dev/doc/gc-guide).
 func gcPercent(u usage, interval time.Duration) int {
 	if interval >= busyInterval || u.live+u.rest >= busyFloor {
 		return leastPercent

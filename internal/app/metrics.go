@@ -70,11 +70,11 @@ func (m *metrics) reloaded(ok bool, now time.Time) {
 	m.reloadTime.Set(float64(now.UnixMilli()) / 1000)
 }
 
-// show makes registry the one whose metrics are collected.
+// show makes registry the one that is collected.
 func (m *metrics) show(registry *prometheus.Registry) { m.pipeline.current.Store(registry) }
 
-// pipelineMetrics collects the metrics of the pipeline in force. After a reload
-// that replaced it the counters begin at 0 again, which rate() understands.
+// pipelineMetrics collects the metrics of the current pipeline. After a reload that
+// replaced it the counters begin at 0 again, which rate() understands.
 type pipelineMetrics struct {
 	current atomic.Pointer[prometheus.Registry]
 }

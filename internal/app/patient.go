@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// patientListener takes connections whose first request may come at any time. The
-// engines wait for it for ever, and clients count on it: those that pool connections
-// open some in advance, and use them when there is more to do. net/http closes them
-// after ReadHeaderTimeout, also while a request is on its way. The head of a request
-// that has begun must come in time all the same.
+// patientListener accepts connections whose first request may come at any time. The
+// engines wait for it without a limit, and clients rely on that: those with connection
+// pools open some in advance. net/http closes such connections after ReadHeaderTimeout,
+// even while a request is arriving. The rest of a request's head must still arrive in
+// time.
 type patientListener struct {
 	net.Listener
-	handshake bool // of TLS, which comes first and must come in time
+	handshake bool // the TLS handshake, which comes first and must be in time
 }
 
 // Accept implements net.Listener.
@@ -39,29 +39,29 @@ const (
 	begun
 )
 
-// patientConn is a connection whose deadline for reading counts from the first bytes
-// of the first request. Deadlines cost more than what they guard: the server and the
-// data plane set about ten of them for each request, of which one or two are ever
-// waited for. One for reading is handed on when somebody reads, and one for writing
-// when it is clearly later than the one that stands.
+// patientConn is a connection whose read deadline counts from the first bytes of the
+// first request. Setting deadlines is expensive: the server and the data plane set about
+// ten of them for each request, of which at most two take effect. So a read deadline is
+// set only when somebody reads, and a write deadline only if it is clearly later than the
+// current one.
 type patientConn struct {
 	*net.TCPConn
 	secure bool // TLS is above
 	stage  atomic.Int32
-	limit  atomic.Int64 // ns: for the rest of what has begun to come; 0: none
+	limit  atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
 
-	reading atomic.Pointer[reading] // of the last answer; nil if nobody wants to know
+	reading atomic.Pointer[reading] // of the last answer; nil if nobody waits for it
 	heard   atomic.Bool             // something was read since
 	closed  atomic.Bool
 
 	mu      sync.Mutex // guards what follows
-	reads   int        // under way
+	reads   int        // reads in progress
 	wanted  time.Time  // deadline for reading
 	set     time.Time  // the one that the socket has
 	writeBy time.Time  // deadline for writing that the socket has
 }
 
-// writeSlack is the part of its time by which a deadline for writing may be missed.
+// writeSlack is the part of its duration by which a write deadline may be off.
 const writeSlack = 8
 
 // SetDeadline implements net.Conn.
@@ -69,8 +69,8 @@ func (c *patientConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. The server lifts the deadline at the end of
-// the handshake.
+// SetReadDeadline implements net.Conn. The server clears the deadline at the end of the
+// handshake.
 func (c *patientConn) SetReadDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.stage.CompareAndSwap(handshaking, unused)
@@ -91,8 +91,8 @@ func (c *patientConn) SetReadDeadline(t time.Time) error {
 	return c.TCPConn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements net.Conn. A deadline that grants a little more than the
-// one that stands is left out.
+// SetWriteDeadline implements net.Conn. It ignores a deadline that is only a little later
+// than the current one.
 func (c *patientConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *patientConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// beginRead hands the deadline on that the read has.
+// beginRead sets the deadline that applies to the read.
 func (c *patientConn) beginRead() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,36 +14,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/bulk"
-	"sidestep/internal/check"
 	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
+	"sidestep/internal/cluster/relay"
 	"sidestep/internal/config"
 	"sidestep/internal/diagnosis"
+	"sidestep/internal/preflight"
 	"sidestep/internal/proxy"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
-// pipeline is everything behind the listeners that a reload may replace. Each has
-// its own registry, as two of them live at once during a reload.
+// pipeline is everything behind the listeners that a reload may replace. Each has its own
+// registry, as two of them exist during a reload.
 type pipeline struct {
 	recipe   recipe
-	cluster  *cluster.Cluster
-	indices  *cluster.Indices[bulk.Index] // nil if no bulks go to one shard
+	store    *cluster.Store
+	poller   *poll.Poller
+	indices  *poll.Indices[bulk.Index] // nil if no bulks go to one shard
 	proxy    *proxy.Proxy
-	check    *check.Checker
+	check    *preflight.Checker
 	registry *prometheus.Registry
 	polls    *http.Transport
-	account  *http.Client // of sidestep's own account, over polls
+	account  *http.Client // of sidestep's own account, for polls
 	relay    *http.Client // nil if there is no relay
-	// snapshots serves what is known of the cluster to other sidesteps.
+	// snapshots serves the snapshot to other sidesteps.
 	snapshots http.Handler
 	// quit ends the probes; nil before start.
 	quit    context.CancelFunc
 	probing sync.WaitGroup
 }
 
-// recipe is what a pipeline is made from: two pipelines of the same recipe
-// behave alike.
+// recipe is what a pipeline is made from: two pipelines with equal recipes behave alike.
 type recipe struct {
 	upstream config.Upstream
 	cluster  config.Cluster
@@ -60,10 +62,10 @@ type recipe struct {
 	sniff    config.Clients
 	limits   heldLimits
 	explain  string
-	// authorities is the content of upstream.tls.ca_file, which is not read again by
-	// itself when it changes.
+	// authorities is the content of upstream.tls.ca_file, whose changes take effect only
+	// at a reload.
 	authorities string
-	// relayAuthorities is the same of cluster.source.tls.ca_file.
+	// relayAuthorities is the same for cluster.source.tls.ca_file.
 	relayAuthorities string
 	snapshotToken    string // file
 }
@@ -112,7 +114,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 	return r, nil
 }
 
-// watchers are told what goes on. They outlive pipelines.
+// watchers observe what happens. They outlive pipelines.
 type watchers struct {
 	recorder *diagnosis.Recorder
 	records  *record.Recorder
@@ -124,15 +126,15 @@ func (a *App) watchers() watchers {
 	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
-// newPipeline builds a pipeline that is not started yet. It tells the watchers
-// what its polls, probes and requests find.
+// newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
+// are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
 	r, err := newRecipe(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Routing.RetiredPolicy() {
-		logger.Warn("the policy is not accepted by the next release any more; set routing.policy to its successor",
+		logger.Warn("the next release will not accept this policy; set routing.policy to its successor",
 			"policy", cfg.Routing.Policy, "successor", "adaptive")
 	}
 	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
@@ -163,11 +165,11 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		Seeds:           cfg.Upstream.Parsed(),
 		Transport:       transport,
 		Selector:        selector,
-		Learn:           p.cluster.Learn,
-		LearnLayout:     p.cluster.LearnLayout,
-		Refresh:         p.cluster.RefreshPlacement,
-		Touch:           p.cluster.Touch,
-		Use:             p.cluster.Use,
+		Learn:           p.store.Learn,
+		LearnLayout:     p.store.LearnLayout,
+		Refresh:         p.poller.RefreshPlacement,
+		Touch:           p.poller.Touch,
+		Use:             p.poller.Use,
 		Mode:            proxy.Mode(cfg.Routing.Mode),
 		When:            proxy.When(cfg.Routing.When),
 		PreferNodes:     cfg.Routing.Preference == "prefer_nodes",
@@ -199,19 +201,26 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	return p, nil
 }
 
-// observe builds what looks at the cluster, with sidestep's own account.
+// observe builds the part that polls the cluster, with sidestep's own account.
 func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diagnosis.History) error {
 	account, err := newAccount(cfg.Upstream, p.polls, logger)
 	if err != nil {
 		return err
 	}
-	relay, err := newRelay(cfg, p.recipe.relayAuthorities, logger)
+	source, err := relayOptions(cfg, p.recipe.relayAuthorities, logger)
 	if err != nil {
 		return err
 	}
-	p.relay = relay.Client
+	p.relay = source.Client
 	p.account = newPollClient(account)
-	p.cluster = cluster.New(cluster.Options{
+	// The proxy needs methods of the store and the poller to be built; they call the
+	// proxy only once the poller is started.
+	p.store = cluster.NewStore(cluster.StoreOptions{
+		Logger:     logger,
+		Registerer: p.registry,
+		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
+	})
+	o := poll.Options{
 		Seeds:             cfg.Upstream.Parsed(),
 		Static:            cfg.Upstream.Discovery == "static",
 		Client:            p.account,
@@ -222,41 +231,41 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		StatsIdleInterval: cfg.Cluster.StatsIdleInterval,
 		StatsTimeout:      cfg.Cluster.StatsTimeout,
 		PollTimeout:       cfg.Cluster.PollTimeout,
-		Relay:             relay,
 		Logger:            logger,
 		Registerer:        p.registry,
-		// The proxy needs the cluster's methods to be built and the cluster calls
-		// the proxy only once started.
-		OnSnapshot: func(s *cluster.Snapshot) { p.proxy.UseSnapshot(s) },
 		OnStats: func(s cluster.NodeStats) {
 			p.proxy.UseStats(s)
 			history.Poll(s)
 		},
-	})
-	p.indices = newIndices(cfg.Bulk, p.cluster)
-	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, p.cluster.Snapshots(), logger)
+	}
+	if source.URL != nil {
+		o.Source = relay.NewFollower(source)
+	}
+	p.poller = poll.New(p.store, o)
+	p.indices = newIndices(cfg.Bulk, p.poller)
+	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, p.registry), logger)
 	return err
 }
 
-// open returns what reports whether the cluster has no security: its polls are answered
-// without an account. What a relay tells says nothing of that.
+// open returns a function that reports whether the cluster has no security, as it answers
+// polls without an account. Behind a relay that is unknown.
 func (p *pipeline) open(u config.Upstream) func() bool {
 	anonymous := u.Auth.Kind() == config.AuthNone && u.TLS.CertFile == "" && p.relay == nil
-	return func() bool { return anonymous && p.cluster.Snapshot() != nil }
+	return func() bool { return anonymous && p.store.Snapshot() != nil }
 }
 
-// start begins to look at the cluster, until stop.
+// start starts polling the cluster, until stop.
 func (p *pipeline) start(ctx context.Context) {
 	ctx, p.quit = context.WithCancel(context.WithoutCancel(ctx))
-	p.cluster.Start(ctx)
+	p.poller.Start(ctx)
 	if p.indices != nil {
 		p.indices.Start(ctx)
 	}
 	p.probing.Go(func() { p.proxy.Probe(ctx) })
 }
 
-// stop ends polls and probes and closes connections that are not in use. Requests
-// in flight go on with what is known.
+// stop ends polls and probes and closes idle connections. Requests in flight continue
+// with what is known.
 func (p *pipeline) stop() {
 	if p.quit != nil {
 		p.quit()
@@ -265,7 +274,7 @@ func (p *pipeline) stop() {
 	if p.indices != nil {
 		p.indices.Stop()
 	}
-	p.cluster.Stop()
+	p.poller.Stop()
 	p.proxy.Close()
 	p.polls.CloseIdleConnections()
 	if p.relay != nil {
@@ -273,7 +282,7 @@ func (p *pipeline) stop() {
 	}
 }
 
-// randomSeed differs between sidesteps, so that they do not break ties alike.
+// randomSeed differs between sidesteps, so that they break ties differently.
 func randomSeed() uint64 {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails

@@ -10,24 +10,24 @@ import (
 	"sidestep/internal/proxy"
 )
 
-// farEnd is what the system knows of the other end of a connection.
+// farEnd is the state of the other end of a connection.
 type farEnd int
 
 const (
-	farOpen   farEnd = iota // it is not closed, or nothing is known
-	farRead                 // it was closed after all had arrived
-	farUnread               // it was reset, or closed before all had arrived
+	farOpen   farEnd = iota // it is open, or nothing is known
+	farRead                 // it was closed after everything had arrived
+	farUnread               // it was reset, or closed before everything had arrived
 )
 
-// farewell is for how long a connection whose client says farewell (TLS's close_notify) is
-// watched for its end, which follows at once unless the client is short of CPU, and
-// farewellLook how often it is looked at.
+// closeGrace is how long a connection whose client has sent TLS's close_notify is watched
+// for its end. The end follows at once unless the client is short of CPU. closeGraceStep
+// is the interval of looking.
 const (
-	farewell     = 500 * time.Millisecond
-	farewellLook = time.Millisecond
+	closeGrace     = 500 * time.Millisecond
+	closeGraceStep = time.Millisecond
 )
 
-// reading is who wants to know whether an answer was read.
+// reading is waiting to learn whether an answer was read.
 type reading struct {
 	settle func(unread bool)
 }
@@ -44,7 +44,7 @@ func (c *patientConn) Settle(f func(unread bool)) {
 	}
 }
 
-// settle tells who wants to know, if anybody does.
+// settle passes on whether the answer is unread, if that is awaited.
 func (c *patientConn) settle(unread bool) {
 	if c.reading.Load() == nil {
 		return
@@ -54,8 +54,9 @@ func (c *patientConn) settle(unread bool) {
 	}
 }
 
-// Write implements net.Conn. A client that has closed the connection resets it for what is
-// written then, which TLS does when it ends: that is not to be taken for an answer unread.
+// Write implements net.Conn. When a client has closed the connection, further writes make
+// it send a reset, and TLS writes when it ends. That reset does not mean that the answer
+// is unread.
 func (c *patientConn) Write(p []byte) (int, error) {
 	if c.reading.Load() != nil {
 		c.settleBefore()
@@ -63,15 +64,15 @@ func (c *patientConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// settleBefore settles before something else is written than the last answer, if it is
-// known by then what became of that.
+// settleBefore settles the last answer before something else is written, if its state is
+// known.
 func (c *patientConn) settleBefore() {
 	far := farEndOf(c.TCPConn)
 	if far == farOpen && !c.heard.Load() {
 		return
 	}
-	for end := time.Now().Add(farewell); far == farOpen && time.Now().Before(end); far = farEndOf(c.TCPConn) {
-		time.Sleep(farewellLook)
+	for end := time.Now().Add(closeGrace); far == farOpen && time.Now().Before(end); far = farEndOf(c.TCPConn) {
+		time.Sleep(closeGraceStep)
 	}
 	c.settle(far == farUnread)
 }
@@ -85,7 +86,7 @@ func (c *patientConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// patientOf returns the connection below what a server works with; nil if it is another.
+// patientOf returns the connection below conn; nil if it is another kind.
 func patientOf(conn net.Conn) *patientConn {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -102,8 +103,8 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// settleLast is for [http.Server.ConnState]: who sends the next request has read the last
-// answer.
+// settleLast is for [http.Server.ConnState]. A client that sends the next request has
+// read the last answer.
 func settleLast(conn net.Conn, state http.ConnState) {
 	if state != http.StateActive {
 		return

@@ -12,9 +12,10 @@ const (
 	tcpCloseWait = 8
 )
 
-// farEndOf looks at the other end of a connection that is not closed here. To close a
-// socket that has something unread resets the connection, and so does what comes to a
-// socket after it was closed. Who closes before all has arrived does not acknowledge it.
+// farEndOf returns the state of the other end of a connection that is open on this side.
+// A system resets a connection when a socket is closed with unread data, and when data
+// arrives after it was closed. A client that closes before everything has arrived does
+// not acknowledge the rest.
 func farEndOf(conn *net.TCPConn) (far farEnd) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"sidestep/internal/proxy"
 )
 
-// readyPoll is how often a reload looks whether the new pipeline is ready.
+// readyPoll is the interval of checking whether the new pipeline is ready.
 const readyPoll = 20 * time.Millisecond
 
-// ReloadConfig reads the configuration again and applies it, see [App.Reload]. Logs of
-// requests are opened anew whatever comes of that.
+// ReloadConfig reads the configuration again and applies it, see [App.Reload]. It reopens
+// the logs of requests in any case.
 func (a *App) ReloadConfig() error {
 	a.logs.reopen()
 	if a.options.Load == nil {
@@ -29,17 +29,17 @@ func (a *App) ReloadConfig() error {
 	return a.Reload(cfg)
 }
 
-// Reload applies cfg without dropping a request. On error everything stays as it
-// was. The listeners and a few other keys cannot change: that is an error which
-// names them. A new upstream is put in place once it is ready; one that does not
-// become ready replaces only one that is not ready either.
+// Reload applies cfg without dropping a request. On error nothing changes. The listeners
+// and a few other keys cannot change: the error names them. A pipeline for a new upstream
+// is used once it is ready. One that does not become ready is used only if the old one is
+// not ready either.
 func (a *App) Reload(cfg config.Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.reloaded(a.reload(cfg))
 }
 
-// reloaded tells the outcome of a reload.
+// reloaded logs and counts the result of a reload.
 func (a *App) reloaded(err error) error {
 	a.metrics.reloaded(err == nil, time.Now())
 	if err == nil {
@@ -90,7 +90,7 @@ func (a *App) reload(cfg config.Config) error {
 	return nil
 }
 
-// needRestart lists what differs and cannot be changed while running.
+// needRestart lists the differences that a reload cannot apply.
 func needRestart(before, after config.Config) []*config.Problem {
 	var problems []*config.Problem
 	for _, fixed := range []struct {
@@ -115,8 +115,8 @@ func needRestart(before, after config.Config) []*config.Problem {
 	return problems
 }
 
-// replacement returns the pipeline that cfg asks for, started and ready to take
-// over; nil if the present one is what it asks for.
+// replacement returns the pipeline for cfg, started and ready; nil if the current one
+// already is what cfg asks for.
 func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	wanted, err := newRecipe(cfg)
 	if err != nil {
@@ -136,14 +136,14 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 	defer patience.Stop()
 	look := time.NewTicker(readyPoll)
 	defer look.Stop()
-	for next.cluster.Ready() != nil && current.cluster.Ready() == nil {
+	for next.poller.Ready() != nil && current.poller.Ready() == nil {
 		select {
 		case <-look.C:
 			continue
 		case <-a.stopping:
 			err = errors.New("sidestep is stopping")
 		case <-patience.C:
-			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.cluster.Ready())
+			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.poller.Ready())
 		}
 		next.stop()
 		return nil, err

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"sidestep/internal/admin"
 	"sidestep/internal/admission"
@@ -35,7 +36,7 @@ func (s service) Status() admin.Status {
 		Spikes:    newest(s.app.recorder.Spikes().Spikes),
 	}
 	if mode := p.proxy.AdmissionMode(); mode != admission.Off {
-		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped}
+		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped, Classes: p.proxy.AdmissionClasses()}
 	}
 	if p.indices != nil {
 		index, skew := p.proxy.BulkSkew()
@@ -44,7 +45,7 @@ func (s service) Status() admin.Status {
 			Indices: p.proxy.BulkIndices(), Index: index, Skew: skew,
 		}
 	}
-	if known := p.cluster.Snapshot(); known != nil {
+	if known := p.store.Snapshot(); known != nil {
 		status.Engine = admin.Engine{Name: known.Engine.Distribution, Version: known.Engine.Version}
 	}
 	return status
@@ -78,7 +79,11 @@ func (s service) AdmissionMode() string { return string(s.app.AdmissionMode()) }
 
 // SetAdmissionMode implements admin.Service.
 func (s service) SetAdmissionMode(mode string) error {
-	return s.app.SetAdmissionMode(admission.Mode(mode))
+	err := s.app.SetAdmissionMode(admission.Mode(mode))
+	if errors.Is(err, proxy.ErrNoTarget) {
+		return admin.Unconfigured(err.Error())
+	}
+	return err
 }
 
 // SetMode implements admin.Service.

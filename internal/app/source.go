@@ -7,21 +7,21 @@ import (
 	"net/http"
 
 	"sidestep/internal/admin"
-	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/relay"
 	"sidestep/internal/config"
 )
 
-// newRelay returns where the view of the cluster is read, if the configuration names
-// a relay.
-func newRelay(cfg config.Config, authorities string, logger *slog.Logger) (cluster.Relay, error) {
+// relayOptions returns where the view of the cluster is read; the URL is nil if the
+// configuration names no relay.
+func relayOptions(cfg config.Config, authorities string, logger *slog.Logger) (relay.Options, error) {
 	source := cfg.Cluster.Source
-	relay := cluster.Relay{URL: source.Parsed(), Silence: source.Silence}
-	if relay.URL == nil {
-		return relay, nil
+	o := relay.Options{URL: source.Parsed(), Silence: source.Silence}
+	if o.URL == nil {
+		return o, nil
 	}
 	tlsConfig, err := clientTLS("cluster.source.tls", source.TLS, authorities, logger)
 	if err != nil {
-		return relay, err
+		return o, err
 	}
 	var transport http.RoundTripper = &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: cfg.Upstream.Dial, KeepAlive: keepAlive}).DialContext,
@@ -32,16 +32,16 @@ func newRelay(cfg config.Config, authorities string, logger *slog.Logger) (clust
 	if file := source.BearerTokenFile; file != "" {
 		token, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
 		if err != nil {
-			return relay, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
+			return o, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
 		}
-		secure := relay.URL.Scheme == "https"
+		secure := o.URL.Scheme == "https"
 		if !secure {
 			logger.Warn("the token for the relay is sent without encryption")
 		}
 		transport = &account{next: transport, authorization: func() string { return "Bearer " + token.get() }, secure: secure}
 	}
-	relay.Client = newPollClient(transport)
-	return relay, nil
+	o.Client = newPollClient(transport)
+	return o, nil
 }
 
 // guard serves a snapshot to those who present the token in the file, if one is named.

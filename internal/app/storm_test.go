@@ -26,6 +26,7 @@ func inFrontOfMany(t *testing.T) (*simcluster.Cluster, *sidestep) {
 	cfg.Upstream.Discovery = config.Default().Upstream.Discovery
 	cfg.Routing.When = "always"
 	cfg.Cluster.PlacementInterval = 100 * time.Millisecond
+	cfg.Cluster.PollTimeout = 20 * time.Second // a busy machine needs more than a second for a table of 8,000 copies
 	return c, startReady(t, cfg, nil)
 }
 

@@ -1,7 +1,7 @@
 // Package attempt decides what is done next with a request: send it to chosen copies,
 // send it as the client wrote it, wait, hedge, or answer. It is pure: no I/O, no clock,
-// no goroutine. Events go in as method calls, an [Action] comes out; whoever drives a
-// [Machine], the data plane or a simulation, carries it out and reports how it ended.
+// no goroutine. Events are method calls, which return an [Action]. The caller of a
+// [Machine], the data plane or a simulation, executes the action and reports its result.
 package attempt
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sidestep/internal/selection"
 )
 
-// Cause says why an answer to an attempt should not be the last word; empty if it may
-// be. The set is closed: it is a metric label.
+// Cause says why the answer to an attempt should not be the client's; empty if it may be.
+// The set is closed: it is a metric label.
 type Cause string
 
 // Causes of a further attempt.
@@ -25,30 +25,30 @@ const (
 	NoCopy      Cause = "no_copy"      // 400: the placement proved wrong
 	Partial     Cause = "partial"      // _shards.failed > 0
 	Forbidden   Cause = "forbidden"    // 403: strict weighted routing
-	Refused     Cause = "refused"      // 400 or 405: what it says may come from the preference
-	Request     Cause = "request"      // it speaks of the request, not of a node: final
+	Refused     Cause = "refused"      // 400 or 405 whose text may be due to the preference
+	Request     Cause = "request"      // it is about the request, not a node: final
 )
 
-// Causes returns the closed set but for [Good].
+// Causes returns all causes except [Good].
 func Causes() []Cause {
 	return []Cause{Unreachable, Transport, Rejected, EngineError, Breaker, NoCopy, Partial, Forbidden, Refused, Request}
 }
 
-// final reports whether no other attempt can bring a better answer.
+// final reports whether no other attempt can get a better answer.
 func (c Cause) final() bool { return c == Good || c == Request }
 
 // Rule says how a kind of request is attempted: one row of the table of the data plane.
 type Rule struct {
 	// Steered is how many sets of copies are tried before the request is sent as the
-	// client wrote it; 0: it is sent so at once.
+	// client wrote it; 0: none.
 	Steered int
-	// Hedged: an overdue first attempt may be accompanied by a second one.
+	// Hedged: while the first attempt is overdue there may be a second one.
 	Hedged bool
-	// Repeatable: the request may be sent again although it may have been received,
-	// as it changes nothing and its body is at hand.
+	// Repeatable: the request may be repeated even if it may have been received, as it
+	// changes nothing and its body is held.
 	Repeatable bool
-	// Answers: a bad answer, too, is followed by another attempt. Without it only what
-	// concerns the preference is: then the engine has done nothing.
+	// Answers: another attempt may follow any bad answer. Without it, only one that is
+	// about the preference: then the engine has done nothing.
 	Answers bool
 }
 
@@ -57,13 +57,13 @@ type Do uint8
 
 // What to do.
 const (
-	Answer    Do = iota // with the attempt Action.Attempt; -1: there is no answer
-	Steer               // send it to copies, others than those tried before
+	Answer    Do = iota // with the answer of Action.Attempt; -1: there is no answer
+	Steer               // send it to other copies than those tried before
 	Unchanged           // send it as the client wrote it
 	Pause               // as Unchanged, after Action.After, to any node again
-	Wait                // an attempt is still under way
-	Suspect             // the search is overdue: find out why, and ask again After
-	Hedge               // as Steer, beside the attempt that is under way
+	Wait                // an attempt is still in flight
+	Suspect             // the search is overdue: probe its nodes, and call Overdue again After
+	Hedge               // as Steer, while another attempt is in flight
 )
 
 // Action is what is to be done next.
@@ -76,31 +76,32 @@ type Action struct {
 // Result is how an attempt ended.
 type Result struct {
 	Cause Cause
-	// Answered: there is an answer that a client could be given.
+	// Answered: there is an answer that the client could get.
 	Answered bool
-	// Failed shards of a partial answer.
+	// Failed is the number of failed shards of a partial answer.
 	Failed int
-	// Unavailable: the status is 500 or 503, which may pass while nodes come and go.
+	// Unavailable: the status is 500 or 503, which can be temporary while nodes leave and
+	// join.
 	Unavailable bool
-	// Late: nothing was sent as a connection was not made in time.
+	// Late: nothing was sent, as a connection could not be made in time.
 	Late bool
-	// Elapsed since the request came.
+	// Elapsed is the time since the request arrived.
 	Elapsed time.Duration
 }
 
 const (
-	// settleTime is how long a cluster that loses a node while it gets another back is
-	// given before a request is sent once more.
+	// settleTime is the pause before a request is sent once more: a cluster that loses
+	// one node while another returns needs that time.
 	settleTime = 250 * time.Millisecond
-	// connectPatience is for how long a request is kept whose connections could not be
-	// made in time. The time limit for one connection is short, so that another node is
-	// tried soon, but on a machine without a processor to spare it passes at every
-	// node: a client without sidestep waits longer than for all of them.
+	// connectPatience is how long connections are tried that cannot be made in time. The
+	// limit for one connection is short, so that another node is tried soon. But on a
+	// machine short of CPU all nodes may miss it, and a client without sidestep would
+	// wait longer than for all of them.
 	connectPatience = 30 * time.Second
-	// maxBroken is how many nodes may break the connection of one request before that is
-	// taken to be what it does to them.
+	// maxBroken is how many nodes may break the connection of one request. After that the
+	// request itself is taken for the cause.
 	maxBroken = 2
-	// maxSteered bounds [Rule.Steered] and with it the attempts with other copies.
+	// maxSteered bounds [Rule.Steered], and so the attempts with other copies.
 	maxSteered = 2
 )
 
@@ -109,7 +110,7 @@ const (
 type Machine struct {
 	rule   Rule
 	budget *Budget
-	// narrowed: some attempt was sent with a list of nodes that leaves copies out.
+	// narrowed: some attempt had a list of nodes that excludes copies.
 	narrowed bool
 	gone     bool // the client has left
 	spent    bool // the body cannot be sent again
@@ -124,15 +125,15 @@ type Machine struct {
 	breakers  int
 	broken    int // connections that broke after something was sent
 	looks     int
-	unchanged bool // the client's own request is being sent
+	unchanged bool // the request is being sent as the client wrote it
 	best      int
 	quality   float64
-	own       []bool // by attempt: as the client wrote it
+	own       []bool // by attempt: sent as the client wrote it
 	room      [4]bool
 }
 
-// New returns the machine of a request that follows rule. budget bounds what is sent
-// again after failures; it is shared by requests of a kind.
+// New returns the machine of a request that follows rule. budget bounds repetitions after
+// failures; requests of a kind share it.
 func New(rule Rule, budget *Budget) Machine {
 	rule.Steered = min(rule.Steered, maxSteered)
 	return Machine{rule: rule, budget: budget, best: -1}
@@ -146,9 +147,9 @@ func (m *Machine) Begin() Action {
 	return Action{Do: Steer}
 }
 
-// Sent notes that an attempt is sent and returns its number. narrowed says that it has
-// a list of nodes that leaves copies out, own that it goes out as the client wrote it
-// because [Unchanged] asked for that.
+// Sent records that an attempt is sent, and returns its number. narrowed says that its
+// list of nodes excludes copies, own that it is sent as the client wrote it because of an
+// [Unchanged].
 func (m *Machine) Sent(narrowed, own bool) int {
 	if m.own == nil {
 		m.own = m.room[:0]
@@ -159,17 +160,17 @@ func (m *Machine) Sent(narrowed, own bool) int {
 	return len(m.own) - 1
 }
 
-// Gone notes that the client has left: nothing more is sent.
+// Gone records that the client has left: nothing more is sent.
 func (m *Machine) Gone() { m.gone = true }
 
-// Spent notes that the body has been read from the client and is not at hand.
+// Spent records that the body has been read from the client and is not held.
 func (m *Machine) Spent() { m.spent = true }
 
-// Ended notes how attempt i ended and returns what to do next.
+// Ended records how attempt i ended, and returns the next action.
 func (m *Machine) Ended(i int, r Result) Action {
 	m.underWay--
 	if m.done {
-		return m.answer() // it lost
+		return m.answer() // another attempt has answered
 	}
 	m.late = m.late || r.Late
 	if !m.own[i] && r.Cause != Unreachable && !m.steersAside(i) {
@@ -205,17 +206,18 @@ func (m *Machine) Ended(i int, r Result) Action {
 	case r.Cause == Unreachable && m.own[i]:
 		return Action{Do: Unchanged}
 	case r.Cause == Unreachable:
-		return Action{Do: Steer} // nothing was sent: through another node, free
+		return Action{Do: Steer} // nothing was sent: try another node, at no charge
 	case m.own[i]:
 		return m.afterOwn(r)
 	}
 	return m.afterSteered(r)
 }
 
-// steersAside reports whether attempt i is one of a hedged pair that has been counted.
+// steersAside reports whether attempt i is the hedge, whose pair has been counted
+// already.
 func (m *Machine) steersAside(i int) bool { return m.hedged && i == 1 }
 
-// afterSteered returns what follows an attempt on chosen copies that failed.
+// afterSteered returns the action after a failed attempt on chosen copies.
 func (m *Machine) afterSteered(r Result) Action {
 	switch {
 	case r.Cause == Forbidden || r.Cause == Refused:
@@ -228,9 +230,10 @@ func (m *Machine) afterSteered(r Result) Action {
 	case !m.rule.Repeatable && r.Cause == Transport:
 		return m.answer()
 	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
-		return m.answer() // there is no memory elsewhere, either
+		return m.answer() // other nodes have no memory, either
 	case !m.budget.Allows():
-		// Failures are general. What a list caused is not left to the client.
+		// Failures are general. But a failure that a list may have caused must not reach
+		// the client.
 		if m.narrowed {
 			return m.asWritten()
 		}
@@ -241,8 +244,8 @@ func (m *Machine) afterSteered(r Result) Action {
 	return m.asWritten()
 }
 
-// afterOwn returns what follows the client's own request that failed: the engine's
-// verdict on it stands, but a node that broke the connection gave none.
+// afterOwn returns the action after a failure of the request as the client wrote it. An
+// answer of the engine is final, but a node that broke the connection gave none.
 func (m *Machine) afterOwn(r Result) Action {
 	switch {
 	case !m.rule.Repeatable || !m.budget.Allows():
@@ -256,17 +259,18 @@ func (m *Machine) afterOwn(r Result) Action {
 	return m.answer()
 }
 
-// NoOther notes that [Steer] or [Hedge] could not be carried out as there are no other
-// copies, or the list of nodes does not fit in a request; overloaded: as all copies are
-// on nodes that reject searches.
+// NoOther says that [Steer] or [Hedge] was impossible: there are no other copies, or the
+// list of nodes does not fit into a request. overloaded: all copies are on nodes that
+// reject searches.
 func (m *Machine) NoOther(overloaded bool) Action {
 	if overloaded && m.quality > 0 && !m.narrowed {
-		return m.answer() // the attempt before was the client's own request in all but name
+		return m.answer() // the attempt before was equivalent to the client's own request
 	}
 	return m.asWritten()
 }
 
-// NoNode notes that there is no node left to send to. elapsed is since the request came.
+// NoNode says that no node is left to send to. elapsed is the time since the request
+// arrived.
 func (m *Machine) NoNode(elapsed time.Duration) Action {
 	switch {
 	case m.gone || m.spent:
@@ -280,9 +284,9 @@ func (m *Machine) NoNode(elapsed time.Duration) Action {
 	return m.answer()
 }
 
-// Overdue returns what to do about a first attempt that takes longer than such requests
-// usually do. It is asked again after each [Suspect]; worthwhile says that a second
-// attempt may be sooner by now and that the hedge budget allows it.
+// Overdue returns the action for an overdue first attempt. It is called again after each
+// [Suspect]. worthwhile says that a second attempt may be faster by now, and that the
+// hedge budget allows it.
 func (m *Machine) Overdue(worthwhile bool) Action {
 	switch {
 	case !m.rule.Hedged || m.underWay != 1 || m.hedged || m.done || m.gone || len(m.own) != 1:
@@ -295,7 +299,7 @@ func (m *Machine) Overdue(worthwhile bool) Action {
 	return Action{Do: Suspect, After: selection.HedgeWait(m.looks - 1)}
 }
 
-// asWritten begins to send the client's own request.
+// asWritten begins to send the request as the client wrote it.
 func (m *Machine) asWritten() Action {
 	m.unchanged = true
 	return Action{Do: Unchanged}
@@ -306,8 +310,8 @@ func (m *Machine) answer() Action {
 	return Action{Do: Answer, Attempt: m.best}
 }
 
-// qualityOf orders answers: complete, or the engine's verdict on the client's own
-// request; partial with few failures; its verdict on another; nothing. Of equals the
+// qualityOf orders answers: a complete one, or any to the request as the client wrote it;
+// a partial one with few failures; an error to a steered attempt; none. Of equals the
 // later one wins.
 func (m *Machine) qualityOf(i int, r Result) float64 {
 	switch {

@@ -3,27 +3,29 @@ package attempt
 import "sync/atomic"
 
 const (
-	// creditUnit is one failed repetition.
+	// creditUnit is the charge for one failed repetition.
 	creditUnit = 10
-	// maxCredit is how many repetitions may fail in the same way before failures are
-	// taken to be general.
+	// maxCredit is the charge, that of ten failed repetitions, at which failures are taken
+	// to be general.
 	maxCredit = 10 * creditUnit
-	// successCredit is what a success adds: failures of one in ten searches are no
-	// reason to stop repeating the others.
+	// successCredit is what a success returns. If one in ten searches fails, repetitions
+	// continue.
 	successCredit = 1
 )
 
-// Budget bounds what repetitions add to the load of a cluster that fails everything. A
-// repetition that works costs nothing; one that fails, too, takes from the credit,
-// which successes restore. Without credit failures are general: requests go out once,
-// as the client wrote them, until one succeeds, which allows one repetition again. It
-// is the throttling of retries that gRPC has (gRFC A6), safe for concurrent use.
+// Budget bounds the load that repetitions add to a cluster that fails everything. A
+// repetition that succeeds is free. One that fails, too, is charged to the credit, which
+// successes restore. Without credit failures are general: requests are sent once, as the
+// client wrote them, until one succeeds, which allows one repetition. This is gRPC's
+// throttling of retries (gRFC A6,
+// https://github.com/grpc/proposal/blob/master/A6-client-retries.md). It is safe for
+// concurrent use.
 type Budget struct{ used atomic.Int64 }
 
-// Allows reports whether what failed may be repeated.
+// Allows reports whether a failed request may be repeated.
 func (b *Budget) Allows() bool { return b.used.Load() <= maxCredit-creditUnit }
 
-// Failed notes that a repetition failed, too.
+// Failed records that a repetition failed, too.
 func (b *Budget) Failed() {
 	for {
 		used := b.used.Load()
@@ -33,7 +35,7 @@ func (b *Budget) Failed() {
 	}
 }
 
-// Succeeded notes that a request succeeded, at whichever attempt.
+// Succeeded records that a request succeeded, at any attempt.
 func (b *Budget) Succeeded() {
 	for {
 		used := b.used.Load()

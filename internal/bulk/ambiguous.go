@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// ambiguousAge is for how long a bulk is remembered of which nobody knows whether it
-	// was stored, and maxAmbiguous how many are.
+	// ambiguousAge is how long a bulk is remembered of which it is unknown whether it was
+	// stored. maxAmbiguous bounds their number.
 	ambiguousAge = 10 * time.Minute
 	maxAmbiguous = 10_000
-	// unreadAge is for how long after an answer the end of its connection tells whether
-	// it was read: what is reset later was idle.
+	// unreadAge is how long after an answer a reset of its connection means that the
+	// answer was not read. After that the connection was idle.
 	unreadAge = 10 * time.Second
 )
 
-// Key identifies the body of a bulk, together with who sent it and to where.
+// Key identifies a bulk: its body, its client and its URL.
 type Key [32]byte
 
-// Minted is what a bulk was sent with, so that it can be sent again the same: with it
-// every document has the same id and belongs to the same shard.
+// Minted is what a bulk was sent with. With it a repetition gives every document the same
+// id and shard.
 type Minted struct {
-	// Prefix is of the ids; the rest is the number of the operation.
+	// Prefix is the first part of the ids; the rest is the number of the operation.
 	Prefix string
 	// Routings are the routing values by index, of documents without one of the client's,
 	// and Slots the slots of those that have one.
@@ -30,7 +30,7 @@ type Minted struct {
 	Slots    map[string]Slot
 }
 
-// IDs returns a function that makes the ids of one reading of the bulk, in the order of
+// IDs returns a function that returns the ids of one pass over the bulk, in the order of
 // its operations.
 func (m *Minted) IDs() func() string {
 	next := int64(0)
@@ -40,15 +40,15 @@ func (m *Minted) IDs() func() string {
 	}
 }
 
-// Ambiguous remembers bulks of which nobody knows whether they were stored: each is
-// matched once. Safe for concurrent use; the zero value is ready.
+// Ambiguous remembers bulks of which it is unknown whether they were stored, each until
+// it is repeated once. It is safe for concurrent use; the zero value is ready.
 type Ambiguous struct {
 	mu    sync.Mutex
-	going map[Key]chan struct{} // under way; closed when it is over
+	going map[Key]chan struct{} // in flight; closed when it has ended
 	bulks map[Key]remembered
 	order []ordered // by time
-	// answered are bulks whose answer was written, until their connections tell whether
-	// it was read: one for each connection at most.
+	// answered are bulks whose answer was written, until their connections show whether
+	// it was read: at most one a connection.
 	answered map[Key]*answered
 }
 
@@ -73,10 +73,10 @@ func (w *answered) holds(unread bool, now time.Time) bool {
 	return unread && now.Sub(w.at) <= unreadAge
 }
 
-// Enter notes that such a bulk is under way until [Ambiguous.Leave]. If one is already it
-// returns a channel that is closed when that is over: only then it is known whether this
-// one is the same again, sent by a client that waits no longer, or one that only looks
-// the same.
+// Enter records that a bulk is in flight, until [Ambiguous.Leave]. If an equal one is in
+// flight already, it returns a channel that is closed when that has ended. Only then is
+// it known whether this one is a repetition, by a client that no longer waits, or a new
+// bulk with the same content.
 func (a *Ambiguous) Enter(k Key) (wait <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +98,7 @@ func (a *Ambiguous) Leave(k Key) {
 	delete(a.going, k)
 }
 
-// Remember notes that a bulk may have been stored.
+// Remember records that a bulk may have been stored.
 func (a *Ambiguous) Remember(k Key, m Minted, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,10 +115,10 @@ func (a *Ambiguous) remember(k Key, m Minted, now time.Time) {
 	a.order = append(a.order, ordered{k, now})
 }
 
-// Answered notes that the answer to a bulk was written, but not yet whether its client has
-// read it. If an equal bulk comes meanwhile, unread is asked whether the client is known
-// not to have: only then it is the same again. settle ends that; it remembers the bulk if
-// the answer was not read, and reports whether it did.
+// Answered records that the answer to a bulk was written, but not yet whether its client
+// has read it. If an equal bulk arrives meanwhile, unread is asked whether the client is
+// known not to have read the answer: only then is it a repetition. settle ends that. It
+// remembers the bulk if the answer was not read, and reports whether it did.
 func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time) (settle func(unread bool, now time.Time) bool) {
 	w := &answered{remembered{m, now}, unread}
 	a.mu.Lock()
@@ -130,7 +130,7 @@ func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time)
 	return func(unread bool, now time.Time) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.answered[k] != w { // an equal one came
+		if a.answered[k] != w { // an equal one has replaced it
 			return false
 		}
 		delete(a.answered, k)
@@ -142,7 +142,7 @@ func (a *Ambiguous) Answered(k Key, m Minted, unread func() bool, now time.Time)
 	}
 }
 
-// Take returns what such a bulk was sent with, and forgets it.
+// Take returns what such a bulk was sent with, and removes it.
 func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +158,7 @@ func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 	return b.Minted, ok
 }
 
-// forget drops what is too old, and the oldest of more than most.
+// forget removes what is too old, and the oldest beyond most.
 func (a *Ambiguous) forget(now time.Time, most int) {
 	for len(a.order) > 0 && (len(a.order) > most || now.Sub(a.order[0].at) > ambiguousAge) {
 		first := a.order[0]

@@ -3,37 +3,37 @@ package bulk
 import "sync"
 
 const (
-	// catchUp is how much more a shard gets for what it lacks of the mean: a tenth of
-	// the mean is worth half a share.
+	// catchUp is the factor by which a shard below the mean gets more: for a tenth of the
+	// mean half a share.
 	catchUp = 5
-	// maxShare is what a shard gets at most, minWeight what it weighs at least, in
-	// even shares.
+	// maxShare bounds what a shard gets, and minWeight its weight from below, in even
+	// shares.
 	maxShare  = 1.5
 	minWeight = 0.1
-	// sizeWeight is what one bulk counts in the mean size of bulks.
+	// sizeWeight is the weight of one bulk in the mean size of bulks.
 	sizeWeight = 1.0 / 64
-	// margin is how large the bulk that is placed may be, in mean bulks: its size is
-	// not known before it has been read.
+	// margin is the assumed size of the bulk that is placed, in mean bulks: the size is
+	// unknown until it has been read.
 	margin = 3
-	// slack is what a shard may have in any case, in mean bulks: of few bulks no
-	// placement is even.
+	// slack is what each shard may have in any case, in mean bulks: few bulks cannot be
+	// placed evenly.
 	slack = 8
-	// maxOthers bounds how many times as much as this process all together write.
+	// maxOthers bounds the ratio of what all processes write to what this one writes.
 	maxOthers = 1000
 )
 
-// Choice is how a shard was chosen. The set is closed: it is used as a metric label.
+// Choice is how a shard was chosen. The set is closed: it is a metric label.
 type Choice string
 
 // The ways of choosing.
 const (
 	ChoiceEven    Choice = "even"     // no shard is sick
-	ChoiceAvoided Choice = "avoided"  // one that is not sick; some are
-	ChoiceBound   Choice = "bound"    // without regard to sickness: the others have as much as they may have
-	ChoiceAllSick Choice = "all_sick" // without regard to sickness: all are
+	ChoiceAvoided Choice = "avoided"  // a shard that is not sick; some are
+	ChoiceBound   Choice = "bound"    // any shard: those that are not sick have reached the bound
+	ChoiceAllSick Choice = "all_sick" // any shard: all are sick
 )
 
-// Choices returns the closed set.
+// Choices returns all of them.
 func Choices() []Choice { return []Choice{ChoiceEven, ChoiceAvoided, ChoiceBound, ChoiceAllSick} }
 
 // Balance chooses the shards of one index for bulks, and keeps the books of what
@@ -64,7 +64,7 @@ type Balance struct {
 	// size is the mean size of recent bulks; a document of a byte before the first.
 	size  amount
 	sized bool
-	// others is how many times as much as this process all together write.
+	// others is the ratio of what all processes write to what this one writes.
 	others float64
 	// engine and own are what all shards had at the last correction.
 	engine, own float64
@@ -78,11 +78,11 @@ func (a amount) plus(b amount) amount {
 	return amount{a.documents + b.documents, a.bytes + b.bytes}
 }
 
-// account is what is known of a shard.
+// account is the state of a shard.
 type account struct {
-	amount              // what it has got from everybody, as far as known
+	amount              // what it has got from all clients, as far as known
 	own         float64 // documents that this process wrote
-	outstanding int     // bulks on their way
+	outstanding int     // bulks in flight
 }
 
 // NewBalance returns a Balance for an index with so many shards, at least 1.
@@ -90,17 +90,17 @@ func NewBalance(shards int, maxSkew float64) *Balance {
 	return &Balance{maxSkew: maxSkew, shards: make([]account, max(shards, 1)), size: amount{1, 1}, others: 1}
 }
 
-// SetMaxSkew changes how much more than the mean a shard may have: 1.5 is half as
-// much again.
+// SetMaxSkew changes the bound of the fullest shard, as a multiple of the mean: 1.5 is
+// half as much again.
 func (b *Balance) SetMaxSkew(maxSkew float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.maxSkew = maxSkew
 }
 
-// Pick chooses the shard for a bulk. chance is uniform in [0, 1). sick tells which
-// shards had better not be written to; nil if none. [Balance.Wrote] must be called
-// once for each Pick, when the bulk has ended.
+// Pick chooses the shard for a bulk. chance is uniform in [0, 1). sick reports whether a
+// shard is better not written to; nil: none. [Balance.Wrote] must be called once for each
+// Pick, when the bulk has ended.
 func (b *Balance) Pick(chance float64, sick func(shard int) bool) (shard int, how Choice) {
 	well := b.well(sick)
 	b.mu.Lock()
@@ -111,10 +111,10 @@ func (b *Balance) Pick(chance float64, sick func(shard int) bool) (shard int, ho
 	return shard, how
 }
 
-// Standing is how a shard stands in the choice for the next bulk.
+// Standing is the state of a shard in the choice for the next bulk.
 type Standing struct {
-	// Documents is what it has got since the Balance began, from whomever, and
-	// Outstanding how many bulks of this process are on their way to it.
+	// Documents is what it has got since the Balance began, from all clients. Outstanding
+	// is the number of bulks of this process in flight to it.
 	Documents   int64
 	Outstanding int
 	Level       float64
@@ -122,7 +122,7 @@ type Standing struct {
 	Chance      float64 // of being drawn, 0 to 1
 }
 
-// Preview tells how the next [Balance.Pick] chooses, with the same sick shards.
+// Preview returns how the next [Balance.Pick] chooses, with the same sick shards.
 func (b *Balance) Preview(sick func(shard int) bool) ([]Standing, Choice) {
 	well := b.well(sick)
 	b.mu.Lock()
@@ -149,7 +149,7 @@ func (b *Balance) well(sick func(shard int) bool) []bool {
 	return well
 }
 
-// Wrote notes what came of a Pick: how many documents the shard has got, and their
+// Wrote records the result of a Pick: how many documents the shard has got, and their
 // size. Both are 0 if the bulk failed.
 func (b *Balance) Wrote(shard, documents int, bytes int64) {
 	b.mu.Lock()
@@ -166,11 +166,11 @@ func (b *Balance) Wrote(shard, documents int, bytes int64) {
 	s.bytes += wrote.bytes * b.others
 }
 
-// learnSize notes the size of a bulk.
+// learnSize records the size of a bulk.
 func (b *Balance) learnSize(wrote amount) {
 	if !b.sized {
 		b.size, b.sized = wrote, true
-		for i := range b.shards { // what others wrote before
+		for i := range b.shards { // scale what other clients wrote before
 			b.shards[i].bytes = b.shards[i].documents * wrote.bytes / wrote.documents
 		}
 		return
@@ -179,9 +179,9 @@ func (b *Balance) learnSize(wrote amount) {
 	b.size.bytes += sizeWeight * (wrote.bytes - b.size.bytes)
 }
 
-// Correct tells how many documents the engine counted on each shard, less those it
-// had when this Balance began. What this process wrote counts at least: the engine
-// counts a document only after a refresh. It is ignored for another number of shards.
+// Correct sets how many documents the engine counted on each shard since this Balance
+// began. A shard has at least what this process wrote, as the engine counts documents
+// only after a refresh. It is ignored for another number of shards.
 func (b *Balance) Correct(documents []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,8 +215,8 @@ func (b *Balance) Own() []int64 {
 	return own
 }
 
-// Skew returns what the fullest shard has, relative to the mean, in documents: 1 is
-// even, and what an index without documents has.
+// Skew returns the level of the fullest shard in documents, relative to the mean: 1 is
+// even. An index without documents has 1.
 func (b *Balance) Skew() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,8 +230,8 @@ func (b *Balance) Skew() float64 {
 	return fullest / sum * float64(len(b.shards))
 }
 
-// Settled reports whether enough was written for the skew to say something: of few bulks
-// no placement is even.
+// Settled reports whether enough was written for the skew to mean something: few bulks
+// cannot be placed evenly.
 func (b *Balance) Settled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,7 +242,7 @@ func (b *Balance) Settled() bool {
 	return b.sized && sum >= slack*b.size.documents*float64(len(b.shards))
 }
 
-// levels are the shards as a draw sees them.
+// levels are the shards in a draw.
 type levels struct {
 	level []float64 // relative to the mean
 	room  []bool
@@ -256,8 +256,8 @@ func (b *Balance) levels() levels {
 		with := b.with(s)
 		written, sum = written.plus(s.amount), sum.plus(with)
 	}
-	// fits sees what the shard has on its way, and not what others have: that may
-	// arrive later.
+	// fits counts what is in flight to the shard, but not what is in flight to others,
+	// which may arrive later.
 	fits := func(written, has, onWay, size float64) bool {
 		onWay += margin * size
 		return has+onWay <= max(b.maxSkew*(written+onWay)/n, slack*size)
@@ -271,13 +271,13 @@ func (b *Balance) levels() levels {
 	return l
 }
 
-// with returns what a shard has with the bulks that are on their way to it.
+// with returns what a shard has, with the bulks in flight to it.
 func (b *Balance) with(s account) amount {
 	outstanding := float64(s.outstanding) * b.others
 	return amount{s.documents + outstanding*b.size.documents, s.bytes + outstanding*b.size.bytes}
 }
 
-// relative returns 1 where there is nothing to compare with.
+// relative returns 1 if there is nothing to compare with.
 func relative(has, mean float64) float64 {
 	if mean <= 0 {
 		return 1
@@ -285,8 +285,8 @@ func relative(has, mean float64) float64 {
 	return has / mean
 }
 
-// weights returns what each shard weighs in the draw, 0 if it cannot be drawn: at
-// least one can.
+// weights returns the weight of each shard in the draw, 0 if it cannot be drawn. At least
+// one can.
 func (l levels) weights(well []bool) ([]float64, Choice) {
 	healthy := 0
 	for _, w := range well {
@@ -336,7 +336,7 @@ func (l levels) weigh(may func(shard int) bool) []float64 {
 	return weights
 }
 
-// draw chooses a shard by its weight, one of which is not 0.
+// draw chooses a shard by weight. At least one weight is not 0.
 func draw(weights []float64, chance float64) int {
 	sum := 0.0
 	for _, w := range weights {

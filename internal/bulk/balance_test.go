@@ -188,8 +188,10 @@ func TestBalanceKeepsTheBound(t *testing.T) {
 				for _, n := range has {
 					total, fullest = total+float64(n), max(fullest, float64(n))
 				}
-				// Never more than the slack above the bound.
-				require.LessOrEqual(t, fullest, maxSkew*total/float64(shards)+(slack+margin)*1000, "%s: %d shards, %v", name, shards, maxSkew)
+				// Never more than the slack above the bound. It is looked at a million times.
+				if limit := maxSkew*total/float64(shards) + (slack+margin)*1000; fullest > limit {
+					require.LessOrEqual(t, fullest, limit, "%s: %d shards, %v", name, shards, maxSkew)
+				}
 			}
 			tr.run(rng.Uint64())
 		}

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// maxBooks bounds the indices that books are kept of.
+// maxBooks bounds the number of books.
 const maxBooks = 2000
 
 // Books are the books of all indices that bulks are written to. They outlive a change of
-// the configuration. Safe for concurrent use; the zero value is ready.
+// the configuration. They are safe for concurrent use; the zero value is ready.
 type Books struct {
-	// Ambiguous are the bulks of which nobody knows whether they were stored.
+	// Ambiguous are the bulks of which it is unknown whether they were stored.
 	Ambiguous Ambiguous
 
 	mu    sync.Mutex
@@ -21,20 +21,19 @@ type Books struct {
 	sizes map[string]int
 }
 
-// bookKey names a book: of the shards of an index (size 0), or of its slots of so many
-// shards.
+// bookKey is the key of a book: of the shards of an index (size 0), or of its slots of
+// size shards.
 type bookKey struct {
 	index string
 	size  int
 }
 
-// Book is what is kept of one index: of its shards, or of its slots, which take their
-// place.
+// Book is the state of one index: of its shards, or of its slots in their place.
 type Book struct {
 	*Balance
 	*Pace
 
-	// Bulks counts those of which operations were written to one of the parts.
+	// Bulks counts those with operations written to one of the parts.
 	Bulks atomic.Int64
 
 	shards int // of the index
@@ -50,11 +49,11 @@ type counts struct {
 	base []int64 // what each part had when the book was opened
 }
 
-// Of returns the book of an index, which it opens if there is none. An index that was
-// deleted and made anew with another number of shards gets a new one.
+// Of returns the book of an index, and creates it if there is none. An index that was
+// deleted and created again with another number of shards gets a new one.
 func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book { return b.of(x, 0, maxSkew, now) }
 
-// OfSlots is Of for the slots of an index, of so many shards each (see [Logical]).
+// OfSlots is Of for the slots of an index, of size shards each (see [Logical]).
 func (b *Books) OfSlots(x Index, size int, maxSkew float64, now time.Time) *Book {
 	k := b.of(x, size, maxSkew, now)
 	b.mu.Lock()
@@ -66,7 +65,7 @@ func (b *Books) OfSlots(x Index, size int, maxSkew float64, now time.Time) *Book
 	return k
 }
 
-// Sizes returns the indices that were written to by slots, with the size of these.
+// Sizes returns the indices that were written to by slots, with the size of the slots.
 func (b *Books) Sizes() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +92,7 @@ func (b *Books) of(x Index, size int, maxSkew float64, now time.Time) *Book {
 	return k
 }
 
-// Look returns what [Books.Of] would, but opens no book: one that is empty is kept by the
-// caller alone.
+// Look returns what [Books.Of] would, but keeps no new book.
 func (b *Books) Look(x Index, maxSkew float64) *Book { return b.look(x, 0, maxSkew) }
 
 // LookSlots is Look for the slots of an index.
@@ -115,10 +113,10 @@ func newBook(x Index, size int, maxSkew float64) *Book {
 	return &Book{Balance: NewBalance(parts, maxSkew), Pace: NewPace(parts), shards: x.Shards, size: size}
 }
 
-// Size returns of how many shards each part is that the book is about.
+// Size returns the number of shards in each part of the book.
 func (k *Book) Size() int { return k.size }
 
-// dropOldest closes the book that was not used for the longest time.
+// dropOldest removes the book that was not used for the longest time.
 func (b *Books) dropOldest() {
 	var oldest bookKey
 	for key, k := range b.books {
@@ -135,8 +133,8 @@ type IndexBook struct {
 	*Book
 }
 
-// Used returns the books that were used since then. An index may have two: one of its
-// shards and one of its slots.
+// Used returns the books used since a time. An index may have two: one of its shards and
+// one of its slots.
 func (b *Books) Used(since time.Time) []IndexBook {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +147,7 @@ func (b *Books) Used(since time.Time) []IndexBook {
 	return used
 }
 
-// Skews returns the skew of each index whose book was used since then, once it is
+// Skews returns the skew of each index whose book was used since a time, if it is
 // settled.
 func (b *Books) Skews(since time.Time) map[string]float64 {
 	skews := make(map[string]float64)
@@ -161,10 +159,9 @@ func (b *Books) Skews(since time.Time) map[string]float64 {
 	return skews
 }
 
-// Counted takes in how many documents each shard has by the engine's own count, as of
-// the time it was asked. What the shards had before this process wrote is left out:
-// evenness is that of what was written since. Counts that were taken in before are
-// ignored.
+// Counted sets how many documents each shard has by the engine's own count, as of the
+// time of the request. What the shards had before this process wrote does not count:
+// evenness is that of what was written since. Counts that were set before are ignored.
 func (k *Book) Counted(byShard []int64, at time.Time) {
 	k.counts.mu.Lock()
 	defer k.counts.mu.Unlock()

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// Index is what decides whether and how documents of an index are kept together.
+// Index is what determines whether and how documents of an index are kept together.
 type Index struct {
 	// Name is the name to write to: of an index, an alias or a data stream.
 	Name string
 	// Shards and RoutingShards are number_of_shards and routing_num_shards; of a data
 	// stream, those of the index it is written to.
 	Shards, RoutingShards int
-	// Values has a routing value for each shard; nil where one value does not mean one
-	// shard, or its metadata does not say which. It is shared and must not be changed.
+	// Values has a routing value for each shard; nil if one value does not lead to one
+	// shard, or if the metadata does not tell. It is shared and must not be changed.
 	Values []string
-	// Refused is why operations for it without a routing stay as they are; empty if they
-	// need not. RefusedRouted is the same of those that have one.
+	// Refused is why operations without a routing stay unchanged; empty if they can be
+	// given one. RefusedRouted is the same for those with a routing.
 	Refused, RefusedRouted Reason
-	// Resized says that the index was made by splitting, shrinking or cloning another one,
-	// so that the slots of that one do not hold.
+	// Resized says that the index was made by splitting, shrinking or cloning another
+	// one, whose slots it does not have.
 	Resized bool
-	// WriteIndex is the index that documents go to: Name, but for a data stream;
-	// empty for an alias.
+	// WriteIndex is the index that documents go to: Name, except for a data stream; empty
+	// for an alias.
 	WriteIndex string
 }
 
-// The parts of the answer that matter.
+// The parts of the answer that are used.
 type (
 	metadataAnswer struct {
 		Metadata struct {
@@ -63,7 +63,7 @@ type (
 			} `json:"source"`
 		} `json:"resize"`
 	}
-	// mapping is that of a document or of one of its fields.
+	// mapping is the mapping of a document or of one of its fields.
 	mapping struct {
 		Type    text `json:"type"`
 		Routing struct {
@@ -83,8 +83,8 @@ type (
 	}
 )
 
-// text is a string, or another value as it stands: settings are told as strings, some
-// of them not by all versions.
+// text is a string, or another value in its JSON form. Settings are strings, but some
+// versions write some of them otherwise.
 type text string
 
 // UnmarshalJSON reads any value.
@@ -98,7 +98,7 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// names is a list of strings; what is none is empty.
+// names is a list of strings; anything else counts as empty.
 type names []string
 
 // UnmarshalJSON reads any value.
@@ -124,7 +124,7 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 		return nil, fmt.Errorf("parse index metadata: %w", err)
 	}
 	found := make(map[string]Index, len(answer.Metadata.Indices))
-	values := make(map[[2]int][]string) // most indices are divided alike
+	values := make(map[[2]int][]string) // most indices have the same number of shards
 	for name, metadata := range answer.Metadata.Indices {
 		for _, alias := range metadata.Aliases {
 			found[alias] = refusedIndex(alias, ReasonAlias)
@@ -144,13 +144,13 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 	return found, nil
 }
 
-// refusedIndex is a name that stands for no index of its own.
+// refusedIndex is a name that does not stand for one index.
 func refusedIndex(name string, why Reason) Index {
 	return Index{Name: name, Refused: why, RefusedRouted: why}
 }
 
 // HasRoutedAlias reports whether an alias of the index has a routing of its own, by the
-// answer to GET /INDEX/_alias. What cannot be read might.
+// answer to GET /INDEX/_alias; true if that cannot be parsed.
 func HasRoutedAlias(index string, body []byte) bool {
 	var answer map[string]struct {
 		Aliases map[string]struct {
@@ -169,8 +169,8 @@ func HasRoutedAlias(index string, body []byte) bool {
 	return false
 }
 
-// parseStreams accepts the data streams by their names, as well as in another object
-// `data_stream`, beside their aliases.
+// parseStreams parses the data streams. They are listed by name, or in another object
+// `data_stream` beside their aliases.
 func parseStreams(section json.RawMessage) (dataStreams, error) {
 	if len(section) == 0 {
 		return dataStreams{}, nil
@@ -187,7 +187,7 @@ func parseStreams(section json.RawMessage) (dataStreams, error) {
 	return nested, nil
 }
 
-// index is that of a data stream, whose last index is written to.
+// index returns the Index of a data stream, whose last index is written to.
 func (d dataStream) index(name string, indices map[string]Index) Index {
 	if len(d.Indices) == 0 {
 		return refusedIndex(name, ReasonUnreadable)

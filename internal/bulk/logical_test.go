@@ -13,7 +13,7 @@ import (
 	"sidestep/internal/es"
 )
 
-// generated is an index as engines make them, with a size that fits.
+// generatedIndex is an index as engines make them, with a size that fits.
 func generatedIndex(rng *rand.Rand) (Index, int) {
 	size := 1 + rng.IntN(8)
 	shards := size * (2 + rng.IntN(8))

@@ -17,7 +17,7 @@ type holdings struct {
 }
 
 // held are the indices of one node, in no order.
-type held struct{ indices []*usage }
+type held struct{ indices []*indexUse }
 
 // place is where an index stands in what a node holds.
 type place struct {
@@ -26,7 +26,7 @@ type place struct {
 }
 
 // move says that an index is on other nodes than before. Each is named once.
-func (h *holdings) move(index *usage, from, to []string) {
+func (h *holdings) move(index *indexUse, from, to []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, node := range from {
@@ -52,7 +52,7 @@ func (h *holdings) move(index *usage, from, to []string) {
 }
 
 // remove puts the last index in the place of another one.
-func (in *held) remove(index *usage) {
+func (in *held) remove(index *indexUse) {
 	gone := index.placeIn(in)
 	if gone < 0 {
 		return
@@ -68,7 +68,7 @@ func (in *held) remove(index *usage) {
 
 // placeIn returns which of the places of an index is in what a node holds, -1 if
 // none is.
-func (u *usage) placeIn(in *held) int {
+func (u *indexUse) placeIn(in *held) int {
 	return slices.IndexFunc(u.places, func(p place) bool { return p.in == in })
 }
 

@@ -164,7 +164,7 @@ type joined struct {
 
 // joinedIn returns the learned target as it is in a snapshot. It is joined when
 // first asked for: two readers may do it at once and get the same.
-func (l *lesson) joinedIn(s *Snapshot) *joined {
+func (l *target) joinedIn(s *Snapshot) *joined {
 	if j := l.joined.Load(); j != nil && j.table == s.table.id && j.frame == s.frame.id && j.version >= s.trusted {
 		return j
 	}
@@ -179,17 +179,17 @@ func (l *lesson) joinedIn(s *Snapshot) *joined {
 }
 
 // join finds the serving copies of shards that were learned.
-func (s *Snapshot) join(l *lesson) (r resolution, version int64) {
+func (s *Snapshot) join(l *target) (r resolution, version int64) {
 	version = math.MaxInt64
-	if l.incomplete {
+	if l.Incomplete {
 		return resolution{miss: MissShardUnavailable}, version
 	}
-	if len(l.shards) == 0 {
+	if len(l.Shards) == 0 {
 		return resolution{miss: MissEmptyTarget}, version
 	}
-	plan := &Plan{Shards: make([][]int, len(l.shards)), Names: l.shards, Exact: true}
+	plan := &Plan{Shards: make([][]int, len(l.Shards)), Names: l.Shards, Exact: true}
 	var p *placedIndex
-	for i, name := range l.shards {
+	for i, name := range l.Shards {
 		if p == nil || p.index.Name != name.Index {
 			if p = s.table.get(name.Index); p == nil {
 				return resolution{miss: MissShardUnavailable}, version

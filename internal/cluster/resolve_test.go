@@ -9,25 +9,25 @@ import (
 
 // variety is a snapshot of three nodes with indices in all kinds of states.
 func variety() *Snapshot {
-	split := index("split", []string{"n1", "n2"}, []string{"n2", "n3"}, []string{"n3", "n1"})
-	moving := index("moving", []string{"n1"})
+	split := indexOn("split", []string{"n1", "n2"}, []string{"n2", "n3"}, []string{"n3", "n1"})
+	moving := indexOn("moving", []string{"n1"})
 	moving.Shards[0].Copies[0].State = Relocating
-	starting := index("starting", []string{"n1", "n2"}, []string{"n2"})
+	starting := indexOn("starting", []string{"n1", "n2"}, []string{"n2"})
 	starting.Shards[0].Copies[1].State = Initializing
-	red := index("red", []string{"n1"}, []string{"n1"})
+	red := indexOn("red", []string{"n1"}, []string{"n1"})
 	red.Shards[1].Copies[0] = Copy{Kind: 'p', State: Unassigned}
-	gap := index("gap", []string{"n1"})
+	gap := indexOn("gap", []string{"n1"})
 	gap.Shards[0].Number = 1
-	searchOnly := index("search-only", []string{"n1", "n2", "n3"})
+	searchOnly := indexOn("search-only", []string{"n1", "n2", "n3"})
 	searchOnly.Shards[0].Copies[2].Kind = 's'
-	searchOnlyDown := index("search-only-down", []string{"n1", "n2"}, []string{"n1", "n3"})
+	searchOnlyDown := indexOn("search-only-down", []string{"n1", "n2"}, []string{"n1", "n3"})
 	searchOnlyDown.Shards[0].Copies[1] = Copy{Kind: 's', State: Unassigned}
 	searchOnlyDown.Shards[1].Copies[1].Kind = 's'
 	return NewSnapshot(Contents{
 		Nodes: []*Node{{ID: "n3"}, {ID: "n1"}, {ID: "n2"}},
 		Indices: []Index{
-			split, index("one", []string{"n2"}), moving, starting, red, gap, searchOnly, searchOnlyDown,
-			index("frozen", []string{"n1"}), index("elsewhere", []string{"n9"}), {Name: "hollow"},
+			split, indexOn("one", []string{"n2"}), moving, starting, red, gap, searchOnly, searchOnlyDown,
+			indexOn("frozen", []string{"n1"}), indexOn("elsewhere", []string{"n9"}), {Name: "hollow"},
 		},
 		Unsupported: map[string]bool{"frozen": true},
 		Targets: map[Target][]ShardName{
@@ -88,7 +88,7 @@ func TestResolve(t *testing.T) {
 		for _, tt := range tests {
 			plan, miss := s.Resolve(tt.target, tt.routing)
 			require.Equal(t, tt.miss, miss, tt)
-			require.Equal(t, tt.want, nodesOf(s, tt.target, tt.routing), tt)
+			require.Equal(t, tt.want, servingIDs(s, tt.target, tt.routing), tt)
 			if plan != nil {
 				require.Equal(t, !tt.inexact, plan.Exact, tt)
 				require.Len(t, plan.Names, len(plan.Shards))
@@ -109,7 +109,7 @@ func TestResolveWithoutPlacement(t *testing.T) {
 
 func TestLookupAndPosition(t *testing.T) {
 	t.Parallel()
-	s := NewSnapshot(Contents{Nodes: []*Node{{ID: "b"}, {ID: "a"}}, Indices: []Index{index("i", []string{"a"})}})
+	s := NewSnapshot(Contents{Nodes: []*Node{{ID: "b"}, {ID: "a"}}, Indices: []Index{indexOn("i", []string{"a"})}})
 	at, ok := s.Position("b")
 	require.True(t, ok)
 	require.Equal(t, "b", s.Nodes[at].ID)
@@ -138,7 +138,7 @@ func bigContents(indices, shards int) Contents {
 			copies[n] = []string{c.Nodes[(i+n)%nodes].ID, c.Nodes[(i+n+7)%nodes].ID}
 			all = append(all, ShardName{name, n})
 		}
-		c.Indices = append(c.Indices, index(name, copies...))
+		c.Indices = append(c.Indices, indexOn(name, copies...))
 	}
 	c.Targets[Target{Expression: "index-*"}] = all
 	return c

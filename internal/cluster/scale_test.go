@@ -3,8 +3,6 @@
 package cluster
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sizes of clusters in shards: five an index, two copies each.
+// sizes of clusters in shards: five an index, two copies each.
 func sizes() []int { return []int{100, 5000, 50_000, 500_000} }
 
 const shardsPerIndex = 5
@@ -117,7 +115,7 @@ func BenchmarkApply(b *testing.B) {
 		put := func(index Index) bool {
 			version++
 			before := k.table
-			k.table = k.merge(&routingState{version: version, indices: []Index{index}})
+			k.table = k.merge(&Placement{Version: version, Indices: []Index{index}})
 			return k.table != before
 		}
 		remove := func(name string) bool {
@@ -173,26 +171,6 @@ func BenchmarkRebuild(b *testing.B) {
 		c := bigContents(shards/shardsPerIndex, shardsPerIndex)
 		b.Run("shards="+strconv.Itoa(shards), func(b *testing.B) {
 			loop(b, func() bool { return newTable(c.Indices, 1).shards == shards })
-		})
-	}
-}
-
-// BenchmarkFirstTable reads the answer of _cat/shards and makes the first table of it.
-func BenchmarkFirstTable(b *testing.B) {
-	for _, shards := range sizes() {
-		f := &fake{indices: bigContents(shards/shardsPerIndex, shardsPerIndex).Indices}
-		answer, err := json.Marshal(f.catShards())
-		require.NoError(b, err)
-		b.Run("shards="+strconv.Itoa(shards), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(answer)))
-			for b.Loop() {
-				indices, err := parseCatShards(bytes.NewReader(answer), newPlacementBuilder(nil))
-				if err != nil {
-					b.Fatal(err)
-				}
-				newTable(indices, 1)
-			}
 		})
 	}
 }

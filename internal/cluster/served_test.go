@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/es"
 )
 
 // served is a snapshot of nodes a, b and c: c has copies of a hidden index alone.
@@ -60,4 +62,16 @@ func TestAnyServedPrefersWhatClientsSearch(t *testing.T) {
 	require.False(t, ok, "only an index that is left alone")
 	_, ok = NewSnapshot(Contents{Nodes: []*Node{{ID: "a"}}}).AnyServed(0)
 	require.False(t, ok, "no placement")
+}
+
+func TestDocumentsOfClosedIndices(t *testing.T) {
+	t.Parallel()
+	shut := indexOn("shut", []string{"n1"})
+	shut.Closed = true
+	s := NewSnapshot(Contents{
+		Nodes: []*Node{{ID: "n1"}}, Indices: []Index{shut},
+		Layouts: map[string]Layout{"shut": {Index: "shut", Routing: es.Routing{Shards: 1, RoutingShards: 1, PartitionSize: 1}}},
+	})
+	_, miss := s.Locate([]es.Document{{Index: "shut", ID: "1"}})
+	require.Equal(t, MissClosed, miss)
 }

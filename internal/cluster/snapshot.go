@@ -1,3 +1,7 @@
+// Package cluster is the model of a cluster: its nodes, where every shard's copies are,
+// what index expressions stand for, and how each node is doing. A [Store] keeps it and
+// publishes immutable [Snapshot]s. It asks nobody: package poll asks the cluster, and
+// package relay another sidestep.
 package cluster
 
 import (
@@ -10,9 +14,22 @@ import (
 	"github.com/benbjohnson/immutable"
 )
 
+// Distributions of the engine.
+const (
+	Elasticsearch = "elasticsearch"
+	OpenSearch    = "opensearch"
+)
+
+// MaxShardNumber is far above what an engine allows an index to have (1024, with
+// a system property more).
+const MaxShardNumber = 1 << 20
+
+// MaxSearchQueue bounds [Node.SearchQueue].
+const MaxSearchQueue = 1 << 30
+
 // Engine says what the upstream is.
 type Engine struct {
-	Distribution string `json:"distribution"` // "elasticsearch" or "opensearch"
+	Distribution string `json:"distribution"` // [Elasticsearch] or [OpenSearch]
 	Version      string `json:"version"`      // "8.19.4"
 	Major        int    `json:"major"`
 	Minor        int    `json:"minor"`
@@ -44,6 +61,9 @@ type Node struct {
 func (n *Node) Data() bool {
 	return n.Roles == nil || slices.ContainsFunc(n.Roles, isDataRole)
 }
+
+// ByID compares nodes as snapshots sort them.
+func ByID(a, b *Node) int { return strings.Compare(a.ID, b.ID) }
 
 // isDataRole also knows OpenSearch's roles for search-only replicas and warm
 // indices.
@@ -78,6 +98,17 @@ const (
 	Initializing CopyState = "INITIALIZING"
 	Unassigned   CopyState = "UNASSIGNED"
 )
+
+// ParseCopyState returns the constants for the known states, so that the decoded
+// strings can be freed.
+func ParseCopyState(s string) CopyState {
+	for _, known := range []CopyState{Started, Relocating, Initializing, Unassigned} {
+		if string(known) == s {
+			return known
+		}
+	}
+	return CopyState(s)
+}
 
 // Copy is one copy of a shard.
 type Copy struct {
@@ -149,6 +180,16 @@ const (
 	MissSegmentReplication Miss = "segment_replication" // the engine itself must find that no preference is given
 )
 
+// Sources of a placement. The set is closed: used as a metric label.
+const (
+	SourceCatShards    = "cat_shards"
+	SourceListShards   = "list_shards"
+	SourceRoutingTable = "routing_table"
+	// SourceInUse is the routing table of the indices in use alone. It brings a
+	// placement up to date and is the source of none.
+	SourceInUse = "in_use"
+)
+
 // Snapshot is everything known about the cluster at one moment. Immutable:
 // readers need no lock and may keep it for the length of a request.
 type Snapshot struct {
@@ -167,7 +208,7 @@ type Snapshot struct {
 
 	frame   *frame
 	table   *table // nil while there is no placement
-	lessons *immutable.Map[topic, *lesson]
+	targets *immutable.Map[LookUp, *target]
 	inUse   *inUse // nil where nobody wants to know
 	// trusted is the version from which on the placement of an index is believed: an
 	// index that nobody searched was not asked about since (see placer).
@@ -203,7 +244,7 @@ func NewSnapshot(c Contents) *Snapshot {
 		Engine:      c.Engine,
 		ClusterName: c.ClusterName,
 		ClusterUUID: c.ClusterUUID,
-		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), byID),
+		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), ByID),
 		PlacedAt:    c.PlacedAt,
 		Version:     c.Version,
 		Source:      c.Source,
@@ -212,14 +253,14 @@ func NewSnapshot(c Contents) *Snapshot {
 	if c.Indices != nil {
 		s.table = newTable(c.Indices, c.Version)
 	}
-	lessons := immutable.NewMapBuilder[topic, *lesson](newHasher[topic]())
+	targets := immutable.NewMapBuilder[LookUp, *target](newHasher[LookUp]())
 	for t, shards := range c.Targets {
-		lessons.Set(topic{Target: t}, &lesson{shards: shards})
+		targets.Set(LookUp{Target: t}, &target{Resolved: Resolved{Shards: shards}})
 	}
 	for name, layout := range c.Layouts {
-		lessons.Set(topic{Target: Target{Expression: name}, of: aboutLayout}, &lesson{layout: layout})
+		targets.Set(LookUp{Target: Target{Expression: name}, Of: OfLayout}, &target{Resolved: Resolved{Layout: layout}})
 	}
-	s.lessons = lessons.Map()
+	s.targets = targets.Map()
 	return s
 }
 
@@ -251,9 +292,66 @@ func (s *Snapshot) Indices() iter.Seq[*Index] {
 	}
 }
 
+// Believed visits all indices of the placement, in no order, and says of each whether
+// its placement is new enough to be used. It walks over all there is: not for the path
+// of a search.
+func (s *Snapshot) Believed() iter.Seq2[*Index, bool] {
+	return func(yield func(*Index, bool) bool) {
+		if s.table != nil {
+			s.table.each(func(p *placedIndex) bool { return yield(&p.index, s.believes(p)) })
+		}
+	}
+}
+
+// HasPlacement reports whether it is known where shard copies are.
+func (s *Snapshot) HasPlacement() bool { return s.table != nil }
+
+// Believes reports whether the placement of an index is known, and new enough to be
+// used.
+func (s *Snapshot) Believes(index string) bool {
+	if s.table == nil {
+		return false
+	}
+	p := s.table.get(index)
+	return p != nil && s.believes(p)
+}
+
+// CountIndices returns how many indices the placement has.
+func (s *Snapshot) CountIndices() int {
+	if s.table == nil {
+		return 0
+	}
+	return s.table.indices.Len()
+}
+
+// Use marks an index as searched.
+func (s *Snapshot) Use(index string) {
+	if s.table == nil {
+		return
+	}
+	if p := s.table.get(index); p != nil {
+		p.use.mark(s)
+	}
+}
+
+// Unsupported returns the names of the indices that are left alone. The map must not
+// be changed.
+func (s *Snapshot) Unsupported() map[string]bool { return s.frame.unsupported }
+
+// SameNodes reports whether engine and nodes are those of an earlier snapshot.
+func (s *Snapshot) SameNodes(before *Snapshot) bool {
+	return before.Engine == s.Engine && before.ClusterUUID == s.ClusterUUID && before.frame == s.frame
+}
+
+// SamePlacement reports whether the placement, and what is believed of it, is that of an
+// earlier snapshot.
+func (s *Snapshot) SamePlacement(before *Snapshot) bool {
+	return before.table == s.table && before.trusted == s.trusted
+}
+
 // Resolve returns what a search on target with routing touches. It does no I/O
 // and takes no lock. An unknown target returns [MissUnknownTarget], and a routing
-// that is not known yet a plan that is not Exact: call [Cluster.Learn] with the
+// that is not known yet a plan that is not Exact: call [Store.Learn] with the
 // same arguments in both cases. The plan is shared: it must not be changed.
 func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 	if s.Engine.Serverless() {
@@ -273,7 +371,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 			return r.plan, r.miss
 		}
 	}
-	if l := s.lesson(topic{Target: Target{expression, routing}}); l != nil {
+	if l := s.target(LookUp{Target: Target{expression, routing}}); l != nil {
 		r := &l.joinedIn(s).whole
 		return r.plan, r.miss
 	}
@@ -286,7 +384,7 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 	}
 	// Routing only ever leaves shards out, also on aliases with a routing of their
 	// own: what covers the whole target covers the routed search.
-	l := s.lesson(topic{Target: Target{Expression: expression}})
+	l := s.target(LookUp{Target: Target{Expression: expression}})
 	if l == nil {
 		return nil, MissUnknownTarget
 	}
@@ -297,9 +395,9 @@ func (s *Snapshot) Resolve(expression, routing string) (*Plan, Miss) {
 // believes reports whether the placement of an index is new enough to be used.
 func (s *Snapshot) believes(p *placedIndex) bool { return p.version.Load() >= s.trusted }
 
-// lesson returns what was learned about a topic, nil if nothing, and marks it as used.
-func (s *Snapshot) lesson(t topic) *lesson {
-	l, ok := s.lessons.Get(t)
+// target returns what was looked up, nil if nothing, and marks it as used.
+func (s *Snapshot) target(t LookUp) *target {
+	l, ok := s.targets.Get(t)
 	if !ok {
 		return nil
 	}

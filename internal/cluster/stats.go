@@ -65,3 +65,11 @@ type NodeStats struct {
 type Seen struct {
 	Now, Before time.Duration
 }
+
+// WritesQueue reports whether the node's write pool has more to do than it can: tasks
+// waited in its queue at this answered poll and at the one before, or it rejected some in
+// between. One queue alone says little: a bulk of many documents fills it for a moment.
+// It is false if the poll failed.
+func (s NodeStats) WritesQueue() bool {
+	return s.State == PollOK && (min(s.WriteQueue, s.WriteQueueBefore) > 0 || s.WriteRejected > 0)
+}

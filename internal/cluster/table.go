@@ -48,7 +48,7 @@ func (hashed[K]) Equal(a, b K) bool { return a == b }
 // placedIndex is an index in a table.
 type placedIndex struct {
 	index Index
-	use   *usage // kept while the placement of the index changes
+	use   *indexUse // kept while the placement of the index changes
 	// version is the latest of the cluster state at which the index was seen to be
 	// placed like this.
 	version  atomic.Int64
@@ -61,14 +61,14 @@ func newPlacedIndex(index Index, version int64, before *placedIndex) *placedInde
 	if before != nil {
 		p.use = before.use
 	} else {
-		p.use = &usage{index: index.Name}
+		p.use = &indexUse{index: index.Name}
 	}
 	return p
 }
 
-// same reports whether two placements of an index are equal.
-func same(a, b *Index) bool {
-	return a.Closed == b.Closed && slices.EqualFunc(a.Shards, b.Shards, func(a, b Shard) bool {
+// PlacedAs reports whether the copies of two indices are in the same places and states.
+func (i *Index) PlacedAs(o *Index) bool {
+	return i.Closed == o.Closed && slices.EqualFunc(i.Shards, o.Shards, func(a, b Shard) bool {
 		return a.Number == b.Number && slices.Equal(a.Copies, b.Copies)
 	})
 }

@@ -74,16 +74,16 @@ func TestTableChangedIsTableMadeAnew(t *testing.T) {
 			}
 		}
 		before, copyBefore := k.table, newTable(indicesOf(k.table), 0)
-		state := &routingState{version: version}
+		state := &Placement{Version: version}
 		whole := rng.IntN(3) == 0
 		for _, name := range slices.Sorted(maps.Keys(now)) {
 			if whole || slices.Contains(asked, name) {
-				state.indices = append(state.indices, now[name])
+				state.Indices = append(state.Indices, now[name])
 			}
 		}
 		next := k.merge(state)
 		for _, name := range asked {
-			if !contains(state.indices, name) {
+			if !contains(state.Indices, name) {
 				next = k.drop(next, name, version)
 			}
 		}
@@ -102,12 +102,12 @@ func indicesOf(t *table) (all []Index) {
 
 func TestNewerPlacementStays(t *testing.T) {
 	t.Parallel()
-	k := &known{table: newTable([]Index{index("i", []string{"n1"})}, 10)}
-	old := &routingState{version: 9, indices: []Index{index("i", []string{"n2"})}}
+	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 10)}
+	old := &Placement{Version: 9, Indices: []Index{indexOn("i", []string{"n2"})}}
 	require.Same(t, k.table, k.merge(old))
 	require.Same(t, k.table, k.drop(k.table, "i", 9))
 	require.NotSame(t, k.table, k.drop(k.table, "i", 10))
-	same := &routingState{version: 12, indices: []Index{index("i", []string{"n1"})}}
+	same := &Placement{Version: 12, Indices: []Index{indexOn("i", []string{"n1"})}}
 	require.Same(t, k.table, k.merge(same), "plans stay where nothing changed")
 	require.Equal(t, int64(12), k.table.get("i").version.Load())
 	require.Same(t, k.table, k.drop(k.table, "i", 11))
@@ -115,9 +115,9 @@ func TestNewerPlacementStays(t *testing.T) {
 
 func TestUseOutlivesAChange(t *testing.T) {
 	t.Parallel()
-	k := &known{table: newTable([]Index{index("i", []string{"n1"})}, 1)}
+	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}
 	use := k.table.get("i").use
-	k.table = k.merge(&routingState{version: 2, indices: []Index{index("i", []string{"n2"})}})
+	k.table = k.merge(&Placement{Version: 2, Indices: []Index{indexOn("i", []string{"n2"})}})
 	require.Same(t, use, k.table.get("i").use)
 	list := &inUse{}
 	now := time.Now()
@@ -135,13 +135,13 @@ func TestTrust(t *testing.T) {
 	var k known
 	at := time.Now()
 	for second := range 100 {
-		k.confirm(stateVersion{Version: int64(1 + second), asOf: at.Add(time.Duration(second) * time.Second)})
+		k.confirm(confirmation{int64(1 + second), at.Add(time.Duration(second) * time.Second)})
 	}
 	require.Equal(t, int64(100)-int64(believeFor/time.Second), k.trusted, "what was current believeFor ago")
 	require.LessOrEqual(t, len(k.history), 1+int(believeFor/time.Second))
-	k.confirm(stateVersion{Version: 100, asOf: at.Add(time.Hour)})
+	k.confirm(confirmation{100, at.Add(time.Hour)})
 	require.Equal(t, int64(100), k.trusted)
-	k.confirm(stateVersion{Version: 101, asOf: at.Add(2 * time.Hour)})
+	k.confirm(confirmation{101, at.Add(2 * time.Hour)})
 	require.Equal(t, int64(100), k.trusted, "it held until a moment ago")
 }
 
@@ -154,8 +154,8 @@ func TestNodesComingAndGoingLeaveTheTable(t *testing.T) {
 	moved.frame = newFrame(moved.Nodes, nil)
 	for range 2 {
 		for _, target := range []string{"index-3", "index-*"} {
-			require.Equal(t, nodesOf(s, target, ""), nodesOf(&moved, target, ""))
-			require.NotEmpty(t, nodesOf(s, target, ""))
+			require.Equal(t, servingIDs(s, target, ""), servingIDs(&moved, target, ""))
+			require.NotEmpty(t, servingIDs(s, target, ""))
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestDraw(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 60} {
 		var indices []Index
 		for i := range n {
-			indices = append(indices, index("i"+strconv.Itoa(i), []string{"n1", "n2"}))
+			indices = append(indices, indexOn("i"+strconv.Itoa(i), []string{"n1", "n2"}))
 		}
 		k := &known{table: newTable(indices, 1)}
 		k.table = k.drop(k.table, "i0", 2)
@@ -235,7 +235,7 @@ func TestDraw(t *testing.T) {
 		}
 		require.Len(t, first, n-1, "any may come first")
 	}
-	k := &known{table: newTable([]Index{index("i", []string{"n1"})}, 1)}
+	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}
 	for _, limit := range []int{0, 1} {
 		visited := 0
 		k.table.heldBy("n1", limit, func(*placedIndex) bool { visited++; return true })

@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// Admission says what waits before the cluster while that is busy.
+// Admission says which searches wait in sidestep while the cluster is busy.
 type Admission struct {
 	// Mode is "off", "observe" (what would wait is only counted), "auto" (limits follow
 	// the nodes' queues) or "target" (limits follow TargetResponseTime).
 	Mode               string        `yaml:"mode"`
 	TargetResponseTime time.Duration `yaml:"target_response_time"`
-	// Min and Max bound the limit of each node, in shard queries; 0: as many as it has
-	// search threads, and no upper bound.
+	// Min and Max bound the limit of each node, in shard queries; 0: at least as many as
+	// it has search threads, and no upper bound.
 	Min     int              `yaml:"min"`
 	Max     int              `yaml:"max"`
 	Queue   AdmissionQueue   `yaml:"queue"`
 	Classes []AdmissionClass `yaml:"classes"`
 }
 
-// AdmissionQueue bounds what waits. 0: no bound but that of the engine's own queues.
+// AdmissionQueue bounds the searches that wait. 0: only by the size of the engine's own
+// queues.
 type AdmissionQueue struct {
 	Length int           `yaml:"length"` // searches
 	Bytes  Size          `yaml:"bytes"`  // of request bodies
@@ -33,15 +34,16 @@ type AdmissionQueue struct {
 type AdmissionClass struct {
 	Name  string         `yaml:"name"`
 	Match AdmissionMatch `yaml:"match"`
-	// Weight is its part of the work while others wait; 0: 1.
+	// Weight is its share of the work while other classes have searches waiting; 0: 1.
 	Weight float64 `yaml:"weight"`
-	// Rate is how many of its searches may be sent in a second; 0: any number.
+	// Rate is how many of its searches are sent in a second at most; 0: any number.
 	Rate float64 `yaml:"rate"`
-	// Deadline is for how long one of them may wait; 0: as long as its client does.
+	// Deadline is how long one of them may wait; 0: as long as its client does.
 	Deadline time.Duration `yaml:"deadline"`
 }
 
-// AdmissionMatch says which searches are in a class. What is set must hold.
+// AdmissionMatch says which searches are in a class. All conditions that are set must
+// hold.
 type AdmissionMatch struct {
 	Operation      string `yaml:"operation"`
 	Index          string `yaml:"index"`

@@ -49,19 +49,19 @@ func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
 type Admin struct {
 	Listen string    `yaml:"listen"`
 	TLS    ServerTLS `yaml:"tls"`
-	// AllowedHosts are the names that the listener may be asked by over plain HTTP,
-	// besides its own; "*" stands for all.
+	// AllowedHosts are the names of the listener in requests over plain HTTP, besides its
+	// own; "*" stands for all.
 	AllowedHosts []string `yaml:"allowed_hosts"`
-	// TokenFile, if set, holds the bearer token without which nothing is changed.
+	// TokenFile, if set, holds the bearer token that changes need.
 	TokenFile string `yaml:"token_file"`
-	// SnapshotTokenFile, if set, holds the bearer token without which the snapshot is
-	// not told to other sidesteps.
+	// SnapshotTokenFile, if set, holds the bearer token that other sidesteps need for the
+	// snapshot.
 	SnapshotTokenFile string `yaml:"snapshot_token_file"`
 	// Profiles says whether profiles of the process are served.
 	Profiles bool `yaml:"profiles"`
 }
 
-// Loopback reports whether the listener can be reached from its own machine alone.
+// Loopback reports whether the listener can be reached only from its own machine.
 func (a Admin) Loopback() bool {
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil {
@@ -79,12 +79,12 @@ type Upstream struct {
 	TLS       ClientTLS     `yaml:"tls"`
 	Auth      Auth          `yaml:"auth"`
 	Dial      time.Duration `yaml:"dial_timeout"`
-	// IdleConnections is how many unused connections are kept open to each node.
+	// IdleConnections bounds the unused connections kept open to each node.
 	IdleConnections int `yaml:"idle_connections_per_node"`
 }
 
-// Parsed returns the URLs parsed. It is to be called on a valid configuration:
-// a URL that does not parse is left out.
+// Parsed returns the parsed URLs. Call it on a valid configuration: it skips a URL that
+// cannot be parsed.
 func (u Upstream) Parsed() []*url.URL {
 	parsed := make([]*url.URL, 0, len(u.URLs))
 	for _, raw := range u.URLs {
@@ -95,7 +95,7 @@ func (u Upstream) Parsed() []*url.URL {
 	return parsed
 }
 
-// ClientTLS says whom to trust and as whom to present ourselves.
+// ClientTLS says which certificates to trust and which one to present.
 type ClientTLS struct {
 	CAFile             string `yaml:"ca_file"`
 	CertFile           string `yaml:"cert_file"`
@@ -104,8 +104,8 @@ type ClientTLS struct {
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify"`
 }
 
-// Auth is sidestep's own account, used for its polls alone. Secrets are read
-// from files; at most one kind may be set.
+// Auth is sidestep's own account, used only for its polls. Secrets are read from files;
+// at most one kind may be set.
 type Auth struct {
 	Username        string `yaml:"username"`
 	PasswordFile    string `yaml:"password_file"`
@@ -134,7 +134,7 @@ func (a Auth) Kind() string {
 	return AuthNone
 }
 
-// Cluster says how often sidestep looks at the cluster, and how long it waits.
+// Cluster says how often sidestep polls the cluster, and how long it waits.
 type Cluster struct {
 	DiscoveryInterval time.Duration `yaml:"discovery_interval"`
 	PlacementInterval time.Duration `yaml:"placement_interval"`
@@ -146,17 +146,16 @@ type Cluster struct {
 	Source            Source        `yaml:"source"`
 }
 
-// Source is a relay: another sidestep that is asked in place of the cluster.
+// Source is a relay: another sidestep whose view is read in place of polling the cluster.
 type Source struct {
 	URL             string    `yaml:"url"` // of its snapshot; empty: the cluster is polled
 	TLS             ClientTLS `yaml:"tls"`
 	BearerTokenFile string    `yaml:"bearer_token_file"`
-	// Silence is after which time without an answer the cluster is polled instead.
+	// Silence is how long the relay may be silent before the cluster is polled instead.
 	Silence time.Duration `yaml:"silence"`
 }
 
-// Parsed returns the URL parsed, nil if there is none. It is to be called on a valid
-// configuration.
+// Parsed returns the parsed URL, nil if there is none. Call it on a valid configuration.
 func (s Source) Parsed() *url.URL {
 	if s.URL == "" {
 		return nil
@@ -168,27 +167,26 @@ func (s Source) Parsed() *url.URL {
 	return parsed
 }
 
-// Routing says whether searches are steered, and by what.
+// Routing says which searches are steered, and how.
 type Routing struct {
 	Mode   string `yaml:"mode"`   // "route", "observe" or "off"
 	Policy string `yaml:"policy"` // "adaptive"; the others are for comparison
-	// When is which steerable searches are rewritten: "always", or "outlier": only
-	// while some node is slow, silent or gone.
+	// When says which steerable searches are rewritten: "always", or "outlier": only
+	// while a node is ejected or about to be.
 	When string `yaml:"when"`
-	// Preference is what they are rewritten with: "only_nodes" or "prefer_nodes".
+	// Preference is the preference they get: "only_nodes" or "prefer_nodes".
 	Preference string `yaml:"preference"`
 	// Clients is n in C3's formula: how many sidesteps send to the same nodes.
 	Clients int `yaml:"clients"`
-	// HedgeBudget is how many second attempts may be made for overdue searches, as
-	// a share of all steered ones; 0 means none.
+	// HedgeBudget is the share of steered searches that may be hedged; 0: none.
 	HedgeBudget float64    `yaml:"hedge_budget"`
 	Operations  Operations `yaml:"operations"`
 	Zone        Zone       `yaml:"zone"`
 	Affinity    Affinity   `yaml:"affinity"`
 }
 
-// RetiredPolicy reports whether the policy is one that is accepted in this release for
-// the last time. Its successor is adaptive.
+// RetiredPolicy reports whether this is the last release that accepts the policy. Its
+// successor is adaptive.
 func (r Routing) RetiredPolicy() bool {
 	return slices.Contains([]string{"c3", "prequal", "least_outstanding", "random"}, r.Policy)
 }
@@ -208,7 +206,7 @@ type Operations struct {
 	MGet            bool `yaml:"mget"`
 }
 
-// Off returns the names of those that are switched off, as the keys are called.
+// Off returns the names of the operations that are switched off, as the keys are called.
 func (o Operations) Off() []string {
 	var off []string
 	for key, on := range fieldsOf(reflect.ValueOf(o)) {
@@ -220,33 +218,33 @@ func (o Operations) Off() []string {
 	return off
 }
 
-// Zone keeps reads in sidestep's own zone. Zones do not count while Attribute
-// and Local are empty.
+// Zone keeps reads in sidestep's own zone. Zones are ignored while Attribute and Local
+// are empty.
 type Zone struct {
 	// Attribute is the node attribute whose values are the zones, as in
 	// cluster.routing.allocation.awareness.attributes.
 	Attribute string `yaml:"attribute"`
 	Local     string `yaml:"local"` // sidestep's own
-	// Factor is how many times better a copy elsewhere must rank to be used.
+	// Factor is how many times better a copy in another zone must rank to be used.
 	Factor float64 `yaml:"factor"`
 }
 
-// Affinity says which searches stick to the same copies.
+// Affinity says which searches keep to the same copies.
 type Affinity struct {
-	// Strings: those with a preference that is a custom string, by that string.
+	// Strings: those whose preference is a custom string, by that string.
 	Strings bool `yaml:"strings"`
-	// Indices: those without a preference whose target one of these patterns
-	// matches, by their target.
+	// Indices: those without a preference whose target matches one of these patterns, by
+	// their target.
 	Indices []string `yaml:"indices"`
 }
 
-// Clients says how sidestep treats what client libraries do.
+// Clients says how sidestep treats features of client libraries.
 type Clients struct {
-	// Sniff is what clients learn that ask for the nodes' own addresses: "pass", these, or
-	// "rewrite", sidestep's.
+	// Sniff is the answer to a request for the nodes' addresses: "pass", the nodes' own,
+	// or "rewrite", sidestep's.
 	Sniff string `yaml:"sniff"`
-	// PublishAddress is sidestep's own, host:port as clients reach it; if empty, the
-	// one at which the client's connection arrived.
+	// PublishAddress is sidestep's own, host:port as clients reach it. If empty it is the
+	// address at which the client's connection arrived.
 	PublishAddress string `yaml:"publish_address"`
 }
 
@@ -254,21 +252,22 @@ type Clients struct {
 type Bulk struct {
 	// Mode is "route", "observe" (what would be done is only counted) or "off".
 	Mode string `yaml:"mode"`
-	// SingleShard are the indices whose bulks are; empty: none.
+	// SingleShard are the indices whose bulks go to one shard; empty: none.
 	SingleShard []SingleShard `yaml:"single_shard"`
 	// RoutingSize are the indices whose documents with a routing of the client's are
 	// spread over logical shards; empty: none.
 	RoutingSize []RoutingSize `yaml:"routing_size"`
-	// Avoid: shards with a copy in trouble are avoided. Without it they are drawn evenly.
+	// Avoid says to avoid shards with a copy on a node in trouble. Without it all shards
+	// are drawn evenly.
 	Avoid bool `yaml:"avoid"`
-	// Idempotent: documents without ids are given some, so that a bulk can be sent again
-	// when a connection broke.
+	// Idempotent gives ids to documents without ids, so that a bulk can be repeated when
+	// a connection broke.
 	Idempotent bool `yaml:"idempotent"`
-	// RetryRejected is for how long operations that the engine rejects (429) are sent
-	// again; 0: they are not.
+	// RetryRejected is how long operations that the engine rejects (429) are repeated; 0:
+	// they are not.
 	RetryRejected time.Duration `yaml:"retry_rejected"`
-	// MaxSkew is how many times the mean of all shards the fullest one may hold, in
-	// documents, before evenness is preferred to healthy shards.
+	// MaxSkew bounds the documents of the fullest shard, as a multiple of the mean. At
+	// this bound evenness is preferred to healthy shards.
 	MaxSkew float64 `yaml:"max_skew"`
 }
 
@@ -299,32 +298,32 @@ func (b Bulk) Patterns() []string {
 	return patterns
 }
 
-// Limits bound what one client can make sidestep hold or wait for.
+// Limits bound the memory and time that one client can take from sidestep.
 type Limits struct {
 	HeldBody Size `yaml:"held_body"`
-	// HeldBodies bounds all bodies held, together.
+	// HeldBodies bounds the bytes of all held bodies together.
 	HeldBodies Size `yaml:"held_bodies"`
 	// BodyTimeout is how long a client may send nothing of a body that it began,
 	// WriteTimeout how long it may read nothing of its answer; 0: any time.
 	BodyTimeout       time.Duration `yaml:"body_timeout"`
 	WriteTimeout      time.Duration `yaml:"write_timeout"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"`
-	// DrainDelay is how long a stop goes on taking connections.
+	// DrainDelay is how long connections are still accepted after a stop begins.
 	DrainDelay    time.Duration `yaml:"drain_delay"`
 	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
-	// ConcurrentStreams is how many requests a client may have under way on one
-	// HTTP/2 connection; 0: clients are served HTTP/1.1 alone.
+	// ConcurrentStreams is how many requests a client may have in flight on one HTTP/2
+	// connection; 0: clients are served HTTP/1.1 only.
 	ConcurrentStreams int `yaml:"concurrent_streams"`
 }
 
-// Explain says who is told what was decided about a request.
+// Explain says which clients get decisions.
 type Explain struct {
-	// Header is who gets X-Sidestep-Decision on demand: "off" nobody, "authenticated" a
-	// client that the engine let see what it asked for, "on" everybody.
+	// Header says which clients get X-Sidestep-Decision on demand: "off" none,
+	// "authenticated" those that the engine allowed to see what they asked for, "on" all.
 	Header string `yaml:"header"`
 }
 
-// Diagnosis says whether and where the trouble of nodes is recorded.
+// Diagnosis says whether and where trouble of nodes is recorded.
 type Diagnosis struct {
 	Enabled bool `yaml:"enabled"`
 	// Dir is the folder of the records; empty: they are kept in memory.
@@ -333,7 +332,7 @@ type Diagnosis struct {
 	MaxSize Size `yaml:"max_size"`
 }
 
-// Log says what is logged on standard error, and how.
+// Log says what is logged on standard error, and in which form.
 type Log struct {
 	Level  string `yaml:"level"`  // "debug", "info", "warn" or "error"
 	Format string `yaml:"format"` // "text" or "json"
@@ -345,21 +344,21 @@ type Logs struct {
 	Access AccessLog `yaml:"access"`
 }
 
-// Outputs of a log that are no file.
+// Outputs of a log other than files.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
 )
 
-// SlowLog is of requests that took long.
+// SlowLog is the log of slow requests.
 type SlowLog struct {
 	Threshold time.Duration `yaml:"threshold"` // from which on a request is slow; 0: none is
-	// Keep is how many are kept for /slow, of each kind; 0: none.
+	// Keep is how many requests of each kind are kept for /slow; 0: none.
 	Keep   int    `yaml:"keep"`
 	Output string `yaml:"output"` // "stdout", "stderr", a file; empty: none
 }
 
-// AccessLog is of all requests.
+// AccessLog is the log of all requests.
 type AccessLog struct {
 	Output string  `yaml:"output"` // as in SlowLog
 	Sample float64 `yaml:"sample"` // the share of requests that is logged, 0 to 1
@@ -416,8 +415,8 @@ func Default() Config {
 	}
 }
 
-// LogValue is what may be logged of a configuration: no user information of a
-// URL, and of the account only its kind.
+// LogValue is the loggable form: URLs without user information, and of the account only
+// its kind.
 func (c Config) LogValue() slog.Value {
 	urls := make([]string, len(c.Upstream.URLs))
 	for i, raw := range c.Upstream.URLs {
@@ -444,8 +443,8 @@ func redactSource(raw string) string {
 	return redactURL(raw)
 }
 
-// redactURL leaves scheme and host of raw; a text that is not a URL is hidden
-// whole, as it could hold a password anywhere.
+// redactURL keeps scheme and host of raw. A text that is not a URL is hidden completely,
+// as any part of it could be a password.
 func redactURL(raw string) string {
 	parsed, err := url.Parse(raw)
 	if err != nil || parsed.Host == "" {

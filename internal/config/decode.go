@@ -13,15 +13,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder fills a Config from YAML and goes on after a problem, so that all of
-// them are found. go-yaml's own strict decoding knows neither the path of a key
-// nor what its type is called outside Go; hence the walk over its nodes.
+// decoder fills a Config from YAML and continues after a problem, so that all are found.
+// go-yaml's own strict decoding knows neither the path of a key nor a name of its type
+// outside Go, hence the walk over its nodes.
 type decoder struct {
 	lines    map[string]int // of each key and list element present
 	problems []*Problem
 }
 
-// decode fills into from data; what the data does not mention stays as it is.
+// decode fills into from data. Keys that are not in data keep their values.
 func decode(data []byte, into *Config) *decoder {
 	d := &decoder{lines: make(map[string]int)}
 	reader := yaml.NewDecoder(bytes.NewReader(data))
@@ -44,7 +44,7 @@ func (d *decoder) add(path string, line int, format string, args ...any) {
 	d.problems = append(d.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...), line: line})
 }
 
-// syntax turns go-yaml's "yaml: line 3: what" into a problem of that line.
+// syntax converts go-yaml's "yaml: line 3: what" to a problem of that line.
 func (d *decoder) syntax(err error) {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
@@ -91,7 +91,7 @@ func (d *decoder) value(node *yaml.Node, into reflect.Value, path string) {
 	switch {
 	case into.Kind() == reflect.Struct:
 		d.mapping(node, into, path)
-	case isNull(node): // "key:" with nothing behind it is the default
+	case isNull(node): // "key:" without a value is the default
 	case into.Kind() == reflect.Slice:
 		d.list(node, into, path)
 	case node.Kind != yaml.ScalarNode:
@@ -158,7 +158,7 @@ func kindName(node *yaml.Node) string {
 	}
 }
 
-// typeName says in the reader's words what a key takes.
+// typeName describes the type of a key for users.
 func typeName(value reflect.Value) string {
 	switch value.Interface().(type) {
 	case time.Duration:

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Override is a value that wins over the file, such as one of a flag.
+// Override is a value that takes precedence over the file, such as one of a flag.
 type Override struct {
 	Path  string // of the key
 	Flag  string // its name in problems: "--listen"
 	Apply func(*Config)
 }
 
-// Load reads the file over the defaults, then the overrides over both, and
-// validates the outcome. No file name means the defaults. The error holds every
-// problem (see [Problems]).
+// Load reads the file over the defaults, then the overrides over both, and validates the
+// result. Without a file name there are the defaults. The error holds every problem (see
+// [Problems]).
 func Load(file string, overrides ...Override) (Config, error) {
 	var data []byte
 	if file != "" {
@@ -30,8 +30,7 @@ func Load(file string, overrides ...Override) (Config, error) {
 	return Parse(file, data, overrides...)
 }
 
-// Parse is [Load] for a file that has been read already; name is what problems
-// call it.
+// Parse is [Load] for the content of a file; name is the file's name in problems.
 func Parse(name string, data []byte, overrides ...Override) (Config, error) {
 	cfg := Default()
 	decoded := decode(data, &cfg)
@@ -49,7 +48,7 @@ func Parse(name string, data []byte, overrides ...Override) (Config, error) {
 	}
 	for _, p := range validate(cfg) {
 		if broken[p.Path] || broken[""] {
-			continue // the value it complains of is not what was written
+			continue // the value it is about was not written like this
 		}
 		locate(p, name, decoded.lines, flags)
 		problems = append(problems, p)
@@ -57,8 +56,8 @@ func Parse(name string, data []byte, overrides ...Override) (Config, error) {
 	return cfg, Join(problems...)
 }
 
-// locate sets where the value that a problem is about was written: the key
-// itself, else the nearest section around it.
+// locate sets where the value of a problem was written: at the key itself, else at the
+// nearest section around it.
 func locate(p *Problem, file string, lines map[string]int, flags map[string]string) {
 	for path := p.Path; path != ""; path = parent(path) {
 		if flag, ok := flags[path]; ok {
@@ -83,7 +82,7 @@ func within(path, key string) bool {
 	return path == key || strings.HasPrefix(path, key+"[")
 }
 
-// reason is why a file could not be used, without repeating its name.
+// reason returns why a file could not be used, without its name.
 func reason(err error) string {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {

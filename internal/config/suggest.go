@@ -26,8 +26,8 @@ func keysOf(section reflect.Type, path string) []string {
 	return keys
 }
 
-// suggestion names the key that was probably meant: one that is spelt alike in
-// the same section, or the same word in another section.
+// suggestion returns the key that was probably meant: one with a similar spelling in the
+// same section, or the same word in another section.
 func suggestion(section, key string) string {
 	best, bestDistance := "", 1+max(1, len(key)/3)
 	for _, known := range withSections(Keys()) {
@@ -37,7 +37,7 @@ func suggestion(section, key string) string {
 			distance = 1 // password for password_file
 		}
 		if parent != section {
-			distance++ // a neighbour is likelier than a stranger
+			distance++ // a key of the same section is the likelier one
 		}
 		if distance < bestDistance {
 			best, bestDistance = known, distance

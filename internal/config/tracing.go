@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Tracing says where traces go. A key that is empty leaves it to the environment
+// Tracing says where traces go. An empty key leaves the decision to the environment
 // variable of OpenTelemetry (OTEL_*) of the same meaning.
 type Tracing struct {
 	// Endpoint is the URL of an OTLP receiver; empty, here and in the environment:
@@ -19,15 +19,14 @@ type Tracing struct {
 	Protocol string `yaml:"protocol"` // "http/protobuf" or "grpc"
 	// SampleRatio is the share of requests that are traced.
 	SampleRatio float64 `yaml:"sample_ratio"`
-	// TrustClientSampling leaves it to the client whether a request is traced, where
-	// its traceparent says so.
+	// TrustClientSampling lets the sampled flag of a client's traceparent decide.
 	TrustClientSampling bool `yaml:"trust_client_sampling"`
 	// HeadersFile holds headers for the receiver, "name: value", one a line.
 	HeadersFile string `yaml:"headers_file"`
 	ServiceName string `yaml:"service_name"`
 }
 
-// tracing checks where traces go.
+// tracing checks this section.
 func (c *checker) tracing(t Tracing) {
 	if t.Endpoint != "" {
 		c.tracingEndpoint(t.Endpoint, t.Protocol)
@@ -63,8 +62,8 @@ func (c *checker) tracingEndpoint(raw, protocol string) {
 	}
 }
 
-// Headers returns what HeadersFile holds, nil if there is none. The error names the
-// line, and nothing that stands in it.
+// Headers returns the headers in HeadersFile, nil if there is none. The error names the
+// line, but not its content.
 func (t Tracing) Headers() (map[string]string, error) {
 	if t.HeadersFile == "" {
 		return nil, nil //nolint:nilnil // no file is no headers

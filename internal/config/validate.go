@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// words are the values of the keys that take one of a few.
+// words are the values of the keys that accept one of a few words.
 var words = map[string][]string{
 	"upstream.discovery": {"sniff", "static"},
 	"routing.mode":       {"route", "observe", "off"},
@@ -33,9 +33,9 @@ var words = map[string][]string{
 	"explain.header":     {"off", "authenticated", "on"},
 }
 
-// Validate returns every problem of the configuration, nil if it is valid. The
-// files it names are opened, so that a missing certificate or an empty secret is
-// found before anything starts.
+// Validate returns every problem of the configuration, nil if it is valid. It opens the
+// files that are named, so that a missing certificate or an empty secret is found before
+// the start.
 func (c Config) Validate() error { return Join(validate(c)...) }
 
 // checker collects problems.
@@ -107,7 +107,7 @@ func (c *checker) listener(path, address string) {
 	}
 }
 
-// admin checks who may do what on the admin listener.
+// admin checks the section of the admin listener.
 func (c *checker) admin(a Admin) {
 	c.serverTLS("admin.tls", a.TLS)
 	for i, name := range a.AllowedHosts {
@@ -154,7 +154,7 @@ func (c *checker) keyPair(path, cert, key string) {
 	}
 }
 
-// readable reports whether a file can be read and holds something.
+// readable reports whether a file can be read and is not empty.
 func (c *checker) readable(path, file string) bool {
 	data, err := os.ReadFile(file)
 	switch {
@@ -205,7 +205,7 @@ func (c *checker) upstream(u Upstream) {
 	c.atLeast("upstream.idle_connections_per_node", u.IdleConnections, 1)
 }
 
-// url checks one seed. No message repeats the text: it may hold a password.
+// url checks one seed. No message quotes the text, which may hold a password.
 func (c *checker) url(path, raw string) (scheme string, ok bool) {
 	parsed, err := url.Parse(raw)
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *checker) clientTLS(path string, t ClientTLS) {
 	c.keyPair(path, t.CertFile, t.KeyFile)
 }
 
-// source checks the relay that is asked in place of the cluster.
+// source checks the relay.
 func (c *checker) source(s Source, maxAge time.Duration) {
 	c.positive("cluster.source.silence", s.Silence)
 	if maxAge > 0 && s.Silence >= maxAge {
@@ -337,7 +337,8 @@ func (c *checker) affinity(a Affinity) {
 }
 
 // bulk checks which bulks are written to one shard. A pattern is located at its element
-// of the list: one that is no mapping has no pattern either, and is one problem.
+// of the list. An element that is not a mapping has no pattern either, and counts as one
+// problem.
 func (c *checker) bulk(b Bulk) {
 	c.oneOf("bulk.mode", b.Mode)
 	for i, s := range b.SingleShard {
@@ -368,7 +369,7 @@ func (c *checker) bulk(b Bulk) {
 	}
 }
 
-// pattern checks a name of an index, with * as wildcard.
+// pattern checks the name of an index, with * as wildcard.
 func (c *checker) pattern(path, pattern string) {
 	switch {
 	case pattern == "":

@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// maxKept bounds the memory that records of requests take: some 5 kB each, of each of
-// four kinds.
+// maxKept bounds the memory of records of requests: about 5 kB each, and four kinds.
 const maxKept = 1000
 
 func (c *checker) logs(l Logs) {
@@ -23,7 +22,7 @@ func (c *checker) logs(l Logs) {
 	c.output("logs.access.output", l.Access.Output)
 }
 
-// output checks where a log is to go, without making the file.
+// output checks the output of a log, without creating the file.
 func (c *checker) output(path, name string) {
 	switch name {
 	case "", Stdout, Stderr:

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// statsDeadline bounds a question for counters: a node that is silent for longer
-	// is silent.
+	// statsDeadline bounds a request for counters. A node that takes longer is silent.
 	statsDeadline = 2 * time.Second
-	// hotDeadline bounds one for hot threads, of which half a second is waited for on
-	// purpose: a node starved of CPU takes long to walk its stacks.
+	// hotDeadline bounds a request for hot threads. The engine itself samples for half a
+	// second, and a node starved of CPU takes long to walk its stacks.
 	hotDeadline = 6 * time.Second
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer bounds how much of an answer is read, in bytes.
 	maxAnswer = 1 << 20
-	// hotQuery asks for ten snapshots of each of the busiest threads.
+	// hotQuery asks for ten snapshots (the default) of each of the busiest threads. See
+	// https://www.elastic.co/guide/en/elasticsearch/reference/8.18/cluster-nodes-hot-threads.html.
 	hotQuery = "/hot_threads?threads=12&interval=500ms&ignore_idle_threads=true"
-	// opaqueID marks the questions in the engines' task lists.
+	// opaqueID marks sidestep's requests in the engines' task lists.
 	opaqueID = "sidestep-diagnosis"
 )
 
-// errRefused is the answer to an account without the privilege.
+// errRefused says that the account lacks the privilege.
 var errRefused = errors.New("not permitted: grant sidestep's account the cluster privilege monitor")
 
-// asker asks nodes.
-type asker struct {
+// querier asks about one node: the node itself and other nodes.
+type querier struct {
 	client *http.Client
 	node   string   // id of the node that is asked about
 	direct *url.URL // its own address, nil if it is not known
@@ -42,16 +42,16 @@ type asker struct {
 	turn   int
 }
 
-// other is another node, or a seed, that coordinates a question.
+// other is another node, or a seed, that is asked about the node.
 type other struct {
 	name string
 	url  *url.URL
 }
 
-// newAsker finds out where the node can be asked about. wellBehaved says of a node id
-// that nothing speaks against it.
-func newAsker(s *Source, node string, wellBehaved func(id string) bool) *asker {
-	a := &asker{client: s.Client, node: node}
+// newQuerier finds the addresses at which the node can be asked about. fine reports
+// whether a node, by its id, may be asked about another.
+func newQuerier(s *Source, node string, fine func(id string) bool) *querier {
+	a := &querier{client: s.Client, node: node}
 	snapshot := s.Snapshot()
 	if snapshot != nil {
 		for _, n := range snapshot.Nodes {
@@ -59,7 +59,7 @@ func newAsker(s *Source, node string, wellBehaved func(id string) bool) *asker {
 			case n.URL == nil:
 			case n.ID == node:
 				a.direct = n.URL
-			case n.Coordinating() && wellBehaved(n.ID):
+			case n.Coordinating() && fine(n.ID):
 				a.others = append(a.others, other{n.Name, n.URL})
 			}
 		}
@@ -72,9 +72,9 @@ func newAsker(s *Source, node string, wellBehaved func(id string) bool) *asker {
 	return a
 }
 
-// next returns another node to ask, each time the next one: what is odd about one of
-// them must not be taken for the node's. Its url is nil if there is none.
-func (a *asker) next() other {
+// next returns the other node whose turn it is. Taking turns keeps a slow other node from
+// being taken for a slow node. The url is nil if there is none.
+func (a *querier) next() other {
 	if len(a.others) == 0 {
 		return other{}
 	}
@@ -100,7 +100,7 @@ func exchange(ctx context.Context, client *http.Client, address string, deadline
 	resp, err := client.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // the address is told apart
+			err = u.Err // without the address, which is shown elsewhere
 		}
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func exchange(ctx context.Context, client *http.Client, address string, deadline
 }
 
 // stats asks the node itself for its counters.
-func (a *asker) stats(ctx context.Context) (Counters, time.Duration, error) {
+func (a *querier) stats(ctx context.Context) (Counters, time.Duration, error) {
 	body, took, err := get(ctx, a.client, a.direct, "_nodes/_local"+statsQuery, statsDeadline)
 	if err != nil {
 		return Counters{}, took, err
@@ -130,7 +130,7 @@ func (a *asker) stats(ctx context.Context) (Counters, time.Duration, error) {
 }
 
 // statsVia asks another node for them.
-func (a *asker) statsVia(ctx context.Context, via other) (Counters, time.Duration, error) {
+func (a *querier) statsVia(ctx context.Context, via other) (Counters, time.Duration, error) {
 	path := "_nodes/" + url.PathEscape(a.node) + statsQuery + fmt.Sprintf("&timeout=%dms", statsDeadline.Milliseconds())
 	body, took, err := get(ctx, a.client, via.url, path, statsDeadline+time.Second)
 	if err != nil {
@@ -144,8 +144,8 @@ func (a *asker) statsVia(ctx context.Context, via other) (Counters, time.Duratio
 	return c, took, err
 }
 
-// hotThreads asks the node, and if it does not answer another one.
-func (a *asker) hotThreads(ctx context.Context) (h HotThreads, err error) {
+// hotThreads asks the node itself and, if that fails, another node.
+func (a *querier) hotThreads(ctx context.Context) (h HotThreads, err error) {
 	var body []byte
 	if a.direct != nil {
 		body, _, err = get(ctx, a.client, a.direct, "_nodes/_local"+hotQuery, hotDeadline)
@@ -172,15 +172,15 @@ type Task struct {
 	Running float64 `json:"running_ms"`
 }
 
-// maxTasks is how many are kept of the running tasks, the oldest.
+// maxTasks bounds the running tasks that are kept, the longest-running ones.
 const maxTasks = 20
 
-// What descriptions of searches begin with: "indices[logs-1,logs-2], …" of a whole
-// search, "shardId[[logs-1][0]]" of one shard's.
+// The description of a task begins with "indices[logs-1,logs-2], …" for a search and with
+// "shardId[[logs-1][0]]" for the query of one shard.
 var taskIndices = regexp.MustCompile(`^(?:indices\[([^\]]{0,200})|shardId\[\[([^\]]{0,200})\])`)
 
 // tasks asks for the searches that run on the node.
-func (a *asker) tasks(ctx context.Context) ([]Task, error) {
+func (a *querier) tasks(ctx context.Context) ([]Task, error) {
 	base, nodes := a.direct, "_local"
 	if base == nil {
 		if base = a.next().url; base == nil {
@@ -223,14 +223,14 @@ func parseTasks(body []byte) ([]Task, error) {
 	return tasks[:min(len(tasks), maxTasks)], nil
 }
 
-// Pending is what waits for the elected cluster manager.
+// Pending are the tasks that wait for the elected cluster manager.
 type Pending struct {
 	Tasks   int     `json:"tasks"`
 	Longest float64 `json:"longest_ms"`
 }
 
-// pending asks another node what waits for the cluster manager.
-func (a *asker) pending(ctx context.Context) (*Pending, error) {
+// pending asks another node for the tasks that wait for the cluster manager.
+func (a *querier) pending(ctx context.Context) (*Pending, error) {
 	via := a.next()
 	if via.url == nil {
 		return nil, errNotTold

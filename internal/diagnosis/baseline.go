@@ -9,45 +9,46 @@ import (
 )
 
 const (
-	// baselineInterval is how often the counters of a node are read while it is well, so
-	// that a record can tell what changed when a spike began.
+	// baselineInterval is how often the counters of a healthy node are read. A record
+	// compares them with those of the spike.
 	baselineInterval = 10 * time.Second
-	// baselineShare is how many polls of a node's statistics there are for each of these
-	// readings: when a fleet makes polls rarer, they become rarer too.
+	// baselineShare is the number of polls of a node's statistics for each of these
+	// readings: when a fleet makes polls rarer, these become rarer too.
 	baselineShare = 50
-	// baselineRate bounds them in large clusters, a second: half a percent of a core.
+	// baselineRate bounds these readings in large clusters, per second. They then cost
+	// half a percent of a core.
 	baselineRate = 5
-	// baselineKept is how many of them are kept of each node.
+	// baselineKept is the number of readings kept of each node.
 	baselineKept = 3
 )
 
 // baseline holds the latest counters of each node that serves searches.
 type baseline struct {
 	mu    sync.Mutex
-	nodes map[string]*steady
+	nodes map[string]*nodeBaseline
 	order []string // of those in use
 	next  int
 }
 
-// steady is what is known of a node while nothing is wrong.
-type steady struct {
+// nodeBaseline is the baseline of one node.
+type nodeBaseline struct {
 	state    string
 	tried    bool
 	counters []Counters // the oldest first
 }
 
-func newBaseline() *baseline { return &baseline{nodes: map[string]*steady{}} }
+func newBaseline() *baseline { return &baseline{nodes: map[string]*nodeBaseline{}} }
 
-// know takes in which nodes there are and which of them serve searches.
-func (b *baseline) know(readings []Reading) {
+// update sets which nodes there are, and their states.
+func (b *baseline) update(readings []Reading) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	nodes := make(map[string]*steady, len(readings))
+	nodes := make(map[string]*nodeBaseline, len(readings))
 	b.order = b.order[:0]
 	for _, r := range readings {
 		n := b.nodes[r.ID]
 		if n == nil {
-			n = &steady{}
+			n = &nodeBaseline{}
 		}
 		n.state = r.State
 		nodes[r.ID] = n
@@ -58,9 +59,9 @@ func (b *baseline) know(readings []Reading) {
 	b.nodes = nodes
 }
 
-// due returns the node that is to be read next, if it is well, and how long to wait
-// after that when each is to be read once in an interval. One that was never read does
-// not wait for its turn.
+// due returns the node that is to be read next, if it is healthy, and the time to wait
+// after that for each node to be read once in an interval. A node that was never read
+// comes first.
 func (b *baseline) due(interval time.Duration) (node string, wait time.Duration) {
 	const soon = time.Second / baselineRate
 	b.mu.Lock()
@@ -81,7 +82,7 @@ func (b *baseline) due(interval time.Duration) (node string, wait time.Duration)
 	return node, max(interval/time.Duration(len(b.order)), soon)
 }
 
-// put takes in the counters of a node.
+// put adds the counters of a node.
 func (b *baseline) put(node string, c Counters) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +94,7 @@ func (b *baseline) put(node string, c Counters) {
 	}
 }
 
-// of returns the counters of a node from before now.
+// of returns the counters read of a node, the oldest first.
 func (b *baseline) of(node string) []Counters {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,15 +104,15 @@ func (b *baseline) of(node string) []Counters {
 	return []Counters{}
 }
 
-// well reports whether nothing speaks against a node.
-func (b *baseline) well(node string) bool {
+// fine reports whether a node is in the state fine.
+func (b *baseline) fine(node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.nodes[node]
 	return n != nil && n.state == "fine"
 }
 
-// others returns the median of the rates of the nodes that are well, but for one.
+// others returns the medians of the rates of the healthy nodes, except one.
 func (b *baseline) others(but string) Rates {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,8 +127,8 @@ func (b *baseline) others(but string) Rates {
 	return medianRates(all)
 }
 
-// steadily reads the counters of the nodes in turn, until ctx ends.
-func (r *Recorder) steadily(ctx context.Context) {
+// readBaselines reads the counters of the nodes in turn, until ctx ends.
+func (r *Recorder) readBaselines(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -150,7 +151,7 @@ func (r *Recorder) readSteady(ctx context.Context, s *Source, node string) {
 	if node == "" {
 		return
 	}
-	a := newAsker(s, node, r.baseline.well)
+	a := newQuerier(s, node, r.baseline.fine)
 	var c Counters
 	var err error
 	if a.direct != nil {
@@ -168,8 +169,8 @@ func (r *Recorder) readSteady(ctx context.Context, s *Source, node string) {
 	}
 }
 
-// Rates is what a node did between two readings of its counters. Times are shares of
-// the time that passed: 0.5 is half of it, and of several threads they add up.
+// Rates are what a node did between two readings of its counters. Times are shares of the
+// elapsed time, summed over threads: 0.5 is half a thread's time.
 type Rates struct {
 	Elapsed   float64 `json:"elapsed_s"`
 	Queries   float64 `json:"queries_per_s"`
@@ -187,14 +188,14 @@ type Rates struct {
 	OSCPU     float64 `json:"os_cpu_percent"` // at the end
 }
 
-// between returns what happened from a to b; false if the node restarted in between, or
-// they are of the same moment.
+// between returns the rates from a to b; false if the node restarted in between or no
+// time passed.
 func between(a, b Counters) (Rates, bool) {
 	elapsed := float64(b.Clock - a.Clock)
 	if elapsed <= 0 || b.Uptime < a.Uptime {
 		return Rates{}, false
 	}
-	// Counters fall when a shard leaves the node, or its limits are lifted.
+	// Counters fall when a shard leaves the node, or its CPU limit is lifted.
 	share := func(a, b int64) float64 { return max(0, float64(b-a)) / elapsed }
 	each := func(count, sum int64) float64 {
 		if count <= 0 || sum < 0 {
@@ -218,7 +219,7 @@ func between(a, b Counters) (Rates, bool) {
 	return r, true
 }
 
-// medianRates returns the median of each figure.
+// medianRates returns the median of each rate.
 func medianRates(all []Rates) Rates {
 	if len(all) == 0 {
 		return Rates{}

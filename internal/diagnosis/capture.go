@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// followerShare is the share of spikes in which a node is asked by a sidestep that
-// follows a relay: in a fleet of a hundred five do, which is enough.
+// followerShare is the share of spikes in which a sidestep that follows a relay asks the
+// node itself. In a fleet of a hundred that is five, which is enough.
 const followerShare = 0.05
 
-// capture has the node of a record asked in the background. r.mu is held.
+// capture starts asking about the node of a record, in the background. r.mu is held.
 func (r *Recorder) capture(ctx context.Context, open *recording) {
 	if open.capturing || len(open.record.Captures) >= maxCaptures {
 		return
@@ -34,10 +34,10 @@ func (r *Recorder) capture(ctx context.Context, open *recording) {
 	})
 }
 
-// mayAsk takes a slot for asking; otherwise it returns why none may be taken.
+// mayAsk takes a slot for asking, or returns why there is none.
 func (r *Recorder) mayAsk() (why string) {
 	if r.source.Load().Follows() && rand.Float64() >= followerShare { //nolint:gosec // a draw, not a secret
-		return "not asked: a relay tells about the cluster, and a few of those who follow it ask"
+		return "not asked: statistics come from a relay, and few of the sidesteps that follow it ask"
 	}
 	select {
 	case r.slots <- struct{}{}:
@@ -47,14 +47,15 @@ func (r *Recorder) mayAsk() (why string) {
 	}
 }
 
-// ask asks about the node while it is in trouble, captureFor at most.
+// ask asks about the node every captureEvery while it is in trouble, for at most
+// captureFor.
 func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
-	a := newAsker(r.source.Load(), open.record.NodeID, r.baseline.well)
+	a := newQuerier(r.source.Load(), open.record.NodeID, r.baseline.fine)
 	answered := make(chan struct{})
 	heard := sync.OnceFunc(func() { close(answered) })
 	var hot sync.WaitGroup
 	if r.wantsHot(open) {
-		once := *a // its turns are its own
+		once := *a // a copy: it takes turns of its own
 		hot.Go(func() {
 			select {
 			case <-answered:
@@ -81,7 +82,7 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 		}
 	}
 	hot.Wait()
-	r.askStats(ctx, open, a, heard) // how it came back, or that it did not
+	r.askStats(ctx, open, a, heard) // after the end: whether the node recovered
 	<-r.slots
 	if ctx.Err() != nil {
 		return
@@ -92,7 +93,7 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	r.assess(open, time.Now())
 	r.count(open)
 	if trouble.Err() != nil && open.record.Ended == nil {
-		r.capture(ctx, open) // it is in trouble again meanwhile
+		r.capture(ctx, open) // it got into trouble again meanwhile
 	}
 }
 
@@ -103,10 +104,11 @@ func (r *Recorder) wantsHot(open *recording) bool {
 	return open.record.Ended == nil && len(open.record.HotThreads) < maxHot
 }
 
-// askStats takes one capture: the node itself and another one are asked at the same
-// time, for how long either takes tells the way to the node from the way between nodes.
-// The counters of who answers first are judged at once, after heard was called.
-func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker, heard func()) {
+// askStats takes one capture. It asks the node itself and, at the same time, another node
+// about it: from the two times one can tell a slow way from clients to the node from a
+// slow way between nodes. The first counters to arrive are assessed at once, after heard
+// was called.
+func (r *Recorder) askStats(ctx context.Context, open *recording, a *querier, heard func()) {
 	c := Capture{At: Time{time.Now()}}
 	var errDirect, errVia error
 	var first sync.Once
@@ -114,7 +116,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker, hear
 		if err == nil {
 			first.Do(func() {
 				heard()
-				r.told(ctx, open, counters)
+				r.addStats(ctx, open, counters)
 			})
 		}
 	}
@@ -146,8 +148,8 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *asker, hear
 	r.assess(open, time.Now())
 }
 
-// told takes in counters of the node of a record.
-func (r *Recorder) told(ctx context.Context, open *recording, c Counters) {
+// addStats adds counters of the node to its record.
+func (r *Recorder) addStats(ctx context.Context, open *recording, c Counters) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -157,11 +159,11 @@ func (r *Recorder) told(ctx context.Context, open *recording, c Counters) {
 	r.assess(open, time.Now())
 }
 
-// askOnce asks for what is asked for once, and for hot threads twice.
-func (r *Recorder) askOnce(ctx context.Context, open *recording, a asker) {
+// askOnce asks for tasks and pending tasks once, and for hot threads twice.
+func (r *Recorder) askOnce(ctx context.Context, open *recording, a querier) {
 	take := func() {
 		h, err := a.hotThreads(ctx)
-		r.noted(open, "hot threads", err, func(rec *Record) {
+		r.addResult(open, "hot threads", err, func(rec *Record) {
 			rec.HotThreads = append(rec.HotThreads, h)
 			fold(open.folded, h.Threads)
 			for i := range h.Threads {
@@ -172,9 +174,9 @@ func (r *Recorder) askOnce(ctx context.Context, open *recording, a asker) {
 	began := time.Now()
 	take()
 	tasks, err := a.tasks(ctx)
-	r.noted(open, "running searches", err, func(rec *Record) { rec.Tasks = append(rec.Tasks, tasks...) })
+	r.addResult(open, "running searches", err, func(rec *Record) { rec.Tasks = append(rec.Tasks, tasks...) })
 	pending, err := a.pending(ctx)
-	r.noted(open, "pending tasks", err, func(rec *Record) { rec.Pending = pending })
+	r.addResult(open, "pending tasks", err, func(rec *Record) { rec.Pending = pending })
 	select {
 	case <-time.After(hotAgain - time.Since(began)):
 		take()
@@ -182,8 +184,8 @@ func (r *Recorder) askOnce(ctx context.Context, open *recording, a asker) {
 	}
 }
 
-// noted puts into the record what was captured, or why it was not.
-func (r *Recorder) noted(open *recording, what string, err error, put func(*Record)) {
+// addResult puts into the record what was captured, or the error why it was not.
+func (r *Recorder) addResult(open *recording, what string, err error, put func(*Record)) {
 	r.metrics.captures.WithLabelValues(r.result(err)).Inc()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,8 +196,8 @@ func (r *Recorder) noted(open *recording, what string, err error, put func(*Reco
 	open.record.Captures = append(open.record.Captures, Capture{At: Time{time.Now()}, Notes: []string{what + ": " + err.Error()}})
 }
 
-// result is how a capture ended, of which some part may have failed. That the account
-// lacks the privilege is told in the log, once.
+// result returns the label of a capture, of which some part may have failed. It logs once
+// that the account lacks the privilege.
 func (r *Recorder) result(errs ...error) string {
 	failed := captureOK
 	for _, err := range errs {

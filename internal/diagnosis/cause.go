@@ -27,7 +27,7 @@ const (
 	CauseUnknown      Cause = "unknown"
 )
 
-// Causes returns the closed set.
+// Causes returns all of them.
 func Causes() []Cause {
 	return []Cause{
 		CauseGC, CauseMerge, CauseRefresh, CauseFetch, CauseQueue, CauseCPU,
@@ -35,7 +35,7 @@ func Causes() []Cause {
 	}
 }
 
-// meaning says in words what a cause is.
+// meaning describes a cause in words.
 func (c Cause) meaning() string {
 	switch c {
 	case CauseGC:
@@ -63,20 +63,21 @@ func (c Cause) meaning() string {
 	}
 }
 
-// threshold is the score from which on a cause is named: below it what speaks for it
-// is found on well nodes, too.
+// threshold is the least score at which a cause is named. Healthy nodes have causes with
+// lower scores, too.
 const threshold = 0.5
 
-// ScoredCause is a cause with what speaks for it.
+// ScoredCause is a cause with its evidence.
 type ScoredCause struct {
 	Cause Cause `json:"cause"`
-	// Score says how well it explains the spike: 0 not at all, 1 entirely.
+	// Score says how well the cause explains the spike: from 0, not at all, to 1,
+	// entirely.
 	Score    float64    `json:"score"`
 	Evidence []Evidence `json:"evidence"`
 }
 
-// Assess scores the causes that a record speaks for, the most likely first. It looks
-// at nothing but the record. Causes for which nothing speaks are left out.
+// Assess scores the causes for which a record has evidence, the most likely first. It is
+// a pure function of the record.
 func Assess(rec *Record) []ScoredCause {
 	best := map[Cause]ScoredCause{}
 	for _, bout := range rec.Bouts {
@@ -118,8 +119,8 @@ func assess(f *facts) (scored []ScoredCause) {
 	return scored
 }
 
-// verdict names the cause of a record whose causes are scored, with its evidence and
-// a sentence about it.
+// verdict names the cause of a record whose causes are scored. It returns the evidence
+// and a sentence about the cause.
 func verdict(rec *Record) (cause Cause, evidence []Evidence, summary string) {
 	cause, evidence = CauseUnknown, []Evidence{}
 	if len(rec.Causes) > 0 && rec.Causes[0].Score >= threshold {
@@ -141,7 +142,7 @@ func (e Evidence) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", e.Text, strconv.FormatFloat(e.Value, 'f', -1, 64), e.Unit))
 }
 
-// finding is one piece of evidence, its figure rounded to what is worth reading.
+// finding is one piece of evidence, with its figure rounded.
 func finding(value float64, unit, text string) Evidence {
 	switch {
 	case unit == "%":

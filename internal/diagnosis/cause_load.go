@@ -3,26 +3,30 @@ package diagnosis
 import "math"
 
 const (
-	// throttledMuch is the share of periods in which the quota ran out from which on it
-	// is felt: below, searches rarely meet it.
+	// throttledMuch is the least share of CPU periods with an exhausted quota that
+	// counts. Below it, searches are rarely throttled.
 	throttledMuch = 0.25
-	// slower is how many times longer queries must take than usual to be called slow.
+	// slower is the least factor by which queries must take longer than usual to be
+	// called slow.
 	slower = 2.0
-	// roomy is the part of its quota that a node needs at most while it is well if the
-	// quota is not what is wrong: then what it does beyond that is.
-	roomy = 0.7
-	// full and free are CPU use in percent.
+	// quotaEnough is the part of its quota that a node may normally use for the quota to
+	// be large enough. If it then runs out, the additional work is the cause.
+	quotaEnough = 0.7
+	// full and free are CPU use in percent: a machine that is short of CPU, and one that
+	// is not.
 	full, free = 90.0, 70.0
-	// burst is the share of a processor, or of the time, from which on background work is
-	// in the way of searches; timesUsual is how many times more it is than before and elsewhere.
+	// burst is the least share of a processor, or of the time, at which background work
+	// slows searches down. timesUsual is the least factor by which it must exceed what is
+	// normal.
 	burst      = 0.3
 	timesUsual = 2.0
-	// mergingWeight is what a merge that goes on counts: it may be throttled.
+	// mergingWeight is the weight of a merge that is running: it may be throttled.
 	mergingWeight = 0.7
-	// mostly is the share of snapshots of search threads that shows what they do without
-	// counters, and fewSnapshots how many it takes.
+	// mostly is the share of snapshots of search threads that shows a phase without the
+	// counters, and fewSnapshots the least number of snapshots for that.
 	mostly, fewSnapshots = 0.7, 5
-	// queued is how many searches for each thread wait in a queue that is no moment's.
+	// queued is the number of waiting searches for each thread from which on a queue is a
+	// backlog.
 	queued = 10.0
 )
 
@@ -30,7 +34,8 @@ func throttled(f *facts) float64 {
 	return f.most(func(r Rates) float64 { return r.Throttled })
 }
 
-// quota is how many processors the node may use at least, as far as it is limited.
+// quota returns the least number of processors that the node was limited to; infinite if
+// it was not.
 func (f *facts) quota() float64 {
 	least := math.Inf(1)
 	for _, c := range f.readings {
@@ -41,8 +46,8 @@ func (f *facts) quota() float64 {
 	return least
 }
 
-// cpuStarvation: a quota that runs out, a machine that is busy with something else, or
-// everything slow alike with little CPU used.
+// cpuStarvation finds an exhausted quota, a machine that is busy with something else, or
+// a node that is slow at everything while it uses little CPU.
 func cpuStarvation(f *facts) (float64, []Evidence) {
 	if share := throttled(f); share >= throttledMuch {
 		last := f.readings[len(f.readings)-1]
@@ -56,7 +61,7 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 			evidence = append(evidence, finding(float64(last.Quota)/float64(last.Period), "CPUs", "the quota"))
 		}
 		score := 0.75 + 0.2*share
-		enough := f.calmKnown && f.calm.Throttled < throttledMuch && f.calm.CPU < roomy*f.quota()
+		enough := f.normalKnown && f.normal.Throttled < throttledMuch && f.normal.CPU < quotaEnough*f.quota()
 		if enough || f.hot[poolMerge] >= explains*f.quota() {
 			score = 0.55
 		}
@@ -66,8 +71,8 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 	for _, c := range f.readings {
 		own, all = max(own, float64(c.CPU)), max(all, float64(c.OSCPU))
 	}
-	foreign := all >= full && own < full/2 && max(f.calm.OSCPU, f.rec.Others.OSCPU) < free
-	if foreign && (f.calmKnown || f.rec.Others.OSCPU > 0) {
+	foreign := all >= full && own < full/2 && max(f.normal.OSCPU, f.rec.Others.OSCPU) < free
+	if foreign && (f.normalKnown || f.rec.Others.OSCPU > 0) {
 		return 0.7, withService(f, []Evidence{
 			finding(all/100, "%", "the machine's CPU in use"), finding(own/100, "%", "used by the node's own process"),
 		})
@@ -88,19 +93,20 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 	return 0, nil
 }
 
-// trickle reports whether the node used some CPU, and little, while it answered nothing,
-// and which share of one: what its quota ran out of is not told once that is lifted.
+// trickle reports whether the node used a little CPU while it answered nothing, and which
+// share of a processor. It finds a quota that was too small and has been lifted, which
+// the counters no longer show.
 func trickle(f *facts) (used float64, ok bool) {
 	if !f.answered || f.restarted || f.previous == nil || len(f.steps) == 0 || f.silence < 5*stalled || f.Alike >= common {
 		return 0, false
 	}
 	first := f.steps[0]
 	gap := first.Elapsed * 1000
-	used = max(0, first.CPU*gap-f.calm.CPU*max(0, gap-f.silence)) / f.silence
+	used = max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence)) / f.silence
 	return used, used > alive+waking/f.silence && used < little && first.GC < little
 }
 
-// withService adds how slow queries were, if that is known.
+// withService adds the service time of queries, if that is known.
 func withService(f *facts, evidence []Evidence) []Evidence {
 	if f.service == 0 {
 		return evidence
@@ -112,7 +118,7 @@ func withService(f *facts, evidence []Evidence) []Evidence {
 	return evidence
 }
 
-// mergeBurst: merges run that did not before and do not elsewhere.
+// mergeBurst finds merges that run neither normally nor on other nodes.
 func mergeBurst(f *facts) (float64, []Evidence) {
 	var merging, bytes float64
 	for _, c := range f.readings {
@@ -127,7 +133,7 @@ func mergeBurst(f *facts) (float64, []Evidence) {
 	cpu := f.hot[poolMerge]
 	share := f.most(func(r Rates) float64 { return r.Merge })
 	work := max(cpu, share, mergingWeight*merging)
-	ordinary := max(f.rec.Others.Merge, f.calm.Merge)
+	ordinary := max(f.rec.Others.Merge, f.normal.Merge)
 	if work < burst || work < timesUsual*ordinary {
 		return 0, nil
 	}
@@ -142,27 +148,27 @@ func mergeBurst(f *facts) (float64, []Evidence) {
 		finding(share, "s/s", "time in merges"))
 	most := 0.95
 	if max(cpu/min(1, f.quota()), share) < burst {
-		most = 0.65 // they ran, and were not seen to take much
+		most = 0.65 // they ran, but used little CPU and time
 	}
 	return min(most, 0.4+work-ordinary), withService(f, evidence)
 }
 
-// refreshBurst: refreshes take far more time than before and elsewhere.
+// refreshBurst finds refreshes that take far more time than normally and on other nodes.
 func refreshBurst(f *facts) (float64, []Evidence) {
 	share, cpu := f.most(func(r Rates) float64 { return r.Refresh }), f.hot[poolRefresh]
-	work, ordinary := max(share, cpu), max(f.rec.Others.Refresh, f.calm.Refresh)
+	work, ordinary := max(share, cpu), max(f.rec.Others.Refresh, f.normal.Refresh)
 	if work < burst || work < timesUsual*ordinary {
 		return 0, nil
 	}
 	return min(0.9, 0.35+work-ordinary), withService(f, []Evidence{
 		finding(share, "s/s", "time in refreshes"),
-		finding(f.calm.Refresh, "s/s", "time in refreshes before"),
+		finding(f.normal.Refresh, "s/s", "time in refreshes before"),
 		finding(cpu, "%", "refresh threads used of a processor"),
 	})
 }
 
-// fetchHeavy: the fetch phase takes the larger part of the searches' time, which it
-// did not before and does not elsewhere.
+// fetchHeavy finds a fetch phase that takes the larger part of the searches' time,
+// neither normally nor on other nodes.
 func fetchHeavy(f *facts) (float64, []Evidence) {
 	part := func(r Rates) float64 {
 		if r.Fetch+r.Query == 0 {
@@ -176,8 +182,8 @@ func fetchHeavy(f *facts) (float64, []Evidence) {
 			fetch, busy, each = part(s), s.Fetch, s.PerFetch
 		}
 	}
-	ordinary := max(part(f.calm), part(f.rec.Others))
-	// Fetches that were cancelled are not counted: then threads alone tell of them.
+	ordinary := max(part(f.normal), part(f.rec.Others))
+	// The engines do not count fetches that were cancelled; only hot threads show them.
 	seen := 0.0
 	if snapshots := f.fetching + f.querying; snapshots >= fewSnapshots {
 		seen = float64(f.fetching) / float64(snapshots)
@@ -197,8 +203,8 @@ func fetchHeavy(f *facts) (float64, []Evidence) {
 	return score, append(evidence, finding(ordinary, "%", "fetch phase usually, here or elsewhere"))
 }
 
-// queueSaturation: searches wait or are rejected although the node works as fast as
-// ever.
+// queueSaturation finds searches that wait or are rejected although the node is as fast
+// as usual.
 func queueSaturation(f *facts) (float64, []Evidence) {
 	var rejected, threads, active float64
 	for _, s := range f.steps {
@@ -212,8 +218,8 @@ func queueSaturation(f *facts) (float64, []Evidence) {
 	if rejected == 0 && waiting < queued {
 		return 0, nil
 	}
-	// A queue follows from whatever makes a node slow; it is a cause where nothing does.
-	// That searches are rejected is more than that, whatever they take.
+	// Whatever makes a node slow also makes its queue grow. So the queue is the cause
+	// only if no other is found. Rejections score more, whatever searches take.
 	score, less := 0.6, 0.2
 	if rejected > 0 {
 		score, less = 0.75, 0.1

@@ -3,30 +3,32 @@ package diagnosis
 import "slices"
 
 const (
-	// apart is how many times slower one way must be than the other, and apartBy, in ms,
-	// by how much: a busy machine makes either a few times slower now and then.
+	// apart and apartBy, in ms, are how much slower one way must be than the other. A
+	// busy machine makes either way a few times slower now and then.
 	apart   = 3.0
 	apartBy = 100.0
-	// fewCaptures is how many captures at least make a difference between the ways sure.
+	// fewCaptures is the least number of captures that make a difference between the ways
+	// certain.
 	fewCaptures = 2
 )
 
-// slowHTTP: the node itself answers late or not at all, and other nodes get its answer
-// quickly.
+// slowHTTP finds a node that answers late or not at all itself, while other nodes get its
+// statistics quickly.
 func slowHTTP(f *facts) (float64, []Evidence) {
 	return oneWay(f.direct, f.via, f.viaOK,
-		"answers over HTTP after", "answers through other nodes after")
+		"response time over HTTP", "response time through other nodes")
 }
 
-// slowTransport: other nodes get the node's answer late, and it answers quickly itself.
+// slowTransport finds a node whose statistics other nodes get late, while it answers
+// quickly itself.
 func slowTransport(f *facts) (float64, []Evidence) {
 	score, evidence := oneWay(f.via, f.direct, f.directOK,
-		"answers through other nodes after", "answers over HTTP after")
+		"response time through other nodes", "response time over HTTP")
 	if score == 0 && len(f.direct) == 0 && f.probe > apart*max(f.poll, leastService) && f.probe-f.poll > apartBy && f.serviceFactor() < slower {
-		score = 0.6 // its own address is not known
+		score = 0.6 // the node's own address is unknown
 	}
 	if score > 0 && f.probe > 0 {
-		evidence = append(evidence, finding(f.probe, "ms", "probes through other nodes after"))
+		evidence = append(evidence, finding(f.probe, "ms", "time of probes through other nodes"))
 	}
 	if score > 0 && f.service > 0 {
 		evidence = append(evidence, finding(f.service, "ms", "service time of a query on the node"))
@@ -34,7 +36,7 @@ func slowTransport(f *facts) (float64, []Evidence) {
 	return score, evidence
 }
 
-// oneWay compares two ways of asking at the same moments.
+// oneWay compares the times of two ways of asking, in the same captures.
 func oneWay(slow, quick []float64, quickOK int, slowText, quickText string) (float64, []Evidence) {
 	if len(slow) == 0 || quickOK == 0 || 2*quickOK < len(quick) {
 		return 0, nil

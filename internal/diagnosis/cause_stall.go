@@ -1,30 +1,31 @@
 package diagnosis
 
 const (
-	// stalled, in ms, is from when on a node that says nothing stands still rather than
-	// is slow: young collections and full queues explain less.
+	// stalled, in ms, is the least silence of a node that has stopped. Shorter silences
+	// have other reasons, such as young collections and full queues.
 	stalled = 600.0
-	// explains is the part of a silence that something must have taken to explain it, and
-	// little that which speaks against a standstill.
+	// explains is the least part of a silence that its cause must have taken. little is
+	// the largest part that garbage collection may have taken if the process was stopped.
 	explains = 0.5
 	little   = 0.3
-	// A process that stands still uses no CPU, but waking (ms) takes some, and answering
-	// what has come meanwhile. One that uses more has a small part of a processor.
+	// A stopped process uses no CPU. When it continues it answers what has arrived, which
+	// takes some: waking, in ms, and the share alive of the silence. A node that used
+	// more had a small part of a processor.
 	waking, alive = 300.0, 0.02
-	// common is the share of the other nodes in trouble at once from which on what they
-	// share is to be suspected, and not the node: the machine, the network, sidestep itself.
+	// common is the share of other nodes in trouble at the same time from which on the
+	// fault lies in what the nodes share: the machine, the network, or sidestep itself.
 	common = 0.5
 	// gcHeavy is the share of the time from which on collections slow everything down
-	// although none of them is long.
+	// although each of them is short.
 	gcHeavy = 0.4
-	// gcPassed, in ms, is the time at least that collections are seen as a share of: one
-	// of a quarter of a second is no burden.
+	// gcPassed, in ms, is the least time over which the share of collections is taken: in
+	// a shorter one a single collection would look heavy.
 	gcPassed = 2000.0
-	// gcLong, in ms, is what a collection takes that searches notice.
+	// gcLong, in ms, is the least time of collections that searches notice.
 	gcLong = 200.0
 )
 
-// gcPause: collections that took much of the time, or of a silence.
+// gcPause finds collections that took much of the time, or of a silence.
 func gcPause(f *facts) (float64, []Evidence) {
 	var spent, passed, count float64
 	for _, s := range f.steps {
@@ -35,14 +36,14 @@ func gcPause(f *facts) (float64, []Evidence) {
 		count = max(0, float64(f.readings[n-1].GC-f.previous.GC))
 	}
 	if spent < gcLong || throttled(f) >= throttledMuch {
-		return 0, nil // starved of CPU, a collection takes long because everything does
+		return 0, nil // short of CPU, everything takes long, collections too
 	}
 	score := min(1, share/gcHeavy) * 0.7
 	if f.silence >= stalled && spent >= explains*f.silence {
 		score = 0.95
 	}
-	if f.calmKnown && share < 2*f.calm.GC {
-		score /= 2 // as always
+	if f.normalKnown && share < 2*f.normal.GC {
+		score /= 2 // no more than usual
 	}
 	evidence := []Evidence{finding(spent, "ms", "garbage collection"), finding(count, "", "collections")}
 	if f.silence >= stalled {
@@ -58,21 +59,21 @@ func gcPause(f *facts) (float64, []Evidence) {
 	return score, evidence
 }
 
-// standstill: nothing answered, on either way, and then everything did at once, with
-// neither CPU nor collections spent meanwhile.
+// standstill finds a node that answered on neither way and then at once on both, with
+// almost no CPU or collections meanwhile.
 func standstill(f *facts) (float64, []Evidence) {
 	if f.silence < stalled || !f.answered || f.refused || f.restarted {
 		return 0, nil
 	}
 	if f.settled > max(stalled/2, f.silence/3) || throttled(f) >= throttledMuch {
-		return 0, nil // it is slow still
+		return 0, nil // it stayed slow
 	}
 	evidence := []Evidence{finding(f.silence, "ms", "no answer for")}
-	score := 0.6 // without readings from before there is no telling what it did
+	score := 0.6 // without earlier counters it is unknown what it did meanwhile
 	if len(f.steps) > 0 && f.previous != nil {
 		first := f.steps[0]
 		gap := first.Elapsed * 1000
-		cpu := max(0, first.CPU*gap-f.calm.CPU*max(0, gap-f.silence))
+		cpu := max(0, first.CPU*gap-f.normal.CPU*max(0, gap-f.silence))
 		gc := first.GC * gap
 		if cpu > waking+alive*f.silence || gc > little*f.silence {
 			return 0, nil
@@ -86,12 +87,12 @@ func standstill(f *facts) (float64, []Evidence) {
 		evidence = append(evidence, finding(f.Alike, "%", "other nodes in trouble at once"))
 	}
 	if f.settled > 0 {
-		evidence = append(evidence, finding(f.settled, "ms", "then answers after"))
+		evidence = append(evidence, finding(f.settled, "ms", "response time after that"))
 	}
 	return score, evidence
 }
 
-// unresponsive: no answer on any way, and nothing that says why.
+// unresponsive finds a node that answers on neither way, without a reason that is known.
 func unresponsive(f *facts) (float64, []Evidence) {
 	tries := len(f.direct) + len(f.via)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scene is a record of a node that was well until epoch, and in trouble then for ten
-// seconds: how it looks if nothing is wrong with the node itself.
+// scene is a record of a node that was in trouble for ten seconds from epoch on, with
+// figures as of a node that has nothing wrong.
 func scene() *Record {
 	ended := Time{epoch.Add(10 * time.Second)}
 	rec := &Record{Spike: Spike{ID: "s", Node: "node-3", NodeID: "n3", Began: Time{epoch}, Ended: &ended, State: "slow"}}
@@ -58,7 +58,7 @@ func during(rec *Record, change func(c *Counters, ms int64)) {
 	}
 }
 
-// slow makes queries during the spike take as long as this.
+// slowQueries makes queries during the spike take as long as this.
 func slowQueries(rec *Record, factor float32) {
 	for i := range rec.Samples.At {
 		if !rec.Samples.At[i].Before(epoch) {
@@ -90,10 +90,10 @@ func lasting(rec *Record) { rec.Ended, rec.Bouts[0].Ended = nil, nil }
 const deadline = "context deadline exceeded"
 
 var causeCases = []struct {
-	name  string
-	spoil func(*Record)
-	want  Cause
-	// over, if set, is a cause that speaks too, and must score less.
+	name    string
+	corrupt func(*Record)
+	want    Cause
+	// over, if set, is another cause with evidence, which must score less.
 	over Cause
 }{
 	{"nothing speaks", func(*Record) {}, CauseUnknown, ""},
@@ -167,7 +167,7 @@ var causeCases = []struct {
 			c.Quota, c.Periods, c.Throttled, c.MergesNow = 50_000, ms/100, ms/103, 1
 		})
 	}, CauseCPU, CauseMerge},
-	{"a merge that takes all of a roomy quota", func(r *Record) {
+	{"a merge that takes all of a large quota", func(r *Record) {
 		slowQueries(r, 20)
 		during(r, func(c *Counters, ms int64) {
 			c.Quota, c.Periods, c.Throttled, c.MergesNow = 150_000, ms/100, ms/103, 1
@@ -181,7 +181,7 @@ var causeCases = []struct {
 		})
 		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 26})
 	}, CauseMerge, CauseCPU},
-	{"a flood of searches that takes all of a roomy quota", func(r *Record) {
+	{"a flood of searches that takes all of a large quota", func(r *Record) {
 		slowQueries(r, 5)
 		during(r, func(c *Counters, ms int64) {
 			c.Quota, c.Periods, c.Throttled, c.Search.Rejected = 150_000, ms/100, ms/103, ms/20
@@ -246,7 +246,7 @@ func TestCauses(t *testing.T) {
 	for _, c := range causeCases {
 		t.Run(c.name, func(t *testing.T) {
 			rec := scene()
-			c.spoil(rec)
+			c.corrupt(rec)
 			rec.Causes = Assess(rec)
 			cause, evidence, summary := verdict(rec)
 			require.Equal(t, c.want, cause, "%+v", rec.Causes)
@@ -270,8 +270,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// A node that was in trouble for a moment, for no reason, and half a minute later for
-// one: the reason is found.
+// The second bout has a cause, the first one, half a minute earlier, has none.
 func TestCauseOfTheSecondBout(t *testing.T) {
 	rec := scene()
 	early := Time{epoch.Add(-40 * time.Second)}
@@ -284,8 +283,8 @@ func TestCauseOfTheSecondBout(t *testing.T) {
 	require.Equal(t, CauseRefresh, Assess(rec)[0].Cause)
 }
 
-// A node that flaps for the same reason each time: what it did in the bout before is
-// not what it usually does.
+// A node that flaps for the same cause each time: what it did in an earlier bout is not
+// normal.
 func TestCauseOfBoutsThatAreAlike(t *testing.T) {
 	rec := scene()
 	over, again := Time{epoch.Add(1500 * time.Millisecond)}, Time{epoch.Add(3500 * time.Millisecond)}

@@ -1,7 +1,7 @@
-// Package diagnosis keeps how the nodes did lately, and records what happens on a
-// node at the moment it gets into trouble: sidestep sees that first. What is
-// recorded is lined up on a time axis, and a cause is named with the evidence for
-// it. It works in the background only: nothing here is on the way of a request.
+// Package diagnosis keeps a history of the nodes' measurements. When a node gets into
+// trouble it records a spike: it reads the node's statistics, hot threads and tasks at
+// that moment, puts them on one time axis and names the likely cause with its evidence.
+// It works in the background only and is never on the path of a request.
 package diagnosis
 
 import (
@@ -24,18 +24,18 @@ import (
 
 // Options configures [New].
 type Options struct {
-	// Enabled says that spikes are recorded; else there is the history alone, and the
-	// cluster is not asked for anything.
+	// Enabled says whether spikes are recorded. Without it there is the history alone,
+	// and the nodes are not asked for anything.
 	Enabled bool
 	// Dir is where records are kept; empty: in memory.
 	Dir string
-	// MaxSize bounds them, in bytes.
+	// MaxSize bounds the records, in bytes.
 	MaxSize    int64
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Source is where a [Recorder] learns of the nodes. A reload replaces it.
+// Source is what a [Recorder] learns the state of the nodes from. A reload replaces it.
 type Source struct {
 	// Read returns what is known of each node now.
 	Read func() []Reading
@@ -43,9 +43,9 @@ type Source struct {
 	Snapshot func() *cluster.Snapshot
 	// Interval is how often each node is polled now.
 	Interval func() time.Duration
-	// Follows says that a relay is asked in place of the cluster.
+	// Follows reports whether statistics come from a relay in place of the nodes.
 	Follows func() bool
-	// Seeds are asked where nodes have no address of their own.
+	// Seeds are asked about nodes whose own address is unknown.
 	Seeds []*url.URL
 	// Client asks the nodes, with sidestep's own account.
 	Client *http.Client
@@ -65,7 +65,7 @@ type Recorder struct {
 
 	mu    sync.Mutex
 	open  map[string]*recording // by node id
-	nodes []Reading             // of the last look
+	nodes []Reading             // as read last
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -73,7 +73,7 @@ type Recorder struct {
 	finish context.CancelFunc
 }
 
-// complainEvery is how often the log says the same at most.
+// complainEvery is the least time between two log lines that say the same.
 const complainEvery = 10 * time.Minute
 
 // New returns a recorder that is not started yet.
@@ -100,13 +100,13 @@ func (r *Recorder) Start(ctx context.Context) {
 	saving, r.finish = context.WithCancel(context.WithoutCancel(ctx))
 	r.done.Go(func() { r.watch(working) })
 	if r.o.Enabled {
-		r.done.Go(func() { r.steadily(working) })
+		r.done.Go(func() { r.readBaselines(working) })
 		r.saving.Go(func() { r.store.run(saving) })
 	}
 }
 
-// Stop ends the background work, keeps the records as far as they are, and waits for
-// that.
+// Stop ends the background work, closes the open records as they are, and waits until
+// they are saved.
 func (r *Recorder) Stop() {
 	r.cancel()
 	r.done.Wait()
@@ -122,7 +122,8 @@ func (r *Recorder) Stop() {
 	r.saving.Wait()
 }
 
-// Look says that the state of a node changed. It never blocks.
+// Look has the recorder read the nodes' states at once, as one has changed. It never
+// blocks.
 func (r *Recorder) Look() {
 	select {
 	case r.wake <- struct{}{}:
@@ -130,7 +131,7 @@ func (r *Recorder) Look() {
 	}
 }
 
-// History returns the history, to be fed with polls and probes and to be read.
+// History returns the history, which polls and probes are added to.
 func (r *Recorder) History() *History { return r.history }
 
 // Spikes lists the records, the newest first.
@@ -152,7 +153,7 @@ func (r *Recorder) Spike(id string) (*Record, bool) {
 	r.mu.Lock()
 	for _, open := range r.open {
 		if open.record.ID == id {
-			record := open.record // what it holds is added to, not changed
+			record := open.record // a shallow copy: slices are only appended to, or replaced
 			r.mu.Unlock()
 			return &record, true
 		}

@@ -6,43 +6,44 @@ import (
 )
 
 const (
-	// afterTrouble is how long after the end of a spike counters still tell of it.
+	// afterTrouble is how long after the end of a spike counters still count for it.
 	afterTrouble = 3 * time.Second
-	// Where the service time is looked for: while the spike began, and before that.
+	// The service time is taken from while the spike began, the usual one from before
+	// that.
 	serviceFrom, serviceUntil = -3 * time.Second, 10 * time.Second
 	usualFrom, usualUntil     = -before, -6 * time.Second
 )
 
-// facts are the figures of a record that causes are judged by. Times are in ms.
+// facts are the figures of one bout that causes are judged by. Times are in ms.
 type facts struct {
 	rec *Record
 	Bout
-	// steps are what happened from one reading of the counters to another, from the last
-	// one before the spike to the end of it.
-	steps     []Rates
-	calm      Rates // before the record
-	calmKnown bool
-	previous  *Counters  // the last reading before it, nil if there is none
-	readings  []Counters // of the spike
+	// steps are the rates from one reading of the counters to the next, from the last
+	// reading before the bout to its end.
+	steps       []Rates
+	normal      Rates // before the record
+	normalKnown bool
+	previous    *Counters  // the last reading before the bout, nil if there is none
+	readings    []Counters // of the bout
 
-	direct, via        []float64 // how long captures took; one that failed counts as long
+	direct, via        []float64 // how long captures took; a failed one counts as the deadline
 	directOK, viaOK    int
 	refused            bool // a connection was refused
 	restarted          bool
-	answered           bool // after the spike began
+	answered           bool // after the bout began
 	asked              time.Time
 	silence            float64 // from the first question until the first answer, or the end
-	settled            float64 // how long captures took after the first answer, in the median
-	service, usual     float64 // of a query: during and before, 0 if unknown
+	settled            float64 // how long captures took after the first answer: the median
+	service, usual     float64 // of a query: during and before; 0 if unknown
 	othersService      float64
-	poll, probe        float64 // in the median, during; 0 if unknown
+	poll, probe        float64 // medians during the bout; 0 if unknown
 	usualPoll          float64
 	queue              float64 // the longest
 	hot                map[string]float64
 	fetching, querying int // snapshots of search threads
 }
 
-// gather works out the figures of one bout of a record.
+// gather computes the figures of one bout of a record.
 func gather(rec *Record, bout Bout) *facts {
 	f := &facts{rec: rec, Bout: bout, hot: map[string]float64{}}
 	f.counters()
@@ -66,7 +67,7 @@ func gather(rec *Record, bout Bout) *facts {
 	return f
 }
 
-// counters compares readings with each other.
+// counters computes the rates between readings.
 func (f *facts) counters() {
 	stats := slices.Clone(f.rec.Stats)
 	slices.SortStableFunc(stats, func(a, b Counters) int { return a.At.Compare(b.At.Time) })
@@ -74,14 +75,15 @@ func (f *facts) counters() {
 	if first < 0 {
 		first = len(stats)
 	}
-	// What came before the first bout: before another one it may have been as bad.
+	// Normal is what came before the first bout: before a later one the node may have
+	// been in trouble.
 	if n := slices.IndexFunc(stats, func(c Counters) bool { return c.At.After(f.rec.Began.Time) }); n >= 2 {
-		f.calm, f.calmKnown = between(stats[n-2], stats[n-1])
+		f.normal, f.normalKnown = between(stats[n-2], stats[n-1])
 	}
 	if first > 0 {
 		f.previous = &stats[first-1]
 	}
-	anchor := max(0, first-1) // what the next reading is compared with
+	anchor := max(0, first-1) // the reading that the next one is compared with
 	for i := first; i < len(stats); i++ {
 		if end := f.Ended; end != nil && stats[i].At.After(end.Add(afterTrouble)) {
 			break
@@ -97,7 +99,7 @@ func (f *facts) counters() {
 	}
 }
 
-// captures tells how long the node took to answer, on either way.
+// captures collects how long the node took to answer, on both ways.
 func (f *facts) captures() {
 	var later []float64
 	for _, c := range f.rec.Captures {
@@ -106,7 +108,7 @@ func (f *facts) captures() {
 		}
 		if end := f.Ended; end != nil && c.At.After(end.Time) && len(f.direct)+len(f.via) > 0 {
 			f.firstAnswer(c)
-			break // well again
+			break // it has recovered
 		}
 		if c.Took != nil {
 			f.direct = append(f.direct, failedAs(*c.Took, c.Error, statsDeadline))
@@ -134,7 +136,7 @@ func (f *facts) firstAnswer(c Capture) {
 	if f.answered {
 		return
 	}
-	// From the first question on: without one there is no telling whether it was silent.
+	// Silence counts from the first question: before that it is unknown.
 	if f.asked.IsZero() {
 		f.asked = c.At.Time
 	}
@@ -142,8 +144,8 @@ func (f *facts) firstAnswer(c Capture) {
 	f.silence = millis(c.At.Sub(f.asked)) + quickest(c)
 }
 
-// quickest is how long the quicker answer of a capture took, or, if there is none, how
-// long one was waited for.
+// quickest is how long the quicker answer of a capture took or, without an answer, how
+// long it was waited for.
 func quickest(c Capture) float64 {
 	switch {
 	case c.answeredDirect() && c.answeredVia():
@@ -161,7 +163,8 @@ func quickest(c Capture) float64 {
 	}
 }
 
-// failedAs counts a question that failed as one that took as long as it may.
+// failedAs returns the time that a question counts as: a failed one as the deadline at
+// least.
 func failedAs(took float64, err string, deadline time.Duration) float64 {
 	if err != "" {
 		return max(took, millis(deadline))
@@ -169,7 +172,7 @@ func failedAs(took float64, err string, deadline time.Duration) float64 {
 	return took
 }
 
-// samples looks at what sidestep itself measured.
+// samples collects what sidestep itself measured.
 func (f *facts) samples() {
 	at := f.rec.Samples.At
 	if len(f.rec.Samples.Nodes) == 0 {
@@ -205,10 +208,10 @@ func (f *facts) samples() {
 	}
 }
 
-// fewQueries is how many queries at least tell a service time.
+// fewQueries is the least number of queries that a service time is computed from.
 const fewQueries = 5
 
-// slowestService is the slowest service time between two readings.
+// slowestService is the longest service time between two readings.
 func (f *facts) slowestService() (slowest float64) {
 	for _, s := range f.steps {
 		if s.Queries*s.Elapsed >= fewQueries {
@@ -218,8 +221,8 @@ func (f *facts) slowestService() (slowest float64) {
 	return slowest
 }
 
-// serviceFactor is how many times longer a query took than usually here and elsewhere;
-// 0 if that is unknown.
+// serviceFactor is the ratio of the service time to the usual one, here or on the other
+// nodes; 0 if that is unknown.
 func (f *facts) serviceFactor() float64 {
 	usual := max(f.usual, f.othersService)
 	if f.service == 0 || usual == 0 {
@@ -228,7 +231,7 @@ func (f *facts) serviceFactor() float64 {
 	return f.service / max(usual, leastService)
 }
 
-// leastService, in ms, is what shorter service times count as: the engines count whole
+// leastService, in ms, replaces shorter service times: the engines count whole
 // milliseconds.
 const leastService = 1.0
 
@@ -240,5 +243,5 @@ func (f *facts) most(figure func(Rates) float64) (largest float64) {
 	return largest
 }
 
-// leastStep, in seconds, is how far apart readings must be to tell a rate.
+// leastStep, in seconds, is the least time between readings that a rate is computed from.
 const leastStep = 0.5

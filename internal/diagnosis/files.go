@@ -11,7 +11,7 @@ import (
 
 const (
 	suffix = ".json"
-	// unfinished marks files that are being written.
+	// unfinished is the suffix of files that are being written.
 	unfinished = ".tmp"
 )
 
@@ -20,7 +20,7 @@ type files struct{ dir string }
 
 func (f *files) path(id string) string { return filepath.Join(f.dir, id+suffix) }
 
-// write makes a file that is there whole or not at all.
+// write writes a file completely or not at all.
 func (f *files) write(id string, body []byte) error {
 	if err := os.MkdirAll(f.dir, 0o750); err != nil {
 		return err
@@ -50,7 +50,7 @@ func writeSynced(path string, body []byte) error {
 
 func (f *files) read(id string) ([]byte, error) { return os.ReadFile(f.path(id)) }
 
-// remove deletes the file of a record; one that cannot be deleted is found again at the
+// remove deletes the file of a record. One that cannot be deleted is listed again at the
 // next start.
 func (f *files) remove(id string) { _ = removed(f.path(id)) }
 
@@ -61,8 +61,7 @@ func removed(path string) error {
 	return nil
 }
 
-// list returns the ids of the records, the oldest first, and removes what was left
-// unfinished.
+// list returns the ids of the records, the oldest first, and deletes unfinished files.
 func (f *files) list() ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
 	if errors.Is(err, os.ErrNotExist) {

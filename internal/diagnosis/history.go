@@ -14,12 +14,12 @@ const (
 	Span = 15 * time.Minute
 	// grain is the time between two points of it.
 	grain = time.Second
-	// maxSamples bounds what is held, of all nodes and points together: 15 minutes of
-	// 100 nodes, 48 bytes each, 4.3 MB. With more nodes points are thinned out.
+	// maxSamples bounds the samples of all nodes and points together: 15 minutes of 100
+	// nodes, 48 bytes each, 4.3 MB. With more nodes points are further apart.
 	maxSamples = 100 * int(Span/grain)
 )
 
-// What is held of a node at one point. Durations are in milliseconds.
+// The figures of a node at one point. Durations are in milliseconds.
 const (
 	fieldResponse = iota
 	fieldShare
@@ -36,7 +36,7 @@ const (
 // milliseconds; what is not known is NaN.
 type Reading struct {
 	ID, Name string
-	// State is that of the selection, Why what speaks against the node.
+	// State is that of the selection, Why the evidence against the node.
 	State, Why string
 	Response   float64 // of a shard search, as seen from outside the node
 	Service    float64 // of a shard query, on the node
@@ -50,32 +50,32 @@ type sample struct {
 	state  string // of a closed set: the text is not copied
 }
 
-// named is a node as it stands in the points.
+// named is a node by its id and name.
 type named struct{ id, name string }
 
-// point is all nodes at one moment. Nodes are shared with the point before it while
-// they are the same.
+// point is all nodes at one moment. It shares its list of nodes with the point before it
+// while they are the same.
 type point struct {
 	at      time.Time
 	nodes   []named
 	samples []sample
 }
 
-// History holds how the nodes did during the last 15 minutes, in memory: a point a
-// second, and fewer in clusters of more than 100 nodes. It is safe for concurrent use.
+// History holds the figures of the nodes of the last 15 minutes, in memory: a point a
+// second, or fewer in clusters of more than 100 nodes. It is safe for concurrent use.
 type History struct {
 	mu       sync.Mutex
 	points   []point
 	held     int           // samples in points
-	interval time.Duration // between points, grain doubled as often as needed
+	interval time.Duration // between points: grain, doubled as often as needed
 	pending  map[string]*pending
 }
 
-// pending is what polls and probes told of a node since the last point.
+// pending is what polls and probes measured of a node since the last point.
 type pending struct {
 	poll, probe, queue, seen float64 // the largest, NaN if there is none
 	active                   float64
-	service                  time.Duration // all together
+	service                  time.Duration // the sum
 	queries                  int64
 }
 
@@ -84,7 +84,7 @@ func NewHistory() *History {
 	return &History{interval: grain, pending: map[string]*pending{}}
 }
 
-// Poll takes in one poll of one node.
+// Poll adds a poll of a node.
 func (h *History) Poll(s cluster.NodeStats) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,14 +98,14 @@ func (h *History) Poll(s cluster.NodeStats) {
 	p.service += s.ServiceTime * time.Duration(s.Queries)
 	p.queries += s.Queries
 	for id, seen := range s.Coordinated {
-		if id != s.Node { // what a node says of itself has no network in it
+		if id != s.Node { // a node's figure of itself contains no network time
 			other := h.of(id)
 			other.seen = larger(other.seen, millis(seen.Now))
 		}
 	}
 }
 
-// Probe takes in the time that a probe of a node took, or was waited for.
+// Probe adds a probe of a node: how long it took, or was waited for.
 func (h *History) Probe(node string, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +127,7 @@ func (h *History) of(node string) *pending {
 func (h *History) add(readings []Reading, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A tick that comes early is a tick all the same.
+	// The ticker may fire a little early.
 	if n := len(h.points); n > 0 && now.Sub(h.points[n-1].at) < h.interval-grain/2 {
 		return
 	}
@@ -179,8 +179,8 @@ func (h *History) sameNodes(readings []Reading) []named {
 	return nodes
 }
 
-// trim drops points that are too old, and every second one when there are too many;
-// when there is much room again new points come more often.
+// trim drops points that are too old. When there are too many it drops every second one
+// and doubles the interval; when there is much room it halves the interval.
 func (h *History) trim(now time.Time) {
 	old := 0
 	for old < len(h.points) && now.Sub(h.points[old].at) > Span {
@@ -204,7 +204,7 @@ func (h *History) trim(now time.Time) {
 	}
 }
 
-// Timeline is nodes over time: the series of each are parallel to At.
+// Timeline is the series of nodes over time, each parallel to At.
 type Timeline struct {
 	Interval float64      `json:"interval_s"` // between points now
 	At       []Time       `json:"at"`
@@ -244,8 +244,7 @@ func (s *NodeSeries) figures() [fields]*Series {
 	return [fields]*Series{&s.Response, &s.Share, &s.Queue, &s.Active, &s.Service, &s.Poll, &s.Probe, &s.Seen}
 }
 
-// Since returns what is known of all nodes from a moment on, in the order in which
-// they are known now; nodes that left come after them.
+// Since returns the series of all nodes from a moment on. Nodes that have left come last.
 func (h *History) Since(from time.Time) Timeline {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -257,7 +256,7 @@ func (h *History) Since(from time.Time) Timeline {
 	t := Timeline{Interval: h.interval.Seconds(), At: make([]Time, len(points))}
 	series := map[string]*NodeSeries{}
 	var order []*NodeSeries
-	for i := len(points) - 1; i >= 0; i-- { // from the newest: its order counts
+	for i := len(points) - 1; i >= 0; i-- { // from the newest, whose order of nodes is used
 		t.At[i] = Time{points[i].at}
 		for j, n := range points[i].nodes {
 			s := series[n.id]
@@ -279,7 +278,8 @@ func (h *History) Since(from time.Time) Timeline {
 	return t
 }
 
-// around returns one node, and the median of the others, over a span of time.
+// around returns the series of one node and of the median of the others, over a span of
+// time.
 func (h *History) around(node string, from, until time.Time) Timeline {
 	all := h.Since(from)
 	n := 0
@@ -324,7 +324,7 @@ func larger(a, b float64) float64 {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Time is a moment as the pages tell it: RFC 3339 in UTC, with milliseconds.
+// Time is a moment as it is written in JSON: RFC 3339 in UTC, with milliseconds.
 type Time struct{ time.Time }
 
 // timeFormat is RFC 3339 with milliseconds.

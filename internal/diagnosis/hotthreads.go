@@ -17,7 +17,7 @@ const (
 // HotThreads is what the busiest threads of a node did during half a second.
 type HotThreads struct {
 	At Time `json:"at"`
-	// Via is the node that the answer came through; empty if it came from the node itself.
+	// Via is the node that was asked about it; empty if the node itself answered.
 	Via     string   `json:"via,omitempty"`
 	Threads []Thread `json:"threads"` // the busiest first
 }
@@ -29,8 +29,8 @@ type Thread struct {
 	CPU float64 `json:"cpu_percent"`
 	// Pool is what the thread belongs to: a thread pool, "merge", or its own name.
 	Pool string `json:"pool"`
-	// Of the thread's snapshots, how many were in the fetch and in the query phase of
-	// a search.
+	// Fetch and Query are how many of the thread's snapshots were in these phases of a
+	// search.
 	Fetch int `json:"fetch_snapshots,omitempty"`
 	Query int `json:"query_snapshots,omitempty"`
 
@@ -43,7 +43,7 @@ type stack struct {
 	count  int
 }
 
-// What the engines write. Elasticsearch tells the CPU's part of a thread's time in
+// What the engines write. Elasticsearch adds the share of CPU in a thread's time in
 // brackets:
 //
 //	62.3% [cpu=61.0%, other=1.3%] (311.5ms out of 500ms) cpu usage by thread 'elasticsearch[n][search][T#1]'
@@ -57,8 +57,8 @@ var (
 	poolName = regexp.MustCompile(`^\w+\[[^\]]*\]\[([^\]\[]+)\]`)
 )
 
-// parseHotThreads reads an answer of _nodes/ID/hot_threads. What it does not
-// understand is left out.
+// parseHotThreads reads an answer of _nodes/ID/hot_threads. It ignores what it does not
+// understand.
 func parseHotThreads(text string) []Thread {
 	var threads []Thread
 	for line := range strings.Lines(text) {
@@ -85,7 +85,7 @@ func parseHotThreads(text string) []Thread {
 	return threads
 }
 
-// read takes in a line below the thread's own.
+// read reads a line of the thread's stacks.
 func (t *Thread) read(line string) {
 	if m := sharedLine.FindStringSubmatch(line); m != nil {
 		count, err := strconv.Atoi(m[1])
@@ -108,7 +108,7 @@ func (t *Thread) read(line string) {
 	}
 }
 
-// countPhases tells the snapshots of a search's phases apart.
+// countPhases counts the snapshots of each phase of a search.
 func (t *Thread) countPhases() {
 	in := func(s stack, class string) bool {
 		return slices.ContainsFunc(s.frames, func(f string) bool { return strings.Contains(f, class) })
@@ -123,14 +123,14 @@ func (t *Thread) countPhases() {
 	}
 }
 
-// Names of threads that are looked for.
+// Names of threads that are recognised.
 const (
 	poolMerge   = "merge"
 	poolRefresh = "refresh"
 	poolSearch  = "search"
 )
 
-// poolOf returns what a thread belongs to.
+// poolOf returns the pool of a thread.
 func poolOf(thread string) string {
 	if strings.Contains(thread, "Lucene Merge Thread") || strings.Contains(thread, "[merge]") {
 		return poolMerge
@@ -141,8 +141,8 @@ func poolOf(thread string) string {
 	return strings.TrimRight(strings.NewReplacer(";", ",", "\n", " ").Replace(thread), "0123456789-# ")
 }
 
-// fold adds the stacks of threads to counts, each as a line of folded stacks without
-// its count: pool;outermost frame;…;innermost frame.
+// fold adds the stacks of threads to counts, keyed by their folded form: pool;outermost
+// frame;…;innermost frame.
 func fold(counts map[string]int, threads []Thread) {
 	for _, t := range threads {
 		for _, s := range t.stacks {
@@ -160,17 +160,17 @@ func fold(counts map[string]int, threads []Thread) {
 	}
 }
 
-// lambda is how the JVM names what has no name, differently each time it starts.
+// lambda is the JVM's name of a lambda, which differs at each start.
 var lambda = regexp.MustCompile(`\$\$Lambda(?:\$\d+)?/(?:0x)?[0-9a-f]+`)
 
 // frameName shortens java.base@21.0.1/java.lang.Thread.run(Thread.java:1583) to
-// java.lang.Thread.run: with lines stacks that are the same would look different.
+// java.lang.Thread.run. With line numbers equal stacks would look different.
 func frameName(frame string) string {
 	if at := strings.IndexByte(frame, '('); at > 0 {
 		frame = frame[:at]
 	}
 	frame = lambda.ReplaceAllLiteralString(frame, "$$Lambda")
-	return frame[strings.LastIndexByte(frame, '/')+1:] // behind the module or the class loader
+	return frame[strings.LastIndexByte(frame, '/')+1:] // without the module or class loader
 }
 
 // foldedText writes folded stacks, the most frequent first.

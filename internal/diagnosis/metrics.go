@@ -5,12 +5,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// How a capture ended. The set is closed: it is a metric label.
+// The results of a capture. The set is closed: it is a metric label.
 const (
 	captureOK      = "ok"
-	captureFailed  = "failed"  // no answer, or not to all of it
+	captureFailed  = "failed"  // no answer, or only some of them
 	captureRefused = "refused" // the account lacks the privilege
-	captureDropped = "dropped" // not attempted, for the bounds
+	captureDropped = "dropped" // not attempted, because of the bounds
 )
 
 type metrics struct {
@@ -25,13 +25,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	auto := promauto.With(registerer)
 	m := &metrics{
 		spikes: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_spikes_total", Help: "Nodes that got into trouble and were recorded, by the cause found.",
+			Name: "sidestep_spikes_total", Help: "Recorded spikes (a node in trouble), by the cause found.",
 		}, []string{"cause"}),
 		captures: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_spike_captures_total", Help: "Questions about nodes in trouble, by result.",
+			Name: "sidestep_spike_captures_total", Help: "Captures of nodes in trouble, by result.",
 		}, []string{"result"}),
 		baselines: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "sidestep_spike_baselines_total", Help: "Readings of the counters of nodes that are well, to compare spikes with, by result.",
+			Name: "sidestep_spike_baselines_total", Help: "Readings of the counters of healthy nodes, which spikes are compared with, by result.",
 		}, []string{"result"}),
 		records: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "sidestep_spike_records", Help: "Records of spikes that are kept.",

@@ -2,12 +2,12 @@ package diagnosis
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// noCause stands for the cause of nodes that are not in trouble: a metric without a
-// series could not be told from one that is gone.
+// noCause is the cause of nodes that are not in trouble, so that every node has a series.
 const noCause = "none"
 
-// trouble reads at scrape time which nodes are in trouble and of what. The counter of
-// spikes tells when all is known; this one names a cause as soon as it is found.
+// trouble reads at scrape time which nodes are in trouble, and the cause. The counter of
+// spikes counts when a record is complete; this gauge shows a cause as soon as it is
+// found.
 type trouble struct {
 	r    *Recorder
 	desc *prometheus.Desc
@@ -15,7 +15,7 @@ type trouble struct {
 
 func newTrouble(r *Recorder) trouble {
 	return trouble{r, prometheus.NewDesc("sidestep_node_spike",
-		"1 with the cause found so far, from when the node gets into trouble until it has been well for "+pause.String()+"; else 0 with the cause none.",
+		"1 with the cause found so far, while the node is in trouble and for "+pause.String()+" after that; else 0 with the cause none.",
 		[]string{"node", "node_id", "cause"}, nil)}
 }
 

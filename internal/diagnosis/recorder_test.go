@@ -179,7 +179,7 @@ func BenchmarkIdle(b *testing.B) {
 				}
 				now = now.Add(time.Second)
 				h.add(readings, now)
-				steady.know(readings)
+				steady.update(readings)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func BenchmarkBaseline(b *testing.B) {
 	require.NoError(b, err)
 	client := &http.Client{Transport: &http.Transport{}}
 	b.Cleanup(client.CloseIdleConnections)
-	a := &asker{client: client, node: "m2nVjq1_R-mCGZJB-udrGQ", direct: base}
+	a := &querier{client: client, node: "m2nVjq1_R-mCGZJB-udrGQ", direct: base}
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _, err := a.stats(b.Context())

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// Series are figures over time, NaN where there is none. In JSON that is null.
+// Series are figures over time, NaN where there is none, which is null in JSON.
 type Series []float32
 
-// MarshalJSON implements json.Marshaler. Three decimals are enough of milliseconds.
+// MarshalJSON implements json.Marshaler. It writes three decimals.
 func (s Series) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+6*len(s))
 	out = append(out, '[')
@@ -42,8 +42,8 @@ func (s *Series) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// States are a node's states over time, empty where the node was not known. In JSON
-// that is null.
+// States are a node's states over time, empty where the node was not known, which is null
+// in JSON.
 type States []string
 
 // MarshalJSON implements json.Marshaler.

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// statsQuery asks a node for the counters below and nothing else. What follows
-// "_nodes/ID".
+// statsQuery asks a node for the counters below and nothing else. It follows "_nodes/ID".
 const statsQuery = "/stats/thread_pool,indices,jvm,os,process,breaker,fs/search,merge,refresh,flush,indexing?filter_path=nodes.*.timestamp," +
 	"nodes.*.indices.search.query_*,nodes.*.indices.search.fetch_*," +
 	"nodes.*.indices.merges.current,nodes.*.indices.merges.current_size_in_bytes,nodes.*.indices.merges.total,nodes.*.indices.merges.total_time_in_millis," +
@@ -23,14 +22,14 @@ const statsQuery = "/stats/thread_pool,indices,jvm,os,process,breaker,fs/search,
 	"nodes.*.breakers.*.tripped,nodes.*.breakers.parent.estimated_size_in_bytes,nodes.*.breakers.parent.limit_size_in_bytes," +
 	"nodes.*.fs.io_stats.total"
 
-// Counters are a node's own figures, as one answer told them. Those that only grow
-// count from the start of the node; what the node does not tell is 0.
+// Counters are a node's own figures, from one answer. Totals count from the start of the
+// node; what the node does not report is 0.
 type Counters struct {
-	// At is when the answer came. Clock is when it was made, by the node's own clock, in
-	// ms since 1970: clocks differ, so only the time between two answers may be taken from it.
+	// At is when the answer arrived. Clock is when the node made it, by its own clock, in
+	// ms since 1970. Clocks differ, so only differences of Clock are used.
 	At    Time  `json:"at"`
 	Clock int64 `json:"clock_ms"`
-	// Via is the node that the answer came through; empty if it came from the node itself.
+	// Via is the node that was asked about it; empty if the node itself answered.
 	Via    string `json:"via,omitempty"`
 	Uptime int64  `json:"uptime_ms"`
 
@@ -148,7 +147,7 @@ type rawNode struct {
 				Period int64 `json:"cfs_period_micros"`
 				Quota  int64 `json:"cfs_quota_micros"`
 				Stat   struct {
-					// Elasticsearch 9 writes them as text where they are large.
+					// Elasticsearch 9 writes large numbers as strings.
 					Periods   json.Number `json:"number_of_elapsed_periods"`
 					Throttled json.Number `json:"number_of_times_throttled"`
 					Nanos     json.Number `json:"time_throttled_nanos"`
@@ -184,10 +183,9 @@ type rawWork struct {
 	Millis int64 `json:"total_time_in_millis"`
 }
 
-var errNotTold = errors.New("the answer says nothing of the node")
+var errNotTold = errors.New("the answer has nothing about the node")
 
-// parseStats reads the counters of one node; its id is "" if the node was asked for
-// its own.
+// parseStats reads the counters of one node.
 func parseStats(body []byte, node string) (Counters, error) {
 	var answer struct {
 		Nodes map[string]*rawNode `json:"nodes"`
@@ -221,7 +219,7 @@ func (r *rawNode) counters() Counters {
 		IOs: r.FS.IO.Total.Operations, ReadKB: r.FS.IO.Total.Read, WriteKB: r.FS.IO.Total.Write,
 	}
 	for name, g := range r.JVM.GC.Collectors {
-		// G1's concurrent cycles stop nothing: they are counted, but are no pauses.
+		// G1's concurrent cycles do not stop the node, so they are no pauses.
 		if strings.Contains(strings.ToLower(name), "concurrent") {
 			continue
 		}
@@ -236,7 +234,7 @@ func (r *rawNode) counters() Counters {
 	return c
 }
 
-// whole returns a number that may be written as text, 0 if there is none.
+// whole returns a number that may be written as a string; 0 if there is none.
 func whole(n json.Number) int64 {
 	v, err := n.Int64()
 	if err != nil {

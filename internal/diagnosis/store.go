@@ -14,14 +14,14 @@ import (
 const (
 	// maxRecords bounds how many records are kept, whatever their size.
 	maxRecords = 500
-	// maxUnsaved is how many records wait for a slow disk; those beyond stay in memory.
+	// maxUnsaved bounds the records that wait to be written; further ones stay in memory.
 	maxUnsaved = 16
 	// maxFolded bounds the folded stacks of a record.
 	maxFolded = 256 << 10
 )
 
 // store keeps closed records: in files if there is a folder for them, else in memory.
-// The oldest go first.
+// Beyond the bounds the oldest are deleted.
 type store struct {
 	files    *files // nil: memory
 	maxBytes int64
@@ -59,8 +59,8 @@ func newStore(o Options, m *metrics) *store {
 	return s
 }
 
-// run loads what is in files and writes new records, until ctx ends; then it writes
-// those that wait.
+// run loads the files and writes new records until ctx ends. Then it writes those that
+// wait.
 func (s *store) run(ctx context.Context) {
 	if s.files == nil {
 		return
@@ -79,7 +79,7 @@ func (s *store) run(ctx context.Context) {
 	}
 }
 
-// put takes in a record that will not change any more. It does no I/O.
+// put adds a record that will not change any more. It does no I/O.
 func (s *store) put(record Record, folded string) {
 	body, err := json.Marshal(content{&record, folded[:min(len(folded), maxFolded)]})
 	if err != nil {
@@ -93,11 +93,11 @@ func (s *store) put(record Record, folded string) {
 	select {
 	case s.unsaved <- record.ID:
 	default:
-		s.failed(errors.New("the disk is too slow"))
+		s.failed(errors.New("too many records wait for the disk"))
 	}
 }
 
-// add keeps a record in the order of their beginnings, and forgets the oldest beyond
+// add inserts a record in the order of their beginnings, and deletes the oldest beyond
 // the bounds.
 func (s *store) add(k *kept) {
 	s.mu.Lock()
@@ -129,22 +129,23 @@ func (s *store) save(id string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(s.kept, k) { // it was forgotten meanwhile
+	if !slices.Contains(s.kept, k) { // it was deleted meanwhile
 		s.files.remove(id)
 		return
 	}
 	k.body = nil
 }
 
-// failed counts a record that could not be written, and says so once in a while.
+// failed counts a record that could not be written, and logs that at most once in
+// complainEvery.
 func (s *store) failed(err error) {
 	s.metrics.writeFailures.Inc()
 	s.complain.Do(func() {
-		s.logger.Warn("the record of a spike stays in memory: it cannot be written to diagnosis.dir", "err", err)
+		s.logger.Warn("cannot write the record of a spike to diagnosis.dir, it stays in memory", "err", err)
 	})
 }
 
-// load takes in the records of former runs.
+// load adds the records of earlier runs.
 func (s *store) load() {
 	ids, err := s.files.list()
 	if err != nil {
@@ -187,7 +188,7 @@ func (s *store) spikes() []Spike {
 	return all
 }
 
-// get reads a record; false if there is none, or its file cannot be read.
+// get reads a record; false if there is none, or if its file cannot be read.
 func (s *store) get(id string) (c content, ok bool) {
 	k := s.find(id)
 	if k == nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watch looks at the nodes every second, and whenever one changes its state.
+// watch reads the states of the nodes every second, and at once when one has changed.
 func (r *Recorder) watch(ctx context.Context) {
 	tick := time.NewTicker(grain)
 	defer tick.Stop()
@@ -24,13 +24,13 @@ func (r *Recorder) watch(ctx context.Context) {
 	}
 }
 
-// look reads how the nodes are doing, and begins and ends records.
+// look reads the states of the nodes, and begins and ends records.
 func (r *Recorder) look(ctx context.Context, tick bool) {
 	readings, now := r.source.Load().Read(), time.Now()
 	if tick {
 		r.history.add(readings, now)
 	}
-	r.baseline.know(readings)
+	r.baseline.update(readings)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes = readings
@@ -59,7 +59,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	}
 }
 
-// compare notes how many of the other nodes are in trouble too. r.mu is held.
+// compare notes which share of the other nodes is in trouble too. r.mu is held.
 func (r *Recorder) compare(readings []Reading) {
 	troubled := 0
 	for _, n := range readings {
@@ -81,7 +81,7 @@ func (r *Recorder) compare(readings []Reading) {
 	}
 }
 
-// inTrouble reports whether a state is one that is recorded.
+// inTrouble reports whether nodes in this state are recorded.
 func inTrouble(state string) bool {
 	switch state {
 	case "slow", "failing", "unresponsive", "unreachable":
@@ -106,7 +106,7 @@ func (r *Recorder) begin(ctx context.Context, n Reading, now time.Time) {
 	r.capture(ctx, open)
 }
 
-// resume notes that a node is in trouble still, or again.
+// resume notes that a node is still in trouble, or again.
 func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 	if open.record.Ended == nil {
 		return
@@ -121,7 +121,7 @@ func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 	}
 }
 
-// end notes that a node is well.
+// end notes that a node is no longer in trouble.
 func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 	if open.record.Ended != nil {
 		return
@@ -134,10 +134,11 @@ func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 		open.well()
 		return
 	}
-	r.capture(ctx, open) // how it came back
+	r.capture(ctx, open) // to see how the node recovered
 }
 
-// close puts a record aside when its node has been well for long enough.
+// close moves a record to the store when its node has been out of trouble for long
+// enough.
 func (r *Recorder) close(id string, open *recording, now time.Time) {
 	ended := open.record.Ended
 	if ended == nil || open.capturing || now.Sub(ended.Time) < pause {
@@ -149,8 +150,7 @@ func (r *Recorder) close(id string, open *recording, now time.Time) {
 	r.store.put(open.record, foldedText(open.folded))
 }
 
-// count counts a spike once, by the cause that it seems to have when its captures are
-// complete.
+// count counts a spike once, by the cause found when its captures were complete.
 func (r *Recorder) count(open *recording) {
 	if open.counted {
 		return
@@ -162,7 +162,7 @@ func (r *Recorder) count(open *recording) {
 		"cause", string(s.Cause), "summary", s.Summary)
 }
 
-// assess lines up what is known and names the cause.
+// assess puts what is known on the time axis and names the cause.
 func (r *Recorder) assess(open *recording, now time.Time) {
 	rec := &open.record
 	until := rec.Began.Add(maxSpan)

@@ -98,3 +98,27 @@ func BenchmarkHasTopLevelPIT(b *testing.B) {
 		})
 	}
 }
+
+func TestNamesPIT(t *testing.T) {
+	for body, named := range map[string]bool{
+		`{"pit":{"id":"x"}}`: true,
+		`{"size":1,"query":{"match_all":{}},"pit":{"id":"`: true, // cut off
+		`{"query":{"terms":{"a":[1,2,`:                     false,
+		`{"query":{"match":{"pit":1}}}`:                    false,
+		`{"query":{"match":{"a":"\"pit\""}}}`:              false,
+		`["pit"]`:                                          false,
+		`{"a":"pit"}`:                                      false,
+		``:                                                 false,
+	} {
+		require.Equal(t, named, NamesPIT([]byte(body)), body)
+	}
+	for body, named := range map[string]bool{
+		"{}\n{\"size\":1}\n{}\n{\"pit\":{\"id\":\"x\"}}\n": true,
+		"{}\n{\"pit\":{\"id\":\"x\"}}\n{}\n{\"query\":":    true,
+		"{\"pit\":1}\n{\"size\":1}\n":                      false, // a header
+		"{}\n{\"size\":1}\n":                               false,
+		"":                                                 false,
+	} {
+		require.Equal(t, named, ItemsNamePIT([]byte(body)), body)
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// BulkVerb is what an operation of a bulk does.
+// BulkVerb is the kind of an operation of a bulk.
 type BulkVerb string
 
 // The verbs that engines know. All but BulkDelete are followed by a line of source.
@@ -21,7 +21,7 @@ const (
 // BulkFields is a set of kinds of metadata.
 type BulkFields uint8
 
-// The kinds of metadata that decide about an operation.
+// The kinds of metadata that matter for an operation.
 const (
 	BulkID       BulkFields = 1 << iota // `_id`, whatever its value
 	BulkRouting                         // `routing` and its old spellings
@@ -29,26 +29,25 @@ const (
 	BulkOther                           // any other field with a meaning of its own, or one that engines read differently
 )
 
-// BulkAction is what an action line of a bulk says.
+// BulkAction is the content of an action line of a bulk.
 type BulkAction struct {
 	Verb BulkVerb
 	// Index is `_index`, empty if the line names none. It shares memory with the line.
 	Index  []byte
 	Fields BulkFields
-	// Insert is where in the line another field can be written: behind the opening
-	// brace of the metadata. Bare says that no other field follows.
+	// Insert is the offset in the line at which another field can be written: behind the
+	// opening brace of the metadata. Bare says that no other field follows.
 	Insert int
 	Bare   bool
-	// Routing is the client's routing where the line has exactly one, under its usual
-	// name and not empty; else it is empty. Its value stands from RoutingFrom to
-	// RoutingTo.
+	// Routing is the client's routing if the line has exactly one, under its usual name
+	// and not empty; else it is empty. Its value is between RoutingFrom and RoutingTo.
 	Routing                string
 	RoutingFrom, RoutingTo int
 }
 
-// ReadBulkAction reads an action line of a bulk, without its line feed. ok is false
-// for a line that is not surely read by all engines as one operation: it may be an
-// error, or what follows may be read differently.
+// ReadBulkAction reads an action line of a bulk, without its line feed. ok is false for a
+// line that some engine may not read as this one operation: it may be an error, or what
+// follows may be read differently.
 func ReadBulkAction(line []byte) (a BulkAction, ok bool) {
 	s := scanner{b: line}
 	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
@@ -83,7 +82,7 @@ func bulkVerb(key []byte) (BulkVerb, bool) {
 	}
 }
 
-// bulkMetadata reads the metadata of an operation, its opening brace consumed.
+// bulkMetadata reads the metadata of an operation, after its opening brace.
 func (s *scanner) bulkMetadata(a *BulkAction) status {
 	const index, dataStream, templates, pipelines = 1, 2, 4, 8
 	seen := 0
@@ -153,7 +152,7 @@ func (s *scanner) bulkRouting(a *BulkAction) status {
 	return scanOK
 }
 
-// bulkField is for the fields that rule an operation out.
+// bulkField returns the kind of a field that rules an operation out.
 func bulkField(key []byte) BulkFields {
 	switch string(key) {
 	case "_id":
@@ -167,12 +166,13 @@ func bulkField(key []byte) BulkFields {
 	}
 }
 
-// BulkLine is what the request line of a bulk says.
+// BulkLine is the content of the request line of a bulk.
 type BulkLine struct {
 	// Index is the index of operations that name none; empty if there is none.
 	Index string
-	// Plain says that nothing on the line holds for each of the operations beside the
-	// index: no routing, no pipeline, no type, nothing that is not known to be harmless.
+	// Plain says that nothing on the line, except the index, applies to each of the
+	// operations: no routing, no pipeline, no type, no parameter that is not known to be
+	// harmless.
 	Plain bool
 }
 
@@ -190,7 +190,7 @@ func ReadBulkLine(rawPath, rawQuery string) BulkLine {
 		l.Plain = false
 	}
 	for p, next := nextParam(rawQuery, 0); next >= 0; p, next = nextParam(rawQuery, next) {
-		switch p.name { // one that is percent-encoded is not known
+		switch p.name { // a percent-encoded name is unknown
 		case "refresh", "timeout", "wait_for_active_shards", "filter_path", "pretty", "human", "error_trace",
 			"_source", "_source_includes", "_source_excludes", "require_data_stream", "list_executed_pipelines":
 		default:

@@ -2,9 +2,9 @@ package es
 
 import "strings"
 
-// Classify says what a request asks for, from its request line alone. rawPath
-// is the percent-encoded path and rawQuery the query without its `?`, both
-// exactly as they stand on the request line.
+// Classify returns what a request asks for, by its request line alone. rawPath is the
+// percent-encoded path and rawQuery the query without its `?`, both exactly as on the
+// request line.
 func Classify(method, rawPath, rawQuery string) Request {
 	var buf [maxSegments]string
 	path := splitPath(rawPath, buf[:0])
@@ -27,7 +27,7 @@ func Classify(method, rawPath, rawQuery string) Request {
 	if op.Steering() == SteerByID && !typed {
 		var ok bool
 		r.ID, typed, ok = documentID(op, path)
-		// An empty routing is one to the engines when a document is read.
+		// The engines do not ignore an empty routing when a document is read.
 		params.ambiguous = params.ambiguous || !ok || params.routed && params.routing == ""
 	}
 	switch {
@@ -40,7 +40,7 @@ func Classify(method, rawPath, rawQuery string) Request {
 	case params.remote || hasRemote(decodedTarget):
 		r.Pass = PassRemoteTarget
 	case decodedTarget == "" && (op == SearchTemplate || op.TakesPIT() && params.source):
-		// What a template makes of its parameters may be a point in time.
+		// A template may be rendered to a point in time.
 		r.Pass = PassUnreadableBody
 	case params.expands && isPattern(decodedTarget):
 		r.Pass = PassIndicesOptions
@@ -48,9 +48,9 @@ func Classify(method, rawPath, rawQuery string) Request {
 	return r
 }
 
-// documentID returns the id in the path of a read by id, none where the body names
-// the documents. typed says that it is rather the name of an API below a mapping
-// type (7.x, as in /logs/_doc/_count).
+// documentID returns the id in the path of a read by id; none if the body names the
+// documents. typed says that it is the name of an API below a mapping type (7.x, as in
+// /logs/_doc/_count).
 func documentID(op Operation, path []string) (id string, typed, ok bool) {
 	if op == MGet {
 		return "", false, true
@@ -61,24 +61,24 @@ func documentID(op Operation, path []string) (id string, typed, ok bool) {
 	return id, typed, ok
 }
 
-// params is what the query string says.
+// params is the content of the query string.
 type params struct {
 	preference, routing string
-	routed              bool   // there is a routing
+	routed              bool   // there is a routing parameter
 	index               string // names the target, if indexed
 	indexed             bool
 	scroll              bool // opens a scroll
-	filtered            bool // the answer may lack anything
+	filtered            bool // filter_path: any part of the answer may be missing
 	unverifiable        bool // the answer may not show `_shards` in JSON
 	ambiguous           bool
-	remote              bool // asks for other clusters or projects
+	remote              bool // it includes other clusters or projects
 	source              bool // the body is a parameter
 	expands             bool // wildcards match other indices than by default
 }
 
 func readParams(query string) params {
 	var s params
-	// A fragment ends the query for the engines; nobody sends one on purpose.
+	// A fragment ends the query for the engines; no client sends one on purpose.
 	s.ambiguous = strings.IndexByte(query, '#') >= 0
 	var routings int
 	for p, next := nextParam(query, 0); next >= 0; p, next = nextParam(query, next) {
@@ -105,7 +105,8 @@ func readParams(query string) params {
 		case "project_routing":
 			s.remote = true
 		case "index":
-			// Path and query share one map in the engines: it may name the target.
+			// The engines keep parameters of path and query in one map: index= may name
+			// the target.
 			s.ambiguous = s.ambiguous || s.indexed
 			s.index, s.indexed = s.decode(p.value), true
 		case "expand_wildcards":
@@ -124,7 +125,7 @@ func (s *params) decode(value string) string {
 	return decoded
 }
 
-// keepsShards says that a filter_path surely leaves `_shards.failed` in the
+// keepsShards reports whether a filter_path certainly keeps `_shards.failed` in the
 // answer.
 func keepsShards(filter string) bool {
 	keeps := false
@@ -140,8 +141,8 @@ func keepsShards(filter string) bool {
 	return keeps
 }
 
-// hasRemote says that an index expression names another cluster, or a part of an
-// index (`logs::failures`), which we know as little of. A colon inside date math
+// hasRemote reports whether an index expression names another cluster, or a part of an
+// index (`logs::failures`), which sidestep does not know either. A colon inside date math
 // (`<logs-{now/d{yyyy|+01:00}}>`) is neither.
 func hasRemote(target string) bool {
 	if strings.IndexByte(target, ':') < 0 {
@@ -157,21 +158,20 @@ func hasRemote(target string) bool {
 	return false
 }
 
-// isBlankList says that a target is there but names nothing ("," or ",,"): the
-// engines take it for all indices.
+// isBlankList reports whether a target is given but names nothing ("," or ",,"): the
+// engines read it as all indices.
 func isBlankList(target string) bool {
 	return target != "" && strings.Trim(target, ", ") == ""
 }
 
-// isPattern says that which indices a target names depends on wildcard options.
+// isPattern reports whether options for wildcards determine which indices a target names.
 func isPattern(target string) bool {
 	return target == "" || strings.Contains(target, "_all") || strings.Contains(target, "*")
 }
 
-// AcceptsJSON reports whether an Accept header value makes the engines answer in
-// JSON. Anything that is not clearly JSON is false. It fits a request's
-// Content-Type just as well: without an Accept header the engines answer in the
-// format of the request.
+// AcceptsJSON reports whether an Accept header makes the engines answer in JSON. Anything
+// that is not clearly JSON is false. It works for a request's Content-Type, too: without
+// an Accept header the engines answer in the format of the request.
 func AcceptsJSON(accept string) bool {
 	if strings.TrimSpace(accept) == "" {
 		return true

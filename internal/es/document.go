@@ -5,19 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// Document names a document as a read by id does.
+// Document is a document as a read by id names it.
 type Document struct {
 	Index string // name of an index or alias
 	ID    string
-	// Routing is empty if none is given. An empty one that is given is something
-	// else to the engines; such reads are left alone.
+	// Routing is empty if none is given. Reads with an empty one, which means something
+	// else to the engines, are not steered.
 	Routing string
 }
 
-// MGetDocuments returns the documents that the body of a multi get names, in its
-// order. index and routing are those of the request line, which hold for documents
-// that name none. ok is false where the body is not one that the engines are known
-// to read so; docs then says nothing.
+// MGetDocuments returns the documents that the body of a multi get names, in its order.
+// index and routing are those of the request line, for documents that name none. ok is
+// false if the engines may read the body differently; then docs means nothing.
 func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool) {
 	s := scanner{b: body}
 	if s.expect('{') != scanOK {
@@ -49,8 +48,8 @@ func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool
 	return docs, st == scanMore
 }
 
-// KeepsDocument reports whether the body of a term vectors request surely leaves it
-// at the document that the request line names.
+// KeepsDocument reports whether the body of a term vectors request certainly names no
+// other document than the request line.
 func KeepsDocument(body []byte) bool {
 	other, readable := hasTopLevelKey(body, func(key []byte) bool {
 		switch string(key) {
@@ -62,8 +61,8 @@ func KeepsDocument(body []byte) bool {
 	return readable && !other
 }
 
-// documents reads an array of documents; item reads one, beginning with what holds
-// where it says nothing.
+// documents reads an array of documents. item reads one; base has the values that it does
+// not give.
 func (s *scanner) documents(docs []Document, base Document, item func(Document) (Document, status)) ([]Document, bool) {
 	if s.expect('[') != scanOK {
 		return nil, false
@@ -110,8 +109,8 @@ func (s *scanner) document(doc Document) (Document, status) {
 	return doc, st
 }
 
-// name reads a string, or a number or literal as it stands; null leaves into as it
-// is. What is empty, or has no UTF-16 form, is scanBad.
+// name reads a string, or a number or literal in its JSON form; null leaves into
+// unchanged. A value that is empty, or has no UTF-16 form, is scanBad.
 func (s *scanner) name(into *string) status {
 	var value []byte
 	c, st := s.peek()

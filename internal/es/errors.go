@@ -19,8 +19,8 @@ func IsWeightedRoutingError(body []byte) bool {
 	return bytes.Contains(body, []byte("Preference type based routing not allowed with strict weighted shard routing"))
 }
 
-// ErrorBody is a JSON error in the shape the engines use: typ is what clients
-// branch on ("search_phase_execution_exception"), reason what people read.
+// ErrorBody returns a JSON error in the engines' shape. typ is for programs
+// ("search_phase_execution_exception"), reason for people.
 func ErrorBody(status int, typ, reason string) []byte {
 	type cause struct {
 		Type   string `json:"type"`
@@ -38,26 +38,26 @@ func ErrorBody(status int, typ, reason string) []byte {
 	return body
 }
 
-// Failure is what an error answer (429, 5xx) speaks of.
+// Failure is what an error answer (429, 5xx) is about.
 type Failure uint8
 
-// What failures speak of.
+// Values of Failure.
 const (
 	FailureOther   Failure = iota // a node, a copy, a queue
 	FailureBreaker                // a circuit breaker: memory, on the node or for the request
-	FailureRequest                // the request: no copy will answer it otherwise
+	FailureRequest                // the request: all copies will answer the same
 )
 
-// requestFailures are types of errors that concern a request wherever it is sent: it asks
-// for more than a limit allows, or its task was cancelled. A search task that OpenSearch's
-// backpressure cancels answers 429, too many buckets are a 503 before Elasticsearch 8 and
-// on OpenSearch, too many scroll contexts a 429.
+// requestFailures are types of errors that a request gets from every node: it asks for
+// more than a limit allows, or its task was cancelled. The status differs: a search task
+// cancelled by OpenSearch's backpressure gets 429, too many buckets get 503 on OpenSearch
+// and before Elasticsearch 8, too many scroll contexts 429.
 var requestFailures = [...]string{
 	`"too_many_buckets_exception"`, `"too_many_scroll_contexts_exception"`, `"task_cancelled_exception"`,
 	`"too_many_clauses"`, `"too_many_nested_clauses"`,
 }
 
-// FailureOf reads the start of an error answer.
+// FailureOf returns what the start of an error answer is about.
 func FailureOf(body []byte) Failure {
 	for _, name := range requestFailures {
 		if bytes.Contains(body, []byte(name)) {

@@ -2,12 +2,12 @@ package es
 
 import "strings"
 
-// hidden stands in a path for what is not to be shown.
+// hidden replaces what must not be shown of a path.
 const hidden = "{id}"
 
-// HideIDs returns a path as it stands on the request line with the ids in it replaced:
-// of documents, which are their owner's data, and of scrolls and asynchronous
-// searches, by which results can be read. What follows a "?" is dropped.
+// HideIDs returns the path of a request line with its ids replaced: ids of documents,
+// which are private, and of scrolls and asynchronous searches, which give access to
+// results. It drops what follows a "?".
 func HideIDs(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	segments := strings.Split(path, "/")
@@ -24,7 +24,7 @@ func HideIDs(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// followsID reports whether what comes after the segments given is an id.
+// followsID reports whether the segment after the given ones is an id.
 func followsID(before []string) bool {
 	last := before[len(before)-1]
 	switch last {
@@ -38,8 +38,7 @@ func followsID(before []string) bool {
 	return len(before) == 3 && last != "" && last[0] != '_' && before[1] != "" && isTarget(before[1])
 }
 
-// isAPI reports whether a segment after one that takes an id is the name of an API
-// below it.
+// isAPI reports whether a segment after one with an id is the name of an API.
 func isAPI(segment string) bool {
 	switch segment {
 	case "_search", "_count", "_msearch", "_mget", "_bulk", "_mapping", "_update", "_source", "_explain", "_termvectors", "_create", "template", "status", "async":

@@ -6,26 +6,25 @@ import (
 	"strconv"
 )
 
-// status is how reading a piece of JSON ended.
+// status is the result of reading a piece of JSON.
 type status uint8
 
 const (
 	scanOK   status = iota
 	scanEnd         // the object or array is closed
-	scanMore        // the bytes ended first
-	scanBad         // not the JSON we know
+	scanMore        // the input ended first
+	scanBad         // not the JSON that is expected
 )
 
-// scanner walks over JSON without building anything. It is strict about what it
-// has to tell apart and lax inside values it skips: those need only balanced
-// brackets and well-delimited strings. Comments, which the engines accept, are
-// scanBad.
+// scanner reads JSON without building values. It is strict where it must distinguish, and
+// lax inside values that it skips: these need only balanced brackets and terminated
+// strings. Comments, which the engines accept, are scanBad.
 type scanner struct {
 	b []byte
 	i int
 }
 
-// peek skips white space and looks at the next byte.
+// peek skips white space and returns the next byte without consuming it.
 func (s *scanner) peek() (byte, status) {
 	for ; s.i < len(s.b); s.i++ {
 		switch c := s.b[s.i]; c {
@@ -37,7 +36,7 @@ func (s *scanner) peek() (byte, status) {
 	return 0, scanMore
 }
 
-// expect consumes the next byte that is no white space; it must be want.
+// expect skips white space and consumes the next byte, which must be want.
 func (s *scanner) expect(want byte) status {
 	c, st := s.peek()
 	if st != scanOK {
@@ -50,8 +49,8 @@ func (s *scanner) expect(want byte) status {
 	return scanOK
 }
 
-// next moves to the next member of an object or element of an array, whose
-// opening bracket has been consumed; scanEnd consumes the closing one.
+// next moves to the next member of an object or element of an array, after the opening
+// bracket. scanEnd consumes the closing one.
 func (s *scanner) next(first bool, closing byte) status {
 	c, st := s.peek()
 	switch {
@@ -89,8 +88,8 @@ func (s *scanner) key(first bool) ([]byte, status) {
 	return key, st
 }
 
-// members reads an object, the opening bracket consumed: value is called with the key
-// of each member and reads what it has.
+// members reads an object, after the opening bracket. It calls value with the key of each
+// member, which reads the value.
 func (s *scanner) members(value func(key []byte) status) status {
 	for first := true; ; first = false {
 		key, st := s.key(first)
@@ -126,7 +125,7 @@ func (s *scanner) text() ([]byte, status) {
 	return []byte(decoded), scanOK
 }
 
-// skipText moves behind the closing quote of a string, the opening one consumed.
+// skipText moves behind the closing quote of a string, after the opening one.
 func (s *scanner) skipText() status {
 	for i := s.i; i < len(s.b); i++ {
 		switch s.b[i] {
@@ -176,8 +175,8 @@ func (s *scanner) skip() status {
 	return scanMore
 }
 
-// scalar moves behind a string, number or literal and returns a number or
-// literal as it stands. It needs to see the byte after it.
+// scalar moves behind a string, number or literal, and returns a number or literal in its
+// JSON form. It needs to see the byte after it.
 func (s *scanner) scalar() ([]byte, status) {
 	c, st := s.peek()
 	if st != scanOK {
@@ -202,7 +201,7 @@ func (s *scanner) scalar() ([]byte, status) {
 	return nil, scanMore
 }
 
-// integer reads a value; ok says that it was a whole number >= 0, else n is 0.
+// integer reads a value. ok says that it was a whole number >= 0; else n is 0.
 func (s *scanner) integer() (n int64, ok bool, st status) {
 	c, st := s.peek()
 	if st != scanOK {
@@ -224,7 +223,7 @@ func (s *scanner) integer() (n int64, ok bool, st status) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// isPlain says that a byte may stand outside of strings and brackets.
+// isPlain reports whether a byte may occur outside of strings and brackets.
 func isPlain(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

@@ -9,20 +9,19 @@ import (
 
 // Item is one search of a multi-search: a header line and the line of its body.
 type Item struct {
-	// Target, Routing and Preference are as in [Request]; what the header does not
-	// say is the request line's.
+	// Target, Routing and Preference are as in [Request]. What the header does not give
+	// is the request line's.
 	Target, Routing, Preference string
-	// Pass is the reason why the item must stay as it is; empty if it may be
-	// steered.
+	// Pass is the reason why the item must stay unchanged; empty if it may be steered.
 	Pass PassReason
 
-	// from and to are where in the body a preference is written, over the value of
-	// an empty or custom one; form says what surrounds it.
+	// from and to are the offsets in the body where a preference is written, over the
+	// value of an empty or custom one. form says what surrounds it.
 	from, to int
 	form     form
 }
 
-// form says what a preference needs around its value to stand in a header.
+// form says what must surround the value of a preference in a header.
 type form uint8
 
 const (
@@ -32,7 +31,7 @@ const (
 	formValue              // nothing: a value is replaced
 )
 
-// around holds what stands before and after the value, by form.
+// around returns the text before and after the value.
 func (f form) around() (before, after string) {
 	switch f {
 	case formObject:
@@ -47,7 +46,7 @@ func (f form) around() (before, after string) {
 }
 
 // classifyItems is [Classify] for multi-searches: target, routing and options of the
-// request line hold for the items that do not say otherwise.
+// request line apply to items that do not give their own.
 func classifyItems(op Operation, target string, typed bool, query string) Request {
 	r := Request{Operation: op}
 	params := readParams(query)
@@ -68,9 +67,8 @@ func classifyItems(op Operation, target string, typed bool, query string) Reques
 	return r
 }
 
-// ReadsLines reports whether a request with this Content-Type has a body that the
-// engines split at line feeds. They would ask for another separator in CBOR, SMILE
-// and YAML.
+// ReadsLines reports whether the engines split the body of a request with this
+// Content-Type at line feeds. In CBOR, SMILE and YAML they use other separators.
 func ReadsLines(contentType string) bool {
 	mediaType, parameters, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(mediaType)) {
@@ -83,10 +81,10 @@ func ReadsLines(contentType string) bool {
 	return !named || strings.HasPrefix(strings.Trim(charset, `" `), "utf-8")
 }
 
-// MultiSearch appends the items of a multi-search to items. r is what the request
-// line says. readable is false where engines disagree about which lines are
-// headers: a leading line feed is skipped by some and an empty header to others; a
-// last line without one is an error. A last header without a body is no item.
+// MultiSearch appends the items of a multi-search to items. r is the content of the
+// request line. readable is false if engines disagree about which lines are headers: a
+// leading line feed is skipped by some and an empty header to others, and a last line
+// without a line feed is an error. A last header without a body is no item.
 func MultiSearch(items []Item, r Request, body []byte) (_ []Item, readable bool) {
 	if len(body) == 0 || body[0] == '\n' || body[len(body)-1] != '\n' {
 		return items, false
@@ -109,13 +107,13 @@ func MultiSearch(items []Item, r Request, body []byte) (_ []Item, readable bool)
 	return items, true
 }
 
-// sourcePass looks for a point in time, which allows no preference. A stored
-// template may render one, too; with a target that is an error in any case.
+// sourcePass looks for a point in time, which allows no preference. A stored template may
+// be rendered to one, too; with a target that is an error in any case.
 func sourcePass(source []byte, template bool, target string) PassReason {
 	if template && target == "" {
 		return PassUnreadableBody
 	}
-	// The key cannot be written without these; most bodies are not looked at twice.
+	// The key cannot be written without these, so most bodies are not parsed.
 	if !bytes.Contains(source, []byte("pit")) && !bytes.Contains(source, []byte(`\u`)) && bytes.IndexByte(source, 0) < 0 {
 		return PassNone
 	}
@@ -130,7 +128,7 @@ func sourcePass(source []byte, template bool, target string) PassReason {
 	}
 }
 
-// headerKey is a bit for each key of a header line; spellings of the same share it.
+// headerKey has a bit for each key of a header line; spellings of one key share it.
 type headerKey uint16
 
 const (
@@ -150,7 +148,7 @@ const (
 	keyType
 )
 
-// headerKeyOf returns 0 for a key that some engine refuses.
+// headerKeyOf returns 0 for a key that some engine rejects.
 func headerKeyOf(key []byte) headerKey {
 	switch string(key) {
 	case "index", "indices":
@@ -235,8 +233,7 @@ func readHeader(line []byte, r Request) Item {
 	return item
 }
 
-// headerValue reads the value of a key. It returns false for what the engines may
-// read otherwise.
+// headerValue reads the value of a key; false if engines may read it differently.
 func (s *scanner) headerValue(item *Item, key headerKey, expands *bool) (ok bool) {
 	switch key {
 	case keyIndex:
@@ -260,8 +257,8 @@ func (s *scanner) headerValue(item *Item, key headerKey, expands *bool) (ok bool
 	return ok
 }
 
-// plainText reads a string. Surrogates without their other half, which engines keep
-// and Go does not, are refused.
+// plainText reads a string. It rejects lone surrogates, which engines keep and Go does
+// not.
 func (s *scanner) plainText() (string, bool) {
 	text, st := s.text()
 	if st != scanOK || bytes.ContainsRune(text, utf8.RuneError) {
@@ -270,8 +267,8 @@ func (s *scanner) plainText() (string, bool) {
 	return string(text), true
 }
 
-// nameList reads a string, or a list of strings as one with commas. A comma inside
-// of a list's element is part of a name: then there is no such string.
+// nameList reads a string, or a list of strings as one string with commas. It fails if an
+// element contains a comma, which is then part of a name.
 func (s *scanner) nameList() (string, bool) {
 	c, st := s.peek()
 	if st != scanOK || c != '[' {
@@ -295,8 +292,8 @@ func (s *scanner) nameList() (string, bool) {
 	}
 }
 
-// targetPass returns the reason for which searches on a target pass whatever else
-// they say. expands says that wildcards match other indices than by default.
+// targetPass returns the reason why searches on a target pass in any case. expands says
+// that wildcards match other indices than by default.
 func targetPass(target string, expands bool) PassReason {
 	switch {
 	case isBlankList(target):
@@ -310,10 +307,9 @@ func targetPass(target string, expands bool) PassReason {
 	}
 }
 
-// SetPreferences returns the body of a multi-search with the preference of each item
-// set to that of preferences, parallel to items, as [MultiSearch] found them. Items
-// whose preference is empty, and every byte that does not belong to one, stay as
-// they are.
+// SetPreferences returns the body of a multi-search with the preferences, which are
+// parallel to items as [MultiSearch] found them. Items with an empty preference, and all
+// other bytes, stay unchanged.
 func SetPreferences(body []byte, items []Item, preferences []string) []byte {
 	size := len(body)
 	for i := range items {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// AsksAddresses reports whether a request asks where nodes answer HTTP, as clients
-// do that sniff: GET _nodes/http, of some nodes (_nodes/_all/http) or with other
-// metrics (_nodes/http,settings).
+// AsksAddresses reports whether a request asks for the nodes' HTTP addresses, as sniffing
+// clients do: GET _nodes/http, of some nodes (_nodes/_all/http) or with other metrics
+// (_nodes/http,settings).
 func AsksAddresses(method, rawPath string) bool {
 	if method != "GET" || !strings.HasPrefix(rawPath, "/_nodes/") {
 		return false
@@ -20,7 +20,7 @@ func AsksAddresses(method, rawPath string) bool {
 	case 3:
 		switch path[1] {
 		case "stats", "usage", "hot_threads":
-			return false // _nodes/stats/http tells how many connections there are
+			return false // _nodes/stats/http has numbers of connections
 		}
 	default:
 		return false
@@ -29,10 +29,10 @@ func AsksAddresses(method, rawPath string) bool {
 	return ok && slices.Contains(strings.Split(metrics, ","), "http")
 }
 
-// PublishAddress returns the answer to such a request with address (host:port) in
-// place of every node's http.publish_address and http.bound_address. The rest
-// stays byte for byte. It is false, and the answer as it came, if there is no such
-// address or the answer cannot be read.
+// PublishAddress returns the answer to such a request with address (host:port) in place
+// of every node's http.publish_address and http.bound_address. All other bytes stay. It
+// returns the answer unchanged and false if there is no such address, or if the answer
+// cannot be parsed.
 func PublishAddress(answer []byte, address string) ([]byte, bool) {
 	quoted, err := json.Marshal(address)
 	if err != nil {
@@ -50,7 +50,7 @@ type addressEdit struct {
 	scanner
 	address []byte // quoted
 	out     []byte
-	copied  int // bytes of the answer that are in out, or replaced there
+	copied  int // bytes of the answer that are in out, or were replaced
 }
 
 // object reads an object at a depth of the answer: 0 is all of it, 1 the nodes by

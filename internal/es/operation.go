@@ -2,13 +2,13 @@ package es
 
 import "strings"
 
-// maxSegments is one more than the longest path told apart: longer ones only
-// need to be seen as longer.
+// maxSegments is one more than the longest path that is recognised, so that longer ones
+// are seen as longer.
 const maxSegments = 6
 
-// splitPath appends the segments of a path to segments, still percent-encoded:
-// the engines match keywords before they decode. Trailing slashes are tolerated.
-// nil is what cannot be told apart: an empty segment, no leading slash, too long.
+// splitPath appends the segments of a path to segments, still percent-encoded: the
+// engines match keywords before they decode. Trailing slashes are ignored. It returns nil
+// for a path that is not recognised: an empty segment, no leading slash, too long.
 func splitPath(path string, segments []string) []string {
 	path = strings.TrimRight(path, "/")
 	for path != "" {
@@ -29,8 +29,8 @@ func splitPath(path string, segments []string) []string {
 	return segments
 }
 
-// operation tells the operation of a path and its target as it stands in the
-// path. typed says that the path has a mapping type (7.x).
+// operation returns the operation of a path, and its target as it is in the path. typed
+// says that the path has a mapping type (7.x).
 func operation(method string, path []string) (op Operation, target string, typed bool) {
 	if len(path) == 0 {
 		return Other, "", false
@@ -51,13 +51,13 @@ func operation(method string, path []string) (op Operation, target string, typed
 	return indexOperation(method, rest), target, false
 }
 
-// isTarget tells an index expression from an API name: no index name starts
-// with an underscore.
+// isTarget distinguishes an index expression from the name of an API: no index name
+// starts with an underscore.
 func isTarget(segment string) bool {
 	return segment[0] != '_' || segment == "_all" || strings.HasPrefix(segment, "_all,")
 }
 
-// clusterOperation is for paths that start with an API name.
+// clusterOperation returns the operation of a path that starts with the name of an API.
 func clusterOperation(method string, path []string) Operation {
 	switch path[0] {
 	case "_async_search":
@@ -82,7 +82,7 @@ func clusterOperation(method string, path []string) Operation {
 	return readOperation(method, path)
 }
 
-// asyncOperation is for asynchronous searches, rest being what follows the API's
+// asyncOperation returns the operation of an asynchronous search. rest follows the API's
 // name.
 func asyncOperation(method string, rest []string) Operation {
 	if len(rest) == 0 {
@@ -91,8 +91,8 @@ func asyncOperation(method string, rest []string) Operation {
 	return only(method == "GET" || method == "DELETE", AsyncResult)
 }
 
-// indexOperation is for paths below an index expression, rest being what
-// follows it.
+// indexOperation returns the operation of a path below an index expression. rest follows
+// it.
 func indexOperation(method string, rest []string) Operation {
 	hasID := len(rest) == 2
 	switch rest[0] {
@@ -127,7 +127,8 @@ func indexOperation(method string, rest []string) Operation {
 	return readOperation(method, rest)
 }
 
-// readOperation is for what stands with and without index and type alike.
+// readOperation returns the operation of a path whose form is the same with and without
+// index and type.
 func readOperation(method string, rest []string) Operation {
 	template := len(rest) == 2 && rest[1] == "template"
 	if len(rest) > 1 && !template {

@@ -10,9 +10,9 @@ func MatchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// Matches reports whether a pattern matches the whole of a name. The only wildcard is *,
-// which stands for any number of bytes, none included. It takes no longer than the product
-// of both lengths.
+// Matches reports whether a pattern matches a whole name. The only wildcard is *, for any
+// number of bytes, including none. The time is at most proportional to the product of
+// both lengths.
 func Matches(pattern, name string) bool {
 	star, from := -1, 0 // the last * and where in name what follows it is tried
 	p, n := 0, 0

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Abort gives up a message from another goroutine: it costs less than a context of its
-// own. The zero value is ready for one message.
+// Abort aborts a message from another goroutine. It costs less than a context for each
+// message. The zero value is ready for one message.
 type Abort struct {
 	mu   sync.Mutex
-	stop func() // closes the connection in use, or ends its making; nil: there is none
+	stop func() // closes the connection in use, or stops making one; nil: there is none
 	over bool
 }
 
-// Now gives the message up. [Pool.Do] fails, or reading the answer does, with an error
-// that wraps [context.Canceled].
+// Now aborts the message. [Pool.Do], or reading the answer, fails with an error that
+// wraps [context.Canceled].
 func (a *Abort) Now() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,8 +24,8 @@ func (a *Abort) Now() {
 	}
 }
 
-// watch sets what giving the message up does from now on; it does so at once if that has
-// happened.
+// watch sets what aborting the message does from now on. It is done at once if the
+// message was aborted already.
 func (a *Abort) watch(stop func()) {
 	if a == nil {
 		return
@@ -38,7 +38,7 @@ func (a *Abort) watch(stop func()) {
 	}
 }
 
-// happened reports whether the message was given up.
+// happened reports whether the message was aborted.
 func (a *Abort) happened() bool {
 	if a == nil {
 		return false
@@ -48,8 +48,8 @@ func (a *Abort) happened() bool {
 	return a.over
 }
 
-// ended returns why a message ended before its answer: its context, or that it was given
-// up; nil if it is neither.
+// ended returns why a message ended before its answer: the end of its context, or that it
+// was aborted; nil if neither.
 func (m *Message) ended(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:

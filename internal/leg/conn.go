@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A head with a body is copied into one buffer and written at once up to copied
-// bytes; beyond that both are written from where they are.
+// copied bounds the messages whose head and body are copied into one buffer and written
+// at once. Longer ones are written from where they are.
 const copied = 16 << 10
 
 // conn is one connection to the node. It belongs to the pool while it is idle and to
@@ -29,7 +29,7 @@ type conn struct {
 	// Of the exchange, for the goroutine that reads:
 	br     *bufio.Reader
 	out    *[]byte // to be written before the first byte is read; nil: nothing is
-	limit  int64   // bytes that may still be read
+	limit  int64   // that may still be read
 	heard  bool    // a byte was read
 	broken bool    // reading failed or came to an end
 
@@ -79,15 +79,15 @@ func (c *conn) read(p []byte) (int, error) {
 	return c.nc.Read(p)
 }
 
-// stale reports whether c, which is idle, is of no use: the node has closed or reset
-// it, or sent what nobody asked for.
+// stale reports whether c, which is idle, cannot be used: the node has closed or reset
+// it, or sent something unexpectedly.
 func (c *conn) stale() bool {
 	return c.socket.readable() || c.secure != nil && c.decrypted()
 }
 
-// decrypted reports whether something can be read that has left the socket: records
-// that came together with the end of the last answer. With a deadline in the past
-// nothing is read from the socket.
+// decrypted reports whether TLS has data that has left the socket already: records that
+// came together with the end of the last answer. With a deadline in the past nothing is
+// read from the socket.
 func (c *conn) decrypted() bool {
 	_ = c.secure.SetReadDeadline(time.Unix(1, 0))
 	var b [1]byte
@@ -105,7 +105,7 @@ func (c *conn) begin() {
 	c.br.Reset(c)
 }
 
-// rest gives c back to the pool.
+// rest returns c to the pool.
 func (c *conn) rest() {
 	c.br.Reset(nil)
 	c.pool.readers.Put(c.br)
@@ -113,13 +113,13 @@ func (c *conn) rest() {
 	c.pool.put(c)
 }
 
-// inTurn reports whether a message of this length is written in one turn with reading the
-// beginning of its answer.
+// inTurn reports whether a message of this length is written together with reading the
+// beginning of its answer, in one wait.
 func (c *conn) inTurn(length int) bool {
 	return length <= copied && c.secure == nil && c.socket.sends()
 }
 
-// write writes a message, or sees to it that it is written before the answer is read.
+// write writes a message, or leaves it to be written before the answer is read.
 func (c *conn) write(head, body []byte) {
 	if len(head)+len(body) > copied {
 		both := net.Buffers{head, body}

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// A body larger than inline is written by a goroutine of its own while the answer
-	// is awaited: a node that answers early may not read the rest.
+	// A body larger than inline is written by a goroutine of its own while the answer is
+	// awaited: a node that answers early may not read the rest.
 	inline = 64 << 10
-	// How long the end of an answer waits for that goroutine to notice that it is
-	// through, so that the connection can be kept. As in http.Transport.
+	// writerPatience is how long the end of an answer waits for that goroutine to finish,
+	// so that the connection can be kept. As in http.Transport.
 	writerPatience = 50 * time.Millisecond
 )
 
@@ -72,7 +72,7 @@ func (x *exchange) write(head, body []byte) {
 	close(x.written)
 }
 
-// fail closes the connection and tells what became of the message.
+// fail closes the connection and returns the error.
 func (x *exchange) fail(doing string, err error) *failure {
 	x.finish(false)
 	c := x.conn
@@ -142,8 +142,8 @@ func (x *exchange) reusable() bool {
 	return c.writeErr == nil
 }
 
-// finish gives the connection back if it is to be kept and ctx has not ended; else it
-// closes it. It is called once.
+// finish returns the connection to the pool if keep and ctx has not ended; else it closes
+// it. It is called once.
 func (x *exchange) finish(keep bool) {
 	x.m.Abort.watch(nil)
 	if x.stop != nil && !x.stop() || x.m.Abort.happened() {

@@ -1,11 +1,11 @@
-// Package leg carries HTTP/1.1 requests to one node over connections that it keeps.
-// It does what [http.Transport] does for requests that are at hand as bytes, on the
-// goroutine of the caller: no connection has goroutines of its own, and a request
-// costs one write and the reads of its answer. Answers are parsed by
-// [http.ReadResponse]; the pool, deadlines and cancellation are this package's.
+// Package leg carries HTTP/1.1 requests to one node over connections that it keeps. It
+// replaces [http.Transport] for requests that are held as bytes, on the goroutine of the
+// caller: connections have no goroutines, and a request costs one write and the reads of
+// its answer. Answers are parsed by [http.ReadResponse]; the pool, deadlines and
+// cancellation are this package's.
 //
-// It knows no redirects, cookies, proxies, compression or HTTP/2, and sends no
-// trailers, upgrades or bodies that are read while they are sent.
+// It has no redirects, cookies, proxies, compression or HTTP/2, and sends no trailers,
+// upgrades or streamed bodies.
 package leg
 
 import (
@@ -96,7 +96,7 @@ type Message struct {
 	// pooled one ends before any byte of the answer: the node closed it while it was
 	// idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
-	// Abort gives the message up before ctx ends; it may be nil.
+	// Abort aborts the message before ctx ends; it may be nil.
 	Abort *Abort
 	// Interim is called for each interim (1xx) answer but 100; it may be nil.
 	Interim func(status int, header http.Header)
@@ -107,8 +107,7 @@ type Message struct {
 // then wraps that of ctx and its cause. Request is not set in the answer, except to
 // HEAD.
 //
-// A pooled connection on which anything can be read before m is written is not used:
-// what comes unasked is not the answer.
+// A pooled connection with unexpected data is not used: the data is not the answer to m.
 func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 	if err := m.ended(ctx); err != nil {
 		return nil, &failure{doing: "send", err: err, notSent: true}
@@ -180,8 +179,8 @@ func (p *Pool) Idle() int {
 	return len(p.idle)
 }
 
-// take returns the connection that became idle last and is still good, nil if there
-// is none. One that the message is written to in one turn with reading is looked at then.
+// take returns the usable connection that became idle last, nil if there is none. If the
+// message is written together with reading, the connection is checked then.
 func (p *Pool) take(m *Message) *conn {
 	for {
 		p.mu.Lock()
@@ -201,7 +200,7 @@ func (p *Pool) take(m *Message) *conn {
 	}
 }
 
-// put keeps c for the next message, unless there are enough of its kind.
+// put keeps c for the next message, unless there are MaxIdle already.
 func (p *Pool) put(c *conn) {
 	c.since = time.Now()
 	p.mu.Lock()
@@ -217,7 +216,7 @@ func (p *Pool) put(c *conn) {
 	p.mu.Unlock()
 }
 
-// arm has sweep run after d. The caller holds the lock.
+// arm schedules sweep after d. The caller holds the lock.
 func (p *Pool) arm(d time.Duration) {
 	p.armed = true
 	if p.timer == nil {
@@ -227,8 +226,8 @@ func (p *Pool) arm(d time.Duration) {
 	}
 }
 
-// sweep closes the connections that have been idle for too long, and comes back when
-// the next one will have been.
+// sweep closes the connections that have been idle for too long, and schedules itself for
+// the next one.
 func (p *Pool) sweep() {
 	now := time.Now()
 	p.mu.Lock()
@@ -293,8 +292,8 @@ func unmade(ctx context.Context, doing string, err error) *failure {
 	return &failure{doing: doing, err: err, notSent: true, late: late}
 }
 
-// Dial makes a connection as a pool with these options does, for whoever needs one that
-// is not pooled. Of its errors [NotSent] is true.
+// Dial makes a connection as a pool with these options does, without pooling it.
+// [NotSent] is true for its errors.
 func Dial(ctx context.Context, o Options) (net.Conn, error) {
 	c, err := New(o).dial(ctx)
 	if err != nil {
@@ -303,8 +302,8 @@ func Dial(ctx context.Context, o Options) (net.Conn, error) {
 	return c.nc, nil
 }
 
-// Stale reports whether an idle connection is of no use: the node has closed or reset
-// it, or sent what was not asked for.
+// Stale reports whether an idle connection cannot be used: the node has closed or reset
+// it, or sent something unexpectedly.
 func Stale(nc net.Conn) bool {
 	if secure, ok := nc.(*tls.Conn); ok {
 		nc = secure.NetConn()

@@ -34,7 +34,7 @@ func arrived(t *testing.T, p *Pool) {
 // that goes out once, on another connection.
 func TestStaleConnections(t *testing.T) {
 	const timeout = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-	for name, spoil := range map[string]func(p *peer){
+	for name, corrupt := range map[string]func(p *peer){
 		"closed":     func(p *peer) { p.Close() },
 		"reset":      func(p *peer) { reset(p.Conn) },
 		"a byte":     func(p *peer) { p.say("H") },
@@ -51,7 +51,7 @@ func TestStaleConnections(t *testing.T) {
 						p.say(hello)
 						if p.number == 1 {
 							<-idle
-							spoil(p)
+							corrupt(p)
 						}
 						p.request()
 					})
@@ -74,7 +74,7 @@ func TestStaleConnections(t *testing.T) {
 
 // The next idle connection is taken where one is stale.
 func TestStaleConnectionsAreSkipped(t *testing.T) {
-	spoiled := make(chan bool)
+	corrupted := make(chan bool)
 	n := start(t, nil, func(p *peer) {
 		if p.number == 1 {
 			answering(hello)(p)
@@ -82,14 +82,14 @@ func TestStaleConnectionsAreSkipped(t *testing.T) {
 		}
 		p.request()
 		p.say(hello)
-		<-spoiled
+		<-corrupted
 	})
 	p := n.pool(nil)
 	held := hold(t, p, 3)
 	for _, i := range []int{1, 0, 2} {
 		finish(t, held[i])
 	}
-	close(spoiled)
+	close(corrupted)
 	arrived(t, p)
 	require.Eventually(t, func() bool { return p.idle[2].stale() }, patience, time.Millisecond)
 	for range 2 {

@@ -24,7 +24,7 @@ const (
 	outcomeRefused     outcome = "refused"      // sidestep's own 429
 )
 
-// outcomeOf returns the outcome that a status stands for.
+// outcomeOf returns the outcome for a status.
 func outcomeOf(status int) outcome {
 	switch {
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
@@ -36,7 +36,7 @@ func outcomeOf(status int) outcome {
 	}
 }
 
-// account counts the exchange, ends its spans, and records it if that is wanted.
+// account counts the exchange, ends its spans, and records it if records want it.
 func (x *exchange) account() {
 	if x.stream != nil {
 		x.stream.finish(x)
@@ -46,7 +46,7 @@ func (x *exchange) account() {
 		x.bulk.finish(now)
 	}
 	x.Finished(now)
-	if x.Outcome == "" { // it was given up
+	if x.Outcome == "" { // the exchange was aborted
 		x.Outcome = string(outcomeCanceled)
 	}
 	if x.Reason == "" {
@@ -69,7 +69,8 @@ func (x *exchange) account() {
 	}
 }
 
-// Account implements [record.Decided]. It tells of the first decision, nil if none was made.
+// Account implements [record.Decided]. It describes the first decision; nil if none was
+// made.
 func (x *exchange) Account() *selection.Account {
 	if x.first == nil || x.plan == nil {
 		return nil
@@ -78,7 +79,7 @@ func (x *exchange) Account() *selection.Account {
 	return &a
 }
 
-// engine is the distribution of the cluster, empty while it is not known.
+// engine is the distribution of the cluster, empty while it is unknown.
 func (v *view) engine() string {
 	if v.snapshot == nil {
 		return ""
@@ -86,8 +87,8 @@ func (v *view) engine() string {
 	return v.snapshot.Engine.Distribution
 }
 
-// collection returns the target if it is one name that was resolved: clients choose what
-// they ask for, but not what the cluster has.
+// collection returns the target if it is one name that was resolved, so one that the
+// cluster has. Clients can make up any other name.
 func (x *exchange) collection() string {
 	if x.plan == nil || x.Target == "_all" || strings.ContainsAny(x.Target, "*,<") {
 		return ""

@@ -35,7 +35,8 @@ type AdmissionClass struct {
 // defaultClass is the name of the class of what is in no other.
 const defaultClass = "default"
 
-var errNoTarget = errors.New("mode target needs admission.target_response_time")
+// ErrNoTarget is why [Proxy.SetAdmissionMode] does not switch to mode target.
+var ErrNoTarget = errors.New("mode target needs a response time: set admission.target_response_time in the configuration and reload it")
 
 // admissionClass is an AdmissionClass made ready for use.
 type admissionClass struct {
@@ -65,8 +66,6 @@ type admissions struct {
 	length   atomic.Int64 // searches that wait
 	heldBack atomic.Int64 // refusals
 	opened   atomic.Int64 // searches admitted because nothing is known of their nodes
-	// what observe found
-	wouldWait, wouldRefuse []atomic.Int64 // by class
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
@@ -93,7 +92,6 @@ func newAdmissions(o Admission) *admissions {
 		o.Options.Classes = append(o.Options.Classes, k.Class)
 		limited = limited || k.Rate > 0
 	}
-	a.wouldWait, a.wouldRefuse = make([]atomic.Int64, len(a.classes)), make([]atomic.Int64, len(a.classes))
 	mode := cmp.Or(o.Mode, admission.Off)
 	a.own.Store(mode)
 	a.mode.Store(admission.Off) // until the proxy's own mode is known
@@ -121,13 +119,14 @@ func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.mode.Load().
 // OwnAdmissionMode returns the mode that [Proxy.SetAdmissionMode] has set.
 func (p *Proxy) OwnAdmissionMode() admission.Mode { return p.admission.own.Load().(admission.Mode) }
 
-// SetAdmissionMode switches the mode of admission at run time.
+// SetAdmissionMode switches the mode of admission at run time. Without a target response
+// time mode target is an [ErrNoTarget].
 func (p *Proxy) SetAdmissionMode(m admission.Mode) error {
 	if _, err := admission.ParseMode(string(m)); err != nil {
 		return err
 	}
 	if m == admission.Target && p.o.Admission.TargetResponseTime <= 0 {
-		return errNoTarget
+		return ErrNoTarget
 	}
 	p.admission.own.Store(m)
 	p.admission.follow(p.Mode())
@@ -175,12 +174,6 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	case t.Unmeasured && t.Verdict == admission.Admitted && !t.Passes:
 		a.opened.Add(1)
 	}
-	if t.WouldWait {
-		a.wouldWait[t.Class].Add(1)
-	}
-	if t.WouldBeRefused {
-		a.wouldRefuse[t.Class].Add(1)
-	}
 	return t.Verdict, t.Reason
 }
 
@@ -199,14 +192,17 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason) {
 	return t.Verdict, t.Reason
 }
 
-// done returns a ticket; gone: the client has left.
-func (a *admissions) done(t *admission.Ticket, gone bool) {
+// done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
+func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if gone {
+	switch {
+	case gone:
 		a.signal(a.control.Abandon(t, now))
 		return
+	case rejected:
+		a.control.Rejected(t, now)
 	}
 	a.signal(a.control.Done(t, now))
 }

@@ -67,9 +67,28 @@ func (x *exchange) loads() bool {
 }
 
 // continues reports whether the request goes on with what has begun: the nodes hold its
-// contexts, and free them the sooner the sooner it ends.
+// contexts, and free them the sooner the sooner it ends. A multi-search does if one of its
+// searches does. Of a body that streams the beginning is looked at.
 func (x *exchange) continues() bool {
-	return x.Operation == es.Scroll || x.Reason == string(es.PassPIT)
+	body := x.body
+	if x.stream != nil {
+		body = x.stream.read // nothing else reads it by now
+	}
+	switch {
+	case x.Operation == es.Scroll:
+		return true
+	case !x.mayContinue():
+		return false
+	case x.steering() == es.SteerItems:
+		return es.ItemsNamePIT(body)
+	}
+	return es.NamesPIT(body)
+}
+
+// mayContinue reports whether the body of the request may name a point in time. With it the
+// engines take no target.
+func (x *exchange) mayContinue() bool {
+	return x.Target == "" && (x.Operation.TakesPIT() || x.Operation == es.MSearch)
 }
 
 // expect notes what a search sends to each node.
@@ -204,10 +223,12 @@ var refusals = map[admission.Reason]string{
 	admission.TooLate:   "rejected execution of the search: it would have had to wait for longer than it may",
 }
 
-// dismiss returns the ticket, once.
-func (x *exchange) dismiss() {
+// dismiss returns the ticket, once. answered is the attempt that had the last word, nil if
+// none had.
+func (x *exchange) dismiss(answered *try) {
 	if x.admitted {
 		x.admitted = false
-		x.p.admission.done(&x.ticket, x.gone())
+		full := answered != nil && answered.resp != nil && answered.resp.StatusCode == http.StatusTooManyRequests
+		x.p.admission.done(&x.ticket, x.gone(), full)
 	}
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -83,7 +82,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 		others:      def("admission_other_clients", "Shard queries of other clients on the node, in the mean.", node),
 		admitted:    def("admission_admitted_total", "Searches that were admitted, by class.", class),
 		queue:       def("admission_queue", "Searches that wait, by class.", class),
-		observed:    def("admission_observed_total", "Searches that mode observe let go, by class and what would have been done: wait, refuse.", []string{"class", "action"}),
+		observed:    def("admission_observed_total", "Searches that mode observe let go, by class and what would have been done: wait, or in the end refuse, and why.", []string{"class", "action", "reason"}),
 		changes:     def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
 		open:        def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
 		utilisation: def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
@@ -126,11 +125,12 @@ func (c *admissionCollector) read() (all []prometheus.Metric) {
 		gauge(c.waiting, v.Waiting, n.Name, n.ID)
 		gauge(c.others, v.Others, n.Name, n.ID)
 	}
-	for i, k := range a.control.Classes() {
+	for _, k := range a.control.Classes() {
 		count(c.admitted, k.Admitted, k.Name)
 		gauge(c.queue, float64(k.Waiting), k.Name)
-		for action, by := range map[string][]atomic.Int64{"wait": a.wouldWait, "refuse": a.wouldRefuse} {
-			count(c.observed, by[i].Load(), k.Name, action)
+		count(c.observed, k.WouldWait, k.Name, "wait", "")
+		for _, why := range admission.Reasons() {
+			count(c.observed, k.WouldRefuse[why], k.Name, "refuse", string(why))
 		}
 	}
 	for _, why := range admission.Changes() {

@@ -15,19 +15,19 @@ import (
 	"sidestep/internal/es"
 )
 
-// patience is how long a test waits for what must come.
+// admitPatience is how long a test waits for what must come.
 const admitPatience = time.Minute
 
-// crowd is a harness whose only node answers one search at a time, when it is let.
-type crowd struct {
+// gatedNodes is a harness whose nodes answer one search for each value that the test sends.
+type gatedNodes struct {
 	*harness
 	let chan struct{} // one answer for each
 }
 
-// startCrowd starts it with a limit of one shard query, and a queue of so many searches.
-func startCrowd(t *testing.T, length int, change func(*Admission)) *crowd {
+// startGated starts it with one node, a limit of one shard query, and a queue of so many searches.
+func startGated(t *testing.T, length int, change func(*Admission)) *gatedNodes {
 	t.Helper()
-	c := &crowd{let: make(chan struct{})}
+	c := &gatedNodes{let: make(chan struct{})}
 	c.harness = start(t, 1, func(o *Options) {
 		o.Admission.Mode, o.Admission.Min, o.Admission.Max = admission.Auto, 1, 1
 		o.Admission.Queue.Length = length
@@ -47,7 +47,7 @@ func startCrowd(t *testing.T, length int, change func(*Admission)) *crowd {
 }
 
 // polled is a poll of all nodes.
-func (c *crowd) polled(threads int64) {
+func (c *gatedNodes) polled(threads int64) {
 	for i := range c.nodes {
 		c.proxy.UseStats(cluster.NodeStats{Node: id(i), At: time.Now(), State: cluster.PollOK, Threads: threads})
 	}
@@ -61,7 +61,7 @@ type answered struct {
 }
 
 // send sends a request on a goroutine of its own.
-func (c *crowd) send(ctx context.Context, method, uri, body string, headers ...string) <-chan answered {
+func (c *gatedNodes) send(ctx context.Context, method, uri, body string, headers ...string) <-chan answered {
 	out := make(chan answered, 1)
 	req, err := http.NewRequestWithContext(ctx, method, c.front.URL+uri, stringBody(body))
 	require.NoError(c.t, err)
@@ -83,7 +83,7 @@ func (c *crowd) send(ctx context.Context, method, uri, body string, headers ...s
 }
 
 // search sends a search, and returns once it is in flight or waits.
-func (c *crowd) search(headers ...string) <-chan answered {
+func (c *gatedNodes) search(headers ...string) <-chan answered {
 	c.t.Helper()
 	before := c.inFlight() + c.waiting()
 	out := c.send(c.t.Context(), http.MethodGet, "/lone/_search", "", headers...)
@@ -91,19 +91,19 @@ func (c *crowd) search(headers ...string) <-chan answered {
 	return out
 }
 
-func (c *crowd) waiting() int { return int(c.proxy.admission.length.Load()) }
+func (c *gatedNodes) waiting() int { return int(c.proxy.admission.length.Load()) }
 
-func (c *crowd) inFlight() int {
+func (c *gatedNodes) inFlight() int {
 	return int(c.proxy.admission.view(id(0), admission.Auto, time.Now()).Admitted)
 }
 
-func (c *crowd) await(n int) {
+func (c *gatedNodes) await(n int) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool { return c.waiting() == n }, admitPatience, time.Millisecond)
 }
 
 func TestSearchesWaitForTheirTurn(t *testing.T) {
-	c := startCrowd(t, 10, nil)
+	c := startGated(t, 10, nil)
 	first, second := c.search(), c.search()
 	require.Equal(t, 1, c.waiting())
 	require.Equal(t, 1, c.inFlight())
@@ -117,7 +117,7 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 
 // A refusal has the engine's own shape, and costs the engine nothing.
 func TestARefusalLooksLikeTheEngines(t *testing.T) {
-	c := startCrowd(t, 1, nil)
+	c := startGated(t, 1, nil)
 	first, second := c.search(), c.search()
 	third := <-c.send(t.Context(), http.MethodPost, "/lone/_search", `{"query":{"match_all":{}}}`)
 	require.Equal(t, http.StatusTooManyRequests, third.status)
@@ -135,7 +135,7 @@ func TestARefusalLooksLikeTheEngines(t *testing.T) {
 // Nothing is counted as refused that was not: a client that leaves is dropped, and its
 // place is free at once.
 func TestAClientThatLeavesIsDropped(t *testing.T) {
-	c := startCrowd(t, 1, nil)
+	c := startGated(t, 1, nil)
 	first := c.search()
 	ctx, leave := context.WithCancel(t.Context())
 	c.send(ctx, http.MethodGet, "/lone/_search", "")
@@ -155,7 +155,7 @@ func TestAClientThatLeavesIsDropped(t *testing.T) {
 
 // A search that is given up in flight, too, returns what it held.
 func TestAClientThatLeavesInFlightFreesItsShare(t *testing.T) {
-	c := startCrowd(t, 10, nil)
+	c := startGated(t, 10, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	c.send(ctx, http.MethodGet, "/lone/_search", "")
 	require.Eventually(t, func() bool { return c.inFlight() == 1 }, admitPatience, time.Millisecond)
@@ -167,7 +167,7 @@ func TestAClientThatLeavesInFlightFreesItsShare(t *testing.T) {
 }
 
 func TestContinuationsAndReadsByIDPass(t *testing.T) {
-	c := startCrowd(t, 1, nil)
+	c := startGated(t, 1, nil)
 	first := c.search()
 	waits := c.search()
 	pass := []<-chan answered{
@@ -183,9 +183,33 @@ func TestContinuationsAndReadsByIDPass(t *testing.T) {
 	}
 }
 
+// A point in time is seen wherever it can be: in a multi-search, in the beginning of a body
+// that streams, and where its operation is not steered.
+func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
+	c := startGated(t, 1, nil)
+	c.proxy.o.MaxHeldBody = 2000
+	c.proxy.o.Off = []string{string(es.AsyncSearch)}
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollOK, Threads: 2, Queries: 1}) // it serves
+	first, waits := c.search(), c.search()
+	long := `{"pit":{"id":"x"},"query":{"terms":{"a":["` + strings.Repeat("b", 5000) + `"]}}}`
+	pass := []<-chan answered{
+		c.send(t.Context(), http.MethodPost, "/_msearch", "{}\n{\"size\":0}\n{}\n{\"pit\":{\"id\":\"x\"}}\n", "Content-Type", "application/x-ndjson"),
+		c.send(t.Context(), http.MethodPost, "/_async_search", `{"pit":{"id":"x"}}`),
+		c.send(t.Context(), http.MethodPost, "/_search", long),
+	}
+	refused := <-c.send(t.Context(), http.MethodPost, "/_search", strings.Replace(long, "pit", "bit", 1))
+	require.Equal(t, http.StatusTooManyRequests, refused.status)
+	for range 5 {
+		c.let <- struct{}{}
+	}
+	for _, one := range append(pass, first, waits) {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
 // An msearch counts its items, and is admitted as a whole.
 func TestAMultiSearchCountsItsItems(t *testing.T) {
-	c := startCrowd(t, 10, nil)
+	c := startGated(t, 10, nil)
 	body := strings.Repeat(`{"index":"lone"}`+"\n{}\n", 7)
 	many := c.send(t.Context(), http.MethodPost, "/_msearch", body, "Content-Type", "application/x-ndjson")
 	require.Eventually(t, func() bool { return c.inFlight() == 7 }, admitPatience, time.Millisecond)
@@ -198,7 +222,7 @@ func TestAMultiSearchCountsItsItems(t *testing.T) {
 }
 
 func TestAClassMayHaveADeadline(t *testing.T) {
-	c := startCrowd(t, 10, func(a *Admission) {
+	c := startGated(t, 10, func(a *Admission) {
 		a.Classes = []AdmissionClass{{
 			Class: admission.Class{Name: "hurried", Deadline: 10 * time.Millisecond}, OpaqueIDPrefix: "now-", User: "kim", Index: "lo*", Operation: string(es.Search),
 		}}
@@ -216,7 +240,7 @@ func TestAClassMayHaveADeadline(t *testing.T) {
 
 // Wherever the class of all others is listed, it is that of the others.
 func TestTheDefaultClassIsThatOfTheOthers(t *testing.T) {
-	c := startCrowd(t, 1000, func(a *Admission) {
+	c := startGated(t, 1000, func(a *Admission) {
 		a.Classes = []AdmissionClass{{Class: admission.Class{Name: defaultClass}}, {Class: admission.Class{Name: "vip"}, OpaqueIDPrefix: "vip-"}}
 	})
 	c.answer = nil
@@ -228,7 +252,7 @@ func TestTheDefaultClassIsThatOfTheOthers(t *testing.T) {
 }
 
 func TestARateLetsGoByTheClock(t *testing.T) {
-	c := startCrowd(t, 10, func(a *Admission) {
+	c := startGated(t, 10, func(a *Admission) {
 		a.Min, a.Max = 100, 100
 		a.Classes = []AdmissionClass{{Class: admission.Class{Name: defaultClass, Rate: 20}}}
 	})
@@ -241,14 +265,14 @@ func TestARateLetsGoByTheClock(t *testing.T) {
 }
 
 func TestSwitchingAdmissionAtRunTime(t *testing.T) {
-	c := startCrowd(t, 10, nil)
+	c := startGated(t, 10, nil)
 	require.Equal(t, admission.Auto, c.proxy.AdmissionMode())
 	first, second := c.search(), c.search()
 	require.NoError(t, c.proxy.SetAdmissionMode(admission.Observe))
 	c.await(0)
 	third := c.search()
 	require.Zero(t, c.waiting())
-	require.Equal(t, int64(1), c.proxy.admission.wouldWait[0].Load())
+	require.Equal(t, int64(1), c.proxy.admission.control.Classes()[0].WouldWait)
 	for _, one := range []<-chan answered{first, second, third} {
 		c.let <- struct{}{}
 		<-one
@@ -267,7 +291,7 @@ func TestSwitchingAdmissionAtRunTime(t *testing.T) {
 // A cluster that answers 503 to everything gets what its clients send, and a little more:
 // the rule of repetitions covers what is admitted. Back, it is used at once.
 func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
-	c := &crowd{harness: start(t, 3, func(o *Options) { o.Admission.Mode = admission.Auto })}
+	c := &gatedNodes{harness: start(t, 3, func(o *Options) { o.Admission.Mode = admission.Auto })}
 	c.polled(2)
 	c.answer = respond(http.StatusServiceUnavailable, `{"error":{"type":"search_phase_execution_exception","reason":"all shards failed"},"status":503}`)
 	const searches = 300

@@ -8,17 +8,17 @@ import (
 	"sidestep/internal/es"
 )
 
-// Affinity says which searches stick to the same copies.
+// Affinity says which searches keep to the same copies.
 type Affinity struct {
-	// Strings: those with a preference that is a custom string, by that string.
-	// Else they pass.
+	// Strings has searches with a custom string as preference keep to copies by that
+	// string. Without it they pass.
 	Strings bool
 	// Indices are names of targets, with * as wildcard. Searches on them without a
-	// preference stick too, by their target.
+	// preference keep to copies by their target.
 	Indices []string
 }
 
-// affinity is Affinity made ready for use.
+// affinity is Affinity with its patterns compiled.
 type affinity struct {
 	strings bool
 	targets *regexp.Regexp // nil: none
@@ -33,7 +33,8 @@ func newAffinity(o Affinity) affinity {
 }
 
 // matchTargets compiles patterns of names to one expression. It matches an index
-// expression all of whose elements match a pattern; exclusions only narrow it.
+// expression all of whose elements match a pattern. Exclusions are not matched, as they
+// only narrow the target.
 func matchTargets(patterns []string) *regexp.Regexp {
 	quoted := make([]string, len(patterns))
 	for i, pattern := range patterns {
@@ -43,14 +44,14 @@ func matchTargets(patterns []string) *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + one + `)(?:,(?:-[^,]*|` + one + `))*$`)
 }
 
-// passes reports whether the wish of r is left to the engine.
+// passes reports whether the preference of r is left to the engine.
 func (a affinity) passes(r es.Request) bool {
 	return r.Pass == es.PassNone && r.Preference != "" && !a.strings
 }
 
-// key returns the hash of what r sticks to, 0 if to nothing. sticky says that it
-// does so even where the engine would decide: the engine knows no such wish,
-// whereas it keeps to a custom string by itself.
+// key returns the hash by which r keeps to copies; 0 if it does not. sticky says that it
+// must be steered even where the engine's own selection would decide: the engine honours
+// a custom string by itself, but knows no affinity by target.
 func (a affinity) key(r es.Request) (key uint64, sticky bool) {
 	switch {
 	case r.Preference != "":
@@ -62,8 +63,8 @@ func (a affinity) key(r es.Request) (key uint64, sticky bool) {
 	}
 }
 
-// hash is the same in every sidestep and after every restart: what sticks to a
-// copy is to do so wherever it comes from. It is never 0.
+// hash is the same in every sidestep and after every restart, so that all of them choose
+// the same copies. It is never 0.
 func hash(s string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s)) // never fails

@@ -28,7 +28,7 @@ var (
 	buffers      = sync.Pool{New: func() any { return new([copyBuffer]byte) }}  //nolint:gochecknoglobals // as above
 )
 
-// answer gives the client the answer of an attempt, or sidestep's own if there is none.
+// answer sends the client the answer of an attempt, or sidestep's own if there is none.
 func (x *exchange) answer(t *try) {
 	switch {
 	case t != nil && t.resp != nil:
@@ -36,7 +36,7 @@ func (x *exchange) answer(t *try) {
 		x.answerStalled()
 		return
 	case x.gone():
-		panic(http.ErrAbortHandler) // there is no client to be answered
+		panic(http.ErrAbortHandler) // the client has left
 	default:
 		x.answerUnreachable()
 		return
@@ -50,7 +50,7 @@ func (x *exchange) answer(t *try) {
 			return
 		}
 		x.bulk.measured = x.bulk.connection() != nil && t.measure()
-		x.bulk.left = x.r.Context().Err() != nil // before its answer, which it cannot have read
+		x.bulk.left = x.r.Context().Err() != nil // before the answer is written: the client cannot have read it
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)
@@ -60,13 +60,13 @@ func (x *exchange) answer(t *try) {
 	}
 	if err != nil {
 		x.cutOff(t, err)
-		panic(http.ErrAbortHandler) // the client must see that something is missing
+		panic(http.ErrAbortHandler) // the client must notice that the answer is incomplete
 	}
 	writeTrailers(x.w.Header(), t.resp.Trailer, announced)
 	x.complete = true
 }
 
-// tookOf notes what the answer says of the time that it took.
+// tookOf records the answer's took.
 func (x *exchange) tookOf(t *try) {
 	if t.head.HasTook {
 		x.Took = t.head.Took
@@ -95,7 +95,7 @@ func (x *exchange) writeHead(t *try) (announced int) {
 		h.Add("Trailer", name)
 	}
 	if resp.ContentLength < 0 && x.Method != http.MethodHead {
-		h["Transfer-Encoding"] = []string{"chunked"} // the server would count a short answer
+		h["Transfer-Encoding"] = []string{"chunked"} // or the server would add a Content-Length to a short answer
 	}
 	// The server adds nothing where the engine sends none.
 	for _, name := range [...]string{"Date", "Content-Type"} {
@@ -112,8 +112,8 @@ func (x *exchange) writeHead(t *try) (announced int) {
 	return len(resp.Trailer)
 }
 
-// copyBody copies the body as it comes: what is there is written at once, and flushed
-// if the client would wait for more.
+// copyBody copies the body as it arrives. What has arrived is written at once, and
+// flushed if the rest has not.
 func (x *exchange) copyBody(t *try) error {
 	if t.resp.Body == http.NoBody || x.Method == http.MethodHead {
 		return nil
@@ -144,15 +144,15 @@ func (x *exchange) copyBody(t *try) error {
 	}
 }
 
-// readWhatIsThere reads the next part of the body, up to a buffer of it.
+// readWhatIsThere reads what has arrived of the body, up to the size of the buffer.
 func (a *answer) readWhatIsThere() {
 	for a.readErr == nil && (len(a.begin) == 0 || len(a.begin) < copyBuffer && ready(a.resp.Body)) {
 		a.more()
 	}
 }
 
-// writePart writes what has been read of the body. A client that reads nothing of it for
-// limits.write_timeout is let go.
+// writePart writes what has been read of the body. A client that reads nothing for
+// limits.write_timeout is disconnected.
 func (x *exchange) writePart(t *try, control *http.ResponseController) error {
 	last, patience := errors.Is(t.readErr, io.EOF), x.p.o.WriteTimeout
 	if patience > 0 {
@@ -169,21 +169,21 @@ func (x *exchange) writePart(t *try, control *http.ResponseController) error {
 	}
 	err = control.Flush()
 	if patience > 0 {
-		_ = control.SetWriteDeadline(time.Time{}) // the node may take its time
+		_ = control.SetWriteDeadline(time.Time{}) // the node may take any time for the next part
 	}
 	return err
 }
 
-// errClient says that the client does not take its answer.
+// errClient says that the client does not read its answer.
 var errClient = errors.New("the client does not read its answer")
 
-// ready reports whether something of a body can be read without waiting.
+// ready reports whether a part of the body can be read without waiting.
 func ready(body io.ReadCloser) bool {
 	b, ok := body.(interface{ Ready() bool })
 	return ok && b.Ready()
 }
 
-// cutOff notes that the answer broke off: by the client, or by the node.
+// cutOff records that the answer broke off: on the client's side, or the node's.
 func (x *exchange) cutOff(t *try, err error) {
 	if errors.Is(err, errClient) || x.gone() {
 		x.Outcome = string(outcomeCanceled)
@@ -196,7 +196,7 @@ func (x *exchange) cutOff(t *try, err error) {
 	}
 }
 
-// writeTrailers sends what came after the body.
+// writeTrailers sends the trailers.
 func writeTrailers(h, trailer http.Header, announced int) {
 	prefix := ""
 	if len(trailer) != announced {
@@ -209,8 +209,8 @@ func writeTrailers(h, trailer http.Header, announced int) {
 	}
 }
 
-// answerUnreachable answers a request that no node answered, in the engine's own shape.
-// It names no node, address or index: anybody may be asking.
+// answerUnreachable answers a request that no node answered, with an error of the
+// engine's shape. It names no node, address or index, as any client may read it.
 func (x *exchange) answerUnreachable() {
 	x.Outcome = string(outcomeUnreachable)
 	err := errNoUpstream
@@ -218,7 +218,7 @@ func (x *exchange) answerUnreachable() {
 		err = last.err
 	}
 	x.p.complaints.Do(func() {
-		x.p.o.Logger.Warn("no upstream answered; the metric sidestep_requests_total counts how many requests, this is said once in ten seconds",
+		x.p.o.Logger.Warn("no upstream answered; logged at most once in ten seconds, counted by sidestep_requests_total",
 			"method", x.Method, "operation", x.Operation, "attempts", len(x.Attempts), "err", err)
 	})
 	if leg.NotSent(err) || errors.Is(err, errNoUpstream) {
@@ -228,7 +228,7 @@ func (x *exchange) answerUnreachable() {
 	x.answerOwn(http.StatusBadGateway, "upstream_connection_exception", "the connection to the cluster broke before an answer came")
 }
 
-// answerStalled answers a client that sends no more of its body.
+// answerStalled answers a client that has stopped sending its body.
 func (x *exchange) answerStalled() {
 	x.Outcome = string(outcomeClientError)
 	x.w.Header().Set("Connection", "close")
@@ -251,7 +251,7 @@ func (x *exchange) answerOwn(status int, typ, reason string) {
 	x.complete = status != http.StatusRequestTimeout
 }
 
-// describe tells a client that asked what was decided, and which node answered.
+// describe returns the decision and the answering node, for a client that asked for them.
 func (x *exchange) describe() string {
 	text := "mode=" + x.Mode + "; reason=" + x.Reason + "; nodes=" + strings.Join(x.Nodes(), ",") +
 		"; attempts=" + strconv.Itoa(len(x.Attempts)) + "; coordinator=" + x.Coordinator()

@@ -17,8 +17,8 @@ import (
 // errNoUpstream says that no node and no seed could be reached.
 var errNoUpstream = errors.New("no node can be reached")
 
-// attempts carries out what the machine of attempts says until there is an answer, which
-// it returns, or nil if there is none. It is the one loop that every request takes.
+// attempts executes the actions of the machine until there is an answer, which it
+// returns, or none, which is nil. Every request takes this loop.
 func (x *exchange) attempts() *try {
 	x.machine = attempt.New(x.rule.Rule, x.p.budgetOf(x))
 	defer x.endHedge()
@@ -40,8 +40,8 @@ func (x *exchange) attempts() *try {
 	}
 }
 
-// budgetOf returns the budget that bounds what is repeated of a request. Searches have
-// one of their own: what other requests bring says nothing of them.
+// budgetOf returns the budget that bounds repetitions of a request. Searches have one of
+// their own: failures of other requests are no sign of failing searches.
 func (p *Proxy) budgetOf(x *exchange) *attempt.Budget {
 	if x.rule.searches {
 		return &p.searchBudget
@@ -49,7 +49,8 @@ func (p *Proxy) budgetOf(x *exchange) *attempt.Budget {
 	return &p.otherBudget
 }
 
-// steer sends the request to the copies that were chosen, or to the next best.
+// steer sends the request to the chosen copies or, after an attempt, to the next best
+// ones.
 func (x *exchange) steer() attempt.Action {
 	t, before, now := x.first, x.last(), x.now
 	if before != nil {
@@ -72,12 +73,12 @@ func (x *exchange) steer() attempt.Action {
 	return x.dispatch(t, record.Failover, now)
 }
 
-// ownSent reports whether the client's own request has been sent.
+// ownSent reports whether the request was sent as the client wrote it.
 func (x *exchange) ownSent() bool {
 	return slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered })
 }
 
-// last returns the attempt that was sent last, nil if there is none.
+// last returns the attempt sent last, nil if there is none.
 func (x *exchange) last() *try {
 	if len(x.tries) == 0 {
 		return nil
@@ -85,8 +86,8 @@ func (x *exchange) last() *try {
 	return x.tries[len(x.tries)-1]
 }
 
-// chooseAgain chooses other copies than the attempts before. It reports whether there
-// are any.
+// chooseAgain chooses other copies than those of earlier attempts. It reports whether
+// there are any.
 func (x *exchange) chooseAgain(t, before *try) bool {
 	if x.items != nil { // nothing was sent: through another node
 		x.items.describe(t)
@@ -103,8 +104,8 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 	return t.rewrite()
 }
 
-// asWritten sends the request as the client wrote it, to a node not tried before if
-// there is one.
+// asWritten sends the request as the client wrote it, if possible through a node not
+// tried before.
 func (x *exchange) asWritten() attempt.Action {
 	t := newTry(x)
 	t.query, t.body = x.query, x.bodyToSend()
@@ -116,9 +117,9 @@ func (x *exchange) asWritten() attempt.Action {
 	return x.dispatch(t, record.Failover, now)
 }
 
-// pick finds the node to send the attempt through: the one that the decision names, else
-// a good one. It reports whether there is one left. The client's own request may go to a
-// node again that steered attempts went through, if there is no other.
+// pick finds the upstream for the attempt: the node that the decision names, else a good
+// one. It reports whether there is one left. The request as the client wrote it may go to
+// a node that a steered attempt went to, if there is no other.
 func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Lock()
 	tried, round := x.tried, x.round
@@ -138,7 +139,7 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	return true
 }
 
-// dispatch sends an attempt and returns what its end asks for.
+// dispatch sends an attempt and returns the next action.
 func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Action {
 	x.mu.Lock()
 	x.sent(t, kind, now)
@@ -149,7 +150,7 @@ func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Act
 	return next
 }
 
-// sent notes that the attempt is sent, and takes its lease. x.mu is held.
+// sent records that the attempt is sent, and takes its lease. x.mu is held.
 func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	t.began, t.leased = now, true
 	switch {
@@ -177,8 +178,8 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	x.Sent(a, now)
 }
 
-// unlease returns what sent took, once the head of the answer has come or none will: a
-// client that reads slowly makes no node look silent.
+// unlease returns the lease that sent took, once the head of the answer has arrived or
+// none will. So a client that reads slowly does not make the node look silent.
 func (t *try) unlease() {
 	if !t.leased {
 		return
@@ -194,8 +195,8 @@ func (t *try) unlease() {
 	}
 }
 
-// ended notes how an attempt ended, learns from it, and returns what to do next, and when
-// that was.
+// ended records the end of an attempt and adds it to the statistics. It returns the next
+// action, and the time of the end.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
 	gone := x.gone() || x.stalled()
@@ -238,15 +239,14 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	return next, now
 }
 
-// consume notes whether the body that streams has been read, so that it cannot be sent
-// again.
+// consume records whether a streamed body has been read: then it cannot be sent again.
 func (x *exchange) consume(t *try) {
 	if x.streams && t.cause != attempt.Unreachable {
 		x.machine.Spent()
 	}
 }
 
-// note notes the end of an attempt in the trail.
+// note records the end of an attempt in the trail.
 func (x *exchange) note(t *try, now time.Time, gone bool) {
 	outcome, status := string(t.cause), 0
 	switch {
@@ -272,7 +272,7 @@ func (x *exchange) step(f func(*attempt.Machine) attempt.Action) attempt.Action 
 	return f(&x.machine)
 }
 
-// await waits for the end of a hedge.
+// await waits until the hedge ends.
 func (x *exchange) await() attempt.Action {
 	began := time.Now()
 	next := <-x.next
@@ -280,7 +280,8 @@ func (x *exchange) await() attempt.Action {
 	return next
 }
 
-// pause waits before the request is sent to all nodes again, or until the client leaves.
+// pause waits before the request is sent to all nodes again. It returns early if the
+// client leaves.
 func (x *exchange) pause(d time.Duration) {
 	began := time.Now()
 	x.sleep(d)
@@ -300,12 +301,12 @@ func (x *exchange) sleep(d time.Duration) bool {
 	}
 }
 
-// winner returns the attempt whose answer the client gets, nil if there is none.
+// winner returns the attempt whose answer is the client's; nil if there is none.
 func (x *exchange) winner(number int) *try {
 	x.Answered = number
 	x.mu.Lock()
 	for i, t := range x.tries {
-		if i != number && !t.abandoned { // those that were are their goroutines'
+		if i != number && !t.abandoned { // abandoned attempts belong to their goroutines
 			t.discard()
 		}
 	}
@@ -324,18 +325,19 @@ func (x *exchange) winner(number int) *try {
 	return t
 }
 
-// blameTransport notes that u failed to carry a request.
+// blameTransport records that u failed to carry a request.
 func (p *Proxy) blameTransport(u *upstream, err error, now time.Time) {
 	p.o.Selector.MarkUnreachable(u.node, err.Error(), now)
 }
 
-// learn feeds what an attempt told into the statistics.
+// learn adds an attempt to the statistics.
 func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	p := x.p
 	switch t.cause {
 	case attempt.Unreachable, attempt.Transport:
-		// The engines hang up on what they do not understand (a method of no known name):
-		// of what cannot be sent again the polls tell whether the node is gone.
+		// The engines close the connection for what they do not understand, such as an
+		// unknown method. So for requests that cannot be repeated only polls tell whether
+		// the node is gone.
 		if !gone && (t.cause == attempt.Unreachable || t.steered || x.rule.Repeatable) {
 			p.blameTransport(t.upstream, t.err, now)
 		}
@@ -346,7 +348,7 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return
 	case attempt.Refused, attempt.NoCopy, attempt.Request:
 		x.avoid = append(x.avoid, t.blamed...)
-		return // nobody's fault, or the placement's
+		return // neither node is at fault, or the placement is wrong
 	case attempt.Good:
 	default:
 		x.failure = t.cause
@@ -354,10 +356,10 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return
 	}
 	if t.resp.StatusCode != http.StatusOK {
-		return // an error of the client's teaches nothing about speed
+		return // a client's error: how fast it was says nothing of a search
 	}
-	x.convict(now)
-	if !t.steered || !x.rule.teaches {
+	x.recordFailure(now)
+	if !t.steered || !x.rule.timed {
 		return
 	}
 	if t.decision.Reason.Lists() {
@@ -368,10 +370,10 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	p.hedges.Observe(x.kind(), took)
 }
 
-// convict holds what failed against the nodes that are blamed for it, because the
-// same search went well on others. What fails everywhere is the search's own fault:
-// a client that repeats it must not cost the cluster its good nodes.
-func (x *exchange) convict(now time.Time) {
+// recordFailure counts the failure against the nodes at fault, as the same search
+// succeeded on others. A search that fails everywhere is at fault itself: a client that
+// repeats it must not get good nodes ejected.
+func (x *exchange) recordFailure(now time.Time) {
 	if x.failure == attempt.Good || len(x.suspects) == 0 || x.first == nil || x.steering() == es.SteerByID {
 		return
 	}

@@ -13,19 +13,19 @@ import (
 	"sidestep/internal/es"
 )
 
-// heldScratch is how much of a held body fits in the exchange itself: few are larger,
-// and one that never comes costs no more.
+// heldScratch is how much of a held body fits into the exchange itself. Few bodies are
+// larger, and a client that announces a body and never sends it costs no memory.
 const heldScratch = 512
 
 // Reasons for streaming a body that could be held.
 const (
-	reasonTooLarge = "body_too_large"   // no search, and its body cannot be held, or must not before the engine asks for it
-	reasonNoRoom   = "held_bodies_full" // limits.held_bodies are held already
+	reasonTooLarge = "body_too_large"   // no search, and too large to hold, or not to be read before the engine asks for it
+	reasonNoRoom   = "held_bodies_full" // limits.held_bodies bytes are held already
 )
 
-// hold reads the body of a request that may be steered, so that it can be sent again;
-// what is larger than the limit streams. It reports whether the request goes on: a
-// client that sends no more is answered here.
+// hold reads the body of a request that may be steered, so that it can be sent again. A
+// body above the limit streams. If the client stops sending, hold answers it and returns
+// false: the request is over.
 func (x *exchange) hold() bool {
 	r := x.r
 	switch {
@@ -36,19 +36,22 @@ func (x *exchange) hold() bool {
 	case x.steering() == es.SteerNone:
 		x.streamBody(r.Body, nil)
 		return true
-	case x.asking || x.Operation == es.Get: // the engine is to answer that
+	case x.asking || x.Operation == es.Get: // the engine answers the expectation
 		x.letThrough(x.widenItems(r.Body), nil)
 		return true
 	}
 	limit := x.p.o.MaxHeldBody
-	if r.ContentLength > limit {
+	switch {
+	case r.ContentLength <= limit:
+	case x.admits && x.mayContinue():
+		limit = min(limit, heldScratch) // enough to see that it is no new search
+	default:
 		limit = 0
 	}
 	return x.holdFrom(x.widenItems(r.Body), limit)
 }
 
-// holdFrom reads the body as it is to be sent, up to limit bytes, and lets what is larger
-// stream.
+// holdFrom reads the body as it is to be sent. A body of more than limit bytes streams.
 func (x *exchange) holdFrom(source io.ReadCloser, limit int64) bool {
 	start := time.Now()
 	body, err := x.readBody(source, limit)
@@ -56,7 +59,7 @@ func (x *exchange) holdFrom(source io.ReadCloser, limit int64) bool {
 	return x.hasRead(source, body, err)
 }
 
-// hasRead goes on after reading the body ended so.
+// hasRead continues after reading the body ended with err.
 func (x *exchange) hasRead(source io.ReadCloser, body []byte, err error) bool {
 	switch {
 	case err == nil:
@@ -84,8 +87,8 @@ var (
 	errNoRoom  = errors.New("no more bodies may be held")
 )
 
-// readBody reads the body as it comes: what is held grows with what was read, and not
-// by a length that was declared. With errTooMuch and errNoRoom it returns what it read.
+// readBody reads the body as it arrives. Memory grows with what has arrived, not with a
+// declared length. With errTooMuch and errNoRoom it returns what it has read.
 func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 	if limit == 0 {
 		return nil, errTooMuch
@@ -109,17 +112,18 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 		switch {
 		case errors.Is(err, io.EOF) && int64(len(body)) <= limit:
 			deadline.lift()
-			_ = x.r.Body.Close() // or the server looks for more of it
+			_ = x.r.Body.Close() // or the server tries to read the rest
 			return body, nil
 		case int64(len(body)) > limit:
 			return body, errTooMuch
-		case err != nil: // the deadline stays: the server must not wait for the rest
+		case err != nil: // the deadline stays set, so that the server does not wait for the rest
 			return nil, err
 		}
 	}
 }
 
-// reserve takes n bytes of what may be held in total. It reports whether there was room.
+// reserve takes n bytes of the total that may be held. It reports whether that was
+// possible.
 func (x *exchange) reserve(n int64) bool {
 	if x.p.held.Add(n) > x.p.o.MaxHeldBodies {
 		x.p.held.Add(-n)
@@ -129,18 +133,18 @@ func (x *exchange) reserve(n int64) bool {
 	return true
 }
 
-// letThrough lets a body that could be held go through as it comes, after what was read
-// of it.
+// letThrough streams a body that could have been held, after the part of it that was
+// read.
 func (x *exchange) letThrough(source io.ReadCloser, read []byte) {
 	x.soft = true
 	if x.Reason == "" && x.Operation != es.Search {
-		x.Reason = reasonTooLarge // what is refused could not be sent again
+		x.Reason = reasonTooLarge // a rejected one could not be sent again
 	}
 	x.streamBody(source, read)
 	x.lookForPIT()
 }
 
-// streamBody prepares a body that goes through as it comes.
+// streamBody prepares a body that streams.
 func (x *exchange) streamBody(source io.ReadCloser, read []byte) {
 	x.streams = true
 	// Without full duplex the server closes a body that is still being read once the
@@ -149,7 +153,7 @@ func (x *exchange) streamBody(source io.ReadCloser, read []byte) {
 	x.stream = &clientBody{body: source, read: slices.Clone(read), deadline: newReadDeadline(x)}
 }
 
-// lookForPIT rules out steering of an index-less search that has, or may have, a
+// lookForPIT rules out steering of a search without an index that has, or may have, a
 // point in time.
 func (x *exchange) lookForPIT() {
 	if x.Reason != "" || x.Target != "" || !x.Operation.TakesPIT() {
@@ -175,32 +179,32 @@ func newReadDeadline(x *exchange) readDeadline {
 	return readDeadline{control: http.NewResponseController(x.w), patience: x.p.o.BodyTimeout}
 }
 
-// push grants the next part its time.
+// push sets the deadline for the next part.
 func (d *readDeadline) push() {
 	if d.patience > 0 {
 		d.set = d.control.SetReadDeadline(time.Now().Add(d.patience)) == nil
 	}
 }
 
-// lift ends the supervision: the next request may take its time.
+// lift removes the deadline, which is not for the next request.
 func (d *readDeadline) lift() {
 	if d.set {
 		_ = d.control.SetReadDeadline(time.Time{})
 	}
 }
 
-// clientBody is a request body that is read while it comes. It may outlive the exchange
+// clientBody is a request body that is read as it arrives. It may outlive the exchange
 // for a moment, as the transport reads it on a goroutine of its own.
 type clientBody struct {
 	body     io.ReadCloser
 	received atomic.Int64
-	// gone: the client stopped sending. stalled: nothing came for too long.
+	// gone: the client stopped sending. stalled: nothing arrived for too long.
 	begun, ended, gone, stalled atomic.Bool
 
 	mu       sync.Mutex // guards what follows
-	read     []byte     // what was read before it was known that it streams
+	read     []byte     // what was read before it was decided to stream
 	deadline readDeadline
-	over     bool // the handler returns: nothing may be read, and no deadline set
+	over     bool // the handler is about to return: no more reads or deadlines
 }
 
 // Read implements io.Reader. It notes when the client stops sending.
@@ -227,7 +231,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// before prepares a read from the client, or returns what was read before.
+// before prepares a read from the client, or returns what had been read earlier.
 func (b *clientBody) before(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,25 +252,24 @@ func (b *clientBody) before(p []byte) (int, error) {
 // connect; the next node must still be able to read it.
 func (b *clientBody) Close() error { return nil }
 
-// finish closes the body, which must be done before the handler returns
-// (golang/go#68560), and waits for what the client is still sending. So an answer
-// that came early is sent before, and a client that is to be cut off is not waited
-// for.
+// finish closes the body, which must happen before the handler returns (golang/go#68560),
+// and reads what the client is still sending. An early answer is flushed first. A client
+// whose connection is to be closed is not waited for.
 func (b *clientBody) finish(x *exchange) {
 	x.RequestBytes = b.received.Load()
 	b.mu.Lock()
 	b.over = true
-	b.mu.Unlock() // from here on no other goroutine sets a deadline
+	b.mu.Unlock() // from now on no other goroutine sets a deadline
 	control := http.NewResponseController(x.w)
 	switch {
 	case b.ended.Load():
 	case !x.complete:
 		_ = control.SetReadDeadline(time.Now())
 	case x.asking && !b.begun.Load():
-		return // nothing will come: it was not asked for
+		return // nothing will arrive: the client was not told to send
 	default:
 		_ = control.Flush()
-		b.deadline.push() // the rest must come in time, too
+		b.deadline.push() // the deadline applies to the rest, too
 	}
 	_ = b.body.Close()
 	if x.complete {

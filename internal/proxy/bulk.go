@@ -17,46 +17,47 @@ import (
 )
 
 // reasonOneShard says that operations of a bulk were given a routing, reasonOneSlot that
-// some have been given another one than the client's.
+// some were given another routing than the client's.
 const (
 	reasonOneShard = "one_shard"
 	reasonOneSlot  = "one_slot"
 )
 
-// bulkPrefix is how much of a bulk that streams is read before it is sent: the index of
-// its first operation tells which node had better coordinate it.
+// bulkPrefix is how much of a streamed bulk is read before it is sent. The index of its
+// first operation determines the best coordinating node.
 const bulkPrefix = 16 << 10
 
-// Bulk says which bulks are written to one shard. Its functions are called for names
-// that match Patterns alone.
+// Bulk says which bulks are written to one shard. Its functions are called only for names
+// that match Patterns.
 type Bulk struct {
 	Mode Mode
-	// Patterns are the indices, with * as wildcard; none: no bulk is looked at.
+	// Patterns are the indices, with * as wildcard; if empty, no bulk is read.
 	Patterns []string
 	// Logical are the indices with logical shards.
 	Logical []LogicalShards
-	// Avoid: shards with a copy in trouble are avoided; else all are drawn evenly.
+	// Avoid says to avoid shards with a copy on a node in trouble. Without it all shards
+	// are drawn evenly.
 	Avoid bool
-	// Idempotent: bulks of documents without ids are given some, so that they can be sent
-	// again when a connection broke, without documents stored twice.
+	// Idempotent gives ids to the documents of bulks that have none. Then a bulk can be
+	// repeated when a connection broke, without documents stored twice.
 	Idempotent bool
-	// RetryRejected is for how long operations that the engine rejects (429) are sent
-	// again; 0: they are not.
+	// RetryRejected is how long operations that the engine rejects (429) are repeated; 0:
+	// they are not.
 	RetryRejected time.Duration
-	// MaxSkew is how many times the mean the fullest shard may hold.
+	// MaxSkew bounds the level of the fullest shard, relative to the mean.
 	MaxSkew float64
-	// Index tells what is known of a name.
+	// Index returns what is known of a name.
 	Index func(name string) (bulk.Index, bool)
-	// IndicesOf tells which indices an index expression stands for. It is called if there
-	// are Logical.
+	// IndicesOf returns the indices that an index expression stands for. It is called
+	// only if there are Logical ones.
 	IndicesOf func(target string) (names []string, known bool)
-	// Counts tells how many documents each shard has by the engine's count, and when it
-	// was asked. May be nil.
+	// Counts returns how many documents each shard has by the engine's count, and when it
+	// was read. May be nil.
 	Counts func(name string) (documents []int64, at time.Time, ok bool)
-	// Queues reports whether the write pool of the node with this id has more to do than
-	// it can. May be nil.
+	// Queues reports whether the write pool of the node with this id is overloaded. May
+	// be nil.
 	Queues func(node string) bool
-	// Books are kept when the configuration changes.
+	// Books outlive a change of the configuration.
 	Books *bulk.Books
 }
 
@@ -65,23 +66,23 @@ type bulkWrite struct {
 	x     *exchange
 	mode  Mode
 	index string // that of operations that name none
-	timed bool   // how long the bulk takes tells of its shard
+	timed bool   // its time counts for the pace of its shard
 	items itemCount
 
 	// Of the handler's goroutine alone:
 	again      *repeatable // nil if it cannot be repeated
-	entered    *bulk.Key   // it is known to be under way
-	unresolved bool        // nobody knows what became of it
-	left       bool        // the client was gone before its answer
-	measured   bool        // the connection tells whether the answer is read
+	entered    *bulk.Key   // entered into the list of bulks in flight
+	unresolved bool        // it is unknown what was stored
+	left       bool        // the client left before its answer
+	measured   bool        // the connection shows whether the answer is read
 
-	mu       sync.Mutex // guards what follows: a body that streams is read by the transport
+	mu       sync.Mutex // guards what follows: the transport reads a streamed body
 	rewriter *bulk.Rewriter
-	routings map[string]string    // by index: what was answered by place
-	slots    map[string]bulk.Slot // the same of placeSlot
-	over     bool                 // the accounts are closed: nothing may be placed any more
+	routings map[string]string    // by index: what place returned
+	slots    map[string]bulk.Slot // what placeSlot returned
+	over     bool                 // finish was called: no more places
 	places   []place
-	node     *selection.Node // that has the primary copy of the first shard
+	node     *selection.Node // with the primary copy of the first shard
 }
 
 // place is a shard that was chosen for an index, or a slot of several.
@@ -92,7 +93,7 @@ type place struct {
 	shard   int // or the slot
 }
 
-// in returns what the place got.
+// in returns what was written to the place.
 func (p place) in(placed []bulk.Placed) (documents int, size int64) {
 	for _, d := range placed {
 		if d.Index == p.index && d.Slotted == p.slotted {
@@ -118,11 +119,11 @@ func (p *Proxy) BulkMode() Mode {
 }
 
 // SetBulkMode switches the mode of bulks at run time, as [Proxy.SetMode] does for all
-// requests: the more careful of both is in force.
+// requests. The more cautious of the two modes applies.
 func (p *Proxy) SetBulkMode(m Mode) error { return setMode(&p.bulkMode, m) }
 
-// planBulk prepares that the operations of a bulk are kept on one shard. It reports
-// whether the body is to be read through x.bulk.
+// planBulk prepares the bulk for one shard. It reports whether the body is to be read
+// through x.bulk.
 func (x *exchange) planBulk() bool {
 	o, mode := &x.p.o.Bulk, x.p.BulkMode()
 	if len(o.Patterns)+len(o.Logical) == 0 || mode == ModeOff {
@@ -143,8 +144,8 @@ func (x *exchange) planBulk() bool {
 	return true
 }
 
-// newRewriter returns what makes the body as it is sent out of the client's. With again
-// the documents get its ids.
+// newRewriter returns the rewriter of the client's body. With again the documents get
+// ids.
 func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
 	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce}
 	if again != nil {
@@ -153,7 +154,7 @@ func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewrite
 	return bulk.NewRewriter(body, o)
 }
 
-// placeOnce is place, which it asks once for each index. b.mu is held.
+// placeOnce calls place once for each index. b.mu is held.
 func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
 	if routing, ok := b.routings[name]; ok {
 		return routing, ""
@@ -168,7 +169,7 @@ func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
 	return routing, why
 }
 
-// slotOnce is the same of placeSlot.
+// slotOnce does the same with placeSlot.
 func (b *bulkWrite) slotOnce(name string) (slot bulk.Slot, why bulk.Reason) {
 	if slot, ok := b.slots[name]; ok {
 		return slot, ""
@@ -183,7 +184,7 @@ func (b *bulkWrite) slotOnce(name string) (slot bulk.Slot, why bulk.Reason) {
 	return slot, why
 }
 
-// Read implements io.Reader: it reads the body as it is to be sent.
+// Read implements io.Reader. It reads the body as it is to be sent.
 func (b *bulkWrite) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +224,7 @@ func (b *bulkWrite) placeSlot(name string) (slot bulk.Slot, why bulk.Reason) {
 	if v := x.view.snapshot; v == nil {
 		return slot, bulk.ReasonUnknown
 	} else if _, placed := v.Lookup(name); !placed {
-		return slot, bulk.ReasonUnknown // reads do not know it yet, either
+		return slot, bulk.ReasonUnknown // reads do not know the slots yet, either
 	}
 	l, index, why, _ := x.p.slotsOf(name, entry.Size)
 	if why = cmp.Or(index.RefusedRouted, why); why == "" && b.mode == ModeObserve {
@@ -252,7 +253,7 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	return shard
 }
 
-// bulkIndex returns what is known of an index, or why its operations stay as they are.
+// bulkIndex returns what is known of an index, or why its operations stay unchanged.
 func (p *Proxy) bulkIndex(v *view, name string) (bulk.Index, bulk.Reason) {
 	o := &p.o.Bulk
 	if !es.MatchesAny(o.Patterns, name) {
@@ -265,7 +266,7 @@ func (p *Proxy) bulkIndex(v *view, name string) (bulk.Index, bulk.Reason) {
 	return index, index.Refused
 }
 
-// count takes the engine's counts in.
+// count adds the engine's counts to the book.
 func (p *Proxy) count(book *bulk.Book, name string) {
 	if p.o.Bulk.Counts == nil {
 		return
@@ -275,7 +276,7 @@ func (p *Proxy) count(book *bulk.Book, name string) {
 	}
 }
 
-// primary returns the node that has the primary copy of a shard, nil if it is not known.
+// primary returns the node with the primary copy of a shard, nil if it is unknown.
 func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 	if index == nil || shard >= len(index.Shards) {
 		return nil
@@ -288,26 +289,26 @@ func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 	return nil
 }
 
-// holdBulk reads a bulk as it is to be sent: all of it if it may be held, so that it can
-// be sent through another node when it was not sent, else its beginning.
+// holdBulk reads a bulk as it is to be sent. It reads all of it if it may be held, so
+// that another node can be tried if it was not sent, else the beginning.
 func (x *exchange) holdBulk() bool {
 	b := x.bulk
 	limit := x.p.o.MaxHeldBody
 	if x.r.ContentLength > limit {
 		limit = bulkPrefix
 	}
-	if x.asking { // reading would tell the client to send
+	if x.asking { // reading would tell the client to send the body
 		limit = 0
 	}
 	o := &x.p.o.Bulk
-	// What cannot be read in the answer to a repetition cannot be put in order either.
+	// If the answer to a repetition cannot be decoded, it cannot be merged either.
 	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)
 }
 
-// wants returns the node that had better coordinate the bulk, nil if it is all the same.
+// wants returns the best coordinating node for the bulk, nil if any will do.
 func (b *bulkWrite) wants() *selection.Node {
 	if b == nil {
 		return nil
@@ -317,8 +318,8 @@ func (b *bulkWrite) wants() *selection.Node {
 	return b.node
 }
 
-// sending notes that the bulk is about to be sent. One that was read before tells, by the
-// time it takes, how its shard is doing.
+// sending is called when the bulk is about to be sent. The time of a bulk that was read
+// before counts for the pace of its shard.
 func (b *bulkWrite) sending(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -329,7 +330,7 @@ func (b *bulkWrite) sending(now time.Time) {
 	}
 }
 
-// explain notes in the trail what was done. b.mu is held.
+// explain records in the trail what was done. b.mu is held.
 func (b *bulkWrite) explain() {
 	if len(b.places) > 0 {
 		b.x.Reason = reasonOneShard
@@ -350,7 +351,7 @@ func (b *bulkWrite) alone() bool {
 	return len(b.places) == 1 && t.Operations == t.Planned
 }
 
-// finish closes the accounts of a bulk.
+// finish records the end of a bulk in the books.
 func (b *bulkWrite) finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -373,7 +374,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		}
 		if b.timed {
 			took := documents
-			if b.items.refused() { // what is refused takes no time
+			if b.items.refused() { // a refusal takes no time
 				took = 0
 			}
 			p.book.End(p.shard, took, x.Upstream, now)

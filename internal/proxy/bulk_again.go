@@ -18,18 +18,18 @@ import (
 	"sidestep/internal/bulk"
 )
 
-// repeatable is a bulk that may be sent again although it may have been stored: each of
-// its documents has an id that was made here.
+// repeatable is a bulk that may be repeated even if it may have been stored: sidestep
+// gave each of its documents an id.
 type repeatable struct {
 	body    []byte // the client's
 	key     bulk.Key
 	minted  bulk.Minted
-	create  bool   // it has been sent before: what is stored is not to be written once more
+	create  bool   // it has been sent before: documents that are stored must not be written again
 	renamed []bool // see bulk.Rewriter
 }
 
-// holdRepeatable reads a bulk so that it can be repeated. What is too large streams, or
-// has operations with ids of the client's, goes on as any other.
+// holdRepeatable reads a bulk so that it can be repeated. A bulk that is too large
+// streams. One with ids of the client's is handled like any other.
 func (x *exchange) holdRepeatable(limit int64) bool {
 	b, start := x.bulk, time.Now()
 	read, err := x.readBody(x.r.Body, limit)
@@ -40,41 +40,40 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	case err != nil:
 		return x.hasRead(x.r.Body, nil, err)
 	}
-	body := slices.Clone(read) // what follows may be read into the same memory
+	body := slices.Clone(read) // read may be overwritten by what follows
 	again := &repeatable{body: body, key: bulkKey(x.r, body)}
 	if !b.enter(again.key) {
 		x.clientGone = true
 		panic(http.ErrAbortHandler)
 	}
-	switch x.mint(again) {
+	switch x.assignIDs(again) {
 	case minted:
 		b.again = again
 		return true
-	case noRoom: // as new it would be stored a second time
+	case noRoom: // as a new bulk it would be stored a second time
 		x.answerUnresolved()
 		return false
 	}
-	x.p.o.Bulk.Books.Ambiguous.Leave(again.key) // others like it need not wait
+	x.p.o.Bulk.Books.Ambiguous.Leave(again.key) // equal bulks need not wait for it
 	b.entered = nil
-	// Where indices have their shards by now they keep them.
+	// An index that has been given a shard for this bulk keeps it.
 	b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
 	x.body, _ = io.ReadAll(b) // from memory
 	x.RequestBytes = int64(len(body))
 	return true
 }
 
-// minting is whether a bulk was given ids.
-type minting uint8
+// idResult is the result of giving a bulk ids.
+type idResult uint8
 
 const (
-	minted    minting = iota
-	notMinted         // it cannot be repeated
-	noRoom            // it may have been stored before, and there is no memory to repeat it
+	minted idResult = iota
+	noIDs           // it cannot be repeated
+	noRoom          // it may have been stored before, and there is no memory to repeat it
 )
 
-// mint gives the documents of a bulk their ids: those that it had when it was sent before,
-// if it was.
-func (x *exchange) mint(again *repeatable) minting {
+// assignIDs gives the documents of a bulk ids: the same as before, if it was sent before.
+func (x *exchange) assignIDs(again *repeatable) idResult {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
 	before, known := ambiguous.Take(again.key, x.Began)
 	if known {
@@ -82,17 +81,17 @@ func (x *exchange) mint(again *repeatable) minting {
 	} else {
 		again.minted.Prefix = newPrefix()
 	}
-	// It is held as it came and as it is sent, the latter twice if it is repeated.
+	// It is held as it arrived and as it is sent, the latter twice if it is repeated.
 	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
 		if known {
 			ambiguous.Remember(again.key, before, x.Began)
 			return noRoom
 		}
-		return notMinted
+		return noIDs
 	}
 	out, ok := b.rewrite(again)
 	if !ok {
-		return notMinted
+		return noIDs
 	}
 	again.minted.Routings, again.minted.Slots = b.routings, b.slots
 	x.body, x.RequestBytes = out, int64(len(again.body))
@@ -103,7 +102,7 @@ func (x *exchange) mint(again *repeatable) minting {
 	return minted
 }
 
-// streamAfter goes on with a bulk that is too large to be repeated, of which this was read.
+// streamAfter streams a bulk that is too large to be repeated, of which read was read.
 func (x *exchange) streamAfter(read []byte) bool {
 	b := x.bulk
 	b.mu.Lock()
@@ -113,7 +112,8 @@ func (x *exchange) streamAfter(read []byte) bool {
 	return true
 }
 
-// enter waits until no equal bulk is under way. It reports whether the client still waits.
+// enter waits until no equal bulk is in flight. It reports whether the client still
+// waits.
 func (b *bulkWrite) enter(k bulk.Key) bool {
 	ambiguous := &b.x.p.o.Bulk.Books.Ambiguous
 	for wait := ambiguous.Enter(k); wait != nil; wait = ambiguous.Enter(k) {
@@ -127,8 +127,8 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 	return true
 }
 
-// rewrite returns the bulk as it is sent. It reports false if some operation keeps an id
-// or a routing of the client's.
+// rewrite returns the bulk as it is sent; false if some operation has an id or a routing
+// of the client's.
 func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +139,7 @@ func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	return out, t.Planned > 0 && t.Planned == t.Operations
 }
 
-// bulkKey identifies a bulk: the same body from the same client to the same place.
+// bulkKey identifies a bulk: the same body from the same client to the same URL.
 func bulkKey(r *http.Request, body []byte) bulk.Key {
 	h := sha256.New()
 	for _, part := range []string{r.Method, r.RequestURI, strings.Join(r.Header["Authorization"], "\n"), r.Header.Get("Content-Type")} {
@@ -154,19 +154,19 @@ func bulkKey(r *http.Request, body []byte) bulk.Key {
 	return bulk.Key(h.Sum(nil))
 }
 
-// newPrefix returns what the ids of one bulk begin with: as many random bits as the
-// engines' own have.
+// newPrefix returns the first part of the ids of one bulk. It has as many random bits as
+// the engines' own ids.
 func newPrefix() string {
 	var random [15]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// repeats reports whether the bulk can be sent again although it may have been stored.
+// repeats reports whether the bulk can be repeated even if it may have been stored.
 func (b *bulkWrite) repeats() bool { return b != nil && b.again != nil }
 
-// bodyToSend returns the body of the next attempt: from the second one that may have
-// been received on, what is stored is left alone.
+// bodyToSend returns the body of the next attempt. Once an attempt may have been
+// received, the operations no longer overwrite what is stored.
 func (x *exchange) bodyToSend() []byte {
 	if x.bulk.repeats() && !x.bulk.again.create && x.received() {
 		x.bulk.again.create = true
@@ -186,7 +186,8 @@ func (x *exchange) received() bool {
 	return false
 }
 
-// remember notes that nobody knows whether the bulk was stored, unless the client does.
+// remember records that it is unknown whether the bulk was stored, unless the client
+// knows.
 func (b *bulkWrite) remember(now time.Time) {
 	x := b.x
 	if b.entered != nil {
@@ -195,8 +196,8 @@ func (b *bulkWrite) remember(now time.Time) {
 	if !b.repeats() || !b.again.create && !x.received() {
 		return
 	}
-	// After a repetition an error for the whole tells nothing of what came before.
-	// Nor does an error that a balancer before the nodes may have made.
+	// An error for the whole bulk does not tell what earlier attempts did. Neither does
+	// an error that a balancer in front of the nodes may have made.
 	told := x.Status == http.StatusOK || !b.again.create && x.Status < http.StatusInternalServerError
 	if x.complete && x.Answered >= 0 && !b.unresolved && !b.left && told {
 		b.awaitReading(now)
@@ -206,9 +207,10 @@ func (b *bulkWrite) remember(now time.Time) {
 	x.p.metrics.bulk.repeats.with(repeatRemembered).Inc()
 }
 
-// restore puts what a repetition says in order: an id that is taken is one that this bulk
-// took before, and operations have the names that the client gave them. It reports false
-// if some operation may have been stored before and was refused now: nobody knows.
+// restore corrects the result of a repetition. An id that is taken was taken by this bulk
+// before, and operations get back the names that the client gave them. It returns false
+// if the result cannot be read, or some operation may have been stored before and was
+// rejected now: then it is unknown what was stored.
 func (r *bulkResult) restore(renamed []bool) bool {
 	if len(r.items) != len(renamed) {
 		return false
@@ -226,15 +228,15 @@ func (r *bulkResult) restore(renamed []bool) bool {
 			raw = []byte(`{"create":{"_index":` + string(index) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}}`)
 		}
 		if renamed[i] {
-			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first is the verb
+			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first match is the verb
 		}
 		r.items[i] = raw
 	}
 	return true
 }
 
-// answerUnresolved answers a bulk of which nobody knows what was stored. The same bulk,
-// sent again, is matched.
+// answerUnresolved answers a bulk of which it is unknown what was stored. If the client
+// sends the same bulk again, it is recognised.
 func (x *exchange) answerUnresolved() {
 	x.Outcome = string(outcomeUnreachable)
 	x.answerOwn(http.StatusServiceUnavailable, "upstream_connection_exception", "a connection broke, and the cluster refuses what was sent again; send the same bulk again")

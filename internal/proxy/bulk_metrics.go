@@ -26,7 +26,7 @@ const (
 	repeatMatched    = "matched"
 )
 
-// bulkMetrics are the metrics of bulks that are looked at.
+// bulkMetrics are the metrics of bulks that sidestep reads.
 type bulkMetrics struct {
 	bulks, operations, items, choices, repeats *counters
 	retried                                    prometheus.Counter
@@ -38,11 +38,11 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 	m := &bulkMetrics{
 		bulks: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulks_total",
-			Help: "Bulks while bulk.single_shard or bulk.routing_size names indices, by what became of them: one_shard (all operations were given a routing), one_slot (the same, in place of the client's for some), mixed (some were), passed.",
+			Help: "Bulks while bulk.single_shard or bulk.routing_size names indices, by result: one_shard (all operations were given a routing), one_slot (the same, some in place of the client's routing), mixed (some operations were given one), passed.",
 		}, []string{"result"})),
 		operations: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_operations_total",
-			Help: "Operations of these bulks: planned (given a routing), or the reason why they stayed as they were.",
+			Help: "Operations of these bulks: planned (given a routing), or the reason why they stayed unchanged.",
 		}, []string{"plan"})),
 		items: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_items_total",
@@ -50,15 +50,15 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 		}, []string{"outcome"})),
 		choices: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_choices_total",
-			Help: "Shards chosen for bulks: even (none is in trouble), avoided (one that is not), bound (evenness came first), all_sick.",
+			Help: "Shards chosen for bulks: even (no shard is in trouble), avoided (one that is not in trouble), bound (bulk.max_skew left only shards in trouble), all_sick.",
 		}, []string{"choice"})),
 		repeats: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_repeats_total",
-			Help: "With bulk.idempotent: bulks prepared to be sent again, sent again after a connection broke, remembered as nobody knows whether they were stored, and matched when the client sent them again.",
+			Help: "With bulk.idempotent: bulks prepared to be repeated, repeated after a connection broke, remembered as it is unknown whether they were stored, and recognised when the client sent them again.",
 		}, []string{"event"})),
 		retried: auto.NewCounter(prometheus.CounterOpts{
 			Name: "sidestep_bulk_retried_items_total",
-			Help: "With bulk.retry_rejected: operations that were sent again after the engine rejected them.",
+			Help: "With bulk.retry_rejected: operations that were repeated after the engine rejected them.",
 		}),
 		sizes: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:                        "sidestep_bulk_documents",
@@ -88,7 +88,7 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 	return m
 }
 
-// passed counts a bulk that is not looked into.
+// passed counts a bulk that is not read.
 func (m *bulkMetrics) passed(why bulk.Reason) {
 	m.bulks.with(bulkPassed).Inc()
 	m.operations.with(string(why)).Inc()
@@ -116,22 +116,22 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 	m.items.with(itemFailed).Add(float64(b.items.other))
 }
 
-// itemCount counts the items in the answer to a bulk by their status, while it streams
-// through. A key is not found in a message, where quotes are escaped; but in the sources
-// that updates return on request, one that looks like a status counts as an item.
+// itemCount counts the items in the answer to a bulk by their status, while it streams. A
+// key cannot be found in a message, where quotes are escaped. It can in a source that an
+// update returns on request: there, what looks like a status counts as an item.
 type itemCount struct {
 	ok, rejected, other int
-	rest                []byte // the end of what came, where a status may have begun
+	rest                []byte // the end of the last part, where a status may have begun
 	room                [2 * statusRoom]byte
 }
 
-// statusRoom is the longest that a status takes: `"status" : 201,` with some room.
+// statusRoom is the longest text of a status: `"status" : 201,` with some room.
 const statusRoom = 24
 
 var statusKey = []byte(`"status"`) //nolint:gochecknoglobals // a constant
 
-// scan looks at the next part of an answer. The last statusRoom bytes wait for the next
-// part: each status is counted once it is all there.
+// scan reads the next part of an answer. The last statusRoom bytes wait for the next
+// part, so that each status is counted when it is complete.
 func (c *itemCount) scan(part []byte) {
 	rest, more := len(c.rest), len(part)
 	if rest+more > statusRoom && rest > 0 {
@@ -151,7 +151,7 @@ func (c *itemCount) scan(part []byte) {
 	c.keep(part[more-statusRoom:])
 }
 
-// keep remembers the end of what came.
+// keep stores the end of a part.
 func (c *itemCount) keep(end []byte) { c.rest = append(c.room[:0], end...) }
 
 // count counts the statuses that begin before end.
@@ -184,14 +184,14 @@ func (c *itemCount) end() {
 	c.rest = nil
 }
 
-// skewCollector reads the books at scrape time: indices come and go.
+// skewCollector reads the books at scrape time, as indices appear and disappear.
 type skewCollector struct {
 	p    *Proxy
 	desc *prometheus.Desc
 }
 
-// skewAge is how long an index that is no longer written to is still shown, and
-// maxSkews how many indices are.
+// skewAge is how long an index is shown after the last write to it, and maxSkews bounds
+// the number of indices.
 const (
 	skewAge  = time.Hour
 	maxSkews = 200

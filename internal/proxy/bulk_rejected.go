@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// firstRetry is how long rejected operations wait before they are sent again, about;
-	// each further time they wait twice as long.
+	// firstRetry is about how long rejected operations wait before they are repeated. The
+	// wait doubles each time.
 	firstRetry = 50 * time.Millisecond
-	// maxResult bounds the answer to a bulk that is looked into.
+	// maxResult bounds the answer to a bulk that is parsed.
 	maxResult = 32 << 20
 )
 
-// resolveBulk sees to it that the client learns what became of each operation of a bulk
-// that can be repeated: rejected ones are sent again, for bulk.retry_rejected since the
-// request came, and what a repetition says is put in order. It reports false if nobody
-// knows what became of some: the client is to send the bulk again.
+// resolveBulk makes the answer tell the result of each operation of a bulk that can be
+// repeated. Operations that the engine rejected are repeated for bulk.retry_rejected
+// since the request arrived, and results of repetitions are merged. It returns false if
+// the result of some operation is unknown: then the client is to repeat the bulk.
 func (x *exchange) resolveBulk(t *try) bool {
 	b := x.bulk
 	if t.resp.StatusCode != http.StatusOK {
 		return true
 	}
 	if x.p.o.Bulk.RetryRejected <= 0 && !b.again.create {
-		return true // it passes as it comes
+		return true // it passes unchanged
 	}
 	result, ok := readResult(t)
 	if !ok {
@@ -56,8 +56,8 @@ func (x *exchange) resolveBulk(t *try) bool {
 	return true
 }
 
-// retryRejected sends operations again that the engine rejected (429), and puts their
-// items in place of those of the result. It reports whether it did.
+// retryRejected repeats operations that the engine rejected (429), and replaces their
+// items in the result. It reports whether it did.
 func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool) {
 	operations, ok := splitOperations(sent)
 	if !ok || len(operations) != len(result.items) {
@@ -72,7 +72,7 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 		}
 		x.p.metrics.bulk.retried.Add(float64(len(rejected)))
 		answered, broken := x.sendRejected(body, len(rejected))
-		if broken && !x.bulk.again.create { // from here on what is stored is left alone
+		if broken && !x.bulk.again.create { // from now on operations do not overwrite what is stored
 			x.bulk.again.create = true
 			again, _ := x.bulk.rewrite(x.bulk.again)
 			operations, _ = splitOperations(again)
@@ -90,8 +90,8 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 	}
 }
 
-// sendRejected sends operations again and returns what became of them; nil if that is not
-// known. broken says that they may have been received all the same.
+// sendRejected repeats operations and returns their result; nil if it is unknown. broken
+// says that they may have been received nevertheless.
 func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult, broken bool) {
 	t, now := newTry(x), time.Now()
 	t.query, t.body = x.query, body
@@ -141,14 +141,14 @@ func splitOperations(body []byte) (operations [][]byte, ok bool) {
 	return operations, true
 }
 
-// bulkResult is the answer to a bulk, as it came but for its items.
+// bulkResult is the answer to a bulk. Its members are unchanged, except the items.
 type bulkResult struct {
 	names  []string // of the members, in their order
 	values map[string]json.RawMessage
 	items  []json.RawMessage
 }
 
-// readResult reads the answer to a bulk to its end.
+// readResult reads the whole answer to a bulk.
 func readResult(t *try) (*bulkResult, bool) {
 	if !es.AcceptsJSON(t.resp.Header.Get("Content-Type")) {
 		return nil, false
@@ -202,7 +202,7 @@ func (r *bulkResult) encode() []byte {
 	return append(b, '}')
 }
 
-// item is what became of one operation, as far as it matters.
+// item is the result of one operation, as far as it is needed.
 type item struct {
 	Index  string          `json:"_index"`
 	ID     string          `json:"_id"`
@@ -210,7 +210,7 @@ type item struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// itemOf returns the verb and what matters of an item; "" if it is none.
+// itemOf returns the verb and the result of an item; "" if it is no item.
 func itemOf(raw json.RawMessage) (string, item) {
 	var verbs map[string]item
 	if json.Unmarshal(raw, &verbs) != nil || len(verbs) != 1 {
@@ -227,7 +227,7 @@ func statusOf(raw json.RawMessage) int {
 	return one.Status
 }
 
-// rejected returns the numbers of the operations that were rejected, and a bulk of them.
+// rejected returns the numbers of the rejected operations, and a bulk of them.
 func (r *bulkResult) rejected(operations [][]byte) (numbers []int, body []byte) {
 	for i, raw := range r.items {
 		if statusOf(raw) == http.StatusTooManyRequests {

@@ -10,10 +10,10 @@ import (
 	"sidestep/internal/selection"
 )
 
-// sickness knows which shards of an index had better not be written to, or which slots, by
-// what the book at hand is about, as a slot is sick if one of its shards is: a write waits
-// for all copies, so those with a copy on a node in trouble, and those that take longer
-// than the others whatever the reason.
+// sickness knows which shards of an index are better not written to. A write waits for
+// all copies. So these are shards with a copy on a node in trouble, and shards on which
+// bulks take longer than on others, for whatever reason. If the book is about slots, a
+// slot is sick if one of its shards is.
 type sickness struct {
 	p    *Proxy
 	v    *view
@@ -21,17 +21,17 @@ type sickness struct {
 	size int // shards in each part: 1, or a slot's
 	// index has the copies; nil if they are not known.
 	index *cluster.Index
-	// ignored is what does not count, as no shard would be well: while a cluster is busy
-	// the write pools of all nodes queue, and nodes that are well are slow to answer.
-	// That must not hide the shards whose bulks take long.
+	// ignored are the troubles that do not count, as every shard would be sick otherwise.
+	// While a cluster is busy the write pools of all nodes queue and healthy nodes are
+	// slow to answer. Even then bulks should avoid the shards on which they take long.
 	ignored []string
 }
 
-// troubleWrites says that a node's write pool has more to do than it can, troubleAway
-// that the node is not known.
+// troubleWrites says that a node's write pool is overloaded, troubleUnknown that the node
+// is not known.
 const (
-	troubleWrites = "writes_queue"
-	troubleAway   = "not_known"
+	troubleWrites  = "writes_queue"
+	troubleUnknown = "not_known"
 )
 
 // sickShards finds which shards of an index are sick now.
@@ -52,8 +52,8 @@ func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now ti
 	for {
 		sick := p.sickShards(v, book, index, now)
 		shard, how := book.Pick(rand.Float64(), sick.is)
-		// What is sick was chosen for want of better; what is not may be tried by another
-		// bulk since, and is sick by now.
+		// A sick shard is chosen only if there is no other. A shard that is not sick may
+		// have been tried by another bulk meanwhile, and is sick then.
 		if !p.o.Bulk.Avoid || sick.is(shard) || book.Try(shard, now) {
 			return shard, how
 		}
@@ -61,9 +61,9 @@ func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now ti
 	}
 }
 
-// allTroubles returns everything that speaks against a node.
+// allTroubles returns all troubles of a node.
 func allTroubles() []string {
-	all := []string{troubleWrites, troubleAway}
+	all := []string{troubleWrites, troubleUnknown}
 	for _, state := range selection.States() {
 		all = append(all, state.String())
 	}
@@ -73,7 +73,7 @@ func allTroubles() []string {
 // someWell reports whether some shard is not sick.
 func (s *sickness) someWell() bool {
 	if s.index == nil {
-		return true // only slowness is known
+		return true // only the pace is known
 	}
 	for shard := range len(s.index.Shards) / s.size {
 		if !s.is(shard) {
@@ -111,12 +111,12 @@ func (s *sickness) copies(shard int) []cluster.Copy {
 	return copies
 }
 
-// troubleOf says why the node with this id had better not be written to: the state that it
-// is in, or its write pool; empty if it may.
+// troubleOf returns why the node with this id is better not written to: its state, or its
+// write pool; empty if it may be.
 func (p *Proxy) troubleOf(v *view, id string) string {
 	at, ok := v.snapshot.Position(id)
 	if !ok {
-		return troubleAway
+		return troubleUnknown
 	}
 	switch state := v.nodes[at].State(); state {
 	case selection.Fine, selection.Ramping, selection.Unknown:

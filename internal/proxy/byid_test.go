@@ -183,9 +183,9 @@ func TestReadsByIDUnderWeightedRouting(t *testing.T) {
 	}
 }
 
-// Reads are much faster than searches: they teach no response time, and nobody is
-// silent for owing them, but they are load.
-func TestReadsByIDTeachNothingOfSearches(t *testing.T) {
+// Reads are much faster than searches: they do not count for the response time, and a
+// node that owes them is not silent. They do count as load.
+func TestReadsByIDDoNotCountForSearches(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)
 	nodes := h.proxy.view.Load().nodes

@@ -5,8 +5,8 @@ import (
 	"sidestep/internal/selection"
 )
 
-// choose chooses the copies that are to serve the request. Where x.first stays nil the
-// request passes as it came, for x.Reason.
+// choose chooses the copies for the request. If x.first stays nil the request passes, for
+// x.Reason.
 func (x *exchange) choose() {
 	defer x.followRule()
 	if x.steering() == es.SteerItems {
@@ -29,12 +29,12 @@ func (x *exchange) choose() {
 	t.release()
 }
 
-// decided notes the reason of a decision, and reports whether it is to be acted upon.
+// decided records the reason of a decision, and reports whether to act on it.
 func (x *exchange) decided(why selection.Reason) bool {
 	x.Reason = string(why)
 	switch {
 	case why == selection.NoChoice, why == selection.Overloaded:
-		return false // a list could change nothing
+		return false // a list would change nothing
 	case x.mode() == ModeObserve:
 		x.p.metrics.observed.WithLabelValues(x.Reason).Inc()
 		x.Reason = reasonObserve
@@ -43,18 +43,18 @@ func (x *exchange) decided(why selection.Reason) bool {
 	return true
 }
 
-// selectionRequest states the search in the terms of package selection.
+// selectionRequest converts the search to the terms of package selection.
 func (x *exchange) selectionRequest(avoid []*selection.Node) selection.Request {
 	key, sticky := x.p.affinity.key(x.request)
 	shards, weights := x.plan.CopySets()
 	return selection.Request{
 		Nodes: x.view.nodes, Shards: shards, Weights: weights, Outline: (*selection.Outline)(x.plan.Outline()), Avoid: avoid, Affinity: key, Sticky: sticky,
-		// Of the copies of a document the engine takes any, it does not rank them.
+		// The engine takes any copy of a document and does not rank them.
 		Outliers: x.p.o.When == WhenOutlier && len(avoid) == 0 && x.steering() != es.SteerByID,
 	}
 }
 
-// kind names the searches that take about as long as this one.
+// kind groups searches that take about the same time.
 func (x *exchange) kind() string {
 	if x.Operation == es.Search {
 		return x.Target

@@ -14,8 +14,8 @@ const (
 	decisionHeader = "X-Sidestep-Decision"
 )
 
-// classify says what the request is, by its request line and headers, and starts its
-// span.
+// classify finds out what the request is, from its request line and headers, and starts
+// its span.
 func (x *exchange) classify() {
 	r, p := x.r, x.p
 	x.Method, x.Path, x.Mode = r.Method, rawPath(r), string(p.Mode())
@@ -23,7 +23,7 @@ func (x *exchange) classify() {
 	x.asking = r.ContentLength != 0 && r.Header["Expect"] != nil
 	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
 	if x.trailer = r.Trailer; x.trailer == nil && (r.ContentLength < 0 || r.ProtoMajor > 1 && r.ContentLength != 0) {
-		x.trailer = make(http.Header) // it takes those that were not announced
+		x.trailer = make(http.Header) // receives trailers that were not announced
 		r.Trailer = x.trailer
 	}
 	if p.o.Tracer != nil {
@@ -31,8 +31,8 @@ func (x *exchange) classify() {
 	}
 }
 
-// classifyAs notes what the request asks for, and what rules its steering out. What
-// [Proxy.Explain] is asked about takes the same way.
+// classifyAs records the operation, and what rules out steering. [Proxy.Explain] uses it,
+// too.
 func (x *exchange) classifyAs(request es.Request, a acceptance) {
 	p := x.p
 	x.request = request
@@ -54,17 +54,16 @@ func (x *exchange) classifyAs(request es.Request, a acceptance) {
 	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards
 }
 
-// acceptance is what the headers of a request say of the answer that it accepts.
+// acceptance is what the headers of a request say about the answer.
 type acceptance struct {
-	// hidesShards: a partial answer may not be seen in it. hidesItems: what became of
-	// the items of a multi-search may not be seen.
+	// hidesShards: a partial result may not be visible in it. hidesItems: the results of
+	// the items of a multi-search may not be visible.
 	hidesShards, hidesItems bool
 	lines                   bool // the body is lines of JSON that can be read
 }
 
-// acceptanceOf reads all lines of the headers that decide what the answer looks like.
-// Of the content codings that a client accepts the engines prefer gzip, where several
-// are named.
+// acceptanceOf reads the headers that determine the form of the answer. If a client
+// accepts several content codings the engines prefer gzip.
 func acceptanceOf(h http.Header) acceptance {
 	json := es.AcceptsJSON(joined(h["Accept"]))
 	codings := joined(h["Accept-Encoding"])
@@ -84,8 +83,7 @@ func joined(lines []string) string {
 	return strings.Join(lines, ",")
 }
 
-// decodable reports whether every content coding of a list is one whose beginning the
-// proxy can read.
+// decodable reports whether the proxy can decode every content coding of a list.
 func decodable(codings string) bool {
 	for coding := range strings.SplitSeq(codings, ",") {
 		name, _, _ := strings.Cut(coding, ";")
@@ -98,7 +96,7 @@ func decodable(codings string) bool {
 	return true
 }
 
-// off reports whether an operation that could be steered is not to be.
+// off reports whether steering is switched off for an operation.
 func (p *Proxy) off(op es.Operation) bool { return slices.Contains(p.o.Off, string(op)) }
 
 // mayForbid reports whether the engine knows strict weighted routing.
@@ -107,8 +105,8 @@ func (x *exchange) mayForbid() bool {
 	return s != nil && s.Engine.Distribution == "opensearch"
 }
 
-// rawPath returns the path as it stood on the request line: net/url keeps it
-// only where decoding loses something.
+// rawPath returns the path as it is on the request line. net/url keeps that only where
+// decoding would lose something.
 func rawPath(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if strings.HasPrefix(path, "/") {

@@ -6,28 +6,28 @@ import (
 	"sidestep/internal/es"
 )
 
-// Explain says who is told in an answer what was decided about the request: what
-// decisions show is which indices exist, how many shards they have and which nodes serve
-// them.
+// Explain says which clients may ask for decisions. A decision shows which indices exist,
+// how many shards they have and which nodes serve them.
 type Explain string
 
 // Values of [Explain].
 const (
 	ExplainOff Explain = "off"
-	// ExplainAuthenticated: a client that the engine has let see what it asked for.
+	// ExplainAuthenticated: clients that the engine has allowed to read what they asked
+	// for.
 	ExplainAuthenticated Explain = "authenticated"
 	ExplainOn            Explain = "on"
 )
 
-// explains reports whether anybody may be told.
+// explains reports whether any client may ask.
 func (p *Proxy) explains() bool {
 	return p.o.Explain == ExplainOn || p.o.Explain == ExplainAuthenticated && p.o.Open()
 }
 
-// mayExplain reports whether the client that gets the answer of t may be told what was
-// decided. Where the cluster has security it may if it carries credentials, the engine
-// answered with a 2xx, and what was searched is what sidestep resolved: a user that may
-// see less gets an answer over fewer shards.
+// mayExplain reports whether the client may see the decision about the answer of t. If
+// the cluster has security the client needs credentials, an answer 2xx, and an answer
+// over the same shards that sidestep resolved: a user with fewer rights gets an answer
+// over fewer shards.
 func (x *exchange) mayExplain(t *try) bool {
 	if x.p.explains() {
 		return true

@@ -17,9 +17,9 @@ import (
 	"sidestep/internal/selection"
 )
 
-// exchange is one client request on its way. The handler's goroutine alone writes it;
-// while a hedge may be under way, what stands below mu is shared with its goroutine.
-// Exchanges are used again once nobody holds them.
+// exchange is one client request in progress. Only the handler's goroutine writes it;
+// while a hedge may run, the fields below mu are shared with the hedge's goroutine.
+// Exchanges are pooled and reused once no goroutine holds them.
 type exchange struct {
 	record.Trail
 	p    *Proxy
@@ -28,8 +28,8 @@ type exchange struct {
 	view *view
 	refs atomic.Int32
 
-	// query is the client's query string, but for the routing of a read on indices with
-	// logical shards.
+	// query is the client's query string, except for the routing of a read on indices
+	// with logical shards.
 	query string
 	// routed is of a multi-search whose searches may be on such; nil of any other. longer says that its body, which streams, may become longer.
 	routed *slotSearch
@@ -40,46 +40,48 @@ type exchange struct {
 	rule    rule
 	explain bool
 	// soft says that the preference must leave the engine its own fallback
-	// (_prefer_nodes), because a partial answer could not be seen or mended.
+	// (_prefer_nodes): a partial result could not be detected, so it could not be
+	// repeated either.
 	soft bool
-	// asking says that the client waits to be told to send its body.
+	// asking says that the client waits to be told to send its body (Expect:
+	// 100-continue).
 	asking bool
 
-	// From hold. body is the held request body; streams says that it was too large to
-	// hold (or that the request is not steered) and goes through as it comes.
+	// From hold. body is the held request body. streams says that the body is not held
+	// and streams: it is too large, or the request is not steered.
 	body    []byte
 	scratch [heldScratch]byte
 	held    int64 // bytes that count towards the total
 	streams bool
 	stream  *clientBody
-	// trailer takes what the client sends after a body without length, once that has
-	// been read.
+	// trailer receives the trailers of a body without length, once it has been read.
 	trailer http.Header
 	reading time.Duration // spent reading the request body
-	now     time.Time     // when that was done: deciding takes no time
-	// clientGone is set when reading the client's body fails: what goes wrong after
-	// that is nobody else's fault.
+	now     time.Time     // after that; the time that decisions use
+	// clientGone is set when reading the client's body fails: later failures are not a
+	// node's fault.
 	clientGone bool
 
 	// From resolve and choose.
 	plan  *cluster.Plan
-	first *try // as decided; nil if the request is not steered
+	first *try // the decision; nil if the request is not steered
 	items *multiSearch
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
 	sniff string     // address to put in place of the nodes' in the answer
 
-	// From admit. Parts of the ticket are from choose, where admission is on.
+	// From admit. The ticket's Parts are from choose if admission is on.
 	ticket   admission.Ticket
 	admits   bool // admission is on
 	admitted bool // the ticket has been admitted and not returned
-	// turn is told when the verdict about a ticket that waits has come; made when one does.
+	// turn receives when a waiting ticket has got its verdict. It is made when a ticket
+	// waits.
 	turn chan struct{}
 
 	// From rewrite: the header fields that go upstream, as bytes.
 	fields []byte
 
-	// suspects are the nodes that attempts so far are blamed on, failure the cause. avoid
-	// are those that the next choice leaves out.
+	// suspects are the nodes at fault for the failure of earlier attempts, failure its
+	// cause. avoid are the nodes that the next choice avoids.
 	suspects, avoid []*selection.Node
 	failure         attempt.Cause
 
@@ -87,30 +89,30 @@ type exchange struct {
 	machine attempt.Machine
 	tries   []*try
 	tryRoom [3]*try
-	// tried are the nodes that attempts went through since the last pause.
+	// tried are the upstreams of the attempts since the last pause.
 	tried []*upstream
 	timer *time.Timer   // of the hedge
-	round int           // where in tried those of this round of the client's own request begin
+	round int           // index in tried where the current round of the client's own request begins
 	armed bool          // the timer may run, and holds the exchange
 	left  time.Duration // how long the timer is to run again before the first attempt is overdue
 	quiet quietContext
-	// unwatch ends watching the client; nil if it is not watched.
+	// unwatch stops watching the client; nil if it is not watched.
 	unwatch func() bool
-	asked   bool // nodes have been asked how they are
-	over    bool // no hedge is to begin any more
+	asked   bool // the nodes have been probed
+	over    bool // no hedge may start any more
 	waits   bool // the handler's goroutine waits for the end of the hedge
-	// passInterim is the method interim, kept with the exchange.
+	// passInterim is the method value of interim, kept to save an allocation.
 	passInterim func(int, http.Header)
-	next        chan attempt.Action // what the end of a hedge asks of the handler's goroutine
+	next        chan attempt.Action // the action after the end of a hedge, for the handler's goroutine
 
 	headAt   time.Time // when the answer's head was ready for the client
 	complete bool      // the client has got its answer
 }
 
-// exchanges lends exchanges, those that were used.
+// exchanges is the pool.
 var exchanges sync.Pool //nolint:gochecknoglobals // a pool is shared by nature
 
-// newExchange begins the exchange of a request.
+// newExchange takes an exchange from the pool for a request.
 func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	x, used := exchanges.Get().(*exchange)
 	if !used {
@@ -128,7 +130,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// release gives the exchange up; the last of its holders returns it.
+// release drops one hold. The last one returns the exchange to the pool.
 func (x *exchange) release() {
 	if x.refs.Add(-1) > 0 {
 		return
@@ -156,7 +158,7 @@ func (x *exchange) release() {
 	exchanges.Put(x)
 }
 
-// small returns an empty buffer to be used again, unless it has become large.
+// small returns b, emptied for reuse, unless it has become large.
 func small(b []byte) []byte {
 	if cap(b) > 16<<10 {
 		return nil
@@ -175,8 +177,8 @@ func (x *exchange) gone() bool {
 // stalled reports whether the client has sent nothing of its body for too long.
 func (x *exchange) stalled() bool { return x.stream != nil && x.stream.stalled.Load() }
 
-// try is one attempt at an exchange. Between its sending and its end it belongs to the
-// goroutine that sends it.
+// try is one attempt. From its sending to its end it belongs to the goroutine that sends
+// it.
 type try struct {
 	x        *exchange
 	steered  bool               // it goes to the nodes of the decision
@@ -191,12 +193,12 @@ type try struct {
 	message  leg.Message
 	leased   bool
 	abort    leg.Abort
-	// abandoned: another attempt was sooner. Guarded by the exchange's mu.
+	// abandoned: another attempt answered first. Guarded by the exchange's mu.
 	abandoned bool
 	answer
 }
 
-// tries lends attempts: a decision has room that is worth keeping.
+// tries is the pool of attempts, whose decisions hold slices worth reusing.
 var tries = sync.Pool{New: func() any { return new(try) }} //nolint:gochecknoglobals // a pool is shared by nature
 
 func newTry(x *exchange) *try {
@@ -205,7 +207,7 @@ func newTry(x *exchange) *try {
 	return t
 }
 
-// release gives the attempt up for good.
+// release returns the attempt to the pool.
 func (t *try) release() {
 	t.unlease()
 	t.discard()
@@ -216,7 +218,7 @@ func (t *try) release() {
 // lists reports whether the attempt has a list of nodes.
 func (t *try) lists() bool { return t.steered && t.decision.Reason.Lists() }
 
-// exchangeKey finds the exchange of a request in its context.
+// exchangeKey is the key of the exchange in a request's context.
 type exchangeKey struct{}
 
 func withExchange(ctx context.Context, x *exchange) context.Context {

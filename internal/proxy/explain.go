@@ -8,20 +8,23 @@ import (
 	"strings"
 	"time"
 
+	"sidestep/internal/admission"
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
 )
 
-// Question is a request that is asked about without being sent.
+// Question is a request that is explained without being sent.
 type Question struct {
 	Operation es.Operation // one of [ExplainedOperations]; empty: a search
 	Target    string       // index expression, empty: all indices
-	ID        string       // of the document, where one is read
+	ID        string       // of the document, for reads by id
 	Routing   string
-	// Preference is a string of the client's own, for affinity.
+	// Preference is a custom string of the client's, for affinity.
 	Preference string
+	// User and OpaqueID are what classes of admission are told by.
+	User, OpaqueID string
 }
 
 // Explanation says what would be done with a request, and why.
@@ -30,29 +33,32 @@ type Explanation struct {
 	Target     string       `json:"target"`
 	ID         string       `json:"id,omitempty"`
 	Routing    string       `json:"routing,omitempty"`
-	Preference string       `json:"preference,omitempty"` // what would be added
-	// SentRouting is the routing as it would be sent, and RoutingResult what became of it,
-	// where the target has logical shards; both are empty elsewhere.
+	Preference string       `json:"preference,omitempty"` // that would be added
+	// SentRouting is the routing as it would be sent, and RoutingResult the result of
+	// widening it, if the target has logical shards; else both are empty.
 	SentRouting   string `json:"sent_routing,omitempty"`
 	RoutingResult string `json:"routing_result,omitempty"`
 	Mode          Mode   `json:"mode"`
 	Policy        string `json:"policy"`
-	// Steered says whether such a request would be rewritten; Reason why (not), and
+	// Steered says whether such a request would be rewritten, Reason why or why not,
 	// Summary the same in words.
 	Steered     bool     `json:"steered"`
 	Reason      string   `json:"reason"`
 	Summary     string   `json:"summary"`
 	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen
 	Coordinator string   `json:"coordinator,omitempty"`
-	// Exact is false while the routing is not resolved: then more shards are
-	// covered than the search will touch.
+	// Exact is false while the routing is not resolved: then the shards include some that
+	// the search will not touch.
 	Exact bool `json:"exact"`
-	// Decision holds the nodes with a copy, what is known of each and what speaks
-	// against it; null where there is nothing to decide.
+	// Decision holds the nodes with a copy, and the figures and the evidence of each;
+	// null if there is nothing to decide.
 	Decision *selection.Account `json:"decision,omitempty"`
-	// KeptOut is how many nodes are kept out for being slow or failing, and may be.
+	// KeptOut is how many nodes are ejected for being slow or failing, and how many may
+	// be.
 	KeptOut selection.Bound    `json:"kept_out"`
 	Shards  []ShardExplanation `json:"shards,omitempty"`
+	// Admission is nil while it is off, and where it does not concern the operation.
+	Admission *AdmissionExplanation `json:"admission,omitempty"`
 }
 
 // ShardExplanation shows the copies of one shard.
@@ -60,7 +66,7 @@ type ShardExplanation struct {
 	Index  string            `json:"index"`
 	Shard  int               `json:"shard"`
 	Copies []CopyExplanation `json:"copies"`
-	// NotServing are the copies that are not considered.
+	// NotServing are the copies that cannot serve searches.
 	NotServing []IdleCopy `json:"not_serving,omitempty"`
 }
 
@@ -72,11 +78,11 @@ type CopyExplanation struct {
 	Rank   *float64        `json:"rank"`
 	Parts  selection.Parts `json:"parts"`
 	Listed bool            `json:"listed"`
-	// Excluded says why the copy is not listed, or what speaks against it.
+	// Excluded says why the copy is not listed, or the evidence against its node.
 	Excluded selection.Exclusion `json:"excluded,omitzero"`
 }
 
-// IdleCopy shows one copy that serves no searches.
+// IdleCopy shows one copy that cannot serve searches.
 type IdleCopy struct {
 	Node   string `json:"node,omitempty"` // empty: on none
 	NodeID string `json:"node_id,omitempty"`
@@ -84,16 +90,16 @@ type IdleCopy struct {
 	Why    string `json:"why"`
 }
 
-// explainedPaths are the paths of the operations that can be asked about, below the
-// target; %s is an id.
+// explainedPaths are the paths of the operations that can be explained, below the target;
+// %s is an id.
 var explainedPaths = map[es.Operation]string{
 	es.Search: "/_search", es.SearchTemplate: "/_search/template", es.Count: "/_count", es.AsyncSearch: "/_async_search",
 	es.PIT: "/_pit", es.MSearch: "/_search", es.MSearchTemplate: "/_search/template",
 	es.Get: "/_doc/%s", es.Explain: "/_explain/%s", es.TermVectors: "/_termvectors/%s",
 }
 
-// ExplainedOperations returns the operations that can be asked about, sorted: those
-// that are steered, but for those whose body alone names what is read.
+// ExplainedOperations returns the operations that can be explained, sorted: those that
+// are steered, except those of which only the body tells what is read.
 func ExplainedOperations() []string {
 	var names []string
 	for op := range explainedPaths {
@@ -103,10 +109,10 @@ func ExplainedOperations() []string {
 	return names
 }
 
-// Explain decides about a request without sending it. A target not seen before is
-// learned in the background: ask again. The error says what is wrong with q.
+// Explain decides about a request without sending it. An unknown target is looked up in
+// the background: call again. The error says what is wrong with q.
 func (p *Proxy) Explain(q Question) (Explanation, error) {
-	x, err := p.imagine(q)
+	x, err := p.exchangeFor(q)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -115,7 +121,7 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 		Policy: p.o.Selector.Policy(), KeptOut: p.o.Selector.Bound(),
 	}
 	now := time.Now()
-	if result := x.imagineWidened(); result != "" {
+	if result := x.explainWidened(); result != "" {
 		e.SentRouting, e.RoutingResult = x.request.Routing, string(result)
 	}
 	reason := x.Reason
@@ -126,17 +132,18 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 		p.explainDecision(&e, x, now)
 	}
 	if reason == "" {
-		reason = x.Reason // of what could not be resolved
+		reason = x.Reason // why it could not be resolved
 	}
 	if reason != "" {
 		e.Steered, e.Preference, e.Reason = false, "", reason
 	}
+	e.Admission = p.explainAdmission(x)
 	e.Summary = p.summarize(e) + routingTexts[routedResult(e.RoutingResult)]
 	return e, nil
 }
 
-// imagine returns the exchange that q would be.
-func (p *Proxy) imagine(q Question) (*exchange, error) {
+// exchangeFor returns the exchange that q would be.
+func (p *Proxy) exchangeFor(q Question) (*exchange, error) {
 	if q.Operation == "" {
 		q.Operation = es.Search
 	}
@@ -164,18 +171,23 @@ func (p *Proxy) imagine(q Question) (*exchange, error) {
 	if q.Operation == es.Get {
 		method = http.MethodGet
 	}
-	x := &exchange{p: p, r: &http.Request{}, view: p.view.Load()}
+	x := &exchange{p: p, r: &http.Request{Header: http.Header{}}, view: p.view.Load()}
+	x.admits = p.AdmissionMode() != admission.Off
+	x.r.Header.Set("X-Opaque-Id", q.OpaqueID)
+	if q.User != "" {
+		x.r.SetBasicAuth(q.User, "")
+	}
 	x.Method, x.Path, x.Mode = method, path, string(p.Mode())
 	request := es.Classify(method, path, query.Encode())
 	request.Operation = q.Operation
 	if request.Pass == es.PassUnreadableBody {
-		request.Pass = es.PassNone // it depends on the body, which is taken to be harmless
+		request.Pass = es.PassNone // it depends on the body, which is assumed to allow steering
 	}
 	x.classifyAs(request, acceptance{lines: true})
 	return x, nil
 }
 
-// planFor resolves what is asked about, whether or not it is steered now.
+// planFor resolves the target, whether or not it is steered now.
 func (x *exchange) planFor(now time.Time) (*cluster.Plan, string) {
 	if x.request.Pass != es.PassNone {
 		return nil, ""
@@ -191,6 +203,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	t := &try{x: x, steered: true}
 	d, request := &t.decision, x.selectionRequest(nil)
 	p.o.Selector.Preview(d, request, now)
+	x.expect(d)
 	account := p.o.Selector.Account(d, request, maxExplained, now)
 	e.Decision = &account
 	e.Exact = x.plan.Exact

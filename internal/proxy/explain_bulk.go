@@ -27,7 +27,7 @@ type BulkExplanation struct {
 	WriteIndex string `json:"write_index,omitempty"`
 	// Choice is how the shard would be chosen, empty where none is.
 	Choice bulk.Choice `json:"choice,omitempty"`
-	Avoid  bool        `json:"avoid"` // shards in trouble are avoided
+	Avoid  bool        `json:"avoid"` // whether shards in trouble are avoided
 	// Ignored are the troubles of nodes that do not count now, as no shard would be left.
 	Ignored []string `json:"ignored,omitempty"`
 	// Skew is what the fullest shard got since sidestep first wrote to the index,
@@ -54,7 +54,7 @@ type RoutedExplanation struct {
 type BulkSlot struct {
 	Slot      int     `json:"slot"`
 	First     int     `json:"first_shard"`
-	Documents int64   `json:"documents"` // since sidestep first wrote to one
+	Documents int64   `json:"documents"` // since sidestep first wrote to the slot
 	Level     float64 `json:"level"`
 	Chance    float64 `json:"chance"` // of being chosen, 0 to 1
 	Avoided   bool    `json:"avoided,omitempty"`
@@ -63,12 +63,12 @@ type BulkSlot struct {
 // BulkShard is a shard that a bulk may be written to.
 type BulkShard struct {
 	Shard   int    `json:"shard"`
-	Routing string `json:"routing"` // value that leads to it
+	Routing string `json:"routing"` // a value that leads to it
 	// Documents is what it got since sidestep first wrote to the index, Level the same
 	// relative to the mean, in documents or bytes and with the bulks on their way, and
 	// Full that it is to get no more before the others have.
 	Documents   int64   `json:"documents"`
-	Outstanding int     `json:"outstanding"` // bulks on their way
+	Outstanding int     `json:"outstanding"` // bulks in flight
 	Level       float64 `json:"level"`
 	Full        bool    `json:"full,omitempty"`
 	Chance      float64 `json:"chance"` // of being chosen, 0 to 1
@@ -79,20 +79,20 @@ type BulkShard struct {
 	Copies  []BulkCopy `json:"copies"`
 }
 
-// BulkCopy is a copy of a shard: a write waits for all that are there.
+// BulkCopy is a copy of a shard: a write waits for all copies.
 type BulkCopy struct {
 	Node    string `json:"node,omitempty"` // empty: on none
 	NodeID  string `json:"node_id,omitempty"`
 	Primary bool   `json:"primary"`
 	State   string `json:"state"` // of the copy
-	// Trouble is the state of a node that is not to be written to, not_known, or
-	// writes_queue; empty if it may be.
+	// Trouble is the state of a node that is better not written to, not_known, or
+	// writes_queue; else empty.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// ExplainBulk tells what would be done with a bulk whose operations are for an index and
-// have neither an id nor a routing. An index not seen before is learned in the
-// background: ask again.
+// ExplainBulk returns what would be done with a bulk whose operations are for an index
+// and have neither an id nor a routing. An unknown index is looked up in the background:
+// call again.
 func (p *Proxy) ExplainBulk(name string) BulkExplanation {
 	o, v := &p.o.Bulk, p.view.Load()
 	e := BulkExplanation{Index: name, Mode: p.BulkMode(), Avoid: o.Avoid, MaxSkew: o.MaxSkew}
@@ -116,7 +116,7 @@ func (p *Proxy) ExplainBulk(name string) BulkExplanation {
 	return e
 }
 
-// explainSlots tells what would be done with operations that have a routing.
+// explainSlots adds what would be done with operations that have a routing.
 func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	entry, ok := p.o.Bulk.logicalOf(e.Index)
 	if !ok {
@@ -159,7 +159,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	}
 }
 
-// explainShardsOf tells how the shards stand.
+// explainShardsOf adds the state of the shards.
 func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 	book := p.o.Bulk.Books.Look(index, p.o.Bulk.MaxSkew)
 	p.count(book, e.Index)
@@ -181,13 +181,13 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 			one.Copies = append(one.Copies, p.explainCopy(v, c))
 		}
 		if sick.is(shard) {
-			one.Avoided = sick.reproaches(shard, one.Copies)
+			one.Avoided = sick.evidenceAgainst(shard, one.Copies)
 		}
 		e.Shards = append(e.Shards, one)
 	}
 }
 
-// explainCopy tells of a copy and its node.
+// explainCopy describes a copy and its node.
 func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 	one := BulkCopy{NodeID: c.Node, Primary: c.Kind == 'p', State: string(c.State)}
 	if at, ok := v.snapshot.Position(c.Node); ok {
@@ -199,20 +199,20 @@ func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 	return one
 }
 
-// reproaches says in words why a shard is avoided.
-func (s *sickness) reproaches(shard int, copies []BulkCopy) (why []string) {
+// evidenceAgainst says why a shard is avoided, in words.
+func (s *sickness) evidenceAgainst(shard int, copies []BulkCopy) (why []string) {
 	switch s.slowness(shard) {
 	case bulk.SlowPace:
 		why = append(why, "bulks take longer than on the other shards")
 	case bulk.SlowSilent:
-		why = append(why, "bulks are on their way and none has ended for long")
+		why = append(why, "bulks are in flight and none has ended for long")
 	}
 	for _, c := range copies {
 		switch {
 		case c.Trouble == "" || slices.Contains(s.ignored, c.Trouble):
 		case c.Trouble == troubleWrites:
-			why = append(why, "the write pool of "+c.Node+" has more to do than it can")
-		case c.Trouble == troubleAway:
+			why = append(why, "the write pool of "+c.Node+" is overloaded")
+		case c.Trouble == troubleUnknown:
 			why = append(why, "node "+c.NodeID+" is not known")
 		default:
 			why = append(why, c.Node+" is "+c.Trouble)
@@ -221,7 +221,7 @@ func (s *sickness) reproaches(shard int, copies []BulkCopy) (why []string) {
 	return why
 }
 
-// bulkTexts say in words why the operations of a bulk stay as they are.
+// bulkTexts say why the operations of a bulk stay unchanged.
 var bulkTexts = map[string]string{
 	reasonOff:                          "The mode of bulks is off.",
 	string(bulk.ReasonObserve):         "The mode of bulks is observe: what would be done is counted, but nothing is changed.",
@@ -229,21 +229,21 @@ var bulkTexts = map[string]string{
 	string(bulk.ReasonUnknown):         "Nothing is known of the index yet: it is being looked up in the background. Ask again.",
 	string(bulk.ReasonAlias):           "The name is an alias, whose index may change at any moment.",
 	string(bulk.ReasonClosed):          "The index is closed.",
-	string(bulk.ReasonOneShard):        "The index has one shard: its documents are together already.",
-	string(bulk.ReasonPartitioned):     "The index has a routing_partition_size: one routing value means several shards.",
-	string(bulk.ReasonRoutedByFields):  "Fields of the documents decide about their shards.",
-	string(bulk.ReasonRoutingRequired): "The index requires a routing, which the engine is to ask for.",
+	string(bulk.ReasonOneShard):        "The index has one shard: there is nothing to choose.",
+	string(bulk.ReasonPartitioned):     "The index has a routing_partition_size: one routing value stands for several shards.",
+	string(bulk.ReasonRoutedByFields):  "Fields of the documents determine their shards.",
+	string(bulk.ReasonRoutingRequired): "The index requires a routing: the engine's error must reach the client.",
 	string(bulk.ReasonJoinField):       "The index has a join field: children belong to the shard of their parent.",
 	string(bulk.ReasonPipeline):        "The index has a pipeline, which may set id, routing or index.",
 	string(bulk.ReasonNoCustomRouting): "The name is a data stream: the engines refuse a routing.",
 	string(bulk.ReasonUnreadable):      "The metadata of the index does not say how its documents are spread.",
-	string(bulk.ReasonUndivided):       "The number of shards is no multiple of the routing size, or not more.",
+	string(bulk.ReasonUndivided):       "The number of shards is not a multiple of the routing size, or is equal to it.",
 	string(bulk.ReasonRoutedAlias):     "An alias of the index has a routing of its own.",
 	string(bulk.ReasonResized):         "The index was split, shrunk or cloned from another one.",
-	string(bulk.ReasonDataStream):      "The name is a data stream, whose older indices may be divided otherwise.",
+	string(bulk.ReasonDataStream):      "The name is a data stream, whose older indices may be divided differently.",
 }
 
-// summarize says in words what would be done and why.
+// summarize says in words what would be done, and why.
 func (e *BulkExplanation) summarize() string {
 	if !e.Planned {
 		text := bulkTexts[e.Reason]
@@ -268,7 +268,7 @@ func (e *BulkExplanation) summarize() string {
 		if len(drawn) < len(e.Shards) {
 			which = "One of " + strings.Join(drawn, ", ") + ", which have room,"
 		}
-		text += which + " may be chosen, those with less than the mean more often"
+		text += which + " may be chosen, more often one below the mean"
 	case bulk.ChoiceAvoided:
 		text += "One of " + strings.Join(drawn, ", ") + " is chosen; avoided: " + strings.Join(sick, ", ")
 	case bulk.ChoiceBound:
@@ -279,15 +279,15 @@ func (e *BulkExplanation) summarize() string {
 	switch len(e.Ignored) {
 	case 0:
 	case 1:
-		text += ". Write pools that have more to do than they can do not count, as no shard would be left"
+		text += ". Overloaded write pools do not count, as no shard would be left"
 	default:
 		text += ". Nodes in trouble do not count, as no shard would be left"
 	}
 	return text + "."
 }
 
-// BulkSkew returns the skew of the most uneven index that bulks were written to in the
-// last hour, and its name; 0 if there is none.
+// BulkSkew returns the name and skew of the index with the largest skew, among those
+// written to in the last hour; 0 if there is none.
 func (p *Proxy) BulkSkew() (index string, skew float64) {
 	if p.o.Bulk.Books == nil {
 		return "", 0
@@ -301,23 +301,22 @@ func (p *Proxy) BulkSkew() (index string, skew float64) {
 	return index, skew
 }
 
-// BulkIndex is how an index stands that bulks are written to.
+// BulkIndex is the state of an index that bulks are written to.
 type BulkIndex struct {
 	Index string `json:"index"`
-	// SlotSize is of how many shards each of its slots is, where bulks were written to
-	// these; then Shards and Avoided are slots. 0 where they were written to shards.
+	// SlotSize is the number of shards in each slot, if bulks were written to slots; then
+	// Shards and Avoided count slots. It is 0 if they were written to shards.
 	SlotSize int `json:"slot_size,omitempty"`
 	// Bulks counts those that were stored, and of which operations were kept on one of
 	// its Shards; Avoided are the shards that are avoided now.
 	Bulks   int64 `json:"bulks"`
 	Shards  int   `json:"shards"`
 	Avoided []int `json:"avoided"`
-	// Skew is what the fullest shard got, relative to the mean; null before that is eight
-	// bulks a shard.
+	// Skew is the level of the fullest shard; null before there were eight bulks a shard.
 	Skew *float64 `json:"skew"`
 }
 
-// maxBulkIndices is how many indices are shown.
+// maxBulkIndices bounds the indices that are shown.
 const maxBulkIndices = 20
 
 // BulkIndices returns the indices that bulks were written to in the last hour, those with
@@ -343,7 +342,7 @@ func (p *Proxy) BulkIndices() []BulkIndex {
 	return all
 }
 
-// bulkIndexOf tells how an index stands.
+// bulkIndexOf returns the state of an index.
 func (p *Proxy) bulkIndexOf(v *view, book bulk.IndexBook, now time.Time) BulkIndex {
 	one := BulkIndex{Index: book.Index, Bulks: book.Bulks.Load(), Shards: len(book.Times()), Avoided: []int{}}
 	if book.Size() > 1 {

@@ -50,7 +50,7 @@ func TestExplainBulk(t *testing.T) {
 	require.Equal(t, []string{"b is unreachable"}, e.Shards[0].Avoided)
 	require.Equal(t, troubleWrites, e.Shards[2].Copies[1].Trouble)
 	require.Empty(t, e.Shards[2].Avoided)
-	require.Contains(t, e.Summary, "avoided: 0, 1. Write pools")
+	require.Contains(t, e.Summary, "avoided: 0, 1. Overloaded write pools")
 	require.Equal(t, selection.Unreachable.String(), e.Shards[1].Copies[0].Trouble)
 
 	b.gone(2)

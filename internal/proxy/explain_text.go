@@ -8,36 +8,36 @@ import (
 	"sidestep/internal/selection"
 )
 
-// passTexts say in words why a request passes as it came, by its reason.
+// passTexts say why a request passes, by its reason.
 var passTexts = map[string]string{
 	reasonOff:          "routing.mode is off: everything passes.",
 	reasonObserve:      "routing.mode is observe: decisions are made and counted, but nothing is changed.",
 	reasonOperationOff: "The operation is switched off (routing.operations).",
-	reasonStale:        "Where the copies are could not be confirmed for cluster.placement_max_age.",
+	reasonStale:        "The placement could not be confirmed for cluster.placement_max_age.",
 	reasonForbidden:    "The cluster forbids node preferences (strict weighted routing); a probe finds out when it allows them again.",
 
-	string(es.PassClientPreference): "The client chose the copies itself: by a keyword, by any preference of what keeps its copies, or by a string while routing.affinity.strings is false.",
+	string(es.PassClientPreference): "The client chose the copies itself: by a keyword, by any preference for an operation that keeps its copies, or by a string while routing.affinity.strings is false.",
 	string(es.PassRemoteTarget):     "The target is in another cluster.",
 	string(es.PassPIT):              "A point in time allows no preference.",
-	string(es.PassUnreadableBody):   "What the request reads cannot be told from its body.",
+	string(es.PassUnreadableBody):   "The body does not tell what the request reads.",
 	string(es.PassUnverifiable):     "The answer may not show that the cluster forbids preferences.",
-	string(es.PassAmbiguousQuery):   "A part of the request that matters does not decode, is empty or is given twice.",
+	string(es.PassAmbiguousQuery):   "A relevant part of the request cannot be decoded, is empty or is given twice.",
 	string(es.PassTypedPath):        "The path has a mapping type (7.x).",
 	string(es.PassIndicesOptions):   "Wildcards match other indices than by default.",
 	string(es.PassNotSteerable):     "The operation is not one that is steered.",
 	string(es.PassUnreadableHeader): "The header of the item cannot be read.",
 
 	string(cluster.MissUnknownTarget):      "The target has not been seen before, or its indices have changed: it is being looked up in the background. Ask again.",
-	string(cluster.MissShardUnavailable):   "A shard of the target has no copy that serves.",
-	string(cluster.MissNoPlacement):        "Nothing is known of the cluster yet.",
+	string(cluster.MissShardUnavailable):   "A shard of the target has no copy that can serve searches.",
+	string(cluster.MissNoPlacement):        "The placement is not known yet.",
 	string(cluster.MissUnsupported):        "The index is left alone: serverless, a remote snapshot, warm or the like.",
 	string(cluster.MissEmptyTarget):        "The target stands for no shard.",
-	string(cluster.MissNotOneIndex):        "A document is read by id from what is no single index.",
-	string(cluster.MissRoutedByFields):     "In an index of time series or logsdb neither id nor routing tells the shard.",
-	string(cluster.MissSegmentReplication): "Of an index with segment replication the engine reads the primary, unless a preference is given.",
+	string(cluster.MissNotOneIndex):        "A document is read by id from a target that is not a single index.",
+	string(cluster.MissRoutedByFields):     "In an index of time series or logsdb neither id nor routing determines the shard.",
+	string(cluster.MissSegmentReplication): "With segment replication the engine reads the primary unless a preference is given.",
 }
 
-// summarize says in words what would be done and why.
+// summarize says in words what would be done, and why.
 func (p *Proxy) summarize(e Explanation) string {
 	if e.Decision == nil || passTexts[e.Reason] != "" {
 		text := passTexts[e.Reason]
@@ -48,15 +48,15 @@ func (p *Proxy) summarize(e Explanation) string {
 	}
 	text := e.Decision.Summary
 	if e.Mode == ModeRoute {
-		return text + p.throughWhom(e)
+		return text + p.coordinatorText(e)
 	}
 	return fmt.Sprintf("%s The mode is %s, so it passes as the client wrote it all the same.", text, e.Mode)
 }
 
-// throughWhom says which node the request would be sent to.
-func (p *Proxy) throughWhom(e Explanation) string {
+// coordinatorText says to which node the request would be sent.
+func (p *Proxy) coordinatorText(e Explanation) string {
 	if e.Coordinator == "" || e.Reason == string(selection.NoChoice) {
 		return ""
 	}
-	return fmt.Sprintf(" It would be sent to %s, which coordinates: the nodes whose HTTP side is about as good as the best take turns.", e.Coordinator)
+	return fmt.Sprintf(" It would be sent to %s, which coordinates: nodes with about the least coordinating overhead take turns.", e.Coordinator)
 }

@@ -7,14 +7,14 @@ import (
 	"sidestep/internal/record"
 )
 
-// Ends of a hedge. The set is closed: it is a metric label.
+// Results of a hedge. The set is closed: it is a metric label.
 const (
 	hedgeWon        = "won"
 	hedgeLost       = "lost"
 	hedgeOverBudget = "over_budget"
 )
 
-// armHedge sets the timer that tells when the first attempt is overdue, and before that
+// armHedge sets the timer that fires when the first attempt is overdue and, before that,
 // when the client is to be watched.
 func (x *exchange) armHedge() {
 	delay, ok := x.p.hedges.Delay(x.kind(), x.Began)
@@ -29,7 +29,7 @@ func (x *exchange) armHedge() {
 	x.timer.Reset(delay - x.left)
 }
 
-// endHedge ends the supervision of the first attempt.
+// endHedge stops the timer.
 func (x *exchange) endHedge() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -41,8 +41,8 @@ func (x *exchange) endHedge() {
 }
 
 // overdue is called by the timer, on a goroutine of its own, when the first attempt takes
-// much longer than such searches usually do: nodes are asked how they are, and when that
-// tells which one the search waits for, a second attempt is sent past it.
+// much longer than such searches usually do. It has the nodes probed. When that shows
+// which node the search waits for, it sends a second attempt that avoids this node.
 func (x *exchange) overdue() {
 	defer x.release()
 	if x.early() {
@@ -99,8 +99,8 @@ func (x *exchange) early() bool {
 	return true
 }
 
-// handOver gives what the end of a hedge asks for to the handler's goroutine, if that
-// waits for it: that is if its own attempt has ended.
+// handOver gives the action after a hedge to the handler's goroutine, if that waits for
+// it because its own attempt has ended.
 func (x *exchange) handOver(next attempt.Action) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,8 +110,8 @@ func (x *exchange) handOver(next attempt.Action) {
 	}
 }
 
-// second makes the second attempt, to the copies that look best by now and through
-// another coordinating node; nil if there is to be none now.
+// second makes the second attempt, to the copies that are best now and through another
+// coordinating node; nil if there should be none now.
 func (x *exchange) second(now time.Time) *try {
 	p := x.p
 	if !p.mostAlive(x.view) || p.admission.waits() {
@@ -132,8 +132,8 @@ func (x *exchange) second(now time.Time) *try {
 	return nil
 }
 
-// mostAlive reports whether more than half of the nodes are: else more load is
-// the last thing the cluster needs.
+// mostAlive reports whether more than half of the nodes are alive. If not, the cluster
+// must not get more load.
 func (p *Proxy) mostAlive(v *view) bool {
 	alive := 0
 	for _, n := range v.nodes {
@@ -144,8 +144,7 @@ func (p *Proxy) mostAlive(v *view) bool {
 	return 2*alive > len(v.nodes)
 }
 
-// abandonOthers gives up the attempts that lost to the one with this number. x.mu is
-// held.
+// abandonOthers gives up the attempts other than the winner. x.mu is held.
 func (x *exchange) abandonOthers(winner int, now time.Time) {
 	for i, t := range x.tries {
 		if i == winner || x.Attempts[i].Outcome != "" {

@@ -10,23 +10,23 @@ import (
 	"sidestep/internal/selection"
 )
 
-// maxItemTargets is how many different targets of one multi-search are resolved;
-// items on others stay as they are.
+// maxItemTargets bounds the different targets of one multi-search that are resolved.
+// Items on further targets stay unchanged.
 const maxItemTargets = 100
 
-// multiSearch is what becomes of the items of a multi-search. Their preferences are
-// soft: the engine itself falls back, so nothing need be mended afterwards and an item
-// cannot get worse.
+// multiSearch is what becomes of the items of a multi-search. Their preferences are soft:
+// if a listed node fails the engine itself uses another copy. So no item can get worse,
+// and none has to be repeated.
 type multiSearch struct {
 	items       []es.Item
-	preferences []string // parallel to items; empty: the item stays
+	preferences []string // parallel to items; empty: the item stays unchanged
 	// searches holds the decision for each distinct target, in the order of their first
 	// items.
 	searches []*itemSearch
 	byKey    map[itemKey]*itemSearch
-	// first is the item that is steered first, -1 if none is.
+	// first is the first item that is steered, -1 if none is.
 	first int
-	room  int64          // bytes that the body may still grow by
+	room  int64          // bytes by which the body may still grow
 	count map[string]int // of items by reason
 }
 
@@ -39,13 +39,12 @@ func keyOf(item es.Item) itemKey { return itemKey{item.Target, item.Routing, ite
 type itemSearch struct {
 	decision   selection.Decision
 	reason     string
-	preference string // empty: its items stay
+	preference string // empty: its items stay unchanged
 	items      int    // how many are steered
 	all        int    // how many there are
 }
 
-// chooseItems decides about each item. Where none is to be steered x.Reason says why
-// the first is not.
+// chooseItems decides about each item. If none is steered x.Reason is the first item's.
 func (x *exchange) chooseItems(now time.Time) {
 	m := &multiSearch{byKey: map[itemKey]*itemSearch{}, first: -1, room: x.p.o.MaxHeldBody, count: map[string]int{}}
 	var readable bool
@@ -103,8 +102,8 @@ func (m *multiSearch) choose(x *exchange, i int, item es.Item, now time.Time) st
 	return s.reason
 }
 
-// chooseTarget decides about the searches of one target within a multi-search: as about
-// a search of its own.
+// chooseTarget decides about the searches of one target in a multi-search as if they were
+// searches of their own.
 func chooseTarget(x *exchange, item es.Item, now time.Time) *itemSearch {
 	one := &exchange{p: x.p, r: x.r, view: x.view, request: x.request}
 	one.request.Target, one.request.Routing, one.request.Preference = item.Target, item.Routing, item.Preference
@@ -124,8 +123,8 @@ func chooseTarget(x *exchange, item es.Item, now time.Time) *itemSearch {
 	return s
 }
 
-// describe makes t the attempt at all items: to the coordinating node of the first one
-// that is steered, with the nodes listed for any.
+// describe makes t the attempt at all items: to the coordinating node of the first
+// steered item, with the nodes listed for any item.
 func (m *multiSearch) describe(t *try) {
 	lead := &m.lead().decision
 	t.steered = true
@@ -144,11 +143,11 @@ func (m *multiSearch) describe(t *try) {
 	slices.SortFunc(t.decision.Nodes, func(a, b *selection.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// lead returns the decision about the first item that is steered.
+// lead returns the decision about the first steered item.
 func (m *multiSearch) lead() *itemSearch { return m.byKey[keyOf(m.items[m.first])] }
 
-// leaseItems counts the steered items as outstanding. The request has one coordinating
-// node, whatever was chosen for each target.
+// leaseItems counts the steered items as outstanding. The coordinating node is that of
+// the request, whatever was chosen for each target.
 func (t *try) leaseItems(now time.Time) {
 	m := t.x.items
 	lead := m.lead()
@@ -173,7 +172,7 @@ func (m *multiSearch) release() {
 	}
 }
 
-// blame holds the failure of a whole multi-search against the node that gave it.
+// blame counts the failure of a whole multi-search against the node that answered.
 func (m *multiSearch) blame(x *exchange, t *try) {
 	x.p.o.Selector.Observe(&m.lead().decision, selection.Outcome{
 		Failed: true, Blamed: []*selection.Node{t.upstream.node}, Message: "multi-search failed: " + http.StatusText(t.resp.StatusCode),

@@ -14,15 +14,15 @@ import (
 	"sidestep/internal/selection"
 )
 
-// answer is what one attempt brought.
+// answer is the result of one attempt.
 type answer struct {
 	resp   *http.Response
 	err    error
 	head   es.Head
-	cause  attempt.Cause // why it should not be the last word; empty if it may be
+	cause  attempt.Cause // why it should not be the client's answer; empty if it may be
 	blamed []*selection.Node
-	// begin is what was read of the body to judge it, and readErr how that ended: io.EOF
-	// if begin is the whole body.
+	// begin is the part of the body that was read to judge it, and readErr how reading
+	// ended: io.EOF if begin is the whole body.
 	begin   []byte
 	readErr error
 	// small or large is under begin; nil if there is none.
@@ -30,7 +30,7 @@ type answer struct {
 	large *[copyBuffer]byte
 }
 
-// discard gives up an answer.
+// discard closes an answer that is not used.
 func (a *answer) discard() {
 	if a.resp != nil {
 		_ = a.resp.Body.Close()
@@ -44,10 +44,10 @@ func (a *answer) discard() {
 	*a = answer{err: a.err, cause: a.cause}
 }
 
-// headLimit is how much of an answer is looked at, decoded.
+// headLimit bounds the start of an answer that is judged, decoded.
 const headLimit = 8 << 10
 
-// judgeSearch looks at the start of the answer to a steered search.
+// judgeSearch judges the start of the answer to a steered search.
 func (t *try) judgeSearch() {
 	resp := t.resp
 	switch {
@@ -66,7 +66,7 @@ func (t *try) judgeSearch() {
 	t.blamed = t.blame()
 }
 
-// judgeFailure tells what a 429 or a 5xx speaks of.
+// judgeFailure finds the cause of a 429 or a 5xx.
 func (t *try) judgeFailure() {
 	t.cause = attempt.EngineError
 	if t.resp.StatusCode == http.StatusTooManyRequests {
@@ -80,12 +80,12 @@ func (t *try) judgeFailure() {
 	}
 }
 
-// refuses reports whether the answer is an error whose words may come from the
-// preference that was added: the operation takes none after all, the request line or a
-// place in it is quoted ("no handler found for uri", "missing authentication credentials
-// for REST request", "byte offset: #744"), or what all copies refuse is worded as the last
-// copy tried did. The client is to read what it
-// would have read directly.
+// refuses reports whether the answer is an error whose text may be due to the preference
+// that was added. Either the operation takes no preference, or the text quotes the
+// request line or a position in it ("no handler found for uri", "missing authentication
+// credentials for REST request", "byte offset: #744"), or all copies failed and the text
+// is that of the last copy tried. The client is to read what it would have read without
+// sidestep.
 func (t *try) refuses() bool {
 	if !t.lists() {
 		return false
@@ -99,9 +99,8 @@ func (t *try) refuses() bool {
 	return false
 }
 
-// judgeRead looks whether the answer to a read by id is about the preference that was
-// added. Any other is the engine's verdict: it tries every copy there is, the preferred
-// ones first.
+// judgeRead finds out whether the answer to a read by id is about the preference that was
+// added. Any other answer counts: the engine tries every copy, the preferred ones first.
 func (t *try) judgeRead() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
@@ -109,9 +108,9 @@ func (t *try) judgeRead() {
 		t.cause = attempt.Refused
 	case !x.mayForbid():
 	case status == http.StatusForbidden && x.Method == http.MethodHead:
-		t.cause = attempt.Refused // by what, there is no body to tell
+		t.cause = attempt.Refused // there is no body that tells by what
 	case status == http.StatusForbidden, status == http.StatusOK && x.Operation == es.MGet:
-		// A multi get says it of each document, so of the first one, too.
+		// A multi get reports it for each document, so for the first one, too.
 		switch head := t.readHead(headLimit, nil); {
 		case es.IsWeightedRoutingError(head):
 			t.cause = attempt.Forbidden
@@ -121,9 +120,9 @@ func (t *try) judgeRead() {
 	}
 }
 
-// judgeItems looks whether the answer to a multi-search is about the preferences. Under
-// strict weighted routing they are refused for all steered items or for none: the first
-// is looked at, if it begins within what may be held.
+// judgeItems finds out whether the answer to a multi-search is about the preferences.
+// Under strict weighted routing they are refused for all steered items or for none. So
+// the first one is judged, if it begins within what may be held.
 func (t *try) judgeItems() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
@@ -135,7 +134,7 @@ func (t *try) judgeItems() {
 			if len(prefix) < next && !complete {
 				return false
 			}
-			next = 2 * len(prefix) // so that what is read is looked at twice at most, in the mean
+			next = 2 * len(prefix) // so that each byte is read at most twice, on average
 			forbidden, done = es.ItemForbidden(prefix, complete, x.items.first)
 			return done
 		})
@@ -143,14 +142,14 @@ func (t *try) judgeItems() {
 			t.cause = attempt.Forbidden
 		}
 	case status == http.StatusTooManyRequests || status > http.StatusInternalServerError:
-		// A 500 is for lines that the engine stumbles over: what fails in a search is part
-		// of a 200.
+		// A 500 is for lines that the engine cannot parse. A search that fails is part of
+		// a 200.
 		x.items.blame(x, t)
 	}
 }
 
-// judgeOwn looks at the answer to the request as the client wrote it: the engine's
-// verdict on that stands.
+// judgeOwn judges the answer to the request as the client wrote it, which is the client's
+// in any case.
 func (t *try) judgeOwn() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
@@ -163,7 +162,7 @@ func (t *try) judgeOwn() {
 	}
 }
 
-// judgeShards looks whether an answer is partial.
+// judgeShards finds out whether the answer is partial.
 func (t *try) judgeShards() {
 	t.readHead(headLimit, func(prefix []byte, complete bool) (done bool) {
 		t.head, done = es.ScanHead(prefix, complete)
@@ -174,9 +173,9 @@ func (t *try) judgeShards() {
 	}
 }
 
-// blame says whose fault a bad answer is: that of the nodes it names. A partial answer
-// that names none is the fault of the whole set, an error that names none that of the
-// node that gave it.
+// blame returns the nodes at fault for a bad answer: those that it names. If it names
+// none, it is the whole set for a partial result, and the answering node for an error. If
+// a shard has no copy on the set, that concerns the whole set.
 func (t *try) blame() []*selection.Node {
 	var named func(n *selection.Node) bool
 	switch t.cause {
@@ -206,8 +205,8 @@ func (t *try) blame() []*selection.Node {
 	}
 }
 
-// readHead reads the decoded start of the body, up to limit bytes or until enough says
-// so. A body that cannot be decoded has no start.
+// readHead reads the decoded start of the body, up to limit bytes or until enough returns
+// true. A body that cannot be decoded has no start.
 func (a *answer) readHead(limit int, enough func(prefix []byte, complete bool) bool) []byte {
 	switch strings.ToLower(a.resp.Header.Get("Content-Encoding")) {
 	case "", "identity":
@@ -232,7 +231,7 @@ func (a *answer) readPlain(limit int, enough func([]byte, bool) bool) []byte {
 	return a.begin
 }
 
-// more reads once what is there of the body.
+// more reads once from the body.
 func (a *answer) more() {
 	if len(a.begin) == cap(a.begin) {
 		a.enlarge()
@@ -245,7 +244,7 @@ func (a *answer) more() {
 // enlarge makes room for more of the body.
 func (a *answer) enlarge() {
 	switch {
-	case cap(a.begin) == 0 && a.resp.ContentLength <= smallBuffer: // or it is not known
+	case cap(a.begin) == 0 && a.resp.ContentLength <= smallBuffer: // or the length is unknown
 		a.small = smallBuffers.Get().(*[smallBuffer]byte)
 		a.begin = a.small[:0]
 	case a.large == nil:
@@ -260,7 +259,7 @@ func (a *answer) enlarge() {
 	}
 }
 
-// rewound reads the body of an answer so that what was read stays at hand.
+// rewound reads the body of an answer and keeps what was read.
 type rewound struct {
 	a  *answer
 	at int

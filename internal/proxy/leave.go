@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// unwatched is for how long a search is not given up when its client leaves: most are
-// answered sooner, and to be told costs more than to look.
+// unwatched is how long a search runs before its client is watched for leaving. Most
+// searches are answered sooner, and watching costs more than checking once.
 const unwatched = 50 * time.Millisecond
 
-// quietContext is the context of a request that tells nobody when it ends: who wants to
-// know looks, or waits for watchClient to give up the attempts.
+// quietContext is the context of a request without a Done channel, which costs to
+// maintain. Code that must notice the client's leaving checks Err, or waits for
+// watchClient to abort the attempts.
 type quietContext struct{ context.Context } //nolint:containedctx // it is one
 
 // Done implements context.Context.
 func (*quietContext) Done() <-chan struct{} { return nil }
 
-// watchClient has the attempts given up when the client leaves: the connections are
-// closed, which cancels the search on the engine. x.mu is held.
+// watchClient aborts the attempts when the client leaves. That closes the connections,
+// which cancels the search on the engine. x.mu is held.
 func (x *exchange) watchClient() {
 	if x.unwatch == nil {
 		x.refs.Add(1)
@@ -25,7 +26,7 @@ func (x *exchange) watchClient() {
 	}
 }
 
-// leave gives up all attempts, on a goroutine of its own.
+// leave aborts all attempts, on a goroutine of its own.
 func (x *exchange) leave() {
 	defer x.release()
 	x.mu.Lock()
@@ -35,8 +36,8 @@ func (x *exchange) leave() {
 	}
 }
 
-// watch is watchClient unless the timer will see to it, which it does while it may run and
-// no attempt has answered.
+// watch is watchClient, unless the hedge's timer will call it: that is while the timer
+// may run and no attempt has answered.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -47,7 +48,7 @@ func (x *exchange) watch() {
 
 // done is called when the handler returns.
 func (x *exchange) done() {
-	x.dismiss()
+	x.dismiss(nil)
 	x.mu.Lock()
 	if x.unwatch != nil && x.unwatch() {
 		x.refs.Add(-1)

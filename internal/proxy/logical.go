@@ -20,29 +20,29 @@ type LogicalShards struct {
 }
 
 const (
-	// logicalPatience is how long a read by routing waits until its indices are known, since
-	// the request came. If they stay unknown nobody waits for the next logicalPause.
-	logicalPatience = 2 * time.Second
-	logicalPause    = 5 * time.Second
-	// maxRouting is how long a routing may be that is widened.
+	// logicalWait is how long a read by routing waits for its indices to be known, from
+	// its arrival. If they stay unknown no read waits during the next logicalPause.
+	logicalWait  = 2 * time.Second
+	logicalPause = 5 * time.Second
+	// maxRouting bounds the length of a routing that is widened.
 	maxRouting = 4096
-	// logicalLook is how often it is looked meanwhile.
+	// logicalLook is the interval of checking meanwhile.
 	logicalLook = 5 * time.Millisecond
 )
 
-// routedResult is what became of a routing. The set is closed: it is used as a metric label.
+// routedResult is what was done with a routing. The set is closed: it is a metric label.
 type routedResult string
 
-// What becomes of the routing of a read on indices with logical shards. Where it is dropped
-// the engine visits all shards: that finds as much.
+// Results for the routing of a read on indices with logical shards. Where it is dropped
+// the engine visits all shards, so nothing is missed.
 const (
 	routedWidened    routedResult = "widened"         // the values of the other slots are added
-	routedUnknown    routedResult = "dropped_unknown" // dropped: what the target stands for is not known
+	routedUnknown    routedResult = "dropped_unknown" // dropped: the indices of the target are not known
 	routedDoubtful   routedResult = "dropped_doubtful"
-	routedTooLong    routedResult = "dropped_too_long" // the request line would be
+	routedTooLong    routedResult = "dropped_too_long" // dropped: the request line would be
 	routedResized    routedResult = "dropped_resized"
-	routedByID       routedResult = "by_id"            // stays: nobody knows the slot of one document
-	routedUnreadable routedResult = "unreadable_items" // stays: the header lines cannot be read
+	routedByID       routedResult = "by_id"            // unchanged: the slot of a single document is unknown
+	routedUnreadable routedResult = "unreadable_items" // unchanged: the header lines cannot be read
 )
 
 func routedResults() []routedResult {
@@ -59,14 +59,14 @@ func (b *Bulk) logicalOf(name string) (LogicalShards, bool) {
 }
 
 // slotsOf returns how the documents of an index with logical shards are spread, or why
-// they are not. known is false while nothing is known of it.
+// they are not. known is false while the index is unknown.
 func (p *Proxy) slotsOf(name string, size int) (l bulk.Logical, index bulk.Index, why bulk.Reason, known bool) {
 	index, known = p.o.Bulk.Index(name)
 	v := p.view.Load()
 	if !known || v.snapshot == nil {
 		return l, index, bulk.ReasonUnknown, false
 	}
-	// Deleted, and made anew with other shards, since it was read.
+	// The index was deleted and created with other shards since it was read.
 	if placed, ok := v.snapshot.Lookup(name); ok && len(placed.Shards) != index.Shards && index.Shards > 0 {
 		return l, index, bulk.ReasonUnknown, false
 	}
@@ -77,7 +77,7 @@ func (p *Proxy) slotsOf(name string, size int) (l bulk.Logical, index bulk.Index
 	return l, index, why, true
 }
 
-// warnUndivided tells once of an index that has no slots of this size.
+// warnUndivided logs once that an index has no slots of this size.
 func (p *Proxy) warnUndivided(name string, shards, size int) {
 	if _, told := p.undivided.LoadOrStore(name, true); !told {
 		p.o.Logger.Warn("bulk.routing_size has no effect on the index: its number of shards must be a multiple of the size, and more",
@@ -85,9 +85,9 @@ func (p *Proxy) warnUndivided(name string, shards, size int) {
 	}
 }
 
-// otherSlots returns the routing values that a search with this routing needs beside its
-// own, so that it visits all slots; none on indices without logical shards. With
-// routedWidened that is all there is to know, else the routing has to be dropped.
+// otherSlots returns the routing values that a search needs beside its own to visit all
+// slots; none if the index has no logical shards. If result is not routedWidened the
+// routing has to be dropped.
 func (p *Proxy) otherSlots(target, routing string) (more []string, result routedResult) {
 	target, local := es.LocalTarget(target)
 	switch v := p.view.Load().snapshot; {
@@ -95,14 +95,14 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 		return nil, routedWidened
 	case len(routing) > maxRouting:
 		return nil, routedTooLong
-	case strings.Contains(target, "<"): // date math moves on at midnight
+	case strings.Contains(target, "<"): // date math changes at midnight
 		return nil, routedDoubtful
 	}
 	names, known := p.o.Bulk.IndicesOf(target)
 	switch {
 	case !known:
 		return nil, routedUnknown
-	case len(names) == 0: // what is not there may come any moment
+	case len(names) == 0: // a missing index may be created at any moment
 		return nil, routedDoubtful
 	}
 	for _, name := range names {
@@ -123,8 +123,8 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 	return more, routedWidened
 }
 
-// slotSearch finds the slots that a request needs. It holds nothing of its exchange, which
-// may be over while the transport still reads the body.
+// slotSearch finds the slots that a request needs. It does not refer to its exchange,
+// which may end while the transport still reads the body.
 type slotSearch struct {
 	p     *Proxy
 	ctx   context.Context //nolint:containedctx // of one request
@@ -132,9 +132,9 @@ type slotSearch struct {
 	line  es.Routed
 }
 
-// await is otherSlots, but waits for what is not known yet.
+// await is otherSlots, but waits until the indices are known.
 func (w *slotSearch) await(target, routing string) (more []string, result routedResult) {
-	p, deadline := w.p, w.began.Add(logicalPatience)
+	p, deadline := w.p, w.began.Add(logicalWait)
 	for {
 		more, result = p.otherSlots(target, routing)
 		if result != routedUnknown {
@@ -142,10 +142,10 @@ func (w *slotSearch) await(target, routing string) (more []string, result routed
 		}
 		now := time.Now()
 		switch {
-		case now.UnixNano() < p.impatient.Load():
+		case now.UnixNano() < p.unknownUntil.Load():
 			return nil, result
 		case now.After(deadline):
-			p.impatient.Store(now.Add(logicalPause).UnixNano())
+			p.unknownUntil.Store(now.Add(logicalPause).UnixNano())
 			return nil, result
 		}
 		select {
@@ -156,8 +156,8 @@ func (w *slotSearch) await(target, routing string) (more []string, result routed
 	}
 }
 
-// widen sees to it that a read by routing visits all shards where its documents may be,
-// whatever the modes are: documents stay where they were written.
+// widen makes a read by routing visit all shards where its documents may be, in every
+// mode: documents stay where they were written.
 func (x *exchange) widen() {
 	p := x.p
 	if len(p.o.Bulk.Logical) == 0 {
@@ -193,7 +193,7 @@ func (x *exchange) widenLine(w *slotSearch) {
 			result = routedTooLong
 		}
 		if query = es.DropRouting(x.query); query == x.query {
-			return // there was none
+			return // there was no routing
 		}
 		x.request.Routing = ""
 	}
@@ -201,8 +201,8 @@ func (x *exchange) widenLine(w *slotSearch) {
 	x.p.metrics.routed.with(string(result)).Inc()
 }
 
-// imagineWidened is widen for a request that is asked about: it waits for nothing.
-func (x *exchange) imagineWidened() routedResult {
+// explainWidened is widen for a request that is explained: it does not wait.
+func (x *exchange) explainWidened() routedResult {
 	r := &x.request
 	if len(x.p.o.Bulk.Logical) == 0 || r.Routing == "" || x.steering() == es.SteerByID {
 		return ""
@@ -219,15 +219,15 @@ func (x *exchange) imagineWidened() routedResult {
 	return result
 }
 
-// routingTexts say in words what becomes of a routing.
+// routingTexts describe the results in words.
 var routingTexts = map[routedResult]string{
 	routedWidened: " The target has logical shards (bulk.routing_size): the routing is sent with values for the other slots.",
 	routedUnknown: " What the target stands for is not known yet, so that the routing would be left out if that does not change within two seconds: ask again.",
 	routedResized: " An index with a routing size was split, shrunk or cloned: the routing is left out, and all shards are visited.",
 }
 
-// noteByID counts reads and writes of a document by its id and routing: whatever slot it
-// is in, the engine looks where the routing leads.
+// noteByID counts reads and writes of a document by its id and routing. The engine looks
+// only in the shard of that routing, whatever slot the document is in.
 func (x *exchange) noteByID(target, routing string) {
 	if routing == "" || len(x.p.o.Bulk.Logical) == 0 {
 		return
@@ -241,8 +241,8 @@ func (x *exchange) noteByID(target, routing string) {
 	}
 }
 
-// widenItems returns the body of a multi-search as it is to be read: with the routing of
-// each search widened.
+// widenItems returns the body of a multi-search as it is read, with the routing of each
+// search widened.
 func (x *exchange) widenItems(body io.ReadCloser) io.ReadCloser {
 	if x.routed == nil {
 		return body

@@ -185,7 +185,7 @@ func TestRoutingsThatAreDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startSlots(t, nil)
-			s.proxy.impatient.Store(1 << 62)
+			s.proxy.unknownUntil.Store(1 << 62)
 			if c.change != nil {
 				c.change(s)
 			}

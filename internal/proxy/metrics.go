@@ -29,8 +29,8 @@ type metrics struct {
 // nativeBucketFactor gives native histograms a resolution of about 10 %.
 const nativeBucketFactor = 1.1
 
-// durationBuckets, in seconds, are those of whatever is compared with what a search
-// takes.
+// durationBuckets, in seconds, are shared by everything that is compared with the time of
+// searches.
 var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
@@ -55,7 +55,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 		items: newItemCounter(auto),
 		observed: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_observed_decisions_total",
-			Help: "Decisions made but not acted upon in mode observe, by reason.",
+			Help: "Decisions made but not applied in mode observe, by reason.",
 		}, []string{"reason"}),
 		failovers: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_failovers_total",
@@ -64,7 +64,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	}
 	m.hedges = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_hedges_total",
-		Help: "Second attempts for overdue searches by result; over_budget were not made.",
+		Help: "Hedges: second attempts for overdue searches, by result; over_budget were not made.",
 	}, []string{"result"}))
 	for _, result := range []string{hedgeWon, hedgeLost, hedgeOverBudget} {
 		m.hedges.with(result)
@@ -72,7 +72,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	m.registerProbes(auto)
 	m.sniffs = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_sniffs_total",
-		Help: "Questions of clients for the nodes' own addresses by result: passed, they learn these and go around sidestep; rewritten, they learn sidestep's.",
+		Help: "Requests of clients for the nodes' addresses by result: passed (clients learn them and can go around sidestep), rewritten (clients learn sidestep's).",
 	}, []string{"result"}))
 	for _, result := range []string{sniffPassed, sniffRewritten} {
 		m.sniffs.with(result)
@@ -95,7 +95,7 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	m.bulk = newBulkMetrics(reg, p)
 	m.routed = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_routed_reads_total",
-		Help: "Operations by routing on indices with logical shards (bulk.routing_size), by what became of the routing; of a multi-search each search counts.",
+		Help: "Operations by routing on indices with logical shards (bulk.routing_size), by result for the routing; each search of a multi-search counts.",
 	}, []string{"result"}))
 	for _, r := range routedResults() {
 		m.routed.with(string(r))
@@ -105,18 +105,18 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	return m
 }
 
-// registerProbes registers what is about probes.
+// registerProbes registers the metrics of probes.
 func (m *metrics) registerProbes(auto promauto.Factory) {
 	m.probes = auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_probes_total",
-		Help: "Searches of sidestep's own that find out how a node is, by result.",
+		Help: "Probes: tiny searches of sidestep's own that test a node, by result.",
 	}, []string{"result"})
 	for _, result := range []string{probeAnswered, probeFailed, probeUnfit} {
 		m.probes.WithLabelValues(result)
 	}
 	m.probeTime = auto.NewHistogramVec(prometheus.HistogramOpts{
 		Name:                        "sidestep_probe_duration_seconds",
-		Help:                        "Time of probes that were answered, or were not within a second, by the state of their node when they were sent.",
+		Help:                        "Time of probes, by the state of their node when they were sent; an unanswered probe counts as one second.",
 		Buckets:                     durationBuckets,
 		NativeHistogramBucketFactor: nativeBucketFactor,
 	}, []string{"state"})

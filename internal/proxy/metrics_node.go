@@ -12,7 +12,7 @@ import (
 type nodeMetric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	// value in the unit of the series; NaN-free. ok is false where there is none.
+	// value is in the unit of the series, never NaN. ok is false if there is none.
 	value func(v selection.NodeView) (value float64, ok bool)
 }
 
@@ -64,8 +64,8 @@ func nodeDescs() []nodeMetric {
 	}
 }
 
-// nodeCollector reads the statistics of all nodes at scrape time, so that series
-// of nodes that left disappear.
+// nodeCollector reads the statistics of all nodes at scrape time, so that the series of
+// nodes that left disappear.
 type nodeCollector struct {
 	p      *Proxy
 	descs  []nodeMetric

@@ -300,6 +300,6 @@ func TestMultiSearchCountsItsItemsWhileTheyAreOutstanding(t *testing.T) {
 	require.EqualValues(t, 3, outstanding.Load())
 	require.Zero(t, h.proxy.view.Load().nodes[0].Outstanding())
 	after := h.selector.View(h.proxy.view.Load().nodes, time.Now())
-	require.Equal(t, before[0].Parts.ResponseTime, after[0].Parts.ResponseTime, "it teaches nothing")
+	require.Equal(t, before[0].Parts.ResponseTime, after[0].Parts.ResponseTime, "it changes no response time")
 	require.Equal(t, selection.Fine.String(), after[0].State)
 }

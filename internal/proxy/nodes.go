@@ -10,8 +10,8 @@ import (
 // NodeStatus is one node as shown on /nodes.
 type NodeStatus struct {
 	selection.NodeView
-	// Limit and what is admitted and waits, in shard queries; absent while admission is
-	// off.
+	// Load is the limit, and what is admitted and waits, in shard queries; absent while
+	// admission is off.
 	*admission.Load
 	Address string   `json:"address"`
 	Roles   []string `json:"roles"`

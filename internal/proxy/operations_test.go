@@ -199,7 +199,7 @@ func TestForbiddenPreferenceIsSentAsItCame(t *testing.T) {
 }
 
 // How long an asynchronous search waits for its result says nothing of a node.
-func TestWhatIsSentOnceTeachesNothing(t *testing.T) {
+func TestWhatIsSentOnceDoesNotCountForSearches(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow()
 	before := h.proxy.Nodes()

@@ -2,7 +2,7 @@ package proxy
 
 import "net/http"
 
-// ServeHTTP answers one request. It is the path of every request, from top to bottom:
+// ServeHTTP answers one request. It shows the path of every request from top to bottom;
 // each step is a function in the file of its name.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(p, w, r)
@@ -24,6 +24,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.rewrite()
 	answered := x.attempts()
-	x.dismiss()
+	x.dismiss(answered)
 	x.answer(answered)
 }

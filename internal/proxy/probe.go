@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// probeInterval is how often the selector is asked for probes that are due: a
-	// node under suspicion is to be probed while the search that waits still waits.
+	// probeInterval is how often the selector is asked for due probes. It is short, so
+	// that a suspect node is probed while the overdue search still waits.
 	probeInterval = 10 * time.Millisecond
-	// maxProbes is how many probes are under way at once.
+	// maxProbes bounds the probes in flight.
 	maxProbes = 16
-	// refusedFor is how long no probe is sent after the cluster refused sidestep's
-	// account one.
+	// refusedFor is how long no probe is sent after the cluster refused one to sidestep's
+	// account.
 	refusedFor = time.Minute
 	// probeID marks probes in the engines' task lists and slow logs.
 	probeID = "sidestep-probe"
@@ -41,7 +41,7 @@ const (
 	probeUnfit    = "unfit"
 )
 
-// probes is what the proxy remembers for its probes.
+// probes is the state of the prober.
 type probes struct {
 	recent recentPlans
 	turn   atomic.Uint64
@@ -50,15 +50,15 @@ type probes struct {
 	refused      atomic.Bool // the last answer was a refusal
 }
 
-// prober says which probes are due and learns from them.
+// prober says which probes are due, and takes their outcomes.
 type prober interface {
 	Probes(dst []selection.Probe, nodes []*selection.Node, now time.Time) []selection.Probe
 	ObserveProbe(p selection.Probe, o selection.ProbeOutcome, now time.Time)
 }
 
-// Probe sends the probes that the selector wants until ctx ends, and returns when
-// none is under way any more. Call it once: the selector counts on being asked,
-// also where Options.Probes is nil and it learns that none can be sent.
+// Probe sends the probes that the selector wants until ctx ends, and returns when none is
+// in flight any more. Call it once, also if Options.Probes is nil: the selector must
+// learn that no probe can be sent.
 func (p *Proxy) Probe(ctx context.Context) { p.sendProbes(ctx, p.o.Selector) }
 
 func (p *Proxy) sendProbes(ctx context.Context, from prober) {
@@ -98,7 +98,7 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 					<-free
 				})
 			default:
-				end(probe, unfit("too many probes are under way"), state)
+				end(probe, inconclusive("too many probes are under way"), state)
 			}
 		}
 	}
@@ -115,50 +115,48 @@ func probeResult(o selection.ProbeOutcome) string {
 	}
 }
 
-// unfit is the outcome of a probe that tells nothing of its node.
-func unfit(why string) selection.ProbeOutcome {
+// inconclusive is the outcome of a probe that says nothing about its node.
+func inconclusive(why string) selection.ProbeOutcome {
 	return selection.ProbeOutcome{Unfit: true, Message: why}
 }
 
-// failedProbe is the outcome of a probe that its node did not answer well.
+// failedProbe is the outcome of a probe that its node failed.
 func failedProbe(took time.Duration, why string) selection.ProbeOutcome {
 	return selection.ProbeOutcome{Failed: true, Took: took, Message: why}
 }
 
-// probe finds a shard to search and a node to send the search through, and sends
-// it.
+// probe finds a shard to search and a coordinating node, and sends the probe.
 func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selection.ProbeOutcome {
 	now := time.Now()
 	switch {
 	case p.o.Probes == nil:
-		return unfit("probes are switched off")
+		return inconclusive("probes are switched off")
 	case p.suspended.holdsProbe(now):
-		return unfit("the cluster forbids node preferences")
+		return inconclusive("the cluster forbids node preferences")
 	case now.UnixNano() < p.probes.refusedUntil.Load():
-		return unfit("not permitted")
+		return inconclusive("not permitted")
 	}
 	shard, ok := p.probes.shard(v.snapshot, probe.Node.ID)
 	if !ok {
-		return unfit("the node serves no shard")
+		return inconclusive("the node serves no shard")
 	}
 	via := p.probeVia(v, probe, now)
 	if via == nil {
-		return unfit("no other coordinating node")
+		return inconclusive("no other coordinating node")
 	}
 	if probe.AboutVia() && via.node != probe.Via {
-		return unfit("the node has no address")
+		return inconclusive("the node has no address")
 	}
 	o := p.exchangeBurst(ctx, via, probe, shard)
 	if probe.AboutVia() && !o.Unfit {
-		o.Took = time.Since(now) // the way to the coordinating node is what counts
+		o.Took = time.Since(now) // what is probed is the way to the coordinating node
 	}
 	return o
 }
 
-// probeVia returns where to send a probe: to the node that the selector names,
-// else to another than the one that it is about, or what lies between the nodes
-// would not be seen. Under static discovery no addresses are known and a seed
-// must do.
+// probeVia returns where to send a probe: to the node that the selector names, else to
+// another node than the probed one, so that the network between the nodes is probed, too.
+// Under static discovery no addresses are known, and a seed is used.
 func (p *Proxy) probeVia(v *view, probe selection.Probe, now time.Time) *upstream {
 	if len(v.coordinating) == 0 {
 		return p.pickSeed(nil, now)
@@ -177,16 +175,16 @@ func (p *Proxy) probeVia(v *view, probe selection.Probe, now time.Time) *upstrea
 	return v.upstream(n)
 }
 
-// probeURL returns the search of one shard on one node. It is tiny, but goes
-// where all searches go: no cache may answer it.
+// probeURL returns the search of one shard on one node. It is tiny, but no cache may
+// answer it, as it must take the way of all searches.
 func probeURL(base *url.URL, shard cluster.ShardName, node string) string {
 	return strings.TrimSuffix(base.String(), "/") + "/" + url.PathEscape(shard.Index) +
 		"/_search?preference=_shards:" + strconv.Itoa(shard.Number) + "%7C_only_nodes:" + url.QueryEscape(node) +
 		"&size=0&terminate_after=1&request_cache=false&allow_partial_search_results=false&filter_path=took,_shards"
 }
 
-// exchangeBurst sends the searches of a probe at once and returns the worst outcome:
-// a failure, else the latest answer, else that none was fit.
+// exchangeBurst sends the searches of a probe at once and returns the worst outcome: a
+// failure, else the slowest answer, else an inconclusive one.
 func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selection.Probe, shard cluster.ShardName) selection.ProbeOutcome {
 	outcomes := make(chan selection.ProbeOutcome, max(1, probe.Burst))
 	for range cap(outcomes) {
@@ -201,7 +199,7 @@ func (p *Proxy) exchangeBurst(ctx context.Context, via *upstream, probe selectio
 	return worst
 }
 
-// worse reports whether a says more against a node than b.
+// worse reports whether a is stronger evidence against a node than b.
 func worse(a, b selection.ProbeOutcome) bool {
 	switch {
 	case a.Unfit || b.Unfit:
@@ -212,8 +210,7 @@ func worse(a, b selection.ProbeOutcome) bool {
 	return a.Took > b.Took
 }
 
-// exchangeProbe sends a probe of n with sidestep's own account and tells what the
-// answer says of n.
+// exchangeProbe sends a probe of n with sidestep's own account, and judges the answer.
 func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.Node, shard cluster.ShardName) selection.ProbeOutcome {
 	var connected atomic.Bool
 	probing, cancel := context.WithTimeout(ctx, selection.ProbeTimeout)
@@ -222,7 +219,7 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	}), http.MethodGet, probeURL(via.url, shard, n.ID), http.NoBody)
 	if err != nil {
-		return unfit(err.Error())
+		return inconclusive(err.Error())
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("X-Opaque-Id", probeID)
@@ -237,17 +234,17 @@ func (p *Proxy) exchangeProbe(ctx context.Context, via *upstream, n *selection.N
 	case err == nil:
 		return p.judgeProbe(status, body, took)
 	case ctx.Err() != nil:
-		return unfit("stopped")
+		return inconclusive("stopped")
 	case probing.Err() != nil && (via.node == n || connected.Load() && via.node.Alive()):
 		return failedProbe(selection.ProbeTimeout, fmt.Sprintf("no answer through %s within %s", via.node.Name, selection.ProbeTimeout))
 	case via.node == n:
 		return failedProbe(took, err.Error())
 	}
-	return unfit(fmt.Sprintf("through %s: %v", via.node.Name, err)) // the coordinating node's trouble
+	return inconclusive(fmt.Sprintf("through %s: %v", via.node.Name, err)) // the coordinating node's fault
 }
 
-// startProbeSpan starts the record of a search of sidestep's own, which names itself in
-// the headers of r; nil if it is not recorded.
+// startProbeSpan starts the span of a probe, and adds its trace headers to r; nil if it
+// is not sampled.
 func (p *Proxy) startProbeSpan(r *http.Request) record.ProbeSpan {
 	if p.o.Tracer == nil {
 		return nil
@@ -265,13 +262,12 @@ func (p *Proxy) endProbeSpan(span record.ProbeSpan, r *http.Request, a record.At
 	}, a))
 }
 
-// fetch returns status and body of the answer to r. Only the start of a long
-// body is read.
+// fetch returns status and body of the answer to r. Of a long body it reads the start.
 func fetch(client *http.Client, r *http.Request) (status int, body []byte, err error) {
 	resp, err := client.Do(r)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // the caller names the address
+			err = u.Err // without the address, which the caller adds
 		}
 		return 0, nil, err
 	}
@@ -280,23 +276,23 @@ func fetch(client *http.Client, r *http.Request) (status int, body []byte, err e
 	return resp.StatusCode, body, err
 }
 
-// judgeProbe tells what an answer says of the node whose copy was searched.
+// judgeProbe finds out what an answer says about the probed node.
 func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selection.ProbeOutcome {
 	switch {
 	case status == http.StatusForbidden && es.IsWeightedRoutingError(body):
 		p.suspend()
-		return unfit("the cluster forbids node preferences")
+		return inconclusive("the cluster forbids node preferences")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		p.probes.refusedUntil.Store(time.Now().Add(refusedFor).UnixNano())
 		if p.probes.refused.CompareAndSwap(false, true) {
-			p.o.Logger.Info("probing is not permitted: grant sidestep's account read on the indices; until then clients' searches find out how nodes are",
+			p.o.Logger.Info("probing is not permitted: grant sidestep's account the privilege read on the indices; until then nodes are tested with clients' searches",
 				"status", status, "again_in", refusedFor)
 		}
-		return unfit("not permitted")
+		return inconclusive("not permitted")
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		return failedProbe(took, "HTTP status "+strconv.Itoa(status))
 	case status != http.StatusOK:
-		return unfit("HTTP status " + strconv.Itoa(status)) // the index is gone or closed, or the copy is elsewhere
+		return inconclusive("HTTP status " + strconv.Itoa(status)) // the index is gone or closed, or the copy has moved
 	}
 	if p.probes.refused.CompareAndSwap(true, false) {
 		p.o.Logger.Info("probing is permitted again")
@@ -305,21 +301,21 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 	head, _ := es.ScanHead(body, true)
 	switch {
 	case !head.HasShards || head.Total == 0:
-		return unfit("no shard was searched")
+		return inconclusive("no shard was searched")
 	case head.Failed > 0:
 		return failedProbe(took, string(attempt.Partial))
 	}
 	if head.HasTook {
-		// What the way to the coordinating node takes is not the probed node's. The
-		// engine cuts fractions off.
+		// Took leaves out the way to the coordinating node, which the probed node is not
+		// responsible for. The engine rounds it down.
 		took = min(took, head.Took+time.Millisecond)
 	}
 	return selection.ProbeOutcome{Took: took}
 }
 
-// shard returns a shard that the node serves: of what was searched lately if
-// there is one, for that is in memory and will be searched again. Other probes
-// of the node get others.
+// shard returns a shard that the node serves: if possible one that was searched lately,
+// as it is in memory and will be searched again. Each probe of the node gets another
+// shard.
 func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, bool) {
 	at, ok := s.Position(node)
 	if !ok {
@@ -332,7 +328,7 @@ func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, boo
 			continue
 		}
 		for j := range uint64(len(plan.Names)) {
-			// A plan may be of an older snapshot: its positions mean nothing here.
+			// A plan may be of an older snapshot, whose positions are other nodes.
 			if name := plan.Names[(turn+j)%uint64(len(plan.Names))]; s.Serves(at, name) {
 				return name, true
 			}
@@ -341,19 +337,19 @@ func (p *probes) shard(s *cluster.Snapshot, node string) (cluster.ShardName, boo
 	return s.AnyServed(at)
 }
 
-// rememberEvery is the least time between two plans that are remembered: what is
-// searched more often is found all the same, and searches share no busy memory.
+// rememberEvery is the least time between two plans that are stored. Targets that are
+// searched more often are stored anyway, and searches then do not contend for the memory.
 const rememberEvery = 100 * time.Millisecond
 
-// recentPlans holds some plans of searches made lately. It is safe for
-// concurrent use without locks.
+// recentPlans holds some plans of recent searches. It is safe for concurrent use without
+// locks.
 type recentPlans struct {
 	addedAt atomic.Int64 // Unix nanoseconds
 	next    atomic.Uint32
 	plans   [8]atomic.Pointer[cluster.Plan]
 }
 
-// add remembers a plan, unless it did so with one a moment ago.
+// add stores a plan, unless one was stored a moment ago.
 func (r *recentPlans) add(plan *cluster.Plan, now time.Time) {
 	last := r.addedAt.Load()
 	if now.UnixNano()-last < int64(rememberEvery) || !r.addedAt.CompareAndSwap(last, now.UnixNano()) {

@@ -1,9 +1,9 @@
-// Package proxy is the data plane: it takes a client's request through the steps
-// classify → resolve → choose → rewrite → attempts → judge → answer → account, one file
-// a step, in the order that [Proxy.ServeHTTP] shows.
+// Package proxy is the data plane. It takes a client's request through the steps classify
+// → hold → resolve → choose → admit → rewrite → attempts → judge → answer → account, one
+// file a step, in the order that [Proxy.ServeHTTP] shows.
 //
-// A client never gets a worse answer than it would have got directly: what cannot
-// be improved passes as it came, and the reason is counted.
+// A client never gets a worse answer than it would have got directly. What cannot be
+// improved passes unchanged, and the reason is counted.
 package proxy
 
 import (
@@ -39,7 +39,7 @@ const (
 	ModeOff     Mode = "off"     // pass everything
 )
 
-// Modes returns the closed set.
+// Modes returns all modes.
 func Modes() []Mode { return []Mode{ModeRoute, ModeObserve, ModeOff} }
 
 // When says which steerable searches are rewritten.
@@ -48,64 +48,62 @@ type When string
 // Values of [When].
 const (
 	WhenAlways  When = "always"
-	WhenOutlier When = "outlier" // only while some node is slow, silent or gone
+	WhenOutlier When = "outlier" // only while a node is ejected or about to be
 )
 
 // Options configures a [Proxy].
 type Options struct {
 	// Seeds receive requests while no node address is known, always under static
-	// discovery, and when no node can be reached at its own address.
+	// discovery, and if no node can be reached at its own address.
 	Seeds []*url.URL
-	// Transport is the template from which each node's pool is cloned.
+	// Transport is the template for each node's connections.
 	Transport *http.Transport
 	Selector  *selection.Selector
-	// Learn asks for a target to be resolved in the background.
+	// Learn asks for a target to be looked up in the background.
 	Learn func(target, routing string)
-	// LearnLayout asks for the layout of an index, by name or alias, in the same way.
+	// LearnLayout asks for the layout of an index, by name or alias, in the background.
 	LearnLayout func(index string)
-	// Refresh says that the placement proved wrong.
+	// Refresh says that the placement proved outdated.
 	Refresh func()
-	// Touch is called for each search that is about to be decided: statistics
-	// matter. May be nil.
+	// Touch is called for each search before the decision, so that statistics are polled.
+	// May be nil.
 	Touch func()
 	// Use is called with the plan of each search. May be nil.
 	Use  func(*cluster.Plan)
 	Mode Mode
 	// When is WhenAlways if empty.
 	When When
-	// PreferNodes writes _prefer_nodes where _only_nodes would do: the engine's own
-	// fallback instead of sidestep's.
+	// PreferNodes writes _prefer_nodes in place of _only_nodes, so that the engine's own
+	// fallback is used instead of sidestep's.
 	PreferNodes bool
-	// Off are the operations that are not steered although they could be: names of
-	// [es.Operation].
+	// Off are the operations for which steering is switched off: names of [es.Operation].
 	Off  []string
 	Bulk Bulk
-	// Admission says what waits, and in which order; its mode is Off if empty.
+	// Admission says which searches wait, and in which order; off if its mode is empty.
 	Admission Admission
 	Affinity  Affinity
 	Zone      Zone
 	Sniff     Sniff
-	// MaxHeldBody is how many bytes of a request body are held for a second try, and
-	// MaxHeldBodies how many of all bodies together.
+	// MaxHeldBody bounds the bytes held of a request body for further attempts, and
+	// MaxHeldBodies the bytes held of all bodies together.
 	MaxHeldBody, MaxHeldBodies int64
 	// BodyTimeout is how long a client may send nothing of a body, WriteTimeout how long
-	// it may read nothing of an answer; 0: any time.
+	// it may read nothing of an answer; 0: without limit.
 	BodyTimeout, WriteTimeout time.Duration
-	// Explain says who is told what was decided.
+	// Explain says which clients may ask for decisions.
 	Explain Explain
-	// Open reports whether the cluster answers anybody, as it has no security. Nil: it
-	// is not known to.
+	// Open reports whether the cluster answers without credentials, as it has no
+	// security. If nil, it is assumed to have.
 	Open func() bool
-	// HedgeBudget is how many second attempts may be made for overdue searches, as
-	// a share of all steered ones; 0 means none.
+	// HedgeBudget is the share of steered searches that may be hedged; 0: none.
 	HedgeBudget float64
 	// MaxPlacementAge is how old a placement may be to be used.
 	MaxPlacementAge time.Duration
 	// Probes sends probes, with sidestep's own account; nil: none are sent.
 	Probes *http.Client
-	// OnProbe, if set, is told how long a probe that told something of its node took.
+	// OnProbe, if set, is called with the time of each conclusive probe.
 	OnProbe func(node string, took time.Duration)
-	// Records takes what happened to requests; nil: nothing is recorded.
+	// Records receives the trails of requests; nil: nothing is recorded.
 	Records *record.Recorder
 	// Tracer records requests as spans; nil: nothing is recorded.
 	Tracer     record.Tracer
@@ -113,8 +111,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Proxy is the handler of the data plane. It is safe for concurrent use and must
-// be served bare: a ServeMux would redirect paths that the engine accepts.
+// Proxy is the handler of the data plane. It is safe for concurrent use. Do not serve it
+// through a ServeMux, which would redirect paths that the engine accepts.
 type Proxy struct {
 	o        Options
 	mode     atomic.Value // Mode
@@ -122,28 +120,28 @@ type Proxy struct {
 	view     atomic.Pointer[view]
 	viewMu   sync.Mutex // serialises UseSnapshot and Close
 	seeds    []*upstream
-	reverse  *httputil.ReverseProxy // of upgrades
+	reverse  *httputil.ReverseProxy // for upgrades
 	metrics  *metrics
 	hedges   *selection.Hedges
 	probes   probes
 	held     atomic.Int64 // bytes of bodies held
-	// What repetitions of searches, and of other requests, may fail.
+	// The budgets of repetitions, of searches and of other requests.
 	searchBudget, otherBudget attempt.Budget
 
 	affinity  affinity
 	admission *admissions
-	// zoneMissing says that no node is in the own zone; guarded by viewMu.
+	// zoneMissing says that no node is in sidestep's own zone; guarded by viewMu.
 	zoneMissing bool
 	suspended   suspension
-	// complaints keeps a cluster that is down from filling the log.
+	// complaints limits log lines while the cluster is down.
 	complaints rate.Sometimes
-	sniffed    sync.Once // a client that goes around is told of once
-	undivided  sync.Map  // names of indices without slots of the size wanted, which are told of once
-	// impatient is until when no read waits for what its indices are, in Unix nanoseconds.
-	impatient atomic.Int64
+	sniffed    sync.Once // one log line about clients that may go around sidestep
+	undivided  sync.Map  // names of indices without slots of the configured size, logged once each
+	// unknownUntil is until when no read waits for unknown indices, in Unix nanoseconds.
+	unknownUntil atomic.Int64
 }
 
-// complainEvery is how often at most the log says that requests find no upstream.
+// complainEvery is the least time between log lines about unreachable upstreams.
 const complainEvery = 10 * time.Second
 
 // New returns a Proxy that passes everything to the seeds until
@@ -200,11 +198,11 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
-// Mode returns the mode in force.
+// Mode returns the current mode.
 func (p *Proxy) Mode() Mode { return p.mode.Load().(Mode) }
 
-// SetMode switches the mode at run time. An unknown mode is an error that names
-// the valid ones.
+// SetMode switches the mode at run time. The error about an unknown mode names the valid
+// ones.
 func (p *Proxy) SetMode(m Mode) error {
 	if err := setMode(&p.mode, m); err != nil {
 		return err
@@ -213,7 +211,7 @@ func (p *Proxy) SetMode(m Mode) error {
 	return nil
 }
 
-// setMode sets one of the switches.
+// setMode sets a mode.
 func setMode(mode *atomic.Value, m Mode) error {
 	if !slices.Contains(Modes(), m) {
 		return fmt.Errorf("unknown mode %q, valid are route, observe, off", m)
@@ -222,7 +220,7 @@ func setMode(mode *atomic.Value, m Mode) error {
 	return nil
 }
 
-// Close closes idle upstream connections. Requests in flight go on.
+// Close closes idle upstream connections. Requests in flight continue.
 func (p *Proxy) Close() {
 	p.admission.close()
 	p.viewMu.Lock()
@@ -237,7 +235,7 @@ func (p *Proxy) Close() {
 	}
 }
 
-// UseSnapshot makes the proxy work with s from the next request on.
+// UseSnapshot makes the proxy use s from the next request on.
 func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
@@ -246,7 +244,7 @@ func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
 	p.checkZone(s)
 }
 
-// UseStats feeds one poll of one node into the statistics.
+// UseStats adds one poll of one node to the statistics.
 func (p *Proxy) UseStats(st cluster.NodeStats) {
 	poll := selection.Poll{
 		State:       pollState(st.State),
@@ -277,7 +275,7 @@ func LogChange(logger *slog.Logger) func(selection.Change) {
 		level := slog.LevelWarn
 		switch {
 		case c.After == selection.Fine && c.Before == selection.Unknown:
-			level = slog.LevelDebug // every node's first poll
+			level = slog.LevelDebug // the first poll of a node
 		case c.After == selection.Fine || c.After == selection.Ramping:
 			level = slog.LevelInfo
 		}
@@ -286,7 +284,7 @@ func LogChange(logger *slog.Logger) func(selection.Change) {
 	}
 }
 
-// pollState maps the result of a poll to the state of the node.
+// pollState returns the state of a node after a poll.
 func pollState(s cluster.PollState) selection.State {
 	switch s {
 	case cluster.PollOK:

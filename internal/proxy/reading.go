@@ -9,25 +9,27 @@ import (
 	"time"
 )
 
-// Connection is the connection of a client, as far as it tells whether an answer was read.
+// Connection is the connection of a client. It knows whether an answer was read.
 type Connection interface {
-	// Unread reports whether the client is known not to have read all that was written.
+	// Unread reports whether the client is known not to have read everything that was
+	// written.
 	Unread() bool
-	// Settle has f called once: with false when the next request comes, or with whether
-	// the client is known not to have read all that was written when the connection ends.
+	// Settle has f called once. The argument is false when the next request arrives. When
+	// the connection ends it says whether the client is known not to have read
+	// everything.
 	Settle(f func(unread bool))
 }
 
 type connectionKey struct{}
 
-// WithConnection returns the context of the requests that come on a connection. Without
-// one the answers to bulks count as read.
+// WithConnection returns a context for the requests of a connection. Without it answers
+// to bulks count as read.
 func WithConnection(ctx context.Context, c Connection) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
 // connection returns the connection of a bulk that can be repeated; nil if it cannot, or
-// if the connection is not known or not for one request at a time.
+// if the connection is unknown or multiplexed.
 func (b *bulkWrite) connection() Connection {
 	if !b.repeats() || b.x.r.ProtoMajor != 1 {
 		return nil
@@ -36,9 +38,9 @@ func (b *bulkWrite) connection() Connection {
 	return c
 }
 
-// measure has the client told how long the answer to a bulk is, and reports whether that
-// can be: it is read to its end. The end of an answer in chunks comes after its JSON, and
-// clients that look at the JSON alone leave it unread.
+// measure gives the answer to a bulk a Content-Length, and reports whether that is
+// possible. Then the client reads to the end. The end of a chunked answer comes after its
+// JSON, and clients that stop at the end of the JSON leave it unread.
 func (a *answer) measure() bool {
 	if a.resp.ContentLength >= 0 {
 		return true
@@ -52,8 +54,8 @@ func (a *answer) measure() bool {
 	return true
 }
 
-// flushBulk has the answer to a bulk that can be repeated written to the connection, so
-// that the connection tells what becomes of it.
+// flushBulk writes the answer to a bulk that can be repeated to the connection, which can
+// then tell whether it is read.
 func (x *exchange) flushBulk() error {
 	if x.bulk != nil && x.bulk.measured && http.NewResponseController(x.w).Flush() != nil {
 		return errClient
@@ -61,8 +63,8 @@ func (x *exchange) flushBulk() error {
 	return nil
 }
 
-// awaitReading has the bulk remembered if its connection shows that the client has not
-// read the answer: the client sends it again, then.
+// awaitReading remembers the bulk if its connection shows that the client has not read
+// the answer: then the client will repeat it.
 func (b *bulkWrite) awaitReading(now time.Time) {
 	if !b.measured || b.x.Status != http.StatusOK { // else nothing was stored
 		return

@@ -7,21 +7,21 @@ import (
 	"sidestep/internal/es"
 )
 
-// Reasons for passing a request that only the proxy knows.
+// Reasons for passing a request that are the proxy's own.
 const (
-	reasonGone         = "client_gone" // before a decision was made
+	reasonGone         = "client_gone" // before the decision
 	reasonOff          = "mode_off"
 	reasonObserve      = "observe"
 	reasonOperationOff = "operation_off" // switched off for this operation alone
 	reasonStale        = "stale_placement"
 	reasonTooLong      = "request_line_too_long"
-	reasonTooMany      = "too_many_items"       // of a multi-search
+	reasonTooMany      = "too_many_items"       // in a multi-search
 	reasonForbidden    = "preference_forbidden" // strict weighted routing
-	reasonFailing      = "failing_everywhere"   // second attempts fail, too: once, as the client wrote it
+	reasonFailing      = "failing_everywhere"   // second attempts fail, too: the request is sent once, as the client wrote it
 )
 
-// resolve finds the copies of every shard that the request touches. x.Reason says why
-// there is no plan.
+// resolve finds the copies of every shard that the request touches. Without a plan
+// x.Reason says why.
 func (x *exchange) resolve() {
 	x.now = time.Now()
 	if es.AsksAddresses(x.Method, x.Path) {
@@ -33,7 +33,7 @@ func (x *exchange) resolve() {
 	}
 }
 
-// mayDecide reports whether anything is to be decided about the request at all.
+// mayDecide reports whether there is to be a decision about the request.
 func (x *exchange) mayDecide(now time.Time) bool {
 	p := x.p
 	switch {
@@ -53,8 +53,8 @@ func (x *exchange) mayDecide(now time.Time) bool {
 	return true
 }
 
-// planAt finds the copies in what is known of the cluster. The plan is nil for the
-// reason given.
+// planAt finds the copies in a snapshot. If the plan is nil the second result is the
+// reason.
 func (x *exchange) planAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, string) {
 	switch {
 	case s == nil:
@@ -84,8 +84,8 @@ func (x *exchange) locateTarget(s *cluster.Snapshot) (*cluster.Plan, string) {
 	return plan, string(miss)
 }
 
-// locateDocuments finds the copies of the documents that a read by id touches. What it
-// does not know yet it asks to be learned.
+// locateDocuments finds the copies of the documents that a read by id touches. It asks
+// for unknown layouts to be learned.
 func (x *exchange) locateDocuments(s *cluster.Snapshot) (*cluster.Plan, string) {
 	docs, why := x.documents()
 	if why != "" {
@@ -102,7 +102,7 @@ func (x *exchange) locateDocuments(s *cluster.Snapshot) (*cluster.Plan, string) 
 	return plan, string(miss)
 }
 
-// documents returns what a read by id reads, or why that is left alone.
+// documents returns what a read by id reads, or why it is not steered.
 func (x *exchange) documents() ([]es.Document, string) {
 	r := x.request
 	switch {
@@ -117,7 +117,7 @@ func (x *exchange) documents() ([]es.Document, string) {
 	if !ok {
 		return nil, string(es.PassUnreadableBody)
 	}
-	if r.Routing == "" { // else the request line was noted
+	if r.Routing == "" { // else classify recorded the request line
 		for _, doc := range docs {
 			x.noteByID(doc.Index, doc.Routing)
 		}

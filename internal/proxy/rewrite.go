@@ -13,7 +13,7 @@ import (
 	"sidestep/internal/selection"
 )
 
-// rewrite prepares what goes upstream: the header fields, which all attempts share, and
+// rewrite prepares the outbound request: the header fields, which all attempts share, and
 // the preference of the first one.
 func (x *exchange) rewrite() {
 	if x.first != nil && !x.first.rewrite() {
@@ -29,8 +29,8 @@ func (x *exchange) rewrite() {
 }
 
 // rewrite sets the query string and the body that make the engine use the nodes of the
-// attempt, and reports whether they fit in a request. Nothing but the preference differs
-// from the client's, and where the engine's own selection is to decide nothing does.
+// attempt, and reports whether they fit into a request. They differ from the client's
+// only in the preference. If the engine's own selection is to decide they do not differ.
 func (t *try) rewrite() bool {
 	x := t.x
 	t.query, t.body = x.query, x.body
@@ -45,8 +45,8 @@ func (t *try) rewrite() bool {
 	return es.FitsRequestLine(x.Method, x.Path, t.query)
 }
 
-// preferences keeps the values of preferences for sets of nodes, of which a cluster has
-// few in use at a time. It is safe for concurrent use without locks.
+// preferences caches the preferences for sets of nodes, of which a cluster uses few at a
+// time. It is safe for concurrent use without locks.
 type preferences [64]atomic.Pointer[preference]
 
 type preference struct {
@@ -77,9 +77,10 @@ func (c *preferences) of(nodes []*selection.Node, soft bool) string {
 	return p.value
 }
 
-// leavesOut returns the names of headers that do not go upstream beside the hop-by-hop
-// ones: those that the client's Connection lists, and where the answer is to be read its
-// Accept-Encoding (a client that accepts gzip takes it uncompressed, too).
+// leavesOut returns the names of headers that are not sent upstream, beside the
+// hop-by-hop ones: those that the client's Connection lists and, if the answer is to be
+// judged, Accept-Encoding. A client that accepts gzip accepts an uncompressed answer,
+// too.
 func (x *exchange) leavesOut() []string {
 	var out []string
 	for _, line := range x.r.Header["Connection"] {
@@ -95,8 +96,8 @@ func (x *exchange) leavesOut() []string {
 	return out
 }
 
-// appendFields appends the fields of a header that go to the next hop (RFC 9110, 7.6.1),
-// without framing, Host and what is meant for sidestep.
+// appendFields appends the fields of a header that are for the next hop (RFC 9110,
+// 7.6.1), without framing, Host and sidestep's own.
 func appendFields(dst []byte, h http.Header, but []string) []byte {
 	for name, values := range h {
 		if isHopByHop(name) || slices.Contains(but, name) {
@@ -122,8 +123,8 @@ func isHopByHop(name string) bool {
 	return false
 }
 
-// appendHead appends the head of the request as the attempt sends it: with the client's
-// path byte for byte, and with fields, the header.
+// appendHead appends the head of the attempt's request, with the client's path byte for
+// byte.
 func (t *try) appendHead(dst, fields []byte) []byte {
 	x := t.x
 	dst = append(dst, x.Method...)
@@ -145,13 +146,14 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// takesBody reports whether a request of the method that has no body must say so.
+// takesBody reports whether a request of the method without a body needs Content-Length:
+// 0.
 func takesBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
-// appendTarget appends a part of a request target. What would end it, which HTTP/2 lets
-// through, is escaped.
+// appendTarget appends a part of a request target. It escapes characters that would end
+// the target, which HTTP/2 allows.
 func appendTarget(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {

@@ -11,18 +11,19 @@ import (
 // rule is one row of the table of what is done with each kind of request.
 type rule struct {
 	attempt.Rule
-	judge    func(t *try)                // finds whether an answer is the last word
+	judge    func(t *try)                // finds whether the answer may be the client's
 	lease    func(t *try, now time.Time) // counts the attempt as outstanding on the nodes listed; nil: it is not counted
-	teaches  bool                        // how long it takes tells of the nodes
-	searches bool                        // it draws on the budget of searches
+	timed    bool                        // its response time counts for the nodes
+	searches bool                        // its repetitions are charged to the budget of searches
 }
 
-// ruleOf is the table: how requests are sent that are steered so. What creates state (a
-// scroll, a point in time, an asynchronous search) is sent once, whatever else it is.
+// ruleOf is the table: how requests of each way of steering are sent. A request that
+// creates state (a scroll, a point in time, an asynchronous search) is sent once in any
+// case.
 func ruleOf(steering es.Steering) rule {
 	switch steering {
 	case es.SteerSearch:
-		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, teaches: true, searches: true}
+		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, timed: true, searches: true}
 	case es.SteerOnce:
 		return rule{Rule: attempt.Rule{Steered: 1}, judge: (*try).judgeSearch}
 	case es.SteerByID:
@@ -56,8 +57,8 @@ func (x *exchange) followRule() {
 	}
 }
 
-// createsState reports whether the request leaves something behind on the engine, or
-// moves on what is there, although it may look like a read.
+// createsState reports whether the request creates or advances state on the engine,
+// although it may look like a read.
 func (x *exchange) createsState() bool {
 	return x.request.Scroll || x.Operation == es.Scroll || x.steering() == es.SteerOnce
 }
@@ -65,7 +66,6 @@ func (x *exchange) createsState() bool {
 // leaseSearch counts a search as outstanding on every node listed.
 func (t *try) leaseSearch(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, now) }
 
-// leaseRead counts a read by id. It is load, but how long it takes says nothing of a
-// search: no more of it than a search's usual time counts, and no node is silent for
-// owing it.
+// leaseRead counts a read by id. It counts as load for no longer than a search usually
+// takes, and a node that owes it is not silent: its time says nothing of searches.
 func (t *try) leaseRead(now time.Time) { t.x.p.o.Selector.AcquireItems(&t.decision, 1, now) }

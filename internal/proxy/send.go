@@ -20,7 +20,7 @@ import (
 	"sidestep/internal/leg"
 )
 
-// send sends the attempt to its node, waits for the head of the answer and judges it.
+// send sends the attempt to its node, waits for the head of the answer, and judges it.
 func (x *exchange) send(t *try) {
 	send := x.sendHeld
 	if x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil {
@@ -41,10 +41,10 @@ func (x *exchange) send(t *try) {
 	}
 }
 
-// sendHeld sends a request whose body is at hand, if it has one.
+// sendHeld sends a request whose body is held, or that has none.
 func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	fields := x.fields
-	if x.Span != nil { // the attempt is named in its headers
+	if x.Span != nil { // the headers name the attempt's span
 		fields = appendFields(nil, t.header, x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
@@ -57,7 +57,7 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	return t.upstream.leg.Do(&x.quiet, &t.message)
 }
 
-// interim passes an interim (1xx) answer on.
+// interim passes an interim (1xx) answer to the client.
 func (x *exchange) interim(status int, header http.Header) {
 	h := x.w.Header()
 	for name, values := range header {
@@ -67,27 +67,27 @@ func (x *exchange) interim(status int, header http.Header) {
 	clear(h)
 }
 
-// errStale says that a pooled connection had been closed by the node before anything of
-// the request was sent on it.
+// errStale says that the node had closed a pooled connection before anything of the
+// request was sent on it.
 var errStale = errors.New("the node had closed the connection")
 
-// upload is a request body that comes while it is sent. net/http sends none twice, so
-// that a node that closed an idle connection would cost the client an error: such a
-// connection is found before anything is taken from the client for it. Neither is
-// anything taken for a node that answers without having asked for the body: to read
-// would tell the client to send it.
+// upload is a streamed request body. net/http does not repeat a request with such a body,
+// so an idle connection that the node has closed would cost the client an error.
+// Therefore the connection is checked before anything is read from the client. Neither is
+// anything read if the node answers without asking for the body, as reading would tell
+// the client to send it.
 type upload struct {
 	*clientBody
 	asking  bool            // the client waits for 100 Continue
-	ended   <-chan struct{} // closed when the exchange is over
+	ended   <-chan struct{} // closed when the exchange has ended
 	stale   atomic.Bool
-	heard   atomic.Bool   // the node has begun to say something
-	interim chan struct{} // closed when that was no answer yet: the body may be sent
+	heard   atomic.Bool   // the node has begun to answer
+	interim chan struct{} // closed when that was an interim answer: the body may be sent
 	once    sync.Once
-	// mu keeps interim answers that are passed on apart from the server's own 100, which
-	// reading the body sends. It guards done and the beginning of that.
+	// mu separates interim answers that are passed on from the server's own 100, which
+	// reading the body sends. It guards done and the beginning of reading.
 	mu      sync.Mutex
-	done    bool // the answer has come, or none will
+	done    bool // the answer has arrived, or none will
 	reading bool
 }
 
@@ -108,7 +108,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.asking && u.heard.Load() {
 		select {
 		case <-u.interim:
-		case <-u.ended: // an error before would cost the answer
+		case <-u.ended: // returning earlier with an error would lose the answer
 			return 0, http.ErrBodyReadAfterClose
 		}
 	}
@@ -118,7 +118,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return u.clientBody.Read(p)
 }
 
-// sendStream sends a request whose body comes while it is sent, or that has trailers.
+// sendStream sends a request whose body streams, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	up := &upload{clientBody: x.stream, asking: x.asking, ended: x.r.Context().Done(), interim: make(chan struct{})}
 	ctx := httptrace.WithClientTrace(x.r.Context(), &httptrace.ClientTrace{
@@ -126,7 +126,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 		GotFirstResponseByte: func() { up.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
 			up.once.Do(func() { close(up.interim) })
-			up.mu.Lock() // this is a goroutine of the transport
+			up.mu.Lock() // this runs on a goroutine of the transport
 			defer up.mu.Unlock()
 			if !up.done && (!up.asking || !up.reading) && status != http.StatusContinue && t.number == 0 {
 				x.interim(status, http.Header(header))
@@ -152,15 +152,14 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	}
 }
 
-// outbound returns the request for the transport. The path is the client's, byte for
-// byte.
+// outbound returns the request for the transport, with the client's path byte for byte.
 func (x *exchange) outbound(t *try) *http.Request {
 	out := x.r.WithContext(x.r.Context()) // a copy
 	target := *x.r.URL
 	target.Scheme, target.Host, target.RawQuery = t.upstream.url.Scheme, t.upstream.url.Host, t.query
-	if strings.HasPrefix(x.Path, "//") { // which net/url would take for the start of a host
+	if strings.HasPrefix(x.Path, "//") { // net/url would take this for the start of a host
 		target.RawPath = string(escapeOdd(x.Path))
-		target.Path, _ = url.PathUnescape(target.RawPath) // the server has accepted it
+		target.Path, _ = url.PathUnescape(target.RawPath) // no error: the server has accepted it
 	} else {
 		target.Opaque = x.Path
 	}
@@ -170,7 +169,7 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
-	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // it may become longer
+	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // the body may grow
 		out.ContentLength, out.TransferEncoding = -1, nil
 	}
 	if !x.streams {
@@ -178,15 +177,15 @@ func (x *exchange) outbound(t *try) *http.Request {
 		if out.Body = http.NoBody; body != "" {
 			out.Body = io.NopCloser(strings.NewReader(body))
 		}
-		if len(x.trailer) == 0 { // which come after chunks alone
+		if len(x.trailer) == 0 { // trailers need chunks
 			out.ContentLength, out.TransferEncoding = int64(len(body)), nil
 		}
 	}
 	return out
 }
 
-// upstreamHeader returns the header of a request for the transport, which adds what it
-// thinks is missing.
+// upstreamHeader returns the header for the transport, without what the transport adds by
+// default.
 func upstreamHeader(h http.Header, but []string) http.Header {
 	out := make(http.Header, len(h)+1)
 	for name, values := range h {
@@ -194,7 +193,7 @@ func upstreamHeader(h http.Header, but []string) http.Header {
 			out[name] = values
 		}
 	}
-	for _, name := range []string{"Expect", "Te"} { // they concern the body, which passes as it comes
+	for _, name := range []string{"Expect", "Te"} { // these concern the body, which streams
 		if values, ok := h[name]; ok && (name == "Expect" || strings.Contains(joined(values), "trailers")) {
 			out[name] = values
 		}
@@ -205,8 +204,7 @@ func upstreamHeader(h http.Header, but []string) http.Header {
 	return out
 }
 
-// escapeOdd escapes what may not stand in a path but does, and leaves the rest as
-// it is.
+// escapeOdd escapes bytes that are not allowed in a path, and nothing else.
 func escapeOdd(path string) []byte {
 	var out []byte
 	for i := range len(path) {
@@ -219,8 +217,8 @@ func escapeOdd(path string) []byte {
 	return out
 }
 
-// legOptions returns the options of connections to u that follow the template of
-// transports.
+// legOptions returns the options of connections to u, as the template of transports has
+// them.
 func legOptions(u *url.URL, template *http.Transport) leg.Options {
 	o := leg.Options{
 		Address: address(u), Dial: template.DialContext, HandshakeTimeout: template.TLSHandshakeTimeout,
@@ -251,8 +249,8 @@ func address(u *url.URL) string {
 	return u.Host + ":80"
 }
 
-// newTransport returns the transport to u for what the leg does not carry. Its
-// connections are made as the leg's are, so that their errors tell what was sent.
+// newTransport returns the transport to u for requests that the leg does not carry. It
+// uses the leg's dialer, whose errors tell what was sent.
 func newTransport(u *url.URL, template *http.Transport) *http.Transport {
 	t := template.Clone()
 	o := legOptions(u, template)

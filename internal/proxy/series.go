@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series keeps the series of a vector, so that a request does not look them up by their
-// labels as text. Labels come from closed sets: there are few. It is safe for concurrent
-// use; only a series that is new takes the lock.
+// series caches the series of a vector, so that requests do not look them up by their
+// label values. Labels are from closed sets, so there are few. It is safe for concurrent
+// use; only a new series takes the lock.
 type series[T any] struct {
 	resolve func(labels ...string) T
 

@@ -10,13 +10,13 @@ import (
 	"sidestep/internal/es"
 )
 
-// Sniff says what clients learn that ask the cluster for its nodes' addresses, as
-// client libraries do that sniff: they then talk to these directly.
+// Sniff says what the answer to a request for the nodes' addresses is. Client libraries
+// that sniff send it, and then talk to these addresses directly.
 type Sniff struct {
-	// Rewrite names sidestep's address in place of every node's.
+	// Rewrite puts sidestep's address in place of every node's.
 	Rewrite bool
-	// Address is sidestep's, host:port as clients reach it; if empty, the one at
-	// which the client's own connection arrived.
+	// Address is sidestep's own, host:port as clients reach it. If empty it is the
+	// address at which the client's connection arrived.
 	Address string
 }
 
@@ -26,12 +26,11 @@ const (
 	sniffRewritten = "rewritten"
 )
 
-// maxSniffed is how long the list of nodes may be to be rewritten: that of some
-// ten thousand nodes.
+// maxSniffed bounds the list of nodes that is rewritten: about ten thousand nodes.
 const maxSniffed = 16 << 20
 
-// addressFor returns the address to put in place of the nodes' in the answer to a
-// client's question for them; empty if none is to be.
+// addressFor returns the address to put in place of the nodes' in the answer; empty if it
+// is to stay unchanged.
 func (p *Proxy) addressFor(x *exchange) string {
 	address := p.o.Sniff.address(x.r)
 	if address == "" {
@@ -43,7 +42,7 @@ func (p *Proxy) addressFor(x *exchange) string {
 	return address
 }
 
-// address returns the address to publish; empty if none is to be.
+// address returns the address to publish; empty if there is none.
 func (s Sniff) address(r *http.Request) string {
 	switch {
 	case !s.Rewrite:
@@ -57,8 +56,8 @@ func (s Sniff) address(r *http.Request) string {
 	return ""
 }
 
-// rewriteAddresses puts the address in place of the nodes' in an answer. What cannot be
-// read stays as it came.
+// rewriteAddresses puts the address in place of the nodes' in an answer. An answer that
+// cannot be parsed stays unchanged.
 func (x *exchange) rewriteAddresses(t *try) {
 	result := sniffPassed
 	defer func() { x.p.metrics.sniffs.with(result).Inc() }()
@@ -74,6 +73,6 @@ func (x *exchange) rewriteAddresses(t *try) {
 		result = sniffRewritten
 		t.begin, t.resp.ContentLength = body, int64(len(body))
 		h.Set("Content-Length", strconv.Itoa(len(body)))
-		h.Del("ETag") // of the answer as it was
+		h.Del("ETag") // it is of the answer before
 	}
 }

@@ -8,21 +8,21 @@ import (
 // Totals are the requests served since the proxy was made.
 type Totals struct {
 	Requests int64
-	// Decisions are the same by reason; Observed are decisions made but not acted
-	// upon, by their own reason.
+	// Decisions are the requests by reason. Observed are decisions that were made but not
+	// applied, by their reason.
 	Decisions, Observed map[string]int64
 	// Outcomes are the requests by how they ended for the client.
 	Outcomes map[string]int64
-	// Failovers are by cause, Hedges by result, Sniffs by result.
+	// Failovers are by cause, Hedges and Sniffs by result.
 	Failovers, Hedges, Sniffs map[string]int64
-	// Searches that wait for admission now, and those that it refused and dropped.
+	// Waiting searches wait for admission now. Refused and Dropped were not admitted.
 	Waiting, Refused, Dropped int64
 	// Bulks are by result, their operations by plan.
 	Bulks, BulkOperations map[string]int64
 }
 
-// Totals reads the counters. It costs what there are series: it is for eyes, not
-// for the hot path.
+// Totals reads the counters. The cost grows with the number of series: it is for pages,
+// not for the hot path.
 func (p *Proxy) Totals() Totals {
 	t := Totals{Decisions: map[string]int64{}, Outcomes: map[string]int64{}}
 	for _, series := range read(p.metrics.requests) {
@@ -46,7 +46,7 @@ func (p *Proxy) Totals() Totals {
 	return t
 }
 
-// by returns what was counted by the values of one label.
+// by returns the counts by the values of one label.
 func by(c prometheus.Collector, label string) map[string]int64 {
 	counts := map[string]int64{}
 	for _, series := range read(c) {

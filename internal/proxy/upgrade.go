@@ -14,15 +14,15 @@ import (
 )
 
 // upgrades reports whether the client asks for another protocol on its connection. The
-// engines know none, but what stands in front of them may. HTTP/2 without TLS, which some
-// clients offer with each request, need not be taken up, and is not.
+// engines know none, but a proxy in front of them may. An offer of HTTP/2 without TLS,
+// which some clients make with each request, may be ignored, and is.
 func (x *exchange) upgrades() bool {
 	protocol := x.r.Header["Upgrade"]
 	return protocol != nil && x.r.ContentLength == 0 && !strings.Contains(strings.ToLower(joined(protocol)), "h2c") &&
 		strings.Contains(strings.ToLower(joined(x.r.Header["Connection"])), "upgrade")
 }
 
-// upgrade passes a request for another protocol, and then the bytes of the connection.
+// upgrade passes a request for another protocol, and then the bytes of both directions.
 func (x *exchange) upgrade() {
 	if x.Reason == "" {
 		x.Reason = string(es.PassNotSteerable)
@@ -31,7 +31,7 @@ func (x *exchange) upgrade() {
 	x.complete = true
 }
 
-// newUpgrader returns what passes upgrades.
+// newUpgrader returns the proxy for upgrades.
 func (p *Proxy) newUpgrader() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
@@ -57,13 +57,13 @@ func (p *Proxy) newUpgrader() *httputil.ReverseProxy {
 	}
 }
 
-// roundTripper is a function as an [http.RoundTripper].
+// roundTripper makes a function an [http.RoundTripper].
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// sendUpgrade sends the request to a node; what was not sent goes to another.
+// sendUpgrade sends the request to a node and, if it was not sent, to another one.
 func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 	for {
 		t := newTry(x)

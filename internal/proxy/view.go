@@ -11,8 +11,8 @@ import (
 	"sidestep/internal/selection"
 )
 
-// view is a snapshot with what the proxy adds to it: statistics and connection
-// pools, parallel to Snapshot.Nodes. Immutable once published.
+// view is a snapshot with the proxy's own data of its nodes: statistics and connections,
+// parallel to Snapshot.Nodes. It is immutable once published.
 type view struct {
 	snapshot  *cluster.Snapshot // nil until an engine was recognised
 	nodes     []*selection.Node
@@ -22,7 +22,7 @@ type view struct {
 	preferences  *preferences
 }
 
-// newView joins s with the statistics and pools of the view before.
+// newView makes the view of s. It keeps statistics and connections of the view before.
 func newView(s *cluster.Snapshot, before *view, o Options) *view {
 	if before.snapshot != nil && slices.Equal(before.snapshot.Nodes, s.Nodes) {
 		same := *before // most snapshots only confirm the placement
@@ -61,7 +61,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 	return v
 }
 
-// upstream returns the pool of n, nil if it has none.
+// upstream returns the connections to n, nil if it has no address.
 func (v *view) upstream(n *selection.Node) *upstream {
 	for i, m := range v.nodes {
 		if m == n {
@@ -71,8 +71,8 @@ func (v *view) upstream(n *selection.Node) *upstream {
 	return nil
 }
 
-// upstream is a node's address and its connections: the leg carries nearly everything,
-// the transport what comes while it is sent.
+// upstream is a node's address and its connections. The leg carries nearly all requests,
+// the transport those that stream.
 type upstream struct {
 	node      *selection.Node
 	url       *url.URL
@@ -89,9 +89,9 @@ func (u *upstream) close() {
 	u.transport.CloseIdleConnections()
 }
 
-// pick returns where to send a request: to the node wanted if it has an address,
-// else to the better of two coordinating nodes, else to a seed. Upstreams in
-// tried are not picked again; nil if none is left.
+// pick returns where to send a request: to the wanted node if it has an address, else to
+// the better of two coordinating nodes, else to a seed. It does not pick upstreams in
+// tried again; nil if none is left.
 func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, now time.Time) *upstream {
 	if wanted != nil && wanted.Alive() {
 		if u := v.upstream(wanted); u != nil && !slices.Contains(tried, u) {

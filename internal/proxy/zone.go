@@ -6,7 +6,7 @@ import (
 	"sidestep/internal/cluster"
 )
 
-// Zone says where sidestep runs. Zones do not count while Local is empty.
+// Zone says in which zone sidestep runs. Zones are ignored while Local is empty.
 type Zone struct {
 	Attribute string // of nodes, whose values are the zones
 	Local     string // sidestep's own
@@ -17,8 +17,8 @@ func (z Zone) of(n *cluster.Node) string {
 	return n.Attributes[z.Attribute]
 }
 
-// checkZone warns when no node is in sidestep's own zone: a misspelt name would
-// else go unnoticed. It warns once, and again when the zone was there meanwhile.
+// checkZone warns when no node is in sidestep's own zone, as a misspelt name would
+// otherwise go unnoticed. It warns once, and again when the zone had nodes in between.
 func (p *Proxy) checkZone(s *cluster.Snapshot) {
 	z := p.o.Zone
 	if z.Local == "" || len(s.Nodes) == 0 {

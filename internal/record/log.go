@@ -17,14 +17,15 @@ const (
 	// queueLength is how many lines may wait to be written. They are kept as records,
 	// of a few kB at most.
 	queueLength = 2048
-	// flushSize is from how many bytes on lines are written although more wait.
+	// flushSize is the number of bytes from which on lines are written although more
+	// lines wait.
 	flushSize = 64 << 10
-	// complainEvery is how often at most the process log tells of lines that could not
-	// be written.
+	// complainEvery is the least time between messages about lines that could not be
+	// written.
 	complainEvery = 10 * time.Second
 )
 
-// Outputs that are no file.
+// Outputs other than files.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
@@ -40,11 +41,11 @@ type Options struct {
 	Message string
 	Level   slog.Level
 	Metrics *Metrics
-	// Logger is told what goes wrong.
+	// Logger gets the errors.
 	Logger *slog.Logger
 }
 
-// Line is what is to be written. Attrs is called later, by another goroutine.
+// Line is one line. Attrs is called later, by another goroutine.
 type Line struct {
 	At    time.Time
 	Attrs func() []slog.Attr
@@ -60,7 +61,7 @@ type Log struct {
 	once    sync.Once
 	ended   atomic.Bool
 
-	// What follows belongs to the goroutine of run.
+	// The fields below belong to the goroutine of run.
 	out        output
 	buffer     bytes.Buffer // lines that are not written yet
 	lines      int          // in buffer
@@ -87,8 +88,7 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// Write takes a line to be written. It never waits: a line for which there is no room
-// is dropped.
+// Write queues a line. It never waits: a line for which there is no room is dropped.
 func (l *Log) Write(line Line) {
 	if l.ended.Load() {
 		l.drop(causeClosed, 1)
@@ -101,8 +101,8 @@ func (l *Log) Write(line Line) {
 	}
 }
 
-// Reopen closes a file and opens what has its name now. It does not wait; if that
-// fails the old one is kept and the process log tells.
+// Reopen closes a file and opens the one that has its name now. It does not wait. If that
+// fails the old file stays in use, and the error is logged.
 func (l *Log) Reopen() {
 	select {
 	case l.reopen <- struct{}{}:
@@ -110,8 +110,8 @@ func (l *Log) Reopen() {
 	}
 }
 
-// Close writes what was taken and closes the output. What is not written when ctx ends
-// is lost: that is the error.
+// Close writes the queued lines and closes the output. It returns an error if ctx ends
+// first: then the rest is lost.
 func (l *Log) Close(ctx context.Context) error {
 	l.once.Do(func() {
 		l.ended.Store(true)
@@ -142,7 +142,7 @@ func (l *Log) run() {
 	}
 }
 
-// drain writes what waits now; what comes meanwhile is for the next time.
+// drain writes the lines that wait now, not those that arrive meanwhile.
 func (l *Log) drain() {
 	for range len(l.queue) {
 		l.add(<-l.queue)
@@ -164,7 +164,7 @@ func (l *Log) add(line Line) {
 	}
 }
 
-// flush writes the buffer. Lines that cannot be written are dropped: to keep them
+// flush writes the buffer. Lines that cannot be written are dropped, as keeping them
 // would only delay that.
 func (l *Log) flush() {
 	if l.lines == 0 {
@@ -176,7 +176,7 @@ func (l *Log) flush() {
 		l.drop(causeFailed, l.lines)
 		l.complain(err)
 		if n > 0 {
-			l.buffer.WriteByte('\n') // ends what was written in part
+			l.buffer.WriteByte('\n') // ends a line that was written in part
 		}
 	}
 	l.lines = 0
@@ -186,7 +186,7 @@ func (l *Log) flush() {
 func (l *Log) openAnew() {
 	out, err := open(l.o.Output)
 	if err != nil {
-		l.o.Logger.Error("cannot open a log anew, the old file is written on", "log", l.o.Name, "err", err)
+		l.o.Logger.Error("cannot open a log again, the old file stays in use", "log", l.o.Name, "err", err)
 		return
 	}
 	l.out.close()
@@ -195,7 +195,7 @@ func (l *Log) openAnew() {
 
 func (l *Log) complain(err error) {
 	l.complaints.Do(func() {
-		l.o.Logger.Error("lines of a log cannot be written; the metric sidestep_log_lines_dropped_total counts them, this is said once in ten seconds",
+		l.o.Logger.Error("lines of a log cannot be written; logged at most once in ten seconds, counted by sidestep_log_lines_dropped_total",
 			"log", l.o.Name, "output", l.o.Output, "err", err)
 	})
 }
@@ -206,14 +206,14 @@ func (l *Log) drop(cause string, lines int) {
 
 // Causes of dropped lines. The set is closed: it is a metric label.
 const (
-	causeFull   = "queue_full"   // the output does not keep up
-	causeFailed = "write_failed" // the output refused them
+	causeFull   = "queue_full"   // the output is too slow
+	causeFailed = "write_failed" // writing failed
 	causeClosed = "closed"       // they came after the end
 )
 
 var causes = []string{causeFull, causeFailed, causeClosed} // the closed set
 
-// Metrics counts what becomes of lines.
+// Metrics counts dropped lines.
 type Metrics struct{ dropped *prometheus.CounterVec }
 
 // NewMetrics registers the metrics of the logs of these names.

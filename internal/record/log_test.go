@@ -116,7 +116,7 @@ func TestAFileThatCannotBeOpenedAnewIsKept(t *testing.T) {
 	l.o.Logger = slog.New(slog.NewTextHandler(log, nil)) // before the goroutine needs it
 	require.NoError(t, os.Rename(dir, dir+".gone"))
 	l.Reopen()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot open a log anew") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot open a log again") }, patience, time.Millisecond)
 	l.Write(line(3))
 	require.NoError(t, l.Close(t.Context()))
 	require.Contains(t, read(t, filepath.Join(dir+".gone", filepath.Base(file)))[0], `"n":3`)

@@ -10,11 +10,11 @@ import (
 	"sidestep/internal/selection"
 )
 
-// Record is what happened to one client request. It holds no body, no query string, no
-// id of a document and no header but the two ids that clients send to find a request
-// again. Times are in milliseconds. docs/logs.md explains each field.
+// Record describes one client request. It holds no body, no query string, no id of a
+// document and no header except the two ids by which clients find a request again. Times
+// are in milliseconds. docs/logs.md explains each field.
 type Record struct {
-	At        time.Time    `json:"at"` // when the request's head had come
+	At        time.Time    `json:"at"` // when the request's head had arrived
 	Client    string       `json:"client,omitempty"`
 	Method    string       `json:"method"`
 	Path      string       `json:"path"` // ids replaced, bounded
@@ -28,36 +28,37 @@ type Record struct {
 	Outcome  string   `json:"outcome"`
 	Duration float64  `json:"duration_ms"`
 	Upstream float64  `json:"upstream_ms"` // waiting for upstreams until the head of the answer
-	Took     *float64 `json:"took_ms"`     // what the engine says, null where it says nothing that is read
-	// Class is that of admission, and Waited for how long that made the request wait.
+	Took     *float64 `json:"took_ms"`     // the engine's own, null if the answer has none that is read
+	// Class is the class of admission, and Waited how long the request waited for
+	// admission.
 	Class         string  `json:"class,omitempty"`
 	Waited        float64 `json:"waited_ms,omitempty"`
 	RequestBytes  int64   `json:"request_bytes"`
 	ResponseBytes int64   `json:"response_bytes"`
-	// Bulk is absent if the request is no bulk, or not one that is looked at.
+	// Bulk is absent if the request is no bulk, or a bulk that sidestep does not read.
 	Bulk *Bulk `json:"bulk,omitempty"`
-	// Nodes are the names of those that were listed for the attempt that was answered.
+	// Nodes are the names of the nodes listed for the attempt that was answered.
 	Nodes       []string        `json:"nodes,omitempty"`
 	Coordinator string          `json:"coordinator,omitempty"` // name of the node that the answer came through
 	Attempts    []AttemptRecord `json:"attempts"`
 	OpaqueID    string          `json:"x_opaque_id,omitempty"`
 	TraceID     string          `json:"trace_id,omitempty"`
-	// Kept says what the record is kept for: "slow", "failover", "hedge".
+	// Kept says why the record is kept: "slow", "failover", "hedge".
 	Kept []string `json:"kept,omitempty"`
-	// Decision is the first that was made, with what was known then; in records that
-	// are kept alone.
+	// Decision is the first decision, with what was known then; only in records that are
+	// kept.
 	Decision *selection.Account `json:"decision,omitempty"`
 
 	ended time.Time
 }
 
-// Bulk is what became of the operations of a bulk.
+// Bulk counts the operations of a bulk.
 type Bulk struct {
 	Operations int `json:"operations"` // as far as the body was read
 	Planned    int `json:"planned"`    // of them, those that were given a routing
-	Shards     int `json:"shards"`     // that these went to
-	// OK, Rejected (429) and Failed are the items of the answer by status, as far as it
-	// was read: one that is compressed is not.
+	Shards     int `json:"shards"`     // that these were written to
+	// OK, Rejected (429) and Failed count the items of the answer by status, as far as it
+	// was read: a compressed one is not.
 	OK       int `json:"ok"`
 	Rejected int `json:"rejected"`
 	Failed   int `json:"failed"`
@@ -68,7 +69,7 @@ type AttemptRecord struct {
 	Kind   string `json:"kind"` // "first", "failover" or "hedge"
 	Node   string `json:"node"` // name of the coordinating node
 	NodeID string `json:"node_id"`
-	// Preference is what was added: "only_nodes", "prefer_nodes" or "none".
+	// Preference is the kind that was added: "only_nodes", "prefer_nodes" or "none".
 	Preference string   `json:"preference"`
 	Nodes      []string `json:"nodes,omitempty"` // names of those that were listed
 	Start      float64  `json:"start_ms"`        // after the request's head
@@ -80,11 +81,11 @@ type AttemptRecord struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Ended returns when the request was over.
+// Ended returns when the request ended.
 func (r *Record) Ended() time.Time { return r.ended }
 
-// Attrs returns the record as attributes of a log line, named as in JSON; what is
-// omitted when it is empty is left out.
+// Attrs returns the record as attributes of a log line, named as in JSON. It leaves out
+// empty fields where JSON omits them.
 func (r *Record) Attrs() []slog.Attr {
 	v := reflect.ValueOf(r).Elem()
 	attrs := make([]slog.Attr, 0, v.NumField())
@@ -98,7 +99,7 @@ func (r *Record) Attrs() []slog.Attr {
 	return attrs
 }
 
-// BriefAttrs is Attrs without what is only of use one by one: the decision.
+// BriefAttrs is Attrs without the decision, which is of use for single records only.
 func (r *Record) BriefAttrs() []slog.Attr {
 	brief := *r
 	brief.Kept, brief.Decision = nil, nil

@@ -12,7 +12,7 @@ import (
 	"sidestep/internal/selection"
 )
 
-// What a record is kept for. The set is closed: it is shown.
+// Why a record is kept. The set is closed: it is shown.
 const (
 	keptSlow     = "slow"
 	keptFailover = "failover"
@@ -25,15 +25,15 @@ type Rules struct {
 	Slow time.Duration
 	// Keep is how many records are kept in each ring; 0: none.
 	Keep int
-	// AccessLog takes a Share of all requests, from 0 to 1, SlowLog all slow ones; nil:
-	// nothing is logged. They must not block nor change the record.
+	// AccessLog gets a Share of all requests, from 0 to 1, SlowLog all slow ones; nil:
+	// nothing is logged. They must neither block nor change the record.
 	AccessLog func(*Record)
 	Share     float64
 	SlowLog   func(*Record)
 }
 
-// Recorder decides which requests are recorded and keeps the last that were slow or
-// took several attempts. They outlive a reload. It is safe for concurrent use; only
+// Recorder decides which requests are recorded, and keeps the last ones that were slow or
+// took several attempts. These outlive a reload. It is safe for concurrent use; only
 // requests that are kept take its lock.
 type Recorder struct {
 	rules atomic.Pointer[Rules]
@@ -42,8 +42,8 @@ type Recorder struct {
 	rings [ringCount]ring
 }
 
-// The rings. Each has its own bound, so that slow bulks do not push searches out, nor
-// a burst of hedges what was slow.
+// The rings. Each has its own bound, so that slow bulks do not displace searches, and a
+// burst of hedges does not displace slow requests.
 const (
 	ringSlow      = iota // of operations that are steered
 	ringSlowOther        // of the others
@@ -55,7 +55,7 @@ const (
 // ring keeps the last records.
 type ring struct {
 	records []*Record
-	next    int // where the next one goes, once full
+	next    int // where the next record goes when the ring is full
 }
 
 // NewRecorder returns a Recorder that records nothing until [Recorder.Use].
@@ -65,8 +65,7 @@ func NewRecorder() *Recorder {
 	return r
 }
 
-// Use makes the recorder follow rules from the next request on. What is kept stays, as
-// far as there is room.
+// Use sets the rules from the next request on. Records stay as far as there is room.
 func (r *Recorder) Use(rules Rules) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,12 +89,12 @@ func (r *Recorder) Last(limit int) []*Record {
 	return all[:min(len(all), limit)]
 }
 
-// Decided tells of the first decision about a request, with what is known when it is
-// over; nil if none was made.
+// Decided describes the first decision about a request, with what is known when it has
+// ended; nil if none was made.
 type Decided interface{ Account() *selection.Account }
 
-// Take records the request of a trail that is over at end, if it is to be. by is asked
-// for records that are kept alone.
+// Take records the request of a trail that ended at end, if the rules say so. by is
+// called only for records that are kept.
 func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decided) {
 	rules := r.rules.Load()
 	slow := rules.Slow > 0 && end.Sub(t.Began) >= rules.Slow
@@ -120,7 +119,7 @@ func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decid
 	}
 }
 
-// keptFor says what a record of the request is kept for.
+// keptFor returns why a record of the request is kept.
 func (t *Trail) keptFor(slow bool) []string {
 	var kept []string
 	if slow {
@@ -151,7 +150,7 @@ func (r *Recorder) keep(rec *Record, most int) {
 	r.rings[i].add(rec, most)
 }
 
-// add puts a record in place of the oldest once there are most of them.
+// add appends a record, in place of the oldest once there are most of them.
 func (r *ring) add(rec *Record, most int) {
 	if len(r.records) < most {
 		r.records = append(r.records, rec)

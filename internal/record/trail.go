@@ -1,6 +1,6 @@
-// Package record is what is known of a request: the [Trail] that the data plane notes
-// while it serves it. Log lines, what is kept for an operator to see, and spans are all
-// made from it, when it is over.
+// Package record describes requests: the [Trail] that the data plane fills while it
+// serves a request. When the request has ended, log lines, kept records and spans are
+// made from it.
 package record
 
 import (
@@ -17,10 +17,9 @@ import (
 	"sidestep/internal/selection"
 )
 
-// Trail is what is noted of one request while it goes on. One goroutine at a time
-// touches it.
+// Trail describes one request in progress. One goroutine at a time uses it.
 type Trail struct {
-	Began     time.Time // when the request's head had come
+	Began     time.Time // when the request's head had arrived
 	Method    string
 	Path      string // as on the request line; it may hold ids
 	Operation es.Operation
@@ -31,27 +30,27 @@ type Trail struct {
 	Outcome   string
 	Status    int           // of the answer, 0 before it begins
 	Upstream  time.Duration // waiting for upstreams until the head of the answer
-	Took      time.Duration // what the engine says, -1 where it says nothing that is read
+	Took      time.Duration // the engine's own, -1 if the answer has none that is read
 	// RequestBytes and ResponseBytes are of the bodies.
 	RequestBytes, ResponseBytes int64
 	// Answered is the number of the attempt whose answer the client got, -1 if none.
 	Answered int
 	Attempts []Attempt
-	// Engine is "elasticsearch" or "opensearch", empty while it is not known, and
-	// Collection what is read: the index, alias or data stream, empty if it is none that
-	// the cluster knows, or several. They are noted for spans alone.
+	// Engine is "elasticsearch" or "opensearch", empty while it is unknown. Collection is
+	// what is read: the index, alias or data stream, empty if the cluster has none of
+	// that name, or if there are several. Both are for spans alone.
 	Engine, Collection string
 	Span               RequestSpan // nil if the request is not traced
-	// Class is that of admission, empty while that is off, and Waited for how long it made
-	// the request wait.
+	// Class is the class of admission, empty while that is off, and Waited how long the
+	// request waited for it.
 	Class  string
 	Waited time.Duration
-	Bulk   *Bulk // nil if the request is no bulk, or not one that is looked at
+	Bulk   *Bulk // nil if the request is no bulk, or a bulk that sidestep does not read
 
 	room [usualAttempts]Attempt
 }
 
-// usualAttempts is how many attempts are noted without an allocation.
+// usualAttempts is how many attempts are recorded without an allocation.
 const usualAttempts = 2
 
 // Reset makes t the trail of a new request.
@@ -67,25 +66,25 @@ type Kind string
 const (
 	First    Kind = "first"
 	Failover Kind = "failover" // an attempt before it failed
-	Hedge    Kind = "hedge"    // one that goes on was overdue
+	Hedge    Kind = "hedge"    // an attempt in flight was overdue
 )
 
 // Roles of attempts in spans, beside the kinds.
 const (
-	roleAsWritten = "as_written" // the client's own request, after steered attempts
+	roleAsWritten = "as_written" // the request as the client wrote it, after steered attempts
 	rolePass      = "pass"       // a request that is not steered
 	roleProbe     = "probe"      // a search of sidestep's own
 )
 
-// Roles returns the closed set of [Attempt.Role].
+// Roles returns all values of [Attempt.Role].
 func Roles() []string {
 	return []string{string(First), string(Failover), string(Hedge), roleAsWritten, rolePass, roleProbe}
 }
 
-// Ends of an attempt beside the causes of failovers. The set is closed: it is logged.
+// Outcomes of an attempt beside the causes of failovers. The set is closed: it is logged.
 const (
 	Answered  = "answered"
-	Abandoned = "abandoned" // another attempt was sooner
+	Abandoned = "abandoned" // another attempt answered first
 	Canceled  = "canceled"  // the client left
 	CutOff    = "cut_off"   // the answer broke off
 )
@@ -93,24 +92,24 @@ const (
 // Attempt is one attempt: what was sent to a node and what came back.
 type Attempt struct {
 	Kind     Kind
-	Own      bool            // as the client wrote it, although or as nothing was decided
+	Own      bool            // as the client wrote it, after a decision or without one
 	Node     *selection.Node // that it was sent to
 	Upstream *url.URL        // of that node
-	// Listed are the nodes of its list; empty if it has none. Soft says that the list
-	// leaves the engine its own fallback.
+	// Listed are the nodes of its list; empty if it has none. Soft says that the
+	// preference leaves the engine its own fallback.
 	Listed []*selection.Node
 	Soft   bool
 	Reason string // of the decision; empty if none was made
-	// Start and Head are after the request's beginning: when it was sent, and when the
-	// head of its answer had come or it ended. End is when its answer ended.
+	// Start and Head are since the request's beginning: when it was sent, and when the
+	// head of its answer had arrived or it ended. End is when its answer ended.
 	Start, Head, End time.Duration
-	Outcome          string // empty while it goes on
+	Outcome          string // empty while it is in flight
 	Status           int
 	Err              error
 	Span             AttemptSpan // nil if the request is not traced
 }
 
-// Sent notes that an attempt is sent now and returns its number.
+// Sent records that an attempt is sent now, and returns its number.
 func (t *Trail) Sent(a Attempt, now time.Time) int {
 	if len(t.Attempts) == 0 {
 		a.Kind = First
@@ -120,28 +119,28 @@ func (t *Trail) Sent(a Attempt, now time.Time) int {
 	return len(t.Attempts) - 1
 }
 
-// Ended notes how attempt i ended, or that the head of its answer has come.
+// Ended records how attempt i ended, or that the head of its answer has arrived.
 func (t *Trail) Ended(i int, outcome string, status int, err error, now time.Time) {
 	a := &t.Attempts[i]
 	a.Outcome, a.Status, a.Err, a.Head = outcome, status, err, now.Sub(t.Began)
 	a.End = a.Head
 }
 
-// Finished notes that the answer of the client's attempt has been read.
+// Finished records that the answer of the client's attempt has been read.
 func (t *Trail) Finished(now time.Time) {
 	if a := t.answered(); a != nil {
 		a.End = now.Sub(t.Began)
 	}
 }
 
-// CutOff notes that the answer of the client's attempt broke off.
+// CutOff records that the answer of the client's attempt broke off.
 func (t *Trail) CutOff(err error) {
 	if a := t.answered(); a != nil {
 		a.Outcome, a.Err = CutOff, err
 	}
 }
 
-// Role names the part that attempt i played, one of [Roles].
+// Role returns the role of attempt i, one of [Roles].
 func (t *Trail) Role(i int) string {
 	a := &t.Attempts[i]
 	steered := slices.ContainsFunc(t.Attempts[:i], func(b Attempt) bool { return !b.Own })
@@ -156,7 +155,7 @@ func (t *Trail) Role(i int) string {
 	return string(a.Kind)
 }
 
-// answered returns the attempt that the client was answered with, nil if none was.
+// answered returns the attempt whose answer the client got, nil if there is none.
 func (t *Trail) answered() *Attempt {
 	if t.Answered < 0 {
 		return nil

@@ -115,7 +115,7 @@ func (t *Tracer) swap(ctx context.Context, next *provider) {
 // complain tells the operator, now and then, that spans are lost.
 func (t *Tracer) complain(err error) {
 	t.complaints.Do(func() {
-		t.logger.Warn("spans are not sent; the metric sidestep_trace_spans_total counts how many, this is said once in a minute", "err", err)
+		t.logger.Warn("spans are not sent; logged at most once a minute, counted by sidestep_trace_spans_total", "err", err)
 	})
 }
 

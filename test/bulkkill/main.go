@@ -10,14 +10,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -28,49 +24,48 @@ const (
 )
 
 type options struct {
-	engine, version, sidestep string
-	kills                     int
-	seed                      uint64
+	harness.Measured
+	kills int
+	seed  uint64
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
-	flag.StringVar(&o.version, "version", "", "its `version`; empty: the one that tests use")
-	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	flag.IntVar(&o.kills, "kills", 50, "how often connections or a node are killed")
-	flag.Uint64Var(&o.seed, "seed", 1, "of when and what is killed")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bulkkill:", err)
-		os.Exit(1)
-	}
+	harness.Main("bulkkill", func(arguments []string) (harness.Run, error) {
+		var o options
+		set := flag.NewFlagSet("bulkkill", flag.ContinueOnError)
+		o.Flags(set)
+		set.StringVar(&o.Sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+		set.IntVar(&o.kills, "kills", 50, "how often connections or a node are killed")
+		set.Uint64Var(&o.seed, "seed", 1, "of when and what is killed")
+		return func(ctx context.Context) error { return run(ctx, o) }, o.Parse(set, arguments)
+	})
 }
 
 func run(ctx context.Context, o options) (err error) {
-	cluster, err := engine.Start(ctx, engine.Options{
-		Distribution: o.engine, Version: o.version, Nodes: nodes, Proxied: true,
-		Logf: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
+	var s harness.Stage
+	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
+	err = s.Open(ctx, harness.StageOptions{
+		Binary: o.Sidestep,
+		Cluster: harness.ClusterOptions{
+			Distribution: o.Engine, Version: o.Version, Nodes: nodes, Proxied: true, Logf: harness.Sayf,
+		},
+		Fill: func(ctx context.Context, c *harness.Cluster) error {
+			if err := c.Do(ctx, "PUT", "/"+index, []byte(settings), nil); err != nil {
+				return err
+			}
+			return c.WaitGreen(ctx, index)
+		},
+		Sidesteps: []harness.Sidestep{{Name: "sidestep", Config: "bulk: {idempotent: true, single_shard: [{index: " + index + "}]}\n"}},
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := cluster.Do(ctx, "PUT", "/"+index, []byte(settings), nil); err != nil {
+	cluster, sidestep := s.Cluster, s.Front("sidestep")
+	ready, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := awaitPlanned(ready, sidestep.URL); err != nil {
 		return err
 	}
-	if err := cluster.WaitGreen(ctx, index); err != nil {
-		return err
-	}
-	sidestep, err := startSidestep(ctx, o, cluster)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sidestep.Stop()) }()
-
 	w := newWriting(sidestep.URL, o.seed)
 	writing, enough := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -92,28 +87,9 @@ func run(ctx context.Context, o options) (err error) {
 	return verify(ctx, cluster, w)
 }
 
-// startSidestep starts sidestep with bulks that are repeated, and waits until they are.
-func startSidestep(ctx context.Context, o options, cluster *engine.Cluster) (*front.Front, error) {
-	dir, err := os.MkdirTemp("", "bulkkill-")
-	if err != nil {
-		return nil, err
-	}
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := os.WriteFile(config, []byte("bulk: {idempotent: true, single_shard: [{index: "+index+"}]}\n"), 0o600); err != nil {
-		return nil, err
-	}
-	f, err := front.Start(ctx, o.sidestep, cluster.URLs(), "--config", config)
-	if err != nil {
-		return nil, err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return f, errors.Join(f.AwaitReady(ready), awaitPlanned(ready, f.URL))
-}
-
 // kill breaks what bulks are under way, again and again: every tenth time a node, which
 // is started again; else the connections of one node, or of all.
-func kill(ctx context.Context, cluster *engine.Cluster, w *writing, o options) error {
+func kill(ctx context.Context, cluster *harness.Cluster, w *writing, o options) error {
 	random := rand.New(rand.NewPCG(o.seed, 2)) //nolint:gosec // a reproducible draw
 	for i := range o.kills {
 		if err := w.await(ctx, 20); err != nil { // bulks since the last

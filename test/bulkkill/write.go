@@ -14,8 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -193,7 +192,7 @@ func awaitPlanned(ctx context.Context, url string) error {
 }
 
 // verify compares what is there with what was acknowledged.
-func verify(ctx context.Context, cluster *engine.Cluster, w *writing) error {
+func verify(ctx context.Context, cluster *harness.Cluster, w *writing) error {
 	if err := cluster.WaitGreen(ctx, index); err != nil {
 		return err
 	}
@@ -226,7 +225,7 @@ func verify(ctx context.Context, cluster *engine.Cluster, w *writing) error {
 }
 
 // stored reads how often each number is there.
-func stored(ctx context.Context, cluster *engine.Cluster) (map[int64]int, error) {
+func stored(ctx context.Context, cluster *harness.Cluster) (map[int64]int, error) {
 	times, after := map[int64]int{}, int64(0)
 	for {
 		var answer struct {
@@ -257,7 +256,7 @@ func stored(ctx context.Context, cluster *engine.Cluster) (map[int64]int, error)
 	}
 }
 
-func bulkMetrics(ctx context.Context, f *front.Front) (string, error) {
+func bulkMetrics(ctx context.Context, f *harness.Front) (string, error) {
 	_, body, err := f.Admin(ctx, http.MethodGet, "/metrics", "")
 	var lines strings.Builder
 	for line := range strings.Lines(string(body)) {

@@ -1,84 +1,69 @@
-// Package chaos holds what sidestep promises under degradation to real clusters:
-// nodes behind slow connections, nodes that die. Every node-to-node and client
-// connection passes through toxiproxy.
 package chaos
 
 import (
 	"context"
-	"fmt"
+	"flag"
 	"net/http"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/causes"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
+// timed says that it is also asserted how long things may take, as `make chaos` does. What
+// is asserted without it must hold on a machine of any speed.
+var timed = flag.Bool("timed", false, "also assert how long things may take")
+
 const (
-	index = causes.Index
-	// warm is how long the JVMs are driven before anything is measured: cold code
-	// is ten times slower and would be all that is seen.
-	warm = 45 * time.Second
 	// rate is that of the searches, a second: half of what two cores carry, so that a
 	// machine that is slow for a while, or carries a browser as well, still does.
 	rate = 40
+	// patience is how long it may take for what must come about.
+	patience = 30 * time.Second
 )
 
-// stage is the cluster all tests share, and sidestep in front of it.
-type stage struct {
-	cluster  *engine.Cluster
-	sidestep *front.Front
-	binary   string
+// warm is how long the JVMs are driven before anything is done to them: cold code is ten
+// times slower and would be all that is measured.
+func warm() time.Duration { return within(45*time.Second, 20*time.Second) }
+
+// within is the first where time counts, and else the second.
+func within(limit, otherwise time.Duration) time.Duration {
+	if *timed {
+		return limit
+	}
+	return otherwise
 }
 
-var shared stage // TestMain can hand nothing to tests otherwise
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
-	defer cancel()
-	logf := func(format string, args ...any) {
-		fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-	}
-	if err := shared.open(ctx, logf); err != nil {
-		fmt.Println("FAIL:", err)
-		front.Close(shared.sidestep, shared.cluster, true)
-		return 1
-	}
-	defer func() { front.Close(shared.sidestep, shared.cluster, code != 0) }()
-	return m.Run()
+// shared is the stage of all tests that need a real cluster. The first of them opens it.
+var shared struct {
+	Stage
+	once sync.Once
+	err  error
 }
 
-func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
-	var err error
-	if s.binary, err = front.Build(ctx); err != nil {
-		return err
-	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
-		Nodes: 5, Proxied: true, Settings: causes.Settings(), Logf: logf,
+func TestMain(m *testing.M) {
+	code := m.Run()
+	shared.Close(code != 0)
+	os.Exit(code)
+}
+
+// onStage returns the shared stage.
+func onStage(t *testing.T) *Stage {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+		defer cancel()
+		shared.Logf = harness.Sayf
+		shared.err = shared.Start(ctx, StageOptions(
+			os.Getenv("SIDESTEP_ENGINE"), os.Getenv("SIDESTEP_ENGINE_VERSION"), warm(), harness.Sayf))
 	})
-	if err != nil {
-		return err
-	}
-	err = s.cluster.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
-	if err != nil {
-		return err
-	}
-	logf("warming up for %s", warm)
-	if err := s.cluster.Warm(ctx, index, warm); err != nil {
-		return err
-	}
-	if s.sidestep, err = front.Start(ctx, s.binary, s.cluster.URLs()); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.sidestep.AwaitReady(ready)
+	require.NoError(t, shared.err)
+	return &shared.Stage
 }
 
 // load is an open loop of searches at the rate on targets in turn. first is the
@@ -86,6 +71,6 @@ func (s *stage) open(ctx context.Context, logf func(string, ...any)) error {
 func load(targets []string, duration time.Duration, first int) loadgen.Options {
 	return loadgen.Options{
 		Targets: targets, Rate: rate, Duration: duration,
-		Request: func(i int) *http.Request { return engine.Search(index, first+i) },
+		Request: func(i int) *http.Request { return harness.Search(Index, first+i) },
 	}
 }

@@ -2,7 +2,10 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 )
 
 // contender is one way to send the searches.
@@ -21,7 +25,7 @@ type contender struct {
 }
 
 // table prints the results of contenders.
-func table(t *testing.T, contenders ...*contender) {
+func (s *Stage) table(t *testing.T, contenders ...*contender) {
 	t.Helper()
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', tabwriter.AlignRight)
@@ -32,7 +36,7 @@ func table(t *testing.T, contenders ...*contender) {
 			ms(r.Quantile(0.5)), ms(r.Quantile(0.9)), ms(r.Quantile(0.99)), ms(r.Quantile(1)), r.Failed, r.Partial)
 	}
 	require.NoError(t, w.Flush())
-	t.Logf("%s, %d nodes, %d searches/s:\n%s", shared.cluster.Distribution, len(shared.cluster.Nodes), rate, text.String())
+	t.Logf("%s, %d nodes, %d searches/s:\n%s", s.Cluster.Distribution, len(s.Cluster.Nodes), rate, text.String())
 	for _, c := range contenders {
 		if len(c.result.FirstErrors) > 0 {
 			t.Logf("first errors of %s: %s", c.name, strings.Join(c.result.FirstErrors, "\n  "))
@@ -57,35 +61,72 @@ func measure(ctx context.Context, t *testing.T, rounds int, slice time.Duration,
 	}
 }
 
-// trials is how often a test about times is tried at most. Ten slow searches decide
+// trials is how often a test about times is tried at most, or one that wants all other nodes
+// well. Ten slow searches decide
 // a 99th percentile, and a machine that stands still for a second makes eighty; that
 // does not come three times in a row, a defect does.
 const trials = 3
 
-// settle is how long sidestep is given to find the slow node out before its
-// percentiles are measured: how long that takes is another test's matter.
-const settle = 2 * time.Second
-
-// A node whose connections to the others are slow costs the engine's own
-// selection its 99th percentile, as long as every node coordinates searches. What
-// sidestep exists for is that it does not.
+// A node whose connections to the others are slow costs the engine's own selection its 99th
+// percentile, as long as every node coordinates searches. What sidestep exists for is that it
+// does not: once the node is found out, no search names it, and none is lost on the way there.
 func TestSlowTransport(t *testing.T) {
 	ctx := t.Context()
-	slow := shared.cluster.Nodes[2]
-	targets := []string{shared.sidestep.URL}
-	measure(ctx, t, 1, 5*time.Second, &contender{targets: shared.cluster.URLs()}, &contender{targets: targets})
-	require.NoError(t, slow.SlowTransport(300*time.Millisecond, 50*time.Millisecond))
+	s := onStage(t)
+	slow := s.Cluster.Nodes[2]
+	targets := []string{s.Sidestep.URL}
+	measure(ctx, t, 1, within(5*time.Second, time.Second), &contender{targets: s.Cluster.URLs()}, &contender{targets: targets})
+	s.awaitRecovery(ctx, t)
+	require.NoError(t, slow.SlowTransport(latency, jitter))
 	t.Cleanup(func() { require.NoError(t, slow.ResetToxics(context.Background())) })
-	// By its own searches, and not by what the engine's saw of it.
-	measure(ctx, t, 1, settle, &contender{targets: targets})
 
+	// By its own searches, and not by what the engine's saw of it.
+	finding := StartLoad(ctx, rate, targets...)
+	require.Eventually(t, func() bool { return slices.Contains(s.suspected(ctx, t), slow.Name+" slow") }, patience, 50*time.Millisecond,
+		"the slow node is not found out")
+	for i := range 100 {
+		decision := s.decide(ctx, t, i)
+		require.NotContains(t, decision.Nodes, slow.Name, "search %d goes to the slow node: %+v", i, decision)
+	}
+	result, err := finding.End()
+	require.NoError(t, err)
+	require.Zero(t, result.Failed, "failed searches: %v", result.FirstErrors)
+	require.Zero(t, result.Partial, "partial answers")
+	if *timed {
+		s.requireFaster(ctx, t)
+	}
+}
+
+// decide sends a search through sidestep and returns what it says that it did. The answer
+// must be whole.
+func (s *Stage) decide(ctx context.Context, t *testing.T, number int) harness.Decision {
+	t.Helper()
+	r := harness.Search(Index, number).WithContext(ctx)
+	r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(s.Sidestep.URL, "http://")
+	r.Header.Set("X-Sidestep-Explain", "1")
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	var answer struct {
+		Shards struct{ Total, Successful int } `json:"_shards"`
+	}
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
+	require.Equal(t, answer.Shards.Total, answer.Shards.Successful, "the answer is partial")
+	return harness.ParseDecision(res.Header.Get(harness.DecisionHeader))
+}
+
+// requireFaster requires that the 99th percentile through sidestep is a fraction of the
+// engine's own, while a node is slow.
+func (s *Stage) requireFaster(ctx context.Context, t *testing.T) {
+	t.Helper()
 	const limit = 0.3
 	ratio := 0.0
 	for trial := range trials {
-		engine := &contender{name: "engine, round robin", targets: shared.cluster.URLs()}
-		sidestep := &contender{name: "sidestep", targets: targets}
+		engine := &contender{name: "engine, round robin", targets: s.Cluster.URLs()}
+		sidestep := &contender{name: "sidestep", targets: []string{s.Sidestep.URL}}
 		measure(ctx, t, 3, 7*time.Second, sidestep, engine)
-		table(t, engine, sidestep)
+		s.table(t, engine, sidestep)
 		require.Zero(t, sidestep.result.Failed, "failed searches")
 		require.Zero(t, sidestep.result.Partial, "partial answers")
 		ratio = float64(sidestep.result.Quantile(0.99)) / float64(engine.result.Quantile(0.99))

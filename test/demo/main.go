@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"sidestep/internal/sim/demo"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 const (
@@ -25,43 +23,36 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
+	harness.Main("demo", func(arguments []string) (harness.Run, error) {
+		var m harness.Measured
+		set := flag.NewFlagSet("demo", flag.ContinueOnError)
+		m.Flags(set)
+		rate := set.Float64("rate", 60, "searches per second")
+		duration := set.Duration("duration", 16*time.Second, "how long each of the three cases is under load")
+		return func(ctx context.Context) error { return run(ctx, m, *rate, *duration) }, m.Parse(set, arguments)
+	})
 }
 
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("demo", flag.ExitOnError)
-	distribution := flags.String("engine", engine.OpenSearch, "opensearch or elasticsearch")
-	version := flags.String("version", "", "version (default: the one the tests use)")
-	rate := flags.Float64("rate", 60, "searches per second")
-	duration := flags.Duration("duration", 16*time.Second, "how long each of the three cases is under load")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	cluster, err := startCluster(ctx, engine.Options{
-		Distribution: *distribution, Version: *version, Nodes: 5, Proxied: true,
+func run(ctx context.Context, m harness.Measured, rate float64, duration time.Duration) error {
+	cluster, err := startCluster(ctx, harness.ClusterOptions{
+		Distribution: m.Engine, Version: m.Version, Nodes: 5, Proxied: true,
 		Logf: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
 	})
 	if err != nil {
 		return err
 	}
 	return demo.Run(ctx, demo.Options{ // closes the cluster
-		Out: os.Stdout, Cluster: cluster, Rate: *rate, Duration: *duration,
+		Out: os.Stdout, Cluster: cluster, Rate: rate, Duration: duration,
 		WarmUp: 15 * time.Second, Version: "demo",
-		Request: func(i int) *http.Request { return engine.Search(index, i) },
+		Request: func(i int) *http.Request { return harness.Search(index, i) },
 	})
 }
 
 // cluster is a real cluster as the demo needs it.
-type cluster struct{ *engine.Cluster }
+type cluster struct{ *harness.Cluster }
 
-func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err error) {
-	started, err := engine.Start(ctx, options)
+func startCluster(ctx context.Context, options harness.ClusterOptions) (_ *cluster, err error) {
+	started, err := harness.StartCluster(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +63,7 @@ func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err 
 		}
 	}()
 	fmt.Println("Indexing 20,000 documents: 5 shards with a replica each.")
-	if err := c.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
+	if err := c.CreateIndex(ctx, harness.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1}); err != nil {
 		return nil, err
 	}
 	fmt.Printf("Warming the nodes up: %s.\n", warmNodes)
@@ -86,7 +77,7 @@ func startCluster(ctx context.Context, options engine.Options) (_ *cluster, err 
 	return c, nil
 }
 
-func (c *cluster) slow() *engine.Node { return c.Nodes[slowNode] }
+func (c *cluster) slow() *harness.Node { return c.Nodes[slowNode] }
 
 // SlowNode implements demo.Cluster.
 func (c *cluster) SlowNode() (id, name string) { return c.slow().ID, c.slow().Name }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // bulkResult is what came of the bulks.
@@ -32,7 +30,7 @@ type bulkResult struct {
 // side to indices of its own, and compares the answers and in the end what is stored.
 func (s *stage) writeBulks(ctx context.Context, seed, count uint64, logf func(string, ...any)) (*bulkResult, error) {
 	f, err := s.openBulks(ctx, logf)
-	defer func() { front.Close(f, nil, err != nil) }()
+	defer func() { harness.Close(f, nil, err != nil) }()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +42,7 @@ func (s *stage) writeBulks(ctx context.Context, seed, count uint64, logf func(st
 			said = time.Now()
 			logf("%d of %d bulks, %d differ", number, count, r.differences)
 		}
-		v := s.compareBulk(ctx, generateBulk(seed, number, s.cluster.Distribution), through)
+		v := s.compareBulk(ctx, generateBulk(seed, number, s.Cluster.Distribution), through)
 		if ctx.Err() != nil {
 			return r, fmt.Errorf("after %d of %d bulks: %w", number, count, ctx.Err())
 		}
@@ -113,8 +111,8 @@ func (r *bulkResult) String() string {
 // report is what came of the bulks.
 func (r *bulkResult) report(o options, version string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Bulks are answered alike: %s %s\n\n", o.engine, version)
-	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count 0 -churn 0 -bulks %d -seed %d\n\n", o.engine, o.bulks, o.seed)
+	fmt.Fprintf(&b, "# Bulks are answered alike: %s %s\n\n", o.Engine, version)
+	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count 0 -churn 0 -bulks %d -seed %d\n\n", o.Engine, o.bulks, o.seed)
 	fmt.Fprintf(&b, "%d bulks of %d operations were sent to a node and through a sidestep that keeps bulks on one shard, each to indices of their own. **%d were answered differently**, and what they wrote differs in %d indices (%d documents).\n\n",
 		r.bulks, r.items, r.differences, len(r.contents), r.documents)
 	fmt.Fprintf(&b, "Sidestep gave %.0f operations a routing. What it says of the bulks: %s. The engine's answers: %s.\n", r.planned, counts(r.reasons), counts(r.statuses))
@@ -122,35 +120,20 @@ func (r *bulkResult) report(o options, version string) string {
 }
 
 // openBulks makes the indices of both sides, and starts the sidestep.
-func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*front.Front, error) {
+func (s *stage) openBulks(ctx context.Context, logf func(string, ...any)) (*harness.Front, error) {
 	for _, name := range []string{directName, frontName} {
 		if err := s.makeBulkIndices(ctx, ownPrefix+name+"-", logf); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.cluster.WaitGreen(ctx, ""); err != nil {
+	if err := s.Cluster.WaitGreen(ctx, ""); err != nil {
 		return nil, err
 	}
-	binary, err := front.Build(ctx)
+	f, err := s.StartSidestep(ctx, harness.Sidestep{Name: "bulks", Config: bulkConfig()})
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "sidestep-differential-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := os.WriteFile(config, []byte(bulkConfig()), 0o644); err != nil {
-		return nil, err
-	}
-	f, err := front.Start(ctx, binary, s.cluster.URLs(), "--config", config)
-	if err != nil {
-		return nil, err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return f, f.AwaitReady(ready)
+	return f, s.AwaitReady(ctx)
 }
 
 // makeBulkIndices makes what bulks of a side are written to.
@@ -198,7 +181,7 @@ func (s *stage) makeBulkIndices(ctx context.Context, prefix string, logf func(st
 			alias("alias", object{"is_write_index": true}), alias("lanes", object{"index_routing": "alpha"}),
 		}}},
 	} {
-		if err := s.cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
+		if err := s.Cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
 			return err
 		}
 	}
@@ -207,7 +190,7 @@ func (s *stage) makeBulkIndices(ctx context.Context, prefix string, logf func(st
 		{http.MethodPut, "/_index_template/" + prefix + "stream", object{"index_patterns": []string{prefix + "stream"}, "data_stream": object{}, "priority": 600, "template": template}},
 		{http.MethodPut, "/_data_stream/" + prefix + "stream", nil},
 	} {
-		if err := s.cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
+		if err := s.Cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
 			logf("without data streams: %.200v", err)
 		}
 	}
@@ -245,7 +228,7 @@ func placeless(body []byte) []byte {
 
 // compareContents compares the documents of both sides.
 func (s *stage) compareContents(ctx context.Context, r *bulkResult) error {
-	if err := s.cluster.Do(ctx, http.MethodPost, "/"+ownPrefix+"*/_refresh?expand_wildcards=open,hidden", nil, nil); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodPost, "/"+ownPrefix+"*/_refresh?expand_wildcards=open,hidden", nil, nil); err != nil {
 		return err
 	}
 	for _, name := range append(bulkNames(), "out", "new-0", "new-1", "new-2") {
@@ -304,7 +287,7 @@ func (s *stage) documents(ctx context.Context, sideName, name string) ([]string,
 	path, body := "/"+ownPrefix+sideName+"-"+name+"/_search?scroll=1m&ignore_unavailable=true", object{"size": 500, "sort": []string{"_doc"}}
 	for {
 		page.Hits.Hits = nil
-		if err := s.cluster.Do(ctx, http.MethodPost, path, body, &page); err != nil {
+		if err := s.Cluster.Do(ctx, http.MethodPost, path, body, &page); err != nil {
 			return nil, err
 		}
 		if len(page.Hits.Hits) == 0 {

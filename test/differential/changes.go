@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // changes is what happens to the cluster while it is asked.
@@ -102,20 +102,20 @@ func (c *changes) next() (name string, change func(context.Context) error) {
 
 func (c *changes) createIndex(ctx context.Context) error {
 	c.created++
-	return c.stage.cluster.CreateIndex(ctx, engine.Index{
+	return c.stage.Cluster.CreateIndex(ctx, harness.Index{
 		Name: fmt.Sprintf("churn-%d", c.created), Shards: 2, Replicas: 1, Docs: 30, Seed: uint64(c.created),
 	})
 }
 
 func (c *changes) deleteIndex(ctx context.Context) error {
 	c.deleted++
-	return c.stage.cluster.Do(ctx, http.MethodDelete, fmt.Sprintf("/churn-%d", c.deleted), nil, nil)
+	return c.stage.Cluster.Do(ctx, http.MethodDelete, fmt.Sprintf("/churn-%d", c.deleted), nil, nil)
 }
 
 func (c *changes) changeReplicas(ctx context.Context) error {
 	index := []string{"logs-1", "logs-2", "routed", "single"}[c.random.IntN(4)]
 	replicas := 1 + c.random.IntN(2)
-	return c.stage.cluster.Do(ctx, http.MethodPut, "/"+index+"/_settings", object{"index": object{"number_of_replicas": replicas}}, nil)
+	return c.stage.Cluster.Do(ctx, http.MethodPut, "/"+index+"/_settings", object{"index": object{"number_of_replicas": replicas}}, nil)
 }
 
 func (c *changes) switchAlias(ctx context.Context) error {
@@ -124,7 +124,7 @@ func (c *changes) switchAlias(ctx context.Context) error {
 		from, to = to, from
 	}
 	c.switched = !c.switched
-	return c.stage.cluster.Do(ctx, http.MethodPost, "/_aliases", object{"actions": []any{
+	return c.stage.Cluster.Do(ctx, http.MethodPost, "/_aliases", object{"actions": []any{
 		object{"remove": object{"index": from, "alias": "switch"}}, object{"add": object{"index": to, "alias": "switch"}},
 	}}, nil)
 }
@@ -132,7 +132,7 @@ func (c *changes) switchAlias(ctx context.Context) error {
 // move relocates a copy to a node that has none of its shard.
 func (c *changes) move(ctx context.Context) error {
 	var rows []struct{ Index, Shard, State, Node string }
-	if err := c.stage.cluster.Do(ctx, http.MethodGet, "/_cat/shards/products,logs-*,routed,lonely?format=json&h=index,shard,state,node", nil, &rows); err != nil {
+	if err := c.stage.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/products,logs-*,routed,lonely?format=json&h=index,shard,state,node", nil, &rows); err != nil {
 		return err
 	}
 	if len(rows) == 0 {
@@ -145,9 +145,9 @@ func (c *changes) move(ctx context.Context) error {
 			taken[other.Node] = true
 		}
 	}
-	for _, node := range c.stage.cluster.Nodes {
+	for _, node := range c.stage.Cluster.Nodes {
 		if !taken[node.Name] && row.State == "STARTED" {
-			return c.stage.cluster.Do(ctx, http.MethodPost, "/_cluster/reroute", object{"commands": []any{
+			return c.stage.Cluster.Do(ctx, http.MethodPost, "/_cluster/reroute", object{"commands": []any{
 				object{"move": object{"index": row.Index, "shard": row.Shard, "from_node": row.Node, "to_node": node.Name}},
 			}}, nil)
 		}
@@ -160,7 +160,7 @@ func (c *changes) restart() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	defer c.restarted.Store(true)
-	node := c.stage.cluster.Nodes[2]
+	node := c.stage.Cluster.Nodes[2]
 	c.logf("churn: %s goes", node.Name)
 	if err := node.Terminate(ctx); err != nil {
 		return err

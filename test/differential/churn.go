@@ -115,7 +115,7 @@ func (s *stage) churn(ctx context.Context, seed, count uint64, logf func(string,
 		if ctx.Err() != nil {
 			break
 		}
-		s.judgeOne(ctx, generate(seed, number, s.cluster.Distribution, true), &c, logf)
+		s.judgeOne(ctx, generate(seed, number, s.Cluster.Distribution, true), &c, logf)
 		if time.Since(said) > progressEvery {
 			said = time.Now()
 			logf("churn: %d of %d requests, %d worse, %d worse directly, %v", number+1, count, c.through.worse, c.direct.worse, changes.counts())
@@ -167,7 +167,7 @@ func (s *stage) judgeOne(ctx context.Context, conv conversation, c *churnResult,
 
 // directly asks a node, and the next one if that cannot be reached.
 func (s *stage) directly(ctx context.Context, r request, number uint64) (a answer) {
-	for i := range uint64(len(s.cluster.Nodes)) {
+	for i := range uint64(len(s.Cluster.Nodes)) {
 		if a = s.direct(number+i).send(ctx, r); a.err == nil {
 			return a
 		}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 type object = map[string]any
@@ -21,7 +21,7 @@ type generator struct {
 	// ordered says that hits must come in a total order: their ranks will not be
 	// seen, or pages of them are to be continued.
 	ordered bool
-	// careless has headers of an _msearch come in odd forms, which may spoil all of it.
+	// careless has headers of an _msearch come in odd forms, which may corrupt all of it.
 	careless bool
 	// nowhere says that the request line of a bulk names no index: without one in an
 	// operation the whole bulk is refused.
@@ -109,9 +109,9 @@ func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 // pick returns one of the values.
 func (g *generator) pick(values ...string) string { return values[g.IntN(len(values))] }
 
-func (g *generator) word() string { return g.pick(engine.Words()...) }
+func (g *generator) word() string { return g.pick(harness.Words()...) }
 
-func (g *generator) category() string { return g.pick(engine.Words()[:engine.Categories]...) }
+func (g *generator) category() string { return g.pick(harness.Words()[:harness.Categories]...) }
 
 // plainTargets exist and can be searched.
 func plainTargets() []string {

@@ -108,7 +108,7 @@ func (g *generator) bulkOperation(target string, i int, end string, odd bool) st
 	case "update":
 		change := g.pick(`{"doc":{"price":`+strconv.Itoa(i)+`}}`, `{"doc":{"price":3},"doc_as_upsert":true}`, `{"doc":{},"upsert":{"n":1}}`)
 		if odd && g.one(4) {
-			change = `{"nonsense":1}` // spoils the whole bulk
+			change = `{"nonsense":1}` // breaks the whole bulk
 		}
 		return action + end + change + end
 	}

@@ -107,7 +107,7 @@ func (g *generator) itemHeader() string {
 	return encode(header)
 }
 
-// breakLines spoils the framing of an NDJSON body.
+// breakLines breaks the framing of an NDJSON body.
 func (g *generator) breakLines(body string) string {
 	switch g.IntN(5) {
 	case 0:

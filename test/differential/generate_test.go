@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 func TestGenerateIsRepeatable(t *testing.T) {
 	for number := range uint64(500) {
-		first := generate(7, number, engine.OpenSearch, false)
-		require.Equal(t, first, generate(7, number, engine.OpenSearch, false))
+		first := generate(7, number, harness.OpenSearch, false)
+		require.Equal(t, first, generate(7, number, harness.OpenSearch, false))
 	}
-	require.NotEqual(t, generate(7, 1, engine.OpenSearch, false), generate(8, 1, engine.OpenSearch, false))
+	require.NotEqual(t, generate(7, 1, harness.OpenSearch, false), generate(8, 1, harness.OpenSearch, false))
 }
 
 // Bulks are written to indices of the side's own alone: what they name otherwise is no
@@ -22,8 +22,8 @@ func TestGenerateIsRepeatable(t *testing.T) {
 func TestGenerateBulk(t *testing.T) {
 	own := map[bool]int{}
 	for number := range uint64(1000) {
-		c := generateBulk(7, number, engine.OpenSearch)
-		require.Equal(t, c, generateBulk(7, number, engine.OpenSearch))
+		c := generateBulk(7, number, harness.OpenSearch)
+		require.Equal(t, c, generateBulk(7, number, harness.OpenSearch))
 		require.True(t, c.writes)
 		require.Len(t, c.steps, 1)
 		own[strings.Contains(c.steps[0].uri+c.steps[0].body, "@side@")]++
@@ -35,7 +35,7 @@ func TestGenerateBulk(t *testing.T) {
 // What is sent to both sides at once must not change what both read, nor free what
 // the other side has open.
 func TestOnlyOwnIndicesAreWritten(t *testing.T) {
-	for _, distribution := range []string{engine.OpenSearch, engine.Elasticsearch} {
+	for _, distribution := range []string{harness.OpenSearch, harness.Elasticsearch} {
 		seen := map[string]bool{}
 		for number := range uint64(20_000) {
 			c := generate(1, number, distribution, false)
@@ -66,7 +66,7 @@ func TestOnlyOwnIndicesAreWritten(t *testing.T) {
 
 func TestChurnDrawsReadsAlone(t *testing.T) {
 	for number := range uint64(2000) {
-		c := generate(1, number, engine.OpenSearch, true)
+		c := generate(1, number, harness.OpenSearch, true)
 		require.False(t, c.writes)
 		require.Len(t, c.steps, 1)
 	}

@@ -14,49 +14,38 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 type options struct {
-	engine, version, out string
-	count, churn, bulks  uint64
-	seed, only           uint64
-	onlySet              bool
+	harness.Measured
+	count, churn, bulks uint64
+	seed, only          uint64
+	onlySet             bool
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.engine, "engine", engine.OpenSearch, "opensearch or elasticsearch")
-	flag.StringVar(&o.version, "version", "", "its version")
-	flag.StringVar(&o.out, "out", filepath.Join("test", "bench", "results"), "folder for the reports, differential-ENGINE.md, differential-churn-ENGINE.md and differential-bulk-ENGINE.md")
-	flag.Uint64Var(&o.count, "count", 20_000, "requests to compare")
-	flag.Uint64Var(&o.churn, "churn", 2000, "requests to judge while the cluster changes")
-	flag.Uint64Var(&o.bulks, "bulks", 2000, "bulks to compare that sidestep keeps on one shard")
-	flag.Uint64Var(&o.seed, "seed", 1, "seed of the lots")
-	flag.Uint64Var(&o.only, "only", 0, "compare the conversation of this number alone")
-	flag.Parse()
-	flag.Visit(func(f *flag.Flag) { o.onlySet = o.onlySet || f.Name == "only" })
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Println("FAIL:", err)
-		os.Exit(1)
-	}
+	harness.Main("differential", func(arguments []string) (harness.Run, error) {
+		var o options
+		set := flag.NewFlagSet("differential", flag.ContinueOnError)
+		o.Flags(set)
+		set.StringVar(&o.Out, "out", filepath.Join("test", "bench", "results"), "folder for the reports, differential-ENGINE.md, differential-churn-ENGINE.md and differential-bulk-ENGINE.md")
+		set.Uint64Var(&o.count, "count", 20_000, "requests to compare")
+		set.Uint64Var(&o.churn, "churn", 2000, "requests to judge while the cluster changes")
+		set.Uint64Var(&o.bulks, "bulks", 2000, "bulks to compare that sidestep keeps on one shard")
+		set.Uint64Var(&o.seed, "seed", 1, "seed of the lots")
+		set.Uint64Var(&o.only, "only", 0, "compare the conversation of this number alone")
+		err := o.Parse(set, arguments)
+		set.Visit(func(f *flag.Flag) { o.onlySet = o.onlySet || f.Name == "only" })
+		return o.run, err
+	})
 }
 
-func logf(format string, args ...any) {
-	fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-}
-
-func run(ctx context.Context, o options) (err error) {
-	s, err := openStage(ctx, o.engine, o.version, logf)
+func (o options) run(ctx context.Context) (err error) {
+	s, err := openStage(ctx, o.Engine, o.Version, harness.Sayf)
 	defer func() { s.close(err != nil) }()
 	if err != nil {
 		return err
@@ -87,38 +76,38 @@ func run(ctx context.Context, o options) (err error) {
 // something does.
 func (s *stage) quiet(ctx context.Context, o options) (differs, err error) {
 	began := time.Now()
-	t, err := s.compareAll(ctx, o.seed, o.count, logf)
+	t, err := s.compareAll(ctx, o.seed, o.count, harness.Sayf)
 	if err != nil {
 		return nil, err
 	}
-	logf("%d requests in %.0f s: %d differ, %d vary", t.requests, time.Since(began).Seconds(), t.differences, t.varied)
-	return t.err(), write(filepath.Join(o.out, "differential-"+o.engine+".md"), report(o, s.cluster.Version, t))
+	harness.Sayf("%d requests in %.0f s: %d differ, %d vary", t.requests, time.Since(began).Seconds(), t.differences, t.varied)
+	return t.err(), write(filepath.Join(o.Out, "differential-"+o.Engine+".md"), report(o, s.Cluster.Version, t))
 }
 
 // changing compares while the cluster changes, and writes the report.
 func (s *stage) changing(ctx context.Context, o options) (worse, err error) {
-	c, err := s.churn(ctx, o.seed, o.churn, logf)
+	c, err := s.churn(ctx, o.seed, o.churn, harness.Sayf)
 	if err != nil {
 		return nil, err
 	}
-	logf("%s", c)
-	return c.err(), write(filepath.Join(o.out, "differential-churn-"+o.engine+".md"), c.report(o, s.cluster.Version))
+	harness.Sayf("%s", c)
+	return c.err(), write(filepath.Join(o.Out, "differential-churn-"+o.Engine+".md"), c.report(o, s.Cluster.Version))
 }
 
 // kept compares bulks that are kept on one shard, and writes the report.
 func (s *stage) kept(ctx context.Context, o options) (lost, err error) {
 	began := time.Now()
-	r, err := s.writeBulks(ctx, o.seed, o.bulks, logf)
+	r, err := s.writeBulks(ctx, o.seed, o.bulks, harness.Sayf)
 	if err != nil {
 		return nil, err
 	}
-	logf("in %.0f s: %s", time.Since(began).Seconds(), r)
-	return r.err(), write(filepath.Join(o.out, "differential-bulk-"+o.engine+".md"), r.report(o, s.cluster.Version))
+	harness.Sayf("in %.0f s: %s", time.Since(began).Seconds(), r)
+	return r.err(), write(filepath.Join(o.Out, "differential-bulk-"+o.Engine+".md"), r.report(o, s.Cluster.Version))
 }
 
 // showOnly has one conversation and shows it.
 func (s *stage) showOnly(ctx context.Context, o options) error {
-	c := generate(o.seed, o.only, o.engine, false)
+	c := generate(o.seed, o.only, o.Engine, false)
 	fmt.Print(c)
 	v := s.compare(ctx, c)
 	for i := range c.steps {

@@ -108,8 +108,8 @@ const progressEvery = 15 * time.Second
 // the numbers that documents get depend on the order of writes.
 const workers = 3
 
-// crowd is what the workers share.
-type crowd struct {
+// shared is what the workers share.
+type shared struct {
 	stage *stage
 	seed  uint64
 	logf  func(string, ...any)
@@ -124,7 +124,7 @@ type crowd struct {
 // compareAll compares conversations, by number from 0 on, until they had count
 // requests.
 func (s *stage) compareAll(ctx context.Context, seed, count uint64, logf func(string, ...any)) (*tally, error) {
-	c := &crowd{stage: s, seed: seed, logf: logf, tally: newTally(), said: time.Now()}
+	c := &shared{stage: s, seed: seed, logf: logf, tally: newTally(), said: time.Now()}
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
@@ -145,7 +145,7 @@ func (s *stage) compareAll(ctx context.Context, seed, count uint64, logf func(st
 }
 
 // draw returns the number of the next conversation, if there is to be one.
-func (c *crowd) draw(count uint64) (number uint64, ok bool) {
+func (c *shared) draw(count uint64) (number uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.said) > progressEvery {
@@ -157,8 +157,8 @@ func (c *crowd) draw(count uint64) (number uint64, ok bool) {
 }
 
 // compare compares one conversation.
-func (c *crowd) compare(ctx context.Context, number uint64) {
-	conversation := generate(c.seed, number, c.stage.cluster.Distribution, false)
+func (c *shared) compare(ctx context.Context, number uint64) {
+	conversation := generate(c.seed, number, c.stage.Cluster.Distribution, false)
 	if conversation.writes {
 		c.order.Lock()
 		defer c.order.Unlock()

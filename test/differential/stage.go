@@ -2,22 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // stage is a cluster of three nodes and two sidesteps before it: one that lists
 // nodes for every search, and one as it is by default.
 type stage struct {
-	cluster         *engine.Cluster
-	always, outlier *front.Front
+	harness.Stage
+	always, outlier *harness.Front
 	client          *http.Transport
 }
 
@@ -25,55 +21,28 @@ type stage struct {
 // stage even when it fails.
 func openStage(ctx context.Context, distribution, version string, logf func(string, ...any)) (*stage, error) {
 	s := &stage{client: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true, ExpectContinueTimeout: 10 * time.Second}}
-	binary, err := front.Build(ctx)
-	if err != nil {
-		return s, err
-	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: distribution, Version: version, Nodes: 3, HeapMB: 1536, Logf: logf,
-		Settings: map[string]string{
-			// Writes say how many copies a shard has; one that moves has one more.
-			"cluster.routing.rebalance.enable": "none",
-			// A breaker that looks at the heap trips by chance, with what is only to be
-			// collected: then one side refuses what the other one takes.
-			"indices.breaker.total.use_real_memory": "false",
+	err := s.Open(ctx, harness.StageOptions{
+		Cluster: harness.ClusterOptions{
+			Distribution: distribution, Version: version, Nodes: 3, HeapMB: 1536, Logf: logf,
+			Settings: map[string]string{
+				// Writes say how many copies a shard has; one that moves has one more.
+				"cluster.routing.rebalance.enable": "none",
+				// A breaker that looks at the heap trips by chance, with what is only to be
+				// collected: then one side refuses what the other one takes.
+				"indices.breaker.total.use_real_memory": "false",
+			},
 		},
+		Fill:      func(ctx context.Context, c *harness.Cluster) error { return fill(ctx, c, logf) },
+		Sidesteps: []harness.Sidestep{{Name: "outlier"}, {Name: "always", Config: harness.Always}},
 	})
-	if err != nil {
-		return s, err
-	}
-	if err := s.fill(ctx, logf); err != nil {
-		return s, err
-	}
-	if s.outlier, err = front.Start(ctx, binary, s.cluster.URLs()); err != nil {
-		return s, err
-	}
-	if s.always, err = startAlways(ctx, binary, s.cluster.URLs()); err != nil {
-		return s, err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s, errors.Join(s.outlier.AwaitReady(ready), s.always.AwaitReady(ready))
-}
-
-func startAlways(ctx context.Context, binary string, urls []string) (*front.Front, error) {
-	dir, err := os.MkdirTemp("", "sidestep-differential-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
-		return nil, err
-	}
-	return front.Start(ctx, binary, urls, "--config", config)
+	s.outlier, s.always = s.Front("outlier"), s.Front("always")
+	return s, err
 }
 
 // close stops everything; the logs stay after a failure.
 func (s *stage) close(failed bool) {
 	s.client.CloseIdleConnections()
-	front.Close(s.outlier, nil, failed)
-	front.Close(s.always, s.cluster, failed)
+	s.Close(failed)
 }
 
 // sides of the comparison.
@@ -84,7 +53,7 @@ const (
 
 // direct is a node itself, another one for each number.
 func (s *stage) direct(number uint64) side {
-	n := s.cluster.Nodes[number%uint64(len(s.cluster.Nodes))]
+	n := s.Cluster.Nodes[number%uint64(len(s.Cluster.Nodes))]
 	return side{name: directName, base: n.DirectURL, ids: s.ids(), client: s.client}
 }
 
@@ -99,17 +68,17 @@ func (s *stage) through(number uint64) side {
 }
 
 func (s *stage) ids() []string {
-	ids := make([]string, len(s.cluster.Nodes))
-	for i, n := range s.cluster.Nodes {
+	ids := make([]string, len(s.Cluster.Nodes))
+	for i, n := range s.Cluster.Nodes {
 		ids[i] = n.ID
 	}
 	return ids
 }
 
 // fill makes what the grammar's targets name.
-func (s *stage) fill(ctx context.Context, logf func(string, ...any)) error {
+func fill(ctx context.Context, c *harness.Cluster, logf func(string, ...any)) error {
 	day := func(offset int) string { return time.Now().UTC().AddDate(0, 0, offset).Format("day-2006.01.02") }
-	for _, index := range []engine.Index{
+	for _, index := range []harness.Index{
 		{Name: "products", Shards: 5, Replicas: 1, Docs: 2000, Seed: 1},
 		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 2},
 		{Name: "routed", Shards: 3, Replicas: 1, Docs: 600, Seed: 3, Routed: true},
@@ -125,7 +94,7 @@ func (s *stage) fill(ctx context.Context, logf func(string, ...any)) error {
 		{Name: ownPrefix + directName + "-1", Shards: 1, Replicas: 1}, {Name: ownPrefix + directName + "-3", Shards: 3, Replicas: 1},
 		{Name: ownPrefix + frontName + "-1", Shards: 1, Replicas: 1}, {Name: ownPrefix + frontName + "-3", Shards: 3, Replicas: 1},
 	} {
-		if err := s.cluster.CreateIndex(ctx, index); err != nil {
+		if err := c.CreateIndex(ctx, index); err != nil {
 			return err
 		}
 	}
@@ -137,17 +106,17 @@ func (s *stage) fill(ctx context.Context, logf func(string, ...any)) error {
 		{http.MethodPost, "/products,single,routed,logs-*,lonely,day-*/_forcemerge?max_num_segments=1", nil},
 		{http.MethodPost, "/_refresh", nil},
 	} {
-		if err := s.cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
+		if err := c.Do(ctx, step.method, step.path, step.body, nil); err != nil {
 			return err
 		}
 	}
 	// Not every distribution has these; the requests then compare its errors.
 	for what, step := range optional() {
-		if err := s.cluster.Do(ctx, step.method, step.path, step.body, nil); err != nil {
+		if err := c.Do(ctx, step.method, step.path, step.body, nil); err != nil {
 			logf("without %s: %.200v", what, err)
 		}
 	}
-	return s.fillStream(ctx, logf)
+	return fillStream(ctx, c, logf)
 }
 
 // aliases are filtered, routed, and over several indices.
@@ -196,17 +165,17 @@ func optional() map[string]step {
 }
 
 // fillStream writes the documents of the data stream, if there are data streams.
-func (s *stage) fillStream(ctx context.Context, logf func(string, ...any)) error {
+func fillStream(ctx context.Context, c *harness.Cluster, logf func(string, ...any)) error {
 	var body string
 	for n := range 60 {
 		doc := object{
-			"@timestamp": engine.FirstTimestamp + n*60_000, "timestamp": engine.FirstTimestamp + n*60_000, "n": n, "price": float64(n%7) + 0.25,
-			"category": engine.Words()[n%engine.Categories], "title": engine.Words()[n%24] + " " + engine.Words()[(n*7)%24],
+			"@timestamp": harness.FirstTimestamp + n*60_000, "timestamp": harness.FirstTimestamp + n*60_000, "n": n, "price": float64(n%7) + 0.25,
+			"category": harness.Words()[n%harness.Categories], "title": harness.Words()[n%24] + " " + harness.Words()[(n*7)%24],
 		}
 		body += `{"create":{"_id":"` + fmt.Sprint(n) + `"}}` + "\n" + encode(doc) + "\n"
 	}
-	if err := s.cluster.Do(ctx, http.MethodPost, "/stream/_bulk?refresh=true", []byte(body), nil); err != nil {
+	if err := c.Do(ctx, http.MethodPost, "/stream/_bulk?refresh=true", []byte(body), nil); err != nil {
 		logf("the data stream stays a name: %.200v", err)
 	}
-	return s.cluster.WaitGreen(ctx, "")
+	return c.WaitGreen(ctx, "")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/es"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // layouts are indices whose documents are spread in every way there is.
@@ -25,7 +25,7 @@ func layouts(t *testing.T) []string {
 	t.Helper()
 	do := func(method, path string, body any) {
 		t.Helper()
-		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), method, path, body, nil))
+		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), method, path, body, nil))
 	}
 	settings := map[string]object{
 		"spread-one":   {"number_of_shards": 1},
@@ -33,7 +33,7 @@ func layouts(t *testing.T) []string {
 		"spread-wide":  {"number_of_shards": 3, "number_of_routing_shards": 12},
 		"spread-split": {"number_of_shards": 3, "number_of_routing_shards": 6, "routing_partition_size": 2},
 		"spread-thick": {"number_of_shards": 4, "routing_partition_size": 3},
-		"spread-tight": {"number_of_shards": 8, "number_of_replicas": 0, "routing.allocation.require._name": shared.cluster.Nodes[0].Name},
+		"spread-tight": {"number_of_shards": 8, "number_of_replicas": 0, "routing.allocation.require._name": shared.Cluster.Nodes[0].Name},
 	}
 	names := []string{"spread-six", "spread-cut"}
 	for name, s := range settings {
@@ -44,13 +44,13 @@ func layouts(t *testing.T) []string {
 		do(http.MethodPut, "/"+name, object{"settings": object{"index": s}, "mappings": mappings})
 		names = append(names, name)
 	}
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), "spread-*"))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "spread-*"))
 	do(http.MethodPut, "/spread-wide,spread-tight/_settings", object{"index.blocks.write": true})
 	do(http.MethodPost, "/spread-wide/_split/spread-six", object{"settings": object{"index.number_of_shards": 6}})
 	do(http.MethodPost, "/spread-tight/_shrink/spread-cut", object{"settings": object{
 		"index.number_of_shards": 2, "index.routing.allocation.require._name": nil,
 	}})
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), "spread-*"))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "spread-*"))
 	t.Cleanup(func() { do(http.MethodDelete, "/"+strings.Join(names, ","), nil) })
 	return names
 }
@@ -71,7 +71,7 @@ func layout(t *testing.T, index string) es.Routing {
 			} `json:"indices"`
 		} `json:"metadata"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
 	meta, r := state.Metadata.Indices[index], es.Routing{PartitionSize: 1}
 	r.RoutingShards = meta.RoutingShards
 	var err error
@@ -144,7 +144,7 @@ func TestShardsAreTheEngines(t *testing.T) {
 					Shards [][]struct{ Shard int } `json:"shards"`
 				}
 				path := "/" + index + "/_search_shards?local=true&routing=" + url.QueryEscape(routing)
-				require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, path, nil, &searched))
+				require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, path, nil, &searched))
 				require.Len(t, searched.Shards, min(len(searched.Shards), r.PartitionSize))
 				require.True(t, slices.ContainsFunc(searched.Shards, func(copies []struct{ Shard int }) bool {
 					return len(copies) > 0 && copies[0].Shard == shard
@@ -188,11 +188,11 @@ func reads(random *rand.Rand) search {
 	case 5:
 		return search{path: "/" + index.name + "/_mget", body: fmt.Sprintf(`{"ids":[%q,%s,%q]}`, id(), id(), id())}
 	case 6:
-		category := engine.Words()[random.IntN(engine.Categories)]
+		category := harness.Words()[random.IntN(harness.Categories)]
 		return search{path: "/_mget", query: "_source_excludes=title", body: fmt.Sprintf(
 			`{"docs":[{"_index":%q,"_id":%q},{"_index":"routed","_id":"%d","routing":%q}]}`, index.name, id(), random.IntN(3000), category)}
 	case 7:
-		return search{path: "/routed/_doc/" + strconv.Itoa(random.IntN(3000)), query: "routing=" + engine.Words()[random.IntN(engine.Categories)]}
+		return search{path: "/routed/_doc/" + strconv.Itoa(random.IntN(3000)), query: "routing=" + harness.Words()[random.IntN(harness.Categories)]}
 	default:
 		return at("_doc")
 	}
@@ -204,7 +204,7 @@ func read(t *testing.T, s search) *answer {
 	var got *answer
 	require.Eventually(t, func() bool {
 		got = through(t, s)
-		return got.decision.reason == "ranked"
+		return got.decision.Reason == "ranked"
 	}, 20*time.Second, 100*time.Millisecond, "%s is not steered", s)
 	return got
 }
@@ -219,7 +219,7 @@ func awaitStatistics(t *testing.T) {
 		var nodes []struct{ Rank *float64 }
 		require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
 		measured := slices.DeleteFunc(nodes, func(n struct{ Rank *float64 }) bool { return n.Rank == nil })
-		return len(measured) == len(shared.cluster.Nodes)
+		return len(measured) == len(shared.Cluster.Nodes)
 	}, time.Minute, 50*time.Millisecond, "nothing is measured of some node")
 }
 
@@ -241,7 +241,7 @@ func TestReadsByIDAreTheSame(t *testing.T) {
 			require.Equal(t, string(want.body), string(got.body), s)
 			require.Equal(t, want.header.Get("Content-Length"), got.header.Get("Content-Length"), s)
 		}
-		reasons[got.decision.reason]++
+		reasons[got.decision.Reason]++
 		statuses[got.status]++
 	}
 	t.Logf("decisions about 300 reads: %v; answers: %v", reasons, statuses)
@@ -261,8 +261,8 @@ func readMany(t *testing.T, count int) map[string]int {
 	for i := range count {
 		got := through(t, search{path: "/single/_doc/" + strconv.Itoa(i)})
 		require.Equal(t, http.StatusOK, got.status)
-		require.Len(t, got.decision.nodes, 1, "reason %s", got.decision.reason)
-		named[got.decision.nodes[0]]++
+		require.Len(t, got.decision.Nodes, 1, "reason %s", got.decision.Reason)
+		named[got.decision.Nodes[0]]++
 	}
 	return named
 }
@@ -275,7 +275,7 @@ func TestReadsByIDAvoidTheSlowNode(t *testing.T) {
 	named := readMany(t, 100)
 	require.Equal(t, named, served(before, gets(t)))
 
-	slow := shared.cluster.Nodes[1]
+	slow := shared.Cluster.Nodes[1]
 	require.NoError(t, slow.SlowTransport(300*time.Millisecond, 0))
 	t.Cleanup(func() { require.NoError(t, slow.ResetToxics(context.WithoutCancel(t.Context()))) })
 	require.Eventually(t, func() bool {
@@ -304,21 +304,21 @@ func stateOf(t *testing.T, name string) string {
 // Of an index with segment replication the engine reads the primary, which alone has
 // what was just written, unless there is a preference.
 func TestReadsByIDUnderSegmentReplication(t *testing.T) {
-	err := shared.cluster.Do(t.Context(), http.MethodPut, "/segments", object{"settings": object{"index": object{
+	err := shared.Cluster.Do(t.Context(), http.MethodPut, "/segments", object{"settings": object{"index": object{
 		"number_of_shards": 1, "number_of_replicas": 2, "replication.type": "SEGMENT", "refresh_interval": "-1",
 	}}}, nil)
-	if shared.cluster.Distribution != engine.OpenSearch {
+	if shared.Cluster.Distribution != harness.OpenSearch {
 		require.ErrorContains(t, err, "unknown setting [index.replication.type]", "Elasticsearch has no segment replication")
 		return
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/segments", nil, nil))
+		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/segments", nil, nil))
 	})
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), "segments"))
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPut, "/segments/_doc/1", object{"n": 1}, nil))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "segments"))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPut, "/segments/_doc/1", object{"n": 1}, nil))
 	missed := 0
-	for _, node := range shared.cluster.Nodes {
+	for _, node := range shared.Cluster.Nodes {
 		got := directly(t, search{path: "/segments/_doc/1", query: "preference=_prefer_nodes:" + node.ID})
 		if got.status == http.StatusNotFound {
 			missed++
@@ -329,12 +329,12 @@ func TestReadsByIDUnderSegmentReplication(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got := through(t, one)
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-		return got.decision.reason == "segment_replication"
+		return got.decision.Reason == "segment_replication"
 	}, 20*time.Second, 50*time.Millisecond)
 	for range 20 {
 		require.Equal(t, http.StatusOK, through(t, one).status)
 		got := through(t, search{path: "/segments/_mget", body: `{"ids":["1"]}`})
-		require.Equal(t, "segment_replication", got.decision.reason)
+		require.Equal(t, "segment_replication", got.decision.Reason)
 		require.Contains(t, string(got.body), `"found":true`)
 	}
 }
@@ -344,7 +344,7 @@ func TestReadsByIDUnderSegmentReplication(t *testing.T) {
 func TestReadsByIDFollowAnAlias(t *testing.T) {
 	point := func(actions ...object) {
 		t.Helper()
-		require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/_aliases", object{"actions": actions}, nil))
+		require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/_aliases", object{"actions": actions}, nil))
 	}
 	action := func(name, index string) object { return object{name: object{"index": index, "alias": "current"}} }
 	point(action("add", "logs-1"))
@@ -362,7 +362,7 @@ func TestReadsByIDFollowAnAlias(t *testing.T) {
 	for _, alias := range []string{"current", "alphas"} {
 		require.Eventually(t, func() bool {
 			s := search{path: "/" + alias + "/_doc/1"}
-			return requireSame(t, s).decision.reason == "not_one_index"
+			return requireSame(t, s).decision.Reason == "not_one_index"
 		}, 20*time.Second, 100*time.Millisecond, alias)
 	}
 	point(action("remove", "logs-1"), action("remove", "logs-2"))

@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 			require.NotContains(t, f.Text, "was not answered as expected")
 		}
 	}
-	c := shared.cluster
+	c := shared.Cluster
 	require.Contains(t, strings.ToLower(r.find(t, " "+regexp.QuoteMeta(c.Version)+", cluster sidestep-test$").Text), c.Distribution)
 	r.find(t, `^all 3 nodes answer at the addresses that they publish$`)
 	r.find(t, `^all \d+ kinds of requests that sidestep makes are answered$`)

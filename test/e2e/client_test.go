@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 // search is one request as a client sends it.
@@ -47,28 +49,7 @@ type answer struct {
 	status   int
 	header   http.Header
 	body     []byte
-	decision decision
-}
-
-// decision is the header in which sidestep explains itself.
-type decision struct {
-	reason string
-	nodes  []string
-}
-
-func parseDecision(header string) (d decision) {
-	for part := range strings.SplitSeq(header, ";") {
-		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch key {
-		case "reason":
-			d.reason = value
-		case "nodes":
-			if value != "" {
-				d.nodes = strings.Split(value, ",")
-			}
-		}
-	}
-	return d
+	decision harness.Decision
 }
 
 var client = &http.Client{ // one connection pool for all tests
@@ -108,14 +89,14 @@ func sendBy(ctx context.Context, client *http.Client, base string, s search) (*a
 	if err != nil {
 		return nil, err
 	}
-	return &answer{res.StatusCode, res.Header, body, parseDecision(res.Header.Get("X-Sidestep-Decision"))}, nil
+	return &answer{res.StatusCode, res.Header, body, harness.ParseDecision(res.Header.Get(harness.DecisionHeader))}, nil
 }
 
 // through sends the request through sidestep, directly sends it to a node.
 func through(t *testing.T, s search) *answer { return sendTo(t, shared.sidestep.URL, s) }
 
 func directly(t *testing.T, s search) *answer {
-	return sendTo(t, shared.cluster.Nodes[0].DirectURL, s)
+	return sendTo(t, shared.Cluster.Nodes[0].DirectURL, s)
 }
 
 func sendTo(t *testing.T, base string, s search) *answer {
@@ -193,7 +174,7 @@ func queries(t *testing.T) map[string]int { return counts(t, "search", "query_to
 func counts(t *testing.T, section, counter string) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
-	for _, node := range shared.cluster.Nodes {
+	for _, node := range shared.Cluster.Nodes {
 		var stats struct {
 			Nodes map[string]struct {
 				Indices map[string]map[string]json.RawMessage `json:"indices"`

@@ -14,8 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -27,9 +26,9 @@ const (
 
 // rewriting starts a sidestep that tells clients that sniff its own address. From the
 // shared one they learn the nodes'.
-func rewriting(t *testing.T) *front.Front {
+func rewriting(t *testing.T) *harness.Front {
 	t.Helper()
-	f := startBefore(t, shared.cluster, "routing: {when: always}\nclients: {sniff: rewrite}\n")
+	f := startBefore(t, shared.Cluster, "routing: {when: always}\nclients: {sniff: rewrite}\n")
 	require.NoError(t, f.AwaitReady(t.Context()))
 	return f
 }
@@ -50,7 +49,7 @@ func scripts(distribution string) []script {
 	return []script{
 		{"python", []string{python, filepath.Join(programs, "python", distribution+"_client.py")}, []string{"PYTHONDONTWRITEBYTECODE=1"}, true},
 		{"javascript", []string{"node", filepath.Join(programs, "js", distribution+"_client.cjs")}, []string{"NODE_PATH=" + absolute(filepath.Join(tools, "js", "node_modules"))}, true},
-		{"go", []string{filepath.Join(tools, "bin", distribution)}, nil, distribution == engine.Elasticsearch},
+		{"go", []string{filepath.Join(tools, "bin", distribution)}, nil, distribution == harness.Elasticsearch},
 	}
 }
 
@@ -87,7 +86,7 @@ func (s script) run(t *testing.T, url string, flags ...string) []string {
 }
 
 // requests returns how many requests of clients have come to a sidestep.
-func requests(t *testing.T, f *front.Front, labels map[string]string) int {
+func requests(t *testing.T, f *harness.Front, labels map[string]string) int {
 	t.Helper()
 	return int(sumOf(t, f, "sidestep_requests_total", labels))
 }
@@ -95,12 +94,13 @@ func requests(t *testing.T, f *front.Front, labels map[string]string) int {
 // Real client libraries, unmodified: through sidestep a client's every step ends as it
 // does directly, sniffing or not; told to, a client that sniffs stays.
 func TestClients(t *testing.T) {
-	clients := scripts(shared.cluster.Distribution)
+	t.Parallel()
+	clients := scripts(shared.Cluster.Distribution)
 	require.NoError(t, installed(clients))
 	pass, rewrite := shared.sidestep, rewriting(t)
 	for _, s := range clients {
 		t.Run(s.name, func(t *testing.T) {
-			want := s.run(t, shared.cluster.Nodes[0].HTTPURL)
+			want := s.run(t, shared.Cluster.Nodes[0].HTTPURL)
 			requireComplete(t, want)
 
 			before, steered := requests(t, pass, nil), requests(t, pass, map[string]string{"reason": "ranked"})
@@ -134,7 +134,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-func sniffed(t *testing.T, f *front.Front, result string) int {
+func sniffed(t *testing.T, f *harness.Front, result string) int {
 	t.Helper()
 	return int(sumOf(t, f, "sidestep_sniffs_total", map[string]string{"result": result}))
 }

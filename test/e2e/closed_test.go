@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // The engines show the copies of a closed index as started. Searches on it get the
 // engine's own error, before sidestep knows that it is closed, and after; when it is
 // open again they are steered again, and no node was blamed meanwhile.
 func TestClosedIndex(t *testing.T) {
-	index := engine.Index{Name: "closed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 11}
-	require.NoError(t, shared.cluster.CreateIndex(t.Context(), index))
+	index := harness.Index{Name: "closed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 11}
+	require.NoError(t, shared.Cluster.CreateIndex(t.Context(), index))
 	t.Cleanup(func() {
-		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/"+index.Name, nil, nil))
+		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/"+index.Name, nil, nil))
 	})
 	learned(t, index.Name)
 	closed := func() float64 {
@@ -28,14 +28,14 @@ func TestClosedIndex(t *testing.T) {
 	}
 	require.Zero(t, closed())
 
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_close", nil, nil))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_close", nil, nil))
 	s := search{target: index.Name, body: `{"size":0}`}
 	for known, end := false, time.Now().Add(3*time.Minute); !known; {
 		require.True(t, time.Now().Before(end), "it is not known that the index is closed")
 		got := requireSame(t, s)
 		require.Equal(t, http.StatusBadRequest, got.status, "%s", got.body)
 		require.Contains(t, string(got.body), "index_closed_exception")
-		known = got.decision.reason == "closed_index"
+		known = got.decision.Reason == "closed_index"
 	}
 	// The engine takes its copies down and starts them again, closed.
 	started := string(cluster.Started)
@@ -59,13 +59,13 @@ func TestClosedIndex(t *testing.T) {
 		{path: "/" + index.Name + "/_count"}, {path: "/" + index.Name + "/_doc/1"},
 	} {
 		got := requireSame(t, other)
-		t.Logf("%s: status %d, reason %s", other, got.status, got.decision.reason)
+		t.Logf("%s: status %d, reason %s", other, got.status, got.decision.Reason)
 	}
 
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_open", nil, nil))
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index.Name))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_open", nil, nil))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), index.Name))
 	require.Eventually(t, func() bool {
-		return requireSame(t, s).decision.reason == "ranked"
+		return requireSame(t, s).decision.Reason == "ranked"
 	}, 3*time.Minute, 100*time.Millisecond, "it is not known that the index is open")
 	require.Zero(t, closed())
 	var nodes []struct{ State, Node string }
@@ -79,7 +79,7 @@ func TestClosedIndex(t *testing.T) {
 func copies(t *testing.T) map[string][]string {
 	t.Helper()
 	var rows []struct{ Index, State string }
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index,state", nil, &rows))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index,state", nil, &rows))
 	states := make(map[string][]string)
 	for _, row := range rows {
 		states[row.Index] = append(states[row.Index], row.State)

@@ -23,7 +23,7 @@ func lacks(t *testing.T, what string, s search) bool {
 	missing := a.status == http.StatusMethodNotAllowed ||
 		a.status >= 400 && (strings.Contains(string(a.body), "no handler found") || strings.Contains(string(a.body), "unknown setting"))
 	if missing {
-		c := shared.cluster
+		c := shared.Cluster
 		t.Logf("%s %s has no %s, it says: %d %.200s", c.Distribution, c.Version, what, a.status, a.body)
 	}
 	return missing
@@ -33,20 +33,20 @@ func lacks(t *testing.T, what string, s search) bool {
 func change(t *testing.T, method, path string, body any) {
 	t.Helper()
 	// Also called while the test is cleaned up.
-	require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), method, path, body, nil))
+	require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), method, path, body, nil))
 }
 
 // A mapping type in the path passes: 7.x knows what it means, the others refuse it.
 func TestTypedPath(t *testing.T) {
 	s := search{path: "/products/_doc/_search", query: "sort=n&size=3&q=title:alpha"}
 	got := requireSame(t, s)
-	require.Equal(t, "typed_path", got.decision.reason)
-	if strings.HasPrefix(shared.cluster.Version, "7.") {
+	require.Equal(t, "typed_path", got.decision.Reason)
+	if strings.HasPrefix(shared.Cluster.Version, "7.") {
 		require.Len(t, got.results(t).Hits.Hits, 3)
 		return
 	}
 	require.GreaterOrEqual(t, got.status, 400)
-	t.Logf("%s %s has no mapping types: %d", shared.cluster.Distribution, shared.cluster.Version, got.status)
+	t.Logf("%s %s has no mapping types: %d", shared.Cluster.Distribution, shared.Cluster.Version, got.status)
 }
 
 // While zones have weights OpenSearch forbids node preferences. Clients notice
@@ -78,19 +78,19 @@ func TestStrictWeightedRouting(t *testing.T) {
 	told := checked(t).find(t, `^weighted routing by zone is set: a 1\.0, b 1\.0, c 0\.0; it is strict`)
 	require.Equal(t, "problem", told.Level)
 
-	one := shared.cluster.Nodes[0]
+	one := shared.Cluster.Nodes[0]
 	refused := directly(t, search{target: "products", query: "preference=_only_nodes:" + one.ID, body: `{"size":1}`})
 	require.Equal(t, http.StatusForbidden, refused.status, "%s", refused.body)
 	// Of the first searches one finds out: it is answered all the same.
 	for range 20 {
 		requireSame(t, search{target: "products", query: "sort=n", body: `{"size":3}`})
 	}
-	require.Equal(t, "preference_forbidden", through(t, search{target: "products"}).decision.reason)
+	require.Equal(t, "preference_forbidden", through(t, search{target: "products"}).decision.Reason)
 	g := generator{rand.New(rand.NewPCG(3, 2026))}
 	for range 20 {
 		got := requireSame(t, g.search())
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-		require.NotEqual(t, "ranked", got.decision.reason)
+		require.NotEqual(t, "ranked", got.decision.Reason)
 	}
 	for _, s := range []search{
 		{target: "products", query: "preference=_only_nodes:" + one.ID, body: `{"size":1}`}, // the client's own
@@ -130,14 +130,14 @@ func TestSegmentReplication(t *testing.T) {
 		return
 	}
 	t.Cleanup(func() { change(t, http.MethodDelete, "/"+index, nil) })
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), index))
 	var body strings.Builder
 	for n := range 200 {
 		fmt.Fprintf(&body, "{\"index\":{\"_id\":\"%d\"}}\n{\"n\":%d}\n", n, n)
 	}
 	change(t, http.MethodPost, "/"+index+"/_bulk?refresh=true", []byte(body.String()))
 	all := search{target: index, body: `{"size":50,"sort":["n"]}`}
-	for _, node := range shared.cluster.Nodes { // every copy has them all
+	for _, node := range shared.Cluster.Nodes { // every copy has them all
 		s := search{target: index, query: "preference=_prefer_nodes:" + node.ID, body: all.body}
 		require.Eventually(t, func() bool { return directly(t, s).results(t).Hits.Total.Value == 200 }, 30*time.Second, 100*time.Millisecond)
 	}

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 type object = map[string]any
@@ -27,9 +27,9 @@ func targets() []string {
 
 func (g generator) pick(values ...string) string { return values[g.random.IntN(len(values))] }
 
-func (g generator) word() string { return g.pick(engine.Words()...) }
+func (g generator) word() string { return g.pick(harness.Words()...) }
 
-func (g generator) category() string { return g.pick(engine.Words()[:engine.Categories]...) }
+func (g generator) category() string { return g.pick(harness.Words()[:harness.Categories]...) }
 
 // search returns the next search.
 func (g generator) search() search {

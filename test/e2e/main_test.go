@@ -1,28 +1,27 @@
 // Package e2e compares the built sidestep binary with the engine itself on a real
 // cluster of three nodes: what a client gets through sidestep is what it would
-// have got directly. SIDESTEP_ENGINE chooses opensearch (default) or
+// have got directly. Tests with a sidestep or a cluster of their own run beside each other,
+// when the others are done. SIDESTEP_ENGINE chooses opensearch (default) or
 // elasticsearch.
 package e2e
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
-// stage is the cluster all tests share, and the sidestep that was started before it.
+// stage is the cluster all tests share, and the sidestep that was started before it. It
+// steers always: of a list the engine must make what it makes of none.
 type stage struct {
-	cluster  *engine.Cluster
-	sidestep *front.Front
+	harness.Stage
+	sidestep *harness.Front
 	early    early
 }
 
@@ -34,43 +33,25 @@ type early struct {
 
 var shared stage // TestMain can hand nothing to tests otherwise
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	defer cancel()
-	if err := shared.open(ctx); err != nil {
-		fmt.Println("FAIL:", err)
-		front.Close(shared.sidestep, shared.cluster, true)
-		return 1
-	}
-	defer func() { front.Close(shared.sidestep, shared.cluster, code != 0) }()
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(shared.RunTests(m, 8*time.Minute, shared.open)) }
 
 func (s *stage) open(ctx context.Context) (err error) {
-	binary, err := front.Build(ctx)
-	if err != nil {
-		return err
-	}
-	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
-		Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
-		Settings: map[string]string{"thread_pool.write.queue_size": writeQueue},
-		Logf: func(format string, args ...any) {
-			fmt.Printf("%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+	return s.Open(ctx, harness.StageOptions{
+		Cluster: harness.ClusterOptions{
+			Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
+			Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
+			Settings: map[string]string{"thread_pool.write.queue_size": writeQueue}, Logf: harness.Sayf,
+			BeforeStart: func(*harness.Cluster) error { return s.startEarly(ctx) },
 		},
-		BeforeStart: func(c *engine.Cluster) error { return s.startEarly(ctx, binary, c.URLs()) },
+		Indices: []harness.Index{
+			{Name: "products", Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1},
+			{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 2000, Seed: 2},
+			{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 2000, Seed: 3},
+			{Name: "routed", Shards: 3, Replicas: 1, Docs: 3000, Seed: 4, Routed: true},
+			{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 5},
+		},
+		Fill: addAliases,
 	})
-	if err != nil {
-		return err
-	}
-	if err := s.fill(ctx); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.sidestep.AwaitReady(ready)
 }
 
 // eachWith gives each node its value of a setting.
@@ -82,19 +63,9 @@ func eachWith(setting string, values ...string) []map[string]string {
 	return all
 }
 
-// startEarly starts sidestep before the first node and notes how it behaves. It
-// steers always: of a list the engine must make what it makes of none.
-func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (err error) {
-	dir, err := os.MkdirTemp("", "sidestep-e2e-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	config := filepath.Join(dir, "sidestep.yaml")
-	if err := front.WriteConfig(config, map[string]string{"when": "always"}); err != nil {
-		return err
-	}
-	if s.sidestep, err = front.Start(ctx, binary, urls, "--config", config); err != nil {
+// startEarly starts sidestep before the first node and notes how it behaves.
+func (s *stage) startEarly(ctx context.Context) (err error) {
+	if s.sidestep, err = s.StartSidestep(ctx, harness.Sidestep{Name: "early", Config: harness.Always}); err != nil {
 		return err
 	}
 	if s.early.readyStatus, _, err = s.sidestep.Admin(ctx, http.MethodGet, "/-/ready", ""); err != nil {
@@ -110,31 +81,17 @@ func (s *stage) startEarly(ctx context.Context, binary string, urls []string) (e
 
 // startBefore starts a sidestep with that configuration before the nodes of c, and stops it
 // when the test ends.
-func startBefore(t *testing.T, c *engine.Cluster, config string) *front.Front {
+func startBefore(t *testing.T, c *harness.Cluster, config string) *harness.Front {
 	t.Helper()
-	binary, err := front.Build(t.Context())
+	before := harness.Stage{Cluster: c, Binary: shared.Binary}
+	f, err := before.StartSidestep(t.Context(), harness.Sidestep{Config: config})
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "sidestep.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	f, err := front.Start(t.Context(), binary, c.URLs(), "--config", path)
-	require.NoError(t, err)
-	t.Cleanup(func() { front.Close(f, nil, t.Failed()) })
+	t.Cleanup(func() { harness.Close(f, nil, t.Failed()) })
 	return f
 }
 
-// fill makes the indices and aliases the tests search.
-func (s *stage) fill(ctx context.Context) error {
-	for _, index := range []engine.Index{
-		{Name: "products", Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1},
-		{Name: "logs-1", Shards: 2, Replicas: 1, Docs: 2000, Seed: 2},
-		{Name: "logs-2", Shards: 2, Replicas: 1, Docs: 2000, Seed: 3},
-		{Name: "routed", Shards: 3, Replicas: 1, Docs: 3000, Seed: 4, Routed: true},
-		{Name: "single", Shards: 1, Replicas: 2, Docs: 500, Seed: 5},
-	} {
-		if err := s.cluster.CreateIndex(ctx, index); err != nil {
-			return err
-		}
-	}
+// addAliases adds those that the tests search.
+func addAliases(ctx context.Context, c *harness.Cluster) error {
 	add := func(index, alias string, more map[string]any) map[string]any {
 		action := map[string]any{"index": index, "alias": alias}
 		for key, value := range more {
@@ -142,7 +99,7 @@ func (s *stage) fill(ctx context.Context) error {
 		}
 		return map[string]any{"add": action}
 	}
-	return s.cluster.Do(ctx, http.MethodPost, "/_aliases", map[string]any{"actions": []any{
+	return c.Do(ctx, http.MethodPost, "/_aliases", map[string]any{"actions": []any{
 		add("products", "catalog", nil),
 		add("products", "cheap", map[string]any{"filter": map[string]any{"range": map[string]any{"price": map[string]any{"lt": 20}}}}),
 		add("logs-*", "all-logs", nil),

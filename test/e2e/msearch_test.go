@@ -100,7 +100,7 @@ func TestGeneratedMultiSearches(t *testing.T) {
 		s, n := g.multiSearch()
 		got := requireSame(t, s)
 		require.Equal(t, http.StatusOK, got.status, "%s\n%s", s, got.body)
-		reasons[got.decision.reason]++
+		reasons[got.decision.Reason]++
 		var answer struct {
 			Responses []struct {
 				results
@@ -173,7 +173,7 @@ func TestMultiSearchFraming(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := requireSame(t, s)
-			t.Logf("%d, %s", got.status, got.decision.reason)
+			t.Logf("%d, %s", got.status, got.decision.Reason)
 		})
 	}
 }
@@ -181,7 +181,7 @@ func TestMultiSearchFraming(t *testing.T) {
 func TestMultiSearchOfAPointInTime(t *testing.T) {
 	learned(t, "products")
 	open := search{method: http.MethodPost, path: "/products/_search/point_in_time", query: "keep_alive=1m"}
-	if shared.cluster.Distribution == "elasticsearch" {
+	if shared.Cluster.Distribution == "elasticsearch" {
 		open.path = "/products/_pit"
 	}
 	opened := directly(t, open).results(t)
@@ -190,7 +190,7 @@ func TestMultiSearchOfAPointInTime(t *testing.T) {
 	got := requireSame(t, multi("/_msearch", `{"index":"products"}`, `{"size":1,"sort":["n"]}`,
 		`{}`, `{"size":1,"sort":["n"],"pit":`+string(pit)+`}`))
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-	require.Equal(t, "ranked", got.decision.reason, "the other item is steered")
+	require.Equal(t, "ranked", got.decision.Reason, "the other item is steered")
 	require.NotContains(t, string(got.body), `"error"`)
 }
 
@@ -208,7 +208,7 @@ func TestMultiSearchTemplates(t *testing.T) {
 		return
 	}
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-	require.Equal(t, "ranked", got.decision.reason)
+	require.Equal(t, "ranked", got.decision.Reason)
 	require.Equal(t, 2, strings.Count(string(got.body), `"_shards"`), "%s", got.body)
 }
 

@@ -14,7 +14,7 @@ import (
 func steered(t *testing.T, s search) *answer {
 	t.Helper()
 	var got *answer
-	require.Eventually(t, func() bool { got = through(t, s); return got.decision.reason == "ranked" }, 15*time.Second, 100*time.Millisecond, "%s", s)
+	require.Eventually(t, func() bool { got = through(t, s); return got.decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond, "%s", s)
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	return got
 }
@@ -48,7 +48,7 @@ func TestCounts(t *testing.T) {
 		}
 		got := requireSame(t, count)
 		require.Equal(t, http.StatusOK, got.status, "%s\n%s", count, got.body)
-		reasons[got.decision.reason]++
+		reasons[got.decision.Reason]++
 		var r struct {
 			Count int `json:"count"`
 		}
@@ -59,7 +59,7 @@ func TestCounts(t *testing.T) {
 	require.Positive(t, counted)
 	require.GreaterOrEqual(t, reasons["ranked"], 90, "steered counts")
 	requireNodesNamed(t, func() []string {
-		return steered(t, search{path: "/single/_count", body: `{"query":{"match":{"title":"alpha"}}}`}).decision.nodes
+		return steered(t, search{path: "/single/_count", body: `{"query":{"match":{"title":"alpha"}}}`}).decision.Nodes
 	})
 	for _, s := range []search{
 		{path: "/nowhere/_count"},
@@ -74,7 +74,7 @@ func TestCounts(t *testing.T) {
 // openPIT is the request that opens a point in time.
 func openPIT(target string) search {
 	path := "/" + target + "/_search/point_in_time"
-	if shared.cluster.Distribution == "elasticsearch" {
+	if shared.Cluster.Distribution == "elasticsearch" {
 		path = "/" + target + "/_pit"
 	}
 	return search{method: http.MethodPost, path: path, query: "keep_alive=1m"}
@@ -90,15 +90,15 @@ func TestPointInTimeStaysWhereItWasOpened(t *testing.T) {
 		require.NoError(t, err)
 		got := through(t, search{body: `{"query":{"match_all":{}},"size":3,"pit":` + string(pit) + `}`})
 		require.Len(t, got.results(t).Hits.Hits, 3)
-		require.Equal(t, "pit", got.decision.reason)
-		return open.decision.nodes
+		require.Equal(t, "pit", got.decision.Reason)
+		return open.decision.Nodes
 	})
 }
 
 func TestPointInTimeErrorsAreTheEngines(t *testing.T) {
 	learned(t, "products")
 	wrong := "/products/_pit" // the other engine's
-	if shared.cluster.Distribution == "elasticsearch" {
+	if shared.Cluster.Distribution == "elasticsearch" {
 		wrong = "/products/_search/point_in_time"
 	}
 	for name, s := range map[string]search{
@@ -126,19 +126,19 @@ func TestSearchTemplates(t *testing.T) {
 	}
 	steered(t, search{path: "/products/_search/template", body: body})
 	got := requireSame(t, search{path: "/products/_search/template", body: body})
-	require.Equal(t, "ranked", got.decision.reason)
+	require.Equal(t, "ranked", got.decision.Reason)
 	require.Len(t, got.results(t).Hits.Hits, 5)
 	requireNodesNamed(t, func() []string {
-		return steered(t, search{path: "/single/_search/template", body: body}).decision.nodes
+		return steered(t, search{path: "/single/_search/template", body: body}).decision.Nodes
 	})
 
 	opened := through(t, openPIT("products")).results(t)
 	pit := `{"source":{"query":{"match_all":{}},"sort":["n"],"size":5,"pit":{"id":"{{id}}"}},"params":{"id":"` + opened.OS + `"}}`
 	got = requireSame(t, search{path: "/_search/template", body: pit})
-	require.Equal(t, "unreadable_body", got.decision.reason)
+	require.Equal(t, "unreadable_body", got.decision.Reason)
 	require.Len(t, got.results(t).Hits.Hits, 5)
 	// The engine checks what goes with a point in time before it renders a template.
 	got = requireSame(t, search{path: "/products/_search/template", body: pit})
-	require.Equal(t, "ranked", got.decision.reason)
+	require.Equal(t, "ranked", got.decision.Reason)
 	require.Len(t, got.results(t).Hits.Hits, 5)
 }

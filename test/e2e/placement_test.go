@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // sum reads a metric of the shared sidestep.
@@ -23,7 +22,7 @@ func sum(t *testing.T, metric string, labels map[string]string) float64 {
 }
 
 // sumOf reads a metric of a sidestep.
-func sumOf(t *testing.T, f *front.Front, metric string, labels map[string]string) float64 {
+func sumOf(t *testing.T, f *harness.Front, metric string, labels map[string]string) float64 {
 	t.Helper()
 	value, err := f.Sum(t.Context(), metric, labels)
 	require.NoError(t, err)
@@ -44,7 +43,7 @@ func TestWholePlacementComesByPages(t *testing.T) {
 	var version struct {
 		Version int64 `json:"version"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/version?local=true", nil, &version))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/version?local=true", nil, &version))
 	require.Positive(t, version.Version)
 	placed(t)
 }
@@ -58,7 +57,7 @@ func placed(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		var rows []map[string]any
-		require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
+		require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
 		return int(sum(t, "sidestep_cluster_placement_copies", nil)+unsettled("unassigned")+unsettled("initializing")) == len(rows)
 	}, 15*time.Second, 100*time.Millisecond)
 }
@@ -76,7 +75,7 @@ func copiesOf(t *testing.T, index string, number int) (engine, ours []string) {
 			} `json:"indices"`
 		} `json:"routing_table"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/routing_table/"+index, nil, &state))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/routing_table/"+index, nil, &state))
 	for _, c := range state.Routing.Indices[index].Shards[strconv.Itoa(number)] {
 		engine = append(engine, c.Node)
 	}
@@ -97,10 +96,10 @@ func copiesOf(t *testing.T, index string, number int) (engine, ours []string) {
 func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 	learned(t, "products")
 	before := refreshes(t, cluster.SourceInUse, "ok")
-	index := engine.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
-	require.NoError(t, shared.cluster.CreateIndex(t.Context(), index))
+	index := harness.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
+	require.NoError(t, shared.Cluster.CreateIndex(t.Context(), index))
 	t.Cleanup(func() {
-		require.NoError(t, shared.cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
+		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
 	})
 	learned(t, "placed-lately")
 	require.Eventually(t, func() bool { return refreshes(t, cluster.SourceInUse, "ok") > before }, 15*time.Second, 100*time.Millisecond)
@@ -110,7 +109,7 @@ func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 	var nodes struct {
 		Nodes map[string]any `json:"nodes"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
 	free := ""
 	for id := range nodes.Nodes {
 		if !slices.Contains(held, id) {
@@ -118,8 +117,8 @@ func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 		}
 	}
 	move := map[string]any{"commands": []any{map[string]any{"move": map[string]any{"index": "products", "shard": 0, "from_node": held[0], "to_node": free}}}}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodPost, "/_cluster/reroute", move, nil))
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), "products"))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/_cluster/reroute", move, nil))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), "products"))
 	require.Eventually(t, func() bool {
 		require.Equal(t, http.StatusOK, through(t, search{target: "products", body: `{"size":0}`}).status)
 		engine, ours := copiesOf(t, "products", 0)
@@ -134,15 +133,15 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 	var manager struct {
 		ID string `json:"master_node"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/master_node", nil, &manager))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/master_node", nil, &manager))
 	var nodes struct {
 		Nodes map[string]struct {
 			Name string `json:"name"`
 		} `json:"nodes"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
-	var stopped *engine.Node
-	for _, n := range shared.cluster.Nodes[1:] { // the first is the one that tests ask
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/nodes", nil, &nodes))
+	var stopped *harness.Node
+	for _, n := range shared.Cluster.Nodes[1:] { // the first is the one that tests ask
 		if n.Name != nodes.Nodes[manager.ID].Name {
 			stopped = n
 		}
@@ -152,18 +151,18 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 	require.NoError(t, stopped.Pause())
 	t.Cleanup(func() {
 		require.NoError(t, stopped.Resume())
-		require.NoError(t, shared.cluster.WaitGreen(context.WithoutCancel(t.Context()), ""))
+		require.NoError(t, shared.Cluster.WaitGreen(context.WithoutCancel(t.Context()), ""))
 		allFine(t)
 	})
 	changing, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	// The version moves at once; the answer waits for the node that stands still.
-	err := shared.cluster.Do(changing, http.MethodPut, "/products/_alias/while-one-stands-still", nil, nil)
+	err := shared.Cluster.Do(changing, http.MethodPut, "/products/_alias/while-one-stands-still", nil, nil)
 	if err != nil {
 		require.Error(t, changing.Err(), "%v", err)
 	}
 	oldest, most := 0.0, 0.0
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		age := sum(t, "sidestep_cluster_placement_age_seconds", nil)
 		oldest, most = max(oldest, age), max(most, sum(t, "go_goroutines", nil)-goroutines)
 		require.LessOrEqual(t, age, 5.0)

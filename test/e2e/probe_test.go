@@ -27,8 +27,8 @@ func TestProbeIsServedByItsNodeAlone(t *testing.T) {
 	setMode(t, "off")
 	t.Cleanup(func() { setMode(t, "route") })
 	const index = "single" // one shard, with a copy on each node
-	for _, target := range shared.cluster.Nodes {
-		for _, via := range shared.cluster.Nodes {
+	for _, target := range shared.Cluster.Nodes {
+		for _, via := range shared.Cluster.Nodes {
 			before := queries(t)
 			got := sendTo(t, via.DirectURL, probe(index, 0, target.ID))
 			require.Equal(t, http.StatusOK, got.status, "%s", got.body)
@@ -45,7 +45,7 @@ func TestProbeIsServedByItsNodeAlone(t *testing.T) {
 
 // What a probe cannot do is told by status and an error that is not filtered.
 func TestProbeThatCannotBeServed(t *testing.T) {
-	node := shared.cluster.Nodes[0]
+	node := shared.Cluster.Nodes[0]
 	got := sendTo(t, node.DirectURL, probe("single", 0, "nobody"))
 	require.Equal(t, http.StatusBadRequest, got.status)
 	require.Contains(t, string(got.body), "no data nodes with criteri")

@@ -7,19 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // A sidestep whose relay tells it of a real cluster steers as one that polls, and
 // polls when the relay is gone.
 func TestRelay(t *testing.T) {
-	binary, err := front.Build(t.Context())
-	require.NoError(t, err)
-	relay, err := front.Start(t.Context(), binary, shared.cluster.URLs())
+	t.Parallel()
+	relay, err := harness.StartFront(t.Context(), shared.Binary, shared.Cluster.URLs())
 	require.NoError(t, err)
 	defer func() { _ = relay.Stop() }()
 	require.NoError(t, relay.AwaitReady(t.Context()))
-	sidecar := startBefore(t, shared.cluster, "routing: {when: always}\ncluster: {source: {url: "+relay.AdminURL+"/snapshot, silence: 10s}}\n")
+	sidecar := startBefore(t, shared.Cluster, "routing: {when: always}\ncluster: {source: {url: "+relay.AdminURL+"/snapshot, silence: 10s}}\n")
 	defer func() { require.NoError(t, sidecar.Stop()) }()
 	require.NoError(t, sidecar.AwaitReady(t.Context()))
 	read := func(metric string, labels map[string]string) float64 {

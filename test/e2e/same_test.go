@@ -9,17 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // learned sends a search to the target until it is steered: a target seen for the
 // first time passes unchanged.
 func learned(t *testing.T, target string) {
 	t.Helper()
-	var last decision
+	var last harness.Decision
 	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		last = through(t, search{target: target, body: `{"size":0}`}).decision
-		if last.reason == "ranked" {
+		if last.Reason == "ranked" {
 			return
 		}
 	}
@@ -37,7 +37,7 @@ func TestGeneratedSearches(t *testing.T) {
 		s := g.search()
 		got := requireSame(t, s)
 		require.Equal(t, http.StatusOK, got.status, "%s\n%s", s, got.body)
-		reasons[got.decision.reason]++
+		reasons[got.decision.Reason]++
 		var r results
 		require.NoError(t, json.Unmarshal(got.body, &r))
 		found += len(r.Hits.Hits)
@@ -77,19 +77,19 @@ func TestPassesUnchanged(t *testing.T) {
 		"cat":      {search{path: "/_cat/indices", query: "format=json&h=index,pri,rep&s=index"}, "not_steerable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.reason, requireSame(t, tc.search).decision.reason)
+			require.Equal(t, tc.reason, requireSame(t, tc.search).decision.Reason)
 		})
 	}
 }
 
 // A preference for one node reaches the engine: that node serves, and no other.
 func TestClientPreferenceIsObeyed(t *testing.T) {
-	for _, node := range shared.cluster.Nodes {
+	for _, node := range shared.Cluster.Nodes {
 		servedWithoutProbes(t, 1, func() {
 			for range 5 {
 				got := through(t, search{target: "single", query: "preference=_only_nodes:" + node.ID, body: `{"size":1}`})
 				require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-				require.Equal(t, "client_preference", got.decision.reason)
+				require.Equal(t, "client_preference", got.decision.Reason)
 			}
 		}, func(served map[string]int) { require.Equal(t, map[string]int{node.Name: 5}, served) })
 	}
@@ -103,14 +103,14 @@ func TestSessionStringKeepsItsCopy(t *testing.T) {
 		for range 10 {
 			got := through(t, search{target: "single", query: "preference=session-7", body: `{"size":1}`})
 			require.Equal(t, http.StatusOK, got.status, "%s", got.body)
-			require.Equal(t, "affinity", got.decision.reason, "a search of one shard is always listed")
+			require.Equal(t, "affinity", got.decision.Reason, "a search of one shard is always listed")
 		}
 	}, func(served map[string]int) { require.Len(t, served, 1) })
 }
 
 func TestPointInTime(t *testing.T) {
 	open := search{method: http.MethodPost, path: "/products/_search/point_in_time", query: "keep_alive=1m"}
-	if shared.cluster.Distribution == "elasticsearch" {
+	if shared.Cluster.Distribution == "elasticsearch" {
 		open.path = "/products/_pit"
 	}
 	opened := through(t, open).results(t)
@@ -118,7 +118,7 @@ func TestPointInTime(t *testing.T) {
 	require.NoError(t, err)
 	s := search{body: `{"query":{"match":{"title":"beta"}},"sort":["n"],"size":4,"pit":` + string(pit) + `}`}
 	got := through(t, s)
-	require.Equal(t, "pit", got.decision.reason)
+	require.Equal(t, "pit", got.decision.Reason)
 	want := directly(t, search{target: "products", body: `{"query":{"match":{"title":"beta"}},"sort":["n"],"size":4}`}).results(t)
 	require.Equal(t, want.Hits, got.results(t).Hits)
 }
@@ -184,7 +184,7 @@ func TestMetricsCountWhatWasSteered(t *testing.T) {
 // The switch stops and resumes steering at run time.
 func TestSwitch(t *testing.T) {
 	learned(t, "products")
-	set := func(f *front.Front, mode string) {
+	set := func(f *harness.Front, mode string) {
 		status, body, err := f.Admin(t.Context(), http.MethodPut, "/-/routing", `{"mode":"`+mode+`"}`)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status, "%s", body)
@@ -192,6 +192,6 @@ func TestSwitch(t *testing.T) {
 	defer set(shared.sidestep, "route")
 	for mode, reason := range map[string]string{"off": "mode_off", "observe": "observe", "route": "ranked"} {
 		set(shared.sidestep, mode)
-		require.Equal(t, reason, requireSame(t, search{target: "products", query: "sort=n"}).decision.reason)
+		require.Equal(t, reason, requireSame(t, search{target: "products", query: "sort=n"}).decision.Reason)
 	}
 }

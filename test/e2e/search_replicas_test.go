@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // Where an index has search-only replicas (OpenSearch 3), the engine searches these
 // alone, and so do searches that are steered. They need a remote store, which the
 // shared cluster does not have.
 func TestSearchOnlyReplicas(t *testing.T) {
+	t.Parallel()
 	const definition = `{"settings":{"index":{"number_of_shards":2,"number_of_replicas":0,"number_of_search_replicas":2}},
 		"mappings":{"properties":{"n":{"type":"long"}}}}`
 	asked := search{method: http.MethodPut, path: "/searched", body: definition}
@@ -40,13 +40,13 @@ func TestSearchOnlyReplicas(t *testing.T) {
 		s := search{target: "searched", query: "preference=_only_nodes:" + node.ID, body: all.body}
 		require.Eventually(t, func() bool { return send(node.HTTPURL, s).results(t).Hits.Total.Value == 200 }, time.Minute, 200*time.Millisecond)
 	}
-	require.Eventually(t, func() bool { return send(sidestep.URL, all).decision.reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return send(sidestep.URL, all).decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
 	for range 30 {
 		got, want := send(sidestep.URL, all), send(c.Nodes[0].HTTPURL, all)
 		require.Equal(t, want.stable(t), got.stable(t))
-		require.Equal(t, "ranked", got.decision.reason)
-		require.NotEmpty(t, got.decision.nodes)
-		require.NotContains(t, got.decision.nodes, c.Nodes[0].Name, "the primaries' node is not searched")
+		require.Equal(t, "ranked", got.decision.Reason)
+		require.NotEmpty(t, got.decision.Nodes)
+		require.NotContains(t, got.decision.Nodes, c.Nodes[0].Name, "the primaries' node is not searched")
 	}
 	var e explanation
 	require.NoError(t, sidestep.AdminJSON(t.Context(), "/explain?target=searched", &e))
@@ -58,7 +58,7 @@ func TestSearchOnlyReplicas(t *testing.T) {
 
 // withRemoteStore starts a cluster of one data node and two search nodes over a
 // remote store in a local folder, and a sidestep before it.
-func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
+func withRemoteStore(t *testing.T) (*harness.Cluster, *harness.Front) {
 	t.Helper()
 	store, err := os.MkdirTemp("", "sidestep-remote-store-") //nolint:usetesting // the nodes run as another user, who could not enter t.TempDir
 	require.NoError(t, err)
@@ -67,8 +67,8 @@ func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	const attribute = "node.attr.remote_store."
-	c, err := engine.Start(ctx, engine.Options{
-		Distribution: shared.cluster.Distribution, Version: shared.cluster.Version, Nodes: 3, Logf: t.Logf,
+	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
+		Distribution: shared.Cluster.Distribution, Version: shared.Cluster.Version, Nodes: 3, Logf: t.Logf,
 		NodeSettings: eachWith("node.roles", "[cluster_manager, data, ingest]", "[search]", "[search]"),
 		Settings: map[string]string{
 			"path.repo":                                      store,
@@ -81,6 +81,6 @@ func withRemoteStore(t *testing.T) (*engine.Cluster, *front.Front) {
 		},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { front.Close(nil, c, t.Failed()) })
+	t.Cleanup(func() { harness.Close(nil, c, t.Failed()) })
 	return c, startBefore(t, c, "routing: {when: always}\n")
 }

@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // A node with which no TLS connection can be made fails no client's request: nothing
 // was sent to it, so another node can serve it, whatever it is.
 func (s *secured) brokenHandshakes(t *testing.T) {
-	stranger, err := engine.NewAuthority("stranger")
+	stranger, err := harness.NewAuthority("stranger")
 	require.NoError(t, err)
 	n := s.cluster.Nodes[1]
 	for name, fault := range map[string]func(*testing.T){
@@ -45,7 +45,7 @@ func (s *secured) brokenHandshakes(t *testing.T) {
 
 // certify gives the node a certificate of that authority, unless it has one, and
 // waits until new connections get it.
-func (s *secured) certify(t *testing.T, n *engine.Node, authority *engine.Authority) {
+func (s *secured) certify(t *testing.T, n *harness.Node, authority *harness.Authority) {
 	t.Helper()
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}}
 	used := func() bool {

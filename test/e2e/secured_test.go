@@ -17,8 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // securedVersion is the version of Elasticsearch that is started with security.
@@ -51,10 +50,10 @@ short:
 `
 
 // securedUsers have one role each, of the same name; so is the password.
-func securedUsers() []engine.User {
-	users := []engine.User{{Name: "nobody", Password: "nobody"}}
+func securedUsers() []harness.User {
+	users := []harness.User{{Name: "nobody", Password: "nobody"}}
 	for _, name := range []string{"monitor", "prober", "half", "reader", "writer", "everything", "north", "south", "short"} {
-		users = append(users, engine.User{Name: name, Password: name, Roles: []string{name}})
+		users = append(users, harness.User{Name: name, Password: name, Roles: []string{name}})
 	}
 	return users
 }
@@ -62,8 +61,8 @@ func securedUsers() []engine.User {
 // secured is a cluster that speaks TLS and demands credentials, and a sidestep
 // before it whose account may monitor and no more.
 type secured struct {
-	cluster  *engine.Cluster
-	sidestep *front.Front
+	cluster  *harness.Cluster
+	sidestep *harness.Front
 	client   *http.Client // trusts the cluster
 	ca       string       // file
 }
@@ -71,7 +70,8 @@ type secured struct {
 // TestSecured needs a cluster of its own, which is of Elasticsearch whatever engine
 // the other tests are about. It belongs to their run on Elasticsearch.
 func TestSecured(t *testing.T) {
-	if shared.cluster.Distribution != engine.Elasticsearch {
+	t.Parallel()
+	if shared.Cluster.Distribution != harness.Elasticsearch {
 		t.Log("part of the run with SIDESTEP_ENGINE=elasticsearch")
 		return
 	}
@@ -89,12 +89,12 @@ func startSecured(t *testing.T) *secured {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	c, err := engine.Start(ctx, engine.Options{
-		Distribution: engine.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, Logf: t.Logf,
-		Security: &engine.Security{Users: securedUsers(), Roles: securedRoles},
+	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
+		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, Logf: t.Logf,
+		Security: &harness.Security{Users: securedUsers(), Roles: securedRoles},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { front.Close(nil, c, t.Failed()) })
+	t.Cleanup(func() { harness.Close(nil, c, t.Failed()) })
 	transport := &http.Transport{
 		DisableCompression: true,
 		TLSClientConfig:    &tls.Config{RootCAs: c.Authority.Pool(), MinVersion: tls.VersionTLS12},
@@ -110,7 +110,7 @@ func startSecured(t *testing.T) *secured {
 
 func (s *secured) fill(t *testing.T) {
 	t.Helper()
-	for _, index := range []engine.Index{
+	for _, index := range []harness.Index{
 		{Name: "products", Shards: 3, Replicas: 1, Docs: 300, Seed: 1},
 		{Name: "written", Shards: 3, Replicas: 1, Docs: 0, Seed: 2},
 	} {
@@ -130,7 +130,7 @@ func (s *secured) fill(t *testing.T) {
 
 // start starts a sidestep with that account, and further lines of configuration,
 // before the cluster.
-func (s *secured) start(t *testing.T, user, password string, lines ...string) *front.Front {
+func (s *secured) start(t *testing.T, user, password string, lines ...string) *harness.Front {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
@@ -372,7 +372,7 @@ func (s *secured) monitorIsEnough(t *testing.T) {
 }
 
 // requireServed requires that clients are served, whatever sidestep's account may do.
-func (s *secured) requireServed(t *testing.T, f *front.Front) {
+func (s *secured) requireServed(t *testing.T, f *harness.Front) {
 	t.Helper()
 	for range 6 {
 		got := s.send(t, f.URL, search{target: "products", body: firstThree}.by("reader", "reader"))
@@ -382,14 +382,12 @@ func (s *secured) requireServed(t *testing.T, f *front.Front) {
 
 // check runs the sub-command check for that sidestep and returns what it found and
 // the exit code.
-func (s *secured) check(t *testing.T, f *front.Front) (r report, code int) {
+func (s *secured) check(t *testing.T, f *harness.Front) (r report, code int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return sumOf(t, f, "sidestep_cluster_state", map[string]string{"state": "connecting"}) == 0
 	}, time.Minute, 50*time.Millisecond)
-	binary, err := front.Build(t.Context())
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), binary, "check", "--admin", f.AdminURL, "--output", "json")
+	cmd := exec.CommandContext(t.Context(), shared.Binary, "check", "--admin", f.AdminURL, "--output", "json")
 	output, err := cmd.Output()
 	if err != nil {
 		require.ErrorAs(t, err, new(*exec.ExitError))
@@ -440,7 +438,7 @@ func (s *secured) documentsOfUsers(t *testing.T) {
 
 // neverPlain asks the nodes' logs whether somebody spoke plain HTTP to them.
 func (s *secured) neverPlain(t *testing.T) {
-	plain := func(n *engine.Node) int {
+	plain := func(n *harness.Node) int {
 		log, err := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
 		require.NoError(t, err)
 		return strings.Count(string(log), "plaintext http traffic on an https channel")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 // explanation is what /explain shows, as far as it is looked at here.
@@ -45,7 +47,7 @@ func TestNodesNamedAreTheNodesThatServed(t *testing.T) {
 		{search{target: "alphas", body: `{"size":3}`}, 1},
 	} {
 		t.Run(tc.search.target, func(t *testing.T) {
-			require.Eventually(t, func() bool { return through(t, tc.search).decision.reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
+			require.Eventually(t, func() bool { return through(t, tc.search).decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
 			var got *answer
 			servedWithoutProbes(t, 10, func() {
 				got = through(t, tc.search)
@@ -84,11 +86,11 @@ func servedWithoutProbes(t *testing.T, times int, send func(), check func(served
 
 // requireNamed requires that so many shard queries were served, all by nodes that
 // the decision names.
-func requireNamed(t *testing.T, d decision, queries int, served map[string]int) {
+func requireNamed(t *testing.T, d harness.Decision, queries int, served map[string]int) {
 	t.Helper()
 	sum := 0
 	for name, count := range served {
-		require.Contains(t, d.nodes, name, "a node that was not listed served")
+		require.Contains(t, d.Nodes, name, "a node that was not listed served")
 		sum += count
 	}
 	require.Equal(t, queries, sum, "shards searched")
@@ -110,7 +112,7 @@ func TestExplainKnowsTheCopies(t *testing.T) {
 					Node  string `json:"node"`
 				} `json:"shards"`
 			}
-			require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, path, nil, &shards))
+			require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, path, nil, &shards))
 			type shard struct {
 				index  string
 				number int
@@ -143,11 +145,11 @@ func TestExplainKnowsTheCopies(t *testing.T) {
 // the nodes keep the search going for as long as it takes to see that.
 func TestCancelReachesTheEngine(t *testing.T) {
 	learned(t, "products")
-	for _, node := range shared.cluster.Nodes {
-		require.NoError(t, node.SlowTransport(4*time.Second, 0))
+	for _, node := range shared.Cluster.Nodes {
+		require.NoError(t, node.SlowTransport(20*time.Second, 0))
 	}
 	t.Cleanup(func() { // the others' delayed answers must not outlive the test
-		require.NoError(t, shared.cluster.ResetToxics(context.Background()))
+		require.NoError(t, shared.Cluster.ResetToxics(context.Background()))
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -158,11 +160,11 @@ func TestCancelReachesTheEngine(t *testing.T) {
 		})
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { running, _ := tasks(t, "cancelled"); return running == 1 }, 3*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool { running, _ := tasks(t, "cancelled"); return running == 1 }, 15*time.Second, 20*time.Millisecond,
 		"the search did not start")
 	leave()
 	require.ErrorIs(t, <-failed, context.Canceled)
-	require.Eventually(t, func() bool { running, cancelled := tasks(t, "cancelled"); return running == cancelled }, 2*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool { running, cancelled := tasks(t, "cancelled"); return running == cancelled }, 15*time.Second, 20*time.Millisecond,
 		"the search goes on although its client has left")
 }
 
@@ -170,7 +172,7 @@ func TestCancelReachesTheEngine(t *testing.T) {
 // many of them are cancelled but not gone yet. Each node is asked about itself.
 func tasks(t *testing.T, opaqueID string) (running, cancelled int) {
 	t.Helper()
-	for _, node := range shared.cluster.Nodes {
+	for _, node := range shared.Cluster.Nodes {
 		var answer struct {
 			Nodes map[string]struct {
 				Tasks map[string]struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // operation is one of a bulk, with what must come of it and what did.
@@ -102,7 +102,7 @@ func (b *sentBulk) send(ctx context.Context, client *http.Client, base string) e
 	if err != nil {
 		return err
 	}
-	b.status, b.body, b.reason = a.status, a.body, a.decision.reason
+	b.status, b.body, b.reason = a.status, a.body, a.decision.Reason
 	if b.status != http.StatusOK {
 		return nil
 	}
@@ -194,7 +194,7 @@ type stored struct {
 
 // requireThere requires that the index has each document that was acknowledged, once and
 // as it was written, and none that was refused. It returns the documents.
-func (l *ledger) requireThere(t *testing.T, f *front.Front, index string) []stored {
+func (l *ledger) requireThere(t *testing.T, f *harness.Front, index string) []stored {
 	t.Helper()
 	change(t, http.MethodPost, "/"+index+"/_refresh", nil)
 	found, sum := contents(t, index)
@@ -298,7 +298,7 @@ func shardPage(t *testing.T, index string, shard, after int) (page []stored, sum
 }
 
 // requireFound requires that a search through sidestep finds all these ids.
-func requireFound(t *testing.T, f *front.Front, index string, ids []string) {
+func requireFound(t *testing.T, f *harness.Front, index string, ids []string) {
 	t.Helper()
 	const page = 1000
 	for from := 0; from < len(ids); from += page {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // Clients write bulks of documents with routings of their own, some while the index is not
 // known yet. Whoever reads by routing finds all of them, on half of the shards.
-func testLogicalShards(t *testing.T, f *front.Front) {
+func testLogicalShards(t *testing.T, f *harness.Front) {
 	const index, customers = "slots-orders", 9
 	create(t, index)
 	l := &ledger{}
@@ -37,7 +37,7 @@ func testLogicalShards(t *testing.T, f *front.Front) {
 		b.requireKept(t)
 		return b.reason == "one_slot"
 	}, time.Minute, 50*time.Millisecond, "bulks are not planned")
-	for _, b := range crowd(t, f, 4, 10, next) {
+	for _, b := range sendBulks(t, f, 4, 10, next) {
 		require.Equal(t, "one_slot", b.reason)
 		b.requireKept(t)
 	}
@@ -83,7 +83,7 @@ func testLogicalShards(t *testing.T, f *front.Front) {
 }
 
 // ask sends a request through sidestep and returns the body of the answer, without spaces.
-func ask(t *testing.T, f *front.Front, s search) string {
+func ask(t *testing.T, f *harness.Front, s search) string {
 	t.Helper()
 	a, err := sendBy(t.Context(), client, f.URL, s)
 	require.NoError(t, err)

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/bulk"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -36,7 +35,7 @@ const (
 // TestBulks writes bulks through a sidestep that keeps each on one shard, and reads from
 // the engine what came of them.
 func TestBulks(t *testing.T) {
-	f := startBefore(t, shared.cluster, wholeConfig)
+	f := startBefore(t, shared.Cluster, wholeConfig)
 	require.NoError(t, f.AwaitReady(t.Context()))
 	t.Run("one index", func(t *testing.T) { testOneIndex(t, f) })
 	t.Run("several indices", func(t *testing.T) { testSeveralIndices(t, f) })
@@ -49,7 +48,7 @@ func TestBulks(t *testing.T) {
 
 // whole makes an index for bulks and waits until sidestep keeps those for it together.
 // What was written meanwhile is in the ledger.
-func whole(t *testing.T, f *front.Front, l *ledger, index string) {
+func whole(t *testing.T, f *harness.Front, l *ledger, index string) {
 	t.Helper()
 	create(t, index)
 	planned(t, f, l, index)
@@ -60,7 +59,7 @@ func create(t *testing.T, index string) {
 	t.Helper()
 	change(t, http.MethodPut, "/"+index, object{"settings": wholeSettings(), "mappings": wholeMappings()})
 	t.Cleanup(func() { change(t, http.MethodDelete, "/"+index, nil) })
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), index))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), index))
 }
 
 func wholeSettings() object {
@@ -73,7 +72,7 @@ func wholeMappings() object {
 }
 
 // planned writes to an index until sidestep has learned it.
-func planned(t *testing.T, f *front.Front, l *ledger, index string) {
+func planned(t *testing.T, f *harness.Front, l *ledger, index string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		b := newBulk(index, l.add(""))
@@ -83,8 +82,8 @@ func planned(t *testing.T, f *front.Front, l *ledger, index string) {
 	}, time.Minute, 50*time.Millisecond, "bulks on %s are not planned", index)
 }
 
-// crowd has so many clients send bulks, each one after the other, and returns them all.
-func crowd(t *testing.T, f *front.Front, clients, bulks int, next func(client int) *sentBulk) []*sentBulk {
+// sendBulks has so many clients send bulks, each one after the other, and returns them all.
+func sendBulks(t *testing.T, f *harness.Front, clients, bulks int, next func(client int) *sentBulk) []*sentBulk {
 	t.Helper()
 	own := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: clients, DisableCompression: true}}
 	defer own.CloseIdleConnections()
@@ -109,11 +108,11 @@ func crowd(t *testing.T, f *front.Front, clients, bulks int, next func(client in
 	return slices.Concat(sent...)
 }
 
-func testOneIndex(t *testing.T, f *front.Front) {
+func testOneIndex(t *testing.T, f *harness.Front) {
 	const index = "whole-one"
 	l := &ledger{}
 	whole(t, f, l, index)
-	sent := crowd(t, f, 4, 40, func(int) *sentBulk {
+	sent := sendBulks(t, f, 4, 40, func(int) *sentBulk {
 		b := newBulk("")
 		for range 50 {
 			b.operations = append(b.operations, l.add(index))
@@ -136,13 +135,13 @@ func testOneIndex(t *testing.T, f *front.Front) {
 }
 
 // A bulk for an index that is opted in and for one that is not.
-func testSeveralIndices(t *testing.T, f *front.Front) {
+func testSeveralIndices(t *testing.T, f *harness.Front) {
 	const in, also, out = "whole-a", "whole-b", "loose"
 	l := &ledger{}
 	whole(t, f, l, in)
 	whole(t, f, l, also)
 	create(t, out)
-	sent := crowd(t, f, 4, 15, func(int) *sentBulk {
+	sent := sendBulks(t, f, 4, 15, func(int) *sentBulk {
 		b := newBulk(out)
 		for i := range 60 {
 			b.operations = append(b.operations, l.add([]string{in, "", also}[i%3]))
@@ -163,7 +162,7 @@ func testSeveralIndices(t *testing.T, f *front.Front) {
 
 // Operations of every kind in one bulk: those with an id are where readers look for
 // them, the others are together.
-func testMixed(t *testing.T, f *front.Front) {
+func testMixed(t *testing.T, f *harness.Front) {
 	const index = "whole-mixed"
 	l := &ledger{}
 	whole(t, f, l, index)
@@ -172,7 +171,7 @@ func testMixed(t *testing.T, f *front.Front) {
 		writers[i] = &writer{l: l, prefix: "w" + strconv.Itoa(i) + "-", random: rand.New(rand.NewPCG(uint64(i), 2026))}
 	}
 	statuses := make(map[string]int)
-	sent := crowd(t, f, len(writers), 25, func(client int) *sentBulk {
+	sent := sendBulks(t, f, len(writers), 25, func(client int) *sentBulk {
 		b := newBulk(index)
 		for range 40 {
 			b.operations = append(b.operations, writers[client].next())
@@ -196,7 +195,7 @@ func testMixed(t *testing.T, f *front.Front) {
 	t.Logf("%d documents, items: %v", len(found), statuses)
 }
 
-func testDataStream(t *testing.T, f *front.Front) {
+func testDataStream(t *testing.T, f *harness.Front) {
 	const stream = "whole-stream"
 	if lacks(t, "data streams", search{path: "/_data_stream/*"}) {
 		return
@@ -208,9 +207,9 @@ func testDataStream(t *testing.T, f *front.Front) {
 	t.Cleanup(func() { change(t, http.MethodDelete, "/_index_template/"+stream, nil) })
 	change(t, http.MethodPut, "/_data_stream/"+stream, nil)
 	t.Cleanup(func() { change(t, http.MethodDelete, "/_data_stream/"+stream, nil) })
-	require.NoError(t, shared.cluster.WaitGreen(t.Context(), stream))
+	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), stream))
 	l := &ledger{}
-	sent := crowd(t, f, 4, 10, func(int) *sentBulk {
+	sent := sendBulks(t, f, 4, 10, func(int) *sentBulk {
 		b := newBulk(stream)
 		for range 30 {
 			o := l.add("")
@@ -232,11 +231,11 @@ func testDataStream(t *testing.T, f *front.Front) {
 }
 
 // More is written than the nodes let wait: some is rejected, and what is not is there.
-func testRejections(t *testing.T, f *front.Front) {
+func testRejections(t *testing.T, f *harness.Front) {
 	const index = "whole-full"
 	l := &ledger{}
 	whole(t, f, l, index)
-	sent := crowd(t, f, 150, 3, func(int) *sentBulk {
+	sent := sendBulks(t, f, 150, 3, func(int) *sentBulk {
 		b := newBulk(index)
 		for i := range 40 {
 			o := l.add("")
@@ -273,7 +272,7 @@ func testRejections(t *testing.T, f *front.Front) {
 }
 
 // A node is killed while bulks are written, and comes back.
-func testKill(t *testing.T, f *front.Front) {
+func testKill(t *testing.T, f *harness.Front) {
 	const index = "whole-killed"
 	l := &ledger{}
 	whole(t, f, l, index)
@@ -323,7 +322,7 @@ func testKill(t *testing.T, f *front.Front) {
 	await(100)
 	close(stop)
 	all.Wait()
-	require.NoError(t, shared.cluster.WaitGreen(restart, ""))
+	require.NoError(t, shared.Cluster.WaitGreen(restart, ""))
 	t.Logf("%s was back with all copies after %.0f s", victim.Name, time.Since(killed).Seconds())
 
 	bulks := slices.Concat(sent...)
@@ -343,12 +342,12 @@ func testKill(t *testing.T, f *front.Front) {
 
 // holder returns a node that has a primary copy of the index; not the first, which tests
 // ask.
-func holder(t *testing.T, index string) *engine.Node {
+func holder(t *testing.T, index string) *harness.Node {
 	t.Helper()
 	var rows []struct{ Kind, Node string }
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=kind:prirep,node", nil, &rows))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=kind:prirep,node", nil, &rows))
 	for _, row := range rows {
-		if n := shared.cluster.NodeByName(row.Node); n != nil && n != shared.cluster.Nodes[0] {
+		if n := shared.Cluster.NodeByName(row.Node); n != nil && n != shared.Cluster.Nodes[0] {
 			return n
 		}
 	}
@@ -388,12 +387,12 @@ func routingShards(t *testing.T, index string) int {
 			} `json:"indices"`
 		} `json:"metadata"`
 	}
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/state/metadata/"+index, nil, &state))
 	return state.Metadata.Indices[index].RoutingShards
 }
 
 // requireEven requires that the fullest shard has no more than it may.
-func requireEven(t *testing.T, f *front.Front, index string, bulks int) {
+func requireEven(t *testing.T, f *harness.Front, index string, bulks int) {
 	t.Helper()
 	skew := sumOf(t, f, "sidestep_bulk_skew", map[string]string{"index": index})
 	t.Logf("skew %.2f after %d bulks", skew, bulks)
@@ -405,7 +404,7 @@ func requireEven(t *testing.T, f *front.Front, index string, bulks int) {
 func primaries(t *testing.T, index string) map[int]int {
 	t.Helper()
 	var rows []struct{ Shard, Prirep, Docs string }
-	require.NoError(t, shared.cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,docs", nil, &rows))
+	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,docs", nil, &rows))
 	rows = slices.DeleteFunc(rows, func(row struct{ Shard, Prirep, Docs string }) bool { return row.Prirep != "p" })
 	counts := make(map[int]int)
 	for _, row := range rows {

@@ -4,10 +4,8 @@ package page
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -29,20 +29,10 @@ const (
 	checker = "../../.cache/page/node_modules/axe-core/axe.min.js"
 )
 
-// findBrowser returns the browser to run.
-func findBrowser() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
-}
-
 // startBrowser starts a browser of the test binary's own. Its processes end with
 // cancel.
 func startBrowser() (ctx context.Context, cancel func(), err error) {
-	found, err := findBrowser()
+	found, err := harness.FindBrowser()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +77,7 @@ type tab struct {
 	mu sync.Mutex
 	// complaints are what the browser's console and its network say.
 	complaints []string
-	forgiving  bool
+	tolerant   bool
 }
 
 // look says how a tab is opened.
@@ -139,7 +129,7 @@ func (tab *tab) listen(event any) {
 	complain := func(format string, args ...any) {
 		tab.mu.Lock()
 		defer tab.mu.Unlock()
-		if !tab.forgiving {
+		if !tab.tolerant {
 			tab.complaints = append(tab.complaints, fmt.Sprintf(format, args...))
 		}
 	}
@@ -161,17 +151,17 @@ func (tab *tab) listen(event any) {
 	}
 }
 
-// forgive lets the page complain while f runs: it is to lose its connection.
-func (tab *tab) forgive(f func()) {
-	tab.setForgiving(true)
-	defer tab.setForgiving(false)
+// tolerate lets the page complain while f runs: it is to lose its connection.
+func (tab *tab) tolerate(f func()) {
+	tab.setTolerant(true)
+	defer tab.setTolerant(false)
 	f()
 }
 
-func (tab *tab) setForgiving(on bool) {
+func (tab *tab) setTolerant(on bool) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
-	tab.forgiving = on
+	tab.tolerant = on
 }
 
 // goTo opens another page in the tab.

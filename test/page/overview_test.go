@@ -40,11 +40,11 @@ func TestDegradedNode(t *testing.T) {
 	for name, l := range map[string]look{"overview-degraded": desktop(), "overview-degraded-dark": {width: 1280, height: 860, dark: true}, "overview-phone": phone()} {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, s.admin(), "/?explain=products", l)
-			tab.await(`/^node-3 has been avoided for \d+\ss: slow, /.test(document.querySelector("#headline-text").innerText)`, "headline")
+			tab.await(`/^node-3 has been ejected for \d+\ss: slow, /.test(document.querySelector("#headline-text").innerText)`, "headline")
 			require.Contains(t, []string{"node-3 slow", "node-3 failing"}, rows(tab)[0], "in trouble first")
 			require.Len(t, rows(tab), 5)
 			require.NotEmpty(t, tab.text("#nodes-body tr.out .why"))
-			require.Contains(t, eval[string](tab, "document.title"), "node-3 has been avoided")
+			require.Contains(t, eval[string](tab, "document.title"), "node-3 has been ejected")
 
 			tab.awaitText("#explain-answer .verdict", "Steered (ranked: ")
 			require.Equal(t, 5, eval[int](tab, `[...document.querySelectorAll("#explain-answer .shard th")].map((e) => parseInt(e.innerText)).reduce((a, b) => a + b)`))
@@ -94,7 +94,7 @@ func TestTheSwitchWithAToken(t *testing.T) {
 	tab.tabTo(`#switch [data-mode="off"]`)
 	tab.press("Enter")
 	require.False(t, eval[bool](tab, `document.querySelector("#switch-token").checkVisibility()`), "not before it is needed")
-	tab.forgive(func() { // the browser calls a 401 an error
+	tab.tolerate(func() { // the browser calls a 401 an error
 		tab.tabTo("#switch-confirm")
 		tab.press("Enter")
 		tab.awaitText("#switch-error", "Not switched: this needs the token in admin.token_file")
@@ -114,7 +114,7 @@ func TestLostConnection(t *testing.T) {
 	s := startStage(t)
 	tab := open(t, s.admin(), "/", desktop())
 	tab.awaitText("#headline-text", "All 5 nodes fine.")
-	tab.forgive(func() {
+	tab.tolerate(func() {
 		s.cfg.Admin.Listen = s.AdminAddr().String()
 		require.NoError(t, s.Stop(t.Context()))
 		tab.awaitText("#old", "The connection to sidestep is gone")
@@ -130,7 +130,7 @@ func TestKeyboardReachesEverything(t *testing.T) {
 	s := startStage(t)
 	s.slow(3)
 	tab := open(t, s.admin(), "/?explain=products", desktop())
-	tab.await(`document.querySelector("#headline-text").innerText.startsWith("node-3 has been avoided")`)
+	tab.await(`document.querySelector("#headline-text").innerText.startsWith("node-3 has been ejected")`)
 	tab.await(`document.querySelector("#explain-answer table")`)
 	tab.reachesAll()
 }

@@ -60,7 +60,7 @@ func TestFlameGraphByKeyboard(t *testing.T) {
 func TestSpikeThatIsGone(t *testing.T) {
 	base := (&scripted{}).serve(t)
 	tab := open(t, base, "/ui/icon.svg", desktop())
-	tab.forgive(func() { // the browser calls a 404 an error
+	tab.tolerate(func() { // the browser calls a 404 an error
 		tab.goTo("/spikes/none")
 		tab.awaitText("#title", "No such spike")
 		require.Contains(t, tab.text("#problem"), "only the newest are kept")
@@ -83,7 +83,7 @@ func TestSpikesOnTheOverview(t *testing.T) {
 	for name, l := range map[string]look{"wide": desktop(), "narrow": phone()} {
 		t.Run(name, func(t *testing.T) {
 			tab := open(t, service.serve(t), "/", l)
-			tab.await(`/^es-3 has been avoided for \d+\ss: slow, 310\sms a search \(others 4.0\sms\). Cause: network between nodes.$/.test(document.querySelector("#headline-text").innerText)`)
+			tab.await(`/^es-3 has been ejected for \d+\ss: slow, 310\sms a search \(others 4.0\sms\). Cause: network between nodes.$/.test(document.querySelector("#headline-text").innerText)`)
 			require.Equal(t, []string{"es-3 slow", "es-1 fine", "es-2 fine", "es-10 fine"}, rows(tab))
 			list := eval[[]string](tab, `[...document.querySelectorAll("#spikes-body tr")].map((r) => [...r.children].slice(1, 4).map((c) => c.innerText.trim().replaceAll("\u00a0", " ")).join(" | "))`)
 			require.Len(t, list, 3)
@@ -133,7 +133,7 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 	require.Zero(t, eval[int](tab, `document.querySelectorAll("img, b > b").length`))
 	require.Equal(t, "/spikes/"+`%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22'%26%E2%80%AEgnp%1B%5B2J%E2%80%8B`, eval[string](tab, `document.querySelector("[data-spike]").getAttribute("href")`))
 
-	tab.forgive(func() { // the browser calls a 500 an error
+	tab.tolerate(func() { // the browser calls a 500 an error
 		tab.tabTo(`#switch [data-mode="off"]`)
 		tab.press("Enter")
 		tab.tabTo("#switch-confirm")

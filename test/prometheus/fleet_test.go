@@ -33,7 +33,7 @@ const (
 	down      = "sidestep-down"
 	uneven    = "sidestep-uneven"
 
-	crowded    = "sidestep-crowded"
+	overloaded = "sidestep-overloaded"
 	unmeasured = "sidestep-unmeasured"
 
 	well = "sidestep-well"
@@ -135,7 +135,7 @@ func (f *fleet) startOthers() {
 	limits := settings(startCluster(t, 2).URLs()...)
 	limits.Admission.Mode, limits.Admission.Queue.Length = "auto", 1
 	limits.Admission.Classes = []config.AdmissionClass{{Name: "default", Rate: 2}}
-	busy := f.start(crowded, limits, nil)
+	busy := f.start(overloaded, limits, nil)
 	for range 3 {
 		f.load(busy, 50*time.Millisecond, "GET /logs/_search")
 	}

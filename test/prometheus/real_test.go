@@ -38,7 +38,7 @@ var comesAbout = map[string]map[string]string{
 	"SidestepHedgeBudgetExhausted": {"job": steering},
 	"SidestepProbesUnfit":          {"job": unprobed},
 	"SidestepBulkSkew":             {"job": uneven, "index": "logs"},
-	"SidestepAdmissionRefuses":     {"job": crowded},
+	"SidestepAdmissionRefuses":     {"job": overloaded},
 	"SidestepAdmissionFailsOpen":   {"job": unmeasured},
 	"SidestepRelaySilent":          {"job": steering},
 	"SidestepMeasuresRarely":       {"job": observing},

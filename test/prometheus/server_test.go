@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 // patience is how long a test waits for what must come about.
@@ -93,10 +94,9 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 // freeAddress returns an address on which nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := harness.FreeAddress(t.Context())
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // ask reads one answer of the HTTP API into data. A query that is refused fails the

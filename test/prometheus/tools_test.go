@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"sidestep/test/harness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,18 +21,13 @@ const (
 	deployed   = "../../deploy/prometheus"
 	recordings = "recording.yml"
 	alerts     = "alerts.yml"
-	// fetched is where `make prometheus` puts the programs.
-	fetched = "../../.cache/prometheus/usr/bin"
 )
 
 // program returns the path of prometheus or promtool.
 func program(t *testing.T, name string) string {
 	t.Helper()
-	if path, err := exec.LookPath(filepath.Join(fetched, name)); err == nil {
-		return path
-	}
-	path, err := exec.LookPath(name)
-	require.NoError(t, err, "%s is missing: make prometheus fetches it", name)
+	path, err := harness.FindPrometheus("../..", name)
+	require.NoError(t, err)
 	return path
 }
 

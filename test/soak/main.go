@@ -11,15 +11,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	simcluster "sidestep/internal/sim/cluster"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // options of a run.
@@ -32,20 +30,16 @@ type options struct {
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "length of the load")
-	flag.Float64Var(&o.rate, "rate", 500, "requests per second")
-	flag.DurationVar(&o.settle, "settle", 2*time.Minute, "how long what is left over may take to go; unused connections to nodes are kept for 50 s")
-	flag.Uint64Var(&o.seed, "seed", 1, "of all that is drawn by lot")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := soak(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	harness.Main("soak", func(arguments []string) (harness.Run, error) {
+		var o options
+		set := flag.NewFlagSet("soak", flag.ContinueOnError)
+		set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+		set.DurationVar(&o.duration, "duration", 10*time.Minute, "length of the load")
+		set.Float64Var(&o.rate, "rate", 500, "requests per second")
+		set.DurationVar(&o.settle, "settle", 2*time.Minute, "how long what is left over may take to go; unused connections to nodes are kept for 50 s")
+		set.Uint64Var(&o.seed, "seed", 1, "of all that is drawn by lot")
+		return func(ctx context.Context) error { return soak(ctx, o) }, set.Parse(arguments)
+	})
 }
 
 const (
@@ -58,7 +52,7 @@ const (
 type stage struct {
 	cluster    *simcluster.Cluster
 	forwarders []*forwarder // parallel to the nodes
-	sidestep   *front.Front
+	sidestep   *harness.Front
 	dir        string
 }
 
@@ -125,7 +119,7 @@ func (s *stage) start(ctx context.Context, o options) (err error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, "upstream: {tls: {ca_file: %q}}\n", ca), 0o600); err != nil {
 		return err
 	}
-	if s.sidestep, err = front.Start(ctx, o.sidestep, upstreams, "--config", config); err != nil {
+	if s.sidestep, err = harness.StartFront(ctx, o.sidestep, upstreams, "--config", config); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)

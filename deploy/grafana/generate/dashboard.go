@@ -77,7 +77,7 @@ func events() []annotation {
 		}
 	}
 	return []annotation{
-		event("Node left out", "orange", "{{node}} {{state}}",
+		event("Node ejected", "orange", "{{node}} {{state}}",
 			`max by (node, state) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1`),
 		event("Spike", "red", "{{node}}: {{cause}}",
 			`max by (node, cause) (sidestep_node_spike{NODE}) == 1`),

@@ -5,7 +5,7 @@ func knowledge() row {
 	polls := `sidestep_cluster_polls_total{SEL`
 	return row{"What is known of the cluster", []panel{
 		{
-			kind: states, title: "Conversation with the cluster", about: "unauthorized: sidestep's own account is refused; no_shards_api: serverless.",
+			kind: states, title: "State of the cluster", about: "unauthorized: sidestep's own account is refused; no_shards_api: serverless.",
 			values: []shown{
 				{Text: "connecting", Color: "blue"}, {Text: "ok", Color: "green"}, {Text: "unreachable", Color: "red"},
 				{Text: "unauthorized", Color: "orange"}, {Text: "not_an_engine", Color: "purple"}, {Text: "no_shards_api", Color: "text"},
@@ -19,15 +19,15 @@ func knowledge() row {
 )`, "{{instance}}"}},
 		},
 		{
-			title: "Age of the placement", unit: "s", warn: 30, bad: 60, about: "Time since it was last confirmed where the copies are. From cluster.placement_max_age on (60 s if not set) searches pass unsteered.",
+			title: "Age of the placement", unit: "s", warn: 30, bad: 60, about: "Time since the placement was last confirmed. From cluster.placement_max_age on (60 s if not set) searches pass unsteered.",
 			queries: []query{{`sidestep_cluster_placement_age_seconds{SEL}`, "{{instance}}"}},
 		},
 		{
-			title: "Copies on their way", unit: "short", about: "Copies that are relocating, initializing or unassigned, as the sidestep with the most sees it.",
+			title: "Copies that are moving", unit: "short", about: "Copies that are relocating, initializing or unassigned, the largest number of any sidestep.",
 			queries: []query{{`max by (state) (sidestep_cluster_placement_unsettled_copies{SEL})`, "{{state}}"}},
 		},
 		{
-			title: "Placement", unit: "short", about: "What is known: nodes, indices, shards and the copies that serve; of several sidesteps the most.",
+			title: "Placement", unit: "short", about: "Known nodes, indices, shards and copies that can serve searches; the largest number of any sidestep.",
 			queries: []query{
 				{`max(sidestep_cluster_nodes{SEL})`, "nodes"},
 				{`max(sidestep_cluster_placement_indices{SEL})`, "indices"},
@@ -40,7 +40,7 @@ func knowledge() row {
 			queries: []query{{`sum by (source, result) (rate(sidestep_cluster_placement_refreshes_total{SEL}[$__rate_interval]))`, "{{source}} {{result}}"}},
 		},
 		{
-			title: "Targets learned", unit: "ops", about: "Look-ups of aliases, wildcards and lists, by result. dropped: too many different ones at once. throttled: too many that nobody knew.",
+			title: "Targets learned", unit: "ops", about: "Look-ups of aliases, wildcards and lists, by result. dropped: too many different ones at once. throttled: too many unknown ones.",
 			queries: []query{{`sum by (result) (rate(sidestep_cluster_learns_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{
@@ -60,7 +60,7 @@ func knowledge() row {
 			queries: []query{{`histogram_quantile(0.99, sum by (kind, le) (rate(sidestep_cluster_poll_duration_seconds_bucket{SEL}[$__rate_interval])))`, "{{kind}}"}},
 		},
 		{
-			title: "Interval of statistics", unit: "s", warn: 2, about: "How rarely at most a node that serves what is searched is asked. It grows where many sidesteps poll the same nodes: then they want a relay.",
+			title: "Interval of statistics", unit: "s", warn: 2, about: "The longest interval at which a node that is searched is polled. It grows where many sidesteps poll the same nodes: then use a relay.",
 			queries: []query{{`sidestep_cluster_stats_interval_seconds{SEL}`, "{{instance}}"}},
 		},
 	}}
@@ -70,19 +70,19 @@ func knowledge() row {
 func relays() row {
 	return row{"Relays", []panel{
 		{
-			title: "Where what is known comes from", unit: "short", about: "How many sidesteps follow a relay and how many poll for themselves.",
+			title: "Source of the view of the cluster", unit: "short", about: "How many sidesteps follow a relay and how many poll for themselves.",
 			queries: []query{{`sum by (source) (sidestep_cluster_source{SEL})`, "{{source}}"}},
 		},
 		{
-			title: "Changes of the source", unit: "short", about: "How often a sidestep went over to its relay or to own polls, in the last hour.",
+			title: "Changes of the source", unit: "short", about: "How often a sidestep changed to its relay or to own polls, in the last hour.",
 			queries: []query{{`sum by (source) (increase(sidestep_cluster_source_changes_total{SEL}[1h]))`, "{{source}}"}},
 		},
 		{
-			title: "As a relay: answers", unit: "reqps", about: "Requests of other sidesteps for what is known, by result.",
+			title: "As a relay: answers", unit: "reqps", about: "Requests of other sidesteps for the snapshot, by result.",
 			queries: []query{{`sum by (result) (rate(sidestep_relay_answers_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{
-			title: "As a relay: bytes", unit: "Bps", about: "Bytes a second that are told to other sidesteps.",
+			title: "As a relay: bytes", unit: "Bps", about: "Bytes a second that are sent to other sidesteps.",
 			queries: []query{{`sum by (instance) (rate(sidestep_relay_bytes_total{SEL}[$__rate_interval]))`, "{{instance}}"}},
 		},
 	}}
@@ -119,15 +119,15 @@ func process() row {
 			},
 		},
 		{
-			title: "Goroutines", unit: "short", about: "Each request under way has a few.",
+			title: "Goroutines", unit: "short", about: "Each request in flight has a few.",
 			queries: []query{{`go_goroutines{SEL}`, "{{instance}}"}},
 		},
 		{
-			title: "File descriptors", unit: "percentunit", bad: 0.8, about: "Open ones, of those that the process may open: connections of clients and to nodes. SidestepFileDescriptors goes by 80 %.",
+			title: "File descriptors", unit: "percentunit", bad: 0.8, about: "Open file descriptors, as a share of the limit: connections of clients and to nodes. SidestepFileDescriptors fires above 80 %.",
 			queries: []query{{`process_open_fds{SEL} / process_max_fds{SEL}`, "{{instance}}"}},
 		},
 		{
-			title: "Longest garbage collection pause", unit: "s", about: "For how long the runtime of sidestep stands still at most.",
+			title: "Longest garbage collection pause", unit: "s", about: "The longest pause of sidestep's own runtime.",
 			queries: []query{{`go_gc_duration_seconds{SEL, quantile=~"1|1.0"}`, "{{instance}}"}},
 		},
 		{

@@ -19,11 +19,11 @@ func nodes() row {
 			queries: of("max", `sidestep_node_queue{NODE}`),
 		},
 		{
-			title: "Rank", unit: "none", about: "C3: R − S + q̂³·S in milliseconds; lower is better. It decides about searches of one shard, and who is listed while some node is left out.",
+			title: "Rank", unit: "none", about: "C3: R − S + q̂³·S in milliseconds; lower is better. It chooses the copy for searches of one shard, and the listed nodes while a node is ejected.",
 			queries: of("max", `sidestep_node_rank{NODE}`),
 		},
 		{
-			title: "Share of searches", unit: "percentunit", about: "The node's part of the expected shard queries of the last minute. A node that is left out goes to 0, one that returns grows back within seconds.",
+			title: "Share of searches", unit: "percentunit", about: "The node's part of the expected shard queries of the last minute. It is 0 for an ejected node, and grows within seconds in slow start.",
 			queries: of("avg", `sidestep_node_share_ratio{NODE}`),
 		},
 		{
@@ -35,11 +35,11 @@ func nodes() row {
 			queries: of("sum", `rate(sidestep_node_searches_total{NODE}[$__rate_interval])`),
 		},
 		{
-			title: "Failures", unit: "short", about: "Failures a second that were blamed on the node, because the same search went well elsewhere or it could not be reached.",
+			title: "Failures", unit: "short", about: "Failures a second that were blamed on the node, because the same search succeeded elsewhere or the node could not be reached.",
 			queries: of("sum", `rate(sidestep_node_failures_total{NODE}[$__rate_interval])`),
 		},
 		{
-			title: "Probes: mean time", unit: "s", about: "What the tiniest search takes on the node; probed is who is left out or under suspicion, and one node a second.",
+			title: "Probes: mean time", unit: "s", about: "Time of a tiny search on the node. Ejected and suspect nodes are probed, and beside these one node a second.",
 			queries: []query{{`sum by (node) (rate(sidestep_node_probe_duration_seconds_sum{NODE}[$__rate_interval])) / (sum by (node) (rate(sidestep_node_probe_duration_seconds_count{NODE}[$__rate_interval])) > 0)`, "{{node}}"}},
 		},
 		{
@@ -65,7 +65,7 @@ func spikes() row {
 			queries: []query{{`sum by (cause) (increase(sidestep_spikes_total{SEL}[5m])) > 0`, "{{cause}}"}},
 		},
 		{
-			title: "Captures", unit: "short", about: "Questions about nodes in trouble in the last five minutes, by result. refused: sidestep's account lacks the privilege; dropped: too many at once.",
+			title: "Captures", unit: "short", about: "Captures of nodes in trouble in the last five minutes, by result. refused: sidestep's account lacks the privilege; dropped: too many at once.",
 			queries: []query{{`sum by (result) (increase(sidestep_spike_captures_total{SEL}[5m]))`, "{{result}}"}},
 		},
 		{
@@ -77,7 +77,7 @@ func spikes() row {
 			queries: []query{{`sum by (instance) (increase(sidestep_spike_write_failures_total{SEL}[1h]))`, "{{instance}}"}},
 		},
 		{
-			title: "Baselines", unit: "short", about: "Readings of the counters of nodes that are well, in the last five minutes, by result: what a spike is compared with.",
+			title: "Baselines", unit: "short", about: "Readings of the counters of healthy nodes in the last five minutes, by result; spikes are compared with them.",
 			queries: []query{{`sum by (result) (increase(sidestep_spike_baselines_total{SEL}[5m]))`, "{{result}}"}},
 		},
 		{

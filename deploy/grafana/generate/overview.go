@@ -3,8 +3,8 @@ package main
 // steerable are the operations that can be steered.
 const steerable = `operation!~"scroll|async_search_result|pit_close|mtermvectors|bulk|write|other"`
 
-// keptOut are the states of nodes that get no share while others have a copy.
-const keptOut = `state=~"slow|failing"`
+// ejectedStates are the states of nodes that get no share while others have a copy.
+const ejectedStates = `state=~"slow|failing"`
 
 // nodeStates are what the numbers of stateOfNode stand for.
 var nodeStates = []shown{
@@ -30,7 +30,7 @@ func p99(histogram, within string) string {
 
 // overview is what an operator looks at first.
 func overview() row {
-	spared := p99(`sidestep_probe_duration_seconds_bucket{SEL, `+keptOut+`}`, "$__range")
+	spared := p99(`sidestep_probe_duration_seconds_bucket{SEL, `+ejectedStates+`}`, "$__range")
 	usual := p99(`sidestep_probe_duration_seconds_bucket{SEL, state="fine"}`, "$__range")
 	return row{"Does it help?", []panel{
 		{
@@ -39,7 +39,7 @@ func overview() row {
 			queries: []query{{`min(sidestep_ready{SEL})`, "ready"}},
 		},
 		{
-			kind: stat, title: "Nodes left out", width: 3, warn: 1, about: "Nodes that some sidestep keeps out of searches: slow, failing, unresponsive or unreachable.",
+			kind: stat, title: "Nodes ejected", width: 3, warn: 1, about: "Nodes that some sidestep has ejected: slow, failing, unresponsive or unreachable.",
 			queries: []query{{`count(max by (node) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1) or vector(0)`, "nodes"}},
 		},
 		{
@@ -47,7 +47,7 @@ func overview() row {
 			queries: []query{{`sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "requests"}},
 		},
 		{
-			kind: stat, title: "Failed", width: 3, unit: "percentunit", warn: 0.001, bad: 0.01, about: "Requests that ended in an error of the engine's, a partial result or no connection, of all. SidestepClientErrors goes by 1 %.",
+			kind: stat, title: "Failed", width: 3, unit: "percentunit", warn: 0.001, bad: 0.01, about: "Requests that ended in an error of the engine's, a partial result or no connection, of all. SidestepClientErrors fires above 1 %.",
 			queries: []query{{`(sum(rate(sidestep_requests_total{SEL, outcome=~"engine_error|unreachable|partial"}[$__rate_interval])) or vector(0)) / sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "failed"}},
 		},
 		{
@@ -55,11 +55,11 @@ func overview() row {
 			queries: []query{{p99(`sidestep_request_duration_seconds_bucket{SEL, operation="search"}`, "$__rate_interval"), "p99"}},
 		},
 		{
-			kind: stat, title: "Looked after", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no node stands out, of those of operations that can be steered. Why the rest is not: the row Decisions.",
+			kind: stat, title: "Steered or left to the engine", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no node stands out, of those of operations that can be steered. Why the rest is not: the row Decisions.",
 			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|affinity|no_outlier"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
 		},
 		{
-			kind: stat, title: "Tail saved", width: 3, unit: "s", none: "nothing to save", about: "By how much the p99 of probes of nodes that were left out is above that of nodes that were fine, in the time shown: at least so much longer a search would have taken that waited for such a node.",
+			kind: stat, title: "Tail saved", width: 3, unit: "s", none: "nothing to save", about: "By how much the p99 of probes of ejected nodes is above that of fine nodes, in the time shown. A search that waited for such a node would have taken at least so much longer.",
 			queries: []query{{spared + " - " + usual, "saved"}},
 		},
 		{
@@ -67,15 +67,15 @@ func overview() row {
 			queries: []query{{`sum(rate(sidestep_hedges_total{SEL, result=~"won|lost"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, operation="search"}[$__rate_interval]))`, "hedged"}},
 		},
 		{
-			title: "Tail: what clients got, and what they were spared", width: 12, unit: "s", about: "p99 of searches through sidestep, beside the p99 of probes (the tiniest search there is) of nodes that are left out and of the others. A probe that is not answered within a second counts as one second; a failure that comes at once is in none of these.",
+			title: "p99: searches, and probes of ejected nodes", width: 12, unit: "s", about: "p99 of searches through sidestep, beside the p99 of probes (the tiniest search there is) of ejected nodes and of the others. A probe that is not answered within a second counts as one second; an immediate failure counts in none of these.",
 			queries: []query{
 				{p99(`sidestep_request_duration_seconds_bucket{SEL, operation="search"}`, "$__rate_interval"), "searches through sidestep"},
-				{p99(`sidestep_probe_duration_seconds_bucket{SEL, `+keptOut+`}`, "$__rate_interval"), "probes of nodes left out"},
+				{p99(`sidestep_probe_duration_seconds_bucket{SEL, `+ejectedStates+`}`, "$__rate_interval"), "probes of ejected nodes"},
 				{p99(`sidestep_probe_duration_seconds_bucket{SEL, state="fine"}`, "$__rate_interval"), "probes of fine nodes"},
 			},
 		},
 		{
-			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are left out until probes find them well, ramping ones get their share back.",
+			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are ejected until probes succeed; ramping ones are in slow start.",
 			queries: []query{{stateOfNode, "{{node}}"}},
 		},
 	}}

@@ -14,7 +14,7 @@ func dataPlane() row {
 			queries: []query{{`sum by (operation) (rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "{{operation}}"}},
 		},
 		{
-			title: "Requests that did not end well", unit: "reqps", stacked: true, about: "By outcome: client_error (4xx but 429), engine_error (429, 5xx), partial (shards failed on every attempt), unreachable (no node), canceled (the client left).",
+			title: "Requests that failed", unit: "reqps", stacked: true, about: "By outcome: client_error (4xx but 429), engine_error (429, 5xx), partial (shards failed on every attempt), unreachable (no node), canceled (the client left).",
 			queries: []query{{`sum by (outcome) (rate(sidestep_requests_total{SEL, outcome!="ok"}[$__rate_interval]))`, "{{outcome}}"}},
 		},
 		{
@@ -26,7 +26,7 @@ func dataPlane() row {
 			queries: []query{{`histogram_quantile(0.99, sum by (operation, le) (rate(sidestep_request_duration_seconds_bucket{SEL}[$__rate_interval])))`, "{{operation}}"}},
 		},
 		{
-			title: "p99 of searches by sidestep", unit: "s", about: "One that differs from the others has another way to the cluster, or no CPU.",
+			title: "p99 of searches by sidestep", unit: "s", about: "A sidestep that differs from the others has another network path to the cluster, or too little CPU.",
 			queries: []query{{quantile("0.99", "instance, le"), "{{instance}}"}},
 		},
 		{
@@ -40,23 +40,23 @@ func dataPlane() row {
 func decisions() row {
 	return row{"Decisions", []panel{
 		{
-			title: "Requests that could be steered, by reason", unit: "reqps", width: 12, stacked: true, about: "Of operations that can be steered. ranked, no_statistics, affinity: steered. no_outlier: no node stands out, the engine decides. fail_open: every copy of some shard is on a node that should be left out. overloaded: nodes reject searches, so nothing is steered or sent twice. The others pass; docs/metrics.md explains each.",
+			title: "Requests that could be steered, by reason", unit: "reqps", width: 12, stacked: true, about: "Of operations that can be steered. ranked, no_statistics, affinity: steered. no_outlier: no node stands out, the engine decides. fail_open: every copy of some shard is on a node that should be ejected. overloaded: nodes reject searches, so nothing is steered or sent twice. The others pass; docs/metrics.md explains each.",
 			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
 		},
 		{
-			title: "Failing open", unit: "percentunit", width: 12, bad: 0.05, about: "Requests that should be steered and were not, of those that could be. SidestepFailingOpen goes by 5 %.",
+			title: "Failing open", unit: "percentunit", width: 12, bad: 0.05, about: "Requests that should be steered and were not, of those that could be. SidestepFailingOpen fires above 5 %.",
 			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, reason=~"fail_open|no_placement|stale_placement|preference_forbidden|unknown_target|shard_unavailable|request_line_too_long"}[$__rate_interval])) / on () group_left sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
 		},
 		{
-			title: "Searches in multi-searches, by reason", unit: "reqps", stacked: true, about: "Each search of a multi-search is decided about as one alone.",
+			title: "Searches in multi-searches, by reason", unit: "reqps", stacked: true, about: "Each search of a multi-search has a decision of its own.",
 			queries: []query{{`sum by (reason) (rate(sidestep_msearch_items_total{SEL}[$__rate_interval])) > 0`, "{{reason}}"}},
 		},
 		{
-			title: "Decisions not acted upon", unit: "reqps", stacked: true, about: "In mode observe: what would have been done.", none: "no sidestep is in mode observe",
+			title: "Decisions not applied", unit: "reqps", stacked: true, about: "In mode observe: what would have been done.", none: "no sidestep is in mode observe",
 			queries: []query{{`sum by (reason) (rate(sidestep_observed_decisions_total{SEL}[$__rate_interval]))`, "{{reason}}"}},
 		},
 		{
-			title: "Clients that ask for nodes", unit: "reqps", about: "passed: they learn the nodes' addresses and go around sidestep; rewritten: they learn sidestep's.",
+			title: "Clients that sniff", unit: "reqps", about: "passed: clients learn the nodes' addresses and can go around sidestep; rewritten: they learn sidestep's.",
 			queries: []query{{`sum by (result) (rate(sidestep_sniffs_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 	}}
@@ -70,11 +70,11 @@ func attempts() row {
 			queries: []query{{`sum by (result) (rate(sidestep_hedges_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{
-			title: "Failovers by cause", unit: "reqps", stacked: true, about: "Attempts that were followed by another one. no_copy: the placement was late; rejected: 429; partial: shards failed; forbidden: the cluster refuses preferences.",
+			title: "Failovers by cause", unit: "reqps", stacked: true, about: "Attempts that were followed by another one. no_copy: the placement was outdated; rejected: 429; partial: shards failed; forbidden: the cluster refuses preferences.",
 			queries: []query{{`sum by (cause) (rate(sidestep_failovers_total{SEL}[$__rate_interval]))`, "{{cause}}"}},
 		},
 		{
-			title: "Probes by result", unit: "reqps", about: "Searches of sidestep's own that find out how a node is. unfit: they told nothing, mostly as its account may not search.",
+			title: "Probes by result", unit: "reqps", about: "Tiny searches of sidestep's own that test a node. unfit: inconclusive, mostly as sidestep's account may not search.",
 			queries: []query{{`sum by (result) (rate(sidestep_probes_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 	}}
@@ -89,7 +89,7 @@ func bulks() row {
 			queries: []query{{`sum by (result) (rate(sidestep_bulks_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{
-			title: "Operations by plan", unit: "ops", stacked: true, none: none, about: "planned: given the routing of one shard. The others stay as they are; docs/metrics.md explains each reason.",
+			title: "Operations by plan", unit: "ops", stacked: true, none: none, about: "planned: given the routing of one shard. The others stay unchanged; docs/metrics.md explains each reason.",
 			queries: []query{{`sum by (plan) (rate(sidestep_bulk_operations_total{SEL}[$__rate_interval])) > 0`, "{{plan}}"}},
 		},
 		{
@@ -101,11 +101,11 @@ func bulks() row {
 			queries: []query{{`sum by (choice) (rate(sidestep_bulk_choices_total{SEL}[$__rate_interval]))`, "{{choice}}"}},
 		},
 		{
-			title: "Skew", unit: "short", warn: 1.5, bad: 1.65, none: none, about: "What the fullest shard has got, relative to the mean, since sidestep first wrote to the index. bulk.max_skew bounds it (1.5 if not set); SidestepBulkSkew goes by 1.65.",
+			title: "Skew", unit: "short", warn: 1.5, bad: 1.65, none: none, about: "Level of the fullest shard, relative to the mean, since sidestep first wrote to the index. bulk.max_skew bounds it (1.5 if not set); SidestepBulkSkew goes by 1.65.",
 			queries: []query{{`max by (index) (sidestep_bulk_skew{SEL})`, "{{index}}"}},
 		},
 		{
-			title: "Operations in a bulk", unit: "short", none: none, about: "Of bulks that are looked into.",
+			title: "Operations in a bulk", unit: "short", none: none, about: "Of bulks that sidestep reads.",
 			queries: []query{
 				{`histogram_quantile(0.5, sum by (le) (rate(sidestep_bulk_documents_bucket{SEL}[$__rate_interval])))`, "p50"},
 				{`histogram_quantile(0.99, sum by (le) (rate(sidestep_bulk_documents_bucket{SEL}[$__rate_interval])))`, "p99"},

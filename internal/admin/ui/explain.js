@@ -82,6 +82,7 @@ function show(e) {
     ["Sent through", e.coordinator],
     ["Added to the request", e.preference ? h("code", {}, decoded(e.preference)) : null],
     ["Policy", e.policy],
+    ["Admission", e.admission ? `${e.admission.class}: ${e.admission.summary}` : null],
   ];
   const groups = sameCopies(e.shards || []);
   byID("explain-answer").replaceChildren(

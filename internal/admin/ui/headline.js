@@ -1,6 +1,6 @@
-// One sentence that says how it is. Pure: the same status, the same sentence.
+// The state of the cluster in one sentence. Pure: the same status gives the same sentence.
 
-import { CAUSES, isOut, stateOf } from "./words.js";
+import { CAUSES, isEjected, stateOf } from "./words.js";
 import { count, median, millis, natural, span } from "./format.js";
 
 // headline returns {level, text, steady}: level is "good", "warn", "bad" or "none";
@@ -10,14 +10,14 @@ export function headline(status) {
   const nodes = [...(status.nodes || [])].sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || natural(a.name, b.name));
   if (!status.ready.ok) return plain("warn", `Searches are not steered yet: ${status.ready.missing}.`);
   const prefix = { observe: "Observing only. ", off: "Routing is off. " }[status.mode] || "";
-  const out = nodes.filter((n) => isOut(n.state));
+  const out = nodes.filter((n) => isEjected(n.state));
   const back = nodes.filter((n) => n.state === "ramping");
   if (out.length === 1) return one(status, nodes, out[0], prefix, at);
   if (out.length > 1) return several(status, nodes, out, prefix, at);
   if (back.length > 0) {
     const names = list(back.map((n) => n.name));
     const verb = back.length === 1 ? "is" : "are";
-    return plain("warn", `${prefix}${names} ${verb} well again: ${back.length === 1 ? "its" : "their"} share grows.`);
+    return plain("warn", `${prefix}${names} ${verb} in slow start: ${back.length === 1 ? "its" : "their"} share grows.`);
   }
   const unknown = nodes.filter((n) => n.state === "unknown").length;
   if (nodes.length === 0) return plain("none", "No node is known.");
@@ -32,7 +32,7 @@ function plain(level, text) {
 
 // verb says what happens to a node in trouble in a mode.
 function verb(mode) {
-  return { route: "has been avoided", observe: "would have been avoided", off: "has been in trouble" }[mode];
+  return { route: "has been ejected", observe: "would have been ejected", off: "has been in trouble" }[mode];
 }
 
 function one(status, nodes, node, prefix, at) {
@@ -43,7 +43,7 @@ function one(status, nodes, node, prefix, at) {
 }
 
 function several(status, nodes, out, prefix, at) {
-  const verbs = { route: "are avoided", observe: "would be avoided", off: "are in trouble" };
+  const verbs = { route: "are ejected", observe: "would be ejected", off: "are in trouble" };
   const begin = `${prefix}${out.length} of ${nodes.length} nodes ${verbs[status.mode]}`;
   const shown = out.slice(0, 4).map((n) => `${n.name} (${stateOf(n.state).word}, ${lasting(n, at)})`);
   if (out.length > 4) shown.push(`${out.length - 4} more`);
@@ -60,18 +60,18 @@ export function lasting(node, at) {
 export function detail(node, nodes) {
   const word = stateOf(node.state).word;
   const own = node.rank === null ? null : node.parts.response_time_ms;
-  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isOut(n.state)).map((n) => n.parts.response_time_ms));
+  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isEjected(n.state)).map((n) => n.parts.response_time_ms));
   if (node.state === "slow" && own !== null && others !== null && own > 2 * others) {
     return `${word}, ${millis(own)} a search (others ${millis(others)})`;
   }
-  const why = reproach(node);
+  const why = evidence(node);
   return why ? `${word}, ${why}` : word;
 }
 
-// reproach is what spoke against a node.
-export function reproach(node) {
-  if (!isOut(node.state) && node.state !== "ramping") return "";
-  return node.why || (isOut(node.state) && node.last_error && node.last_error.message) || "";
+// evidence is the evidence against a node.
+export function evidence(node) {
+  if (!isEjected(node.state) && node.state !== "ramping") return "";
+  return node.why || (isEjected(node.state) && node.last_error && node.last_error.message) || "";
 }
 
 // causeOf is the cause that a spike in progress names for a node.

@@ -2,6 +2,7 @@
 
 import { byID, mark, printable, put, set } from "./dom.js";
 import { clock, span, NONE } from "./format.js";
+import { showAdmission } from "./admission.js";
 import { showBulks } from "./bulks.js";
 import { DecisionTable } from "./decisions.js";
 import { startExplain } from "./explain.js";
@@ -33,6 +34,7 @@ function onStatus(status) {
   parts.decisions.show(status, store.rates());
   parts.spikes.show(status);
   showBulks(status.bulks);
+  showAdmission(status.admission, status.nodes);
 }
 
 function showHeadline(status) {

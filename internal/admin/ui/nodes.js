@@ -2,10 +2,10 @@
 
 import { byID, h, mark, put, set } from "./dom.js";
 import { count, natural, percent, short, thousands, GAP, NONE } from "./format.js";
-import { lasting, reproach } from "./headline.js";
+import { lasting, evidence } from "./headline.js";
 import { MINUTES } from "./store.js";
 import { Spark } from "./spark.js";
-import { isOut, stateOf } from "./words.js";
+import { isEjected, stateOf } from "./words.js";
 
 const FIRST = 60; // rows shown before somebody asks for all
 
@@ -152,11 +152,11 @@ class Row {
       this.#state.replaceChildren(mark(kind), word);
       set(this.#state, "class", `state ${kind}`);
       set(this.#state, "title", means || null);
-      set(this.element, "class", isOut(node.state) ? "out" : null);
+      set(this.element, "class", isEjected(node.state) ? "out" : null);
       set(this.element, "data-state", node.state);
     }
     put(this.#for, node.since ? ` ${lasting(node, at)}` : "");
-    put(this.#why, reproach(node));
+    put(this.#why, evidence(node));
     for (const column of COLUMNS) {
       const cell = this.#cells.get(column.key);
       if (!cell) continue;

@@ -1,21 +1,21 @@
-// What the closed sets of sidestep mean, in words. A value that is not listed is
-// shown as it is.
+// The meaning of sidestep's closed sets of values, in words. A value that is not
+// listed is shown unchanged.
 
 // STATES of a node: kind is its mark, order the worst first.
 export const STATES = {
-  unreachable: { kind: "gone", order: 0, word: "unreachable", means: "refuses or resets connections; gets no search while every shard has another copy" },
-  failing: { kind: "bad", order: 1, word: "failing", means: "failed searches through its own fault; gets none while every shard has another copy" },
-  slow: { kind: "bad", order: 2, word: "slow", means: "its probes took far longer than those of its peers; gets no search while every shard has another copy" },
+  unreachable: { kind: "gone", order: 0, word: "unreachable", means: "refuses or resets connections; ejected while every shard has another copy" },
+  failing: { kind: "bad", order: 1, word: "failing", means: "failed searches through its own fault; ejected while every shard has another copy" },
+  slow: { kind: "bad", order: 2, word: "slow", means: "its probes took far longer than those of its peers; ejected while every shard has another copy" },
   unresponsive: { kind: "gone", order: 3, word: "unresponsive", means: "did not answer its last poll within the deadline; is probed, and coordinates no search" },
-  ramping: { kind: "back", order: 4, word: "ramping", means: "well again: its share of the searches grows" },
+  ramping: { kind: "back", order: 4, word: "ramping", means: "in slow start: its share of the searches grows" },
   unknown: { kind: "none", order: 5, word: "unknown", means: "not measured yet" },
-  fine: { kind: "good", order: 6, word: "fine", means: "nothing speaks against it" },
+  fine: { kind: "good", order: 6, word: "fine", means: "no evidence against it" },
 };
 
 export const stateOf = (name) => STATES[name] || { kind: "none", order: 5, word: name, means: "" };
 
-// isOut reports whether a node is avoided.
-export const isOut = (name) => stateOf(name).order < STATES.unresponsive.order;
+// isEjected reports whether nodes in this state are ejected.
+export const isEjected = (name) => stateOf(name).order < STATES.unresponsive.order;
 
 export const MODES = {
   route: "Searches go to the best copies.",
@@ -26,9 +26,9 @@ export const MODES = {
 // Reasons of decisions in three groups: steered, left to the engine, passed.
 const REASONS = {
   ranked: ["steered", "copies chosen by rank"],
-  affinity: ["steered", "to the copies that the preference string or the target sticks to"],
+  affinity: ["steered", "to the copies of the preference string or the target"],
   no_statistics: ["steered", "nothing measured yet: copies take turns"],
-  fail_open: ["steered", "all copies of some shard are on nodes in trouble: all of them listed"],
+  fail_open: ["steered", "all copies of some shard are on nodes that should be ejected: all of them listed"],
   one_shard: ["steered", "operations of a bulk are kept on one shard"],
   one_slot: ["steered", "operations of a bulk are kept in one slot"],
   no_outlier: ["engine", "no node stands out: the engine's own selection decides"],
@@ -48,13 +48,13 @@ const REASONS = {
   typed_path: ["passed", "a mapping type in the path"],
   indices_options: ["passed", "wildcards match other indices than by default"],
   unknown_target: ["passed", "the target is being learned: ask again in a moment"],
-  shard_unavailable: ["passed", "a shard has no copy that serves"],
-  no_placement: ["passed", "where the copies are is not known yet"],
-  stale_placement: ["passed", "where the copies are could not be confirmed for too long"],
+  shard_unavailable: ["passed", "a shard has no copy that can serve"],
+  no_placement: ["passed", "the placement is not known yet"],
+  stale_placement: ["passed", "the placement could not be confirmed for too long"],
   unsupported_index: ["passed", "serverless, remote snapshot, warm or the like"],
   empty_target: ["passed", "the target stands for no shard"],
-  not_one_index: ["passed", "documents read by id from what is no single index"],
-  routed_by_fields: ["passed", "neither id nor routing tells the shard (time series, logsdb)"],
+  not_one_index: ["passed", "documents read by id from a target that is not a single index"],
+  routed_by_fields: ["passed", "neither id nor routing determines the shard (time series, logsdb)"],
   segment_replication: ["passed", "segment replication: the engine reads the primary"],
   request_line_too_long: ["passed", "the list of nodes would not fit"],
   body_too_large: ["passed", "the body is larger than limits.held_body"],
@@ -79,12 +79,12 @@ export const CAUSES = {
   merge_burst: { word: "merging of segments", act: "A merge runs on this node. Look at what is being indexed or force-merged, and at the disk." },
   refresh_burst: { word: "refreshes", act: "Refreshes take the node's time. Look at index.refresh_interval and at small, frequent bulks." },
   fetch_heavy: { word: "fetch phase", act: "Loading the hits takes the time. Look at size, at large sources, at fresh big segments not in the page cache." },
-  queue_saturation: { word: "full search queue", act: "More searches arrive than this node can work off. Look at who sends them and at hot shards." },
+  queue_saturation: { word: "full search queue", act: "More searches arrive than this node can serve. Look at the clients that send them and at hot shards." },
   cpu_starvation: { word: "too little CPU", act: "The node gets less CPU than it needs. Look at its quota, its neighbours and at steal time." },
-  pause: { word: "stood still", act: "The whole process stood still: stopped, frozen, swapped out, or its machine was." },
-  network_transport: { word: "network between nodes", act: "The node itself is quick, the way to it between nodes is not. Look at its transport connections." },
-  network_http: { word: "network to its HTTP port", act: "Between nodes all is well, HTTP to this node is slow. Look at its HTTP side and the way from here." },
-  unresponsive: { word: "no answer", act: "The node does not answer at all. Look whether its process and machine are alive." },
+  pause: { word: "process stopped", act: "The whole process did not run: it was stopped, frozen or swapped out, or its machine was." },
+  network_transport: { word: "network between nodes", act: "The node itself is fast, the network between it and the other nodes is not. Look at its transport connections." },
+  network_http: { word: "network to its HTTP port", act: "Other nodes reach this node quickly, HTTP to it is slow. Look at its HTTP port and the network from here." },
+  unresponsive: { word: "no answer", act: "The node does not answer at all. Check that its process and machine are running." },
   unknown: { word: "unknown", act: "No cause stands out in what was captured. The time axis and the hot threads below may tell." },
 };
 

@@ -168,7 +168,7 @@ func (n *Node) statistics(wanted map[string]bool) map[string]any {
 	pool := life.pool.stats()
 	now := time.Now()
 	f := n.fault()
-	v := life.vitals.told(f, now)
+	v := life.usage.told(f, now)
 	const heap = 512 << 20
 	sections := map[string]struct {
 		key   string

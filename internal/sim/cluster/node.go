@@ -43,7 +43,7 @@ type life struct {
 	seen   *collector
 	counts counts
 	tasks  atomic.Int64 // of the management pool
-	vitals vitals
+	usage  usage
 }
 
 func newNode(c *Cluster, i int) *Node {
@@ -63,7 +63,7 @@ func (n *Node) newLife() *life {
 		pool:  &pool{threads: n.cluster.opts.Threads, bound: n.cluster.opts.QueueSize},
 		seen:  newCollector(n.cluster.opts.Engine == OpenSearch),
 	}
-	l.vitals.since = l.since
+	l.usage.since = l.since
 	l.ctx, l.cancel = context.WithCancel(n.cluster.ctx)
 	return l
 }
@@ -121,7 +121,7 @@ func (n *Node) SetFault(f Fault) {
 }
 
 func (n *Node) replaceFault(f Fault) {
-	n.life.Load().vitals.change(n.fault(), time.Now())
+	n.life.Load().usage.change(n.fault(), time.Now())
 	old := n.condition.Swap(&condition{Fault: f, changed: make(chan struct{})})
 	close(old.changed)
 }

@@ -298,12 +298,12 @@ func (s *state) withoutNode(id string) *state {
 // promote makes an active replica the primary if the primary is not active.
 func promote(copies []shardCopy) {
 	lost := slices.IndexFunc(copies, func(c shardCopy) bool { return c.Kind == 'p' && !c.active() })
-	heir := slices.IndexFunc(copies, func(c shardCopy) bool { return c.Kind == 'r' && c.active() })
-	if lost < 0 || heir < 0 {
+	successor := slices.IndexFunc(copies, func(c shardCopy) bool { return c.Kind == 'r' && c.active() })
+	if lost < 0 || successor < 0 {
 		return
 	}
-	copies[lost].Kind, copies[heir].Kind = 'r', 'p'
-	copies[lost], copies[heir] = copies[heir], copies[lost]
+	copies[lost].Kind, copies[successor].Kind = 'r', 'p'
+	copies[lost], copies[successor] = copies[successor], copies[lost]
 }
 
 // withNode lets a node join and gives it the unassigned copies it may hold, to be

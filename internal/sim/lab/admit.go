@@ -15,22 +15,22 @@ type admitting interface {
 	admit(s *search)
 }
 
-// gatekeeper is sidestep with admission.
-type gatekeeper struct {
+// controlled is a sidestep with admission control.
+type controlled struct {
 	*sidestep
 	control *admission.Control
 	scratch selection.Decision
 }
 
-// newGatekeeper returns a router with admission.
-func newGatekeeper(o admission.Options) func(*world, *rand.Rand) (router, error) {
+// newControlled returns a router with admission.
+func newControlled(o admission.Options) func(*world, *rand.Rand) (router, error) {
 	return func(w *world, rng *rand.Rand) (router, error) {
 		r, err := newSidestep("adaptive", variants()[0])(w, rng)
 		if err != nil {
 			return nil, fmt.Errorf("admission: %w", err)
 		}
 		o.Sidesteps = w.sc.clients()
-		g := &gatekeeper{sidestep: r.(*sidestep), control: admission.New(o)}
+		g := &controlled{sidestep: r.(*sidestep), control: admission.New(o)}
 		g.control.Update(w.ids[:w.sc.nodes])
 		g.waits = func() bool { return g.control.Waiting() > 0 }
 		w.c.after(time.Second, g.note)
@@ -39,7 +39,7 @@ func newGatekeeper(o admission.Options) func(*world, *rand.Rand) (router, error)
 }
 
 // note notes the mean limit of the nodes, once a second.
-func (g *gatekeeper) note() {
+func (g *controlled) note() {
 	g.w.c.after(time.Second, g.note)
 	sum := 0.0
 	for _, id := range g.w.ids[:g.w.sc.nodes] {
@@ -50,7 +50,7 @@ func (g *gatekeeper) note() {
 	g.w.measure.limits = append(g.w.measure.limits, sum/float64(g.w.sc.nodes))
 }
 
-func (g *gatekeeper) admit(s *search) {
+func (g *controlled) admit(s *search) {
 	t := &s.ticket
 	t.Owner, t.Class = s, s.class
 	g.expect(s)
@@ -68,7 +68,7 @@ func (g *gatekeeper) admit(s *search) {
 
 // expect notes what s sends to each node: as it was decided or, if that is not acted
 // upon, as it would have been. Of a search of which some shard has no copy it is not known.
-func (g *gatekeeper) expect(s *search) {
+func (g *controlled) expect(s *search) {
 	s.ticket.Parts = s.ticket.Parts[:0]
 	d := &g.scratch
 	switch {
@@ -86,14 +86,14 @@ func (g *gatekeeper) expect(s *search) {
 }
 
 // settled carries out verdicts that have come.
-func (g *gatekeeper) settled(turned []*admission.Ticket) {
+func (g *controlled) settled(turned []*admission.Ticket) {
 	for _, t := range append([]*admission.Ticket(nil), turned...) {
 		g.proceed(t)
 	}
 }
 
 // proceed does what the verdict about a ticket says.
-func (g *gatekeeper) proceed(t *admission.Ticket) {
+func (g *controlled) proceed(t *admission.Ticket) {
 	s := t.Owner.(*search)
 	switch t.Verdict {
 	case admission.Admitted:
@@ -118,7 +118,7 @@ func (g *gatekeeper) proceed(t *admission.Ticket) {
 
 // chooseAnew decides about a search again that has waited: what was decided may be
 // outdated.
-func (g *gatekeeper) chooseAnew(s *search) {
+func (g *controlled) chooseAnew(s *search) {
 	if s.decided == nil {
 		return // it goes on as its client wrote it
 	}
@@ -130,7 +130,7 @@ func (g *gatekeeper) chooseAnew(s *search) {
 }
 
 // close implements router.
-func (g *gatekeeper) close(s *search) {
+func (g *controlled) close(s *search) {
 	g.sidestep.close(s)
 	switch {
 	case s.ticket.Verdict == admission.Waits:
@@ -142,7 +142,7 @@ func (g *gatekeeper) close(s *search) {
 	}
 }
 
-func (g *gatekeeper) poll(node int, p poll) {
+func (g *controlled) poll(node int, p poll) {
 	g.sidestep.poll(node, p)
 	if p.unanswered || p.unreachable || p.failed {
 		return

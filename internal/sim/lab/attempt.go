@@ -86,7 +86,7 @@ func (w *world) send(s *search, p plan, steered bool) {
 	}
 	t.number = s.machine.Sent(p.listed != nil, !steered)
 	s.tries, s.tried = append(s.tries, t), append(s.tried, p.tried())
-	w.measure.attempt(s.start)
+	w.measure.attempt(s.start, w.c.now)
 	r.sent(s, t)
 	c := w.coordinators[p.coordinator]
 	answer := func(o outcome) {
@@ -154,9 +154,10 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 	return attempt.Good
 }
 
-// blame says whose fault a bad answer of a listed set is: that of the nodes of the set
-// that it names; of all if it is partial and names none, of the coordinating node if it is
-// an error and names none.
+// blame returns the nodes at fault for a bad answer of a listed set: those of the set
+// that it names. If it names none, it is the whole set for a partial result, and the
+// coordinating node for an error. If a shard has no copy on the set, that concerns the
+// whole set.
 func blame(cause attempt.Cause, set, named []int, coordinator int) []int {
 	var blamed []int
 	for _, n := range set {

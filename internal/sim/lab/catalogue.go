@@ -55,7 +55,7 @@ const (
 // faulty is base with one thing wrong with one node for a while.
 func faulty(name, about string, set func(*node, bool)) Scenario {
 	sc := base(name, about)
-	sc.faults = []fault{{nodes: []int{badNode}, from: badFrom, to: badTo, set: set, shun: true}}
+	sc.faults = []fault{{nodes: []int{badNode}, from: badFrom, to: badTo, set: set, avoided: true}}
 	return sc
 }
 
@@ -80,7 +80,7 @@ func blogScenarios() []Scenario {
 	stressed := blog("blog_2_stressed", "Elastic's second table: one node has 41 % of its speed", published{
 		title: "one node under stress", off: [4]float64{41.16, 412, 5215, 6181}, ars: [4]float64{87.82, 1007, 1839, 2434},
 	})
-	// Not to be shunned: what is left of the node is needed.
+	// Not to be avoided: what is left of the node is needed.
 	stressed.faults = []fault{{nodes: []int{badNode}, to: forever, set: slower(1 / 0.41)}}
 	spread := blog("blog_3_no_coordinator", "Elastic's third table: clients go round robin over the data nodes", published{
 		title: "no coordinating node", off: [4]float64{89.63, 1089, 1706, 2481}, ars: [4]float64{95.95, 1014, 1424, 1784},
@@ -94,9 +94,9 @@ func faultScenarios() []Scenario {
 	slow60 := faulty("slow_10x_60", "the same at load 60 %: its neighbours barely carry what it leaves", slower(10))
 	slow60.load = 0.6
 	slow80 := faulty("slow_3x_80", "one of five nodes has a third of its speed for 25 s, load 80 %: what it can carry is needed", slower(3))
-	slow80.load, slow80.faults[0].shun = 0.8, false
+	slow80.load, slow80.faults[0].avoided = 0.8, false
 	far80 := faulty("transport_80", "transport_300ms at load 80 %: the others cannot carry all", transportLatency(300*time.Millisecond))
-	far80.load, far80.faults[0].shun = 0.8, false
+	far80.load, far80.faults[0].avoided = 0.8, false
 	transport := faulty("transport_300ms", "what reaches one node from the others takes 300 ± 50 ms longer", transportLatency(300*time.Millisecond))
 	http := faulty("http_300ms", "what reaches one node from clients takes 300 ± 50 ms longer", httpLatency(300*time.Millisecond))
 	pauses := faulty("pauses", "one node stands still for 1.5 s, runs for 2.5 s, again and again", pausing)
@@ -110,7 +110,7 @@ func faultScenarios() []Scenario {
 	refuses := faulty("fails_fast_429", "one node refuses every shard query at once", rejecting)
 	fails := faulty("fails_fast_503", "one node answers everything with 503 at once", failing)
 	cold := base("cold_node", "a node joins after 15 s, with a fifth of its speed, all of it 16 s later")
-	cold.faults = []fault{{nodes: []int{badNode}, to: badFrom, set: missing, shun: true, hidden: true}}
+	cold.faults = []fault{{nodes: []int{badNode}, to: badFrom, set: missing, avoided: true, hidden: true}}
 	for i := range 4 {
 		from := badFrom + time.Duration(i)*4*time.Second
 		cold.faults = append(cold.faults, fault{

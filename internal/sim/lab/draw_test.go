@@ -251,7 +251,7 @@ func TestOracleNeverTouchesANodeThatIsBadNow(t *testing.T) {
 		rank := w.rank
 		w.rank = func(c *coordinator, copies []int, t *trial) {
 			rank(c, copies, t)
-			if w.nodes[copies[0]].toBeShunned(0) {
+			if w.nodes[copies[0]].toAvoid(0) {
 				bad++
 			}
 		}
@@ -269,5 +269,5 @@ func TestOracleNeverTouchesANodeThatIsBadNow(t *testing.T) {
 
 func TestNodesWhoseSearchesAreGoodHaveNoFault(t *testing.T) {
 	d := &Draw{Faults: []DrawnFault{{Kind: faultSlowStats, Nodes: []int{1}}, {Kind: faultSlow, Nodes: []int{2, 4}}}}
-	require.Equal(t, map[int]bool{2: true, 4: true}, d.spoiled())
+	require.Equal(t, map[int]bool{2: true, 4: true}, d.faulty())
 }

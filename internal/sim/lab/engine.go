@@ -103,7 +103,7 @@ func (w *world) order(c *coordinator, s *search, shard int, p plan) []int {
 func (w *world) apart(copies []int, index int) (good, bad []int) {
 	good = make([]int, 0, len(copies))
 	for _, n := range copies {
-		if w.nodes[n].toBeShunned(index) {
+		if w.nodes[n].toAvoid(index) {
 			bad = append(bad, n)
 			continue
 		}

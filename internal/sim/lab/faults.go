@@ -27,7 +27,7 @@ func (d *Draw) faultsOf(from, to time.Duration) []fault {
 	var out []fault
 	for i := range d.Faults {
 		drawn := &d.Faults[i]
-		f := fault{nodes: drawn.Nodes, from: from, to: to, shun: true, set: drawn.setter(len(d.Indices))}
+		f := fault{nodes: drawn.Nodes, from: from, to: to, avoided: true, set: drawn.setter(len(d.Indices))}
 		ms := func(v float64) time.Duration { return fromMillis(v).Truncate(time.Microsecond) }
 		switch drawn.Kind {
 		case faultIndex:
@@ -36,11 +36,11 @@ func (d *Draw) faultsOf(from, to time.Duration) []fault {
 			f.on, f.off, f.byChance = ms(drawn.On), ms(drawn.Off), drawn.Seed|1
 		case faultCollections:
 			f.on, f.off, f.byChance = ms(drawn.On), ms(drawn.Off), drawn.Seed|1
-			f.shun, f.shunOn = false, true
+			f.avoided, f.avoidedOn = false, true
 		case faultFlapping:
 			f.on, f.off = ms(drawn.On), ms(drawn.Off)
 		case faultSlowStats, faultLostPolls:
-			f.shun, f.hidden = false, true // searches are good
+			f.avoided, f.hidden = false, true // searches are good
 		case faultRestart:
 			out = append(out, restarts(f, ms(drawn.On), ms(drawn.Off))...)
 			continue
@@ -118,8 +118,8 @@ func slowFor(index, indices int, factor float64) func(*node, bool) {
 	}
 }
 
-// spoiled are the nodes whose searches have a fault at some time.
-func (d *Draw) spoiled() map[int]bool {
+// faulty are the nodes whose searches have a fault at some time.
+func (d *Draw) faulty() map[int]bool {
 	out := map[int]bool{}
 	for _, f := range d.Faults {
 		if f.Kind == faultSlowStats || f.Kind == faultLostPolls {

@@ -36,6 +36,7 @@ type measure struct {
 	lost    int64                                   // of class 0, in the window
 	byClass [floodClass + 1]*hdrhistogram.Histogram // µs, of those answered
 	limits  []float64                               // mean limit of the nodes, by second
+	flow    flow
 }
 
 // floodClass is the class of the flood's searches; that of the others is 0.
@@ -43,6 +44,9 @@ const floodClass = 1
 
 // classed counts a search in its class.
 func (m *measure) classed(s *search, now time.Duration, ok bool) {
+	if ok && m.sc.again > 0 {
+		count(&m.flow.answered, now)
+	}
 	switch {
 	case m.sc.deadline <= 0 || !m.within(s.start):
 	case ok:
@@ -102,12 +106,18 @@ func ejects(s selection.State) bool {
 func (m *measure) within(t time.Duration) bool { return t >= m.sc.warmup && t < m.sc.length }
 
 func (m *measure) begin(start time.Duration) {
+	if m.sc.again > 0 {
+		count(&m.flow.asked, start)
+	}
 	m.inFlight++
 	m.begun[int64(start)]++
 }
 
 // attempt counts an attempt of a search that began at start.
-func (m *measure) attempt(start time.Duration) {
+func (m *measure) attempt(start, now time.Duration) {
+	if m.sc.again > 0 {
+		count(&m.flow.sent, now)
+	}
 	if m.within(start) {
 		m.attempts++
 	}

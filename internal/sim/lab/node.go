@@ -35,8 +35,8 @@ type node struct {
 	indexSlow  []float64     // factor of shard queries by index; nil: 1
 	statsDelay time.Duration // of the answer to a poll
 	lost       *lostPolls
-	shunned    switches   // a client in the know would not use it now
-	shunnedFor []switches // the same, for an index
+	avoided    switches   // a client in the know would not use it now
+	avoidedFor []switches // the same, for an index
 
 	jobs    jobHeap
 	given   float64 // CPU seconds that each running job has been given since the start
@@ -285,10 +285,10 @@ func (n *node) slowFor(index int) float64 {
 	return n.indexSlow[index]
 }
 
-// toBeShunned reports whether a client in the know would not use the node now for an
+// toAvoid reports whether a client in the know would not use the node now for an
 // index; below 0: for whatever it is.
-func (n *node) toBeShunned(index int) bool {
-	return n.shunned.on() || index >= 0 && n.shunnedFor != nil && n.shunnedFor[index].on()
+func (n *node) toAvoid(index int) bool {
+	return n.avoided.on() || index >= 0 && n.avoidedFor != nil && n.avoidedFor[index].on()
 }
 
 // median returns the median time of its latest shard queries, queue included.

@@ -34,7 +34,7 @@ func stressed(sc Scenario) Scenario {
 // contenders are what is compared: the engine alone, sidestep without admission and with it.
 func contenders() []policy {
 	gate := func(name, about string, o admission.Options) policy {
-		return policy{name: name, about: about, rank: adaptive(arsPublished, false), router: newGatekeeper(o)}
+		return policy{name: name, about: about, rank: adaptive(arsPublished, false), router: newControlled(o)}
 	}
 	return []policy{
 		{name: "engine", about: "round robin over the nodes", rank: adaptive(arsPublished, false), router: newClients},
@@ -58,6 +58,9 @@ func Overload(ctx context.Context, seeds int, out io.Writer) error {
 		return err
 	}
 	if err := printFlood(ctx, seeds, out); err != nil {
+		return err
+	}
+	if err := printOutage(ctx, seeds, out); err != nil {
 		return err
 	}
 	return printSlowdown(ctx, out)
@@ -131,7 +134,7 @@ func printFloodOf(ctx context.Context, factor float64, seeds int, out io.Writer)
 	classes := []admission.Class{{Name: "interactive", Weight: 4}, {Name: "flood", Weight: 1}}
 	list := []policy{contenders()[1]}
 	list = append(list,
-		policy{name: "auto", rank: adaptive(arsPublished, false), router: newGatekeeper(admission.Options{Mode: admission.Auto, Classes: classes})})
+		policy{name: "auto", rank: adaptive(arsPublished, false), router: newControlled(admission.Options{Mode: admission.Auto, Classes: classes})})
 	for _, arm := range list {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -163,7 +163,7 @@ func earliestFinish(c *coordinator, copies []int, t *trial) {
 // finish returns when a shard query sent to n now would be done, in seconds.
 func (w *world) finish(c *coordinator, n int) float64 {
 	m := w.nodes[n]
-	if m.toBeShunned(-1) {
+	if m.toAvoid(-1) {
 		return math.Inf(1)
 	}
 	speed := max(m.speed, 1e-3)

@@ -141,7 +141,7 @@ type knowing struct{ clients }
 func (k *knowing) route(s *search) plan {
 	p := k.clients.route(s)
 	for range k.w.entries {
-		if !k.w.nodes[p.coordinator].toBeShunned(-1) {
+		if !k.w.nodes[p.coordinator].toAvoid(-1) {
 			break
 		}
 		p = k.clients.route(s)

@@ -49,6 +49,7 @@ type Scenario struct {
 	// deadline is after what time, exactly, a client closes its connection; 0: never.
 	deadline time.Duration
 	flood    flood
+	again    int // how often a client of an open loop sends again what failed
 }
 
 // flood is a second stream of searches, in a class of its own.
@@ -65,15 +66,15 @@ type step struct {
 
 // fault changes nodes in [from, to), all the time or on and off.
 type fault struct {
-	nodes    []int
-	from, to time.Duration
-	on, off  time.Duration // 0: all the time
-	byChance uint64        // seed of on and off; each node for itself, off is the mean. 0: not by chance
-	index    int           // 1 + the index that alone is concerned; 0: everything is
-	set      func(n *node, on bool)
-	shunOn   bool // as shun, but only while the fault is on
-	shun     bool // a client in the know would not use the nodes at all
-	hidden   bool // not what the scenario's bad node is about
+	nodes     []int
+	from, to  time.Duration
+	on, off   time.Duration // 0: all the time
+	byChance  uint64        // seed of on and off; each node for itself, off is the mean. 0: not by chance
+	index     int           // 1 + the index that alone is concerned; 0: everything is
+	set       func(n *node, on bool)
+	avoidedOn bool // as avoided, but only while the fault is on
+	avoided   bool // a client in the know would not use the nodes at all
+	hidden    bool // not what the scenario's bad node is about
 }
 
 // forever is later than any scenario's end.

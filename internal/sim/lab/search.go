@@ -133,7 +133,7 @@ func (w *world) watch() {
 }
 
 // giveUp ends a search whose client has closed its connection, which cancels it on the
-// engine: it teaches nothing.
+// engine. It counts for no statistics.
 func (w *world) giveUp(s *search) {
 	if s.settled {
 		return

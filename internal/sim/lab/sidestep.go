@@ -344,7 +344,7 @@ func (r *sidestep) learn(s *search, t *try, o outcome) {
 	if o.status != http.StatusOK {
 		return
 	}
-	r.accuse(s)
+	r.recordFailure(s)
 	if !t.steered || s.kind == readByID {
 		return
 	}
@@ -359,9 +359,9 @@ func (r *sidestep) blame(t *try, o outcome) []int {
 	return blame(t.cause, r.positions(t.decision.Nodes), o.named, t.coordinator)
 }
 
-// accuse holds what failed against the nodes that are blamed for it, because the same
-// search went well on others.
-func (r *sidestep) accuse(s *search) {
+// recordFailure counts the failure against the nodes at fault, as the same search
+// succeeded on others.
+func (r *sidestep) recordFailure(s *search) {
 	if s.cause == attempt.Good || len(s.suspects) == 0 || s.decided == nil || s.kind == readByID {
 		return
 	}

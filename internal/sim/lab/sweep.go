@@ -217,7 +217,7 @@ func playDrawn(seed uint64, control bool) (Played, error) {
 	d := drawScenario(seed)
 	sc := d.scenario(seed)
 	out := Played{Seed: seed, Scenario: d, Fault: d.fault()}
-	spoiled := d.spoiled()
+	faulty := d.faulty()
 	for i, a := range arms(d, control) {
 		if old, ok := reuse[seed]; ok && i != 1 {
 			if i == 0 {
@@ -240,7 +240,7 @@ func playDrawn(seed uint64, control bool) (Played, error) {
 		out.Failed.set(i, float64(m.failed))
 		out.Attempts.set(i, float64(m.attempts))
 		for n, name := range w.ids {
-			if !spoiled[n] {
+			if !faulty[n] {
 				out.Ejected += m.ejected[name]
 			}
 		}

@@ -106,7 +106,7 @@ func TestRestartLosesNothing(t *testing.T) {
 	sc := base("restart", "")
 	sc.load = 0.7
 	sc.warmup, sc.length = time.Second, 20*time.Second
-	sc.faults = []fault{{nodes: []int{2}, from: 5 * time.Second, to: 10 * time.Second, set: missing, shun: true}}
+	sc.faults = []fault{{nodes: []int{2}, from: 5 * time.Second, to: 10 * time.Second, set: missing, avoided: true}}
 	_, engine := run(t, sc, "ars", 1)
 	require.Positive(t, engine.Failed)
 	_, ours := run(t, sc, own, 1)

@@ -171,7 +171,7 @@ func (w *world) run() *measure {
 		w.c.after(0, func() { w.arrive(0) })
 	}
 	if w.sc.flood.load > 0 {
-		w.c.after(0, w.pour)
+		w.c.after(0, w.sendFlood)
 	}
 	for w.c.now < w.sc.length || w.measure.inFlight > 0 {
 		if !w.c.step(w.sc.length + drain) {
@@ -189,9 +189,9 @@ func (w *world) run() *measure {
 func (w *world) schedule(f *fault) {
 	end := min(f.to, w.sc.length+drain)
 	for i, n := range f.nodes {
-		if f.shun {
-			w.c.at(f.from, func() { w.shun(f, n, true) })
-			w.c.at(end, func() { w.shun(f, n, false) })
+		if f.avoided {
+			w.c.at(f.from, func() { w.setAvoided(f, n, true) })
+			w.c.at(end, func() { w.setAvoided(f, n, false) })
 		}
 		if f.byChance == 0 {
 			w.inTurn(f, n, end)
@@ -235,8 +235,8 @@ func (w *world) fault(f *fault, n int, on bool) {
 	node := w.nodes[n]
 	was := node.absent.on()
 	f.set(node, on)
-	if f.shunOn {
-		w.shun(f, n, on)
+	if f.avoidedOn {
+		w.setAvoided(f, n, on)
 	}
 	is := node.absent.on()
 	if was == is {
@@ -252,17 +252,17 @@ func (w *world) fault(f *fault, n int, on bool) {
 // came: the placement is read once a second.
 const placementDelay = 500 * time.Millisecond
 
-// shun has clients in the know use a node or not.
-func (w *world) shun(f *fault, n int, on bool) {
+// setAvoided tells the clients that know of the fault to avoid a node, or to use it again.
+func (w *world) setAvoided(f *fault, n int, on bool) {
 	node := w.nodes[n]
 	if f.index == 0 {
-		node.shunned.set(on)
+		node.avoided.set(on)
 		return
 	}
-	if node.shunnedFor == nil {
-		node.shunnedFor = make([]switches, len(w.indices))
+	if node.avoidedFor == nil {
+		node.avoidedFor = make([]switches, len(w.indices))
 	}
-	node.shunnedFor[f.index-1].set(on)
+	node.avoidedFor[f.index-1].set(on)
 }
 
 // vary makes every node half as fast again or half as slow, by lot, at each
@@ -281,16 +281,25 @@ func (w *world) arrive(number int) {
 	}
 	rate := w.sc.rateAt(w.c.now)
 	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), func() { w.arrive(number + 1) })
-	w.search(&search{sidecar: number % w.sc.sidecars}, func(bool) {})
+	w.ask(number%w.sc.sidecars, w.sc.again, outagePause)
 }
 
-// pour is the open loop of the flood.
-func (w *world) pour() {
+// ask sends a search, and sends it again after a pause if it fails.
+func (w *world) ask(sidecar, again int, pause time.Duration) {
+	w.search(&search{sidecar: sidecar}, func(ok bool) {
+		if !ok && again > 0 {
+			w.c.after(pause, func() { w.ask(sidecar, again-1, 2*pause) })
+		}
+	})
+}
+
+// sendFlood sends the searches of the flood in an open loop.
+func (w *world) sendFlood() {
 	if w.c.now >= w.sc.length {
 		return
 	}
 	rate := w.sc.flood.load * w.sc.capacity() / w.sc.flood.factor
-	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), w.pour)
+	w.c.after(time.Duration(w.arrivals.ExpFloat64()/rate*float64(time.Second)), w.sendFlood)
 	w.search(&search{class: floodClass}, func(bool) {})
 }
 

@@ -215,7 +215,7 @@ func TestTargetsTakeTurnsOverTheNetwork(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	ok := Options{Targets: []string{"http://127.0.0.1:1"}, Rate: 1, Duration: time.Second}
-	for name, spoil := range map[string]func(*Options){
+	for name, corrupt := range map[string]func(*Options){
 		"both loops":  func(o *Options) { o.Connections = 1 },
 		"no loop":     func(o *Options) { o.Rate = 0 },
 		"no targets":  func(o *Options) { o.Targets = nil },
@@ -223,7 +223,7 @@ func TestBadOptions(t *testing.T) {
 		"no duration": func(o *Options) { o.Duration = 0 },
 	} {
 		o := ok
-		spoil(&o)
+		corrupt(&o)
 		_, err := Run(t.Context(), o)
 		require.Error(t, err, name)
 	}

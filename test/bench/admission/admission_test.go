@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 )
 
 func TestParse(t *testing.T) {
@@ -56,12 +57,12 @@ func TestFindArms(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"direct", "control", "off", "auto", "target"}, names(options{sidestep: "true"}))
-	require.Equal(t, []string{"direct", "control", "off"}, names(options{sidestep: "false"}), "it does not know the keys")
-	require.Equal(t, []string{"direct", "auto", "x"}, names(options{sidestep: "true", arms: "auto,direct", variants: "x=a.b:c"}))
-	_, err := options{sidestep: "true", arms: "off"}.findArms(t.Context(), t.TempDir(), t.Logf)
+	require.Equal(t, []string{"direct", "control", "off", "auto", "target"}, names(options{Measured: harness.Measured{Sidestep: "true"}}))
+	require.Equal(t, []string{"direct", "control", "off"}, names(options{Measured: harness.Measured{Sidestep: "false"}}), "it does not know the keys")
+	require.Equal(t, []string{"direct", "auto", "x"}, names(options{Measured: harness.Measured{Sidestep: "true"}, arms: "auto,direct", variants: "x=a.b:c"}))
+	_, err := options{Measured: harness.Measured{Sidestep: "true"}, arms: "off"}.findArms(t.Context(), t.TempDir(), t.Logf)
 	require.ErrorContains(t, err, "want direct")
-	_, err = options{sidestep: "false", variants: "x=a.b:c"}.findArms(t.Context(), t.TempDir(), t.Logf)
+	_, err = options{Measured: harness.Measured{Sidestep: "false"}, variants: "x=a.b:c"}.findArms(t.Context(), t.TempDir(), t.Logf)
 	require.Error(t, err)
 }
 
@@ -78,7 +79,7 @@ func TestReport(t *testing.T) {
 			{arm: armOff, turns: []turn{turnOf(off), turnOf(off)}},
 		}
 	}
-	r := &report{options: options{engine: "opensearch", out: t.TempDir(), loads: []float64{0.5, 1.5}}, capacity: 100, loads: []*level{
+	r := &report{options: options{Measured: harness.Measured{Engine: "opensearch", Out: t.TempDir()}, loads: []float64{0.5, 1.5}}, capacity: 100, loads: []*level{
 		{load: 0.5, rate: 50, arms: tallies(10)}, {load: 1.5, rate: 150, arms: tallies(100)}, {load: 2, rate: 200, arms: tallies(30)},
 	}}
 	verdicts := r.verdicts()

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // The arms. Those of sidestep are named like the values of admission.mode.
@@ -129,7 +129,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 			arms = append(arms, a)
 		case v.name == armOff:
 			logf("sidestep knows no admission: %s is its default", v.name)
-			arms = append(arms, arm{name: v.name, binary: o.sidestep})
+			arms = append(arms, arm{name: v.name, binary: o.Sidestep})
 		default:
 			logf("%s is left out: %v", v.name, err)
 		}
@@ -155,10 +155,10 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 func (o options) arm(ctx context.Context, v variant, dir string) (arm, error) {
 	a := arm{name: v.name, binary: v.binary, config: filepath.Join(dir, v.name+".yaml")}
 	if a.binary == "" {
-		a.binary = o.sidestep
+		a.binary = o.Sidestep
 	}
 	if err := v.write(a.config); err != nil {
 		return a, err
 	}
-	return a, front.Check(ctx, a.binary, a.config)
+	return a, harness.CheckConfig(ctx, a.binary, a.config)
 }

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // counters are what the nodes count.
@@ -23,9 +22,9 @@ const drainLimit = 30 * time.Second
 
 // readCounters reads those of all nodes.
 func (s *stage) readCounters(ctx context.Context) (counters, error) {
-	all := counters{cpu: make([]float64, len(s.cluster.Nodes))}
+	all := counters{cpu: make([]float64, len(s.Cluster.Nodes))}
 	var mu sync.Mutex
-	err := s.each(func(node *engine.Node) error {
+	err := s.Cluster.Each(func(node *harness.Node) error {
 		stats, err := statsOf(ctx, node)
 		if err != nil {
 			return err
@@ -38,7 +37,7 @@ func (s *stage) readCounters(ctx context.Context) (counters, error) {
 		defer mu.Unlock()
 		all.rejected += stats.Pool.Search.Rejected
 		all.queries += stats.Indices.Search.Total
-		all.cpu[slices.Index(s.cluster.Nodes, node)] = used.Seconds()
+		all.cpu[slices.Index(s.Cluster.Nodes, node)] = used.Seconds()
 		return nil
 	})
 	return all, err
@@ -65,7 +64,7 @@ type nodeStats struct {
 	}
 }
 
-func statsOf(ctx context.Context, node *engine.Node) (nodeStats, error) {
+func statsOf(ctx context.Context, node *harness.Node) (nodeStats, error) {
 	var answer struct{ Nodes map[string]nodeStats }
 	err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool,indices/search", nil, &answer)
 	if err != nil {
@@ -82,7 +81,7 @@ func (s *stage) drain(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	err := s.each(func(node *engine.Node) error {
+	err := s.Cluster.Each(func(node *harness.Node) error {
 		for {
 			stats, err := statsOf(ctx, node)
 			if err != nil {
@@ -103,7 +102,7 @@ type doing struct {
 }
 
 // readDoing reads the metrics of a sidestep.
-func readDoing(ctx context.Context, f *front.Front) (doing, error) {
+func readDoing(ctx context.Context, f *harness.Front) (doing, error) {
 	var d doing
 	for _, one := range []struct {
 		into          *map[string]float64

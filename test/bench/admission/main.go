@@ -17,62 +17,48 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // options of a run.
 type options struct {
-	engine, version string
-	sidestep        string // the binary to measure
-	out             string // folder of the results
-	trace           string // folder of sidestep's logs; empty: they are not kept
-	arms            string // comma list; empty: all that the binary knows
-	variants        string // see parseVariants
-	loads           []float64
-	rounds          int
-	turn            time.Duration
-	rest            time.Duration // before each turn, in which nothing is sent
-	settle          time.Duration // at half of the capacity before each turn
-	lead            time.Duration // of each turn, which counts for nothing
-	deadline        time.Duration
-	patience        time.Duration // after which the client closes the connection
-	warm            time.Duration
-	quota           float64 // of a core, of each node
-	stressed        float64 // quota of the first node; 0: as the others
-	queue           int
-	connections     int // of the closed loop that measures the capacity
-	command         string
+	harness.Measured
+	trace       string // folder of sidestep's logs; empty: they are not kept
+	arms        string // comma list; empty: all that the binary knows
+	variants    string // see parseVariants
+	loads       []float64
+	rounds      int
+	turn        time.Duration
+	rest        time.Duration // before each turn, in which nothing is sent
+	settle      time.Duration // at half of the capacity before each turn
+	lead        time.Duration // of each turn, which counts for nothing
+	deadline    time.Duration
+	patience    time.Duration // after which the client closes the connection
+	warm        time.Duration
+	quota       float64 // of a core, of each node
+	stressed    float64 // quota of the first node; 0: as the others
+	queue       int
+	connections int // of the closed loop that measures the capacity
+	command     string
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "admission:", err)
-		os.Exit(2)
-	}
-	if err := run(o); err != nil {
-		fmt.Fprintln(os.Stderr, "admission:", err)
-		os.Exit(1)
-	}
+	harness.Main("admission", func(arguments []string) (harness.Run, error) {
+		o, err := parse(arguments)
+		return o.run, err
+	})
 }
 
 func parse(arguments []string) (options, error) {
 	var o options
 	set := flag.NewFlagSet("admission", flag.ContinueOnError)
-	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
-	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
-	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
+	o.Flags(set)
+	o.ResultFlags(set)
 	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
 	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target (default: all that sidestep knows)")
 	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
@@ -89,23 +75,10 @@ func parse(arguments []string) (options, error) {
 	set.Float64Var(&o.stressed, "stressed", 0, "what one of the nodes has, in cores (default: as the others)")
 	set.IntVar(&o.queue, "queue", 50, "thread_pool.search.queue_size")
 	set.IntVar(&o.connections, "connections", 20, "connections of the closed loop that measures the capacity")
-	if err := set.Parse(arguments); err != nil {
+	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
-	o.command = "bin/admission"
-	set.Visit(func(f *flag.Flag) {
-		switch f.Name {
-		case "sidestep", "out", "trace": // they say nothing about the measurement
-		default:
-			o.command += fmt.Sprintf(" -%s %s", f.Name, f.Value)
-		}
-	})
-	if o.engine != engine.OpenSearch && o.engine != engine.Elasticsearch {
-		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, engine.OpenSearch, engine.Elasticsearch)
-	}
-	if o.version == "" {
-		o.version = engine.DefaultVersion(o.engine)
-	}
+	o.command = harness.Command("bin/admission", set, "sidestep", "out", "trace")
 	if o.patience == 0 {
 		o.patience = o.deadline
 	}
@@ -116,20 +89,15 @@ func parse(arguments []string) (options, error) {
 		}
 		o.loads = append(o.loads, load)
 	}
-	if set.NArg() > 0 || o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.queue < 1 || o.connections < 1 {
-		return o, errors.New("want no arguments, at least one round and connection, and turns, deadline and quota above zero")
+	if o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.queue < 1 || o.connections < 1 {
+		return o, errors.New("want at least one round and connection, and turns, deadline and quota above zero")
 	}
 	return o, nil
 }
 
 // run measures all loads. What it started is gone when it returns, whatever ended it.
-func run(o options) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+func (o options) run(ctx context.Context) (err error) {
 	began := time.Now()
-	logf := func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-	}
 	r, err := newReport(ctx, o)
 	if err != nil {
 		return err
@@ -139,15 +107,15 @@ func run(o options) (err error) {
 		return fmt.Errorf("configure sidestep: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	arms, err := o.findArms(ctx, dir, logf)
+	arms, err := o.findArms(ctx, dir, harness.Logf)
 	if err != nil {
 		return err
 	}
-	s, err := openStage(ctx, o, arms, logf)
-	if err != nil {
+	s := &stage{options: o, arms: arms, logf: harness.Logf}
+	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
+	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer func() { s.close(err != nil && ctx.Err() == nil) }()
 	if r.capacity, err = s.measureCapacity(ctx); err != nil {
 		return err
 	}
@@ -155,13 +123,13 @@ func run(o options) (err error) {
 		return err
 	}
 	r.took = time.Since(began)
-	return r.write(logf)
+	return r.write(harness.Logf)
 }
 
 func (r *report) path(suffix string) string {
-	name := "admission-" + r.engine
+	name := "admission-" + r.Engine
 	if r.stressed > 0 {
 		name += "-stressed"
 	}
-	return filepath.Join(r.out, name+suffix)
+	return filepath.Join(r.Out, name+suffix)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -82,8 +82,8 @@ func (s *stage) measure(ctx context.Context, capacity float64) ([]*level, machin
 func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t turn, err error) {
 	s.turns++
 	first := s.turns * 1_000_000
-	targets := s.cluster.URLs()
-	var f *front.Front
+	targets := s.Cluster.URLs()
+	var f *harness.Front
 	if !a.direct() {
 		if f, err = s.startFront(ctx, a); err != nil {
 			return t, err
@@ -159,14 +159,14 @@ func (s *stage) send(ctx context.Context, targets []string, rate float64, length
 }
 
 // startFront starts the sidestep of an arm.
-func (s *stage) startFront(ctx context.Context, a arm) (*front.Front, error) {
+func (s *stage) startFront(ctx context.Context, a arm) (*harness.Front, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var flags []string
 	if a.config != "" {
 		flags = []string{"--config", a.config}
 	}
-	f, err := front.Start(ctx, a.binary, s.cluster.URLs(), flags...)
+	f, err := harness.StartFront(ctx, a.binary, s.Cluster.URLs(), flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,10 +177,10 @@ func (s *stage) startFront(ctx context.Context, a arm) (*front.Front, error) {
 }
 
 // stopFront stops a sidestep and keeps its log if that is wanted.
-func (s *stage) stopFront(f *front.Front, a arm, l *level) error {
+func (s *stage) stopFront(f *harness.Front, a arm, l *level) error {
 	err := f.Stop()
 	if s.trace != "" {
-		name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.engine, l.load, a.name, s.turns)
+		name := fmt.Sprintf("admission-%s-%g-%s-%d.log", s.Engine, l.load, a.name, s.turns)
 		log, readErr := os.ReadFile(f.LogPath)
 		err = errors.Join(err, readErr, os.MkdirAll(s.trace, 0o755), os.WriteFile(filepath.Join(s.trace, name), log, 0o644))
 	}
@@ -191,7 +191,7 @@ func (s *stage) stopFront(f *front.Front, a arm, l *level) error {
 var changed = regexp.MustCompile(`(?m)msg="node state changed" .*\bstate=(\S+)`)
 
 // stateChanges counts the states that nodes got into.
-func stateChanges(f *front.Front) map[string]float64 {
+func stateChanges(f *harness.Front) map[string]float64 {
 	log, err := os.ReadFile(f.LogPath)
 	if err != nil {
 		return nil

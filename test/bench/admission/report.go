@@ -36,9 +36,9 @@ type report struct {
 }
 
 func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := exec.CommandContext(ctx, o.sidestep, "--version").Output()
+	version, err := exec.CommandContext(ctx, o.Sidestep, "--version").Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", o.sidestep, err)
+		return nil, fmt.Errorf("ask %s for its version: %w", o.Sidestep, err)
 	}
 	return &report{options: o, began: time.Now(), sidestepVersion: strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep ")}, nil
 }
@@ -124,7 +124,7 @@ after the last search. Figures are medians of the turns, ratios are of these med
 func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Overload: %s\n\nMeasured %s by `make bench-admission ENGINE=%s` (%#q, %.0f minutes): %s %s, sidestep %s, %s.\n\n",
-		r.engine, r.began.UTC().Format("2006-01-02 15:04"), r.engine, r.command, r.took.Minutes(), r.engine, r.version, r.sidestepVersion, machine.Name())
+		r.Engine, r.began.UTC().Format("2006-01-02 15:04"), r.Engine, r.command, r.took.Minutes(), r.Engine, r.Version, r.sidestepVersion, machine.Name())
 	fmt.Fprintf(&b, "Capacity %.0f searches/s. %d rounds of turns of %s. ", r.capacity, r.rounds, r.turn)
 	stressed := ""
 	if r.stressed > 0 {
@@ -134,7 +134,7 @@ func (r *report) markdown() string {
 	if others := r.usage.Others(); others != "" {
 		fmt.Fprintf(&b, "Programs outside the measurement used %s of the machine.\n", others)
 	}
-	fmt.Fprintf(&b, "\n![goodput and p99 by load](admission-%s.svg)\n\n", r.engine)
+	fmt.Fprintf(&b, "\n![goodput and p99 by load](admission-%s.svg)\n\n", r.Engine)
 	for _, line := range r.verdicts() {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
@@ -251,7 +251,7 @@ func (r *report) table(path string) (err error) {
 
 // write writes all files of the result.
 func (r *report) write(logf func(string, ...any)) error {
-	if err := os.MkdirAll(r.out, 0o755); err != nil {
+	if err := os.MkdirAll(r.Out, 0o755); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
 	if err := r.draw(r.path(".svg")); err != nil {

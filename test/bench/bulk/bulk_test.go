@@ -17,7 +17,7 @@ import (
 	"sidestep/internal/bulk"
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bootstrap"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 func TestRatio(t *testing.T) {
@@ -102,7 +102,7 @@ func TestChooseCases(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, len(scenarioNames()))
 	for i, sc := range all {
-		require.Equal(t, sc.begin == nil, sc.mend == nil, sc.name)
+		require.Equal(t, sc.begin == nil, sc.repair == nil, sc.name)
 		require.Equal(t, sc.begin == nil, sc.role == holdsBoth, sc.name)
 		require.True(t, i == 0 || sc.begin != nil, "the others share their indices")
 	}
@@ -116,7 +116,7 @@ func TestChooseCases(t *testing.T) {
 func TestParse(t *testing.T) {
 	o, err := parse([]string{"-engine", "elasticsearch", "-rounds", "2", "-out", "x"})
 	require.NoError(t, err)
-	require.Equal(t, engine.DefaultVersion(engine.Elasticsearch), o.version)
+	require.Equal(t, harness.DefaultVersion(harness.Elasticsearch), o.Version)
 	require.Equal(t, "bin/bulk -engine elasticsearch -rounds 2", o.command)
 	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-cases", "x"}, {"more"}} {
 		_, err := parse(bad)
@@ -209,7 +209,7 @@ func TestReport(t *testing.T) {
 		newTally(t, armControl, 6, 100, 200*time.Millisecond),
 	}, notes: []string{"odd"}}
 	bad.of(armAware).choices = map[bulk.Choice]float64{bulk.ChoiceAvoided: 7}
-	r := &report{options: options{engine: engine.OpenSearch, version: "3.6.0", rounds: 3, command: "bin/bulk"}, outcomes: []*outcome{well, bad}}
+	r := &report{options: options{Measured: harness.Measured{Engine: harness.OpenSearch, Version: "3.6.0"}, rounds: 3, command: "bin/bulk"}, outcomes: []*outcome{well, bad}}
 	lines := r.verdicts()
 	require.Len(t, lines, 6)
 	for i, want := range []string{

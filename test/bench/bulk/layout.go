@@ -101,14 +101,14 @@ func (s *stage) createIndex(ctx context.Context, a arm, l layout) error {
 			"level": keyword, "host": keyword, "status": map[string]any{"type": "integer"},
 		}},
 	}
-	if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"?wait_for_active_shards=0", definition, nil); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodPut, "/"+a.index+"?wait_for_active_shards=0", definition, nil); err != nil {
 		return fmt.Errorf("create index %s: %w", a.index, err)
 	}
 	primaries, _ := l.commands(a.index)
 	if err := s.reroute(ctx, primaries); err != nil {
 		return err
 	}
-	if err := s.cluster.WaitGreen(ctx, a.index); err != nil {
+	if err := s.Cluster.WaitGreen(ctx, a.index); err != nil {
 		return err
 	}
 	return s.sameSettings(ctx, a)
@@ -117,7 +117,7 @@ func (s *stage) createIndex(ctx context.Context, a arm, l layout) error {
 // sameSettings fails unless the engine knows the settings that make an arm.
 func (s *stage) sameSettings(ctx context.Context, a arm) error {
 	var answer map[string]struct{ Settings map[string]string }
-	if err := s.cluster.Do(ctx, http.MethodGet, "/"+a.index+"/_settings?flat_settings=true", nil, &answer); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodGet, "/"+a.index+"/_settings?flat_settings=true", nil, &answer); err != nil {
 		return fmt.Errorf("read the settings of %s: %w", a.index, err)
 	}
 	for key, want := range a.settings {
@@ -132,20 +132,20 @@ func (s *stage) sameSettings(ctx context.Context, a arm) error {
 // it is measured with: the engine's defaults.
 func (s *stage) addReplicas(ctx context.Context, a arm, l layout) error {
 	one := map[string]any{"index.number_of_replicas": 1}
-	if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", one, nil); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", one, nil); err != nil {
 		return fmt.Errorf("add replicas to %s: %w", a.index, err)
 	}
 	_, replicas := l.commands(a.index)
 	if err := s.reroute(ctx, replicas); err != nil {
 		return err
 	}
-	if err := s.cluster.WaitGreen(ctx, a.index); err != nil {
+	if err := s.Cluster.WaitGreen(ctx, a.index); err != nil {
 		return err
 	}
 	defaults := map[string]any{
 		"index.routing.allocation.enable": "all", "index.refresh_interval": nil, "index.translog.durability": nil,
 	}
-	if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", defaults, nil); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", defaults, nil); err != nil {
 		return fmt.Errorf("complete %s: %w", a.index, err)
 	}
 	return nil
@@ -177,7 +177,7 @@ func (s *stage) promote(ctx context.Context, swap []int) error {
 	}
 	for _, a := range s.arms {
 		now := map[string]any{"index.unassigned.node_left.delayed_timeout": "0s"}
-		if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", now, nil); err != nil {
+		if err := s.Cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", now, nil); err != nil {
 			return fmt.Errorf("promote replicas of %s: %w", a.index, err)
 		}
 		var commands []any
@@ -189,11 +189,11 @@ func (s *stage) promote(ctx context.Context, swap []int) error {
 		if err := s.reroute(ctx, commands); err != nil {
 			return err
 		}
-		if err := s.cluster.WaitGreen(ctx, a.index); err != nil {
+		if err := s.Cluster.WaitGreen(ctx, a.index); err != nil {
 			return err
 		}
 		later := map[string]any{"index.unassigned.node_left.delayed_timeout": "30m"}
-		if err := s.cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", later, nil); err != nil {
+		if err := s.Cluster.Do(ctx, http.MethodPut, "/"+a.index+"/_settings", later, nil); err != nil {
 			return fmt.Errorf("promote replicas of %s: %w", a.index, err)
 		}
 	}
@@ -202,7 +202,7 @@ func (s *stage) promote(ctx context.Context, swap []int) error {
 
 func (s *stage) reroute(ctx context.Context, commands []any) error {
 	body := map[string]any{"commands": commands}
-	if err := s.cluster.Do(ctx, http.MethodPost, "/_cluster/reroute?filter_path=acknowledged", body, nil); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodPost, "/_cluster/reroute?filter_path=acknowledged", body, nil); err != nil {
 		return fmt.Errorf("allocate copies: %w", err)
 	}
 	return nil
@@ -211,7 +211,7 @@ func (s *stage) reroute(ctx context.Context, commands []any) error {
 // layoutOf returns where the copies of an index are.
 func (s *stage) layoutOf(ctx context.Context, index string) (layout, error) {
 	var rows []struct{ Shard, Prirep, State, Node string }
-	if err := s.cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,state,node", nil, &rows); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,state,node", nil, &rows); err != nil {
 		return layout{}, fmt.Errorf("find the copies of %s: %w", index, err)
 	}
 	var l layout
@@ -253,11 +253,11 @@ func (s *stage) verify(ctx context.Context, want layout) error {
 func (s *stage) documentsOf(ctx context.Context, index string) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := s.cluster.Do(ctx, http.MethodPost, "/"+index+"/_refresh", nil, nil); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodPost, "/"+index+"/_refresh", nil, nil); err != nil {
 		return nil, fmt.Errorf("count the documents of %s: %w", index, err)
 	}
 	var rows []struct{ Prirep, Docs string }
-	if err := s.cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=prirep,docs", nil, &rows); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=prirep,docs", nil, &rows); err != nil {
 		return nil, fmt.Errorf("count the documents of %s: %w", index, err)
 	}
 	var counts []float64

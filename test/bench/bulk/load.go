@@ -15,8 +15,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -32,7 +31,7 @@ const (
 // newBodies makes bulks of so many log lines without ids, of about 300 bytes each.
 func newBodies(documents int) [][]byte {
 	random := rand.New(rand.NewPCG(1, 7))
-	words := engine.Words()
+	words := harness.Words()
 	bodies := make([][]byte, distinct)
 	for i := range bodies {
 		var b bytes.Buffer
@@ -155,11 +154,11 @@ func (s *stage) send(ctx context.Context, a arm, d time.Duration) (turn, error) 
 
 // filler returns the sidestep that the index of an arm is filled through: its own, or the
 // one that writes evenly.
-func (s *stage) filler(a arm) *front.Front {
-	if f := s.fronts[a.name]; f != nil {
+func (s *stage) filler(a arm) *harness.Front {
+	if f := s.Front(a.name); f != nil {
 		return f
 	}
-	return s.fronts[armEven]
+	return s.Front(armEven)
 }
 
 // fillIndex writes so many documents, in large bulks. The first bulk through a sidestep

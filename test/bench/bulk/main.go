@@ -16,29 +16,25 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // options of a run.
 type options struct {
-	engine, version string
-	sidestep        string // the binary to measure
-	out             string // folder of the results
-	scenarios       []scenario
-	rounds          int
-	turn            time.Duration
-	settle          time.Duration // turn of each arm before the rounds that count
-	warm            time.Duration // each arm's part of the warm-up
-	connections     int
-	documents       int // of a bulk
-	fill            float64
-	command         string
+	harness.Measured
+	scenarios   []scenario
+	rounds      int
+	turn        time.Duration
+	settle      time.Duration // turn of each arm before the rounds that count
+	warm        time.Duration // each arm's part of the warm-up
+	connections int
+	documents   int // of a bulk
+	fill        float64
+	command     string
 }
 
 // usualClients is how many clients there are by default: with more of them a bulk waits for
@@ -46,27 +42,17 @@ type options struct {
 const usualClients = 4
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bulk:", err)
-		os.Exit(2)
-	}
-	if err := run(o); err != nil {
-		fmt.Fprintln(os.Stderr, "bulk:", err)
-		os.Exit(1)
-	}
+	harness.Main("bulk", func(arguments []string) (harness.Run, error) {
+		o, err := parse(arguments)
+		return o.run, err
+	})
 }
 
 func parse(arguments []string) (options, error) {
 	var o options
 	set := flag.NewFlagSet("bulk", flag.ContinueOnError)
-	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
-	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
-	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
+	o.Flags(set)
+	o.ResultFlags(set)
 	names := set.String("cases", "", "comma `list` of the cases (default: all)\n"+strings.Join(scenarioNames(), " "))
 	set.IntVar(&o.rounds, "rounds", 8, "`rounds` in which each arm has one turn")
 	set.DurationVar(&o.turn, "turn", 2*time.Second, "length of one turn")
@@ -75,23 +61,12 @@ func parse(arguments []string) (options, error) {
 	set.IntVar(&o.connections, "connections", usualClients, "clients, each sending its next bulk when the last is answered; those of another number have results of their own")
 	set.IntVar(&o.documents, "documents", 200, "documents of a bulk, of about 300 bytes each")
 	set.Float64Var(&o.fill, "fill", 4, "what an index begins with, relative to what its turns may add")
-	if err := set.Parse(arguments); err != nil {
+	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
-	o.command = "bin/bulk"
-	set.Visit(func(f *flag.Flag) {
-		if f.Name != "sidestep" && f.Name != "out" { // they say nothing about the measurement
-			o.command += fmt.Sprintf(" -%s %s", f.Name, f.Value)
-		}
-	})
-	if o.engine != engine.OpenSearch && o.engine != engine.Elasticsearch {
-		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, engine.OpenSearch, engine.Elasticsearch)
-	}
-	if o.version == "" {
-		o.version = engine.DefaultVersion(o.engine)
-	}
-	if set.NArg() > 0 || o.rounds < 1 || o.turn <= 0 || o.settle < 0 || o.warm <= 0 || o.connections < 1 || o.documents < 1 || o.fill < 0 {
-		return o, errors.New("want no arguments, and at least one round, connection and document, and turns above zero")
+	o.command = harness.Command("bin/bulk", set, "sidestep", "out")
+	if o.rounds < 1 || o.turn <= 0 || o.settle < 0 || o.warm <= 0 || o.connections < 1 || o.documents < 1 || o.fill < 0 {
+		return o, errors.New("want at least one round, connection and document, and turns above zero")
 	}
 	var err error
 	o.scenarios, err = chooseScenarios(*names)
@@ -99,24 +74,19 @@ func parse(arguments []string) (options, error) {
 }
 
 // run measures all cases. What it started is gone when it returns, whatever ended it.
-func run(o options) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+func (o options) run(ctx context.Context) (err error) {
 	began := time.Now()
-	logf := func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-	}
 	r, err := newReport(ctx, o)
 	if err != nil {
 		return err
 	}
-	s, err := openStage(ctx, o, logf)
-	if err != nil {
+	s := &stage{options: o, logf: harness.Logf, bodies: newBodies(o.documents)}
+	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
+	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer func() { s.close(err != nil && ctx.Err() == nil) }()
 	for i, sc := range o.scenarios {
-		logf("case %d of %d: %s", i+1, len(o.scenarios), sc.title)
+		harness.Logf("case %d of %d: %s", i+1, len(o.scenarios), sc.title)
 		outcome, err := s.measure(ctx, sc)
 		if err != nil {
 			return fmt.Errorf("%s: %w", sc.name, err)
@@ -125,7 +95,7 @@ func run(o options) (err error) {
 		fmt.Println(r.section(outcome)) // also when a later case fails
 	}
 	r.took = time.Since(began)
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
 	if err := r.draw(r.path(".svg")); err != nil {
@@ -136,16 +106,16 @@ func run(o options) (err error) {
 	if err := os.WriteFile(r.path(".md"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
-	logf("written to %s after %s", r.path(".md"), r.took.Round(time.Second))
+	harness.Logf("written to %s after %s", r.path(".md"), r.took.Round(time.Second))
 	return nil
 }
 
-func (r *report) path(suffix string) string { return filepath.Join(r.out, r.name()+suffix) }
+func (r *report) path(suffix string) string { return filepath.Join(r.Out, r.name()+suffix) }
 
 // name is that of the files of the results.
 func (r *report) name() string {
 	if r.connections == usualClients {
-		return "bulk-" + r.engine
+		return "bulk-" + r.Engine
 	}
-	return fmt.Sprintf("bulk-%s-%d-clients", r.engine, r.connections)
+	return fmt.Sprintf("bulk-%s-%d-clients", r.Engine, r.connections)
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"sidestep/internal/bulk"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
-// mendLimit bounds the end of a fault.
-const mendLimit = 2 * time.Minute
+// repairLimit bounds the end of a fault.
+const repairLimit = 2 * time.Minute
 
 // outcome is what came of one case.
 type outcome struct {
@@ -37,7 +37,7 @@ type tally struct {
 	choices map[bulk.Choice]float64 // of aware, from the fault on
 }
 
-// measure runs a case. The node is mended when it returns.
+// measure runs a case. The node is repaired when it returns.
 func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	o := &outcome{scenario: sc, slow: s.nodes[0].Name, layout: newLayout(sc.role, nodeNames(s.nodes))}
 	if err := s.prepare(ctx, o.layout, int(s.fill*s.perCase)); err != nil {
@@ -74,15 +74,15 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 }
 
 // degraded runs the rounds while a node is degraded.
-func (s *stage) degraded(ctx context.Context, o *outcome, slow *engine.Node) (err error) {
+func (s *stage) degraded(ctx context.Context, o *outcome, slow *harness.Node) (err error) {
 	if o.scenario.begin != nil {
 		if err := o.scenario.begin(slow); err != nil {
 			return err
 		}
 		defer func() {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendLimit)
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairLimit)
 			defer cancel()
-			err = errors.Join(err, o.scenario.mend(limited, slow))
+			err = errors.Join(err, o.scenario.repair(limited, slow))
 		}()
 	}
 	before, err := s.choices(ctx)
@@ -130,7 +130,7 @@ func (s *stage) degraded(ctx context.Context, o *outcome, slow *engine.Node) (er
 func (s *stage) choices(ctx context.Context) (map[bulk.Choice]float64, error) {
 	counts := map[bulk.Choice]float64{}
 	for _, c := range bulk.Choices() {
-		n, err := s.fronts[armAware].Sum(ctx, "sidestep_bulk_choices_total", map[string]string{"choice": string(c)})
+		n, err := s.Front(armAware).Sum(ctx, "sidestep_bulk_choices_total", map[string]string{"choice": string(c)})
 		if err != nil {
 			return nil, err
 		}

@@ -30,9 +30,9 @@ type report struct {
 }
 
 func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := exec.CommandContext(ctx, o.sidestep, "--version").Output()
+	version, err := exec.CommandContext(ctx, o.Sidestep, "--version").Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", o.sidestep, err)
+		return nil, fmt.Errorf("ask %s for its version: %w", o.Sidestep, err)
 	}
 	return &report{options: o, began: time.Now(), sidestepVersion: strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep ")}, nil
 }
@@ -219,7 +219,7 @@ bulks wait for a core: the p99 of the healthy cluster was 190 ms, so that a node
 func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Bulks: %s\n\nMeasured %s by `make bench-bulk ENGINE=%s` (%#q, %.0f minutes): %s %s, sidestep %s, %s.\n\n",
-		r.engine, r.began.UTC().Format("2006-01-02 15:04"), r.engine, r.command, r.took.Minutes(), r.engine, r.version, r.sidestepVersion, machine.Name())
+		r.Engine, r.began.UTC().Format("2006-01-02 15:04"), r.Engine, r.command, r.took.Minutes(), r.Engine, r.Version, r.sidestepVersion, machine.Name())
 	fmt.Fprintf(&b, "%d rounds of turns of %s, %d clients, bulks of %d documents of about 300 bytes. %s\n", r.rounds, r.turn, r.connections, r.documents, explanation)
 	if r.connections == usualClients {
 		b.WriteString(whyFew)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 const (
@@ -29,9 +29,9 @@ const (
 type scenario struct {
 	name, title string
 	role        role
-	// begin degrades the node, mend ends that. Both are nil if nothing is done.
-	begin func(*engine.Node) error
-	mend  func(context.Context, *engine.Node) error
+	// begin degrades the node, repair ends that. Both are nil if nothing is done.
+	begin  func(*harness.Node) error
+	repair func(context.Context, *harness.Node) error
 }
 
 // scenarios are the cases. Those with a degraded node share their indices.
@@ -39,10 +39,10 @@ func scenarios() []scenario {
 	cpu := fmt.Sprintf("%g of a core", quota)
 	return []scenario{
 		{name: "healthy", title: "healthy", role: holdsBoth},
-		{name: "primary-cpu", title: "the node with primaries has " + cpu, role: holdsPrimaries, begin: limitCPU, mend: unlimitCPU},
-		{name: "primary-transport", title: fmt.Sprintf("the node with primaries answers other nodes %s late", latency), role: holdsPrimaries, begin: slowTransport, mend: resetToxics},
-		{name: "replica-cpu", title: "the node with replicas has " + cpu, role: holdsReplicas, begin: limitCPU, mend: unlimitCPU},
-		{name: "replica-transport", title: fmt.Sprintf("the node with replicas answers other nodes %s late", latency), role: holdsReplicas, begin: slowTransport, mend: resetToxics},
+		{name: "primary-cpu", title: "the node with primaries has " + cpu, role: holdsPrimaries, begin: limitCPU, repair: unlimitCPU},
+		{name: "primary-transport", title: fmt.Sprintf("the node with primaries answers other nodes %s late", latency), role: holdsPrimaries, begin: slowTransport, repair: resetToxics},
+		{name: "replica-cpu", title: "the node with replicas has " + cpu, role: holdsReplicas, begin: limitCPU, repair: unlimitCPU},
+		{name: "replica-transport", title: fmt.Sprintf("the node with replicas answers other nodes %s late", latency), role: holdsReplicas, begin: slowTransport, repair: resetToxics},
 	}
 }
 
@@ -69,9 +69,9 @@ func chooseScenarios(list string) ([]scenario, error) {
 	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
 }
 
-func limitCPU(n *engine.Node) error                      { return n.LimitCPU(quota) }
-func unlimitCPU(_ context.Context, n *engine.Node) error { return n.UnlimitCPU() }
-func slowTransport(n *engine.Node) error                 { return n.SlowTransport(latency, 0) }
-func resetToxics(ctx context.Context, n *engine.Node) error {
+func limitCPU(n *harness.Node) error                      { return n.LimitCPU(quota) }
+func unlimitCPU(_ context.Context, n *harness.Node) error { return n.UnlimitCPU() }
+func slowTransport(n *harness.Node) error                 { return n.SlowTransport(latency, 0) }
+func resetToxics(ctx context.Context, n *harness.Node) error {
 	return n.ResetToxics(ctx)
 }

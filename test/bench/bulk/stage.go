@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // The arms.
@@ -31,12 +28,11 @@ type arm struct {
 	targets  []string       // where its client sends bulks
 }
 
-// stage is the cluster, and the sidesteps before it.
+// stage is the cluster, and the sidesteps before it, which differ in one key, by arm.
 type stage struct {
 	options
-	cluster *engine.Cluster
-	fronts  map[string]*front.Front // by arm
-	nodes   []*engine.Node          // the one to degrade first
+	harness.Stage
+	nodes   []*harness.Node // the one to degrade first
 	arms    []arm
 	bodies  [][]byte
 	laidOut layout  // of the indices that there are
@@ -45,45 +41,27 @@ type stage struct {
 	logf    func(string, ...any)
 }
 
-func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stage, error) {
-	s := &stage{options: o, logf: logf, fronts: map[string]*front.Front{}, bodies: newBodies(o.documents)}
-	if err := s.open(ctx); err != nil {
-		s.close(ctx.Err() == nil)
-		return nil, err
-	}
-	return s, nil
-}
-
 func (s *stage) open(ctx context.Context) error {
-	var err error
-	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Proxied: true, Logf: s.logf,
+	const single = "bulk:\n  single_shard: [{index: \"bulk-*\"}]\n"
+	err := s.Open(ctx, harness.StageOptions{
+		Binary:    s.Sidestep,
+		Cluster:   harness.ClusterOptions{Distribution: s.Engine, Version: s.Version, Nodes: nodeCount, Proxied: true, Logf: s.logf},
+		Fill:      s.keepStill,
+		Sidesteps: []harness.Sidestep{{Name: armEven, Config: single + "  avoid: false\n"}, {Name: armAware, Config: single}},
 	})
 	if err != nil {
 		return err
 	}
-	still := map[string]any{"persistent": map[string]any{
-		"cluster.routing.rebalance.enable": "none", "indices.recovery.max_bytes_per_sec": "400mb",
-	}}
-	if err := s.cluster.Do(ctx, http.MethodPut, "/_cluster/settings", still, nil); err != nil {
-		return fmt.Errorf("keep copies where they are: %w", err)
-	}
-	if s.nodes, err = s.order(ctx); err != nil {
-		return err
-	}
-	if err := s.startFronts(ctx); err != nil {
-		return err
-	}
-	s.arms = []arm{{name: armDirect, targets: s.cluster.URLs()}}
-	if s.engine == engine.OpenSearch && choosesShards(s.version) {
-		s.arms = append(s.arms, arm{name: armEngine, targets: s.cluster.URLs(), settings: map[string]any{
+	s.arms = []arm{{name: armDirect, targets: s.Cluster.URLs()}}
+	if s.Engine == harness.OpenSearch && choosesShards(s.Version) {
+		s.arms = append(s.arms, arm{name: armEngine, targets: s.Cluster.URLs(), settings: map[string]any{
 			"append_only.enabled": true, "bulk.adaptive_shard_selection.enabled": true,
 		}})
 	}
 	s.arms = append(s.arms,
-		arm{name: armEven, targets: []string{s.fronts[armEven].URL}},
-		arm{name: armAware, targets: []string{s.fronts[armAware].URL}},
-		arm{name: armControl, targets: s.cluster.URLs()})
+		arm{name: armEven, targets: []string{s.Front(armEven).URL}},
+		arm{name: armAware, targets: []string{s.Front(armAware).URL}},
+		arm{name: armControl, targets: s.Cluster.URLs()})
 	return s.warmUp(ctx)
 }
 
@@ -96,38 +74,16 @@ func choosesShards(version string) bool {
 	return major > 3 || major == 3 && minor >= 5
 }
 
-// startFronts starts the sidesteps, which differ in one key.
-func (s *stage) startFronts(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "sidestep-bulk-")
-	if err != nil {
-		return fmt.Errorf("configure sidestep: %w", err)
+// keepStill keeps copies where they are.
+func (s *stage) keepStill(ctx context.Context, c *harness.Cluster) (err error) {
+	still := map[string]any{"persistent": map[string]any{
+		"cluster.routing.rebalance.enable": "none", "indices.recovery.max_bytes_per_sec": "400mb",
+	}}
+	if err := c.Do(ctx, http.MethodPut, "/_cluster/settings", still, nil); err != nil {
+		return fmt.Errorf("keep copies where they are: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is read at the start alone
-	for name, rest := range map[string]string{armEven: "  avoid: false\n", armAware: ""} {
-		path := filepath.Join(dir, name+".yaml")
-		if err := os.WriteFile(path, []byte("bulk:\n  single_shard: [{index: \"bulk-*\"}]\n"+rest), 0o600); err != nil {
-			return fmt.Errorf("configure sidestep: %w", err)
-		}
-		f, err := front.Start(ctx, s.sidestep, s.cluster.URLs(), "--config", path)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		s.fronts[name] = f
-		if err := f.AwaitReady(ctx); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// close stops everything. After a failure the logs stay, and are named.
-func (s *stage) close(failed bool) {
-	for _, f := range s.fronts {
-		front.Close(f, nil, failed)
-	}
-	front.Close(nil, s.cluster, failed)
+	s.nodes, err = s.order(ctx)
+	return err
 }
 
 // warmUp drives every arm for a while, so that the code of all is warm, and finds how
@@ -154,8 +110,8 @@ func (s *stage) warmUp(ctx context.Context) error {
 
 // order returns the nodes, the one to degrade first: not the elected one, whose loss
 // stops more than writes, and not the one that is asked for everything.
-func (s *stage) order(ctx context.Context) ([]*engine.Node, error) {
-	nodes, err := s.cluster.ElectedLast(ctx)
+func (s *stage) order(ctx context.Context) ([]*harness.Node, error) {
+	nodes, err := s.Cluster.ElectedLast(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +120,7 @@ func (s *stage) order(ctx context.Context) ([]*engine.Node, error) {
 	return nodes, nil
 }
 
-func nodeNames(nodes []*engine.Node) []string {
+func nodeNames(nodes []*harness.Node) []string {
 	var names []string
 	for _, n := range nodes {
 		names = append(names, n.Name)
@@ -213,7 +169,7 @@ func (s *stage) prepare(ctx context.Context, l layout, documents int) error {
 // settled waits until all copies are where they are to be, and the nodes have nothing
 // left to do.
 func (s *stage) settled(ctx context.Context) error {
-	if err := s.cluster.WaitGreen(ctx, "bulk-*"); err != nil {
+	if err := s.Cluster.WaitGreen(ctx, "bulk-*"); err != nil {
 		return err
 	}
 	if err := s.verify(ctx, s.laidOut); err != nil {
@@ -230,7 +186,7 @@ func (s *stage) awaitMerges(ctx context.Context) error {
 				Total struct{ Merges struct{ Current int } }
 			} `json:"_all"`
 		}
-		if err := s.cluster.Do(ctx, http.MethodGet, "/_stats/merge?filter_path=_all.total.merges.current", nil, &answer); err != nil {
+		if err := s.Cluster.Do(ctx, http.MethodGet, "/_stats/merge?filter_path=_all.total.merges.current", nil, &answer); err != nil {
 			return fmt.Errorf("wait for merges: %w", err)
 		}
 		if answer.All.Total.Merges.Current == 0 {
@@ -252,7 +208,7 @@ func (s *stage) clear(ctx context.Context) error {
 		if a.index == "" {
 			continue
 		}
-		errs = append(errs, s.cluster.Do(ctx, http.MethodDelete, "/"+a.index, nil, nil))
+		errs = append(errs, s.Cluster.Do(ctx, http.MethodDelete, "/"+a.index, nil, nil))
 	}
 	return errors.Join(errs...)
 }
@@ -262,7 +218,7 @@ func (s *stage) clear(ctx context.Context) error {
 func (s *stage) shardRequests(ctx context.Context, index string) (count float64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	if s.engine == engine.OpenSearch {
+	if s.Engine == harness.OpenSearch {
 		tasks, ok := s.writeTasks(ctx)
 		return tasks / 2, ok // of the primary and of its replica
 	}
@@ -276,7 +232,7 @@ func (s *stage) shardRequests(ctx context.Context, index string) (count float64,
 			}
 		} `json:"_all"`
 	}
-	err := s.cluster.Do(ctx, http.MethodGet, "/"+index+"/_stats/bulk", nil, &answer)
+	err := s.Cluster.Do(ctx, http.MethodGet, "/"+index+"/_stats/bulk", nil, &answer)
 	return answer.All.Primaries.Bulk.Total, err == nil && answer.Shards.Failed == 0
 }
 
@@ -286,7 +242,7 @@ func (s *stage) writeTasks(ctx context.Context) (sum float64, ok bool) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	ok = true
-	for _, node := range s.cluster.Nodes {
+	for _, node := range s.Cluster.Nodes {
 		all.Go(func() {
 			var answer struct {
 				Nodes map[string]struct {

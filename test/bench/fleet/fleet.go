@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
+	"sidestep/internal/cluster/relay"
 	simcluster "sidestep/internal/sim/cluster"
 )
 
@@ -99,7 +101,7 @@ func run(ctx context.Context, o options) error {
 // fleet is what runs during a measurement.
 type fleet struct {
 	sidecars []*sidecar
-	relay    *cluster.Cluster
+	relay    *poll.Poller
 	sent     *sentBytes
 	work     sync.WaitGroup
 	stop     context.CancelFunc
@@ -107,7 +109,7 @@ type fleet struct {
 
 // sidecar is one of a fleet, with the targets that are searched through it.
 type sidecar struct {
-	*cluster.Cluster
+	*poll.Poller
 	targets []string
 	age     atomic.Int64 // ns, summed
 	polls   atomic.Int64
@@ -174,16 +176,10 @@ func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) 
 	f := &fleet{sent: &sentBytes{}}
 	ctx, f.stop = context.WithCancel(ctx)
 	f.work.Go(func() { b.cluster.Storm(ctx, simcluster.Storm{Churn: 1}) })
-	var relay cluster.Relay
 	if relayed {
-		f.relay = b.newCluster(cluster.Relay{}, nil)
+		f.relay = b.newPoller(nil, nil)
+		b.network.serve("relay", f.sent.counting(relay.NewServer(f.relay, prometheus.NewRegistry())))
 		f.relay.Start(ctx)
-		b.network.serve("relay", f.sent.counting(f.relay.Snapshots()))
-		relay = cluster.Relay{
-			URL:     &url.URL{Scheme: "http", Host: "relay", Path: "/snapshot"},
-			Client:  &http.Client{Transport: b.network},
-			Silence: silence,
-		}
 		for f.relay.Ready() != nil {
 			if err := wait(ctx, 100*time.Millisecond); err != nil {
 				return nil, err
@@ -192,7 +188,15 @@ func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) 
 	}
 	for i := range n {
 		s := &sidecar{}
-		s.Cluster = b.newCluster(relay, s)
+		var source poll.Source
+		if relayed {
+			source = relay.NewFollower(relay.Options{
+				URL:     &url.URL{Scheme: "http", Host: "relay", Path: "/snapshot"},
+				Client:  &http.Client{Transport: b.network},
+				Silence: silence,
+			})
+		}
+		s.Poller = b.newPoller(source, s)
 		for range targetsEach {
 			s.targets = append(s.targets, fmt.Sprintf("logs-%d", rand.IntN(b.o.indices)))
 		}
@@ -204,9 +208,9 @@ func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) 
 	return f, nil
 }
 
-func (b *bench) newCluster(relay cluster.Relay, s *sidecar) *cluster.Cluster {
-	o := cluster.Options{
-		Seeds: b.seeds, Client: &http.Client{Transport: b.count}, Relay: relay,
+func (b *bench) newPoller(source poll.Source, s *sidecar) *poll.Poller {
+	o := poll.Options{
+		Seeds: b.seeds, Client: &http.Client{Transport: b.count}, Source: source,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Registerer: prometheus.NewRegistry(),
 	}
 	if s != nil {
@@ -215,7 +219,7 @@ func (b *bench) newCluster(relay cluster.Relay, s *sidecar) *cluster.Cluster {
 			s.polls.Add(1)
 		}
 	}
-	return cluster.New(o)
+	return poll.New(cluster.NewStore(cluster.StoreOptions{}), o)
 }
 
 // search decides searches, as the proxy does, until ctx ends.
@@ -236,7 +240,7 @@ func (s *sidecar) resolvesAll() bool {
 	for _, target := range s.targets {
 		plan, miss := known.Resolve(target, "")
 		if miss == cluster.MissUnknownTarget {
-			s.Learn(target, "")
+			s.Store().Learn(target, "")
 		}
 		if plan == nil {
 			all = false

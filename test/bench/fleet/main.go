@@ -8,12 +8,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // options of a measurement.
@@ -44,21 +43,16 @@ func (s *sizes) Set(text string) error {
 }
 
 func main() {
-	o := options{relayed: sizes{1, 10, 100, 500}, alone: sizes{1, 3, 10}}
-	flag.IntVar(&o.nodes, "nodes", 1000, "nodes of the cluster")
-	flag.IntVar(&o.indices, "indices", 200, "indices of five shards and one replica")
-	flag.Var(&o.relayed, "relayed", "`sizes` of fleets with a relay")
-	flag.Var(&o.alone, "alone", "`sizes` of fleets without")
-	flag.DurationVar(&o.warmup, "warmup", 10*time.Second, "before a measurement, when all are ready to steer")
-	flag.DurationVar(&o.window, "window", 20*time.Second, "length of a measurement")
-	flag.StringVar(&o.out, "out", "test/bench/results/fleet.md", "result `file`")
-	flag.Parse()
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1)
-	}
+	harness.Main("fleet", func(arguments []string) (harness.Run, error) {
+		o := options{relayed: sizes{1, 10, 100, 500}, alone: sizes{1, 3, 10}}
+		set := flag.NewFlagSet("fleet", flag.ContinueOnError)
+		set.IntVar(&o.nodes, "nodes", 1000, "nodes of the cluster")
+		set.IntVar(&o.indices, "indices", 200, "indices of five shards and one replica")
+		set.Var(&o.relayed, "relayed", "`sizes` of fleets with a relay")
+		set.Var(&o.alone, "alone", "`sizes` of fleets without")
+		set.DurationVar(&o.warmup, "warmup", 10*time.Second, "before a measurement, when all are ready to steer")
+		set.DurationVar(&o.window, "window", 20*time.Second, "length of a measurement")
+		set.StringVar(&o.out, "out", "test/bench/results/fleet.md", "result `file`")
+		return func(ctx context.Context) error { return run(ctx, o) }, set.Parse(arguments)
+	})
 }

@@ -15,12 +15,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"sidestep/test/bench/plain"
+	"sidestep/test/harness"
 )
 
 // options of a comparison.
@@ -44,21 +43,21 @@ func main() {
 			return
 		}
 	}
-	var o options
-	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	flag.StringVar(&o.out, "out", "", "result `file` (default test/bench/results/overhead.md or, with -memory, memory.md)")
-	flag.IntVar(&o.rounds, "rounds", 5, "measured rounds")
-	flag.DurationVar(&o.window, "window", time.Second, "length of one measurement")
-	flag.BoolVar(&o.memory, "memory", false, "measure resident memory with many connections instead")
-	flag.IntVar(&o.clients, "clients", 64, "connections while CPU is measured")
-	flag.Parse()
-	if o.out == "" {
-		o.out = map[bool]string{false: "test/bench/results/overhead.md", true: "test/bench/results/memory.md"}[o.memory]
-	}
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	exitOn(run(ctx, o))
+	harness.Main("overhead", func(arguments []string) (harness.Run, error) {
+		var o options
+		set := flag.NewFlagSet("overhead", flag.ContinueOnError)
+		set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+		set.StringVar(&o.out, "out", "", "result `file` (default test/bench/results/overhead.md or, with -memory, memory.md)")
+		set.IntVar(&o.rounds, "rounds", 5, "measured rounds")
+		set.DurationVar(&o.window, "window", time.Second, "length of one measurement")
+		set.BoolVar(&o.memory, "memory", false, "measure resident memory with many connections instead")
+		set.IntVar(&o.clients, "clients", 64, "connections while CPU is measured")
+		err := set.Parse(arguments)
+		if o.out == "" {
+			o.out = map[bool]string{false: "test/bench/results/overhead.md", true: "test/bench/results/memory.md"}[o.memory]
+		}
+		return func(ctx context.Context) error { return run(ctx, o) }, err
+	})
 }
 
 func exitOn(err error) {

@@ -1,7 +1,7 @@
 // Command scale measures what big clusters cost sidestep: the microbenchmarks of
 // placement and resolution at all sizes, the first table and the memory of the
 // built binary before a simulated cluster, and a storm of relocations under load
-// next to the same load in peace and without sidestep.
+// next to the same load without changes and without sidestep.
 package main
 
 import (
@@ -9,12 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"sidestep/test/bench/plain"
+	"sidestep/test/harness"
 )
 
 // options of a measurement.
@@ -24,7 +23,7 @@ type options struct {
 	count    int    // how often each microbenchmark runs: the fastest counts
 	nodes    int
 	indices  int
-	phase    time.Duration // of searches through sidestep, in peace and in the storm
+	phase    time.Duration // of searches through sidestep, without changes and in the storm
 	rate     float64       // searches a second
 	changes  int           // of the cluster state a second, in the storm
 	benches  bool
@@ -36,27 +35,24 @@ func main() {
 		fmt.Fprintln(os.Stderr, "scale:", plain.Serve(os.Args[2:]))
 		os.Exit(1)
 	}
-	var o options
-	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	flag.StringVar(&o.out, "out", "test/bench/results/scale.md", "result `file`")
-	flag.IntVar(&o.count, "count", 5, "runs of each microbenchmark, of which the fastest counts")
-	flag.IntVar(&o.nodes, "nodes", 50, "nodes of the simulated cluster")
-	flag.IntVar(&o.indices, "indices", 10_000, "its indices, of five shards with two copies")
-	flag.DurationVar(&o.phase, "phase", time.Minute, "length of each phase of the storm's load")
-	flag.Float64Var(&o.rate, "rate", 500, "searches a second")
-	flag.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
-	flag.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
-	flag.BoolVar(&o.process, "process", true, "measure the binary, in peace and in the storm")
-	flag.Parse()
-	if err := measure(o); err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
+	harness.Main("scale", func(arguments []string) (harness.Run, error) {
+		var o options
+		set := flag.NewFlagSet("scale", flag.ContinueOnError)
+		set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+		set.StringVar(&o.out, "out", "test/bench/results/scale.md", "result `file`")
+		set.IntVar(&o.count, "count", 5, "runs of each microbenchmark, of which the fastest counts")
+		set.IntVar(&o.nodes, "nodes", 50, "nodes of the simulated cluster")
+		set.IntVar(&o.indices, "indices", 10_000, "its indices, of five shards with two copies")
+		set.DurationVar(&o.phase, "phase", time.Minute, "length of each phase of the storm's load")
+		set.Float64Var(&o.rate, "rate", 500, "searches a second")
+		set.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
+		set.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
+		set.BoolVar(&o.process, "process", true, "measure the binary, without changes and in the storm")
+		return func(ctx context.Context) error { return measure(ctx, o) }, set.Parse(arguments)
+	})
 }
 
-func measure(o options) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func measure(ctx context.Context, o options) error {
 	report := &report{o: o}
 	if o.benches {
 		var err error

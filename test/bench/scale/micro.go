@@ -33,7 +33,7 @@ func runBenches(ctx context.Context, count int) (micro, error) {
 		// What a collection of garbage costs depends on all that the process holds, and
 		// whether one falls into a run on chance: it would hide the cost of the change.
 		{"./internal/cluster", "^Benchmark(Apply|Rebuild)$", "20ms", "off"},
-		{"./internal/cluster", "^BenchmarkFirstTable$", "1x", "100"},
+		{"./internal/cluster/poll", "^BenchmarkFirstTable$", "1x", "100"},
 		{"./internal/proxy", "^BenchmarkWide$", "50ms", "100"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-timeout=30m", "-bench="+run.pattern, //nolint:gosec // the arguments are ours

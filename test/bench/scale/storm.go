@@ -16,7 +16,7 @@ import (
 	simcluster "sidestep/internal/sim/cluster"
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bench/plain"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 // stand is what is measured.
 type stand struct {
 	sim   *simcluster.Cluster
-	front *front.Front
+	front *harness.Front
 	plain string // URL of the plain proxy
 }
 
@@ -54,7 +54,7 @@ type phase struct {
 }
 
 // runStorm starts a simulated cluster and the binary, and measures the first table,
-// memory, and a load in peace and in a storm.
+// memory, and a load without changes and in a storm.
 func runStorm(ctx context.Context, o options, r *report) error {
 	sim, err := simcluster.Start(simcluster.Options{
 		Nodes: o.nodes, ServiceTime: time.Millisecond, Sigma: -1, Threads: 64, Seed: 1,
@@ -74,7 +74,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	started := time.Now()
-	f, err := front.Start(ctx, o.sidestep, sim.URLs()[:1], "--config", config)
+	f, err := harness.StartFront(ctx, o.sidestep, sim.URLs()[:1], "--config", config)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	for _, p := range []struct {
 		name  string
 		storm simcluster.Storm
-	}{{"in peace", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
+	}{{"without changes", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
 		done, err := load(ctx, o, stand{sim, f, other}, p.storm)
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ type counts struct {
 	quick, requests float64 // of which at most ownTime passed in sidestep, and all
 }
 
-func count(ctx context.Context, f *front.Front) (c counts, err error) {
+func count(ctx context.Context, f *harness.Front) (c counts, err error) {
 	if c.refreshes, err = f.Sum(ctx, "sidestep_cluster_placement_refreshes_total", map[string]string{"source": "in_use", "result": "ok"}); err != nil {
 		return c, err
 	}
@@ -164,7 +164,7 @@ func count(ctx context.Context, f *front.Front) (c counts, err error) {
 // heapAlloc matches a line of the heap profile.
 var heapAlloc = regexp.MustCompile(`# HeapAlloc = (\d+)`)
 
-func look(ctx context.Context, f *front.Front) (h health, err error) {
+func look(ctx context.Context, f *harness.Front) (h health, err error) {
 	_, profile, err := f.Admin(ctx, http.MethodGet, "/debug/pprof/heap?gc=1&debug=1", "")
 	if err != nil {
 		return h, err

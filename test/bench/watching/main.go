@@ -11,13 +11,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	simcluster "sidestep/internal/sim/cluster"
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 )
 
 // options of a comparison.
@@ -32,20 +31,16 @@ type options struct {
 const index = "products"
 
 func main() {
-	var o options
-	flag.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	flag.StringVar(&o.out, "out", "test/bench/results/watching.md", "result `file`")
-	flag.IntVar(&o.rounds, "rounds", 10, "turns of each side in each situation")
-	flag.DurationVar(&o.slice, "slice", 4*time.Second, "length of one turn")
-	flag.Float64Var(&o.rate, "rate", 250, "searches per second")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := compare(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "watching:", err)
-		os.Exit(1)
-	}
+	harness.Main("watching", func(arguments []string) (harness.Run, error) {
+		var o options
+		set := flag.NewFlagSet("watching", flag.ContinueOnError)
+		set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+		set.StringVar(&o.out, "out", "test/bench/results/watching.md", "result `file`")
+		set.IntVar(&o.rounds, "rounds", 10, "turns of each side in each situation")
+		set.DurationVar(&o.slice, "slice", 4*time.Second, "length of one turn")
+		set.Float64Var(&o.rate, "rate", 250, "searches per second")
+		return func(ctx context.Context) error { return compare(ctx, o) }, set.Parse(arguments)
+	})
 }
 
 // compare measures both sides in both situations and writes the table.

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // side is one of the two sidesteps.
 type side struct {
 	name      string
-	front     *front.Front
+	front     *harness.Front
 	transport *http.Transport
 }
 
@@ -87,7 +87,7 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 		if err := os.WriteFile(file, []byte(one.text), 0o600); err != nil {
 			return nil, nil, err
 		}
-		f, err := front.Start(ctx, binary, nodes, "--config", file)
+		f, err := harness.StartFront(ctx, binary, nodes, "--config", file)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -38,12 +38,12 @@ type book struct {
 }
 
 func openBook(ctx context.Context, o options) (*book, error) {
-	version, err := exec.CommandContext(ctx, o.sidestep, "--version").Output()
+	version, err := exec.CommandContext(ctx, o.Sidestep, "--version").Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", o.sidestep, err)
+		return nil, fmt.Errorf("ask %s for its version: %w", o.Sidestep, err)
 	}
 	b := &book{options: o, origin: record{
-		"date": time.Now().Format("2006-01-02 15:04"), "engine": o.engine + " " + o.version,
+		"date": time.Now().Format("2006-01-02 15:04"), "engine": o.Engine + " " + o.Version,
 		"sidestep": strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep "),
 		"machine":  machine.Name(), "command": o.command,
 	}}
@@ -72,7 +72,7 @@ func openBook(ctx context.Context, o options) (*book, error) {
 	return b, nil
 }
 
-func (b *book) path(suffix string) string { return filepath.Join(b.out, "chaos-"+b.engine+suffix) }
+func (b *book) path(suffix string) string { return filepath.Join(b.Out, "chaos-"+b.Engine+suffix) }
 
 // add takes in what came of a scenario and writes all results.
 func (b *book) add(sc scenario, o *outcome) error {
@@ -86,7 +86,7 @@ func (b *book) add(sc scenario, o *outcome) error {
 	slices.SortStableFunc(b.records, func(x, y record) int {
 		return slices.Index(order, x["scenario"]) - slices.Index(order, y["scenario"])
 	})
-	if err := os.MkdirAll(b.out, 0o755); err != nil {
+	if err := os.MkdirAll(b.Out, 0o755); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
 	if o.onset != nil && !o.onset.blind {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -38,7 +39,7 @@ func testOutcome(t *testing.T) *outcome {
 	nodes := []string{"node-1", "bad"}
 	o := &outcome{
 		bad: []string{"bad"}, badIDs: []string{"b"}, avoid: 300 * time.Millisecond, back: -1,
-		began: zero, mended: zero.Add(time.Minute), changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
+		began: zero, repaired: zero.Add(time.Minute), changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
 		tallies: []*tally{
 			{load: loadEngine, result: load(100*time.Millisecond, true), queries: counts{"a": 50, "b": 50}},
 			{load: loadSidestep, result: load(20*time.Millisecond, false), queries: counts{"a": 90, "b": 10}, usage: machine.Usage{All: 200, Busy: 150, Own: 100}},
@@ -69,7 +70,7 @@ func TestBook(t *testing.T) {
 			return list[0]
 		}
 		b := &book{
-			options: options{engine: "opensearch", out: dir, trace: filepath.Join(dir, "trace")},
+			options: options{Measured: harness.Measured{Engine: "opensearch", Out: dir}, trace: filepath.Join(dir, "trace")},
 			origin: record{
 				"date": "2026-01-02 03:04", "engine": "opensearch 3.6.0", "sidestep": "1.2.3", "machine": "a machine", "command": "bin/chaos",
 			},
@@ -153,7 +154,7 @@ func TestFromTo(t *testing.T) {
 }
 
 func TestOpenBookOfAnOlderForm(t *testing.T) {
-	o := options{engine: "opensearch", out: t.TempDir(), sidestep: "true"}
+	o := options{Measured: harness.Measured{Engine: "opensearch", Out: t.TempDir(), Sidestep: "true"}}
 	b, err := openBook(t.Context(), o)
 	require.NoError(t, err)
 	require.Empty(t, b.records)

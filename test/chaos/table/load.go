@@ -11,7 +11,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // Ways to send the searches; the variants of sidestep are further ones.
@@ -23,7 +23,7 @@ const (
 
 // oracle sends each search to a good node, for good nodes alone.
 type oracle struct {
-	good *atomic.Pointer[[]*engine.Node]
+	good *atomic.Pointer[[]*harness.Node]
 	next atomic.Uint64
 	base http.RoundTripper
 }
@@ -88,7 +88,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.answered, s.status = true, res.StatusCode
-	s.decision = res.Header.Get("X-Sidestep-Decision")
+	s.decision = res.Header.Get(harness.DecisionHeader)
 	s.nodes, s.coordinator = parseDecision(s.decision)
 	res.Body = &watched{ReadCloser: res.Body, end: func() { w.keep(s) }}
 	return res, nil
@@ -113,25 +113,14 @@ func (b *watched) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// parseDecision reads "mode=route; reason=ranked; nodes=node-1,node-3; attempts=1".
-// There are no nodes if the search was sent without a list.
+// parseDecision returns the nodes of the list, none if the search was sent without one.
 func parseDecision(header string) (nodes []string, coordinator string) {
-	listed := true
-	for part := range strings.SplitSeq(header, ";") {
-		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch {
-		case key == "reason":
-			listed = value != "no_outlier" && value != "overloaded" && value != "no_choice"
-		case key == "nodes" && value != "":
-			nodes = strings.Split(value, ",")
-		case key == "coordinator":
-			coordinator = value
-		}
+	d := harness.ParseDecision(header)
+	switch d.Reason {
+	case "no_outlier", "overloaded", "no_choice":
+		return nil, d.Coordinator
 	}
-	if !listed {
-		nodes = nil
-	}
-	return nodes, coordinator
+	return d.Nodes, d.Coordinator
 }
 
 // shot is one load of one scenario.
@@ -159,7 +148,7 @@ func (s *stage) line(sc scenario, at shot) *line {
 	base := loadgen.NewTransport(max(512, sc.connections))
 	l := &line{done: base.CloseIdleConnections, Options: loadgen.Options{
 		Duration: at.duration, Timeout: sc.timeout, Connections: sc.connections, Transport: base,
-		Targets: s.cluster.URLs(),
+		Targets: s.Cluster.URLs(),
 	}}
 	if sc.connections == 0 {
 		l.Rate = cmp.Or(at.rate, s.rate)
@@ -167,15 +156,15 @@ func (s *stage) line(sc scenario, at shot) *line {
 	if at.load == loadOracle {
 		l.Transport = &oracle{good: &s.good, base: base}
 	}
-	front := s.fronts[at.load]
+	front := s.Front(at.load)
 	if front != nil {
 		l.Targets = []string{front.URL}
 	}
 	l.lead = l.Options
 	l.lead.Duration = at.lead
-	l.lead.Request = func(i int) *http.Request { return engine.Search(index, leadNumbers+at.first+i) }
+	l.lead.Request = func(i int) *http.Request { return harness.Search(index, leadNumbers+at.first+i) }
 	l.Request = func(i int) *http.Request {
-		r := engine.Search(index, at.first+i)
+		r := harness.Search(index, at.first+i)
 		r.Body = numbered{r.Body, i}
 		return r
 	}

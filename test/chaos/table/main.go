@@ -15,56 +15,41 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // options of a run.
 type options struct {
-	engine, version string
-	sidestep        string // the binary to measure
-	out             string // folder of the results
-	trace           string // folder of what tells why searches were slow
-	scenarios       []scenario
-	variants        []variant
-	rounds          int
-	lead            time.Duration // of each turn, uncounted
-	slice           time.Duration // one load in one round
-	settle          time.Duration // from the fault to the first round
-	back            time.Duration // from the end of the fault to the end of its watching
-	pause           time.Duration // from there to the next scenario
-	warm            time.Duration
-	rate            float64 // searches/s
-	command         string
+	harness.Measured
+	trace     string // folder of what tells why searches were slow
+	scenarios []scenario
+	variants  []variant
+	rounds    int
+	lead      time.Duration // of each turn, uncounted
+	slice     time.Duration // one load in one round
+	settle    time.Duration // from the fault to the first round
+	back      time.Duration // from the end of the fault to the end of its watching
+	pause     time.Duration // from there to the next scenario
+	warm      time.Duration
+	rate      float64 // searches/s
+	command   string
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "table:", err)
-		os.Exit(2)
-	}
-	if err := run(o); err != nil {
-		fmt.Fprintln(os.Stderr, "table:", err)
-		os.Exit(1)
-	}
+	harness.Main("table", func(arguments []string) (harness.Run, error) {
+		o, err := parse(arguments)
+		return o.run, err
+	})
 }
 
 func parse(arguments []string) (options, error) {
 	var o options
 	set := flag.NewFlagSet("table", flag.ContinueOnError)
-	set.StringVar(&o.engine, "engine", engine.OpenSearch, "`distribution`: opensearch or elasticsearch")
-	set.StringVar(&o.version, "version", "", "its `version` (default: the one the tests are written for)")
-	set.StringVar(&o.sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
-	set.StringVar(&o.out, "out", "test/bench/results", "`folder` of the results")
+	o.Flags(set)
+	o.ResultFlags(set)
 	names := set.String("scenarios", "", "comma `list` of the rows to measure, the others are kept (default: all)\n"+strings.Join(scenarioNames(), " "))
 	set.StringVar(&o.trace, "trace", ".cache/chaos", "`folder` of the slowest searches and of the logs of sidestep")
 	variants := set.String("variants", "", "comma `list` of further sidesteps to measure, each of settings of its section routing:\n"+
@@ -77,23 +62,12 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.pause, "pause", 3*time.Second, "from there to the next scenario, under the engine's load")
 	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
 	set.Float64Var(&o.rate, "rate", 40, "searches per second of the open loop: half of what two cores carry")
-	if err := set.Parse(arguments); err != nil {
+	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
-	o.command = "bin/chaos"
-	set.Visit(func(f *flag.Flag) {
-		if f.Name != "sidestep" && f.Name != "out" && f.Name != "trace" { // they say nothing about the measurement
-			o.command += fmt.Sprintf(" -%s %s", f.Name, f.Value)
-		}
-	})
-	if o.engine != engine.OpenSearch && o.engine != engine.Elasticsearch {
-		return o, fmt.Errorf("-engine %s: want %s or %s", o.engine, engine.OpenSearch, engine.Elasticsearch)
-	}
-	if o.version == "" {
-		o.version = engine.DefaultVersion(o.engine)
-	}
-	if set.NArg() > 0 || o.rounds < 1 || o.slice <= 0 || o.rate <= 0 || o.settle <= 0 || o.back <= 0 || o.lead < 0 {
-		return o, errors.New("want no arguments, at least one round, and times and rate above zero")
+	o.command = harness.Command("bin/chaos", set, "sidestep", "out", "trace")
+	if o.rounds < 1 || o.slice <= 0 || o.rate <= 0 || o.settle <= 0 || o.back <= 0 || o.lead < 0 {
+		return o, errors.New("want at least one round, and times and rate above zero")
 	}
 	var err error
 	if o.variants, err = parseVariants(*variants); err != nil {
@@ -127,12 +101,7 @@ func (o options) estimate(scenarios []scenario) time.Duration {
 
 // run measures all scenarios. What it started is gone when it returns, whatever
 // ended it.
-func run(o options) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	logf := func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
-	}
+func (o options) run(ctx context.Context) (err error) {
 	if err := o.checkVariants(ctx); err != nil {
 		return err
 	}
@@ -140,15 +109,15 @@ func run(o options) (err error) {
 	if err != nil {
 		return err
 	}
-	logf("%d scenarios, %d loads: about %.0f min", len(o.scenarios), 3+len(o.variants), (startTime + o.warm + o.estimate(o.scenarios)).Minutes())
-	s, err := openStage(ctx, o, logf)
-	if err != nil {
+	harness.Logf("%d scenarios, %d loads: about %.0f min", len(o.scenarios), 3+len(o.variants), (startTime + o.warm + o.estimate(o.scenarios)).Minutes())
+	s := newStage(o, harness.Logf)
+	defer func() { s.close(err != nil && ctx.Err() == nil) }()
+	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer func() { s.close(err != nil && ctx.Err() == nil) }()
 	defer func() { fmt.Println(book.text()) }() // also what was measured before a failure
 	for i, sc := range o.scenarios {
-		logf("%d of %d: %s; about %.0f min left", i+1, len(o.scenarios), sc.title, o.estimate(o.scenarios[i:]).Minutes())
+		harness.Logf("%d of %d: %s; about %.0f min left", i+1, len(o.scenarios), sc.title, o.estimate(o.scenarios[i:]).Minutes())
 		outcome, err := s.measure(ctx, sc)
 		if err != nil {
 			return fmt.Errorf("%s: %w", sc.name, err)

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
 const (
 	// calm is how long sidestep is watched before a fault begins, and before it ends.
-	calm      = 2 * time.Second
-	calmBack  = time.Second
-	mendLimit = 2 * time.Minute
+	calm        = 2 * time.Second
+	calmBack    = time.Second
+	repairLimit = 2 * time.Minute
 )
 
 // outcome is what came of one scenario.
@@ -30,7 +30,7 @@ type outcome struct {
 	// if it has none.
 	onset, recovery *shares
 	avoid, back     time.Duration // negative: not seen, or nothing to see
-	began, mended   time.Time     // the fault; zero if there is none
+	began, repaired time.Time     // the fault; zero if there is none
 	changes         map[string][]string
 }
 
@@ -55,7 +55,7 @@ type turn struct {
 type measurement struct {
 	*stage
 	scenario scenario
-	bad      []*engine.Node
+	bad      []*harness.Node
 	sent     int // searches of the load that sent most
 	round    int // the last one begun
 	tallies  map[string]*tally
@@ -63,10 +63,10 @@ type measurement struct {
 	outcome  *outcome
 }
 
-// measure runs a scenario. The nodes are mended when it returns.
+// measure runs a scenario. The nodes are repaired when it returns.
 func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	from := time.Now()
-	if err := s.cluster.WaitGreen(ctx, index); err != nil {
+	if err := s.Cluster.WaitGreen(ctx, index); err != nil {
 		return nil, err
 	}
 	bad, err := s.victims(ctx, sc.bad)
@@ -287,12 +287,12 @@ func (m *measurement) leadIn(ctx context.Context, l *line) (led func() error, er
 
 // degraded measures while some nodes are bad, and watches sidestep before and after.
 func (m *measurement) degraded(ctx context.Context) (err error) {
-	var repair mend
+	var repair repair
 	defer func() {
 		if repair == nil {
 			return
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendLimit)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairLimit)
 		defer cancel()
 		err = errors.Join(err, repair(limited))
 	}()
@@ -307,7 +307,7 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 		return err
 	}
 	m.tally("onset", onset, o.began)
-	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.cluster.Nodes), m.scenario.http)
+	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.Cluster.Nodes), m.scenario.http)
 	if err := m.rounds(ctx); err != nil {
 		return err
 	}
@@ -316,14 +316,14 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 		now := repair
 		repair = nil
 		err := now(ctx)
-		o.mended = time.Now()
+		o.repaired = time.Now()
 		return err
 	}})
 	if err != nil {
 		return err
 	}
-	m.tally("return", recovery, o.mended)
-	o.recovery = newShares(recovery.samples, span{zero: o.mended, from: -calmBack, to: long}, names(m.cluster.Nodes), m.scenario.http)
+	m.tally("return", recovery, o.repaired)
+	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, names(m.Cluster.Nodes), m.scenario.http)
 	o.avoid = o.onset.timeToAvoid(o.bad)
 	o.back = o.recovery.timeToReturn(o.bad, o.onset)
 	return nil

@@ -164,7 +164,7 @@ machine that programs outside the measurement used meanwhile: where it is not ne
 // markdown is the table of all results.
 func (b *book) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Degraded nodes: %s\n\nBy `make chaos`. %s\n", b.engine, explanation)
+	fmt.Fprintf(&out, "# Degraded nodes: %s\n\nBy `make chaos`. %s\n", b.Engine, explanation)
 	line := func(cells []string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | ")) }
 	line(head())
 	line(strings.Split("---|---"+strings.Repeat("|---:", len(head())-2), "|"))

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"sidestep/test/engine"
+	"sidestep/test/harness"
 )
 
 // scenario is one row group of the table.
@@ -19,9 +19,9 @@ type scenario struct {
 	bad   int // nodes that are degraded
 	// http: the nodes are bad as coordinating nodes only; using their copies is fine.
 	http bool
-	// begin degrades the nodes. The function it returns mends them, also when
+	// begin degrades the nodes. The function it returns repairs them, also when
 	// its context has ended in the meantime; it is called once. Nil: nothing is done.
-	begin func(context.Context, []*engine.Node) (mend, error)
+	begin func(context.Context, []*harness.Node) (repair, error)
 	// whole does something to all nodes in turn while the loads run, instead of begin.
 	whole       func(context.Context, *stage) error
 	connections int           // closed loop with so many clients; 0: open loop
@@ -30,7 +30,7 @@ type scenario struct {
 	takes       time.Duration // whole: about how long; else what lost searches add to a round, about
 }
 
-type mend func(context.Context) error
+type repair func(context.Context) error
 
 const (
 	latency = 300 * time.Millisecond
@@ -51,8 +51,8 @@ func scenarios() []scenario {
 		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, begin: limitCPU},
 		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, begin: pauses},
 		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, begin: flapping},
-		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, takes: swallowed, begin: toxic((*engine.Node).BlackholeHTTP)},
-		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*engine.Node).RefuseHTTP)},
+		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, takes: swallowed, begin: toxic((*harness.Node).BlackholeHTTP)},
+		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP)},
 		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects},
 		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second},
 		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, whole: rollingRestart},
@@ -85,12 +85,12 @@ func chooseScenarios(list string) ([]scenario, error) {
 	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
 }
 
-func slowTransport(n *engine.Node) error { return n.SlowTransport(latency, jitter) }
-func slowHTTP(n *engine.Node) error      { return n.SlowHTTP(latency, jitter) }
+func slowTransport(n *harness.Node) error { return n.SlowTransport(latency, jitter) }
+func slowHTTP(n *harness.Node) error      { return n.SlowHTTP(latency, jitter) }
 
 // toxic applies faults on connections.
-func toxic(faults ...func(*engine.Node) error) func(context.Context, []*engine.Node) (mend, error) {
-	return func(_ context.Context, bad []*engine.Node) (mend, error) {
+func toxic(faults ...func(*harness.Node) error) func(context.Context, []*harness.Node) (repair, error) {
+	return func(_ context.Context, bad []*harness.Node) (repair, error) {
 		var errs []error
 		for _, node := range bad {
 			for _, apply := range faults {
@@ -101,7 +101,7 @@ func toxic(faults ...func(*engine.Node) error) func(context.Context, []*engine.N
 	}
 }
 
-func resetToxics(bad []*engine.Node) mend {
+func resetToxics(bad []*harness.Node) repair {
 	return func(ctx context.Context) error {
 		var errs []error
 		for _, node := range bad {
@@ -111,23 +111,23 @@ func resetToxics(bad []*engine.Node) mend {
 	}
 }
 
-func rejects(ctx context.Context, bad []*engine.Node) (mend, error) {
+func rejects(ctx context.Context, bad []*harness.Node) (repair, error) {
 	return resetToxics(bad), bad[0].FailHTTP(ctx, 429, 503)
 }
 
-func limitCPU(_ context.Context, bad []*engine.Node) (mend, error) {
+func limitCPU(_ context.Context, bad []*harness.Node) (repair, error) {
 	return func(context.Context) error { return bad[0].UnlimitCPU() }, bad[0].LimitCPU(quota)
 }
 
-func pauses(ctx context.Context, bad []*engine.Node) (mend, error) {
+func pauses(ctx context.Context, bad []*harness.Node) (repair, error) {
 	return alternate(ctx, phase{1500 * time.Millisecond, bad[0].Pause}, phase{2500 * time.Millisecond, bad[0].Resume}), nil
 }
 
-func flapping(ctx context.Context, bad []*engine.Node) (mend, error) {
-	mended := resetToxics(bad)
+func flapping(ctx context.Context, bad []*harness.Node) (repair, error) {
+	repaired := resetToxics(bad)
 	return alternate(ctx,
 		phase{3 * time.Second, func() error { return slowTransport(bad[0]) }},
-		phase{3 * time.Second, func() error { return mended(context.WithoutCancel(ctx)) }}), nil
+		phase{3 * time.Second, func() error { return repaired(context.WithoutCancel(ctx)) }}), nil
 }
 
 // phase is one state of an alternating fault.
@@ -136,8 +136,8 @@ type phase struct {
 	enter  func() error
 }
 
-// alternate goes from on to off and back until it is mended, and leaves it off.
-func alternate(ctx context.Context, on, off phase) mend {
+// alternate goes from on to off and back until it is repaired, and leaves it off.
+func alternate(ctx context.Context, on, off phase) repair {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var failure error
@@ -154,7 +154,7 @@ func alternate(ctx context.Context, on, off phase) mend {
 	}
 }
 
-func kill(run context.Context, bad []*engine.Node) (mend, error) {
+func kill(run context.Context, bad []*harness.Node) (repair, error) {
 	return func(ctx context.Context) error {
 		needed := bad[0].PID() == 0 && run.Err() == nil
 		if !needed {
@@ -166,12 +166,12 @@ func kill(run context.Context, bad []*engine.Node) (mend, error) {
 
 // rollingRestart restarts the nodes one after the other, the elected one last.
 func rollingRestart(ctx context.Context, s *stage) error {
-	order, err := s.cluster.ElectedLast(ctx)
+	order, err := s.Cluster.ElectedLast(ctx)
 	if err != nil {
 		return err
 	}
 	for _, node := range order {
-		s.exclude([]*engine.Node{node})
+		s.exclude([]*harness.Node{node})
 		end, cancel := context.WithTimeout(ctx, 20*time.Second)
 		err := node.Terminate(end)
 		cancel()
@@ -181,7 +181,7 @@ func rollingRestart(ctx context.Context, s *stage) error {
 		if err := node.Restart(ctx); err != nil {
 			return err
 		}
-		if err := s.cluster.WaitGreen(ctx, index); err != nil {
+		if err := s.Cluster.WaitGreen(ctx, index); err != nil {
 			return err
 		}
 		s.logf("%s is back with all copies", node.Name)

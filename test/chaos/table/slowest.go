@@ -58,7 +58,7 @@ const slowestExplanation = `# The slowest searches through sidestep, for each sc
 `
 
 // slowestPath is where the slowest searches of this run are.
-func (b *book) slowestPath() string { return filepath.Join(b.trace, "chaos-"+b.engine+"-slowest.txt") }
+func (b *book) slowestPath() string { return filepath.Join(b.trace, "chaos-"+b.Engine+"-slowest.txt") }
 
 // addSlowest appends the slowest searches of a scenario to what this run has told.
 func (b *book) addSlowest(sc scenario, o *outcome) error {
@@ -67,7 +67,7 @@ func (b *book) addSlowest(sc scenario, o *outcome) error {
 	}
 	fmt.Fprintf(&b.slowest, "\n== %s: %s", sc.name, sc.title)
 	if len(o.bad) > 0 {
-		fmt.Fprintf(&b.slowest, "; degraded: %s, from %s to %s", strings.Join(o.bad, ", "), o.began.Format(clock), o.mended.Format(clock))
+		fmt.Fprintf(&b.slowest, "; degraded: %s, from %s to %s", strings.Join(o.bad, ", "), o.began.Format(clock), o.repaired.Format(clock))
 	}
 	b.slowest.WriteString("\n")
 	for _, t := range o.tallies {

@@ -9,58 +9,43 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/chaos"
+	"sidestep/test/harness"
 )
 
 const (
-	index     = "products"
+	index     = chaos.Index
 	nodeCount = 5
+	// polling is how long the nodes are asked for their statistics as fast as they answer.
+	polling = 15 * time.Second
 )
 
-// stage is the cluster, and every sidestep before it.
+// stage is the cluster, and every sidestep before it, by load.
 type stage struct {
 	options
-	cluster *engine.Cluster
-	fronts  map[string]*front.Front // by load
+	harness.Stage
 	// good are the nodes the oracle uses.
-	good atomic.Pointer[[]*engine.Node]
+	good atomic.Pointer[[]*harness.Node]
 	logf func(string, ...any)
 }
 
-func openStage(ctx context.Context, o options, logf func(string, ...any)) (*stage, error) {
-	s := &stage{options: o, logf: logf, fronts: map[string]*front.Front{}}
-	if err := s.open(ctx); err != nil {
-		s.close(ctx.Err() == nil)
-		return nil, err
-	}
-	return s, nil
-}
+func newStage(o options, logf func(string, ...any)) *stage { return &stage{options: o, logf: logf} }
 
 func (s *stage) open(ctx context.Context) error {
-	var err error
-	s.cluster, err = engine.Start(ctx, engine.Options{
-		Distribution: s.engine, Version: s.version, Nodes: nodeCount, Proxied: true, Logf: s.logf,
-	})
-	if err != nil {
-		return err
+	o := chaos.StageOptions(s.Engine, s.Version, s.warm, s.logf)
+	o.Binary = s.Sidestep
+	o.Fill = func(ctx context.Context, c *harness.Cluster) error {
+		s.exclude(nil)
+		// A killed node comes back to its own copies, however long a scenario takes.
+		stay := map[string]any{"index.unassigned.node_left.delayed_timeout": "30m"}
+		return c.Do(ctx, http.MethodPut, "/"+index+"/_settings", stay, nil)
 	}
-	s.exclude(nil)
-	err = s.cluster.CreateIndex(ctx, engine.Index{Name: index, Shards: 5, Replicas: 1, Docs: 20_000, Seed: 1})
-	if err != nil {
-		return err
+	o.Warmed = func(ctx context.Context) error { return s.Cluster.WarmStatistics(ctx, polling) }
+	o.Sidesteps = []harness.Sidestep{{Name: loadSidestep}}
+	for _, v := range s.variants {
+		o.Sidesteps = append(o.Sidesteps, harness.Sidestep{Name: v.name, Flags: []string{"--config", s.configPath(v)}})
 	}
-	// A killed node comes back to its own copies, however long a scenario takes.
-	stay := map[string]any{"index.unassigned.node_left.delayed_timeout": "30m"}
-	if err := s.cluster.Do(ctx, http.MethodPut, "/"+index+"/_settings", stay, nil); err != nil {
-		return err
-	}
-	if err := s.warmUp(ctx); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.startFronts(ready)
+	return s.Open(ctx, o)
 }
 
 // close stops everything. After a failure the nodes' logs stay, and are named;
@@ -69,7 +54,7 @@ func (s *stage) close(failed bool) {
 	if err := s.stopFronts(); err != nil {
 		s.logf("stop sidestep: %v", err)
 	}
-	front.Close(nil, s.cluster, failed)
+	harness.Close(nil, s.Cluster, failed)
 }
 
 // loads are the ways to send the searches, in the order of the table.
@@ -82,8 +67,8 @@ func (s *stage) loads() []string {
 }
 
 // exclude tells the oracle which nodes are bad.
-func (s *stage) exclude(bad []*engine.Node) {
-	good := slices.DeleteFunc(slices.Clone(s.cluster.Nodes), func(n *engine.Node) bool { return slices.Contains(bad, n) })
+func (s *stage) exclude(bad []*harness.Node) {
+	good := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n *harness.Node) bool { return slices.Contains(bad, n) })
 	s.good.Store(&good)
 }
 
@@ -92,7 +77,7 @@ type placement map[string][]string
 
 func (s *stage) placement(ctx context.Context) (placement, error) {
 	var rows []struct{ ID, Shard string }
-	if err := s.cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=id,shard", nil, &rows); err != nil {
+	if err := s.Cluster.Do(ctx, http.MethodGet, "/_cat/shards/"+index+"?format=json&h=id,shard", nil, &rows); err != nil {
 		return nil, fmt.Errorf("find the copies: %w", err)
 	}
 	where := placement{}
@@ -105,8 +90,8 @@ func (s *stage) placement(ctx context.Context) (placement, error) {
 // victims returns the nodes to degrade: ones that hold copies, but no two of the
 // same shard, and if possible not the elected one, whose loss stops more than
 // searches.
-func (s *stage) victims(ctx context.Context, count int) ([]*engine.Node, error) {
-	order, err := s.cluster.ElectedLast(ctx)
+func (s *stage) victims(ctx context.Context, count int) ([]*harness.Node, error) {
+	order, err := s.Cluster.ElectedLast(ctx)
 	if err != nil || count == 0 {
 		return nil, err
 	}
@@ -117,17 +102,17 @@ func (s *stage) victims(ctx context.Context, count int) ([]*engine.Node, error) 
 	return chooseVictims(order, where, count)
 }
 
-func chooseVictims(order []*engine.Node, where placement, count int) ([]*engine.Node, error) {
+func chooseVictims(order []*harness.Node, where placement, count int) ([]*harness.Node, error) {
 	for i, first := range order {
 		if len(where[first.ID]) == 0 {
 			continue
 		}
 		if count == 1 {
-			return []*engine.Node{first}, nil
+			return []*harness.Node{first}, nil
 		}
 		for _, second := range order[i+1:] {
 			if len(where[second.ID]) > 0 && disjoint(where[first.ID], where[second.ID]) {
-				return []*engine.Node{first, second}, nil
+				return []*harness.Node{first, second}, nil
 			}
 		}
 	}
@@ -148,7 +133,7 @@ func (s *stage) counts(ctx context.Context) counts {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	all := counts{}
-	for _, node := range s.cluster.Nodes {
+	for _, node := range s.Cluster.Nodes {
 		wg.Go(func() {
 			var answer struct {
 				Nodes map[string]struct {
@@ -181,7 +166,7 @@ func (s *stage) reading(ctx context.Context) func() counts {
 	return func() counts { return <-all }
 }
 
-func names(nodes []*engine.Node) []string {
+func names(nodes []*harness.Node) []string {
 	out := make([]string, len(nodes))
 	for i, node := range nodes {
 		out[i] = node.Name

@@ -33,12 +33,12 @@ func stateChanges(log []byte, from time.Time) []string {
 // changes is what each sidestep thought of the nodes since a time, by load.
 func (s *stage) changes(from time.Time) map[string][]string {
 	all := map[string][]string{}
-	for load, f := range s.fronts {
+	for _, f := range s.Fronts {
 		log, err := os.ReadFile(f.LogPath)
 		if err != nil {
 			s.logf("read the log of sidestep: %v", err) // the figures stand without it
 		}
-		all[load] = stateChanges(log, from)
+		all[f.Name] = stateChanges(log, from)
 	}
 	return all
 }

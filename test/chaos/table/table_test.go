@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"sidestep/test/engine"
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +43,7 @@ func TestScenariosAreWhole(t *testing.T) {
 func TestParse(t *testing.T) {
 	o, err := parse([]string{"-engine", "elasticsearch", "-scenarios", "two", "-rate", "40", "-out", "/x"})
 	require.NoError(t, err)
-	require.Equal(t, "8.19.4", o.version)
+	require.Equal(t, "8.19.4", o.Version)
 	require.Equal(t, "bin/chaos -engine elasticsearch -rate 40 -scenarios two", o.command)
 	require.Empty(t, o.variants)
 	require.GreaterOrEqual(t, float64(o.rounds)*o.slice.Seconds()*80, 2400.0, "a p99 is decided by 24 searches")
@@ -98,8 +97,8 @@ func TestParseDecision(t *testing.T) {
 }
 
 // fourNodes are nodes of which a and b share shard 0, and c and d shard 1; d is last.
-func fourNodes() ([]*engine.Node, placement) {
-	return []*engine.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}},
+func fourNodes() ([]*harness.Node, placement) {
+	return []*harness.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}},
 		placement{"a": {"0"}, "b": {"0"}, "c": {"1"}, "d": {"1"}}
 }
 
@@ -110,7 +109,7 @@ func TestChooseVictims(t *testing.T) {
 	require.Equal(t, order[:1], one)
 	two, err := chooseVictims(order, where, 2)
 	require.NoError(t, err)
-	require.Equal(t, []*engine.Node{order[0], order[2]}, two, "no shard loses both copies")
+	require.Equal(t, []*harness.Node{order[0], order[2]}, two, "no shard loses both copies")
 	delete(where, "a")
 	one, err = chooseVictims(order, where, 1)
 	require.NoError(t, err)
@@ -222,8 +221,8 @@ type answers func(*http.Request) (*http.Response, error)
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOracleTouchesGoodNodesAlone(t *testing.T) {
-	good := []*engine.Node{{ID: "a", HTTPURL: "http://h1:1"}, {ID: "c", HTTPURL: "http://h3:3"}}
-	var list atomic.Pointer[[]*engine.Node]
+	good := []*harness.Node{{ID: "a", HTTPURL: "http://h1:1"}, {ID: "c", HTTPURL: "http://h3:3"}}
+	var list atomic.Pointer[[]*harness.Node]
 	list.Store(&good)
 	hosts := map[string]int{}
 	o := &oracle{good: &list, base: answers(func(r *http.Request) (*http.Response, error) {
@@ -232,7 +231,7 @@ func TestOracleTouchesGoodNodesAlone(t *testing.T) {
 		return &http.Response{Body: http.NoBody}, nil
 	})}
 	for range 4 {
-		res, err := o.RoundTrip(engine.Search(index, 1))
+		res, err := o.RoundTrip(harness.Search(index, 1))
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 	}
@@ -248,7 +247,7 @@ func TestWitness(t *testing.T) {
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{"X-Sidestep-Decision": {"nodes=a"}}}, nil
 	})}
-	r := engine.Search(index, 1)
+	r := harness.Search(index, 1)
 	r.Body = numbered{r.Body, 0}
 	res, err := w.RoundTrip(r)
 	require.NoError(t, err)
@@ -270,8 +269,11 @@ func TestWitness(t *testing.T) {
 
 func TestLinesOfLoads(t *testing.T) {
 	s := &stage{
-		options: options{rate: 80}, cluster: &engine.Cluster{Nodes: []*engine.Node{{HTTPURL: "http://n:1"}}},
-		fronts: map[string]*front.Front{loadSidestep: {URL: "http://s:1"}, "calm": {URL: "http://c:1"}},
+		options: options{rate: 80},
+		Stage: harness.Stage{
+			Cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}}},
+			Fronts:  []*harness.Front{{Name: loadSidestep, URL: "http://s:1"}, {Name: "calm", URL: "http://c:1"}},
+		},
 	}
 	s.variants = []variant{{name: "calm"}}
 	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle}, s.loads())
@@ -284,7 +286,7 @@ func TestLinesOfLoads(t *testing.T) {
 		require.Equal(t, 80.0, l.lead.Rate)
 		body, err := io.ReadAll(l.Request(3).Body)
 		require.NoError(t, err)
-		want, err := io.ReadAll(engine.Search(index, 10).Body)
+		want, err := io.ReadAll(harness.Search(index, 10).Body)
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(body))
 		require.Equal(t, load == loadSidestep || load == "calm", l.seen != nil)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sidestep/test/front"
+	"sidestep/test/harness"
 )
 
 // variant is a further sidestep with a routing of its own, and a load through it.
@@ -69,7 +69,7 @@ func fileName(load string) string {
 // configPath is where the configuration of the variant is, so that it can be run
 // again by hand.
 func (o options) configPath(v variant) string {
-	return filepath.Join(o.trace, "chaos-"+o.engine+"-"+fileName(v.name)+".yaml")
+	return filepath.Join(o.trace, "chaos-"+o.Engine+"-"+fileName(v.name)+".yaml")
 }
 
 // checkVariants writes the variants' configurations and has sidestep read them:
@@ -77,32 +77,11 @@ func (o options) configPath(v variant) string {
 func (o options) checkVariants(ctx context.Context) error {
 	for _, v := range o.variants {
 		path := o.configPath(v)
-		if err := front.WriteConfig(path, v.routing); err != nil {
+		if err := harness.WriteConfig(path, v.routing); err != nil {
 			return err
 		}
-		if err := front.Check(ctx, o.sidestep, path); err != nil {
+		if err := harness.CheckConfig(ctx, o.Sidestep, path); err != nil {
 			return fmt.Errorf("variant %s: %w", v.name, err)
-		}
-	}
-	return nil
-}
-
-// startFronts starts a sidestep for each load that needs one.
-func (s *stage) startFronts(ctx context.Context) error {
-	start := func(load string, flags ...string) error {
-		f, err := front.Start(ctx, s.sidestep, s.cluster.URLs(), flags...)
-		if err != nil {
-			return fmt.Errorf("%s: %w", load, err)
-		}
-		s.fronts[load] = f
-		return f.AwaitReady(ctx)
-	}
-	if err := start(loadSidestep); err != nil {
-		return err
-	}
-	for _, v := range s.variants {
-		if err := start(v.name, "--config", s.configPath(v)); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -112,11 +91,11 @@ func (s *stage) startFronts(ctx context.Context) error {
 // are told of.
 func (s *stage) stopFronts() error {
 	var errs []error
-	for load, f := range s.fronts {
+	for _, f := range s.Fronts {
 		errs = append(errs, f.Stop())
 		log, err := os.ReadFile(f.LogPath)
 		if err == nil {
-			path := filepath.Join(s.trace, "chaos-"+s.engine+"-"+fileName(load)+".log")
+			path := filepath.Join(s.trace, "chaos-"+s.Engine+"-"+fileName(f.Name)+".log")
 			err = errors.Join(os.MkdirAll(s.trace, 0o755), os.WriteFile(path, log, 0o644))
 		}
 		if err == nil {

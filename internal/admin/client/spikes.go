@@ -1,0 +1,190 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// record is the answer of /spikes/{id}, as far as it is shown.
+type record struct {
+	spike
+	Evidence []evidence `json:"evidence"`
+	Causes   []struct {
+		Cause    string     `json:"cause"`
+		Score    float64    `json:"score"`
+		Evidence []evidence `json:"evidence"`
+	} `json:"causes"`
+	Samples    timeline `json:"samples"`
+	HotThreads []struct {
+		At      time.Time `json:"at"`
+		Threads []struct {
+			Name string  `json:"name"`
+			CPU  float64 `json:"cpu_percent"`
+		} `json:"threads"`
+	} `json:"hot_threads"`
+}
+
+// evidence is one finding with its figure.
+type evidence struct {
+	Text  string  `json:"text"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// timeline holds samples in parallel lists; the first series is the node's, the
+// second the median of the others.
+type timeline struct {
+	At    []time.Time `json:"at"`
+	Nodes []series    `json:"nodes"`
+}
+
+// series holds the samples of one node, nil where nothing is known.
+type series struct {
+	Response []*float64 `json:"response_ms"`
+	Share    []*float64 `json:"share"`
+	Queue    []*float64 `json:"queue"`
+	Active   []*float64 `json:"active"`
+	Poll     []*float64 `json:"poll_ms"`
+	State    []*string  `json:"state"`
+}
+
+// Spikes prints a list of the spikes on record.
+func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
+	raw, err := c.get(ctx, "spikes", nil)
+	if err != nil {
+		return err
+	}
+	var told struct {
+		Spikes []spike `json:"spikes"`
+	}
+	if err := c.read(raw, &told); err != nil {
+		return err
+	}
+	if f == JSON {
+		return indented(out, raw)
+	}
+	if len(told.Spikes) == 0 {
+		printf(out, "no spikes: no node has stood out since sidestep was started")
+		return nil
+	}
+	g := newGrid(out, "ID", "NODE", "BEGAN", "LASTED", "STATE", "CAUSE", "SUMMARY")
+	for _, s := range told.Spikes {
+		lasted := "still does"
+		if s.Ended != nil {
+			lasted = age(s.Ended.Sub(s.Began))
+		}
+		g.row(s.ID, s.Node, s.Began.Local().Format(time.DateTime), lasted, s.State, s.Cause, s.Summary)
+	}
+	return g.Flush()
+}
+
+// Spike prints one record: what was the cause, what speaks for it, and how it went.
+func Spike(ctx context.Context, c *Client, out io.Writer, f Format, id string) error {
+	raw, err := c.get(ctx, "spikes/"+url.PathEscape(id), nil)
+	if errors.Is(err, errNotFound) {
+		return fmt.Errorf("there is no spike %s: sidestep spikes lists those on record", id)
+	}
+	if err != nil {
+		return err
+	}
+	var r record
+	if err := c.read(raw, &r); err != nil {
+		return err
+	}
+	if f == JSON {
+		return indented(out, raw)
+	}
+	r.print(out)
+	return nil
+}
+
+func (r record) print(out io.Writer) {
+	ended := "lasts"
+	if r.Ended != nil {
+		ended = "ended " + r.Ended.Local().Format(time.DateTime) + ", after " + age(r.Ended.Sub(r.Began))
+	}
+	printf(out, "spike %s: %s, began %s, %s", r.ID, r.Node, r.Began.Local().Format(time.DateTime), ended)
+	if r.Summary != "" {
+		printf(out, "%s", r.Summary)
+	}
+	printf(out, "seen as %s: %s", r.State, r.Why)
+	printf(out, "\ncause: %s", r.Cause)
+	tell(out, r.Evidence)
+	for _, c := range r.Causes {
+		if c.Cause != r.Cause && c.Score > 0 {
+			printf(out, "also thought of: %s (%.2f)", c.Cause, c.Score)
+			tell(out, c.Evidence)
+		}
+	}
+	r.Samples.print(out, r.Node)
+	r.threads(out)
+}
+
+func tell(out io.Writer, all []evidence) {
+	for _, e := range all {
+		printf(out, "  %s: %s", e.Text, strings.TrimSuffix(strings.TrimSuffix(figure(e.Value), ".0")+" "+e.Unit, " "))
+	}
+}
+
+// maxLines bounds the timeline: of longer ones every n-th sample is shown.
+const maxLines = 24
+
+func (t timeline) print(out io.Writer, name string) {
+	if len(t.At) == 0 || len(t.Nodes) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	var others series
+	if len(t.Nodes) > 1 {
+		others = t.Nodes[1]
+	}
+	own := t.Nodes[0]
+	g := newGrid(out, "TIME", "STATE", "RESPONSE", "OTHERS'", "SHARE", "QUEUE", "OTHERS'", "ACTIVE", "POLL")
+	step := (len(t.At) + maxLines - 1) / maxLines
+	for i := 0; i < len(t.At); i += step {
+		state := unknown
+		if i < len(own.State) && own.State[i] != nil {
+			state = *own.State[i]
+		}
+		share := at(own.Share, i)
+		g.row(t.At[i].Local().Format(time.TimeOnly), state, optional(at(own.Response, i), figure), optional(at(others.Response, i), figure),
+			optional(share, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }),
+			optional(at(own.Queue, i), figure), optional(at(others.Queue, i), figure), optional(at(own.Active, i), figure), optional(at(own.Poll, i), figure))
+	}
+	_ = g.Flush() // errors show where out is used next
+	printf(out, "times in ms, of %s; others': their median; every %d s", name, step*int(max(1, t.grain().Seconds())))
+}
+
+// grain is the time between two samples.
+func (t timeline) grain() time.Duration {
+	if len(t.At) < 2 {
+		return time.Second
+	}
+	return t.At[1].Sub(t.At[0]).Round(time.Second)
+}
+
+func at(values []*float64, i int) *float64 {
+	if i >= len(values) {
+		return nil
+	}
+	return values[i]
+}
+
+// maxThreads is how many of the hottest threads are named.
+const maxThreads = 5
+
+func (r record) threads(out io.Writer) {
+	if len(r.HotThreads) == 0 || len(r.HotThreads[0].Threads) == 0 {
+		return
+	}
+	first := r.HotThreads[0]
+	printf(out, "\nhot threads at %s", first.At.Local().Format(time.TimeOnly))
+	for _, thread := range first.Threads[:min(len(first.Threads), maxThreads)] {
+		printf(out, "  %5.1f %%  %s", thread.CPU, thread.Name)
+	}
+}

@@ -1,0 +1,276 @@
+package cluster
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// believeFor is for how long an index that was not asked about is believed to be
+// placed as it was after the version moved.
+const believeFor = 30 * time.Second
+
+// confirmation is a version of the cluster state that was current at a time.
+type confirmation struct {
+	version int64
+	asOf    time.Time
+}
+
+// known is what the loops found out, from which snapshots are made.
+type known struct {
+	Identity
+	frame    *frame
+	table    *table // nil while no placement is known
+	source   string
+	version  int64
+	placedAt time.Time
+	history  []confirmation // since trusted
+	trusted  int64
+	closed   map[string]bool // indices, as far as discovery told
+}
+
+// Discovered takes in what discovery found: the nodes sorted by id, and the names of
+// the indices that are left alone. What was known of another cluster behind the same
+// addresses is forgotten. It reports whether engine or nodes are others than before.
+func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[string]bool) (changed bool) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	before := st.known
+	if before.ClusterUUID != found.ClusterUUID {
+		st.known = known{}
+		st.targets.clear()
+	}
+	k := &st.known
+	k.Identity = found
+	if before.frame == nil || !reflect.DeepEqual(before.frame.nodes, nodes) || !maps.Equal(before.frame.unsupported, unsupported) {
+		k.frame = newFrame(nodes, unsupported)
+	} else {
+		k.frame = before.frame
+		if before.Engine == found.Engine && before.ClusterUUID == found.ClusterUUID {
+			return false
+		}
+	}
+	st.metrics.nodes.Set(float64(len(nodes)))
+	if before.frame != nil {
+		st.logMembers(before.frame.nodes, nodes)
+	} else {
+		st.logMembers(nil, nodes)
+	}
+	st.announce()
+	return true
+}
+
+// logMembers tells which nodes came and went.
+func (st *Store) logMembers(before, now []*Node) {
+	missing := func(from, in []*Node) (names []string) {
+		for _, n := range from {
+			if !slices.ContainsFunc(in, func(m *Node) bool { return m.ID == n.ID }) {
+				names = append(names, n.Name)
+			}
+		}
+		return names
+	}
+	joined, left := missing(now, before), missing(before, now)
+	if len(joined) > 0 || len(left) > 0 {
+		st.o.Logger.Info("nodes of the cluster changed", "joined", joined, "left", left, "nodes", len(now))
+	}
+}
+
+// PlacedSome takes in where some indices are: those that were asked for and are not in
+// the answer are gone. What is known of a later version stays.
+func (st *Store) PlacedSome(state *Placement, asked []string) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.ClusterUUID != state.ClusterUUID || k.table == nil {
+		return
+	}
+	k.markClosed(state)
+	next := k.merge(state)
+	for _, name := range asked {
+		if !contains(state.Indices, name) {
+			next = k.drop(next, name, state.Version)
+		}
+	}
+	st.use(next)
+}
+
+// PlacedAll takes in where all indices are; source is where it was read.
+func (st *Store) PlacedAll(source string, asOf time.Time, state *Placement) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.ClusterUUID != state.ClusterUUID {
+		return
+	}
+	k.source = source
+	k.markClosed(state)
+	if k.table == nil {
+		k.confirm(confirmation{state.Version, asOf})
+		st.use(newTable(state.Indices, state.Version))
+		return
+	}
+	next := k.merge(state)
+	k.table.each(func(p *placedIndex) bool {
+		if !contains(state.Indices, p.index.Name) {
+			next = k.drop(next, p.index.Name, state.Version)
+		}
+		return true
+	})
+	st.use(next)
+}
+
+// Closed takes in which indices are closed.
+func (st *Store) Closed(uuid string, closed map[string]bool) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.ClusterUUID != uuid || maps.Equal(k.closed, closed) {
+		return
+	}
+	before := k.closed
+	k.closed = closed
+	if k.table == nil {
+		return
+	}
+	next := k.table
+	for _, names := range []map[string]bool{before, closed} {
+		for name := range names {
+			next = k.reclose(next, name)
+		}
+	}
+	st.use(next)
+}
+
+// reclose returns the table with an index as closed as it is.
+func (k *known) reclose(next *table, name string) *table {
+	p := next.get(name)
+	if p == nil || p.index.Closed == k.closed[name] {
+		return next
+	}
+	if next == k.table {
+		next = k.table.edited()
+	}
+	index := p.index
+	index.Closed = k.closed[name]
+	next.set(newPlacedIndex(index, p.version.Load(), p), p)
+	return next
+}
+
+// markClosed tells an answer which of its indices are closed: the engines show their
+// copies as they show those of others.
+func (k *known) markClosed(state *Placement) {
+	for i := range state.Indices {
+		state.Indices[i].Closed = k.closed[state.Indices[i].Name]
+	}
+}
+
+// contains finds a name in indices that are sorted by name.
+func contains(indices []Index, name string) bool {
+	_, found := slices.BinarySearchFunc(indices, name, func(i Index, name string) int { return strings.Compare(i.Name, name) })
+	return found
+}
+
+// merge returns the table with what an answer says of its indices. It is the present
+// one where nothing changed, and so that plans stay, one with all that did not.
+func (k *known) merge(state *Placement) *table {
+	next := k.table
+	for i := range state.Indices {
+		index := &state.Indices[i]
+		before := k.table.get(index.Name)
+		switch {
+		case before == nil:
+		case before.version.Load() > state.Version:
+			continue
+		case before.index.PlacedAs(index):
+			if before.version.Swap(state.Version) < k.trusted && next == k.table {
+				next = k.table.edited() // what did not believe it has to look again
+			}
+			continue
+		}
+		if next == k.table {
+			next = k.table.edited()
+		}
+		next.set(newPlacedIndex(*index, state.Version, before), before)
+	}
+	return next
+}
+
+// drop returns the table without an index that was gone at this version.
+func (k *known) drop(next *table, name string, version int64) *table {
+	p := next.get(name)
+	if p == nil || p.version.Load() > version {
+		return next
+	}
+	if next == k.table {
+		next = k.table.edited()
+	}
+	next.remove(p)
+	return next
+}
+
+// use publishes a table, unless it is the present one.
+func (st *Store) use(next *table) {
+	if next == st.known.table {
+		return
+	}
+	st.known.table = next
+	st.metrics.placed(next)
+	st.announce()
+}
+
+// Confirmed says that the placement of what is in use is up to date with a version of
+// the cluster state that was current at a time.
+func (st *Store) Confirmed(clusterUUID string, version int64, asOf time.Time) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	if st.known.ClusterUUID != clusterUUID || st.known.table == nil {
+		return
+	}
+	st.known.confirm(confirmation{version, asOf})
+	st.announce()
+}
+
+// confirm notes that a version is current. Indices that were last seen at one that
+// was not current any more believeFor ago are not trusted from now on.
+func (k *known) confirm(v confirmation) {
+	k.version, k.placedAt = v.version, v.asOf
+	if n := len(k.history); n == 0 || k.history[n-1].version != v.version {
+		k.history = append(k.history, v)
+	}
+	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= believeFor {
+		k.history = k.history[1:]
+	}
+	k.trusted = min(k.history[0].version, v.version)
+}
+
+// ForgetVersions makes everything known older than any answer: the cluster has gone
+// back to a lower version.
+func (st *Store) ForgetVersions() {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	k.version, k.history, k.trusted = 0, nil, 0
+	k.table.each(func(p *placedIndex) bool {
+		p.version.Store(0)
+		return true
+	})
+}
+
+// announce is Publish for the one who holds the mutex.
+func (st *Store) announce() {
+	k := &st.known
+	st.publish(&Snapshot{
+		Engine: k.Engine, ClusterName: k.ClusterName, ClusterUUID: k.ClusterUUID, Nodes: k.frame.nodes,
+		PlacedAt: k.placedAt, Version: k.version, Source: k.source,
+		frame: k.frame, table: k.table, targets: st.targets.forSnapshot(), inUse: &st.inUse,
+		trusted: k.trusted, stamp: time.Now().Unix(),
+	})
+}
+
+func (st *Store) publish(s *Snapshot) {
+	st.snapshot.Store(s)
+	st.o.OnSnapshot(s)
+}

@@ -1,0 +1,61 @@
+package poll
+
+import "time"
+
+const (
+	// pollCeiling is how many tasks a second the management pool of a node may
+	// complete, for all who ask it anything, before sidestep asks it more rarely. A
+	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen).
+	pollCeiling = 100
+	// ceilingWindow is the least time over which tasks are counted.
+	ceilingWindow = 2 * time.Second
+	// ceilingInterval bounds how rarely a node in use is polled: with more than
+	// pollCeiling × ceilingInterval = 1,000 sidesteps (330 before Elasticsearch) a relay is needed.
+	ceilingInterval = 10 * time.Second
+	// While the node completes fewer tasks, the rate of polls grows by this share of
+	// itself and by this share of the usual rate: the second part makes the rates of
+	// all sidesteps alike in the end, as in the congestion control of TCP.
+	ceilingGrowth, ceilingRise = 0.1, 0.002
+)
+
+// ceiling keeps the polls that a node gets from all sidesteps together near
+// [pollCeiling], although they do not know each other: each sees in the node's own
+// statistics how many tasks it completes, and if these are too many lengthens its
+// interval by that factor.
+type ceiling struct {
+	rate      float64 // of polls, 1 is the usual one
+	completed int64   // at the beginning of the window
+	since     time.Time
+}
+
+func newCeiling() *ceiling { return &ceiling{rate: 1} }
+
+// observe takes in how many tasks a node has completed since it started, 0 if it
+// does not tell.
+func (c *ceiling) observe(completed int64, at time.Time) {
+	if completed == 0 {
+		return
+	}
+	window := at.Sub(c.since)
+	if c.since.IsZero() || completed < c.completed {
+		c.since, c.completed = at, completed
+		return
+	}
+	if window < ceilingWindow {
+		return
+	}
+	load := float64(completed-c.completed) / window.Seconds() / pollCeiling
+	c.since, c.completed = at, completed
+	if load > 1 {
+		c.rate /= min(load, 2) // others lower theirs, too: not all at once
+		return
+	}
+	c.rate = min(1, c.rate*(1+ceilingGrowth)+ceilingRise)
+}
+
+// stretch returns the interval for polls that are usually made at this one.
+func (c *ceiling) stretch(usual time.Duration) time.Duration {
+	longest := max(ceilingInterval, usual)
+	c.rate = max(c.rate, float64(usual)/float64(longest))
+	return min(longest, time.Duration(float64(usual)/c.rate))
+}

@@ -1,0 +1,204 @@
+package poll
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+)
+
+// busyNodes answers polls of statistics for any number of nodes, by host name, and
+// counts them as the tasks that they are.
+type busyNodes struct {
+	mu    sync.Mutex
+	polls map[string]int
+}
+
+func (b *busyNodes) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := r.URL.Hostname()
+	b.polls[id]++
+	body := fmt.Sprintf(`{"nodes":{%q:{"thread_pool":{"search":{"threads":4},"management":{"completed":%d}}}}}`, id, b.polls[id])
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// take returns the polls of each node since the last call.
+func (b *busyNodes) take() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.polls
+	b.polls = map[string]int{}
+	return before
+}
+
+func newBusyNodes() *busyNodes {
+	return &busyNodes{polls: map[string]int{}}
+}
+
+// count returns the polls of a node.
+func (b *busyNodes) count(id string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.polls[id]
+}
+
+// measuring starts the pollers of a cluster with this many nodes, n0, n1, …
+func (b *busyNodes) measuring(ctx context.Context, nodes int) *Poller {
+	contents := cluster.Contents{Indices: []cluster.Index{}}
+	for i := range nodes {
+		id := fmt.Sprintf("n%d", i)
+		contents.Nodes = append(contents.Nodes, &cluster.Node{ID: id, URL: &url.URL{Scheme: "http", Host: id + ":9200"}})
+	}
+	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{contents.Nodes[0].URL}, Client: &http.Client{Transport: b}, Registerer: prometheus.NewRegistry()})
+	discover(c, contents.Nodes)
+	hint(c.remeasure)
+	c.done.Go(func() { c.measureLoop(ctx) })
+	return c
+}
+
+// Sidesteps that know nothing of each other must not burden a node, a few of
+// them must not be hindered, and one that joins must get its share.
+func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
+	for sidesteps, want := range map[int][2]int{
+		1: {4, 6}, 16: {75, 85}, 60: {60, 120}, 500: {60, 120},
+	} {
+		t.Run(fmt.Sprint(sidesteps), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBusyNodes()
+				ctx, cancel := context.WithCancel(t.Context())
+				clusters := make([]*Poller, sidesteps)
+				for i := range clusters {
+					clusters[i] = b.measuring(ctx, 1)
+				}
+				searched := func(d time.Duration) {
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+						for _, c := range clusters {
+							c.Touch()
+						}
+					}
+				}
+				searched(2 * time.Minute)
+				before := b.count("n0")
+				searched(time.Minute)
+				perSecond := (b.count("n0") - before) / 60
+				require.GreaterOrEqual(t, perSecond, want[0])
+				require.LessOrEqual(t, perSecond, want[1])
+				cancel()
+				for _, c := range clusters {
+					c.Stop()
+				}
+			})
+		})
+	}
+}
+
+func TestCeilingRisesWithoutLoad(t *testing.T) {
+	c := newCeiling()
+	at, tasks := time.Now(), int64(1)
+	second := func(n int64) {
+		at, tasks = at.Add(ceilingWindow), tasks+n*int64(ceilingWindow/time.Second)
+		c.observe(tasks, at)
+	}
+	second(0)
+	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
+	second(150)
+	require.Equal(t, 300*time.Millisecond, c.stretch(200*time.Millisecond), "half more than it may: half more time")
+	for range 20 {
+		second(1000)
+	}
+	require.Equal(t, ceilingInterval, c.stretch(200*time.Millisecond), "there is a last resort")
+	require.Equal(t, time.Minute, c.stretch(time.Minute), "which is no invitation")
+	for range 60 {
+		second(0)
+	}
+	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
+	tasks = 1 // a restart
+	c.observe(tasks, at.Add(time.Hour))
+	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
+}
+
+func TestNodesThatServeNothingInUseArePolledRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBusyNodes()
+		ctx, cancel := context.WithCancel(t.Context())
+		c := b.measuring(ctx, 4)
+		search := func(d time.Duration, nodes ...int) {
+			plan := &cluster.Plan{Shards: [][]int{nodes}, Names: []cluster.ShardName{{Index: "logs"}}}
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				c.Touch()
+				c.Use(plan)
+			}
+		}
+		search(5*time.Second, 0, 1)
+		b.take()
+		search(20*time.Second, 0, 1)
+		polls := b.take()
+		require.InDelta(t, 100, polls["n0"], 5)
+		require.InDelta(t, 100, polls["n1"], 5)
+		require.InDelta(t, 10, polls["n2"], 2, "it serves nothing that is searched")
+
+		search(touchGrain+100*time.Millisecond, 2)
+		require.Positive(t, b.take()["n2"])
+		search(5*time.Second, 2)
+		require.InDelta(t, 25, b.take()["n2"], 3, "now it does")
+		search(20*time.Second, 2)
+		b.take()
+		search(20*time.Second, 2)
+		require.InDelta(t, 10, b.take()["n0"], 2, "what is searched no more is forgotten")
+
+		for range 200 { // searches that resolve to nothing: any node may coordinate
+			c.Touch()
+			time.Sleep(100 * time.Millisecond)
+		}
+		b.take()
+		time.Sleep(5 * time.Second)
+		require.InDelta(t, 25, b.take()["n3"], 4)
+		cancel()
+		c.Stop()
+	})
+}
+
+func TestOneSidestepHasABudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBusyNodes()
+		ctx, cancel := context.WithCancel(t.Context())
+		c := b.measuring(ctx, 1000)
+		for range 5 {
+			c.Touch()
+			time.Sleep(time.Second)
+		}
+		b.take()
+		for range 10 {
+			c.Touch()
+			time.Sleep(time.Second)
+		}
+		total := 0
+		for _, polls := range b.take() {
+			total += polls
+		}
+		require.InDelta(t, 10*Budget, total, Budget)
+		cancel()
+		c.Stop()
+	})
+}
+
+func TestUseAllocatesNothing(t *testing.T) {
+	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Registerer: prometheus.NewRegistry()})
+	plan := &cluster.Plan{Shards: [][]int{{0}}, Names: []cluster.ShardName{{Index: "logs"}}}
+	require.Zero(t, testing.AllocsPerRun(100, func() { c.Use(plan) }))
+}

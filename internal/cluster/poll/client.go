@@ -1,0 +1,209 @@
+package poll
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+// Kind names what a poll asks for. The set is closed: used as a metric label.
+type Kind string
+
+const (
+	kindInfo         Kind = "info"
+	kindNodes        Kind = "nodes"
+	kindMembers      Kind = "members"
+	kindVersion      Kind = "version"
+	kindCatShards    Kind = "cat_shards"
+	kindListShards   Kind = "list_shards"
+	kindRoutingTable Kind = "routing_table"
+	kindSearchShards Kind = "search_shards"
+	kindMetadata     Kind = "metadata"
+	kindAliases      Kind = "aliases"
+	kindSettings     Kind = "settings"
+	kindCounts       Kind = "counts"
+	kindStats        Kind = "stats"
+	KindRelay        Kind = "relay"
+)
+
+const (
+	// localDeadline bounds polls that the node asked answers by itself.
+	localDeadline = time.Second
+	// maxBody bounds every answer. _cat/shards of 500,000 copies takes about 60 MB.
+	maxBody = 64 << 20
+	// maxErrorBody is how much of an error's body is kept for the message.
+	maxErrorBody = 300
+)
+
+// Query is one GET, or a POST if it has a body.
+type Query struct {
+	Kind     Kind
+	Path     string // escaped, with its query string, no leading slash
+	Deadline time.Duration
+	Decode   func(io.Reader) error
+	Body     []byte // JSON, compressed; what is answered does not matter
+}
+
+// DecodeJSON returns a decoder into v for a query.
+func DecodeJSON(v any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(r).Decode(v) }
+}
+
+// httpError is an HTTP error status.
+type httpError struct {
+	code int
+	body string
+}
+
+func (e *httpError) Error() string {
+	if e.body == "" {
+		return fmt.Sprintf("HTTP status %d %s", e.code, http.StatusText(e.code))
+	}
+	return fmt.Sprintf("HTTP status %d: %s", e.code, e.body)
+}
+
+// client makes polls and counts them.
+type client struct {
+	http    *http.Client
+	metrics *metrics
+}
+
+// get asks one address.
+func (c *client) get(ctx context.Context, base *url.URL, q Query) error {
+	start := time.Now()
+	err := c.exchange(ctx, base, q)
+	if ctx.Err() != nil {
+		return err // stopped: says nothing about the cluster
+	}
+	c.metrics.polls.WithLabelValues(string(q.Kind), string(pollState(err))).Inc()
+	c.metrics.pollDuration.WithLabelValues(string(q.Kind)).Observe(time.Since(start).Seconds())
+	if err != nil {
+		return fmt.Errorf("poll %s from %s: %w", q.Kind, base.Redacted(), err)
+	}
+	return nil
+}
+
+func (c *client) exchange(ctx context.Context, base *url.URL, q Query) error {
+	ctx, cancel := context.WithTimeout(ctx, q.Deadline)
+	defer cancel()
+	address := strings.TrimSuffix(base.String(), "/") + "/" + q.Path
+	req, err := newPoll(ctx, address, q.Body)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return unwrapURL(err)
+	}
+	defer resp.Body.Close()
+	if q.Body != nil && resp.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		if err != nil {
+			head = nil // the status is what counts
+		}
+		return &httpError{code: resp.StatusCode, body: strings.TrimSpace(string(head))}
+	}
+	body := &boundedBody{r: resp.Body, left: maxBody}
+	if err := q.Decode(body); err != nil {
+		return err
+	}
+	// What follows the value is read so that the connection can be used again.
+	_, err = io.Copy(io.Discard, body)
+	return err
+}
+
+func newPoll(ctx context.Context, address string, body []byte) (*http.Request, error) {
+	if body == nil {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+		if err == nil {
+			req.Header.Set("Accept", "application/json")
+		}
+		return req, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err == nil {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Encoding", "gzip")
+	}
+	return req, err
+}
+
+// unwrapURL drops the URL from an error of net/http: the caller names the address.
+func unwrapURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// boundedBody is an io.LimitReader that fails, where that one ends.
+type boundedBody struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("answer is longer than %d MiB", maxBody>>20)
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// pollState tells how a poll ended from its error.
+func pollState(err error) cluster.PollState {
+	switch {
+	case err == nil:
+		return cluster.PollOK
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		return cluster.PollUnresponsive
+	case isConnectionError(err):
+		return cluster.PollUnreachable
+	}
+	return cluster.PollFailed
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
+}
+
+func isConnectionError(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// settled reports whether another address would answer the same: it is an answer
+// or a refusal, and not the node's own trouble.
+func settled(err error) bool {
+	if err == nil {
+		return true
+	}
+	status, ok := errors.AsType[*httpError](err)
+	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
+}
+
+// Get asks an address with another client, such as that of a relay.
+func (p *Poller) Get(ctx context.Context, with *http.Client, base *url.URL, q Query) error {
+	return (&client{http: with, metrics: p.metrics}).get(ctx, base, q)
+}

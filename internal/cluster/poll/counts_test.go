@@ -1,0 +1,151 @@
+package poll
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster/clustertest"
+)
+
+func TestParseCounts(t *testing.T) {
+	t.Parallel()
+	// Recorded before a refresh: what was written does not show.
+	for engine, want := range map[string][]int64{
+		"opensearch-3.6.0": {266, 235, 249, 250}, "elasticsearch-9.2.0": {272, 250, 266, 212},
+	} {
+		counts, err := parseCounts(golden(t, engine, "counts.json"))
+		require.NoError(t, err, engine)
+		require.Equal(t, &Counts{Operations: want, Documents: make([]int64, 4)}, counts, engine)
+	}
+	tests := []struct {
+		name, body string
+		want       *Counts
+		err        string
+	}{
+		{
+			name: "replicas do not count",
+			body: `[{"shard":"1","prirep":"p","docs":"7","seq_no.max":"9"},{"shard":"0","prirep":"r","docs":"9","seq_no.max":"9"},{"shard":"0","prirep":"p","docs":"5","seq_no.max":"-1"},{"shard":"0","prirep":"r","docs":null}]`,
+			want: &Counts{Operations: []int64{0, 10}, Documents: []int64{5, 7}},
+		},
+		{name: "no sequence numbers", body: `[{"shard":"0","prirep":"p","docs":"5"},{"shard":"1","prirep":"p","docs":"6","seq_no.max":"6"}]`, want: &Counts{Documents: []int64{5, 6}}},
+		{name: "a primary that is down", body: `[{"shard":"0","prirep":"p","docs":"5"},{"shard":"1","prirep":"p","docs":null}]`, err: "no primary"},
+		{name: "a shard is missing", body: `[{"shard":"1","prirep":"p","docs":"5"}]`, err: "no primary"},
+		{name: "a shard is there twice", body: `[{"shard":"0","prirep":"p","docs":"5"},{"shard":"0","prirep":"p","docs":"5"}]`, err: "no primary"},
+		{name: "nothing", body: `[]`, err: "no primary"},
+		{name: "no number", body: `[{"shard":"0","prirep":"p","docs":"many"}]`, err: `documents of shard 0: "many" is no count`},
+		{name: "negative", body: `[{"shard":"0","prirep":"p","docs":"-1"}]`, err: `"-1" is no count`},
+		{name: "less than none", body: `[{"shard":"0","prirep":"p","docs":"1","seq_no.max":"-2"}]`, err: `sequence number of shard 0: "-2" is no count`},
+		{name: "no shard", body: `[{"shard":"x","prirep":"p","docs":"1"}]`, err: "not a shard number"},
+		{name: "no list", body: `{"error":"x"}`, err: "answer of _cat/shards"},
+	}
+	for _, tt := range tests {
+		counts, err := parseCounts(strings.NewReader(tt.body))
+		if tt.err != "" {
+			require.ErrorContains(t, err, tt.err, tt.name)
+			continue
+		}
+		require.NoError(t, err, tt.name)
+		require.Equal(t, tt.want, counts, tt.name)
+	}
+}
+
+// countsOf makes the cluster answer about the documents of an index.
+func countsOf(f *clustertest.Fake, answer func(index string, w http.ResponseWriter)) {
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		index, ok := strings.CutPrefix(r.URL.Path, "/_cat/shards/")
+		if ok {
+			answer(index, w)
+		}
+		return ok
+	})
+}
+
+// countRequests is how often the cluster was asked for documents.
+func countRequests(f *clustertest.Fake) (n int) {
+	f.Lock()
+	defer f.Unlock()
+	for path, asked := range f.Asked {
+		if strings.HasPrefix(path, "/_cat/shards/") {
+			n += asked
+		}
+	}
+	return n
+}
+
+// countedIndices are what is known of indices that were used just now.
+func countedIndices(w *watcher, names ...string) *Indices[string] {
+	w.Eventually("the cluster is known", func() bool { return w.Snapshot() != nil })
+	x := NewIndices(w.Poller, IndicesOptions[string]{Count: func(index string) string { return index }})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range names {
+		x.keep(name, &indexFacts[string]{value: name, at: time.Now(), uuid: w.Snapshot().ClusterUUID})
+	}
+	return x
+}
+
+func TestDocumentsAreCounted(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	w := watch(t, f, nil)
+	x := countedIndices(w, "i", "idle", "")
+	(*x.known.Load())["idle"].usedAt.Store(time.Now().Add(-2 * countedFor).Unix())
+	countsOf(f, func(_ string, w http.ResponseWriter) {
+		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","docs":"5"}]`)
+	})
+	_, known := x.Counts("i")
+	require.False(t, known)
+	require.True(t, x.countRound(t.Context()))
+	counts, known := x.Counts("i")
+	require.True(t, known)
+	require.Equal(t, "i", counts.Index)
+	require.Equal(t, []int64{5}, counts.Documents)
+	require.False(t, counts.At.IsZero())
+	require.Equal(t, 1, countRequests(f), "neither what is not used nor what is not to be counted")
+
+	countsOf(f, func(_ string, w http.ResponseWriter) {
+		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","docs":null}]`)
+	})
+	require.True(t, x.countRound(t.Context()))
+	again, known := x.Counts("i")
+	require.True(t, known)
+	require.Equal(t, counts, again, "those before the primary was lost")
+	_, known = x.Counts("unknown")
+	require.False(t, known)
+
+	countsOf(f, func(_ string, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) })
+	require.True(t, x.countRound(t.Context()))
+	_, known = x.Counts("i")
+	require.False(t, known, "it was deleted or closed")
+}
+
+func TestCountsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	w := watch(t, f, nil)
+	var names []string
+	for i := range maxCounted + 20 {
+		names = append(names, "i"+strconv.Itoa(i))
+	}
+	x := countedIndices(w, names...)
+	countsOf(f, func(_ string, w http.ResponseWriter) {
+		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","docs":"5"}]`)
+	})
+	require.True(t, x.countRound(t.Context()))
+	require.Equal(t, maxCounted, countRequests(f))
+	require.True(t, x.countRound(t.Context()))
+	require.Equal(t, 2*maxCounted, countRequests(f))
+	for _, name := range names {
+		require.Positive(t, f.Count("/_cat/shards/"+name), "the others come next")
+	}
+
+	countsOf(f, func(_ string, w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) })
+	require.False(t, x.countRound(t.Context()))
+	require.LessOrEqual(t, countRequests(f), 2*maxCounted+maxTries, "it is not asked about the others")
+}

@@ -1,0 +1,267 @@
+package poll
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"reflect"
+	"slices"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 2 * time.Second
+	// discoveryPause is the least time between two discoveries that hints ask for.
+	discoveryPause = time.Second
+
+	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.roles,nodes.*.attributes"
+	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
+	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
+)
+
+// membership maps the ids of the nodes in the cluster state to their ephemeral
+// ids, which change when a node restarts.
+type membership map[string]string
+
+// stateNode is a node in the cluster state.
+type stateNode struct {
+	Name        string            `json:"name"`
+	EphemeralID string            `json:"ephemeral_id"`
+	Roles       []string          `json:"roles"` // OpenSearch and old versions of Elasticsearch do not tell
+	Attributes  map[string]string `json:"attributes"`
+}
+
+func members(nodes map[string]stateNode) membership {
+	m := make(membership, len(nodes))
+	for id, n := range nodes {
+		m[id] = n.EphemeralID
+	}
+	return m
+}
+
+// infoNode is a node in the answer of _nodes/http,os,thread_pool.
+type infoNode struct {
+	Name       string            `json:"name"`
+	Roles      []string          `json:"roles"`
+	Attributes map[string]string `json:"attributes"`
+	HTTP       struct {
+		PublishAddress string `json:"publish_address"`
+	} `json:"http"`
+	OS struct {
+		AllocatedProcessors int `json:"allocated_processors"`
+	} `json:"os"`
+	ThreadPool struct {
+		Search struct {
+			QueueSize any `json:"queue_size"`
+		} `json:"search"`
+	} `json:"thread_pool"`
+}
+
+// searchQueue returns how many tasks the queue of the search pool holds, 0 if it has no
+// bound or the node does not tell a number.
+func (n *infoNode) searchQueue() int {
+	size, _ := n.ThreadPool.Search.QueueSize.(float64)
+	if size < 0 || size > cluster.MaxSearchQueue {
+		return 0
+	}
+	return int(size)
+}
+
+// discoverLoop lists the nodes at every interval, at a hint, and with growing
+// pauses while nothing answers.
+func (p *Poller) discoverLoop(ctx context.Context) {
+	backoff := firstBackoff
+	for {
+		started := time.Now()
+		err := p.discover(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.status.report(discovering, err)
+		wait := p.meanRate.stretch(p.o.DiscoveryInterval, discoveryLongest)
+		if err != nil && stateOf(err) != StateNoShardsAPI {
+			wait = min(jitter(backoff), wait)
+			backoff = min(2*backoff, lastBackoff)
+		} else {
+			backoff = firstBackoff
+		}
+		if !waitHint(ctx, wait, p.rediscover) || !sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))+p.meanRate.spread(discoveryPause, ceilingInterval)) {
+			return
+		}
+	}
+}
+
+// waitHint waits for a while or for a hint. It reports false if ctx ended.
+func waitHint(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-t.C:
+	}
+	return true
+}
+
+// jitter spreads a duration by ±20 %.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+func (p *Poller) discover(ctx context.Context) error {
+	found, from, err := p.Recognise(ctx)
+	if err != nil {
+		return err
+	}
+	if found.Engine.Serverless() {
+		p.discovered(found, nil, nil, nil)
+		return errNoShardsAPI
+	}
+	nodes, present, err := p.listNodes(ctx, from)
+	if err != nil {
+		return err
+	}
+	apart := p.listLeftAlone(ctx, found.ClusterUUID)
+	p.discovered(found, nodes, present, apart.unsupported)
+	p.store.Closed(found.ClusterUUID, apart.closed)
+	return nil
+}
+
+// listNodes asks for the members of the cluster and for what each tells of
+// itself. A member that does not tell, because it is stuck, stays as it was known.
+func (p *Poller) listNodes(ctx context.Context, from *url.URL) ([]*cluster.Node, membership, error) {
+	var state struct {
+		Nodes map[string]stateNode `json:"nodes"`
+	}
+	_, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&state)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the members of the cluster: %w", err)
+	}
+	var told struct {
+		Nodes map[string]infoNode `json:"nodes"`
+	}
+	_, err = p.endpoints.askFirst(ctx, from, Query{Kind: kindNodes, Path: nodesPath, Deadline: p.o.PollTimeout, Decode: DecodeJSON(&told)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the nodes' addresses: %w", err)
+	}
+	nodes := p.nodesBefore()
+	maps.DeleteFunc(nodes, func(id string, _ *cluster.Node) bool { _, member := state.Nodes[id]; return !member })
+	for id, n := range state.Nodes {
+		if nodes[id] == nil {
+			nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}
+		}
+	}
+	published := map[string]string{}
+	for id, n := range told.Nodes {
+		roles := n.Roles
+		if roles == nil {
+			roles = []string{} // it has none: nil would mean unknown
+		}
+		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue()}
+		if n.HTTP.PublishAddress != "" && !p.o.Static {
+			published[id] = p.addresses.published(n.HTTP.PublishAddress)
+		}
+	}
+	list := slices.SortedFunc(maps.Values(nodes), cluster.ByID)
+	p.addresses.assign(list, published)
+	return list, members(state.Nodes), nil
+}
+
+// discovered takes in what was found out about engine and nodes, which are sorted by id.
+func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present membership, unsupported map[string]bool) {
+	p.endpoints.use(nodes)
+	p.members.Store(&present)
+	if !p.store.Discovered(*found, nodes, unsupported) {
+		return
+	}
+	hint(p.remeasure)
+	if !p.Snapshot().HasPlacement() {
+		hint(p.replace)
+	}
+}
+
+// DiscoveredByRelay takes in what a relay tells of engine and nodes, with their addresses by id.
+func (p *Poller) DiscoveredByRelay(found *cluster.Identity, nodes []*cluster.Node, addresses map[string]string, unsupported map[string]bool) {
+	if p.o.Static {
+		addresses = nil
+	}
+	slices.SortFunc(nodes, cluster.ByID)
+	p.addresses.assign(nodes, addresses)
+	before := p.nodesBefore()
+	for i, n := range nodes {
+		if same := before[n.ID]; reflect.DeepEqual(same, n) {
+			nodes[i] = same
+		}
+	}
+	p.discovered(found, nodes, nil, unsupported)
+}
+
+func (p *Poller) nodesBefore() map[string]*cluster.Node {
+	nodes := map[string]*cluster.Node{}
+	if s := p.Snapshot(); s != nil {
+		for _, n := range s.Nodes {
+			nodes[n.ID] = n
+		}
+	}
+	return nodes
+}
+
+// leftAloneAnswer is the last answer about indices that searches are not steered on. It
+// belongs to the goroutine of discoverLoop.
+type leftAloneAnswer struct {
+	leftAlone
+	uuid    string
+	version int64     // of the cluster state before it was asked for
+	after   time.Time // its cost forbids to ask before
+}
+
+// leftAlone names indices that are not as others.
+type leftAlone struct {
+	unsupported map[string]bool // their store is a snapshot or remote
+	closed      map[string]bool
+}
+
+// listLeftAlone names the indices that searches are not steered on. The answer holds
+// only indices that have one of the settings, but the engine walks over all: it is
+// asked when the cluster state moved. While the answer cannot be had, what was known
+// stays: not knowing costs speed on such indices, not results. That an index is
+// closed is told by a setting of the engines' own, which they make when they close it
+// and remove when they open it.
+func (p *Poller) listLeftAlone(ctx context.Context, uuid string) leftAlone {
+	known, started := &p.leftAlone, time.Now()
+	var version int64
+	if s := p.Snapshot(); s != nil {
+		version = s.Version
+	}
+	if known.uuid == uuid && (version == known.version || started.Before(known.after)) {
+		return known.leftAlone
+	}
+	var answer map[string]struct {
+		Settings map[string]string `json:"settings"`
+	}
+	_, err := p.endpoints.ask(ctx, Query{Kind: kindSettings, Path: settingsPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
+	if err != nil {
+		return known.leftAlone
+	}
+	found := leftAlone{unsupported: map[string]bool{}, closed: map[string]bool{}}
+	for index, a := range answer {
+		switch a.Settings["index.store.type"] {
+		case "remote_snapshot", "snapshot":
+			found.unsupported[index] = true
+		}
+		if a.Settings["index.warm"] == "true" {
+			found.unsupported[index] = true
+		}
+		if a.Settings["index.verified_before_close"] == "true" {
+			found.closed[index] = true
+		}
+	}
+	*known = leftAloneAnswer{leftAlone: found, uuid: uuid, version: version, after: started.Add(wholeCostFactor * time.Since(started))}
+	return found
+}

@@ -1,0 +1,155 @@
+package poll
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+const (
+	// distrust is for how long an address that failed is asked last.
+	distrust = 5 * time.Second
+	// maxTries bounds how many addresses one question is put to.
+	maxTries = 3
+)
+
+// endpoints knows which addresses can be asked, and which of them answered last time.
+type endpoints struct {
+	client *client
+	seeds  []*url.URL
+
+	mu     sync.Mutex
+	nodes  []*url.URL
+	failed map[string]time.Time // by host: when it last failed
+	next   int
+}
+
+func newEndpoints(c *client, seeds []*url.URL) *endpoints {
+	return &endpoints{client: c, seeds: seeds, failed: map[string]time.Time{}}
+}
+
+// use replaces the addresses of the nodes. The seeds stay.
+func (f *endpoints) use(nodes []*cluster.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes = f.nodes[:0]
+	for _, n := range nodes {
+		if n.URL != nil {
+			f.nodes = append(f.nodes, n.URL)
+		}
+	}
+	for host := range f.failed {
+		if !slices.ContainsFunc(f.addresses(), func(u *url.URL) bool { return u.Host == host }) {
+			delete(f.failed, host)
+		}
+	}
+}
+
+// addresses lists the nodes, then those seeds that are not among them.
+func (f *endpoints) addresses() []*url.URL {
+	all := slices.Clone(f.nodes)
+	for _, seed := range f.seeds {
+		if !slices.ContainsFunc(f.nodes, func(u *url.URL) bool { return u.Host == seed.Host }) {
+			all = append(all, seed)
+		}
+	}
+	return all
+}
+
+// candidates returns the addresses in the order in which to ask them: nodes that
+// work in turn (a single one might be cut off from the cluster without knowing),
+// then seeds that do, then what failed, the longest ago first.
+func (f *endpoints) candidates() []*url.URL {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	works := func(u *url.URL) bool {
+		at, failed := f.failed[u.Host]
+		return !failed || now.Sub(at) >= distrust
+	}
+	all := f.addresses()
+	f.next++
+	rotate(all[:len(f.nodes)], f.next)
+	rotate(all[len(f.nodes):], f.next)
+	slices.SortStableFunc(all, func(a, b *url.URL) int {
+		switch aWorks, bWorks := works(a), works(b); {
+		case aWorks && bWorks:
+			return 0
+		case aWorks:
+			return -1
+		case bWorks:
+			return 1
+		}
+		return f.failed[a.Host].Compare(f.failed[b.Host])
+	})
+	return all
+}
+
+func rotate(addresses []*url.URL, by int) {
+	if n := len(addresses); n > 1 {
+		copy(addresses, slices.Concat(addresses[by%n:], addresses[:by%n]))
+	}
+}
+
+// learned records how a poll of an address ended.
+func (f *endpoints) learned(u *url.URL, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if settled(err) {
+		delete(f.failed, u.Host)
+		return
+	}
+	f.failed[u.Host] = time.Now()
+}
+
+// askOne asks one address.
+func (f *endpoints) askOne(ctx context.Context, u *url.URL, q Query) error {
+	err := f.client.get(ctx, u, q)
+	if ctx.Err() == nil {
+		f.learned(u, err)
+	}
+	return err
+}
+
+// ask puts a question to up to maxTries addresses until one answers. It returns
+// which.
+func (f *endpoints) ask(ctx context.Context, q Query) (*url.URL, error) {
+	return f.askFirst(ctx, nil, q)
+}
+
+// askFirst is ask beginning with this address.
+func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url.URL, error) {
+	addresses := f.candidates()
+	if first != nil {
+		addresses = slices.Insert(addresses, 0, first)
+	}
+	var failed error
+	for _, u := range addresses[:min(len(addresses), maxTries)] {
+		err := f.askOne(ctx, u, q)
+		if err == nil {
+			return u, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		failed = alsoFailed(failed, err)
+	}
+	return nil, cmp.Or(failed, errNoAddress)
+}
+
+var errNoAddress = errors.New("no address of the cluster is known")
+
+// alsoFailed joins errors in one line, for a status and a log.
+func alsoFailed(before, err error) error {
+	if before == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %w", before, err)
+}

@@ -1,0 +1,318 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+)
+
+func TestDiscoverPlaceAndMeasure(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1", "n2"}, []string{"n3"})} })
+	w := watch(t, f, nil)
+	w.Resolves("i", "", []string{"n1", "n2"}, []string{"n3"})
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	s := w.Snapshot()
+	require.Equal(t, cluster.Engine{Distribution: "opensearch", Version: "3.6.0", Major: 3, Minor: 6}, s.Engine)
+	require.Equal(t, cluster.SourceCatShards, s.Source)
+	require.Equal(t, "c", s.ClusterName)
+	require.Len(t, s.Nodes, 3)
+	n := s.Nodes[1]
+	require.Equal(t, "name-n2", n.Name)
+	require.Equal(t, 2, n.Processors)
+	require.Equal(t, f.Nodes[1].Server.URL, n.URL.String())
+	require.Equal(t, StateOK, w.Status().State)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		w.Eventually("statistics of "+id, func() bool { _, ok := w.LastStats(id); return ok })
+	}
+	w.Eventually("age is renewed", func() bool { return w.Snapshot().PlacedAt.After(s.PlacedAt) })
+	require.Equal(t, 1, f.Count("/_cat/shards"), "an unchanged version needs no fetch")
+}
+
+func TestSnapshotsArePublishedInOrder(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, nil)
+	for i := range 5 {
+		f.Change(func() { f.Indices = append(f.Indices, clustertest.Index("i"+string(rune('0'+i)), []string{"n1"})) })
+		w.Resolves("i"+string(rune('0'+i)), "", []string{"n1"})
+		w.Learn("alias", "")
+	}
+	snapshots := w.Published()
+	for i := 1; i < len(snapshots); i++ {
+		require.False(t, snapshots[i].PlacedAt.Before(snapshots[i-1].PlacedAt))
+		require.GreaterOrEqual(t, snapshots[i].Version, snapshots[i-1].Version)
+	}
+	_, miss := snapshots[0].Resolve("i0", "")
+	require.NotEqual(t, cluster.MissNone, miss, "published snapshots do not change")
+}
+
+func TestNodesComeAndGo(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	// Only changes of the cluster state can be why it is found out soon.
+	w := watch(t, f, func(o *Options) { o.DiscoveryInterval = time.Hour })
+	w.Eventually("two nodes", func() bool { s := w.Snapshot(); return s != nil && len(s.Nodes) == 2 })
+	f.AddNode("n3")
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n3"})} })
+	w.Resolves("i", "", []string{"n3"})
+	f.Change(func() {
+		f.Nodes = f.Nodes[:2]
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})}
+	})
+	w.Eventually("two nodes again", func() bool { return len(w.Snapshot().Nodes) == 2 })
+	w.Resolves("i", "", []string{"n2"})
+}
+
+func TestSeedDiesOthersAreAsked(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	w := watch(t, f, nil)
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	f.Nodes[0].Server.CloseClientConnections()
+	f.Nodes[0].Server.Close()
+	f.Change(func() {
+		f.Nodes = f.Nodes[1:]
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})}
+	})
+	w.Resolves("i", "", []string{"n2"})
+	w.Eventually("the dead one is gone", func() bool { return len(w.Snapshot().Nodes) == 2 })
+	require.Equal(t, StateOK, w.Status().State)
+}
+
+func TestStuckNodeStaysKnown(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	w := watch(t, f, nil)
+	w.Eventually("three nodes", func() bool { s := w.Snapshot(); return s != nil && len(s.Nodes) == 3 })
+	f.On(func(n *clustertest.Node, rw http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case n.ID == "n3":
+			clustertest.Hang(r)
+			return true
+		case r.URL.Path == "/_nodes/http,os,thread_pool": // leaves out who does not answer in time
+			_, err := rw.Write([]byte(`{"nodes":{"n1":{"name":"name-n1","roles":[],"http":{"publish_address":"` + f.Nodes[0].Server.Listener.Addr().String() + `"}}}}`))
+			return err == nil
+		}
+		return false
+	})
+	f.AddNode("n4") // and this one never answered
+	w.Eventually("four nodes", func() bool { return len(w.Snapshot().Nodes) == 4 })
+	w.Eventually("n3 is unresponsive", func() bool {
+		s, ok := w.LastStats("n3")
+		return ok && s.State == cluster.PollUnresponsive && s.Err != nil
+	})
+	nodes := w.Snapshot().Nodes
+	require.NotNil(t, nodes[2].URL)
+	require.True(t, nodes[2].Data())
+	require.Nil(t, nodes[3].URL)
+	require.Equal(t, "name-n4", nodes[3].Name)
+}
+
+func TestNotAnEngine(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, _ *http.Request) bool {
+		_, err := w.Write([]byte("<html>It works!</html>"))
+		return err == nil
+	})
+	w := watch(t, f, nil)
+	w.Eventually("not an engine", func() bool { return w.Status().State == StateNotAnEngine })
+	require.Nil(t, w.Snapshot())
+	require.ErrorContains(t, w.Ready(), "not_an_engine")
+	require.ErrorContains(t, w.Ready(), "neither Elasticsearch nor OpenSearch")
+	f.On(nil)
+	w.Eventually("an engine after all", func() bool { return w.Status().State == StateOK && w.Ready() == nil })
+}
+
+func TestUnauthorized(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, `{"error":"missing authentication credentials"}`, http.StatusUnauthorized)
+		return true
+	})
+	w := watch(t, f, nil)
+	w.Eventually("unauthorized", func() bool { return w.Status().State == StateUnauthorized })
+	require.Contains(t, w.Status().Error, "missing authentication credentials")
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/" {
+			return false
+		}
+		http.Error(w, `{"error":"needs monitor"}`, http.StatusForbidden)
+		return true
+	})
+	w.Eventually("the rest is refused", func() bool {
+		return w.Status().State == StateUnauthorized && strings.Contains(w.Status().Error, "needs monitor")
+	})
+}
+
+func TestUnreachableThenBack(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	var down atomic.Bool
+	down.Store(true)
+	w := watch(t, f, func(o *Options) {
+		o.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, errors.New("no route to host")
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		})}
+	})
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	require.Equal(t, StateConnecting, New(cluster.NewStore(cluster.StoreOptions{}), Options{}).Status().State)
+	w.Eventually("unreachable", func() bool { return w.Status().State == StateUnreachable })
+	since := w.Status().Since
+	require.ErrorContains(t, w.Ready(), "no route to host")
+	down.Store(false)
+	w.Eventually("ok", func() bool { return w.Status().State == StateOK && w.Ready() == nil })
+	require.True(t, w.Status().Since.After(since))
+	down.Store(true)
+	w.Eventually("unreachable again", func() bool { return w.Status().State == StateUnreachable })
+	require.NotNil(t, w.Snapshot(), "what was known stays")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestServerless(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Info = map[string]any{"tagline": "You Know, for Search", "version": map[string]any{"number": "8.11.0", "build_flavor": "serverless"}}
+	w := watch(t, f, nil)
+	w.MissIs("i", "", cluster.MissUnsupported)
+	w.Eventually("said so", func() bool { return w.Status().State == StateNoShardsAPI })
+	require.NoError(t, w.Ready())
+	require.Zero(t, f.Count("/_cat/shards"))
+}
+
+func TestEngineWithoutRootPage(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
+		case "/":
+			http.Error(w, `{"error":"Incorrect HTTP method for uri [/]"}`, http.StatusMethodNotAllowed)
+		case "/_nodes/_local/http":
+			_, err := w.Write([]byte(`{"cluster_name":"c","nodes":{"n1":{"version":"8.19.4","build_flavor":"default"}}}`))
+			return err == nil
+		default:
+			return false
+		}
+		return true
+	})
+	w := watch(t, f, nil)
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	require.Equal(t, cluster.Engine{Distribution: "elasticsearch", Version: "8.19.4", Major: 8, Minor: 19, BuildFlavor: "default"}, w.Snapshot().Engine)
+}
+
+func TestOneLivingSeedIsEnough(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(stranger.Close)
+	w := watch(t, f, func(o *Options) {
+		for _, address := range []string{"http://127.0.0.1:1", stranger.URL} {
+			u, err := url.Parse(address)
+			require.NoError(t, err)
+			o.Seeds = append([]*url.URL{u}, o.Seeds...)
+		}
+	})
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	require.Equal(t, StateOK, w.Status().State)
+}
+
+func TestAnotherClusterBehindTheAddress(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("old", []string{"n1"})} })
+	f.Targets[cluster.Target{Expression: "alias", Routing: ""}] = []cluster.ShardName{{Index: "old", Number: 0}}
+	w := watch(t, f, nil)
+	w.Resolves("old", "", []string{"n1"})
+	w.Learn("alias", "")
+	w.Resolves("alias", "", []string{"n1"})
+	f.Change(func() {
+		f.UUID, f.Version = "uuid-2", 1
+		f.Indices = []cluster.Index{clustertest.Index("new", []string{"n1"})}
+	})
+	w.Resolves("new", "", []string{"n1"})
+	w.MissIs("old", "", cluster.MissUnknownTarget)
+	w.MissIs("alias", "", cluster.MissUnknownTarget)
+}
+
+func TestStaticDiscovery(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2", "n3"})} })
+	w := watch(t, f, func(o *Options) { o.Static = true })
+	w.Resolves("i", "", []string{"n2", "n3"})
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	for _, n := range w.Snapshot().Nodes {
+		require.Nil(t, n.URL)
+		w.Eventually("statistics of "+n.ID, func() bool { s, ok := w.LastStats(n.ID); return ok && s.State == cluster.PollOK })
+	}
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/_nodes/stats/") {
+			return false
+		}
+		_, err := w.Write([]byte(`{"nodes":{"n1":{"thread_pool":{"search":{"queue":7}}}}}`))
+		return err == nil
+	})
+	w.Eventually("n2 is unresponsive", func() bool { s, _ := w.LastStats("n2"); return s.State == cluster.PollUnresponsive })
+	w.Eventually("n1 is not", func() bool { s, _ := w.LastStats("n1"); return s.State == cluster.PollOK && s.Queue == 7 })
+	require.Zero(t, f.Count("/_nodes/_local"+statsMetrics))
+}
+
+func TestUnsupportedIndices(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	store := func(kind string) clustertest.Object {
+		return clustertest.Object{"settings": clustertest.Object{"index.store.type": kind}}
+	}
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("plain", []string{"n1"}), clustertest.Index("remote", []string{"n1"}), clustertest.Index("mounted", []string{"n1"}), clustertest.Index("warm", []string{"n1"})}
+		f.Settings = clustertest.Object{"plain": store("niofs"), "remote": store("remote_snapshot"), "mounted": store("snapshot"), "warm": clustertest.Object{"settings": clustertest.Object{"index.warm": "true"}}}
+	})
+	w := watch(t, f, nil)
+	w.Resolves("plain", "", []string{"n1"})
+	for _, name := range []string{"remote", "mounted", "warm"} {
+		w.MissIs(name, "", cluster.MissUnsupported)
+	}
+}
+
+func TestStopWhileEverythingHangs(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, func(o *Options) { o.PollTimeout, o.StatsTimeout = time.Hour, time.Hour })
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
+		clustertest.Hang(r)
+		return true
+	})
+	f.Change(func() {})
+	w.Learn("alias", "")
+	w.RefreshPlacement()
+	ended := make(chan struct{})
+	go func() { w.Stop(); close(ended) }()
+	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Soon)
+	defer cancel()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		t.Fatal("Stop does not return")
+	}
+}

@@ -1,0 +1,138 @@
+package poll
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+)
+
+// lookUpLayout asks how the documents of an index are spread. An alias must stand
+// for one index, and have no routing of its own.
+func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout, error) {
+	var found []cluster.Layout
+	deadline := min(localDeadline, p.o.PollTimeout)
+	_, err := p.endpoints.ask(ctx, Query{
+		Kind: kindMetadata, Path: layoutPath(name), Deadline: deadline,
+		Decode: func(r io.Reader) (err error) {
+			found, err = parseLayouts(r)
+			return err
+		},
+	})
+	switch {
+	case err != nil:
+		return cluster.Layout{}, err
+	case len(found) != 1:
+		return cluster.Layout{Miss: cluster.MissNotOneIndex}, nil
+	case found[0].Index == name:
+		return found[0], nil
+	}
+	var answer map[string]struct {
+		Aliases map[string]struct {
+			IndexRouting  string `json:"index_routing"`
+			SearchRouting string `json:"search_routing"`
+		} `json:"aliases"`
+	}
+	var engine cluster.Engine
+	if s := p.Snapshot(); s != nil {
+		engine = s.Engine
+	}
+	path := aliasPath(engine, found[0].Index)
+	if _, err := p.endpoints.ask(ctx, Query{Kind: kindAliases, Path: path, Deadline: deadline, Decode: DecodeJSON(&answer)}); err != nil {
+		return cluster.Layout{}, err
+	}
+	alias, ok := answer[found[0].Index].Aliases[name]
+	if !ok || alias.IndexRouting != "" || alias.SearchRouting != "" {
+		return cluster.Layout{Miss: cluster.MissNotOneIndex}, nil
+	}
+	return found[0], nil
+}
+
+// aliasPath asks the node's own copy of the cluster state, too. From Elasticsearch 9.0 on
+// every node answers from its own, and refuses the parameter.
+func aliasPath(e cluster.Engine, index string) string {
+	path := url.PathEscape(index) + "/_alias"
+	if e.Distribution == cluster.Elasticsearch && e.Major >= 9 {
+		return path
+	}
+	return path + "?local=true"
+}
+
+// layoutPath asks the node's own copy of the cluster state.
+func layoutPath(name string) string {
+	const index = "metadata.indices.*."
+	fields := []string{
+		index + "routing_num_shards", index + "settings.index.number_of_shards", index + "settings.index.routing_partition_size",
+		index + "settings.index.replication.type", index + "settings.index.mode", index + "settings.index.routing_path",
+	}
+	return "_cluster/state/metadata/" + url.PathEscape(name) + "?local=true&filter_path=" + strings.Join(fields, ",")
+}
+
+// parseLayouts reads the layouts in the metadata of a cluster state.
+func parseLayouts(r io.Reader) ([]cluster.Layout, error) {
+	var answer struct {
+		Metadata struct {
+			Indices map[string]indexMetadata `json:"indices"`
+		} `json:"metadata"`
+	}
+	if err := json.NewDecoder(r).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("answer of _cluster/state/metadata: %w", err)
+	}
+	layouts := make([]cluster.Layout, 0, len(answer.Metadata.Indices))
+	for name, meta := range answer.Metadata.Indices {
+		l, err := meta.layout(name)
+		if err != nil {
+			return nil, err
+		}
+		layouts = append(layouts, l)
+	}
+	return layouts, nil
+}
+
+// indexMetadata is one index in the metadata of a cluster state. Settings are
+// strings.
+type indexMetadata struct {
+	RoutingNumShards int `json:"routing_num_shards"`
+	Settings         struct {
+		Index struct {
+			NumberOfShards string `json:"number_of_shards"`
+			PartitionSize  string `json:"routing_partition_size"`
+			Replication    struct {
+				Type string `json:"type"`
+			} `json:"replication"`
+			Mode        string          `json:"mode"`
+			RoutingPath json.RawMessage `json:"routing_path"` // a list or a string
+		} `json:"index"`
+	} `json:"settings"`
+}
+
+func (m indexMetadata) layout(name string) (cluster.Layout, error) {
+	settings := m.Settings.Index
+	l := cluster.Layout{Index: name}
+	switch {
+	case settings.Mode != "" && settings.Mode != "standard", len(settings.RoutingPath) > 0:
+		l.Miss = cluster.MissRoutedByFields
+		return l, nil
+	case strings.EqualFold(settings.Replication.Type, "SEGMENT"):
+		// Only without a preference does the engine read the primary, which alone has
+		// what was just written.
+		l.Miss = cluster.MissSegmentReplication
+		return l, nil
+	}
+	shards, err := strconv.Atoi(settings.NumberOfShards)
+	l.Routing = es.Routing{Shards: shards, RoutingShards: m.RoutingNumShards, PartitionSize: 1}
+	if err == nil && settings.PartitionSize != "" {
+		l.Routing.PartitionSize, err = strconv.Atoi(settings.PartitionSize)
+	}
+	if err != nil || !l.Routing.Valid() {
+		return cluster.Layout{}, fmt.Errorf("index %q in the cluster state: %q shards, %d routing shards, partition size %q", name,
+			settings.NumberOfShards, m.RoutingNumShards, settings.PartitionSize)
+	}
+	return l, nil
+}

@@ -1,0 +1,153 @@
+package poll
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+)
+
+// How often targets that nobody knows are looked up: so many at once, so many a second,
+// and the pause before the same one again.
+const (
+	atOnce  = 200
+	aSecond = 20
+	pause   = 500 * time.Millisecond
+)
+
+// tempo is how long look-ups of invented targets take, and Options.PlacementInterval.
+type tempo struct{ takes, placement time.Duration }
+
+// learning runs test beside a cluster that is ready, in virtual time. lookUps counts
+// those of invented targets.
+func learning(t *testing.T, at tempo, prepare func(f *clustertest.Fake), test func(t *testing.T, f *clustertest.Fake, c *watcher, lookUps *atomic.Int64)) {
+	t.Helper()
+	f := clustertest.New(t, 1)
+	f.Change(func() { prepare(f) })
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		var lookUps atomic.Int64
+		w := clustertest.NewRecorder(t, cluster.StoreOptions{})
+		c := New(w.Store, Options{
+			Seeds:             []*url.URL{seed},
+			Client:            &http.Client{Transport: clustertest.InProcess{Fake: f, Takes: at.takes, LookUps: &lookUps}},
+			PlacementInterval: at.placement,
+		})
+		c.Start(t.Context())
+		for c.Ready() != nil {
+			time.Sleep(time.Millisecond)
+		}
+		test(t, f, &watcher{c, w}, &lookUps)
+		c.Stop()
+	})
+}
+
+// ask does what a search on a target does, and reports whether it is steered.
+func ask(c *watcher, target string) bool {
+	plan, miss := c.Snapshot().Resolve(target, "")
+	if miss == cluster.MissUnknownTarget {
+		c.Learn(target, "")
+	}
+	return plan != nil
+}
+
+// However many targets clients make up, few are looked up, and those in use are looked
+// up again as soon as without them.
+func TestInventedTargetsAreThrottled(t *testing.T) {
+	t.Parallel()
+	learning(t, tempo{takes: 50 * time.Millisecond}, func(f *clustertest.Fake) {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"}), clustertest.Index("b", []string{"n1"})}
+		for i := range 20 {
+			f.Targets[cluster.Target{Expression: fmt.Sprintf("used-%d", i)}] = []cluster.ShardName{{Index: "a", Number: 0}}
+		}
+	}, func(t *testing.T, f *clustertest.Fake, c *watcher, lookUps *atomic.Int64) {
+		const second, searches = 60, 500
+		moved, late := time.Time{}, time.Duration(0)
+		for i := range second * searches {
+			time.Sleep(time.Second / searches)
+			if i == second*searches/2 {
+				f.Change(func() {
+					for target := range f.Targets {
+						f.Targets[target] = []cluster.ShardName{{Index: "a", Number: 0}, {Index: "b", Number: 0}}
+					}
+				})
+				moved = time.Now()
+			}
+			ask(c, fmt.Sprintf("%s%d", clustertest.Invented, i))
+			target := fmt.Sprintf("used-%d", i%20)
+			steered := ask(c, target)
+			if i > 10*searches {
+				require.True(t, steered, "%s after %d searches", target, i)
+			}
+			if plan, _ := c.Snapshot().Resolve(target, ""); !moved.IsZero() && len(plan.Shards) == 1 {
+				late = time.Since(moved)
+			}
+		}
+		require.LessOrEqual(t, lookUps.Load(), int64(atOnce+aSecond*second))
+		require.Greater(t, lookUps.Load(), int64(aSecond*second/2), "they are not locked out")
+		require.Less(t, late, 2*time.Second, "the targets in use were looked up again after the version moved")
+		require.Positive(t, c.Metric("sidestep_cluster_learns_total", "throttled"))
+	})
+}
+
+// A target that the engine does not know is not asked about again and again while the
+// cluster state moves.
+func TestMissingTargetsAreRemembered(t *testing.T) {
+	t.Parallel()
+	learning(t, tempo{placement: 20 * time.Millisecond}, func(f *clustertest.Fake) { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} },
+		func(t *testing.T, f *clustertest.Fake, c *watcher, lookUps *atomic.Int64) {
+			for range 1000 {
+				f.Change(func() {})
+				time.Sleep(10 * time.Millisecond)
+				ask(c, clustertest.Invented+"x")
+			}
+			require.LessOrEqual(t, lookUps.Load(), int64(1+10*time.Second/pause))
+			require.GreaterOrEqual(t, lookUps.Load(), int64(5*time.Second/pause))
+		})
+}
+
+// A target that clients asked for before it was there is steered as soon as the version
+// of the cluster state is seen to move.
+func TestCreatedTargetsAreSteeredSoon(t *testing.T) {
+	t.Parallel()
+	learning(t, tempo{}, func(f *clustertest.Fake) { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} },
+		func(t *testing.T, f *clustertest.Fake, c *watcher, _ *atomic.Int64) {
+			absent := atomic.Bool{}
+			absent.Store(true)
+			f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+				if absent.Load() && strings.HasPrefix(r.URL.Path, "/new") {
+					http.NotFound(w, r)
+					return true
+				}
+				return false
+			})
+			for _, target := range []string{"new", "new-alias"} {
+				absent.Store(true)
+				for range 1000 { // the cluster state moves all the time
+					f.Change(func() {})
+					time.Sleep(10 * time.Millisecond)
+					require.False(t, ask(c, target))
+				}
+				f.Change(func() {
+					f.Indices = append(f.Indices, clustertest.Index(target, []string{"n1"}))
+					f.Targets[cluster.Target{Expression: target}] = []cluster.ShardName{{Index: target, Number: 0}}
+				})
+				absent.Store(false)
+				created := time.Now()
+				for !ask(c, target) {
+					time.Sleep(10 * time.Millisecond)
+				}
+				require.Less(t, time.Since(created), c.o.PlacementInterval+100*time.Millisecond)
+			}
+		})
+}

@@ -1,0 +1,351 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+const (
+	loadMetrics  = "/stats/thread_pool,indices/search"
+	statsMetrics = "/stats/thread_pool,indices,adaptive_selection/search"
+	loadFields   = "?filter_path=" +
+		"nodes.*.thread_pool.search.threads,nodes.*.thread_pool.search.queue," +
+		"nodes.*.thread_pool.search.active,nodes.*.thread_pool.search.completed,nodes.*.thread_pool.search.rejected," +
+		"nodes.*.thread_pool.search_worker.threads,nodes.*.thread_pool.search_worker.queue," +
+		"nodes.*.thread_pool.search_worker.active,nodes.*.thread_pool.search_worker.completed," +
+		"nodes.*.thread_pool.search_worker.rejected," +
+		"nodes.*.thread_pool.write.queue,nodes.*.thread_pool.write.active," +
+		"nodes.*.thread_pool.write.completed,nodes.*.thread_pool.write.rejected," +
+		"nodes.*.thread_pool.management.completed," +
+		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
+		"nodes.*.indices.search.fetch_time_in_millis"
+	statsFields = loadFields + ",nodes.*.adaptive_selection.*.avg_response_time_ns"
+
+	// seenPerPoll bounds of how many other nodes a poll tells, in the mean: else the
+	// cost of all polls would grow with the square of the cluster.
+	seenPerPoll = 50
+
+	// staticSlack is what a cluster-wide poll gets on top of the timeout that the
+	// engine itself applies to its nodes.
+	staticSlack = 500 * time.Millisecond
+)
+
+// statsAnswer is the answer of _nodes/…/stats.
+type statsAnswer struct {
+	Nodes map[string]*RawStats `json:"nodes"`
+}
+
+// nodePoller is what runs for one node.
+type nodePoller struct {
+	address  string
+	schedule *schedule
+	cancel   context.CancelFunc
+}
+
+// measureLoop keeps one poller per node that holds shards or coordinates; under
+// static discovery one for all.
+func (p *Poller) measureLoop(ctx context.Context) {
+	if p.o.Static {
+		p.measureAll(ctx)
+		return
+	}
+	pollers := map[string]*nodePoller{}
+	look := time.NewTicker(touchGrain)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			for _, np := range pollers {
+				np.cancel()
+			}
+			return
+		case <-p.remeasure:
+			p.startPollers(ctx, pollers)
+		case now := <-look.C:
+			if s := p.Snapshot(); s != nil {
+				p.used.update(s, now)
+				p.polledEvery(p.used.assess(pollers, p.o.StatsInterval, now))
+				p.meanRate.update(pollers)
+			}
+		}
+	}
+}
+
+// polledEvery notes how often nodes in use are polled now.
+func (p *Poller) polledEvery(interval time.Duration) {
+	p.interval.Store(int64(interval))
+	p.metrics.statsInterval.Set(interval.Seconds())
+}
+
+// startPollers begins and ends pollers as nodes come and go.
+func (p *Poller) startPollers(ctx context.Context, pollers map[string]*nodePoller) {
+	wanted := map[string]*cluster.Node{}
+	for _, n := range p.Snapshot().Nodes {
+		if n.URL != nil && n.Coordinating() {
+			wanted[n.ID] = n
+		}
+	}
+	for id, np := range pollers {
+		if n := wanted[id]; n == nil || n.URL.String() != np.address {
+			np.cancel()
+			delete(pollers, id)
+		}
+	}
+	for id, n := range wanted {
+		if _, ok := pollers[id]; ok {
+			continue
+		}
+		pollCtx, cancel := context.WithCancel(ctx)
+		np := &nodePoller{address: n.URL.String(), schedule: newSchedule(p.o.StatsInterval), cancel: cancel}
+		pollers[id] = np
+		p.done.Go(func() { p.measureNode(pollCtx, id, n.URL, np.schedule) })
+	}
+}
+
+// measureNode polls one node, one poll at a time: a node that does not answer is
+// not asked twice at once.
+func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n *schedule) {
+	var last *Baseline
+	pace := p.newPace(n)
+	for {
+		started := time.Now()
+		stats := cluster.NodeStats{Node: id}
+		var answer statsAnswer
+		var told *RawStats
+		err := p.endpoints.askOne(ctx, address, Query{Kind: kindStats, Path: "_nodes/_local" + p.statsPath(last == nil), Deadline: p.o.StatsTimeout, Decode: DecodeJSON(&answer)})
+		if ctx.Err() != nil {
+			return
+		}
+		stats.At = time.Now()
+		if err == nil && len(answer.Nodes) != 1 {
+			err = fmt.Errorf("poll statistics from %s: answer is about %d nodes", address.Redacted(), len(answer.Nodes))
+		}
+		for answered, raw := range answer.Nodes {
+			if err != nil {
+				break
+			}
+			if answered != id {
+				hint(p.rediscover) // another node took the address over
+			}
+			if last != nil && last.node != answered {
+				last = nil
+			}
+			stats.Node = answered
+			told = raw
+			last, err = raw.Measure(answered, last, &stats)
+			pace.ceiling.observe(raw.ThreadPool.Management.Completed, stats.At)
+		}
+		p.measuredNode(stats, started, told, err)
+		if !pace.Wait(ctx, started, pollState(err)) {
+			return
+		}
+	}
+}
+
+// statsPath returns what to ask a node for. In a large cluster only some polls ask
+// what the node saw of the others as coordinating node: it is most of the answer,
+// and the nodes tell much the same. The first poll does, to compare with.
+func (p *Poller) statsPath(first bool) string {
+	if nodes := len(p.Snapshot().Nodes); first || nodes <= seenPerPoll || rand.IntN(nodes) < seenPerPoll {
+		return statsMetrics + statsFields
+	}
+	return loadMetrics + loadFields
+}
+
+// measuredNode hands on how a poll ended.
+func (p *Poller) measuredNode(stats cluster.NodeStats, started time.Time, raw *RawStats, err error) {
+	stats.Took = stats.At.Sub(started)
+	stats.State, stats.Err = pollState(err), err
+	if err != nil {
+		raw = nil
+	}
+	for _, told := range p.listeners {
+		told(stats, raw)
+	}
+	p.Deliver(stats)
+}
+
+// errNotInAnswer is how the engine leaves out a node that did not answer it.
+var errNotInAnswer = fmt.Errorf("not in the answer about all nodes: %w", context.DeadlineExceeded)
+
+// measureAll polls all nodes through the seeds. While no seed answers nothing is
+// known of the nodes, so nothing is said of them.
+func (p *Poller) measureAll(ctx context.Context) {
+	last := map[string]*Baseline{}
+	all := newSchedule(p.o.StatsInterval)
+	pace := p.newPace(all)
+	for {
+		started := time.Now()
+		var err error
+		if s := p.Snapshot(); s != nil && len(s.Nodes) > 0 {
+			var answer statsAnswer
+			path := fmt.Sprintf("_nodes%s&timeout=%dms", p.statsPath(len(last) == 0), p.o.StatsTimeout.Milliseconds())
+			_, err = p.endpoints.ask(ctx, Query{Kind: kindStats, Path: path, Deadline: p.o.StatsTimeout + staticSlack, Decode: DecodeJSON(&answer)})
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				last = p.measuredAll(s.Nodes, answer, last, started)
+				pace.ceiling.observe(answer.tasks(), started)
+			}
+		}
+		if !pace.Wait(ctx, started, pollState(err)) {
+			return
+		}
+		p.polledEvery(time.Duration(all.interval.Load()))
+		p.meanRate.update(map[string]*nodePoller{"": {schedule: all}})
+	}
+}
+
+func (p *Poller) measuredAll(nodes []*cluster.Node, answer statsAnswer, last map[string]*Baseline, started time.Time) map[string]*Baseline {
+	next := make(map[string]*Baseline, len(nodes))
+	now := time.Now()
+	for _, n := range nodes {
+		if !n.Coordinating() {
+			continue
+		}
+		stats := cluster.NodeStats{Node: n.ID, At: now}
+		raw, err := answer.Nodes[n.ID], errNotInAnswer
+		next[n.ID] = last[n.ID]
+		if raw != nil {
+			next[n.ID], err = raw.Measure(n.ID, last[n.ID], &stats)
+		}
+		p.measuredNode(stats, started, raw, err)
+	}
+	return next
+}
+
+// tasks returns how many tasks the management pools completed, in the mean.
+func (a statsAnswer) tasks() int64 {
+	var all int64
+	for _, raw := range a.Nodes {
+		all += raw.ThreadPool.Management.Completed
+	}
+	return all / max(1, int64(len(a.Nodes)))
+}
+
+// RawStats is one node in the answer of _nodes/…/stats.
+type RawStats struct {
+	ThreadPool struct {
+		Search       *RawPool `json:"search"`
+		SearchWorker RawPool  `json:"search_worker"`
+		Write        RawPool  `json:"write"`
+		Management   RawPool  `json:"management"`
+	} `json:"thread_pool"`
+	Indices struct {
+		Search RawSearch `json:"search"`
+	} `json:"indices"`
+	AdaptiveSelection map[string]rawCoordinated `json:"adaptive_selection"`
+}
+
+// RawPool are the counters of a thread pool.
+type RawPool struct {
+	Threads   int64 `json:"threads"`
+	Queue     int64 `json:"queue"`
+	Active    int64 `json:"active"`
+	Completed int64 `json:"completed"`
+	Rejected  int64 `json:"rejected"`
+}
+
+// RawSearch are the counters of searches.
+type RawSearch struct {
+	Queries     int64 `json:"query_total"`
+	QueryMillis int64 `json:"query_time_in_millis"`
+	FetchMillis int64 `json:"fetch_time_in_millis"`
+}
+
+type rawCoordinated struct {
+	ResponseTime int64 `json:"avg_response_time_ns"`
+}
+
+// Baseline is what the next poll of a node is compared with.
+type Baseline struct {
+	node string
+	at   time.Time
+	raw  *RawStats
+}
+
+// errNoSearchPool is how an answer looks that is not about an engine's node.
+var errNoSearchPool = errors.New("the answer has no search thread pool")
+
+// Measure fills in the statistics of a node at into.At, counters as differences
+// from the last answer, and returns what to compare the next one with. last is nil
+// on the first.
+func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats) (*Baseline, error) {
+	pool, worker := r.ThreadPool.Search, r.ThreadPool.SearchWorker
+	if pool == nil {
+		return last, errNoSearchPool
+	}
+	into.Queue = pool.Queue + worker.Queue
+	into.Active = float64(pool.Active + worker.Active)
+	into.Threads = pool.Threads + worker.Threads
+	into.WriteQueue = r.ThreadPool.Write.Queue
+	next := &Baseline{node: node, at: into.At, raw: r}
+	if last == nil {
+		return next, nil
+	}
+	into.Elapsed = into.At.Sub(last.at)
+	before := *last.raw
+	if pool.Completed < before.ThreadPool.Search.Completed {
+		before = RawStats{} // the node restarted
+	}
+	if r.AdaptiveSelection == nil { // not asked for
+		r.AdaptiveSelection = before.AdaptiveSelection
+	}
+	into.Rejected, into.RejectedTasks = r.rejectedSince(&before)
+	into.WriteQueueBefore = before.ThreadPool.Write.Queue
+	into.WriteRejected = max(0, r.ThreadPool.Write.Rejected-before.ThreadPool.Write.Rejected)
+	into.Coordinated = changed(r.AdaptiveSelection, before.AdaptiveSelection)
+	now, then := r.Indices.Search, before.Indices.Search
+	queries, query, fetch := now.Queries-then.Queries, now.QueryMillis-then.QueryMillis, now.FetchMillis-then.FetchMillis
+	// They can fall without a restart while a shard leaves the node.
+	if queries <= 0 || query < 0 || fetch < 0 {
+		return next, nil
+	}
+	into.Queries = queries
+	into.ServiceTime = time.Duration(query) * time.Millisecond / time.Duration(queries)
+	if into.Elapsed > 0 {
+		busy := float64(query+fetch) / (into.Elapsed.Seconds() * 1000)
+		into.Active = min(busy, float64(pool.Threads+worker.Threads))
+	}
+	return next, nil
+}
+
+// rejectedSince returns the share of search tasks that were rejected since before, and how
+// many they are.
+func (r *RawStats) rejectedSince(before *RawStats) (share float64, rejected int64) {
+	was := before.ThreadPool.Search
+	if was == nil {
+		was = &RawPool{}
+	}
+	completed := int64(0)
+	for _, pool := range [][2]RawPool{{*r.ThreadPool.Search, *was}, {r.ThreadPool.SearchWorker, before.ThreadPool.SearchWorker}} {
+		rejected += max(0, pool[0].Rejected-pool[1].Rejected)
+		completed += max(0, pool[0].Completed-pool[1].Completed)
+	}
+	if rejected == 0 {
+		return 0, 0
+	}
+	return float64(rejected) / float64(rejected+completed), rejected
+}
+
+// changed returns the entries that differ from those before; nil if none does.
+func changed(now, before map[string]rawCoordinated) map[string]cluster.Seen {
+	var diff map[string]cluster.Seen
+	for id, c := range now {
+		if b, ok := before[id]; ok && b == c {
+			continue
+		}
+		if diff == nil {
+			diff = make(map[string]cluster.Seen, len(now))
+		}
+		diff[id] = cluster.Seen{Now: time.Duration(c.ResponseTime), Before: time.Duration(before[id].ResponseTime)}
+	}
+	return diff
+}

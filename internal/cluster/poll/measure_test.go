@@ -1,0 +1,210 @@
+package poll
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+)
+
+func raw(pool RawPool, queries, millis int64) *RawStats {
+	r := &RawStats{}
+	r.ThreadPool.Search = &pool
+	r.Indices.Search.Queries, r.Indices.Search.QueryMillis = queries, millis
+	return r
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	const second, ms = time.Second, time.Millisecond
+	first := raw(RawPool{Threads: 7, Queue: 3, Active: 2, Completed: 100}, 1000, 5000)
+	worker := raw(RawPool{Threads: 4, Queue: 1, Active: 2, Completed: 10}, 0, 0)
+	worker.ThreadPool.SearchWorker = RawPool{Threads: 4, Queue: 5, Active: 3, Completed: 99}
+	fetched := raw(RawPool{Threads: 4, Completed: 160}, 1040, 5100)
+	fetched.Indices.Search.FetchMillis = 300
+	before := raw(RawPool{Completed: 100}, 1000, 5000)
+	refused := raw(RawPool{Completed: 100}, 1000, 5000)
+	refused.ThreadPool.SearchWorker.Rejected = 7
+	tests := []struct {
+		name      string
+		last, now *RawStats
+		want      cluster.NodeStats
+	}{
+		{"first", nil, first, cluster.NodeStats{Queue: 3, Active: 2}},
+		{"since then", before, raw(RawPool{Threads: 4, Active: 3, Completed: 160}, 1040, 5100), cluster.NodeStats{Elapsed: second, Queries: 40, ServiceTime: 2500 * time.Microsecond, Active: 0.1}},
+		{"documents are read by the same threads", before, fetched, cluster.NodeStats{Elapsed: second, Queries: 40, ServiceTime: 2500 * time.Microsecond, Active: 0.4}},
+		{"longer than the window", before, raw(RawPool{Threads: 4, Completed: 101}, 1001, 65000), cluster.NodeStats{Elapsed: second, Queries: 1, ServiceTime: time.Minute, Active: 4}},
+		{"nothing new", before, before, cluster.NodeStats{Elapsed: second}},
+		{"none has ended yet", before, raw(RawPool{Threads: 4, Active: 3, Completed: 100}, 1000, 5000), cluster.NodeStats{Elapsed: second, Active: 3}},
+		{"faster than the engine's clock", before, raw(RawPool{Threads: 4, Completed: 101}, 1001, 5000), cluster.NodeStats{Elapsed: second, Queries: 1}},
+		{"restart", before, raw(RawPool{Threads: 4, Completed: 60}, 20, 100), cluster.NodeStats{Elapsed: second, Queries: 20, ServiceTime: 5 * ms, Active: 0.1}},
+		{"a shard left", before, raw(RawPool{Threads: 4, Active: 1, Completed: 101}, 900, 4000), cluster.NodeStats{Elapsed: second, Active: 1}},
+		{"a quarter was rejected", before, raw(RawPool{Threads: 4, Completed: 160, Rejected: 20}, 1000, 5000), cluster.NodeStats{Elapsed: second, Rejected: 0.25}},
+		{"all were rejected by search_worker", before, refused, cluster.NodeStats{Elapsed: second, Rejected: 1}},
+		{"rejected before the first poll", nil, raw(RawPool{Completed: 100, Rejected: 5}, 0, 0), cluster.NodeStats{}},
+		{"search_worker", nil, worker, cluster.NodeStats{Queue: 6, Active: 5}},
+	}
+	for _, tt := range tests {
+		at := time.Now()
+		tt.want.At = at
+		got := cluster.NodeStats{At: at}
+		var last *Baseline
+		if tt.last != nil {
+			last = &Baseline{node: "n", at: at.Add(-second), raw: tt.last}
+		}
+		next, err := tt.now.Measure("n", last, &got)
+		require.NoError(t, err, tt.name)
+		require.InDelta(t, tt.want.Active, got.Active, 1e-9, tt.name)
+		got.Active = tt.want.Active
+		require.Equal(t, tt.now.ThreadPool.Search.Threads+tt.now.ThreadPool.SearchWorker.Threads, got.Threads, tt.name)
+		require.Equal(t, tt.want.Rejected > 0, got.RejectedTasks > 0, tt.name)
+		got.Threads, got.RejectedTasks = 0, 0
+		require.Equal(t, tt.want, got, tt.name)
+		require.Equal(t, &Baseline{node: "n", at: at, raw: tt.now}, next, tt.name)
+	}
+	last := &Baseline{raw: before}
+	next, err := (&RawStats{}).Measure("n", last, &cluster.NodeStats{})
+	require.ErrorIs(t, err, errNoSearchPool)
+	require.Same(t, last, next)
+}
+
+func TestCoordinatedHoldsOnlyChanges(t *testing.T) {
+	t.Parallel()
+	before, now := raw(RawPool{Completed: 5}, 0, 0), raw(RawPool{Completed: 6}, 0, 0)
+	before.AdaptiveSelection = map[string]rawCoordinated{"frozen": {ResponseTime: 5e6}, "busy": {ResponseTime: 5e6}}
+	now.AdaptiveSelection = map[string]rawCoordinated{"frozen": {ResponseTime: 5e6}, "busy": {ResponseTime: 7e6}, "new": {ResponseTime: 1e6}}
+	var first, second, third cluster.NodeStats
+	last, err := before.Measure("n", nil, &first)
+	require.NoError(t, err)
+	require.Empty(t, first.Coordinated, "how old they are is not known")
+	last, err = now.Measure("n", last, &second)
+	require.NoError(t, err)
+	require.Equal(t, map[string]cluster.Seen{"busy": {Now: 7 * time.Millisecond, Before: 5 * time.Millisecond}, "new": {Now: time.Millisecond}}, second.Coordinated)
+	last, err = now.Measure("n", last, &third)
+	require.NoError(t, err)
+	require.Nil(t, third.Coordinated)
+
+	var unasked, again cluster.NodeStats
+	last, err = raw(RawPool{Completed: 7}, 0, 0).Measure("n", last, &unasked)
+	require.NoError(t, err)
+	require.Nil(t, unasked.Coordinated)
+	now = raw(RawPool{Completed: 8}, 0, 0)
+	now.AdaptiveSelection = map[string]rawCoordinated{"frozen": {ResponseTime: 5e6}, "busy": {ResponseTime: 7e6}, "new": {ResponseTime: 2e6}}
+	_, err = now.Measure("n", last, &again)
+	require.NoError(t, err)
+	require.Equal(t, map[string]cluster.Seen{"new": {Now: 2 * time.Millisecond, Before: time.Millisecond}}, again.Coordinated)
+}
+
+func TestPollStates(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 4)
+	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_nodes/_local"+statsMetrics {
+			return false
+		}
+		switch n.ID {
+		case "n2":
+			clustertest.Hang(r)
+		case "n3":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "n4":
+			panic(http.ErrAbortHandler)
+		default:
+			return false
+		}
+		return true
+	})
+	w := watch(t, f, nil)
+	for id, want := range map[string]cluster.PollState{"n1": cluster.PollOK, "n2": cluster.PollUnresponsive, "n3": cluster.PollFailed, "n4": cluster.PollUnreachable} {
+		w.Eventually(id+" is "+string(want), func() bool { s, ok := w.LastStats(id); return ok && s.State == want })
+		s, _ := w.LastStats(id)
+		require.Equal(t, want == cluster.PollOK, s.Err == nil)
+		require.Positive(t, s.Took)
+	}
+	s, _ := w.LastStats("n2")
+	require.GreaterOrEqual(t, s.Took, 300*time.Millisecond)
+}
+
+func TestRefusedIsUnreachable(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, nil)
+	w.Eventually("measured", func() bool { s, ok := w.LastStats("n2"); return ok && s.State == cluster.PollOK })
+	f.Nodes[1].Server.CloseClientConnections()
+	f.Nodes[1].Server.Close()
+	w.Eventually("refused", func() bool { s, _ := w.LastStats("n2"); return s.State == cluster.PollUnreachable })
+}
+
+func TestOnePollInFlightPerNode(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	w := watch(t, f, nil)
+	w.Eventually("measured", func() bool { _, ok := w.LastStats("n1"); return ok })
+	now, most := 0, 0
+	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_nodes/_local"+statsMetrics {
+			return false
+		}
+		f.Mu.Lock()
+		now++
+		most = max(most, now)
+		f.Mu.Unlock()
+		clustertest.Hang(r)
+		f.Mu.Lock()
+		now--
+		f.Mu.Unlock()
+		return true
+	})
+	w.Eventually("unresponsive", func() bool { s, _ := w.LastStats("n1"); return s.State == cluster.PollUnresponsive })
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	require.LessOrEqual(t, most, 2) // the server notices the end of one late
+}
+
+func TestAddressTakenOver(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, func(o *Options) { o.DiscoveryInterval = time.Hour })
+	w.Eventually("measured", func() bool { _, ok := w.LastStats("n2"); return ok })
+	discoveries := f.Count("/_nodes/http,os,thread_pool")
+	f.Mu.Lock()
+	f.Nodes[1].AnswerID = "n9"
+	f.Mu.Unlock()
+	w.Eventually("told under the id answered", func() bool { s, ok := w.LastStats("n9"); return ok && s.State == cluster.PollOK })
+	w.Eventually("discovered again", func() bool { return f.Count("/_nodes/http,os,thread_pool") > discoveries })
+}
+
+func TestDedicatedManagersAreNotMeasured(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Nodes[1].Roles = []string{"cluster_manager"}
+	w := watch(t, f, nil)
+	w.Eventually("measured", func() bool { _, ok := w.LastStats("n1"); return ok })
+	_, ok := w.LastStats("n2")
+	require.False(t, ok)
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1", "n2"}, []string{"n2"})} })
+	w := watch(t, f, nil)
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	w.Learn("i*", "")
+	w.Eventually("learned", func() bool { return w.Metric("sidestep_cluster_learns_total", "empty") == 1 })
+	require.InDelta(t, 2, w.Metric("sidestep_cluster_nodes"), 0)
+	require.InDelta(t, 1, w.Metric("sidestep_cluster_placement_indices"), 0)
+	require.InDelta(t, 2, w.Metric("sidestep_cluster_placement_shards"), 0)
+	require.InDelta(t, 3, w.Metric("sidestep_cluster_placement_copies"), 0)
+	require.InDelta(t, 1, w.Metric("sidestep_cluster_learned_targets"), 0)
+	require.InDelta(t, 1, w.Metric("sidestep_cluster_state", "ok"), 0)
+	require.Positive(t, w.Metric("sidestep_cluster_placement_refreshes_total", cluster.SourceCatShards, "ok"))
+	require.Positive(t, w.Metric("sidestep_cluster_polls_total", "stats", "ok"))
+	families, err := w.Registry.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, 15)
+}

@@ -1,0 +1,140 @@
+package poll
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+const (
+	// idleAfter is for how long no search may have been decided until the nodes are
+	// measured less often.
+	idleAfter = 10 * time.Second
+	// touchGrain is how exactly it is known when the last search was decided.
+	touchGrain = time.Second
+	// retryPause follows a poll that the deadline ended: a node that answers again
+	// is to be seen soon.
+	retryPause = 50 * time.Millisecond
+)
+
+// activity knows whether searches are being decided, so that statistics matter.
+type activity struct {
+	touched atomic.Bool // a search was decided since the last look
+
+	mu   sync.Mutex
+	last time.Time // when a search was last known of
+	idle bool
+	wake chan struct{} // closed when a search ends idleness
+}
+
+func newActivity(now time.Time) *activity {
+	return &activity{last: now, wake: make(chan struct{})}
+}
+
+// touch says that a search is being decided. All but the first after a look cost
+// one atomic load.
+func (a *activity) touch() {
+	if a.touched.Load() {
+		return
+	}
+	a.touched.Store(true)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.idle {
+		return
+	}
+	a.idle, a.last = false, time.Now()
+	close(a.wake)
+	a.wake = make(chan struct{})
+}
+
+// look reports whether there has been no search for a while, and returns what is
+// closed at the first one after that.
+func (a *activity) look(now time.Time) (idle bool, wake <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	// Looking more rarely keeps searches from writing what they all read.
+	if now.Sub(a.last) >= touchGrain && a.touched.Swap(false) {
+		a.last = now
+	}
+	a.idle = now.Sub(a.last) >= idleAfter
+	return a.idle, a.wake
+}
+
+// Pace spaces the polls of one poller: at the usual interval, or the longer one that
+// the ceiling of the node leaves, while searches are decided that it serves; else
+// more rarely, while none is decided at all at intervals that double up to longest.
+type Pace struct {
+	activity *activity
+	schedule *schedule
+	ceiling  *ceiling
+	longest  time.Duration
+	now      time.Duration
+}
+
+func (p *Poller) newPace(n *schedule) *Pace {
+	return &Pace{
+		activity: p.activity, schedule: n, ceiling: newCeiling(),
+		longest: max(p.o.StatsIdleInterval, p.o.StatsInterval), now: p.o.StatsInterval,
+	}
+}
+
+// NewPace returns the pace of one who asks in place of the pollers: a relay's follower.
+func (p *Poller) NewPace() *Pace { return p.newPace(newSchedule(p.o.StatsInterval)) }
+
+// Wait waits until the poll after the one that started then and ended like this.
+// It reports false if ctx ended.
+func (p *Pace) Wait(ctx context.Context, started time.Time, state cluster.PollState) bool {
+	now := time.Now()
+	idle, wake := p.activity.look(now)
+	usual := time.Duration(p.schedule.usual.Load())
+	interval := p.ceiling.stretch(usual)
+	p.schedule.rate.Store(math.Float64bits(p.ceiling.rate))
+	stretched := interval > usual
+	p.now = min(2*p.now, p.longest)
+	switch {
+	case idle:
+		interval = max(interval, p.now)
+	case p.schedule.rare.Load():
+		interval = max(interval, p.longest)
+	default:
+		p.now = usual
+	}
+	p.schedule.interval.Store(int64(interval))
+	if state == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {
+		return p.pause(ctx, retryPause, wake)
+	}
+	// A pause is kept also after polls that took longer than the interval.
+	return p.pause(ctx, max(jitter(interval)-now.Sub(started), usual/5), wake)
+}
+
+// pause waits for a while, for the first search of all or for the first that the
+// node serves. It reports false if ctx ended.
+func (p *Pace) pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-p.schedule.wake:
+	case <-t.C:
+	}
+	return true
+}
+
+// sleep reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

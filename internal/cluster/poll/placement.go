@@ -1,0 +1,275 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/url"
+	"time"
+
+	"sidestep/internal/cluster"
+)
+
+const (
+	// placementMaxAge is how long a placement whose version stays is kept.
+	placementMaxAge = 30 * time.Second
+	// wholeMaxAge is the same for the indices that nobody searches.
+	wholeMaxAge = 10 * time.Minute
+	// refreshPause is the least time between a fetch and one that a hint asks for.
+	refreshPause = 500 * time.Millisecond
+	// firstPatience is how long the first table, which waits for its slowest node, is
+	// waited for before the routing table is fetched besides.
+	firstPatience = time.Second
+	// costFactor bounds the share of time that fetches of the indices in use may take:
+	// one that took t is not repeated before costFactor·t, so that large clusters with
+	// many changes are not busy with our polls. wholeCostFactor is the same for fetches
+	// of all there is.
+	costFactor      = 10
+	wholeCostFactor = 100
+	// settleAfter is how many version polls in a row must find a lower version
+	// than known before it is believed: one node may be behind or cut off.
+	settleAfter = 5
+
+	versionPath = "_cluster/state/version?local=true"
+)
+
+// stateVersion is _cluster/state/version.
+type stateVersion struct {
+	ClusterUUID string `json:"cluster_uuid"`
+	Version     int64  `json:"version"`
+
+	from *url.URL
+	asOf time.Time
+}
+
+// placer keeps the placement: at every move of the version it asks where the indices
+// in use are, and now and then where all are. Its fields belong to the goroutine of
+// placeLoop.
+type placer struct {
+	poller  *Poller
+	fetched time.Time // when the last fetch ended
+	lower   int       // version polls in a row that found a lower version
+
+	inUseAfter   time.Time // do not ask for the indices in use before
+	membersAfter time.Time // the same for the members
+	membersDue   bool      // they may have changed
+
+	whole wholeState
+}
+
+// placeLoop confirms the placement at every interval and brings it up to date when
+// the version of the cluster state moved.
+func (p *Poller) placeLoop(ctx context.Context) {
+	placer := &placer{poller: p, whole: p.wholeKnown()}
+	tick := time.NewTimer(p.o.PlacementInterval)
+	defer tick.Stop()
+	for {
+		hinted := false
+		select {
+		case <-ctx.Done():
+			placer.drain()
+			return
+		case answer := <-placer.whole.answer:
+			placer.wholeArrived(ctx, answer)
+			continue
+		case <-tick.C:
+			tick.Reset(p.PlacementInterval())
+		case <-p.replace:
+			if !sleep(ctx, time.Until(placer.fetched.Add(refreshPause))) {
+				continue
+			}
+			hinted = true
+		}
+		if s := p.Snapshot(); s == nil || s.Engine.Serverless() {
+			continue
+		}
+		err := placer.check(ctx, hinted)
+		if ctx.Err() == nil {
+			p.status.report(placing, err)
+			p.store.LearnAgain()
+		}
+	}
+}
+
+// drain waits for the fetch in flight, whose context has ended.
+func (p *placer) drain() {
+	if p.whole.answer != nil {
+		<-p.whole.answer
+	}
+}
+
+// check reads the version and fetches what is out of date.
+func (p *placer) check(ctx context.Context, force bool) error {
+	v, err := p.readVersion(ctx)
+	if err != nil {
+		hint(p.poller.rediscover) // it tells who is still there
+		return fmt.Errorf("read the version of the cluster state: %w", err)
+	}
+	known := p.poller.Snapshot()
+	if v.ClusterUUID != known.ClusterUUID {
+		hint(p.poller.rediscover)
+		return nil
+	}
+	if known.HasPlacement() && v.Version < known.Version {
+		if p.lower++; p.lower < settleAfter {
+			return nil
+		}
+		p.poller.store.ForgetVersions()
+		p.whole.version, p.whole.forgotten = 0, true
+	}
+	p.lower = 0
+	p.beginWhole(ctx, v)
+	if p.membersDue {
+		p.checkMembers(ctx)
+	}
+	switch {
+	case !known.HasPlacement():
+		return p.fetchFirst(ctx, v)
+	case v.Version == known.Version && !force && time.Since(p.fetched) < placementMaxAge:
+		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
+		return nil
+	}
+	return p.fetchInUse(ctx, v)
+}
+
+func (p *placer) readVersion(ctx context.Context) (stateVersion, error) {
+	v := stateVersion{asOf: time.Now()}
+	var err error
+	v.from, err = p.poller.endpoints.ask(ctx, Query{Kind: kindVersion, Path: versionPath, Deadline: min(localDeadline, p.poller.o.PollTimeout), Decode: DecodeJSON(&v)})
+	if err == nil && v.Version == 0 {
+		err = errors.New("the answer names no version")
+	}
+	return v, err
+}
+
+// fetchInUse brings the placement of the indices in use to version v. All others
+// stay as they were; they are believed for a while.
+func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
+	if time.Now().Before(p.inUseAfter) {
+		return nil // the version stays unconfirmed: the next tick comes back to it
+	}
+	started := time.Now()
+	names := p.poller.store.NamesInUse()
+	if len(names) > 0 {
+		// Only the node that told the version is sure to have applied it.
+		asOf, err := p.poller.placeIndices(ctx, v.from, names)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.inUseAfter = time.Now().Add(costFactor * time.Since(started))
+		switch {
+		case err != nil:
+			return fmt.Errorf("fetch the placement of %d indices in use: %w", len(names), err)
+		case asOf < v.Version:
+			return nil // another node answered, behind one address: the same
+		}
+	}
+	p.fetched = time.Now()
+	p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
+	p.membersDue = true
+	return nil
+}
+
+// placeIndices asks where the copies of these indices are, and takes in the answer.
+// It asks the node at from alone; nil is any. It returns the version that the answer
+// is at least of.
+func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
+	if s := p.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.CountIndices()/2 {
+		return p.placeAll(ctx, from)
+	}
+	uuid := p.Snapshot().ClusterUUID
+	version = math.MaxInt64
+	paths, of := namesPaths(names)
+	for i, path := range paths {
+		state, err := p.readRoutingTable(ctx, from, "/"+path)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		p.countRefresh(cluster.SourceInUse, err)
+		if err != nil {
+			return 0, err
+		}
+		if state.ClusterUUID == uuid {
+			p.store.PlacedSome(state, of[i])
+		}
+		version = min(version, state.Version)
+	}
+	return version, nil
+}
+
+// minHalf is from how many indices on half of all there are is as good as all.
+const minHalf = 200
+
+// placeAll is placeIndices for all indices at once.
+func (p *Poller) placeAll(ctx context.Context, from *url.URL) (version int64, err error) {
+	uuid := p.Snapshot().ClusterUUID
+	state, err := p.readRoutingTable(ctx, from, "")
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	p.countRefresh(cluster.SourceRoutingTable, err)
+	if err != nil {
+		return 0, err
+	}
+	if state.ClusterUUID == uuid {
+		p.store.PlacedAll(cluster.SourceRoutingTable, time.Now(), state)
+	}
+	return state.Version, nil
+}
+
+// readRoutingTable asks a node for its routing table, or for that of some indices.
+func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names string) (state *cluster.Placement, err error) {
+	deadline := p.o.PollTimeout
+	if names != "" {
+		deadline = min(2*localDeadline, deadline)
+	}
+	q := Query{
+		Kind: kindRoutingTable, Deadline: deadline,
+		Path: "_cluster/state/version,routing_table" + names + "?local=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
+		Decode: func(r io.Reader) (err error) {
+			state, err = parseRoutingTable(r, newPlacementBuilder(p.Snapshot()))
+			return err
+		},
+	}
+	if from != nil {
+		return state, p.endpoints.askOne(ctx, from, q)
+	}
+	_, err = p.endpoints.ask(ctx, q)
+	return state, err
+}
+
+// checkMembers looks whether the nodes are still those that were discovered.
+func (p *placer) checkMembers(ctx context.Context) {
+	started := time.Now()
+	if started.Before(p.membersAfter) {
+		return
+	}
+	var state struct {
+		Nodes map[string]stateNode `json:"nodes"`
+	}
+	_, err := p.poller.endpoints.ask(ctx, Query{Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.poller.o.PollTimeout), Decode: DecodeJSON(&state)})
+	p.membersDue = false
+	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
+	if err != nil || !maps.Equal(members(state.Nodes), p.poller.membersKnown()) {
+		hint(p.poller.rediscover)
+	}
+}
+
+// membersKnown returns the members that the node list was made from.
+func (p *Poller) membersKnown() membership {
+	if known := p.members.Load(); known != nil {
+		return *known
+	}
+	return nil
+}
+
+func (p *Poller) countRefresh(source string, err error) {
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	p.metrics.refreshes.WithLabelValues(source, result).Inc()
+}

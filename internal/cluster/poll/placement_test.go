@@ -1,0 +1,149 @@
+package poll
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+)
+
+func TestPlacementFollowsTheVersion(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1", "n2"})} })
+	w := watch(t, f, nil)
+	w.Resolves("i", "", []string{"n1", "n2"})
+	f.Change(func() {
+		moving := clustertest.Index("i", []string{"n1", "n2"})
+		moving.Shards[0].Copies[1].State = cluster.Relocating
+		f.Indices = []cluster.Index{moving}
+	})
+	w.Eventually("relocating", func() bool {
+		found, ok := w.Snapshot().Lookup("i")
+		return ok && found.Shards[0].Copies[1].State == cluster.Relocating
+	})
+	w.Resolves("i", "", []string{"n1", "n2"}) // its source still serves
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1", "n3"})} })
+	w.Resolves("i", "", []string{"n1", "n3"})
+	f.Change(func() { f.Indices = nil })
+	w.MissIs("i", "", cluster.MissUnknownTarget)
+}
+
+func TestSearchOnlyCopies(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() {
+		split := clustertest.Index("i", []string{"n1", "n2", "n3"})
+		split.Shards[0].Copies[2].Kind = 's'
+		f.Indices = []cluster.Index{split}
+	})
+	w := watch(t, f, nil)
+	w.Resolves("i", "", []string{"n3"})
+}
+
+// catFault makes _cat/shards misbehave while set.
+func catFault(f *clustertest.Fake, misbehave http.HandlerFunc) *atomic.Bool {
+	var on atomic.Bool
+	on.Store(true)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_cat/shards" || !on.Load() {
+			return false
+		}
+		misbehave(w, r)
+		return true
+	})
+	return &on
+}
+
+func TestRoutingTableWhileCatShardsFails(t *testing.T) {
+	t.Parallel()
+	tests := map[string]http.HandlerFunc{
+		"hangs":      func(_ http.ResponseWriter, r *http.Request) { clustertest.Hang(r) },
+		"limit":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"forbidden":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"unreadable": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`[{"index":`)) },
+	}
+	for name, misbehave := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 2)
+			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+			catFault(f, misbehave)
+			w := watch(t, f, nil)
+			w.Resolves("i", "", []string{"n1"})
+			require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
+			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
+			w.Resolves("i", "", []string{"n2"})
+			w.Eventually("ok", func() bool { return w.Status().State == StateOK })
+			require.LessOrEqual(t, f.Count("/_cat/shards"), 2, "it is left alone for a while")
+			at := w.Snapshot().PlacedAt
+			w.Eventually("age is renewed", func() bool { return w.Snapshot().PlacedAt.After(at) })
+		})
+	}
+}
+
+func TestSlowCatShardsTakesOver(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	catFault(f, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(firstPatience + 200*time.Millisecond):
+			f.Mu.Lock()
+			defer f.Mu.Unlock()
+			assert.NoError(t, clustertest.WriteJSON(w, f.CatShards()))
+		}
+	})
+	w := watch(t, f, func(o *Options) { o.PollTimeout = time.Minute })
+	w.Resolves("i", "", []string{"n1"})
+	require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
+	w.Eventually("cat", func() bool { return w.Snapshot().Source == cluster.SourceCatShards })
+}
+
+func TestLowerVersionIsNotBelievedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() {
+		f.Version = 20
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})}
+	})
+	w := watch(t, f, nil)
+	w.Resolves("i", "", []string{"n1"})
+	version := w.Snapshot().Version
+	f.Mu.Lock()
+	f.Nodes[2].Version = 3 // cut off: answers with the state it had
+	f.Mu.Unlock()
+	asked := f.Count("/_cluster/state/version")
+	w.Eventually("many versions read", func() bool { return f.Count("/_cluster/state/version") > asked+12 })
+	require.Equal(t, version, w.Snapshot().Version)
+	f.Mu.Lock()
+	f.Version = 5 // all agree: restored from elsewhere
+	f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})}
+	f.Mu.Unlock()
+	w.Resolves("i", "", []string{"n2"})
+	require.LessOrEqual(t, w.Snapshot().Version, int64(5))
+}
+
+func TestRefreshPlacement(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	w := watch(t, f, func(o *Options) { o.PlacementInterval = time.Hour })
+	w.Resolves("i", "", []string{"n1"})
+	fetches := f.Count("/_cat/shards")
+	f.Mu.Lock()
+	f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} // the version says nothing of it
+	f.Mu.Unlock()
+	for range 1000 {
+		w.RefreshPlacement()
+	}
+	w.Resolves("i", "", []string{"n2"})
+	require.LessOrEqual(t, f.Count("/_cat/shards"), fetches+2)
+}

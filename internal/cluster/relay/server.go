@@ -1,0 +1,266 @@
+package relay
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
+)
+
+const (
+	// maxReaders bounds how many others are answered at a time.
+	maxReaders = 2000
+	// readerPatience is how long a reader may take to take its answer.
+	readerPatience = 10 * time.Second
+	// maxUses bounds the names of indices that are read, in bytes.
+	maxUses = 8 << 20
+	// lookUpsAtOnce bounds the look-ups for others that are under way at once.
+	lookUpsAtOnce = 8
+	// relayedAge is how old a placement may be to be told.
+	relayedAge = 10 * time.Second
+)
+
+// Server serves what a poller found out to others, as the protocol in protocol.go says.
+// It has no accounts and tells no credentials.
+type Server struct {
+	p        *poll.Poller
+	metrics  *serverMetrics
+	feed     *feed
+	readers  chan struct{} // as many as are being answered
+	patience time.Duration // with a reader
+	lookUps  chan struct{} // as many as are under way
+	flights  singleflight.Group
+	placing  sync.Mutex // what one found out need not be asked for the next
+}
+
+// NewServer returns a handler that serves what p finds out. It is called before p is
+// started.
+func NewServer(p *poll.Poller, reg prometheus.Registerer) *Server {
+	srv := &Server{
+		p: p, metrics: newServerMetrics(reg), feed: newFeed(p.Snapshot, p.Options().StatsInterval),
+		readers: make(chan struct{}, maxReaders), patience: readerPatience,
+		lookUps: make(chan struct{}, lookUpsAtOnce),
+	}
+	p.Listen(srv.feed.poll)
+	return srv
+}
+
+// ServeHTTP implements http.Handler.
+func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	result := srv.serve(w, r)
+	srv.metrics.answers.WithLabelValues(result).Inc()
+}
+
+func (srv *Server) serve(w http.ResponseWriter, r *http.Request) string {
+	if v := r.URL.Query().Get("version"); v != strconv.Itoa(relayVersion) {
+		return refuse(w, http.StatusBadRequest, fmt.Sprintf("this relay speaks version %d, not %q", relayVersion, v))
+	}
+	if err := srv.fit(); err != nil {
+		return refuse(w, http.StatusServiceUnavailable, err.Error())
+	}
+	select {
+	case srv.readers <- struct{}{}:
+		defer func() { <-srv.readers }()
+	default:
+		return refuse(w, http.StatusServiceUnavailable, "too many readers")
+	}
+	switch {
+	case strings.HasSuffix(r.URL.Path, usesPage):
+		return srv.takeUses(w, r)
+	case strings.HasSuffix(r.URL.Path, targetPage):
+		return srv.tellTarget(w, r)
+	default:
+		return srv.tellReport(w, r)
+	}
+}
+
+// fit returns why there is nothing good to tell.
+func (srv *Server) fit() error {
+	if srv.p.Options().Source != nil {
+		return errors.New("this sidestep has a relay itself")
+	}
+	if err := srv.p.Ready(); err != nil {
+		return err
+	}
+	s := srv.p.Snapshot()
+	if !s.HasPlacement() {
+		return errors.New("the cluster shows no placement")
+	}
+	if age := time.Since(s.PlacedAt); age > max(relayedAge, 5*srv.p.PlacementInterval()) {
+		return fmt.Errorf("the placement was last confirmed %s ago", age.Round(time.Second))
+	}
+	return nil
+}
+
+func refuse(w http.ResponseWriter, status int, why string) string {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, why+"\n") // who asked may be gone
+	return relayedRefused
+}
+
+// tellReport answers with what changed since the report that the reader has.
+func (srv *Server) tellReport(w http.ResponseWriter, r *http.Request) string {
+	query := r.URL.Query()
+	var after int64
+	if text := query.Get("after"); text != "" {
+		var err error
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
+			return refuse(w, http.StatusBadRequest, "after is not the number of a report")
+		}
+	}
+	if query.Get("busy") == "true" {
+		srv.p.TouchAll()
+	}
+	body, err := srv.feed.next(r.Context(), query.Get("relay"), after)
+	if err != nil {
+		return srv.failed(w, r, err)
+	}
+	return srv.write(w, body, relayedReport)
+}
+
+// failed answers a request that cannot be answered.
+func (srv *Server) failed(w http.ResponseWriter, r *http.Request, err error) string {
+	if r.Context().Err() == nil {
+		srv.p.Options().Logger.Debug("not relayed", "path", r.URL.Path, "err", err)
+		refuse(w, http.StatusServiceUnavailable, "the cluster did not answer")
+	}
+	return relayedFailed
+}
+
+// write sends a compressed body. A reader that does not take it is dropped.
+func (srv *Server) write(w http.ResponseWriter, body []byte, result string) string {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(srv.patience)) // a recorder of a test has none
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Cache-Control", "no-store")
+	n, err := w.Write(body)
+	srv.metrics.bytes.Add(float64(n))
+	if err != nil {
+		return relayedFailed
+	}
+	_ = control.SetWriteDeadline(time.Time{}) // the connection is used again
+	return result
+}
+
+// subjectOf returns what is asked of a target, by its name in the protocol.
+func subjectOf(about string) (of cluster.Subject, ok bool) {
+	switch about {
+	case "shards":
+		return cluster.OfShards, true
+	case "layout":
+		return cluster.OfLayout, true
+	}
+	return cluster.OfShards, false
+}
+
+// nameOf is the inverse of subjectOf.
+func nameOf(of cluster.Subject) string {
+	if of == cluster.OfLayout {
+		return "layout"
+	}
+	return "shards"
+}
+
+// tellTarget answers what a target stands for.
+func (srv *Server) tellTarget(w http.ResponseWriter, r *http.Request) string {
+	query := r.URL.Query()
+	of, ok := subjectOf(query.Get("about"))
+	t := cluster.LookUp{Target: cluster.Target{Expression: query.Get("expression"), Routing: query.Get("routing")}, Of: of}
+	if !ok || !t.Valid() {
+		return refuse(w, http.StatusBadRequest, "not a target")
+	}
+	told, err := srv.target(r.Context(), t)
+	if err != nil {
+		return srv.failed(w, r, err)
+	}
+	body, err := encodeBody(told)
+	if err != nil {
+		return srv.failed(w, r, err)
+	}
+	return srv.write(w, body, relayedTarget)
+}
+
+var (
+	errNotLearned = errors.New("the look-up failed")
+	errThrottled  = errors.New("too many targets that nobody knew were asked about")
+)
+
+// target returns what a target stands for, looked up at most once for all who ask at
+// the same time.
+func (srv *Server) target(ctx context.Context, t cluster.LookUp) (*resolvedTarget, error) {
+	if told := srv.known(t); told != nil {
+		return told, nil
+	}
+	key := fmt.Sprintf("%s\x00%s\x00%s", nameOf(t.Of), t.Expression, t.Routing)
+	_, err, _ := srv.flights.Do(key, func() (any, error) {
+		if !srv.p.Store().Targets().Admits(t) {
+			return nil, errThrottled
+		}
+		// Others wait for it, too: it does not end with the first who asked.
+		ctx := context.WithoutCancel(ctx)
+		srv.lookUps <- struct{}{}
+		defer func() { <-srv.lookUps }()
+		srv.p.LookUp(ctx, t)
+		return nil, nil //nolint:nilnil // the store has the result
+	})
+	if err != nil {
+		return nil, err
+	}
+	if told := srv.known(t); told != nil {
+		return told, nil
+	}
+	return nil, errNotLearned
+}
+
+// known returns what is known of a target at the present version.
+func (srv *Server) known(t cluster.LookUp) *resolvedTarget {
+	found := srv.p.Store().Recall(t)
+	if found == nil {
+		return nil
+	}
+	told := &resolvedTarget{StateVersion: found.Version, Unknown: found.Unknown, Incomplete: found.Incomplete, Shards: packShards(found.Shards)}
+	if t.Of == cluster.OfLayout && !found.Unknown {
+		told.Layout = &found.Layout
+	}
+	return told
+}
+
+// takeUses notes which indices are searched through others.
+func (srv *Server) takeUses(w http.ResponseWriter, r *http.Request) string {
+	if r.Method != http.MethodPost {
+		return refuse(w, http.StatusMethodNotAllowed, "POST the names of indices")
+	}
+	z, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, maxUses))
+	if err != nil {
+		return refuse(w, http.StatusBadRequest, "the body is not compressed")
+	}
+	var names []string
+	if err := json.NewDecoder(io.LimitReader(z, maxUses)).Decode(&names); err != nil {
+		return refuse(w, http.StatusBadRequest, "the body is no list of names")
+	}
+	s := srv.p.Snapshot()
+	for _, name := range names {
+		s.Use(name)
+	}
+	srv.placing.Lock()
+	defer srv.placing.Unlock()
+	srv.p.Place(context.WithoutCancel(r.Context()), names)
+	w.WriteHeader(http.StatusNoContent)
+	return relayedUses
+}

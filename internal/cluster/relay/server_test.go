@@ -1,0 +1,181 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+	"sidestep/internal/cluster/poll"
+)
+
+// However many ask for a target at once, the cluster is asked once.
+func TestTargetsAreLookedUpOnceForAll(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("logs-1", []string{"n1"})}
+		f.Targets[cluster.Target{Expression: "logs-*"}] = []cluster.ShardName{{Index: "logs-1", Number: 0}}
+	})
+	at := newAddress(t)
+	at.use(start(t, f, nil).server)
+	followers := make([]*relaying, 10)
+	for i := range followers {
+		followers[i], _ = follow(t, f, at, nil)
+		followers[i].Resolves("logs-1", "", []string{"n1"})
+	}
+	for _, w := range followers {
+		w.Learn("logs-*", "")
+	}
+	for _, w := range followers {
+		w.Resolves("logs-*", "", []string{"n1"})
+	}
+	require.Equal(t, 1, f.Count("/logs-*/_search_shards"))
+}
+
+func TestRelayRefuses(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} })
+	relay := start(t, f, nil)
+	relay.Eventually("the relay is ready", func() bool { return relay.Ready() == nil })
+	at := newAddress(t)
+	at.use(relay.server)
+	chained, _ := follow(t, f, at, nil)
+	chained.Eventually("it follows", chained.Follows)
+	for _, c := range []struct {
+		name, path string
+		handler    http.Handler
+		status     int
+		want       string
+	}{
+		{"no version", "/snapshot", relay.server, 400, `speaks version 1, not ""`},
+		{"another version", "/snapshot?version=2", relay.server, 400, `speaks version 1, not "2"`},
+		{"bad number", "/snapshot?version=1&after=-1", relay.server, 400, "not the number of a report"},
+		{"a relay of relays", "/snapshot?version=1", chained.server, 503, "has a relay itself"},
+		{"nothing known", "/snapshot?version=1", NewServer(poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{}), nil), 503, "has not answered yet"},
+		{"unknown question", "/snapshot/target?version=1&about=settings&expression=a", relay.server, 400, "not a target"},
+		{"layout of many", "/snapshot/target?version=1&about=layout&expression=a,b", relay.server, 400, "not a target"},
+		{"long", "/snapshot/target?version=1&about=shards&expression=" + strings.Repeat("a", 5000), relay.server, 400, "not a target"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			c.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, http.NoBody))
+			require.Equal(t, c.status, w.Code)
+			require.Contains(t, w.Body.String(), c.want)
+		})
+	}
+}
+
+// The number of readers, and the time each may take, is bounded.
+func TestReadersAreBounded(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() {
+		for i := range 3000 {
+			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("%d-%x", i, rand.Uint64()), []string{"n1"}))
+		}
+	})
+	w := start(t, f, nil)
+	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
+	w.server.readers = make(chan struct{}, 1)
+	w.server.patience = 50 * time.Millisecond
+	body, err := w.server.feed.next(t.Context(), "", 0)
+	require.NoError(t, err)
+	client, server := net.Pipe()
+	defer client.Close()
+	go func() { _ = http.Serve(&oneConn{conn: server}, w.server) }()
+	_, err = io.WriteString(client, "GET /snapshot?version=1 HTTP/1.1\r\nHost: relay\r\n\r\n")
+	require.NoError(t, err)
+	_, err = io.ReadFull(client, make([]byte, 1))
+	require.NoError(t, err)
+	recorder := httptest.NewRecorder()
+	w.server.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/snapshot?version=1", http.NoBody))
+	require.Equal(t, http.StatusServiceUnavailable, recorder.Code)
+	require.Contains(t, recorder.Body.String(), "too many readers")
+	w.Eventually("the slow reader is dropped", func() bool { return len(w.server.readers) == 0 })
+	rest, err := io.ReadAll(client)
+	require.NoError(t, err)
+	require.Less(t, len(rest), len(body), "it was cut off")
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn net.Conn
+	done bool
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if l.done {
+		return nil, errors.New("no more")
+	}
+	l.done = true
+	return l.conn, nil
+}
+func (l *oneConn) Close() error   { return nil }
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// A relay looks up as few invented targets for others as for itself.
+func TestInventedTargetsOfFollowersAreThrottled(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})}
+		f.Targets[cluster.Target{Expression: "alias"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+	})
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		var lookUps atomic.Int64
+		p := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: clustertest.InProcess{Fake: f, Takes: 0, LookUps: &lookUps}}})
+		server := NewServer(p, nil)
+		p.Start(t.Context())
+		for p.Ready() != nil {
+			time.Sleep(time.Millisecond)
+		}
+		ask := func(target string) int {
+			w := httptest.NewRecorder()
+			path := "/snapshot/target?version=1&about=shards&expression=" + target
+			server.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+			return w.Code
+		}
+		require.Equal(t, http.StatusOK, ask("alias"))
+		statuses := map[int]int{}
+		for i := range 1000 {
+			statuses[ask(fmt.Sprintf("%s%d", clustertest.Invented, i))]++
+		}
+		require.Equal(t, http.StatusOK, ask(clustertest.Invented+"1"), "it is remembered")
+		require.InDelta(t, 200, lookUps.Load(), 1)
+		require.Equal(t, map[int]int{http.StatusOK: int(lookUps.Load()), http.StatusServiceUnavailable: 1000 - int(lookUps.Load())}, statuses)
+		f.Change(func() {})
+		time.Sleep(2 * time.Second / 20)
+		for i := range 10 {
+			ask(fmt.Sprintf("%smore-%d", clustertest.Invented, i))
+		}
+		require.Equal(t, http.StatusOK, ask("alias"), "what resolved is looked up again")
+		p.Stop()
+	})
+}
+
+func TestServerMetrics(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	newServerMetrics(registry)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, 2)
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import "time"
+
+// RelayedPlacement is what a relay tells of the placement.
+type RelayedPlacement struct {
+	Source  string
+	Version int64
+	AsOf    time.Time
+	Whole   bool // there are no other indices
+	Indices []Index
+	Stale   []bool // parallel to Indices: it may be elsewhere by now
+	Gone    []string
+}
+
+// PlacedByRelay takes in what a relay tells of the placement. The relay knows which indices
+// can be believed to be where it says: these are at version 1 or later, which is
+// trusted, the others at none.
+func (st *Store) PlacedByRelay(p RelayedPlacement) {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	k.source, k.version, k.placedAt = p.Source, p.Version, p.AsOf
+	k.history, k.trusted = nil, 1
+	before := k.table
+	if before == nil {
+		k.table = newTable(p.Indices, p.Version)
+	}
+	next := k.merged(p)
+	if next != before {
+		k.table = next
+		st.metrics.placed(next)
+	}
+	st.announce()
+}
+
+// merged returns the table with what a relay tells; the present one if it is the same.
+func (k *known) merged(p RelayedPlacement) *table {
+	next := k.table
+	edit := func() {
+		if next == k.table {
+			next = k.table.edited()
+		}
+	}
+	there := make(map[string]bool, len(p.Indices))
+	for i, index := range p.Indices {
+		there[index.Name] = true
+		version := p.Version
+		if p.Stale[i] {
+			version = 0
+		}
+		before := next.get(index.Name)
+		if before == nil || !before.index.PlacedAs(&index) {
+			edit()
+			next.set(newPlacedIndex(index, version, before), before)
+			continue
+		}
+		if (before.version.Swap(version) < k.trusted) != p.Stale[i] {
+			edit() // what did not believe it has to look again
+		}
+	}
+	gone := p.Gone
+	if p.Whole {
+		k.table.each(func(p *placedIndex) bool {
+			if !there[p.index.Name] {
+				gone = append(gone, p.index.Name)
+			}
+			return true
+		})
+	}
+	for _, name := range gone {
+		if before := next.get(name); before != nil {
+			edit()
+			next.remove(before)
+		}
+	}
+	return next
+}
+
+// ContinueRelayed makes what a relay told the beginning of what polls find out from
+// here on.
+func (st *Store) ContinueRelayed() {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	k := &st.known
+	if k.table == nil {
+		return
+	}
+	k.table.each(func(p *placedIndex) bool {
+		if p.version.Load() > 0 {
+			p.version.Store(k.version)
+		}
+		return true
+	})
+	k.confirm(confirmation{k.version, k.placedAt})
+	st.announce()
+}

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"cmp"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// StoreOptions configures a [Store].
+type StoreOptions struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	// OnSnapshot is called after each publication, in order, never concurrently.
+	OnSnapshot func(*Snapshot)
+}
+
+// Store keeps what is known of one cluster and publishes it as [Snapshot]s. It asks
+// nobody: package poll, or a relay, tells it what was found. Make it with [NewStore].
+type Store struct {
+	o        StoreOptions
+	metrics  *storeMetrics
+	targets  *Targets
+	snapshot atomic.Pointer[Snapshot]
+
+	// publishing is held while a snapshot is made and handed on: it keeps
+	// publications in order.
+	publishing sync.Mutex
+	known      known
+	inUse      inUse
+}
+
+// NewStore returns a store that knows nothing.
+func NewStore(o StoreOptions) *Store {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.OnSnapshot == nil {
+		o.OnSnapshot = func(*Snapshot) {}
+	}
+	st := &Store{o: o}
+	st.metrics = newStoreMetrics(o.Registerer, func() time.Time {
+		if s := st.Snapshot(); s != nil {
+			return s.PlacedAt
+		}
+		return time.Time{}
+	})
+	st.targets = newTargets(st.metrics)
+	return st
+}
+
+// Snapshot returns what is known now; nil until an engine has been recognised.
+func (st *Store) Snapshot() *Snapshot { return st.snapshot.Load() }
+
+// Targets returns what index expressions stand for, and what is to be looked up.
+func (st *Store) Targets() *Targets { return st.targets }
+
+// Identity says which cluster it is.
+type Identity struct {
+	Engine      Engine
+	ClusterName string
+	ClusterUUID string
+}
+
+// Placement is where the copies of indices are at a version of the cluster state.
+type Placement struct {
+	ClusterUUID string
+	Version     int64
+	Indices     []Index // sorted by name
+}
+
+// Publish publishes all that is known, as after targets were learned.
+func (st *Store) Publish() {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	st.announce()
+}
+
+// NamesInUse lists the indices that searches or learned targets used within
+// [UseExpiry].
+func (st *Store) NamesInUse() []string {
+	since := time.Now().Add(-UseExpiry)
+	names := map[string]bool{}
+	st.targets.usedSince(since, names)
+	for _, name := range st.inUse.names(since) {
+		names[name] = true
+	}
+	all := make([]string, 0, len(names))
+	for name := range names {
+		all = append(all, name)
+	}
+	return all
+}

@@ -1,0 +1,305 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/benbjohnson/immutable"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// maxTargets and maxTargetShards bound the memory that resolved targets take, and
+	// maxMissing that of targets that the engine does not know.
+	maxTargets      = 10_000
+	maxTargetShards = 1_000_000
+	maxMissing      = 2000
+	queueLength     = 1000
+	// keptFor is for how long a target that was used is kept before all others.
+	keptFor = time.Minute
+	// unknownRate is how many targets that are not known to resolve may be looked up in a
+	// second: clients can make up any number. What came in at once, as after the start,
+	// may be unknownBurst.
+	unknownRate  = 20
+	unknownBurst = 200
+	// missingPause is the least time between two look-ups of a target that the engine
+	// does not know. It is shorter than the usual pause between two looks at the version
+	// of the cluster state: one that was created is found as soon as that is seen to move.
+	missingPause = 500 * time.Millisecond
+)
+
+// Targets is a cache of what targets stand for, and the queues of those that are to be
+// looked up.
+type Targets struct {
+	metrics *storeMetrics
+	fresh   chan LookUp   // targets of which nobody knows whether they are anything
+	again   chan LookUp   // those that are known to resolve
+	unknown *rate.Limiter // of look-ups of the first kind
+
+	mu       sync.Mutex
+	resolved *simplelru.LRU[LookUp, *target]
+	missing  *simplelru.LRU[LookUp, absence] // what the engine refused
+	known    *immutable.Map[LookUp, *target] // of resolved, what snapshots are to know
+	shards   int                             // held by resolved
+	queued   map[LookUp]bool
+}
+
+// absence is when a target was looked up that the engine does not know.
+type absence struct {
+	version int64 // of the cluster state
+	at      time.Time
+	refused bool // it may be there
+}
+
+// holds reports whether a target need not be looked up for it to be known that it is
+// still missing at this version.
+func (a absence) holds(version int64, now time.Time) bool {
+	age := now.Sub(a.at)
+	return age < missingPause || a.version >= version && age < lookUpMaxAge
+}
+
+func newTargets(m *storeMetrics) *Targets {
+	c := &Targets{
+		metrics: m, fresh: make(chan LookUp, queueLength), again: make(chan LookUp, queueLength), queued: map[LookUp]bool{},
+		unknown: rate.NewLimiter(unknownRate, unknownBurst),
+	}
+	c.known = immutable.NewMap[LookUp, *target](newHasher[LookUp]())
+	resolved, err := simplelru.NewLRU(maxTargets, func(t LookUp, l *target) {
+		c.shards -= len(l.Shards)
+		c.known = c.known.Delete(t)
+	})
+	missing, errMissing := simplelru.NewLRU[LookUp, absence](maxMissing, nil)
+	if err != nil || errMissing != nil {
+		panic(errors.Join(err, errMissing)) // only for a size that is not positive
+	}
+	c.resolved, c.missing = resolved, missing
+	return c
+}
+
+// Next waits for a look-up that is to be made: one of a target that is known to
+// resolve, or if there is none, and fresh allows it, of another. It reports false if
+// ctx ended.
+func (c *Targets) Next(ctx context.Context, fresh bool) (t LookUp, ok bool) {
+	var unknown <-chan LookUp
+	if fresh {
+		unknown = c.fresh
+	}
+	select {
+	case t = <-c.again:
+		return t, true
+	default:
+	}
+	select {
+	case <-ctx.Done():
+		return t, false
+	case t = <-c.again:
+	case t = <-unknown:
+	}
+	return t, true
+}
+
+// Waiting returns how many look-ups are queued.
+func (c *Targets) Waiting() int { return len(c.fresh) + len(c.again) }
+
+// enqueue queues a look-up unless it is queued or was made at this version. Targets
+// that are not known to resolve are queued at a bounded rate.
+func (c *Targets) enqueue(t LookUp, version int64) {
+	if len(t.Expression)+len(t.Routing) > maxTargetLength {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l, ok := c.resolved.Peek(t); c.queued[t] || ok && l.Version >= version {
+		return
+	}
+	if a, ok := c.missing.Peek(t); ok && a.holds(version, time.Now()) {
+		return
+	}
+	if c.admit(t) {
+		c.push(t)
+	}
+}
+
+// renew queues a look-up although its result is known.
+func (c *Targets) renew(t LookUp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.queued[t] {
+		c.push(t)
+	}
+}
+
+// Admits reports whether a look-up may be made now, on the terms of those that are
+// queued.
+func (c *Targets) Admits(t LookUp) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.admit(t)
+}
+
+// admit is Admits for the one who holds the mutex.
+func (c *Targets) admit(t LookUp) bool {
+	if c.resolves(t) || c.unknown.Allow() {
+		return true
+	}
+	c.metrics.lookUps.WithLabelValues(lookUpThrottled).Inc()
+	return false
+}
+
+// resolves reports whether a target is known to stand for something.
+func (c *Targets) resolves(t LookUp) bool {
+	l, ok := c.resolved.Peek(t)
+	return ok && l.resolves()
+}
+
+func (c *Targets) push(t LookUp) {
+	queue := c.fresh
+	if t.Of == OfPlacement || c.resolves(t) {
+		queue = c.again
+	}
+	select {
+	case queue <- t:
+		c.queued[t] = true
+	default:
+		c.metrics.lookUps.WithLabelValues(lookUpDropped).Inc()
+	}
+}
+
+// LookedUp keeps what a look-up found, and reports whether that is something new. It is
+// nil if the look-up failed: what was known stays.
+func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.queued, t)
+	if t.Of != OfPlacement {
+		c.metrics.lookUps.WithLabelValues(found.result(t.Of)).Inc()
+	}
+	if found == nil {
+		return false
+	}
+	defer func() { c.metrics.targets.Set(float64(c.resolved.Len())) }()
+	if found.Unknown {
+		c.missing.Add(t, absence{version: found.Version, at: found.At, refused: found.Refused})
+		return c.resolved.Remove(t)
+	}
+	c.missing.Remove(t)
+	l := &target{Resolved: *found}
+	if before, ok := c.resolved.Peek(t); ok {
+		if before.same(found) {
+			before.Version, before.At, before.Took = found.Version, found.At, found.Took
+			return false
+		}
+		l.usedAt.Store(before.usedAt.Load())
+		c.resolved.Remove(t)
+	}
+	c.makeRoom(len(l.Shards))
+	c.resolved.Add(t, l)
+	c.known = c.known.Set(t, l)
+	c.shards += len(l.Shards)
+	return true
+}
+
+// makeRoom forgets targets until another one with so many shards has room. What
+// was used lately goes last: others may have been made up.
+func (c *Targets) makeRoom(shards int) {
+	since := time.Now().Add(-keptFor).Unix()
+	unseen := c.resolved.Len()
+	for c.resolved.Len() > 0 && (c.resolved.Len() >= maxTargets || c.shards+shards > maxTargetShards) {
+		t, l, _ := c.resolved.GetOldest()
+		if unseen > 0 && l.resolves() && l.usedAt.Load() >= since {
+			c.resolved.Get(t) // the others come first
+		} else {
+			c.resolved.Remove(t)
+		}
+		unseen--
+	}
+}
+
+// forSnapshot returns what was resolved.
+func (c *Targets) forSnapshot() *immutable.Map[LookUp, *target] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
+}
+
+// recall returns what was found at this version or later, and after this time, or that
+// the engine does not know the target; nil if neither is known.
+func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, time.Now()) {
+		return &Resolved{Unknown: true, Version: a.version}
+	}
+	l, ok := c.resolved.Get(t)
+	if !ok || l.Version < version || l.At.Before(after) {
+		return nil
+	}
+	found := l.Resolved
+	return &found
+}
+
+// lacks reports whether there is no such target at this version.
+func (c *Targets) lacks(t LookUp, version int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.missing.Peek(t)
+	return ok && !a.refused && a.holds(version, time.Now())
+}
+
+// usedSince adds the indices that targets in use stand for to names.
+func (c *Targets) usedSince(since time.Time, names map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.resolved.Values() {
+		if l.usedAt.Load() < since.Unix() {
+			l.joined.Store(nil) // plans are for what is searched
+			continue
+		}
+		for _, name := range l.Indices() {
+			names[name] = true
+		}
+	}
+}
+
+// clear forgets everything.
+func (c *Targets) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resolved.Purge()
+	c.missing.Purge()
+	c.known, c.shards = immutable.NewMap[LookUp, *target](newHasher[LookUp]()), 0
+	c.metrics.targets.Set(0)
+}
+
+// outdated returns up to limit look-ups of targets in use that were last made before
+// this version or this time, and as many that did not resolve as may be made.
+// What was used since the last call becomes the most recently used.
+func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var due []LookUp
+	for _, key := range c.resolved.Keys() {
+		l, ok := c.resolved.Peek(key)
+		if !ok || !l.used.Load() {
+			continue
+		}
+		c.resolved.Get(key)
+		if l.Version >= version && l.At.After(before) {
+			l.used.Store(false)
+			continue
+		}
+		if c.queued[key] || time.Since(l.At) < lookUpCostFactor*l.Took {
+			continue
+		}
+		if resolves := l.resolves(); resolves && limit > 0 {
+			due = append(due, key)
+			limit--
+		} else if !resolves && c.unknown.Allow() {
+			due = append(due, key)
+		}
+	}
+	return due
+}

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+func testTargets() *Targets {
+	return newTargets(newStoreMetrics(prometheus.NewPedanticRegistry(), func() time.Time { return time.Time{} }))
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := testTargets()
+		for i := range unknownBurst + 5 {
+			s.enqueue(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, 1)
+			s.enqueue(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, 1)
+		}
+		require.Len(t, s.fresh, unknownBurst)
+		require.InDelta(t, 10, testutil.ToFloat64(s.metrics.lookUps.WithLabelValues(lookUpThrottled)), 0)
+		time.Sleep(time.Second)
+		s.enqueue(LookUp{Target: Target{Expression: strings.Repeat("x", maxTargetLength+1)}}, 1)
+		require.Len(t, s.fresh, unknownBurst)
+		for i := range queueLength {
+			s.renew(LookUp{Target: Target{Expression: strconv.Itoa(i)}})
+		}
+		require.Len(t, s.fresh, queueLength)
+		s.renew(LookUp{Target: Target{Expression: "one more"}})
+		require.InDelta(t, 1, testutil.ToFloat64(s.metrics.lookUps.WithLabelValues(lookUpDropped)), 0)
+	})
+}
+
+func TestMemoryOfTargetsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := testTargets()
+	for i := range maxMissing + 10 {
+		s.LookedUp(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, &Resolved{Unknown: true})
+	}
+	require.Equal(t, maxMissing, s.missing.Len())
+	for i := range maxTargets + 5 {
+		s.LookedUp(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, &Resolved{Shards: make([]ShardName, 1)})
+	}
+	require.Equal(t, maxTargets, s.forSnapshot().Len())
+	require.Equal(t, maxTargets, s.shards)
+	s.LookedUp(LookUp{Target: Target{Expression: "wide"}}, &Resolved{Shards: make([]ShardName, maxTargetShards-100)})
+	require.Equal(t, 101, s.forSnapshot().Len())
+	require.Equal(t, maxTargetShards, s.shards)
+	s.LookedUp(LookUp{Target: Target{Expression: "wide"}}, &Resolved{})
+	require.Equal(t, 100, s.shards)
+	s.clear()
+	require.Zero(t, s.forSnapshot().Len())
+	require.Zero(t, s.shards)
+}
+
+func TestTargetsInUseStay(t *testing.T) {
+	t.Parallel()
+	s := testTargets()
+	now := time.Now()
+	for i := range maxTargets {
+		s.LookedUp(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, &Resolved{Shards: make([]ShardName, 1), Version: 1, At: now})
+	}
+	used := LookUp{Target: Target{Expression: "0"}}
+	known := s.forSnapshot()
+	l, _ := known.Get(used)
+	l.markUsed(now.Unix())
+	require.Empty(t, s.outdated(1, now.Add(-time.Second), 50))
+	s.LookedUp(LookUp{Target: Target{Expression: "new"}}, &Resolved{})
+	kept := func(t LookUp) bool { _, ok := s.forSnapshot().Get(t); return ok }
+	require.True(t, kept(used))
+	require.False(t, kept(LookUp{Target: Target{Expression: "1"}}))
+	require.Equal(t, maxTargets, known.Len(), "published snapshots do not change")
+
+	l.markUsed(now.Unix())
+	require.Equal(t, []LookUp{used}, s.outdated(2, now.Add(-time.Second), 50), "the version moved")
+	require.Equal(t, []LookUp{used}, s.outdated(1, now.Add(time.Second), 50), "a long time ago")
+	require.Empty(t, s.outdated(2, now, 0))
+	require.False(t, s.LookedUp(used, &Resolved{Shards: make([]ShardName, 1), Version: 2, At: now.Add(time.Minute)}), "the same again is no news")
+	require.Empty(t, s.outdated(2, now, 50))
+}
+
+// What was used within the minute is not pushed out by what clients make up: neither by
+// many targets nor by wide ones.
+func TestTargetsInUseAreNotPushedOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := testTargets()
+		learn := func(name string, shards int) LookUp {
+			about := LookUp{Target: Target{Expression: name}}
+			s.LookedUp(about, &Resolved{Shards: make([]ShardName, shards), Version: 1, At: time.Now()})
+			return about
+		}
+		kept := func(t LookUp) bool { _, ok := s.forSnapshot().Get(t); return ok }
+		use := func(t LookUp) {
+			l, _ := s.forSnapshot().Get(t)
+			l.markUsed(time.Now().Unix())
+		}
+		used, once := learn("used", 1000), learn("once", 1000)
+		use(used)
+		use(once)
+		nothing := learn("nothing", 0)
+		use(nothing)
+		time.Sleep(30 * time.Second)
+		use(used)
+		for i := range 100 {
+			wide := learn(fmt.Sprintf("wide-%d", i), maxTargetShards/5)
+			require.True(t, kept(wide))
+		}
+		require.True(t, kept(used))
+		require.True(t, kept(once), "used half a minute ago")
+		require.False(t, kept(nothing), "it does not resolve")
+		time.Sleep(40 * time.Second)
+		for i := range 2 * maxTargets {
+			learn(fmt.Sprintf("many-%d", i), 1)
+		}
+		require.True(t, kept(used))
+		require.False(t, kept(once), "used more than a minute ago")
+		require.Equal(t, maxTargets, s.forSnapshot().Len())
+
+		for i := range maxTargets { // of those in use the longest known go
+			use(learn(fmt.Sprintf("busy-%d", i), 1))
+		}
+		require.True(t, kept(learn("new", 1)))
+		require.Equal(t, maxTargets, s.forSnapshot().Len())
+	})
+}
+
+// BenchmarkLearn takes in one target: its cost is to stay however many are known.
+func BenchmarkLearn(b *testing.B) {
+	for _, known := range []int{100, maxTargets} {
+		s := testTargets()
+		for i := range known {
+			s.LookedUp(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, &Resolved{})
+		}
+		b.Run(fmt.Sprintf("targets=%d", known), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.LookedUp(LookUp{Target: Target{Expression: "7"}}, &Resolved{Incomplete: i%2 == 0})
+				s.forSnapshot()
+			}
+		})
+	}
+}

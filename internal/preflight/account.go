@@ -1,0 +1,181 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
+)
+
+const (
+	privilegesPath = "_security/user/_has_privileges"
+	privilegesBody = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["monitor","view_index_metadata","read"]}]}`
+
+	searchKind = "search"
+	searchPath = "/_search?size=0&terminate_after=1&request_cache=false&allow_partial_search_results=false&filter_path=took,_shards"
+
+	grantElasticsearch = "grant its role the privilege "
+	grantOpenSearch    = "grant its role "
+)
+
+// right is what a kind of question needs.
+type right struct {
+	// What the engines call it.
+	opensearch, elasticsearch string
+	// without says what sidestep cannot do without it.
+	without string
+	// optional rights cost speed, not steering.
+	optional bool
+}
+
+const (
+	noNodes    = "nodes are not found, and nothing is steered"
+	noStats    = "nodes are not measured, and nothing is steered"
+	noCopies   = "it is not known where copies are, and nothing is steered"
+	noTargets  = "aliases and wildcards are not resolved, and their searches pass"
+	noLayouts  = "reads by id pass"
+	noProbes   = "sidestep sends no probes: clients' searches find out how nodes are, and when one is well again"
+	noSettings = "searchable snapshots and warm indices are not told apart, and are steered as the others"
+)
+
+// rights by kind of question.
+func rights() map[string]right {
+	const clusterMonitor, indicesMonitor = "cluster_monitor", "indices_monitor on all indices"
+	const monitor, view = "monitor of the cluster", "view_index_metadata on all indices"
+	return map[string]right{
+		"info":          {opensearch: clusterMonitor, elasticsearch: monitor, without: noNodes},
+		"members":       {opensearch: clusterMonitor, elasticsearch: monitor, without: noNodes},
+		"nodes":         {opensearch: clusterMonitor, elasticsearch: monitor, without: noNodes},
+		"stats":         {opensearch: clusterMonitor, elasticsearch: monitor, without: noStats},
+		"version":       {opensearch: clusterMonitor, elasticsearch: monitor, without: noCopies},
+		"routing_table": {opensearch: clusterMonitor, elasticsearch: monitor, without: noCopies},
+		"list_shards":   {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: monitor, without: noCopies},
+		"cat_shards":    {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: "monitor of the cluster and on all indices", without: noCopies},
+		"search_shards": {opensearch: "indices:admin/shards/search_shards on all indices", elasticsearch: view, without: noTargets},
+		"metadata":      {opensearch: clusterMonitor, elasticsearch: monitor, without: noLayouts, optional: true},
+		"aliases":       {opensearch: "indices:admin/aliases/get on all indices", elasticsearch: view, without: noLayouts, optional: true},
+		"settings":      {opensearch: indicesMonitor, elasticsearch: view, without: noSettings, optional: true},
+		searchKind:      {opensearch: "indices:data/read/search on all indices", elasticsearch: "read on all indices", without: noProbes, optional: true},
+	}
+}
+
+// account tells which rights sidestep's account lacks: by asking the engine where it
+// answers that, else by making each kind of request once.
+func (c *Checker) account(ctx context.Context, via *url.URL, facts Facts) []Finding {
+	if facts.Snapshot == nil {
+		return nil
+	}
+	engine := facts.Snapshot.Engine
+	if engine.Distribution == "elasticsearch" {
+		if found, known := c.privileges(ctx, via); known {
+			return found
+		}
+	}
+	return c.tried(ctx, via, engine, sample(facts.Snapshot))
+}
+
+// sample returns an index that is searched or could be; empty if none is known.
+func sample(s *cluster.Snapshot) string {
+	for i := range s.Nodes {
+		if shard, ok := s.AnyServed(i); ok {
+			return shard.Index
+		}
+	}
+	return ""
+}
+
+// privileges asks Elasticsearch; known is false where it has no security.
+func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding, known bool) {
+	var told struct {
+		All     bool                       `json:"has_all_requested"`
+		Cluster map[string]bool            `json:"cluster"`
+		Index   map[string]map[string]bool `json:"index"`
+	}
+	err := c.ask.send(ctx, via, question{privilegesPath, privilegesBody}, &told)
+	var no *refusal
+	switch {
+	case errors.As(err, &no) && no.unauthorized():
+		return []Finding{{Problem, TopicAccount, "the cluster demands an account and refuses sidestep's: " + no.Error(), c.accountAdvice()}}, true
+	case err != nil:
+		return nil, false
+	case told.All:
+		return []Finding{{OK, TopicAccount, "sidestep's account has all the privileges that it needs", ""}}, true
+	}
+	lacks := func(level Level, privilege, without string) {
+		found = append(found, Finding{level, TopicAccount, fmt.Sprintf("sidestep's account lacks %s: %s", privilege, without), grantElasticsearch + privilege})
+	}
+	if !told.Cluster["monitor"] {
+		lacks(Problem, "monitor of the cluster", noNodes)
+	}
+	if on := told.Index["*"]; on != nil {
+		if !on["monitor"] {
+			lacks(Problem, "monitor on all indices", "searches on indices that it may not see pass")
+		}
+		if !on["view_index_metadata"] {
+			lacks(Problem, "view_index_metadata on all indices", noTargets)
+		}
+		if !on["read"] {
+			lacks(Note, "read on all indices", noProbes)
+		}
+	}
+	return found, true
+}
+
+// tried makes a request of each kind and tells which are refused.
+func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine, index string) []Finding {
+	questions := poll.Questions(engine, index)
+	if index != "" {
+		questions = append(questions, poll.Question{Kind: searchKind, Path: url.PathEscape(index) + searchPath})
+	}
+	parts := make([]func() []Finding, len(questions))
+	for i, q := range questions {
+		parts[i] = func() []Finding { return c.try(ctx, via, engine, q) }
+	}
+	all := concat(parts...)
+	if len(all) > 0 {
+		return all
+	}
+	text := fmt.Sprintf("all %d kinds of requests that sidestep makes are answered", len(questions))
+	if index == "" {
+		text += "; those about an index could not be tried, as none is known"
+	}
+	return []Finding{{OK, TopicAccount, text, ""}}
+}
+
+// try makes one request and tells if it is not answered.
+func (c *Checker) try(ctx context.Context, via *url.URL, engine cluster.Engine, q poll.Question) []Finding {
+	err := c.ask.get(ctx, via, q.Path, nil)
+	var no *refusal
+	switch {
+	case err == nil, errors.As(err, &no) && q.Kind == "info" && no.status < http.StatusInternalServerError && !no.unauthorized() && !no.forbidden():
+		return nil // not every build of Elasticsearch serves GET /
+	case errors.As(err, &no) && no.unauthorized():
+		return []Finding{{Problem, TopicAccount, fmt.Sprintf("the cluster refuses sidestep's account (%s): %v", q.Kind, err), c.accountAdvice()}}
+	case errors.As(err, &no) && no.forbidden() && strings.Contains(no.body, "weighted routing"):
+		return nil // told with the settings
+	case errors.As(err, &no) && no.indexGone():
+		return nil // deleted since: the account was let through
+	}
+	needed := rights()[q.Kind]
+	level := Problem
+	if needed.optional {
+		level = Note
+	}
+	if no == nil || !no.forbidden() {
+		return []Finding{{Note, TopicAccount, fmt.Sprintf("a request of the kind %s was not answered as expected: %v", q.Kind, err), "ask again; if it stays, look into the log of the node " + via.Host}}
+	}
+	grant := grantOpenSearch + needed.opensearch
+	if engine.Distribution == "elasticsearch" {
+		grant = grantElasticsearch + needed.elasticsearch
+	}
+	what := q.Kind
+	if a := actionOf(no.body); a != "" {
+		what += ", " + a
+	}
+	return []Finding{{level, TopicAccount, fmt.Sprintf("sidestep's account may not make requests of the kind %s: %s", what, needed.without), grant}}
+}

@@ -1,0 +1,100 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sidestep/test/harness"
+)
+
+// Page is the web page of the admin listener, in a browser.
+type Page struct {
+	tab   context.Context
+	close func()
+}
+
+// OpenPage opens the page in a browser of its own, with nothing but what it renders to
+// tell of.
+func OpenPage(ctx context.Context, admin string) (*Page, error) {
+	found, err := harness.FindBrowser()
+	if err != nil {
+		return nil, err
+	}
+	profile, err := os.MkdirTemp("", "sidestep-browser-")
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(found), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.WSURLReadTimeout(2*time.Minute),
+	)
+	allocated, endProcess := chromedp.NewExecAllocator(context.WithoutCancel(ctx), options...)
+	tab, endTab := chromedp.NewContext(allocated)
+	p := &Page{tab: tab, close: func() {
+		endTab()
+		endProcess()
+		_ = os.RemoveAll(profile)
+	}}
+	err = chromedp.Do(tab, chromedp.EmulateViewport(1280, 860), chromedp.Navigate(admin+"/"))
+	if err == nil {
+		err = p.await(ctx)
+	}
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("open the page in %s: %w", found, err)
+	}
+	return p, nil
+}
+
+// await waits until the page shows nodes.
+func (p *Page) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	for {
+		shown, err := chromedp.Run(p.tab, chromedp.Evaluate[int](`document.querySelectorAll("#nodes-body tr").length`))
+		if err == nil && shown > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(errors.New("it shows no node"), ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// read returns what the page shows: the rows of nodes in trouble, and the list of
+// spikes. The page's own words for causes are put back into names.
+const read = `(async () => {
+	const {CAUSES, STATES, isEjected} = await import("/ui/words.js");
+	const named = (of, word) => Object.keys(of).find((k) => of[k].word === word) || word;
+	const said = (e, selector) => (e.querySelector(selector)?.innerText || "").trim();
+	const headline = said(document, "#headline-text");
+	const nodes = [...document.querySelectorAll("#nodes-body tr")]
+		.filter((r) => isEjected(named(STATES, said(r, ".state").split("\n").at(-1).trim())))
+		.map((r) => ({Node: said(r, ".name"), Text: headline}));
+	const spikes = [...document.querySelectorAll("#spikes-body tr")].map((r) => ({
+		Record: r.querySelector("[data-spike]")?.dataset.spike || "",
+		Node: said(r, "th").split(",")[0],
+		Cause: named(CAUSES, said(r, "[data-title=Cause]")),
+		Text: said(r, "[data-title=Summary]"),
+	}));
+	return nodes.concat(spikes);
+})()`
+
+// Surface is what the page shows.
+func (p *Page) Surface() Surface {
+	return Surface{Name: "web page", Look: func(context.Context, time.Time) ([]Claim, error) {
+		return chromedp.Run(p.tab, chromedp.Evaluate[[]Claim](read, chromedp.EvalAwaitPromise))
+	}}
+}
+
+// Close closes the page and ends its browser.
+func (p *Page) Close() { p.close() }

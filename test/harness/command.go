@@ -1,0 +1,100 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Run is a command whose arguments are understood. Its context ends with a signal.
+type Run func(context.Context) error
+
+// Main is the main function of a command: it has the arguments parsed, runs what comes of
+// them until it ends or a signal comes, and ends the process. The exit code is 2 if the
+// arguments are wrong and 1 if the command fails.
+func Main(name string, parse func(arguments []string) (Run, error)) {
+	os.Exit(execute(name, os.Args[1:], parse, os.Stderr)) //nolint:revive // deep-exit: this is all that main functions do
+}
+
+func execute(name string, arguments []string, parse func([]string) (Run, error), stderr io.Writer) int {
+	run, err := parse(arguments)
+	switch {
+	case errors.Is(err, flag.ErrHelp): // the flags have been shown
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return 1
+	}
+	return 0
+}
+
+// Measured is what the flags of most commands name: the engine, and the sidestep before it.
+// Embedded in the options of a command, with its own flags in the same set.
+type Measured struct {
+	Engine, Version string
+	Sidestep        string // the binary
+	Out             string // folder of the results
+}
+
+// Flags adds the flags of the engine to a set.
+func (m *Measured) Flags(set *flag.FlagSet) {
+	set.StringVar(&m.Engine, "engine", OpenSearch, "`distribution`: opensearch or elasticsearch")
+	set.StringVar(&m.Version, "version", "", "its `version` (default: the one the tests are written for)")
+}
+
+// ResultFlags adds those of the binary and of the results.
+func (m *Measured) ResultFlags(set *flag.FlagSet) {
+	set.StringVar(&m.Sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
+	set.StringVar(&m.Out, "out", "test/bench/results", "`folder` of the results")
+}
+
+// Parse parses the arguments, which must be flags alone, and fills in the version.
+func (m *Measured) Parse(set *flag.FlagSet, arguments []string) error {
+	if err := set.Parse(arguments); err != nil {
+		return err
+	}
+	if set.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if m.Engine != OpenSearch && m.Engine != Elasticsearch {
+		return fmt.Errorf("-engine %s: want %s or %s", m.Engine, OpenSearch, Elasticsearch)
+	}
+	if m.Version == "" {
+		m.Version = DefaultVersion(m.Engine)
+	}
+	return nil
+}
+
+// Command is the command line that measures the same again: the flags that were given, but
+// for those that say nothing about the measurement.
+func Command(binary string, set *flag.FlagSet, silent ...string) string {
+	set.Visit(func(f *flag.Flag) {
+		if value := f.Value.String(); value != "" && !slices.Contains(silent, f.Name) {
+			binary += fmt.Sprintf(" -%s %s", f.Name, value)
+		}
+	})
+	return binary
+}
+
+// Logf prints a line with the time of day: what a command is doing, beside its results.
+func Logf(format string, args ...any) { logTo(os.Stderr, format, args...) }
+
+// Sayf is Logf for a command whose output is what it is doing.
+func Sayf(format string, args ...any) { logTo(os.Stdout, format, args...) }
+
+func logTo(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}

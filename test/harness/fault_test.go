@@ -1,0 +1,79 @@
+package harness
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFailSearches(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "node "+r.URL.RequestURI())
+	}))
+	defer node.Close()
+	direct, err := url.Parse(node.URL)
+	require.NoError(t, err)
+	failing := httptest.NewServer(failSearches(direct, []int{429, 503}))
+	defer failing.Close()
+
+	get := func(path string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, failing.URL+path, http.NoBody)
+		require.NoError(t, err)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(body)
+	}
+	for _, want := range []int{429, 503, 429} {
+		status, body := get("/products/_search?size=0")
+		require.Equal(t, want, status)
+		require.JSONEq(t, `{"error":{"root_cause":[{"type":"rejected_execution_exception","reason":"rejected by a test"}],`+
+			`"type":"rejected_execution_exception","reason":"rejected by a test"},"status":`+strconv.Itoa(want)+`}`, body)
+	}
+	status, body := get("/_nodes/_local/stats?x=1")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "node /_nodes/_local/stats?x=1", body)
+}
+
+func TestProcessGroup(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 & wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	var members []int
+	require.Eventually(t, func() bool {
+		var err error
+		members, err = processGroup(cmd.Process.Pid)
+		return err == nil && len(members) == 2
+	}, 10e9, 10e6)
+	require.Contains(t, members, cmd.Process.Pid)
+}
+
+func TestPortTaken(t *testing.T) {
+	dir := t.TempDir()
+	node := &Node{dir: dir}
+	c := &Cluster{Nodes: []*Node{node}}
+	require.False(t, c.portTaken(context.DeadlineExceeded), "no log yet")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "logs"), 0o755))
+	log := filepath.Join(dir, "logs", "stdout")
+	require.NoError(t, os.WriteFile(log, []byte("fatal: out of memory"), 0o600))
+	require.False(t, c.portTaken(context.DeadlineExceeded))
+	require.NoError(t, os.WriteFile(log, []byte("BindHttpException; nested: BindException[Address already in use]"), 0o600))
+	require.True(t, c.portTaken(context.DeadlineExceeded))
+	require.True(t, (&Cluster{}).portTaken(syscall.EADDRINUSE))
+}

@@ -1,0 +1,41 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+)
+
+// FindBrowser returns the browser that pages are opened in.
+func FindBrowser() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if found, err := exec.LookPath(name); err == nil {
+			return found, nil
+		}
+	}
+	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
+}
+
+// FindPrometheus returns prometheus or promtool, as `make prometheus` fetches it or as it is
+// installed. root is the folder of the repository.
+func FindPrometheus(root, program string) (string, error) {
+	if path, err := exec.LookPath(filepath.Join(root, ".cache/prometheus/usr/bin", program)); err == nil {
+		return path, nil
+	}
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	return "", fmt.Errorf("%s is missing: run `make prometheus`, or install it (Debian: apt-get install prometheus)", program)
+}
+
+// FreeAddress returns a loopback address on which nobody listens.
+func FreeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
