@@ -88,14 +88,14 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if elsewhere {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
-	cheapest := math.Inf(1)
+	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for i := range pool {
 		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
 		if elsewhere && n.NoData {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at)
-		if rank <= limit {
+		if rank <= limit && n.coordinating.Load() <= busy {
 			d.Coordinator = n
 			return
 		}
@@ -113,6 +113,21 @@ func (d *Decision) coordinate(req Request, t turn) {
 func (n *Node) coordinatingCost(rank, response float64) float64 {
 	rank /= max(1, response)
 	return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())
+}
+
+// A node of a pool coordinates far more than the others from busyFactor times their
+// mean plus busySlack requests on.
+const (
+	busyFactor = 1.25
+	busySlack  = 2
+)
+
+func busyCoordinator(pool []*Node) int64 {
+	total := int64(0)
+	for _, n := range pool {
+		total += n.coordinating.Load()
+	}
+	return int64(busyFactor*float64(total)/float64(max(1, len(pool)))) + busySlack
 }
 
 // Coordinator returns the node to send a request to that is not steered: the next one

@@ -65,3 +65,32 @@ func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 		s.Acquire(d, epoch)
 	}
 }
+
+// A burst of searches spreads over coordinating nodes that differ, but none goes through
+// one that is out of all proportion.
+func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
+	for _, c := range []struct {
+		overhead []float64 // ms
+		most     []int64
+	}{
+		{[]float64{10, 30, 30, 30, 30}, []int64{60, 25, 25, 25, 25}},
+		{[]float64{10, 30, 30, 30, 4000}, []int64{65, 30, 30, 30, 0}},
+		{[]float64{1, 1, 2, 300, 300}, []int64{40, 40, 40, 1, 1}},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		for i, ms := range c.overhead {
+			nodes[i].observeOverhead(ms, s.since(epoch))
+			nodes[i].response.observe(10)
+		}
+		for range 100 {
+			now := epoch.Add(time.Second)
+			s.Acquire(choose(s, nodes, ring(5, 2, 5), now), now)
+		}
+		for i, n := range nodes {
+			require.LessOrEqual(t, n.coordinating.Load(), c.most[i], "%v: node %d", c.overhead, i)
+		}
+	}
+}
+
+// Requests that are not steered spread evenly over nodes that are about as good, and
+// leave alone one whose HTTP side is slow.

@@ -26,8 +26,6 @@ type measure struct {
 	// ejected counts by node how often a sidecar ceased to use it.
 	ejected  map[string]int
 	inFlight int64
-	why      func(selection.Change)
-	now      func() time.Duration
 
 	rejections int64 // shard queries that nodes rejected
 	gaveUp     int64 // clients that closed their connections
@@ -79,16 +77,10 @@ func newMeasure(sc *Scenario, nodes int) *measure {
 
 // changed notes the change of a node's state at a sidecar.
 func (m *measure) changed(c selection.Change) {
-	if traceHack {
-		println(m.now().Milliseconds(), c.Node.Name, c.Before.String(), c.After.String(), c.Why)
-	}
 	if c.After == selection.Slow {
 		m.blamed[c.Node.Name]++
 	}
 	if !ejects(c.Before) && ejects(c.After) {
-		if m.why != nil {
-			m.why(c)
-		}
 		m.ejected[c.Node.Name]++
 	}
 }

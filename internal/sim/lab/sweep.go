@@ -8,12 +8,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sidestep/internal/selection"
 )
 
 // SweepOptions says what to play of random scenarios.
@@ -207,7 +204,7 @@ func arms(d *Draw, control bool) []arm {
 	}
 	return []arm{
 		{engine, 1},
-		{policy{name: "sidestep", rank: rank, router: newSidestep(policyHack, variants()[variantHack])}, 1},
+		{policy{name: "sidestep", rank: rank, router: newSidestep("adaptive", variants()[0])}, 1},
 		{policy{name: oracleName, rank: rank, knows: true, router: newKnowing}, 1},
 	}
 }
@@ -219,20 +216,9 @@ func playDrawn(seed uint64, control bool) (Played, error) {
 	out := Played{Seed: seed, Scenario: d, Fault: d.fault()}
 	faulty := d.faulty()
 	for i, a := range arms(d, control) {
-		if old, ok := reuse[seed]; ok && i != 1 {
-			if i == 0 {
-				out.P50.Engine, out.P99.Engine, out.Failed.Engine, out.Attempts.Engine = old.P50.Engine, old.P99.Engine, old.Failed.Engine, old.Attempts.Engine
-			} else {
-				out.P50.Oracle, out.P99.Oracle, out.Failed.Oracle, out.Attempts.Oracle = old.P50.Oracle, old.P99.Oracle, old.Failed.Oracle, old.Attempts.Oracle
-			}
-			continue
-		}
 		w, err := newWorldOf(sc, a.policy, seed, a.choices)
 		if err != nil {
 			return out, fmt.Errorf("seed %d: %w", seed, err)
-		}
-		if i == 1 {
-			w.measure.why = func(c selection.Change) { whyHack(seed, out.Fault, spoiled[slices.Index(w.ids, c.Node.ID)], c) }
 		}
 		m := w.run()
 		out.P50.set(i, m.percentile(50))

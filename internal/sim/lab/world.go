@@ -50,7 +50,6 @@ func newWorldOf(sc *Scenario, p policy, seed, choices uint64) (*world, error) {
 	w.trial = trial{w: w, rng: chosen(5)}
 	w.build(chosen(6))
 	w.measure = newMeasure(sc, len(w.nodes))
-	w.measure.now = func() time.Duration { return w.c.now }
 	for i := range sc.sidecars {
 		r, err := p.router(w, chosen(100+uint64(i)))
 		if err != nil {
