@@ -121,8 +121,8 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 	for _, n := range d.Nodes {
 		s.ask(n, at)
 	}
-	if c := d.Coordinator; c != nil && elapsed(&c.probe.viaAskedAt, at, suspicionInterval) {
-		c.probe.viaWanted.Store(true)
+	if c := d.Coordinator; c != nil && c.probe.viaWanted.CompareAndSwap(false, true) {
+		c.probe.viaAskedAt.Store(at)
 	}
 }
 
@@ -447,5 +447,7 @@ func (s *Selector) muted(n *Node, at int64) bool { return within(&n.probe.mutedA
 // the second half of the time that d has waited. It must do where nobody sends
 // probes, or they tell nothing.
 func (s *Selector) unheard(d *Decision, at int64) bool {
-	return s.blind(d.Coordinator, at) && d.Coordinator.heardAt.Load() <= d.start+(at-d.start)/2
+	c := d.Coordinator
+	waits := c.probe.viaWanted.Load() && at-c.probe.viaAskedAt.Load() > int64(2*suspicionInterval)
+	return (waits || s.blind(c, at)) && c.heardAt.Load() <= d.start+(at-d.start)/2
 }
