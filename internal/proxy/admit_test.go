@@ -273,8 +273,10 @@ func TestSwitchingAdmissionAtRunTime(t *testing.T) {
 	third := c.search()
 	require.Zero(t, c.waiting())
 	require.Equal(t, int64(1), c.proxy.admission.control.Classes()[0].WouldWait)
-	for _, one := range []<-chan answered{first, second, third} {
+	for range 3 { // all are in flight: any of them gets the next answer
 		c.let <- struct{}{}
+	}
+	for _, one := range []<-chan answered{first, second, third} {
 		<-one
 	}
 	require.Error(t, c.proxy.SetAdmissionMode(admission.Target), "no target response time is given")
