@@ -28,7 +28,7 @@ func TestFaultsOfOneNodeReachNoClient(t *testing.T) {
 		"slow transport": {fault: simcluster.Fault{Extra: 200 * time.Millisecond}, avoided: true},
 		"slow disk":      {fault: simcluster.Fault{Factor: 50}, avoided: true},
 		"slow HTTP":      {fault: simcluster.Fault{CoordinatorDelay: 200 * time.Millisecond}},
-		"refuse":         {fault: simcluster.Fault{Refuse: true}, avoided: true},
+		"refuse":         {fault: simcluster.Fault{Refuse: true}}, // clients only: its copies serve
 		"reject":         {fault: simcluster.Fault{FailFast: http.StatusTooManyRequests}, avoided: true},
 		"fail fast":      {fault: simcluster.Fault{FailFast: http.StatusServiceUnavailable}, avoided: true},
 		"partial":        {fault: simcluster.Fault{Partial: true}, avoided: true},

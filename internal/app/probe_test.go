@@ -10,7 +10,7 @@ import (
 	simcluster "sidestep/internal/sim/cluster"
 )
 
-// A pipeline that runs probes: a node that rejected searches is asked how it is
+// A pipeline that runs probes: a node that failed searches is asked how it is
 // without any client.
 func TestProbesAreSent(t *testing.T) {
 	simulated, err := simcluster.Start(simcluster.Options{
@@ -23,7 +23,7 @@ func TestProbesAreSent(t *testing.T) {
 	cfg.Upstream.Discovery = "sniff"
 	cfg.Routing.When = "always"
 	s := startReady(t, cfg, nil)
-	simulated.Nodes()[1].SetFault(simcluster.Fault{FailFast: http.StatusTooManyRequests})
+	simulated.Nodes()[1].SetFault(simcluster.Fault{FailFast: http.StatusServiceUnavailable})
 	require.Eventually(t, func() bool {
 		s.get(s.dataURL("/logs/_search"))
 		return s.probes("failed") > 0

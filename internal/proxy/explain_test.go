@@ -14,10 +14,10 @@ import (
 
 func TestExplainSaysWhatKeepsANodeOut(t *testing.T) {
 	h := start(t, 3, nil)
-	h.slow(1)
+	h.measured(1)
 	e := h.explain(Question{Target: "idx"})
 	require.Equal(t, es.Search, e.Operation)
-	require.Contains(t, e.Summary, "2 of 3 nodes with a copy are listed, as such requests always are. No node is left out.")
+	require.Contains(t, e.Summary, "3 of 3 nodes with a copy are listed, as such requests always are. No node is left out.")
 	require.Contains(t, e.Decision.Candidates[0].Why, "response time 500.0 ms")
 	require.Contains(t, e.Summary, "It would be sent to "+e.Coordinator)
 	require.Equal(t, selection.Bound{Out: 0, AtMost: 1, Nodes: 3}, e.KeptOut)

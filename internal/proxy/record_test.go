@@ -140,8 +140,8 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 	require.Len(t, d.Candidates, 3)
 	require.Equal(t, "b", d.Candidates[0].Node, "what something speaks against comes first")
 	require.False(t, d.Candidates[0].Listed)
-	require.Equal(t, selection.OverLimit, d.Candidates[0].Excluded)
-	require.Contains(t, d.Candidates[0].Why, "above the limit")
+	require.Equal(t, selection.KeptSlow, d.Candidates[0].Excluded)
+	require.Contains(t, d.Candidates[0].Why, "those of its peers")
 }
 
 func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {

@@ -170,7 +170,7 @@ func TestExplainAndNodes(t *testing.T) {
 	require.Equal(t, "idx", e.Shards[0].Index)
 	require.True(t, e.Shards[0].Copies[0].Listed)
 	require.False(t, e.Shards[0].Copies[1].Listed)
-	require.Greater(t, *e.Shards[0].Copies[1].Rank, *e.Shards[0].Copies[0].Rank)
+	require.Equal(t, selection.KeptSlow, e.Shards[0].Copies[1].Excluded)
 
 	e = h.explain(Question{Target: "never-seen", Routing: "x"})
 	require.False(t, e.Steered)

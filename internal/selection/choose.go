@@ -237,12 +237,7 @@ func (d *Decision) rank(req Request, t turn) {
 		return
 	}
 	if len(d.sorted) == 0 {
-		if d.Reason == Ranked {
-			d.Reason = NoStatistics
-		}
-		for _, p := range d.order {
-			d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, nil, t)
-		}
+		d.rankUnmeasured(req, t)
 		return
 	}
 	slices.Sort(d.sorted)
@@ -251,5 +246,25 @@ func (d *Decision) rank(req Request, t turn) {
 		if c := &d.candidates[p]; math.IsNaN(c.rank) {
 			c.rank = median
 		}
+	}
+}
+
+// rankUnmeasured ranks candidates of which no time is known: under the policy adaptive by
+// their queues, if all have answered polls; else they take turns.
+func (d *Decision) rankUnmeasured(req Request, t turn) {
+	polled := t.s.policy.health
+	for _, p := range d.order {
+		_, known := req.Nodes[p].queue.value()
+		polled = polled && known
+	}
+	if !polled && d.Reason == Ranked {
+		d.Reason = NoStatistics
+	}
+	for i, p := range d.order {
+		if polled {
+			d.candidates[p].rank = d.measured[i].Rank(t.s.n)
+			continue
+		}
+		d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, nil, t)
 	}
 }

@@ -76,7 +76,8 @@ type Parts struct {
 	Outstanding float64 `json:"outstanding"`
 }
 
-// parts reads the statistics of n; ok is false if there are none.
+// parts reads the statistics of n; ok is false if no time is known. A node that has
+// answered polls, and served nothing, has a queue all the same.
 func (n *Node) parts() (p Parts, ok bool) {
 	r, hasR := n.response.value()
 	s, hasS := n.service.value()

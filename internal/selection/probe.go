@@ -23,7 +23,7 @@ type Probe struct {
 }
 
 // AboutVia reports whether it is the time that the way to Via takes that counts.
-func (p Probe) AboutVia() bool { return p.round.entries[p.entry].about }
+func (p Probe) AboutVia() bool { return p.round != nil && p.round.entries[p.entry].about }
 
 // ProbeOutcome is how a probe ended.
 type ProbeOutcome struct {
@@ -273,6 +273,9 @@ func (s *Selector) fit(n *Node, at int64) bool {
 
 // ObserveProbe feeds how a probe ended.
 func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
+	if p.round == nil {
+		return // not one of this selector's
+	}
 	at := s.since(now)
 	if o.Timed() && !p.AboutVia() {
 		p.Node.probe.timed.Add(1)

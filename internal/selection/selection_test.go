@@ -158,12 +158,12 @@ func TestOneShardTiesTakeTurns(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 100, "b": 100, "c": 100}, counts)
 }
 
-func TestNoStatisticsMeansRoundRobin(t *testing.T) {
+func TestNodesThatServedNothingTakeTurns(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	counts := map[string]int{}
 	for range 300 {
 		d := choose(s, nodes, [][]int{{0, 1, 2}}, epoch)
-		require.Equal(t, NoStatistics, d.Reason)
+		require.Equal(t, Ranked, d.Reason, "by their queues")
 		counts[names(d)]++
 	}
 	require.Equal(t, map[string]int{"a": 100, "b": 100, "c": 100}, counts)

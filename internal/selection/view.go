@@ -75,7 +75,7 @@ func (s *Selector) view(n *Node, at int64) NodeView {
 		age := max(0, time.Duration(at-polled).Seconds())
 		v.PollAge = &age
 	}
-	if !ok {
+	if _, polled := n.queue.value(); !ok && !polled {
 		return v
 	}
 	// The same under every policy: it has a meaning from one moment to the next.
