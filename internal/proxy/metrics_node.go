@@ -32,7 +32,7 @@ func nodeDescs() []nodeMetric {
 			}
 			return *v.PollAge, true
 		}),
-		def("rank", "C3 rank of the node in milliseconds, lower is better.", prometheus.GaugeValue, func(v selection.NodeView) (float64, bool) {
+		def("rank", "Rank of the node, the time until a shard query is done there, in milliseconds: lower is better.", prometheus.GaugeValue, func(v selection.NodeView) (float64, bool) {
 			if v.Rank == nil {
 				return 0, false
 			}

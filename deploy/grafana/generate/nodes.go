@@ -19,7 +19,7 @@ func nodes() row {
 			queries: of("max", `sidestep_node_queue{NODE}`),
 		},
 		{
-			title: "Rank", unit: "none", about: "C3: R − S + q̂³·S in milliseconds; lower is better. It chooses the copy for searches of one shard, and the listed nodes while a node is ejected.",
+			title: "Rank", unit: "none", about: "q̂·S, the time until a shard query is done, in milliseconds; lower is better. It chooses the copy for searches of one shard, and the listed nodes while a node is ejected.",
 			queries: of("max", `sidestep_node_rank{NODE}`),
 		},
 		{

@@ -39,8 +39,8 @@ func overview() row {
 			queries: []query{{`min(sidestep_ready{SEL})`, "ready"}},
 		},
 		{
-			kind: stat, title: "Nodes ejected", width: 3, warn: 1, about: "Nodes that some sidestep has ejected: slow, failing, unresponsive or unreachable.",
-			queries: []query{{`count(max by (node) (sidestep_node_state{NODE, state=~"slow|failing|unresponsive|unreachable"}) == 1) or vector(0)`, "nodes"}},
+			kind: stat, title: "Nodes ejected", width: 3, warn: 1, about: "Nodes that some sidestep has ejected: slow, failing or unreachable.",
+			queries: []query{{`count(max by (node) (sidestep_node_state{NODE, state=~"slow|failing|unreachable"}) == 1) or vector(0)`, "nodes"}},
 		},
 		{
 			kind: stat, title: "Requests", width: 3, unit: "reqps", about: "Requests of clients a second.",
