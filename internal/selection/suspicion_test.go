@@ -271,3 +271,17 @@ func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
 	v.run(80, 11*time.Second)
 	require.InDelta(t, 10*(1+comparedWith)*int(time.Second/suspicionInterval), v.probes-before, 100)
 }
+
+// A shard whose copies are on a node in slow start and on an ejected one is served by the
+// former, whatever its share.
+func TestSlowStartComesBeforeEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	s.eject(nodes[2], Slow, moment, "a test")
+	s.slowStart(nodes[3], moment)
+	for range 100 {
+		d := choose(s, nodes, ring(5, 2, 5), at(time.Second))
+		require.Contains(t, names(d), "d")
+		require.NotContains(t, names(d), "c")
+	}
+}
