@@ -132,7 +132,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 // mayEject reports whether one more node, n, may be taken out: the cap allows it, and no
 // choice of late found that the others cannot carry its load.
 func (s *Selector) mayEject(n *Node, at int64) bool {
-	return !n.NoData && !within(&n.neededAt, at, time.Second) && s.withinCap(n)
+	return !n.NoData && !lately(&n.neededAt, at) && s.withinCap(n)
 }
 
 // withinCap reports whether no more than ⌊(d+1)/3⌋ of d data nodes are taken out once n is.
@@ -225,10 +225,10 @@ func (s *Selector) observeRejected(n *Node, share float64, at int64) {
 }
 
 // rejects reports whether the node rejects searches, its queue being full.
-func (n *Node) rejects(at int64) bool { return within(&n.rejectedAt, at, time.Second) }
+func (n *Node) rejects(at int64) bool { return lately(&n.rejectedAt, at) }
 
-// within reports whether the moment in last is set and no longer ago than that.
-func within(last *atomic.Int64, at int64, ago time.Duration) bool {
+// lately reports whether the moment in last is set and no longer ago than a second.
+func lately(last *atomic.Int64, at int64) bool {
 	l := last.Load()
-	return l != 0 && at-l < int64(ago)
+	return l != 0 && at-l < int64(time.Second)
 }

@@ -162,10 +162,10 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 		}
 	}
 	if len(suspects)+len(vias) > 0 {
-		dst = s.begin(dst, nodes, suspects, vias, 1, at)
+		dst = s.begin(dst, nodes, occasion{suspects: suspects, vias: vias, burst: 1}, at)
 	}
 	if len(returning) > 0 {
-		dst = s.begin(dst, nodes, returning, nil, probeBurst, at)
+		dst = s.begin(dst, nodes, occasion{suspects: returning, burst: probeBurst}, at)
 	}
 	return dst
 }
@@ -183,9 +183,17 @@ func (s *Selector) due(n *Node, at int64) bool {
 	return (n.health.condition() != Fine || n.health.avoid.Load()) && at-p.last >= int64(jittered)
 }
 
+// occasion is what a round is sent for.
+type occasion struct {
+	suspects []*Node // as holders of copies
+	vias     []*Node // as coordinating nodes
+	burst    int     // searches at once of each probe
+}
+
 // begin sends a round: the suspects, two peers to compare them with, and a probe through
-// each of vias.
-func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, at int64) []Probe {
+// each suspect coordinating node.
+func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Probe {
+	suspects, vias := o.suspects, o.vias
 	s.probes.number++
 	r := &round{sent: at}
 	via := s.via(nodes, append(slices.Clone(suspects), vias...), at)
@@ -225,7 +233,7 @@ func (s *Selector) begin(dst []Probe, nodes, suspects, vias []*Node, burst int, 
 			e.node.probe.wanted.Store(false)
 			e.node.probe.unanswered.CompareAndSwap(0, at)
 		}
-		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
+		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: o.burst, round: r, entry: i})
 	}
 	s.probes.open = append(s.probes.open, r)
 	return dst
@@ -444,7 +452,7 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 
 // muted reports whether n, as coordinating node, has not answered a probe that others
 // have.
-func (s *Selector) muted(n *Node, at int64) bool { return within(&n.probe.mutedAt, at, ProbeTimeout) }
+func (s *Selector) muted(n *Node, at int64) bool { return lately(&n.probe.mutedAt, at) }
 
 // unheard reports whether nothing came back through the coordinating node of d in
 // the second half of the time that d has waited. It must do where nobody sends
