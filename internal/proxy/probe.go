@@ -25,8 +25,8 @@ const (
 	// probeInterval is how often the selector is asked for due probes. It is short, so
 	// that a suspect node is probed while the overdue search still waits.
 	probeInterval = 10 * time.Millisecond
-	// maxProbes bounds the probes in flight.
-	maxProbes = 16
+	// maxProbes bounds the probes in flight: two rounds.
+	maxProbes = 40
 	// refusedFor is how long no probe is sent after the cluster refused one to sidestep's
 	// account.
 	refusedFor = time.Minute

@@ -124,7 +124,8 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		h.badAt.Store(at)
 		h.good.Store(0)
 		h.avoid.Store(false)
-		h.why.Store(&why)
+		text := why
+		h.why.Store(&text)
 		h.state.Store(int32(as))
 	})
 }
@@ -161,6 +162,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	case Fine:
 		if h.avoid.Load() && s.blind(n, at) {
 			h.avoid.Store(false)
+			n.probe.against.Store(0)
 		}
 	case Ramping:
 		if at-h.since.Load() >= int64(rampTime) {
@@ -182,6 +184,7 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		n.response.reset()
 		n.service.reset()
 		n.strikes.Store(0)
+		n.probe.against.Store(0)
 		h.avoid.Store(false)
 		h.returned = at
 		h.since.Store(at)

@@ -1,7 +1,7 @@
 package selection
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,9 +46,12 @@ const ProbeTimeout = time.Second
 type probing struct {
 	wanted     atomic.Bool  // something speaks against it as holder of copies
 	askedAt    atomic.Int64 // ns: when that last began
-	unanswered atomic.Int64 // ns: since when probes are wanted and have told nothing; 0: they have
-	idle       atomic.Bool  // the last one told nothing: it holds no copy, say
+	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
+	voids      atomic.Int32 // probes in a row that told nothing
+	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
 	against    atomic.Int32 // probes in a row that spoke against it
+	unclear    atomic.Int32 // probes since that were neither good nor bad
+	fine       atomic.Bool  // it was ejected by what only a fine comparison shows
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
 	mutedAt    atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
@@ -56,15 +59,18 @@ type probing struct {
 	spent      atomic.Int64 // ns: that they took
 
 	// guarded by Selector.probes
-	inFlight int
-	last     int64 // ns: when the last one was sent
-	viaLast  int64 // ns: when the last one through it was sent, to learn about the way
+	inFlight    int
+	last        int64 // ns: when the last one was sent
+	againstAt   int64 // ns: when one last spoke against it
+	viaInFlight int   // probes of the way to it
+	viaLast     int64 // ns: when the last of these was sent
 }
 
 // round is a set of probes that were sent in the same instant, so that their times can
 // be compared.
 type round struct {
 	sent    int64
+	local   bool // of two nodes: one is asked through itself
 	entries []entry
 }
 
@@ -98,17 +104,19 @@ type rounds struct {
 	number int
 }
 
-// ask wants n probed, if that was not asked for a moment ago.
-func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) {
-		n.probe.wanted.Store(true)
+// ask wants n probed, and reports whether that was not asked for a moment ago.
+func (s *Selector) ask(n *Node, at int64) bool {
+	if n.NoData || !elapsed(&n.probe.askedAt, at, suspicionInterval) {
+		return false
 	}
+	n.probe.wanted.Store(true)
+	return true
 }
 
 // blind reports whether probes of n tell nothing, as they are refused, say.
 func (s *Selector) blind(n *Node, at int64) bool {
 	since := n.probe.unanswered.Load()
-	return since != 0 && at-since > int64(2*ProbeTimeout)
+	return since != 0 && at-since > int64(2*ProbeTimeout) && n.probe.voids.Load() > 1
 }
 
 // Suspect notes that a search on d takes much longer than such searches usually
@@ -121,8 +129,18 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 	for _, n := range d.Nodes {
 		s.ask(n, at)
 	}
-	if c := d.Coordinator; c != nil && c.probe.viaWanted.CompareAndSwap(false, true) {
-		c.probe.viaAskedAt.Store(at)
+	if c := d.Coordinator; c != nil {
+		s.askVia(c, at)
+	}
+}
+
+// askVia wants the way through c probed, if it is not wanted already, or nobody has
+// probed it for long.
+func (s *Selector) askVia(c *Node, at int64) {
+	p := &c.probe
+	if !p.viaWanted.Load() || at-p.viaAskedAt.Load() > int64(ProbeTimeout) {
+		p.viaAskedAt.Store(at)
+		p.viaWanted.Store(true)
 	}
 }
 
@@ -148,9 +166,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	var suspects, returning, vias []*Node
 	for _, n := range nodes {
 		s.advance(n, at)
-		if n.probe.viaWanted.Load() && !n.out() && at-n.probe.viaLast >= int64(suspicionInterval) {
-			n.probe.viaWanted.Store(false)
-			n.probe.viaLast = at
+		if p := &n.probe; p.viaWanted.Load() && !n.out() && p.viaInFlight == 0 && at-p.viaLast >= int64(suspicionInterval) && len(vias) < roundSize {
 			vias = append(vias, n)
 		}
 		switch {
@@ -196,12 +212,16 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 	suspects, vias := o.suspects, o.vias
 	s.probes.number++
 	r := &round{sent: at}
-	via := s.via(nodes, append(slices.Clone(suspects), vias...), at)
+	via := s.via(nodes, suspects, vias, at)
 	if via == nil {
 		return dst
 	}
 	peers := s.peers(nodes, suspects, via, at)
+	for _, n := range peers { // first: they must not be missing where room is short
+		r.entries = append(r.entries, entry{node: n, via: via})
+	}
 	for _, n := range suspects {
+		n.probe.last = at
 		switch {
 		case n.health.condition() == Failing:
 			r.entries = append(r.entries, entry{node: n, via: n})
@@ -209,29 +229,35 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
 	}
-	for _, n := range peers {
-		r.entries = append(r.entries, entry{node: n, via: via})
-	}
-	if len(r.entries) == 1 && r.entries[0].node != via && !via.probe.idle.Load() { // but two nodes
+	if len(r.entries) == 1 && r.entries[0].node != via { // but two nodes
+		r.local = true
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for _, c := range vias {
 		of := c
 		if len(peers) > 0 {
 			of = peers[0]
-		} else if len(suspects) > 0 {
-			of = suspects[0]
 		}
 		if c != via {
+			c.probe.viaWanted.Store(false)
+			c.probe.viaLast = at
+			c.probe.viaInFlight++
 			r.entries = append(r.entries, entry{node: of, via: c, about: true})
 		}
 	}
+	if len(r.entries) == 0 {
+		return dst
+	}
 	for i, e := range r.entries {
 		if !e.about {
-			e.node.probe.inFlight++
-			e.node.probe.last = at
-			e.node.probe.wanted.Store(false)
-			e.node.probe.unanswered.CompareAndSwap(0, at)
+			p := &e.node.probe
+			p.inFlight++
+			p.last = at
+			p.wanted.Store(false)
+			if at-p.idleAt.Load() > int64(2*ProbeTimeout) { // what told nothing is long ago
+				p.voids.Store(0)
+				p.unanswered.Store(at)
+			}
 		}
 		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: o.burst, round: r, entry: i})
 	}
@@ -243,35 +269,44 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 const comparedWith = 2
 
 // peers returns nodes to compare the suspects with, in each round others: those that
-// nothing speaks against.
+// nothing speaks against, and whose probes told something of late; if there are none of
+// these, others.
 func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
-	var out []*Node
+	var out, idle []*Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
-		if !s.fit(n, at) || n.probe.idle.Load() {
-			continue
-		}
-		if n != via && len(out) < comparedWith && !slices.Contains(suspects, n) {
+		switch {
+		case n == via || !s.fit(n, at) || slices.Contains(suspects, n):
+		case n.probe.voids.Load() > 0 && lately(&n.probe.idleAt, at):
+			idle = append(idle, n)
+		case len(out) < comparedWith:
 			out = append(out, n)
 		}
+	}
+	if len(out) == 0 {
+		out = idle[:min(comparedWith, len(idle))]
 	}
 	return out
 }
 
 // via returns the data node to send a round through, in each round another one: if
-// possible none of the suspects; nil if there is none.
-func (s *Selector) via(nodes, suspects []*Node, at int64) (via *Node) {
+// possible none of the suspects, and rather one that is suspect as holder of copies than
+// as coordinating node; nil if there is none.
+func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
+	var suspect, last *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
 		case !s.fit(n, at):
-		case !slices.Contains(suspects, n):
+		case slices.Contains(vias, n):
+			last = cmp.Or(last, n)
+		case slices.Contains(suspects, n):
+			suspect = cmp.Or(suspect, n)
+		default:
 			return n
-		case via == nil:
-			via = n
 		}
 	}
-	return via
+	return cmp.Or(suspect, last)
 }
 
 // fit reports whether n may coordinate probes, or be compared with.
@@ -292,12 +327,19 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
-	if !e.about && !e.closed {
-		p.Node.probe.inFlight--
-	}
 	e.took, e.outcome = millis(o.Took), o
-	if p.Node.probe.idle.Store(o.Unfit); !o.Unfit {
-		p.Node.probe.unanswered.Store(0)
+	switch {
+	case e.about:
+		e.via.probe.viaInFlight--
+	case o.Unfit:
+		e.node.probe.voids.Add(1)
+		e.node.probe.idleAt.Store(at)
+	default:
+		e.node.probe.voids.Store(0)
+		e.node.probe.unanswered.Store(0)
+	}
+	if !e.about && !e.closed {
+		e.node.probe.inFlight--
 	}
 	switch {
 	case o.Unfit:
@@ -312,144 +354,6 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	s.judge(p.round, at)
 }
 
-// judge compares the probes of r with each other, as far as they are answered or
-// overdue, and notes what they say of their nodes.
-func (s *Selector) judge(r *round, at int64) {
-	elapsed := millis(time.Duration(at - r.sent))
-	for i := range r.entries {
-		e := &r.entries[i]
-		if e.judged || e.state == probeVoid {
-			continue
-		}
-		took := e.took
-		if e.state == probeAwaited {
-			took = elapsed
-		}
-		peers, known, alone := r.peers(i, elapsed)
-		good := peerFactor*peers + fineSlack
-		if !e.about {
-			good += s.excuse(e.node)
-		}
-		limit := good - fineSlack + e.node.slack()
-		switch {
-		case alone:
-		case e.refused() && known:
-			e.judged = true
-			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
-		case e.refused():
-		case e.state == probeAnswered && (!known || took <= good):
-			e.judged = true
-			s.speaksFor(e)
-		case e.state != probeAwaited && took <= limit:
-			e.judged = true // it tells nothing
-		case known && took > limit:
-			e.judged = true
-			if e.state == probeAwaited && !e.about {
-				e.closed = true
-				e.node.probe.inFlight--
-			}
-			s.speaksAgainst(e, true, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
-		}
-	}
-}
-
-// peers returns the lower median of what the other probes of r took (ms), and whether it
-// is known yet; alone: there are no others.
-func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
-	var times [2*roundSize + 4]float64
-	all := times[:0]
-	open := 0
-	for j, o := range r.entries {
-		if j == i || o.about || o.state == probeVoid || o.refused() || len(all) == len(times) {
-			continue
-		}
-		if o.state == probeAwaited {
-			open++
-			all = append(all, elapsed)
-			continue
-		}
-		all = append(all, o.took)
-	}
-	if len(all) == 0 {
-		return 0, false, true
-	}
-	took = median(all)
-	return took, 2*(len(all)-open) >= len(all), false
-}
-
-// excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
-// queries that take as long as there they do, or, where n is slower than its peers at the
-// same work, as they usually do.
-func (s *Selector) excuse(n *Node) float64 {
-	if !n.slowEverywhere() {
-		return n.queued()
-	}
-	own, _ := n.service.value()
-	return n.wait(min(own, s.usualService()))
-}
-
-// usualService returns the median of the data nodes' service times (ms).
-func (s *Selector) usualService() float64 {
-	var values []float64
-	for _, m := range *s.all.Load() {
-		if v, ok := m.service.value(); ok && !m.NoData {
-			values = append(values, v)
-		}
-	}
-	if len(values) == 0 {
-		return 0
-	}
-	return median(values)
-}
-
-// slack returns by how much (ms) a probe of n may be longer than its peers'.
-func (n *Node) slack() float64 {
-	if n.slowEverywhere() || n.health.excluded() {
-		return fineSlack
-	}
-	return peerSlack
-}
-
-// speaksFor notes a probe that was as good as those of its peers.
-func (s *Selector) speaksFor(e *entry) {
-	if e.about {
-		e.via.probe.mutedAt.Store(0)
-		return
-	}
-	n := e.node
-	n.probe.against.Store(0)
-	n.health.avoid.Store(false)
-	n.health.good.Add(1)
-}
-
-// speaksAgainst notes a probe that failed, or took far longer than those of its peers.
-func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
-	if e.about {
-		e.via.observeOverhead(max(e.took, millis(ProbeTimeout)/10), at)
-		e.via.probe.mutedAt.Store(at)
-		e.via.probe.viaWanted.Store(true)
-		return
-	}
-	n, as := e.node, Slow
-	if e.refused() && !late {
-		as = Failing
-		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
-	}
-	against := n.probe.against.Add(1)
-	c := n.health.condition()
-	if c != Fine || against >= proofs {
-		s.eject(n, as, at, why)
-		if n.health.excluded() {
-			return
-		}
-	} else {
-		n.probe.wanted.Store(true)
-	}
-	s.ejecting.Lock()
-	defer s.ejecting.Unlock()
-	n.health.avoid.Store(c == Fine && s.withinCap(n))
-}
-
 // muted reports whether n, as coordinating node, has not answered a probe that others
 // have.
 func (s *Selector) muted(n *Node, at int64) bool { return lately(&n.probe.mutedAt, at) }
@@ -459,6 +363,7 @@ func (s *Selector) muted(n *Node, at int64) bool { return lately(&n.probe.mutedA
 // probes, or they tell nothing.
 func (s *Selector) unheard(d *Decision, at int64) bool {
 	c := d.Coordinator
-	waits := c.probe.viaWanted.Load() && at-c.probe.viaAskedAt.Load() > int64(2*suspicionInterval)
+	asked := at - c.probe.viaAskedAt.Load()
+	waits := c.probe.viaWanted.Load() && asked > int64(2*suspicionInterval) && asked < int64(ProbeTimeout)
 	return (waits || s.blind(c, at)) && c.heardAt.Load() <= d.start+(at-d.start)/2
 }

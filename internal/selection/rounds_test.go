@@ -128,3 +128,52 @@ func TestWhereProbesAreRefusedResponseTimesEject(t *testing.T) {
 	require.Equal(t, Fine, v.nodes[2].State())
 	require.InDelta(t, 0.2, v.s.View(v.nodes, epoch.Add(40*time.Second))[2].Share, 0.1)
 }
+
+// Probes that told nothing once, long ago, are no reason to do without: nodes are compared
+// with others all the same, and response times alone do not eject.
+func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	teach(nodes, 5, 3)
+	void := func(Probe) ProbeOutcome { return ProbeOutcome{Unfit: true} }
+	s.Suspect(&Decision{Nodes: nodes}, at(time.Second))
+	for now := time.Second; now < 2*time.Second; now += 100 * time.Millisecond {
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		for _, p := range s.Probes(nil, nodes, at(now)) {
+			s.ObserveProbe(p, void(p), at(now))
+		}
+	}
+	s.eject(nodes[0], Slow, int64(10*time.Second), "a test")
+	for now := 10 * time.Second; now < 20*time.Second; now += 50 * time.Millisecond {
+		for _, p := range s.Probes(nil, nodes, at(now)) {
+			s.ObserveProbe(p, ProbeOutcome{Took: 2 * time.Millisecond}, at(now+2*time.Millisecond))
+		}
+	}
+	require.Equal(t, Fine, nodes[0].State(), "it is back by proof")
+	require.False(t, s.blind(nodes[1], int64(time.Hour)))
+}
+
+// A node whose probes are a little longer than those of its peers, as it is far away, is
+// not avoided for good for having stood still once.
+func TestUnclearProbesEndAvoidance(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	teach(nodes, 5, 3)
+	far := func(took time.Duration) {
+		for i := range 8 {
+			now := time.Duration(i+1)*time.Second + took
+			s.Suspect(&Decision{Nodes: nodes[2:3]}, at(now))
+			for _, p := range s.Probes(nil, nodes, at(now)) {
+				o := ProbeOutcome{Took: time.Millisecond}
+				if p.Node == nodes[2] {
+					o.Took = took
+				}
+				s.ObserveProbe(p, o, at(now+took))
+			}
+			if nodes[2].health.avoid.Load() {
+				took = 8 * time.Millisecond // from then on
+			}
+		}
+	}
+	far(100 * time.Millisecond)
+	require.Equal(t, Fine, nodes[2].State())
+	require.False(t, nodes[2].health.avoid.Load())
+}

@@ -116,8 +116,7 @@ func (d *Decision) suspects(req Request, t turn) {
 		if t.acts {
 			n.compared(over, t.at)
 			if over && !n.health.excluded() {
-				t.s.ask(n, t.at)
-				if t.s.blind(n, t.at) {
+				if t.s.ask(n, t.at) && t.s.blind(n, t.at) {
 					t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 				}
 			}

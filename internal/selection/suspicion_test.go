@@ -15,7 +15,8 @@ func TestALateOrLostPollAloneEjectsNobody(t *testing.T) {
 	for now := time.Second; now < 20*time.Second; now += time.Second {
 		s.ObservePoll(nodes[2].ID, lost, at(now))
 		require.Equal(t, Unresponsive, nodes[2].State())
-		require.Same(t, nodes[2], probe(s, nodes, now, answeredWell)[0].Node, "it is a suspect")
+		sent := probe(s, nodes, now, answeredWell)
+		require.True(t, slices.ContainsFunc(sent, func(p Probe) bool { return p.Node == nodes[2] }), "it is a suspect")
 		for range 20 {
 			d := decide(s, nodes, now)
 			require.Equal(t, NoOutlier, d.Reason)
@@ -269,7 +270,8 @@ func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
 	before := 0
 	v.after(time.Second, func() { before = v.probes })
 	v.run(80, 11*time.Second)
-	require.InDelta(t, 10*(1+comparedWith)*int(time.Second/suspicionInterval), v.probes-before, 100)
+	const asked = 10 * int(time.Second/(300*time.Millisecond)) // as often as the one before is answered
+	require.InDelta(t, asked*(1+comparedWith), v.probes-before, 20)
 }
 
 // A shard whose copies are on a node in slow start and on an ejected one is served by the

@@ -1,0 +1,166 @@
+package selection
+
+import (
+	"fmt"
+	"time"
+)
+
+// judge compares the probes of r with each other, as far as they are answered or
+// overdue, and notes what they say of their nodes.
+func (s *Selector) judge(r *round, at int64) {
+	elapsed := millis(time.Duration(at - r.sent))
+	for i := range r.entries {
+		e := &r.entries[i]
+		if e.judged || e.state == probeVoid {
+			continue
+		}
+		took := e.took
+		if e.state == probeAwaited {
+			took = elapsed
+		}
+		peers, known, alone := r.peers(i, elapsed)
+		good, limit := peerFactor*peers+fineSlack, peerFactor*peers+e.node.slack()
+		if r.local || e.node.health.excluded() {
+			good = max(good, peerFactor*peers+e.node.slack())
+		}
+		if !e.about {
+			excuse := s.excuse(e.node)
+			good, limit = good+excuse, limit+excuse
+		}
+		switch {
+		case alone:
+		case e.refused() && known:
+			e.judged = true
+			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
+		case e.refused():
+		case e.state == probeAnswered && (!known || took <= good):
+			e.judged = true
+			s.speaksFor(e)
+		case e.state != probeAwaited && took <= limit:
+			e.judged = true
+			e.node.unclear()
+		case known && took > limit:
+			e.judged = true
+			if e.state == probeAwaited && !e.about {
+				e.closed = true
+				e.node.probe.inFlight--
+			}
+			s.speaksAgainst(e, true, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
+		}
+	}
+}
+
+// peers returns the lower median of what the other probes of r took (ms), and whether it
+// is known yet; alone: there are no others.
+func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
+	var times [2*roundSize + 4]float64
+	all := times[:0]
+	open := 0
+	for j, o := range r.entries {
+		if j == i || o.about || o.state == probeVoid || o.refused() || len(all) == len(times) {
+			continue
+		}
+		if o.state == probeAwaited {
+			open++
+			all = append(all, elapsed)
+			continue
+		}
+		all = append(all, o.took)
+	}
+	if len(all) == 0 {
+		return 0, false, true
+	}
+	took = median(all)
+	return took, 2*(len(all)-open) >= len(all), false
+}
+
+// excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
+// queries that take as long as there they do, or, where n is slower than its peers at the
+// same work, as they usually do.
+func (s *Selector) excuse(n *Node) float64 {
+	if !n.slowEverywhere() {
+		return n.queued()
+	}
+	own, _ := n.service.value()
+	return n.wait(min(own, s.usualService()))
+}
+
+// usualService returns the median of the data nodes' service times (ms).
+func (s *Selector) usualService() float64 {
+	var values []float64
+	for _, m := range *s.all.Load() {
+		if v, ok := m.service.value(); ok && !m.NoData {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return median(values)
+}
+
+// slack returns by how much (ms) a probe of n may be longer than its peers'.
+func (n *Node) slack() float64 {
+	if n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
+		return fineSlack
+	}
+	return peerSlack
+}
+
+// unclear notes a probe that was neither good nor bad. As many in a row as are proof end
+// what spoke against the node before.
+func (n *Node) unclear() {
+	if n.probe.unclear.Add(1) >= proofs && n.health.condition() == Fine {
+		n.probe.against.Store(0)
+		n.health.avoid.Store(false)
+	}
+}
+
+// speaksFor notes a probe that was as good as those of its peers.
+func (s *Selector) speaksFor(e *entry) {
+	if e.about {
+		e.via.probe.mutedAt.Store(0)
+		return
+	}
+	n := e.node
+	n.probe.against.Store(0)
+	n.probe.unclear.Store(0)
+	n.health.avoid.Store(false)
+	n.health.good.Add(1)
+}
+
+// speaksAgainst notes a probe that failed, or took far longer than those of its peers.
+func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
+	if e.about {
+		e.via.observeOverhead(max(e.took, millis(ProbeTimeout)/10), at)
+		e.via.probe.mutedAt.Store(at)
+		s.askVia(e.via, at)
+		return
+	}
+	n, as := e.node, Slow
+	n.probe.unclear.Store(0)
+	if at-n.probe.againstAt > int64(failureMemory) {
+		n.probe.against.Store(0)
+	}
+	n.probe.againstAt = at
+	if !n.health.excluded() {
+		n.probe.fine.Store(n.slowEverywhere())
+	}
+	if e.refused() && !late {
+		as = Failing
+		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
+	}
+	against := n.probe.against.Add(1)
+	c := n.health.condition()
+	if c != Fine || against >= proofs {
+		s.eject(n, as, at, why)
+		if n.health.excluded() {
+			return
+		}
+	} else {
+		n.probe.wanted.Store(true)
+	}
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
+	n.health.avoid.Store(c == Fine && s.withinCap(n))
+}
