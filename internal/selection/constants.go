@@ -37,6 +37,8 @@ const (
 	roundSize = 16
 	// suspicionInterval is between two rounds for the same suspicion.
 	suspicionInterval = 100 * time.Millisecond
+	// sampleInterval is between probes of nodes that nothing speaks against.
+	sampleInterval = time.Second
 	// probeInterval is between probes of an ejected node, give or take a fifth.
 	probeInterval = 400 * time.Millisecond
 	// probeBurst searches at once decide whether a node may come back.

@@ -47,6 +47,7 @@ type probing struct {
 	wanted     atomic.Bool  // something speaks against it as holder of copies
 	askedAt    atomic.Int64 // ns: when that last began
 	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
+	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
 	against    atomic.Int32 // probes in a row that spoke against it
@@ -102,15 +103,34 @@ type rounds struct {
 	mu     sync.Mutex
 	open   []*round
 	number int
+
+	sampledAt int64  // ns: when a node that nothing speaks against was last probed for that
+	choices   uint64 // how many there were then
 }
 
-// ask wants n probed, and reports whether that was not asked for a moment ago.
-func (s *Selector) ask(n *Node, at int64) bool {
-	if n.NoData || !elapsed(&n.probe.askedAt, at, suspicionInterval) {
-		return false
+// sample has one node probed every sampleInterval, one after the other, while there are
+// searches: whether probes are permitted, and the cluster allows lists, is known before it
+// matters, and what they need has been used before.
+func (s *Selector) sample(nodes []*Node, at int64) {
+	r := &s.probes
+	if r.sampledAt == 0 {
+		r.sampledAt = at
 	}
-	n.probe.wanted.Store(true)
-	return true
+	if len(nodes) == 0 || at-r.sampledAt < int64(sampleInterval) {
+		return
+	}
+	r.sampledAt = at
+	if choices := s.turn.Load(); r.choices != choices {
+		r.choices = choices
+		nodes[r.number%len(nodes)].probe.wanted.Store(true)
+	}
+}
+
+// ask wants n probed, if that was not asked for a moment ago.
+func (s *Selector) ask(n *Node, at int64) {
+	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) {
+		n.probe.wanted.Store(true)
+	}
 }
 
 // blind reports whether probes of n tell nothing, as they are refused, say.
@@ -163,6 +183,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	}
 	clear(s.probes.open[len(open):])
 	s.probes.open = open
+	s.sample(nodes, at)
 	var suspects, returning, vias []*Node
 	for _, n := range nodes {
 		s.advance(n, at)
@@ -254,7 +275,7 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 			p.inFlight++
 			p.last = at
 			p.wanted.Store(false)
-			if at-p.idleAt.Load() > int64(2*ProbeTimeout) { // what told nothing is long ago
+			if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(2*ProbeTimeout) { // what told nothing is long ago
 				p.voids.Store(0)
 				p.unanswered.Store(at)
 			}

@@ -116,7 +116,8 @@ func (d *Decision) suspects(req Request, t turn) {
 		if t.acts {
 			n.compared(over, t.at)
 			if over && !n.health.excluded() {
-				if t.s.ask(n, t.at) && t.s.blind(n, t.at) {
+				t.s.ask(n, t.at)
+				if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 					t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 				}
 			}

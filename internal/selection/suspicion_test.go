@@ -101,7 +101,7 @@ func TestAResponseTimeAloneBringsProbes(t *testing.T) {
 		probes := probe(s, nodes, now, answeredWell)
 		about := func(p Probe) bool { return p.Node == nodes[2] }
 		require.True(t, slices.ContainsFunc(probes, about))
-		require.Len(t, probes, 1+comparedWith)
+		require.LessOrEqual(t, len(probes), 2+comparedWith, "one more is a sample now and then")
 	}
 	require.Equal(t, Fine, nodes[2].State())
 }
@@ -271,7 +271,8 @@ func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
 	v.after(time.Second, func() { before = v.probes })
 	v.run(80, 11*time.Second)
 	const asked = 10 * int(time.Second/(300*time.Millisecond)) // as often as the one before is answered
-	require.InDelta(t, asked*(1+comparedWith), v.probes-before, 20)
+	const samples = 10 * int(time.Second/sampleInterval)
+	require.InDelta(t, (asked+samples)*(1+comparedWith), v.probes-before, 25)
 }
 
 // A shard whose copies are on a node in slow start and on an ejected one is served by the
