@@ -59,7 +59,7 @@ func placed(t *testing.T) {
 		var rows []map[string]any
 		require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
 		return int(sum(t, "sidestep_cluster_placement_copies", nil)+unsettled("unassigned")+unsettled("initializing")) == len(rows)
-	}, 15*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 }
 
 // copiesOf returns the nodes of a shard's copies, by id: as the engine says, and as
