@@ -41,8 +41,7 @@ func (s *Selector) judge(r *round, at int64) {
 			e.node.unclear()
 		case known && took > limit:
 			e.judged = true
-			if e.state == probeAwaited && !e.about {
-				e.closed = true
+			if e.state == probeAwaited && !e.about { // not waited for any longer
 				e.node.probe.inFlight--
 			}
 			s.speaksAgainst(e, true, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))

@@ -2,7 +2,6 @@ package selection
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -46,9 +45,9 @@ func (s State) String() string {
 	}
 }
 
-// health is what was proved of a node. Reading takes no lock, changing does.
+// health is what was proved of a node. Reading takes no lock; what ejects a node or lets it
+// in holds Selector.ejecting.
 type health struct {
-	mu       sync.Mutex
 	state    atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
 	since    atomic.Int64 // ns: when state began
 	badAt    atomic.Int64 // ns: the last proof against the node
@@ -56,7 +55,7 @@ type health struct {
 	good     atomic.Int32 // probes as good as those of its peers since badAt
 	avoid    atomic.Bool  // its last probe speaks against it: not listed, not yet ejected
 	why      atomic.Pointer[string]
-	returned int64 // ns, guarded by mu: when it was last let in again
+	returned int64 // ns, guarded by Selector.ejecting: when it was last let in again
 }
 
 // condition returns Fine, Slow, Failing or Ramping.
@@ -113,8 +112,6 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		if !s.mayEject(n, at) {
 			return
 		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
 		hold := firstHold
 		if h.returned != 0 && at-h.returned < int64(holdMemory) {
 			hold = againHold
@@ -175,9 +172,9 @@ func (s *Selector) advance(n *Node, at int64) {
 // more: it does not say how fast the node is now.
 func (s *Selector) slowStart(n *Node, at int64) {
 	s.changing(n, at, "", func() {
+		s.ejecting.Lock()
+		defer s.ejecting.Unlock()
 		h := &n.health
-		h.mu.Lock()
-		defer h.mu.Unlock()
 		if h.condition() == Ramping {
 			return
 		}

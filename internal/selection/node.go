@@ -20,7 +20,7 @@ type Node struct {
 	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
-	overSince   atomic.Int64 // ns: since when every choice found it far slower than others; 0: not so
+	slower      atomic.Bool  // the last choice that compared it found it far slower than the others
 
 	response ewma   // R: of a shard search on this node as seen from outside of it
 	service  ewma   // S: on the node, from its own counters

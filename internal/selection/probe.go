@@ -82,8 +82,7 @@ type entry struct {
 	state     entryState
 	took      float64 // ms, once answered or failed
 	outcome   ProbeOutcome
-	judged    bool
-	closed    bool // it is not waited for any longer
+	judged    bool // while it is awaited: it is not waited for any longer
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -349,18 +348,10 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
 	e.took, e.outcome = millis(o.Took), o
-	switch {
-	case e.about:
+	if e.about {
 		e.via.probe.viaInFlight--
-	case o.Unfit:
-		e.node.probe.voids.Add(1)
-		e.node.probe.idleAt.Store(at)
-	default:
-		e.node.probe.voids.Store(0)
-		e.node.probe.unanswered.Store(0)
-	}
-	if !e.about && !e.closed {
-		e.node.probe.inFlight--
+	} else {
+		e.node.probe.ended(o.Unfit, e.judged, at)
 	}
 	switch {
 	case o.Unfit:
@@ -373,6 +364,21 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		e.state = probeAnswered
 	}
 	s.judge(p.round, at)
+}
+
+// ended notes that a probe of the node ended; void: it told nothing; late: it was given up
+// before.
+func (p *probing) ended(void, late bool, at int64) {
+	if !late {
+		p.inFlight--
+	}
+	if void {
+		p.voids.Add(1)
+		p.idleAt.Store(at)
+		return
+	}
+	p.voids.Store(0)
+	p.unanswered.Store(0)
 }
 
 // muted reports whether n, as coordinating node, has not answered a probe that others

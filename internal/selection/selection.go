@@ -50,7 +50,7 @@ type Selector struct {
 
 	onChange func(Change)
 	probes   rounds
-	ejecting sync.Mutex // so that two at once do not take more out than the cap allows
+	ejecting sync.Mutex // held to eject a node or let it in: two at once must not exceed the cap
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 

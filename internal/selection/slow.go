@@ -41,12 +41,14 @@ func (d *Decision) exclude(req Request, t turn) {
 // spare lets candidates in that probes speak against if the others cannot carry their
 // load: with their own shard queries, λ·S each, and those that are moved, S̃ each, the median
 // of the service times, the CPUs of the others would be busy for more than fullLoad of the
-// time. A node that
-// does less than one part in useFactor of what another does is no help.
+// time. A node that does less than one part in useFactor of what another does is no help.
 func (d *Decision) spare(req Request, t turn) {
+	if !slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].provedSlow() }) {
+		return
+	}
 	var load, moved, processors float64
 	d.sorted = d.sorted[:0]
-	slow, known := false, true
+	known := true
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		rate, _ := n.rate.value()
@@ -55,7 +57,6 @@ func (d *Decision) spare(req Request, t turn) {
 			d.sorted = append(d.sorted, service)
 		}
 		if c.out || c.slow {
-			slow = slow || c.why == KeptSlow || c.why == Suspected
 			moved += rate
 			continue
 		}
@@ -63,7 +64,7 @@ func (d *Decision) spare(req Request, t turn) {
 		processors += float64(n.Processors)
 		known = known && n.Processors > 0
 	}
-	if !slow || !known || len(d.sorted) == 0 {
+	if !known || len(d.sorted) == 0 {
 		return
 	}
 	usual := median(d.sorted)
@@ -72,7 +73,7 @@ func (d *Decision) spare(req Request, t turn) {
 	}
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		if !c.slow || c.why != KeptSlow && c.why != Suspected {
+		if !c.provedSlow() {
 			continue
 		}
 		if own, ok := n.service.value(); ok && own <= useFactor*usual {
@@ -83,6 +84,9 @@ func (d *Decision) spare(req Request, t turn) {
 		}
 	}
 }
+
+// provedSlow reports whether the candidate is excluded as probes found its node slow.
+func (c *candidate) provedSlow() bool { return c.slow && (c.why == KeptSlow || c.why == Suspected) }
 
 // exclude marks a candidate as slow. What spoke against it first is kept.
 func (c *candidate) exclude(why Exclusion) {
@@ -114,7 +118,7 @@ func (d *Decision) suspects(req Request, t turn) {
 			d.candidates[p].why = OverLimit
 		}
 		if t.acts {
-			n.compared(over, t.at)
+			n.compared(over)
 			if over && !n.health.excluded() {
 				t.s.ask(n, t.at)
 				if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
@@ -126,18 +130,15 @@ func (d *Decision) suspects(req Request, t turn) {
 }
 
 // compared notes whether a choice found n far slower than the other candidates.
-func (n *Node) compared(over bool, at int64) {
-	if over {
-		n.overSince.CompareAndSwap(0, at)
-		return
-	}
-	if n.overSince.Load() != 0 {
-		n.overSince.Store(0)
+func (n *Node) compared(over bool) {
+	if n.slower.Load() != over { // all choices read it, few change it
+		n.slower.Store(over)
 	}
 }
 
-// slowEverywhere reports whether no choice since has found n as fast as other candidates.
-func (n *Node) slowEverywhere() bool { return n.overSince.Load() != 0 }
+// slowEverywhere reports whether no choice since one that found n far slower than the other
+// candidates has found it as fast.
+func (n *Node) slowEverywhere() bool { return n.slower.Load() }
 
 // median sorts values, of which there must be one, and returns their lower median.
 func median(values []float64) float64 {
@@ -169,7 +170,7 @@ func (n *Node) wait(service float64) float64 {
 
 // troubled reports whether some candidate is not to be listed that the engine would wait
 // for. Of a node that fails at once, or cannot be reached, it asks the next copy.
-func (s *Selector) troubled(d *Decision, req Request) bool {
+func (d *Decision) troubled(req Request) bool {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		if n.out() || n.health.condition() == Failing || c.why == Needed {
@@ -192,5 +193,5 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 	case len(req.Shards) == 0 || req.oneShard() || len(req.Avoid) > 0 || req.Sticky:
 		return false
 	}
-	return !s.troubled(d, req)
+	return !d.troubled(req)
 }
