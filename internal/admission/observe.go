@@ -24,10 +24,16 @@ func (c *Control) follow(t *Ticket, roomy bool, now time.Time) {
 
 // catchUp notes that a ticket that was sent would be sent now.
 func (c *Control) catchUp(t *Ticket, now time.Time) {
+	t.fallBack()
+	c.place(t, now)
+}
+
+// fallBack takes the shard queries of a ticket out of those that nodes were sent before
+// there was room for them.
+func (t *Ticket) fallBack() {
 	for _, h := range t.charges {
 		add(&h.node.ahead, -h.tasks)
 	}
-	c.place(t, now)
 }
 
 // giveBack takes a ticket out of what is in flight, and out of the queue in which mode
@@ -35,9 +41,7 @@ func (c *Control) catchUp(t *Ticket, now time.Time) {
 func (c *Control) giveBack(t *Ticket) {
 	if t.queued {
 		c.remove(t)
-		for _, h := range t.charges {
-			add(&h.node.ahead, -h.tasks)
-		}
+		t.fallBack()
 	}
 	if t.placed {
 		c.hold(t, -1)
@@ -57,9 +61,7 @@ func (c *Control) Rejected(t *Ticket, now time.Time) {
 		c.remove(t)
 		c.refuse(t, QueueFull, now)
 	}
-	for _, h := range t.charges {
-		add(&h.node.ahead, -h.tasks)
-	}
+	t.fallBack()
 }
 
 // expire takes out of the queue what has waited for as long as it may.
