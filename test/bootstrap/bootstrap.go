@@ -27,25 +27,63 @@ func (e Estimate) String() string {
 // slow moment of the machine is in both. The same values give the same interval.
 func Ratio(values, base []float64) Estimate {
 	n := min(len(values), len(base))
-	if n == 0 || Median(base[:n]) == 0 {
+	mine, theirs := make([]float64, n), make([]float64, n)
+	return resampled(n, func(rounds []int) float64 {
+		for i, from := range rounds {
+			mine[i], theirs[i] = values[from], base[from]
+		}
+		return quotient(Median(mine), Median(theirs))
+	})
+}
+
+// QuantileRatio compares a quantile of all values of two arms, of which each round has some.
+// It is Ratio for what happens once and is not in every round.
+func QuantileRatio(values, base [][]float64, q float64) Estimate {
+	of := func(arm [][]float64, rounds []int) float64 {
+		var all []float64
+		for _, from := range rounds {
+			all = append(all, arm[from]...)
+		}
+		slices.Sort(all)
+		return Quantile(all, q)
+	}
+	return resampled(min(len(values), len(base)), func(rounds []int) float64 {
+		return quotient(of(values, rounds), of(base, rounds))
+	})
+}
+
+// resampled returns a ratio over n rounds, with its interval. Draws without one, which are
+// not above 0, do not count.
+func resampled(n int, ratio func(rounds []int) float64) Estimate {
+	rounds := make([]int, n)
+	for i := range rounds {
+		rounds[i] = i
+	}
+	e := Estimate{Value: ratio(rounds)}
+	if n == 0 || e.Value == 0 {
 		return Estimate{}
 	}
 	random := rand.New(rand.NewPCG(1, 95))
-	e := Estimate{Value: Median(values[:n]) / Median(base[:n])}
 	var drawn []float64
-	mine, theirs := make([]float64, n), make([]float64, n)
 	for range resamples {
-		for i := range n {
-			from := random.IntN(n)
-			mine[i], theirs[i] = values[from], base[from]
+		for i := range rounds {
+			rounds[i] = random.IntN(n)
 		}
-		if of := Median(theirs); of > 0 {
-			drawn = append(drawn, Median(mine)/of)
+		if r := ratio(rounds); r > 0 {
+			drawn = append(drawn, r)
 		}
 	}
 	slices.Sort(drawn)
 	e.Low, e.High = Quantile(drawn, 0.025), Quantile(drawn, 0.975)
 	return e
+}
+
+// quotient is 0 where there is nothing to compare with.
+func quotient(value, base float64) float64 {
+	if base == 0 {
+		return 0
+	}
+	return value / base
 }
 
 // Median returns the middle of values, or the mean of the middle two; 0 of none.

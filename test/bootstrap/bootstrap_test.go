@@ -32,3 +32,18 @@ func TestRatio(t *testing.T) {
 	require.Equal(t, "2.00 [2.00, 2.00]", Estimate{2, 2, 2}.String())
 	require.Empty(t, Estimate{}.String())
 }
+
+func TestQuantileRatio(t *testing.T) {
+	require.Zero(t, QuantileRatio(nil, nil, 0.99))
+	require.Zero(t, QuantileRatio([][]float64{{1}}, [][]float64{{}}, 0.99), "nothing to compare with")
+	require.Equal(t, Estimate{2, 2, 2}, QuantileRatio([][]float64{{4, 2, 6}, {2, 6, 4}}, [][]float64{{1, 2, 3}, {3, 1, 2}}, 0.99))
+
+	// One round in six is slow, in one arm: the medians of rounds do not tell, all values do.
+	calm, slow := []float64{1, 1, 1}, []float64{1, 1, 9}
+	mine := [][]float64{calm, calm, slow, calm, calm, calm}
+	theirs := [][]float64{calm, calm, calm, calm, calm, calm}
+	e := QuantileRatio(mine, theirs, 0.99)
+	require.Equal(t, 9.0, e.Value)
+	require.Equal(t, 1.0, e.Low, "it may not have been drawn")
+	require.Equal(t, 9.0, e.High)
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -42,18 +43,22 @@ type Index struct {
 	Seed     uint64
 	// Routed indexes each document with its category as routing.
 	Routed bool
+	// Settings are further ones, without the prefix "index."; they win over ours.
+	Settings map[string]any
 }
 
 // CreateIndex creates the index, fills it, waits until all its copies are
 // started and refreshes and flushes it.
 func (c *Cluster) CreateIndex(ctx context.Context, index Index) error {
 	keyword := map[string]any{"type": "keyword"}
+	settings := map[string]any{
+		"number_of_shards": index.Shards, "number_of_replicas": index.Replicas,
+		// Refreshed once below; a search never finds copies at different points.
+		"refresh_interval": "-1",
+	}
+	maps.Copy(settings, index.Settings)
 	definition := map[string]any{
-		"settings": map[string]any{"index": map[string]any{
-			"number_of_shards": index.Shards, "number_of_replicas": index.Replicas,
-			// Refreshed once below; a search never finds copies at different points.
-			"refresh_interval": "-1",
-		}},
+		"settings": map[string]any{"index": settings},
 		"mappings": map[string]any{"properties": map[string]any{
 			"title": map[string]any{"type": "text"}, "category": keyword,
 			"price": map[string]any{"type": "double"}, "n": map[string]any{"type": "long"},

@@ -124,7 +124,7 @@ func (n *Node) ResetToxics(ctx context.Context) error {
 	if n.http == nil {
 		return errNotProxied
 	}
-	if err := n.stopFailing(); err != nil {
+	if err := n.endStandIn(); err != nil {
 		return err
 	}
 	n.http.proxy.Toxics.ResetToxics(ctx)

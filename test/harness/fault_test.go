@@ -5,25 +5,49 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
+// echo is a node that answers with what it was asked for.
+var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, "node "+r.URL.RequestURI())
+})
+
+// TestDelayStatistics would hang if anything but statistics waited.
+func TestDelayStatistics(t *testing.T) {
+	var late standIn
+	late.delay.Store(int64(24 * time.Hour))
+	handler := delayStatistics(echo, &late)
+	ask := func(path string) string {
+		answer := httptest.NewRecorder()
+		ctx, cancel := context.WithCancel(t.Context())
+		if statisticsPath.MatchString(path) {
+			cancel() // the client leaves
+		}
+		defer cancel()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
+		return answer.Body.String()
+	}
+	for _, path := range []string{"/products/_search", "/_nodes/_local/http", "/_nodes/http,os,thread_pool", "/stats/_search"} {
+		require.Equal(t, "node "+path, ask(path))
+	}
+	for _, path := range []string{"/_nodes/stats", "/_nodes/_local/stats/thread_pool,indices", "/_nodes/_local/stats"} {
+		require.Empty(t, ask(path), path)
+	}
+	late.delay.Store(0)
+	require.Equal(t, "node /_nodes/stats", ask("/_nodes/stats"))
+}
+
 func TestFailSearches(t *testing.T) {
-	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, "node "+r.URL.RequestURI())
-	}))
-	defer node.Close()
-	direct, err := url.Parse(node.URL)
-	require.NoError(t, err)
-	failing := httptest.NewServer(failSearches(direct, []int{429, 503}))
+	failing := httptest.NewServer(failSearches(echo, []int{429, 503}))
 	defer failing.Close()
 
 	get := func(path string) (int, string) {

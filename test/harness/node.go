@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +24,8 @@ type Node struct {
 
 	dir                     string
 	httpPort, transportPort int
-	http, transport         *fault // nil without proxies
-	failing                 *http.Server
+	http, transport         *fault    // nil without proxies
+	standIn                 *standIn  // answers clients in its place; nil: none
 	limit                   *cpuLimit // nil: none
 	launch                  launcher
 

@@ -17,13 +17,13 @@ import (
 	"sidestep/test/machine"
 )
 
-// Columns of the CSV file. Times are in the units of their names; a share is that
-// of all shard queries in the cluster; "turns" is the least and the greatest of the
-// load's turns; what cannot be told is empty.
+// Columns of the CSV file. Times are in the units of their names, and medians of the load's
+// turns but for "all" and the greatest; a share is that of all shard queries in the cluster;
+// what cannot be told is empty.
 var columns = []string{
-	"scenario", "load", "sent", "p50_ms", "p90_ms", "p99_ms", "p99_turns_ms", "max_ms", "failed", "partial", "searches_per_s",
-	"p99_to_oracle", "passes", "bad_share", "busiest", "avoid_s", "return_s", "others_cpu",
-	"p50_turns_ms", "searches_turns", "to_engine",
+	"scenario", "load", "sent", "p50_ms", "p90_ms", "p99_ms", "p99_all_ms", "max_ms", "failed", "partial", "searches_per_s",
+	"p99_to_oracle", "p99_to_engine", "passes", "bad_share", "busiest", "avoid_s", "return_s", "attempts", "ejected", "others_cpu",
+	"p50_to_engine", "searches_to_engine", "asked",
 	"first_error", "date", "engine", "sidestep", "machine", "command",
 }
 

@@ -39,7 +39,8 @@ func testOutcome(t *testing.T) *outcome {
 	nodes := []string{"node-1", "bad"}
 	o := &outcome{
 		bad: []string{"bad"}, badIDs: []string{"b"}, avoid: 300 * time.Millisecond, back: -1,
-		began: zero, repaired: zero.Add(time.Minute), changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
+		began: zero, repaired: zero.Add(time.Minute), nodes: 5,
+		counted: map[string]counted{loadSidestep: {attempts: 1.05, ejected: 1, changes: 2}}, changes: map[string][]string{"sidestep": {"bad slow", "bad fine"}},
 		tallies: []*tally{
 			{load: loadEngine, result: load(100*time.Millisecond, true), queries: counts{"a": 50, "b": 50}},
 			{load: loadSidestep, result: load(20*time.Millisecond, false), queries: counts{"a": 90, "b": 10}, usage: machine.Usage{All: 200, Busy: 150, Own: 100}},
@@ -50,7 +51,7 @@ func testOutcome(t *testing.T) *outcome {
 	}
 	for _, one := range o.tallies[:3] {
 		p99 := one.result.Quantile(0.99)
-		one.turns = []turn{{p50: p99, p99: p99 + time.Millisecond, perSecond: 80}, {p50: p99, p99: 9 * time.Millisecond, perSecond: 79}}
+		one.turns = []turn{{p50: p99, p90: p99, p99: p99 + time.Millisecond, perSecond: 80}, {p50: p99, p90: p99, p99: p99 - time.Millisecond, perSecond: 78}}
 	}
 	o.tallies[1].keepSlowest([]sample{{
 		due: zero, at: zero.Add(time.Millisecond), latency: 1500 * time.Millisecond, status: 200, answered: true,
@@ -77,17 +78,21 @@ func TestBook(t *testing.T) {
 		}
 		o := testOutcome(t)
 		require.NoError(t, b.add(choose("transport"), o))
-		require.NoError(t, b.add(choose("healthy"), &outcome{tallies: o.tallies[:3]}))
+		control := *o.tallies[0]
+		control.load = loadControl
+		require.NoError(t, b.add(choose("healthy"), &outcome{tallies: append(o.tallies[:3:3], &control)}))
 		require.NoError(t, b.add(choose("transport"), o), "measured again")
-		require.Len(t, b.records, 8)
+		require.Len(t, b.records, 9)
 		require.Equal(t, "healthy", b.records[0]["scenario"])
 
 		text := b.text()
 		require.Contains(t, text, "transport latency 300 ± 50 ms")
 		require.Contains(t, text, "first error of transport, engine: GET 127.0.0.1:1: no `route` at all")
 
-		require.Contains(t, text, "sidestep passes in 0 of 2 scenarios; not in healthy (p99), transport (p99)\n")
-		require.Contains(t, text, "healthy, sidestep to the engine: p50 × 0.20, p99 × 0.20: no worse (turns: p50 20.0–20.0 to 100.0–100.0, p99 ")
+		require.Contains(t, text, "sidestep passes in 1 of 2 scenarios; not in transport (p99)\n")
+		require.Contains(t, text, "healthy, sidestep: held: 0 searches failed or partial, none asked; "+
+			"held: p50 to the engine's 0.20 [0.20, 0.20], at most 1.05 or within the control's 1.00 [1.00, 1.00]; held: p99 to the engine's 0.20 [0.19, 0.21], at most ")
+		require.Contains(t, text, "transport, sidestep: held: 0 searches failed or partial, none asked; missed: p99 to the oracle's 2.00 [1.91, 2.11], at most 1.5\n")
 
 		told, err := os.ReadFile(filepath.Join(dir, "trace", "chaos-opensearch-slowest.txt"))
 		require.NoError(t, err)
@@ -99,9 +104,9 @@ func TestBook(t *testing.T) {
 		page, err := os.ReadFile(filepath.Join(dir, "chaos-opensearch.md"))
 		require.NoError(t, err)
 		require.Contains(t, string(page),
-			"| transport latency 300 ± 50 ms | engine | 5 | 100.0 | 100.0 | 100.0 | 9.0–101.0 | 100.0 | 5 | 0 | 0.0 | 10.00 | no: p99, lost | 0.500 | 2.50 |  |  |  |\n"+
-				"|  | **sidestep** | 5 | 20.0 | 20.0 | 20.0 | 9.0–21.0 | 20.0 | 0 | 0 | 83.3 | 2.00 | no: p99 | 0.100 | 4.50 |  |  | 0.25 |\n")
-		require.Contains(t, string(page), "\n\n- sidestep passes in 0 of 2 scenarios")
+			"| transport latency 300 ± 50 ms | engine | 5 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 5 | 0 | 0.0 | 10.00 [9.18, 10.99] |  |  | 0.500 | 2.50 |  |  |  |  |  |\n"+
+				"|  | **sidestep** | 5 | 20.0 | 20.0 | 20.0 | 20.0 | 20.0 | 0 | 0 | 83.3 | 2.00 [1.91, 2.11] | 0.20 [0.19, 0.21] | no: p99 | 0.100 | 4.50 |  |  | 1.050 | 1 | 0.25 |\n")
+		require.Contains(t, string(page), "\n\n- sidestep passes in 1 of 2 scenarios")
 		require.Contains(t, string(page), "![transport latency 300 ± 50 ms](chaos-opensearch-transport.svg)")
 		require.Contains(t, string(page), "- 2026-01-02 03:04: opensearch 3.6.0, sidestep 1.2.3, a machine, `bin/chaos`: healthy, transport\n")
 		require.Len(t, strings.Split(firstRow(string(page)), "|"), len(head())+2)
@@ -112,7 +117,7 @@ func TestBook(t *testing.T) {
 
 		table, err := os.ReadFile(filepath.Join(dir, "chaos-opensearch.csv"))
 		require.NoError(t, err)
-		require.Len(t, strings.Split(strings.TrimSpace(string(table)), "\n"), 9)
+		require.Len(t, strings.Split(strings.TrimSpace(string(table)), "\n"), 10)
 		require.Contains(t, string(table), `"sidestep, onset",5,10.0`)
 	})
 }
@@ -125,32 +130,6 @@ func firstRow(page string) string {
 		}
 	}
 	return ""
-}
-
-func TestToEngine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		of := func(latency time.Duration, turns ...turn) *tally {
-			r, err := loadgen.Run(t.Context(), loadgen.Options{
-				Targets: []string{"http://127.0.0.1:1"}, Rate: 100, Duration: time.Second,
-				Transport: answers(func(*http.Request) (*http.Response, error) {
-					time.Sleep(latency)
-					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-				}),
-			})
-			require.NoError(t, err)
-			return &tally{result: *r, turns: turns}
-		}
-		calm := of(10*time.Millisecond, turn{9 * time.Millisecond, 10 * time.Millisecond, 100}, turn{10 * time.Millisecond, 10 * time.Millisecond, 100})
-		wild := of(10*time.Millisecond, turn{13 * time.Millisecond, 13 * time.Millisecond, 100}, turn{9 * time.Millisecond, 9 * time.Millisecond, 99})
-		slower := of(12 * time.Millisecond)
-		require.Equal(t, "p50 × 1.20, p99 × 1.20, searches/s × 1.00: worse", slower.toEngine(calm))
-		require.Equal(t, "p50 × 1.20, p99 × 1.20, searches/s × 1.00: no worse", slower.toEngine(wild), "its own turns differ as much")
-	})
-}
-
-func TestFromTo(t *testing.T) {
-	turns := []turn{{p99: 120 * time.Millisecond}, {p99: 9 * time.Millisecond}, {p99: 33 * time.Millisecond}}
-	require.Equal(t, "9.0–120.0", fromTo(turns, func(n turn) string { return ms(n.p99) }))
 }
 
 func TestOpenBookOfAnOlderForm(t *testing.T) {
@@ -175,7 +154,7 @@ func TestOpenBookOfAnOlderForm(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	require.Equal(t, []string{
-		"sidestep passes in 1 of 3 scenarios; not in cpu (p99, lost at onset), kill (lost at return)",
+		"sidestep passes in 2 of 5 scenarios; not in cpu (p99, lost at onset), kill (lost at return), tenants, heavy (p99)",
 		"always passes in 1 of 1 scenarios",
 	}, verdict([]record{
 		{"scenario": "healthy", "load": "engine", "passes": "no: p99"},
@@ -185,6 +164,9 @@ func TestVerdict(t *testing.T) {
 		{"scenario": "cpu", "load": "sidestep, onset", "passes": "no: lost"},
 		{"scenario": "cpu", "load": "sidestep, return"},
 		{"scenario": "kill", "load": "sidestep", "passes": "yes"},
+		{"scenario": "kill", "load": "control", "passes": "no: p99"},
 		{"scenario": "kill", "load": "sidestep, return", "passes": "no: lost"},
+		{"scenario": "tenants", "load": "sidestep", "passes": "yes"},
+		{"scenario": "tenants", "load": "sidestep, heavy", "passes": "no: p99"},
 	}))
 }

@@ -19,6 +19,8 @@ const (
 	loadSidestep = "sidestep"
 	loadOracle   = "oracle"
 	loadEngine   = "engine"
+	// loadControl is the engine's way once more: it tells what the same differs by.
+	loadControl = "control"
 )
 
 // oracle sends each search to a good node, for good nodes alone.
@@ -126,6 +128,7 @@ func parseDecision(header string) (nodes []string, coordinator string) {
 // shot is one load of one scenario.
 type shot struct {
 	load     string
+	tenant   *tenant       // whose searches they are; nil: the usual ones
 	lead     time.Duration // of the same load before, which counts for nothing
 	duration time.Duration
 	rate     float64 // searches per second of an open loop; 0: as many as there are to be
@@ -148,10 +151,16 @@ func (s *stage) line(sc scenario, at shot) *line {
 	base := loadgen.NewTransport(max(512, sc.connections))
 	l := &line{done: base.CloseIdleConnections, Options: loadgen.Options{
 		Duration: at.duration, Timeout: sc.timeout, Connections: sc.connections, Transport: base,
-		Targets: s.Cluster.URLs(),
 	}}
-	if sc.connections == 0 {
-		l.Rate = cmp.Or(at.rate, s.rate)
+	for _, node := range s.dataNodes() {
+		l.Targets = append(l.Targets, node.HTTPURL)
+	}
+	request := func(i int) *http.Request { return harness.Search(index, i) }
+	switch {
+	case at.tenant != nil:
+		l.Connections, l.Rate, request = 0, at.tenant.rate, at.tenant.request
+	case sc.connections == 0:
+		l.Rate = cmp.Or(at.rate, sc.rate, s.rate)
 	}
 	if at.load == loadOracle {
 		l.Transport = &oracle{good: &s.good, base: base}
@@ -162,9 +171,9 @@ func (s *stage) line(sc scenario, at shot) *line {
 	}
 	l.lead = l.Options
 	l.lead.Duration = at.lead
-	l.lead.Request = func(i int) *http.Request { return harness.Search(index, leadNumbers+at.first+i) }
+	l.lead.Request = func(i int) *http.Request { return request(leadNumbers + at.first + i) }
 	l.Request = func(i int) *http.Request {
-		r := harness.Search(index, at.first+i)
+		r := request(at.first + i)
 		r.Body = numbered{r.Body, i}
 		return r
 	}

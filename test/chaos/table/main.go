@@ -2,12 +2,16 @@
 // degraded: one row for each scenario and way to send the searches.
 //
 // The ways take turns in one run, or all are sent at once, so that a disturbance hits all:
-// "engine" is a client that goes round robin over all nodes and leaves the choice
+// "engine" is a client that goes round robin over all data nodes and leaves the choice
 // of copies to the engine; "sidestep" is the same client before sidestep; "oracle"
 // is told which nodes are bad and touches them neither as coordinating nor as data
-// nodes. Variants are further sidesteps with routings of their own. Who begins changes
-// from round to round, and each turn has a lead-in that counts for nothing: between
-// its turns a sidestep has nothing but its polls and probes.
+// nodes; "control" is "engine" once more, which tells what the same differs by. Variants
+// are further sidesteps with routings of their own. The turns are short and many, in an
+// order drawn by lot, and each has a lead-in that counts for nothing: between its turns a
+// sidestep has nothing but its polls and probes.
+//
+// Figures are medians of the turns. Ratios have the 95 % interval of a bootstrap over the
+// rounds, and every row says what it asks and whether that holds. Every run counts.
 package main
 
 import (
@@ -15,6 +19,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +42,7 @@ type options struct {
 	pause     time.Duration // from there to the next scenario
 	warm      time.Duration
 	rate      float64 // searches/s
+	seed      uint64  // of all that is drawn by lot
 	command   string
 }
 
@@ -54,16 +62,22 @@ func parse(arguments []string) (options, error) {
 	set.StringVar(&o.trace, "trace", ".cache/chaos", "`folder` of the slowest searches and of the logs of sidestep")
 	variants := set.String("variants", "", "comma `list` of further sidesteps to measure, each of settings of its section routing:\n"+
 		"always/only_nodes,always/prefer_nodes,outlier/only_nodes,outlier/prefer_nodes,policy:prequal,calm=policy:c3/hedge_budget:0")
-	set.IntVar(&o.rounds, "rounds", 4, "`rounds` in which each load has one turn")
-	set.DurationVar(&o.lead, "lead", time.Second, "lead-in of each turn, which counts for nothing")
-	set.DurationVar(&o.slice, "slice", 7500*time.Millisecond, "length of one turn")
-	set.DurationVar(&o.settle, "settle", 4*time.Second, "from the fault to the first round, under load through sidestep")
-	set.DurationVar(&o.back, "back", 12*time.Second, "from the end of the fault until sidestep is no longer watched")
-	set.DurationVar(&o.pause, "pause", 3*time.Second, "from there to the next scenario, under the engine's load")
-	set.DurationVar(&o.warm, "warm", 45*time.Second, "warm-up of the nodes")
+	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each load has one turn")
+	set.DurationVar(&o.lead, "lead", 400*time.Millisecond, "lead-in of each turn, which counts for nothing")
+	set.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of one turn; some rows have longer and fewer ones")
+	set.DurationVar(&o.settle, "settle", 3*time.Second, "from the fault to the first round, under load through sidestep")
+	set.DurationVar(&o.back, "back", 10*time.Second, "from the end of the fault until sidestep is no longer watched")
+	set.DurationVar(&o.pause, "pause", 2*time.Second, "from there to the next scenario, under the engine's load")
+	set.DurationVar(&o.warm, "warm", 40*time.Second, "warm-up of the nodes")
 	set.Float64Var(&o.rate, "rate", 40, "searches per second of the open loop: half of what two cores carry")
+	set.Uint64Var(&o.seed, "seed", 0, "`seed` of the order of turns and of what else is drawn by lot; 0: drawn, and printed")
 	if err := o.Parse(set, arguments); err != nil {
 		return o, err
+	}
+	if o.seed == 0 {
+		if err := set.Set("seed", strconv.FormatUint(1+rand.Uint64N(maxSeed), 10)); err != nil {
+			return o, fmt.Errorf("draw a seed: %w", err)
+		}
 	}
 	o.command = harness.Command("bin/chaos", set, "sidestep", "out", "trace")
 	if o.rounds < 1 || o.slice <= 0 || o.rate <= 0 || o.settle <= 0 || o.back <= 0 || o.lead < 0 {
@@ -77,31 +91,45 @@ func parse(arguments []string) (options, error) {
 	return o, err
 }
 
-// startTime is about what a cluster and its index take, without the warm-up.
-const startTime = 80 * time.Second
+// maxSeed keeps drawn seeds short.
+const maxSeed = 9999
 
-// estimate is about how long scenarios take.
+// estimate is about how long scenarios take, with the starts of their clusters.
 func (o options) estimate(scenarios []scenario) time.Duration {
 	var sum time.Duration
-	turns := time.Duration(o.rounds) * (o.lead + o.slice)
-	for _, sc := range scenarios {
-		rounds := turns * time.Duration(3+len(o.variants))
-		switch {
-		case sc.whole != nil:
-			sum += max(rounds, sc.takes)
-		case sc.begin != nil:
-			sum += rounds + 2*o.lead + calm + o.settle + calmBack + max(o.back, sc.back) + o.pause + time.Duration(o.rounds)*sc.takes
-		default:
-			sum += rounds
+	for _, group := range byShape(scenarios) {
+		sum += group[0].shape.takes() + o.warm + polling
+		for _, sc := range group {
+			sum += o.estimateOne(sc)
 		}
-		sum += 2 * time.Second // between the loads
 	}
 	return sum
 }
 
+func (o options) estimateOne(sc scenario) time.Duration {
+	count, length := o.turns(sc)
+	loads := len(o.loads(sc))
+	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*sc.drains) + 2*time.Second // between the loads
+	if sc.connections > 0 {
+		sum += time.Duration(count*loads) * lastAnswers
+	}
+	switch {
+	case sc.whole != nil:
+		return max(sum, sc.takes) + o.pause
+	case sc.begin != nil:
+		return sum + 2*o.lead + calm + o.settle + calmBack + max(o.back, sc.back) + o.pause
+	default:
+		return sum + sc.takes
+	}
+}
+
+// lastAnswers is about how long a turn of a closed loop and its lead-in wait for their last
+// answers.
+const lastAnswers = 1500 * time.Millisecond
+
 // run measures all scenarios. What it started is gone when it returns, whatever
 // ended it.
-func (o options) run(ctx context.Context) (err error) {
+func (o options) run(ctx context.Context) error {
 	if err := o.checkVariants(ctx); err != nil {
 		return err
 	}
@@ -109,15 +137,29 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	harness.Logf("%d scenarios, %d loads: about %.0f min", len(o.scenarios), 3+len(o.variants), (startTime + o.warm + o.estimate(o.scenarios)).Minutes())
-	s := newStage(o, harness.Logf)
+	defer func() { fmt.Println(book.text()) }() // also what was measured before a failure
+	harness.Logf("seed %d", o.seed)
+	groups := byShape(o.scenarios)
+	for i, group := range groups {
+		harness.Logf("%d scenarios on %d nodes; about %.0f min left", len(group), group[0].shape.dataNodes()+group[0].shape.managers,
+			o.estimate(slices.Concat(groups[i:]...)).Minutes())
+		if err := o.runGroup(ctx, group, book); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runGroup measures the scenarios of one cluster.
+func (o options) runGroup(ctx context.Context, group []scenario, book *book) (err error) {
+	s := newStage(o, group[0].shape, harness.Logf)
 	defer func() { s.close(err != nil && ctx.Err() == nil) }()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer func() { fmt.Println(book.text()) }() // also what was measured before a failure
-	for i, sc := range o.scenarios {
-		harness.Logf("%d of %d: %s; about %.0f min left", i+1, len(o.scenarios), sc.title, o.estimate(o.scenarios[i:]).Minutes())
+	for i, sc := range group {
+		began := time.Now()
+		harness.Logf("%d of %d: %s; about %.0f s", i+1, len(group), sc.title, o.estimateOne(sc).Seconds())
 		outcome, err := s.measure(ctx, sc)
 		if err != nil {
 			return fmt.Errorf("%s: %w", sc.name, err)
@@ -125,6 +167,7 @@ func (o options) run(ctx context.Context) (err error) {
 		if err := book.add(sc, outcome); err != nil {
 			return err
 		}
+		harness.Logf("  took %.0f s", time.Since(began).Seconds())
 	}
 	return nil
 }

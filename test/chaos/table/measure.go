@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +32,8 @@ type outcome struct {
 	avoid, back     time.Duration // negative: not seen, or nothing to see
 	began, repaired time.Time     // the fault; zero if there is none
 	changes         map[string][]string
+	counted         map[string]counted // by load, of the sidesteps
+	nodes           int                // that hold copies
 }
 
 // tally is what came of one load.
@@ -42,13 +44,17 @@ type tally struct {
 	queries counts // shard queries by node
 	blind   bool   // a degraded node did not tell its queries
 	usage   machine.Usage
-	slowest []slow // through sidestep alone
+	slowest []slow   // through sidestep alone
+	seen    []sample // likewise, of all turns
+	// once: what happens does so once, and not in every turn. Percentiles are of all turns.
+	once bool
 }
 
 // turn is what came of one turn of a load.
 type turn struct {
-	p50, p99  time.Duration
-	perSecond float64 // complete answers
+	p50, p90, p99 time.Duration
+	perSecond     float64   // complete answers
+	latencies     []float64 // ms, rising; only where percentiles are of all turns
 }
 
 // measurement is one scenario under way.
@@ -58,6 +64,7 @@ type measurement struct {
 	bad      []*harness.Node
 	sent     int // searches of the load that sent most
 	round    int // the last one begun
+	order    *rand.Rand
 	tallies  map[string]*tally
 	readings []func() // what the nodes' counters said, to be waited for
 	outcome  *outcome
@@ -74,17 +81,7 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 		return nil, err
 	}
 	s.exclude(bad)
-	m := &measurement{
-		stage: s, scenario: sc, bad: bad, tallies: map[string]*tally{},
-		outcome: &outcome{bad: names(bad), avoid: -1, back: -1},
-	}
-	for _, node := range bad {
-		m.outcome.badIDs = append(m.outcome.badIDs, node.ID)
-	}
-	for _, load := range s.loads() {
-		m.tallies[load] = &tally{load: load, queries: counts{}}
-		m.outcome.tallies = append(m.outcome.tallies, m.tallies[load])
-	}
+	m := s.newMeasurement(sc, bad)
 	defer func() { m.outcome.changes = s.changes(from) }()
 	switch {
 	case sc.whole != nil:
@@ -92,7 +89,7 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	case sc.begin != nil:
 		err = m.degraded(ctx)
 	default:
-		return m.outcome, m.rounds(ctx)
+		return m.outcome, m.prepared(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -101,24 +98,76 @@ func (s *stage) measure(ctx context.Context, sc scenario) (*outcome, error) {
 	return m.outcome, err
 }
 
+func (s *stage) newMeasurement(sc scenario, bad []*harness.Node) *measurement {
+	m := &measurement{
+		stage: s, scenario: sc, bad: bad, tallies: map[string]*tally{}, order: s.lot(sc.name),
+		outcome: &outcome{bad: names(bad), avoid: -1, back: -1, nodes: len(s.dataNodes())},
+	}
+	for _, node := range bad {
+		m.outcome.badIDs = append(m.outcome.badIDs, node.ID)
+	}
+	add := func(name string, second bool) {
+		m.tallies[name] = &tally{load: name, queries: counts{}, once: sc.whole != nil, blind: second}
+		m.outcome.tallies = append(m.outcome.tallies, m.tallies[name])
+	}
+	for _, load := range s.loads(sc) {
+		add(load, sc.second != nil)
+		if sc.second != nil {
+			add(loadOf(load, sc.second), true)
+		}
+	}
+	return m
+}
+
+// loadOf names the load that a tenant of its own sends in a way.
+func loadOf(load string, t *tenant) string { return load + ", " + t.name }
+
+// repairAfter ends what was done to the cluster, whatever has happened meanwhile.
+func repairAfter(ctx context.Context, end repair) error {
+	if end == nil {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairLimit)
+	defer cancel()
+	return end(limited)
+}
+
+// prepared measures a cluster of which no node is known to be bad.
+func (m *measurement) prepared(ctx context.Context) (err error) {
+	if m.scenario.prepare != nil {
+		var end repair
+		defer func() { err = errors.Join(err, repairAfter(ctx, end)) }()
+		if end, err = m.scenario.prepare(ctx, m.stage); err != nil {
+			return err
+		}
+	}
+	return m.rounds(ctx)
+}
+
 func (m *measurement) rounds(ctx context.Context) error {
-	for range m.options.rounds {
+	before, err := m.account(ctx)
+	if err != nil {
+		return err
+	}
+	count, _ := m.options.turns(m.scenario)
+	for range count {
 		if err := m.playRound(ctx); err != nil {
 			return err
 		}
 	}
 	m.read()
-	return nil
+	after, err := m.account(ctx)
+	m.outcome.counted = m.count(before, after)
+	return err
 }
 
-// playRound gives each load its turn. They send the same searches; who begins
-// changes from round to round.
+// playRound gives each load its turn, in an order drawn by lot. They send the same searches.
 func (m *measurement) playRound(ctx context.Context) error {
-	order := m.loads()
-	first := m.round % len(order)
+	order := m.loads(m.scenario)
+	m.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	m.round++
 	most := 0
-	for _, load := range slices.Concat(order[first:], order[:first]) {
+	for _, load := range order {
 		sent, err := m.play(ctx, m.tallies[load])
 		if err != nil {
 			return err
@@ -134,12 +183,12 @@ func (m *measurement) playRound(ctx context.Context) error {
 func (m *measurement) progress() {
 	var text strings.Builder
 	for _, t := range m.outcome.tallies {
-		fmt.Fprintf(&text, "  %s %s", t.load, ms(t.result.Quantile(0.99)))
+		fmt.Fprintf(&text, "  %s %.1f", t.load, t.p99())
 		if lost := t.result.Failed + t.result.Partial; lost > 0 {
 			fmt.Fprintf(&text, " (%d lost)", lost)
 		}
 	}
-	m.logf("  round %d, p99 in ms so far:%s", m.round, text.String())
+	m.logf("  round %d, p99 in ms, median so far:%s", m.round, text.String())
 }
 
 // play gives a load one turn and returns how many searches it sent. The nodes'
@@ -148,9 +197,11 @@ func (m *measurement) progress() {
 func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) {
 	var before func() counts
 	var began machine.Usage
-	v, err := m.fire(ctx, shot{load: t.load, lead: m.lead, duration: m.slice, first: m.sent, begun: func() {
+	_, length := m.options.turns(m.scenario)
+	at := shot{load: t.load, lead: m.lead, duration: length, first: m.sent, begun: func() {
 		before, began = m.reading(ctx), machine.ReadUsage()
-	}})
+	}}
+	v, second, err := m.fireAll(ctx, at)
 	if err != nil {
 		return 0, err
 	}
@@ -164,13 +215,21 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 		}
 	})
 	t.take(v, m.round)
+	if m.scenario.second != nil {
+		m.tallies[loadOf(t.load, m.scenario.second)].take(second, m.round)
+	}
 	return int(v.result.Sent), nil
 }
 
 // take takes in what came of a turn.
 func (t *tally) take(v volley, round int) {
 	t.result.Merge(v.result)
-	t.turns = append(t.turns, turn{v.result.Quantile(0.5), v.result.Quantile(0.99), v.result.Throughput()})
+	one := turn{p50: v.result.Quantile(0.5), p90: v.result.Quantile(0.9), p99: v.result.Quantile(0.99), perSecond: v.result.Throughput()}
+	if t.once {
+		one.latencies = latencies(v.result)
+	}
+	t.turns = append(t.turns, one)
+	t.seen = append(t.seen, v.samples...)
 	t.keepSlowest(v.samples, round, v.began)
 }
 
@@ -178,15 +237,16 @@ func (t *tally) take(v volley, round int) {
 // once, to one node after the other, is to happen to all of them. Whose the shard
 // queries are cannot be told then.
 func (m *measurement) playTogether(ctx context.Context) error {
-	loads := m.loads()
+	loads := m.loads(m.scenario)
 	volleys, failures := make([]volley, len(loads)), make([]error, len(loads))
 	m.round++
+	_, length := m.options.turns(m.scenario)
 	began := machine.ReadUsage()
 	var all sync.WaitGroup
 	for i, load := range loads {
 		all.Go(func() {
 			volleys[i], failures[i] = m.fire(ctx, shot{
-				load: load, lead: m.lead, duration: m.slice, rate: m.rate / float64(len(loads)), first: m.sent,
+				load: load, lead: m.lead, duration: length, rate: m.rate / float64(len(loads)), first: m.sent,
 			})
 		})
 	}
@@ -233,69 +293,10 @@ func (c counts) add(before, after counts) {
 	}
 }
 
-// volley is what came of one shot.
-type volley struct {
-	result  *loadgen.Result
-	samples []sample // what sidestep did if it was the one
-	began   time.Time
-}
-
-// fire sends one load after its lead-in.
-func (m *measurement) fire(ctx context.Context, at shot) (volley, error) {
-	if at.duration <= 0 {
-		return volley{result: &loadgen.Result{}}, ctx.Err()
-	}
-	l := m.line(m.scenario, at)
-	defer l.done()
-	led, err := m.leadIn(ctx, l)
-	if err != nil {
-		return volley{}, errors.Join(err, led())
-	}
-	if at.begun != nil {
-		at.begun()
-	}
-	v := volley{began: time.Now()}
-	l.follow(v.began)
-	v.result, err = loadgen.Run(ctx, l.Options)
-	if err := errors.Join(err, led()); err != nil {
-		return volley{}, fmt.Errorf("send the load %s: %w", at.load, err)
-	}
-	if l.seen != nil {
-		v.samples = l.seen.samples
-	}
-	return v, nil
-}
-
-// leadIn sends the lead-in of a load. An open loop goes on while the last searches
-// of its lead-in are under way, and led waits for them; the connections of a closed
-// loop are the same ones, so there the wait comes first.
-func (m *measurement) leadIn(ctx context.Context, l *line) (led func() error, err error) {
-	if l.lead.Duration <= 0 {
-		return func() error { return nil }, nil
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := loadgen.Run(ctx, l.lead)
-		done <- err
-	}()
-	if l.Connections > 0 {
-		return func() error { return nil }, <-done
-	}
-	sleep(ctx, l.lead.Duration)
-	return func() error { return <-done }, ctx.Err()
-}
-
 // degraded measures while some nodes are bad, and watches sidestep before and after.
 func (m *measurement) degraded(ctx context.Context) (err error) {
 	var repair repair
-	defer func() {
-		if repair == nil {
-			return
-		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairLimit)
-		defer cancel()
-		err = errors.Join(err, repair(limited))
-	}()
+	defer func() { err = errors.Join(err, repairAfter(ctx, repair)) }()
 	o := m.outcome
 	onset, err := m.watch(ctx, watch{calm, m.settle, func() error {
 		o.began = time.Now()
@@ -306,8 +307,8 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.tally("onset", onset, o.began)
-	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.Cluster.Nodes), m.scenario.http)
+	m.tally(watchOnset, onset, o.began)
+	o.onset = newShares(onset.samples, span{zero: o.began, from: -calm, to: m.settle}, names(m.dataNodes()), m.scenario.http)
 	if err := m.rounds(ctx); err != nil {
 		return err
 	}
@@ -322,8 +323,8 @@ func (m *measurement) degraded(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.tally("return", recovery, o.repaired)
-	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, names(m.Cluster.Nodes), m.scenario.http)
+	m.tally(watchReturn, recovery, o.repaired)
+	o.recovery = newShares(recovery.samples, span{zero: o.repaired, from: -calmBack, to: long}, names(m.dataNodes()), m.scenario.http)
 	o.avoid = o.onset.timeToAvoid(o.bad)
 	o.back = o.recovery.timeToReturn(o.bad, o.onset)
 	return nil

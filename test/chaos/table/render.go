@@ -11,10 +11,10 @@ import (
 // shown are the columns of the printed tables.
 var shown = map[string]string{
 	"scenario": "scenario", "load": "load", "sent": "sent",
-	"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p99_turns_ms": "p99 of turns", "max_ms": "max",
+	"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p99_all_ms": "p99 of all", "max_ms": "max",
 	"failed": "failed", "partial": "partial", "searches_per_s": "searches/s",
-	"p99_to_oracle": "p99 / oracle", "passes": "passes", "bad_share": "bad node's share", "busiest": "busiest",
-	"avoid_s": "avoided after, s", "return_s": "back after, s", "others_cpu": "others' CPU",
+	"p99_to_oracle": "p99 / oracle", "p99_to_engine": "p99 / engine", "passes": "passes", "bad_share": "bad node's share", "busiest": "busiest",
+	"avoid_s": "avoided after, s", "return_s": "back after, s", "attempts": "attempts", "ejected": "ejections", "others_cpu": "others' CPU",
 }
 
 // cells returns the shown cells of a row; the scenario's title stands in its first.
@@ -72,7 +72,7 @@ func (b *book) text() string {
 			fmt.Fprintf(&out, "first error of %s, %s: %s\n", row["scenario"], row["load"], row["first_error"])
 		}
 	}
-	for _, line := range slices.Concat(healthy(fresh), verdict(fresh)) {
+	for _, line := range slices.Concat(asked(fresh), verdict(fresh)) {
 		fmt.Fprintln(&out, line)
 	}
 	if len(b.fresh) > 0 {
@@ -92,8 +92,12 @@ func verdict(records []record) []string {
 	sums := map[string]*sum{}
 	for _, row := range records {
 		load, watch, _ := strings.Cut(row["load"], ", ")
-		if load == loadEngine || load == loadOracle {
+		if load == loadEngine || load == loadOracle || load == loadControl {
 			continue
+		}
+		name := row["scenario"]
+		if watch != watchOnset && watch != watchReturn && watch != "" { // a second tenant
+			name, watch = name+", "+watch, ""
 		}
 		if sums[load] == nil {
 			sums[load] = &sum{}
@@ -110,7 +114,7 @@ func verdict(records []record) []string {
 		if watch != "" {
 			why += " at " + watch
 		}
-		name, same := row["scenario"], len(s.fail)-1
+		same := len(s.fail) - 1
 		if same >= 0 && strings.HasPrefix(s.fail[same], name+" (") {
 			s.fail[same] = strings.TrimSuffix(s.fail[same], ")") + ", " + why + ")"
 			continue
@@ -129,35 +133,32 @@ func verdict(records []record) []string {
 	return lines
 }
 
-// healthy compares with the engine where nothing is done to the cluster.
-func healthy(records []record) []string {
+// asked are the answers of every row that asks something.
+func asked(records []record) []string {
 	var lines []string
-	own := record{}
 	for _, row := range records {
-		if row["load"] == loadEngine {
-			own = row
+		if row["asked"] != "" {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s", row["scenario"], row["load"], row["asked"]))
 		}
-		if row["to_engine"] == "" {
-			continue
-		}
-		lines = append(lines, fmt.Sprintf("%s, %s to the engine: %s (turns: p50 %s to %s, p99 %s to %s, searches/s %s to %s)",
-			row["scenario"], row["load"], row["to_engine"], row["p50_turns_ms"], own["p50_turns_ms"],
-			row["p99_turns_ms"], own["p99_turns_ms"], row["searches_turns"], own["searches_turns"]))
 	}
 	return lines
 }
 
-const explanation = `A row is one scenario and one way to send the searches: **engine** goes round robin over all nodes and leaves the choice
+const explanation = `A row is one scenario and one way to send the searches: **engine** goes round robin over all data nodes and leaves the choice
 of copies to the engine, **sidestep** is the same client before sidestep, **oracle** is told which nodes are bad and touches
-them neither as coordinating nor as data nodes; other names are sidesteps with those settings of routing. The ways take turns
-in rounds of one run, another one first in each round; each turn has a lead-in that is not counted. In the rolling restart all
-are sent at once, each at its part of the rate, as every node stops once. Five nodes, 5 shards × 2 copies; open loop unless
-a row says otherwise, latency in ms from the scheduled start. "p99 of turns" is the least and the
-greatest p99 of the load's turns. "onset" is sidestep from 2 s before the fault until the first turn, "return" from 1 s before
-its end on. A row passes when its p99 is at most 1.5 times the oracle's and nothing failed or was partial; at onset and return
-only a loss counts. The bad node's share is that of the shard queries; "busiest" is the busiest node's relative to an equal
+them neither as coordinating nor as data nodes, **control** is engine once more and tells what the same differs by; other names
+are sidesteps with those settings of routing. "heavy" is a second tenant, who sends searches of its own meanwhile. The ways take
+turns in rounds of one run, in an order drawn by lot; each turn has a lead-in that is not counted. In the rolling restart all
+are sent at once, each at its part of the rate, as every node stops once. Five nodes and 5 shards × 2 copies unless a row says
+otherwise; open loop likewise, latency in ms from the scheduled start. Percentiles are medians of the turns, but for "p99 of
+all", which is over the searches of all turns, and in the rolling restart, where all are. Ratios have the 95 % interval of
+a bootstrap over the rounds. "onset" is sidestep from 2 s before the fault until the first turn, "return" from 1 s before
+its end on; their percentiles are of all searches, and only a loss counts. A row passes when all holds that it asks: nothing
+failed or was partial; a gain, or nearness to the oracle, holds if the interval's upper end does; "no worse" holds if the ratio
+is at most 1.05 or inside the control's interval. The bad node's share is that of the shard queries; "busiest" is the busiest node's relative to an equal
 share. A node is avoided when at most a tenth of the searches use it, and back when it has half of its former share, for a
-second and from its first fifth on; for faults of HTTP that is about coordinating nodes. "Others' CPU" is the share of the
+second and from its first fifth on; for faults of HTTP that is about coordinating nodes. Attempts are those of a search in the
+mean, ejections those of any node, also between the turns of sidestep. "Others' CPU" is the share of the
 machine that programs outside the measurement used meanwhile: where it is not near 0, the times are theirs too.
 `
 
@@ -178,7 +179,7 @@ func (b *book) markdown() string {
 		last = row["scenario"]
 	}
 	out.WriteString("\n")
-	for _, text := range slices.Concat(verdict(b.records), healthy(b.records)) {
+	for _, text := range slices.Concat(verdict(b.records), asked(b.records)) {
 		fmt.Fprintf(&out, "- %s\n", text)
 	}
 	b.errors(&out)

@@ -2,17 +2,11 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-)
 
-const (
-	// farFromOracle is how many times the oracle's p99 is too many.
-	farFromOracle = 1.5
-	// noise is the part by which two measurements of the same differ anyway.
-	noise = 0.05
+	"sidestep/test/bootstrap"
 )
 
 // record is a row of the results by column.
@@ -25,23 +19,23 @@ func rows(sc scenario, o *outcome) []record {
 		r := &t.result
 		row := record{
 			"scenario": sc.name, "load": t.load, "sent": strconv.FormatInt(r.Sent, 10),
-			"p50_ms": ms(r.Quantile(0.5)), "p90_ms": ms(r.Quantile(0.9)), "p99_ms": ms(r.Quantile(0.99)), "max_ms": ms(r.Quantile(1)),
+			"p50_ms": tenths(t.value(0.5, p50)), "p90_ms": tenths(t.value(0.9, p90)), "p99_ms": tenths(t.p99()),
+			"p99_all_ms": ms(r.Quantile(0.99)), "max_ms": ms(r.Quantile(1)),
 			"failed": strconv.FormatInt(r.Failed, 10), "partial": strconv.FormatInt(r.Partial, 10),
 			"searches_per_s": fmt.Sprintf("%.1f", r.Throughput()),
 			"others_cpu":     t.usage.Others(),
 		}
-		t.compare(sc, o, row)
 		row["bad_share"], row["busiest"] = t.spread(o)
 		switch t.load {
-		case loadSidestep + ", onset":
+		case loadSidestep + ", " + watchOnset:
 			row["avoid_s"] = seconds(o.avoid)
-		case loadSidestep + ", return":
+		case loadSidestep + ", " + watchReturn:
 			row["return_s"] = seconds(o.back)
 		}
-		if len(t.turns) > 0 {
-			row["p50_turns_ms"] = fromTo(t.turns, func(n turn) string { return ms(n.p50) })
-			row["p99_turns_ms"] = fromTo(t.turns, func(n turn) string { return ms(n.p99) })
-			row["searches_turns"] = fromTo(t.turns, func(n turn) string { return fmt.Sprintf("%.1f", n.perSecond) })
+		t.compare(sc, o, row)
+		if c, ok := o.counted[t.load]; ok && c.attempts > 0 {
+			row["attempts"] = fmt.Sprintf("%.3f", c.attempts)
+			row["ejected"] = strconv.Itoa(c.ejected)
 		}
 		if len(r.FirstErrors) > 0 {
 			row["first_error"] = strings.Join(strings.Fields(fmt.Sprintf("%.160s", r.FirstErrors[0])), " ")
@@ -51,64 +45,65 @@ func rows(sc scenario, o *outcome) []record {
 	return out
 }
 
-// compare fills in what the row of t owes to other loads: how far it is from the
-// oracle, whether that and its losses pass, and on a cluster that nothing is done
-// to how far it is from the engine.
-func (t *tally) compare(sc scenario, o *outcome, row record) {
-	var faults []string
-	watched := len(t.turns) == 0
-	if reference := o.of(loadOracle); reference != nil && reference.result.Quantile(0.99) > 0 {
-		ratio := float64(t.result.Quantile(0.99)) / float64(reference.result.Quantile(0.99))
-		row["p99_to_oracle"] = fmt.Sprintf("%.2f", ratio)
-		if ratio > farFromOracle && !watched {
-			faults = append(faults, "p99")
-		}
+// What a load is of, after its way: a watch, or a second tenant.
+const (
+	watchOnset  = "onset"
+	watchReturn = "return"
+)
+
+// base returns the load of the same tenant in another way.
+func (t *tally) base(way string) string {
+	if _, of, found := strings.Cut(t.load, ", "); found {
+		return way + ", " + of
 	}
-	if t.result.Failed+t.result.Partial > 0 {
-		faults = append(faults, "lost")
-	}
-	switch {
-	case t.load == loadOracle:
-	case len(faults) > 0:
-		row["passes"] = "no: " + strings.Join(faults, ", ")
-	case !watched && row["p99_to_oracle"] != "":
-		row["passes"] = "yes"
-	}
-	own := o.of(loadEngine)
-	if sc.bad > 0 || sc.whole != nil || own == nil || own == t || t.load == loadOracle {
-		return
-	}
-	row["to_engine"] = t.toEngine(own)
+	return way
 }
 
-// toEngine says how the load compares to the engine's: no worse is what is within
-// a twentieth, or within what the engine's own turns differ by.
-func (t *tally) toEngine(own *tally) string {
-	var parts []string
-	worse := false
-	latency := func(name string, q float64, of func(turn) time.Duration) {
-		mine, theirs := t.result.Quantile(q), own.result.Quantile(q)
-		if theirs <= 0 || len(own.turns) == 0 {
-			return
+// watched reports whether this is sidestep around a fault's begin or end, not its turns.
+func (t *tally) watched() bool {
+	return strings.HasSuffix(t.load, ", "+watchOnset) || strings.HasSuffix(t.load, ", "+watchReturn)
+}
+
+// second reports whether this is the load of a tenant of its own.
+func (t *tally) second() bool { return strings.Contains(t.load, ", ") && !t.watched() }
+
+// sidestep reports whether the load goes through sidestep.
+func (t *tally) sidestep() bool {
+	way, _, _ := strings.Cut(t.load, ", ")
+	return way != loadEngine && way != loadOracle && way != loadControl
+}
+
+// compare fills in what the row of t owes to other loads, and whether it holds what the
+// scenario asks.
+func (t *tally) compare(sc scenario, o *outcome, row record) {
+	if t.watched() {
+		if t.result.Failed+t.result.Partial > 0 {
+			row["passes"] = "no: lost"
 		}
-		slowest := of(slices.MaxFunc(own.turns, func(x, y turn) int { return int(of(x) - of(y)) }))
-		ratio := float64(mine) / float64(theirs)
-		worse = worse || ratio > 1+noise && mine > slowest
-		parts = append(parts, fmt.Sprintf("%s × %.2f", name, ratio))
+		return
 	}
-	latency("p50", 0.5, func(n turn) time.Duration { return n.p50 })
-	latency("p99", 0.99, func(n turn) time.Duration { return n.p99 })
-	if theirs := own.result.Throughput(); theirs > 0 && len(own.turns) > 0 {
-		mine := t.result.Throughput()
-		least := slices.MinFunc(own.turns, func(x, y turn) int { return int(1000 * (x.perSecond - y.perSecond)) }).perSecond
-		worse = worse || mine < theirs*(1-noise) && mine < least
-		parts = append(parts, fmt.Sprintf("searches/s × %.2f", mine/theirs))
+	against := func(column, way string, of func(base *tally) bootstrap.Estimate) {
+		if base := o.of(t.base(way)); base != nil && base != t && len(t.turns) > 0 {
+			row[column] = of(base).String()
+		}
 	}
-	verdict := "no worse"
-	if worse {
-		verdict = "worse"
+	against("p99_to_oracle", loadOracle, func(b *tally) bootstrap.Estimate { return t.to(b, 0.99, p99) })
+	against("p50_to_engine", loadEngine, func(b *tally) bootstrap.Estimate { return t.to(b, 0.5, p50) })
+	against("p99_to_engine", loadEngine, func(b *tally) bootstrap.Estimate { return t.to(b, 0.99, p99) })
+	against("searches_to_engine", loadEngine, t.rate)
+	if !t.sidestep() {
+		return
 	}
-	return strings.Join(parts, ", ") + ": " + verdict
+	answers := judge(sc, o, t)
+	row["passes"] = "yes"
+	if missed := misses(answers); len(missed) > 0 {
+		row["passes"] = "no: " + strings.Join(missed, ", ")
+	}
+	var lines []string
+	for _, a := range answers {
+		lines = append(lines, a.String())
+	}
+	row["asked"] = strings.Join(lines, "; ")
 }
 
 // of returns the tally of a load, nil if there is none.
@@ -119,21 +114,6 @@ func (o *outcome) of(load string) *tally {
 		}
 	}
 	return nil
-}
-
-// fromTo is the least and the greatest of what turns show.
-func fromTo(turns []turn, show func(turn) string) string {
-	var texts []string
-	for _, n := range turns {
-		texts = append(texts, show(n))
-	}
-	slices.SortFunc(texts, func(x, y string) int { // one precision: the longer number is the greater
-		if len(x) != len(y) {
-			return len(x) - len(y)
-		}
-		return strings.Compare(x, y)
-	})
-	return texts[0] + "–" + texts[len(texts)-1]
 }
 
 // spread returns the share of the shard queries that the bad nodes ran, and those
@@ -153,10 +133,12 @@ func (t *tally) spread(o *outcome) (bad, busiest string) {
 	if len(o.badIDs) > 0 {
 		bad = fmt.Sprintf("%.3f", float64(theirs)/float64(total))
 	}
-	return bad, fmt.Sprintf("%.2f", float64(most)*nodeCount/float64(total))
+	return bad, fmt.Sprintf("%.2f", float64(most)*float64(o.nodes)/float64(total))
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
+func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }
+
+func ms(d time.Duration) string { return tenths(milliseconds(d)) }
 
 func seconds(d time.Duration) string {
 	if d < 0 {

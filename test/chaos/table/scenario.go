@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"sidestep/test/harness"
@@ -16,51 +14,87 @@ import (
 type scenario struct {
 	name  string
 	title string
+	shape shape // of its cluster
+	ways  []string
+	asks  asks
 	bad   int // nodes that are degraded
 	// http: the nodes are bad as coordinating nodes only; using their copies is fine.
 	http bool
 	// begin degrades the nodes. The function it returns repairs them, also when
 	// its context has ended in the meantime; it is called once. Nil: nothing is done.
 	begin func(context.Context, []*harness.Node) (repair, error)
+	// prepare does something to the cluster that is not watched as it begins and ends,
+	// instead of begin.
+	prepare func(context.Context, *stage) (repair, error)
 	// whole does something to all nodes in turn while the loads run, instead of begin.
 	whole       func(context.Context, *stage) error
+	second      *tenant       // sends searches of its own beside the usual ones
 	connections int           // closed loop with so many clients; 0: open loop
+	rate        float64       // of an open loop, searches/s; 0: that of the options
 	timeout     time.Duration // of a search; 0: 30 s
 	back        time.Duration // at least, how long the recovery is watched
-	takes       time.Duration // whole: about how long; else what lost searches add to a round, about
+	takes       time.Duration // whole, prepare: about how long beside the turns
+	drains      time.Duration // about how long a turn of the engine's lasts longer
+	stretch     float64       // of its turns: so many times as long as others; 0: 1
+	share       float64       // of the rounds that others have; 0: 1
 }
 
-type repair func(context.Context) error
-
+// Times of a search after which a client gives up.
 const (
-	latency = 300 * time.Millisecond
-	jitter  = 50 * time.Millisecond
-	quota   = 0.05 // of a core
 	// hangs bounds searches that may find a node silent for good; swallowed those
-	// that are sure to.
+	// that are sure to, starves those that wait for a node without CPU.
 	hangs     = 10 * time.Second
-	swallowed = 5 * time.Second
+	swallowed = 2 * time.Second
+	starves   = 5 * time.Second
 )
 
 func scenarios() []scenario {
 	return []scenario{
-		{name: "healthy", title: "healthy"},
-		{name: "transport", title: "transport latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport)},
-		{name: "http", title: "HTTP latency 300 ± 50 ms", bad: 1, http: true, begin: toxic(slowHTTP)},
-		{name: "both", title: "transport and HTTP latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport, slowHTTP)},
-		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, begin: limitCPU},
-		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, begin: pauses},
-		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, begin: flapping},
-		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, takes: swallowed, begin: toxic((*harness.Node).BlackholeHTTP)},
-		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP)},
-		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects},
-		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second},
-		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, whole: rollingRestart},
-		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport)},
-		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100},
-		{name: "closed-cpu", title: "CPU quota 5 % of a core, closed loop, 100 connections", bad: 1, connections: 100, begin: limitCPU},
+		{name: "healthy", title: "healthy", asks: nothingWrong},
+		{name: "transport", title: "transport latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport), asks: nearOracle},
+		{name: "http", title: "HTTP latency 300 ± 50 ms", bad: 1, http: true, begin: toxic(slowHTTP), asks: nearOracle},
+		{name: "both", title: "transport and HTTP latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport, slowHTTP), asks: nearOracle},
+		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, share: 0.6, begin: limitCPU, asks: nearOracle},
+		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, begin: pauses, asks: nearOracle},
+		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, begin: flapping, asks: nearOracle},
+		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, drains: swallowed, begin: toxic((*harness.Node).BlackholeHTTP), asks: nearOracle},
+		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP), asks: nearOracle},
+		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects, asks: nearOracle},
+		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second, asks: nearOracle},
+		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, stretch: 4, whole: rollingRestart, asks: nearOracle},
+		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport), asks: nearOracle},
+		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, stretch: 2, share: 0.6, asks: nothingWrong},
+		{
+			name: "closed-cpu", title: "CPU quota 5 % of a core, closed loop, 100 connections", bad: 1, connections: 100,
+			timeout: starves, drains: starves, stretch: 2, share: 0.6, begin: limitCPU, asks: asks{oracle: farFromOracle, avoid: time.Second},
+		},
+		{
+			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle, rate: lightRate,
+			second: &heavy, stretch: 2, takes: 25 * time.Second, prepare: addHeavy, asks: nothingWrong,
+		},
+		{
+			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle,
+			stretch: 4, share: 0.8, takes: 5 * time.Second, prepare: collect, asks: asks{gain: 0.5, attempts: 1.1},
+		},
+		{
+			name: "statistics", title: "statistics of one node 1.5 s late, its searches good", ways: withoutOracle,
+			takes: 10 * time.Second, prepare: slowStatistics, asks: nothingWrong,
+		},
+		{
+			name: "three", title: "three nodes: transport and HTTP latency 300 ± 50 ms", shape: threeNodes, bad: 1,
+			begin: toxic(slowTransport, slowHTTP), asks: nearOracle,
+		},
+		{
+			name: "managers", title: "three nodes and three managers, healthy, closed loop, 40 connections", shape: managed,
+			ways: withoutOracle, connections: 40, stretch: 2, share: 0.7,
+			asks: asks{noWorse: true, noEjection: true, noManager: true},
+		},
 	}
 }
+
+// withoutOracle are the ways where no node is bad, or where the row asks nothing about the
+// oracle.
+var withoutOracle = []string{loadEngine, loadSidestep, loadControl}
 
 func scenarioNames() []string {
 	var names []string
@@ -85,117 +119,46 @@ func chooseScenarios(list string) ([]scenario, error) {
 	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
 }
 
-func slowTransport(n *harness.Node) error { return n.SlowTransport(latency, jitter) }
-func slowHTTP(n *harness.Node) error      { return n.SlowHTTP(latency, jitter) }
-
-// toxic applies faults on connections.
-func toxic(faults ...func(*harness.Node) error) func(context.Context, []*harness.Node) (repair, error) {
-	return func(_ context.Context, bad []*harness.Node) (repair, error) {
-		var errs []error
-		for _, node := range bad {
-			for _, apply := range faults {
-				errs = append(errs, apply(node))
+// loads are the ways to send the searches of the scenario, in the order of the table.
+func (o options) loads(sc scenario) []string {
+	ways := sc.ways
+	if ways == nil {
+		ways = []string{loadEngine, loadSidestep, loadOracle, loadControl}
+	}
+	var loads []string
+	for _, way := range ways {
+		loads = append(loads, way)
+		if way == loadSidestep {
+			for _, v := range o.variants {
+				loads = append(loads, v.name)
 			}
 		}
-		return resetToxics(bad), errors.Join(errs...)
 	}
+	return loads
 }
 
-func resetToxics(bad []*harness.Node) repair {
-	return func(ctx context.Context) error {
-		var errs []error
-		for _, node := range bad {
-			errs = append(errs, node.ResetToxics(ctx))
-		}
-		return errors.Join(errs...)
+// turns returns how many turns a load has in the scenario, and how long each is.
+func (o options) turns(sc scenario) (count int, length time.Duration) {
+	count, length = o.rounds, o.slice
+	if sc.share > 0 {
+		count = max(1, int(sc.share*float64(o.rounds)+0.5))
 	}
-}
-
-func rejects(ctx context.Context, bad []*harness.Node) (repair, error) {
-	return resetToxics(bad), bad[0].FailHTTP(ctx, 429, 503)
-}
-
-func limitCPU(_ context.Context, bad []*harness.Node) (repair, error) {
-	return func(context.Context) error { return bad[0].UnlimitCPU() }, bad[0].LimitCPU(quota)
-}
-
-func pauses(ctx context.Context, bad []*harness.Node) (repair, error) {
-	return alternate(ctx, phase{1500 * time.Millisecond, bad[0].Pause}, phase{2500 * time.Millisecond, bad[0].Resume}), nil
-}
-
-func flapping(ctx context.Context, bad []*harness.Node) (repair, error) {
-	repaired := resetToxics(bad)
-	return alternate(ctx,
-		phase{3 * time.Second, func() error { return slowTransport(bad[0]) }},
-		phase{3 * time.Second, func() error { return repaired(context.WithoutCancel(ctx)) }}), nil
-}
-
-// phase is one state of an alternating fault.
-type phase struct {
-	length time.Duration
-	enter  func() error
-}
-
-// alternate goes from on to off and back until it is repaired, and leaves it off.
-func alternate(ctx context.Context, on, off phase) repair {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	var failure error
-	wg.Go(func() {
-		for now, next := on, off; ctx.Err() == nil && failure == nil; now, next = next, now {
-			failure = now.enter()
-			sleep(ctx, now.length)
-		}
-	})
-	return func(context.Context) error {
-		cancel()
-		wg.Wait()
-		return errors.Join(failure, off.enter())
+	if sc.stretch > 0 {
+		length = time.Duration(sc.stretch * float64(o.slice))
 	}
+	return count, length
 }
 
-func kill(run context.Context, bad []*harness.Node) (repair, error) {
-	return func(ctx context.Context) error {
-		needed := bad[0].PID() == 0 && run.Err() == nil
-		if !needed {
-			return nil
+// byShape groups scenarios by their clusters, each of which is started once.
+func byShape(list []scenario) [][]scenario {
+	var groups [][]scenario
+	for _, sc := range list {
+		i := slices.IndexFunc(groups, func(g []scenario) bool { return g[0].shape == sc.shape })
+		if i < 0 {
+			groups = append(groups, []scenario{sc})
+			continue
 		}
-		return bad[0].Restart(ctx)
-	}, bad[0].Kill()
-}
-
-// rollingRestart restarts the nodes one after the other, the elected one last.
-func rollingRestart(ctx context.Context, s *stage) error {
-	order, err := s.Cluster.ElectedLast(ctx)
-	if err != nil {
-		return err
+		groups[i] = append(groups[i], sc)
 	}
-	for _, node := range order {
-		s.exclude([]*harness.Node{node})
-		end, cancel := context.WithTimeout(ctx, 20*time.Second)
-		err := node.Terminate(end)
-		cancel()
-		if err != nil {
-			return err
-		}
-		if err := node.Restart(ctx); err != nil {
-			return err
-		}
-		if err := s.Cluster.WaitGreen(ctx, index); err != nil {
-			return err
-		}
-		s.logf("%s is back with all copies", node.Name)
-	}
-	s.exclude(nil)
-	return nil
-}
-
-// sleep waits, or until the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	return groups
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,8 +16,7 @@ import (
 )
 
 const (
-	index     = chaos.Index
-	nodeCount = 5
+	index = chaos.Index
 	// polling is how long the nodes are asked for their statistics as fast as they answer.
 	polling = 15 * time.Second
 )
@@ -24,15 +25,19 @@ const (
 type stage struct {
 	options
 	harness.Stage
+	shape shape
 	// good are the nodes the oracle uses.
 	good atomic.Pointer[[]*harness.Node]
 	logf func(string, ...any)
 }
 
-func newStage(o options, logf func(string, ...any)) *stage { return &stage{options: o, logf: logf} }
+func newStage(o options, of shape, logf func(string, ...any)) *stage {
+	return &stage{options: o, shape: of, logf: logf}
+}
 
 func (s *stage) open(ctx context.Context) error {
 	o := chaos.StageOptions(s.Engine, s.Version, s.warm, s.logf)
+	s.shape.apply(&o.Cluster)
 	o.Binary = s.Sidestep
 	o.Fill = func(ctx context.Context, c *harness.Cluster) error {
 		s.exclude(nil)
@@ -57,18 +62,19 @@ func (s *stage) close(failed bool) {
 	harness.Close(nil, s.Cluster, failed)
 }
 
-// loads are the ways to send the searches, in the order of the table.
-func (s *stage) loads() []string {
-	loads := []string{loadEngine, loadSidestep}
-	for _, v := range s.variants {
-		loads = append(loads, v.name)
-	}
-	return append(loads, loadOracle)
+// dataNodes are the nodes that hold copies.
+func (s *stage) dataNodes() []*harness.Node { return s.Cluster.Nodes[:s.shape.dataNodes()] }
+
+// lot draws for a purpose: the same for the same seed.
+func (o options) lot(purpose string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(purpose)) // never fails
+	return rand.New(rand.NewPCG(o.seed, h.Sum64()))
 }
 
 // exclude tells the oracle which nodes are bad.
 func (s *stage) exclude(bad []*harness.Node) {
-	good := slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n *harness.Node) bool { return slices.Contains(bad, n) })
+	good := slices.DeleteFunc(slices.Clone(s.dataNodes()), func(n *harness.Node) bool { return slices.Contains(bad, n) })
 	s.good.Store(&good)
 }
 

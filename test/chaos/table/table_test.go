@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -37,28 +39,90 @@ func TestScenariosAreWhole(t *testing.T) {
 		seen[sc.name] = true
 		require.NotEmpty(t, sc.title, sc.name)
 		require.Equal(t, sc.bad > 0, sc.begin != nil, sc.name)
+		require.NotZero(t, sc.asks, sc.name)
+		ways := options{}.loads(sc)
+		require.Contains(t, ways, loadEngine, sc.name)
+		require.Contains(t, ways, loadControl, sc.name)
+		require.Equal(t, sc.asks.oracle > 0, sc.bad > 0 || sc.whole != nil, sc.name)
+		if sc.asks.oracle > 0 {
+			require.Contains(t, ways, loadOracle, sc.name)
+		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	o, err := parse([]string{"-engine", "elasticsearch", "-scenarios", "two", "-rate", "40", "-out", "/x"})
+	o, err := parse([]string{"-engine", "elasticsearch", "-scenarios", "two", "-rate", "40", "-out", "/x", "-seed", "7"})
 	require.NoError(t, err)
 	require.Equal(t, "8.19.4", o.Version)
-	require.Equal(t, "bin/chaos -engine elasticsearch -rate 40 -scenarios two", o.command)
+	require.Equal(t, "bin/chaos -engine elasticsearch -rate 40 -scenarios two -seed 7", o.command)
 	require.Empty(t, o.variants)
-	require.GreaterOrEqual(t, float64(o.rounds)*o.slice.Seconds()*80, 2400.0, "a p99 is decided by 24 searches")
+	o, err = parse([]string{"-scenarios", "two"})
+	require.NoError(t, err)
+	require.NotZero(t, o.seed)
+	require.Equal(t, fmt.Sprintf("bin/chaos -scenarios two -seed %d", o.seed), o.command, "what was drawn can be drawn again")
 	for _, bad := range [][]string{{"-variants", "fast"}, {"-engine", "solr"}, {"-rounds", "0"}, {"-rate", "-1"}, {"healthy"}, {"-scenarios", "x"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
 	}
 }
 
+func TestTurnsAreManyAndNotTooShort(t *testing.T) {
+	o, err := parse(nil)
+	require.NoError(t, err)
+	for _, sc := range scenarios() {
+		count, length := o.turns(sc)
+		require.GreaterOrEqual(t, count, 4, sc.name)
+		require.GreaterOrEqual(t, length, 1500*time.Millisecond, sc.name)
+	}
+	count, length := options{rounds: 6, slice: time.Second}.turns(scenario{share: 0.6, stretch: 2.5})
+	require.Equal(t, 4, count)
+	require.Equal(t, 2500*time.Millisecond, length)
+	count, _ = options{rounds: 1}.turns(scenario{share: 0.1})
+	require.Equal(t, 1, count)
+}
+
 func TestAllOfItTakesLessThan35Minutes(t *testing.T) {
 	for _, engine := range []string{"opensearch", "elasticsearch"} {
 		o, err := parse([]string{"-engine", engine})
 		require.NoError(t, err)
-		require.Less(t, startTime+o.warm+o.estimate(o.scenarios), 35*time.Minute)
+		require.Less(t, o.estimate(o.scenarios), 35*time.Minute)
 	}
+}
+
+func TestEachShapeIsStartedOnce(t *testing.T) {
+	seen := map[shape]bool{}
+	for _, group := range byShape(scenarios()) {
+		for _, sc := range group {
+			require.Equal(t, group[0].shape, sc.shape)
+		}
+		require.False(t, seen[group[0].shape])
+		seen[group[0].shape] = true
+	}
+	require.Contains(t, seen, shape{})
+	require.Contains(t, seen, threeNodes)
+	require.Contains(t, seen, managed)
+}
+
+func TestShapes(t *testing.T) {
+	var o harness.ClusterOptions
+	shape{}.apply(&o)
+	require.Equal(t, 5, o.Nodes)
+	require.Empty(t, o.NodeSettings)
+	managed.apply(&o)
+	require.Equal(t, 6, o.Nodes)
+	const electors = `["node-4", "node-5", "node-6"]`
+	require.Equal(t, map[string]string{"cluster.initial_cluster_manager_nodes": electors, "node.roles": "[data]"}, o.NodeSettings[2])
+	require.Equal(t, map[string]string{"cluster.initial_cluster_manager_nodes": electors, "node.roles": "[cluster_manager]"}, o.NodeSettings[3])
+	o = harness.ClusterOptions{Distribution: harness.Elasticsearch}
+	managed.apply(&o)
+	require.Equal(t, map[string]string{"cluster.initial_master_nodes": electors, "node.roles": "[master]"}, o.NodeSettings[5])
+}
+
+func TestLotsAreDrawnBySeedAndPurpose(t *testing.T) {
+	draw := func(seed uint64, purpose string) []int { return options{seed: seed}.lot(purpose).Perm(20) }
+	require.Equal(t, draw(1, "two"), draw(1, "two"))
+	require.NotEqual(t, draw(1, "two"), draw(2, "two"))
+	require.NotEqual(t, draw(1, "two"), draw(1, "kill"))
 }
 
 func TestParseVariants(t *testing.T) {
@@ -270,14 +334,16 @@ func TestWitness(t *testing.T) {
 func TestLinesOfLoads(t *testing.T) {
 	s := &stage{
 		options: options{rate: 80},
+		shape:   shape{data: 1, managers: 1},
 		Stage: harness.Stage{
-			Cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}}},
+			Cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}, {HTTPURL: "http://manager:1"}}},
 			Fronts:  []*harness.Front{{Name: loadSidestep, URL: "http://s:1"}, {Name: "calm", URL: "http://c:1"}},
 		},
 	}
 	s.variants = []variant{{name: "calm"}}
-	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle}, s.loads())
-	for load, target := range map[string]string{loadEngine: "http://n:1", loadSidestep: "http://s:1", "calm": "http://c:1", loadOracle: "http://n:1"} {
+	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle, loadControl}, s.loads(scenario{}))
+	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadControl}, s.loads(scenario{ways: withoutOracle}))
+	for load, target := range map[string]string{loadControl: "http://n:1", loadEngine: "http://n:1", loadSidestep: "http://s:1", "calm": "http://c:1", loadOracle: "http://n:1"} {
 		l := s.line(scenario{}, shot{load: load, lead: time.Second, duration: 2 * time.Second, first: 7})
 		t.Cleanup(l.done)
 		require.Equal(t, []string{target}, l.Targets)
@@ -325,12 +391,43 @@ time=2026-11-20T19:33:51.897Z level=INFO msg="node state changed" node=node-1 no
 time=2026-11-20T19:33:52.000Z level=INFO msg="node state changed" node=node-2 node_id=L4 state=slow was=fine why="response time 9 ms"
 `)
 	from := time.Date(2026, 11, 20, 19, 33, 49, 0, time.UTC)
+	all := stateChanges(log, from)
+	var lines []string
+	for _, c := range all {
+		lines = append(lines, c.String())
+	}
 	require.Equal(t, []string{
 		"19:33:49.182  node-1 unresponsive, was fine: poll stats: too late",
 		"19:33:51.897  node-1 ramping, was slow",
 		"19:33:52.000  node-2 slow, was fine: response time 9 ms",
-	}, stateChanges(log, from))
+	}, lines)
 	require.Len(t, stateChanges(log, from.Add(2*time.Second)), 2)
+	ejected, changes := ejections(all)
+	require.Equal(t, 1, ejected, "one that answers no polls still gets searches")
+	require.Equal(t, 3, changes)
+	ejected, _ = ejections([]change{{is: "failing", was: "slow"}, {is: "unreachable", was: "fine"}})
+	require.Equal(t, 1, ejected, "for another reason, but still ejected")
+}
+
+func TestHeavySearches(t *testing.T) {
+	s := &stage{shape: shape{data: 1}, Stage: harness.Stage{Cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}}}}}
+	l := s.line(scenario{connections: 9, second: &heavy}, shot{load: loadEngine, tenant: &heavy, duration: time.Second})
+	t.Cleanup(l.done)
+	require.Equal(t, heavyRate, l.Rate)
+	require.Zero(t, l.Connections)
+	r := l.Request(3)
+	require.Equal(t, "/"+heavyIndex+"/_search", r.URL.Path)
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Len(t, body, int(r.ContentLength))
+	require.True(t, json.Valid(body))
+	require.Equal(t, lightRate, s.line(scenario{rate: lightRate}, shot{load: loadEngine, duration: time.Second}).Rate)
+}
+
+func TestSearchesThroughManagers(t *testing.T) {
+	through, untold := throughNodes([]sample{{coordinator: "node-1"}, {coordinator: "node-4"}, {}}, []string{"node-4", "node-5"})
+	require.Equal(t, 1, through)
+	require.Equal(t, 1, untold)
 }
 
 func TestHowASearchMetBadNodes(t *testing.T) {

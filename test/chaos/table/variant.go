@@ -34,7 +34,7 @@ func parseVariants(list string) ([]variant, error) {
 	if list == "" {
 		return nil, nil
 	}
-	taken := []string{loadEngine, loadSidestep, loadOracle}
+	taken := []string{loadEngine, loadSidestep, loadOracle, loadControl}
 	var out []variant
 	for text := range strings.SplitSeq(list, ",") {
 		name, settings, named := strings.Cut(text, "=")
@@ -95,7 +95,7 @@ func (s *stage) stopFronts() error {
 		errs = append(errs, f.Stop())
 		log, err := os.ReadFile(f.LogPath)
 		if err == nil {
-			path := filepath.Join(s.trace, "chaos-"+s.Engine+"-"+fileName(f.Name)+".log")
+			path := filepath.Join(s.trace, "chaos-"+s.Engine+"-"+fileName(strings.Trim(s.shape.name+" "+f.Name, " "))+".log")
 			err = errors.Join(os.MkdirAll(s.trace, 0o755), os.WriteFile(path, log, 0o644))
 		}
 		if err == nil {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sidestep/test/harness"
+)
+
+type repair func(context.Context) error
+
+const (
+	latency = 300 * time.Millisecond
+	jitter  = 50 * time.Millisecond
+	quota   = 0.05 // of a core
+
+	// A collection stops a node for so long, each node once in such a time in the mean.
+	collection      = 150 * time.Millisecond
+	collectionEvery = 15 * time.Second
+	// late is how late statistics are: later than a poll waits for them.
+	late = 1500 * time.Millisecond
+)
+
+func slowTransport(n *harness.Node) error { return n.SlowTransport(latency, jitter) }
+func slowHTTP(n *harness.Node) error      { return n.SlowHTTP(latency, jitter) }
+
+// toxic applies faults on connections.
+func toxic(faults ...func(*harness.Node) error) func(context.Context, []*harness.Node) (repair, error) {
+	return func(_ context.Context, bad []*harness.Node) (repair, error) {
+		var errs []error
+		for _, node := range bad {
+			for _, apply := range faults {
+				errs = append(errs, apply(node))
+			}
+		}
+		return resetToxics(bad), errors.Join(errs...)
+	}
+}
+
+func resetToxics(bad []*harness.Node) repair {
+	return func(ctx context.Context) error {
+		var errs []error
+		for _, node := range bad {
+			errs = append(errs, node.ResetToxics(ctx))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+func rejects(ctx context.Context, bad []*harness.Node) (repair, error) {
+	return resetToxics(bad), bad[0].FailHTTP(ctx, 429, 503)
+}
+
+func limitCPU(_ context.Context, bad []*harness.Node) (repair, error) {
+	return func(context.Context) error { return bad[0].UnlimitCPU() }, bad[0].LimitCPU(quota)
+}
+
+func pauses(ctx context.Context, bad []*harness.Node) (repair, error) {
+	return alternate(ctx, phase{1500 * time.Millisecond, bad[0].Pause}, phase{2500 * time.Millisecond, bad[0].Resume}), nil
+}
+
+func flapping(ctx context.Context, bad []*harness.Node) (repair, error) {
+	repaired := resetToxics(bad)
+	return alternate(ctx,
+		phase{3 * time.Second, func() error { return slowTransport(bad[0]) }},
+		phase{3 * time.Second, func() error { return repaired(context.WithoutCancel(ctx)) }}), nil
+}
+
+// phase is one state of an alternating fault.
+type phase struct {
+	length time.Duration
+	enter  func() error
+}
+
+// alternate goes from on to off and back until it is repaired, and leaves it off.
+func alternate(ctx context.Context, on, off phase) repair {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var failure error
+	wg.Go(func() {
+		for now, next := on, off; ctx.Err() == nil && failure == nil; now, next = next, now {
+			failure = now.enter()
+			sleep(ctx, now.length)
+		}
+	})
+	return func(context.Context) error {
+		cancel()
+		wg.Wait()
+		return errors.Join(failure, off.enter())
+	}
+}
+
+func kill(run context.Context, bad []*harness.Node) (repair, error) {
+	return func(ctx context.Context) error {
+		needed := bad[0].PID() == 0 && run.Err() == nil
+		if !needed {
+			return nil
+		}
+		return bad[0].Restart(ctx)
+	}, bad[0].Kill()
+}
+
+// rollingRestart restarts the nodes one after the other, the elected one last.
+func rollingRestart(ctx context.Context, s *stage) error {
+	order, err := s.Cluster.ElectedLast(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range order {
+		s.exclude([]*harness.Node{node})
+		end, cancel := context.WithTimeout(ctx, 20*time.Second)
+		err := node.Terminate(end)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if err := node.Restart(ctx); err != nil {
+			return err
+		}
+		if err := s.Cluster.WaitGreen(ctx, index); err != nil {
+			return err
+		}
+		s.logf("%s is back with all copies", node.Name)
+	}
+	s.exclude(nil)
+	return nil
+}
+
+// sleep waits, or until the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// collect stops every node of the cluster now and then, each by itself, at times drawn by
+// lot.
+func collect(ctx context.Context, s *stage) (repair, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	nodes := s.Cluster.Nodes
+	failures := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		random := s.lot(node.Name)
+		all.Go(func() {
+			for ctx.Err() == nil && failures[i] == nil {
+				sleep(ctx, time.Duration(random.ExpFloat64()*float64(collectionEvery)))
+				if ctx.Err() == nil {
+					failures[i] = standStill(node, collection)
+				}
+			}
+		})
+	}
+	return func(context.Context) error {
+		cancel()
+		all.Wait()
+		return errors.Join(failures...)
+	}, nil
+}
+
+// standStill stops a node for so long.
+func standStill(n *harness.Node, long time.Duration) error {
+	if err := n.Pause(); err != nil {
+		return err
+	}
+	time.Sleep(long)
+	return n.Resume()
+}
+
+// slowStatistics has one node answer late when it is asked for its statistics. What
+// answers in its place is there for a while before: clients have their connections again.
+func slowStatistics(ctx context.Context, s *stage) (repair, error) {
+	slow, err := s.victims(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	node := slow[0]
+	if err := node.DelayStatistics(ctx, 0); err != nil {
+		return nil, err
+	}
+	if err := s.quiet(ctx, scenario{}, loadSidestep, 2*s.settle); err != nil {
+		return node.ResetToxics, err
+	}
+	s.logf("  statistics of %s are %s late from now on", node.Name, late)
+	return node.ResetToxics, node.DelayStatistics(ctx, late)
+}
