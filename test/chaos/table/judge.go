@@ -27,10 +27,9 @@ type asks struct {
 	noManager  bool          // no search is coordinated by a dedicated manager
 }
 
-var (
-	nearOracle   = asks{oracle: farFromOracle}
-	nothingWrong = asks{noWorse: true, noEjection: true}
-)
+// nearOracle is asked where nodes are degraded, nothingWrong where none is.
+func nearOracle() asks   { return asks{oracle: farFromOracle} }
+func nothingWrong() asks { return asks{noWorse: true, noEjection: true} }
 
 // answer is whether one thing that a row asks holds.
 type answer struct {

@@ -71,8 +71,8 @@ func TestJudge(t *testing.T) {
 		o.counted = map[string]counted{loadSidestep: c}
 		return misses(judge(scenario{asks: a}, o, o.of(loadSidestep)))
 	}
-	require.Empty(t, missed(nothingWrong, counted{}))
-	require.Equal(t, []string{"p99"}, missed(nearOracle, counted{}), "one bad turn of five: the interval reaches beyond the limit")
+	require.Empty(t, missed(nothingWrong(), counted{}))
+	require.Equal(t, []string{"p99"}, missed(nearOracle(), counted{}), "one bad turn of five: the interval reaches beyond the limit")
 	require.Equal(t, []string{"p99"}, missed(asks{gain: 0.5}, counted{}))
 	require.Empty(t, missed(asks{gain: 2.5}, counted{}))
 	require.Empty(t, missed(asks{attempts: 1.1}, counted{attempts: 1.1}))
@@ -99,7 +99,7 @@ func TestASecondTenantIsComparedWithItself(t *testing.T) {
 		{load: loadSidestep, turns: turnsOf(10, 10)}, {load: loadSidestep + ", heavy", turns: turnsOf(200, 200)},
 		{load: loadControl, turns: turnsOf(10, 10)}, {load: loadControl + ", heavy", turns: turnsOf(100, 100)},
 	}}
-	sc := scenario{second: &heavy, asks: nothingWrong}
+	sc := scenario{second: heavy(), asks: nothingWrong()}
 	require.Equal(t, []string{"ejected"}, misses(judge(sc, o, o.of(loadSidestep))))
 	require.Equal(t, []string{"p50", "p99"}, misses(judge(sc, o, o.of(loadSidestep+", heavy"))))
 }

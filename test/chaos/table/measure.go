@@ -149,7 +149,7 @@ func (m *measurement) rounds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	count, _ := m.options.turns(m.scenario)
+	count, _ := m.turns(m.scenario)
 	for range count {
 		if err := m.playRound(ctx); err != nil {
 			return err
@@ -197,7 +197,7 @@ func (m *measurement) progress() {
 func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) {
 	var before func() counts
 	var began machine.Usage
-	_, length := m.options.turns(m.scenario)
+	_, length := m.turns(m.scenario)
 	at := shot{load: t.load, lead: m.lead, duration: length, first: m.sent, begun: func() {
 		before, began = m.reading(ctx), machine.ReadUsage()
 	}}
@@ -240,7 +240,7 @@ func (m *measurement) playTogether(ctx context.Context) error {
 	loads := m.loads(m.scenario)
 	volleys, failures := make([]volley, len(loads)), make([]error, len(loads))
 	m.round++
-	_, length := m.options.turns(m.scenario)
+	_, length := m.turns(m.scenario)
 	began := machine.ReadUsage()
 	var all sync.WaitGroup
 	for i, load := range loads {

@@ -50,43 +50,43 @@ const (
 
 func scenarios() []scenario {
 	return []scenario{
-		{name: "healthy", title: "healthy", asks: nothingWrong},
-		{name: "transport", title: "transport latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport), asks: nearOracle},
-		{name: "http", title: "HTTP latency 300 ± 50 ms", bad: 1, http: true, begin: toxic(slowHTTP), asks: nearOracle},
-		{name: "both", title: "transport and HTTP latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport, slowHTTP), asks: nearOracle},
-		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, share: 0.6, begin: limitCPU, asks: nearOracle},
-		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, begin: pauses, asks: nearOracle},
-		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, begin: flapping, asks: nearOracle},
-		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, drains: swallowed, begin: toxic((*harness.Node).BlackholeHTTP), asks: nearOracle},
-		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP), asks: nearOracle},
-		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects, asks: nearOracle},
-		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second, asks: nearOracle},
-		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, stretch: 4, whole: rollingRestart, asks: nearOracle},
-		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport), asks: nearOracle},
-		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, stretch: 2, share: 0.6, asks: nothingWrong},
+		{name: "healthy", title: "healthy", asks: nothingWrong()},
+		{name: "transport", title: "transport latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport), asks: nearOracle()},
+		{name: "http", title: "HTTP latency 300 ± 50 ms", bad: 1, http: true, begin: toxic(slowHTTP), asks: nearOracle()},
+		{name: "both", title: "transport and HTTP latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport, slowHTTP), asks: nearOracle()},
+		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, share: 0.6, begin: limitCPU, asks: nearOracle()},
+		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, begin: pauses, asks: nearOracle()},
+		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, begin: flapping, asks: nearOracle()},
+		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, drains: swallowed, begin: toxic((*harness.Node).BlackholeHTTP), asks: nearOracle()},
+		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP), asks: nearOracle()},
+		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects, asks: nearOracle()},
+		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second, asks: nearOracle()},
+		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, stretch: 4, whole: rollingRestart, asks: nearOracle()},
+		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport), asks: nearOracle()},
+		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, stretch: 2, share: 0.6, asks: nothingWrong()},
 		{
 			name: "closed-cpu", title: "CPU quota 5 % of a core, closed loop, 100 connections", bad: 1, connections: 100,
 			timeout: starves, drains: starves, stretch: 2, share: 0.6, begin: limitCPU, asks: asks{oracle: farFromOracle, avoid: time.Second},
 		},
 		{
-			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle, rate: lightRate,
-			second: &heavy, stretch: 2, takes: 25 * time.Second, prepare: addHeavy, asks: nothingWrong,
+			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle(), rate: lightRate,
+			second: heavy(), stretch: 2, takes: 25 * time.Second, prepare: addHeavy, asks: nothingWrong(),
 		},
 		{
-			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle,
+			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle(),
 			stretch: 4, share: 0.8, takes: 5 * time.Second, prepare: collect, asks: asks{gain: 0.5, attempts: 1.1},
 		},
 		{
-			name: "statistics", title: "statistics of one node 1.5 s late, its searches good", ways: withoutOracle,
-			takes: 10 * time.Second, prepare: slowStatistics, asks: nothingWrong,
+			name: "statistics", title: "statistics of one node 1.5 s late, its searches good", ways: withoutOracle(),
+			takes: 10 * time.Second, prepare: slowStatistics, asks: nothingWrong(),
 		},
 		{
-			name: "three", title: "three nodes: transport and HTTP latency 300 ± 50 ms", shape: threeNodes, bad: 1,
-			begin: toxic(slowTransport, slowHTTP), asks: nearOracle,
+			name: "three", title: "three nodes: transport and HTTP latency 300 ± 50 ms", shape: threeNodes(), bad: 1,
+			begin: toxic(slowTransport, slowHTTP), asks: nearOracle(),
 		},
 		{
-			name: "managers", title: "three nodes and three managers, healthy, closed loop, 40 connections", shape: managed,
-			ways: withoutOracle, connections: 40, stretch: 2, share: 0.7,
+			name: "managers", title: "three nodes and three managers, healthy, closed loop, 40 connections", shape: managed(),
+			ways: withoutOracle(), connections: 40, stretch: 2, share: 0.7,
 			asks: asks{noWorse: true, noEjection: true, noManager: true},
 		},
 	}
@@ -94,7 +94,7 @@ func scenarios() []scenario {
 
 // withoutOracle are the ways where no node is bad, or where the row asks nothing about the
 // oracle.
-var withoutOracle = []string{loadEngine, loadSidestep, loadControl}
+func withoutOracle() []string { return []string{loadEngine, loadSidestep, loadControl} }
 
 func scenarioNames() []string {
 	var names []string

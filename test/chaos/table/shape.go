@@ -16,10 +16,8 @@ type shape struct {
 	managers int    // dedicated managers, the last ones; 0: every node may be elected
 }
 
-var (
-	threeNodes = shape{name: "three", data: 3}
-	managed    = shape{name: "managers", data: 3, managers: 3}
-)
+func threeNodes() shape { return shape{name: "three", data: 3} }
+func managed() shape    { return shape{name: "managers", data: 3, managers: 3} }
 
 // usualNodes is how many nodes the usual shape has.
 const usualNodes = 5

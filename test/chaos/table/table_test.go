@@ -99,8 +99,8 @@ func TestEachShapeIsStartedOnce(t *testing.T) {
 		seen[group[0].shape] = true
 	}
 	require.Contains(t, seen, shape{})
-	require.Contains(t, seen, threeNodes)
-	require.Contains(t, seen, managed)
+	require.Contains(t, seen, threeNodes())
+	require.Contains(t, seen, managed())
 }
 
 func TestShapes(t *testing.T) {
@@ -108,19 +108,20 @@ func TestShapes(t *testing.T) {
 	shape{}.apply(&o)
 	require.Equal(t, 5, o.Nodes)
 	require.Empty(t, o.NodeSettings)
-	managed.apply(&o)
+	managed().apply(&o)
 	require.Equal(t, 6, o.Nodes)
 	const electors = `["node-4", "node-5", "node-6"]`
 	require.Equal(t, map[string]string{"cluster.initial_cluster_manager_nodes": electors, "node.roles": "[data]"}, o.NodeSettings[2])
 	require.Equal(t, map[string]string{"cluster.initial_cluster_manager_nodes": electors, "node.roles": "[cluster_manager]"}, o.NodeSettings[3])
 	o = harness.ClusterOptions{Distribution: harness.Elasticsearch}
-	managed.apply(&o)
+	managed().apply(&o)
 	require.Equal(t, map[string]string{"cluster.initial_master_nodes": electors, "node.roles": "[master]"}, o.NodeSettings[5])
 }
 
 func TestLotsAreDrawnBySeedAndPurpose(t *testing.T) {
 	draw := func(seed uint64, purpose string) []int { return options{seed: seed}.lot(purpose).Perm(20) }
-	require.Equal(t, draw(1, "two"), draw(1, "two"))
+	again := draw(1, "two")
+	require.Equal(t, again, draw(1, "two"))
 	require.NotEqual(t, draw(1, "two"), draw(2, "two"))
 	require.NotEqual(t, draw(1, "two"), draw(1, "kill"))
 }
@@ -342,7 +343,7 @@ func TestLinesOfLoads(t *testing.T) {
 	}
 	s.variants = []variant{{name: "calm"}}
 	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadOracle, loadControl}, s.loads(scenario{}))
-	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadControl}, s.loads(scenario{ways: withoutOracle}))
+	require.Equal(t, []string{loadEngine, loadSidestep, "calm", loadControl}, s.loads(scenario{ways: withoutOracle()}))
 	for load, target := range map[string]string{loadControl: "http://n:1", loadEngine: "http://n:1", loadSidestep: "http://s:1", "calm": "http://c:1", loadOracle: "http://n:1"} {
 		l := s.line(scenario{}, shot{load: load, lead: time.Second, duration: 2 * time.Second, first: 7})
 		t.Cleanup(l.done)
@@ -411,7 +412,7 @@ time=2026-11-20T19:33:52.000Z level=INFO msg="node state changed" node=node-2 no
 
 func TestHeavySearches(t *testing.T) {
 	s := &stage{shape: shape{data: 1}, Stage: harness.Stage{Cluster: &harness.Cluster{Nodes: []*harness.Node{{HTTPURL: "http://n:1"}}}}}
-	l := s.line(scenario{connections: 9, second: &heavy}, shot{load: loadEngine, tenant: &heavy, duration: time.Second})
+	l := s.line(scenario{connections: 9, second: heavy()}, shot{load: loadEngine, tenant: heavy(), duration: time.Second})
 	t.Cleanup(l.done)
 	require.Equal(t, heavyRate, l.Rate)
 	require.Zero(t, l.Connections)

@@ -32,7 +32,7 @@ const (
 )
 
 // heavy is the tenant of the heavy index.
-var heavy = tenant{name: "heavy", rate: heavyRate, request: heavySearch}
+func heavy() *tenant { return &tenant{name: "heavy", rate: heavyRate, request: heavySearch} }
 
 // heavySearch returns the search number i on the heavy index: all documents are counted in
 // many buckets. It asks for a hit, as caches hold answers without any.
@@ -71,7 +71,7 @@ func addHeavy(ctx context.Context, s *stage) (repair, error) {
 	if err != nil {
 		return remove, err
 	}
-	alone := scenario{second: &heavy}
+	alone := scenario{second: heavy()}
 	for _, way := range []string{loadEngine, loadSidestep} {
 		if err := s.quiet(ctx, alone, way, heavyWarm); err != nil {
 			return remove, err
