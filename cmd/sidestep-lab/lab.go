@@ -33,7 +33,7 @@ second, and half of it again after it recovered; largest share: of a node, as a
 multiple of the mean.
 
 Examples:
-  sidestep-lab lab --scenario slow_10x --policy ars,c3,oracle
+  sidestep-lab lab --scenario slow_10x --policy ars,c3_naive,oracle
   sidestep-lab lab --seeds 5 --out results
 `
 

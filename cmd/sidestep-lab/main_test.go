@@ -25,7 +25,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"lab help", []string{"lab", "--help"}, 0, `--scenario`, `^$`},
 		{"lab list", []string{"lab", "--list"}, 0, `slow_10x(.|\n)*sidestep/c3`, `^$`},
 		{"lab scenario", []string{"lab", "--scenario", "nope"}, 2, `^$`, `unknown scenario "nope", valid are blog_1`},
-		{"lab", []string{"lab", "--scenario", "slow_10x", "--policy", "ars,c3", "--seeds", "1"}, 0, `slow_10x(.|\n)*sidestep/c3`, `slow_10x: 2 runs`},
+		{"lab", []string{"lab", "--scenario", "slow_10x", "--policy", "ars,c3_naive", "--seeds", "1"}, 0, `slow_10x(.|\n)*c3_naive`, `slow_10x: 2 runs`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder

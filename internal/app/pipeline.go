@@ -126,6 +126,9 @@ func (a *App) watchers() watchers {
 	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
+// successor is the policy that takes the place of those that are gone.
+const successor = "adaptive"
+
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
 // are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
@@ -133,9 +136,11 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	if err != nil {
 		return nil, err
 	}
+	policy := cfg.Routing.Policy
 	if cfg.Routing.RetiredPolicy() {
-		logger.Warn("the next release will not accept this policy; set routing.policy to its successor",
-			"policy", cfg.Routing.Policy, "successor", "adaptive")
+		logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
+			"policy", policy, "successor", successor)
+		policy = successor
 	}
 	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
 	if err != nil {
@@ -147,7 +152,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	}
 	logChange := proxy.LogChange(logger)
 	selector, err := selection.New(selection.Options{
-		Policy:     cfg.Routing.Policy,
+		Policy:     policy,
 		Clients:    cfg.Routing.Clients,
 		Seed:       randomSeed(),
 		Epoch:      time.Now(),

@@ -98,7 +98,7 @@ func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 	require.NotContains(t, s.log.String(), "successor")
 	cfg.Routing.Policy = "c3"
 	require.NoError(t, s.Reload(cfg))
-	require.Regexp(t, `level=WARN msg="the next release will not accept this policy; .*" policy=c3 successor=adaptive`, s.log.String())
+	require.Regexp(t, `level=WARN msg="this policy is gone, .*" policy=c3 successor=adaptive`, s.log.String())
 }
 
 func TestReloadAndTheSwitch(t *testing.T) {

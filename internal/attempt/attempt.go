@@ -4,11 +4,7 @@
 // [Machine], the data plane or a simulation, executes the action and reports its result.
 package attempt
 
-import (
-	"time"
-
-	"sidestep/internal/selection"
-)
+import "time"
 
 // Cause says why the answer to an attempt should not be the client's; empty if it may be.
 // The set is closed: it is a metric label.
@@ -296,7 +292,7 @@ func (m *Machine) Overdue(worthwhile bool) Action {
 		return Action{Do: Hedge}
 	}
 	m.looks++
-	return Action{Do: Suspect, After: selection.HedgeWait(m.looks - 1)}
+	return Action{Do: Suspect, After: untilLook(m.looks - 1)}
 }
 
 // asWritten begins to send the request as the client wrote it.

@@ -185,8 +185,8 @@ type Routing struct {
 	Affinity    Affinity   `yaml:"affinity"`
 }
 
-// RetiredPolicy reports whether this is the last release that accepts the policy. Its
-// successor is adaptive.
+// RetiredPolicy reports whether the policy is one that is gone, and is accepted for one
+// more release: adaptive takes its place.
 func (r Routing) RetiredPolicy() bool {
 	return slices.Contains([]string{"c3", "prequal", "least_outstanding", "random"}, r.Policy)
 }

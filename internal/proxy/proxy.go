@@ -122,7 +122,7 @@ type Proxy struct {
 	seeds    []*upstream
 	reverse  *httputil.ReverseProxy // for upgrades
 	metrics  *metrics
-	hedges   *selection.Hedges
+	hedges   *attempt.Hedges
 	probes   probes
 	held     atomic.Int64 // bytes of bodies held
 	// The budgets of repetitions, of searches and of other requests.
@@ -175,7 +175,7 @@ func New(o Options) (*Proxy, error) {
 	if o.OnProbe == nil {
 		o.OnProbe = func(string, time.Duration) {}
 	}
-	p := &Proxy{o: o, hedges: selection.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity), admission: newAdmissions(o.Admission)}
+	p := &Proxy{o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity), admission: newAdmissions(o.Admission)}
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err
@@ -251,7 +251,6 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 		Took:        st.Took,
 		Queue:       float64(st.Queue),
 		ServiceTime: st.ServiceTime,
-		Active:      st.Active,
 		Queries:     st.Queries,
 		Elapsed:     st.Elapsed,
 		Rejected:    st.Rejected,

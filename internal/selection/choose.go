@@ -222,9 +222,6 @@ func (d *Decision) find(shards [][]int) {
 // others: neither flooded nor starved. If nobody has any, they take turns.
 func (d *Decision) rank(req Request, t turn) {
 	d.sorted = d.sorted[:0]
-	if t.s.policy.prepare != nil {
-		t.hot = t.s.policy.prepare(d, req, t)
-	}
 	for i, p := range d.order {
 		c, n, m := &d.candidates[p], req.Nodes[p], &d.measured[i]
 		m.Parts, m.known = n.parts()

@@ -115,8 +115,8 @@ type Poll struct {
 	State State
 	// Took is how long the poll took.
 	Took time.Duration
-	// Queue of the search thread pool, and how many of its threads were at work.
-	Queue, Active float64
+	// Queue of the search thread pool.
+	Queue float64
 	// ServiceTime is the mean time of a shard query on the node since the poll
 	// before, 0 if none completed; Queries how many did, and Elapsed how long ago
 	// that poll was, 0 on the first.
@@ -184,7 +184,6 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.served.Store(p.Queries > 0)
 	n.queue.observe(p.Queue)
 	n.latest.set(p.Queue)
-	n.active.observe(p.Active)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.rate.observe(float64(p.Queries) / millis(p.Elapsed))

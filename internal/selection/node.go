@@ -25,7 +25,6 @@ type Node struct {
 	response ewma   // R: of a shard search on this node as seen from outside of it
 	service  ewma   // S: on the node, from its own counters
 	queue    ewma   // q̄: of the search thread pool
-	active   ewma   // search threads at work
 	rate     ewma   // shard queries completed per ms
 	latest   number // queue at the last poll
 

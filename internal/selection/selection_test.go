@@ -66,8 +66,8 @@ func names(d *Decision) string {
 
 func TestNewNamesValidPolicies(t *testing.T) {
 	_, err := New(Options{Policy: "c4"})
-	require.EqualError(t, err, `unknown policy "c4", valid are adaptive, ars, c3, least_outstanding, prequal, random, round_robin`)
-	_, err = New(Options{Policy: "c3", Clients: -1})
+	require.EqualError(t, err, `unknown policy "c4", valid are adaptive, ars, round_robin`)
+	_, err = New(Options{Policy: "ars", Clients: -1})
 	require.EqualError(t, err, "clients must be at least 1, got -1")
 }
 
@@ -79,9 +79,9 @@ func TestRankIsTheTimeUntilAShardQueryIsDone(t *testing.T) {
 
 // The worked example that tells the right formula of C3 from the inverted one: with q̂ = 5
 // the fast node must win.
-func TestC3IsThePublishedFormula(t *testing.T) {
-	s, _ := newTest(t, "c3", 1)
-	rank := func(p Parts) float64 { return rankC3(nil, 0, &measure{Parts: p, known: true}, turn{s: s}) }
+func TestARSIsThePublishedFormula(t *testing.T) {
+	s, nodes := newTest(t, "ars", 1)
+	rank := func(p Parts) float64 { return rankARS(nodes[0], 0, &measure{Parts: p, known: true}, turn{s: s}) }
 	require.InDelta(t, 5-1+125*1, rank(Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4}), 1e-9)
 	require.InDelta(t, 100-50+125*50, rank(Parts{ResponseTime: 100, ServiceTime: 50, Queue: 4}), 1e-9)
 }

@@ -285,7 +285,7 @@ func (r *sidestep) touch(s *search) {
 
 func (r *sidestep) poll(node int, p poll) {
 	sp := selection.Poll{
-		State: selection.Fine, Took: p.took, Queue: float64(p.queue), Active: p.active,
+		State: selection.Fine, Took: p.took, Queue: float64(p.queue),
 		ServiceTime: p.service, Queries: p.served, Elapsed: p.elapsed, Rejected: p.rejected, Coordinated: p.coordinated,
 	}
 	switch {

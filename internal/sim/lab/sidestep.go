@@ -48,8 +48,8 @@ type sidestep struct {
 	// budget counts searches for all targets, overdue has the times of each. Production
 	// keeps both in one place, where targets share times by a hash that is another each
 	// time: a run would not repeat.
-	budget                   *selection.Hedges
-	overdueOf                []*selection.Hedges
+	budget                   *attempt.Hedges
+	overdueOf                []*attempt.Hedges
 	searchBudget, readBudget attempt.Budget
 	// waits reports whether searches wait for admission; nil: none ever does.
 	waits func() bool
@@ -83,10 +83,10 @@ func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, err
 		}
 		r := &sidestep{
 			variant: v, w: w, s: s, nodes: s.Update(infos), index: map[*selection.Node]int{}, held: w.held(),
-			budget: selection.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
+			budget: attempt.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
 		}
 		for range w.indices {
-			r.overdueOf = append(r.overdueOf, selection.NewHedges(v.hedges))
+			r.overdueOf = append(r.overdueOf, attempt.NewHedges(v.hedges))
 		}
 		for i, n := range r.nodes {
 			r.index[n] = i

@@ -133,7 +133,7 @@ func TestParseVariants(t *testing.T) {
 			{"always/only_nodes", map[string]string{"when": "always", "preference": "only_nodes"}},
 			{"outlier/prefer_nodes", map[string]string{"when": "outlier", "preference": "prefer_nodes"}},
 		},
-		"policy:prequal":                      {{"policy:prequal", map[string]string{"policy": "prequal"}}},
+		"policy:ars":                          {{"policy:ars", map[string]string{"policy": "ars"}}},
 		"calm=always/hedge_budget:0.1,always": {{"calm", map[string]string{"when": "always", "hedge_budget": "0.1"}}, {"always", map[string]string{"when": "always"}}},
 	} {
 		got, err := parseVariants(list)
