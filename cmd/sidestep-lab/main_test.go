@@ -23,7 +23,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"random help", []string{"random", "--help"}, 0, `--only`, `^$`},
 		{"random flag", []string{"random", "--n", "0"}, 2, `^$`, `at least 1`},
 		{"lab help", []string{"lab", "--help"}, 0, `--scenario`, `^$`},
-		{"lab list", []string{"lab", "--list"}, 0, `slow_10x(.|\n)*sidestep/c3`, `^$`},
+		{"lab list", []string{"lab", "--list"}, 0, `slow_10x(.|\n)*sidestep/adaptive`, `^$`},
 		{"lab scenario", []string{"lab", "--scenario", "nope"}, 2, `^$`, `unknown scenario "nope", valid are blog_1`},
 		{"lab", []string{"lab", "--scenario", "slow_10x", "--policy", "ars,c3_naive", "--seeds", "1"}, 0, `slow_10x(.|\n)*c3_naive`, `slow_10x: 2 runs`},
 	} {

@@ -6,7 +6,6 @@ import (
 
 	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
-	"sidestep/internal/selection"
 )
 
 // diagnose makes p the source of the records.
@@ -26,7 +25,7 @@ func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 	out := make([]diagnosis.Reading, len(nodes))
 	for i, n := range nodes {
 		out[i] = diagnosis.Reading{
-			ID: n.ID, Name: n.Name, State: n.State, Why: why(n.NodeView),
+			ID: n.ID, Name: n.Name, State: n.State, Why: why(n),
 			Response: math.NaN(), Service: math.NaN(), Queue: math.NaN(), Share: n.Share,
 		}
 		if n.Rank != nil { // it has been measured
@@ -37,7 +36,7 @@ func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 }
 
 // why is the evidence against a node.
-func why(n selection.NodeView) string {
+func why(n proxy.NodeStatus) string {
 	if n.Why == "" && n.LastError != nil {
 		return n.LastError.Message
 	}

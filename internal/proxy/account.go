@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sidestep/internal/record"
-	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // outcome is how a request ended for its client. The set is closed: it is a
@@ -71,11 +71,11 @@ func (x *exchange) account() {
 
 // Account implements [record.Decided]. It describes the first decision; nil if none was
 // made.
-func (x *exchange) Account() *selection.Account {
+func (x *exchange) Account() *account.Account {
 	if x.first == nil || x.plan == nil {
 		return nil
 	}
-	a := x.p.o.Selector.Account(&x.first.decision, x.selectionRequest(nil), record.MaxCandidates, time.Now())
+	a := account.Of(x.p.o.Selector, &x.first.decision, x.selectionRequest(nil), record.MaxCandidates, time.Now())
 	return &a
 }
 

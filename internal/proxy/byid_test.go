@@ -13,6 +13,7 @@ import (
 
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // idIn returns an id whose document is in this shard of idx, of three nodes.
@@ -115,7 +116,7 @@ func TestAnswersToReadsByIDStand(t *testing.T) {
 			require.JSONEq(t, `{"error":"on id-a"}`, body)
 			require.Len(t, h.seen(), 1)
 		}
-		for _, n := range h.selector.View(h.proxy.view.Load().nodes, time.Now()) {
+		for _, n := range account.Nodes(h.selector, h.proxy.view.Load().nodes, time.Now()) {
 			require.Zero(t, n.Failures, "the copy that failed may be any")
 		}
 	}
@@ -190,7 +191,7 @@ func TestReadsByIDDoNotCountForSearches(t *testing.T) {
 	h.slow(1)
 	nodes := h.proxy.view.Load().nodes
 	times := func() (all []float64) {
-		for _, n := range h.selector.View(nodes, time.Now()) {
+		for _, n := range account.Nodes(h.selector, nodes, time.Now()) {
 			all = append(all, n.Parts.ResponseTime)
 		}
 		return all

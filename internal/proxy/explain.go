@@ -13,6 +13,7 @@ import (
 	"sidestep/internal/es"
 	"sidestep/internal/record"
 	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // Question is a request that is explained without being sent.
@@ -52,7 +53,7 @@ type Explanation struct {
 	Exact bool `json:"exact"`
 	// Decision holds the nodes with a copy, and the figures and the evidence of each;
 	// null if there is nothing to decide.
-	Decision *selection.Account `json:"decision,omitempty"`
+	Decision *account.Account `json:"decision,omitempty"`
 	// KeptOut is how many nodes are ejected for being slow or failing, and how many may
 	// be.
 	KeptOut selection.Bound    `json:"kept_out"`
@@ -204,7 +205,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	d, request := &t.decision, x.selectionRequest(nil)
 	p.o.Selector.Preview(d, request, now)
 	x.expect(d)
-	account := p.o.Selector.Account(d, request, maxExplained, now)
+	account := account.Of(p.o.Selector, d, request, maxExplained, now)
 	e.Decision = &account
 	e.Exact = x.plan.Exact
 	e.Reason = string(d.Reason)
@@ -219,7 +220,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 }
 
 func (p *Proxy) explainShards(x *exchange, d *selection.Decision, now time.Time) []ShardExplanation {
-	views := p.o.Selector.View(x.view.nodes, now)
+	views := account.Nodes(p.o.Selector, x.view.nodes, now)
 	listed := map[string]bool{}
 	for _, n := range d.Nodes {
 		listed[n.ID] = true

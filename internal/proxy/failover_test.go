@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 func partial(failed int, node string) string {
@@ -383,7 +384,7 @@ func TestWhatFailsEverywhereIsNoNodesFault(t *testing.T) {
 				resp, _ := h.do("POST", "/idx/_search?q=1", `{"x":1}`)
 				require.NotNil(t, resp)
 			}
-			for _, n := range h.selector.View(h.proxy.view.Load().nodes, time.Now()) {
+			for _, n := range account.Nodes(h.selector, h.proxy.view.Load().nodes, time.Now()) {
 				require.Nil(t, n.LastError, n.Name)
 			}
 		})

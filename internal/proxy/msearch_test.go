@@ -15,6 +15,7 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 const (
@@ -295,11 +296,11 @@ func TestMultiSearchCountsItsItemsWhileTheyAreOutstanding(t *testing.T) {
 		outstanding.Store(h.proxy.view.Load().nodes[0].Outstanding())
 		respond(http.StatusOK, responses(found, found, found))(node, w, r)
 	}
-	before := h.selector.View(h.proxy.view.Load().nodes, time.Now())
+	before := account.Nodes(h.selector, h.proxy.view.Load().nodes, time.Now())
 	h.msearch("/_msearch", twoItems+"{\"index\":\"idx\"}\n{\"size\":3}\n")
 	require.EqualValues(t, 3, outstanding.Load())
 	require.Zero(t, h.proxy.view.Load().nodes[0].Outstanding())
-	after := h.selector.View(h.proxy.view.Load().nodes, time.Now())
+	after := account.Nodes(h.selector, h.proxy.view.Load().nodes, time.Now())
 	require.Equal(t, before[0].Parts.ResponseTime, after[0].Parts.ResponseTime, "it changes no response time")
 	require.Equal(t, selection.Fine.String(), after[0].State)
 }

@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"sidestep/internal/admission"
-	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // NodeStatus is one node as shown on /nodes.
 type NodeStatus struct {
-	selection.NodeView
+	account.Node
 	// Load is the limit, and what is admitted and waits, in shard queries; absent while
 	// admission is off.
 	*admission.Load
@@ -23,9 +23,9 @@ func (p *Proxy) Nodes() []NodeStatus {
 	v := p.view.Load()
 	out := make([]NodeStatus, len(v.nodes))
 	now := time.Now()
-	for i, n := range p.o.Selector.View(v.nodes, now) {
+	for i, n := range account.Nodes(p.o.Selector, v.nodes, now) {
 		known := v.snapshot.Nodes[i]
-		out[i] = NodeStatus{NodeView: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Roles: known.Roles, Zone: p.o.Zone.of(known)}
+		out[i] = NodeStatus{Node: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Roles: known.Roles, Zone: p.o.Zone.of(known)}
 		if u := known.URL; u != nil {
 			out[i].Address = u.Host
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // tableOf returns the first column of the first table after a line of docs/logs.md.
@@ -37,8 +38,8 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	require.Equal(t, fields(reflect.TypeFor[Record]()), tableOf(t, page, "\n## Fields\n"))
 	require.Equal(t, fields(reflect.TypeFor[AttemptRecord]()), tableOf(t, page, "\nEach of `attempts`:\n"))
 	require.Equal(t, fields(reflect.TypeFor[Bulk]()), tableOf(t, page, "\n`bulk` has:\n"))
-	require.Equal(t, fields(reflect.TypeFor[selection.Account]()), tableOf(t, page, "\n## The decision\n"))
-	require.Equal(t, fields(reflect.TypeFor[selection.Candidate]()), tableOf(t, page, "\nEach of `candidates`:\n"))
+	require.Equal(t, fields(reflect.TypeFor[account.Account]()), tableOf(t, page, "\n## The decision\n"))
+	require.Equal(t, fields(reflect.TypeFor[account.Candidate]()), tableOf(t, page, "\nEach of `candidates`:\n"))
 	var exclusions []string
 	for _, e := range selection.Exclusions() {
 		exclusions = append(exclusions, e.String())

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sidestep/internal/es"
-	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // Record describes one client request. It holds no body, no query string, no id of a
@@ -47,7 +47,7 @@ type Record struct {
 	Kept []string `json:"kept,omitempty"`
 	// Decision is the first decision, with what was known then; only in records that are
 	// kept.
-	Decision *selection.Account `json:"decision,omitempty"`
+	Decision *account.Account `json:"decision,omitempty"`
 
 	ended time.Time
 }

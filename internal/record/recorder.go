@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sidestep/internal/es"
-	"sidestep/internal/selection"
+	"sidestep/internal/selection/account"
 )
 
 // Why a record is kept. The set is closed: it is shown.
@@ -91,7 +91,7 @@ func (r *Recorder) Last(limit int) []*Record {
 
 // Decided describes the first decision about a request, with what is known when it has
 // ended; nil if none was made.
-type Decided interface{ Account() *selection.Account }
+type Decided interface{ Account() *account.Account }
 
 // Take records the request of a trail that ended at end, if the rules say so. by is
 // called only for records that are kept.

@@ -1,4 +1,4 @@
-package selection
+package selection_test
 
 import (
 	"encoding/json"
@@ -6,20 +6,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	. "sidestep/internal/selection" //nolint:revive // the test is of this package and of what shows it
+	"sidestep/internal/selection/account"
 )
 
 // accountOf decides about shards and tells of it.
-func accountOf(s *Selector, nodes []*Node, shards [][]int, now time.Time, change func(*Request)) (*Decision, Account) {
+func accountOf(s *Selector, nodes []*Node, shards [][]int, now time.Time, change func(*Request)) (*Decision, account.Account) {
 	d, req := &Decision{}, Request{Nodes: nodes, Shards: shards, Outliers: true}
 	if change != nil {
 		change(&req)
 	}
 	s.Choose(d, req, now)
-	return d, s.Account(d, req, 100, now)
+	return d, account.Of(s, d, req, 100, now)
 }
 
 // about returns what an account says of a node.
-func about(t *testing.T, a Account, name string) Candidate {
+func about(t *testing.T, a account.Account, name string) account.Candidate {
 	t.Helper()
 	for _, c := range a.Candidates {
 		if c.Node == name {
@@ -27,14 +30,14 @@ func about(t *testing.T, a Account, name string) Candidate {
 		}
 	}
 	require.Fail(t, "no candidate "+name)
-	return Candidate{}
+	return account.Candidate{}
 }
 
 func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
-	set(&nodes[3].response, 20)
-	_, a := accountOf(s, nodes, ring(5, 2, 5), epoch, nil)
+	s, nodes := NewTest(t, "adaptive", 5)
+	Teach(nodes, 5, 3)
+	nodes[3].SetResponse(20)
+	_, a := accountOf(s, nodes, Ring(5, 2, 5), Epoch, nil)
 	require.Equal(t, NoOutlier, a.Reason)
 	require.InDelta(t, 25, *a.Limit, 1e-9)
 	require.InDelta(t, 5, *a.Median, 1e-9)
@@ -51,16 +54,16 @@ func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
 
 // What was measured stays as it was when it was decided.
 func TestAccountIsOfThen(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
-	set(&nodes[2].response, 300)
-	set(&nodes[2].queue, 1)
-	d, then := accountOf(s, nodes, ring(5, 2, 5), epoch, func(r *Request) { r.Outliers = false })
-	req := Request{Nodes: nodes, Shards: ring(5, 2, 5)}
+	s, nodes := NewTest(t, "adaptive", 5)
+	Teach(nodes, 5, 3)
+	nodes[2].SetResponse(300)
+	nodes[2].SetQueue(1)
+	d, then := accountOf(s, nodes, Ring(5, 2, 5), Epoch, func(r *Request) { r.Outliers = false })
+	req := Request{Nodes: nodes, Shards: Ring(5, 2, 5)}
 	for _, n := range nodes {
-		set(&n.response, 9000)
+		n.SetResponse(9000)
 	}
-	now := s.Account(d, req, 100, at(time.Second))
+	now := account.Of(s, d, req, 100, At(time.Second))
 	require.Equal(t, then.Candidates[0].Parts, now.Candidates[0].Parts)
 	require.Equal(t, then.Limit, now.Limit)
 
@@ -76,9 +79,9 @@ func TestAccountIsOfThen(t *testing.T) {
 	require.Equal(t, "5 of 5 nodes with a copy are listed, as such requests always are. No node is left out.", then.Summary)
 	require.InDelta(t, 1, c.ShardQueries, 1e-9)
 	require.Equal(t, Bound{AtMost: 2, Nodes: 5}, s.Bound())
-	s.eject(nodes[2], Slow, 1, "a probe took 300 ms")
+	s.Eject(nodes[2], Slow, 1, "a probe took 300 ms")
 	require.Equal(t, Bound{Out: 1, AtMost: 2, Nodes: 5}, s.Bound())
-	_, then = accountOf(s, nodes, ring(5, 2, 5), at(time.Second), nil)
+	_, then = accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), nil)
 	c = about(t, then, "c")
 	require.Zero(t, c.ShardQueries)
 	require.Equal(t, "kept out (a probe took 300 ms)", c.Why)
@@ -86,10 +89,10 @@ func TestAccountIsOfThen(t *testing.T) {
 }
 
 func TestAccountOfOneShard(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 5, 3)
-	set(&nodes[1].service, 9)
-	_, a := accountOf(s, nodes, [][]int{{0, 1}}, epoch, nil)
+	s, nodes := NewTest(t, "adaptive", 3)
+	Teach(nodes, 5, 3)
+	nodes[1].SetService(9)
+	_, a := accountOf(s, nodes, [][]int{{0, 1}}, Epoch, nil)
 	require.Equal(t, "One shard is searched, so its best copy is named: a, rank 3.0; b has 9.0: another copy of the shard ranks better.", a.Summary)
 	require.Equal(t, RanksWorse, about(t, a, "b").Excluded)
 }
@@ -102,26 +105,26 @@ type exclusionCase struct {
 	change func(s *Selector, nodes []*Node, r *Request)
 }
 
-// moment is when they are decided about, in ns after the epoch.
+// moment is when they are decided about, in ns after the Epoch.
 const moment = int64(time.Second)
 
-func tooSlow(n *Node) { set(&n.response, 300) }
+func tooSlow(n *Node) { n.SetResponse(300) }
 
 // keptOut are of nodes that are kept out.
 func keptOut() []exclusionCase {
 	return []exclusionCase{
 		{GoneUnreachable, true, "refused or reset (no route); left to the engine all the same", func(s *Selector, _ []*Node, _ *Request) {
-			s.ObservePoll("id-c", Poll{State: Unreachable, Message: "no route"}, at(time.Second))
+			s.ObservePoll("id-c", Poll{State: Unreachable, Message: "no route"}, At(time.Second))
 		}},
 		{FailedBefore, false, "failed this very search", func(_ *Selector, nodes []*Node, r *Request) { r.Avoid = nodes[2:3] }},
-		{KeptSlow, false, "kept out (a test)", func(s *Selector, nodes []*Node, _ *Request) { s.eject(nodes[2], Slow, moment, "a test") }},
+		{KeptSlow, false, "kept out (a test)", func(s *Selector, nodes []*Node, _ *Request) { s.Eject(nodes[2], Slow, moment, "a test") }},
 		{KeptFailing, true, "kept out (2 failures in a row); left to the engine all the same", func(s *Selector, nodes []*Node, _ *Request) {
-			s.fail(nodes[2], moment, nil)
-			s.fail(nodes[2], moment, nil)
+			s.Fail(nodes[2], moment, nil)
+			s.Fail(nodes[2], moment, nil)
 		}},
-		{NotItsTurn, false, "its share grows within 3 s", func(s *Selector, nodes []*Node, _ *Request) { s.slowStart(nodes[2], moment) }},
+		{NotItsTurn, false, "its share grows within 3 s", func(s *Selector, nodes []*Node, _ *Request) { s.SlowStart(nodes[2], moment) }},
 		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
-			suspect(s, nodes, time.Second/2, 1, late(300*time.Millisecond, nodes[2]))
+			SuspectNodes(s, nodes, time.Second/2, 1, Late(300*time.Millisecond, nodes[2]))
 		}},
 	}
 }
@@ -130,26 +133,26 @@ func keptOut() []exclusionCase {
 func notKeptOut() []exclusionCase {
 	return []exclusionCase{
 		{Needed, true, "ejected (a test), but the others have more than they can carry", func(s *Selector, nodes []*Node, _ *Request) {
-			s.eject(nodes[2], Slow, moment, "a test")
+			s.Eject(nodes[2], Slow, moment, "a test")
 			for _, n := range nodes {
 				n.Processors = 1
-				set(&n.rate, 0.3)
+				n.SetRate(0.3)
 			}
 		}},
 		{OverLimit, true, "above the limit of 25.0 ms: its probes are compared", func(_ *Selector, nodes []*Node, _ *Request) { tooSlow(nodes[2]) }},
 		{OtherZone, false, "own zone", func(s *Selector, nodes []*Node, _ *Request) {
-			s.zone, s.factor = "here", 1.5
+			s.SetZone("here", 1.5)
 			for _, n := range nodes {
 				n.Zone = "here"
 			}
 			nodes[2].Zone = "there"
 		}},
 		{RanksWorse, false, "ranks better", func(_ *Selector, nodes []*Node, r *Request) {
-			set(&nodes[2].service, 22)
+			nodes[2].SetService(22)
 			r.Outliers = false
 		}},
 		{OtherSticks, false, "affinity names another copy", func(_ *Selector, nodes []*Node, r *Request) {
-			for r.Sticky = true; r.Affinity == 0 || rendezvous(r.Affinity, "id-c") > min(rendezvous(r.Affinity, "id-b"), rendezvous(r.Affinity, "id-d")); r.Affinity++ {
+			for r.Sticky = true; r.Affinity == 0 || Rendezvous(r.Affinity, "id-c") > min(Rendezvous(r.Affinity, "id-b"), Rendezvous(r.Affinity, "id-d")); r.Affinity++ {
 				continue // to a key that has c in second place
 			}
 		}},
@@ -161,9 +164,9 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 	for _, c := range append(keptOut(), notKeptOut()...) {
 		covered[c.want] = true
 		t.Run(c.want.String(), func(t *testing.T) {
-			s, nodes := newTest(t, "adaptive", 5)
-			teach(nodes, 5, 3)
-			_, a := accountOf(s, nodes, ring(5, 2, 5), at(time.Second), func(r *Request) { c.change(s, nodes, r) })
+			s, nodes := NewTest(t, "adaptive", 5)
+			Teach(nodes, 5, 3)
+			_, a := accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), func(r *Request) { c.change(s, nodes, r) })
 			got := about(t, a, "c")
 			require.Equal(t, c.want, got.Excluded, "%+v", a)
 			require.Contains(t, got.Why, c.why)
@@ -179,19 +182,31 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 	}
 }
 
+func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
+	s, nodes := NewTest(t, "adaptive", 5)
+	Teach(nodes, 5, 3)
+	for range 2 {
+		s.Fail(nodes[2], moment, nil)
+	}
+	d, a := accountOf(s, nodes, Ring(5, 2, 5), At(2*time.Second), nil)
+	require.Equal(t, NoOutlier, d.Reason)
+	require.Contains(t, a.Summary, "where c fails, at once, the next copy is asked")
+	require.Contains(t, about(t, a, "c").Why, "It coordinates nothing")
+}
+
 func TestAccountOfFailingOpen(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
-	s.eject(nodes[2], Slow, 1, "a test")
-	_, a := accountOf(s, nodes, [][]int{{0, 1}, {2}, {3, 4}}, at(time.Millisecond), nil)
+	s, nodes := NewTest(t, "adaptive", 5)
+	Teach(nodes, 5, 3)
+	s.Eject(nodes[2], Slow, 1, "a test")
+	_, a := accountOf(s, nodes, [][]int{{0, 1}, {2}, {3, 4}}, At(time.Millisecond), nil)
 	c := about(t, a, "c")
 	require.True(t, c.Listed)
 	require.Equal(t, KeptSlow, c.Excluded)
 	require.Contains(t, c.Why, "kept out (a test); listed all the same")
 	for _, id := range []string{"id-a", "id-b"} {
-		s.ObservePoll(id, Poll{State: Unreachable, Message: "gone"}, at(time.Millisecond))
+		s.ObservePoll(id, Poll{State: Unreachable, Message: "gone"}, At(time.Millisecond))
 	}
-	_, a = accountOf(s, nodes, ring(5, 2, 5), at(time.Millisecond), nil)
+	_, a = accountOf(s, nodes, Ring(5, 2, 5), At(time.Millisecond), nil)
 	require.Equal(t, FailOpen, a.Reason)
 	require.Contains(t, a.Summary, "so all its copies are listed")
 }
@@ -199,57 +214,27 @@ func TestAccountOfFailingOpen(t *testing.T) {
 // Every policy can be accounted for, with and without statistics.
 func TestAccountOfEveryPolicy(t *testing.T) {
 	for _, policy := range Policies() {
-		s, nodes := newTest(t, policy, 3)
+		s, nodes := NewTest(t, policy, 3)
 		for range 2 {
-			d, a := accountOf(s, nodes, ring(3, 2, 3), epoch, nil)
+			d, a := accountOf(s, nodes, Ring(3, 2, 3), Epoch, nil)
 			require.Equal(t, d.Reason, a.Reason)
 			require.NotEmpty(t, a.Summary)
 			require.Equal(t, policy == "adaptive" && a.Candidates[0].Measured, a.Limit != nil, policy)
 			_, err := json.Marshal(a)
 			require.NoError(t, err, policy)
-			teach(nodes, 5, 3)
+			Teach(nodes, 5, 3)
 		}
 	}
 }
 
 func TestAccountIsBounded(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 20)
-	teach(nodes, 5, 3)
-	set(&nodes[19].response, 300)
-	d, req := &Decision{}, Request{Nodes: nodes, Shards: ring(20, 2, 20)}
-	s.Choose(d, req, epoch)
-	a := s.Account(d, req, 4, epoch)
+	s, nodes := NewTest(t, "adaptive", 20)
+	Teach(nodes, 5, 3)
+	nodes[19].SetResponse(300)
+	d, req := &Decision{}, Request{Nodes: nodes, Shards: Ring(20, 2, 20)}
+	s.Choose(d, req, Epoch)
+	a := account.Of(s, d, req, 4, Epoch)
 	require.Len(t, a.Candidates, 4)
 	require.Equal(t, 16, a.Omitted)
 	require.Equal(t, nodes[19].Name, a.Candidates[0].Node)
-}
-
-// What an account needs is kept without an allocation.
-func TestChoosingAllocatesNothing(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 10)
-	teach(nodes, 5, 3)
-	var d Decision
-	zero := func(r Request) {
-		t.Helper()
-		require.Zero(t, testing.AllocsPerRun(100, func() { s.Choose(&d, r, at(time.Second)) }))
-	}
-	req := Request{Nodes: nodes, Shards: ring(20, 3, 10), Outliers: true}
-	zero(req)
-	zero(Request{Nodes: nodes, Shards: [][]int{{0, 1, 2}}, Outliers: true})
-	tooSlow(nodes[1])
-	zero(req)
-	suspect(s, nodes, time.Second/2, 1, late(300*time.Millisecond, nodes[2]))
-	s.eject(nodes[3], Slow, moment, "a test")
-	s.slowStart(nodes[4], moment)
-	for _, n := range nodes {
-		n.Processors = 1
-		set(&n.rate, 0.1)
-	}
-	zero(req)
-	require.Equal(t, Ranked, d.Reason)
-	for _, n := range nodes {
-		set(&n.rate, 0.4)
-	}
-	zero(req)
-	require.Equal(t, Needed, d.candidates[3].why)
 }

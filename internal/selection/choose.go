@@ -74,8 +74,8 @@ func (r Request) weight(entry int) float64 {
 	return float64(r.Weights[entry])
 }
 
-// oneShard reports whether the search touches one shard alone.
-func (r Request) oneShard() bool {
+// OneShard reports whether the search touches one shard alone.
+func (r Request) OneShard() bool {
 	return len(r.Shards) == 1 && (len(r.Weights) == 0 || r.Weights[0] == 1)
 }
 
@@ -161,7 +161,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		d.listAll(NoOutlier)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
-	case req.oneShard():
+	case req.OneShard():
 		d.listBest(req.Shards[0], t)
 	default:
 		d.listSets(req, s.policy, s.factor)
@@ -251,7 +251,7 @@ func (d *Decision) rank(req Request, t turn) {
 func (d *Decision) rankUnmeasured(req Request, t turn) {
 	polled := t.s.policy.health
 	for _, p := range d.order {
-		_, known := req.Nodes[p].queue.value()
+		_, known := req.Nodes[p].queue.Value()
 		polled = polled && known
 	}
 	if !polled && d.Reason == Ranked {

@@ -80,7 +80,7 @@ func (s *Selector) excuse(n *Node) float64 {
 	if !n.slowEverywhere() {
 		return n.queued()
 	}
-	own, _ := n.service.value()
+	own, _ := n.service.Value()
 	return n.wait(min(own, s.usualService()))
 }
 
@@ -88,7 +88,7 @@ func (s *Selector) excuse(n *Node) float64 {
 func (s *Selector) usualService() float64 {
 	var values []float64
 	for _, m := range *s.all.Load() {
-		if v, ok := m.service.value(); ok && !m.NoData {
+		if v, ok := m.service.Value(); ok && !m.NoData {
 			values = append(values, v)
 		}
 	}

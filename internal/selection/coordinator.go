@@ -28,7 +28,7 @@ func asGood(best, response float64) float64 {
 // longerOf returns the response time of n if it is known and longer than most (ms):
 // a search waits for the slowest of its nodes.
 func (n *Node) longerOf(most float64) float64 {
-	r, _ := n.response.value()
+	r, _ := n.response.Value()
 	return max(most, r)
 }
 
@@ -40,7 +40,7 @@ func (n *Node) longerOf(most float64) float64 {
 // polls that it does not answer tell no time, and who is back is idle, which makes it
 // look best to every search, whatever share of them it is to have.
 func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
-	polled, _ := n.reach.value()
+	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	if n.out() || n.health.condition() != Fine || s.muted(n, at) || n.State() == Unresponsive {
 		h += unfitRank
@@ -55,13 +55,13 @@ const overheadLife = 2 * time.Second
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
 func (n *Node) observeOverhead(ms float64, at int64) {
-	n.overhead.observe(ms)
+	n.overhead.Observe(ms)
 	raise(&n.observedAt, at)
 }
 
 // overheadAt returns the overhead of n, in ms, as far as it still counts at.
 func (n *Node) overheadAt(at int64) float64 {
-	h, _ := n.overhead.value()
+	h, _ := n.overhead.Value()
 	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(overheadLife)))
 }
 

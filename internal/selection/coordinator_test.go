@@ -20,7 +20,7 @@ func TestRequestsThatPassSpread(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		for i, ms := range c.overhead {
 			nodes[i].observeOverhead(ms, s.since(epoch))
-			nodes[i].response.observe(c.response)
+			nodes[i].response.Observe(c.response)
 		}
 		for range 100 {
 			s.Coordinator(nodes, func(*Node) bool { return true }, epoch).Begin()
@@ -80,7 +80,7 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		for i, ms := range c.overhead {
 			nodes[i].observeOverhead(ms, s.since(epoch))
-			nodes[i].response.observe(10)
+			nodes[i].response.Observe(10)
 		}
 		for range 100 {
 			now := epoch.Add(time.Second)

@@ -178,8 +178,8 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		if h.condition() == Ramping {
 			return
 		}
-		n.response.reset()
-		n.service.reset()
+		n.response.Reset()
+		n.service.Reset()
 		n.strikes.Store(0)
 		n.probe.against.Store(0)
 		h.avoid.Store(false)
@@ -217,8 +217,8 @@ func (s *Selector) fail(n *Node, at int64, e *NodeError) {
 
 // observeRejected takes in the share of its search tasks that a node rejected.
 func (s *Selector) observeRejected(n *Node, share float64, at int64) {
-	n.rejected.observe(share)
-	if r, _ := n.rejected.value(); r >= rejectsMuch {
+	n.rejected.Observe(share)
+	if r, _ := n.rejected.Value(); r >= rejectsMuch {
 		raise(&n.rejectedAt, at)
 		raise(&s.rejectedAt, at)
 	}

@@ -91,7 +91,7 @@ func TestTheFirstProofAvoidsAndTheLastEjects(t *testing.T) {
 		require.Equal(t, Ranked, d.Reason)
 		require.Equal(t, i == proofs-1, nodes[2].State() == Slow, "proof %d", i+1)
 	}
-	require.Contains(t, s.View(nodes, at(now))[2].Why, "those of its peers 2 ms")
+	require.Contains(t, s.Figures(nodes[2], at(now)).Why, "those of its peers 2 ms")
 	require.Equal(t, []State{Fine, Fine, Slow, Fine, Fine}, states(nodes))
 }
 
@@ -261,7 +261,7 @@ func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
 	}
 	answerProbes(s, nodes, 2*time.Second, 10*time.Second, broken)
 	require.Equal(t, Failing, nodes[1].State())
-	require.Equal(t, "2 failures in a row", s.View(nodes, at(10*time.Second))[1].Why)
+	require.Equal(t, "2 failures in a row", s.Figures(nodes[1], at(10*time.Second)).Why)
 	answerProbes(s, nodes, 10*time.Second, 11*time.Second+firstHold, answeredWell)
 	require.Equal(t, Ramping, nodes[1].State())
 }
@@ -286,7 +286,7 @@ func TestProbesThatFailAtOnceEject(t *testing.T) {
 		return answeredWell(p)
 	})
 	require.Equal(t, Failing, nodes[2].State())
-	require.Equal(t, "probe failed: broken", s.View(nodes, at(time.Minute))[2].Why)
+	require.Equal(t, "probe failed: broken", s.Figures(nodes[2], at(time.Minute)).Why)
 }
 
 func TestNewNodesRampUp(t *testing.T) {
@@ -309,11 +309,9 @@ func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 	for range failuresInARow {
 		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3]}, at(time.Second))
 	}
-	d, a := accountOf(s, nodes, ring(5, 2, 5), at(2*time.Second), nil)
+	d := decide(s, nodes, 2*time.Second)
 	require.Equal(t, NoOutlier, d.Reason)
 	require.NotEqual(t, nodes[2].Name, d.Coordinator.Name)
-	require.Contains(t, a.Summary, "where c fails, at once, the next copy is asked")
-	require.Contains(t, about(t, a, "c").Why, "It coordinates nothing")
 	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{2, 3}}, Outliers: true}, at(2*time.Second))
 	require.Equal(t, "d", names(d), "a copy that is named is not one that fails")
 

@@ -42,6 +42,6 @@ func (e Exclusion) String() string { return exclusionNames[e] }
 // MarshalText implements encoding.TextMarshaler.
 func (e Exclusion) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// keepsOut reports whether a node is kept out of lists while every shard keeps another
+// KeepsOut reports whether a node is kept out of lists while every shard keeps another
 // copy.
-func (e Exclusion) keepsOut() bool { return e > NotExcluded && e < Needed }
+func (e Exclusion) KeepsOut() bool { return e > NotExcluded && e < Needed }

@@ -30,9 +30,9 @@ func TestInvariantsHoldForEveryPolicy(t *testing.T) {
 func randomise(r *rand.Rand, s *Selector, nodes []*Node) {
 	for _, n := range nodes {
 		if r.IntN(4) > 0 {
-			n.response.observe(r.ExpFloat64() * 20)
-			n.service.observe(r.ExpFloat64() * 5)
-			n.queue.observe(float64(r.IntN(20)))
+			n.response.Observe(r.ExpFloat64() * 20)
+			n.service.Observe(r.ExpFloat64() * 5)
+			n.queue.Observe(float64(r.IntN(20)))
 		}
 		if r.IntN(5) == 0 {
 			s.ObservePoll(n.ID, Poll{State: []State{Unknown, Fine, Failing, Unresponsive, Unreachable}[r.IntN(5)]}, epoch)
@@ -86,7 +86,7 @@ func TestNobodyStarves(t *testing.T) {
 		s.Observe(d, Outcome{ResponseTime: 6 * time.Millisecond, Took: 5 * time.Millisecond, HasTook: true}, now.Add(6*time.Millisecond))
 		d.Release()
 	}
-	require.Positive(t, s.View(nodes, epoch.Add(2*time.Minute))[4].Share)
+	require.Positive(t, share(s, nodes, 4, epoch.Add(2*time.Minute)))
 }
 
 func BenchmarkChoose(b *testing.B) {

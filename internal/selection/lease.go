@@ -1,6 +1,10 @@
 package selection
 
-import "time"
+import (
+	"time"
+
+	"sidestep/internal/stats"
+)
 
 // Acquire counts the search on every node of the decision, begun at now. It must
 // be followed by exactly one [Decision.Release], on every path.
@@ -9,7 +13,7 @@ func (s *Selector) Acquire(d *Decision, now time.Time) {
 	for i, n := range d.Nodes {
 		n.outstanding.Add(1)
 		n.searches.Add(1)
-		n.sent.add(d.start, int64(d.tasks[i]*taskScale))
+		n.sent.Add(d.start, int64(d.tasks[i]*taskScale))
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -23,7 +27,7 @@ func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 	for i, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
-		n.sent.add(d.start, int64(float64(items)*d.tasks[i]*taskScale))
+		n.sent.Add(d.start, int64(float64(items)*d.tasks[i]*taskScale))
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -87,7 +91,7 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		d.Coordinator.strikes.Store(0)
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
-		d.Nodes[0].response.observe(o.inside())
+		d.Nodes[0].response.Observe(o.inside())
 	}
 }
 
@@ -147,7 +151,7 @@ func (c Seen) sample() float64 {
 	if before <= now {
 		return now
 	}
-	return max(0, (now-(1-alpha)*before)/alpha)
+	return max(0, stats.Sample(before, now))
 }
 
 // ObservePoll feeds a poll of the node with this id. A poll that fails is a fact
@@ -180,19 +184,19 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		return
 	}
 	raise(&n.polledAt, at)
-	n.reach.observe(millis(p.Took))
+	n.reach.Observe(millis(p.Took))
 	n.served.Store(p.Queries > 0)
-	n.queue.observe(p.Queue)
-	n.latest.set(p.Queue)
+	n.queue.Observe(p.Queue)
+	n.latest.Set(p.Queue)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
-		n.rate.observe(float64(p.Queries) / millis(p.Elapsed))
+		n.rate.Observe(float64(p.Queries) / millis(p.Elapsed))
 	}
 	if s := millis(p.ServiceTime); s > 0 {
 		// While a node is kept out it serves little but probes: their time says nothing
 		// of a search's.
-		if old, _ := n.service.value(); s > old || !n.health.excluded() {
-			n.service.observe(s)
+		if old, _ := n.service.Value(); s > old || !n.health.excluded() {
+			n.service.Observe(s)
 		}
 	}
 	for i, m := range others {
@@ -217,8 +221,8 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if wasOut && !n.out() {
 		// It must answer probes before it gets its share little by little. What was
 		// measured before counts no more.
-		n.response.reset()
-		n.service.reset()
+		n.response.Reset()
+		n.service.Reset()
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
 			s.slowStart(n, at)
 		}
@@ -229,11 +233,11 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 // believed while n served nothing: it is the engine's own pull of losers toward
 // the winner.
 func (n *Node) hear(ms float64) {
-	if r, ok := n.response.value(); ok && ms < r && !n.served.Load() {
+	if r, ok := n.response.Value(); ok && ms < r && !n.served.Load() {
 		return
 	}
-	service, _ := n.service.value()
-	n.response.observe(max(ms, service))
+	service, _ := n.service.Value()
+	n.response.Observe(max(ms, service))
 }
 
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out

@@ -46,7 +46,7 @@ func TestCanceledSearchTeachesNothing(t *testing.T) {
 	s.Acquire(d, epoch)
 	require.EqualValues(t, 1, d.Nodes[0].Outstanding())
 	d.Release()
-	_, ok := d.Nodes[0].response.value()
+	_, ok := d.Nodes[0].response.Value()
 	require.False(t, ok)
 	require.Zero(t, d.Nodes[0].Outstanding())
 }
@@ -57,14 +57,14 @@ func TestOneNodeSetTeachesResponseAndOverhead(t *testing.T) {
 	s.Acquire(d, epoch)
 	s.Observe(d, Outcome{ResponseTime: 120 * time.Millisecond, Took: 20 * time.Millisecond, HasTook: true}, epoch)
 	d.Release()
-	r, _ := d.Nodes[0].response.value()
-	h, _ := d.Nodes[0].overhead.value()
+	r, _ := d.Nodes[0].response.Value()
+	h, _ := d.Nodes[0].overhead.Value()
 	require.InDelta(t, 20, r, 1e-9)
 	require.InDelta(t, 100, h, 1e-9)
 }
 
 func response(n *Node) float64 {
-	r, _ := n.response.value()
+	r, _ := n.response.Value()
 	return r
 }
 
@@ -79,7 +79,7 @@ func TestALatePollIsNoProofAgainstANodeThatAnswers(t *testing.T) {
 	s.ObservePoll(nodes[0].ID, late, at(3*time.Second))
 	require.Equal(t, Fine, nodes[0].State())
 	require.True(t, nodes[0].Alive())
-	require.Equal(t, "deadline exceeded", s.View(nodes, at(3*time.Second))[0].LastError.Message)
+	require.Equal(t, "deadline exceeded", s.Figures(nodes[0], at(3*time.Second)).LastError.Message)
 
 	s.ObservePoll(nodes[0].ID, late, at(4200*time.Millisecond))
 	require.Equal(t, Unresponsive, nodes[0].State(), "it has answered nothing meanwhile")
@@ -94,18 +94,27 @@ func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
 		State: Fine, Queue: 7, ServiceTime: 3 * time.Millisecond,
 		Coordinated: map[string]Seen{nodes[0].ID: {Now: time.Millisecond}, nodes[1].ID: {Now: 300 * time.Millisecond}, "gone": {Now: 1}},
 	}, epoch)
-	v := s.View(nodes, epoch)
+	v := []Figures{s.Figures(nodes[0], epoch), s.Figures(nodes[1], epoch)}
 	require.InDelta(t, 0.3*7, v[0].Parts.Queue, 1e-9, "the poll in newTest saw an empty queue")
 	require.InDelta(t, 3, v[0].Parts.ServiceTime, 1e-9)
 	require.InDelta(t, 3, v[0].Parts.ResponseTime, 1e-9, "what a node says of itself has no network in it")
 	require.InDelta(t, 300, v[1].Parts.ResponseTime, 1e-9)
-	require.Equal(t, "fine", v[0].State)
+	require.Equal(t, Fine, v[0].State)
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[1].ID: {Now: time.Millisecond}}}, epoch)
 	require.InDelta(t, 300, response(nodes[1]), 1e-9, "it served nothing: the engine pulled it toward the winner")
 	s.ObservePoll(nodes[1].ID, Poll{State: Fine, Queries: 3}, epoch)
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[1].ID: {Now: 100 * time.Millisecond}}}, epoch)
 	require.InDelta(t, 0.7*300+0.3*100, response(nodes[1]), 1e-9)
 	require.NotPanics(t, func() { s.ObservePoll("unknown", Poll{State: Fine}, epoch) })
+}
+
+// share returns the part of the expected shard queries of the last minute that a node has.
+func share(s *Selector, nodes []*Node, i int, now time.Time) float64 {
+	var all int64
+	for _, n := range nodes {
+		all += s.Figures(n, now).Sent
+	}
+	return float64(s.Figures(nodes[i], now).Sent) / float64(max(1, all))
 }
 
 func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
@@ -118,11 +127,11 @@ func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 		s.Acquire(d, epoch)
 		d.Release()
 	}
-	v := s.View(nodes, epoch.Add(10*time.Second))
-	require.InDelta(t, 0.5, v[0].Share, 1e-3)
-	require.InDelta(t, 0.5, v[1].Share, 1e-3)
-	require.Zero(t, v[2].Share)
-	require.Zero(t, s.View(nodes, epoch.Add(2*time.Minute))[0].Share)
+	now := epoch.Add(10 * time.Second)
+	require.InDelta(t, 0.5, share(s, nodes, 0, now), 1e-3)
+	require.InDelta(t, 0.5, share(s, nodes, 1, now), 1e-3)
+	require.Zero(t, share(s, nodes, 2, now))
+	require.Zero(t, share(s, nodes, 0, epoch.Add(2*time.Minute)))
 }
 
 func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
@@ -133,22 +142,6 @@ func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
 	back := s.Update([]NodeInfo{{ID: nodes[0].ID, Name: nodes[0].Name}, {ID: nodes[1].ID, Name: nodes[1].Name}})
 	require.NotSame(t, nodes[0], back[0])
 	require.Same(t, nodes[1], back[1])
-}
-
-func TestEWMAIgnoresWhatCannotBeASample(t *testing.T) {
-	var e ewma
-	_, ok := e.value()
-	require.False(t, ok)
-	e.observe(-1)
-	_, ok = e.value()
-	require.False(t, ok)
-	e.observe(0)
-	v, ok := e.value()
-	require.True(t, ok, "an average of zero is still an average")
-	require.InDelta(t, 0, v, 1e-12)
-	e.observe(10)
-	v, _ = e.value()
-	require.InDelta(t, 3, v, 1e-9)
 }
 
 // Searches that one request sends together count one by one.

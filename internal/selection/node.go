@@ -3,6 +3,8 @@ package selection
 import (
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/stats"
 )
 
 // Node holds the statistics of one node. Durations are milliseconds as
@@ -22,28 +24,28 @@ type Node struct {
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
 	slower      atomic.Bool  // the last choice that compared it found it far slower than the others
 
-	response ewma   // R: of a shard search on this node as seen from outside of it
-	service  ewma   // S: on the node, from its own counters
-	queue    ewma   // q̄: of the search thread pool
-	rate     ewma   // shard queries completed per ms
-	latest   number // queue at the last poll
+	response stats.EWMA   // R: of a shard search on this node as seen from outside of it
+	service  stats.EWMA   // S: on the node, from its own counters
+	queue    stats.EWMA   // q̄: of the search thread pool
+	rate     stats.EWMA   // shard queries completed per ms
+	latest   stats.Number // queue at the last poll
 
-	rejected   ewma         // share of its search tasks that it rejected
+	rejected   stats.EWMA   // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much
 
 	coordinating  atomic.Int64 // requests sent through this node, not yet answered
-	overhead      ewma         // response time less `took`: HTTP and coordination
+	overhead      stats.EWMA   // response time less `took`: HTTP and coordination
 	observedAt    atomic.Int64 // ns: when overhead was last observed
 	coordinatedAt atomic.Int64 // ns: latest start of a search that it answered as coordinator
 	heardAt       atomic.Int64 // ns: its latest answer to a client
-	reach         ewma         // time of polls: HTTP again, whether it coordinates or not
+	reach         stats.EWMA   // time of polls: HTTP again, whether it coordinates or not
 
 	searches  atomic.Int64 // searches whose list had this node
 	failures  atomic.Int64
 	strikes   atomic.Int32 // failures in a row
 	failedAt  atomic.Int64 // ns
 	lastError atomic.Pointer[NodeError]
-	sent      window
+	sent      stats.Window
 }
 
 // NodeError is the last failure blamed on a node.

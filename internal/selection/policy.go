@@ -58,9 +58,9 @@ type Parts struct {
 // parts reads the statistics of n; ok is false if no time is known. A node that has
 // answered polls, and served nothing, has a queue all the same.
 func (n *Node) parts() (p Parts, ok bool) {
-	r, hasR := n.response.value()
-	s, hasS := n.service.value()
-	q, _ := n.queue.value()
+	r, hasR := n.response.Value()
+	s, hasS := n.service.Value()
+	q, _ := n.queue.Value()
 	p = Parts{ResponseTime: r, ServiceTime: s, Queue: q, Outstanding: float64(n.Outstanding())}
 	if !hasR {
 		p.ResponseTime = s

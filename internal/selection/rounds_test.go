@@ -126,7 +126,7 @@ func TestWhereProbesAreRefusedResponseTimesEject(t *testing.T) {
 	require.Less(t, ejected["c"], 15*time.Second)
 	require.Contains(t, v.changes[0].Why, "probes are refused")
 	require.Equal(t, Fine, v.nodes[2].State())
-	require.InDelta(t, 0.2, v.s.View(v.nodes, epoch.Add(40*time.Second))[2].Share, 0.1)
+	require.InDelta(t, 0.2, share(v.s, v.nodes, 2, epoch.Add(40*time.Second)), 0.1)
 }
 
 // Probes that told nothing once, long ago, are no reason to do without: nodes are compared

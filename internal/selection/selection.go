@@ -103,6 +103,10 @@ func Policies() []string {
 // Policy returns the name of the policy in force.
 func (s *Selector) Policy() string { return s.name }
 
+// Ejects reports whether the policy in force ejects nodes, and lists some only while a node
+// stands out.
+func (s *Selector) Ejects() bool { return s.policy.health }
+
 // NodeInfo identifies a node and says what the selection needs to know of it.
 type NodeInfo struct {
 	ID, Name   string

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/stats"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -40,14 +42,14 @@ func ring(shards, copies, nodes int) [][]int {
 // teach gives every node the same numbers, then node slow a response time of its own.
 func teach(nodes []*Node, response, service float64) {
 	for _, n := range nodes {
-		n.response.observe(response)
-		n.service.observe(service)
+		n.response.Observe(response)
+		n.service.Observe(service)
 	}
 }
 
-func set(e *ewma, v float64) {
-	*e = ewma{}
-	e.observe(v)
+func set(e *stats.EWMA, v float64) {
+	*e = stats.EWMA{}
+	e.Observe(v)
 }
 
 func choose(s *Selector, nodes []*Node, shards [][]int, now time.Time, avoid ...*Node) *Decision {
@@ -185,13 +187,13 @@ func TestUnreachableNodesAreLeftOut(t *testing.T) {
 	shards := [][]int{{0, 1}, {0, 2}}
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable, Message: "no answer"}, epoch)
 	require.Equal(t, "bc", names(choose(s, nodes, shards, epoch)))
-	require.Equal(t, "no answer", s.View(nodes, epoch)[0].LastError.Message)
+	require.Equal(t, "no answer", s.Figures(nodes[0], epoch).LastError.Message)
 	require.Empty(t, s.Probes(nil, nodes, epoch))
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, epoch)
-	require.Equal(t, "slow", s.View(nodes, epoch)[0].State, "it has to answer probes first")
-	require.Equal(t, "was unreachable", s.View(nodes, epoch)[0].Why)
+	require.Equal(t, "slow", nodes[0].State().String(), "it has to answer probes first")
+	require.Equal(t, "was unreachable", s.Figures(nodes[0], epoch).Why)
 	answerProbes(s, nodes, 0, firstHold+time.Second, answeredWell)
-	require.Equal(t, "ramping", s.View(nodes, epoch)[0].State)
+	require.Equal(t, "ramping", nodes[0].State().String())
 	set(&nodes[0].service, 0.5)
 	set(&nodes[0].response, 5)
 	require.Equal(t, "a", names(choose(s, nodes, shards, at(firstHold+time.Second+rampTime))))
@@ -230,7 +232,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	for range 100 {
 		s.Preview(&Decision{}, Request{Nodes: nodes, Shards: [][]int{{0, 1}, {0, 1}}}, epoch.Add(time.Minute))
 	}
-	r, _ := nodes[0].response.value()
+	r, _ := nodes[0].response.Value()
 	require.InDelta(t, 300, r, 1e-9)
 	require.Zero(t, s.turn.Load())
 	require.Zero(t, nodes[0].neededAt.Load())

@@ -51,8 +51,8 @@ func (d *Decision) spare(req Request, t turn) {
 	known := true
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		rate, _ := n.rate.value()
-		service, ok := n.service.value()
+		rate, _ := n.rate.Value()
+		service, ok := n.service.Value()
 		if ok {
 			d.sorted = append(d.sorted, service)
 		}
@@ -76,7 +76,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if own, ok := n.service.value(); ok && own <= useFactor*usual {
+		if own, ok := n.service.Value(); ok && own <= useFactor*usual {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
@@ -91,7 +91,7 @@ func (c *candidate) provedSlow() bool { return c.slow && (c.why == KeptSlow || c
 // exclude marks a candidate as slow. What spoke against it first is kept.
 func (c *candidate) exclude(why Exclusion) {
 	c.slow = true
-	if !c.why.keepsOut() {
+	if !c.why.KeepsOut() {
 		c.why = why
 	}
 }
@@ -150,22 +150,22 @@ func median(values []float64) float64 {
 // than the service time, in ms; false if there is none. A node that
 // is slow because it is busy must not be left out: its neighbours would be next.
 func (n *Node) unqueued() (float64, bool) {
-	r, ok := n.response.value()
-	s, known := n.service.value()
+	r, ok := n.response.Value()
+	s, known := n.service.Value()
 	return max(s, r-n.queued()), ok || known
 }
 
 // queued returns the wait in the node's queue, in ms.
 func (n *Node) queued() float64 {
-	s, _ := n.service.value()
+	s, _ := n.service.Value()
 	return n.wait(s)
 }
 
 // wait returns how long a shard query waits in the queue of n where those before it take
 // service each (ms): q·S divided by the processors that work on them.
 func (n *Node) wait(service float64) float64 {
-	q, _ := n.queue.value()
-	return max(q, n.latest.value()) * service / float64(max(1, n.Processors))
+	q, _ := n.queue.Value()
+	return max(q, n.latest.Value()) * service / float64(max(1, n.Processors))
 }
 
 // troubled reports whether some candidate is not to be listed that the engine would wait
@@ -190,7 +190,7 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 	switch {
 	case !s.policy.health || !req.Outliers || d.Reason != Ranked || d.remote:
 		return false
-	case len(req.Shards) == 0 || req.oneShard() || len(req.Avoid) > 0 || req.Sticky:
+	case len(req.Shards) == 0 || req.OneShard() || len(req.Avoid) > 0 || req.Sticky:
 		return false
 	}
 	return !d.troubled(req)

@@ -204,7 +204,7 @@ func TestUnknownProcessorsNeedNobody(t *testing.T) {
 	require.Equal(t, "abde", names(decide(s, nodes, 10*time.Second)))
 }
 
-func TestViewCountsProbesThatHaveATime(t *testing.T) {
+func TestFiguresCountProbesThatHaveATime(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	now := time.Second
 	for _, o := range []ProbeOutcome{
@@ -222,10 +222,10 @@ func TestViewCountsProbesThatHaveATime(t *testing.T) {
 		})
 		now += 2 * ProbeTimeout
 	}
-	views := s.View(nodes, at(now))
-	require.Zero(t, views[0].Probes)
-	require.EqualValues(t, 2, views[1].Probes)
-	require.Equal(t, ProbeTimeout+20*time.Millisecond, views[1].ProbeTime)
+	require.Zero(t, s.Figures(nodes[0], at(now)).Probes)
+	f := s.Figures(nodes[1], at(now))
+	require.EqualValues(t, 2, f.Probes)
+	require.Equal(t, ProbeTimeout+20*time.Millisecond, f.ProbeTime)
 }
 
 // A second attempt goes past a node that something is proved against, or a muted
@@ -280,8 +280,8 @@ func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
 func TestSlowStartComesBeforeEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	teach(nodes, 5, 3)
-	s.eject(nodes[2], Slow, moment, "a test")
-	s.slowStart(nodes[3], moment)
+	s.eject(nodes[2], Slow, int64(time.Second), "a test")
+	s.slowStart(nodes[3], int64(time.Second))
 	for range 100 {
 		d := choose(s, nodes, ring(5, 2, 5), at(time.Second))
 		require.Contains(t, names(d), "d")

@@ -271,5 +271,5 @@ func TestStallsDoNotLetTheSlowNodeBackIn(t *testing.T) {
 func TestRecoveredNodeCarriesItsShareAgain(t *testing.T) {
 	v := newVirtual(t, "adaptive", by(300, 10*time.Second, 30*time.Second, 2))
 	v.run(80, 120*time.Second)
-	require.InDelta(t, 0.2, v.s.View(v.nodes, epoch.Add(120*time.Second))[2].Share, 0.1)
+	require.InDelta(t, 0.2, share(v.s, v.nodes, 2, epoch.Add(120*time.Second)), 0.1)
 }

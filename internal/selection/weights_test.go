@@ -80,7 +80,13 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 		for range 400 {
 			s, nodes := newTest(t, policy, 2+rng.IntN(8))
 			randomise(rng, s, nodes)
+			unmeasured := rng.IntN(8) == 0
 			for i, n := range nodes {
+				if unmeasured {
+					n.response.Reset()
+					n.service.Reset()
+					n.queue.Reset()
+				}
 				n.Zone = string(rune('a' + i%2))
 				if rng.IntN(6) == 0 {
 					s.eject(n, Slow, 0, "test")

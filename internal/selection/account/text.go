@@ -1,40 +1,43 @@
-package selection
+package account
 
 import (
 	"fmt"
 	"strings"
+
+	"sidestep/internal/selection"
 )
 
 // why says in words what speaks against a candidate, empty if nothing does.
-func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
+func (about subject) why(c Candidate, n *selection.Node) string {
 	var text string
+	f := about.s.Figures(n, about.now)
 	switch c.Excluded {
-	case NotExcluded:
+	case selection.NotExcluded:
 		return ""
-	case GoneUnreachable:
-		text = "its last connection was refused or reset" + lastError(n)
-	case FailedBefore:
+	case selection.GoneUnreachable:
+		text = "its last connection was refused or reset" + lastError(f)
+	case selection.FailedBefore:
 		text = "it failed this very search before"
-	case KeptSlow, KeptFailing:
-		text = "kept out" + n.reproach()
-	case NotItsTurn:
-		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", n.reproach(), rampTime.Seconds())
-	case Suspected:
+	case selection.KeptSlow, selection.KeptFailing:
+		text = "kept out" + evidence(f)
+	case selection.NotItsTurn:
+		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", evidence(f), selection.SlowStart.Seconds())
+	case selection.Suspected:
 		text = "its last probe took far longer than those of its peers, sent in the same moment"
-	case Needed:
-		text = "ejected" + n.reproach() + ", but the others have more than they can carry, so it carries some"
-	case OverLimit:
-		text = overLimit(c, d) + ": its probes are compared with those of its peers"
-	case OtherZone:
+	case selection.Needed:
+		text = "ejected" + evidence(f) + ", but the others have more than they can carry, so it carries some"
+	case selection.OverLimit:
+		text = about.overLimit(c) + ": its probes are compared with those of its peers"
+	case selection.OtherZone:
 		text = "the shard has a copy in the own zone, and this one does not rank better by routing.zone.factor"
-	case OtherSticks:
+	case selection.OtherSticks:
 		text = "affinity names another copy of the shard"
-	case RanksWorse:
+	case selection.RanksWorse:
 		text = "another copy of the shard ranks better"
 	}
 	switch {
-	case !c.Listed || !c.Excluded.keepsOut():
-	case d.Reason == NoOutlier:
+	case !c.Listed || !c.Excluded.KeepsOut():
+	case about.d.Reason == selection.NoOutlier:
 		text += "; left to the engine all the same: it fails at once, and the next copy is asked. It coordinates nothing"
 	default:
 		text += "; listed all the same, as a shard has no other copy that is better"
@@ -42,70 +45,74 @@ func (s *Selector) why(d *Decision, c Candidate, n *Node) string {
 	return text
 }
 
-func overLimit(c Candidate, d *Decision) string {
+func (about subject) overLimit(c Candidate) string {
+	limit, _ := about.d.Limit()
 	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
-		c.Parts.ResponseTime, c.Unqueued, d.limit)
+		c.Parts.ResponseTime, c.Unqueued, limit)
 }
 
-// reproach says what spoke against a node when it was sent away.
-func (n *Node) reproach() string {
-	if why := n.health.why.Load(); why != nil && n.health.condition() != Fine {
-		return " (" + *why + ")"
+// evidence says what was proved against a node when it was ejected.
+func evidence(f selection.Figures) string {
+	if f.Why != "" {
+		return " (" + f.Why + ")"
 	}
 	return ""
 }
 
-func lastError(n *Node) string {
-	if e := n.lastError.Load(); e != nil {
-		return " (" + e.Message + ")"
+func lastError(f selection.Figures) string {
+	if f.LastError != nil {
+		return " (" + f.LastError.Message + ")"
 	}
 	return ""
 }
 
 // summary says in words what was decided and why.
-func (s *Selector) summary(d *Decision, req Request, a Account) string {
-	switch d.Reason {
-	case NoChoice:
+func (about subject) summary(a Account) string {
+	switch a.Reason {
+	case selection.NoChoice:
 		return "There is nothing to choose: every shard has one copy that serves."
-	case NoOutlier:
+	case selection.NoOutlier:
 		return "Left to the engine's own selection: " + a.calm() + ". " + a.nearest()
-	case Overloaded:
+	case selection.Overloaded:
 		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
-	case NoStatistics:
+	case selection.NoStatistics:
 		return "Nothing is measured of any node with a copy yet, so they take turns."
-	case FailOpen:
+	case selection.FailOpen:
 		return "Every copy of some shard is on a node that should be kept out, so all its copies are listed. " + a.keptOut()
-	case Affinity:
+	case selection.Affinity:
 		return "The copies that the preference string, or the target, sticks to are listed. " + a.keptOut()
 	}
-	occasion := s.occasion(d, req)
-	if req.oneShard() {
+	if about.req.OneShard() {
 		return "One shard is searched, so its best copy is named: " + a.best() + "."
 	}
-	return fmt.Sprintf("%d of %d nodes with a copy are listed, %s. %s", len(d.Nodes), len(d.order), occasion, a.keptOut())
+	return fmt.Sprintf("%d of %d nodes with a copy are listed, %s. %s", len(about.d.Nodes), len(about.nodes), about.occasion(), a.keptOut())
 }
 
 // occasion says why nodes are listed at all rather than the engine let choose.
-func (s *Selector) occasion(d *Decision, req Request) string {
+func (about subject) occasion() string {
+	local, remote := false, false
+	for _, n := range about.nodes {
+		local, remote = local || !n.Remote, remote || n.Remote
+	}
 	switch {
-	case !s.policy.health:
-		return "as the policy " + s.name + " always lists"
-	case len(req.Avoid) > 0:
+	case !about.s.Ejects():
+		return "as the policy " + about.s.Policy() + " always lists"
+	case len(about.req.Avoid) > 0:
 		return "as an attempt at this search failed"
-	case !req.Outliers:
+	case !about.req.Outliers:
 		return "as such requests always are"
-	case req.Sticky:
+	case about.req.Sticky:
 		return "as the target sticks to its copies"
-	case d.remote:
+	case local && remote:
 		return "as the engine does not know sidestep's own zone"
 	}
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
+	for _, n := range about.nodes {
+		f := about.s.Figures(n.Node, about.now)
 		switch {
-		case c.why.keepsOut():
-			return "as " + n.Name + " is to be kept out"
-		case n.health.condition() != Fine:
-			return "as " + n.Name + " is " + n.State().String()
+		case n.Excluded.KeepsOut():
+			return "as " + n.Node.Name + " is to be kept out"
+		case f.Proved != selection.Fine:
+			return "as " + n.Node.Name + " is " + f.State.String()
 		}
 	}
 	return "as copies differ"
@@ -114,7 +121,7 @@ func (s *Selector) occasion(d *Decision, req Request) string {
 // calm says why the engine may choose.
 func (a Account) calm() string {
 	for _, c := range a.Candidates {
-		if c.Excluded == KeptFailing {
+		if c.Excluded == selection.KeptFailing {
 			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"
 		}
 	}
@@ -133,7 +140,7 @@ func (a Account) nearest() string {
 		}
 	}
 	rule := fmt.Sprintf("A node is suspect from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue).",
-		*a.Limit, slowFactor, *a.Median, slowSlack)
+		*a.Limit, selection.SlowFactor, *a.Median, selection.SlowSlack)
 	if worst < 0 {
 		return rule
 	}
@@ -170,7 +177,7 @@ func (a Account) keptOut() string {
 	var left, needed []string
 	for _, c := range a.Candidates {
 		switch {
-		case !c.Excluded.keepsOut():
+		case !c.Excluded.KeepsOut():
 		case c.Listed:
 			needed = append(needed, c.Node)
 		default:

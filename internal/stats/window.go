@@ -1,25 +1,25 @@
-package selection
+package stats
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// windowSeconds is how far back a window reaches.
+// windowSeconds is how far back a Window reaches.
 const windowSeconds = 60
 
-// window sums what was added during the last minute, in seconds. Two
+// Window sums what was added during the last minute, in seconds. Two
 // goroutines that enter a new second at once may lose an addition: it serves a
 // share shown to people, not a decision.
-type window struct {
+type Window struct {
 	buckets [windowSeconds]struct {
 		second atomic.Int64
 		sum    atomic.Int64
 	}
 }
 
-// add adds v at the moment at (ns).
-func (w *window) add(at, v int64) {
+// Add adds v at the moment at (ns).
+func (w *Window) Add(at, v int64) {
 	second := at / int64(time.Second)
 	b := &w.buckets[second%windowSeconds]
 	if old := b.second.Load(); old != second && b.second.CompareAndSwap(old, second) {
@@ -28,8 +28,8 @@ func (w *window) add(at, v int64) {
 	b.sum.Add(v)
 }
 
-// total returns the sum over the minute before at (ns).
-func (w *window) total(at int64) int64 {
+// Total returns the sum over the minute before at (ns).
+func (w *Window) Total(at int64) int64 {
 	second := at / int64(time.Second)
 	var sum int64
 	for i := range w.buckets {

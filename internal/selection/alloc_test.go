@@ -1,0 +1,38 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is shown of a decision is kept without an allocation.
+func TestChoosingAllocatesNothing(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 10)
+	teach(nodes, 5, 3)
+	var d Decision
+	zero := func(r Request) {
+		t.Helper()
+		require.Zero(t, testing.AllocsPerRun(100, func() { s.Choose(&d, r, at(time.Second)) }))
+	}
+	req := Request{Nodes: nodes, Shards: ring(20, 3, 10), Outliers: true}
+	zero(req)
+	zero(Request{Nodes: nodes, Shards: [][]int{{0, 1, 2}}, Outliers: true})
+	set(&nodes[1].response, 300)
+	zero(req)
+	suspect(s, nodes, time.Second/2, 1, late(300*time.Millisecond, nodes[2]))
+	s.eject(nodes[3], Slow, int64(time.Second), "a test")
+	s.slowStart(nodes[4], int64(time.Second))
+	for _, n := range nodes {
+		n.Processors = 1
+		set(&n.rate, 0.1)
+	}
+	zero(req)
+	require.Equal(t, Ranked, d.Reason)
+	for _, n := range nodes {
+		set(&n.rate, 0.4)
+	}
+	zero(req)
+	require.Equal(t, Needed, d.candidates[3].why)
+}
