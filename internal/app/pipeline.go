@@ -126,8 +126,16 @@ func (a *App) watchers() watchers {
 	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
-// successor is the policy that takes the place of those that are gone.
-const successor = "adaptive"
+// policyOf returns the policy in force: adaptive in place of one that is gone.
+func policyOf(routing config.Routing, logger *slog.Logger) string {
+	if !routing.RetiredPolicy() {
+		return routing.Policy
+	}
+	const successor = "adaptive"
+	logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
+		"policy", routing.Policy, "successor", successor)
+	return successor
+}
 
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
 // are reported to the watchers.
@@ -135,12 +143,6 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	r, err := newRecipe(cfg)
 	if err != nil {
 		return nil, err
-	}
-	policy := cfg.Routing.Policy
-	if cfg.Routing.RetiredPolicy() {
-		logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
-			"policy", policy, "successor", successor)
-		policy = successor
 	}
 	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
 	if err != nil {
@@ -152,7 +154,7 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	}
 	logChange := proxy.LogChange(logger)
 	selector, err := selection.New(selection.Options{
-		Policy:     policy,
+		Policy:     policyOf(cfg.Routing, logger),
 		Clients:    cfg.Routing.Clients,
 		Seed:       randomSeed(),
 		Epoch:      time.Now(),

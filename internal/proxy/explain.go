@@ -205,8 +205,8 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	d, request := &t.decision, x.selectionRequest(nil)
 	p.o.Selector.Preview(d, request, now)
 	x.expect(d)
-	account := account.Of(p.o.Selector, d, request, maxExplained, now)
-	e.Decision = &account
+	decided := account.Of(p.o.Selector, d, request, maxExplained, now)
+	e.Decision = &decided
 	e.Exact = x.plan.Exact
 	e.Reason = string(d.Reason)
 	e.Nodes = record.Names(d.Nodes)
