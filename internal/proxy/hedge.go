@@ -123,7 +123,7 @@ func (x *exchange) second(now time.Time) *try {
 	t.steered = true
 	switch {
 	case !p.o.Selector.Worthwhile(first, &t.decision, now), !t.rewrite(), !x.pick(t, now):
-	case !p.o.Selector.Stranded(first) && !p.hedges.Spend():
+	case !p.o.Selector.EjectedSince(first) && !p.hedges.Spend():
 		p.metrics.hedges.with(hedgeOverBudget).Inc()
 	default:
 		return t

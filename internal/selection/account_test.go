@@ -35,7 +35,7 @@ func about(t *testing.T, a account.Account, name string) account.Candidate {
 
 func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
-	Teach(nodes, 5, 3)
+	SetTimes(nodes, 5, 3)
 	nodes[3].SetResponse(20)
 	_, a := accountOf(s, nodes, Ring(5, 2, 5), Epoch, nil)
 	require.Equal(t, NoOutlier, a.Reason)
@@ -55,7 +55,7 @@ func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
 // What was measured stays as it was when it was decided.
 func TestAccountIsOfThen(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
-	Teach(nodes, 5, 3)
+	SetTimes(nodes, 5, 3)
 	nodes[2].SetResponse(300)
 	nodes[2].SetQueue(1)
 	d, then := accountOf(s, nodes, Ring(5, 2, 5), Epoch, func(r *Request) { r.Outliers = false })
@@ -90,7 +90,7 @@ func TestAccountIsOfThen(t *testing.T) {
 
 func TestAccountOfOneShard(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 3)
-	Teach(nodes, 5, 3)
+	SetTimes(nodes, 5, 3)
 	nodes[1].SetService(9)
 	_, a := accountOf(s, nodes, [][]int{{0, 1}}, Epoch, nil)
 	require.Equal(t, "One shard is searched, so its best copy is named: a, rank 3.0; b has 9.0: another copy of the shard ranks better.", a.Summary)
@@ -165,7 +165,7 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 		covered[c.want] = true
 		t.Run(c.want.String(), func(t *testing.T) {
 			s, nodes := NewTest(t, "adaptive", 5)
-			Teach(nodes, 5, 3)
+			SetTimes(nodes, 5, 3)
 			_, a := accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), func(r *Request) { c.change(s, nodes, r) })
 			got := about(t, a, "c")
 			require.Equal(t, c.want, got.Excluded, "%+v", a)
@@ -184,7 +184,7 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 
 func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
-	Teach(nodes, 5, 3)
+	SetTimes(nodes, 5, 3)
 	for range 2 {
 		s.Fail(nodes[2], moment, nil)
 	}
@@ -196,7 +196,7 @@ func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
 
 func TestAccountOfFailingOpen(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
-	Teach(nodes, 5, 3)
+	SetTimes(nodes, 5, 3)
 	s.Eject(nodes[2], Slow, 1, "a test")
 	_, a := accountOf(s, nodes, [][]int{{0, 1}, {2}, {3, 4}}, At(time.Millisecond), nil)
 	c := about(t, a, "c")
@@ -222,14 +222,14 @@ func TestAccountOfEveryPolicy(t *testing.T) {
 			require.Equal(t, policy == "adaptive" && a.Candidates[0].Measured, a.Limit != nil, policy)
 			_, err := json.Marshal(a)
 			require.NoError(t, err, policy)
-			Teach(nodes, 5, 3)
+			SetTimes(nodes, 5, 3)
 		}
 	}
 }
 
 func TestAccountIsBounded(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 20)
-	Teach(nodes, 5, 3)
+	SetTimes(nodes, 5, 3)
 	nodes[19].SetResponse(300)
 	d, req := &Decision{}, Request{Nodes: nodes, Shards: Ring(20, 2, 20)}
 	s.Choose(d, req, Epoch)

@@ -10,7 +10,7 @@ import (
 // What is shown of a decision is kept without an allocation.
 func TestChoosingAllocatesNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 10)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	var d Decision
 	zero := func(r Request) {
 		t.Helper()

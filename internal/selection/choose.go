@@ -149,7 +149,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	}
 	if s.policy.health {
 		if t.acts {
-			d.welcome(req, t)
+			d.advance(req, t)
 		}
 		d.exclude(req, t)
 	}

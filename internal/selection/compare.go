@@ -118,7 +118,7 @@ func (n *Node) unclear() {
 // speaksFor notes a probe that was as good as those of its peers.
 func (s *Selector) speaksFor(e *entry) {
 	if e.about {
-		e.via.probe.mutedAt.Store(0)
+		e.via.probe.silentAt.Store(0)
 		return
 	}
 	n := e.node
@@ -132,7 +132,7 @@ func (s *Selector) speaksFor(e *entry) {
 func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 	if e.about {
 		e.via.observeOverhead(max(e.took, millis(ProbeTimeout)/10), at)
-		e.via.probe.mutedAt.Store(at)
+		e.via.probe.silentAt.Store(at)
 		s.askVia(e.via, at)
 		return
 	}

@@ -42,7 +42,7 @@ func (n *Node) longerOf(most float64) float64 {
 func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	if n.out() || n.health.condition() != Fine || s.muted(n, at) || n.State() == Unresponsive {
+	if n.out() || n.health.condition() != Fine || s.silent(n, at) || n.State() == Unresponsive {
 		h += unfitRank
 	}
 	return h

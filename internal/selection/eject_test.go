@@ -79,7 +79,7 @@ func decide(s *Selector, nodes []*Node, now time.Duration) *Decision {
 
 func TestTheFirstProofAvoidsAndTheLastEjects(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	now := time.Second
 	require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
 	s.Suspect(&Decision{Nodes: nodes}, at(now))
@@ -97,7 +97,7 @@ func TestTheFirstProofAvoidsAndTheLastEjects(t *testing.T) {
 
 func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	now := suspect(s, nodes, time.Second, proofs-1, late(300*time.Millisecond, nodes[2]))
 	now = suspect(s, nodes, now, 1, answeredWell)
 	require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
@@ -111,7 +111,7 @@ func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 // so many probes, suspicionInterval apart.
 func TestANodeThatHangsIsEjectedBeforeItsProbesTimeOut(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
 	var sent []time.Duration
 	for now := time.Second; nodes[2].State() == Fine; now += time.Millisecond {
@@ -132,7 +132,7 @@ func TestANodeThatHangsIsEjectedBeforeItsProbesTimeOut(t *testing.T) {
 
 func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	shards := ring(5, 2, 5)
 	s.eject(nodes[2], Slow, 1, "a test")
 	bad := late(300*time.Millisecond, nodes[2])
@@ -163,7 +163,7 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 // Time alone brings no node back.
 func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	decide(s, nodes, time.Minute)
 	require.Equal(t, Slow, nodes[2].State())
@@ -173,7 +173,7 @@ func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
 // answers one, and no more.
 func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	answerProbes(s, nodes, 0, 20*time.Second, func(p Probe) ProbeOutcome {
 		if p.Burst > 1 {
@@ -186,7 +186,7 @@ func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
 
 func TestFlappingNodeStaysOutLonger(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	out := func(from time.Duration) time.Duration {
 		s.eject(nodes[2], Slow, s.since(at(from)), "a test")
 		require.Equal(t, Slow, nodes[2].State())
@@ -245,7 +245,7 @@ func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
 
 func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	for range failuresInARow {
 		require.Equal(t, Fine, nodes[1].State())
 		d := &Decision{Nodes: nodes, Coordinator: nodes[1]}
@@ -278,7 +278,7 @@ func TestFailuresFarApartAreNoProof(t *testing.T) {
 // Probes that fail at once, while those of peers go well, are proof as late ones are.
 func TestProbesThatFailAtOnceEject(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	suspect(s, nodes, time.Second, proofs, func(p Probe) ProbeOutcome {
 		if p.Node == nodes[2] {
 			return ProbeOutcome{Failed: true, Took: time.Millisecond, Message: "broken"}
@@ -305,7 +305,7 @@ func TestNewNodesRampUp(t *testing.T) {
 // does not coordinate, and where one copy is named it is another.
 func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	for range failuresInARow {
 		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3]}, at(time.Second))
 	}
@@ -322,7 +322,7 @@ func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 // A copy on an ejected node is better than one on a node that cannot be reached.
 func TestAnEjectedCopyServesWhereTheOthersCannotBeReached(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, s.since(at(time.Second)), "a test")
 	s.MarkUnreachable(nodes[3], "refused", at(time.Second))
 	d := choose(s, nodes, [][]int{{0, 1}, {2, 3}}, at(time.Second))

@@ -2,9 +2,9 @@ package selection
 
 // What the tests of what shows nodes and decisions need of this package's own.
 var (
-	NewTest, Teach, Ring, Epoch = newTest, teach, ring, epoch
-	At, Late, SuspectNodes      = at, late, suspect
-	Rendezvous                  = rendezvous
+	NewTest, SetTimes, Ring, Epoch = newTest, setTimes, ring, epoch
+	At, Late, SuspectNodes         = at, late, suspect
+	Rendezvous                     = rendezvous
 )
 
 func (s *Selector) Eject(n *Node, as State, at int64, why string) { s.eject(n, as, at, why) }

@@ -21,14 +21,14 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	}
 	c := first.Coordinator
 	at := s.since(now)
-	return c != nil && (s.muted(c, at) || s.unheard(first, at))
+	return c != nil && (s.silent(c, at) || s.unheard(first, at))
 }
 
-// Stranded reports whether a node of d, or its coordinating node, was found unfit after
-// the search was sent: its second attempt is no gamble on a slow answer but mends what
-// the first decision could not know, and needs no budget. There is at most one for each
+// EjectedSince reports whether a node of d, or its coordinating node, was ejected after the
+// search was sent. Then its second attempt does not bet on a slow answer but corrects what
+// the first decision could not know, and needs no budget: there is at most one for each
 // search that was under way at that moment.
-func (s *Selector) Stranded(d *Decision) bool {
+func (s *Selector) EjectedSince(d *Decision) bool {
 	lost := func(n *Node) bool { return !n.serves() && n.stateAt.Load() >= d.start }
 	return slices.ContainsFunc(d.Nodes, lost) || d.Coordinator != nil && lost(d.Coordinator)
 }

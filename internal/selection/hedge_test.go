@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStrandedIsWhatWasSentBeforeItsNodeWasFoundUnfit(t *testing.T) {
+func TestEjectedSinceIsWhatWasSentBefore(t *testing.T) {
 	const second = time.Second
 	for _, unfit := range []func(*Selector, *Node){
 		func(s *Selector, n *Node) { s.eject(n, Slow, int64(2*second), "test") },
@@ -20,14 +20,14 @@ func TestStrandedIsWhatWasSentBeforeItsNodeWasFoundUnfit(t *testing.T) {
 		s.Choose(&elsewhere, Request{Nodes: nodes, Shards: [][]int{{1}}}, epoch.Add(second))
 		s.Acquire(&elsewhere, epoch.Add(second))
 		elsewhere.Coordinator = nodes[1]
-		require.False(t, s.Stranded(&before))
+		require.False(t, s.EjectedSince(&before))
 		unfit(s, nodes[0])
-		require.True(t, s.Stranded(&before))
-		require.False(t, s.Stranded(&elsewhere), "it waits for another node")
+		require.True(t, s.EjectedSince(&before))
+		require.False(t, s.EjectedSince(&elsewhere), "it waits for another node")
 		elsewhere.Coordinator = nodes[0]
-		require.True(t, s.Stranded(&elsewhere), "it waits for its coordinating node")
+		require.True(t, s.EjectedSince(&elsewhere), "it waits for its coordinating node")
 		s.Choose(&after, Request{Nodes: nodes, Shards: [][]int{{0}}}, epoch.Add(3*second))
 		s.Acquire(&after, epoch.Add(3*second))
-		require.False(t, s.Stranded(&after), "that was known when it was sent")
+		require.False(t, s.EjectedSince(&after), "that was known when it was sent")
 	}
 }

@@ -76,7 +76,7 @@ func checkInvariants(t *testing.T, d *Decision, nodes []*Node, shards [][]int) {
 // once must be serving again at the end.
 func TestNobodyStarves(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	set(&nodes[4].response, 1000)
 	shards := ring(5, 2, 5)
 	for ms := 0; ms < 120_000; ms += 12 {
@@ -99,7 +99,7 @@ func BenchmarkChoose(b *testing.B) {
 				infos[i] = NodeInfo{ID: fmt.Sprint(i), Name: fmt.Sprint(i)}
 			}
 			nodes := s.Update(infos)
-			teach(nodes, 5, 3)
+			setTimes(nodes, 5, 3)
 			req := Request{Nodes: nodes, Shards: ring(c.shards, c.copies, c.nodes)}
 			var d Decision
 			b.ReportAllocs()

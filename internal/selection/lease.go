@@ -57,7 +57,7 @@ func (d *Decision) Release() {
 }
 
 // Outcome is how a search ended, as far as its nodes are concerned. A search
-// that the client gave up has no outcome: release its lease and teach nothing.
+// that the client gave up has no outcome: release its lease and observe nothing.
 type Outcome struct {
 	// ResponseTime from sending to the head of the answer.
 	ResponseTime time.Duration

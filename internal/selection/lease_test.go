@@ -40,7 +40,7 @@ func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
 	}
 }
 
-func TestCanceledSearchTeachesNothing(t *testing.T) {
+func TestCanceledSearchChangesNoStatistics(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
 	s.Acquire(d, epoch)
@@ -51,7 +51,7 @@ func TestCanceledSearchTeachesNothing(t *testing.T) {
 	require.Zero(t, d.Nodes[0].Outstanding())
 }
 
-func TestOneNodeSetTeachesResponseAndOverhead(t *testing.T) {
+func TestOneNodeSetTellsResponseAndOverhead(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
 	s.Acquire(d, epoch)
@@ -72,7 +72,7 @@ func response(n *Node) float64 {
 // kept it out, its neighbours would be the next ones.
 func TestALatePollIsNoProofAgainstANodeThatAnswers(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 20, 3)
+	setTimes(nodes, 20, 3)
 	late := Poll{State: Unresponsive, Took: time.Second, Message: "deadline exceeded"}
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(time.Second))
 	s.Heard(nodes[0], at(2100*time.Millisecond))
@@ -119,7 +119,7 @@ func share(s *Selector, nodes []*Node, i int, now time.Time) float64 {
 
 func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	for range 10 {
 		d := choose(s, nodes, [][]int{{0, 1}, {1, 2}, {0, 2}}, epoch)
@@ -136,7 +136,7 @@ func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 
 func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	kept := s.Update([]NodeInfo{{ID: nodes[1].ID, Name: nodes[1].Name}})
 	require.Same(t, nodes[1], kept[0])
 	back := s.Update([]NodeInfo{{ID: nodes[0].ID, Name: nodes[0].Name}, {ID: nodes[1].ID, Name: nodes[1].Name}})
@@ -147,7 +147,7 @@ func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
 // Searches that one request sends together count one by one.
 func TestSearchesSentTogetherAreLoad(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
-	teach(nodes, 10, 3)
+	setTimes(nodes, 10, 3)
 	d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
 	s.AcquireItems(d, 5, epoch)
 	for _, n := range d.Nodes {
@@ -173,9 +173,9 @@ func TestSearchesSentTogetherAreLoad(t *testing.T) {
 }
 
 // Of a set nobody knows which node was slow.
-func TestTheTimeOfASetTeachesNoResponseTime(t *testing.T) {
+func TestTheTimeOfASetTellsNoResponseTime(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 10, 3)
+	setTimes(nodes, 10, 3)
 	s.Observe(&Decision{Nodes: nodes}, Outcome{ResponseTime: time.Second, Took: time.Second, HasTook: true}, at(time.Minute))
 	for _, n := range nodes {
 		require.InDelta(t, 10, response(n), 1e-9)

@@ -55,7 +55,7 @@ type probing struct {
 	fine       atomic.Bool  // it was ejected by what only a fine comparison shows
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
-	mutedAt    atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
+	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 
@@ -331,7 +331,7 @@ func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
 
 // fit reports whether n may coordinate probes, or be compared with.
 func (s *Selector) fit(n *Node, at int64) bool {
-	return !n.NoData && n.serves() && !n.health.avoid.Load() && n.State() != Unresponsive && !s.muted(n, at)
+	return !n.NoData && n.serves() && !n.health.avoid.Load() && n.State() != Unresponsive && !s.silent(n, at)
 }
 
 // ObserveProbe feeds how a probe ended.
@@ -381,9 +381,9 @@ func (p *probing) ended(void, late bool, at int64) {
 	p.unanswered.Store(0)
 }
 
-// muted reports whether n, as coordinating node, has not answered a probe that others
+// silent reports whether n, as coordinating node, has not answered a probe that others
 // have.
-func (s *Selector) muted(n *Node, at int64) bool { return lately(&n.probe.mutedAt, at) }
+func (s *Selector) silent(n *Node, at int64) bool { return lately(&n.probe.silentAt, at) }
 
 // unheard reports whether nothing came back through the coordinating node of d in
 // the second half of the time that d has waited. It must do where nobody sends

@@ -210,7 +210,7 @@ func TestWhateverHappens(t *testing.T) {
 // cannot.
 func TestFailsOpenWhenEverythingIsBad(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		s.MarkUnreachable(n, "refused", at(time.Second))
 	}

@@ -68,32 +68,32 @@ func TestWhenAllAreSlowNoneIsEjected(t *testing.T) {
 	}
 }
 
-// One node is slow as coordinating node alone: it is muted, and serves on.
-func TestASlowWayInIsMutedNotEjected(t *testing.T) {
+// One node is slow as coordinating node alone: it is silent, and serves on.
+func TestASlowWayInIsSilentNotEjected(t *testing.T) {
 	for _, ms := range []int{150, 300, 5000} {
 		v := newVirtual(t, "adaptive", well)
 		v.when = true
 		v.through = by(ms, 10*time.Second, time.Hour, 2)
-		bad, muted := 0, 0
+		bad, silent := 0, 0
 		for at := 11 * time.Second; at < 20*time.Second; at += 100 * time.Millisecond {
 			v.after(at, func() {
 				if d := choose(v.s, v.nodes, ring(5, 2, 5), epoch.Add(v.now)); d.Coordinator == v.nodes[2] {
 					bad++
 				}
-				if v.s.muted(v.nodes[2], v.s.since(epoch.Add(v.now))) {
-					muted++
+				if v.s.silent(v.nodes[2], v.s.since(epoch.Add(v.now))) {
+					silent++
 				}
 				for i, n := range v.nodes {
-					require.False(t, i != 2 && v.s.muted(n, v.s.since(epoch.Add(v.now))), n.Name)
+					require.False(t, i != 2 && v.s.silent(n, v.s.since(epoch.Add(v.now))), n.Name)
 				}
 			})
 		}
 		v.run(80, 20*time.Second)
-		t.Logf("%d ms: %d probes, muted in %d of 90 moments, coordinates in %d", ms, v.probes, muted, bad)
+		t.Logf("%d ms: %d probes, silent in %d of 90 moments, coordinates in %d", ms, v.probes, silent, bad)
 		require.Empty(t, v.changes, "%d ms", ms)
 		require.Empty(t, v.avoided, "%d ms", ms)
 		require.Less(t, bad, 10)
-		require.Positive(t, muted)
+		require.Positive(t, silent)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestWhereProbesAreRefusedResponseTimesEject(t *testing.T) {
 // with others all the same, and response times alone do not eject.
 func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	void := func(Probe) ProbeOutcome { return ProbeOutcome{Unfit: true} }
 	s.Suspect(&Decision{Nodes: nodes}, at(time.Second))
 	for now := time.Second; now < 2*time.Second; now += 100 * time.Millisecond {
@@ -156,7 +156,7 @@ func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 // not avoided for good for having stood still once.
 func TestUnclearProbesEndAvoidance(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	far := func(took time.Duration) {
 		for i := range 8 {
 			now := time.Duration(i+1)*time.Second + took

@@ -39,8 +39,8 @@ func ring(shards, copies, nodes int) [][]int {
 	return out
 }
 
-// teach gives every node the same numbers, then node slow a response time of its own.
-func teach(nodes []*Node, response, service float64) {
+// setTimes gives every node the same numbers, then node slow a response time of its own.
+func setTimes(nodes []*Node, response, service float64) {
 	for _, n := range nodes {
 		n.response.Observe(response)
 		n.service.Observe(service)
@@ -111,7 +111,7 @@ func TestRankGrowsWithEveryPart(t *testing.T) {
 
 func TestSlowNodeIsKeptOutWhileShardsKeepACopy(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	for range 20 {
 		d := choose(s, nodes, ring(5, 2, 5), epoch)
@@ -123,7 +123,7 @@ func TestSlowNodeIsKeptOutWhileShardsKeepACopy(t *testing.T) {
 
 func TestLoneCopyIsChosenHoweverSlow(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	set(&nodes[0].response, 10_000)
 	d := choose(s, nodes, [][]int{{0}, {1, 2}}, epoch)
 	require.Contains(t, d.Nodes, nodes[0])
@@ -135,13 +135,13 @@ func TestLoneCopyIsChosenHoweverSlow(t *testing.T) {
 
 func TestEqualNodesAreAllListed(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	require.Equal(t, "abcde", names(choose(s, nodes, ring(5, 2, 5), epoch)))
 }
 
 func TestOneShardGoesToTheBestCopyExactly(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	set(&nodes[1].service, 2.9)
 	for range 6 {
 		d := choose(s, nodes, [][]int{{0, 1, 2}}, epoch)
@@ -152,7 +152,7 @@ func TestOneShardGoesToTheBestCopyExactly(t *testing.T) {
 
 func TestOneShardTiesTakeTurns(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	counts := map[string]int{}
 	for range 300 {
 		counts[names(choose(s, nodes, [][]int{{0, 1, 2}}, epoch))]++
@@ -183,7 +183,7 @@ func TestNewNodeIsNeitherFloodedNorStarved(t *testing.T) {
 
 func TestUnreachableNodesAreLeftOut(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 20, 20)
+	setTimes(nodes, 20, 20)
 	shards := [][]int{{0, 1}, {0, 2}}
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable, Message: "no answer"}, epoch)
 	require.Equal(t, "bc", names(choose(s, nodes, shards, epoch)))
@@ -201,7 +201,7 @@ func TestUnreachableNodesAreLeftOut(t *testing.T) {
 
 func TestFailsOpenWhenEveryCopyIsUnreachable(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 4)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	for _, n := range nodes[:2] {
 		s.ObservePoll(n.ID, Poll{State: Unreachable}, epoch)
 	}
@@ -215,14 +215,14 @@ func TestFailsOpenWhenEveryCopyIsUnreachable(t *testing.T) {
 
 func TestAvoidedNodesAreLeftOutWhilePossible(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	require.Equal(t, "bc", names(choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch, nodes[0])))
 	require.Equal(t, "abc", names(choose(s, nodes, [][]int{{0}, {0, 1}, {1, 2}}, epoch, nodes[0])))
 }
 
 func TestPreviewChangesNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	set(&nodes[0].response, 300)
 	s.eject(nodes[0], Slow, 1, "a test")
 	for _, n := range nodes {
@@ -242,7 +242,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 // A manager holds no copies and coordinates no search, however slow the other nodes are.
 func TestManagersCoordinateNoSearch(t *testing.T) {
 	s, nodes := withManagers(t, 2, 1)
-	teach(nodes[:2], 5, 3)
+	setTimes(nodes[:2], 5, 3)
 	for range 20 {
 		for _, n := range nodes[:2] {
 			s.ObservePoll(n.ID, Poll{State: Fine, Took: 400 * time.Millisecond}, at(time.Second))
@@ -254,7 +254,7 @@ func TestManagersCoordinateNoSearch(t *testing.T) {
 
 func TestCoordinatorsHTTPSideIsPolled(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	polls := func(slow time.Duration, n int) {
 		for range n {
 			for i, node := range nodes {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// welcome moves candidates on whose time has come, and lets new ones ramp up.
-func (d *Decision) welcome(req Request, t turn) {
+// advance moves candidates on whose time has come, and begins the slow start of new ones.
+func (d *Decision) advance(req Request, t turn) {
 	for _, p := range d.order {
 		n := req.Nodes[p]
 		if n.joined.Load() && n.joined.CompareAndSwap(true, false) {

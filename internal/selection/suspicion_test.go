@@ -10,7 +10,7 @@ import (
 
 func TestALateOrLostPollAloneEjectsNobody(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	lost := Poll{State: Unresponsive, Took: time.Second, Message: "deadline exceeded"}
 	for now := time.Second; now < 20*time.Second; now += time.Second {
 		s.ObservePoll(nodes[2].ID, lost, at(now))
@@ -30,7 +30,7 @@ func TestALateOrLostPollAloneEjectsNobody(t *testing.T) {
 
 func TestWhatRejectsIsNotEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	full := func(p Probe) ProbeOutcome {
 		if p.Node == nodes[2] {
 			return ProbeOutcome{Failed: true, Took: time.Millisecond, Message: "queue full"}
@@ -54,7 +54,7 @@ func TestWhatRejectsIsNotEjected(t *testing.T) {
 func TestAQueueExplainsALateProbe(t *testing.T) {
 	for _, everywhere := range []bool{false, true} {
 		s, nodes := newTest(t, "adaptive", 5)
-		teach(nodes, 5, 3)
+		setTimes(nodes, 5, 3)
 		n := nodes[2]
 		set(&n.service, 20)
 		set(&n.response, 300)
@@ -74,7 +74,7 @@ func TestAQueueExplainsALateProbe(t *testing.T) {
 func TestTheFineSlackIsForNodesThatAreSlowEverywhere(t *testing.T) {
 	for _, light := range []bool{false, true} {
 		s, nodes := newTest(t, "adaptive", 5)
-		teach(nodes, 5, 3)
+		setTimes(nodes, 5, 3)
 		set(&nodes[2].response, 60)
 		now := time.Second
 		for range proofs {
@@ -94,7 +94,7 @@ func TestTheFineSlackIsForNodesThatAreSlowEverywhere(t *testing.T) {
 // A response time far above the others' is suspicion: it brings probes and no more.
 func TestAResponseTimeAloneBringsProbes(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	set(&nodes[2].response, 300)
 	for now := time.Second; now < 20*time.Second; now += 100 * time.Millisecond {
 		require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
@@ -108,7 +108,7 @@ func TestAResponseTimeAloneBringsProbes(t *testing.T) {
 
 func TestBusyNodesAreNotSuspected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	set(&nodes[2].response, 300)
 	set(&nodes[2].queue, 95)
 	decide(s, nodes, time.Second)
@@ -118,7 +118,7 @@ func TestBusyNodesAreNotSuspected(t *testing.T) {
 // Suspects and peers go through one coordinating node, in the same instant.
 func TestARoundGoesThroughOneCoordinatingNode(t *testing.T) {
 	s, nodes := withManagers(t, 5, 2)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	vias := map[*Node]bool{}
 	for now := time.Second; now < 10*time.Second; now += time.Second {
 		s.Suspect(&Decision{Nodes: nodes[2:3]}, at(now))
@@ -146,7 +146,7 @@ func TestANodeIsNotAvoidedForGood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, nodes := newTest(t, "adaptive", 5)
-			teach(nodes, 5, 3)
+			setTimes(nodes, 5, 3)
 			now := suspect(s, nodes, time.Second, 1, late(300*time.Millisecond, nodes[2]))
 			require.True(t, nodes[2].health.avoid.Load())
 			for range 3 {
@@ -173,7 +173,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 		{1.1, 30, false}, // a tenth of what the others do
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
-		teach(nodes, 5, 3)
+		setTimes(nodes, 5, 3)
 		for _, n := range nodes {
 			n.Processors = 4
 			set(&n.rate, c.rate)
@@ -196,7 +196,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 // How much work the others can do is not known where their processors are not.
 func TestUnknownProcessorsNeedNobody(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		set(&n.rate, 0.1)
 	}
@@ -228,11 +228,11 @@ func TestFiguresCountProbesThatHaveATime(t *testing.T) {
 	require.Equal(t, ProbeTimeout+20*time.Millisecond, f.ProbeTime)
 }
 
-// A second attempt goes past a node that something is proved against, or a muted
+// A second attempt goes past a node that something is proved against, or a silent
 // coordinating node, and past no other.
 func TestASecondAttemptNeedsProof(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	first := decide(s, nodes, time.Second)
 	s.Acquire(first, at(time.Second))
 	first.Coordinator = nodes[0]
@@ -254,7 +254,7 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 // nobody: an ejected node is not back for it.
 func TestProbesThatAllTimeOutSayNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	for now := time.Second; now < 30*time.Second; now += 2 * ProbeTimeout {
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
@@ -264,7 +264,7 @@ func TestProbesThatAllTimeOutSayNothing(t *testing.T) {
 }
 
 // While the way through a coordinating node is slow, it is asked about, but not all the time.
-func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
+func TestASilentNodeIsAskedAboutNowAndThen(t *testing.T) {
 	v := newVirtual(t, "adaptive", well)
 	v.through = by(300, 0, time.Hour, 2)
 	before := 0
@@ -279,7 +279,7 @@ func TestAMutedNodeIsAskedAboutNowAndThen(t *testing.T) {
 // former, whatever its share.
 func TestSlowStartComesBeforeEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, int64(time.Second), "a test")
 	s.slowStart(nodes[3], int64(time.Second))
 	for range 100 {

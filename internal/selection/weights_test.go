@@ -21,7 +21,7 @@ func TestWeightsStandForShards(t *testing.T) {
 			infos[i] = NodeInfo{ID: string(rune('a' + i)), Name: string(rune('a' + i))}
 		}
 		nodes := s.Update(infos)
-		teach(nodes, 1+20*rng.Float64(), 1+3*rng.Float64())
+		setTimes(nodes, 1+20*rng.Float64(), 1+3*rng.Float64())
 		once := Request{Nodes: nodes, Affinity: uint64(rng.IntN(2)) * rng.Uint64(), Outliers: rng.IntN(2) == 0}
 		each := once
 		for range 1 + rng.IntN(4) {
