@@ -47,6 +47,9 @@ type NodeStats struct {
 	// Threads is how many threads the pool has, and RejectedTasks how many tasks it
 	// rejected since the last answered poll.
 	Threads, RejectedTasks int64
+	// Quota is how many processors the node's control group lets it use, as a container's
+	// CPU limit does; 0 if nothing limits it.
+	Quota float64
 	// WriteQueue is the length of the write thread pool's queue at the moment of the
 	// poll, WriteQueueBefore that at the last answered poll, 0 on the first.
 	WriteQueue, WriteQueueBefore int64

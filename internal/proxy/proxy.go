@@ -254,6 +254,7 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 		Queries:     st.Queries,
 		Elapsed:     st.Elapsed,
 		Rejected:    st.Rejected,
+		Quota:       st.Quota,
 	}
 	if st.Err != nil {
 		poll.Message = st.Err.Error()

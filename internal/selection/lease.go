@@ -130,6 +130,8 @@ type Poll struct {
 	// Rejected is the share of search tasks that the node rejected since the poll
 	// before, from 0 to 1, as its queue was full.
 	Rejected float64
+	// Quota is how many processors the node's control group lets it use; 0: all that it has.
+	Quota float64
 	// Coordinated is the response time of other nodes, by id, as this node saw
 	// it when coordinating, where it changed since the poll before.
 	Coordinated map[string]Seen
@@ -187,6 +189,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.reach.Observe(millis(p.Took))
 	n.served.Store(p.Queries > 0)
 	n.queue.Observe(p.Queue)
+	n.quota.Set(p.Quota)
 	n.latest.Set(p.Queue)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {

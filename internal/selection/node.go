@@ -29,6 +29,7 @@ type Node struct {
 	queue    stats.EWMA   // q̄: of the search thread pool
 	rate     stats.EWMA   // shard queries completed per ms
 	latest   stats.Number // queue at the last poll
+	quota    stats.Number // processors that its control group lets it use; 0: all
 
 	rejected   stats.EWMA   // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much
@@ -70,6 +71,15 @@ func (n *Node) Outstanding() int64 { return n.outstanding.Load() }
 // out reports whether the node cannot be reached or does not answer.
 func (n *Node) out() bool {
 	return State(n.polled.Load()) == Unreachable
+}
+
+// processors returns how many processors the node may keep busy; 0 while unknown. What the
+// engine counts is rounded up to whole ones, and a quota may be far below one.
+func (n *Node) processors() float64 {
+	if quota := n.quota.Value(); quota > 0 {
+		return min(quota, float64(n.Processors))
+	}
+	return float64(n.Processors)
 }
 
 // serves reports whether the node answers and is not kept out.

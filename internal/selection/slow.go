@@ -61,7 +61,7 @@ func (d *Decision) spare(req Request, t turn) {
 			continue
 		}
 		load += rate * service
-		processors += float64(n.Processors)
+		processors += n.processors()
 		known = known && n.Processors > 0
 	}
 	if !known || len(d.sorted) == 0 {
@@ -165,7 +165,7 @@ func (n *Node) queued() float64 {
 // service each (ms): q·S divided by the processors that work on them.
 func (n *Node) wait(service float64) float64 {
 	q, _ := n.queue.Value()
-	return max(q, n.latest.Value()) * service / float64(max(1, n.Processors))
+	return max(q, n.latest.Value()) * service / max(1, n.processors())
 }
 
 // troubled reports whether some candidate is not to be listed that the engine would wait

@@ -166,16 +166,21 @@ func TestANodeIsNotAvoidedForGood(t *testing.T) {
 func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 	for _, c := range []struct {
 		rate, service float64 // shard queries per ms, ms
+		quota         float64 // processors of each node; 0: all four
 		needed        bool
 	}{
-		{0.1, 9, false}, // the others are idle
-		{1.1, 9, true},
-		{1.1, 30, false}, // a tenth of what the others do
+		{0.1, 9, 0, false}, // the others are idle
+		{1.1, 9, 0, true},
+		{1.1, 30, 0, false}, // a tenth of what the others do
+		{0.3, 9, 0, false},
+		{0.3, 9, 1, true}, // a quarter of the processors that the engine counts
+		{1.1, 9, 8, true}, // more than there are
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		for _, n := range nodes {
 			n.Processors = 4
+			n.quota.Set(c.quota)
 			set(&n.rate, c.rate)
 		}
 		set(&nodes[2].service, c.service)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	loadMetrics  = "/stats/thread_pool,indices/search"
-	statsMetrics = "/stats/thread_pool,indices,adaptive_selection/search"
+	loadMetrics  = "/stats/thread_pool,indices,os/search"
+	statsMetrics = "/stats/thread_pool,indices,os,adaptive_selection/search"
 	loadFields   = "?filter_path=" +
 		"nodes.*.thread_pool.search.threads,nodes.*.thread_pool.search.queue," +
 		"nodes.*.thread_pool.search.active,nodes.*.thread_pool.search.completed,nodes.*.thread_pool.search.rejected," +
@@ -24,7 +24,8 @@ const (
 		"nodes.*.thread_pool.write.completed,nodes.*.thread_pool.write.rejected," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
-		"nodes.*.indices.search.fetch_time_in_millis"
+		"nodes.*.indices.search.fetch_time_in_millis," +
+		"nodes.*.os.cgroup.cpu.cfs_quota_micros,nodes.*.os.cgroup.cpu.cfs_period_micros"
 	statsFields = loadFields + ",nodes.*.adaptive_selection.*.avg_response_time_ns"
 
 	// seenPerPoll bounds of how many other nodes a poll tells, in the mean: else the
@@ -241,7 +242,27 @@ type RawStats struct {
 	Indices struct {
 		Search RawSearch `json:"search"`
 	} `json:"indices"`
+	OS                rawOS                     `json:"os"`
 	AdaptiveSelection map[string]rawCoordinated `json:"adaptive_selection"`
+}
+
+// rawOS has the limit that a control group sets on a node's CPU; a quota of -1 is none.
+type rawOS struct {
+	Cgroup struct {
+		CPU struct {
+			Quota  int64 `json:"cfs_quota_micros"`
+			Period int64 `json:"cfs_period_micros"`
+		} `json:"cpu"`
+	} `json:"cgroup"`
+}
+
+// quota returns how many processors the node may use; 0 if nothing limits it.
+func (r *rawOS) quota() float64 {
+	cpu := r.Cgroup.CPU
+	if cpu.Quota <= 0 || cpu.Period <= 0 {
+		return 0
+	}
+	return float64(cpu.Quota) / float64(cpu.Period)
 }
 
 // RawPool are the counters of a thread pool.
@@ -286,6 +307,7 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	into.Active = float64(pool.Active + worker.Active)
 	into.Threads = pool.Threads + worker.Threads
 	into.WriteQueue = r.ThreadPool.Write.Queue
+	into.Quota = r.OS.quota()
 	next := &Baseline{node: node, at: into.At, raw: r}
 	if last == nil {
 		return next, nil

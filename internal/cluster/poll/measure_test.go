@@ -29,6 +29,10 @@ func TestMeasure(t *testing.T) {
 	before := raw(RawPool{Completed: 100}, 1000, 5000)
 	refused := raw(RawPool{Completed: 100}, 1000, 5000)
 	refused.ThreadPool.SearchWorker.Rejected = 7
+	limited := raw(RawPool{Completed: 100}, 0, 0)
+	limited.OS.Cgroup.CPU.Quota, limited.OS.Cgroup.CPU.Period = 30_000, 100_000
+	unlimited := raw(RawPool{Completed: 100}, 0, 0)
+	unlimited.OS.Cgroup.CPU.Quota, unlimited.OS.Cgroup.CPU.Period = -1, 100_000
 	tests := []struct {
 		name      string
 		last, now *RawStats
@@ -46,6 +50,8 @@ func TestMeasure(t *testing.T) {
 		{"a quarter was rejected", before, raw(RawPool{Threads: 4, Completed: 160, Rejected: 20}, 1000, 5000), cluster.NodeStats{Elapsed: second, Rejected: 0.25}},
 		{"all were rejected by search_worker", before, refused, cluster.NodeStats{Elapsed: second, Rejected: 1}},
 		{"rejected before the first poll", nil, raw(RawPool{Completed: 100, Rejected: 5}, 0, 0), cluster.NodeStats{}},
+		{"a quota", nil, limited, cluster.NodeStats{Quota: 0.3}},
+		{"no quota", nil, unlimited, cluster.NodeStats{}},
 		{"search_worker", nil, worker, cluster.NodeStats{Queue: 6, Active: 5}},
 	}
 	for _, tt := range tests {
