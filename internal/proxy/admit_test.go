@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ const admitPatience = time.Minute
 // gatedNodes is a harness whose nodes answer one search for each value that the test sends.
 type gatedNodes struct {
 	*harness
-	let chan struct{} // one answer for each
+	let  chan struct{} // one answer for each
+	left atomic.Int64  // searches that were given up while a node served them
 }
 
 // startGated starts it with one node, a limit of one shard query, and a queue of so many searches.
@@ -39,6 +41,7 @@ func startGated(t *testing.T, length int, change func(*Admission)) *gatedNodes {
 		select {
 		case <-c.let:
 		case <-r.Context().Done():
+			c.left.Add(1)
 		}
 		respond(http.StatusOK, complete)("", w, r)
 	}
@@ -158,10 +161,12 @@ func TestAClientThatLeavesInFlightFreesItsShare(t *testing.T) {
 	c := startGated(t, 10, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	c.send(ctx, http.MethodGet, "/lone/_search", "")
-	require.Eventually(t, func() bool { return c.inFlight() == 1 }, admitPatience, time.Millisecond)
+	require.Eventually(t, func() bool { return c.inFlight() == 1 && len(c.seen()) == 1 }, admitPatience, time.Millisecond)
 	second := c.search()
 	leave()
 	c.await(0)
+	// Until the node knows that the client has left, it may take the answer for the first search.
+	require.Eventually(t, func() bool { return c.left.Load() == 1 }, admitPatience, time.Millisecond)
 	c.let <- struct{}{}
 	require.Equal(t, http.StatusOK, (<-second).status)
 }
