@@ -23,7 +23,7 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 	s := &stage{client: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true, ExpectContinueTimeout: 10 * time.Second}}
 	err := s.Open(ctx, harness.StageOptions{
 		Cluster: harness.ClusterOptions{
-			Distribution: distribution, Version: version, Nodes: 3, HeapMB: 1536, Logf: logf,
+			Distribution: distribution, Version: version, Nodes: 3, HeapMB: 1536, SerialGC: true, Logf: logf,
 			Settings: map[string]string{
 				// Writes say how many copies a shard has; one that moves has one more.
 				"cluster.routing.rebalance.enable": "none",

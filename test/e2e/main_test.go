@@ -39,7 +39,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	return s.Open(ctx, harness.StageOptions{
 		Cluster: harness.ClusterOptions{
 			Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
-			Nodes: 3, Proxied: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
+			Nodes: 3, Proxied: true, SerialGC: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
 			Settings: map[string]string{"thread_pool.write.queue_size": writeQueue}, Logf: harness.Sayf,
 			BeforeStart: func(*harness.Cluster) error { return s.startEarly(ctx) },
 		},

@@ -68,7 +68,7 @@ func withRemoteStore(t *testing.T) (*harness.Cluster, *harness.Front) {
 	defer cancel()
 	const attribute = "node.attr.remote_store."
 	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
-		Distribution: shared.Cluster.Distribution, Version: shared.Cluster.Version, Nodes: 3, Logf: t.Logf,
+		Distribution: shared.Cluster.Distribution, Version: shared.Cluster.Version, Nodes: 3, SerialGC: true, Logf: t.Logf,
 		NodeSettings: eachWith("node.roles", "[cluster_manager, data, ingest]", "[search]", "[search]"),
 		Settings: map[string]string{
 			"path.repo":                                      store,

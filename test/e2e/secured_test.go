@@ -90,7 +90,7 @@ func startSecured(t *testing.T) *secured {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
-		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, Logf: t.Logf,
+		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, SerialGC: true, Logf: t.Logf,
 		Security: &harness.Security{Users: securedUsers(), Roles: securedRoles},
 	})
 	require.NoError(t, err)

@@ -82,38 +82,6 @@ func (r request) encode() (io.Reader, string, error) {
 	}
 }
 
-// waitNodes waits until every node sees all the others, and fails at once if one
-// ends. It fills in the nodes' ids.
-func (c *Cluster) waitNodes(ctx context.Context) error {
-	for _, node := range c.Nodes {
-		if err := node.waitJoined(ctx, len(c.Nodes)); err != nil {
-			return err
-		}
-		c.options.Logf("%s is up at %s", node.Name, node.HTTPURL)
-	}
-	return nil
-}
-
-// waitJoined waits until the node answers and sees count nodes (0: any number,
-// with an elected cluster manager), and opens it to clients.
-func (n *Node) waitJoined(ctx context.Context, count int) error {
-	p := n.current()
-	for {
-		if p.ended() {
-			return fmt.Errorf("%s ended (%w): see %s", n.Name, p.err, n.LogDir())
-		}
-		if n.joined(ctx, count) {
-			if n.http != nil {
-				return n.http.open()
-			}
-			return nil
-		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("wait for %s: %w: see %s", n.Name, err, n.LogDir())
-		}
-	}
-}
-
 func (n *Node) joined(ctx context.Context, count int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

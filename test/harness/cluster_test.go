@@ -86,11 +86,13 @@ func TestUnzipKeepsExecutablesAndStaysInside(t *testing.T) {
 func TestTrimJVMOptions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jvm.options")
 	text := "-Xms1g\n9-:-Xlog:gc*:file=logs/gc.log\n-XX:ErrorFile=logs/e.log\n11-:-XX:+UseG1GC\n-XX:HeapDumpPath=data\n"
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-	require.NoError(t, trimJVMOptions(path))
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "-Xms1g\n11-:-XX:+UseG1GC\n", string(data))
+	for serial, want := range map[bool]string{false: "-Xms1g\n11-:-XX:+UseG1GC\n", true: "-Xms1g\n"} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		require.NoError(t, trimJVMOptions(path, serial))
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+	}
 }
 
 func TestFaults(t *testing.T) {

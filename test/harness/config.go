@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // launcher is what all nodes of a cluster are started with.
@@ -22,6 +23,7 @@ type launcher struct {
 	// authority signs the nodes' certificates; nil without security.
 	authority *Authority
 	transport http.RoundTripper // for requests to the nodes; nil: the usual one
+	silence   time.Duration     // after which a node is started once more
 }
 
 // scheme returns the scheme of the nodes' addresses.
@@ -109,7 +111,7 @@ func (l launcher) writeConfig(n *Node, all []*Node) error {
 	if err := os.WriteFile(path, []byte(yaml.String()), 0o644); err != nil {
 		return fmt.Errorf("configure %s: %w", n.Name, err)
 	}
-	if err := trimJVMOptions(filepath.Join(config, "jvm.options")); err != nil {
+	if err := trimJVMOptions(filepath.Join(config, "jvm.options"), l.options.SerialGC); err != nil {
 		return fmt.Errorf("configure the JVM of %s: %w", n.Name, err)
 	}
 	if err := l.writeSecurity(n); err != nil {
@@ -122,14 +124,19 @@ func (l launcher) writeConfig(n *Node, all []*Node) error {
 }
 
 // trimJVMOptions drops the options that write below the distribution's own
-// folder, which the nodes share and may not write to.
-func trimJVMOptions(path string) error {
+// folder, which the nodes share and may not write to; with serial also that of the
+// collector, of which there may be only one.
+func trimJVMOptions(path string, serial bool) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
+	unwanted := []string{"-Xlog:gc", "-Xlog:all", "-XX:ErrorFile", "HeapDump", "-Xloggc"}
+	if serial {
+		unwanted = append(unwanted, "-XX:+UseG1GC")
+	}
 	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool {
-		return slices.ContainsFunc([]string{"-Xlog:gc", "-Xlog:all", "-XX:ErrorFile", "HeapDump", "-Xloggc"}, func(option string) bool {
+		return slices.ContainsFunc(unwanted, func(option string) bool {
 			return strings.Contains(line, option)
 		})
 	})
@@ -147,6 +154,9 @@ func (l launcher) environment(n *Node) []string {
 	if !l.options.OptimisingJIT {
 		jvm += " -XX:TieredStopAtLevel=1"
 	}
+	if l.options.SerialGC {
+		jvm += " -XX:+UseSerialGC"
+	}
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + n.dir,
@@ -155,5 +165,7 @@ func (l launcher) environment(n *Node) []string {
 		prefix + "PATH_CONF=" + filepath.Join(n.dir, "config"),
 		prefix + "TMPDIR=" + filepath.Join(n.dir, "tmp"),
 		prefix + "JAVA_OPTS=" + jvm,
+		// The process of Elasticsearch that starts a node compiles what it runs but once.
+		"CLI_JAVA_OPTS=-XX:TieredStopAtLevel=1",
 	}
 }

@@ -1,0 +1,95 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// silence is how long a node that was started may live without a line in its log. A node
+// writes its first one after five seconds of CPU time; on two cores that start a dozen of
+// them this takes a minute.
+const silence = 2 * time.Minute
+
+// waitNodes waits until every node sees all the others, and fails at once if one
+// ends. It fills in the nodes' ids.
+func (c *Cluster) waitNodes(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error // which tells what is wrong; the others were cut off
+	for _, node := range c.Nodes {
+		all.Go(func() {
+			if err := node.waitJoined(ctx, len(c.Nodes)); err != nil {
+				once.Do(func() { first = err })
+				cancel()
+				return
+			}
+			c.options.Logf("%s is up at %s", node.Name, node.HTTPURL)
+		})
+	}
+	all.Wait()
+	return first
+}
+
+// waitJoined waits until the node answers and sees count nodes (0: any number,
+// with an elected cluster manager), and opens it to clients. A node that stays silent is
+// started once more.
+func (n *Node) waitJoined(ctx context.Context, count int) error {
+	p, started, again := n.current(), time.Now(), false
+	for {
+		if p.ended() {
+			return fmt.Errorf("%s ended (%w): see %s", n.Name, p.err, n.LogDir())
+		}
+		if n.joined(ctx, count) {
+			if n.http != nil {
+				return n.http.open()
+			}
+			return nil
+		}
+		if !again && count > 0 && time.Since(started) > n.launch.silence && !n.speaks() {
+			n.launch.options.Logf("%s is started again: it wrote no line for %s; %s", n.Name, n.launch.silence, n.effort(p))
+			n.kill()
+			if err := n.start(); err != nil {
+				return err
+			}
+			p, again = n.current(), true
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("wait for %s: %w: %s: see %s", n.Name, err, n.effort(p), n.LogDir())
+		}
+	}
+}
+
+// speaks reports whether the node has written a line of its own: one that names it.
+func (n *Node) speaks() bool {
+	log, err := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
+	return err == nil && bytes.Contains(log, []byte("["+n.Name))
+}
+
+// effort tells what became of a start: a node that used little CPU time did not get more, or
+// waits for something; what it said at last may tell for what.
+func (n *Node) effort(p *process) string {
+	var ticks int64
+	pids, _ := processGroup(p.pid) // without them it tells of none
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		for _, field := range fields[11:13] { // user and system time
+			used, _ := strconv.ParseInt(string(field), 10, 64)
+			ticks += used
+		}
+	}
+	log, _ := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("its %d processes used %d s of CPU time, the load is %.15q, its last line is %.300q", len(pids), ticks/100, load, lastLine(log))
+}
