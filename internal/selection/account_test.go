@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/draw"
 	. "sidestep/internal/selection" //nolint:revive // the test is of this package and of what shows it
 	"sidestep/internal/selection/account"
 )
@@ -152,7 +153,7 @@ func notKeptOut() []exclusionCase {
 			r.Outliers = false
 		}},
 		{OtherSticks, false, "affinity names another copy", func(_ *Selector, nodes []*Node, r *Request) {
-			for r.Sticky = true; r.Affinity == 0 || Rendezvous(r.Affinity, "id-c") > min(Rendezvous(r.Affinity, "id-b"), Rendezvous(r.Affinity, "id-d")); r.Affinity++ {
+			for r.Sticky = true; r.Affinity == 0 || draw.Score(r.Affinity, "id-c") > min(draw.Score(r.Affinity, "id-b"), draw.Score(r.Affinity, "id-d")); r.Affinity++ {
 				continue // to a key that has c in second place
 			}
 		}},

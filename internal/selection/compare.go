@@ -3,6 +3,8 @@ package selection
 import (
 	"fmt"
 	"time"
+
+	"sidestep/internal/stats"
 )
 
 // judge compares the probes of r with each other, as far as they are answered or
@@ -19,9 +21,9 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, elapsed)
-		good, limit := peerFactor*peers+fineSlack, peerFactor*peers+e.node.slack()
+		good, limit := FarFactor*peers+noise, FarFactor*peers+e.node.slack()
 		if r.local || e.node.health.excluded() {
-			good = max(good, peerFactor*peers+e.node.slack())
+			good = max(good, FarFactor*peers+e.node.slack())
 		}
 		if !e.about {
 			excuse := s.excuse(e.node)
@@ -52,11 +54,10 @@ func (s *Selector) judge(r *round, at int64) {
 // peers returns the lower median of what the other probes of r took (ms), and whether it
 // is known yet; alone: there are no others.
 func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
-	var times [2*roundSize + 4]float64
-	all := times[:0]
+	all := r.times[:0]
 	open := 0
 	for j, o := range r.entries {
-		if j == i || o.about || o.state == probeVoid || o.refused() || len(all) == len(times) {
+		if j == i || o.about || o.state == probeVoid || o.refused() {
 			continue
 		}
 		if o.state == probeAwaited {
@@ -69,8 +70,8 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	if len(all) == 0 {
 		return 0, false, true
 	}
-	took = median(all)
-	return took, 2*(len(all)-open) >= len(all), false
+	r.times = all
+	return stats.Median(all), len(all)-open >= open, false
 }
 
 // excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
@@ -95,13 +96,13 @@ func (s *Selector) usualService() float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	return median(values)
+	return stats.Median(values)
 }
 
 // slack returns by how much (ms) a probe of n may be longer than its peers'.
 func (n *Node) slack() float64 {
 	if n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
-		return fineSlack
+		return noise
 	}
 	return peerSlack
 }
@@ -131,7 +132,7 @@ func (s *Selector) speaksFor(e *entry) {
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers.
 func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 	if e.about {
-		e.via.observeOverhead(max(e.took, millis(ProbeTimeout)/10), at)
+		e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)
 		e.via.probe.silentAt.Store(at)
 		s.askVia(e.via, at)
 		return

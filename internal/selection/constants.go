@@ -2,50 +2,96 @@ package selection
 
 import "time"
 
+// Every constant of the selection but those of coordinating nodes (coordinator.go): its unit,
+// why it is what it is, and the scenario of the lab (sidestep-lab lab), or the test, that needs
+// it. A node is compared with others at the same moment, so no constant depends on how fast a
+// cluster is, or how busy.
 const (
-	// firstHold is how long an ejected node stays out after the last proof against it,
-	// againHold if it is ejected again within holdMemory of its return.
-	firstHold  = 2 * time.Second
-	againHold  = 6 * time.Second
-	holdMemory = time.Minute
-	// goodProbes must have been as good as those of its peers since.
-	goodProbes = 2
-	// rampTime is how long the share of a node that is back, or new, grows, from
-	// rampFloor on.
-	rampTime  = 3 * time.Second
-	rampFloor = 0.1
-	// failuresInARow, each within failureMemory of the one before, are proof.
-	failuresInARow = 2
-	failureMemory  = 10 * time.Second
-	// fullLoad is the utilisation of the others' CPUs above which a node is needed, unless it
-	// does less than one part in useFactor of what another does.
+	// A figure is far from what it is compared with if it is more than FarFactor times that,
+	// plus a slack: the response time of a node (suspicion), the time of a probe (proof), the
+	// rank of a copy (not listed beside the best one). Less is what the work of a moment
+	// does. healthy_80, bimodal_500ms; transport_80 for copies.
+	FarFactor = 3
+	// SlowSlack (ms) is for suspicion, which costs a few probes at most: above what differs by
+	// chance where searches take a millisecond. slow_10x.
+	SlowSlack = 10.0
+	// peerSlack (ms) is for proof: above a short pause for garbage collection, which is no
+	// trouble. bimodal_500ms.
+	peerSlack = 20.0
+	// nearSlack (ms) is for copies: what ranks differ by on a fast cluster. healthy_60.
+	nearSlack = 3.0
+	// noise (ms) is what the time of an idle node differs by. It takes the place of peerSlack
+	// where response times speak against the node for every target that it serves: a probe
+	// takes less than a millisecond, so that a slow node shows little. slow_10x. A copy in
+	// another zone must be better by at least that.
+	noise = 1.0
+
+	// twice: what one observation may show by chance is acted upon if it is seen twice.
+	// Failures in a row eject, good probes in a row end an ejection, and suspects are compared
+	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
+	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
+	twice = 2
+	// proofs in a row, through different coordinating nodes, eject. With two, a node and the
+	// way to it pause together by chance. pauses_beside, bimodal_2s.
+	proofs = 3
+	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
+	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.
+	ejectOneIn = 3
+	// roundSize is how many nodes are compared at once: it bounds what probes cost where many
+	// nodes are suspect. nodes_1000.
+	roundSize = 16
+
+	// suspicionInterval is between two rounds for the same suspicion: three proofs take less
+	// than half a second, so that a bad node is avoided within a second. It is also what a
+	// failed probe through a coordinating node is counted as, at the least. transport_300ms.
+	suspicionInterval = 100 * time.Millisecond
+	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
+	// that the probes of many clients do not meet. slow_10x_20_sidecars.
+	probeInterval = 400 * time.Millisecond
+	probeJitter   = 0.2
+	// ProbeTimeout is the deadline of a probe: longer than a tiny search takes anywhere, and
+	// short enough that a node that answers nothing is known within a second. pauses. One node
+	// that nothing speaks against is probed in that time, so one at once at most.
+	ProbeTimeout = time.Second
+	// roundLife is how long the probes of a round are compared with each other, and how long
+	// probes that tell nothing are waited for.
+	roundLife = twice * ProbeTimeout
+
+	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
+	failureMemory = 10 * time.Second
+	// rejectsMuch is the share of rejected tasks from which on a node's queue is full: fewer
+	// are a burst. step_overload, TestFewRejectionsAreABurst.
+	rejectsMuch = 0.02
+	// fullLoad is the utilisation of the others' CPUs above which a node is needed: toward 1
+	// queues grow without bound. slow_3x_80, transport_80. A node whose service time is more
+	// than useFactor times the usual one does so little that it is not missed. slow_10x_60.
 	fullLoad  = 0.9
 	useFactor = 4
-	// rejectsMuch is the share of rejected tasks from which on a node's queue is full.
-	rejectsMuch = 0.02
 
-	// peerFactor and peerSlack (ms) say from when on a probe speaks against its node:
-	// peerFactor times what the probes of its peers took, plus peerSlack.
-	peerFactor = 3
-	peerSlack  = 20.0
-	// fineSlack (ms) takes the place of peerSlack where response times speak against the
-	// node for every target that it serves.
-	fineSlack = 1.0
-	// proofs in a row, through different coordinating nodes, eject.
-	proofs = 3
-	// roundSize is how many nodes are compared at once.
-	roundSize = 16
-	// suspicionInterval is between two rounds for the same suspicion.
-	suspicionInterval = 100 * time.Millisecond
-	// sampleInterval is between probes of nodes that nothing speaks against.
-	sampleInterval = time.Second
-	// probeInterval is between probes of an ejected node, give or take a fifth.
-	probeInterval = 400 * time.Millisecond
-	// probeBurst searches at once decide whether a node may come back.
+	// firstHold is how long a node stays ejected after the last proof against it, againHold if
+	// it is ejected again within holdMemory of its return: longer than a node that comes and
+	// goes is well. flapping_3s, pauses.
+	firstHold  = 2 * time.Second
+	againHold  = FarFactor * firstHold
+	holdMemory = time.Minute
+	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
+	// short of CPU answers a single one in time.
+	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected.
 	probeBurst = 8
+	// SlowStart is how long the share of a node that is back, or new, grows, from rampFloor
+	// on: a part of the searches fills its caches. cold_node.
+	SlowStart = 3 * time.Second
+	rampFloor = 0.1
 
-	// slowFactor times the median response time of the candidates plus slowSlack (ms) is
-	// what makes a node suspect.
-	slowFactor = 3
-	slowSlack  = 10.0
+	// A copy that affinity names is passed over when its node has more than loadBound times
+	// as many searches outstanding as the copies have in the mean, plus loadSlack: the bound
+	// of consistent hashing with bounded loads.
+	loadBound = 1.25
+	loadSlack = 2
+
+	// leastService (ms) stands in for a service time that the engine's millisecond counters
+	// round to nothing: with S = 0 the queue would not count. leastTook (ms) does for a
+	// search that took 0 ms: the mean of what is rounded to it.
+	leastService = 0.1
+	leastTook    = 0.5
 )

@@ -133,7 +133,7 @@ func (s *Selector) mayEject(n *Node, at int64) bool {
 	return !n.NoData && !lately(&n.neededAt, at) && s.withinCap(n)
 }
 
-// withinCap reports whether no more than ⌊(d+1)/3⌋ of d data nodes are taken out once n is.
+// withinCap reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n is.
 func (s *Selector) withinCap(n *Node) bool {
 	data, out := 0, 1
 	for _, m := range *s.all.Load() {
@@ -145,7 +145,7 @@ func (s *Selector) withinCap(n *Node) bool {
 			out++
 		}
 	}
-	return 3*out <= data+1
+	return ejectOneIn*out <= data+1
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.
@@ -153,7 +153,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		if at-h.badAt.Load() >= h.hold.Load() && (h.good.Load() >= goodProbes || s.blind(n, at)) {
+		if at-h.badAt.Load() >= h.hold.Load() && (h.good.Load() >= twice || s.blind(n, at)) {
 			s.slowStart(n, at)
 		}
 	case Fine:
@@ -162,7 +162,7 @@ func (s *Selector) advance(n *Node, at int64) {
 			n.probe.against.Store(0)
 		}
 	case Ramping:
-		if at-h.since.Load() >= int64(rampTime) {
+		if at-h.since.Load() >= int64(SlowStart) {
 			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
 		}
 	}
@@ -195,7 +195,7 @@ func (h *health) grown(at int64) float64 {
 	if h.condition() != Ramping {
 		return 1
 	}
-	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(rampTime)))
+	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(SlowStart)))
 }
 
 // fail records a failure that is the node's fault.
@@ -210,7 +210,7 @@ func (s *Selector) fail(n *Node, at int64, e *NodeError) {
 	if at-n.failedAt.Swap(at) > int64(failureMemory) {
 		n.strikes.Store(0)
 	}
-	if n.strikes.Add(1) >= failuresInARow || n.health.excluded() {
+	if n.strikes.Add(1) >= twice || n.health.excluded() {
 		s.eject(n, Failing, at, fmt.Sprintf("%d failures in a row", n.strikes.Load()))
 	}
 }

@@ -156,7 +156,7 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 		listed[slices.Contains(d.Nodes, nodes[2])]++
 	}
 	require.InDelta(t, 0.5, float64(listed[true])/2000, 0.3, "its share grows")
-	answerProbes(s, nodes, back+rampTime, back+rampTime+time.Second, answeredWell)
+	answerProbes(s, nodes, back+SlowStart, back+SlowStart+time.Second, answeredWell)
 	require.Equal(t, Fine, nodes[2].State())
 }
 
@@ -246,7 +246,7 @@ func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
 func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	for range failuresInARow {
+	for range twice {
 		require.Equal(t, Fine, nodes[1].State())
 		d := &Decision{Nodes: nodes, Coordinator: nodes[1]}
 		s.Observe(d, Outcome{Failed: true, Blamed: nodes[1:2], Message: "broken"}, at(time.Second))
@@ -306,7 +306,7 @@ func TestNewNodesRampUp(t *testing.T) {
 func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	for range failuresInARow {
+	for range twice {
 		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3]}, at(time.Second))
 	}
 	d := decide(s, nodes, 2*time.Second)

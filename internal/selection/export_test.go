@@ -4,7 +4,6 @@ package selection
 var (
 	NewTest, SetTimes, Ring, Epoch = newTest, setTimes, ring, epoch
 	At, Late, SuspectNodes         = at, late, suspect
-	Rendezvous                     = rendezvous
 )
 
 func (s *Selector) Eject(n *Node, as State, at int64, why string) { s.eject(n, as, at, why) }

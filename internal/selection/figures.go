@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// Thresholds that are shown: a node is suspect from SlowFactor times the median response
-// time plus SlowSlack (ms) on, and slow start takes SlowStart.
-const (
-	SlowFactor = slowFactor
-	SlowSlack  = slowSlack
-	SlowStart  = rampTime
-)
-
 // Figures are what is known of a node at one moment, for those who show it.
 type Figures struct {
 	State  State
@@ -26,8 +18,8 @@ type Figures struct {
 	Rank     float64 // the same under every policy, in ms
 	Overhead float64 // ms: of HTTP and coordination
 
-	Searches, Failures int64 // searches whose list had the node, failures blamed on it
-	Sent               int64 // expected shard queries of the last minute, in thousandths
+	Searches, Failures int64   // searches whose list had the node, failures blamed on it
+	Sent               float64 // expected shard queries of the last minute
 	// Probes that were answered, or not within ProbeTimeout, and the time that they took
 	// together.
 	Probes    int64
@@ -89,7 +81,7 @@ func (s *Selector) Assessments(d *Decision, req Request) []Assessment {
 }
 
 // Limit returns from which response time on (ms), less what its own queue explains, a node
-// stands out: SlowFactor times the median plus SlowSlack. It returns false while nothing is
+// stands out: FarFactor times the median plus SlowSlack. It returns false while nothing is
 // measured, and where the policy knows no limit.
 func (d *Decision) Limit() (float64, bool) { return d.limit, d.limit > 0 && !math.IsInf(d.limit, 1) }
 
@@ -131,6 +123,6 @@ func (s *Selector) Bound() Bound {
 			b.Out++
 		}
 	}
-	b.AtMost = (b.Nodes + 1) / 3
+	b.AtMost = (b.Nodes + 1) / ejectOneIn
 	return b
 }

@@ -13,7 +13,7 @@ func (s *Selector) Acquire(d *Decision, now time.Time) {
 	for i, n := range d.Nodes {
 		n.outstanding.Add(1)
 		n.searches.Add(1)
-		n.sent.Add(d.start, int64(d.tasks[i]*taskScale))
+		n.sent.Add(d.start, d.tasks[i])
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -27,7 +27,7 @@ func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 	for i, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
-		n.sent.Add(d.start, int64(float64(items)*d.tasks[i]*taskScale))
+		n.sent.Add(d.start, float64(items)*d.tasks[i])
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -37,9 +37,6 @@ func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 // Expected returns how many shard queries of the search the node at position i of Nodes
 // may expect, and whether some of them can go to no other node listed.
 func (d *Decision) Expected(i int) (tasks float64, sole bool) { return d.tasks[i], d.sole[i] }
-
-// taskScale keeps fractions of a shard query in an integer sum.
-const taskScale = 1000
 
 // Release returns the lease. Returning it twice is a mistake that is ignored: a
 // count that drops below the truth would make a busy node look idle for ever.
@@ -111,7 +108,7 @@ func (o Outcome) inside() float64 {
 	if !o.HasTook {
 		return millis(o.ResponseTime)
 	}
-	return min(millis(o.ResponseTime), max(0.5, millis(o.Took)))
+	return min(millis(o.ResponseTime), max(leastTook, millis(o.Took)))
 }
 
 // Poll is one poll of one node.

@@ -110,11 +110,11 @@ func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
 
 // share returns the part of the expected shard queries of the last minute that a node has.
 func share(s *Selector, nodes []*Node, i int, now time.Time) float64 {
-	var all int64
+	var all float64
 	for _, n := range nodes {
 		all += s.Figures(n, now).Sent
 	}
-	return float64(s.Figures(nodes[i], now).Sent) / float64(max(1, all))
+	return s.Figures(nodes[i], now).Sent / max(1, all)
 }
 
 func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {

@@ -112,7 +112,7 @@ func (d *Decision) gather(req Request) {
 			d.Nodes = append(d.Nodes, req.Nodes[p])
 		}
 	}
-	if req.Outline != nil && 2*len(d.Nodes) > len(d.order) {
+	if req.Outline != nil && len(d.Nodes) > len(d.order)-len(d.Nodes) {
 		d.expectByOutline(req)
 	} else {
 		for i, copies := range req.Shards {

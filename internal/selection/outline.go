@@ -29,7 +29,7 @@ func (d *Decision) listGood(near tolerance) bool {
 			good++
 		}
 	}
-	return 2*good > len(d.order)
+	return good > len(d.order)-good
 }
 
 // listOthers lists what listNear lists for all sets, where the good copies are listed.

@@ -23,28 +23,16 @@ type policy struct {
 
 // policies by name. All but adaptive exist to be compared with.
 var policies = map[string]policy{
-	"adaptive":    {rank: rankLoad, near: nearRank, slack: nearSlack, health: true},
+	"adaptive":    {rank: rankLoad, near: FarFactor, slack: nearSlack, health: true},
 	"ars":         {rank: rankARS},
 	"round_robin": {rank: rankRoundRobin},
 }
-
-// Copies that differ by less than this are listed together, so that the
-// engine's shuffle spreads the load and a failing copy has a sibling. The slack
-// is in milliseconds: on a fast cluster differences below it are noise.
-const (
-	nearRank  = 3.0
-	nearSlack = 3.0
-)
 
 // rankRoundRobin makes each node the best in turn.
 func rankRoundRobin(_ *Node, position int, _ *measure, t turn) float64 {
 	n := uint64(max(1, t.nodes))
 	return float64((uint64(position) + t.number) % n)
 }
-
-// minServiceTime, in ms, stands in for a service time that the engine's
-// millisecond counters round to nothing: with S = 0 the queue would not count.
-const minServiceTime = 0.1
 
 // Parts are what a rank is made of. Durations in milliseconds.
 type Parts struct {
@@ -66,7 +54,7 @@ func (n *Node) parts() (p Parts, ok bool) {
 		p.ResponseTime = s
 	}
 	if !hasS {
-		p.ServiceTime = min(r, minServiceTime)
+		p.ServiceTime = min(r, leastService)
 	}
 	return p, hasR || hasS
 }
@@ -78,7 +66,7 @@ func (p Parts) estimate(clients float64) float64 { return 1 + p.Outstanding*clie
 // Rank returns the rank of a node, in milliseconds: lower is better. It is the time until
 // a shard query is done, q̂·S, with S the service time of the node's own counters.
 func (p Parts) Rank(clients float64) float64 {
-	return p.estimate(clients) * max(p.ServiceTime, minServiceTime)
+	return p.estimate(clients) * max(p.ServiceTime, leastService)
 }
 
 func rankLoad(_ *Node, _ int, m *measure, t turn) float64 {

@@ -39,9 +39,6 @@ type ProbeOutcome struct {
 // failure that came at once is none.
 func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= ProbeTimeout) }
 
-// ProbeTimeout is the deadline of a probe.
-const ProbeTimeout = time.Second
-
 // probing is what is known of the probes of a node.
 type probing struct {
 	wanted     atomic.Bool  // something speaks against it as holder of copies
@@ -73,6 +70,7 @@ type round struct {
 	sent    int64
 	local   bool // of two nodes: one is asked through itself
 	entries []entry
+	times   []float64 // scratch
 }
 
 // entry is one probe of a round.
@@ -107,7 +105,7 @@ type rounds struct {
 	choices   uint64 // how many there were then
 }
 
-// sample has one node probed every sampleInterval, one after the other, while there are
+// sample has one node probed every ProbeTimeout, one after the other, while there are
 // searches: whether probes are permitted, and the cluster allows lists, is known before it
 // matters, and what they need has been used before.
 func (s *Selector) sample(nodes []*Node, at int64) {
@@ -115,7 +113,7 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	if r.sampledAt == 0 {
 		r.sampledAt = at
 	}
-	if len(nodes) == 0 || at-r.sampledAt < int64(sampleInterval) {
+	if len(nodes) == 0 || at-r.sampledAt < int64(ProbeTimeout) {
 		return
 	}
 	r.sampledAt = at
@@ -135,7 +133,7 @@ func (s *Selector) ask(n *Node, at int64) {
 // blind reports whether probes of n tell nothing, as they are refused, say.
 func (s *Selector) blind(n *Node, at int64) bool {
 	since := n.probe.unanswered.Load()
-	return since != 0 && at-since > int64(2*ProbeTimeout) && n.probe.voids.Load() > 1
+	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
 }
 
 // Suspect notes that a search on d takes much longer than such searches usually
@@ -176,7 +174,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(2*ProbeTimeout) {
+		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
 			open = append(open, r)
 		}
 	}
@@ -191,7 +189,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 		}
 		switch {
 		case !s.due(n, at):
-		case n.health.excluded() && n.health.good.Load() == goodProbes-1:
+		case n.health.excluded() && n.health.good.Load() == twice-1:
 			returning = append(returning, n)
 		case len(suspects) < roundSize:
 			suspects = append(suspects, n)
@@ -215,7 +213,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if p.wanted.Load() {
 		return at-p.last >= int64(suspicionInterval)
 	}
-	jittered := float64(probeInterval) * (0.8 + 0.4*s.random(uint64(at), 1)) //nolint:gosec // a draw, not a number
+	jittered := float64(probeInterval) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1)) //nolint:gosec // a draw, not a number
 	return (n.health.condition() != Fine || n.health.avoid.Load()) && at-p.last >= int64(jittered)
 }
 
@@ -274,7 +272,7 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 			p.inFlight++
 			p.last = at
 			p.wanted.Store(false)
-			if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(2*ProbeTimeout) { // what told nothing is long ago
+			if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(roundLife) { // what told nothing is long ago
 				p.voids.Store(0)
 				p.unanswered.Store(at)
 			}
@@ -284,9 +282,6 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 	s.probes.open = append(s.probes.open, r)
 	return dst
 }
-
-// comparedWith is how many nodes that nothing speaks against suspects are compared with.
-const comparedWith = 2
 
 // peers returns nodes to compare the suspects with, in each round others: those that
 // nothing speaks against, and whose probes told something of late; if there are none of
@@ -299,12 +294,12 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 		case n == via || !s.fit(n, at) || slices.Contains(suspects, n):
 		case n.probe.voids.Load() > 0 && lately(&n.probe.idleAt, at):
 			idle = append(idle, n)
-		case len(out) < comparedWith:
+		case len(out) < twice:
 			out = append(out, n)
 		}
 	}
 	if len(out) == 0 {
-		out = idle[:min(comparedWith, len(idle))]
+		out = idle[:min(twice, len(idle))]
 	}
 	return out
 }
@@ -391,6 +386,7 @@ func (s *Selector) silent(n *Node, at int64) bool { return lately(&n.probe.silen
 func (s *Selector) unheard(d *Decision, at int64) bool {
 	c := d.Coordinator
 	asked := at - c.probe.viaAskedAt.Load()
-	waits := c.probe.viaWanted.Load() && asked > int64(2*suspicionInterval) && asked < int64(ProbeTimeout)
-	return (waits || s.blind(c, at)) && c.heardAt.Load() <= d.start+(at-d.start)/2
+	heard := c.heardAt.Load()
+	waits := c.probe.viaWanted.Load() && asked > int64(twice*suspicionInterval) && asked < int64(ProbeTimeout)
+	return (waits || s.blind(c, at)) && heard-d.start <= at-heard
 }

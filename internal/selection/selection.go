@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/draw"
 )
 
 // Options configures a [Selector].
@@ -26,7 +28,7 @@ type Options struct {
 	Seed uint64
 	// Epoch is the moment from which time is counted; it should carry a monotonic
 	// reading (time.Now()), so that a step of the wall clock is not taken for
-	// silence. Zero: 2020-01-01.
+	// silence. Zero: 1970-01-01.
 	Epoch time.Time
 	// Zone is where this client is; empty: zones do not count. A copy elsewhere is
 	// used when the best one in Zone ranks ZoneFactor times worse, or more.
@@ -70,7 +72,7 @@ func New(o Options) (*Selector, error) {
 		return nil, fmt.Errorf("clients must be at least 1, got %d", o.Clients)
 	}
 	if o.Epoch.IsZero() {
-		o.Epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+		o.Epoch = time.Unix(0, 0)
 	}
 	if o.Zone != "" && o.ZoneFactor <= 1 {
 		return nil, fmt.Errorf("zone factor must be above 1, got %g", o.ZoneFactor)
@@ -141,18 +143,5 @@ func (s *Selector) Update(infos []NodeInfo) []*Node {
 // since returns the time passed from the epoch to now, in nanoseconds.
 func (s *Selector) since(now time.Time) int64 { return int64(now.Sub(s.epoch)) }
 
-// random returns a pseudo-random number in [0, 1) for draw i of turn, made of
-// seed, turn and draw, so that no state is shared.
-func (s *Selector) random(turn, i uint64) float64 {
-	return unit(s.seed + turn*0x9e3779b97f4a7c15 + i*0xd1342543de82ef95)
-}
-
-// unit maps z to [0, 1) so that close numbers end up far apart.
-func unit(z uint64) float64 { return float64(mix(z)>>11) / (1 << 53) }
-
-// mix is the finalizer of SplitMix64.
-func mix(z uint64) uint64 {
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
+// random returns draw i of a turn, in [0, 1). No state is shared.
+func (s *Selector) random(turn, i uint64) float64 { return draw.Number(s.seed, turn, i) }

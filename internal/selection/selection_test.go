@@ -196,7 +196,7 @@ func TestUnreachableNodesAreLeftOut(t *testing.T) {
 	require.Equal(t, "ramping", nodes[0].State().String())
 	set(&nodes[0].service, 0.5)
 	set(&nodes[0].response, 5)
-	require.Equal(t, "a", names(choose(s, nodes, shards, at(firstHold+time.Second+rampTime))))
+	require.Equal(t, "a", names(choose(s, nodes, shards, at(firstHold+time.Second+SlowStart))))
 }
 
 func TestFailsOpenWhenEveryCopyIsUnreachable(t *testing.T) {

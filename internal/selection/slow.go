@@ -3,6 +3,8 @@ package selection
 import (
 	"math"
 	"slices"
+
+	"sidestep/internal/stats"
 )
 
 // advance moves candidates on whose time has come, and begins the slow start of new ones.
@@ -67,7 +69,7 @@ func (d *Decision) spare(req Request, t turn) {
 	if !known || len(d.sorted) == 0 {
 		return
 	}
-	usual := median(d.sorted)
+	usual := stats.Median(d.sorted)
 	if load+moved*usual <= fullLoad*processors {
 		return
 	}
@@ -97,7 +99,7 @@ func (c *candidate) exclude(why Exclusion) {
 }
 
 // suspects finds the candidates whose response time, less what their own queues explain,
-// is above slowFactor times the median plus slowSlack.
+// is above FarFactor times the median plus SlowSlack.
 func (d *Decision) suspects(req Request, t turn) {
 	d.sorted, d.limit = d.sorted[:0], math.Inf(1)
 	for i, p := range d.order {
@@ -107,10 +109,10 @@ func (d *Decision) suspects(req Request, t turn) {
 			d.sorted = append(d.sorted, r)
 		}
 	}
-	if len(d.sorted) < 2 {
+	if len(d.sorted) <= 1 {
 		return
 	}
-	d.limit = slowFactor*median(d.sorted) + slowSlack
+	d.limit = FarFactor*stats.Median(d.sorted) + SlowSlack
 	for i, p := range d.order {
 		n := req.Nodes[p]
 		over := d.measured[i].unqueued >= d.limit
@@ -139,12 +141,6 @@ func (n *Node) compared(over bool) {
 // slowEverywhere reports whether no choice since one that found n far slower than the other
 // candidates has found it as fast.
 func (n *Node) slowEverywhere() bool { return n.slower.Load() }
-
-// median sorts values, of which there must be one, and returns their lower median.
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[(len(values)-1)/2]
-}
 
 // unqueued returns the response time less what the node's queue explains, but no less
 // than the service time, in ms; false if there is none. A node that

@@ -39,7 +39,7 @@ func TestWhatRejectsIsNotEjected(t *testing.T) {
 	}
 	for now := time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
 		s.ObservePoll(nodes[2].ID, Poll{State: Fine, Rejected: 0.5}, at(now))
-		for range failuresInARow {
+		for range twice {
 			s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3], Message: "queue full"}, at(now))
 		}
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
@@ -101,7 +101,7 @@ func TestAResponseTimeAloneBringsProbes(t *testing.T) {
 		probes := probe(s, nodes, now, answeredWell)
 		about := func(p Probe) bool { return p.Node == nodes[2] }
 		require.True(t, slices.ContainsFunc(probes, about))
-		require.LessOrEqual(t, len(probes), 2+comparedWith, "one more is a sample now and then")
+		require.LessOrEqual(t, len(probes), 2+twice, "one more is a sample now and then")
 	}
 	require.Equal(t, Fine, nodes[2].State())
 }
@@ -123,7 +123,7 @@ func TestARoundGoesThroughOneCoordinatingNode(t *testing.T) {
 	for now := time.Second; now < 10*time.Second; now += time.Second {
 		s.Suspect(&Decision{Nodes: nodes[2:3]}, at(now))
 		probes := probe(s, nodes, now, answeredWell)
-		require.Len(t, probes, 1+comparedWith)
+		require.Len(t, probes, 1+twice)
 		seen := map[*Node]bool{}
 		for _, p := range probes {
 			require.Same(t, probes[0].Via, p.Via)
@@ -276,8 +276,8 @@ func TestASilentNodeIsAskedAboutNowAndThen(t *testing.T) {
 	v.after(time.Second, func() { before = v.probes })
 	v.run(80, 11*time.Second)
 	const asked = 10 * int(time.Second/(300*time.Millisecond)) // as often as the one before is answered
-	const samples = 10 * int(time.Second/sampleInterval)
-	require.InDelta(t, (asked+samples)*(1+comparedWith), v.probes-before, 25)
+	const samples = 10 * int(time.Second/ProbeTimeout)
+	require.InDelta(t, (asked+samples)*(1+twice), v.probes-before, 25)
 }
 
 // A shard whose copies are on a node in slow start and on an ejected one is served by the

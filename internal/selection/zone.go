@@ -2,9 +2,6 @@ package selection
 
 import "math"
 
-// zoneSlack, in ms, is how much better a copy elsewhere must be at the least.
-const zoneSlack = 1.0
-
 // locate notes which candidates are in another zone than this client. Where all
 // are, or none, zones do not count.
 func (d *Decision) locate(req Request, zone string) {
@@ -37,5 +34,5 @@ func (d *Decision) staysLocal(copies []int, may fitness, factor float64) bool {
 			local = min(local, c.rank)
 		}
 	}
-	return !math.IsInf(local, 1) && local <= factor*remote+zoneSlack
+	return !math.IsInf(local, 1) && local <= factor*remote+noise
 }

@@ -8,6 +8,9 @@ import (
 // windowSeconds is how far back a Window reaches.
 const windowSeconds = 60
 
+// parts of one are what a Window counts: fractions in whole numbers.
+const parts = 1000
+
 // Window sums what was added during the last minute, in seconds. Two
 // goroutines that enter a new second at once may lose an addition: it serves a
 // share shown to people, not a decision.
@@ -18,18 +21,18 @@ type Window struct {
 	}
 }
 
-// Add adds v at the moment at (ns).
-func (w *Window) Add(at, v int64) {
+// Add adds v at the moment at (ns), to a thousandth.
+func (w *Window) Add(at int64, v float64) {
 	second := at / int64(time.Second)
 	b := &w.buckets[second%windowSeconds]
 	if old := b.second.Load(); old != second && b.second.CompareAndSwap(old, second) {
 		b.sum.Store(0)
 	}
-	b.sum.Add(v)
+	b.sum.Add(int64(v * parts))
 }
 
 // Total returns the sum over the minute before at (ns).
-func (w *Window) Total(at int64) int64 {
+func (w *Window) Total(at int64) float64 {
 	second := at / int64(time.Second)
 	var sum int64
 	for i := range w.buckets {
@@ -37,5 +40,5 @@ func (w *Window) Total(at int64) int64 {
 			sum += b.sum.Load()
 		}
 	}
-	return sum
+	return float64(sum) / parts
 }

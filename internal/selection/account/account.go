@@ -19,7 +19,7 @@ type Account struct {
 	Summary string `json:"summary"`
 	// Limit is from which response time on, less what the node's own queue explains, a
 	// candidate stands out, null while nothing is measured, or the policy knows no
-	// outliers. It is [selection.SlowFactor] times Median plus [selection.SlowSlack].
+	// outliers. It is [selection.FarFactor] times Median plus [selection.SlowSlack].
 	Limit  *float64 `json:"limit_ms"`
 	Median *float64 `json:"median_ms"`
 	// Candidates are the nodes with a copy: those that something speaks against, then
@@ -65,7 +65,7 @@ type subject struct {
 func Of(s *selection.Selector, d *selection.Decision, req selection.Request, most int, now time.Time) Account {
 	a, about := Account{Reason: d.Reason}, subject{s, d, req, s.Assessments(d, req), now}
 	if limit, ok := d.Limit(); ok {
-		median := (limit - selection.SlowSlack) / selection.SlowFactor
+		median := (limit - selection.SlowSlack) / selection.FarFactor
 		a.Limit, a.Median = &limit, &median
 	}
 	copies := about.firstShards()

@@ -36,8 +36,8 @@ type Node struct {
 
 // Nodes describes nodes at now, in the order given.
 func Nodes(s *selection.Selector, nodes []*selection.Node, now time.Time) []Node {
-	out, sent := make([]Node, len(nodes)), make([]int64, len(nodes))
-	var all int64
+	out, sent := make([]Node, len(nodes)), make([]float64, len(nodes))
+	var all float64
 	for i, n := range nodes {
 		f := s.Figures(n, now)
 		out[i], sent[i] = shown(n, f, now), f.Sent
@@ -45,7 +45,7 @@ func Nodes(s *selection.Selector, nodes []*selection.Node, now time.Time) []Node
 	}
 	for i := range out {
 		if all > 0 {
-			out[i].Share = float64(sent[i]) / float64(all)
+			out[i].Share = sent[i] / all
 		}
 	}
 	return out

@@ -140,7 +140,7 @@ func (a Account) nearest() string {
 		}
 	}
 	rule := fmt.Sprintf("A node is suspect from %.1f ms on (%d × the median of %.1f ms + %.0f ms; without the wait in its own queue).",
-		*a.Limit, selection.SlowFactor, *a.Median, selection.SlowSlack)
+		*a.Limit, selection.FarFactor, *a.Median, selection.SlowSlack)
 	if worst < 0 {
 		return rule
 	}
