@@ -56,8 +56,8 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	all := times[:0]
 	open := 0
 	for j, o := range r.entries {
-		if j == i || o.about || o.state == probeVoid || o.refused() || len(all) == len(times) {
-			continue
+		if j == i || o.about || o.state == probeVoid || o.refused() || o.node.health.excluded() || len(all) == len(times) {
+			continue // what is ejected is nothing to compare with
 		}
 		if o.state == probeAwaited {
 			open++

@@ -76,7 +76,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if own, ok := n.service.Value(); ok && own <= useFactor*usual {
+		if own, ok := n.service.Value(); ok && own <= useFactor*usual && State(n.polled.Load()) == Fine {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
