@@ -3,11 +3,12 @@ package selection
 import "time"
 
 const (
-	// firstHold is how long an ejected node stays out after the last proof against it,
-	// againHold if it is ejected again within holdMemory of its return.
-	firstHold  = 2 * time.Second
-	againHold  = 6 * time.Second
-	holdMemory = time.Minute
+	// firstHold is how long an ejected node stays out after the last proof against it, give
+	// or take a fifth; twice as long, up to longestHold, each time that it is ejected again
+	// within holdMemory of its return.
+	firstHold   = 2 * time.Second
+	longestHold = 8 * time.Second
+	holdMemory  = time.Minute
 	// goodProbes must have been as good as those of its peers since.
 	goodProbes = 2
 	// rampTime is how long the share of a node that is back, or new, grows, from
@@ -31,8 +32,9 @@ const (
 	// fineSlack (ms) takes the place of peerSlack where response times speak against the
 	// node for every target that it serves.
 	fineSlack = 1.0
-	// proofs in a row, through different coordinating nodes, eject.
-	proofs = 3
+	// proofTime is for how long probes must speak against a node until it is ejected. What
+	// is avoided meanwhile costs nothing, and a burst of searches does not last so long.
+	proofTime = time.Second
 	// roundSize is how many nodes are compared at once.
 	roundSize = 16
 	// suspicionInterval is between two rounds for the same suspicion.
