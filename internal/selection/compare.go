@@ -36,7 +36,7 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.state == probeAnswered && (!known || took <= good):
 			e.judged = true
 			s.speaksFor(e)
-		case e.state != probeAwaited && took <= limit:
+		case e.state == probeAnswered && took <= limit:
 			e.judged = true
 			e.node.unclear(at)
 		case known && took > limit:
@@ -73,15 +73,16 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	return took, 2*(len(all)-open) >= len(all), false
 }
 
-// excuse returns how long (ms) a probe of n usually waits: for what is at work, and in the
-// queue behind shard queries that take as long as there they do, or, where n is slower than
-// its peers at the same work, as they usually do.
+// excuse returns how long (ms) a probe of n usually waits: for what keeps the processors
+// busy, and in the queue. Shard queries take as long as there they do, or, where n is slower
+// than its peers at the same work, as they usually do.
 func (s *Selector) excuse(n *Node) float64 {
 	service, _ := n.service.Value()
 	if n.slowEverywhere() {
 		service = min(service, s.usualService())
 	}
-	return n.wait(1, service)
+	active, _ := n.active.value()
+	return n.wait(min(1, active/float64(max(1, n.Processors))), service)
 }
 
 // usualService returns the median of the data nodes' service times (ms).
@@ -136,7 +137,7 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		return
 	}
 	n, as := e.node, Slow
-	if n.probe.against.Load() == 0 || at-n.probe.againstAt > int64(proofTime) {
+	if n.probe.against.Load() == 0 || at-n.probe.againstAt > int64(failureMemory) {
 		n.probe.against.Store(at)
 	}
 	n.probe.againstAt = at

@@ -34,7 +34,7 @@ const (
 	fineSlack = 1.0
 	// proofTime is for how long probes must speak against a node until it is ejected. What
 	// is avoided meanwhile costs nothing, and a burst of searches does not last so long.
-	proofTime = time.Second
+	proofTime = 500 * time.Millisecond
 	// roundSize is how many nodes are compared at once.
 	roundSize = 16
 	// suspicionInterval is between two rounds for the same suspicion.
