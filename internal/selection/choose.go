@@ -231,7 +231,7 @@ func (d *Decision) rank(req Request, t turn) {
 			d.sorted = append(d.sorted, c.rank)
 		}
 		if c.slow && c.why != NotItsTurn {
-			c.rank = n.probe.took.value()
+			c.rank = n.probe.took.Value()
 		}
 	}
 	if len(d.sorted) == len(d.order) {

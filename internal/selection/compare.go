@@ -77,12 +77,13 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 // busy, and in the queue. Shard queries take as long as there they do, or, where n is slower
 // than its peers at the same work, as they usually do.
 func (s *Selector) excuse(n *Node) float64 {
+	rate, _ := n.rate.Value()
 	service, _ := n.service.Value()
+	busy := min(1, rate*service/float64(max(1, n.Processors)))
 	if n.slowEverywhere() {
 		service = min(service, s.usualService())
 	}
-	active, _ := n.active.value()
-	return n.wait(min(1, active/float64(max(1, n.Processors))), service)
+	return n.wait(busy, service)
 }
 
 // usualService returns the median of the data nodes' service times (ms).

@@ -121,7 +121,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		}
 		h.held = hold
 		if as == Failing {
-			n.probe.took.set(millis(ProbeTimeout))
+			n.probe.took.Set(millis(ProbeTimeout))
 		}
 		h.hold.Store(int64(s.jittered(hold, at)))
 		h.since.Store(at)

@@ -11,7 +11,7 @@ import (
 // with latency returned together as each was as fast as the other two.
 func TestEjectedNodesAreNoPeersOfEachOther(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 9)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	bad := nodes[:3]
 	for _, n := range bad {
 		s.eject(n, Slow, 1, "a test")
@@ -27,7 +27,7 @@ func TestEjectedNodesAreNoPeersOfEachOther(t *testing.T) {
 // hung had kept it in use.
 func TestANodeThatHangsIsNotNeeded(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		n.Processors = 4
 		set(&n.rate, 1.1)
@@ -44,7 +44,7 @@ func TestANodeThatHangsIsNotNeeded(t *testing.T) {
 func TestOfEjectedCopiesTheOneWithTheSoonestProbeIsListed(t *testing.T) {
 	for hangs := range 2 {
 		s, nodes := newTest(t, "adaptive", 9)
-		teach(nodes, 5, 3)
+		setTimes(nodes, 5, 3)
 		answer := func(p Probe) ProbeOutcome {
 			switch p.Node {
 			case nodes[hangs]:
@@ -68,7 +68,7 @@ func TestOfEjectedCopiesTheOneWithTheSoonestProbeIsListed(t *testing.T) {
 func TestAProbeThatWaitsBehindHeavySearchesIsNoProof(t *testing.T) {
 	for _, queued := range []bool{false, true} {
 		s, nodes := newTest(t, "adaptive", 5)
-		teach(nodes, 5, 40)
+		setTimes(nodes, 5, 40)
 		for _, n := range nodes {
 			n.Processors = 4
 		}
@@ -84,7 +84,7 @@ func TestAProbeThatWaitsBehindHeavySearchesIsNoProof(t *testing.T) {
 // changes nothing of what is known of it, and of what is under way.
 func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	d := decide(s, nodes, time.Second)
 	s.Acquire(d, at(time.Second))
 	s.eject(nodes[2], Slow, 1, "a test")
@@ -108,10 +108,10 @@ func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 // A poll that is answered with an error speaks against the node, and proves nothing.
 func TestAPollAnsweredWithAnErrorIsSuspicion(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	teach(nodes, 5, 3)
+	setTimes(nodes, 5, 3)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unknown, Message: "503"}, at(time.Second))
 	require.Equal(t, Unknown, nodes[2].State())
-	require.Equal(t, "503", s.View(nodes, at(time.Second))[2].LastError.Message)
+	require.Equal(t, "503", s.Figures(nodes[2], at(time.Second)).LastError.Message)
 	probed := false
 	for _, p := range probe(s, nodes, time.Second, answeredWell) {
 		probed = probed || p.Node == nodes[2]

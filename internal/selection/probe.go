@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/stats"
 )
 
 // Probe is a tiny search that a node is to be sent, so that no client pays for
@@ -57,7 +59,7 @@ type probing struct {
 	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
-	took       number       // ms: that the last of them took
+	took       stats.Number // ms: that the last of them took
 
 	// guarded by Selector.probes
 	inFlight    int
@@ -347,7 +349,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if o.Timed() && !p.AboutVia() {
 		p.Node.probe.timed.Add(1)
 		p.Node.probe.spent.Add(int64(o.Took))
-		p.Node.probe.took.set(millis(o.Took))
+		p.Node.probe.took.Set(millis(o.Took))
 	}
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
