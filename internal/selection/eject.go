@@ -117,7 +117,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		}
 		hold := firstHold
 		if h.returned != 0 && at-h.returned < int64(holdMemory) {
-			hold = min(2*h.held, longestHold)
+			hold = max(hold, min(2*h.held, longestHold))
 		}
 		h.held = hold
 		if as == Failing {

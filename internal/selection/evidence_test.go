@@ -136,3 +136,11 @@ func TestTheTimeOutIsJittered(t *testing.T) {
 	}
 	require.Greater(t, len(seen), 15)
 }
+
+// A node that has just joined has not been ejected before.
+func TestTheFirstTimeOutOfANodeThatJoinedIsWhole(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	s.slowStart(nodes[2], int64(time.Second))
+	s.eject(nodes[2], Slow, int64(2*time.Second), "a test")
+	require.GreaterOrEqual(t, time.Duration(nodes[2].health.hold.Load()), firstHold*4/5)
+}
