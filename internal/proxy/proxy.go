@@ -294,6 +294,6 @@ func pollState(s cluster.PollState) selection.State {
 	case cluster.PollUnreachable:
 		return selection.Unreachable
 	default:
-		return selection.Failing
+		return selection.Unknown
 	}
 }

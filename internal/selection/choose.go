@@ -219,7 +219,8 @@ func (d *Decision) find(shards [][]int) {
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the
-// others: neither flooded nor starved. If nobody has any, they take turns.
+// others: neither flooded nor starved. If nobody has any, they take turns. Of excluded
+// ones the best is the one whose last probe was answered soonest.
 func (d *Decision) rank(req Request, t turn) {
 	d.sorted = d.sorted[:0]
 	for i, p := range d.order {
@@ -228,6 +229,9 @@ func (d *Decision) rank(req Request, t turn) {
 		c.rank = t.s.policy.rank(n, p, m, t)
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
+		}
+		if c.slow && c.why != NotItsTurn {
+			c.rank = n.probe.took.Value()
 		}
 	}
 	if len(d.sorted) == len(d.order) {

@@ -21,13 +21,13 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, elapsed)
-		good, limit := FarFactor*peers+noise, FarFactor*peers+e.node.slack()
-		if r.local || e.node.health.excluded() {
-			good = max(good, FarFactor*peers+e.node.slack())
-		}
+		usual := peers
 		if !e.about {
-			excuse := s.excuse(e.node)
-			good, limit = good+excuse, limit+excuse
+			usual += s.excuse(e.node)
+		}
+		good, limit := FarFactor*usual+noise, FarFactor*usual+e.node.slack()
+		if r.local || e.node.health.excluded() {
+			good = limit
 		}
 		switch {
 		case alone:
@@ -38,9 +38,9 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.state == probeAnswered && (!known || took <= good):
 			e.judged = true
 			s.speaksFor(e)
-		case e.state != probeAwaited && took <= limit:
+		case e.state == probeAnswered && took <= limit:
 			e.judged = true
-			e.node.unclear()
+			e.node.unclear(at)
 		case known && took > limit:
 			e.judged = true
 			if e.state == probeAwaited && !e.about { // not waited for any longer
@@ -57,8 +57,8 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	all := r.times[:0]
 	open := 0
 	for j, o := range r.entries {
-		if j == i || o.about || o.state == probeVoid || o.refused() {
-			continue
+		if j == i || o.about || o.state == probeVoid || o.refused() || o.node.health.excluded() {
+			continue // what is ejected is nothing to compare with
 		}
 		if o.state == probeAwaited {
 			open++
@@ -74,15 +74,17 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	return stats.Median(all), len(all)-open >= open, false
 }
 
-// excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
-// queries that take as long as there they do, or, where n is slower than its peers at the
-// same work, as they usually do.
+// excuse returns how long (ms) a probe of n usually waits: for what keeps the processors
+// busy, and in the queue. Shard queries take as long as there they do, or, where n is slower
+// than its peers at the same work, as they usually do.
 func (s *Selector) excuse(n *Node) float64 {
-	if !n.slowEverywhere() {
-		return n.queued()
+	rate, _ := n.rate.Value()
+	service, _ := n.service.Value()
+	busy := min(1, rate*service/max(1, n.processors()))
+	if n.slowEverywhere() {
+		service = min(service, s.usualService())
 	}
-	own, _ := n.service.Value()
-	return n.wait(min(own, s.usualService()))
+	return n.wait(busy, service)
 }
 
 // usualService returns the median of the data nodes' service times (ms).
@@ -107,10 +109,10 @@ func (n *Node) slack() float64 {
 	return peerSlack
 }
 
-// unclear notes a probe that was neither good nor bad. As many in a row as are proof end
-// what spoke against the node before.
-func (n *Node) unclear() {
-	if n.probe.unclear.Add(1) >= proofs && n.health.condition() == Fine {
+// unclear notes a probe that was neither good nor bad. Where none was bad for proofTime,
+// what spoke against the node before ends.
+func (n *Node) unclear(at int64) {
+	if at-n.probe.againstAt >= int64(proofTime) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
 		n.health.avoid.Store(false)
 	}
@@ -124,7 +126,6 @@ func (s *Selector) speaksFor(e *entry) {
 	}
 	n := e.node
 	n.probe.against.Store(0)
-	n.probe.unclear.Store(0)
 	n.health.avoid.Store(false)
 	n.health.good.Add(1)
 }
@@ -138,9 +139,8 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		return
 	}
 	n, as := e.node, Slow
-	n.probe.unclear.Store(0)
-	if at-n.probe.againstAt > int64(failureMemory) {
-		n.probe.against.Store(0)
+	if n.probe.against.Load() == 0 || at-n.probe.againstAt > int64(failureMemory) {
+		n.probe.against.Store(at)
 	}
 	n.probe.againstAt = at
 	if !n.health.excluded() {
@@ -150,9 +150,7 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		as = Failing
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
 	}
-	against := n.probe.against.Add(1)
-	c := n.health.condition()
-	if c != Fine || against >= proofs {
+	if at-n.probe.against.Load() >= int64(proofTime) || n.health.excluded() {
 		s.eject(n, as, at, why)
 		if n.health.excluded() {
 			return
@@ -162,5 +160,5 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 	}
 	s.ejecting.Lock()
 	defer s.ejecting.Unlock()
-	n.health.avoid.Store(c == Fine && s.withinCap(n))
+	n.health.avoid.Store(s.withinCap(n))
 }

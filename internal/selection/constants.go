@@ -31,9 +31,10 @@ const (
 	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
 	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
 	twice = 2
-	// proofs in a row, through different coordinating nodes, eject. With two, a node and the
-	// way to it pause together by chance. pauses_beside, bimodal_2s.
-	proofs = 3
+	// proofTime is for how long probes must speak against a node until it is ejected. What is
+	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
+	// pauses_beside, bimodal_2s.
+	proofTime = 500 * time.Millisecond
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
 	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.
 	ejectOneIn = 3
@@ -41,8 +42,8 @@ const (
 	// nodes are suspect. nodes_1000.
 	roundSize = 16
 
-	// suspicionInterval is between two rounds for the same suspicion: three proofs take less
-	// than half a second, so that a bad node is avoided within a second. It is also what a
+	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
+	// after the first, and ejected within a second. It is also what a
 	// failed probe through a coordinating node is counted as, at the least. transport_300ms.
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
@@ -68,12 +69,13 @@ const (
 	fullLoad  = 0.9
 	useFactor = 4
 
-	// firstHold is how long a node stays ejected after the last proof against it, againHold if
-	// it is ejected again within holdMemory of its return: longer than a node that comes and
-	// goes is well. flapping_3s, pauses.
-	firstHold  = 2 * time.Second
-	againHold  = FarFactor * firstHold
-	holdMemory = time.Minute
+	// firstHold is how long a node stays ejected after the last proof against it, give or take
+	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
+	// within holdMemory of its return: longer than a node that comes and goes is well.
+	// flapping_3s, pauses.
+	firstHold   = 2 * time.Second
+	longestHold = twice * twice * firstHold
+	holdMemory  = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
 	// short of CPU answers a single one in time.
 	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected.

@@ -11,7 +11,7 @@ type State int32
 
 // States of a node. An ejected node is not listed while every shard keeps another copy.
 const (
-	Unknown      State = iota // not polled yet
+	Unknown      State = iota // not polled yet, or its last poll was answered with an error
 	Fine                      // nothing is proved against it
 	Slow                      // ejected: probes took far longer than those of its peers
 	Failing                   // ejected: it failed probes or searches that went well on its peers
@@ -48,14 +48,17 @@ func (s State) String() string {
 // health is what was proved of a node. Reading takes no lock; what ejects a node or lets it
 // in holds Selector.ejecting.
 type health struct {
-	state    atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
-	since    atomic.Int64 // ns: when state began
-	badAt    atomic.Int64 // ns: the last proof against the node
-	hold     atomic.Int64 // ns: how long it stays ejected after badAt
-	good     atomic.Int32 // probes as good as those of its peers since badAt
-	avoid    atomic.Bool  // its last probe speaks against it: not listed, not yet ejected
-	why      atomic.Pointer[string]
-	returned int64 // ns, guarded by Selector.ejecting: when it was last let in again
+	state atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
+	since atomic.Int64 // ns: when state began
+	badAt atomic.Int64 // ns: the last proof against the node
+	hold  atomic.Int64 // ns: how long it stays ejected after badAt
+	good  atomic.Int32 // probes as good as those of its peers since badAt
+	avoid atomic.Bool  // its last probe speaks against it: not listed, not yet ejected
+	why   atomic.Pointer[string]
+
+	// guarded by Selector.ejecting
+	returned int64         // ns: when it was last let in again
+	held     time.Duration // hold without its jitter
 }
 
 // condition returns Fine, Slow, Failing or Ramping.
@@ -114,9 +117,13 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		}
 		hold := firstHold
 		if h.returned != 0 && at-h.returned < int64(holdMemory) {
-			hold = againHold
+			hold = max(hold, min(twice*h.held, longestHold))
 		}
-		h.hold.Store(int64(hold))
+		h.held = hold
+		if as == Failing {
+			n.probe.took.Set(millis(ProbeTimeout))
+		}
+		h.hold.Store(int64(s.jittered(hold, at)))
 		h.since.Store(at)
 		h.badAt.Store(at)
 		h.good.Store(0)

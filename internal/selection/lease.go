@@ -113,6 +113,8 @@ func (o Outcome) inside() float64 {
 
 // Poll is one poll of one node.
 type Poll struct {
+	// State is Fine, Unresponsive, Unreachable, or Unknown if the answer was an error: that
+	// speaks against the node, and proves nothing.
 	State State
 	// Took is how long the poll took.
 	Took time.Duration
@@ -215,7 +217,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if !s.policy.health {
 		return
 	}
-	if life == Unresponsive {
+	if life != Fine {
 		s.ask(n, at)
 	}
 	if wasOut && !n.out() {

@@ -7,11 +7,15 @@ import (
 	"sidestep/internal/stats"
 )
 
-// Node holds the statistics of one node. Durations are milliseconds as
-// float64: sub-millisecond nodes must not score 0.
+// Node is one node as of a [Selector.Update], with the statistics of it.
 type Node struct {
 	NodeInfo
+	*statistics
+}
 
+// statistics are what is known of a node, whatever else of it changes. Durations are
+// milliseconds as float64: sub-millisecond nodes must not score 0.
+type statistics struct {
 	health health
 	probe  probing
 	joined atomic.Bool // after the others: it is to ramp up when it gets copies

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/stats"
 )
 
 // Probe is a tiny search that a node is to be sent, so that no client pays for
@@ -47,14 +49,14 @@ type probing struct {
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
-	against    atomic.Int32 // probes in a row that spoke against it
-	unclear    atomic.Int32 // probes since that were neither good nor bad
+	against    atomic.Int64 // ns: since when probes speak against it; 0: they do not
 	fine       atomic.Bool  // it was ejected by what only a fine comparison shows
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
 	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
+	took       stats.Number // ms: that the last of them took
 
 	// guarded by Selector.probes
 	inFlight    int
@@ -213,8 +215,12 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if p.wanted.Load() {
 		return at-p.last >= int64(suspicionInterval)
 	}
-	jittered := float64(probeInterval) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1)) //nolint:gosec // a draw, not a number
-	return (n.health.condition() != Fine || n.health.avoid.Load()) && at-p.last >= int64(jittered)
+	return (n.health.condition() != Fine || n.health.avoid.Load()) && at-p.last >= int64(s.jittered(probeInterval, at))
+}
+
+// jittered returns d, give or take probeJitter of it, so that many sidesteps do not act at once.
+func (s *Selector) jittered(d time.Duration, at int64) time.Duration {
+	return time.Duration(float64(d) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1))) //nolint:gosec // a draw, not a number
 }
 
 // occasion is what a round is sent for.
@@ -338,6 +344,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if o.Timed() && !p.AboutVia() {
 		p.Node.probe.timed.Add(1)
 		p.Node.probe.spent.Add(int64(o.Took))
+		p.Node.probe.took.Set(millis(o.Took))
 	}
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()

@@ -119,8 +119,8 @@ type NodeInfo struct {
 }
 
 // Update makes the selector know exactly these nodes and returns them in the
-// order given. Nodes known before keep their statistics; nodes that left are
-// forgotten, so that a node that comes back starts without statistics.
+// order given. Nodes known before keep their statistics, whatever else of them changed; nodes
+// that left are forgotten, so that a node that comes back starts without statistics.
 func (s *Selector) Update(infos []NodeInfo) []*Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,9 +128,12 @@ func (s *Selector) Update(infos []NodeInfo) []*Node {
 	out := make([]*Node, len(infos))
 	for i, info := range infos {
 		n, ok := s.nodes[info.ID]
-		if !ok || n.NodeInfo != info {
-			n = &Node{NodeInfo: info}
-			n.joined.Store(len(s.nodes) > 0 && !ok)
+		switch {
+		case !ok:
+			n = &Node{info, &statistics{}}
+			n.joined.Store(len(s.nodes) > 0)
+		case n.NodeInfo != info:
+			n = &Node{info, n.statistics}
 		}
 		known[info.ID] = n
 		out[i] = n

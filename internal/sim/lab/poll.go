@@ -294,7 +294,7 @@ func (r *sidestep) poll(node int, p poll) {
 	case p.unreachable:
 		sp.State, sp.Message = selection.Unreachable, "connection refused"
 	case p.failed:
-		sp.State, sp.Message = selection.Failing, "503"
+		sp.State, sp.Message = selection.Unknown, "503"
 	}
 	r.s.ObservePoll(r.w.ids[node], sp, r.now())
 }

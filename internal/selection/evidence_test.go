@@ -1,0 +1,146 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Several ejected nodes that are probed in one round do not excuse each other: three nodes
+// with latency returned together as each was as fast as the other two.
+func TestEjectedNodesAreNoPeersOfEachOther(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 9)
+	setTimes(nodes, 5, 3)
+	bad := nodes[:3]
+	for _, n := range bad {
+		s.eject(n, Slow, 1, "a test")
+		require.Equal(t, Slow, n.State())
+	}
+	answerProbes(s, nodes, time.Second, 30*time.Second, late(100*time.Millisecond, bad...))
+	for _, n := range bad {
+		require.Equal(t, Slow, n.State(), n.Name)
+	}
+}
+
+// A node that answers no polls does nothing that would be needed: what it did before it
+// hung had kept it in use.
+func TestANodeThatHangsIsNotNeeded(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+		set(&n.rate, 1.1)
+	}
+	set(&nodes[2].service, 9)
+	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
+	suspect(s, nodes, time.Second, proofs, late(ProbeTimeout, nodes[2]))
+	require.Equal(t, Slow, nodes[2].State())
+	require.Equal(t, "abde", names(decide(s, nodes, 10*time.Second)))
+}
+
+// Where all copies of a shard are on ejected nodes, those are listed whose probes are
+// answered soonest: one that hangs would hang the search, too.
+func TestOfEjectedCopiesTheOneWithTheSoonestProbeIsListed(t *testing.T) {
+	for hangs := range 2 {
+		s, nodes := newTest(t, "adaptive", 9)
+		setTimes(nodes, 5, 3)
+		answer := func(p Probe) ProbeOutcome {
+			switch p.Node {
+			case nodes[hangs]:
+				return ProbeOutcome{Failed: true, Took: ProbeTimeout}
+			case nodes[1-hangs]:
+				return ProbeOutcome{Took: 100 * time.Millisecond}
+			}
+			return answeredWell(p)
+		}
+		now := suspect(s, nodes, time.Second, proofs+1, answer) // one of the rounds goes through the node
+		require.Equal(t, Slow, nodes[0].State())
+		require.Equal(t, Slow, nodes[1].State())
+		d := &Decision{}
+		s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{0, 1}, {2, 3}}, Outliers: true}, at(now))
+		require.Equal(t, nodes[1-hangs], d.Nodes[0])
+		require.NotContains(t, d.Nodes, nodes[hangs])
+	}
+}
+
+// A probe waits for what keeps the node busy; peerFactor goes for that, too.
+func TestAProbeThatWaitsBehindHeavySearchesIsNoProof(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 40)
+		for _, n := range nodes {
+			n.Processors = 4
+		}
+		if queued {
+			set(&nodes[2].queue, 4)
+		}
+		suspect(s, nodes, time.Second, proofs, late(100*time.Millisecond, nodes[2]))
+		require.Equal(t, queued, nodes[2].State() == Fine, "4 shard queries of 40 ms for 4 processors")
+	}
+}
+
+// A change of a node's zone or processors, as after a restart with another configuration,
+// changes nothing of what is known of it, and of what is under way.
+func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	d := decide(s, nodes, time.Second)
+	s.Acquire(d, at(time.Second))
+	s.eject(nodes[2], Slow, 1, "a test")
+	infos := make([]NodeInfo, len(nodes))
+	for i, n := range nodes {
+		infos[i] = n.NodeInfo
+	}
+	infos[2].Zone, infos[2].Processors = "b", 8
+	after := s.Update(infos)
+	require.Equal(t, "b", after[2].Zone)
+	require.Equal(t, "", nodes[2].Zone, "decisions read it without a lock")
+	require.Equal(t, Slow, after[2].State())
+	require.Equal(t, "abde", names(decide(s, after, time.Second)))
+	require.EqualValues(t, 1, after[2].Outstanding())
+	d.Release()
+	require.Zero(t, after[2].Outstanding())
+	answerProbes(s, after, 2*time.Second, 12*time.Second, answeredWell)
+	require.Equal(t, Fine, after[2].State())
+}
+
+// A poll that is answered with an error speaks against the node, and proves nothing.
+func TestAPollAnsweredWithAnErrorIsSuspicion(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	s.ObservePoll(nodes[2].ID, Poll{State: Unknown, Message: "503"}, at(time.Second))
+	require.Equal(t, Unknown, nodes[2].State())
+	require.Equal(t, "503", s.Figures(nodes[2], at(time.Second)).LastError.Message)
+	probed := false
+	for _, p := range probe(s, nodes, time.Second, answeredWell) {
+		probed = probed || p.Node == nodes[2]
+	}
+	require.True(t, probed)
+	require.Equal(t, NoOutlier, decide(s, nodes, time.Second).Reason)
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(2*time.Second))
+	require.Equal(t, Fine, nodes[2].State())
+}
+
+// Sidesteps that ejected a node at the same moment do not let it in at the same moment.
+func TestTheTimeOutIsJittered(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for i := range 20 {
+		s, nodes := newTest(t, "adaptive", 5)
+		s.seed = uint64(i)
+		s.eject(nodes[2], Slow, int64(time.Second), "a test")
+		hold := time.Duration(nodes[2].health.hold.Load())
+		require.GreaterOrEqual(t, hold, firstHold*4/5)
+		require.LessOrEqual(t, hold, firstHold*6/5)
+		seen[hold] = true
+	}
+	require.Greater(t, len(seen), 15)
+}
+
+// A node that has just joined has not been ejected before.
+func TestTheFirstTimeOutOfANodeThatJoinedIsWhole(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	s.slowStart(nodes[2], int64(time.Second))
+	s.eject(nodes[2], Slow, int64(2*time.Second), "a test")
+	require.GreaterOrEqual(t, time.Duration(nodes[2].health.hold.Load()), firstHold*4/5)
+}
