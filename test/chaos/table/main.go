@@ -109,7 +109,11 @@ func (o options) estimate(scenarios []scenario) time.Duration {
 func (o options) estimateOne(sc scenario) time.Duration {
 	count, length := o.turns(sc)
 	loads := len(o.loads(sc))
-	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*sc.drains) + 2*time.Second // between the loads
+	drains := sc.drains
+	if sc.begin != nil {
+		drains = max(drains, lastAnswer)
+	}
+	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*drains) + 2*time.Second // between the loads
 	if sc.connections > 0 {
 		sum += time.Duration(count*loads) * lastAnswers
 	}
@@ -122,6 +126,10 @@ func (o options) estimateOne(sc scenario) time.Duration {
 		return sum + sc.takes
 	}
 }
+
+// lastAnswer is about how long a turn of the engine's waits for its last answer where a node
+// is degraded.
+const lastAnswer = 600 * time.Millisecond
 
 // lastAnswers is about how long a turn of a closed loop and its lead-in wait for their last
 // answers.

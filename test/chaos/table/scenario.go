@@ -71,7 +71,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle(), rate: lightRate,
-			second: heavy(), stretch: 2, takes: 25 * time.Second, prepare: addHeavy, asks: nothingWrong(),
+			second: heavy(), stretch: 2, share: 1.4, takes: 14 * time.Second, prepare: addHeavy, asks: nothingWrong(),
 		},
 		{
 			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle(),
