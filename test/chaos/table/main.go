@@ -114,8 +114,8 @@ func (o options) estimateOne(sc scenario) time.Duration {
 		drains = max(drains, lastAnswer)
 	}
 	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*drains) + 2*time.Second // between the loads
-	if sc.connections > 0 {
-		sum += time.Duration(count*loads) * lastAnswers
+	if sc.connections > 0 {                                                                     // its lead-in waits, too
+		sum += time.Duration(count*loads*sc.connections)*lastAnswers + time.Duration(count)*2*drains
 	}
 	switch {
 	case sc.whole != nil:
@@ -132,8 +132,8 @@ func (o options) estimateOne(sc scenario) time.Duration {
 const lastAnswer = 600 * time.Millisecond
 
 // lastAnswers is about how long a turn of a closed loop and its lead-in wait for their last
-// answers.
-const lastAnswers = 1500 * time.Millisecond
+// answers, for each connection.
+const lastAnswers = 15 * time.Millisecond
 
 // run measures all scenarios. What it started is gone when it returns, whatever
 // ended it.

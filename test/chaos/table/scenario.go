@@ -46,7 +46,7 @@ const (
 	// that are sure to, starves those that wait for a node without CPU.
 	hangs     = 10 * time.Second
 	swallowed = 2 * time.Second
-	starves   = 5 * time.Second
+	starves   = 4 * time.Second
 )
 
 func scenarios() []scenario {
