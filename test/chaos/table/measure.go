@@ -197,11 +197,17 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 	var before func() counts
 	var began machine.Usage
 	_, length := m.turns(m.scenario)
+	var disturbing sync.WaitGroup
+	var failure error
 	at := shot{load: t.load, lead: m.lead, duration: length, first: m.sent, begun: func() {
 		before, began = m.reading(ctx), machine.ReadUsage()
+		if m.scenario.disturb != nil {
+			disturbing.Go(func() { failure = m.scenario.disturb(ctx, m.stage, m.round, length) })
+		}
 	}}
 	v, second, err := m.fireAll(ctx, at)
-	if err != nil {
+	disturbing.Wait()
+	if err := errors.Join(err, failure); err != nil {
 		return 0, err
 	}
 	t.usage.Add(began, machine.ReadUsage())

@@ -27,7 +27,10 @@ type scenario struct {
 	// instead of begin.
 	prepare func(context.Context, *stage) (repair, error)
 	// whole does something to all nodes in turn while the loads run, instead of begin.
-	whole       func(context.Context, *stage) error
+	whole func(context.Context, *stage) error
+	// disturb does something to the cluster during a turn of such a length: the same in all
+	// turns of a round. All is as before when it returns.
+	disturb     func(ctx context.Context, s *stage, round int, length time.Duration) error
 	second      *tenant       // sends searches of its own beside the usual ones
 	connections int           // closed loop with so many clients; 0: open loop
 	rate        float64       // of an open loop, searches/s; 0: that of the options
@@ -75,7 +78,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle(),
-			stretch: 2, share: 1.6, pooled: true, takes: 5 * time.Second, prepare: collect, asks: asks{gain: 0.5, attempts: 1.1},
+			stretch: 2, share: 1.6, pooled: true, disturb: collect, asks: asks{gain: 0.5, attempts: 1.1},
 		},
 		{
 			name: "statistics", title: "statistics of one node 1.5 s late, its searches good", ways: withoutOracle(),
