@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -138,29 +140,39 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// collect stops every node of the cluster now and then, each by itself, at times drawn by
-// lot.
-func collect(ctx context.Context, s *stage) (repair, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	nodes := s.Cluster.Nodes
-	failures := make([]error, len(nodes))
+// collect stops every node now and then during a turn, each by itself, at times drawn by
+// lot: the same in all turns of a round, as chance would decide between ways otherwise.
+func collect(ctx context.Context, s *stage, round int, length time.Duration) error {
+	random := s.lot("collections of round " + strconv.Itoa(round))
+	began := time.Now()
+	failures := make([]error, len(s.Cluster.Nodes))
 	var all sync.WaitGroup
-	for i, node := range nodes {
-		random := s.lot(node.Name)
+	for i, node := range s.Cluster.Nodes {
+		stops := collections(random, length)
 		all.Go(func() {
-			for ctx.Err() == nil && failures[i] == nil {
-				sleep(ctx, time.Duration(random.ExpFloat64()*float64(collectionEvery)))
-				if ctx.Err() == nil {
-					failures[i] = standStill(node, collection)
+			for _, at := range stops {
+				sleep(ctx, time.Until(began.Add(at)))
+				if ctx.Err() != nil || failures[i] != nil {
+					return
 				}
+				failures[i] = standStill(node, collection)
 			}
 		})
 	}
-	return func(context.Context) error {
-		cancel()
-		all.Wait()
-		return errors.Join(failures...)
-	}, nil
+	all.Wait()
+	return errors.Join(failures...)
+}
+
+// collections draws when a node stops during a turn.
+func collections(random *rand.Rand, length time.Duration) []time.Duration {
+	var stops []time.Duration
+	for at := time.Duration(0); ; at += collection {
+		at += time.Duration(random.ExpFloat64() * float64(collectionEvery))
+		if at >= length {
+			return stops
+		}
+		stops = append(stops, at)
+	}
 }
 
 // standStill stops a node for so long.

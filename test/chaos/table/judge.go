@@ -89,9 +89,9 @@ func perSecond(t turn) float64 { return t.perSecond }
 func (t *tally) p99() float64 { return t.value(0.99, p99) }
 
 // value is a percentile of the load in ms: the median of its turns, or over all searches
-// where turns do not compare or there are none.
+// if there are none.
 func (t *tally) value(q float64, of func(turn) float64) float64 {
-	if t.once || len(t.turns) == 0 {
+	if t.pooled || len(t.turns) == 0 {
 		return milliseconds(t.result.Quantile(q))
 	}
 	return bootstrap.Median(t.each(of))
@@ -102,7 +102,7 @@ func (t *tally) to(base *tally, q float64, of func(turn) float64) bootstrap.Esti
 	switch {
 	case t == nil || base == nil || len(t.turns) == 0 || len(base.turns) == 0:
 		return bootstrap.Estimate{}
-	case t.once:
+	case t.pooled:
 		return bootstrap.QuantileRatio(t.latencies(), base.latencies(), q)
 	default:
 		return bootstrap.Ratio(t.each(of), base.each(of))

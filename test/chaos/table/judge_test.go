@@ -104,12 +104,12 @@ func TestASecondTenantIsComparedWithItself(t *testing.T) {
 	require.Equal(t, []string{"p50", "p99"}, misses(judge(sc, o, o.of(loadSidestep+", heavy"))))
 }
 
-func TestWhatHappensOnceIsJudgedOverAllTurns(t *testing.T) {
+func TestWhatIsNotInEveryTurnIsJudgedOverAll(t *testing.T) {
 	slowOnce := []turn{{p99: 1e6, latencies: []float64{1, 1}}, {p99: 9e6, latencies: []float64{1, 9}}, {p99: 1e6, latencies: []float64{1, 1}}}
 	calmTurns := []turn{{p99: 1e6, latencies: []float64{1, 1}}, {p99: 1e6, latencies: []float64{1, 1}}, {p99: 1e6, latencies: []float64{1, 1}}}
 	base := &tally{turns: calmTurns}
 	require.Equal(t, 1.0, (&tally{turns: slowOnce}).to(base, 0.99, p99).Value)
-	require.Equal(t, 9.0, (&tally{turns: slowOnce, once: true}).to(base, 0.99, p99).Value)
+	require.Equal(t, 9.0, (&tally{turns: slowOnce, pooled: true}).to(base, 0.99, p99).Value)
 }
 
 func TestLatencies(t *testing.T) {

@@ -109,9 +109,13 @@ func (o options) estimate(scenarios []scenario) time.Duration {
 func (o options) estimateOne(sc scenario) time.Duration {
 	count, length := o.turns(sc)
 	loads := len(o.loads(sc))
-	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*sc.drains) + 2*time.Second // between the loads
-	if sc.connections > 0 {
-		sum += time.Duration(count*loads) * lastAnswers
+	drains := sc.drains
+	if sc.begin != nil {
+		drains = max(drains, lastAnswer)
+	}
+	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*drains) + 2*time.Second // between the loads
+	if sc.connections > 0 {                                                                     // its lead-in waits, too
+		sum += time.Duration(count*loads*sc.connections)*lastAnswers + time.Duration(count)*2*drains
 	}
 	switch {
 	case sc.whole != nil:
@@ -123,9 +127,13 @@ func (o options) estimateOne(sc scenario) time.Duration {
 	}
 }
 
+// lastAnswer is about how long a turn of the engine's waits for its last answer where a node
+// is degraded.
+const lastAnswer = 600 * time.Millisecond
+
 // lastAnswers is about how long a turn of a closed loop and its lead-in wait for their last
-// answers.
-const lastAnswers = 1500 * time.Millisecond
+// answers, for each connection.
+const lastAnswers = 15 * time.Millisecond
 
 // run measures all scenarios. What it started is gone when it returns, whatever
 // ended it.

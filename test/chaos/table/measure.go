@@ -46,15 +46,14 @@ type tally struct {
 	usage   machine.Usage
 	slowest []slow   // through sidestep alone
 	seen    []sample // likewise, of all turns
-	// once: what happens does so once, and not in every turn. Percentiles are of all turns.
-	once bool
+	pooled  bool     // percentiles are over the searches of all turns
 }
 
 // turn is what came of one turn of a load.
 type turn struct {
 	p50, p90, p99 time.Duration
 	perSecond     float64   // complete answers
-	latencies     []float64 // ms, rising; only where percentiles are of all turns
+	latencies     []float64 // ms, rising; only if pooled
 }
 
 // measurement is one scenario under way.
@@ -107,7 +106,7 @@ func (s *stage) newMeasurement(sc scenario, bad []*harness.Node) *measurement {
 		m.outcome.badIDs = append(m.outcome.badIDs, node.ID)
 	}
 	add := func(name string, second bool) {
-		m.tallies[name] = &tally{load: name, queries: counts{}, once: sc.whole != nil, blind: second}
+		m.tallies[name] = &tally{load: name, queries: counts{}, pooled: sc.pooled, blind: second}
 		m.outcome.tallies = append(m.outcome.tallies, m.tallies[name])
 	}
 	for _, load := range s.loads(sc) {
@@ -198,11 +197,17 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 	var before func() counts
 	var began machine.Usage
 	_, length := m.turns(m.scenario)
+	var disturbing sync.WaitGroup
+	var failure error
 	at := shot{load: t.load, lead: m.lead, duration: length, first: m.sent, begun: func() {
 		before, began = m.reading(ctx), machine.ReadUsage()
+		if m.scenario.disturb != nil {
+			disturbing.Go(func() { failure = m.scenario.disturb(ctx, m.stage, m.round, length) })
+		}
 	}}
 	v, second, err := m.fireAll(ctx, at)
-	if err != nil {
+	disturbing.Wait()
+	if err := errors.Join(err, failure); err != nil {
 		return 0, err
 	}
 	t.usage.Add(began, machine.ReadUsage())
@@ -225,7 +230,7 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 func (t *tally) take(v volley, round int) {
 	t.result.Merge(v.result)
 	one := turn{p50: v.result.Quantile(0.5), p90: v.result.Quantile(0.9), p99: v.result.Quantile(0.99), perSecond: v.result.Throughput()}
-	if t.once {
+	if t.pooled {
 		one.latencies = latencies(v.result)
 	}
 	t.turns = append(t.turns, one)

@@ -27,12 +27,16 @@ type scenario struct {
 	// instead of begin.
 	prepare func(context.Context, *stage) (repair, error)
 	// whole does something to all nodes in turn while the loads run, instead of begin.
-	whole       func(context.Context, *stage) error
+	whole func(context.Context, *stage) error
+	// disturb does something to the cluster during a turn of such a length: the same in all
+	// turns of a round. All is as before when it returns.
+	disturb     func(ctx context.Context, s *stage, round int, length time.Duration) error
 	second      *tenant       // sends searches of its own beside the usual ones
 	connections int           // closed loop with so many clients; 0: open loop
 	rate        float64       // of an open loop, searches/s; 0: that of the options
 	timeout     time.Duration // of a search; 0: 30 s
 	back        time.Duration // at least, how long the recovery is watched
+	pooled      bool          // what happens is not in every turn: percentiles are over all searches
 	takes       time.Duration // whole, prepare: about how long beside the turns
 	drains      time.Duration // about how long a turn of the engine's lasts longer
 	stretch     float64       // of its turns: so many times as long as others; 0: 1
@@ -45,7 +49,7 @@ const (
 	// that are sure to, starves those that wait for a node without CPU.
 	hangs     = 10 * time.Second
 	swallowed = 2 * time.Second
-	starves   = 5 * time.Second
+	starves   = 4 * time.Second
 )
 
 func scenarios() []scenario {
@@ -61,7 +65,7 @@ func scenarios() []scenario {
 		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP), asks: nearOracle()},
 		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects, asks: nearOracle()},
 		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second, asks: nearOracle()},
-		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, stretch: 4, whole: rollingRestart, asks: nearOracle()},
+		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, stretch: 4, pooled: true, whole: rollingRestart, asks: nearOracle()},
 		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport), asks: nearOracle()},
 		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, stretch: 2, share: 0.6, asks: nothingWrong()},
 		{
@@ -70,11 +74,11 @@ func scenarios() []scenario {
 		},
 		{
 			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle(), rate: lightRate,
-			second: heavy(), stretch: 2, takes: 25 * time.Second, prepare: addHeavy, asks: nothingWrong(),
+			second: heavy(), stretch: 2, share: 1.4, takes: 14 * time.Second, prepare: addHeavy, asks: nothingWrong(),
 		},
 		{
 			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle(),
-			stretch: 4, share: 0.8, takes: 5 * time.Second, prepare: collect, asks: asks{gain: 0.5, attempts: 1.1},
+			stretch: 2, share: 1.6, pooled: true, disturb: collect, asks: asks{gain: 0.5, attempts: 1.1},
 		},
 		{
 			name: "statistics", title: "statistics of one node 1.5 s late, its searches good", ways: withoutOracle(),

@@ -36,8 +36,8 @@ func (s shape) takes() time.Duration {
 }
 
 const (
-	nodeStart = 13 * time.Second
-	indexTime = 15 * time.Second
+	nodeStart = 10 * time.Second
+	indexTime = 10 * time.Second
 )
 
 // apply sets the nodes of a cluster.

@@ -118,6 +118,18 @@ func TestShapes(t *testing.T) {
 	require.Equal(t, map[string]string{"cluster.initial_master_nodes": electors, "node.roles": "[master]"}, o.NodeSettings[5])
 }
 
+func TestCollections(t *testing.T) {
+	random := options{seed: 1}.lot("collections")
+	const long = 1000 * collectionEvery
+	stops := collections(random, long)
+	require.InDelta(t, 1000, len(stops), 100)
+	require.IsIncreasing(t, stops)
+	for i := 1; i < len(stops); i++ {
+		require.Greater(t, stops[i]-stops[i-1], collection, "it has run in the meantime")
+	}
+	require.Less(t, stops[len(stops)-1], long)
+}
+
 func TestLotsAreDrawnBySeedAndPurpose(t *testing.T) {
 	draw := func(seed uint64, purpose string) []int { return options{seed: seed}.lot(purpose).Perm(20) }
 	again := draw(1, "two")
