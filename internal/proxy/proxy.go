@@ -255,6 +255,7 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 		Elapsed:     st.Elapsed,
 		Rejected:    st.Rejected,
 		Quota:       st.Quota,
+		Throttled:   st.Throttled,
 	}
 	if st.Err != nil {
 		poll.Message = st.Err.Error()

@@ -101,12 +101,14 @@ func (s *Selector) usualService() float64 {
 	return stats.Median(values)
 }
 
-// slack returns by how much (ms) a probe of n may be longer than its peers'.
+// slack returns by how much (ms) a probe of n may be longer than its peers'. A node whose CPU
+// quota runs out stands still until the next period, which its peers need not do just then.
 func (n *Node) slack() float64 {
+	slack := peerSlack
 	if n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
-		return noise
+		slack = noise
 	}
-	return peerSlack
+	return max(slack, n.throttled.Value())
 }
 
 // unclear notes a probe that was neither good nor bad. Where none was bad for proofTime,

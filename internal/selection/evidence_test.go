@@ -144,3 +144,26 @@ func TestTheFirstTimeOutOfANodeThatJoinedIsWhole(t *testing.T) {
 	s.eject(nodes[2], Slow, int64(2*time.Second), "a test")
 	require.GreaterOrEqual(t, time.Duration(nodes[2].health.hold.Load()), firstHold*4/5)
 }
+
+// A node whose CPU quota runs out stands still until the next period, at another moment than
+// its peers: that is neither a fault of it nor a reason to move its load to them. One that is
+// later by more than that is ejected.
+func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
+	for _, c := range []struct {
+		throttled, took time.Duration
+		ejected         bool
+	}{
+		{0, 90 * time.Millisecond, true},
+		{100 * time.Millisecond, 90 * time.Millisecond, false},
+		{100 * time.Millisecond, 300 * time.Millisecond, true},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		for _, n := range nodes {
+			s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3, Throttled: c.throttled}, at(time.Second))
+		}
+		suspect(s, nodes, time.Second, proofs, late(c.took, nodes[2]))
+		require.Equal(t, c.ejected, nodes[2].State() == Slow, "%+v", c)
+		require.Equal(t, c.ejected, nodes[2].health.excluded() || nodes[2].health.avoid.Load(), "%+v", c)
+	}
+}

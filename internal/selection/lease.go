@@ -131,6 +131,8 @@ type Poll struct {
 	Rejected float64
 	// Quota is how many processors the node's control group lets it use; 0: all that it has.
 	Quota float64
+	// Throttled is for how long at a time the node stood still, as that ran out; 0: it did not.
+	Throttled time.Duration
 	// Coordinated is the response time of other nodes, by id, as this node saw
 	// it when coordinating, where it changed since the poll before.
 	Coordinated map[string]Seen
@@ -189,6 +191,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.served.Store(p.Queries > 0)
 	n.queue.Observe(p.Queue)
 	n.quota.Set(p.Quota)
+	n.throttled.Set(millis(p.Throttled))
 	n.latest.Set(p.Queue)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {

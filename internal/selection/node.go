@@ -35,6 +35,8 @@ type statistics struct {
 	latest   stats.Number // queue at the last poll
 	quota    stats.Number // processors that its control group lets it use; 0: all
 
+	throttled stats.Number // ms for which it stood still at a time, as its quota ran out
+
 	rejected   stats.EWMA   // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much
 

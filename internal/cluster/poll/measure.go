@@ -25,7 +25,8 @@ const (
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
 		"nodes.*.indices.search.fetch_time_in_millis," +
-		"nodes.*.os.cgroup.cpu.cfs_quota_micros,nodes.*.os.cgroup.cpu.cfs_period_micros"
+		"nodes.*.os.cgroup.cpu.cfs_quota_micros,nodes.*.os.cgroup.cpu.cfs_period_micros," +
+		"nodes.*.os.cgroup.cpu.stat.number_of_times_throttled"
 	statsFields = loadFields + ",nodes.*.adaptive_selection.*.avg_response_time_ns"
 
 	// seenPerPoll bounds of how many other nodes a poll tells, in the mean: else the
@@ -252,6 +253,9 @@ type rawOS struct {
 		CPU struct {
 			Quota  int64 `json:"cfs_quota_micros"`
 			Period int64 `json:"cfs_period_micros"`
+			Stat   struct {
+				Throttled int64 `json:"number_of_times_throttled"` // periods in which it ran out
+			} `json:"stat"`
 		} `json:"cpu"`
 	} `json:"cgroup"`
 }
@@ -313,6 +317,9 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 		return next, nil
 	}
 	into.Elapsed = into.At.Sub(last.at)
+	if cpu := r.OS.Cgroup.CPU; cpu.Stat.Throttled > last.raw.OS.Cgroup.CPU.Stat.Throttled {
+		into.Throttled = time.Duration(cpu.Period) * time.Microsecond
+	}
 	before := *last.raw
 	if pool.Completed < before.ThreadPool.Search.Completed {
 		before = RawStats{} // the node restarted

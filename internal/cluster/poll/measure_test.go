@@ -33,6 +33,9 @@ func TestMeasure(t *testing.T) {
 	limited.OS.Cgroup.CPU.Quota, limited.OS.Cgroup.CPU.Period = 30_000, 100_000
 	unlimited := raw(RawPool{Completed: 100}, 0, 0)
 	unlimited.OS.Cgroup.CPU.Quota, unlimited.OS.Cgroup.CPU.Period = -1, 100_000
+	throttled := raw(RawPool{Completed: 100}, 0, 0)
+	throttled.OS = limited.OS
+	throttled.OS.Cgroup.CPU.Stat.Throttled = 1
 	tests := []struct {
 		name      string
 		last, now *RawStats
@@ -51,6 +54,8 @@ func TestMeasure(t *testing.T) {
 		{"all were rejected by search_worker", before, refused, cluster.NodeStats{Elapsed: second, Rejected: 1}},
 		{"rejected before the first poll", nil, raw(RawPool{Completed: 100, Rejected: 5}, 0, 0), cluster.NodeStats{}},
 		{"a quota", nil, limited, cluster.NodeStats{Quota: 0.3}},
+		{"a quota that ran out", limited, throttled, cluster.NodeStats{Elapsed: second, Quota: 0.3, Throttled: 100 * ms}},
+		{"a quota that ran out before", throttled, throttled, cluster.NodeStats{Elapsed: second, Quota: 0.3}},
 		{"no quota", nil, unlimited, cluster.NodeStats{}},
 		{"search_worker", nil, worker, cluster.NodeStats{Queue: 6, Active: 5}},
 	}
