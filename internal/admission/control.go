@@ -66,6 +66,9 @@ type Class struct {
 	Rate float64
 	// Deadline is for how long one may wait; 0: as long as its client does.
 	Deadline time.Duration
+	// Downgrade names the class of those that exceed Rate, or have waited for Deadline;
+	// empty: the former wait, the latter are refused.
+	Downgrade string
 }
 
 // Order says which of the searches of a class that wait is sent first.
@@ -134,6 +137,7 @@ func New(o Options) *Control {
 	for _, k := range o.Classes {
 		c.classes = append(c.classes, newClass(k))
 	}
+	c.link()
 	return c
 }
 
@@ -205,6 +209,10 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
 	t.Unmeasured = false
 	c.spread(t)
+	if lower := c.enters(t, now); lower != t.Class && c.o.Mode != Off {
+		c.classes[t.Class].downgraded++
+		t.Class = lower
+	}
 	k := &c.classes[t.Class]
 	roomy, goes := c.look(t, now)
 	if !roomy || c.exceedsShare(t, now) {
@@ -236,10 +244,11 @@ func (c *Control) look(t *Ticket, now time.Time) (roomy, goes bool) {
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
-// [Observe] that is what [Auto] would decide.
+// [Observe] that is what [Auto] would decide. The ticket gets the class that it would be in.
 func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 	t.Unmeasured = false
 	c.spread(t)
+	t.Class = c.enters(t, now)
 	if _, goes := c.look(t, now); goes {
 		return Admitted, ""
 	}
@@ -348,8 +357,10 @@ func (c *Control) Waiting() int {
 }
 
 // Patience returns for how long a ticket may wait; 0: as long as its client does.
-func (c *Control) Patience(t *Ticket) time.Duration {
-	d := c.classes[t.Class].Deadline
+func (c *Control) Patience(t *Ticket) time.Duration { return c.patienceIn(t.Class) }
+
+func (c *Control) patienceIn(class int) time.Duration {
+	d := c.classes[class].Deadline
 	if d == 0 || c.o.Queue.Time > 0 && c.o.Queue.Time < d {
 		return c.o.Queue.Time
 	}

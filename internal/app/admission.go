@@ -16,7 +16,7 @@ func admissionOptions(a config.Admission, clients int) proxy.Admission {
 	}}
 	for _, k := range a.Classes {
 		o.Classes = append(o.Classes, proxy.AdmissionClass{
-			Class:     admission.Class{Name: k.Name, Weight: k.Weight, Rate: k.Rate, Deadline: k.Deadline},
+			Class:     admission.Class{Name: k.Name, Weight: k.Weight, Rate: k.Rate, Deadline: k.Deadline, Downgrade: k.Downgrade},
 			Operation: k.Match.Operation, Index: k.Match.Index, User: k.Match.User, OpaqueIDPrefix: k.Match.OpaqueIDPrefix,
 		})
 	}

@@ -40,6 +40,9 @@ type AdmissionClass struct {
 	Rate float64 `yaml:"rate"`
 	// Deadline is how long one of them may wait; 0: as long as its client does.
 	Deadline time.Duration `yaml:"deadline"`
+	// Downgrade names the class of searches that exceed Rate, or have waited for Deadline;
+	// empty: the former wait, the latter are refused.
+	Downgrade string `yaml:"downgrade"`
 }
 
 // AdmissionMatch says which searches are in a class. All conditions that are set must
@@ -80,7 +83,31 @@ func (c *checker) admission(a Admission) {
 		if first := slices.IndexFunc(a.Classes, func(other AdmissionClass) bool { return other.Name == k.Name }); first < i {
 			c.add(fmt.Sprintf("admission.classes[%d]", i), "has the name of admission.classes[%d]", first)
 		}
+		c.downgrade(fmt.Sprintf("admission.classes[%d].downgrade", i), k, a.Classes)
 	}
+}
+
+// downgrade checks the lower class of a class: there is one of the name, and whoever
+// follows the names comes to an end.
+func (c *checker) downgrade(path string, k AdmissionClass, all []AdmissionClass) {
+	if k.Downgrade == "" {
+		return
+	}
+	if k.Rate == 0 && k.Deadline == 0 {
+		c.add(path, "needs a rate or a deadline: without them the class refuses nothing of its own")
+	}
+	for range all {
+		at := slices.IndexFunc(all, func(other AdmissionClass) bool { return other.Name == k.Downgrade })
+		switch {
+		case k.Downgrade == "" || k.Downgrade == defaultClass && at < 0:
+			return
+		case at < 0:
+			c.add(path, "names no class: %q", k.Downgrade)
+			return
+		}
+		k = all[at]
+	}
+	c.add(path, "leads back to the class itself")
 }
 
 func (c *checker) admissionClass(path string, k AdmissionClass) {

@@ -219,6 +219,15 @@ func (a *admissions) fits(t *admission.Ticket) bool {
 	return a.control.Fits(t, time.Now())
 }
 
+// downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.
+func (a *admissions) downgrade(t *admission.Ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	moved, turned := a.control.Downgrade(t, time.Now())
+	a.signal(turned)
+	return moved
+}
+
 func (a *admissions) patience(t *admission.Ticket) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

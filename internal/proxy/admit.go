@@ -31,13 +31,14 @@ func (x *exchange) admit() bool {
 	a, t := x.p.admission, &x.ticket
 	t.Class, t.Bytes = a.classOf(x), int64(len(x.body))
 	t.Passes = x.continues() || x.steering() == es.SteerByID
-	x.Class = a.classes[t.Class].Name
 	x.goElsewhere()
 	now := time.Now()
 	verdict, why := a.offer(x, now)
+	x.Class = a.classes[t.Class].Name
 	if verdict == admission.Waits {
-		verdict, why = x.waitTurn()
+		verdict, why = x.waitTurn(now)
 		x.Waited = time.Since(now)
+		x.Class = a.classes[t.Class].Name // it may be a lower one by now
 		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
 	}
 	switch {
@@ -149,20 +150,23 @@ func (x *exchange) goElsewhere() {
 	t.release()
 }
 
-// waitTurn waits until the verdict about the ticket has come, the time that it may wait
-// has passed, or the client is gone.
-func (x *exchange) waitTurn() (admission.Verdict, admission.Reason) {
+// waitTurn waits until the verdict about the ticket has come, the time has passed that it
+// may wait in its class and those below, or the client is gone.
+func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason) {
 	a := x.p.admission
 	var late <-chan time.Time
 	if patience := a.patience(&x.ticket); patience > 0 {
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(time.Until(began.Add(patience)))
 		defer timer.Stop()
 		late = timer.C
 	}
 	select {
 	case <-x.turn:
-	case <-late:
 	case <-x.r.Context().Done():
+	case <-late:
+		if a.downgrade(&x.ticket) {
+			return x.waitTurn(began)
+		}
 	}
 	return a.settle(x)
 }

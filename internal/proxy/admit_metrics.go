@@ -63,10 +63,10 @@ func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics 
 
 // admissionCollector reads what the control knows.
 type admissionCollector struct {
-	p                                   *Proxy
-	limit, inFlight, waiting, others    *prometheus.Desc // by node
-	admitted, queue, observed           *prometheus.Desc // by class
-	changes, open, utilisation, serving *prometheus.Desc
+	p                                     *Proxy
+	limit, inFlight, waiting, others      *prometheus.Desc // by node
+	admitted, downgraded, queue, observed *prometheus.Desc // by class
+	changes, open, utilisation, serving   *prometheus.Desc
 }
 
 func newAdmissionCollector(p *Proxy) *admissionCollector {
@@ -81,6 +81,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 		waiting:     def("admission_waiting", "Shard queries that wait for the node, by their expected share.", node),
 		others:      def("admission_other_clients", "Shard queries of other clients on the node, in the mean.", node),
 		admitted:    def("admission_admitted_total", "Searches that were admitted, by class.", class),
+		downgraded:  def("admission_downgraded_total", "Searches that their class gave to the lower one that it names, by class; in mode observe those that it would have.", class),
 		queue:       def("admission_queue", "Searches that wait, by class.", class),
 		observed:    def("admission_observed_total", "Searches that mode observe let go, by class and what would have been done: wait, or in the end refuse, and why.", []string{"class", "action", "reason"}),
 		changes:     def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
@@ -92,7 +93,7 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 
 // Describe implements prometheus.Collector.
 func (c *admissionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.queue, c.observed, c.changes, c.open, c.utilisation, c.serving} {
+	for _, d := range []*prometheus.Desc{c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.downgraded, c.queue, c.observed, c.changes, c.open, c.utilisation, c.serving} {
 		ch <- d
 	}
 }
@@ -127,6 +128,7 @@ func (c *admissionCollector) read() (all []prometheus.Metric) {
 	}
 	for _, k := range a.control.Classes() {
 		count(c.admitted, k.Admitted, k.Name)
+		count(c.downgraded, k.Downgraded, k.Name)
 		gauge(c.queue, float64(k.Waiting), k.Name)
 		count(c.observed, k.WouldWait, k.Name, "wait", "")
 		for _, why := range admission.Reasons() {
