@@ -26,6 +26,14 @@ const (
 	body  = `{"size":0}`
 )
 
+// status returns that of an answer: 206 if a part is missing.
+func status(failed int) int {
+	if failed > 0 {
+		return http.StatusPartialContent
+	}
+	return http.StatusOK
+}
+
 // searching returns what sends one search, and returns its status; 0 if there was none.
 func searching(engine, url string) func(id string) int {
 	if engine == "elasticsearch" {
@@ -37,19 +45,26 @@ func searching(engine, url string) func(id string) int {
 				return 0
 			}
 			defer func() { _ = answer.Body.Close() }()
-			return answer.StatusCode
+			if answer.IsError() {
+				return answer.StatusCode
+			}
+			var found struct {
+				Shards struct{ Failed int } `json:"_shards"`
+			}
+			common.Must(json.NewDecoder(answer.Body).Decode(&found))
+			return status(found.Shards.Failed)
 		}
 	}
 	client, err := opensearchapi.NewClient(opensearchapi.Config{Client: opensearch.Config{Addresses: []string{url}}})
 	common.Must(err)
 	return func(id string) int {
-		_, err := client.Search(context.Background(), &opensearchapi.SearchReq{
+		found, err := client.Search(context.Background(), &opensearchapi.SearchReq{
 			Indices: []string{index}, Body: strings.NewReader(body), Header: http.Header{"X-Opaque-Id": []string{id}},
 		})
 		var structured *opensearch.StructError
 		switch {
 		case err == nil:
-			return http.StatusOK
+			return status(found.Shards.Failed)
 		case errors.As(err, &structured):
 			return structured.Status
 		}
