@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -39,6 +40,10 @@ type Options struct {
 	// Sidesteps is how many sidesteps share the limits, at least 1.
 	Sidesteps int
 	Queue     QueueOptions
+	// Learns has what a ticket without Parts costs learned from what the nodes complete
+	// while such end, as it is with writes: nobody tells into how many tasks the engine cuts
+	// them.
+	Learns bool
 	// Classes are those that searches may be in.
 	Classes []Class
 	// Order is that within a class, Adaptive if empty. The others exist to be compared
@@ -125,6 +130,7 @@ type Control struct {
 	length  int     // tickets that wait
 	bytes   int64
 	turned  []*Ticket // whose verdict the last call changed
+	lesson  lesson
 	changes map[Change]int64
 }
 
@@ -197,6 +203,9 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	}
 	if change := n.observe(p, &c.o, now); change != Kept {
 		c.changes[change]++
+	}
+	if c.o.Learns {
+		c.lesson.completed += float64(p.Completed)
 	}
 	return c.pump(now)
 }
@@ -279,6 +288,9 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 		return nil
 	}
 	c.giveBack(t)
+	if c.o.Learns {
+		c.learnCost(t)
+	}
 	if k := &c.classes[t.Class]; !t.Passes {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
@@ -375,6 +387,9 @@ const atOnce = 5
 func (c *Control) spread(t *Ticket) {
 	t.charges, t.cost = t.charges[:0], 0
 	most := atOnce * float64(max(1, t.Searches))
+	if c.o.Learns { // the bound is that of searches
+		most = math.Inf(1)
+	}
 	for _, p := range t.Parts {
 		if n := c.nodes[p.Node]; n != nil {
 			t.charges = append(t.charges, charge{n, min(p.Tasks, most), p.Needed})

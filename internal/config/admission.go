@@ -20,6 +20,23 @@ type Admission struct {
 	Max     int              `yaml:"max"`
 	Queue   AdmissionQueue   `yaml:"queue"`
 	Classes []AdmissionClass `yaml:"classes"`
+	Writes  AdmissionWrites  `yaml:"writes"`
+}
+
+// AdmissionWrites says which writes wait in sidestep while the write pools of the nodes are
+// busy. Mode is "off", "observe" or "auto"; Min and Max bound the limit of a node, in tasks.
+type AdmissionWrites struct {
+	Mode  string              `yaml:"mode"`
+	Min   int                 `yaml:"min"`
+	Max   int                 `yaml:"max"`
+	Queue AdmissionWriteQueue `yaml:"queue"`
+}
+
+// AdmissionWriteQueue bounds the writes that wait. 0: only by the size of the engine's own
+// queues.
+type AdmissionWriteQueue struct {
+	Length int           `yaml:"length"` // requests
+	Time   time.Duration `yaml:"time"`
 }
 
 // AdmissionQueue bounds the searches that wait. 0: only by the size of the engine's own
@@ -54,8 +71,11 @@ type AdmissionMatch struct {
 	OpaqueIDPrefix string `yaml:"opaque_id_prefix"`
 }
 
-// defaultClass is the class of searches that are in no other.
-const defaultClass = "default"
+// defaultClass is the class of searches that are in no other, writesClass that of writes.
+const (
+	defaultClass = "default"
+	writesClass  = "writes"
+)
 
 // classOperations are the operations that a class may name.
 func classOperations() []string {
@@ -67,6 +87,14 @@ func classOperations() []string {
 
 func (c *checker) admission(a Admission) {
 	c.oneOf("admission.mode", a.Mode)
+	c.oneOf("admission.writes.mode", a.Writes.Mode)
+	c.atLeast("admission.writes.min", a.Writes.Min, 0)
+	c.atLeast("admission.writes.max", a.Writes.Max, 0)
+	if a.Writes.Max > 0 && a.Writes.Max < a.Writes.Min {
+		c.add("admission.writes.max", "must be at least min (%d)", a.Writes.Min)
+	}
+	c.atLeast("admission.writes.queue.length", a.Writes.Queue.Length, 0)
+	c.notNegative("admission.writes.queue.time", a.Writes.Queue.Time)
 	c.notNegative("admission.target_response_time", a.TargetResponseTime)
 	if a.Mode == "target" && a.TargetResponseTime == 0 {
 		c.add("admission.target_response_time", "must be set for mode target")
@@ -115,6 +143,8 @@ func (c *checker) admissionClass(path string, k AdmissionClass) {
 		c.add(path, "needs a name of small letters, digits, _ and -, not %q", k.Name)
 	}
 	switch {
+	case k.Name == writesClass:
+		c.add(path, "has the name of the class of writes")
 	case k.Name == defaultClass && k.Match != AdmissionMatch{}:
 		c.add(path, "matches what no other class does, as its name is default: it takes no match")
 	case k.Name != defaultClass && k.Match == AdmissionMatch{}:

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"sidestep/internal/admission"
@@ -86,12 +87,9 @@ type AdmissionClassStatus struct {
 
 // AdmissionClasses describes the classes. It costs what [Proxy.Totals] does.
 func (p *Proxy) AdmissionClasses() []AdmissionClassStatus {
-	a := p.admission
 	refused, dropped := by(p.metrics.admission.refusals, "class"), by(p.metrics.admission.dropped, "class")
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var out []AdmissionClassStatus
-	for _, k := range a.control.Classes() {
+	for _, k := range slices.Concat(p.admission.classViews(), p.writes.classViews()) {
 		s := AdmissionClassStatus{
 			Class: k.Name, Waiting: k.Waiting, Admitted: k.Admitted, Downgraded: k.Downgraded, Refused: refused[k.Name], Dropped: dropped[k.Name], WouldWait: k.WouldWait,
 		}
