@@ -69,24 +69,24 @@ func add(sum *float64, part float64) {
 }
 
 const (
-	// A lesson about what tickets cost is over when so many have ended, and counts for
-	// lessonPart in the mean.
-	lessonTickets = 20
-	lessonPart    = 0.3
+	// A sample of what tickets cost is over when so many have ended, and counts for
+	// samplePart in the mean.
+	sampleTickets = 20
+	samplePart    = 0.3
 )
 
-// lesson is what was seen since the cost of a ticket was last looked at.
-type lesson struct{ ended, completed float64 }
+// costSample is what was seen since the cost of a ticket was last looked at.
+type costSample struct{ ended, completed float64 }
 
 // learnCost takes in that a ticket has ended of which only the nodes show what it cost. What
 // others send to them makes it dearer, and the limits follow the queues in any case.
 func (c *Control) learnCost(t *Ticket) {
-	c.lesson.ended += float64(max(1, t.Searches))
-	if c.lesson.ended < lessonTickets {
+	c.sample.ended += float64(max(1, t.Searches))
+	if c.sample.ended < sampleTickets {
 		return
 	}
-	c.mean += lessonPart * (max(1, c.lesson.completed/c.lesson.ended) - c.mean)
-	c.lesson = lesson{}
+	c.mean += samplePart * (max(1, c.sample.completed/c.sample.ended) - c.mean)
+	c.sample = costSample{}
 }
 
 // averagePart is what one value counts in a mean over searches.

@@ -130,7 +130,7 @@ type Control struct {
 	length  int     // tickets that wait
 	bytes   int64
 	turned  []*Ticket // whose verdict the last call changed
-	lesson  lesson
+	sample  costSample
 	changes map[Change]int64
 }
 
@@ -205,7 +205,7 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 		c.changes[change]++
 	}
 	if c.o.Learns {
-		c.lesson.completed += float64(p.Completed)
+		c.sample.completed += float64(p.Completed)
 	}
 	return c.pump(now)
 }

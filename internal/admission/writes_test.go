@@ -18,7 +18,7 @@ func TestTheCostOfWritesIsLearned(t *testing.T) {
 		return w
 	}
 	for range 10 { // each makes 30 tasks, six on a node
-		for range lessonTickets {
+		for range sampleTickets {
 			w := write()
 			require.Equal(t, Admitted, w.Verdict)
 			r.poll(Poll{Completed: 6})

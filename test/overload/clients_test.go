@@ -38,13 +38,13 @@ const (
 	tools = "../../.cache/clients"
 )
 
-// crowded is a cluster that counts what comes to it for applications.
-type crowded struct {
+// counted is a cluster that counts what comes to it for applications.
+type counted struct {
 	urls    []string
 	reached atomic.Int64
 }
 
-func startCrowded(t *testing.T, engine string) *crowded {
+func startCluster(t *testing.T, engine string) *counted {
 	t.Helper()
 	simulated, err := simcluster.Start(simcluster.Options{
 		Engine: engine, Nodes: nodes, Threads: 1, QueueSize: queue, ServiceTime: serviceTime, Adaptive: true,
@@ -52,7 +52,7 @@ func startCrowded(t *testing.T, engine string) *crowded {
 	})
 	require.NoError(t, err)
 	t.Cleanup(simulated.Stop)
-	c := &crowded{}
+	c := &counted{}
 	for _, node := range simulated.Nodes() {
 		handler := node.Handler()
 		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +69,7 @@ func startCrowded(t *testing.T, engine string) *crowded {
 }
 
 // startFront starts a sidestep before the cluster, with admission in this mode.
-func (c *crowded) startFront(t *testing.T, mode string) *harness.Front {
+func (c *counted) startFront(t *testing.T, mode string) *harness.Front {
 	t.Helper()
 	binary, err := harness.Build(t.Context())
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestRetriesOfClientsDoNotReachTheCluster(t *testing.T) {
 		} {
 			t.Run(engine+"/"+library, func(t *testing.T) {
 				t.Parallel()
-				c := startCrowded(t, engine)
+				c := startCluster(t, engine)
 				f := c.startFront(t, "auto")
 				got := flood(t, command, engine, f.URL)
 				refused, err := f.Sum(t.Context(), "sidestep_admission_refusals_total", nil)
