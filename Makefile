@@ -120,7 +120,7 @@ test-clients: build clients ## run real client libraries through sidestep, on bo
 
 .PHONY: clients
 clients: $(CLIENTS)/python/installed $(CLIENTS)/js/installed ## install the client libraries that are tested into .cache
-	cd test/clients/go && GOWORK=off $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch
+	cd test/clients/go && GOWORK=off $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch ./flood
 
 $(CLIENTS)/python/installed: test/clients/python/requirements.txt
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { $(call provide,python3-venv); }

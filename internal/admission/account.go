@@ -68,6 +68,27 @@ func add(sum *float64, part float64) {
 	}
 }
 
+const (
+	// A sample of what tickets cost is over when so many have ended, and counts for
+	// samplePart in the mean.
+	sampleTickets = 20
+	samplePart    = 0.3
+)
+
+// costSample is what was seen since the cost of a ticket was last looked at.
+type costSample struct{ ended, completed float64 }
+
+// learnCost takes in that a ticket has ended of which only the nodes show what it cost. What
+// others send to them makes it dearer, and the limits follow the queues in any case.
+func (c *Control) learnCost(t *Ticket) {
+	c.sample.ended += float64(max(1, t.Searches))
+	if c.sample.ended < sampleTickets {
+		return
+	}
+	c.mean += samplePart * (max(1, c.sample.completed/c.sample.ended) - c.mean)
+	c.sample = costSample{}
+}
+
 // averagePart is what one value counts in a mean over searches.
 const averagePart = 0.02
 

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -39,6 +40,10 @@ type Options struct {
 	// Sidesteps is how many sidesteps share the limits, at least 1.
 	Sidesteps int
 	Queue     QueueOptions
+	// Learns has what a ticket without Parts costs learned from what the nodes complete
+	// while such end, as it is with writes: nobody tells into how many tasks the engine cuts
+	// them.
+	Learns bool
 	// Classes are those that searches may be in.
 	Classes []Class
 	// Order is that within a class, Adaptive if empty. The others exist to be compared
@@ -66,6 +71,9 @@ type Class struct {
 	Rate float64
 	// Deadline is for how long one may wait; 0: as long as its client does.
 	Deadline time.Duration
+	// Downgrade names the class of those that exceed Rate, or have waited for Deadline;
+	// empty: the former wait, the latter are refused.
+	Downgrade string
 }
 
 // Order says which of the searches of a class that wait is sent first.
@@ -122,6 +130,7 @@ type Control struct {
 	length  int     // tickets that wait
 	bytes   int64
 	turned  []*Ticket // whose verdict the last call changed
+	sample  costSample
 	changes map[Change]int64
 }
 
@@ -134,6 +143,7 @@ func New(o Options) *Control {
 	for _, k := range o.Classes {
 		c.classes = append(c.classes, newClass(k))
 	}
+	c.link()
 	return c
 }
 
@@ -194,6 +204,9 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if change := n.observe(p, &c.o, now); change != Kept {
 		c.changes[change]++
 	}
+	if c.o.Learns {
+		c.sample.completed += float64(p.Completed)
+	}
 	return c.pump(now)
 }
 
@@ -205,6 +218,10 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
 	t.Unmeasured = false
 	c.spread(t)
+	if lower := c.enters(t, now); lower != t.Class && c.o.Mode != Off {
+		c.classes[t.Class].downgraded++
+		t.Class = lower
+	}
 	k := &c.classes[t.Class]
 	roomy, goes := c.look(t, now)
 	if !roomy || c.exceedsShare(t, now) {
@@ -236,10 +253,11 @@ func (c *Control) look(t *Ticket, now time.Time) (roomy, goes bool) {
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
-// [Observe] that is what [Auto] would decide.
+// [Observe] that is what [Auto] would decide. The ticket gets the class that it would be in.
 func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 	t.Unmeasured = false
 	c.spread(t)
+	t.Class = c.enters(t, now)
 	if _, goes := c.look(t, now); goes {
 		return Admitted, ""
 	}
@@ -270,6 +288,9 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 		return nil
 	}
 	c.giveBack(t)
+	if c.o.Learns {
+		c.learnCost(t)
+	}
 	if k := &c.classes[t.Class]; !t.Passes {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
@@ -348,8 +369,10 @@ func (c *Control) Waiting() int {
 }
 
 // Patience returns for how long a ticket may wait; 0: as long as its client does.
-func (c *Control) Patience(t *Ticket) time.Duration {
-	d := c.classes[t.Class].Deadline
+func (c *Control) Patience(t *Ticket) time.Duration { return c.patienceIn(t.Class) }
+
+func (c *Control) patienceIn(class int) time.Duration {
+	d := c.classes[class].Deadline
 	if d == 0 || c.o.Queue.Time > 0 && c.o.Queue.Time < d {
 		return c.o.Queue.Time
 	}
@@ -364,6 +387,9 @@ const atOnce = 5
 func (c *Control) spread(t *Ticket) {
 	t.charges, t.cost = t.charges[:0], 0
 	most := atOnce * float64(max(1, t.Searches))
+	if c.o.Learns { // the bound is that of searches
+		most = math.Inf(1)
+	}
 	for _, p := range t.Parts {
 		if n := c.nodes[p.Node]; n != nil {
 			t.charges = append(t.charges, charge{n, min(p.Tasks, most), p.Needed})

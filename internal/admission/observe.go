@@ -73,6 +73,9 @@ func (c *Control) expire(now time.Time) {
 			if patience == 0 || now.Sub(t.began) < patience {
 				break
 			}
+			if c.lowered(t, now) {
+				continue
+			}
 			c.remove(t)
 			c.refuse(t, TooLate, now)
 		}

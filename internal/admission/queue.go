@@ -32,6 +32,8 @@ type class struct {
 	length         int
 	cost           float64 // shard queries that wait
 	admitted       int64
+	lower          int   // position of the class that Downgrade names, -1: none
+	downgraded     int64 // to that class
 	wouldWait      int64 // what mode observe found
 	wouldRefuse    map[Reason]int64
 	inFlight       float64   // shard queries
@@ -55,7 +57,7 @@ func newClass(k Class) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, tokens: max(1, burst*k.Rate), wouldRefuse: map[Reason]int64{}}
+	return class{Class: k, tokens: max(1, burst*k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
 }
 
 // limited reports whether the class has a rate.

@@ -39,6 +39,9 @@ type ClassView struct {
 	Name     string
 	Waiting  int
 	Admitted int64
+	// Downgraded counts those that the class gave to its lower one, in mode observe those
+	// that it would have.
+	Downgraded int64
 	// WouldWait counts what mode observe let go that would have waited, WouldRefuse those of
 	// them that would have been refused, by why.
 	WouldWait   int64
@@ -50,7 +53,7 @@ func (c *Control) Classes() []ClassView {
 	out := make([]ClassView, len(c.classes))
 	for i := range c.classes {
 		k := &c.classes[i]
-		out[i] = ClassView{Name: k.Name, Admitted: k.admitted, WouldWait: k.wouldWait, WouldRefuse: maps.Clone(k.wouldRefuse)}
+		out[i] = ClassView{Name: k.Name, Admitted: k.admitted, Downgraded: k.downgraded, WouldWait: k.wouldWait, WouldRefuse: maps.Clone(k.wouldRefuse)}
 		if c.o.Mode != Observe {
 			out[i].Waiting = k.length
 		}

@@ -48,6 +48,7 @@ func running(t *testing.T) *App {
 	cfg.Upstream.URLs = simulated.URLs()
 	cfg.Cluster.StatsInterval = 20 * time.Millisecond
 	cfg.Bulk.SingleShard = []config.SingleShard{{Index: "logs"}}
+	cfg.Admission.Writes.Mode = "observe"
 	a, err := New(cfg, Options{Version: "1.2.3"})
 	require.NoError(t, err)
 	require.NoError(t, a.Start(t.Context()))

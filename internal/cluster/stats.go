@@ -56,6 +56,10 @@ type NodeStats struct {
 	// WriteQueue is the length of the write thread pool's queue at the moment of the
 	// poll, WriteQueueBefore that at the last answered poll, 0 on the first.
 	WriteQueue, WriteQueueBefore int64
+	// WriteThreads is how many threads the write pool has, WriteActive how many were at
+	// work at the moment of the poll, and Writes how many tasks it completed since the
+	// last answered poll.
+	WriteThreads, WriteActive, Writes int64
 	// WriteRejected counts the tasks that the write pool rejected since the last answered
 	// poll.
 	WriteRejected int64

@@ -20,6 +20,23 @@ type Admission struct {
 	Max     int              `yaml:"max"`
 	Queue   AdmissionQueue   `yaml:"queue"`
 	Classes []AdmissionClass `yaml:"classes"`
+	Writes  AdmissionWrites  `yaml:"writes"`
+}
+
+// AdmissionWrites says which writes wait in sidestep while the write pools of the nodes are
+// busy. Mode is "off", "observe" or "auto"; Min and Max bound the limit of a node, in tasks.
+type AdmissionWrites struct {
+	Mode  string              `yaml:"mode"`
+	Min   int                 `yaml:"min"`
+	Max   int                 `yaml:"max"`
+	Queue AdmissionWriteQueue `yaml:"queue"`
+}
+
+// AdmissionWriteQueue bounds the writes that wait. 0: only by the size of the engine's own
+// queues.
+type AdmissionWriteQueue struct {
+	Length int           `yaml:"length"` // requests
+	Time   time.Duration `yaml:"time"`
 }
 
 // AdmissionQueue bounds the searches that wait. 0: only by the size of the engine's own
@@ -40,6 +57,9 @@ type AdmissionClass struct {
 	Rate float64 `yaml:"rate"`
 	// Deadline is how long one of them may wait; 0: as long as its client does.
 	Deadline time.Duration `yaml:"deadline"`
+	// Downgrade names the class of searches that exceed Rate, or have waited for Deadline;
+	// empty: the former wait, the latter are refused.
+	Downgrade string `yaml:"downgrade"`
 }
 
 // AdmissionMatch says which searches are in a class. All conditions that are set must
@@ -51,8 +71,11 @@ type AdmissionMatch struct {
 	OpaqueIDPrefix string `yaml:"opaque_id_prefix"`
 }
 
-// defaultClass is the class of searches that are in no other.
-const defaultClass = "default"
+// defaultClass is the class of searches that are in no other, writesClass that of writes.
+const (
+	defaultClass = "default"
+	writesClass  = "writes"
+)
 
 // classOperations are the operations that a class may name.
 func classOperations() []string {
@@ -64,6 +87,14 @@ func classOperations() []string {
 
 func (c *checker) admission(a Admission) {
 	c.oneOf("admission.mode", a.Mode)
+	c.oneOf("admission.writes.mode", a.Writes.Mode)
+	c.atLeast("admission.writes.min", a.Writes.Min, 0)
+	c.atLeast("admission.writes.max", a.Writes.Max, 0)
+	if a.Writes.Max > 0 && a.Writes.Max < a.Writes.Min {
+		c.add("admission.writes.max", "must be at least min (%d)", a.Writes.Min)
+	}
+	c.atLeast("admission.writes.queue.length", a.Writes.Queue.Length, 0)
+	c.notNegative("admission.writes.queue.time", a.Writes.Queue.Time)
 	c.notNegative("admission.target_response_time", a.TargetResponseTime)
 	if a.Mode == "target" && a.TargetResponseTime == 0 {
 		c.add("admission.target_response_time", "must be set for mode target")
@@ -80,7 +111,31 @@ func (c *checker) admission(a Admission) {
 		if first := slices.IndexFunc(a.Classes, func(other AdmissionClass) bool { return other.Name == k.Name }); first < i {
 			c.add(fmt.Sprintf("admission.classes[%d]", i), "has the name of admission.classes[%d]", first)
 		}
+		c.downgrade(fmt.Sprintf("admission.classes[%d].downgrade", i), k, a.Classes)
 	}
+}
+
+// downgrade checks the lower class of a class: there is one of the name, and whoever
+// follows the names comes to an end.
+func (c *checker) downgrade(path string, k AdmissionClass, all []AdmissionClass) {
+	if k.Downgrade == "" {
+		return
+	}
+	if k.Rate == 0 && k.Deadline == 0 {
+		c.add(path, "needs a rate or a deadline: without them the class refuses nothing of its own")
+	}
+	for range all {
+		at := slices.IndexFunc(all, func(other AdmissionClass) bool { return other.Name == k.Downgrade })
+		switch {
+		case k.Downgrade == "" || k.Downgrade == defaultClass && at < 0:
+			return
+		case at < 0:
+			c.add(path, "names no class: %q", k.Downgrade)
+			return
+		}
+		k = all[at]
+	}
+	c.add(path, "leads back to the class itself")
 }
 
 func (c *checker) admissionClass(path string, k AdmissionClass) {
@@ -88,6 +143,8 @@ func (c *checker) admissionClass(path string, k AdmissionClass) {
 		c.add(path, "needs a name of small letters, digits, _ and -, not %q", k.Name)
 	}
 	switch {
+	case k.Name == writesClass:
+		c.add(path, "has the name of the class of writes")
 	case k.Name == defaultClass && k.Match != AdmissionMatch{}:
 		c.add(path, "matches what no other class does, as its name is default: it takes no match")
 	case k.Name != defaultClass && k.Match == AdmissionMatch{}:

@@ -395,7 +395,7 @@ func Default() Config {
 			Affinity: Affinity{Strings: true, Indices: []string{}},
 		},
 		Bulk:      Bulk{Mode: "route", SingleShard: []SingleShard{}, RoutingSize: []RoutingSize{}, Avoid: true, MaxSkew: 1.5},
-		Admission: Admission{Mode: "off", Classes: []AdmissionClass{}},
+		Admission: Admission{Mode: "off", Classes: []AdmissionClass{}, Writes: AdmissionWrites{Mode: "off"}},
 		Clients:   Clients{Sniff: "pass"},
 		Limits: Limits{
 			HeldBody:          MiB,

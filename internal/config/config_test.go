@@ -83,8 +83,9 @@ func TestGoodFile(t *testing.T) {
 			Queue: AdmissionQueue{Length: 100, Bytes: MiB, Time: 3 * time.Second},
 			Classes: []AdmissionClass{{
 				Name: "reports", Match: AdmissionMatch{Operation: "search", Index: "archive-*", User: "kim", OpaqueIDPrefix: "report-"},
-				Weight: 0.5, Rate: 5, Deadline: time.Second,
+				Weight: 0.5, Rate: 5, Deadline: time.Second, Downgrade: "default",
 			}},
+			Writes: AdmissionWrites{Mode: "observe", Min: 2, Max: 20, Queue: AdmissionWriteQueue{Length: 50, Time: 4 * time.Second}},
 		},
 		Clients: Clients{Sniff: "rewrite", PublishAddress: "search.example:9210"},
 		Limits:  Limits{HeldBody: 512 * KiB, HeldBodies: 8 * MiB, BodyTimeout: 20 * time.Second, WriteTimeout: 0, ReadHeaderTimeout: 5 * time.Second, DrainDelay: 15 * time.Second, ShutdownGrace: 90 * time.Second, ConcurrentStreams: 16},

@@ -19,18 +19,19 @@ import (
 
 // words are the values of the keys that accept one of a few words.
 var words = map[string][]string{
-	"upstream.discovery": {"sniff", "static"},
-	"routing.mode":       {"route", "observe", "off"},
-	"routing.policy":     {"adaptive", "ars", "round_robin"},
-	"routing.when":       {"always", "outlier"},
-	"routing.preference": {"only_nodes", "prefer_nodes"},
-	"bulk.mode":          {"route", "observe", "off"},
-	"admission.mode":     {"off", "observe", "auto", "target"},
-	"clients.sniff":      {"rewrite", "pass"},
-	"log.level":          {"debug", "info", "warn", "error"},
-	"log.format":         {"text", "json"},
-	"tracing.protocol":   {"http/protobuf", "grpc"},
-	"explain.header":     {"off", "authenticated", "on"},
+	"upstream.discovery":    {"sniff", "static"},
+	"routing.mode":          {"route", "observe", "off"},
+	"routing.policy":        {"adaptive", "ars", "round_robin"},
+	"routing.when":          {"always", "outlier"},
+	"routing.preference":    {"only_nodes", "prefer_nodes"},
+	"bulk.mode":             {"route", "observe", "off"},
+	"admission.mode":        {"off", "observe", "auto", "target"},
+	"admission.writes.mode": {"off", "observe", "auto"},
+	"clients.sniff":         {"rewrite", "pass"},
+	"log.level":             {"debug", "info", "warn", "error"},
+	"log.format":            {"text", "json"},
+	"tracing.protocol":      {"http/protobuf", "grpc"},
+	"explain.header":        {"off", "authenticated", "on"},
 }
 
 // Validate returns every problem of the configuration, nil if it is valid. It opens the

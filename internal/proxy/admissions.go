@@ -20,6 +20,9 @@ type Admission struct {
 	// Classes are asked in their order; what is in none is in the class "default".
 	// Options.Classes is made of them.
 	Classes []AdmissionClass
+	// Writes is the same for writes, by the write pools of the nodes. Its classes and
+	// TargetResponseTime are not looked at.
+	Writes admission.Options
 }
 
 // AdmissionClass is a class of searches. Of its conditions those that are set must hold.
@@ -32,8 +35,16 @@ type AdmissionClass struct {
 	OpaqueIDPrefix string
 }
 
-// defaultClass is the name of the class of what is in no other.
-const defaultClass = "default"
+// defaultClass is the name of the class of searches that are in no other, writesClass that
+// of writes.
+const (
+	defaultClass = "default"
+	writesClass  = "writes"
+)
+
+// usualWriteQueue is what the queue of a write pool holds by default, in both engines from
+// Elasticsearch 7.9 on.
+const usualWriteQueue = 10_000
 
 // ErrNoTarget is why [Proxy.SetAdmissionMode] does not switch to mode target.
 var ErrNoTarget = errors.New("mode target needs a response time: set admission.target_response_time in the configuration and reload it")
@@ -60,6 +71,7 @@ func (k *admissionClass) matches(x *exchange) bool {
 // admissions is the admission of one proxy: the control with what guards and drives it.
 // While the mode is Off no request takes its lock.
 type admissions struct {
+	writes   bool         // it is that of writes
 	own      atomic.Value // admission.Mode: as it was set
 	mode     atomic.Value // admission.Mode: in force
 	classes  []admissionClass
@@ -74,6 +86,14 @@ type admissions struct {
 	queues  map[string]int // by id: what the queue of its search pool holds; 0: not known
 }
 
+// newWriteAdmissions returns the admission of writes.
+func newWriteAdmissions(o admission.Options) *admissions {
+	o.Learns = true
+	a := newAdmissions(Admission{Options: o, Classes: []AdmissionClass{{Class: admission.Class{Name: writesClass}}}})
+	a.writes = true
+	return a
+}
+
 func newAdmissions(o Admission) *admissions {
 	a := &admissions{}
 	for _, k := range o.Classes {
@@ -83,7 +103,7 @@ func newAdmissions(o Admission) *admissions {
 		}
 		a.classes = append(a.classes, ready)
 	}
-	if !slices.ContainsFunc(a.classes, func(k admissionClass) bool { return k.Name == defaultClass }) {
+	if !slices.ContainsFunc(a.classes, func(k admissionClass) bool { return k.Name == defaultClass || k.Name == writesClass }) {
 		a.classes = append(a.classes, admissionClass{AdmissionClass: AdmissionClass{Class: admission.Class{Name: defaultClass}}})
 	}
 	o.Options.Classes = nil
@@ -114,7 +134,7 @@ func (a *admissions) close() {
 
 // AdmissionMode returns the mode that searches are admitted in: the more careful of what
 // [Proxy.SetAdmissionMode] and [Proxy.SetMode] have set.
-func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.mode.Load().(admission.Mode) }
+func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.inForce() }
 
 // OwnAdmissionMode returns the mode that [Proxy.SetAdmissionMode] has set.
 func (p *Proxy) OwnAdmissionMode() admission.Mode { return p.admission.own.Load().(admission.Mode) }
@@ -147,6 +167,9 @@ func (a *admissions) follow(routing Mode) {
 	a.mode.Store(m)
 	a.signal(a.control.SetMode(m, time.Now()))
 }
+
+// inForce returns the mode in force.
+func (a *admissions) inForce() admission.Mode { return a.mode.Load().(admission.Mode) }
 
 // classOf returns the position of the class of a request.
 func (a *admissions) classOf(x *exchange) int {
@@ -219,6 +242,15 @@ func (a *admissions) fits(t *admission.Ticket) bool {
 	return a.control.Fits(t, time.Now())
 }
 
+// downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.
+func (a *admissions) downgrade(t *admission.Ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	moved, turned := a.control.Downgrade(t, time.Now())
+	a.signal(turned)
+	return moved
+}
+
 func (a *admissions) patience(t *admission.Ticket) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -275,10 +307,29 @@ func (a *admissions) observe(st cluster.NodeStats) {
 		Threads: st.Threads, Queue: float64(st.Queue), Active: st.Active,
 		Completed: st.Queries, ServiceTime: st.ServiceTime, Rejected: st.RejectedTasks,
 	}
+	if a.writes {
+		p = admission.Poll{
+			Threads: st.WriteThreads, Queue: float64(st.WriteQueue), Active: float64(st.WriteActive),
+			QueueSize: usualWriteQueue, Completed: st.Writes, Rejected: st.WriteRejected,
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p.QueueSize = int64(a.queues[st.Node])
+	if !a.writes {
+		p.QueueSize = int64(a.queues[st.Node])
+	}
 	a.signal(a.control.Observe(st.Node, p, st.At))
+}
+
+// classViews describes the classes; none while admission of writes is off, which nobody
+// asked for.
+func (a *admissions) classViews() []admission.ClassView {
+	if a.writes && a.inForce() == admission.Off {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.control.Classes()
 }
 
 // view describes the load of a node; nil while admission is off.

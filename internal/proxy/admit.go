@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -19,25 +20,29 @@ const (
 	maxHeldBack   = 1000
 	// retryAfter is what a refusal tells its client, in seconds.
 	retryAfter = "1"
+	// mostDiscarded is how much is read of the body of a request that is refused: what the
+	// engines take by default.
+	mostDiscarded = 100 << 20
 )
 
 // admit has a search wait while its nodes have as much to do as they can. It reports
 // whether the request goes on: one that is refused has been answered.
 func (x *exchange) admit() bool {
-	if !x.admits || !x.loads() {
+	a, t := x.findAdmitter(), &x.ticket
+	if a == nil {
 		return true
 	}
 	x.p.o.Touch()
-	a, t := x.p.admission, &x.ticket
 	t.Class, t.Bytes = a.classOf(x), int64(len(x.body))
-	t.Passes = x.continues() || x.steering() == es.SteerByID
-	x.Class = a.classes[t.Class].Name
+	t.Passes = !a.writes && (x.continues() || x.steering() == es.SteerByID)
 	x.goElsewhere()
 	now := time.Now()
 	verdict, why := a.offer(x, now)
+	x.Class = a.classes[t.Class].Name
 	if verdict == admission.Waits {
-		verdict, why = x.waitTurn()
+		verdict, why = x.waitTurn(now)
 		x.Waited = time.Since(now)
+		x.Class = a.classes[t.Class].Name // it may be a lower one by now
 		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
 	}
 	switch {
@@ -53,6 +58,17 @@ func (x *exchange) admit() bool {
 	}
 	x.refuse(why)
 	return false
+}
+
+// findAdmitter returns what decides about the request, nil if nothing does.
+func (x *exchange) findAdmitter() *admissions {
+	switch {
+	case x.admits && x.loads():
+		x.admitter = x.p.admission
+	case (x.Operation == es.Bulk || x.Operation == es.Write) && x.p.writes.inForce() != admission.Off:
+		x.admitter = x.p.writes
+	}
+	return x.admitter
 }
 
 // loads reports whether the request is work of the nodes' search threads.
@@ -128,7 +144,7 @@ func (x *exchange) expectItems(m *multiSearch) {
 // goElsewhere chooses another copy for a search that is meant for one node, if that one
 // is at its limit and the other is not.
 func (x *exchange) goElsewhere() {
-	a := x.p.admission
+	a := x.admitter
 	if m := x.p.AdmissionMode(); m != admission.Auto && m != admission.Target {
 		return // nothing is changed
 	}
@@ -149,20 +165,23 @@ func (x *exchange) goElsewhere() {
 	t.release()
 }
 
-// waitTurn waits until the verdict about the ticket has come, the time that it may wait
-// has passed, or the client is gone.
-func (x *exchange) waitTurn() (admission.Verdict, admission.Reason) {
-	a := x.p.admission
+// waitTurn waits until the verdict about the ticket has come, the time has passed that it
+// may wait in its class and those below, or the client is gone.
+func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason) {
+	a := x.admitter
 	var late <-chan time.Time
 	if patience := a.patience(&x.ticket); patience > 0 {
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(time.Until(began.Add(patience)))
 		defer timer.Stop()
 		late = timer.C
 	}
 	select {
 	case <-x.turn:
-	case <-late:
 	case <-x.r.Context().Done():
+	case <-late:
+		if a.downgrade(&x.ticket) {
+			return x.waitTurn(began)
+		}
 	}
 	return a.settle(x)
 }
@@ -190,12 +209,13 @@ func (x *exchange) chooseAnew() {
 		x.first = nil
 	}
 	x.followRule()
-	x.p.admission.move(&x.ticket)
+	x.admitter.move(&x.ticket)
 }
 
 // refuse answers as the engine does when its queues are full. It costs the engine nothing.
 func (x *exchange) refuse(why admission.Reason) {
-	a := x.p.admission
+	a := x.admitter
+	x.discardBody()
 	if a.heldBack.Add(1) <= maxHeldBack {
 		began := time.Now()
 		x.sleep(heldBackLeast + rand.N(heldBackMost-heldBackLeast))
@@ -216,11 +236,29 @@ func (x *exchange) refuse(why admission.Reason) {
 	x.answerOwn(http.StatusTooManyRequests, typ, refusals[why])
 }
 
+// discardBody reads what the client still sends of a request that is refused: one that is
+// cut off while it sends does not see the answer. One that asked first sends nothing.
+func (x *exchange) discardBody() {
+	if x.stream == nil || x.asking {
+		return
+	}
+	deadline := newReadDeadline(x)
+	defer deadline.lift()
+	for left := int64(mostDiscarded); left > 0; {
+		deadline.push()
+		n, err := io.CopyN(io.Discard, x.r.Body, min(left, 64<<10))
+		x.RequestBytes += n
+		if left -= n; err != nil {
+			return
+		}
+	}
+}
+
 // refusals are the words of refusals.
 var refusals = map[admission.Reason]string{
-	admission.QueueFull: "rejected execution of the search: as much waits for its nodes as they would queue",
-	admission.NoRoom:    "rejected execution of the search: the searches that wait hold admission.queue.bytes",
-	admission.TooLate:   "rejected execution of the search: it would have had to wait for longer than it may",
+	admission.QueueFull: "rejected execution: as much waits for the nodes as they would queue",
+	admission.NoRoom:    "rejected execution: the searches that wait hold admission.queue.bytes",
+	admission.TooLate:   "rejected execution: it would have had to wait for longer than it may",
 }
 
 // dismiss returns the ticket, once. answered is the attempt that had the last word, nil if
@@ -229,6 +267,6 @@ func (x *exchange) dismiss(answered *try) {
 	if x.admitted {
 		x.admitted = false
 		full := answered != nil && answered.resp != nil && answered.resp.StatusCode == http.StatusTooManyRequests
-		x.p.admission.done(&x.ticket, x.gone(), full)
+		x.admitter.done(&x.ticket, x.gone(), full)
 	}
 }

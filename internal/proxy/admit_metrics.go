@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,20 +22,20 @@ func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics 
 	m := &admissionMetrics{
 		refusals: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_admission_refusals_total",
-			Help: "Searches that sidestep answered 429, by class and reason.",
+			Help: "Searches, and writes, that sidestep answered 429, by class and reason.",
 		}, []string{"class", "reason"})),
 		dropped: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_admission_dropped_total",
-			Help: "Searches whose client left while they waited, by class.",
+			Help: "Searches, and writes, whose client left while they waited, by class.",
 		}, []string{"class"})),
 		waited: newObservers(auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                        "sidestep_admission_wait_seconds",
-			Help:                        "Time that searches waited, of those that did, however that ended.",
+			Help:                        "Time that searches, and writes, waited, of those that did, however that ended.",
 			Buckets:                     durationBuckets,
 			NativeHistogramBucketFactor: nativeBucketFactor,
 		}, []string{"class"})),
 	}
-	for _, k := range p.admission.classes {
+	for _, k := range slices.Concat(p.admission.classes, p.writes.classes) {
 		m.dropped.with(k.Name)
 		m.waited.with(k.Name)
 		for _, why := range admission.Reasons() {
@@ -63,10 +64,11 @@ func newAdmissionMetrics(reg prometheus.Registerer, p *Proxy) *admissionMetrics 
 
 // admissionCollector reads what the control knows.
 type admissionCollector struct {
-	p                                   *Proxy
-	limit, inFlight, waiting, others    *prometheus.Desc // by node
-	admitted, queue, observed           *prometheus.Desc // by class
-	changes, open, utilisation, serving *prometheus.Desc
+	p                                     *Proxy
+	writeLimit, writesInFlight            *prometheus.Desc // by node
+	limit, inFlight, waiting, others      *prometheus.Desc // by node
+	admitted, downgraded, queue, observed *prometheus.Desc // by class
+	changes, open, utilisation, serving   *prometheus.Desc
 }
 
 func newAdmissionCollector(p *Proxy) *admissionCollector {
@@ -75,24 +77,27 @@ func newAdmissionCollector(p *Proxy) *admissionCollector {
 		return prometheus.NewDesc("sidestep_"+name, help, labels, nil)
 	}
 	return &admissionCollector{
-		p:           p,
-		limit:       def("admission_limit", "Shard queries that all clients together may have in flight on the node; absent while nothing is known of its load.", node),
-		inFlight:    def("admission_in_flight", "Shard queries in flight that sidestep sent, by their expected share.", node),
-		waiting:     def("admission_waiting", "Shard queries that wait for the node, by their expected share.", node),
-		others:      def("admission_other_clients", "Shard queries of other clients on the node, in the mean.", node),
-		admitted:    def("admission_admitted_total", "Searches that were admitted, by class.", class),
-		queue:       def("admission_queue", "Searches that wait, by class.", class),
-		observed:    def("admission_observed_total", "Searches that mode observe let go, by class and what would have been done: wait, or in the end refuse, and why.", []string{"class", "action", "reason"}),
-		changes:     def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
-		open:        def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
-		utilisation: def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
-		serving:     def("cluster_serving_nodes", "Nodes that serve searches: what the utilisation is of.", nil),
+		p:              p,
+		limit:          def("admission_limit", "Shard queries that all clients together may have in flight on the node; absent while nothing is known of its load.", node),
+		inFlight:       def("admission_in_flight", "Shard queries in flight that sidestep sent, by their expected share.", node),
+		writeLimit:     def("admission_write_limit", "Tasks of its write pool that all clients together may have in flight on the node; absent while nothing is known of its load, and while admission of writes is off.", node),
+		writesInFlight: def("admission_writes_in_flight", "Tasks of write pools that sidestep sent and that are not answered, by their expected share; absent while admission of writes is off.", node),
+		waiting:        def("admission_waiting", "Shard queries that wait for the node, by their expected share.", node),
+		others:         def("admission_other_clients", "Shard queries of other clients on the node, in the mean.", node),
+		admitted:       def("admission_admitted_total", "Searches, and writes, that were admitted, by class.", class),
+		downgraded:     def("admission_downgraded_total", "Searches that their class gave to the lower one that it names, by class; in mode observe those that it would have.", class),
+		queue:          def("admission_queue", "Searches, and writes, that wait, by class.", class),
+		observed:       def("admission_observed_total", "Searches, and writes, that mode observe let go, by class and what would have been done: wait, or in the end refuse, and why.", []string{"class", "action", "reason"}),
+		changes:        def("admission_limit_changes_total", "Moves of limits by reason.", []string{"reason"}),
+		open:           def("admission_open_nodes", "Nodes that serve searches and of whose load nothing is known: no search waits for them.", nil),
+		utilisation:    def("cluster_utilisation", "Part of the search threads of all nodes that is at work, by the service time and rate of shard queries, 0 to 1.", nil),
+		serving:        def("cluster_serving_nodes", "Nodes that serve searches: what the utilisation is of.", nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *admissionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.queue, c.observed, c.changes, c.open, c.utilisation, c.serving} {
+	for _, d := range []*prometheus.Desc{c.writeLimit, c.writesInFlight, c.limit, c.inFlight, c.waiting, c.others, c.admitted, c.downgraded, c.queue, c.observed, c.changes, c.open, c.utilisation, c.serving} {
 		ch <- d
 	}
 }
@@ -114,6 +119,16 @@ func (c *admissionCollector) read() (all []prometheus.Metric) {
 		all = append(all, prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...))
 	}
 	nodes := c.p.view.Load().nodes
+	for _, n := range nodes {
+		v := c.p.writes.view(n.ID, c.p.writes.inForce(), now)
+		if v == nil {
+			break
+		}
+		if v.Limit != nil {
+			gauge(c.writeLimit, *v.Limit, n.Name, n.ID)
+		}
+		gauge(c.writesInFlight, v.Admitted, n.Name, n.ID)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, n := range nodes {
@@ -125,8 +140,9 @@ func (c *admissionCollector) read() (all []prometheus.Metric) {
 		gauge(c.waiting, v.Waiting, n.Name, n.ID)
 		gauge(c.others, v.Others, n.Name, n.ID)
 	}
-	for _, k := range a.control.Classes() {
+	for _, k := range slices.Concat(a.control.Classes(), c.p.writes.classViews()) {
 		count(c.admitted, k.Admitted, k.Name)
+		count(c.downgraded, k.Downgraded, k.Name)
 		gauge(c.queue, float64(k.Waiting), k.Name)
 		count(c.observed, k.WouldWait, k.Name, "wait", "")
 		for _, why := range admission.Reasons() {

@@ -243,6 +243,29 @@ func TestAClassMayHaveADeadline(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-patient).status)
 }
 
+// Where a class says so, a search that has waited for its deadline is not refused: it is
+// one of the lower class from then on.
+func TestAClassMayDowngrade(t *testing.T) {
+	c := startGated(t, 10, func(a *Admission) {
+		a.Classes = []AdmissionClass{
+			{Class: admission.Class{Name: "hurried", Deadline: 10 * time.Millisecond, Downgrade: "hesitant"}, OpaqueIDPrefix: "now-"},
+			{Class: admission.Class{Name: "hesitant", Deadline: 20 * time.Millisecond, Downgrade: "patient"}, OpaqueIDPrefix: "soon-"},
+			{Class: admission.Class{Name: "patient"}, OpaqueIDPrefix: "later-"},
+		}
+	})
+	first, hurried := c.search(), c.search("X-Opaque-Id", "now-1")
+	require.Eventually(t, func() bool {
+		classes := c.proxy.AdmissionClasses()
+		return classes[0].Downgraded == 1 && classes[1].Downgraded == 1 && classes[2].Waiting == 1
+	}, admitPatience, time.Millisecond)
+	for _, one := range []<-chan answered{first, hurried} {
+		c.let <- struct{}{}
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+	require.Zero(t, c.proxy.Totals().Outcomes[string(outcomeRefused)])
+	require.Equal(t, int64(1), c.proxy.AdmissionClasses()[2].Admitted)
+}
+
 // Wherever the class of all others is listed, it is that of the others.
 func TestTheDefaultClassIsThatOfTheOthers(t *testing.T) {
 	c := startGated(t, 1000, func(a *Admission) {

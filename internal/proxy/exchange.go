@@ -71,8 +71,9 @@ type exchange struct {
 
 	// From admit. The ticket's Parts are from choose if admission is on.
 	ticket   admission.Ticket
-	admits   bool // admission is on
-	admitted bool // the ticket has been admitted and not returned
+	admits   bool        // admission of searches is on
+	admitted bool        // the ticket has been admitted and not returned
+	admitter *admissions // that decides about the request; nil if none does
 	// turn receives when a waiting ticket has got its verdict. It is made when a ticket
 	// waits.
 	turn chan struct{}

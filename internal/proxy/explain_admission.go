@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"sidestep/internal/admission"
@@ -40,10 +41,11 @@ func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
 	a, t, now := p.admission, &x.ticket, time.Now()
 	t.Class = a.classOf(x)
 	t.Passes = x.continues() || x.steering() == es.SteerByID
-	e := &AdmissionExplanation{Mode: mode, Class: a.classes[t.Class].Name}
+	e := &AdmissionExplanation{Mode: mode}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	verdict, why := a.control.Preview(t, now)
+	e.Class = a.classes[t.Class].Name
 	e.Waiting = a.control.Classes()[t.Class].Waiting
 	switch {
 	case t.Passes:
@@ -72,11 +74,12 @@ func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
 
 // AdmissionClassStatus is what became of the searches of a class since the start.
 type AdmissionClassStatus struct {
-	Class    string `json:"class"`
-	Waiting  int    `json:"waiting"` // now
-	Admitted int64  `json:"admitted"`
-	Refused  int64  `json:"refused"`
-	Dropped  int64  `json:"dropped"`
+	Class      string `json:"class"`
+	Waiting    int    `json:"waiting"` // now
+	Admitted   int64  `json:"admitted"`
+	Downgraded int64  `json:"downgraded"` // to its lower class
+	Refused    int64  `json:"refused"`
+	Dropped    int64  `json:"dropped"`
 	// WouldWait and WouldRefuse are what mode observe found.
 	WouldWait   int64 `json:"would_wait"`
 	WouldRefuse int64 `json:"would_refuse"`
@@ -84,14 +87,11 @@ type AdmissionClassStatus struct {
 
 // AdmissionClasses describes the classes. It costs what [Proxy.Totals] does.
 func (p *Proxy) AdmissionClasses() []AdmissionClassStatus {
-	a := p.admission
 	refused, dropped := by(p.metrics.admission.refusals, "class"), by(p.metrics.admission.dropped, "class")
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var out []AdmissionClassStatus
-	for _, k := range a.control.Classes() {
+	for _, k := range slices.Concat(p.admission.classViews(), p.writes.classViews()) {
 		s := AdmissionClassStatus{
-			Class: k.Name, Waiting: k.Waiting, Admitted: k.Admitted, Refused: refused[k.Name], Dropped: dropped[k.Name], WouldWait: k.WouldWait,
+			Class: k.Name, Waiting: k.Waiting, Admitted: k.Admitted, Downgraded: k.Downgraded, Refused: refused[k.Name], Dropped: dropped[k.Name], WouldWait: k.WouldWait,
 		}
 		for _, n := range k.WouldRefuse {
 			s.WouldRefuse += n

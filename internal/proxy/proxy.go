@@ -130,6 +130,7 @@ type Proxy struct {
 
 	affinity  affinity
 	admission *admissions
+	writes    *admissions // admission of writes
 	// zoneMissing says that no node is in sidestep's own zone; guarded by viewMu.
 	zoneMissing bool
 	suspended   suspension
@@ -175,7 +176,10 @@ func New(o Options) (*Proxy, error) {
 	if o.OnProbe == nil {
 		o.OnProbe = func(string, time.Duration) {}
 	}
-	p := &Proxy{o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity), admission: newAdmissions(o.Admission)}
+	p := &Proxy{
+		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
+		admission: newAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
+	}
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err
@@ -208,6 +212,7 @@ func (p *Proxy) SetMode(m Mode) error {
 		return err
 	}
 	p.admission.follow(m)
+	p.writes.follow(m)
 	return nil
 }
 
@@ -223,6 +228,7 @@ func setMode(mode *atomic.Value, m Mode) error {
 // Close closes idle upstream connections. Requests in flight continue.
 func (p *Proxy) Close() {
 	p.admission.close()
+	p.writes.close()
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
 	for _, u := range p.seeds {
@@ -241,6 +247,7 @@ func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
 	defer p.viewMu.Unlock()
 	p.view.Store(newView(s, p.view.Load(), p.o))
 	p.admission.update(s)
+	p.writes.update(s)
 	p.checkZone(s)
 }
 
@@ -268,6 +275,7 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 	}
 	p.o.Selector.ObservePoll(st.Node, poll, st.At)
 	p.admission.observe(st)
+	p.writes.observe(st)
 }
 
 // LogChange returns a function that logs changes of nodes' states.

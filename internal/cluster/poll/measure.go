@@ -20,7 +20,7 @@ const (
 		"nodes.*.thread_pool.search_worker.threads,nodes.*.thread_pool.search_worker.queue," +
 		"nodes.*.thread_pool.search_worker.active,nodes.*.thread_pool.search_worker.completed," +
 		"nodes.*.thread_pool.search_worker.rejected," +
-		"nodes.*.thread_pool.write.queue,nodes.*.thread_pool.write.active," +
+		"nodes.*.thread_pool.write.threads,nodes.*.thread_pool.write.queue,nodes.*.thread_pool.write.active," +
 		"nodes.*.thread_pool.write.completed,nodes.*.thread_pool.write.rejected," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.query_time_in_millis," +
@@ -310,8 +310,9 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	into.Queue = pool.Queue + worker.Queue
 	into.Active = float64(pool.Active + worker.Active)
 	into.Threads = pool.Threads + worker.Threads
-	into.WriteQueue = r.ThreadPool.Write.Queue
 	into.Quota = r.OS.quota()
+	write := r.ThreadPool.Write
+	into.WriteQueue, into.WriteThreads, into.WriteActive = write.Queue, write.Threads, write.Active
 	next := &Baseline{node: node, at: into.At, raw: r}
 	if last == nil {
 		return next, nil
@@ -329,7 +330,8 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	}
 	into.Rejected, into.RejectedTasks = r.rejectedSince(&before)
 	into.WriteQueueBefore = before.ThreadPool.Write.Queue
-	into.WriteRejected = max(0, r.ThreadPool.Write.Rejected-before.ThreadPool.Write.Rejected)
+	into.WriteRejected = max(0, write.Rejected-before.ThreadPool.Write.Rejected)
+	into.Writes = max(0, write.Completed-before.ThreadPool.Write.Completed)
 	into.Coordinated = changed(r.AdaptiveSelection, before.AdaptiveSelection)
 	now, then := r.Indices.Search, before.Indices.Search
 	queries, query, fetch := now.Queries-then.Queries, now.QueryMillis-then.QueryMillis, now.FetchMillis-then.FetchMillis

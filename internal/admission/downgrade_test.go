@@ -1,0 +1,95 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lowering are classes of which each gives to the next what it would refuse.
+func lowering() []Class {
+	return []Class{
+		{Name: "first", Rate: 10, Deadline: time.Second, Downgrade: "second"},
+		{Name: "second", Deadline: time.Second, Downgrade: "third"},
+		{Name: "third", Deadline: 10 * time.Second},
+	}
+}
+
+// A search beyond the rate of its class is one of the lower class, and does not wait for a turn.
+func TestWhatExceedsTheRateIsDowngraded(t *testing.T) {
+	o := limited(100)
+	o.Classes = lowering()
+	r := newRig(t, o, 1)
+	first, second := r.of(0, 0), r.of(0, 0)
+	require.Equal(t, []Verdict{Admitted, Admitted}, []Verdict{first.Verdict, second.Verdict})
+	require.Equal(t, []int{0, 1}, []int{first.Class, second.Class})
+	require.Equal(t, int64(1), r.Classes()[0].Downgraded)
+	require.Equal(t, []int64{1, 1, 0}, []int64{r.Classes()[0].Admitted, r.Classes()[1].Admitted, r.Classes()[2].Admitted})
+	r.done(second)
+	r.now = r.now.Add(time.Second)
+	require.Zero(t, r.of(0, 0).Class, "there is something left of the rate")
+	passes := &Ticket{Passes: true, Parts: []Part{{Node: "0", Tasks: 1}}}
+	r.Offer(passes, r.now)
+	require.Zero(t, passes.Class)
+}
+
+// One that has waited for its deadline waits on in the first class below that is more
+// patient, and comes to an end there.
+func TestADeadlineDowngradesBeforeItRefuses(t *testing.T) {
+	o := limited(1)
+	o.Classes = lowering()
+	r := newRig(t, o, 1)
+	busy := r.search(0)
+	late := r.of(1, 0)
+	require.Equal(t, Waits, late.Verdict)
+	r.now = r.now.Add(r.Patience(late))
+	moved, _ := r.Downgrade(late, r.now)
+	require.True(t, moved)
+	require.Equal(t, 2, late.Class)
+	require.Equal(t, []int{0, 0, 1}, []int{r.Classes()[0].Waiting, r.Classes()[1].Waiting, r.Classes()[2].Waiting})
+	require.Equal(t, 10*time.Second, r.Patience(late))
+	moved, _ = r.Downgrade(late, r.now)
+	require.False(t, moved, "there is no lower class")
+	r.done(busy)
+	require.Equal(t, Admitted, late.Verdict)
+	moved, _ = r.Downgrade(late, r.now)
+	require.False(t, moved, "it has been admitted")
+	r.done(late)
+	require.Zero(t, r.View("0", r.now).Admitted)
+}
+
+// Classes that name each other let nothing wait for ever, and queue.time bounds all of them.
+func TestDowngradesComeToAnEnd(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "a", Rate: 0.1, Deadline: time.Second, Downgrade: "b"}, {Name: "b", Rate: 0.1, Deadline: 2 * time.Second, Downgrade: "a"}}
+	r := newRig(t, o, 1)
+	for range 3 {
+		r.search(0)
+	}
+	waits := r.search(0)
+	r.now = r.now.Add(2 * time.Second)
+	moved, _ := r.Downgrade(waits, r.now)
+	require.False(t, moved)
+	o.Classes, o.Queue.Time = lowering(), time.Second
+	r = newRig(t, o, 1)
+	r.search(0)
+	waits = r.of(1, 0)
+	r.now = r.now.Add(time.Second)
+	moved, _ = r.Downgrade(waits, r.now)
+	require.False(t, moved)
+}
+
+func TestObserveCountsDowngrades(t *testing.T) {
+	r := observed(t, QueueOptions{}, lowering()...)
+	busy, second := r.of(2, 0), r.of(1, 0)
+	require.Equal(t, []Verdict{Admitted, Admitted}, []Verdict{busy.Verdict, second.Verdict})
+	r.now = r.now.Add(1100 * time.Millisecond)
+	r.poll(Poll{})
+	require.Equal(t, int64(1), r.Classes()[1].Downgraded)
+	require.Empty(t, r.Classes()[1].WouldRefuse)
+	r.done(busy)
+	r.done(second)
+	require.Empty(t, r.Classes()[2].WouldRefuse)
+	require.Zero(t, r.View("0", r.now).Admitted)
+}
