@@ -193,7 +193,7 @@ func New(o Options) (*Proxy, error) {
 		}
 	}
 	for _, u := range o.Seeds {
-		n := &selection.Node{NodeInfo: selection.NodeInfo{ID: u.Host, Name: u.Host}}
+		n := selection.NewNode(selection.NodeInfo{ID: u.Host, Name: u.Host})
 		p.seeds = append(p.seeds, newUpstream(n, u, o.Transport))
 	}
 	p.view.Store(&view{})

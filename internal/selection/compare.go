@@ -21,13 +21,13 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, elapsed)
-		usual := peers
-		if !e.about {
-			usual += s.excuse(e.node)
-		}
-		good, limit := FarFactor*usual+noise, FarFactor*usual+e.node.slack()
+		good, limit := FarFactor*peers+noise, FarFactor*peers+e.node.slack()
 		if r.local || e.node.health.excluded() {
 			good = limit
+		}
+		if !e.about {
+			excuse := s.excuse(e.node)
+			good, limit = good+excuse, limit+excuse
 		}
 		switch {
 		case alone:
@@ -74,17 +74,15 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	return stats.Median(all), len(all)-open >= open, false
 }
 
-// excuse returns how long (ms) a probe of n usually waits: for what keeps the processors
-// busy, and in the queue. Shard queries take as long as there they do, or, where n is slower
-// than its peers at the same work, as they usually do.
+// excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
+// queries that take as long as there they do, or, where n is slower than its peers at the
+// same work, as they usually do.
 func (s *Selector) excuse(n *Node) float64 {
-	rate, _ := n.rate.Value()
-	service, _ := n.service.Value()
-	busy := min(1, rate*service/max(1, n.processors()))
-	if n.slowEverywhere() {
-		service = min(service, s.usualService())
+	if !n.slowEverywhere() {
+		return n.queued()
 	}
-	return n.wait(busy, service)
+	own, _ := n.service.Value()
+	return n.wait(min(own, s.usualService()))
 }
 
 // usualService returns the median of the data nodes' service times (ms).

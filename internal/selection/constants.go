@@ -34,7 +34,7 @@ const (
 	// proofTime is for how long probes must speak against a node until it is ejected. What is
 	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
 	// pauses_beside, bimodal_2s.
-	proofTime = 500 * time.Millisecond
+	proofTime = 250 * time.Millisecond
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
 	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.
 	ejectOneIn = 3

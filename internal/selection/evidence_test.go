@@ -64,22 +64,6 @@ func TestOfEjectedCopiesTheOneWithTheSoonestProbeIsListed(t *testing.T) {
 	}
 }
 
-// A probe waits for what keeps the node busy; peerFactor goes for that, too.
-func TestAProbeThatWaitsBehindHeavySearchesIsNoProof(t *testing.T) {
-	for _, queued := range []bool{false, true} {
-		s, nodes := newTest(t, "adaptive", 5)
-		setTimes(nodes, 5, 40)
-		for _, n := range nodes {
-			n.Processors = 4
-		}
-		if queued {
-			set(&nodes[2].queue, 4)
-		}
-		suspect(s, nodes, time.Second, proofs, late(100*time.Millisecond, nodes[2]))
-		require.Equal(t, queued, nodes[2].State() == Fine, "4 shard queries of 40 ms for 4 processors")
-	}
-}
-
 // A change of a node's zone or processors, as after a restart with another configuration,
 // changes nothing of what is known of it, and of what is under way.
 func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {

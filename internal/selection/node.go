@@ -13,6 +13,10 @@ type Node struct {
 	*statistics
 }
 
+// NewNode returns a node that no [Selector.Update] named, as a seed before the nodes of the
+// cluster are known.
+func NewNode(info NodeInfo) *Node { return &Node{info, &statistics{}} }
+
 // statistics are what is known of a node, whatever else of it changes. Durations are
 // milliseconds as float64: sub-millisecond nodes must not score 0.
 type statistics struct {

@@ -130,7 +130,7 @@ func (s *Selector) Update(infos []NodeInfo) []*Node {
 		n, ok := s.nodes[info.ID]
 		switch {
 		case !ok:
-			n = &Node{info, &statistics{}}
+			n = NewNode(info)
 			n.joined.Store(len(s.nodes) > 0)
 		case n.NodeInfo != info:
 			n = &Node{info, n.statistics}

@@ -154,14 +154,14 @@ func (n *Node) unqueued() (float64, bool) {
 // queued returns the wait in the node's queue, in ms.
 func (n *Node) queued() float64 {
 	s, _ := n.service.Value()
-	return n.wait(0, s)
+	return n.wait(s)
 }
 
-// wait returns how long a shard query waits for more, and for those in the queue of n, which
-// take service each (ms): divided by the processors that work on them.
-func (n *Node) wait(more, service float64) float64 {
+// wait returns how long a shard query waits in the queue of n where those before it take
+// service each (ms): q·S divided by the processors that work on them.
+func (n *Node) wait(service float64) float64 {
 	q, _ := n.queue.Value()
-	return (more + max(q, n.latest.Value())) * service / max(1, n.processors())
+	return max(q, n.latest.Value()) * service / max(1, n.processors())
 }
 
 // troubled reports whether some candidate is not to be listed that the engine would wait

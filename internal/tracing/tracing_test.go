@@ -58,7 +58,7 @@ func ask(tracer *Tracer, headers ...string) (http.Header, bool) {
 	if span == nil {
 		return out, false
 	}
-	node := &selection.Node{NodeInfo: selection.NodeInfo{ID: "id-7", Name: "node-7"}}
+	node := selection.NewNode(selection.NodeInfo{ID: "id-7", Name: "node-7"})
 	trail.Attempts = []record.Attempt{{
 		Kind: record.First, Node: node, Upstream: &url.URL{Scheme: "http", Host: "10.0.0.7:9200"},
 		Listed: []*selection.Node{node}, Reason: "best", Span: span.Attempt(out), Outcome: record.Answered, Status: http.StatusOK,
