@@ -109,10 +109,11 @@ func (n *Node) slack() float64 {
 	return max(slack, n.throttled.Value())
 }
 
-// unclear notes a probe that was neither good nor bad. Where none was bad for proofTime,
-// what spoke against the node before ends.
+// unclear notes a probe that was neither good nor bad. Where none was bad for as long as an
+// ejection takes at least, what spoke against the node before ends. Sooner it must not: a
+// slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
 func (n *Node) unclear(at int64) {
-	if at-n.probe.againstAt >= int64(proofTime) && n.health.condition() == Fine {
+	if at-n.probe.againstAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
 		n.health.avoid.Store(false)
 	}
