@@ -79,7 +79,7 @@ func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 	infos[2].Zone, infos[2].Processors = "b", 8
 	after := s.Update(infos)
 	require.Equal(t, "b", after[2].Zone)
-	require.Equal(t, "", nodes[2].Zone, "decisions read it without a lock")
+	require.Empty(t, nodes[2].Zone, "decisions read it without a lock")
 	require.Equal(t, Slow, after[2].State())
 	require.Equal(t, "abde", names(decide(s, after, time.Second)))
 	require.EqualValues(t, 1, after[2].Outstanding())

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -101,7 +102,7 @@ func flood(t *testing.T, command []string, engine, url string) (got flooded) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	args := append(command[1:len(command):len(command)], engine, url, strconv.FormatFloat(load*capacity, 'f', -1, 64), strconv.Itoa(searches))
+	args := slices.Concat(command[1:], []string{engine, url, strconv.FormatFloat(load*capacity, 'f', -1, 64), strconv.Itoa(searches)})
 	cmd := exec.CommandContext(ctx, command[0], args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = t.Output()
