@@ -2,6 +2,7 @@ package selection
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -39,13 +40,37 @@ func (n *Node) longerOf(most float64) float64 {
 // or comes back comes last: who takes long for a search takes long to coordinate one,
 // polls that it does not answer tell no time, and who is back is idle, which makes it
 // look best to every search, whatever share of them it is to have.
-func (s *Selector) coordinatingRank(n *Node, at int64) float64 {
+//
+// Where that would leave fewer than half of the data nodes (few), nobody comes last but who
+// cannot be reached: they are not bad, the cluster is full, and those that are left would be
+// sent everything.
+func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	if n.out() || n.health.condition() != Fine || s.silent(n, at) || n.State() == Unresponsive {
+	if n.out() || !few && !s.coordinates(n, at) {
 		h += unfitRank
 	}
 	return h
+}
+
+// coordinates reports whether nothing speaks against n as coordinating node.
+func (s *Selector) coordinates(n *Node, at int64) bool {
+	return !n.out() && n.health.condition() == Fine && n.State() != Unresponsive && !s.silent(n, at)
+}
+
+// fewCoordinate reports whether something speaks against more than half of the data nodes.
+func (s *Selector) fewCoordinate(nodes []*Node, at int64) bool {
+	data, fit := 0, 0
+	for _, n := range nodes {
+		if n.NoData {
+			continue
+		}
+		data++
+		if s.coordinates(n, at) {
+			fit++
+		}
+	}
+	return twice*fit < data
 }
 
 // overheadLife is after what time half is left of what searches through a node told of
@@ -72,15 +97,16 @@ func (n *Node) overheadAt(at int64) float64 {
 // evenly it is used. Data nodes that are not listed are asked only when all listed
 // ones are clearly worse.
 func (d *Decision) coordinate(req Request, t turn) {
+	few := slices.ContainsFunc(d.Nodes, func(n *Node) bool { return !t.s.coordinates(n, t.at) }) && t.s.fewCoordinate(req.Nodes, t.at)
 	best, response := math.Inf(1), 0.0
 	for _, n := range d.Nodes {
-		best, response = min(best, t.s.coordinatingRank(n, t.at)), n.longerOf(response)
+		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
 	others := math.Inf(1)
 	if best > nearOverhead {
 		for _, n := range req.Nodes {
 			if !n.NoData {
-				others = min(others, t.s.coordinatingRank(n, t.at))
+				others = min(others, t.s.coordinatingRank(n, t.at, few))
 			}
 		}
 	}
@@ -88,20 +114,32 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if elsewhere {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
-	busy, cheapest := busyCoordinator(pool), math.Inf(1)
-	for i := range pool {
-		n := pool[(t.number+uint64(i))%uint64(len(pool))] //nolint:gosec // an index is not negative
+	busy, cheapest, good := busyCoordinator(pool), math.Inf(1), uint64(0)
+	inTurn := func(n *Node, rank float64) bool { return rank <= limit && n.coordinating.Load() <= busy }
+	for _, n := range pool {
 		if elsewhere && n.NoData {
 			continue
 		}
-		rank := t.s.coordinatingRank(n, t.at)
-		if rank <= limit && n.coordinating.Load() <= busy {
-			d.Coordinator = n
-			return
+		rank := t.s.coordinatingRank(n, t.at, few)
+		if inTurn(n, rank) {
+			good++
 		}
 		if cost := n.coordinatingCost(rank, response); cost < cheapest {
 			d.Coordinator, cheapest = n, cost
 		}
+	}
+	if good == 0 {
+		return
+	}
+	turn := t.number % good
+	for _, n := range pool {
+		if elsewhere && n.NoData || !inTurn(n, t.s.coordinatingRank(n, t.at, few)) {
+			continue
+		}
+		if d.Coordinator = n; turn == 0 {
+			return
+		}
+		turn--
 	}
 }
 
@@ -144,7 +182,8 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	if second == nil {
 		return first
 	}
-	rank, other := s.coordinatingRank(first, at), s.coordinatingRank(second, at)
+	few := (!s.coordinates(first, at) || !s.coordinates(second, at)) && s.fewCoordinate(nodes, at)
+	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)
 	best, response := min(rank, other), first.longerOf(second.longerOf(0))
 	limit := asGood(best, response)
 	cost := func(n *Node, rank float64) float64 {

@@ -43,7 +43,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, overheadLife: 152, 2 * overheadLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after))), 0.1)
+		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after)), false), 0.1)
 	}
 }
 
@@ -94,3 +94,34 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 
 // Requests that are not steered spread evenly over nodes that are about as good, and
 // leave alone one whose HTTP side is slow.
+
+// In a full cluster polls are late everywhere. The few nodes that nothing speaks against just
+// then are not sent everything; one that cannot be reached is sent nothing.
+func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
+	for suspects := range 5 {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		s.ObservePoll(nodes[4].ID, Poll{State: Unreachable}, epoch)
+		for _, n := range nodes[:suspects] {
+			s.ObservePoll(n.ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
+		}
+		share := map[*Node]int{}
+		for range 100 {
+			d := decide(s, nodes, time.Second)
+			share[d.Coordinator]++
+		}
+		for range 100 {
+			n := s.Coordinator(nodes, func(*Node) bool { return true }, at(time.Second))
+			require.NotSame(t, nodes[4], n)
+		}
+		require.Zero(t, share[nodes[4]], "it cannot be reached")
+		if suspects == 1 {
+			require.Zero(t, share[nodes[0]])
+			require.InDelta(t, 33, share[nodes[1]], 5, "%d suspects", suspects)
+			continue
+		}
+		for _, n := range nodes[:4] {
+			require.InDelta(t, 25, share[n], 5, "%d suspects", suspects)
+		}
+	}
+}
