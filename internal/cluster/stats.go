@@ -50,8 +50,9 @@ type NodeStats struct {
 	// Quota is how many processors the node's control group lets it use, as a container's
 	// CPU limit does; 0 if nothing limits it.
 	Quota float64
-	// Throttled is the period of that quota if it ran out since the last answered poll: for
-	// nearly so long at a time the node stood still. Else 0.
+	// Throttled is the period of that quota, 100 ms at most, if the node told since the last
+	// answered poll that it ran out: for nearly so long at a time it stood still. Else 0. The
+	// engines look at it once a second.
 	Throttled time.Duration
 	// WriteQueue is the length of the write thread pool's queue at the moment of the
 	// poll, WriteQueueBefore that at the last answered poll, 0 on the first.

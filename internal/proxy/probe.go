@@ -167,7 +167,7 @@ func (p *Proxy) probeVia(v *view, probe selection.Probe, now time.Time) *upstrea
 		}
 	}
 	n := p.o.Selector.Coordinator(v.coordinating, func(n *selection.Node) bool {
-		return n.Alive() && n != probe.Node
+		return n.Alive() && !n.Same(probe.Node)
 	}, now)
 	if n == nil {
 		return nil

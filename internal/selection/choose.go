@@ -140,7 +140,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
 	d.locate(req, s.zone)
 	for _, p := range d.order {
-		if n := req.Nodes[p]; n.out() || slices.Contains(req.Avoid, n) {
+		if n := req.Nodes[p]; n.out() || n.in(req.Avoid) {
 			d.candidates[p].out, d.candidates[p].why = true, FailedBefore
 			if n.out() {
 				d.candidates[p].why = GoneUnreachable
@@ -232,6 +232,9 @@ func (d *Decision) rank(req Request, t turn) {
 		}
 		if c.slow && c.why != NotItsTurn {
 			c.rank = n.probe.took.Value()
+			if c.why == KeptFailing {
+				c.rank = millis(ProbeTimeout)
+			}
 		}
 	}
 	if len(d.sorted) == len(d.order) {

@@ -21,7 +21,7 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, elapsed)
-		good, limit := FarFactor*peers+noise, FarFactor*peers+e.node.slack()
+		good, limit := FarFactor*peers+noise, FarFactor*peers+e.slack(at)
 		if r.local || e.node.health.excluded() {
 			good = limit
 		}
@@ -52,26 +52,35 @@ func (s *Selector) judge(r *round, at int64) {
 }
 
 // peers returns the lower median of what the other probes of r took (ms), and whether it
-// is known yet; alone: there are no others.
+// is known yet; alone: there are no others. What is ejected is nothing to compare with, unless
+// nothing else serves the same.
 func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
-	all := r.times[:0]
-	open := 0
-	for j, o := range r.entries {
-		if j == i || o.about || o.state == probeVoid || o.refused() || o.node.health.excluded() {
-			continue // what is ejected is nothing to compare with
-		}
-		if o.state == probeAwaited {
-			open++
-			all = append(all, elapsed)
-			continue
-		}
-		all = append(all, o.took)
+	open := r.collect(i, elapsed, false)
+	if len(r.times) == 0 {
+		open = r.collect(i, elapsed, true)
 	}
-	if len(all) == 0 {
+	if len(r.times) == 0 {
 		return 0, false, true
 	}
-	r.times = all
-	return stats.Median(all), len(all)-open >= open, false
+	answered := len(r.times) - open
+	return stats.Median(r.times), answered >= open, false
+}
+
+// collect puts into r.times what the probes of r but i took (ms), of ejected nodes or of the
+// others, and returns how many of them are awaited yet.
+func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
+	r.times = r.times[:0]
+	for j, o := range r.entries {
+		switch {
+		case j == i || o.about || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected:
+		case o.state == probeAwaited:
+			open++
+			r.times = append(r.times, elapsed)
+		default:
+			r.times = append(r.times, o.took)
+		}
+	}
+	return open
 }
 
 // excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
@@ -99,14 +108,23 @@ func (s *Selector) usualService() float64 {
 	return stats.Median(values)
 }
 
-// slack returns by how much (ms) a probe of n may be longer than its peers'. A node whose CPU
-// quota runs out stands still until the next period, which its peers need not do just then.
-func (n *Node) slack() float64 {
+// slack returns by how much (ms) the probe may be longer than its peers'.
+func (e *entry) slack(at int64) float64 {
 	slack := peerSlack
-	if n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
+	if n := e.node; n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
 		slack = noise
 	}
-	return max(slack, n.throttled.Value())
+	return max(slack, e.node.standstill(at), e.via.standstill(at))
+}
+
+// standstill returns for how long (ms) the node may stand still at a time: one whose CPU quota
+// runs out does so until the next period, which its peers need not do just then. The engines
+// tell of their quota anew once a second.
+func (n *Node) standstill(at int64) float64 {
+	if told := n.throttledAt.Load(); told == 0 || at-told > int64(roundLife) {
+		return 0
+	}
+	return n.throttled.Value()
 }
 
 // unclear notes a probe that was neither good nor bad. Where none was bad for as long as an
@@ -149,6 +167,7 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 	}
 	if e.refused() && !late {
 		as = Failing
+		n.probe.took.Set(millis(ProbeTimeout))
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
 	}
 	if at-n.probe.against.Load() >= int64(proofTime) || n.health.excluded() {

@@ -120,9 +120,6 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			hold = max(hold, min(twice*h.held, longestHold))
 		}
 		h.held = hold
-		if as == Failing {
-			n.probe.took.Set(millis(ProbeTimeout))
-		}
 		h.hold.Store(int64(s.jittered(hold, at)))
 		h.since.Store(at)
 		h.badAt.Store(at)
@@ -148,7 +145,7 @@ func (s *Selector) withinCap(n *Node) bool {
 			continue
 		}
 		data++
-		if m != n && (m.health.excluded() || m.health.avoid.Load()) {
+		if !m.Same(n) && (m.health.excluded() || m.health.avoid.Load()) {
 			out++
 		}
 	}

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -143,11 +144,53 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
-		for _, n := range nodes {
-			s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3, Throttled: c.throttled}, at(time.Second))
+		now := time.Second
+		for range 3 {
+			for _, n := range nodes { // the engines tell of it in one poll of five
+				s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3, Throttled: c.throttled}, at(now))
+				s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3}, at(now+200*time.Millisecond))
+			}
+			now = suspect(s, nodes, now+200*time.Millisecond, 1, late(c.took, nodes[2]))
 		}
-		suspect(s, nodes, time.Second, proofs, late(c.took, nodes[2]))
 		require.Equal(t, c.ejected, nodes[2].State() == Slow, "%+v", c)
 		require.Equal(t, c.ejected, nodes[2].health.excluded() || nodes[2].health.avoid.Load(), "%+v", c)
 	}
+}
+
+// Where nothing but ejected nodes serves anything, they are compared with each other: else
+// two nodes that restarted together were ejected for good.
+func TestEjectedNodesThatAreAloneReturn(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	holders := nodes[:2]
+	for _, n := range holders {
+		s.eject(n, Slow, 1, "a test")
+		require.Equal(t, Slow, n.State())
+	}
+	answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
+		if slices.Contains(holders, p.Node) {
+			return answeredWell(p)
+		}
+		return ProbeOutcome{Unfit: true}
+	})
+	for _, n := range holders {
+		require.Equal(t, Fine, n.State(), n.Name)
+	}
+}
+
+// What was proved of a node before an update names the same node after it.
+func TestProofOutlivesAnUpdate(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	setTimes(nodes, 5, 3)
+	nodes[2].health.avoid.Store(true)
+	infos := make([]NodeInfo, len(nodes))
+	for i, n := range nodes {
+		infos[i] = n.NodeInfo
+		infos[i].Processors = 8
+	}
+	updated := s.Update(infos)
+	require.True(t, updated[2].Same(nodes[2]))
+	require.False(t, updated[2].Same(nodes[1]))
+	require.True(t, s.withinCap(nodes[2]), "it is avoided, and not another one")
+	require.False(t, s.withinCap(nodes[1]))
 }

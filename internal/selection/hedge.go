@@ -15,7 +15,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 		return false
 	}
 	for _, n := range first.Nodes {
-		if !n.usable() && !slices.Contains(second.Nodes, n) {
+		if !n.usable() && !n.in(second.Nodes) {
 			return true
 		}
 	}

@@ -191,7 +191,10 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.served.Store(p.Queries > 0)
 	n.queue.Observe(p.Queue)
 	n.quota.Set(p.Quota)
-	n.throttled.Set(millis(p.Throttled))
+	if p.Throttled > 0 {
+		n.throttled.Set(millis(p.Throttled))
+		raise(&n.throttledAt, at)
+	}
 	n.latest.Set(p.Queue)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
@@ -228,6 +231,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 		// measured before counts no more.
 		n.response.Reset()
 		n.service.Reset()
+		n.probe.took.Set(millis(ProbeTimeout)) // until one tells more
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
 			s.slowStart(n, at)
 		}

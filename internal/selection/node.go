@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,13 @@ type Node struct {
 // NewNode returns a node that no [Selector.Update] named, as a seed before the nodes of the
 // cluster are known.
 func NewNode(info NodeInfo) *Node { return &Node{info, &statistics{}} }
+
+// Same reports whether n and m are the same node of the cluster, whatever else of it changed
+// between two updates.
+func (n *Node) Same(m *Node) bool { return m != nil && n.statistics == m.statistics }
+
+// in reports whether n is one of nodes.
+func (n *Node) in(nodes []*Node) bool { return slices.ContainsFunc(nodes, n.Same) }
 
 // statistics are what is known of a node, whatever else of it changes. Durations are
 // milliseconds as float64: sub-millisecond nodes must not score 0.
@@ -39,7 +47,8 @@ type statistics struct {
 	latest   stats.Number // queue at the last poll
 	quota    stats.Number // processors that its control group lets it use; 0: all
 
-	throttled stats.Number // ms for which it stood still at a time, as its quota ran out
+	throttled   stats.Number // ms for which it stood still at a time, as its quota ran out
+	throttledAt atomic.Int64 // ns: the last poll that told of that
 
 	rejected   stats.EWMA   // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much

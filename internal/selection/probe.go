@@ -253,7 +253,8 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 			r.entries = append(r.entries, entry{node: n, via: via})
 		}
 	}
-	if len(r.entries) == 1 && r.entries[0].node != via { // but two nodes
+	asked := func(e entry) bool { return e.node == via }
+	if len(peers) == 0 && len(r.entries) > 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well
 		r.local = true
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}

@@ -33,6 +33,10 @@ const (
 	// cost of all polls would grow with the square of the cluster.
 	seenPerPoll = 50
 
+	// longestPeriod is the period of a CPU quota that the kernel has by default; of a longer
+	// one a node would have to be left alone for so long that one that hangs is not found.
+	longestPeriod = 100 * time.Millisecond
+
 	// staticSlack is what a cluster-wide poll gets on top of the timeout that the
 	// engine itself applies to its nodes.
 	staticSlack = 500 * time.Millisecond
@@ -319,7 +323,7 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	}
 	into.Elapsed = into.At.Sub(last.at)
 	if cpu := r.OS.Cgroup.CPU; cpu.Stat.Throttled > last.raw.OS.Cgroup.CPU.Stat.Throttled {
-		into.Throttled = time.Duration(cpu.Period) * time.Microsecond
+		into.Throttled = min(time.Duration(cpu.Period)*time.Microsecond, longestPeriod)
 	}
 	before := *last.raw
 	if pool.Completed < before.ThreadPool.Search.Completed {

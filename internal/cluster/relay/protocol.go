@@ -125,12 +125,12 @@ type reportedCopy struct {
 type reportedStats [3 + counterFields]int64
 
 // counterFields is how many numbers of a node are reported.
-// A relay of an older version reports the first 13; the others are 0.
-const counterFields = 17
+// A relay of an older version reports the first 13 or 17; the others are 0.
+const counterFields = 21
 
 // countersOf returns the numbers of a node that are reported.
 func countersOf(r *poll.RawStats) (n [counterFields]int64) {
-	pool, worker, write, search := r.ThreadPool.Search, r.ThreadPool.SearchWorker, r.ThreadPool.Write, r.Indices.Search
+	pool, worker, write, search, cpu := r.ThreadPool.Search, r.ThreadPool.SearchWorker, r.ThreadPool.Write, r.Indices.Search, r.OS.Cgroup.CPU
 	if pool == nil {
 		pool = &poll.RawPool{}
 	}
@@ -139,6 +139,7 @@ func countersOf(r *poll.RawStats) (n [counterFields]int64) {
 		search.Queries, search.QueryMillis, search.FetchMillis,
 		pool.Rejected, worker.Completed, worker.Rejected,
 		write.Queue, write.Active, write.Completed, write.Rejected,
+		write.Threads, cpu.Quota, cpu.Period, cpu.Stat.Throttled,
 	}
 }
 
@@ -148,7 +149,8 @@ func (s reportedStats) raw() *poll.RawStats {
 	r := &poll.RawStats{}
 	r.ThreadPool.Search = &poll.RawPool{Threads: n[0], Queue: n[1], Active: n[2], Completed: n[3], Rejected: n[10]}
 	r.ThreadPool.SearchWorker = poll.RawPool{Threads: n[4], Queue: n[5], Active: n[6], Completed: n[11], Rejected: n[12]}
-	r.ThreadPool.Write = poll.RawPool{Queue: n[13], Active: n[14], Completed: n[15], Rejected: n[16]}
+	r.ThreadPool.Write = poll.RawPool{Queue: n[13], Active: n[14], Completed: n[15], Rejected: n[16], Threads: n[17]}
+	r.OS.Cgroup.CPU.Quota, r.OS.Cgroup.CPU.Period, r.OS.Cgroup.CPU.Stat.Throttled = n[18], n[19], n[20]
 	r.Indices.Search = poll.RawSearch{Queries: n[7], QueryMillis: n[8], FetchMillis: n[9]}
 	return r
 }
