@@ -126,3 +126,30 @@ func TestTheHeldBytesOfARefusedSearchAreCounted(t *testing.T) {
 	<-first
 	<-second
 }
+
+// On HTTP/2 the refusal comes while the client still sends, and ends nothing but its stream.
+func TestARefusalOnHTTP2DoesNotWaitForTheBody(t *testing.T) {
+	c := startWrites(t)
+	first, second := c.write("{}\n"), c.write("{}\n")
+	front := httptest.NewUnstartedServer(c.proxy)
+	front.EnableHTTP2 = true
+	front.StartTLS()
+	defer front.Close()
+	for range 2 {
+		reader, writer := io.Pipe() // nothing comes
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/lone/_doc", reader)
+		require.NoError(t, err)
+		resp, err := front.Client().Do(req)
+		require.NoError(t, err)
+		require.Equal(t, []int{http.StatusTooManyRequests, 2}, []int{resp.StatusCode, resp.ProtoMajor})
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "rejected_execution_exception")
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, writer.Close())
+	}
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	<-first
+	<-second
+}
