@@ -47,6 +47,8 @@ func (c *Control) hold(t *Ticket, sign float64) {
 func (c *Control) charge(t *Ticket) {
 	share := c.o.share()
 	t.charged = true
+	c.sample.sent++
+	c.sample.moves++
 	for _, h := range t.charges {
 		h.node.ours += h.tasks
 		h.node.raisePeak(share)
@@ -55,6 +57,8 @@ func (c *Control) charge(t *Ticket) {
 
 func (c *Control) uncharge(t *Ticket) {
 	t.charged = false
+	c.sample.sent--
+	c.sample.moves++
 	for _, h := range t.charges {
 		add(&h.node.ours, -h.tasks)
 		h.node.ahead = min(h.node.ahead, h.node.ours)
@@ -76,17 +80,49 @@ const (
 )
 
 // costSample is what was seen since the cost of a ticket was last looked at.
-type costSample struct{ ended, completed float64 }
+type costSample struct {
+	ended, completed float64
+	sent             int    // tickets in flight
+	moves            uint64 // tickets that began or ended
+}
+
+// takes reports whether what a node has completed since its last poll may be of tickets:
+// some were in flight meanwhile. It is called once for each poll.
+func (s *costSample) takes(n *Node) bool {
+	moved := n.moves != s.moves
+	n.moves = s.moves
+	return moved || s.sent > 0
+}
 
 // learnCost takes in that a ticket has ended of which only the nodes show what it cost. What
-// others send to them makes it dearer, and the limits follow the queues in any case.
+// others send to them meanwhile makes it dearer, to the bound that dearest sets.
 func (c *Control) learnCost(t *Ticket) {
 	c.sample.ended += float64(max(1, t.Searches))
 	if c.sample.ended < sampleTickets {
 		return
 	}
 	c.mean += samplePart * (max(1, c.sample.completed/c.sample.ended) - c.mean)
-	c.sample = costSample{}
+	c.sample.ended, c.sample.completed = 0, 0
+}
+
+// dearest returns what a ticket of which only the nodes show what it costs is charged at
+// most on each of so many nodes: half of what this sidestep may have in flight there, so
+// that two always have room side by side, but no less than its part of one task. Else what
+// others send would make tickets so dear that one goes at a time, and that would make them
+// dearer yet.
+func (c *Control) dearest(n *Node, nodes int) float64 {
+	return max(1/float64(nodes), n.limit*c.o.share()/2)
+}
+
+// renewed returns a ticket that waits as it is charged now: both its cost and the limits may
+// have moved.
+func (c *Control) renewed(t *Ticket) *Ticket {
+	if c.o.Learns && !t.charged { // what mode observe has sent stays as it was counted
+		c.weigh(t, -1)
+		c.spread(t)
+		c.weigh(t, 1)
+	}
+	return t
 }
 
 // averagePart is what one value counts in a mean over searches.

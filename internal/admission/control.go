@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -41,8 +40,9 @@ type Options struct {
 	Sidesteps int
 	Queue     QueueOptions
 	// Learns has what a ticket without Parts costs learned from what the nodes complete
-	// while such end, as it is with writes: nobody tells into how many tasks the engine cuts
-	// them.
+	// while such are in flight, as it is with writes: nobody tells into how many tasks the
+	// engine cuts them. What others send meanwhile makes it too much; so it is charged at most
+	// half of a node's limit.
 	Learns bool
 	// Classes are those that searches may be in.
 	Classes []Class
@@ -204,8 +204,8 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if change := n.observe(p, &c.o, now); change != Kept {
 		c.changes[change]++
 	}
-	if c.o.Learns {
-		c.sample.completed += float64(p.Completed)
+	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
+		c.sample.completed += float64(p.Completed) * c.o.share()
 	}
 	return c.pump(now)
 }
@@ -387,9 +387,6 @@ const atOnce = 5
 func (c *Control) spread(t *Ticket) {
 	t.charges, t.cost = t.charges[:0], 0
 	most := atOnce * float64(max(1, t.Searches))
-	if c.o.Learns { // the bound is that of searches
-		most = math.Inf(1)
-	}
 	for _, p := range t.Parts {
 		if n := c.nodes[p.Node]; n != nil {
 			t.charges = append(t.charges, charge{n, min(p.Tasks, most), p.Needed})
@@ -407,9 +404,13 @@ func (c *Control) spread(t *Ticket) {
 		}
 	}
 	for _, n := range c.order {
-		if n.serves {
-			t.charges = append(t.charges, charge{n, min(t.cost/float64(serving), most), false})
+		if !n.serves {
+			continue
 		}
+		if c.o.Learns { // atOnce is of searches
+			most = c.dearest(n, serving)
+		}
+		t.charges = append(t.charges, charge{n, min(t.cost/float64(serving), most), false})
 	}
 }
 

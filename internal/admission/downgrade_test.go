@@ -93,3 +93,45 @@ func TestObserveCountsDowngrades(t *testing.T) {
 	require.Empty(t, r.Classes()[2].WouldRefuse)
 	require.Zero(t, r.View("0", r.now).Admitted)
 }
+
+// One that is downgraded has waited for longer than what came to the lower class meanwhile,
+// and goes before it.
+func TestWhatIsDowngradedKeepsItsPlace(t *testing.T) {
+	o := limited(1)
+	o.Classes = lowering()
+	r := newRig(t, o, 1)
+	busy := r.of(2, 0)
+	eldest := r.of(2, 0)
+	r.now = r.now.Add(time.Millisecond)
+	late := r.of(1, 0)
+	r.now = r.now.Add(900 * time.Millisecond)
+	younger := r.of(2, 0)
+	r.now = late.began.Add(r.Patience(late))
+	moved, _ := r.Downgrade(late, r.now)
+	require.True(t, moved)
+	k := &r.classes[2]
+	require.Equal(t, []*Ticket{eldest, late, younger}, []*Ticket{k.oldest, k.oldest.next, k.oldest.next.next})
+	require.Equal(t, []*Ticket{younger, late, eldest}, []*Ticket{k.newest, k.newest.before, k.newest.before.before})
+	for _, one := range []*Ticket{busy, eldest, late} {
+		r.done(one)
+	}
+	require.Equal(t, Admitted, younger.Verdict)
+	r.done(younger)
+	require.Nil(t, k.oldest)
+	require.Nil(t, k.newest)
+}
+
+// Its patience counts from when it was offered, also where mode observe looks.
+func TestObserveCountsDeadlinesOfWhatIsDowngraded(t *testing.T) {
+	r := observed(t, QueueOptions{}, lowering()...)
+	r.of(2, 0)
+	r.of(1, 0)
+	r.now = r.now.Add(900 * time.Millisecond)
+	r.of(2, 0)
+	r.now = r.now.Add(200 * time.Millisecond)
+	r.poll(Poll{})
+	require.Equal(t, int64(1), r.Classes()[1].Downgraded)
+	r.now = r.now.Add(8900*time.Millisecond + time.Millisecond)
+	r.poll(Poll{})
+	require.Equal(t, map[Reason]int64{TooLate: 1}, r.Classes()[2].WouldRefuse)
+}

@@ -35,6 +35,7 @@ type Node struct {
 	serves   bool    // it has completed a shard query
 	base     float64 // seconds; see frame.base
 	claimed  uint64  // the pump in which something that waits laid claim to it
+	moves    uint64  // costSample.moves at the last poll
 
 	// of the frame
 	since     time.Time

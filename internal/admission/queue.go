@@ -267,7 +267,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			c.bind(t)
 			continue
 		}
-		if c.awaited(t) || !c.fits(t, now) {
+		if c.awaited(t) || !c.fits(c.renewed(t), now) {
 			claimed += c.claim(t, now)
 			k.missed++
 			k.over = k.missed >= scan
@@ -383,7 +383,8 @@ func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 // stayed takes in that a search waited until it was admitted.
 func (k *class) stayed() { k.left -= leftPart * k.left }
 
-// push appends a ticket to the queue of its class.
+// push puts a ticket into the queue of its class, behind those that were offered before it:
+// one that is downgraded may be older than what waits there.
 func (c *Control) push(t *Ticket) {
 	k := &c.classes[t.Class]
 	if k.oldest == nil { // it comes back with no credit for the time that it did nothing
@@ -391,18 +392,30 @@ func (c *Control) push(t *Ticket) {
 	}
 	t.Verdict, t.queued = Waits, true
 	t.before, t.next = k.newest, nil
-	if k.newest != nil {
-		k.newest.next = t
+	for t.before != nil && t.began.Before(t.before.began) {
+		t.before, t.next = t.before.before, t.before
+	}
+	if t.before != nil {
+		t.before.next = t
 	} else {
 		k.oldest = t
 	}
-	k.newest = t
+	if t.next != nil {
+		t.next.before = t
+	} else {
+		k.newest = t
+	}
 	k.length++
-	k.cost += t.cost
 	c.length++
 	c.bytes += t.Bytes
+	c.weigh(t, 1)
+}
+
+// weigh adds what a ticket is expected to send to what waits, or takes it from there.
+func (c *Control) weigh(t *Ticket, sign float64) {
+	add(&c.classes[t.Class].cost, sign*t.cost)
 	for _, h := range t.charges {
-		h.node.waiting += h.tasks
+		add(&h.node.waiting, sign*h.tasks)
 	}
 }
 
@@ -423,12 +436,7 @@ func (c *Control) remove(t *Ticket) {
 	k.length--
 	c.length--
 	c.bytes -= t.Bytes
-	if k.cost -= t.cost; k.length == 0 {
+	if c.weigh(t, -1); k.length == 0 {
 		k.cost = 0
-	}
-	for _, h := range t.charges {
-		if h.node.waiting -= h.tasks; h.node.waiting < 1e-6 {
-			h.node.waiting = 0
-		}
 	}
 }

@@ -37,3 +37,82 @@ func TestTheCostOfWritesIsLearned(t *testing.T) {
 	r.done(third)
 	require.Zero(t, r.View("0", r.now).Admitted)
 }
+
+// busy has writes begin and end by turns, during each of which every node completes so many
+// tasks.
+func (r *rig) busy(writes int, completed int64) {
+	for range writes {
+		w := &Ticket{}
+		r.Offer(w, r.now)
+		require.Equal(r.t, Admitted, w.Verdict)
+		r.poll(Poll{Completed: completed})
+		r.done(w)
+		r.poll(Poll{})
+	}
+}
+
+// What nodes complete while nothing is sent from here is of others.
+func TestWritesAreNotChargedWhatOthersSendMeanwhile(t *testing.T) {
+	o := limited(12)
+	o.Learns = true
+	r := newRig(t, o, 5)
+	r.poll(Poll{Completed: 1})
+	for range 10 * sampleTickets {
+		r.poll(Poll{Completed: 1000})
+		r.busy(1, 6)
+	}
+	require.InDelta(t, 30, r.mean, 2)
+	short := &Ticket{} // it begins and ends between two polls
+	r.Offer(short, r.now)
+	r.done(short)
+	before := r.sample.completed
+	r.poll(Poll{Completed: 6})
+	require.Equal(t, before+30, r.sample.completed)
+}
+
+// Of what nodes complete the other sidesteps sent their part.
+func TestWritesAreNotChargedWhatOtherSidestepsSend(t *testing.T) {
+	o := limited(48)
+	o.Learns, o.Sidesteps = true, 4
+	r := newRig(t, o, 5)
+	r.poll(Poll{Completed: 1})
+	r.busy(10*sampleTickets, 24)
+	require.InDelta(t, 30, r.mean, 2)
+}
+
+// However dear writes seem, as others write while they are in flight, two run at once, also
+// those that began to wait when the limits were higher.
+func TestTwoWritesRunAtOnceHoweverDear(t *testing.T) {
+	o := limited(100)
+	o.Learns = true
+	r := newRig(t, o, 5)
+	r.poll(Poll{Completed: 1})
+	r.busy(2*sampleTickets, 10_000)
+	require.Greater(t, r.mean, 10_000.0)
+	var all []*Ticket
+	verdicts := func() (out []Verdict) {
+		for _, w := range all {
+			out = append(out, w.Verdict)
+		}
+		return out
+	}
+	for range 5 {
+		w := &Ticket{}
+		r.Offer(w, r.now)
+		all = append(all, w)
+	}
+	require.Equal(t, []Verdict{Admitted, Admitted, Waits, Waits, Waits}, verdicts())
+	for _, n := range r.order {
+		n.limit = 10
+	}
+	r.done(all[0])
+	r.done(all[1])
+	require.Equal(t, []Verdict{Admitted, Admitted, Admitted, Admitted, Waits}, verdicts())
+	for _, w := range all[2:] {
+		r.done(w)
+	}
+	for _, n := range r.order {
+		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
+	}
+	require.Zero(t, r.classes[0].cost)
+}

@@ -45,6 +45,7 @@ func (x *exchange) account() {
 	if x.bulk != nil {
 		x.bulk.finish(now)
 	}
+	x.RequestBytes += x.discarded
 	x.Finished(now)
 	if x.Outcome == "" { // the exchange was aborted
 		x.Outcome = string(outcomeCanceled)

@@ -185,8 +185,9 @@ func (a *admissions) classOf(x *exchange) int {
 	return fallback
 }
 
-// offer asks about the ticket of x.
-func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admission.Reason) {
+// offer asks about the ticket of x. The class of the ticket is guarded by a.mu from now on:
+// it returns its name.
+func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admission.Reason, string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := &x.ticket
@@ -197,11 +198,12 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	case t.Unmeasured && t.Verdict == admission.Admitted && !t.Passes:
 		a.opened.Add(1)
 	}
-	return t.Verdict, t.Reason
+	return t.Verdict, t.Reason, a.classes[t.Class].Name
 }
 
-// settle ends the waiting of x: with the verdict that has come, else it leaves.
-func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason) {
+// settle ends the waiting of x: with the verdict that has come, else it leaves. It returns
+// the name of the class that it ends in.
+func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason, string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := &x.ticket
@@ -212,7 +214,7 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason) {
 	case <-x.turn: // what came meanwhile
 	default:
 	}
-	return t.Verdict, t.Reason
+	return t.Verdict, t.Reason, a.classes[t.Class].Name
 }
 
 // done returns a ticket; gone: the client has left; rejected: the engine's queues were full.

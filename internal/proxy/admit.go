@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -21,8 +22,9 @@ const (
 	// retryAfter is what a refusal tells its client, in seconds.
 	retryAfter = "1"
 	// mostDiscarded is how much is read of the body of a request that is refused: what the
-	// engines take by default.
+	// engines take by default. It has to come within limits.body_timeout, and discardTime.
 	mostDiscarded = 100 << 20
+	discardTime   = 10 * time.Second
 )
 
 // admit has a search wait while its nodes have as much to do as they can. It reports
@@ -37,12 +39,10 @@ func (x *exchange) admit() bool {
 	t.Passes = !a.writes && (x.continues() || x.steering() == es.SteerByID)
 	x.goElsewhere()
 	now := time.Now()
-	verdict, why := a.offer(x, now)
-	x.Class = a.classes[t.Class].Name
-	if verdict == admission.Waits {
-		verdict, why = x.waitTurn(now)
+	verdict, why, class := a.offer(x, now)
+	if x.Class = class; verdict == admission.Waits {
+		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
 		x.Waited = time.Since(now)
-		x.Class = a.classes[t.Class].Name // it may be a lower one by now
 		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
 	}
 	switch {
@@ -167,7 +167,7 @@ func (x *exchange) goElsewhere() {
 
 // waitTurn waits until the verdict about the ticket has come, the time has passed that it
 // may wait in its class and those below, or the client is gone.
-func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason) {
+func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason, string) {
 	a := x.admitter
 	var late <-chan time.Time
 	if patience := a.patience(&x.ticket); patience > 0 {
@@ -237,21 +237,28 @@ func (x *exchange) refuse(why admission.Reason) {
 }
 
 // discardBody reads what the client still sends of a request that is refused: one that is
-// cut off while it sends does not see the answer. One that asked first sends nothing.
+// cut off while it sends does not see the answer. One that asked first sends nothing, and
+// HTTP/2 ends the body alone. A connection on which the rest has not come is closed.
 func (x *exchange) discardBody() {
-	if x.stream == nil || x.asking {
+	s := x.stream
+	if s == nil || x.asking {
 		return
 	}
-	deadline := newReadDeadline(x)
-	defer deadline.lift()
-	for left := int64(mostDiscarded); left > 0; {
-		deadline.push()
-		n, err := io.CopyN(io.Discard, x.r.Body, min(left, 64<<10))
-		x.RequestBytes += n
-		if left -= n; err != nil {
-			return
-		}
+	s.received.Add(int64(len(s.read)))
+	if x.r.ProtoMajor > 1 {
+		return
 	}
+	s.deadline.end = time.Now().Add(discardTime) // nothing else reads the body by now
+	if d := s.deadline.patience; d > 0 && d < discardTime {
+		s.deadline.end = time.Now().Add(d)
+	}
+	s.deadline.push()
+	n, err := io.CopyN(io.Discard, x.r.Body, mostDiscarded)
+	if x.discarded = n; errors.Is(err, io.EOF) {
+		s.ended.Store(true)
+		return
+	}
+	x.w.Header().Set("Connection", "close")
 }
 
 // refusals are the words of refusals.

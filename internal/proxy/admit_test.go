@@ -266,6 +266,29 @@ func TestAClassMayDowngrade(t *testing.T) {
 	require.Equal(t, int64(1), c.proxy.AdmissionClasses()[2].Admitted)
 }
 
+// The class of a search in flight may change at any time while nothing is held back: only
+// what was told with the verdict is its class. (For the race detector.)
+func TestTheClassIsToldWithTheVerdict(t *testing.T) {
+	c := startGated(t, 10, func(a *Admission) {
+		a.Mode = admission.Observe
+		a.Classes = []AdmissionClass{
+			{Class: admission.Class{Name: "hurried", Deadline: time.Nanosecond, Downgrade: "patient"}, OpaqueIDPrefix: "now-"},
+			{Class: admission.Class{Name: "patient"}, OpaqueIDPrefix: "later-"},
+		}
+	})
+	c.answer = nil
+	for range 50 {
+		var all []<-chan answered
+		for range 8 {
+			all = append(all, c.send(t.Context(), http.MethodGet, "/lone/_search", "", "X-Opaque-Id", "now-1"))
+		}
+		for _, one := range all {
+			require.Equal(t, http.StatusOK, (<-one).status)
+		}
+	}
+	require.Positive(t, c.proxy.AdmissionClasses()[0].Downgraded)
+}
+
 // Wherever the class of all others is listed, it is that of the others.
 func TestTheDefaultClassIsThatOfTheOthers(t *testing.T) {
 	c := startGated(t, 1000, func(a *Admission) {

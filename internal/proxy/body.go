@@ -172,6 +172,7 @@ func (x *exchange) lookForPIT() {
 type readDeadline struct {
 	control  *http.ResponseController
 	patience time.Duration
+	end      time.Time // of all parts; zero: none
 	set      bool
 }
 
@@ -181,8 +182,12 @@ func newReadDeadline(x *exchange) readDeadline {
 
 // push sets the deadline for the next part.
 func (d *readDeadline) push() {
-	if d.patience > 0 {
-		d.set = d.control.SetReadDeadline(time.Now().Add(d.patience)) == nil
+	at := d.end
+	if d.patience > 0 && at.IsZero() {
+		at = time.Now().Add(d.patience)
+	}
+	if !at.IsZero() {
+		d.set = d.control.SetReadDeadline(at) == nil
 	}
 }
 

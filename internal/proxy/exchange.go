@@ -54,6 +54,8 @@ type exchange struct {
 	held    int64 // bytes that count towards the total
 	streams bool
 	stream  *clientBody
+	// discarded is how many bytes were read of the body only because the request was refused.
+	discarded int64
 	// trailer receives the trailers of a body without length, once it has been read.
 	trailer http.Header
 	reading time.Duration // spent reading the request body
