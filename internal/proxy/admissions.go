@@ -302,8 +302,8 @@ func (a *admissions) update(s *cluster.Snapshot) {
 
 // observe takes in a poll.
 func (a *admissions) observe(st cluster.NodeStats) {
-	if st.State != cluster.PollOK {
-		return
+	if st.State != cluster.PollOK || a.writes && st.WriteThreads == 0 {
+		return // it did not answer, or a relay of an older version does not tell of its write pool
 	}
 	p := admission.Poll{
 		Threads: st.Threads, Queue: float64(st.Queue), Active: st.Active,

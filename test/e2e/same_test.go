@@ -13,11 +13,11 @@ import (
 )
 
 // learned sends a search to the target until it is steered: a target seen for the
-// first time passes unchanged.
+// first time passes unchanged. The engine needs its time to start the shards of a new one.
 func learned(t *testing.T, target string) {
 	t.Helper()
 	var last harness.Decision
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		last = through(t, search{target: target, body: `{"size":0}`}).decision
 		if last.Reason == "ranked" {
 			return

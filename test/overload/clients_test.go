@@ -132,7 +132,9 @@ func TestRetriesOfClientsDoNotReachTheCluster(t *testing.T) {
 				require.Zero(t, got.Statuses["0"], "each has an answer")
 				require.Positive(t, refused, "the cluster is not overloaded")
 				require.LessOrEqual(t, float64(c.reached.Load()), most*searches)
-				require.Zero(t, got.Statuses["206"], "no answer lacks what a full queue rejected")
+				// Limits follow the nodes' first polls: until then a queue may be full. Without
+				// admission nine of ten searches fare so.
+				require.LessOrEqual(t, got.Statuses["206"], searches/20, "hardly an answer lacks what a full queue rejected")
 				require.Positive(t, got.Statuses["200"])
 			})
 		}

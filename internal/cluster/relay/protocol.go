@@ -139,7 +139,7 @@ func countersOf(r *poll.RawStats) (n [counterFields]int64) {
 		search.Queries, search.QueryMillis, search.FetchMillis,
 		pool.Rejected, worker.Completed, worker.Rejected,
 		write.Queue, write.Active, write.Completed, write.Rejected,
-		write.Threads, cpu.Quota, cpu.Period, cpu.Stat.Throttled,
+		write.Threads, max(0, cpu.Quota), max(0, cpu.Period), max(0, cpu.Stat.Throttled), // -1: no quota
 	}
 }
 

@@ -438,10 +438,17 @@ func TestCountersAreToldWhole(t *testing.T) {
 	raw := &poll.RawStats{}
 	raw.ThreadPool.Search = &poll.RawPool{Threads: 1, Queue: 2, Active: 3, Completed: 4, Rejected: 5}
 	raw.ThreadPool.SearchWorker = poll.RawPool{Threads: 6, Queue: 7, Active: 8, Completed: 9, Rejected: 10}
-	raw.ThreadPool.Write = poll.RawPool{Queue: 11, Active: 12, Completed: 13, Rejected: 14}
+	raw.ThreadPool.Write = poll.RawPool{Queue: 11, Active: 12, Completed: 13, Rejected: 14, Threads: 18}
+	raw.OS.Cgroup.CPU.Quota, raw.OS.Cgroup.CPU.Period, raw.OS.Cgroup.CPU.Stat.Throttled = 19, 20, 21
 	raw.Indices.Search = poll.RawSearch{Queries: 15, QueryMillis: 16, FetchMillis: 17}
 	told := reportedStats{}
 	counters := countersOf(raw)
 	copy(told[3:], counters[:])
 	require.Equal(t, raw, told.raw())
+
+	raw.OS.Cgroup.CPU.Quota = -1 // as nodes tell that have none
+	counters = countersOf(raw)
+	copy(told[3:], counters[:])
+	require.True(t, told.valid())
+	require.Zero(t, told.raw().OS.Cgroup.CPU.Quota)
 }
