@@ -101,6 +101,7 @@ type Decision struct {
 	order      []int
 	measured   []measure // parallel to order
 	sorted     []float64
+	inTurn     []*Node // that may coordinate
 }
 
 // measure is what was measured of a candidate when it was ranked.

@@ -41,9 +41,9 @@ func (n *Node) longerOf(most float64) float64 {
 // polls that it does not answer tell no time, and who is back is idle, which makes it
 // look best to every search, whatever share of them it is to have.
 //
-// Where that would leave fewer than half of the data nodes (few), nobody comes last but who
-// cannot be reached: they are not bad, the cluster is full, and those that are left would be
-// sent everything.
+// Where that would leave fewer than half of the data nodes (few), only those that cannot be
+// reached come last: the others are not bad, the cluster is full, and the few that are left
+// would be sent everything.
 func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
@@ -55,7 +55,13 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	return !n.out() && n.health.condition() == Fine && n.State() != Unresponsive && !s.silent(n, at)
+	return n.health.condition() == Fine && s.answers(n, at)
+}
+
+// answers reports whether n can be reached, answered its last poll, and the last probe
+// through it.
+func (s *Selector) answers(n *Node, at int64) bool {
+	return !n.out() && n.State() != Unresponsive && !s.silent(n, at)
 }
 
 // fewCoordinate reports whether something speaks against more than half of the data nodes.
@@ -114,32 +120,22 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if elsewhere {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
-	busy, cheapest, good := busyCoordinator(pool), math.Inf(1), uint64(0)
-	inTurn := func(n *Node, rank float64) bool { return rank <= limit && n.coordinating.Load() <= busy }
+	d.inTurn = d.inTurn[:0]
+	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for _, n := range pool {
 		if elsewhere && n.NoData {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at, few)
-		if inTurn(n, rank) {
-			good++
+		if rank <= limit && n.coordinating.Load() <= busy {
+			d.inTurn = append(d.inTurn, n)
 		}
 		if cost := n.coordinatingCost(rank, response); cost < cheapest {
 			d.Coordinator, cheapest = n, cost
 		}
 	}
-	if good == 0 {
-		return
-	}
-	turn := t.number % good
-	for _, n := range pool {
-		if elsewhere && n.NoData || !inTurn(n, t.s.coordinatingRank(n, t.at, few)) {
-			continue
-		}
-		if d.Coordinator = n; turn == 0 {
-			return
-		}
-		turn--
+	if len(d.inTurn) > 0 {
+		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
 }
 

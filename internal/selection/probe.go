@@ -333,7 +333,7 @@ func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
 
 // fit reports whether n may coordinate probes, or be compared with.
 func (s *Selector) fit(n *Node, at int64) bool {
-	return !n.NoData && n.serves() && !n.health.avoid.Load() && n.State() != Unresponsive && !s.silent(n, at)
+	return !n.NoData && n.usable() && s.answers(n, at)
 }
 
 // ObserveProbe feeds how a probe ended.
