@@ -95,14 +95,14 @@ func kill(ctx context.Context, cluster *harness.Cluster, w *writing, o options) 
 		if err := w.await(ctx, 20); err != nil { // bulks since the last
 			return fmt.Errorf("before kill %d: %w", i+1, err)
 		}
-		pause(ctx, time.Duration(random.IntN(300))*time.Millisecond)
+		_ = harness.Pause(ctx, time.Duration(random.IntN(300))*time.Millisecond)
 		node := cluster.Nodes[random.IntN(len(cluster.Nodes))]
 		var err error
 		switch {
 		case i%10 == 9:
 			fmt.Printf("kill %d: %s is killed; %s\n", i+1, node.Name, w)
 			if err = node.Kill(); err == nil {
-				pause(ctx, time.Second)
+				_ = harness.Pause(ctx, time.Second)
 				err = node.Restart(ctx)
 			}
 		case i%3 == 2:
@@ -117,13 +117,4 @@ func kill(ctx context.Context, cluster *harness.Cluster, w *writing, o options) 
 		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -54,7 +54,7 @@ func (w *writing) String() string {
 func (w *writing) await(ctx context.Context, more int64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	for want := w.acknowledged.Load() + more; w.acknowledged.Load() < want; pause(ctx, 5*time.Millisecond) {
+	for want := w.acknowledged.Load() + more; w.acknowledged.Load() < want; _ = harness.Pause(ctx, 5*time.Millisecond) {
 		if ctx.Err() != nil {
 			return errors.New("no bulk is acknowledged any more")
 		}
@@ -80,7 +80,7 @@ func (w *writing) write(ctx, enough context.Context, writer int) {
 			refused, err := w.send(ctx, numbers, random)
 			if err != nil {
 				w.again.Add(1)
-				pause(ctx, 20*time.Millisecond)
+				_ = harness.Pause(ctx, 20*time.Millisecond)
 				continue // the same body again
 			}
 			w.acknowledge(numbers, refused)
@@ -184,7 +184,7 @@ func awaitPlanned(ctx context.Context, url string) error {
 		if strings.Contains(resp.Header.Get("X-Sidestep-Decision"), "reason=one_shard") {
 			return nil
 		}
-		pause(ctx, 100*time.Millisecond)
+		_ = harness.Pause(ctx, 100*time.Millisecond)
 		if ctx.Err() != nil {
 			return errors.New("bulks are not given a routing")
 		}

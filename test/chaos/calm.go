@@ -7,6 +7,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 )
 
 // Calm sends a load to a cluster that nothing is done to, and returns the records that
@@ -21,7 +22,7 @@ func (s *Stage) Calm(ctx context.Context, rate float64, lasts time.Duration) ([]
 		return nil, nil, err
 	}
 	load := StartLoad(ctx, rate, s.Sidestep.URL)
-	pause(ctx, lasts)
+	_ = harness.Pause(ctx, lasts)
 	result, err := load.End()
 	if err != nil {
 		return nil, result, err

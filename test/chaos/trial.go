@@ -72,7 +72,7 @@ func (s *Stage) Try(ctx context.Context, f Fault, plan Plan) (t *Trial, err erro
 		return t, err
 	}
 	t.Findings = w.Run(ctx, began)
-	pause(ctx, time.Until(began.Add(plan.Lasts)))
+	_ = harness.Pause(ctx, time.Until(began.Add(plan.Lasts)))
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if err := errors.Join(repair(limited), ctx.Err()); err != nil {
@@ -91,13 +91,6 @@ func (s *Stage) settle(ctx context.Context, to ...*harness.Node) error {
 		}
 	}
 	return s.AwaitFine(ctx)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(max(0, d)):
-	}
 }
 
 // Wrong says what was not named rightly, or in time; it is empty if all was.

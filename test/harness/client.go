@@ -121,7 +121,7 @@ func (c *Cluster) WaitGreen(ctx context.Context, indices string) error {
 			return nil
 		}
 		if !strings.Contains(last.Error(), "status 408") {
-			if err := pause(ctx, 200*time.Millisecond); err != nil {
+			if err := Pause(ctx, 200*time.Millisecond); err != nil {
 				break
 			}
 		}

@@ -45,7 +45,7 @@ func (n *Node) Flood(ctx context.Context, f Flood) (came *Flooded, end func(cont
 					failure.Store(&err)
 					return
 				}
-				_ = pause(ctx, f.Pause)
+				_ = Pause(ctx, f.Pause)
 			}
 		})
 	}

@@ -204,7 +204,7 @@ func (n *Node) Restart(ctx context.Context) error {
 		return fmt.Errorf("restart %s: it is running", n.Name)
 	}
 	for !portFree(n.httpPort) || !portFree(n.transportPort) {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := Pause(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("restart %s: its ports stay busy: %w", n.Name, err)
 		}
 	}
@@ -222,8 +222,8 @@ func (n *Node) closeProxies() {
 	}
 }
 
-// pause waits, or returns the context's error.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits, or returns the context's error.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -79,7 +79,7 @@ func (n *Node) replace(ctx context.Context, handler func(node http.Handler, s *s
 // delayStatistics waits before it asks for statistics.
 func delayStatistics(node http.Handler, s *standIn) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if delay := time.Duration(s.delay.Load()); delay > 0 && statisticsPath.MatchString(r.URL.Path) && pause(r.Context(), delay) != nil {
+		if delay := time.Duration(s.delay.Load()); delay > 0 && statisticsPath.MatchString(r.URL.Path) && Pause(r.Context(), delay) != nil {
 			return // the client has left
 		}
 		node.ServeHTTP(w, r)

@@ -61,7 +61,7 @@ func (n *Node) waitJoined(ctx context.Context, count int) error {
 			}
 			p, again = n.current(), true
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := Pause(ctx, 200*time.Millisecond); err != nil {
 			return fmt.Errorf("wait for %s: %w: %s: see %s", n.Name, err, n.effort(p), n.LogDir())
 		}
 	}

@@ -84,7 +84,7 @@ func alternate(ctx context.Context, on, off phase) repair {
 	wg.Go(func() {
 		for now, next := on, off; ctx.Err() == nil && failure == nil; now, next = next, now {
 			failure = now.enter()
-			sleep(ctx, now.length)
+			_ = harness.Pause(ctx, now.length)
 		}
 	})
 	return func(context.Context) error {
@@ -130,16 +130,6 @@ func rollingRestart(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// sleep waits, or until the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // collect stops every node now and then during a turn, each by itself, at times drawn by
 // lot: the same in all turns of a round, as chance would decide between ways otherwise.
 func collect(ctx context.Context, s *stage, round int, length time.Duration) error {
@@ -151,7 +141,7 @@ func collect(ctx context.Context, s *stage, round int, length time.Duration) err
 		stops := collections(random, length)
 		all.Go(func() {
 			for _, at := range stops {
-				sleep(ctx, time.Until(began.Add(at)))
+				_ = harness.Pause(ctx, time.Until(began.Add(at)))
 				if ctx.Err() != nil || failures[i] != nil {
 					return
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	loadgen "sidestep/internal/sim/load"
+	"sidestep/test/harness"
 )
 
 // volley is what came of one shot.
@@ -81,6 +82,6 @@ func (m *measurement) leadIn(ctx context.Context, l *line) (led func() error, er
 	if l.Connections > 0 {
 		return func() error { return nil }, <-done
 	}
-	sleep(ctx, l.lead.Duration)
+	_ = harness.Pause(ctx, l.lead.Duration)
 	return func() error { return <-done }, ctx.Err()
 }

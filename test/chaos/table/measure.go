@@ -346,7 +346,7 @@ func (m *measurement) watch(ctx context.Context, w watch) (volley, error) {
 	var failure error
 	begun := func() {
 		acting.Go(func() {
-			sleep(ctx, w.before)
+			_ = harness.Pause(ctx, w.before)
 			if ctx.Err() == nil {
 				failure = w.act()
 			}
