@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"fmt"
 	"time"
 
@@ -51,7 +52,7 @@ func (s *Selector) judge(r *round, at int64) {
 	}
 }
 
-// peers returns the lower median of what the other probes of r took (ms), and whether it
+// peers returns the upper median of what the other probes of r took (ms), and whether it
 // is known yet; alone: there are no others. What is ejected is nothing to compare with, unless
 // nothing else serves the same.
 func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
@@ -62,8 +63,12 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	if len(r.times) == 0 {
 		return 0, false, true
 	}
-	answered := len(r.times) - open
-	return stats.Median(r.times), answered >= open, false
+	slices.Sort(r.times)
+	middle := len(r.times) / 2 // those awaited are at the end
+	if r.entries[i].node.slowEverywhere() {
+		middle = (len(r.times) - 1) / 2
+	}
+	return r.times[middle], middle < len(r.times)-open, false
 }
 
 // collect puts into r.times what the probes of r but i took (ms), of ejected nodes or of the

@@ -9,10 +9,16 @@ import (
 // than the first, overdue one: it leaves out a node of the first, because that
 // stands out by now; or the first waits at a coordinating node that does not answer,
 // and the second is to take another. Otherwise, or where searches are rejected, the
-// cluster is busy, and a second attempt would only make it busier.
+// cluster is busy, and a second attempt would only make it busier. Nor may it be worthwhile to
+// wait for a node instead that was ejected already, or is avoided, and that the first left out.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
+	}
+	for _, n := range second.Nodes {
+		if !n.usable() && !n.in(first.Nodes) {
+			return false
+		}
 	}
 	for _, n := range first.Nodes {
 		if !n.usable() && !n.in(second.Nodes) {
