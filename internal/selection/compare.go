@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"slices"
 	"fmt"
 	"time"
 
@@ -52,9 +51,11 @@ func (s *Selector) judge(r *round, at int64) {
 	}
 }
 
-// peers returns the upper median of what the other probes of r took (ms), and whether it
-// is known yet; alone: there are no others. What is ejected is nothing to compare with, unless
-// nothing else serves the same.
+// peers returns the median of what the other probes of r took (ms), and whether it is known
+// yet; alone: there are no others. Of an even number the upper median counts: where probes wait
+// in full queues one is easily several times as long as the shortest of few others. Where
+// response times speak against the node, too, the lower one does. What is ejected is nothing to
+// compare with, unless nothing else serves the same.
 func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
 	open := r.collect(i, elapsed, false)
 	if len(r.times) == 0 {
@@ -63,12 +64,12 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	if len(r.times) == 0 {
 		return 0, false, true
 	}
-	slices.Sort(r.times)
-	middle := len(r.times) / 2 // those awaited are at the end
+	lower, upper := stats.Medians(r.times)
+	answered := len(r.times) - open
 	if r.entries[i].node.slowEverywhere() {
-		middle = (len(r.times) - 1) / 2
+		return lower, answered >= open, false
 	}
-	return r.times[middle], middle < len(r.times)-open, false
+	return upper, answered > open, false
 }
 
 // collect puts into r.times what the probes of r but i took (ms), of ejected nodes or of the

@@ -64,8 +64,9 @@ const (
 	// are a burst. step_overload, TestFewRejectionsAreABurst.
 	rejectsMuch = 0.02
 	// fullLoad is the utilisation of the others' CPUs above which a node is needed: toward 1
-	// queues grow without bound. slow_3x_80, transport_80. A node whose service time is more
-	// than useFactor times the usual one does so little that it is not missed. slow_10x_60.
+	// queues grow without bound. slow_3x_80, transport_80. A node that answers less than one part
+	// in useFactor of the shard queries that the others answer in the mean is not missed.
+	// slow_10x_60.
 	fullLoad  = 0.9
 	useFactor = 4
 

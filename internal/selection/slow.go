@@ -43,12 +43,13 @@ func (d *Decision) exclude(req Request, t turn) {
 // spare lets candidates in that probes speak against if the others cannot carry their
 // load: with their own shard queries, λ·S each, and those that are moved, S̃ each, the median
 // of the service times, the CPUs of the others would be busy for more than fullLoad of the
-// time. A node that does less than one part in useFactor of what another does is no help.
+// time. A node that does less than one part in useFactor of what the others do in the mean is no
+// help.
 func (d *Decision) spare(req Request, t turn) {
 	if !slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].provedSlow() }) {
 		return
 	}
-	var load, moved, processors float64
+	var load, moved, processors, rates, serving float64
 	d.sorted = d.sorted[:0]
 	known := true
 	for _, p := range d.order {
@@ -63,6 +64,8 @@ func (d *Decision) spare(req Request, t turn) {
 			continue
 		}
 		load += rate * service
+		rates += rate
+		serving++
 		processors += n.processors()
 		known = known && n.Processors > 0
 	}
@@ -78,7 +81,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if own, ok := n.service.Value(); ok && own <= useFactor*usual && State(n.polled.Load()) == Fine {
+		if own, _ := n.rate.Value(); useFactor*own*serving >= rates && State(n.polled.Load()) == Fine {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)

@@ -165,16 +165,19 @@ func TestANodeIsNotAvoidedForGood(t *testing.T) {
 // it does next to nothing.
 func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 	for _, c := range []struct {
-		rate, service float64 // shard queries per ms, ms
-		quota         float64 // processors of each node; 0: all four
-		needed        bool
+		rate, own float64 // shard queries per ms, of the others and of the node
+		service   float64 // ms, on the node
+		quota     float64 // processors of each node; 0: all four
+		needed    bool
 	}{
-		{0.1, 9, 0, false}, // the others are idle
-		{1.1, 9, 0, true},
-		{1.1, 30, 0, false}, // a tenth of what the others do
-		{0.3, 9, 0, false},
-		{0.3, 9, 1, true}, // a quarter of the processors that the engine counts
-		{1.1, 9, 8, true}, // more than there are
+		{0.1, 0.1, 9, 0, false}, // the others are idle
+		{1.1, 1.1, 9, 0, true},
+		{1.3, 0.3, 30, 0, false}, // less than a quarter of what the others do
+		{1.3, 0.4, 30, 0, true},
+		{1.1, 1.1, 30, 0, true}, // as many as the others, of an index that is slow there
+		{0.3, 0.3, 9, 0, false},
+		{0.3, 0.3, 9, 1, true}, // a quarter of the processors that the engine counts
+		{1.1, 1.1, 9, 8, true}, // more than there are
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
@@ -183,6 +186,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 			n.quota.Set(c.quota)
 			set(&n.rate, c.rate)
 		}
+		set(&nodes[2].rate, c.own)
 		set(&nodes[2].service, c.service)
 		ejected := false
 		for now := time.Second; now < 20*time.Second; now += 50 * time.Millisecond {
@@ -253,6 +257,47 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	s.Probes(nil, nodes, at(1130*time.Millisecond))
 	require.True(t, nodes[2].health.avoid.Load())
 	require.True(t, again(1130*time.Millisecond))
+}
+
+// A second attempt that would wait for an ejected node, which the first left out, is none.
+func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
+	for _, other := range []bool{false, true} { // there is another copy
+		s, nodes := newTest(t, "adaptive", 5)
+		shards := [][]int{{0, 1}, {1, 2}}
+		if other {
+			shards = [][]int{{0, 1, 3}, {1, 2}}
+		}
+		req := Request{Nodes: nodes, Shards: shards}
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		var first, second Decision
+		s.Choose(&first, req, at(1100*time.Millisecond))
+		require.False(t, nodes[0].in(first.Nodes))
+		s.Acquire(&first, at(1100*time.Millisecond))
+		nodes[1].health.avoid.Store(true)
+		s.Choose(&second, req, at(1200*time.Millisecond))
+		require.Equal(t, !other, nodes[0].in(second.Nodes))
+		require.Equal(t, other, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
+	}
+}
+
+// Probes that wait in full queues differ. A node whose probes are a few times as long as the
+// shortest of its peers', but not of all, is not ejected, unless response times speak against it.
+func TestOneQuickPeerIsNoProof(t *testing.T) {
+	for _, everywhere := range []bool{false, true} {
+		s, nodes := newTest(t, "adaptive", 3)
+		setTimes(nodes, 5, 3)
+		n := nodes[2]
+		if everywhere {
+			set(&n.response, 900)
+		}
+		decide(s, nodes, time.Second)
+		differ := func(p Probe) ProbeOutcome {
+			took := map[string]time.Duration{nodes[0].ID: 20, nodes[1].ID: 90, n.ID: 200}[p.Node.ID]
+			return ProbeOutcome{Took: took * time.Millisecond}
+		}
+		suspect(s, nodes, time.Second, proofs, differ)
+		require.Equal(t, everywhere, n.State() == Slow)
+	}
 }
 
 // Probes that all time out, as their coordinating node hangs, speak against nobody, and for
