@@ -295,7 +295,7 @@ bench-peers:
 CHAOS ?=
 
 .PHONY: chaos
-chaos: chaos-timed chaos-table ## assert how soon faults are found, and measure degraded nodes of a real cluster, 45 minutes; ENGINE
+chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 1 hour; ENGINE
 
 .PHONY: chaos-timed
 chaos-timed: build prometheus page-tools ## assert how soon faults are found and named, and what they cost; 8 minutes; ENGINE
@@ -305,6 +305,13 @@ chaos-timed: build prometheus page-tools ## assert how soon faults are found and
 chaos-table: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos $(MEASURED) $(CHAOS)
+
+FULL ?=
+
+.PHONY: chaos-full
+chaos-full: build ## measure a healthy cluster that is full, by the nodes that searches go through, 12 minutes; ENGINE, FULL='-settings quota …'
+	$(GO) build -trimpath -o bin/full ./test/chaos/full
+	bin/full $(MEASURED) $(FULL)
 
 TOUR ?=
 

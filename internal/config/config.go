@@ -179,10 +179,12 @@ type Routing struct {
 	// Clients is n in C3's formula: how many sidesteps send to the same nodes.
 	Clients int `yaml:"clients"`
 	// HedgeBudget is the share of steered searches that may be hedged; 0: none.
-	HedgeBudget float64    `yaml:"hedge_budget"`
-	Operations  Operations `yaml:"operations"`
-	Zone        Zone       `yaml:"zone"`
-	Affinity    Affinity   `yaml:"affinity"`
+	HedgeBudget float64 `yaml:"hedge_budget"`
+	// CoordinatingOnly says that requests may be sent through nodes without data.
+	CoordinatingOnly bool       `yaml:"coordinating_only"`
+	Operations       Operations `yaml:"operations"`
+	Zone             Zone       `yaml:"zone"`
+	Affinity         Affinity   `yaml:"affinity"`
 }
 
 // RetiredPolicy reports whether the policy is one that is gone, and is accepted for one

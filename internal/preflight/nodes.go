@@ -104,7 +104,7 @@ func (c *Checker) roles(nodes []nodeInfo) Finding {
 			managers++
 		}
 	}
-	text := fmt.Sprintf("%s: %d with data, %d that may be elected, %d that searches are sent through",
+	text := fmt.Sprintf("%s: %d with data, %d that may be elected, %d that searches may be sent through",
 		plural(len(nodes), "1 node", "%d nodes"), data, managers, coordinating)
 	switch {
 	case data < 2:

@@ -142,7 +142,7 @@ func TestHealthy(t *testing.T) {
 		"ok cluster: sidestep is ready: placement and statistics are there",
 		"ok account: all 12 kinds of requests that sidestep makes are answered",
 		"ok nodes: all 3 nodes have version 3.6.0",
-		"ok nodes: 3 nodes: 3 with data, 3 that may be elected, 3 that searches are sent through",
+		"ok nodes: 3 nodes: 3 with data, 3 that may be elected, 3 that searches may be sent through",
 		"ok nodes: clocks",
 		"ok copies: 1 index, 2 shards, each with more than one copy",
 		"ok settings: the engine's own adaptive selection is on: it decides while no node stands out",

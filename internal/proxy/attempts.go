@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -126,7 +127,7 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Unlock()
 	if t.steered {
 		t.upstream = x.p.pick(x.view, t.decision.Coordinator, tried, now)
-	} else if t.upstream = x.p.pick(x.view, x.bulk.wants(), tried, now); t.upstream == nil {
+	} else if t.upstream = x.p.pick(x.view, cmp.Or(x.bulk.wants(), x.near), tried, now); t.upstream == nil {
 		if !x.ownSent() {
 			round = len(tried)
 		}

@@ -26,6 +26,9 @@ func (x *exchange) choose() {
 		x.first = t
 		return
 	}
+	if t.decision.Reason == selection.NoChoice && x.mode() == ModeRoute {
+		x.near = t.decision.Coordinator
+	}
 	t.release()
 }
 

@@ -67,6 +67,9 @@ type exchange struct {
 	// From resolve and choose.
 	plan  *cluster.Plan
 	first *try // the decision; nil if the request is not steered
+	// near is the node to send it through although it is not steered, as there is no choice
+	// of copies; may be nil.
+	near  *selection.Node
 	items *multiSearch
 	bulk  *bulkWrite // nil if the request is none, or stays as it is
 	sniff string     // address to put in place of the nodes' in the answer

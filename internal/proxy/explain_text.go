@@ -5,7 +5,6 @@ import (
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
-	"sidestep/internal/selection"
 )
 
 // passTexts say why a request passes, by its reason.
@@ -55,8 +54,11 @@ func (p *Proxy) summarize(e Explanation) string {
 
 // coordinatorText says to which node the request would be sent.
 func (p *Proxy) coordinatorText(e Explanation) string {
-	if e.Coordinator == "" || e.Reason == string(selection.NoChoice) {
+	switch {
+	case e.Coordinator == "":
 		return ""
+	case len(e.Nodes) == 1 && e.Nodes[0] == e.Coordinator:
+		return fmt.Sprintf(" It would be sent to %s itself, so that nothing travels between nodes.", e.Coordinator)
 	}
 	return fmt.Sprintf(" It would be sent to %s, which coordinates: nodes with about the least coordinating overhead take turns.", e.Coordinator)
 }

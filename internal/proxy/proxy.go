@@ -82,8 +82,10 @@ type Options struct {
 	// Admission says which searches wait, and in which order; off if its mode is empty.
 	Admission Admission
 	Affinity  Affinity
-	Zone      Zone
-	Sniff     Sniff
+	// CoordinatingOnly says that requests may be sent through nodes without data.
+	CoordinatingOnly bool
+	Zone             Zone
+	Sniff            Sniff
 	// MaxHeldBody bounds the bytes held of a request body for further attempts, and
 	// MaxHeldBodies the bytes held of all bodies together.
 	MaxHeldBody, MaxHeldBodies int64

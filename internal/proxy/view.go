@@ -31,7 +31,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 	}
 	infos := make([]selection.NodeInfo, len(s.Nodes))
 	for i, n := range s.Nodes {
-		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data()}
+		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating()}
 	}
 	v := &view{
 		snapshot:  s,
@@ -49,7 +49,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 			old = newUpstream(v.nodes[i], n.URL, o.Transport)
 		}
 		v.upstreams[i] = old
-		if n.Coordinating() {
+		if n.Data() || infos[i].CoordinatingOnly {
 			v.coordinating = append(v.coordinating, v.nodes[i])
 		}
 	}

@@ -102,6 +102,7 @@ type Decision struct {
 	measured   []measure // parallel to order
 	sorted     []float64
 	inTurn     []*Node // that may coordinate
+	through    []*Node // the nodes listed, and those that only coordinate
 }
 
 // measure is what was measured of a candidate when it was ranked.
@@ -127,14 +128,14 @@ type candidate struct {
 // Choose fills d with the decision for req at now. Every shard of req keeps at
 // least one listed copy. It does not acquire the lease.
 func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
-	t := turn{s: s, at: s.since(now), number: s.turn.Add(1), nodes: len(req.Nodes), acts: true}
+	t := turn{s: s, at: s.since(now), number: s.turnOf(s.turn.Add(1)), nodes: len(req.Nodes), acts: true}
 	s.choose(d, req, t)
 }
 
 // Preview is Choose for the eyes of an operator: it changes nothing, neither
 // turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
-	s.choose(d, req, turn{s: s, at: s.since(now), number: s.turn.Load(), nodes: len(req.Nodes)})
+	s.choose(d, req, turn{s: s, at: s.since(now), number: s.turnOf(s.turn.Load()), nodes: len(req.Nodes)})
 }
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {

@@ -101,29 +101,41 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Data nodes that are not listed are asked only when all listed
-// ones are clearly worse.
+// ones are clearly worse: so where one node can serve the search alone, it coordinates it,
+// too, and nothing travels between nodes. Nodes that only coordinate take part in all else,
+// but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
-	few := slices.ContainsFunc(d.Nodes, func(n *Node) bool { return !t.s.coordinates(n, t.at) }) && t.s.fewCoordinate(req.Nodes, t.at)
+	pool := d.Nodes
+	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
+		d.through = append(d.through[:0], pool...)
+		for _, n := range req.Nodes {
+			if n.CoordinatingOnly && (t.s.zone == "" || n.Zone == t.s.zone) {
+				d.through = append(d.through, n)
+			}
+		}
+		pool = d.through
+	}
+	few := slices.ContainsFunc(pool, func(n *Node) bool { return !t.s.coordinates(n, t.at) }) && t.s.fewCoordinate(req.Nodes, t.at)
 	best, response := math.Inf(1), 0.0
-	for _, n := range d.Nodes {
+	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
 	others := math.Inf(1)
 	if best > nearOverhead {
 		for _, n := range req.Nodes {
-			if !n.NoData {
+			if n.mayCoordinate() {
 				others = min(others, t.s.coordinatingRank(n, t.at, few))
 			}
 		}
 	}
-	pool, limit, elsewhere := d.Nodes, asGood(best, response), asGood(others, response) < best
+	limit, elsewhere := asGood(best, response), asGood(others, response) < best
 	if elsewhere {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for _, n := range pool {
-		if elsewhere && n.NoData {
+		if elsewhere && !n.mayCoordinate() {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at, few)
@@ -138,6 +150,9 @@ func (d *Decision) coordinate(req Request, t turn) {
 		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
 }
+
+// mayCoordinate reports whether searches are sent through n at all.
+func (n *Node) mayCoordinate() bool { return !n.NoData || n.CoordinatingOnly }
 
 // coordinatingCost is what a search through n, of this coordinating rank, costs with
 // those that it coordinates already, where searches wait for shard searches of response
@@ -169,7 +184,7 @@ func busyCoordinator(pool []*Node) int64 {
 // do not converge on one. Nodes of nodes for which usable returns false are not
 // considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
-	at, number := s.since(now), s.turn.Add(1)
+	at, number := s.since(now), s.turnOf(s.turn.Add(1))
 	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil) //nolint:gosec // below the length
 	if first == nil {
 		return nil

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -92,9 +93,6 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 	}
 }
 
-// Requests that are not steered spread evenly over nodes that are about as good, and
-// leave alone one whose HTTP side is slow.
-
 // In a full cluster polls are late everywhere. The few nodes that nothing speaks against just
 // then are not sent everything; one that cannot be reached is sent nothing.
 func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
@@ -123,5 +121,91 @@ func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
 		for _, n := range nodes[:4] {
 			require.InDelta(t, 25, share[n], 5, "%d suspects", suspects)
 		}
+	}
+}
+
+// A search of one shard goes to the node of the copy itself, though the others' HTTP sides are a
+// little better, but not to one whose HTTP side is slow or against which something speaks.
+func TestOneShardGoesToItsCopy(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	set(&nodes[1].reach, 4)
+	for i := range 200 {
+		d := choose(s, nodes, [][]int{{1, 2}}, at(time.Duration(i)*10*time.Millisecond))
+		require.Len(t, d.Nodes, 1)
+		require.Same(t, d.Nodes[0], d.Coordinator)
+		s.Acquire(d, epoch)
+	}
+	for name, degrade := range map[string]func(*Selector, *Node){
+		"HTTP slow":    func(_ *Selector, n *Node) { set(&n.reach, 30) },
+		"silent":       func(s *Selector, n *Node) { n.probe.silentAt.Store(s.since(at(2 * time.Second))) },
+		"unresponsive": func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(2*time.Second)) },
+		"ejected":      func(s *Selector, n *Node) { s.eject(n, Slow, s.since(at(2*time.Second)), "a test") },
+		"slow start":   func(s *Selector, n *Node) { s.slowStart(n, s.since(at(2*time.Second))) },
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		degrade(s, nodes[1])
+		for range 20 {
+			d := choose(s, nodes, [][]int{{1}}, at(2*time.Second))
+			require.Equal(t, []*Node{nodes[1]}, d.Nodes, name)
+			require.NotSame(t, nodes[1], d.Coordinator, name)
+		}
+	}
+}
+
+// Dedicated managers never coordinate. Nodes that only coordinate do if they are said to, but not
+// what one node can serve alone.
+func TestNodesWithoutDataCoordinateIfTheyMay(t *testing.T) {
+	s, err := New(Options{Policy: "adaptive", Epoch: epoch})
+	require.NoError(t, err)
+	infos := []NodeInfo{{ID: "manager", NoData: true}, {ID: "only", NoData: true, CoordinatingOnly: true}}
+	for i := range 3 {
+		infos = append(infos, NodeInfo{ID: fmt.Sprint("data", i)})
+	}
+	nodes := s.Update(infos)
+	for _, n := range nodes {
+		s.ObservePoll(n.ID, Poll{State: Fine}, epoch)
+	}
+	seen := map[string]int{}
+	for range 1000 {
+		seen[choose(s, nodes, [][]int{{2, 3}, {3, 4}, {4, 2}}, at(time.Second)).Coordinator.ID]++
+	}
+	require.Zero(t, seen["manager"])
+	require.InDelta(t, 250, seen["only"], 20, "%v", seen)
+	for range 20 {
+		require.NotEqual(t, "only", choose(s, nodes, [][]int{{2, 3}}, at(time.Second)).Coordinator.ID)
+	}
+	// While the HTTP sides of all data nodes are slow, it coordinates everything.
+	for _, n := range nodes[2:] {
+		set(&n.reach, 300)
+	}
+	require.Equal(t, "only", choose(s, nodes, [][]int{{2, 3}}, at(time.Second)).Coordinator.ID)
+	// One in another zone does not.
+	s, err = New(Options{Policy: "adaptive", Epoch: epoch, Zone: "own", ZoneFactor: 2})
+	require.NoError(t, err)
+	for i := range infos {
+		infos[i].Zone = "own"
+	}
+	infos[1].Zone = "other"
+	for nodes = s.Update(infos); seen["data2"] < 300; {
+		id := choose(s, nodes, [][]int{{2, 3}, {3, 4}, {4, 2}}, at(time.Second)).Coordinator.ID
+		require.NotEqual(t, "only", id)
+		seen[id]++
+	}
+}
+
+// Clients that begin together, and are sent searches in the same moments, do not all send them to
+// the same node.
+func TestClientsThatBeginTogetherSpread(t *testing.T) {
+	const clients = 100
+	sent := map[string]int{}
+	for client := range clients {
+		s, err := New(Options{Policy: "adaptive", Epoch: epoch, Seed: uint64(client)})
+		require.NoError(t, err)
+		nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}})
+		sent[choose(s, nodes, ring(5, 2, 5), epoch).Coordinator.ID]++
+		sent[s.Coordinator(nodes, func(*Node) bool { return true }, epoch).ID]++
+	}
+	for id, n := range sent {
+		require.InDelta(t, 2*clients/5, n, 15, "%s: %v", id, sent)
 	}
 }

@@ -54,6 +54,8 @@ type Selector struct {
 	probes   rounds
 	ejecting sync.Mutex // held to eject a node or let it in: two at once must not exceed the cap
 
+	coordinatingOnly atomic.Bool // whether some node is [NodeInfo.CoordinatingOnly]
+
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 
 	mu    sync.Mutex // guards nodes; taken by Update and ObservePoll only
@@ -116,6 +118,8 @@ type NodeInfo struct {
 	Zone       string // empty: none
 	// NoData: it holds no shards, as a dedicated manager.
 	NoData bool
+	// CoordinatingOnly: searches may be sent through it although it holds no shards.
+	CoordinatingOnly bool
 }
 
 // Update makes the selector know exactly these nodes and returns them in the
@@ -139,12 +143,17 @@ func (s *Selector) Update(infos []NodeInfo) []*Node {
 		out[i] = n
 	}
 	s.nodes = known
+	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.all.Store(&out)
 	return out
 }
 
 // since returns the time passed from the epoch to now, in nanoseconds.
 func (s *Selector) since(now time.Time) int64 { return int64(now.Sub(s.epoch)) }
+
+// turnOf returns the number of the turn after so many choices. Clients that begin together
+// do not send to the same nodes at the same moments.
+func (s *Selector) turnOf(choices uint64) uint64 { return s.seed + choices }
 
 // random returns draw i of a turn, in [0, 1). No state is shared.
 func (s *Selector) random(turn, i uint64) float64 { return draw.Number(s.seed, turn, i) }

@@ -33,6 +33,8 @@ type Sidestep struct {
 	Binary string   // another one than the stage's
 	Config string   // text of its configuration file; empty: it has none
 	Flags  []string // further ones
+	// Upstreams are the nodes that it is told of; nil: all.
+	Upstreams []string
 }
 
 // Always is the configuration of a sidestep that lists nodes for every search.
@@ -109,7 +111,11 @@ func (s *Stage) StartSidestep(ctx context.Context, o Sidestep) (*Front, error) {
 		}
 		flags = append([]string{"--config", file}, flags...)
 	}
-	front, err := StartFront(ctx, cmp.Or(o.Binary, s.Binary), s.Cluster.URLs(), flags...)
+	upstreams := o.Upstreams
+	if upstreams == nil {
+		upstreams = s.Cluster.URLs()
+	}
+	front, err := StartFront(ctx, cmp.Or(o.Binary, s.Binary), upstreams, flags...)
 	if err != nil {
 		return nil, fmt.Errorf("start the sidestep %s: %w", o.Name, err)
 	}

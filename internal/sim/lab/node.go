@@ -41,8 +41,9 @@ type node struct {
 	jobs    jobHeap
 	given   float64 // CPU seconds that each running job has been given since the start
 	givenAt time.Duration
-	planned uint64 // number of the completion that is planned; others are void
-	active  int    // search threads in use
+	spent   float64 // CPU seconds in all
+	planned uint64  // number of the completion that is planned; others are void
+	active  int     // search threads in use
 	waiting []*task
 	asleep  []func() // what reached the node while it was paused
 
@@ -96,7 +97,9 @@ func (s switches) on() bool { return s > 0 }
 
 // settle brings given up to now; to be called before anything changes the rate.
 func (n *node) settle() {
-	n.given += n.rate() * (n.c.now - n.givenAt).Seconds()
+	given := n.rate() * (n.c.now - n.givenAt).Seconds()
+	n.given += given
+	n.spent += given * float64(len(n.jobs))
 	n.givenAt = n.c.now
 }
 

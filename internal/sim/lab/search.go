@@ -8,6 +8,7 @@ import (
 
 	"sidestep/internal/admission"
 	"sidestep/internal/attempt"
+	"sidestep/internal/selection"
 )
 
 // search is one request of a client.
@@ -25,11 +26,12 @@ type search struct {
 	machine attempt.Machine
 	rule    attempt.Rule
 	tries   []*try
-	tried   []int // nodes that attempts went through
-	round   int   // where in tried a new round began
-	decided *plan // the first attempt, made when the search came
-	left    bool  // its client has closed the connection
-	settled bool  // answered, for better or worse
+	tried   []int           // nodes that attempts went through
+	round   int             // where in tried a new round began
+	decided *plan           // the first attempt, made when the search came
+	near    *selection.Node // to send it through although it is not steered; may be nil
+	left    bool            // its client has closed the connection
+	settled bool            // answered, for better or worse
 
 	cause    attempt.Cause // of the last failure
 	suspects []int         // nodes that failures named

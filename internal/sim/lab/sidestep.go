@@ -129,7 +129,7 @@ func (r *sidestep) now() time.Time { return epoch().Add(r.w.c.now) }
 
 // coordinates reports whether requests may be sent through n of their own accord.
 func (r *sidestep) coordinates(n *selection.Node) bool {
-	return r.w.nodes[r.index[n]].role != managerNode && !r.w.nodes[r.index[n]].unplaced
+	return r.w.nodes[r.index[n]].role == dataNode && !r.w.nodes[r.index[n]].unplaced
 }
 
 func (r *sidestep) decision() *selection.Decision {
@@ -160,6 +160,9 @@ func (r *sidestep) open(s *search) (attempt.Rule, *attempt.Budget) {
 	d := r.decision()
 	r.s.Choose(d, r.request(s, nil), r.now())
 	if d.Reason == selection.NoChoice || d.Reason == selection.Overloaded {
+		if d.Reason == selection.NoChoice {
+			s.near = d.Coordinator
+		}
 		r.recycle(d)
 		return passes, budget
 	}
@@ -273,7 +276,7 @@ func (r *sidestep) pick(wanted *selection.Node, tried []int) (plan, bool) {
 
 // unchanged implements router.
 func (r *sidestep) unchanged(s *search) (plan, bool) {
-	p, ok := r.pick(nil, s.tried)
+	p, ok := r.pick(s.near, s.tried)
 	if !ok {
 		round := s.round
 		if !s.ownSent() {

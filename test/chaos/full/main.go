@@ -1,0 +1,104 @@
+// Command full measures a healthy cluster that is full: which node a client sends its
+// searches through then decides how many are answered.
+//
+// 40 connections send the next search when the last is answered. The fixed ways are round robin
+// over all nodes, the same with preference=_local, two nodes, and one; each once directly and once
+// through a sidestep that does nothing but go that way (routing.mode off, upstream.discovery
+// static). Beside them sidestep as it is. The ways take turns in an order drawn by lot, after all
+// have warmed the nodes. In the setting "shared" the nodes share the machine, in the setting
+// "quota" each has a third of a core.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/test/harness"
+)
+
+// options of a run.
+type options struct {
+	harness.Measured
+	settings    []setting
+	rounds      int
+	lead, turn  time.Duration
+	warm        time.Duration
+	lately      time.Duration // of each way before the first round
+	connections int
+	command     string
+}
+
+// setting is what the nodes may use.
+type setting struct {
+	name, title string
+	quota       float64 // of a core, of each node; 0: none
+}
+
+func settings() []setting {
+	return []setting{
+		{name: "shared", title: "cores shared by all"},
+		{name: "quota", title: "each node limited to a third of a core", quota: 1.0 / 3},
+	}
+}
+
+func main() {
+	harness.Main("full", func(arguments []string) (harness.Run, error) {
+		o, err := parse(arguments)
+		return o.run, err
+	})
+}
+
+func parse(arguments []string) (options, error) {
+	var o options
+	set := flag.NewFlagSet("full", flag.ContinueOnError)
+	o.Flags(set)
+	o.ResultFlags(set)
+	names := set.String("settings", "shared,quota", "comma `list` of settings")
+	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each way has one turn")
+	set.DurationVar(&o.lead, "lead", time.Second, "lead-in of each turn, which counts for nothing")
+	set.DurationVar(&o.turn, "turn", 4*time.Second, "length of one turn")
+	set.DurationVar(&o.warm, "warm", time.Minute, "warm-up of the nodes")
+	set.DurationVar(&o.lately, "settle", 10*time.Second, "each way before the first round, which counts for nothing")
+	set.IntVar(&o.connections, "connections", 40, "connections of the closed loop")
+	if err := o.Parse(set, arguments); err != nil {
+		return o, err
+	}
+	o.command = harness.Command("bin/full", set, "sidestep", "out")
+	for name := range strings.SplitSeq(*names, ",") {
+		i := slices.IndexFunc(settings(), func(s setting) bool { return s.name == name })
+		if i < 0 {
+			return o, fmt.Errorf("-settings %s: no setting %q", *names, name)
+		}
+		o.settings = append(o.settings, settings()[i])
+	}
+	if o.rounds < 1 || o.turn <= 0 || o.lead < 0 || o.lately < 0 || o.connections < 1 {
+		return o, errors.New("want at least one round and connection, and turns above zero")
+	}
+	return o, nil
+}
+
+// run measures all settings. What it started is gone when it returns, whatever ended it.
+func (o options) run(ctx context.Context) (err error) {
+	r, err := newReport(ctx, o)
+	if err != nil {
+		return err
+	}
+	s := &stage{options: o, logf: harness.Logf}
+	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	for _, at := range o.settings {
+		tallies, usage, err := s.measure(ctx, at)
+		if err != nil {
+			return fmt.Errorf("%s: %w", at.name, err)
+		}
+		r.add(at, tallies, usage)
+	}
+	return r.write()
+}
