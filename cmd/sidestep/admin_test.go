@@ -75,7 +75,7 @@ func TestAdminCommandsWithoutSidestep(t *testing.T) {
 	require.NoError(t, err)
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
-	for _, args := range [][]string{{"top"}, {"top", "--once"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}} {
+	for _, args := range [][]string{{"top"}, {"top", "--once"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}, {"drain", "es-1"}} {
 		cmd := exec.CommandContext(t.Context(), binary, append(args, "--admin", address)...)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
@@ -98,6 +98,9 @@ func TestAdminCommandsMisused(t *testing.T) {
 		{[]string{"explain", "a", "b"}, `sidestep explain: unexpected argument "b"` + "\nsidestep explain --help lists the flags.\n"},
 		{[]string{"check", "--output", "xml"}, `sidestep check: invalid value "xml" for flag -output: must be table or json` + "\nsidestep check --help lists the flags.\n"},
 		{[]string{"check", "--timeout", "-1s"}, "sidestep check: --timeout must be more than 0\nsidestep check --help lists the flags.\n"},
+		{[]string{"drain"}, "sidestep drain: a node is missing: sidestep top lists them\nsidestep drain --help lists the flags.\n"},
+		{[]string{"drain", "es-1", "--for", "-1s"}, "sidestep drain: --for must not be negative\nsidestep drain --help lists the flags.\n"},
+		{[]string{"drain", "es-1", "--token-file", "/nowhere"}, "sidestep drain: --token-file: open /nowhere: no such file or directory\nsidestep drain --help lists the flags.\n"},
 		{[]string{"spikes", "--admin", "gopher://x"}, `sidestep spikes: --admin "gopher://x" is no address such as http://127.0.0.1:9211` + "\nsidestep spikes --help lists the flags.\n"},
 		{[]string{"spikes", "--ca-file", "/nowhere"}, "sidestep spikes: --ca-file: open /nowhere: no such file or directory\nsidestep spikes --help lists the flags.\n"},
 	} {
@@ -117,7 +120,7 @@ func TestAdminCommandsPrintNothingUnseen(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":"es-1 \u001b[2J\u009b31m\n\u202e failed"}`)
 	}))
 	defer server.Close()
-	for _, args := range [][]string{{"top"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}} {
+	for _, args := range [][]string{{"top"}, {"explain", "logs"}, {"check"}, {"spikes"}, {"spikes", "7"}, {"drain", "es-1"}} {
 		cmd := exec.CommandContext(t.Context(), binary, append(args, "--admin", server.URL)...)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
@@ -127,7 +130,7 @@ func TestAdminCommandsPrintNothingUnseen(t *testing.T) {
 }
 
 func TestAdminCommandsHelp(t *testing.T) {
-	for _, name := range []string{"top", "explain", "check", "spikes"} {
+	for _, name := range []string{"top", "explain", "check", "spikes", "drain"} {
 		out, err := exec.CommandContext(t.Context(), binary, name, "--help").Output()
 		require.NoError(t, err)
 		for _, part := range []string{
@@ -174,6 +177,26 @@ func TestCheckCommand(t *testing.T) {
 	code, out, _ = s.command(t, "check", "--output", "json")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, `"level": "problem"`)
+}
+
+func TestDrainCommand(t *testing.T) {
+	s := newStage(t)
+	code, out, stderr := s.command(t, "drain", "node-2", "--for", "5m")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "node-2 is given no new requests for 5m0s, as far as others can take them, or until it has restarted\n", out)
+	require.Eventually(t, func() bool {
+		_, out, _ = s.command(t, "explain", "all-logs")
+		return strings.Contains(out, "node-2: an operator said that it is about to leave")
+	}, patience, 5*time.Millisecond)
+	code, out, stderr = s.command(t, "drain", "node-2", "--for", "0s", "--output", "json")
+	require.Zero(t, code, stderr)
+	require.JSONEq(t, `{"node":"node-2","for":"0s"}`, out)
+	code, out, stderr = s.command(t, "drain", "node-2", "--for", "0s")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "node-2 is given requests again\n", out)
+	code, _, stderr = s.command(t, "drain", "node-9")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "there is no such node: node-9; there are node-1, node-2, node-3")
 }
 
 func TestTopOnceCommand(t *testing.T) {

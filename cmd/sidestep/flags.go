@@ -18,6 +18,7 @@ Usage:
   sidestep explain TARGET     where a search would go, and why
   sidestep check [flags]      is the cluster fit, and what stands in the way
   sidestep spikes [ID]        what was wrong with nodes, and why
+  sidestep drain NODE         no new searches for a node that is about to restart
   sidestep version            version and commit
 
 Cluster and listeners:

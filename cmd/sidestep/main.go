@@ -88,6 +88,8 @@ func commandOf(name string) func(args []string, stdout, stderr io.Writer) int {
 		return runCheck
 	case "spikes":
 		return runSpikes
+	case "drain":
+		return runDrain
 	case "version":
 		return printVersion
 	}

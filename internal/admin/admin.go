@@ -42,6 +42,9 @@ type Service interface {
 	// error is an [Unconfigured] if the mode lacks configuration.
 	AdmissionMode() string
 	SetAdmissionMode(mode string) error
+	// Drain keeps a node from new requests for a while; 0: no longer. The error is a
+	// [NoNode] if there is none of that name.
+	Drain(node string, length time.Duration) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
 }
@@ -52,6 +55,12 @@ type Unconfigured string
 
 // Error implements error.
 func (e Unconfigured) Error() string { return string(e) }
+
+// NoNode says that there is no node of the name given.
+type NoNode string
+
+// Error implements error.
+func (e NoNode) Error() string { return string(e) }
 
 // Options configures [New].
 type Options struct {
@@ -102,6 +111,7 @@ func New(o Options) http.Handler {
 		mux.HandleFunc("GET /-/"+name, h.modeOf(s))
 		mux.HandleFunc("PUT /-/"+name, h.changing(h.switchMode(s)))
 	}
+	mux.HandleFunc("PUT /-/drain", h.changing(h.drain))
 	mux.HandleFunc("POST /-/reload", h.changing(h.reload))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelError),

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -29,6 +30,8 @@ type fake struct {
 	ready         error
 	reloadErr     error
 	setErr        error
+	drained       string
+	drainedFor    time.Duration
 	nodes         any
 	mode          string
 	reloads       int
@@ -65,6 +68,13 @@ func (f *fake) SetBulkMode(mode string) error      { f.bulkMode = mode; return n
 func (f *fake) SetMode(mode string) error {
 	if f.setErr == nil {
 		f.mode = mode
+	}
+	return f.setErr
+}
+
+func (f *fake) Drain(node string, length time.Duration) error {
+	if f.setErr == nil {
+		f.drained, f.drainedFor = node, length
 	}
 	return f.setErr
 }
@@ -239,6 +249,7 @@ func TestMethods(t *testing.T) {
 		{"/metrics", "GET, HEAD"},
 		{"/-/routing", "GET, HEAD, PUT"},
 		{"/-/reload", "POST"},
+		{"/-/drain", "PUT"},
 		{"/snapshot", "GET, HEAD"},
 		{"/snapshot/target", "GET, HEAD"},
 		{"/snapshot/uses", "POST"},

@@ -84,14 +84,9 @@ func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 }
 
 func readMode(body io.Reader) (string, error) {
-	decoder := json.NewDecoder(body)
-	decoder.DisallowUnknownFields()
 	var wanted mode
-	if err := decoder.Decode(&wanted); err != nil {
+	if err := readObject(body, &wanted); err != nil {
 		return "", err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return "", errors.New("something follows the object")
 	}
 	return wanted.Mode, nil
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"sidestep/internal/admin"
 	"sidestep/internal/admission"
@@ -88,6 +89,15 @@ func (s service) SetAdmissionMode(mode string) error {
 
 // SetMode implements admin.Service.
 func (s service) SetMode(mode string) error { return s.app.SetMode(proxy.Mode(mode)) }
+
+// Drain implements admin.Service.
+func (s service) Drain(node string, length time.Duration) error {
+	err := s.app.current.Load().proxy.Drain(node, length)
+	if errors.Is(err, proxy.ErrNoNode) {
+		return admin.NoNode(err.Error())
+	}
+	return err
+}
 
 // Reload implements admin.Service.
 func (s service) Reload() error { return s.app.ReloadConfig() }

@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"sidestep/internal/admission"
+	"sidestep/internal/selection"
 	"sidestep/internal/selection/account"
 )
 
@@ -34,4 +38,29 @@ func (p *Proxy) Nodes() []NodeStatus {
 		}
 	}
 	return out
+}
+
+// ErrNoNode says that there is no such node.
+var ErrNoNode = errors.New("there is no such node")
+
+// Drain keeps the node with this name or id from new requests, as far as others can take them,
+// for a while; 0: no longer.
+func (p *Proxy) Drain(node string, length time.Duration) error {
+	var found *selection.Node
+	var names []string
+	for _, n := range p.view.Load().nodes {
+		names = append(names, n.Name)
+		if n.ID == node || n.Name == node {
+			if found != nil {
+				return fmt.Errorf("%w alone: several are called %s, give an id", ErrNoNode, node)
+			}
+			found = n
+		}
+	}
+	if found == nil {
+		return fmt.Errorf("%w: %s; there are %s", ErrNoNode, node, strings.Join(names, ", "))
+	}
+	now := time.Now()
+	p.o.Selector.Leave(found, now.Add(length), now)
+	return nil
 }

@@ -149,6 +149,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 			}
 		}
 	}
+	d.excludeLeaving(req, t)
 	if s.policy.health {
 		if t.acts {
 			d.advance(req, t)
@@ -232,7 +233,7 @@ func (d *Decision) rank(req Request, t turn) {
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if c.slow && c.why != NotItsTurn {
+		if c.slow && c.why != NotItsTurn && c.why != Leaving {
 			c.rank = n.probe.took.Value()
 			if c.why == KeptFailing {
 				c.rank = millis(ProbeTimeout)

@@ -55,7 +55,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	return n.health.condition() == Fine && s.answers(n, at)
+	return n.health.condition() == Fine && s.answers(n, at) && !n.leaves(at)
 }
 
 // answers reports whether n can be reached, answered its last poll, and the last probe

@@ -4,7 +4,7 @@ package selection
 // set is closed. It is a number so that a candidate stays small.
 type Exclusion uint8
 
-// Exclusions. Up to Suspected they keep a node out of lists while every shard keeps
+// Exclusions. Up to Leaving they keep a node out of lists while every shard keeps
 // another copy; Needed and OverLimit do not; those from OtherZone on are of a copy beside a
 // better one.
 const (
@@ -15,6 +15,7 @@ const (
 	KeptFailing  // ejected for failing searches
 	NotItsTurn   // slow start: is given a growing share
 	Suspected    // its last probe took far longer than those of its peers
+	Leaving      // an operator said that it is about to leave
 	Needed       // ejected, but the others have more than they can carry
 	OverLimit    // its response time is far above the others': probes will tell
 	OtherZone    // the shard has a good copy in the own zone
@@ -24,7 +25,7 @@ const (
 
 // names of exclusions, as shown.
 var exclusionNames = [...]string{
-	"", "unreachable", "failed_before", "slow", "failing", "ramping", "suspected", "needed", "over_limit", "zone", "affinity", "rank",
+	"", "unreachable", "failed_before", "slow", "failing", "ramping", "suspected", "leaving", "needed", "over_limit", "zone", "affinity", "rank",
 }
 
 // Exclusions returns the closed set, without NotExcluded.

@@ -220,6 +220,9 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	wasOut := n.out()
 	s.changing(n, at, why, func() { n.polled.Store(int32(life)) })
+	if wasOut && !n.out() {
+		n.leaving.Store(0) // it has left, and is back
+	}
 	if !s.policy.health {
 		return
 	}

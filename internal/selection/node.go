@@ -28,9 +28,10 @@ func (n *Node) in(nodes []*Node) bool { return slices.ContainsFunc(nodes, n.Same
 // statistics are what is known of a node, whatever else of it changes. Durations are
 // milliseconds as float64: sub-millisecond nodes must not score 0.
 type statistics struct {
-	health health
-	probe  probing
-	joined atomic.Bool // after the others: it is to ramp up when it gets copies
+	health  health
+	probe   probing
+	leaving atomic.Int64 // ns: until when it is about to leave, as [Selector.Leave] was told; 0: it is not
+	joined  atomic.Bool  // after the others: it is to ramp up when it gets copies
 
 	stateAt     atomic.Int64 // ns: when State last changed, 0 if it never did
 	polled      atomic.Int32 // State by polls and connections alone

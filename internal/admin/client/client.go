@@ -4,6 +4,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -99,13 +100,21 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // get asks for path and returns the answer as it came. Errors say what to do.
 func (c *Client) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
+	return c.ask(ctx, http.MethodGet, path, query, nil, "")
+}
+
+// ask sends a request with a body, and with a token if it is not empty.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body []byte, token string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	u := c.base.JoinPath(path)
 	u.RawQuery = query.Encode()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	r.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(r)
@@ -113,17 +122,17 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) (json.R
 		return nil, c.inWords(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answered, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, c.inWords(err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, c.refused(path, resp.StatusCode, body)
+		return nil, c.refused(path, resp.StatusCode, answered)
 	}
-	if !json.Valid(body) {
+	if !json.Valid(answered) {
 		return nil, fmt.Errorf("what answers on %s is no admin listener of sidestep (--admin)", c.base.Host)
 	}
-	return body, nil
+	return answered, nil
 }
 
 // errNotFound is the answer 404.

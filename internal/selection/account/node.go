@@ -15,7 +15,9 @@ type Node struct {
 	Since *time.Time `json:"since"`
 	// Why says what spoke against the node when it was ejected, while it is slow,
 	// failing or in slow start.
-	Why         string          `json:"why,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Leaving is until when the node is about to leave, as an operator said.
+	Leaving     *time.Time      `json:"leaving,omitempty"`
 	Rank        *float64        `json:"rank"` // null without statistics
 	Parts       selection.Parts `json:"parts"`
 	Overhead    float64         `json:"http_overhead_ms"`
@@ -60,6 +62,10 @@ func shown(n *selection.Node, f selection.Figures, now time.Time) Node {
 	if !f.Since.IsZero() {
 		since := f.Since.UTC().Truncate(time.Millisecond)
 		v.Since = &since
+	}
+	if !f.Leaving.IsZero() {
+		leaving := f.Leaving.UTC().Truncate(time.Second)
+		v.Leaving = &leaving
 	}
 	if !f.Polled.IsZero() {
 		age := max(0, now.Sub(f.Polled).Seconds())

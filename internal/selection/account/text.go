@@ -3,6 +3,7 @@ package account
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"sidestep/internal/selection"
 )
@@ -24,6 +25,8 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", evidence(f), selection.SlowStart.Seconds())
 	case selection.Suspected:
 		text = "its last probe took far longer than those of its peers, sent in the same moment"
+	case selection.Leaving:
+		text = "an operator said that it is about to leave (sidestep drain), until " + f.Leaving.UTC().Format(time.TimeOnly) + " UTC"
 	case selection.Needed:
 		text = "ejected" + evidence(f) + ", but the others have more than they can carry, so it carries some"
 	case selection.OverLimit:

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"sidestep/internal/admin/client"
+)
+
+// drainLength is for how long a node is drained if nobody says.
+const drainLength = 10 * time.Minute
+
+const drainUsage = `sidestep drain tells a running sidestep that a node is about to leave or to restart: it
+is given no new searches while every shard keeps another copy, and coordinates nothing.
+What is in flight there finishes. That ends when the node has restarted, or with its time.
+
+Usage:
+  sidestep drain NODE [flags]
+
+  NODE is the name or the id of the node.
+
+  --for DURATION        for how long at most; 0s: no longer (10m)
+  --token-file FILE     the token of the admin listener (admin.token_file), if it has one
+` + adminUsage + `
+Example:
+  sidestep drain node-3 --for 5m && systemctl restart elasticsearch
+`
+
+// runDrain is the sub-command "drain".
+func runDrain(args []string, stdout, stderr io.Writer) int {
+	length, tokenFile := drainLength, ""
+	return adminCommand{
+		name: "drain", usage: fmt.Sprintf(drainUsage, "5s", "not done"), timeout: 5 * time.Second,
+		least: 1, most: 1, argument: "a node is missing: sidestep top lists them",
+		flags: func(set *flag.FlagSet) {
+			set.DurationVar(&length, "for", length, "")
+			set.StringVar(&tokenFile, "token-file", "", "")
+		},
+		run: func(ctx context.Context, r adminRun) (int, error) {
+			if length < 0 {
+				return exitUsage, errors.New("--for must not be negative")
+			}
+			token := ""
+			if tokenFile != "" {
+				text, err := os.ReadFile(tokenFile)
+				if err != nil {
+					return exitUsage, fmt.Errorf("--token-file: %w", err)
+				}
+				token = strings.TrimSpace(string(text))
+			}
+			return exitOK, client.Drain(ctx, r.admin, stdout, r.format, r.args[0], length, token)
+		},
+	}.execute(args, stdout, stderr)
+}

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// drainUsually is for how long a node is drained if nobody says, drainLongest the most.
+	drainUsually = 10 * time.Minute
+	drainLongest = 24 * time.Hour
+)
+
+// draining is the body of PUT /-/drain, and of the answer.
+type draining struct {
+	Node string `json:"node"` // name or id
+	For  string `json:"for"`  // as 10m; 0s: no longer
+}
+
+// length returns for how long the node is to be drained.
+func (d draining) length() (time.Duration, error) {
+	if d.Node == "" {
+		return 0, errors.New("node is missing")
+	}
+	if d.For == "" {
+		return drainUsually, nil
+	}
+	length, err := time.ParseDuration(d.For)
+	if err != nil || length < 0 || length > drainLongest {
+		return 0, fmt.Errorf("for must be a duration from 0s to %s, not %q", drainLongest, d.For)
+	}
+	return length, nil
+}
+
+// drain keeps a node from new requests for a while.
+func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
+	var wanted draining
+	err := readObject(http.MaxBytesReader(w, r.Body, maxBody), &wanted)
+	length := time.Duration(0)
+	if err == nil {
+		length, err = wanted.length()
+	}
+	if err != nil {
+		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf(`the body must be {"node": "...", "for": "10m"}: %v`, err)})
+		return
+	}
+	if err := h.service.Drain(wanted.Node, length); err != nil {
+		status := http.StatusInternalServerError
+		if errors.As(err, new(NoNode)) {
+			status = http.StatusNotFound
+		}
+		h.json(w, status, refusal{Error: err.Error()})
+		return
+	}
+	h.logger.Info("a node is drained", "node", wanted.Node, "for", length, "by", r.RemoteAddr)
+	h.json(w, http.StatusOK, draining{Node: wanted.Node, For: length.String()})
+}
+
+// readObject reads a body that is one JSON object of known fields.
+func readObject(body io.Reader, into any) error {
+	decoder := json.NewDecoder(body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the object")
+	}
+	return nil
+}

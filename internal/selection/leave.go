@@ -1,0 +1,26 @@
+package selection
+
+import "time"
+
+// Leave notes that n is about to leave, or to restart: until then it is given no searches while
+// every shard keeps another copy, and coordinates nothing while another node can. A moment that is
+// not after now ends that. It is forgotten when n has left the cluster, or was unreachable and is
+// back: it comes back as any node does.
+func (s *Selector) Leave(n *Node, until, now time.Time) {
+	n.leaving.Store(max(0, s.since(until)))
+	if !until.After(now) {
+		n.leaving.Store(0)
+	}
+}
+
+// leaves reports whether n is about to leave.
+func (n *Node) leaves(at int64) bool { return n.leaving.Load() > at }
+
+// excludeLeaving marks candidates that are about to leave.
+func (d *Decision) excludeLeaving(req Request, t turn) {
+	for _, p := range d.order {
+		if req.Nodes[p].leaves(t.at) {
+			d.candidates[p].exclude(Leaving)
+		}
+	}
+}

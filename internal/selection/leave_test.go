@@ -1,0 +1,80 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A node that is about to leave is given no searches and coordinates nothing, whatever kind they
+// are of, until it has left.
+func TestANodeThatLeavesIsGivenNothing(t *testing.T) {
+	for _, policy := range Policies() {
+		s, nodes := newTest(t, policy, 5)
+		setTimes(nodes, 5, 3)
+		s.Leave(nodes[1], at(time.Minute), at(time.Second))
+		for range 50 {
+			for _, shards := range [][][]int{{{0, 1}}, ring(5, 2, 5)} {
+				d := choose(s, nodes, shards, at(2*time.Second))
+				require.NotContains(t, d.Nodes, nodes[1], policy)
+				require.NotSame(t, nodes[1], d.Coordinator, policy)
+			}
+			require.NotSame(t, nodes[1], s.Coordinator(nodes, func(*Node) bool { return true }, at(2*time.Second)), policy)
+		}
+		require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).Leaving.UTC(), policy)
+		require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays, "+policy)
+	}
+}
+
+// While no node stands out the engine chooses the copies: it would choose one that leaves, too.
+func TestANodeThatLeavesMakesLists(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	require.Equal(t, NoOutlier, decide(s, nodes, time.Second).Reason)
+	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	d := decide(s, nodes, time.Second)
+	require.Equal(t, Ranked, d.Reason)
+	require.NotContains(t, d.Nodes, nodes[1])
+}
+
+// A mark is soft: it ends with its time, when it is taken back, and when the node has restarted.
+func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
+	marked := func() (*Selector, []*Node) {
+		s, nodes := newTest(t, "adaptive", 5)
+		s.Leave(nodes[1], at(time.Minute), at(time.Second))
+		require.True(t, nodes[1].leaves(s.since(at(2*time.Second))))
+		return s, nodes
+	}
+	s, nodes := marked()
+	require.False(t, nodes[1].leaves(s.since(at(time.Minute))), "its time is over")
+
+	s, nodes = marked()
+	s.Leave(nodes[1], at(2*time.Second), at(2*time.Second))
+	require.False(t, nodes[1].leaves(s.since(at(2*time.Second))), "it was taken back")
+
+	s, nodes = marked()
+	s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(3*time.Second))
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(4*time.Second))
+	require.False(t, nodes[1].leaves(s.since(at(4*time.Second))), "it is back")
+
+	s, nodes = marked()
+	infos := []NodeInfo{nodes[0].NodeInfo, nodes[1].NodeInfo}
+	s.Update(infos[:1])
+	require.False(t, s.Update(infos)[1].leaves(s.since(at(4*time.Second))), "it left the cluster, and joined again")
+
+	s, nodes = marked()
+	info := nodes[1].NodeInfo
+	info.Zone = "other"
+	require.True(t, s.Update([]NodeInfo{info})[0].leaves(s.since(at(4*time.Second))), "something else of it changed")
+}
+
+// Where all copies of a shard are on nodes that leave, or are ejected, one that leaves is listed.
+func TestANodeThatLeavesComesBeforeASlowOne(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+	nodes[0].probe.took.Set(millis(ProbeTimeout))
+	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	require.Equal(t, "b", names(choose(s, nodes, [][]int{{0, 1}}, at(2*time.Second))))
+}
