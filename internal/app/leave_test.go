@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/config"
 )
 
 // drain asks for a node to be drained.
@@ -36,7 +38,8 @@ func (s *sidestep) spared(id, name string) bool {
 // A drained node is given no searches, until it is said to stay, or has restarted. The mark that is
 // left behind keeps nobody from it.
 func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
-	c, s := inFrontOfFour(t, nil)
+	var cfg config.Config
+	c, s := inFrontOfFour(t, func(c *config.Config) { cfg = *c })
 	n := c.Nodes()[1]
 	s.eventually(func() bool { return s.reason("/items/_search") == "no_outlier" }, "statistics")
 
@@ -44,6 +47,11 @@ func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
 	s.eventually(func() bool { return s.spared(n.ID(), n.Name()) }, "the drained node is given nothing")
 	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "20`)
 	require.Contains(t, s.get(s.adminURL("/explain?target=items")).body, `"excluded": "leaving"`)
+
+	cfg.Routing.Policy = "round_robin"
+	require.NoError(t, s.Reload(cfg))
+	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "20`, "a reload keeps the mark")
+	s.eventually(func() bool { return s.spared(n.ID(), n.Name()) }, "it is given nothing after a reload")
 
 	require.Equal(t, http.StatusOK, s.drain(n.ID(), "0s").status)
 	require.NotContains(t, s.get(s.adminURL("/nodes")).body, `"leaving"`)

@@ -57,6 +57,7 @@ type recipe struct {
 	steered  config.Operations
 	zone     config.Zone
 	affinity config.Affinity
+	only     bool // routing.coordinating_only
 	bulk     config.Bulk
 	admits   config.Admission
 	sniff    config.Clients
@@ -88,6 +89,7 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		steered:       cfg.Routing.Operations,
 		zone:          cfg.Routing.Zone,
 		affinity:      cfg.Routing.Affinity,
+		only:          cfg.Routing.CoordinatingOnly,
 		bulk:          cfg.Bulk,
 		admits:        cfg.Admission,
 		sniff:         cfg.Clients,

@@ -177,6 +177,7 @@ func (a *App) swap(cfg config.Config, next *pipeline) (old *pipeline) {
 	if next == current {
 		return nil
 	}
+	next.proxy.DrainAs(current.proxy)
 	a.current.Store(next)
 	a.metrics.show(next.registry)
 	a.diagnose(next)

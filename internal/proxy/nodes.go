@@ -64,3 +64,13 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 	p.o.Selector.Leave(found, now.Add(length), now)
 	return nil
 }
+
+// DrainAs drains the nodes that another proxy of the same cluster drains.
+func (p *Proxy) DrainAs(other *Proxy) {
+	now := time.Now()
+	for _, n := range other.view.Load().nodes {
+		if until := other.o.Selector.Figures(n, now).Leaving; !until.IsZero() {
+			_ = p.Drain(n.ID, until.Sub(now)) // it may be another cluster's
+		}
+	}
+}

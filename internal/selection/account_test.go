@@ -127,6 +127,9 @@ func keptOut() []exclusionCase {
 		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
 			SuspectNodes(s, nodes, time.Second/2, 1, Late(300*time.Millisecond, nodes[2]))
 		}},
+		{Leaving, false, "an operator said that it is about to leave (sidestep drain), until 00:01:00 UTC", func(s *Selector, nodes []*Node, _ *Request) {
+			s.Leave(nodes[2], At(time.Minute), At(time.Second))
+		}},
 	}
 }
 
