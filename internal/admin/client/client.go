@@ -100,21 +100,29 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // get asks for path and returns the answer as it came. Errors say what to do.
 func (c *Client) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
-	return c.ask(ctx, http.MethodGet, path, query, nil, "")
+	return c.ask(ctx, question{method: http.MethodGet, path: path, query: query})
 }
 
-// ask sends a request with a body, and with a token if it is not empty.
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body []byte, token string) (json.RawMessage, error) {
+// question is a request to the admin listener.
+type question struct {
+	method, path string
+	query        url.Values
+	body         []byte
+	token        string // empty: none
+}
+
+// ask asks and returns the answer as it came. Errors say what to do.
+func (c *Client) ask(ctx context.Context, q question) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	u := c.base.JoinPath(path)
-	u.RawQuery = query.Encode()
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	u := c.base.JoinPath(q.path)
+	u.RawQuery = q.query.Encode()
+	r, err := http.NewRequestWithContext(ctx, q.method, u.String(), bytes.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+	if q.token != "" {
+		r.Header.Set("Authorization", "Bearer "+q.token)
 	}
 	r.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(r)
@@ -122,17 +130,17 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 		return nil, c.inWords(err)
 	}
 	defer resp.Body.Close()
-	answered, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, c.inWords(err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, c.refused(path, resp.StatusCode, answered)
+		return nil, c.refused(q.path, resp.StatusCode, body)
 	}
-	if !json.Valid(answered) {
+	if !json.Valid(body) {
 		return nil, fmt.Errorf("what answers on %s is no admin listener of sidestep (--admin)", c.base.Host)
 	}
-	return answered, nil
+	return body, nil
 }
 
 // errNotFound is the answer 404.

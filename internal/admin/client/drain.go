@@ -8,23 +8,29 @@ import (
 	"time"
 )
 
-// Drain has sidestep keep a node from new requests for a while, 0: no longer, and prints what it
-// did. The token may be empty where the listener demands none.
-func Drain(ctx context.Context, c *Client, out io.Writer, f Format, node string, length time.Duration, token string) error {
-	body, err := json.Marshal(map[string]string{"node": node, "for": length.String()})
+// Draining says which node is to be kept from new requests.
+type Draining struct {
+	Node   string        // name or id
+	Length time.Duration // 0: no longer
+	Token  string        // of the admin listener; empty where it demands none
+}
+
+// Drain has sidestep keep a node from new requests for a while, and prints what it did.
+func Drain(ctx context.Context, c *Client, out io.Writer, f Format, d Draining) error {
+	body, err := json.Marshal(map[string]string{"node": d.Node, "for": d.Length.String()})
 	if err != nil {
 		return err
 	}
-	raw, err := c.ask(ctx, http.MethodPut, "-/drain", nil, body, token)
+	raw, err := c.ask(ctx, question{method: http.MethodPut, path: "-/drain", body: body, token: d.Token})
 	switch {
 	case err != nil:
 		return err
 	case f == JSON:
 		return indented(out, raw)
-	case length == 0:
-		printf(out, "%s is given requests again", Printable(node))
+	case d.Length == 0:
+		printf(out, "%s is given requests again", Printable(d.Node))
 	default:
-		printf(out, "%s is given no new requests for %s, as far as others can take them, or until it has restarted", Printable(node), length)
+		printf(out, "%s is given no new requests for %s, as far as others can take them, or until it has restarted", Printable(d.Node), d.Length)
 	}
 	return nil
 }
