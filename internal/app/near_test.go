@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func (s *sidestep) throughWhom(request string) string {
 // is a choice of copies or not: nothing travels between nodes.
 func TestWhatOneNodeCanAnswerGoesToThatNode(t *testing.T) {
 	c, err := simcluster.Start(simcluster.Options{
-		Nodes: 20, ServiceTime: time.Millisecond, Sigma: -1, Adaptive: true, Seed: 1,
+		Nodes: 20, ServiceTime: 5 * time.Millisecond, Sigma: -1, Adaptive: true, Seed: 1,
 		Indices: []simcluster.IndexSpec{{Name: "one", Replicas: 1}, {Name: "alone"}, {Name: "many", Shards: 10, Replicas: 1}},
 	})
 	require.NoError(t, err)
@@ -42,35 +43,38 @@ func TestWhatOneNodeCanAnswerGoesToThatNode(t *testing.T) {
 		s.eventually(func() bool { return s.reason(path) == "ranked" || s.reason(path) == "no_choice" }, path)
 	}
 	const all = 100
-	for _, path := range []string{"/one/_search", "/alone/_search"} {
-		var serving map[string]bool
-		s.eventually(func() bool { // which copies there are
-			serving = map[string]bool{}
-			for range 20 {
-				for _, id := range s.servedBy(path + "?explain=true") {
-					serving[names[id]] = true
+	// A busy machine may make the HTTP side of a node slow for a while.
+	mostly := func(near func(i int) bool, what string) {
+		s.eventually(func() bool {
+			count := 0
+			for i := range all {
+				if near(i) {
+					count++
 				}
 			}
-			return len(serving) > 0
-		}, path)
-		for range all {
-			require.Contains(t, serving, s.throughWhom("GET "+s.dataURL(path)), path)
+			return count >= all*99/100
+		}, what)
+	}
+	for _, path := range []string{"/one/_search", "/alone/_search"} {
+		serving := map[string]bool{} // the nodes with a copy
+		for range 20 {
+			for _, id := range s.servedBy(path + "?explain=true") {
+				serving[names[id]] = true
+			}
 		}
+		require.LessOrEqual(t, len(serving), 2, path)
+		mostly(func(int) bool { return serving[s.throughWhom("GET "+s.dataURL(path))] }, path)
 	}
 	for _, index := range []string{"one", "alone", "many"} {
-		near := 0
-		for i := range all {
+		mostly(func(i int) bool {
 			before := map[string]int64{}
 			for _, n := range c.Nodes() {
 				before[n.Name()] = n.Gets()
 			}
 			through := s.throughWhom(fmt.Sprintf("GET %s", s.dataURL(fmt.Sprintf("/%s/_doc/%d", index, i))))
-			for _, n := range c.Nodes() {
-				if n.Gets() > before[n.Name()] && n.Name() == through {
-					near++
-				}
-			}
-		}
-		require.GreaterOrEqual(t, near, all*99/100, index)
+			return slices.ContainsFunc(c.Nodes(), func(n *simcluster.Node) bool {
+				return n.Name() == through && n.Gets() > before[n.Name()]
+			})
+		}, index)
 	}
 }
