@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/rawsocket"
 )
 
 // patientListener accepts connections whose first request may come at any time. The
@@ -25,7 +27,7 @@ func (l patientListener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return conn, err
 	}
-	c := &patientConn{TCPConn: tcp, secure: l.handshake}
+	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake}
 	if !l.handshake {
 		c.stage.Store(unused)
 	}
@@ -41,14 +43,15 @@ const (
 
 // patientConn is a connection whose read deadline counts from the first bytes of the
 // first request. Setting deadlines is expensive: the server and the data plane set about
-// ten of them for each request, of which at most two take effect. So a read deadline is
-// set only when somebody reads, and a write deadline only if it is clearly later than the
-// current one.
+// ten of them for each request, of which at most two take effect. So a deadline is set
+// only when somebody reads or writes, and a write deadline only if it is clearly later
+// than the current one.
 type patientConn struct {
-	*net.TCPConn
-	secure bool // TLS is above
-	stage  atomic.Int32
-	limit  atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
+	*rawsocket.Conn
+	secure  bool // TLS is above
+	leaving leaving
+	stage   atomic.Int32
+	limit   atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
 
 	reading atomic.Pointer[reading] // of the last answer; nil if nobody waits for it
 	heard   atomic.Bool             // something was read since
@@ -58,7 +61,9 @@ type patientConn struct {
 	reads   int        // reads in progress
 	wanted  time.Time  // deadline for reading
 	set     time.Time  // the one that the socket has
-	writeBy time.Time  // deadline for writing that the socket has
+	writes  int        // writes in progress
+	writeBy time.Time  // deadline for writing
+	setBy   time.Time  // the one that the socket has
 }
 
 // writeSlack is the part of its duration by which a write deadline may be off.
@@ -88,27 +93,53 @@ func (c *patientConn) SetReadDeadline(t time.Time) error {
 		return nil
 	}
 	c.set = t
-	return c.TCPConn.SetReadDeadline(t)
+	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements net.Conn. It ignores a deadline that is only a little later
-// than the current one.
+// SetWriteDeadline implements net.Conn.
 func (c *patientConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if more := t.Sub(c.writeBy); !c.writeBy.IsZero() && more >= 0 && more < time.Until(t)/writeSlack {
+	c.writeBy = t
+	if c.writes == 0 {
 		return nil
 	}
-	c.writeBy = t
-	return c.TCPConn.SetWriteDeadline(t)
+	c.setBy = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// beginWrite sets the deadline that applies to the write. It keeps one that is only a
+// little earlier.
+func (c *patientConn) beginWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes++
+	more := c.writeBy.Sub(c.setBy)
+	if c.writeBy.Equal(c.setBy) || !c.setBy.IsZero() && more > 0 && more < time.Until(c.writeBy)/writeSlack {
+		return nil
+	}
+	c.setBy = c.writeBy
+	return c.Conn.SetWriteDeadline(c.setBy)
+}
+
+// setRead sets the deadline for reading that the socket has, for now.
+func (c *patientConn) setRead(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set = t
+	_ = c.Conn.SetReadDeadline(t) // an error: it is closed
 }
 
 // Read implements net.Conn.
 func (c *patientConn) Read(p []byte) (int, error) {
+	if len(p) == 1 && !c.secure && c.leaving.later() {
+		return 0, nil // see leaving
+	}
+	c.leaving.now(c)
 	if err := c.beginRead(); err != nil {
 		return 0, err
 	}
-	n, err := c.TCPConn.Read(p)
+	n, err := c.Conn.Read(p)
 	if n > 0 && c.reading.Load() != nil {
 		c.heard.Store(true)
 	}
@@ -132,5 +163,5 @@ func (c *patientConn) beginRead() error {
 		return nil
 	}
 	c.set = c.wanted
-	return c.TCPConn.SetReadDeadline(c.set)
+	return c.Conn.SetReadDeadline(c.set)
 }

@@ -61,7 +61,14 @@ func (c *patientConn) Write(p []byte) (int, error) {
 	if c.reading.Load() != nil {
 		c.settleBefore()
 	}
-	return c.TCPConn.Write(p)
+	if err := c.beginWrite(); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	c.mu.Lock()
+	c.writes--
+	c.mu.Unlock()
+	return n, err
 }
 
 // settleBefore settles the last answer before something else is written, if its state is
@@ -83,7 +90,8 @@ func (c *patientConn) Close() error {
 	if c.reading.Load() != nil {
 		c.settle(!c.secure && c.Unread()) // TLS has written something: see Write
 	}
-	return c.TCPConn.Close()
+	c.leaving.end()
+	return c.Conn.Close()
 }
 
 // patientOf returns the connection below conn; nil if it is another kind.
@@ -98,7 +106,7 @@ func patientOf(conn net.Conn) *patientConn {
 // withConnection is for [http.Server.ConnContext].
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	if c := patientOf(conn); c != nil {
-		return proxy.WithConnection(ctx, c)
+		return proxy.WithConnection(c.watched(ctx), c)
 	}
 	return ctx
 }

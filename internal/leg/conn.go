@@ -22,16 +22,15 @@ type conn struct {
 	pool   *Pool
 	nc     net.Conn
 	secure *tls.Conn // nc if it speaks TLS, else nil
-	socket socket
+	socket watched
 	abort  func()    // closes nc
 	since  time.Time // idle since, or zero: it was never used before
 
 	// Of the exchange, for the goroutine that reads:
 	br     *bufio.Reader
-	out    *[]byte // to be written before the first byte is read; nil: nothing is
-	limit  int64   // that may still be read
-	heard  bool    // a byte was read
-	broken bool    // reading failed or came to an end
+	limit  int64 // that may still be read
+	heard  bool  // a byte was read
+	broken bool  // reading failed or came to an end
 
 	// Of writing:
 	wrote    int64
@@ -46,37 +45,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	if int64(len(p)) > c.limit {
 		p = p[:c.limit]
 	}
-	n, err := c.read(p)
+	n, err := c.nc.Read(p)
 	c.limit -= int64(n)
 	c.heard = c.heard || n > 0
 	c.broken = c.broken || err != nil
 	return n, err
-}
-
-// read reads from the connection, once what is to be written before that is.
-func (c *conn) read(p []byte) (int, error) {
-	if c.out == nil {
-		return c.nc.Read(p)
-	}
-	out := c.out
-	c.out = nil
-	defer c.pool.buffers.Put(out)
-	wrote, n, whole, err := c.socket.send(*out, p, !c.since.IsZero())
-	c.wrote = int64(wrote)
-	if errors.Is(err, errStale) {
-		c.writeErr = err
-		return 0, err
-	}
-	if whole {
-		return n, err
-	}
-	wrote, c.writeErr = c.nc.Write((*out)[wrote:])
-	c.wrote += int64(wrote)
-	if c.wrote == 0 && c.writeErr != nil {
-		return 0, c.writeErr
-	}
-	// Where a part was written the node may have answered and closed the connection.
-	return c.nc.Read(p)
 }
 
 // stale reports whether c, which is idle, cannot be used: the node has closed or reset
@@ -100,9 +73,7 @@ func (c *conn) decrypted() bool {
 func (c *conn) begin() {
 	c.limit = int64(c.pool.o.MaxHead)
 	c.heard = false
-	c.out, c.wrote, c.writeErr = nil, 0, nil
-	c.br = c.pool.readers.Get().(*bufio.Reader)
-	c.br.Reset(c)
+	c.wrote, c.writeErr = 0, nil
 }
 
 // rest returns c to the pool.
@@ -113,13 +84,13 @@ func (c *conn) rest() {
 	c.pool.put(c)
 }
 
-// inTurn reports whether a message of this length is written together with reading the
-// beginning of its answer, in one wait.
+// inTurn reports whether a message of this length is written together with the wait for
+// its answer.
 func (c *conn) inTurn(length int) bool {
 	return length <= copied && c.secure == nil && c.socket.sends()
 }
 
-// write writes a message, or leaves it to be written before the answer is read.
+// write writes a message. If it is short it also waits for the answer.
 func (c *conn) write(head, body []byte) {
 	if len(head)+len(body) > copied {
 		both := net.Buffers{head, body}
@@ -127,18 +98,23 @@ func (c *conn) write(head, body []byte) {
 		return
 	}
 	b := c.pool.buffers.Get().(*[]byte)
+	defer c.pool.buffers.Put(b)
 	*b = append(append((*b)[:0], head...), body...)
+	wrote := 0
 	if c.inTurn(len(*b)) {
-		c.out = b
-		return
+		wrote, c.writeErr = c.socket.send(*b, !c.since.IsZero())
+		c.wrote = int64(wrote)
 	}
-	n, err := c.nc.Write(*b)
-	c.wrote, c.writeErr = int64(n), err
-	c.pool.buffers.Put(b)
+	if c.writeErr == nil && wrote < len(*b) {
+		wrote, c.writeErr = c.nc.Write((*b)[wrote:])
+		c.wrote += int64(wrote)
+	}
 }
 
 // readHead reads the head of the answer to m and what comes before it.
 func (c *conn) readHead(m *Message) (*http.Response, error) {
+	c.br = c.pool.readers.Get().(*bufio.Reader) // not before: waiting takes no buffer
+	c.br.Reset(c)
 	var request *http.Request // a nil request is a GET
 	if m.Method == http.MethodHead {
 		request = &http.Request{Method: http.MethodHead}

@@ -50,11 +50,7 @@ func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failu
 	}
 	// Where a part was written the node may have answered and closed the connection.
 	resp, err := c.readHead(m)
-	switch {
-	case err == nil:
-	case x.written == nil && c.writeErr != nil && c.wrote == 0:
-		return nil, x.fail("write", err)
-	default:
+	if err != nil {
 		return nil, x.fail("read", err)
 	}
 	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK

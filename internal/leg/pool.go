@@ -18,6 +18,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"sidestep/internal/rawsocket"
 )
 
 // Options configures a [Pool].
@@ -256,6 +258,9 @@ func (p *Pool) dial(ctx context.Context) (*conn, *failure) {
 	nc, err := p.o.Dial(ctx, "tcp", p.o.Address)
 	if err != nil {
 		return nil, unmade(ctx, "connect", err)
+	}
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		nc = rawsocket.Of(tcp)
 	}
 	c := &conn{pool: p, nc: nc, socket: watch(nc)}
 	if p.o.TLS != nil {

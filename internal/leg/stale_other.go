@@ -4,15 +4,13 @@ package leg
 
 import "net"
 
-// socket cannot be looked at here without reading from it.
-type socket struct{}
+// watched cannot be looked at here without reading from it.
+type watched struct{}
 
-func watch(net.Conn) socket { return socket{} }
+func watch(net.Conn) watched { return watched{} }
 
-func (socket) readable() bool { return false }
+func (watched) readable() bool { return false }
 
-func (socket) sends() bool { return false }
+func (watched) sends() bool { return false }
 
-func (socket) send(_, _ []byte, _ bool) (wrote, read int, whole bool, err error) {
-	return 0, 0, false, nil
-}
+func (watched) send([]byte, bool) (int, error) { return 0, nil }

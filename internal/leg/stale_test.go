@@ -201,7 +201,7 @@ func TestNothingWritten(t *testing.T) {
 			}
 			answering(hello)(p)
 		})
-		var sockets []socket
+		var sockets []watched
 		p := n.pool(func(o *Options) {
 			o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				c, err := new(net.Dialer).DialContext(ctx, network, address)

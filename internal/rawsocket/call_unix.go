@@ -1,0 +1,18 @@
+//go:build unix && (!linux || race)
+
+package rawsocket
+
+import "syscall"
+
+// Read reads from a socket that does not block. The race detector follows what passes
+// through package syscall.
+func Read(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
+
+// Write writes to a socket that does not block.
+func Write(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
+
+func peek(fd uintptr) (int, error) {
+	var b [1]byte
+	n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return n, err
+}

@@ -1,0 +1,15 @@
+//go:build !unix
+
+// Package rawsocket reads and writes TCP connections.
+package rawsocket
+
+import "net"
+
+// Conn is a TCP connection.
+type Conn struct{ *net.TCPConn }
+
+// Of returns c.
+func Of(c *net.TCPConn) *Conn { return &Conn{TCPConn: c} }
+
+// AwaitEnd is not known here.
+func (c *Conn) AwaitEnd() (ended bool) { return false }

@@ -1,0 +1,119 @@
+package rawsocket_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/rawsocket"
+)
+
+// pair returns both ends of a connection.
+func pair(t *testing.T) (*rawsocket.Conn, *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // to itself
+	require.NoError(t, err)
+	defer l.Close()
+	ours, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // to itself
+	require.NoError(t, err)
+	theirs, err := l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+	return rawsocket.Of(ours.(*net.TCPConn)), theirs.(*net.TCPConn)
+}
+
+// What does not fit into the buffers of the system waits, both ways.
+func TestLongMessagesArriveWhole(t *testing.T) {
+	ours, theirs := pair(t)
+	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	wrote := make(chan error, 2)
+	go func() {
+		_, err := ours.Write(message)
+		wrote <- err
+	}()
+	got := make([]byte, len(message))
+	_, err := io.ReadFull(theirs, got)
+	require.NoError(t, err)
+	require.NoError(t, <-wrote)
+	require.True(t, bytes.Equal(message, got))
+	go func() {
+		_, err := theirs.Write(message)
+		wrote <- err
+	}()
+	clear(got)
+	_, err = io.ReadFull(ours, got)
+	require.NoError(t, err)
+	require.NoError(t, <-wrote)
+	require.True(t, bytes.Equal(message, got))
+}
+
+func TestErrorsAreThoseOfPackageNet(t *testing.T) {
+	ours, theirs := pair(t)
+	var b [1]byte
+	n, err := ours.Read(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0)))
+	_, err = ours.Read(b[:])
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "read", op.Op)
+	require.True(t, op.Timeout())
+	require.NoError(t, ours.SetReadDeadline(time.Time{}))
+
+	require.NoError(t, theirs.CloseWrite())
+	_, err = ours.Read(b[:])
+	require.Equal(t, io.EOF, err)
+
+	require.NoError(t, theirs.SetLinger(0))
+	require.NoError(t, theirs.Close()) // resets it
+	require.Eventually(t, func() bool { _, err = ours.Write(b[:]); return err != nil }, time.Minute, time.Millisecond)
+	require.True(t, err != nil && (isAny(err, syscall.ECONNRESET, syscall.EPIPE)), err)
+
+	require.NoError(t, ours.Close())
+	_, err = ours.Read(b[:])
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = ours.Write(b[:])
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+func isAny(err error, numbers ...syscall.Errno) bool {
+	for _, number := range numbers {
+		var op *os.SyscallError
+		if e, ok := err.(*net.OpError); ok { //nolint:errorlint // that it is the outermost is tested
+			if op, ok = e.Err.(*os.SyscallError); ok && op.Err == number { //nolint:errorlint // as above
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestAwaitEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(ours *rawsocket.Conn, theirs *net.TCPConn) error
+		want bool
+	}{
+		"data":      {func(_ *rawsocket.Conn, theirs *net.TCPConn) error { _, err := theirs.Write([]byte("a")); return err }, false},
+		"end":       {func(_ *rawsocket.Conn, theirs *net.TCPConn) error { return theirs.Close() }, true},
+		"half end":  {func(_ *rawsocket.Conn, theirs *net.TCPConn) error { return theirs.CloseWrite() }, true},
+		"deadline":  {func(ours *rawsocket.Conn, _ *net.TCPConn) error { return ours.SetReadDeadline(time.Unix(1, 0)) }, false},
+		"own close": {func(ours *rawsocket.Conn, _ *net.TCPConn) error { return ours.Close() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := pair(t)
+			ended := make(chan bool)
+			go func() { ended <- ours.AwaitEnd() }()
+			require.NoError(t, c.then(ours, theirs))
+			require.Equal(t, c.want, <-ended)
+		})
+	}
+}
