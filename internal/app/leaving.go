@@ -26,13 +26,14 @@ type leaving struct {
 	watched chan struct{} // closed when watching ends; nil: nobody watches
 }
 
-// watched returns the context of the connection's requests.
-func (c *patientConn) watched(ctx context.Context) context.Context {
+// requests returns the context of the connection's requests.
+func (c *patientConn) requests(ctx context.Context) context.Context {
 	l := &c.leaving
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx, l.cancel = context.WithCancel(ctx)
-	l.timer = time.AfterFunc(unwatched, c.look) // no request: it does nothing
+	l.timer = time.AfterFunc(time.Hour, c.look)
+	l.timer.Stop()
 	return ctx
 }
 

@@ -106,7 +106,7 @@ func patientOf(conn net.Conn) *patientConn {
 // withConnection is for [http.Server.ConnContext].
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	if c := patientOf(conn); c != nil {
-		return proxy.WithConnection(c.watched(ctx), c)
+		return proxy.WithConnection(c.requests(ctx), c)
 	}
 	return ctx
 }

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// watchedClient is a connection to a server whose connections are patient, and what its
+// handler does with each request.
+func watchedClient(t *testing.T, handle http.HandlerFunc) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := &http.Server{Handler: handle, ConnContext: withConnection, ReadHeaderTimeout: time.Minute}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(patientListener{Listener: l})
+	}()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = conn.Close()
+		_ = server.Close()
+		<-served
+	})
+	return conn, bufio.NewReader(conn)
+}
+
+const (
+	getRequest  = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+	postRequest = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"
+)
+
+func TestARequestEndsWhenItsClientLeaves(t *testing.T) {
+	for name, leave := range map[string]func(*net.TCPConn) error{
+		"closes":    (*net.TCPConn).Close,
+		"half":      (*net.TCPConn).CloseWrite,
+		"resets it": func(c *net.TCPConn) error { _ = c.SetLinger(0); return c.Close() },
+	} {
+		for _, request := range []string{getRequest, postRequest} {
+			t.Run(name+" after "+request[:4], func(t *testing.T) {
+				begun, ended := make(chan struct{}), make(chan error)
+				conn, _ := watchedClient(t, func(_ http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					close(begun)
+					<-r.Context().Done()
+					ended <- context.Cause(r.Context())
+				})
+				_, err := io.WriteString(conn, request)
+				require.NoError(t, err)
+				<-begun
+				require.NoError(t, leave(conn.(*net.TCPConn)))
+				require.ErrorIs(t, <-ended, context.Canceled)
+			})
+		}
+	}
+}
+
+// Watching ends when the request is answered. What the client sent meanwhile is the next
+// request.
+func TestWatchingTakesNothingFromAConnection(t *testing.T) {
+	conn, reader := watchedClient(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodPost {
+			time.Sleep(3 * unwatched) // longer than it takes to begin to watch
+		}
+		if r.Context().Err() != nil {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	for _, sent := range [][]string{
+		{getRequest}, {postRequest}, {postRequest}, {getRequest, postRequest}, {postRequest, getRequest}, {postRequest, postRequest}, {getRequest},
+	} {
+		_, err := io.WriteString(conn, strings.Join(sent, ""))
+		require.NoError(t, err)
+		for range sent {
+			resp, err := http.ReadResponse(reader, nil)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.NoError(t, resp.Body.Close())
+		}
+	}
+	// A request that comes while the connection is watched ends the watching.
+	_, err := io.WriteString(conn, postRequest)
+	require.NoError(t, err)
+	time.Sleep(5 * unwatched / 2)
+	_, err = io.WriteString(conn, getRequest)
+	require.NoError(t, err)
+	for range 2 {
+		resp, err := http.ReadResponse(reader, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.NoError(t, resp.Body.Close())
+	}
+}
