@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"sidestep/internal/rawsocket"
 )
 
 // unwatched is for how long, at least, it is not looked whether the client of a request
@@ -42,7 +44,7 @@ func (c *patientConn) requests(ctx context.Context) context.Context {
 func (l *leaving) later() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.request || l.cancel == nil { // it reads again: this is no watching
+	if !rawsocket.Watches || l.request || l.cancel == nil { // it reads again: this is no watching
 		return false
 	}
 	l.request = true
@@ -91,6 +93,18 @@ func (l *leaving) now(c *patientConn) {
 		c.setRead(time.Unix(1, 0))
 		<-watched
 	}
+}
+
+// Left implements proxy.Connection. With TLS the server itself watches the client.
+func (c *patientConn) Left() bool {
+	l := &c.leaving
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.request || !c.Ended() {
+		return false
+	}
+	l.cancel()
+	return true
 }
 
 // end is called when the connection is closed.

@@ -13,13 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// connOf is the key of the connection in the context of its requests.
+type connOf struct{}
+
 // watchedClient is a connection to a server whose connections are patient, and what its
 // handler does with each request.
 func watchedClient(t *testing.T, handle http.HandlerFunc) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := &http.Server{Handler: handle, ConnContext: withConnection, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(withConnection(ctx, c), connOf{}, c)
+	}}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -100,5 +105,36 @@ func TestWatchingTakesNothingFromAConnection(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.NoError(t, resp.Body.Close())
+	}
+}
+
+// A client that has left is found out when it is looked for, before it is watched.
+func TestAClientThatHasLeftIsFoundWhenLookedFor(t *testing.T) {
+	type look func() bool
+	begun, end := make(chan look), make(chan struct{})
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		c := patientOf(r.Context().Value(connOf{}).(net.Conn))
+		begun <- func() bool { return c.Left() || r.Context().Err() != nil }
+		<-end
+	}
+	for _, request := range []string{getRequest, postRequest} {
+		conn, reader := watchedClient(t, serve)
+		for range 2 {
+			_, err := io.WriteString(conn, request)
+			require.NoError(t, err)
+			left := <-begun
+			require.False(t, left())
+			end <- struct{}{}
+			resp, err := http.ReadResponse(reader, nil)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+		_, err := io.WriteString(conn, request)
+		require.NoError(t, err)
+		left := <-begun
+		require.NoError(t, conn.Close())
+		require.Eventually(t, left, time.Minute, time.Millisecond)
+		end <- struct{}{}
 	}
 }

@@ -45,9 +45,9 @@ func (x *exchange) admit() bool {
 		x.Waited = time.Since(now)
 		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
 	}
+	x.admitted = verdict == admission.Admitted
 	switch {
-	case verdict == admission.Admitted:
-		x.admitted = true
+	case x.admitted && (x.Waited == 0 || !x.gone()):
 		if x.Waited > 0 {
 			x.chooseAnew()
 		}
@@ -274,6 +274,6 @@ func (x *exchange) dismiss(answered *try) {
 	if x.admitted {
 		x.admitted = false
 		full := answered != nil && answered.resp != nil && answered.resp.StatusCode == http.StatusTooManyRequests
-		x.admitter.done(&x.ticket, x.gone(), full)
+		x.admitter.done(&x.ticket, x.knownGone(), full)
 	}
 }

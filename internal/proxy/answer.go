@@ -50,7 +50,7 @@ func (x *exchange) answer(t *try) {
 			return
 		}
 		x.bulk.measured = x.bulk.connection() != nil && t.measure()
-		x.bulk.left = x.r.Context().Err() != nil // before the answer is written: the client cannot have read it
+		x.bulk.left = x.hasLeft() // before the answer is written: the client cannot have read it
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)

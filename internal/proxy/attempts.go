@@ -200,7 +200,7 @@ func (t *try) unlease() {
 // action, and the time of the end.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
-	gone := x.gone() || x.stalled()
+	gone := x.knownGone() || x.stalled() || t.cause != attempt.Good && x.hasLeft()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.consume(t)

@@ -175,9 +175,22 @@ func small(b []byte) []byte {
 // steering is how the request is steered, if it is.
 func (x *exchange) steering() es.Steering { return x.request.Operation.Steering() }
 
-// gone reports whether the client has left.
-func (x *exchange) gone() bool {
+// gone reports whether the client has left. It looks at the connection: of a short request
+// nobody else does.
+func (x *exchange) gone() bool { return x.knownGone() || x.hasLeft() }
+
+// knownGone reports whether it is already known that the client has left.
+func (x *exchange) knownGone() bool {
 	return x.clientGone || x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
+}
+
+// hasLeft reports whether the client has closed or reset its connection.
+func (x *exchange) hasLeft() bool {
+	if x.r.Context().Err() != nil {
+		return true
+	}
+	c := x.client()
+	return c != nil && c.Left()
 }
 
 // stalled reports whether the client has sent nothing of its body for too long.

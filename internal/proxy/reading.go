@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// Connection is the connection of a client. It knows whether an answer was read.
+// Connection is the connection of a client. It knows whether the client has left, and
+// whether an answer was read.
 type Connection interface {
+	// Left reports whether the client has closed or reset the connection, as far as the
+	// context of the request does not tell yet. It looks at the connection.
+	Left() bool
 	// Unread reports whether the client is known not to have read everything that was
 	// written.
 	Unread() bool
@@ -28,14 +32,22 @@ func WithConnection(ctx context.Context, c Connection) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
+// client returns the connection of the client; nil if it is unknown or multiplexed.
+func (x *exchange) client() Connection {
+	if x.r.ProtoMajor != 1 {
+		return nil
+	}
+	c, _ := x.r.Context().Value(connectionKey{}).(Connection)
+	return c
+}
+
 // connection returns the connection of a bulk that can be repeated; nil if it cannot, or
 // if the connection is unknown or multiplexed.
 func (b *bulkWrite) connection() Connection {
-	if !b.repeats() || b.x.r.ProtoMajor != 1 {
+	if !b.repeats() {
 		return nil
 	}
-	c, _ := b.x.r.Context().Value(connectionKey{}).(Connection)
-	return c
+	return b.x.client()
 }
 
 // measure gives the answer to a bulk a Content-Length, and reports whether that is

@@ -20,6 +20,9 @@ type watched struct {
 	settle func(bool)
 }
 
+// Left implements Connection.
+func (w *watched) Left() bool { return false }
+
 // Unread implements Connection.
 func (w *watched) Unread() bool {
 	w.mu.Lock()

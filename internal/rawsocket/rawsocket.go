@@ -59,6 +59,9 @@ func (t *transfer) write(fd uintptr) (done bool) {
 
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
+	if len(p) > most {
+		return c.TCPConn.Read(p)
+	}
 	n, err := c.transfer("read", &c.in, c.raw.Read, p)
 	if n == 0 && err == nil && len(p) > 0 {
 		err = io.EOF
@@ -67,7 +70,16 @@ func (c *Conn) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (c *Conn) Write(p []byte) (int, error) { return c.transfer("write", &c.out, c.raw.Write, p) }
+func (c *Conn) Write(p []byte) (int, error) {
+	if len(p) > most {
+		return c.TCPConn.Write(p)
+	}
+	return c.transfer("write", &c.out, c.raw.Write, p)
+}
+
+// most is the length up to which a read or write is so short that the scheduler need not
+// know: copying that much takes some 10 µs.
+const most = 64 << 10
 
 func (c *Conn) transfer(op string, t *transfer, run func(func(uintptr) bool) error, p []byte) (int, error) {
 	if len(p) == 0 {
@@ -91,6 +103,9 @@ func (c *Conn) transfer(op string, t *transfer, run func(func(uintptr) bool) err
 	return max(t.n, 0), err
 }
 
+// Watches says that AwaitEnd and Ended can tell.
+const Watches = true
+
 // AwaitEnd waits until something can be read, or the read deadline. It reports whether
 // that is the end of the connection. It reads nothing.
 func (c *Conn) AwaitEnd() (ended bool) {
@@ -100,6 +115,16 @@ func (c *Conn) AwaitEnd() (ended bool) {
 		return !errors.Is(err, syscall.EAGAIN)
 	})
 	return err == nil && ended
+}
+
+// Ended reports whether the other end has closed or reset the connection, and everything
+// that it sent was read. It reads nothing, and does not wait.
+func (c *Conn) Ended() (ended bool) {
+	_ = c.raw.Control(func(fd uintptr) { // an error: it was closed on this side
+		n, err := peek(fd)
+		ended = n <= 0 && !errors.Is(err, syscall.EAGAIN)
+	})
+	return ended
 }
 
 // Readable reports whether reading would not wait: there are bytes, the end of the

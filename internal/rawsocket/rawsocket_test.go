@@ -2,9 +2,11 @@ package rawsocket_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +36,13 @@ func TestLongMessagesArriveWhole(t *testing.T) {
 	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	wrote := make(chan error, 2)
 	go func() {
-		_, err := ours.Write(message)
+		var err error
+		for part := range slices.Chunk(message, 64<<10) {
+			_, err = ours.Write(part)
+			if err != nil {
+				break
+			}
+		}
 		wrote <- err
 	}()
 	got := make([]byte, len(message))
@@ -47,8 +55,10 @@ func TestLongMessagesArriveWhole(t *testing.T) {
 		wrote <- err
 	}()
 	clear(got)
-	_, err = io.ReadFull(ours, got)
-	require.NoError(t, err)
+	for part := range slices.Chunk(got, 64<<10) {
+		_, err = io.ReadFull(ours, part)
+		require.NoError(t, err)
+	}
 	require.NoError(t, <-wrote)
 	require.True(t, bytes.Equal(message, got))
 }
@@ -95,6 +105,60 @@ func isAny(err error, numbers ...syscall.Errno) bool {
 		}
 	}
 	return false
+}
+
+func TestLongerMessagesAreLeftToPackageNet(t *testing.T) {
+	ours, theirs := pair(t)
+	message := bytes.Repeat([]byte("a"), 1<<20)
+	wrote := make(chan error)
+	go func() {
+		_, err := ours.Write(message)
+		wrote <- errors.Join(err, ours.CloseWrite())
+	}()
+	got, err := io.ReadAll(theirs)
+	require.NoError(t, err)
+	require.NoError(t, <-wrote)
+	require.Len(t, got, len(message))
+	_, err = theirs.Write(message[:10])
+	require.NoError(t, err)
+	n, err := ours.Read(message)
+	require.NoError(t, err)
+	require.Positive(t, n)
+}
+
+func TestEnded(t *testing.T) {
+	var b [1]byte
+	for name, end := range map[string]func(*net.TCPConn) error{
+		"closed": (*net.TCPConn).Close,
+		"half":   (*net.TCPConn).CloseWrite,
+		"reset":  func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := pair(t)
+			require.False(t, ours.Ended())
+			_, err := theirs.Write([]byte("a"))
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { n, _ := ours.Read(b[:]); return n == 1 }, time.Minute, time.Millisecond)
+			require.False(t, ours.Ended())
+			require.NoError(t, end(theirs))
+			require.Eventually(t, ours.Ended, time.Minute, time.Millisecond)
+			require.True(t, ours.Ended(), "and it stays so")
+		})
+	}
+	ours, theirs := pair(t)
+	_, err := theirs.Write([]byte("a"))
+	require.NoError(t, err)
+	require.NoError(t, theirs.CloseWrite())
+	require.Eventually(t, func() bool { return readable(t, ours) }, time.Minute, time.Millisecond)
+	require.False(t, ours.Ended(), "something is still to be read")
+}
+
+func readable(t *testing.T, c *rawsocket.Conn) (yes bool) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { yes = rawsocket.Readable(fd) }))
+	return yes
 }
 
 func TestAwaitEnd(t *testing.T) {
