@@ -114,7 +114,7 @@ func (x *exchange) handOver(next attempt.Action) {
 // coordinating node; nil if there should be none now.
 func (x *exchange) second(now time.Time) *try {
 	p := x.p
-	if !p.mostAlive(x.view) || p.admission.waits() {
+	if !p.mostAlive(x.view) || p.admission.waits() || x.hasLeft() {
 		return nil
 	}
 	t := newTry(x)

@@ -18,10 +18,36 @@ type watched struct {
 	mu     sync.Mutex
 	unread bool
 	settle func(bool)
+	left   bool
 }
 
 // Left implements Connection.
-func (w *watched) Left() bool { return false }
+func (w *watched) Left() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.left
+}
+
+// leave has the client leave, though no context tells.
+func (w *watched) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = true
+}
+
+// A client that leaves soon is not watched yet. Its search is sent once.
+func TestNothingIsSentAgainForAClientThatHasLeft(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	w := &watched{}
+	h.answer = func(_ string, rw http.ResponseWriter, _ *http.Request) {
+		w.leave()
+		rw.WriteHeader(http.StatusTooManyRequests)
+	}
+	r := httptest.NewRequestWithContext(WithConnection(t.Context(), w), http.MethodPost, "/idx/_search", strings.NewReader("{}"))
+	h.proxy.ServeHTTP(httptest.NewRecorder(), r)
+	require.Len(t, h.seen(), 1)
+}
 
 // Unread implements Connection.
 func (w *watched) Unread() bool {
