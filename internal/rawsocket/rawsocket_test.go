@@ -1,3 +1,5 @@
+//go:build unix
+
 package rawsocket_test
 
 import (
