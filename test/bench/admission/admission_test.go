@@ -66,6 +66,31 @@ func TestFindArms(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestRelay(t *testing.T) {
+	o := options{Measured: harness.Measured{Sidestep: "true"}, arms: "relay,direct"}
+	arms, err := o.findArms(t.Context(), t.TempDir(), t.Logf)
+	require.NoError(t, err)
+	require.Equal(t, []arm{{name: armDirect}, {name: armRelay}}, arms)
+	require.False(t, arms[1].direct())
+	conf, err := configureRelay("127.0.0.1:1", []string{"http://127.0.0.1:2", "http://127.0.0.1:3"})
+	require.NoError(t, err)
+	require.Contains(t, conf, "  bind 127.0.0.1:1\n")
+	require.Contains(t, conf, "  balance roundrobin\n  server n0 127.0.0.1:2\n  server n1 127.0.0.1:3\n")
+}
+
+func TestNotAccepted(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:7B47 00000000:0000 0A 00000000:0000001F 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   1: 0100007F:7B48 00000000:0000 0A 00000000:00000002 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
+   2: 0100007F:7B47 0100007F:B1F2 08 00000000:000000D2 00:00000000 00000000     0        0 3 1 0 20 4 30 10 -1
+`
+	n, err := notAccepted(table, map[string]bool{"7B47": true})
+	require.NoError(t, err)
+	require.Equal(t, 31.0, n, "what other nodes and connections hold does not count")
+	_, err = notAccepted("0: 0:1 0:0 0A 0:x\n", map[string]bool{"1": true})
+	require.Error(t, err)
+}
+
 // turnOf is a turn with so many searches answered in time.
 func turnOf(good int64) turn {
 	return turn{result: &loadgen.Result{Sent: 200, OK: good, InTime: good}, length: time.Second, sent: 300, counters: counters{queries: 1500, cpu: []float64{1, 2}}}
@@ -89,7 +114,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,5,1,10,0\n")
+	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,5,1,10,0,0\n")
 	for _, suffix := range []string{".md", ".svg"} {
 		require.FileExists(t, r.path(suffix))
 	}

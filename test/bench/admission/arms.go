@@ -31,7 +31,7 @@ type arm struct {
 }
 
 // direct reports whether the client goes to the nodes itself.
-func (a arm) direct() bool { return a.binary == "" }
+func (a arm) direct() bool { return a.binary == "" && a.name != armRelay }
 
 // targetResponseTime is what the arm target is given.
 const targetResponseTime = "250ms"
@@ -114,7 +114,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 		wanted = strings.Split(o.arms, ",")
 	}
 	var arms []arm
-	for _, name := range []string{armDirect, armControl} {
+	for _, name := range []string{armDirect, armControl, armRelay} {
 		if slices.Contains(wanted, name) {
 			arms = append(arms, arm{name: name})
 		}

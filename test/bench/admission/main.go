@@ -5,6 +5,7 @@
 // answer is measured in the same run, by a closed loop. Then the ways to send searches
 // take short turns, in an order drawn by lot: "direct" is a client that goes round robin
 // over all nodes, "control" the same once more, which tells what the same differs by,
+// "relay" (if it is asked for) the client before HAProxy, which decides nothing,
 // "off", "auto" and "target" are the client before a sidestep with that admission.mode.
 // A sidestep is started for each of its turns, so that none asks the nodes for anything in
 // the turns of others. A client waits for an answer until its deadline and closes the
@@ -60,7 +61,7 @@ func parse(arguments []string) (options, error) {
 	o.Flags(set)
 	o.ResultFlags(set)
 	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
-	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target (default: all that sidestep knows)")
+	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target (default: all that sidestep knows), and relay: HAProxy")
 	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
 	loads := set.String("loads", "0.5,0.8,1,1.5,2", "comma `list` of loads, relative to the capacity")
 	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each arm has one turn at each load")

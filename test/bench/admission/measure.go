@@ -25,6 +25,9 @@ type turn struct {
 	counters counters
 	doing    doing // of sidestep
 	drained  time.Duration
+	// backlog is how many connections the nodes had not accepted at the end of the turn,
+	// when the last client had left.
+	backlog float64
 }
 
 // tally is what came of an arm at one load.
@@ -84,7 +87,16 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	first := s.turns * 1_000_000
 	targets := s.Cluster.URLs()
 	var f *harness.Front
-	if !a.direct() {
+	switch {
+	case a.direct():
+	case a.name == armRelay:
+		url, stop, err := s.startRelay(ctx)
+		if err != nil {
+			return t, err
+		}
+		defer stop()
+		targets = []string{url}
+	default:
 		if f, err = s.startFront(ctx, a); err != nil {
 			return t, err
 		}
@@ -111,6 +123,9 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	}
 	led, counted, err := s.pair(ctx, targets, l.rate, first+100_000)
 	if err != nil {
+		return t, err
+	}
+	if t.backlog, err = s.backlog(); err != nil {
 		return t, err
 	}
 	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent)
@@ -206,9 +221,9 @@ func stateChanges(f *harness.Front) map[string]float64 {
 // String is the line that tells how a turn went.
 func (t turn) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%4.0f/s in time, p50 %4.0f p99 %5.0f ms of accepted, %d refused, %d late, %d partial of %d; %.0f rejections, %.2f shard queries a search, CPU %.2f, drained in %s",
+	fmt.Fprintf(&b, "%4.0f/s in time, p50 %4.0f p99 %5.0f ms of accepted, %d refused, %d late, %d partial of %d; %.0f rejections, %.2f shard queries a search, CPU %.2f, %.0f not accepted, drained in %s",
 		t.goodput(), milliseconds(t.result.Accepted(0.5)), milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
-		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.drained.Round(10*time.Millisecond))
+		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.backlog, t.drained.Round(10*time.Millisecond))
 	if t.doing.reasons != nil {
 		fmt.Fprintf(&b, "; reasons %v, hedges %v, failovers %v, probes %v, polls %v, states %v, failures %v, queues %v", shown(t.doing.reasons), shown(t.doing.hedges),
 			shown(t.doing.failovers), shown(t.doing.probes), shown(t.doing.polls), shown(t.doing.states), shown(t.doing.failures), shown(t.doing.queues))
