@@ -292,8 +292,8 @@ func TestOneQuickPeerIsNoProof(t *testing.T) {
 		}
 		decide(s, nodes, time.Second)
 		differ := func(p Probe) ProbeOutcome {
-			took := map[string]time.Duration{nodes[0].ID: 20, nodes[1].ID: 90, n.ID: 200}[p.Node.ID]
-			return ProbeOutcome{Took: took * time.Millisecond}
+			const ms = time.Millisecond
+			return ProbeOutcome{Took: map[string]time.Duration{nodes[0].ID: 20 * ms, nodes[1].ID: 90 * ms, n.ID: 200 * ms}[p.Node.ID]}
 		}
 		suspect(s, nodes, time.Second, proofs, differ)
 		require.Equal(t, everywhere, n.State() == Slow)
