@@ -73,11 +73,16 @@ test: build test-fast test-real ## run all tests: unit, integration, real cluste
 LAB          = sidestep/internal/sim/lab
 LAB_PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds)
 
+# With the race detector other system calls take the place of those that the scheduler is not
+# told of.
+RAW = ./internal/rawsocket ./internal/leg
+
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
 	race=$(RACE); \
 	$(GO) test $$race -shuffle=on -timeout 10m $(filter-out $(LAB),$(shell $(GO) list $(SOURCES))) ./docs; \
 	$(GO) test -shuffle=on -timeout 10m $(LAB); \
+	if [ -n "$$race" ]; then $(GO) test -shuffle=on -timeout 5m $(RAW); fi; \
 	if [ -n "$$race" ]; then $(GO) test $$race -run '$(LAB_PARALLEL)' -timeout 10m $(LAB); fi
 
 # Packages that measure nothing run side by side, both engines as well: they mostly wait.

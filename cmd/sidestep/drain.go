@@ -29,7 +29,7 @@ Usage:
   --token-file FILE     the token of the admin listener (admin.token_file), if it has one
 ` + adminUsage + `
 Example:
-  sidestep drain node-3 --for 5m && systemctl restart elasticsearch
+  sidestep drain node-3 --for 5m && sleep 30 && systemctl restart elasticsearch
 `
 
 // runDrain is the sub-command "drain".

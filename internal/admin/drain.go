@@ -45,7 +45,11 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		length, err = wanted.length()
 	}
 	if err != nil {
-		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf(`the body must be {"node": "...", "for": "10m"}: %v`, err)})
+		status := http.StatusBadRequest
+		if errors.As(err, new(*http.MaxBytesError)) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		h.json(w, status, refusal{Error: fmt.Sprintf(`the body must be {"node": "...", "for": "10m"}: %v`, err)})
 		return
 	}
 	if err := h.service.Drain(wanted.Node, length); err != nil {
@@ -56,7 +60,11 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		h.json(w, status, refusal{Error: err.Error()})
 		return
 	}
-	h.logger.Info("a node is drained", "node", wanted.Node, "for", length, "by", r.RemoteAddr)
+	said := "a node is drained"
+	if length == 0 {
+		said = "a node is drained no longer"
+	}
+	h.logger.Info(said, "node", wanted.Node, "for", length, "by", r.RemoteAddr)
 	h.json(w, http.StatusOK, draining{Node: wanted.Node, For: length.String()})
 }
 

@@ -26,6 +26,7 @@ type leaving struct {
 	number  int           // of requests
 	seen    int           // number when the timer was set
 	watched chan struct{} // closed when watching ends; nil: nobody watches
+	stopped bool          // the connection is not the server's any more
 }
 
 // requests returns the context of the connection's requests.
@@ -44,7 +45,7 @@ func (c *patientConn) requests(ctx context.Context) context.Context {
 func (l *leaving) later() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !rawsocket.Watches || l.request || l.cancel == nil { // it reads again: this is no watching
+	if !rawsocket.Watches || l.request || l.cancel == nil || l.stopped { // it reads again: this is no watching
 		return false
 	}
 	l.request = true
@@ -93,6 +94,15 @@ func (l *leaving) now(c *patientConn) {
 		c.setRead(time.Unix(1, 0))
 		<-watched
 	}
+}
+
+// stop ends the watching for good.
+func (l *leaving) stop(c *patientConn) {
+	l.mu.Lock()
+	l.stopped = true
+	l.mu.Unlock()
+	l.now(c)
+	c.setRead(time.Time{})
 }
 
 // Left implements proxy.Connection. With TLS the server itself watches the client.

@@ -22,7 +22,7 @@ func watchedClient(t *testing.T, handle http.HandlerFunc) (net.Conn, *bufio.Read
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute, ConnState: settleLast, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(withConnection(ctx, c), connOf{}, c)
 	}}
 	served := make(chan struct{})
@@ -137,4 +137,32 @@ func TestAClientThatHasLeftIsFoundWhenLookedFor(t *testing.T) {
 		require.Eventually(t, left, time.Minute, time.Millisecond)
 		end <- struct{}{}
 	}
+}
+
+// A connection that was upgraded belongs to its handler: a client that closes its side of it
+// goes on reading.
+func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
+	conn, reader := watchedClient(t, func(w http.ResponseWriter, r *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		var sent strings.Builder
+		_, _ = io.Copy(&sent, c)
+		time.Sleep(3 * unwatched) // longer than it takes to begin to watch
+		if r.Context().Err() == nil {
+			_, _ = io.WriteString(c, sent.String())
+		}
+		_ = c.Close()
+	})
+	_, err := io.WriteString(conn, getRequest)
+	require.NoError(t, err)
+	time.Sleep(unwatched / 2)
+	_, err = io.WriteString(conn, "the client's part")
+	require.NoError(t, err)
+	time.Sleep(2 * unwatched)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	got, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	require.Equal(t, "the client's part", string(got))
 }

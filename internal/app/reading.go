@@ -112,12 +112,15 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // settleLast is for [http.Server.ConnState]. A client that sends the next request has
-// read the last answer.
+// read the last answer. Of a connection that was upgraded the server reads nothing more, so
+// that it is not watched any longer.
 func settleLast(conn net.Conn, state http.ConnState) {
-	if state != http.StateActive {
-		return
-	}
-	if c := patientOf(conn); c != nil {
+	c := patientOf(conn)
+	switch {
+	case c == nil:
+	case state == http.StateActive:
 		c.settle(false)
+	case state == http.StateHijacked:
+		c.leaving.stop(c)
 	}
 }

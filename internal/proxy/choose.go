@@ -26,7 +26,7 @@ func (x *exchange) choose() {
 		x.first = t
 		return
 	}
-	if t.decision.Reason == selection.NoChoice && x.mode() == ModeRoute {
+	if t.decision.Reason == selection.NoChoice && len(t.decision.Nodes) == 1 && x.mode() == ModeRoute {
 		x.near = t.decision.Coordinator
 	}
 	t.release()

@@ -67,8 +67,8 @@ type exchange struct {
 	// From resolve and choose.
 	plan  *cluster.Plan
 	first *try // the decision; nil if the request is not steered
-	// near is the node to send it through although it is not steered, as there is no choice
-	// of copies; may be nil.
+	// near is the node to send it through although it is not steered, as it alone has the
+	// copies; may be nil.
 	near  *selection.Node
 	items *multiSearch
 	bulk  *bulkWrite // nil if the request is none, or stays as it is

@@ -19,7 +19,10 @@ type view struct {
 	upstreams []*upstream // nil where the node has no address of its own
 	// coordinating are the nodes that requests may be sent through.
 	coordinating []*selection.Node
-	preferences  *preferences
+	// spare are those without data that coordinate, if requests are not to be sent through them
+	// while another node can be reached.
+	spare       []*selection.Node
+	preferences *preferences
 }
 
 // newView makes the view of s. It keeps statistics and connections of the view before.
@@ -51,6 +54,8 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 		v.upstreams[i] = old
 		if n.Data() || infos[i].CoordinatingOnly {
 			v.coordinating = append(v.coordinating, v.nodes[i])
+		} else if n.Coordinating() {
+			v.spare = append(v.spare, v.nodes[i])
 		}
 	}
 	for _, u := range before.upstreams {
@@ -90,7 +95,7 @@ func (u *upstream) close() {
 }
 
 // pick returns where to send a request: to the wanted node if it has an address, else to
-// the better of two coordinating nodes, else to a seed. It does not pick upstreams in
+// the better of two coordinating nodes, else to a spare one or a seed. It does not pick upstreams in
 // tried again; nil if none is left.
 func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, now time.Time) *upstream {
 	if wanted != nil && wanted.Alive() {
@@ -98,11 +103,13 @@ func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, now tim
 			return u
 		}
 	}
-	n := p.o.Selector.Coordinator(v.coordinating, func(n *selection.Node) bool {
-		return n.Alive() && !slices.Contains(tried, v.upstream(n))
-	}, now)
-	if n != nil {
-		return v.upstream(n)
+	for _, nodes := range [...][]*selection.Node{v.coordinating, v.spare} {
+		n := p.o.Selector.Coordinator(nodes, func(n *selection.Node) bool {
+			return n.Alive() && !slices.Contains(tried, v.upstream(n))
+		}, now)
+		if n != nil {
+			return v.upstream(n)
+		}
 	}
 	return p.pickSeed(tried, now)
 }

@@ -233,9 +233,9 @@ func (d *Decision) rank(req Request, t turn) {
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if c.slow && c.why != NotItsTurn && c.why != Leaving {
+		if c.slow && !n.usable() {
 			c.rank = n.probe.took.Value()
-			if c.why == KeptFailing {
+			if n.health.condition() == Failing {
 				c.rank = millis(ProbeTimeout)
 			}
 		}

@@ -20,7 +20,7 @@ func (s *Selector) judge(r *round, at int64) {
 		if e.state == probeAwaited {
 			took = elapsed
 		}
-		peers, known, alone := r.peers(i, elapsed)
+		peers, known, alone := r.peers(i, took, elapsed)
 		good, limit := FarFactor*peers+noise, FarFactor*peers+e.slack(at)
 		if r.local || e.node.health.excluded() {
 			good = limit
@@ -54,9 +54,10 @@ func (s *Selector) judge(r *round, at int64) {
 // peers returns the median of what the other probes of r took (ms), and whether it is known
 // yet; alone: there are no others. Of an even number the upper median counts: where probes wait
 // in full queues one is easily several times as long as the shortest of few others. Where
-// response times speak against the node, too, the lower one does. What is ejected is nothing to
+// response times speak against the node, too, or it did not answer its own in time, the lower one
+// does. What is ejected is nothing to
 // compare with, unless nothing else serves the same.
-func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) {
+func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone bool) {
 	open := r.collect(i, elapsed, false)
 	if len(r.times) == 0 {
 		open = r.collect(i, elapsed, true)
@@ -66,7 +67,7 @@ func (r *round) peers(i int, elapsed float64) (took float64, known, alone bool) 
 	}
 	lower, upper := stats.Medians(r.times)
 	answered := len(r.times) - open
-	if r.entries[i].node.slowEverywhere() {
+	if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout) {
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false

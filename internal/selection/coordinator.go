@@ -41,13 +41,13 @@ func (n *Node) longerOf(most float64) float64 {
 // polls that it does not answer tell no time, and who is back is idle, which makes it
 // look best to every search, whatever share of them it is to have.
 //
-// Where that would leave fewer than half of the data nodes (few), only those that cannot be
-// reached come last: the others are not bad, the cluster is full, and the few that are left
-// would be sent everything.
+// Where that would leave fewer than half of the nodes that may coordinate (few), only those that
+// cannot be reached, or are about to leave, come last: the others are not bad, the cluster is
+// full, and the few that are left would be sent everything.
 func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	if n.out() || !few && !s.coordinates(n, at) {
+	if n.out() || n.leaves(at) || !few && !s.coordinates(n, at) {
 		h += unfitRank
 	}
 	return h
@@ -64,19 +64,20 @@ func (s *Selector) answers(n *Node, at int64) bool {
 	return !n.out() && n.State() != Unresponsive && !s.silent(n, at)
 }
 
-// fewCoordinate reports whether something speaks against more than half of the data nodes.
+// fewCoordinate reports whether something speaks against more than half of the nodes that may
+// coordinate.
 func (s *Selector) fewCoordinate(nodes []*Node, at int64) bool {
-	data, fit := 0, 0
+	all, fit := 0, 0
 	for _, n := range nodes {
-		if n.NoData {
+		if !n.mayCoordinate() {
 			continue
 		}
-		data++
+		all++
 		if s.coordinates(n, at) {
 			fit++
 		}
 	}
-	return twice*fit < data
+	return twice*fit < all
 }
 
 // overheadLife is after what time half is left of what searches through a node told of
@@ -185,11 +186,11 @@ func busyCoordinator(pool []*Node) int64 {
 // considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
 	at, number := s.since(now), s.turnOf(s.turn.Add(1))
-	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil) //nolint:gosec // below the length
+	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil, at) //nolint:gosec // below the length
 	if first == nil {
 		return nil
 	}
-	second := nextUsable(nodes, int(s.random(number, 0)*float64(len(nodes))), usable, first)
+	second := nextUsable(nodes, int(s.random(number, 0)*float64(len(nodes))), usable, first, at)
 	if second == nil {
 		return first
 	}
@@ -210,17 +211,17 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 }
 
 // nextUsable returns the first node from start on, around, that may be used and is not
-// but, one that is out only if there is no other; nil if there is none at all.
-func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node) (spare *Node) {
+// but, one that is out, or about to leave, only if there is no other; nil if there is none at all.
+func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node, at int64) (spare *Node) {
 	for i := range nodes {
 		n := nodes[(start+i)%len(nodes)]
 		if n == but || !usable(n) {
 			continue
 		}
-		if !n.out() {
+		if !n.out() && !n.leaves(at) {
 			return n
 		}
-		if spare == nil {
+		if spare == nil || spare.out() {
 			spare = n
 		}
 	}

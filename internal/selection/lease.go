@@ -176,6 +176,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		return
 	}
 	at := s.since(now)
+	n.polledAs(p.State)
 	if p.State == Unresponsive && n.heardAt.Load() > at-int64(p.Took) {
 		// It answers clients while it owes the poll: it is busy, which is no proof.
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})
@@ -220,9 +221,6 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	wasOut := n.out()
 	s.changing(n, at, why, func() { n.polled.Store(int32(life)) })
-	if wasOut && !n.out() {
-		n.leaving.Store(0) // it has left, and is back
-	}
 	if !s.policy.health {
 		return
 	}

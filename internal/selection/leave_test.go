@@ -78,3 +78,45 @@ func TestANodeThatLeavesComesBeforeASlowOne(t *testing.T) {
 	s.Leave(nodes[1], at(time.Minute), at(time.Second))
 	require.Equal(t, "b", names(choose(s, nodes, [][]int{{0, 1}}, at(2*time.Second))))
 }
+
+// Some nodes that leave beside others that come back are still not coordinated through, however
+// often two nodes are drawn of which both leave.
+func TestNodesThatLeaveDoNotCoordinateBesideOthersThatComeBack(t *testing.T) {
+	all := func(*Node) bool { return true }
+	s, nodes := newTest(t, "adaptive", 5)
+	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.Leave(nodes[3], at(time.Minute), at(time.Second))
+	for range 500 {
+		require.False(t, s.Coordinator(nodes, all, at(2*time.Second)).in([]*Node{nodes[1], nodes[3]}))
+	}
+	s, nodes = newTest(t, "adaptive", 3)
+	s.slowStart(nodes[0], s.since(at(time.Second)))
+	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	for range 500 {
+		require.NotSame(t, nodes[1], s.Coordinator(nodes, all, at(2*time.Second)))
+	}
+	require.Same(t, nodes[1], s.Coordinator(nodes[1:2], all, at(2*time.Second)), "the only one")
+}
+
+// A connection that breaks off is no restart.
+func TestTheMarkOutlivesABrokenConnection(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.MarkUnreachable(nodes[1], "reset", at(2*time.Second))
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(3*time.Second))
+	require.True(t, nodes[1].leaves(s.since(at(3*time.Second))))
+}
+
+// A node that hangs and is to be restarted for that does not become the better of two bad copies.
+func TestAnEjectedNodeThatLeavesIsRankedAsEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	for i, took := range []time.Duration{300 * time.Millisecond, ProbeTimeout} {
+		s.eject(nodes[i], Slow, s.since(at(time.Second)), "a test")
+		nodes[i].probe.took.Set(millis(took))
+	}
+	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	for range 10 {
+		require.Equal(t, "a", names(choose(s, nodes, [][]int{{0, 1}}, at(2*time.Second))))
+	}
+}

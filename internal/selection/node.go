@@ -31,6 +31,7 @@ type statistics struct {
 	health  health
 	probe   probing
 	leaving atomic.Int64 // ns: until when it is about to leave, as [Selector.Leave] was told; 0: it is not
+	left    atomic.Bool  // it refused a poll since
 	joined  atomic.Bool  // after the others: it is to ramp up when it gets copies
 
 	stateAt     atomic.Int64 // ns: when State last changed, 0 if it never did
@@ -87,6 +88,9 @@ func (n *Node) State() State {
 // Outstanding returns the searches sent to a set with this node that were not
 // answered yet.
 func (n *Node) Outstanding() int64 { return n.outstanding.Load() }
+
+// Coordinating returns the requests sent through this node that were not answered yet.
+func (n *Node) Coordinating() int64 { return n.coordinating.Load() }
 
 // out reports whether the node cannot be reached or does not answer.
 func (n *Node) out() bool {

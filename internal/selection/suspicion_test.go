@@ -280,6 +280,44 @@ func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
 	}
 }
 
+// But the best of two bad copies is, if the first attempt waits for a node that answers nothing.
+func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	req := Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}}
+	s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+	nodes[0].probe.took.Set(300)
+	var first, second Decision
+	s.Choose(&first, req, at(1100*time.Millisecond))
+	s.Acquire(&first, at(1100*time.Millisecond))
+	nodes[1].health.avoid.Store(true)
+	nodes[1].probe.took.Set(millis(ProbeTimeout))
+	s.Choose(&second, req, at(1200*time.Millisecond))
+	require.True(t, nodes[0].in(second.Nodes))
+	require.True(t, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
+}
+
+// Of three nodes two hang at once: one is ejected, which is all that the cap allows.
+func TestNodesThatHangAreNoPeersOfEachOther(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	setTimes(nodes, 5, 3)
+	now := time.Second
+	for range 4 {
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		sent := s.Probes(nil, nodes, at(now))
+		now += ProbeTimeout
+		for _, p := range sent {
+			o := ProbeOutcome{Took: time.Millisecond}
+			if p.Node != nodes[1] {
+				o = ProbeOutcome{Took: ProbeTimeout, Failed: true, Message: "no answer"}
+			}
+			s.ObserveProbe(p, o, at(now))
+		}
+	}
+	require.Equal(t, Fine, nodes[1].State())
+	require.NotEqual(t, nodes[0].usable(), nodes[2].usable())
+}
+
 // Probes that wait in full queues differ. A node whose probes are a few times as long as the
 // shortest of its peers', but not of all, is not ejected, unless response times speak against it.
 func TestOneQuickPeerIsNoProof(t *testing.T) {

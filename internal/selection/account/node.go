@@ -22,9 +22,11 @@ type Node struct {
 	Parts       selection.Parts `json:"parts"`
 	Overhead    float64         `json:"http_overhead_ms"`
 	Outstanding int64           `json:"outstanding"`
-	Searches    int64           `json:"searches"` // whose list had the node
-	Failures    int64           `json:"failures"`
-	Share       float64         `json:"share_last_minute"` // of expected shard queries, 0..1
+	// Coordinating are the requests sent through the node and not answered yet, steered or not.
+	Coordinating int64   `json:"coordinating"`
+	Searches     int64   `json:"searches"` // whose list had the node
+	Failures     int64   `json:"failures"`
+	Share        float64 `json:"share_last_minute"` // of expected shard queries, 0..1
 	// PollAge is how long ago, in seconds, the node last answered a poll; null if
 	// it never did.
 	PollAge *float64 `json:"poll_age_s"`
@@ -56,7 +58,7 @@ func Nodes(s *selection.Selector, nodes []*selection.Node, now time.Time) []Node
 func shown(n *selection.Node, f selection.Figures, now time.Time) Node {
 	v := Node{
 		ID: n.ID, Name: n.Name, State: f.State.String(), Why: f.Why,
-		Parts: f.Parts, Overhead: f.Overhead, Outstanding: n.Outstanding(),
+		Parts: f.Parts, Overhead: f.Overhead, Outstanding: n.Outstanding(), Coordinating: n.Coordinating(),
 		Searches: f.Searches, Failures: f.Failures, Probes: f.Probes, ProbeTime: f.ProbeTime, LastError: f.LastError,
 	}
 	if !f.Since.IsZero() {
