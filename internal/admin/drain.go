@@ -45,11 +45,7 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 		length, err = wanted.length()
 	}
 	if err != nil {
-		status := http.StatusBadRequest
-		if errors.As(err, new(*http.MaxBytesError)) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		h.json(w, status, refusal{Error: fmt.Sprintf(`the body must be {"node": "...", "for": "10m"}: %v`, err)})
+		h.json(w, statusOfBody(err), refusal{Error: fmt.Sprintf(`the body must be {"node": "...", "for": "10m"}: %v`, err)})
 		return
 	}
 	if err := h.service.Drain(wanted.Node, length); err != nil {
@@ -66,6 +62,14 @@ func (h *handler) drain(w http.ResponseWriter, r *http.Request) {
 	}
 	h.logger.Info(said, "node", wanted.Node, "for", length, "by", r.RemoteAddr)
 	h.json(w, http.StatusOK, draining{Node: wanted.Node, For: length.String()})
+}
+
+// statusOfBody returns the status for a body that could not be read.
+func statusOfBody(err error) int {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
 }
 
 // readObject reads a body that is one JSON object of known fields.

@@ -55,12 +55,7 @@ func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		wanted, err := readMode(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			status := http.StatusBadRequest
-			var tooLarge *http.MaxBytesError
-			if errors.As(err, &tooLarge) {
-				status = http.StatusRequestEntityTooLarge
-			}
-			h.json(w, status, refusal{
+			h.json(w, statusOfBody(err), refusal{
 				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: s.modes,
 			})
 			return

@@ -26,8 +26,8 @@ func (x *exchange) choose() {
 		x.first = t
 		return
 	}
-	if t.decision.Reason == selection.NoChoice && len(t.decision.Nodes) == 1 && x.mode() == ModeRoute {
-		x.near = t.decision.Coordinator
+	if x.mode() == ModeRoute {
+		x.near = t.decision.Near()
 	}
 	t.release()
 }

@@ -60,8 +60,7 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 	if found == nil {
 		return fmt.Errorf("%w: %s; there are %s", ErrNoNode, node, strings.Join(names, ", "))
 	}
-	now := time.Now()
-	p.o.Selector.Leave(found, now.Add(length), now)
+	p.o.Selector.Leave(found, time.Now().Add(length))
 	return nil
 }
 

@@ -128,7 +128,7 @@ func keptOut() []exclusionCase {
 			SuspectNodes(s, nodes, time.Second/2, 1, Late(300*time.Millisecond, nodes[2]))
 		}},
 		{Leaving, false, "an operator said that it is about to leave (sidestep drain), until 00:01:00 UTC", func(s *Selector, nodes []*Node, _ *Request) {
-			s.Leave(nodes[2], At(time.Minute), At(time.Second))
+			s.Leave(nodes[2], At(time.Minute))
 		}},
 	}
 }

@@ -105,6 +105,15 @@ type Decision struct {
 	through    []*Node // the nodes listed, and those that only coordinate
 }
 
+// Near returns the node to send the search through although it is not steered, as that alone has
+// the copies; nil if there is a choice of copies, or several nodes have them.
+func (d *Decision) Near() *Node {
+	if d.Reason != NoChoice || len(d.Nodes) != 1 {
+		return nil
+	}
+	return d.Coordinator
+}
+
 // measure is what was measured of a candidate when it was ranked.
 type measure struct {
 	Parts

@@ -4,14 +4,11 @@ import "time"
 
 // Leave notes that n is about to leave, or to restart: until then it is given no searches while
 // every shard keeps another copy, and coordinates nothing while another node can. A moment that is
-// not after now ends that. It is forgotten when n has left the cluster, or refused a poll and is
+// over ends that. It is forgotten when n has left the cluster, or refused a poll and is
 // back: it comes back as any node does. A connection of a client that breaks off is no restart.
-func (s *Selector) Leave(n *Node, until, now time.Time) {
+func (s *Selector) Leave(n *Node, until time.Time) {
 	n.leaving.Store(max(0, s.since(until)))
 	n.left.Store(false)
-	if !until.After(now) {
-		n.leaving.Store(0)
-	}
 }
 
 // polledAs notes what became of a poll of the node, for the mark that it is about to leave.

@@ -13,7 +13,7 @@ func TestANodeThatLeavesIsGivenNothing(t *testing.T) {
 	for _, policy := range Policies() {
 		s, nodes := newTest(t, policy, 5)
 		setTimes(nodes, 5, 3)
-		s.Leave(nodes[1], at(time.Minute), at(time.Second))
+		s.Leave(nodes[1], at(time.Minute))
 		for range 50 {
 			for _, shards := range [][][]int{{{0, 1}}, ring(5, 2, 5)} {
 				d := choose(s, nodes, shards, at(2*time.Second))
@@ -32,7 +32,7 @@ func TestANodeThatLeavesMakesLists(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
 	require.Equal(t, NoOutlier, decide(s, nodes, time.Second).Reason)
-	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.Leave(nodes[1], at(time.Minute))
 	d := decide(s, nodes, time.Second)
 	require.Equal(t, Ranked, d.Reason)
 	require.NotContains(t, d.Nodes, nodes[1])
@@ -42,7 +42,7 @@ func TestANodeThatLeavesMakesLists(t *testing.T) {
 func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
 	marked := func() (*Selector, []*Node) {
 		s, nodes := newTest(t, "adaptive", 5)
-		s.Leave(nodes[1], at(time.Minute), at(time.Second))
+		s.Leave(nodes[1], at(time.Minute))
 		require.True(t, nodes[1].leaves(s.since(at(2*time.Second))))
 		return s, nodes
 	}
@@ -50,7 +50,7 @@ func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
 	require.False(t, nodes[1].leaves(s.since(at(time.Minute))), "its time is over")
 
 	s, nodes = marked()
-	s.Leave(nodes[1], at(2*time.Second), at(2*time.Second))
+	s.Leave(nodes[1], at(2*time.Second))
 	require.False(t, nodes[1].leaves(s.since(at(2*time.Second))), "it was taken back")
 
 	s, nodes = marked()
@@ -75,7 +75,7 @@ func TestANodeThatLeavesComesBeforeASlowOne(t *testing.T) {
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
 	nodes[0].probe.took.Set(millis(ProbeTimeout))
-	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.Leave(nodes[1], at(time.Minute))
 	require.Equal(t, "b", names(choose(s, nodes, [][]int{{0, 1}}, at(2*time.Second))))
 }
 
@@ -84,14 +84,14 @@ func TestANodeThatLeavesComesBeforeASlowOne(t *testing.T) {
 func TestNodesThatLeaveDoNotCoordinateBesideOthersThatComeBack(t *testing.T) {
 	all := func(*Node) bool { return true }
 	s, nodes := newTest(t, "adaptive", 5)
-	s.Leave(nodes[1], at(time.Minute), at(time.Second))
-	s.Leave(nodes[3], at(time.Minute), at(time.Second))
+	s.Leave(nodes[1], at(time.Minute))
+	s.Leave(nodes[3], at(time.Minute))
 	for range 500 {
 		require.False(t, s.Coordinator(nodes, all, at(2*time.Second)).in([]*Node{nodes[1], nodes[3]}))
 	}
 	s, nodes = newTest(t, "adaptive", 3)
 	s.slowStart(nodes[0], s.since(at(time.Second)))
-	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.Leave(nodes[1], at(time.Minute))
 	for range 500 {
 		require.NotSame(t, nodes[1], s.Coordinator(nodes, all, at(2*time.Second)))
 	}
@@ -101,7 +101,7 @@ func TestNodesThatLeaveDoNotCoordinateBesideOthersThatComeBack(t *testing.T) {
 // A connection that breaks off is no restart.
 func TestTheMarkOutlivesABrokenConnection(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.Leave(nodes[1], at(time.Minute))
 	s.MarkUnreachable(nodes[1], "reset", at(2*time.Second))
 	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(3*time.Second))
 	require.True(t, nodes[1].leaves(s.since(at(3*time.Second))))
@@ -115,7 +115,7 @@ func TestAnEjectedNodeThatLeavesIsRankedAsEjected(t *testing.T) {
 		s.eject(nodes[i], Slow, s.since(at(time.Second)), "a test")
 		nodes[i].probe.took.Set(millis(took))
 	}
-	s.Leave(nodes[1], at(time.Minute), at(time.Second))
+	s.Leave(nodes[1], at(time.Minute))
 	for range 10 {
 		require.Equal(t, "a", names(choose(s, nodes, [][]int{{0, 1}}, at(2*time.Second))))
 	}

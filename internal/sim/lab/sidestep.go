@@ -160,9 +160,7 @@ func (r *sidestep) open(s *search) (attempt.Rule, *attempt.Budget) {
 	d := r.decision()
 	r.s.Choose(d, r.request(s, nil), r.now())
 	if d.Reason == selection.NoChoice || d.Reason == selection.Overloaded {
-		if d.Reason == selection.NoChoice && len(d.Nodes) == 1 {
-			s.near = d.Coordinator
-		}
+		s.near = d.Near()
 		r.recycle(d)
 		return passes, budget
 	}
