@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -59,6 +61,15 @@ func (m *Measured) Flags(set *flag.FlagSet) {
 func (m *Measured) ResultFlags(set *flag.FlagSet) {
 	set.StringVar(&m.Sidestep, "sidestep", "bin/sidestep", "sidestep `binary`")
 	set.StringVar(&m.Out, "out", "test/bench/results", "`folder` of the results")
+}
+
+// SidestepVersion asks the binary for its version and commit.
+func (m *Measured) SidestepVersion(ctx context.Context) (string, error) {
+	version, err := exec.CommandContext(ctx, m.Sidestep, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", m.Sidestep, err)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep "), nil
 }
 
 // Parse parses the arguments, which must be flags alone, and fills in the version.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -30,11 +29,11 @@ type report struct {
 }
 
 func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := exec.CommandContext(ctx, o.Sidestep, "--version").Output()
+	version, err := o.SidestepVersion(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", o.Sidestep, err)
+		return nil, err
 	}
-	return &report{options: o, began: time.Now(), sidestepVersion: strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep ")}, nil
+	return &report{options: o, began: time.Now(), sidestepVersion: version}, nil
 }
 
 // of returns the tally of an arm, nil if there is none.

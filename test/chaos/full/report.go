@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,11 +28,11 @@ type report struct {
 }
 
 func newReport(ctx context.Context, o options) (*report, error) {
-	version, err := exec.CommandContext(ctx, o.Sidestep, "--version").Output()
+	version, err := o.SidestepVersion(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", o.Sidestep, err)
+		return nil, err
 	}
-	return &report{options: o, began: time.Now(), sidestepVersion: strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep ")}, nil
+	return &report{options: o, began: time.Now(), sidestepVersion: version}, nil
 }
 
 // best returns the fixed way through sidestep that answered most.

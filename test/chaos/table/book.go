@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,13 +37,13 @@ type book struct {
 }
 
 func openBook(ctx context.Context, o options) (*book, error) {
-	version, err := exec.CommandContext(ctx, o.Sidestep, "--version").Output()
+	version, err := o.SidestepVersion(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", o.Sidestep, err)
+		return nil, err
 	}
 	b := &book{options: o, origin: record{
 		"date": time.Now().Format("2006-01-02 15:04"), "engine": o.Engine + " " + o.Version,
-		"sidestep": strings.TrimPrefix(strings.TrimSpace(string(version)), "sidestep "),
+		"sidestep": version,
 		"machine":  machine.Name(), "command": o.command,
 	}}
 	file, err := os.Open(b.path(".csv"))
