@@ -119,6 +119,7 @@ func serve(sidestep *app.App, logger *slog.Logger) int {
 	ctx, ended := context.WithCancel(context.Background())
 	defer ended()
 	go app.LimitMemory(ctx)
+	go app.LimitProcessors(ctx)
 	if err := sidestep.Start(context.Background()); err != nil {
 		logger.Error("cannot start", "err", err)
 		return exitFailure
