@@ -12,10 +12,10 @@ import (
 const (
 	// memoryFloor is the least soft limit: below it the runtime is never made to collect
 	// more often.
-	memoryFloor = 32 << 20
+	memoryFloor = 96 << 20
 	// memoryRoom is the room for garbage, as a share of the memory in use. By default the
 	// runtime leaves as much again as is in use.
-	memoryRoom = 0.25
+	memoryRoom = 0.5
 
 	// busyFloor is how much the runtime may use between frequent collections, whatever is
 	// in use. With the pages of the binary that is less than 50 MiB resident.

@@ -15,11 +15,11 @@ const mib = 1 << 20
 
 func TestSoftLimit(t *testing.T) {
 	for inUse, want := range map[usage]int64{
-		{}:                                  32 * mib,
-		{live: 20 * mib, rest: 4 * mib}:     32 * mib,
-		{live: 70 * mib, rest: 10 * mib}:    100 * mib,
-		{live: 1990 * mib, rest: 10 * mib}:  2500 * mib,
-		{rest: 80 * mib, roots: 1000 * mib}: 100 * mib,
+		{}:                                  96 * mib,
+		{live: 60 * mib, rest: 4 * mib}:     96 * mib,
+		{live: 70 * mib, rest: 10 * mib}:    120 * mib,
+		{live: 1990 * mib, rest: 10 * mib}:  3000 * mib,
+		{rest: 80 * mib, roots: 1000 * mib}: 120 * mib,
 	} {
 		require.Equal(t, want, softLimit(inUse), inUse)
 	}
