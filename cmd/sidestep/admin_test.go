@@ -166,7 +166,7 @@ func TestCheckCommand(t *testing.T) {
 	code, out, stderr := s.command(t, "check")
 	require.Zero(t, code, out+stderr)
 	require.Regexp(t, `(?m)^ok +cluster +OpenSearch 3\.6\.0, cluster simulated$`, out)
-	require.Regexp(t, `(?m)^ok +account +all 12 kinds of requests that sidestep makes are answered$`, out)
+	require.Regexp(t, `(?m)^ok +account +all 14 kinds of requests that sidestep makes are answered$`, out)
 	require.Regexp(t, `(?m)^ok +traffic +of 1 searches and reads`, out)
 	require.Regexp(t, `(?m)^problems: 0, notes: `, out)
 
@@ -193,7 +193,7 @@ func TestDrainCommand(t *testing.T) {
 	require.JSONEq(t, `{"node":"node-2","for":"0s"}`, out)
 	code, out, stderr = s.command(t, "drain", "node-2", "--for", "0s")
 	require.Zero(t, code, stderr)
-	require.Equal(t, "node-2 is given requests again\n", out)
+	require.Equal(t, "node-2 is drained no longer\n", out)
 	code, _, stderr = s.command(t, "drain", "node-9")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "there is no such node: node-9; there are node-1, node-2, node-3")

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/selection"
 )
 
 func TestPageIsServedWithAStrictPolicy(t *testing.T) {
@@ -89,4 +92,15 @@ func TestPageHasWordsForEveryReason(t *testing.T) {
 		}
 		require.Contains(t, string(words), "\n  "+reason[1]+`: ["`+group+`", "`, "docs/metrics.md has it so")
 	}
+}
+
+func TestPageHasWordsForEveryDeparture(t *testing.T) {
+	words, err := os.ReadFile("ui/words.js")
+	require.NoError(t, err)
+	for _, how := range cluster.Departures() {
+		if how != cluster.Stays {
+			require.Contains(t, string(words), "\n  "+string(how)+": \"")
+		}
+	}
+	require.Contains(t, string(words), "\n  "+selection.Drained+": \"")
 }

@@ -1,16 +1,19 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/config"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 // drain asks for a node to be drained.
@@ -45,12 +48,13 @@ func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, s.drain(n.Name(), "10m").status)
 	s.eventually(func() bool { return s.spared(n.ID(), n.Name()) }, "the drained node is given nothing")
-	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "20`)
+	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "drained"`)
+	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving_until": "20`)
 	require.Contains(t, s.get(s.adminURL("/explain?target=items")).body, `"excluded": "leaving"`)
 
 	cfg.Routing.Policy = "round_robin"
 	require.NoError(t, s.Reload(cfg))
-	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "20`, "a reload keeps the mark")
+	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving_until": "20`, "a reload keeps the mark")
 	s.eventually(func() bool { return s.spared(n.ID(), n.Name()) }, "it is given nothing after a reload")
 
 	require.Equal(t, http.StatusOK, s.drain(n.ID(), "0s").status)
@@ -78,4 +82,50 @@ func TestAnUnknownNodeIsNotDrained(t *testing.T) {
 	got := s.drain("node-9", "10m")
 	require.Equal(t, http.StatusNotFound, got.status)
 	require.Contains(t, got.body, "there is no such node: node-9; there are node-1, node-2")
+}
+
+// exclude has the cluster exclude nodes of these names from allocation.
+func exclude(t *testing.T, c *simcluster.Cluster, names any) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"persistent": map[string]any{"cluster.routing.allocation.exclude._name": names}})
+	require.NoError(t, err)
+	got, err := ask(t, http.DefaultClient, "PUT "+c.URLs()[0]+"/_cluster/settings", string(body))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, got.status)
+}
+
+// A node that is excluded from allocation is given no searches, until it is not excluded any more,
+// or has restarted. It may be drained beside that.
+func TestAnExcludedNodeIsGivenNoSearches(t *testing.T) {
+	c, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Cluster.DiscoveryInterval = 200 * time.Millisecond })
+	n := c.Nodes()[1]
+	s.eventually(func() bool { return s.reason("/items/_search") == "no_outlier" }, "statistics")
+
+	exclude(t, c, n.Name())
+	s.eventually(func() bool { return contains(s, "/nodes", `"leaving": "excluded"`) }, "it is seen")
+	s.eventually(func() bool { return s.spared(n.ID(), n.Name()) }, "the excluded node is given nothing")
+	explained := s.get(s.adminURL("/explain?target=items")).body
+	require.Contains(t, explained, `"excluded": "leaving"`)
+	require.Contains(t, explained, "the cluster excludes it from allocation")
+	require.Contains(t, s.get(s.adminURL("/metrics")).body, fmt.Sprintf(`sidestep_node_leaving{node=%q,node_id=%q} 1`, n.Name(), n.ID()))
+
+	exclude(t, c, nil)
+	s.eventually(func() bool { return !contains(s, "/nodes", `"leaving"`) && !s.spared(n.ID(), n.Name()) }, "it stays")
+
+	require.Equal(t, http.StatusOK, s.drain(n.Name(), "10m").status)
+	exclude(t, c, n.Name())
+	s.eventually(func() bool { return strings.Count(s.log.String(), "a node is about to leave") == 2 }, "both")
+	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "drained"`)
+	exclude(t, c, nil)
+	s.eventually(func() bool { return strings.Count(s.log.String(), "a node is not about to leave any more") == 2 }, "the cluster takes it back")
+	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving": "drained"`, "the operator does not")
+	require.Equal(t, http.StatusOK, s.drain(n.Name(), "0s").status)
+
+	exclude(t, c, n.Name())
+	s.eventually(func() bool { return contains(s, "/nodes", `"leaving": "excluded"`) }, "again")
+	n.Kill()
+	s.eventually(func() bool { return !contains(s, "/nodes", `"`+n.Name()+`"`) }, "it has left")
+	require.NoError(t, n.Return())
+	s.eventually(func() bool { return contains(s, "/nodes", `"`+n.Name()+`"`) && !s.spared(n.ID(), n.Name()) }, "it is back, and the exclusion was left behind")
+	require.NotContains(t, s.get(s.adminURL("/nodes")).body, `"leaving"`)
 }

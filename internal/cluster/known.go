@@ -62,7 +62,7 @@ func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[strin
 	return true
 }
 
-// logMembers tells which nodes came and went.
+// logMembers tells which nodes came and went, and which are about to.
 func (st *Store) logMembers(before, now []*Node) {
 	missing := func(from, in []*Node) (names []string) {
 		for _, n := range from {
@@ -75,6 +75,15 @@ func (st *Store) logMembers(before, now []*Node) {
 	joined, left := missing(now, before), missing(before, now)
 	if len(joined) > 0 || len(left) > 0 {
 		st.o.Logger.Info("nodes of the cluster changed", "joined", joined, "left", left, "nodes", len(now))
+	}
+	for _, n := range now {
+		i := slices.IndexFunc(before, func(m *Node) bool { return m.ID == n.ID })
+		switch {
+		case n.Leaving != Stays && (i < 0 || before[i].Leaving != n.Leaving):
+			st.o.Logger.Info("a node is about to leave", "node", n.Name, "as", n.Leaving)
+		case n.Leaving == Stays && i >= 0 && before[i].Leaving != Stays:
+			st.o.Logger.Info("a node is not about to leave any more", "node", n.Name)
+		}
 	}
 }
 

@@ -54,7 +54,23 @@ type Node struct {
 	// unknown.
 	SearchQueue int
 	Attributes  map[string]string
+	// Leaving says that the cluster announces that the node is about to leave.
+	Leaving Departure
 }
+
+// Departure is what announces that a node is about to leave. The set is closed.
+type Departure string
+
+// What announces departures.
+const (
+	Stays          Departure = ""               // nothing does
+	Excluded       Departure = "excluded"       // from the allocation of shards
+	Decommissioned Departure = "decommissioned" // the value of an awareness attribute is (OpenSearch)
+	ShuttingDown   Departure = "shutdown"       // _nodes/shutdown (Elasticsearch)
+)
+
+// Departures returns the closed set.
+func Departures() []Departure { return []Departure{Stays, Excluded, Decommissioned, ShuttingDown} }
 
 // Data reports whether the node holds shards (any data role). A node whose roles
 // are not known yet (Roles is nil) may.

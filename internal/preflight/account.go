@@ -34,13 +34,14 @@ type right struct {
 }
 
 const (
-	noNodes    = "nodes are not found, and nothing is steered"
-	noStats    = "nodes are not measured, and nothing is steered"
-	noCopies   = "it is not known where copies are, and nothing is steered"
-	noTargets  = "aliases and wildcards are not resolved, and their searches pass"
-	noLayouts  = "reads by id pass"
-	noProbes   = "sidestep sends no probes: clients' searches find out how nodes are, and when one is well again"
-	noSettings = "searchable snapshots and warm indices are not told apart, and are steered as the others"
+	noNodes      = "nodes are not found, and nothing is steered"
+	noStats      = "nodes are not measured, and nothing is steered"
+	noCopies     = "it is not known where copies are, and nothing is steered"
+	noTargets    = "aliases and wildcards are not resolved, and their searches pass"
+	noLayouts    = "reads by id pass"
+	noProbes     = "sidestep sends no probes: clients' searches find out how nodes are, and when one is well again"
+	noDepartures = "nodes that are excluded from allocation, decommissioned or shut down are searched until they are gone"
+	noSettings   = "searchable snapshots and warm indices are not told apart, and are steered as the others"
 )
 
 // rights by kind of question.
@@ -60,6 +61,8 @@ func rights() map[string]right {
 		"metadata":      {opensearch: clusterMonitor, elasticsearch: monitor, without: noLayouts, optional: true},
 		"aliases":       {opensearch: "indices:admin/aliases/get on all indices", elasticsearch: view, without: noLayouts, optional: true},
 		"settings":      {opensearch: indicesMonitor, elasticsearch: view, without: noSettings, optional: true},
+		"exclusions":    {opensearch: clusterMonitor, elasticsearch: monitor, without: noDepartures, optional: true},
+		"shutdowns":     {opensearch: clusterMonitor, elasticsearch: monitor, without: noDepartures, optional: true},
 		searchKind:      {opensearch: "indices:data/read/search on all indices", elasticsearch: "read on all indices", without: noProbes, optional: true},
 	}
 }

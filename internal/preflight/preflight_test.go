@@ -140,7 +140,7 @@ func TestHealthy(t *testing.T) {
 		"ok nodes: all 3 nodes answer at the addresses that they publish",
 		"ok cluster: OpenSearch 3.6.0, cluster simulated",
 		"ok cluster: sidestep is ready: placement and statistics are there",
-		"ok account: all 12 kinds of requests that sidestep makes are answered",
+		"ok account: all 14 kinds of requests that sidestep makes are answered",
 		"ok nodes: all 3 nodes have version 3.6.0",
 		"ok nodes: 3 nodes: 3 with data, 3 that may be elected, 3 that searches may be sent through",
 		"ok nodes: clocks",
@@ -239,7 +239,7 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 		}
 		return 0, ""
 	}
-	s.finding(s.run(), "all 12 kinds of requests that sidestep makes are answered") // without security
+	s.finding(s.run(), "all 14 kinds of requests that sidestep makes are answered") // without security
 
 	told = `{"has_all_requested":true,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":true,"view_index_metadata":true}}}`
 	s.finding(s.run(), "has all the privileges that it needs")

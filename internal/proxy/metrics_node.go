@@ -55,6 +55,12 @@ func nodeDescs() []nodeMetric {
 			always(func(v account.Node) float64 { return float64(v.Searches) })),
 		def("failures_total", "Failures blamed on the node.", prometheus.CounterValue,
 			always(func(v account.Node) float64 { return float64(v.Failures) })),
+		def("leaving", "1 while the node is said to be about to leave, and others are used in its place.", prometheus.GaugeValue, always(func(v account.Node) float64 {
+			if v.Leaving != "" {
+				return 1
+			}
+			return 0
+		})),
 		def("up", "1 while the node answers its polls.", prometheus.GaugeValue, always(func(v account.Node) float64 {
 			switch v.State {
 			case selection.Unknown.String(), selection.Unresponsive.String(), selection.Unreachable.String():

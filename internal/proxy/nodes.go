@@ -68,7 +68,7 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 func (p *Proxy) DrainAs(other *Proxy) {
 	now := time.Now()
 	for _, n := range other.view.Load().nodes {
-		if until := other.o.Selector.Figures(n, now).Leaving; !until.IsZero() {
+		if until := other.o.Selector.Figures(n, now).LeavingUntil; !until.IsZero() {
 			_ = p.Drain(n.ID, until.Sub(now)) // it may be another cluster's
 		}
 	}

@@ -34,7 +34,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 	}
 	infos := make([]selection.NodeInfo, len(s.Nodes))
 	for i, n := range s.Nodes {
-		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating()}
+		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.Name, Processors: n.Processors, Zone: o.Zone.of(n), NoData: !n.Data(), CoordinatingOnly: o.CoordinatingOnly && !n.Data() && n.Coordinating(), Announced: string(n.Leaving)}
 	}
 	v := &view{
 		snapshot:  s,

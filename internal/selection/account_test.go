@@ -130,6 +130,9 @@ func keptOut() []exclusionCase {
 		{Leaving, false, "an operator said that it is about to leave (sidestep drain), until 00:01:00 UTC", func(s *Selector, nodes []*Node, _ *Request) {
 			s.Leave(nodes[2], At(time.Minute))
 		}},
+		{Leaving, false, "it is about to leave: the cluster excludes it from allocation", func(_ *Selector, nodes []*Node, _ *Request) { nodes[2].Announced = "excluded" }},
+		{Leaving, false, "it is about to leave: the cluster decommissions its zone", func(_ *Selector, nodes []*Node, _ *Request) { nodes[2].Announced = "decommissioned" }},
+		{Leaving, false, "it is about to leave: the cluster is told of its shutdown", func(_ *Selector, nodes []*Node, _ *Request) { nodes[2].Announced = "shutdown" }},
 	}
 }
 

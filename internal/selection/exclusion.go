@@ -15,7 +15,7 @@ const (
 	KeptFailing  // ejected for failing searches
 	NotItsTurn   // slow start: is given a growing share
 	Suspected    // its last probe took far longer than those of its peers
-	Leaving      // an operator said that it is about to leave
+	Leaving      // it is about to leave, as an operator or the cluster said
 	Needed       // ejected, but the others have more than they can carry
 	OverLimit    // its response time is far above the others': probes will tell
 	OtherZone    // the shard has a good copy in the own zone

@@ -12,8 +12,10 @@ type Figures struct {
 	Why    string    // what was proved against it, while Proved is not Fine
 	Since  time.Time // when State began, zero while the node was never seen
 	Polled time.Time // when it last answered a poll, zero if it never did
-	// Leaving is until when the node is about to leave, zero if it is not.
-	Leaving time.Time
+	// Leaving is how the node is said to be about to leave: [Drained] or [NodeInfo.Announced];
+	// empty if it is not. LeavingUntil is until when it is drained.
+	Leaving      string
+	LeavingUntil time.Time
 
 	Parts    Parts
 	Measured bool    // some time is known, or the queue
@@ -45,8 +47,9 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	if changed := n.stateAt.Load(); changed != 0 {
 		f.Since = s.epoch.Add(time.Duration(changed))
 	}
-	if n.leaves(at) {
-		f.Leaving = s.epoch.Add(time.Duration(n.leaving.Load()))
+	f.Leaving = n.Announced
+	if until := n.leaving.Load(); until > at {
+		f.Leaving, f.LeavingUntil = Drained, s.epoch.Add(time.Duration(until))
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
 		f.Polled = s.epoch.Add(time.Duration(polled))

@@ -2,9 +2,12 @@ package selection
 
 import "time"
 
+// Drained is how a node is said to leave that [Selector.Leave] was told of.
+const Drained = "drained"
+
 // Leave notes that n is about to leave, or to restart: until then it is given no searches while
-// every shard keeps another copy, and coordinates nothing while another node can. A moment that is
-// over ends that. It is forgotten when n has left the cluster, or refused a poll and is
+// every shard keeps another copy, and coordinates nothing while another node can. So it is with a
+// node that the cluster announces to leave ([NodeInfo.Announced]). A moment that is over ends that. It is forgotten when n has left the cluster, or refused a poll and is
 // back: it comes back as any node does. A connection of a client that breaks off is no restart.
 func (s *Selector) Leave(n *Node, until time.Time) {
 	n.leaving.Store(max(0, s.since(until)))
@@ -24,7 +27,7 @@ func (n *Node) polledAs(state State) {
 }
 
 // leaves reports whether n is about to leave.
-func (n *Node) leaves(at int64) bool { return n.leaving.Load() > at }
+func (n *Node) leaves(at int64) bool { return n.Announced != "" || n.leaving.Load() > at }
 
 // excludeLeaving marks candidates that are about to leave.
 func (d *Decision) excludeLeaving(req Request, t turn) {

@@ -22,7 +22,8 @@ func TestANodeThatLeavesIsGivenNothing(t *testing.T) {
 			}
 			require.NotSame(t, nodes[1], s.Coordinator(nodes, func(*Node) bool { return true }, at(2*time.Second)), policy)
 		}
-		require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).Leaving.UTC(), policy)
+		require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).LeavingUntil.UTC(), policy)
+		require.Equal(t, Drained, s.Figures(nodes[1], at(2*time.Second)).Leaving, policy)
 		require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays, "+policy)
 	}
 }
@@ -119,4 +120,30 @@ func TestAnEjectedNodeThatLeavesIsRankedAsEjected(t *testing.T) {
 	for range 10 {
 		require.Equal(t, "a", names(choose(s, nodes, [][]int{{0, 1}}, at(2*time.Second))))
 	}
+}
+
+// What the cluster announces counts as what an operator says, until the cluster says otherwise.
+func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	infos := make([]NodeInfo, len(nodes))
+	for i, n := range nodes {
+		infos[i] = n.NodeInfo
+	}
+	infos[1].Announced = "excluded"
+	nodes = s.Update(infos)
+	setTimes(nodes, 5, 3)
+	for range 50 {
+		d := choose(s, nodes, ring(5, 2, 5), at(2*time.Second))
+		require.Equal(t, Ranked, d.Reason)
+		require.NotContains(t, d.Nodes, nodes[1])
+		require.NotSame(t, nodes[1], d.Coordinator)
+	}
+	require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays")
+	require.Equal(t, "excluded", s.Figures(nodes[1], at(2*time.Second)).Leaving)
+	require.Zero(t, s.Figures(nodes[1], at(2*time.Second)).LeavingUntil)
+
+	infos[1].Announced = ""
+	nodes = s.Update(infos)
+	require.Equal(t, NoOutlier, decide(s, nodes, 3*time.Second).Reason)
+	require.Empty(t, s.Figures(nodes[1], at(3*time.Second)).Leaving)
 }

@@ -120,6 +120,8 @@ type NodeInfo struct {
 	NoData bool
 	// CoordinatingOnly: searches may be sent through it although it holds no shards.
 	CoordinatingOnly bool
+	// Announced is how the cluster announces that the node is about to leave; empty: it does not.
+	Announced string
 }
 
 // Update makes the selector know exactly these nodes and returns them in the

@@ -28,7 +28,7 @@ func Drain(ctx context.Context, c *Client, out io.Writer, f Format, d Draining) 
 	case f == JSON:
 		return indented(out, raw)
 	case d.Length == 0:
-		printf(out, "%s is given requests again", Printable(d.Node))
+		printf(out, "%s is drained no longer", Printable(d.Node))
 	default:
 		printf(out, "%s is given no new requests for %s, as far as others can take them, or until it has restarted", Printable(d.Node), d.Length)
 	}

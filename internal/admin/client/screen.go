@@ -208,7 +208,7 @@ func (v view) columnWidth(i int) int {
 	return min(max(all[0].width, v.width-others), widest)
 }
 
-// table has a line for each node, and one more for what speaks against it.
+// table has a line for each node, and one more for what speaks against it, or that it leaves.
 func (v view) table(s status, r rates) []string {
 	all := rows(s, r)
 	order(all, columns()[v.sort], v.reverse)
@@ -223,6 +223,9 @@ func (v view) table(s status, r rates) []string {
 			cells = append(cells, pad(text, width, c.left))
 		}
 		lines = append(lines, v.line(lookOf(one.State), strings.Join(cells, " ")))
+		if one.Leaving != "" {
+			lines = append(lines, v.line(plain, "  about to leave: "+one.Leaving))
+		}
 		if one.State == "fine" || one.State == "unknown" && one.Why == "" {
 			continue
 		}

@@ -59,6 +59,12 @@ func sample(seconds int64) status {
 	return s
 }
 
+// leavingNode is a status in which a node is about to leave.
+func leavingNode(s status) status {
+	s.Nodes[1].Leaving = "excluded"
+	return s
+}
+
 func TestScreen(t *testing.T) {
 	both := trail{}.add(sample(0)).add(sample(5))
 	for _, c := range []struct {
@@ -71,6 +77,7 @@ func TestScreen(t *testing.T) {
 		{"top-small", view{trail: both, sort: columnState, width: 80, height: 9}},
 		{"top-by-response-reversed", view{trail: both, sort: 3, reverse: true, width: 80, height: 24}},
 		{"top-first", view{trail: both[:1], sort: 0, width: 80, height: 24}},
+		{"top-leaving", view{trail: trail{}.add(leavingNode(sample(5))), sort: columnState, width: 80, height: 24}},
 		{"top-lost", view{trail: both, sort: columnState, width: 80, height: 24, problem: "nothing listens on 127.0.0.1:9211"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

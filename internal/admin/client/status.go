@@ -44,6 +44,7 @@ type node struct {
 	State       string     `json:"state"`
 	Why         string     `json:"why"`
 	Since       *time.Time `json:"since"`
+	Leaving     string     `json:"leaving"` // how it is said to be about to leave; empty if it is not
 	Rank        *float64   `json:"rank"`
 	Parts       parts      `json:"parts"`
 	Outstanding int64      `json:"outstanding"`

@@ -5,7 +5,7 @@ import { count, natural, percent, short, thousands, GAP, NONE } from "./format.j
 import { lasting, evidence } from "./headline.js";
 import { MINUTES } from "./store.js";
 import { Spark } from "./spark.js";
-import { isEjected, stateOf } from "./words.js";
+import { isEjected, leaving, stateOf } from "./words.js";
 
 const FIRST = 60; // rows shown before somebody asks for all
 
@@ -156,7 +156,7 @@ class Row {
       set(this.element, "data-state", node.state);
     }
     put(this.#for, node.since ? ` ${lasting(node, at)}` : "");
-    put(this.#why, evidence(node));
+    put(this.#why, [evidence(node), leaving(node)].filter(Boolean).join("; "));
     for (const column of COLUMNS) {
       const cell = this.#cells.get(column.key);
       if (!cell) continue;

@@ -14,6 +14,17 @@ export const STATES = {
 
 export const stateOf = (name) => STATES[name] || { kind: "none", order: 5, word: name, means: "" };
 
+// LEAVING: how a node is said to be about to leave.
+const LEAVING = {
+  drained: "drained by an operator",
+  excluded: "the cluster excludes it from allocation",
+  decommissioned: "the cluster decommissions its zone",
+  shutdown: "the cluster is told of its shutdown",
+};
+
+// leaving says that a node is about to leave, empty if it is not.
+export const leaving = (node) => (node.leaving ? `about to leave: ${LEAVING[node.leaving] || node.leaving}` : "");
+
 // isEjected reports whether nodes in this state are ejected.
 export const isEjected = (name) => stateOf(name).order < STATES.unresponsive.order;
 

@@ -28,6 +28,7 @@ type Fake struct {
 	Nodes     []*Node
 	Indices   []cluster.Index
 	Settings  map[string]any
+	Announced Announcements
 	Targets   map[cluster.Target][]cluster.ShardName
 	Metadata  map[string]Object            // by index: what the cluster state says of it
 	Aliases   map[string]map[string]Object // by index and alias
@@ -37,14 +38,21 @@ type Fake struct {
 
 // Node is a node of a [Fake].
 type Node struct {
-	ID, name string
-	Roles    []string
-	Server   *httptest.Server
-	Version  int64 // of its own cluster state if it lags behind
-	search   Pool
-	Write    Pool
-	Queries  [2]int64 // query_total, query_time_in_millis
-	AnswerID string   // if another node has the address
+	ID, name  string
+	Roles     []string
+	Server    *httptest.Server
+	Version   int64 // of its own cluster state if it lags behind
+	search    Pool
+	Write     Pool
+	Queries   [2]int64 // query_total, query_time_in_millis
+	AnswerID  string   // if another node has the address
+	Restarted string   // part of its ephemeral id
+}
+
+// Announcements are what a cluster tells of nodes that are to leave.
+type Announcements struct {
+	Settings Object // _cluster/settings
+	Metadata Object // of the cluster state
 }
 
 // Pool is a thread pool of a node.
@@ -160,6 +168,10 @@ func (f *Fake) answer(n *Node, r *http.Request) any {
 		return Object{"cluster_uuid": f.UUID, "version": f.versionAt(n)}
 	case path == "/_cluster/state/nodes":
 		return Object{"nodes": f.stateNodes()}
+	case path == "/_cluster/settings":
+		return f.Announced.Settings
+	case path == "/_cluster/state/metadata":
+		return Object{"metadata": f.Announced.Metadata}
 	case strings.HasPrefix(path, "/_cluster/state/metadata/"):
 		return f.metadataOf(strings.TrimPrefix(path, "/_cluster/state/metadata/"))
 	case strings.HasSuffix(path, "/_alias"):
@@ -174,7 +186,7 @@ func (f *Fake) answer(n *Node, r *http.Request) any {
 		nodes := Object{}
 		for _, n := range f.Nodes {
 			nodes[n.ID] = Object{
-				"name": n.name, "roles": n.Roles, "os": Object{"allocated_processors": 2},
+				"name": n.name, "host": "host-" + n.ID, "roles": n.Roles, "os": Object{"allocated_processors": 2},
 				"http": Object{"publish_address": n.Server.Listener.Addr().String()},
 			}
 		}
@@ -209,7 +221,7 @@ func (n *Node) stats() Object {
 func (f *Fake) stateNodes() Object {
 	nodes := Object{}
 	for _, n := range f.Nodes {
-		nodes[n.ID] = Object{"name": n.name, "ephemeral_id": "e-" + n.ID}
+		nodes[n.ID] = Object{"name": n.name, "ephemeral_id": "e-" + n.ID + n.Restarted, "transport_address": "10.0.0." + strings.TrimPrefix(n.ID, "n") + ":9300"}
 	}
 	return nodes
 }

@@ -32,6 +32,8 @@ const (
 	kindMetadata     Kind = "metadata"
 	kindAliases      Kind = "aliases"
 	kindSettings     Kind = "settings"
+	kindExclusions   Kind = "exclusions"
+	kindShutdowns    Kind = "shutdowns"
 	kindCounts       Kind = "counts"
 	kindStats        Kind = "stats"
 	KindRelay        Kind = "relay"

@@ -19,8 +19,8 @@ const (
 	// discoveryPause is the least time between two discoveries that hints ask for.
 	discoveryPause = time.Second
 
-	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.roles,nodes.*.attributes"
-	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
+	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
+	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
 
@@ -30,10 +30,11 @@ type membership map[string]string
 
 // stateNode is a node in the cluster state.
 type stateNode struct {
-	Name        string            `json:"name"`
-	EphemeralID string            `json:"ephemeral_id"`
-	Roles       []string          `json:"roles"` // OpenSearch and old versions of Elasticsearch do not tell
-	Attributes  map[string]string `json:"attributes"`
+	Name             string            `json:"name"`
+	EphemeralID      string            `json:"ephemeral_id"`
+	TransportAddress string            `json:"transport_address"`
+	Roles            []string          `json:"roles"` // OpenSearch and old versions of Elasticsearch do not tell
+	Attributes       map[string]string `json:"attributes"`
 }
 
 func members(nodes map[string]stateNode) membership {
@@ -47,6 +48,7 @@ func members(nodes map[string]stateNode) membership {
 // infoNode is a node in the answer of _nodes/http,os,thread_pool.
 type infoNode struct {
 	Name       string            `json:"name"`
+	Host       string            `json:"host"`
 	Roles      []string          `json:"roles"`
 	Attributes map[string]string `json:"attributes"`
 	HTTP       struct {
@@ -123,6 +125,7 @@ func (p *Poller) discover(ctx context.Context) error {
 		p.discovered(found, nil, nil, nil)
 		return errNoShardsAPI
 	}
+	p.readDepartures(ctx, from, found.ClusterUUID)
 	nodes, present, err := p.listNodes(ctx, from)
 	if err != nil {
 		return err
@@ -170,6 +173,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL) ([]*cluster.Node,
 	}
 	list := slices.SortedFunc(maps.Values(nodes), cluster.ByID)
 	p.addresses.assign(list, published)
+	p.departures.mark(list, state.Nodes, told.Nodes, time.Now())
 	return list, members(state.Nodes), nil
 }
 

@@ -104,7 +104,8 @@ type Poller struct {
 	interval     atomic.Int64               // ns: at which nodes in use are polled, 0 while unknown
 	members      atomic.Pointer[membership] // that the node list was made from
 
-	leftAlone leftAloneAnswer
+	leftAlone  leftAloneAnswer
+	departures departures
 
 	// Hints that wake the background loops; one that is pending is enough.
 	rediscover, replace, remeasure, retarget chan struct{}

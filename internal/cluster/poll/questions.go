@@ -30,6 +30,8 @@ func Questions(e cluster.Engine, index string) []Question {
 		{string(kindStats), "_nodes/_local" + statsMetrics + statsFields},
 		{string(kindVersion), versionPath},
 		{string(kindSettings), settingsPath},
+		{string(kindExclusions), exclusionsPath},
+		{string(kindShutdowns), shutdownsPath},
 	}
 	name := url.PathEscape(index)
 	switch {

@@ -92,6 +92,7 @@ type reportedNode struct {
 	Processors  int               `json:"processors,omitempty"`
 	SearchQueue int               `json:"search_queue,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
+	Leaving     cluster.Departure `json:"leaving,omitempty"`
 }
 
 type reportedPlacement struct {
@@ -175,7 +176,7 @@ type reportedSeen struct {
 func reportNodes(nodes []*cluster.Node) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
-		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, Attributes: n.Attributes}
+		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, Attributes: n.Attributes, Leaving: n.Leaving}
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}

@@ -93,6 +93,8 @@ func (c *reportedCluster) valid() error {
 			return fmt.Errorf("node %.100q has %d processors", n.ID, n.Processors)
 		case n.SearchQueue < 0 || n.SearchQueue > cluster.MaxSearchQueue:
 			return fmt.Errorf("node %.100q queues %d searches", n.ID, n.SearchQueue)
+		case !slices.Contains(cluster.Departures(), n.Leaving):
+			return fmt.Errorf("node %.100q leaves as %.50q", n.ID, n.Leaving)
 		}
 		ids[n.ID] = true
 	}

@@ -75,6 +75,7 @@ func TestReportsAreValidated(t *testing.T) {
 		"ids from below":               {func(r *report) { r.IDsFrom = -1 }, "continues the ids of nodes at -1"},
 		"too many ids":                 {func(r *report) { r.IDs = make([]string, maxReportedIDs+1) }, "more than"},
 		"empty id":                     {func(r *report) { r.IDs[1] = "" }, "id of a node is empty"},
+		"a departure of no kind":       {func(r *report) { r.Cluster.Nodes[0].Leaving = "dreaming" }, "leaves as \"dreaming\""},
 		"no nodes":                     {func(r *report) { r.Cluster = nil }, "lacks the nodes"},
 		"time below":                   {func(r *report) { r.Now = -1 }, "of the time"},
 		"time above":                   {func(r *report) { r.Now = 1 << 62 }, "of the time"},

@@ -16,12 +16,14 @@ type Node struct {
 	// Why says what spoke against the node when it was ejected, while it is slow,
 	// failing or in slow start.
 	Why string `json:"why,omitempty"`
-	// Leaving is until when the node is about to leave, as an operator said.
-	Leaving     *time.Time      `json:"leaving,omitempty"`
-	Rank        *float64        `json:"rank"` // null without statistics
-	Parts       selection.Parts `json:"parts"`
-	Overhead    float64         `json:"http_overhead_ms"`
-	Outstanding int64           `json:"outstanding"`
+	// Leaving is how the node is said to be about to leave: "drained", "excluded",
+	// "decommissioned" or "shutdown". LeavingUntil is until when it is drained.
+	Leaving      string          `json:"leaving,omitempty"`
+	LeavingUntil *time.Time      `json:"leaving_until,omitempty"`
+	Rank         *float64        `json:"rank"` // null without statistics
+	Parts        selection.Parts `json:"parts"`
+	Overhead     float64         `json:"http_overhead_ms"`
+	Outstanding  int64           `json:"outstanding"`
 	// Coordinating are the requests sent through the node and not answered yet, steered or not.
 	Coordinating int64   `json:"coordinating"`
 	Searches     int64   `json:"searches"` // whose list had the node
@@ -57,7 +59,7 @@ func Nodes(s *selection.Selector, nodes []*selection.Node, now time.Time) []Node
 
 func shown(n *selection.Node, f selection.Figures, now time.Time) Node {
 	v := Node{
-		ID: n.ID, Name: n.Name, State: f.State.String(), Why: f.Why,
+		ID: n.ID, Name: n.Name, State: f.State.String(), Why: f.Why, Leaving: f.Leaving,
 		Parts: f.Parts, Overhead: f.Overhead, Outstanding: n.Outstanding(), Coordinating: n.Coordinating(),
 		Searches: f.Searches, Failures: f.Failures, Probes: f.Probes, ProbeTime: f.ProbeTime, LastError: f.LastError,
 	}
@@ -65,9 +67,9 @@ func shown(n *selection.Node, f selection.Figures, now time.Time) Node {
 		since := f.Since.UTC().Truncate(time.Millisecond)
 		v.Since = &since
 	}
-	if !f.Leaving.IsZero() {
-		leaving := f.Leaving.UTC().Truncate(time.Second)
-		v.Leaving = &leaving
+	if !f.LeavingUntil.IsZero() {
+		until := f.LeavingUntil.UTC().Truncate(time.Second)
+		v.LeavingUntil = &until
 	}
 	if !f.Polled.IsZero() {
 		age := max(0, now.Sub(f.Polled).Seconds())

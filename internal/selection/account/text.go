@@ -26,7 +26,7 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	case selection.Suspected:
 		text = "its last probe took far longer than those of its peers, sent in the same moment"
 	case selection.Leaving:
-		text = "an operator said that it is about to leave (sidestep drain), until " + f.Leaving.UTC().Format(time.TimeOnly) + " UTC"
+		text = leaving(f)
 	case selection.Needed:
 		text = "ejected" + evidence(f) + ", but the others have more than they can carry, so it carries some"
 	case selection.OverLimit:
@@ -46,6 +46,19 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 		text += "; listed all the same, as a shard has no other copy that is better"
 	}
 	return text
+}
+
+// leaving says who said that a node is about to leave.
+func leaving(f selection.Figures) string {
+	switch f.Leaving {
+	case selection.Drained:
+		return "an operator said that it is about to leave (sidestep drain), until " + f.LeavingUntil.UTC().Format(time.TimeOnly) + " UTC"
+	case "excluded":
+		return "it is about to leave: the cluster excludes it from allocation"
+	case "decommissioned":
+		return "it is about to leave: the cluster decommissions its zone"
+	}
+	return "it is about to leave: the cluster is told of its " + f.Leaving
 }
 
 func (about subject) overLimit(c Candidate) string {

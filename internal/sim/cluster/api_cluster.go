@@ -120,7 +120,7 @@ func (c *Cluster) nodeRefs() map[string]any {
 	refs := map[string]any{}
 	for _, n := range c.living() {
 		refs[n.id] = map[string]any{
-			"name": n.name, "ephemeral_id": "e-" + n.id, "transport_address": n.transport(), "attributes": n.attributes(),
+			"name": n.name, "ephemeral_id": fmt.Sprintf("e-%s-%x", n.id, n.life.Load().since.UnixNano()), "transport_address": n.transport(), "attributes": n.attributes(),
 		}
 	}
 	return refs

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -23,6 +25,8 @@ const (
 	collectionEvery = 15 * time.Second
 	// late is how late statistics are: later than a poll waits for them.
 	late = 1500 * time.Millisecond
+	// drained is how long a node is drained before it restarts.
+	drained = 2 * time.Second
 )
 
 func slowTransport(n *harness.Node) error { return n.SlowTransport(latency, jitter) }
@@ -106,12 +110,38 @@ func kill(run context.Context, bad []*harness.Node) (repair, error) {
 
 // rollingRestart restarts the nodes one after the other, the elected one last.
 func rollingRestart(ctx context.Context, s *stage) error {
+	return s.restartAll(ctx, func(context.Context, *harness.Node) error { return nil })
+}
+
+// announcedRestart is rollingRestart of nodes that are drained before.
+func announcedRestart(ctx context.Context, s *stage) error { return s.restartAll(ctx, s.drain) }
+
+// drain announces at every sidestep that a node is to restart, and waits until what is in
+// flight there has finished.
+func (s *stage) drain(ctx context.Context, node *harness.Node) error {
+	for _, front := range s.Fronts {
+		status, body, err := front.Admin(ctx, http.MethodPut, "/-/drain", fmt.Sprintf(`{"node": %q, "for": "5m"}`, node.Name))
+		if err != nil {
+			return err
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("drain %s: %d %s", node.Name, status, body)
+		}
+	}
+	return harness.Pause(ctx, drained)
+}
+
+// restartAll restarts the nodes one after the other. Something is done to each before.
+func (s *stage) restartAll(ctx context.Context, before func(context.Context, *harness.Node) error) error {
 	order, err := s.Cluster.ElectedLast(ctx)
 	if err != nil {
 		return err
 	}
 	for _, node := range order {
 		s.exclude([]*harness.Node{node})
+		if err := before(ctx, node); err != nil {
+			return err
+		}
 		end, cancel := context.WithTimeout(ctx, 20*time.Second)
 		err := node.Terminate(end)
 		cancel()

@@ -12,6 +12,8 @@ import (
 const (
 	// farFromOracle is how many times the oracle's p99 is too many.
 	farFromOracle = 1.5
+	// nearlyOracle is asked where sidestep is told what the oracle knows.
+	nearlyOracle = 1.15
 	// noise is the part by which two measurements of the same differ anyway.
 	noise = 0.05
 )

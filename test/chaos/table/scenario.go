@@ -65,7 +65,8 @@ func scenarios() []scenario {
 		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP), asks: nearOracle()},
 		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects, asks: nearOracle()},
 		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second, asks: nearOracle()},
-		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 150 * time.Second, stretch: 4, pooled: true, whole: rollingRestart, asks: nearOracle()},
+		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 95 * time.Second, stretch: 4, pooled: true, whole: rollingRestart, asks: nearOracle()},
+		{name: "announced", title: "rolling restart of all nodes, each drained before", timeout: hangs, takes: 105 * time.Second, stretch: 4, pooled: true, whole: announcedRestart, asks: asks{oracle: nearlyOracle}},
 		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport), asks: nearOracle()},
 		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, stretch: 2, share: 0.6, asks: nothingWrong()},
 		{

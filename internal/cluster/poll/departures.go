@@ -1,0 +1,237 @@
+package poll
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/es"
+)
+
+const (
+	exclusionsPath = "_cluster/settings?flat_settings=true&local=true&filter_path=*.*exclude*"
+	shutdownsPath  = "_cluster/state/metadata?local=true&filter_path=metadata.node_shutdown.nodes.*.type,metadata.decommissionedAttribute"
+
+	exclusionKey = "cluster.routing.allocation.exclude."
+
+	// announcedFor is for how long an announcement counts: one that was left behind must not
+	// keep a node idle. rememberedFor is for how long it is known that it was made to a node
+	// that is away since: when it is back, it is not about to leave again.
+	announcedFor  = 10 * time.Minute
+	rememberedFor = time.Hour
+	// leaveOneIn: announcements count while they are about at most (n+1)/leaveOneIn of n data
+	// nodes. If more are to leave, data is moved between halves of a cluster, for hours, and
+	// the other half cannot serve all searches meanwhile.
+	leaveOneIn = 3
+	// shutdownsCostFactor is how many times as long as an answer about shutdowns took it is not
+	// asked for again. Metadata of 1,000 indices with 100 fields each takes an engine 0.2 s.
+	shutdownsCostFactor = 1000
+)
+
+// announcements are what the cluster state says of nodes that are to leave.
+type announcements struct {
+	exclude          map[string][]string // patterns, by what they are about, such as _name
+	attribute, value string              // of nodes that are decommissioned; empty: none are
+	shutdown         map[string]bool     // ids of nodes that are to be shut down or restarted
+}
+
+// exclusions is the answer to exclusionsPath.
+type exclusions struct {
+	Persistent map[string]any `json:"persistent"`
+	Transient  map[string]any `json:"transient"`
+}
+
+// patterns returns what excludes nodes. A transient setting wins.
+func (e *exclusions) patterns() map[string][]string {
+	found := map[string][]string{}
+	for _, scope := range []map[string]any{e.Persistent, e.Transient} {
+		for key, value := range scope {
+			about, ok := strings.CutPrefix(key, exclusionKey)
+			if !ok {
+				continue
+			}
+			words, list := value.([]any)
+			if !list {
+				words = []any{value}
+			}
+			found[about] = nil
+			for _, word := range words {
+				for pattern := range strings.SplitSeq(fmt.Sprint(word), ",") {
+					if pattern = strings.TrimSpace(pattern); pattern != "" {
+						found[about] = append(found[about], pattern)
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// shutdowns is the answer to shutdownsPath.
+type shutdowns struct {
+	Metadata struct {
+		Shutdown struct {
+			Nodes map[string]any `json:"nodes"` // by id
+		} `json:"node_shutdown"` // Elasticsearch
+		Decommission struct {
+			Awareness map[string]string `json:"awareness"` // one attribute and its value
+			Status    string            `json:"status"`
+		} `json:"decommissionedAttribute"` // OpenSearch
+	} `json:"metadata"`
+}
+
+// take replaces what is known by an answer.
+func (a *announcements) take(s *shutdowns) {
+	a.attribute, a.value, a.shutdown = "", "", map[string]bool{}
+	for id := range s.Metadata.Shutdown.Nodes {
+		a.shutdown[id] = true
+	}
+	if d := s.Metadata.Decommission; d.Status != "failed" {
+		for a.attribute, a.value = range d.Awareness {
+		}
+	}
+}
+
+// about returns what is announced of a node, which runs at a host and has an address between
+// the nodes.
+func (a *announcements) about(n *cluster.Node, host, ip string) cluster.Departure {
+	switch {
+	case a.shutdown[n.ID]:
+		return cluster.ShuttingDown
+	case a.attribute != "" && n.Attributes[a.attribute] == a.value:
+		return cluster.Decommissioned
+	}
+	for key, patterns := range a.exclude {
+		var is []string
+		switch key {
+		case "_name":
+			is = []string{n.Name}
+		case "_id":
+			is = []string{n.ID}
+		case "_ip", "_host_ip", "_publish_ip":
+			is = []string{ip}
+		case "_host":
+			is = []string{host, ip}
+		default:
+			is = []string{n.Attributes[key]}
+		}
+		if slices.ContainsFunc(is, func(v string) bool { return v != "" && es.MatchesAny(patterns, v) }) {
+			return cluster.Excluded
+		}
+	}
+	return cluster.Stays
+}
+
+// departures follows the announcements. It belongs to the goroutine of discoverLoop.
+type departures struct {
+	announcements
+	uuid    string
+	version int64                // of the cluster state before it was asked for
+	after   time.Time            // the cost of shutdowns forbids to ask before
+	failing bool                 // it was logged that there is no answer
+	heard   map[string]announced // by id of the node
+}
+
+// announced is an announcement about a node.
+type announced struct {
+	what        cluster.Departure
+	ephemeralID string // of the node then: it changes when the node restarts
+	since       time.Time
+}
+
+// readDepartures asks a node what is announced, when the cluster state moved. Exclusions are
+// cheap to tell. For shutdowns the engine walks over the metadata of all indices: they are asked
+// for during a thousandth of the time. While an answer cannot be had, what was known stays.
+func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string) {
+	d := &p.departures
+	if d.uuid != uuid {
+		*d = departures{uuid: uuid, heard: map[string]announced{}}
+	}
+	var version int64
+	if s := p.Snapshot(); s != nil {
+		version = s.Version
+	}
+	if d.version == version && version != 0 {
+		return
+	}
+	ask := func(kind Kind, path string, into any) error {
+		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
+	}
+	var excluded exclusions
+	failed := ask(kindExclusions, exclusionsPath, &excluded)
+	if failed == nil {
+		d.exclude = excluded.patterns()
+	}
+	if asked := time.Now(); !asked.Before(d.after) {
+		var down shutdowns
+		err := ask(kindShutdowns, shutdownsPath, &down)
+		d.after = time.Now().Add(shutdownsCostFactor * time.Since(asked))
+		if err == nil {
+			d.take(&down)
+		}
+		if failed = cmp.Or(failed, err); failed == nil {
+			d.version = version
+		}
+	}
+	if failed != nil && !d.failing && ctx.Err() == nil {
+		p.o.Logger.Warn("it cannot be read which nodes are to leave", "err", failed)
+	}
+	d.failing = failed != nil
+}
+
+// mark notes which of the nodes are about to leave.
+func (d *departures) mark(nodes []*cluster.Node, states map[string]stateNode, told map[string]infoNode, now time.Time) {
+	leaving, data, going := make([]cluster.Departure, len(nodes)), 0, 0
+	for i, n := range nodes {
+		state := states[n.ID]
+		ip, _, err := net.SplitHostPort(state.TransportAddress)
+		if err != nil {
+			ip = ""
+		}
+		leaving[i] = d.counts(n.ID, announced{d.about(n, told[n.ID].Host, ip), state.EphemeralID, now})
+		if n.Data() {
+			data++
+			if leaving[i] != cluster.Stays {
+				going++
+			}
+		}
+	}
+	if going > (data+1)/leaveOneIn {
+		clear(leaving)
+	}
+	for i, n := range nodes {
+		if n.Leaving != leaving[i] {
+			changed := *n // it may be published
+			changed.Leaving = leaving[i]
+			nodes[i] = &changed
+		}
+	}
+	for id, h := range d.heard {
+		if _, here := states[id]; !here && now.Sub(h.since) >= rememberedFor {
+			delete(d.heard, id)
+		}
+	}
+}
+
+// counts returns what is announced of a node if that still counts.
+func (d *departures) counts(id string, a announced) cluster.Departure {
+	if a.what == cluster.Stays {
+		delete(d.heard, id)
+		return cluster.Stays
+	}
+	first := d.heard[id]
+	if first.what != a.what {
+		first = a
+		d.heard[id] = a
+	}
+	if first.ephemeralID != a.ephemeralID || a.since.Sub(first.since) >= announcedFor {
+		return cluster.Stays
+	}
+	return a.what
+}

@@ -1,0 +1,209 @@
+package poll
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"log/slog"
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+	"sidestep/internal/testkit"
+)
+
+// leaving returns what is announced of each node that is about to leave, by id.
+func leaving(s *cluster.Snapshot) map[string]cluster.Departure {
+	found := map[string]cluster.Departure{}
+	if s != nil {
+		for _, n := range s.Nodes {
+			if n.Leaving != cluster.Stays {
+				found[n.ID] = n.Leaving
+			}
+		}
+	}
+	return found
+}
+
+// announcing is a cluster that is watched and whose nodes are about to leave.
+type announcing struct {
+	*watcher
+	f *clustertest.Fake
+}
+
+func watchDepartures(t *testing.T, nodes int, tweak func(*Options)) announcing {
+	t.Helper()
+	f := clustertest.New(t, nodes)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1", "n2"})} })
+	return announcing{watch(t, f, tweak), f}
+}
+
+// exclude has the cluster exclude nodes from allocation.
+func (a announcing) exclude(about string, value any) {
+	a.f.Change(func() {
+		a.f.Announced.Settings = clustertest.Object{"persistent": clustertest.Object{exclusionKey + about: value, "cluster.other": "n1"}}
+	})
+}
+
+// becomes waits until these nodes are about to leave, and no others.
+func (a announcing) becomes(want map[string]cluster.Departure) {
+	a.T.Helper()
+	a.Eventually(fmt.Sprint(want, " are about to leave"), func() bool { return fmt.Sprint(leaving(a.Snapshot())) == fmt.Sprint(want) })
+}
+
+func one(id string, as cluster.Departure) map[string]cluster.Departure {
+	return map[string]cluster.Departure{id: as}
+}
+
+func TestNodesExcludedFromAllocationAreAboutToLeave(t *testing.T) {
+	t.Parallel()
+	a := watchDepartures(t, 5, nil)
+	for about, value := range map[string]any{
+		"_name": "name-n2", "_id": "n2", "_host": "host-n2", "_ip": "10.0.0.2", "_publish_ip": "10.0.*.2",
+	} {
+		a.exclude(about, value)
+		a.becomes(one("n2", cluster.Excluded))
+		a.exclude(about, "")
+		a.becomes(nil)
+	}
+	a.exclude("_name", []any{"gone", "*-n3, name-n4"})
+	a.becomes(map[string]cluster.Departure{"n3": cluster.Excluded, "n4": cluster.Excluded})
+	a.f.Change(func() {
+		a.f.Announced.Settings["transient"] = clustertest.Object{exclusionKey + "_name": "name-n1"}
+	})
+	a.becomes(one("n1", cluster.Excluded))
+	a.exclude("_name", "name-n*")
+	a.becomes(nil) // data moves between halves of the cluster
+}
+
+func TestAnnouncedShutdowns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		metadata string
+		want     map[string]cluster.Departure
+	}{
+		// As Elasticsearch tells of PUT _nodes/n2/shutdown.
+		"shutdown":       {`{"node_shutdown":{"nodes":{"n2":{"type":"RESTART"}}}}`, one("n2", cluster.ShuttingDown)},
+		"decommissioned": {`{"decommissionedAttribute":{"awareness":{"rack":"r3"},"status":"draining","requestID":"x"}}`, one("n3", cluster.Decommissioned)},
+		"failed":         {`{"decommissionedAttribute":{"awareness":{"rack":"r3"},"status":"failed","requestID":"x"}}`, map[string]cluster.Departure{}},
+	} {
+		var answer shutdowns
+		require.NoError(t, json.Unmarshal([]byte(`{"metadata":`+c.metadata+`}`), &answer), name)
+		d := departures{heard: map[string]announced{}}
+		d.take(&answer)
+		require.Equal(t, c.want, marked(&d, time.Unix(0, 0), nil), name)
+	}
+}
+
+// marked returns which of five nodes are about to leave. The ephemeral ids of nodes in
+// restarted are others than usual, and those for which it is "-" are away.
+func marked(d *departures, now time.Time, restarted map[string]string) map[string]cluster.Departure {
+	var nodes []*cluster.Node
+	states := map[string]stateNode{}
+	for i := range 5 {
+		id := fmt.Sprint("n", i+1)
+		if restarted[id] == "-" {
+			continue
+		}
+		nodes = append(nodes, &cluster.Node{ID: id, Name: id, Roles: []string{"data"}, Attributes: map[string]string{"rack": fmt.Sprint("r", i+1)}})
+		states[id] = stateNode{EphemeralID: "e" + id + restarted[id]}
+	}
+	d.mark(nodes, states, nil, now)
+	return leaving(&cluster.Snapshot{Nodes: nodes})
+}
+
+// An exclusion that nobody takes back does not keep a node from searches for good: operators
+// leave them behind (opensearch-k8s-operator#1355).
+func TestAnnouncementsThatAreLeftBehindAreForgotten(t *testing.T) {
+	t.Parallel()
+	excluded := func() *departures {
+		d := &departures{heard: map[string]announced{}}
+		d.exclude = map[string][]string{"_name": {"n2"}}
+		return d
+	}
+	start, none := time.Unix(1000, 0), map[string]cluster.Departure{}
+	at := func(after time.Duration) time.Time { return start.Add(after) }
+
+	d := excluded()
+	require.Equal(t, one("n2", cluster.Excluded), marked(d, start, nil))
+	require.Equal(t, one("n2", cluster.Excluded), marked(d, at(announcedFor-1), nil))
+	require.Equal(t, none, marked(d, at(announcedFor), nil), "it stays beyond its time")
+	d.shutdown = map[string]bool{"n2": true}
+	require.Equal(t, one("n2", cluster.ShuttingDown), marked(d, at(announcedFor), nil), "something else is announced")
+	d.shutdown, d.exclude = nil, nil
+	require.Equal(t, none, marked(d, at(announcedFor), nil))
+	d.exclude = excluded().exclude
+	require.Equal(t, one("n2", cluster.Excluded), marked(d, at(2*announcedFor), nil), "it was taken back and is announced again")
+
+	d = excluded()
+	require.Equal(t, one("n2", cluster.Excluded), marked(d, start, nil))
+	require.Equal(t, none, marked(d, at(time.Minute), map[string]string{"n2": "-"}))
+	require.Equal(t, none, marked(d, at(2*time.Minute), map[string]string{"n2": "2"}), "it has restarted")
+	require.Equal(t, none, marked(d, at(3*time.Minute), map[string]string{"n2": "2"}))
+
+	marked(d, at(2*rememberedFor), map[string]string{"n2": "-"})
+	require.Empty(t, d.heard, "nodes that do not come back")
+}
+
+func TestTooManyAnnouncementsAreAMigration(t *testing.T) {
+	t.Parallel()
+	d := &departures{heard: map[string]announced{}}
+	d.exclude = map[string][]string{"_name": {"n2", "n3"}}
+	require.Len(t, marked(d, time.Unix(0, 0), nil), 2)
+	d.exclude["_name"] = []string{"n2", "n3", "n4"}
+	require.Empty(t, marked(d, time.Unix(0, 0), nil))
+	require.Len(t, marked(d, time.Unix(0, 0), map[string]string{"n2": "2"}), 2, "one of them has restarted")
+}
+
+// What is published is not changed any more.
+func TestMarksAreMadeOnCopies(t *testing.T) {
+	t.Parallel()
+	n := &cluster.Node{ID: "n1", Roles: []string{"data"}}
+	nodes := []*cluster.Node{n, {ID: "n2", Roles: []string{"data"}}}
+	d := &departures{heard: map[string]announced{}, announcements: announcements{shutdown: map[string]bool{"n1": true}}}
+	d.mark(nodes, nil, nil, time.Unix(0, 0))
+	require.Equal(t, cluster.ShuttingDown, nodes[0].Leaving)
+	require.Equal(t, cluster.Stays, n.Leaving)
+}
+
+// The engine is asked when its state moved, and for what is costly rarely even then.
+func TestAnnouncementsAreReadRarely(t *testing.T) {
+	t.Parallel()
+	a := watchDepartures(t, 3, nil)
+	a.Eventually("asked", func() bool { return a.f.Count("/_cluster/settings") > 0 && a.Ready() == nil })
+	discoveries := func() int { return a.f.Count("/_cluster/state/nodes") }
+	settled := discoveries() + 4
+	a.Eventually("discoveries", func() bool { return discoveries() > settled })
+	asked := a.f.Count("/_cluster/settings")
+	settled = discoveries() + 4
+	a.Eventually("more discoveries", func() bool { return discoveries() > settled })
+	require.Equal(t, asked, a.f.Count("/_cluster/settings"), "nothing moved")
+	a.f.Change(func() {})
+	a.Eventually("it moved", func() bool { return a.f.Count("/_cluster/settings") > asked })
+}
+
+// Without the permission no node leaves. It is logged once, and the polls are counted.
+func TestAccountThatMayNotReadAnnouncements(t *testing.T) {
+	t.Parallel()
+	log := &testkit.Log{}
+	a := watchDepartures(t, 3, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+	a.f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		refused := slices.Contains([]string{"/_cluster/settings", "/_cluster/state/metadata"}, r.URL.Path)
+		if refused {
+			http.Error(w, "no", http.StatusForbidden)
+		}
+		return refused
+	})
+	a.exclude("_name", "name-n2")
+	count := func() float64 {
+		return a.Metric("sidestep_cluster_polls_total", string(kindExclusions), string(cluster.PollFailed))
+	}
+	a.Eventually("asked and refused", func() bool { return count() > 3 && a.Ready() == nil })
+	require.Empty(t, leaving(a.Snapshot()))
+	require.Equal(t, 1, strings.Count(log.String(), "it cannot be read which nodes are to leave"))
+}

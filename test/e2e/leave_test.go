@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
+)
+
+// clientLoad is what clients saw that search one after the other.
+type clientLoad struct {
+	mu     sync.Mutex
+	failed []string
+	listed map[string]int // searches by node that was listed
+}
+
+// keepSearching has some clients search until the function returned is called.
+func keepSearching(t *testing.T, base string) (load *clientLoad, end func()) {
+	t.Helper()
+	load = &clientLoad{listed: map[string]int{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				answer, err := send(context.WithoutCancel(ctx), base, search{target: "products", body: `{"size":1}`})
+				load.add(answer, err)
+			}
+		})
+	}
+	end = func() { cancel(); all.Wait() }
+	t.Cleanup(end)
+	return load, end
+}
+
+func (l *clientLoad) add(a *answer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.failed = append(l.failed, err.Error())
+	case a.status != http.StatusOK:
+		l.failed = append(l.failed, strconv.Itoa(a.status)+" "+string(a.body))
+	default:
+		for _, name := range a.decision.Nodes {
+			l.listed[name]++
+		}
+	}
+}
+
+// next waits until so many more searches listed a node.
+func (l *clientLoad) next(t *testing.T, node string, count int) {
+	t.Helper()
+	listed := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.listed[node]
+	}
+	until := listed() + count
+	require.Eventually(t, func() bool { return listed() >= until }, time.Minute, 10*time.Millisecond)
+}
+
+// forget forgets which nodes were listed.
+func (l *clientLoad) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.listed)
+}
+
+// named reports whether a node was listed since, by name.
+func (l *clientLoad) named(node string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.listed[node] > 0
+}
+
+// leavingNodes returns how nodes are said to leave, by name.
+func leavingNodes(t *testing.T, f *harness.Front) map[string]string {
+	t.Helper()
+	var nodes []struct {
+		Name    string `json:"name"`
+		Leaving string `json:"leaving"`
+	}
+	require.NoError(t, f.AdminJSON(t.Context(), "/nodes", &nodes))
+	found := map[string]string{}
+	for _, n := range nodes {
+		if n.Leaving != "" {
+			found[n.Name] = n.Leaving
+		}
+	}
+	return found
+}
+
+// putSettings changes settings of the cluster. Null removes one.
+func putSettings(ctx context.Context, t *testing.T, settings map[string]any) {
+	t.Helper()
+	require.NoError(t, shared.Cluster.Do(ctx, http.MethodPut, "/_cluster/settings", map[string]any{"persistent": settings}, nil))
+}
+
+// leaver is a sidestep that reads every second which nodes are to leave, under load.
+func leaver(t *testing.T) (*harness.Front, *clientLoad, string) {
+	t.Helper()
+	f := startBefore(t, shared.Cluster, harness.Always+"cluster: {discovery_interval: 1s}\n")
+	require.NoError(t, f.AwaitReady(t.Context()))
+	load, _ := keepSearching(t, f.URL)
+	node := shared.Cluster.Nodes[1].Name
+	load.next(t, node, 20)
+	return f, load, node
+}
+
+// A drained node under load gets no new search, and none fails. Its own counters say so, too.
+func TestDrainUnderLoad(t *testing.T) {
+	f, load, node := leaver(t)
+	drain := func(length string) {
+		status, body, err := f.Admin(t.Context(), http.MethodPut, "/-/drain", `{"node":"`+node+`","for":"`+length+`"}`)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status, "%s", body)
+	}
+	other := shared.Cluster.Nodes[0].Name
+	drain("10m")
+	load.next(t, other, 20) // what was in flight has finished
+	load.forget()
+	spared := func() bool {
+		probed, before := probes(t)+sumOf(t, f, "sidestep_probes_total", nil), queries(t)
+		load.next(t, other, 50)
+		after := queries(t)
+		return probed == probes(t)+sumOf(t, f, "sidestep_probes_total", nil) && after[node] == before[node]
+	}
+	require.Eventually(t, spared, time.Minute, 10*time.Millisecond, "the node serves nothing but probes")
+	require.False(t, load.named(node))
+	require.Equal(t, map[string]string{node: "drained"}, leavingNodes(t, f))
+	drain("0s")
+	load.next(t, node, 20)
+	require.Empty(t, load.failed)
+}
+
+// A node that is excluded from allocation is about to leave, until it is not excluded any more.
+// Its copies stay where they are here, as those of other tests.
+func TestExcludedNodeIsAboutToLeave(t *testing.T) {
+	const enable, exclusion = "cluster.routing.allocation.enable", "cluster.routing.allocation.exclude."
+	putSettings(t.Context(), t, map[string]any{enable: "none"})
+	f, load, node := leaver(t)
+	about := []string{"_name", "_id"}
+	t.Cleanup(func() {
+		all := map[string]any{enable: nil}
+		for _, key := range about {
+			all[exclusion+key] = nil
+		}
+		putSettings(context.Background(), t, all)
+	})
+	for i, value := range []string{"gone-*," + node, shared.Cluster.NodeByName(node).ID} {
+		putSettings(t.Context(), t, map[string]any{exclusion + about[i]: value})
+		require.Eventually(t, func() bool { return leavingNodes(t, f)[node] == "excluded" }, time.Minute, 50*time.Millisecond)
+		other := slices.IndexFunc(shared.Cluster.Nodes, func(n *harness.Node) bool { return n.Name != node })
+		load.next(t, shared.Cluster.Nodes[other].Name, 20)
+		load.forget()
+		load.next(t, shared.Cluster.Nodes[other].Name, 50)
+		require.False(t, load.named(node))
+		putSettings(t.Context(), t, map[string]any{exclusion + about[i]: nil})
+		require.Eventually(t, func() bool { return len(leavingNodes(t, f)) == 0 }, time.Minute, 50*time.Millisecond)
+		load.next(t, node, 20)
+	}
+	require.Empty(t, load.failed)
+}
