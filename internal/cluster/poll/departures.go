@@ -131,11 +131,11 @@ func (a *announcements) about(n *cluster.Node, host, ip string) cluster.Departur
 // departures follows the announcements. It belongs to the goroutine of discoverLoop.
 type departures struct {
 	announcements
-	uuid    string
-	version int64                // of the cluster state before it was asked for
-	after   time.Time            // the cost of shutdowns forbids to ask before
-	failing bool                 // it was logged that there is no answer
-	heard   map[string]announced // by id of the node
+	uuid                   string
+	excludedAt, shutdownAt int64                // versions of the cluster state before it was asked for
+	after                  time.Time            // the cost of shutdowns forbids to ask before
+	failing                bool                 // it was logged that there is no answer
+	heard                  map[string]announced // by id of the node
 }
 
 // announced is an announcement about a node.
@@ -157,32 +157,31 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string)
 	if s := p.Snapshot(); s != nil {
 		version = s.Version
 	}
-	if d.version == version && version != 0 {
-		return
-	}
+	moved := func(since int64) bool { return version != since || version == 0 }
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
 	}
-	var excluded exclusions
-	failed := ask(kindExclusions, exclusionsPath, &excluded)
-	if failed == nil {
-		d.exclude = excluded.patterns()
+	var failed error
+	if moved(d.excludedAt) {
+		var answer exclusions
+		if failed = ask(kindExclusions, exclusionsPath, &answer); failed == nil {
+			d.exclude, d.excludedAt = answer.patterns(), version
+		}
 	}
-	if asked := time.Now(); !asked.Before(d.after) {
-		var down shutdowns
-		err := ask(kindShutdowns, shutdownsPath, &down)
-		d.after = time.Now().Add(shutdownsCostFactor * time.Since(asked))
+	if started := time.Now(); moved(d.shutdownAt) && !started.Before(d.after) {
+		var answer shutdowns
+		err := ask(kindShutdowns, shutdownsPath, &answer)
 		if err == nil {
-			d.take(&down)
+			d.take(&answer)
+			d.shutdownAt = version
 		}
-		if failed = cmp.Or(failed, err); failed == nil {
-			d.version = version
-		}
+		d.after = time.Now().Add(shutdownsCostFactor * time.Since(started))
+		failed = cmp.Or(failed, err)
 	}
 	if failed != nil && !d.failing && ctx.Err() == nil {
 		p.o.Logger.Warn("it cannot be read which nodes are to leave", "err", failed)
+		d.failing = true
 	}
-	d.failing = failed != nil
 }
 
 // mark notes which of the nodes are about to leave.

@@ -177,11 +177,13 @@ func TestAnnouncementsAreReadRarely(t *testing.T) {
 	a := watchDepartures(t, 3, nil)
 	a.Eventually("asked", func() bool { return a.f.Count("/_cluster/settings") > 0 && a.Ready() == nil })
 	discoveries := func() int { return a.f.Count("/_cluster/state/nodes") }
-	settled := discoveries() + 4
-	a.Eventually("discoveries", func() bool { return discoveries() > settled })
+	more := func() {
+		settled := discoveries() + 4
+		a.Eventually("discoveries", func() bool { return discoveries() > settled })
+	}
+	more() // the version is known
 	asked := a.f.Count("/_cluster/settings")
-	settled = discoveries() + 4
-	a.Eventually("more discoveries", func() bool { return discoveries() > settled })
+	more()
 	require.Equal(t, asked, a.f.Count("/_cluster/settings"), "nothing moved")
 	a.f.Change(func() {})
 	a.Eventually("it moved", func() bool { return a.f.Count("/_cluster/settings") > asked })

@@ -132,6 +132,7 @@ func TestFollowerKnowsWhatTheRelayKnows(t *testing.T) {
 		f.Targets[cluster.Target{Expression: "logs-*"}] = []cluster.ShardName{{Index: "logs-1", Number: 0}, {Index: "logs-2", Number: 0}}
 		f.Metadata["logs-1"] = clustertest.Object{"routing_num_shards": 1, "settings": clustertest.Object{"index": clustertest.Object{"number_of_shards": "1"}}}
 		f.Nodes[1].Queries = [2]int64{100, 1000}
+		f.Announced.Settings = clustertest.Object{"persistent": clustertest.Object{"cluster.routing.allocation.exclude._name": "name-n2"}}
 	})
 	relay := start(t, f, nil)
 	at := newAddress(t)
@@ -142,6 +143,7 @@ func TestFollowerKnowsWhatTheRelayKnows(t *testing.T) {
 	require.Equal(t, poll.StateOK, w.Status().State)
 	require.True(t, w.Follows())
 	require.Equal(t, relay.Snapshot().Nodes, w.Snapshot().Nodes)
+	require.Equal(t, cluster.Excluded, w.Snapshot().Nodes[1].Leaving)
 	require.InDelta(t, 0, time.Since(w.Snapshot().PlacedAt), float64(clustertest.Soon))
 
 	f.Change(func() {
