@@ -118,8 +118,8 @@ func (o options) estimateOne(sc scenario) time.Duration {
 		sum += time.Duration(count*loads*sc.connections)*lastAnswers + time.Duration(count)*2*drains
 	}
 	switch {
-	case sc.whole != nil:
-		return max(sum, sc.takes) + o.pause
+	case sc.whole != nil: // all loads at once, for as long as it takes
+		return max(time.Duration(count)*(o.lead+length), sc.takes) + o.pause
 	case sc.begin != nil:
 		return sum + 2*o.lead + calm + o.settle + calmBack + max(o.back, sc.back) + o.pause
 	default:
