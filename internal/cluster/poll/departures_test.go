@@ -3,6 +3,7 @@ package poll
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"log/slog"
 	"sidestep/internal/cluster"
 	"sidestep/internal/cluster/clustertest"
 	"sidestep/internal/testkit"
@@ -127,7 +127,7 @@ func TestAnnouncementsThatAreLeftBehindAreForgotten(t *testing.T) {
 		return d
 	}
 	start, none := time.Unix(1000, 0), map[string]cluster.Departure{}
-	at := func(after time.Duration) time.Time { return start.Add(after) }
+	at := start.Add
 
 	d := excluded()
 	require.Equal(t, one("n2", cluster.Excluded), marked(d, start, nil))
@@ -195,11 +195,11 @@ func TestAccountThatMayNotReadAnnouncements(t *testing.T) {
 	log := &testkit.Log{}
 	a := watchDepartures(t, 3, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 	a.f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		refused := slices.Contains([]string{"/_cluster/settings", "/_cluster/state/metadata"}, r.URL.Path)
-		if refused {
-			http.Error(w, "no", http.StatusForbidden)
+		if !slices.Contains([]string{"/_cluster/settings", "/_cluster/state/metadata"}, r.URL.Path) {
+			return false
 		}
-		return refused
+		w.WriteHeader(http.StatusForbidden)
+		return true
 	})
 	a.exclude("_name", "name-n2")
 	count := func() float64 {
