@@ -58,6 +58,8 @@ const (
 	Unchanged           // send it as the client wrote it
 	Pause               // as Unchanged, after Action.After, to any node again
 	Wait                // an attempt is still in flight
+	Ask                 // the search is late: ask whether its nodes answer, and call Overdue again After
+	Look                // it still is: call Overdue again After
 	Suspect             // the search is overdue: probe its nodes, and call Overdue again After
 	Hedge               // as Steer, while another attempt is in flight
 )
@@ -120,6 +122,7 @@ type Machine struct {
 	failed    int // attempts that were sent and failed
 	breakers  int
 	broken    int // connections that broke after something was sent
+	asked     bool
 	looks     int
 	unchanged bool // the request is being sent as the client wrote it
 	best      int
@@ -280,16 +283,21 @@ func (m *Machine) NoNode(elapsed time.Duration) Action {
 	return m.answer()
 }
 
-// Overdue returns the action for an overdue first attempt. It is called again after each
-// [Suspect]. worthwhile says that a second attempt may be faster by now, and that the
-// hedge budget allows it.
-func (m *Machine) Overdue(worthwhile bool) Action {
+// Overdue returns the action for a first attempt that is late, or overdue. It is called again
+// after each [Ask], [Look] and [Suspect]. worthwhile says that a second attempt may be faster
+// by now, and that the hedge budget allows it; left is the time until it is overdue.
+func (m *Machine) Overdue(worthwhile bool, left time.Duration) Action {
 	switch {
 	case !m.rule.Hedged || m.underWay != 1 || m.hedged || m.done || m.gone || len(m.own) != 1:
 		return Action{Do: Wait}
-	case m.looks > 0 && worthwhile:
+	case worthwhile:
 		m.hedged = true
 		return Action{Do: Hedge}
+	case !m.asked:
+		m.asked = true
+		return Action{Do: Ask, After: max(0, min(askedLook, left))}
+	case left > 0:
+		return Action{Do: Look, After: min(askedLook, left)}
 	}
 	m.looks++
 	return Action{Do: Suspect, After: untilLook(m.looks - 1)}

@@ -114,11 +114,14 @@ func TestAHedge(t *testing.T) {
 		m := New(search, b)
 		m.Begin()
 		m.Sent(true, false)
-		require.Equal(t, Suspect, m.Overdue(true).Do, "first nodes are asked")
-		require.Equal(t, Suspect, m.Overdue(false).Do)
-		require.Equal(t, Hedge, m.Overdue(true).Do)
+		require.Equal(t, Action{Do: Ask, After: askedLook}, m.Overdue(false, time.Second), "first nodes are asked")
+		require.Equal(t, Action{Do: Look, After: askedLook}, m.Overdue(false, time.Second), "once")
+		require.Equal(t, Action{Do: Look, After: time.Millisecond}, m.Overdue(false, time.Millisecond))
+		require.Equal(t, Action{Do: Suspect, After: firstLook}, m.Overdue(false, 0), "then they are probed")
+		require.Equal(t, Action{Do: Suspect, After: 2 * firstLook}, m.Overdue(false, -firstLook))
+		require.Equal(t, Hedge, m.Overdue(true, 0).Do)
 		m.Sent(true, false)
-		require.Equal(t, Wait, m.Overdue(true).Do, "one is enough")
+		require.Equal(t, Wait, m.Overdue(true, 0).Do, "one is enough")
 		return m
 	}
 	var b Budget
@@ -137,7 +140,13 @@ func TestAHedge(t *testing.T) {
 	m = New(once, &b)
 	m.Begin()
 	m.Sent(true, false)
-	require.Equal(t, Wait, m.Overdue(true).Do)
+	require.Equal(t, Wait, m.Overdue(true, 0).Do)
+
+	m = New(search, &b)
+	m.Begin()
+	m.Sent(true, false)
+	require.Equal(t, Action{Do: Ask}, m.Overdue(false, 0), "where all take about as long, it is late when it is overdue")
+	require.Equal(t, Suspect, m.Overdue(false, 0).Do)
 }
 
 // run sends one search through a cluster that answers as fails says and returns the

@@ -10,27 +10,57 @@ import (
 // Hedges says when a search is overdue and how many second attempts may be made.
 // It is safe for concurrent use without locks.
 type Hedges struct {
-	budget float64 // second attempts per search
+	budget float64 // second attempts per search, and times that nodes are asked
 	seed   maphash.Seed
 	// kinds holds what is known of searches by target; targets share a kind when
 	// their hashes do, so that memory is bounded.
 	kinds  [256]kind
-	tokens atomic.Int64 // thousandths of a second attempt
+	second tokens // of second attempts
+	asks   tokens // of searches whose nodes are asked
 
 	// Searches are counted by windows of savingTime.
 	windowAt    atomic.Int64 // Unix ns: when the present one began
 	count, last atomic.Int64 // searches of the present window, of the one before
 }
 
-// kind is the 95th percentile of the time that searches of one kind take.
-type kind struct {
-	p95  atomic.Uint64 // float64 bits, ms
-	seen atomic.Int64
+// tokens count what there may be of something, in thousandths.
+type tokens struct{ atomic.Int64 }
+
+// add allows for so many more, unless as many as most are saved up.
+func (t *tokens) add(more, most float64) {
+	if float64(t.Load()) < 1000*most {
+		t.Add(int64(more * 1000))
+	}
 }
+
+// spend takes one, false if there is none left.
+func (t *tokens) spend() bool {
+	for {
+		left := t.Load()
+		if left < 1000 {
+			return false
+		}
+		if t.CompareAndSwap(left, left-1000) {
+			return true
+		}
+	}
+}
+
+// kind is how long searches of one kind take.
+type kind struct {
+	median, p95 quantile
+	seen        atomic.Int64
+}
+
+// quantile is an estimate of a quantile of times in ms: the bits of a float64.
+type quantile struct{ atomic.Uint64 }
 
 const (
 	// minSeen searches of a kind must have been seen before one can be overdue.
 	minSeen = 50
+	// A search is late after lateFactor·median + lateSlack.
+	lateFactor = 2
+	lateSlack  = 10 * time.Millisecond
 	// A search is overdue after overdueFactor·p95 + overdueSlack.
 	overdueFactor = 1.5
 	overdueSlack  = 40 * time.Millisecond
@@ -38,7 +68,7 @@ const (
 	// turns bad all searches of a moment, not one in twenty, are overdue.
 	savingTime = 10 * time.Second
 	minSaved   = 15
-	// moveBy is how far one time moves the estimate of the percentile, relatively;
+	// moveBy is how far one time moves the estimate of a quantile, relatively;
 	// moveFirstBy holds for the first firstTimes, which a cold engine makes long.
 	moveBy, moveFirstBy = 0.05, 0.5
 	firstTimes          = 200
@@ -52,21 +82,21 @@ func (h *Hedges) kind(target string) *kind {
 	return &h.kinds[maphash.String(h.seed, target)%uint64(len(h.kinds))]
 }
 
-// Delay counts one more search and returns when it is overdue; false while that
-// is not known, or if there are to be no second attempts.
-func (h *Hedges) Delay(target string, now time.Time) (time.Duration, bool) {
+// Delay counts one more search and returns when it is late, so that its nodes are to be asked
+// whether they answer, and when it is overdue, so that they are to be probed; false while
+// that is not known, or if there are to be no second attempts.
+func (h *Hedges) Delay(target string, now time.Time) (late, overdue time.Duration, ok bool) {
 	if h.budget <= 0 {
-		return 0, false
+		return 0, 0, false
 	}
-	if float64(h.tokens.Load()) < 1000*max(minSaved, h.budget*h.lately(now)) {
-		h.tokens.Add(int64(h.budget * 1000))
-	}
+	h.second.add(h.budget, max(minSaved, h.budget*h.lately(now)))
+	h.asks.add(h.budget, minSaved)
 	k := h.kind(target)
 	if k.seen.Load() < minSeen {
-		return 0, false
+		return 0, 0, false
 	}
-	ms := math.Float64frombits(k.p95.Load())
-	return time.Duration(ms*overdueFactor*float64(time.Millisecond)) + overdueSlack, true
+	overdue = k.p95.times(overdueFactor) + overdueSlack
+	return min(k.median.times(lateFactor)+lateSlack, overdue), overdue, true
 }
 
 // lately counts one more search and returns how many there were in savingTime.
@@ -90,22 +120,37 @@ func (h *Hedges) Observe(target string, took time.Duration) {
 		by = moveFirstBy
 	}
 	ms := float64(took) / float64(time.Millisecond)
+	k.median.move(0.5, by, ms)
+	k.p95.move(0.95, by, ms)
+}
+
+// move moves the estimate of quantile q by one time. It comes to rest where a share q of the
+// times is shorter: the longer ones move it up by q of by, the others down by the rest.
+func (e *quantile) move(q, by, ms float64) {
 	for {
-		old := k.p95.Load()
+		old := e.Load()
 		v := math.Float64frombits(old)
 		switch {
 		case old == 0:
 			v = ms
 		case ms > v:
-			v *= 1 + 0.95*by // one time in twenty …
+			v *= 1 + q*by
 		default:
-			v *= 1 - 0.05*by // … against nineteen
+			v *= 1 - (1-q)*by
 		}
-		if k.p95.CompareAndSwap(old, math.Float64bits(v)) {
+		if e.CompareAndSwap(old, math.Float64bits(v)) {
 			return
 		}
 	}
 }
+
+// times returns the estimate multiplied by factor.
+func (e *quantile) times(factor float64) time.Duration {
+	return time.Duration(math.Float64frombits(e.Load()) * factor * float64(time.Millisecond))
+}
+
+// askedLook is between two looks at whether the nodes of a late search have answered.
+const askedLook = 10 * time.Millisecond
 
 // Once a search is overdue, probes have firstLook to find out which node keeps it waiting.
 // They are given twice as long each time, up to maxLook, until a second attempt is
@@ -120,14 +165,8 @@ const (
 func untilLook(look int) time.Duration { return min(firstLook<<min(look, 8), maxLook) }
 
 // Spend takes one second attempt from the budget, false if there is none left.
-func (h *Hedges) Spend() bool {
-	for {
-		t := h.tokens.Load()
-		if t < 1000 {
-			return false
-		}
-		if h.tokens.CompareAndSwap(t, t-1000) {
-			return true
-		}
-	}
-}
+func (h *Hedges) Spend() bool { return h.second.spend() }
+
+// Ask reports whether the nodes of a late search may be asked, and counts that: as many
+// searches as may have a second attempt.
+func (h *Hedges) Ask() bool { return h.asks.spend() }

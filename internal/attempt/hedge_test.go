@@ -27,7 +27,7 @@ func TestHedgesStayWithinTheirBudget(t *testing.T) {
 	require.LessOrEqual(t, spent(h), 50, "one in twenty")
 	searches(100)
 	require.Equal(t, 5, spent(h))
-	_, ok := NewHedges(0).Delay("x", at)
+	_, _, ok := NewHedges(0).Delay("x", at)
 	require.False(t, ok)
 }
 
@@ -57,15 +57,37 @@ func TestHedgesAreSavedUpForTenSeconds(t *testing.T) {
 func TestOverdueIsWhatTakesLongerThanUsual(t *testing.T) {
 	h := NewHedges(0.05)
 	for i := range 20_000 {
-		h.Observe("x", time.Duration(1+i%100)*time.Millisecond)
+		h.Observe("x", time.Duration(1+37*i%100)*time.Millisecond)
 	}
-	d, ok := h.Delay("x", time.Unix(0, 0))
+	late, overdue, ok := h.Delay("x", time.Unix(0, 0))
 	require.True(t, ok)
-	p95 := float64(d-overdueSlack) / overdueFactor / float64(time.Millisecond)
-	require.InDelta(t, 95, p95, 10)
+	require.InDelta(t, 50, float64(late-lateSlack)/lateFactor/float64(time.Millisecond), 10, "the median")
+	require.InDelta(t, 95, float64(overdue-overdueSlack)/overdueFactor/float64(time.Millisecond), 10, "the 95th percentile")
 	for h.kind("another").seen.Load() > 0 {
 		h.seed = maphash.MakeSeed() // kinds are shared by chance
 	}
-	_, ok = h.Delay("another", time.Unix(0, 0))
+	_, _, ok = h.Delay("another", time.Unix(0, 0))
 	require.False(t, ok, "nothing is known of it")
+}
+
+// Asking costs no second attempt, and stays within a budget of the same size.
+func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
+	h, at := NewHedges(0.05), time.Unix(100, 0)
+	asked := 0
+	for range 2000 {
+		h.Delay("x", at)
+		if h.Ask() {
+			asked++
+		}
+	}
+	require.InDelta(t, 100, asked, 1, "one search in twenty")
+	require.InDelta(t, 100, spent(h), 1, "the second attempts are all left")
+	for range 10_000 {
+		h.Delay("x", at)
+	}
+	asked = 0
+	for h.Ask() {
+		asked++
+	}
+	require.Equal(t, minSaved, asked, "few are saved up: one answer does for all searches of a moment")
 }

@@ -100,13 +100,15 @@ type exchange struct {
 	timer *time.Timer   // of the hedge
 	round int           // index in tried where the current round of the client's own request begins
 	armed bool          // the timer may run, and holds the exchange
-	left  time.Duration // how long the timer is to run again before the first attempt is overdue
+	left  time.Duration // how long the timer is to run again before the first attempt is late
 	quiet quietContext
 	// unwatch stops watching the client; nil if it is not watched.
-	unwatch func() bool
-	asked   bool // the nodes have been probed
-	over    bool // no hedge may start any more
-	waits   bool // the handler's goroutine waits for the end of the hedge
+	unwatch   func() bool
+	grace     time.Duration // from when the first attempt is late until it is overdue
+	overdueAt time.Time     // when it is
+	probed    bool          // its nodes have been probed
+	over      bool          // no hedge may start any more
+	waits     bool          // the handler's goroutine waits for the end of the hedge
 	// passInterim is the method value of interim, kept to save an allocation.
 	passInterim func(int, http.Header)
 	next        chan attempt.Action // the action after the end of a hedge, for the handler's goroutine

@@ -14,15 +14,16 @@ const (
 	hedgeOverBudget = "over_budget"
 )
 
-// armHedge sets the timer that fires when the first attempt is overdue and, before that,
-// when the client is to be watched.
+// armHedge sets the timer that fires when the first attempt is late and, before that, when
+// the client is to be watched.
 func (x *exchange) armHedge() {
-	delay, ok := x.p.hedges.Delay(x.kind(), x.Began)
+	delay, overdue, ok := x.p.hedges.Delay(x.kind(), x.Began)
 	if !ok {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.grace = overdue - delay
 	x.refs.Add(1)
 	x.armed = true
 	x.left = max(0, delay-unwatched)
@@ -41,8 +42,9 @@ func (x *exchange) endHedge() {
 }
 
 // overdue is called by the timer, on a goroutine of its own, when the first attempt takes
-// much longer than such searches usually do. It has the nodes probed. When that shows
-// which node the search waits for, it sends a second attempt that avoids this node.
+// longer than such searches usually do. It has the nodes asked whether they answer, and later
+// probed. When that shows which node the search waits for, it sends a second attempt that
+// avoids this node.
 func (x *exchange) overdue() {
 	defer x.release()
 	if x.early() {
@@ -50,14 +52,14 @@ func (x *exchange) overdue() {
 	}
 	now := time.Now()
 	x.mu.Lock()
-	asked := x.asked
-	x.mu.Unlock()
-	var second *try
-	if asked {
-		second = x.second(now)
+	if x.overdueAt.IsZero() {
+		x.overdueAt = now.Add(x.grace)
 	}
+	probed := x.probed
+	x.mu.Unlock()
+	second := x.second(now, probed)
 	x.mu.Lock()
-	next := x.machine.Overdue(second != nil)
+	next := x.machine.Overdue(second != nil, x.overdueAt.Sub(now))
 	if x.over || next.Do == attempt.Wait {
 		x.armed = false
 		x.mu.Unlock()
@@ -66,9 +68,8 @@ func (x *exchange) overdue() {
 		}
 		return
 	}
-	if next.Do == attempt.Suspect {
-		x.asked = true
-		x.p.o.Selector.Suspect(&x.first.decision, now)
+	if next.Do != attempt.Hedge {
+		x.lookInto(next.Do, now)
 		x.refs.Add(1)
 		x.timer.Reset(next.After)
 		x.mu.Unlock()
@@ -82,8 +83,19 @@ func (x *exchange) overdue() {
 	x.handOver(next)
 }
 
+// lookInto has the nodes of the first attempt asked, or probed. x.mu is held.
+func (x *exchange) lookInto(how attempt.Do, now time.Time) {
+	switch how {
+	case attempt.Ask:
+		x.p.ask(&x.first.decision, now)
+	case attempt.Suspect:
+		x.probed = true
+		x.p.o.Selector.Suspect(&x.first.decision, now)
+	}
+}
+
 // early begins to watch the client, and sets the timer for the rest of the time until the
-// attempt is overdue. It reports whether there is any.
+// attempt is late. It reports whether there is any.
 func (x *exchange) early() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -111,14 +123,14 @@ func (x *exchange) handOver(next attempt.Action) {
 }
 
 // second makes the second attempt, to the copies that are best now and through another
-// coordinating node; nil if there should be none now.
-func (x *exchange) second(now time.Time) *try {
-	p := x.p
-	if !p.mostAlive(x.view) || p.admission.waits() || x.hasLeft() {
+// coordinating node; nil if there should be none now. Until the nodes have been probed only
+// one that is silent is a reason.
+func (x *exchange) second(now time.Time, probed bool) *try {
+	p, first := x.p, &x.first.decision
+	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.waits() || x.hasLeft() {
 		return nil
 	}
 	t := newTry(x)
-	first := &x.first.decision
 	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	t.steered = true
 	switch {

@@ -19,6 +19,7 @@ type metrics struct {
 	failovers *counters
 	hedges    *counters
 	probes    *prometheus.CounterVec
+	asks      *prometheus.CounterVec
 	probeTime *prometheus.HistogramVec
 	sniffs    *counters
 	bulk      *bulkMetrics
@@ -113,6 +114,13 @@ func (m *metrics) registerProbes(auto promauto.Factory) {
 	}, []string{"result"})
 	for _, result := range []string{probeAnswered, probeFailed, probeUnfit} {
 		m.probes.WithLabelValues(result)
+	}
+	m.asks = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "sidestep_asks_total",
+		Help: "Nodes of late searches that were asked whether they answer at all, by result.",
+	}, []string{"result"})
+	for _, result := range []string{askAnswered, askUnanswered} {
+		m.asks.WithLabelValues(result)
 	}
 	m.probeTime = auto.NewHistogramVec(prometheus.HistogramOpts{
 		Name:                        "sidestep_probe_duration_seconds",

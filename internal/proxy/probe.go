@@ -27,6 +27,8 @@ const (
 	probeInterval = 10 * time.Millisecond
 	// maxProbes bounds the probes in flight: two rounds.
 	maxProbes = 40
+	// maxAsks bounds the nodes that wait to be asked whether they answer.
+	maxAsks = 256
 	// refusedFor is how long no probe is sent after the cluster refused one to sidestep's
 	// account.
 	refusedFor = time.Minute
@@ -45,6 +47,7 @@ const (
 type probes struct {
 	recent recentPlans
 	turn   atomic.Uint64
+	asks   chan *selection.Node // to be asked at once whether they answer
 	// refusedUntil is when probes may be sent again, in Unix nanoseconds.
 	refusedUntil atomic.Int64
 	refused      atomic.Bool // the last answer was a refusal
@@ -82,6 +85,9 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 		select {
 		case <-ctx.Done():
 			return
+		case n := <-p.probes.asks:
+			sending.Go(func() { p.asked(n, p.answers(ctx, n), time.Now()) })
+			continue
 		case <-tick.C:
 		}
 		if p.Mode() == ModeOff {

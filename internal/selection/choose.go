@@ -242,9 +242,9 @@ func (d *Decision) rank(req Request, t turn) {
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if c.slow && !n.usable() {
+		if silent := n.owes(t.at); c.slow && (silent || !n.usable()) {
 			c.rank = n.probe.took.Value()
-			if n.health.condition() == Failing {
+			if silent || n.health.condition() == Failing {
 				c.rank = millis(ProbeTimeout)
 			}
 		}

@@ -31,3 +31,128 @@ func TestEjectedSinceIsWhatWasSentBefore(t *testing.T) {
 		require.False(t, s.EjectedSince(&after), "that was known when it was sent")
 	}
 }
+
+// lateSearch is a search that was sent at one second, and the nodes asked about it 50 ms later.
+type lateSearch struct {
+	*Selector
+	nodes []*Node
+	first *Decision
+	asked []*Node
+}
+
+const askedAt = 1050 * time.Millisecond
+
+// newLate asks the nodes of a search on shards, of which those in answering answer at once.
+func newLate(t *testing.T, shards [][]int, answering func(*Node) bool) *lateSearch {
+	t.Helper()
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	l := &lateSearch{Selector: s, nodes: nodes, first: &Decision{}}
+	s.Choose(l.first, Request{Nodes: nodes, Shards: shards, Outliers: true}, at(time.Second))
+	s.Acquire(l.first, at(time.Second))
+	l.asked = s.Ask(nil, l.first, at(askedAt))
+	for _, n := range l.asked {
+		if answering(n) {
+			s.Asked(n, true, at(askedAt+time.Millisecond))
+		}
+	}
+	return l
+}
+
+// second decides about a second attempt, and whether there is to be one.
+func (l *lateSearch) second(after time.Duration) (d *Decision, worthwhile bool) {
+	now := at(askedAt + after)
+	silent := l.Silent(l.first, now)
+	d = decide(l.Selector, l.nodes, askedAt+after)
+	return d, silent && l.Worthwhile(l.first, d, now)
+}
+
+// A node that does not answer while the others do is left out until it answers.
+func TestANodeThatIsSilentWhileTheOthersAnswer(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	c := l.nodes[2]
+	require.Len(t, l.asked, 5)
+	_, worthwhile := l.second(10 * time.Millisecond)
+	require.False(t, worthwhile, "not late yet")
+	second, worthwhile := l.second(15 * time.Millisecond)
+	require.True(t, worthwhile)
+	require.NotContains(t, second.Nodes, c)
+	require.NotSame(t, c, second.Coordinator)
+	require.Len(t, l.Ask(nil, l.first, at(askedAt+20*time.Millisecond)), 4, "one answer at a time is awaited")
+
+	l.Asked(c, true, at(askedAt+100*time.Millisecond))
+	second, worthwhile = l.second(101 * time.Millisecond)
+	require.False(t, worthwhile, "it has answered")
+	require.Equal(t, NoOutlier, second.Reason)
+	require.Equal(t, Fine, c.State(), "that ejects nobody")
+}
+
+func TestWhereMostNodesAreSilentNoneIs(t *testing.T) {
+	for answering := range 3 {
+		l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.ID < "id-"+string(rune('a'+answering)) })
+		second, worthwhile := l.second(30 * time.Millisecond)
+		require.False(t, worthwhile, "%d of five answered", answering)
+		require.Equal(t, NoOutlier, second.Reason)
+	}
+}
+
+// The one node of a search is compared with others, which are asked, too.
+func TestTheOneNodeOfASearchIsComparedWithOthers(t *testing.T) {
+	l := newLate(t, [][]int{{0}}, func(n *Node) bool { return n.Name != "a" })
+	require.Len(t, l.asked, 3)
+	require.True(t, l.Silent(l.first, at(askedAt+30*time.Millisecond)))
+	require.NotContains(t, decide(l.Selector, l.nodes, askedAt+30*time.Millisecond).Nodes, l.nodes[0])
+}
+
+// A node whose way to clients is long is not silent as soon as others would be; one that was
+// silent once is. An answer to a client ends it, too.
+func TestANodeThatAlwaysAnswersLateIsNotSilent(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	c, silent := l.nodes[2], func(after time.Duration) bool { return l.Silent(l.first, at(askedAt+after)) }
+	c.asking.took.Set(300)
+	c.asking.before.Set(300)
+	require.False(t, silent(200*time.Millisecond))
+	require.True(t, silent(350*time.Millisecond))
+	l.Heard(c, at(askedAt+360*time.Millisecond))
+	require.False(t, silent(370*time.Millisecond))
+
+	l = newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	l.nodes[2].asking.took.Set(300)
+	require.True(t, silent(30*time.Millisecond))
+}
+
+// A node whose load the others could not carry is left out by nobody.
+func TestANodeThatIsNeededIsUsedAlthoughItIsSilent(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	for _, n := range l.nodes {
+		n.Processors = 1
+		n.rate.Observe(0.28) // a ms, of 3 ms each
+	}
+	l.first.Coordinator = l.nodes[0]
+	second, worthwhile := l.second(30 * time.Millisecond)
+	require.False(t, worthwhile)
+	require.Equal(t, NoOutlier, second.Reason)
+}
+
+// What never ends, as the process has stopped asking, is forgotten when a probe would be.
+func TestAnAnswerIsAwaitedForASecond(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	_, worthwhile := l.second(900 * time.Millisecond)
+	require.True(t, worthwhile)
+	second, worthwhile := l.second(ProbeTimeout)
+	require.False(t, worthwhile)
+	require.Equal(t, NoOutlier, second.Reason)
+	require.Contains(t, l.Ask(nil, l.first, at(askedAt+ProbeTimeout)), l.nodes[2])
+}
+
+// Where a shard's other copy is on an ejected node, that one is waited for: it answers at least.
+func TestASilentNodeIsTheLastChoice(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	slow := l.nodes[3] // shard 2 is on c and d
+	l.eject(slow, Slow, l.since(at(askedAt)), "a test")
+	slow.probe.took.Set(300)
+	second, worthwhile := l.second(30 * time.Millisecond)
+	require.True(t, worthwhile)
+	require.Contains(t, second.Nodes, slow)
+	require.NotContains(t, second.Nodes, l.nodes[2])
+}

@@ -30,6 +30,7 @@ func (n *Node) in(nodes []*Node) bool { return slices.ContainsFunc(nodes, n.Same
 type statistics struct {
 	health  health
 	probe   probing
+	asking  asking
 	leaving atomic.Int64 // ns: until when it is about to leave, as [Selector.Leave] was told; 0: it is not
 	left    atomic.Bool  // it refused a poll since
 	joined  atomic.Bool  // after the others: it is to ramp up when it gets copies

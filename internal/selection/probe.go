@@ -385,8 +385,10 @@ func (p *probing) ended(void, late bool, at int64) {
 }
 
 // silent reports whether n, as coordinating node, has not answered a probe that others
-// have.
-func (s *Selector) silent(n *Node, at int64) bool { return lately(&n.probe.silentAt, at) }
+// have, or is asked for an answer of its own that others have given.
+func (s *Selector) silent(n *Node, at int64) bool {
+	return lately(&n.probe.silentAt, at) || n.owes(at)
+}
 
 // unheard reports whether nothing came back through the coordinating node of d in
 // the second half of the time that d has waited. It must do where nobody sends

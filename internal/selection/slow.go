@@ -32,7 +32,7 @@ func (d *Decision) exclude(req Request, t turn) {
 				c.exclude(NotItsTurn)
 			}
 		}
-		if !c.slow && n.health.avoid.Load() {
+		if !c.slow && (n.health.avoid.Load() || n.owes(t.at)) {
 			c.exclude(Suspected)
 		}
 	}

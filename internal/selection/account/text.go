@@ -24,7 +24,7 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	case selection.NotItsTurn:
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", evidence(f), selection.SlowStart.Seconds())
 	case selection.Suspected:
-		text = "its last probe took far longer than those of its peers, sent in the same moment"
+		text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"
 	case selection.Leaving:
 		text = leaving(f)
 	case selection.Needed:

@@ -11,7 +11,30 @@ const (
 	probeTick = 10 * time.Millisecond
 	// probeDemand is what a probe costs the node, in CPU seconds.
 	probeDemand = 0.0005
+	// askDemand is what it costs the node to say that it answers.
+	askDemand = 0.00005
 )
+
+// ask asks n directly whether it answers.
+func (r *sidestep) ask(node *selection.Node) {
+	w, n, ended := r.w, r.w.nodes[r.index[node]], false
+	end := func(answered bool) {
+		if !ended {
+			ended = true
+			r.s.Asked(node, answered, r.now())
+		}
+	}
+	w.c.after(selection.ProbeTimeout, func() { end(false) })
+	w.c.after(w.toClient(n)+n.http, func() {
+		n.receive(func() {
+			if n.absent.on() {
+				end(false)
+				return
+			}
+			n.work(askDemand, func() { w.c.after(w.toClient(n), func() { end(true) }) })
+		})
+	})
+}
 
 // probe sends what is due and plans the next look.
 func (r *sidestep) probe() {

@@ -400,37 +400,47 @@ func (r *sidestep) close(s *search) {
 // arm has the first attempt of s looked after when it is overdue.
 func (r *sidestep) arm(s *search) {
 	r.budget.Delay("", r.now())
-	if delay, ok := r.overdueOf[s.index].Delay("", r.now()); ok {
-		r.w.c.after(delay, func() { r.overdue(s, false) })
+	if late, overdue, ok := r.overdueOf[s.index].Delay("", r.now()); ok {
+		at := r.w.c.now + overdue
+		r.w.c.after(late, func() { r.overdue(s, at, false) })
 	}
 }
 
-// overdue asks the machine what to do about an attempt that takes long.
-func (r *sidestep) overdue(s *search, asked bool) {
+// overdue asks the machine what to do about an attempt that takes long, and is overdue at at.
+func (r *sidestep) overdue(s *search, at time.Duration, probed bool) {
 	if s.settled {
 		return
 	}
-	var second plan
-	ok := false
-	if asked {
-		second, ok = r.second(s)
-	}
-	next := s.machine.Overdue(ok)
+	second, ok := r.second(s, probed)
+	next := s.machine.Overdue(ok, at-r.w.c.now)
 	switch next.Do {
 	case attempt.Hedge:
 		r.w.send(s, second, true)
 		return
+	case attempt.Ask:
+		if r.budget.Ask() {
+			for _, n := range r.s.Ask(nil, s.decided.decision, r.now()) {
+				r.ask(n)
+			}
+		}
 	case attempt.Suspect:
 		r.s.Suspect(s.decided.decision, r.now())
-		r.w.c.after(next.After, func() { r.overdue(s, true) })
+		probed = true
+	}
+	if next.Do != attempt.Wait {
+		r.w.c.after(next.After, func() { r.overdue(s, at, probed) })
 	}
 	if ok {
 		r.recycle(second.decision)
 	}
 }
 
-// second plans a second attempt, false if there is to be none now.
-func (r *sidestep) second(s *search) (plan, bool) {
+// second plans a second attempt, false if there is to be none now. Until the nodes have been
+// probed only one that is silent is a reason.
+func (r *sidestep) second(s *search, probed bool) (plan, bool) {
+	if silent := r.s.Silent(s.decided.decision, r.now()); !silent && !probed {
+		return plan{}, false
+	}
 	alive := 0
 	for _, n := range r.nodes {
 		if n.Alive() {
