@@ -106,9 +106,10 @@ type Decision struct {
 }
 
 // Near returns the node to send the search through although it is not steered, as that alone has
-// the copies; nil if there is a choice of copies, or several nodes have them.
+// the copies; nil if there is a choice of copies, or several nodes have them, or the node is full:
+// what it coordinates takes CPU from its shard queries.
 func (d *Decision) Near() *Node {
-	if d.Reason != NoChoice || len(d.Nodes) != 1 {
+	if d.Reason != NoChoice || len(d.Nodes) != 1 || d.Nodes[0].full() {
 		return nil
 	}
 	return d.Coordinator

@@ -124,6 +124,15 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.standstill(at), e.via.standstill(at))
 }
 
+// provedSince reports whether what speaks against n since then is proof: for long enough, and n
+// has told of its queue in that time, or just before. Of a node that does not answer polls nothing
+// more is known.
+func (n *Node) provedSince(then, at int64) bool {
+	polled := n.polledAt.Load()
+	told := State(n.polled.Load()) != Fine || polled > then || at-polled <= int64(twice*proofTime)
+	return told && at-then >= int64(proofTime)
+}
+
 // standstill returns for how long (ms) the node may stand still at a time: one whose CPU quota
 // runs out does so until the next period, which its peers need not do just then. The engines
 // tell of their quota anew once a second.
@@ -177,7 +186,7 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		n.probe.took.Set(millis(ProbeTimeout))
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
 	}
-	if at-n.probe.against.Load() >= int64(proofTime) || n.health.excluded() {
+	if n.provedSince(n.probe.against.Load(), at) || n.health.excluded() {
 		s.eject(n, as, at, why)
 		if n.health.excluded() {
 			return

@@ -228,8 +228,12 @@ func (s *Selector) observeRejected(n *Node, share float64, at int64) {
 	}
 }
 
-// rejects reports whether the node rejects searches, its queue being full.
-func (n *Node) rejects(at int64) bool { return lately(&n.rejectedAt, at) }
+// rejects reports whether the node rejects searches, its queue being full: for a second, and
+// until a poll tells otherwise.
+func (n *Node) rejects(at int64) bool {
+	last := n.rejectedAt.Load()
+	return lately(&n.rejectedAt, at) || last != 0 && last >= n.polledAt.Load() && State(n.polled.Load()) == Fine
+}
 
 // lately reports whether the moment in last is set and no longer ago than a second.
 func lately(last *atomic.Int64, at int64) bool {

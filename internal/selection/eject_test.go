@@ -34,8 +34,16 @@ func late(took time.Duration, bad ...*Node) func(Probe) ProbeOutcome {
 	}
 }
 
-// probe sends what is due at now and has it end as told; the sooner ones first.
+// probe polls the nodes, sends what is due at now and has it end as told; the sooner ones first.
 func probe(s *Selector, nodes []*Node, now time.Duration, outcome func(Probe) ProbeOutcome) []Probe {
+	for _, n := range nodes {
+		raise(&n.polledAt, int64(now))
+	}
+	return probeUnpolled(s, nodes, now, outcome)
+}
+
+// probeUnpolled sends what is due at now and has it end as told; the sooner ones first.
+func probeUnpolled(s *Selector, nodes []*Node, now time.Duration, outcome func(Probe) ProbeOutcome) []Probe {
 	probes := s.Probes(nil, nodes, at(now))
 	type answer struct {
 		Probe
@@ -115,6 +123,7 @@ func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(time.Second))
 	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
 	var sent []time.Duration
 	avoided := time.Duration(0)

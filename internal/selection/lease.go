@@ -200,6 +200,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.rate.Observe(float64(p.Queries) / millis(p.Elapsed))
+		sent := n.sent.All()
+		n.own.Observe((sent - n.sentThen.Value()) / millis(p.Elapsed))
+		n.sentThen.Set(sent)
 	}
 	if s := millis(p.ServiceTime); s > 0 {
 		// While a node is kept out it serves little but probes: their time says nothing

@@ -69,6 +69,8 @@ type statistics struct {
 	failedAt  atomic.Int64 // ns
 	lastError atomic.Pointer[NodeError]
 	sent      stats.Window
+	sentThen  stats.Number // all that was sent until the last poll
+	own       stats.EWMA   // shard queries sent per ms, of rate
 }
 
 // NodeError is the last failure blamed on a node.
@@ -105,6 +107,14 @@ func (n *Node) processors() float64 {
 		return min(quota, float64(n.Processors))
 	}
 	return float64(n.Processors)
+}
+
+// full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as
+// is known.
+func (n *Node) full() bool {
+	rate, _ := n.rate.Value()
+	service, _ := n.service.Value()
+	return n.Processors > 0 && rate*service > fullLoad*n.processors()
 }
 
 // serves reports whether the node answers and is not kept out.

@@ -121,13 +121,15 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices {
 		r.choices = choices
-		nodes[r.number%len(nodes)].probe.wanted.Store(true)
+		if n := nodes[r.number%len(nodes)]; !s.needed(n) {
+			n.probe.wanted.Store(true)
+		}
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago.
+// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) {
+	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n) {
 		n.probe.wanted.Store(true)
 	}
 }
@@ -154,10 +156,10 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 }
 
 // askVia wants the way through c probed, if it is not wanted already, or nobody has
-// probed it for long.
+// probed it for long, and the cluster can do without c.
 func (s *Selector) askVia(c *Node, at int64) {
 	p := &c.probe
-	if !p.viaWanted.Load() || at-p.viaAskedAt.Load() > int64(ProbeTimeout) {
+	if (!p.viaWanted.Load() || at-p.viaAskedAt.Load() > int64(ProbeTimeout)) && !s.needed(c) {
 		p.viaAskedAt.Store(at)
 		p.viaWanted.Store(true)
 	}

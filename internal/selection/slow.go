@@ -90,6 +90,30 @@ func (d *Decision) spare(req Request, t turn) {
 	}
 }
 
+// needed reports whether the load of n would keep the CPUs of the other data nodes busy for more
+// than all of the time: nothing that speaks against n could be acted upon, so no probes are sent.
+// Like [Decision.spare], it does not miss a node that does next to nothing.
+func (s *Selector) needed(n *Node) bool {
+	own, _ := n.rate.Value()
+	load := own * s.usualService()
+	var processors, rates, serving float64
+	for _, m := range *s.all.Load() {
+		if m.NoData || m.Same(n) || !m.serves() {
+			continue
+		}
+		if m.Processors == 0 {
+			return false
+		}
+		rate, _ := m.rate.Value()
+		service, _ := m.service.Value()
+		load += rate * service
+		rates += rate
+		processors += m.processors()
+		serving++
+	}
+	return load > processors && useFactor*own*serving >= rates && State(n.polled.Load()) == Fine
+}
+
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
 func (c *candidate) provedSlow() bool { return c.slow && (c.why == KeptSlow || c.why == Suspected) }
 
@@ -189,8 +213,22 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 	switch {
 	case !s.policy.health || !req.Outliers || d.Reason != Ranked || d.remote:
 		return false
-	case len(req.Shards) == 0 || req.OneShard() || len(req.Avoid) > 0 || req.Sticky:
+	case len(req.Shards) == 0 || len(req.Avoid) > 0 || req.Sticky:
 		return false
 	}
-	return !d.troubled(req)
+	return (!req.OneShard() || req.Affinity == 0 && d.seesLittle(req)) && !d.troubled(req)
+}
+
+// seesLittle reports whether others send more to the candidates than this client does. What is
+// known of their queues is then old: all who know the same would send to the same node until the
+// next poll.
+func (d *Decision) seesLittle(req Request) bool {
+	var own, all float64
+	for _, p := range d.order {
+		sent, _ := req.Nodes[p].own.Value()
+		rate, _ := req.Nodes[p].rate.Value()
+		own += sent
+		all += rate
+	}
+	return twice*own < all
 }

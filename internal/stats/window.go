@@ -19,6 +19,7 @@ type Window struct {
 		second atomic.Int64
 		sum    atomic.Int64
 	}
+	all atomic.Int64
 }
 
 // Add adds v at the moment at (ns), to a thousandth.
@@ -29,7 +30,11 @@ func (w *Window) Add(at int64, v float64) {
 		b.sum.Store(0)
 	}
 	b.sum.Add(int64(v * parts))
+	w.all.Add(int64(v * parts))
 }
+
+// All returns the sum of everything that was ever added.
+func (w *Window) All() float64 { return float64(w.all.Load()) / parts }
 
 // Total returns the sum over the minute before at (ns).
 func (w *Window) Total(at int64) float64 {
