@@ -36,6 +36,7 @@ func TestClosedIndex(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, got.status, "%s", got.body)
 		require.Contains(t, string(got.body), "index_closed_exception")
 		known = got.decision.Reason == "closed_index"
+		require.NoError(t, harness.Pause(t.Context(), 20*time.Millisecond))
 	}
 	// The engine takes its copies down and starts them again, closed.
 	started := string(cluster.Started)

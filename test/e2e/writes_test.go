@@ -26,6 +26,9 @@ const (
 	slotSize = 2
 	// wholeConfig opts in what is called whole-…, and slots-… to logical shards.
 	wholeConfig = "bulk:\n  single_shard:\n    - index: \"whole-*\"\n  routing_size:\n    - {index: \"slots-*\", size: 2}\n"
+	// pause is between the bulks of a client that writes while a node dies and comes back: the
+	// node that starts needs the CPU.
+	pause = 50 * time.Millisecond
 	// fewBulks is how many bulks a shard may have before it matters that it has more
 	// than the others.
 	fewBulks = 8
@@ -304,6 +307,7 @@ func testKill(t *testing.T, f *harness.Front) {
 			for b := next(c); b != nil; b = next(c) {
 				_ = b.send(t.Context(), client, f.URL) // whatever comes, it is in the books
 				sent[c] = append(sent[c], b)
+				_ = harness.Pause(t.Context(), pause)
 			}
 		})
 	}
