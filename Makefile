@@ -68,10 +68,10 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && printf '\043include <stdlib.
 .PHONY: test
 test: build test-fast test-real ## run all tests: unit, integration, real clusters, chaos
 
-# A run of the lab is one goroutine in virtual time: the race detector has nothing to watch
-# there and makes it ten times as long. It watches the tests that play several runs at once.
-LAB          = sidestep/internal/sim/lab
-LAB_PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds)
+# Most tests of these have one goroutine: the race detector has nothing to watch
+# there and makes them ten times as long. It watches those in which several run at once.
+SINGLE   = sidestep/internal/sim/lab sidestep/internal/bulk
+PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeForConcurrentUse)
 
 # With the race detector other system calls take the place of those that the scheduler is not
 # told of.
@@ -80,10 +80,10 @@ RAW = ./internal/rawsocket ./internal/leg
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
 	race=$(RACE); \
-	$(GO) test $$race -shuffle=on -timeout 10m $(filter-out $(LAB),$(shell $(GO) list $(SOURCES))) ./docs; \
-	$(GO) test -shuffle=on -timeout 10m $(LAB); \
+	$(GO) test $$race -shuffle=on -timeout 10m $(filter-out $(SINGLE),$(shell $(GO) list $(SOURCES))) ./docs; \
+	$(GO) test -shuffle=on -timeout 10m $(SINGLE); \
 	if [ -n "$$race" ]; then $(GO) test -shuffle=on -timeout 5m $(RAW); fi; \
-	if [ -n "$$race" ]; then $(GO) test $$race -run '$(LAB_PARALLEL)' -timeout 10m $(LAB); fi
+	if [ -n "$$race" ]; then $(GO) test $$race -run '$(PARALLEL)' -timeout 10m $(SINGLE); fi
 
 # Packages that measure nothing run side by side, both engines as well: they mostly wait.
 # test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
