@@ -43,8 +43,9 @@ type ClusterOptions struct {
 	// minutes under load, but five nodes that compile on a small machine take twice
 	// as long to start and are slower for the first minutes.
 	OptimisingJIT bool
-	// SerialGC lets the JVMs collect garbage with one thread: they start with a tenth less
-	// CPU. For tests that measure nothing.
+	// SerialGC lets the JVMs collect garbage with one thread and touch their heaps when they
+	// need them: they start with a tenth less CPU, and in half the memory. For tests that
+	// measure nothing.
 	SerialGC bool
 	// BeforeStart, if set, is called when all addresses are known and no node runs
 	// yet.

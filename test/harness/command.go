@@ -100,6 +100,9 @@ func Command(binary string, set *flag.FlagSet, silent ...string) string {
 	return binary
 }
 
+// Milliseconds is a duration as reports print it, with fractions.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 // Logf prints a line with the time of day: what a command is doing, beside its results.
 func Logf(format string, args ...any) { logTo(os.Stderr, format, args...) }
 

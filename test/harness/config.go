@@ -155,7 +155,7 @@ func (l launcher) environment(n *Node) []string {
 		jvm += " -XX:TieredStopAtLevel=1"
 	}
 	if l.options.SerialGC {
-		jvm += " -XX:+UseSerialGC"
+		jvm += " -XX:+UseSerialGC -XX:-AlwaysPreTouch"
 	}
 	return []string{
 		"PATH=" + os.Getenv("PATH"),

@@ -222,7 +222,7 @@ func stateChanges(f *harness.Front) map[string]float64 {
 func (t turn) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%4.0f/s in time, p50 %4.0f p99 %5.0f ms of accepted, %d refused, %d late, %d partial of %d; %.0f rejections, %.2f shard queries a search, CPU %.2f, %.0f not accepted, drained in %s",
-		t.goodput(), milliseconds(t.result.Accepted(0.5)), milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
+		t.goodput(), harness.Milliseconds(t.result.Accepted(0.5)), harness.Milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
 		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.backlog, t.drained.Round(10*time.Millisecond))
 	if t.doing.reasons != nil {
 		fmt.Fprintf(&b, "; reasons %v, hedges %v, failovers %v, probes %v, polls %v, states %v, failures %v, queues %v", shown(t.doing.reasons), shown(t.doing.hedges),
@@ -233,5 +233,3 @@ func (t turn) String() string {
 
 // goodput returns the searches a second that were answered in time.
 func (t turn) goodput() float64 { return float64(t.result.InTime) / t.length.Seconds() }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

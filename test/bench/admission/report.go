@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -52,8 +53,8 @@ func (t *tally) each(of func(turn) float64) []float64 {
 }
 
 func goodput(t turn) float64  { return t.goodput() }
-func p50(t turn) float64      { return milliseconds(t.result.Accepted(0.5)) }
-func p99(t turn) float64      { return milliseconds(t.result.Accepted(0.99)) }
+func p50(t turn) float64      { return harness.Milliseconds(t.result.Accepted(0.5)) }
+func p99(t turn) float64      { return harness.Milliseconds(t.result.Accepted(0.99)) }
 func rejected(t turn) float64 { return t.counters.rejected }
 func queries(t turn) float64  { return t.counters.queries / t.sent }
 func attempts(t turn) float64 { return (t.sent + t.doing.extra()) / t.sent }
@@ -61,7 +62,7 @@ func refused(t turn) float64  { return float64(t.result.Refused) / float64(t.res
 func late(t turn) float64     { return float64(t.result.TimedOut) / float64(t.result.Sent) }
 func partial(t turn) float64  { return float64(t.result.Partial) / float64(t.result.Sent) }
 func backlog(t turn) float64  { return t.backlog }
-func drained(t turn) float64  { return milliseconds(t.drained) }
+func drained(t turn) float64  { return harness.Milliseconds(t.drained) }
 func cpu(t turn) float64 {
 	sum := 0.0
 	for _, used := range t.counters.cpu {

@@ -147,7 +147,7 @@ func (s *stage) progress(round int, o *outcome) {
 	var text strings.Builder
 	for _, t := range o.arms {
 		last := t.turns[len(t.turns)-1]
-		fmt.Fprintf(&text, "  %s %.0f/s %.0f ms", t.arm, last.perSecond, milliseconds(last.p99))
+		fmt.Fprintf(&text, "  %s %.0f/s %.0f ms", t.arm, last.perSecond, harness.Milliseconds(last.p99))
 		if lost := last.result.Failed + last.rejected + last.failed; lost > 0 {
 			fmt.Fprintf(&text, " (%d lost)", lost)
 		}

@@ -9,6 +9,7 @@ import (
 	"sidestep/internal/bulk"
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -56,8 +57,8 @@ func (t *tally) each(of func(turn) float64) []float64 {
 }
 
 func perSecond(t turn) float64 { return t.perSecond }
-func p50(t turn) float64       { return milliseconds(t.p50) }
-func p99(t turn) float64       { return milliseconds(t.p99) }
+func p50(t turn) float64       { return harness.Milliseconds(t.p50) }
+func p99(t turn) float64       { return harness.Milliseconds(t.p99) }
 
 // to compares a value of the turns with that of another arm.
 func (t *tally) to(base *tally, of func(turn) float64) bootstrap.Estimate {
@@ -95,8 +96,6 @@ func (t *tally) overall() time.Duration {
 	return all.Quantile(0.99)
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // section is the table of one case.
 func (r *report) section(o *outcome) string {
 	var b strings.Builder
@@ -125,7 +124,7 @@ func (r *report) section(o *outcome) string {
 		}
 		failed, rejected, broken := t.lost()
 		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f | %s | %.0f | %s | %.0f | %d | %.2f | %.2f | %d | %d | %d, %d |\n", t.arm,
-			median(t.each(perSecond)), throughput, median(t.each(p50)), median(t.each(p99)), tail, milliseconds(t.overall()),
+			median(t.each(perSecond)), throughput, median(t.each(p50)), median(t.each(p99)), tail, harness.Milliseconds(t.overall()),
 			requests, sum(t.began), t.added, skew(t.began), skew(t.ended), bulks, failed, rejected, broken)
 	}
 	if t := o.of(armAware); t != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -59,7 +60,7 @@ func (r *report) add(at setting, tallies []*tally, usage machine.Usage) {
 			most = max(most, seconds)
 		}
 		fmt.Fprintf(&out, "| %s | %.0f | %s | %.0f | %.0f | %s | %d | %.2f | %.2f |\n", t.name, bootstrap.Median(t.perSec),
-			bootstrap.Ratio(t.perSec, base.perSec), milliseconds(t.result.Quantile(0.5)), bootstrap.Median(t.p99),
+			bootstrap.Ratio(t.perSec, base.perSec), harness.Milliseconds(t.result.Quantile(0.5)), bootstrap.Median(t.p99),
 			bootstrap.Ratio(t.p99, base.p99), t.result.Failed+t.result.Partial, most*nodeCount/max(used, 1e-9),
 			used/(float64(len(t.perSec))*r.turn.Seconds()))
 	}

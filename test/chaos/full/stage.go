@@ -143,7 +143,7 @@ func (s *stage) take(ctx context.Context, t *tally, first int) error {
 	}
 	t.result.Merge(result)
 	t.perSec = append(t.perSec, result.Throughput())
-	t.p99 = append(t.p99, milliseconds(result.Quantile(0.99)))
+	t.p99 = append(t.p99, harness.Milliseconds(result.Quantile(0.99)))
 	return nil
 }
 
@@ -182,5 +182,3 @@ func (s *stage) fire(ctx context.Context, w way, duration time.Duration, first i
 	}
 	return loadgen.Run(ctx, o)
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

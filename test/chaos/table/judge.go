@@ -7,6 +7,7 @@ import (
 
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 )
 
 const (
@@ -82,9 +83,9 @@ func (t *tally) each(of func(turn) float64) []float64 {
 	return values
 }
 
-func p50(t turn) float64       { return milliseconds(t.p50) }
-func p90(t turn) float64       { return milliseconds(t.p90) }
-func p99(t turn) float64       { return milliseconds(t.p99) }
+func p50(t turn) float64       { return harness.Milliseconds(t.p50) }
+func p90(t turn) float64       { return harness.Milliseconds(t.p90) }
+func p99(t turn) float64       { return harness.Milliseconds(t.p99) }
 func perSecond(t turn) float64 { return t.perSecond }
 
 // p99 is the load's, in ms.
@@ -94,7 +95,7 @@ func (t *tally) p99() float64 { return t.value(0.99, p99) }
 // if there are none.
 func (t *tally) value(q float64, of func(turn) float64) float64 {
 	if t.pooled || len(t.turns) == 0 {
-		return milliseconds(t.result.Quantile(q))
+		return harness.Milliseconds(t.result.Quantile(q))
 	}
 	return bootstrap.Median(t.each(of))
 }
@@ -125,12 +126,10 @@ func (t *tally) latencies() [][]float64 {
 func latencies(r *loadgen.Result) []float64 {
 	all := make([]float64, r.Sent)
 	for i := range all {
-		all[i] = milliseconds(r.Quantile((float64(i) + 0.5) / float64(len(all))))
+		all[i] = harness.Milliseconds(r.Quantile((float64(i) + 0.5) / float64(len(all))))
 	}
 	return all
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // judge answers what a scenario asks of a sidestep's load.
 func judge(sc scenario, o *outcome, t *tally) []answer {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 )
 
 // record is a row of the results by column.
@@ -138,7 +139,7 @@ func (t *tally) spread(o *outcome) (bad, busiest string) {
 
 func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }
 
-func ms(d time.Duration) string { return tenths(milliseconds(d)) }
+func ms(d time.Duration) string { return tenths(harness.Milliseconds(d)) }
 
 func seconds(d time.Duration) string {
 	if d < 0 {
