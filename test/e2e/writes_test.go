@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,9 +27,9 @@ const (
 	slotSize = 2
 	// wholeConfig opts in what is called whole-…, and slots-… to logical shards.
 	wholeConfig = "bulk:\n  single_shard:\n    - index: \"whole-*\"\n  routing_size:\n    - {index: \"slots-*\", size: 2}\n"
-	// pause is between the bulks of a client that writes while a node dies and comes back: the
-	// node that starts needs the CPU.
-	pause = 50 * time.Millisecond
+	// breather is how long a client pauses after each bulk while a node starts, which needs
+	// the CPU.
+	breather = 50 * time.Millisecond
 	// fewBulks is how many bulks a shard may have before it matters that it has more
 	// than the others.
 	fewBulks = 8
@@ -300,6 +301,7 @@ func testKill(t *testing.T, f *harness.Front) {
 		return b
 	}
 	var all sync.WaitGroup
+	var pause atomic.Int64
 	const clients = 6
 	sent := make([][]*sentBulk, clients)
 	for c := range clients {
@@ -307,7 +309,7 @@ func testKill(t *testing.T, f *harness.Front) {
 			for b := next(c); b != nil; b = next(c) {
 				_ = b.send(t.Context(), client, f.URL) // whatever comes, it is in the books
 				sent[c] = append(sent[c], b)
-				_ = harness.Pause(t.Context(), pause)
+				_ = harness.Pause(t.Context(), time.Duration(pause.Load()))
 			}
 		})
 	}
@@ -320,6 +322,7 @@ func testKill(t *testing.T, f *harness.Front) {
 	require.NoError(t, victim.Kill())
 	killed := time.Now()
 	await(250)
+	pause.Store(int64(breather))
 	restart, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, victim.Restart(restart))
