@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	runtimemetrics "runtime/metrics"
 	"time"
 )
 
@@ -14,13 +15,16 @@ const (
 	// calmShare the share below which one is enough again, if it was in each of calmReadings.
 	busyShare, calmShare = 0.7, 0.5
 	calmReadings         = 20
+	// longWait (s) is for how long no goroutine waits for a processor unless there is too
+	// little: something computes for long, or other processes take the CPU.
+	longWait = 0.005
 )
 
 // LimitProcessors keeps the runtime on one processor (GOMAXPROCS) while the process needs
 // much less than one, until ctx ends. With more, a request that becomes ready wakes up an
 // idle thread, which looks for work, finds it done and sleeps again: that costs more CPU
-// than the request where little is to be done. As soon as much is to be done, the runtime
-// uses what it does by default. It does nothing if the operator has set GOMAXPROCS. It
+// than the request where little is to be done. As soon as much is to be done, or something has
+// to wait, the runtime uses what it does by default. It does nothing if the operator has set GOMAXPROCS. It
 // concerns the whole process: call it once.
 func LimitProcessors(ctx context.Context) {
 	used, known := cpuTime()
@@ -31,7 +35,8 @@ func LimitProcessors(ctx context.Context) {
 	defer tick.Stop()
 	defer runtime.SetDefaultGOMAXPROCS()
 	var p processors
-	last := time.Now()
+	last, waits := time.Now(), newWaits()
+	waits.since()
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,7 +45,7 @@ func LimitProcessors(ctx context.Context) {
 		}
 		now := time.Now()
 		total, _ := cpuTime()
-		changed := p.observe(float64(total-used) / float64(now.Sub(last)))
+		changed := p.observe(float64(total-used)/float64(now.Sub(last)), waits.since() > 0)
 		last, used = now, total
 		switch {
 		case !changed:
@@ -58,20 +63,48 @@ type processors struct {
 	calm int  // readings in a row with less than calmShare
 }
 
-// observe takes the processors used in the mean since the last reading, and returns
-// whether the decision has changed.
-func (p *processors) observe(used float64) bool {
-	if used < calmShare {
+// observe takes the processors used in the mean since the last reading, and whether
+// something waited for one for long. It returns whether the decision has changed.
+func (p *processors) observe(used float64, waited bool) bool {
+	if used < calmShare && !waited {
 		p.calm++
 	} else {
 		p.calm = 0
 	}
 	before := p.one
 	switch {
-	case used >= busyShare:
+	case used >= busyShare || waited:
 		p.one = false
 	case p.calm >= calmReadings:
 		p.one = true
 	}
 	return p.one != before
+}
+
+// waits counts how often goroutines waited for a processor for longer than longWait.
+type waits struct {
+	sample []runtimemetrics.Sample
+	total  uint64
+}
+
+func newWaits() *waits {
+	return &waits{sample: []runtimemetrics.Sample{{Name: "/sched/latencies:seconds"}}}
+}
+
+// since returns how often that was since the last call.
+func (w *waits) since() uint64 {
+	runtimemetrics.Read(w.sample)
+	if w.sample[0].Value.Kind() != runtimemetrics.KindFloat64Histogram {
+		return 0
+	}
+	h := w.sample[0].Value.Float64Histogram()
+	var total uint64
+	for i, n := range h.Counts {
+		if h.Buckets[i] >= longWait {
+			total += n
+		}
+	}
+	passed := total - w.total
+	w.total = total
+	return passed
 }

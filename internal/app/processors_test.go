@@ -13,54 +13,65 @@ func TestOneProcessorWhileLittleIsToBeDone(t *testing.T) {
 	var p processors
 	calm := func(n int) (changed bool) {
 		for range n {
-			changed = p.observe(0.1) || changed
+			changed = p.observe(0.1, false) || changed
 		}
 		return changed
 	}
 	require.False(t, calm(calmReadings-1))
 	require.False(t, p.one, "a moment is too short")
-	require.True(t, p.observe(0.1))
+	require.True(t, p.observe(0.1, false))
 	require.True(t, p.one)
 
-	require.False(t, p.observe(0.6), "neither calm nor busy: nothing changes")
+	require.False(t, p.observe(0.6, false), "neither calm nor busy: nothing changes")
 	require.True(t, p.one)
-	require.True(t, p.observe(0.7), "busy once is enough")
+	require.True(t, p.observe(0.7, false), "busy once is enough")
 	require.False(t, p.one)
 
 	require.False(t, calm(calmReadings-1))
-	require.False(t, p.observe(0.6))
+	require.False(t, p.observe(0.6, false))
 	require.False(t, calm(calmReadings-1), "calm begins anew")
 	require.True(t, calm(1))
+
+	require.True(t, p.observe(0.1, true), "something had to wait")
+	require.False(t, p.one)
+	require.False(t, calm(calmReadings-1))
 }
 
 func TestProcessorsFollowWhatIsUsed(t *testing.T) {
-	if runtime.GOMAXPROCS(0) == 1 {
-		runtime.GOMAXPROCS(2)
-		defer runtime.SetDefaultGOMAXPROCS()
-	}
-	many := runtime.GOMAXPROCS(0)
+	t.Setenv("GOMAXPROCS", "")
+	runtime.GOMAXPROCS(2)
+	defer runtime.SetDefaultGOMAXPROCS()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); LimitProcessors(ctx) }()
 	require.Eventually(t, func() bool { return runtime.GOMAXPROCS(0) == 1 }, time.Minute, processorInterval,
 		"a process at rest stays on one")
-
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	}()
-	require.Eventually(t, func() bool { return runtime.GOMAXPROCS(0) == many }, time.Minute, processorInterval,
-		"a process that works gets all")
 	cancel()
 	<-ended
-	require.Equal(t, many, runtime.GOMAXPROCS(0))
+	many := runtime.GOMAXPROCS(0)
+	runtime.SetDefaultGOMAXPROCS()
+	require.Equal(t, runtime.GOMAXPROCS(0), many, "what the runtime takes by default comes back at the end")
+}
+
+func TestWaitsForAProcessorAreCounted(t *testing.T) {
+	runtime.GOMAXPROCS(1)
+	defer runtime.SetDefaultGOMAXPROCS()
+	stop := make(chan struct{})
+	defer close(stop)
+	w := newWaits()
+	w.since()
+	for range 4 { // each has to wait for three others, which the scheduler interrupts after 10 ms
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	require.Eventually(t, func() bool { return w.since() > 0 }, time.Minute, processorInterval)
 }
 
 func TestTheOperatorsProcessorsAreLeftAlone(t *testing.T) {

@@ -122,7 +122,7 @@ type Machine struct {
 	failed    int // attempts that were sent and failed
 	breakers  int
 	broken    int // connections that broke after something was sent
-	asked     bool
+	asked     int // looks at a late attempt
 	looks     int
 	unchanged bool // the request is being sent as the client wrote it
 	best      int
@@ -293,11 +293,12 @@ func (m *Machine) Overdue(worthwhile bool, left time.Duration) Action {
 	case worthwhile:
 		m.hedged = true
 		return Action{Do: Hedge}
-	case !m.asked:
-		m.asked = true
+	case m.asked == 0:
+		m.asked++
 		return Action{Do: Ask, After: max(0, min(askedLook, left))}
 	case left > 0:
-		return Action{Do: Look, After: min(askedLook, left)}
+		m.asked++
+		return Action{Do: Look, After: min(untilAskedLook(m.asked), left)}
 	}
 	m.looks++
 	return Action{Do: Suspect, After: untilLook(m.looks - 1)}

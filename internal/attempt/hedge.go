@@ -33,6 +33,9 @@ func (t *tokens) add(more, most float64) {
 	}
 }
 
+// left reports whether there is one.
+func (t *tokens) left() bool { return t.Load() >= 1000 }
+
 // spend takes one, false if there is none left.
 func (t *tokens) spend() bool {
 	for {
@@ -149,8 +152,17 @@ func (e *quantile) times(factor float64) time.Duration {
 	return time.Duration(math.Float64frombits(e.Load()) * factor * float64(time.Millisecond))
 }
 
-// askedLook is between two looks at whether the nodes of a late search have answered.
-const askedLook = 10 * time.Millisecond
+// askedLook is between the first soonLooks looks at whether the nodes of a late search have
+// answered. Then each is twice as long after the one before, up to maxLook.
+const (
+	askedLook = 10 * time.Millisecond
+	soonLooks = 3
+)
+
+// untilAskedLook returns how long to wait after the look (1, 2, …).
+func untilAskedLook(look int) time.Duration {
+	return min(askedLook<<min(max(0, look-soonLooks), 8), maxLook)
+}
 
 // Once a search is overdue, probes have firstLook to find out which node keeps it waiting.
 // They are given twice as long each time, up to maxLook, until a second attempt is
@@ -164,8 +176,14 @@ const (
 // is worthwhile.
 func untilLook(look int) time.Duration { return min(firstLook<<min(look, 8), maxLook) }
 
+// Left reports whether there may be a second attempt.
+func (h *Hedges) Left() bool { return h.second.left() }
+
 // Spend takes one second attempt from the budget, false if there is none left.
 func (h *Hedges) Spend() bool { return h.second.spend() }
+
+// MayAsk reports whether [Hedges.Ask] would.
+func (h *Hedges) MayAsk() bool { return h.asks.left() }
 
 // Ask reports whether the nodes of a late search may be asked, and counts that: as many
 // searches as may have a second attempt.

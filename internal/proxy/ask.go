@@ -16,23 +16,27 @@ const (
 )
 
 // ask has the nodes that a late search waits for asked whether they answer at all, if the
-// budget allows it.
+// budget allows it. Nodes behind one address cannot be asked.
 func (p *Proxy) ask(d *selection.Decision, now time.Time) {
-	if p.o.Probes == nil || !p.hedges.Ask() {
+	if p.o.Probes == nil || !p.probes.sending.Load() || !p.hedges.MayAsk() || len(d.Nodes) == 0 || p.view.Load().upstream(d.Nodes[0]) == nil {
 		return
 	}
-	for _, n := range p.o.Selector.Ask(nil, d, now) {
+	asks := p.o.Selector.Ask(nil, d, now)
+	if len(asks) > 0 {
+		p.hedges.Ask()
+	}
+	for _, a := range asks {
 		select {
-		case p.probes.asks <- n:
+		case p.probes.asks <- a:
 		default:
-			p.asked(n, false, now) // too many wait
+			p.asked(a, false, now) // too many wait
 		}
 	}
 }
 
-// asked notes how the asking of n ended.
-func (p *Proxy) asked(n *selection.Node, answered bool, now time.Time) {
-	p.o.Selector.Asked(n, answered, now)
+// asked notes how a time that a node was asked ended.
+func (p *Proxy) asked(a selection.Asking, answered bool, now time.Time) {
+	p.o.Selector.Asked(a, answered, now)
 	result := askUnanswered
 	if answered {
 		result = askAnswered

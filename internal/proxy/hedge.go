@@ -130,14 +130,18 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.waits() || x.hasLeft() {
 		return nil
 	}
+	free := p.o.Selector.EjectedSince(first)
+	if !free && !p.hedges.Left() {
+		if !x.overBudget {
+			x.overBudget = true
+			p.metrics.hedges.with(hedgeOverBudget).Inc()
+		}
+		return nil
+	}
 	t := newTry(x)
 	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	t.steered = true
-	switch {
-	case !p.o.Selector.Worthwhile(first, &t.decision, now), !t.rewrite(), !x.pick(t, now):
-	case !p.o.Selector.EjectedSince(first) && !p.hedges.Spend():
-		p.metrics.hedges.with(hedgeOverBudget).Inc()
-	default:
+	if p.o.Selector.Worthwhile(first, &t.decision, now) && t.rewrite() && x.pick(t, now) && (free || p.hedges.Spend()) {
 		return t
 	}
 	t.release()

@@ -47,7 +47,9 @@ const (
 type probes struct {
 	recent recentPlans
 	turn   atomic.Uint64
-	asks   chan *selection.Node // to be asked at once whether they answer
+	asks   chan selection.Asking // to be asked at once whether they answer
+	// sending: probes are sent, and asks are read.
+	sending atomic.Bool
 	// refusedUntil is when probes may be sent again, in Unix nanoseconds.
 	refusedUntil atomic.Int64
 	refused      atomic.Bool // the last answer was a refusal
@@ -77,6 +79,8 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
+	p.probes.sending.Store(true)
+	defer p.probes.sending.Store(false)
 	free := make(chan struct{}, maxProbes)
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -85,8 +89,8 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 		select {
 		case <-ctx.Done():
 			return
-		case n := <-p.probes.asks:
-			sending.Go(func() { p.asked(n, p.answers(ctx, n), time.Now()) })
+		case a := <-p.probes.asks:
+			sending.Go(func() { p.asked(a, p.answers(ctx, a.Node), time.Now()) })
 			continue
 		case <-tick.C:
 		}

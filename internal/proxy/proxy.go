@@ -182,7 +182,7 @@ func New(o Options) (*Proxy, error) {
 		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
 		admission: newAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
 	}
-	p.probes.asks = make(chan *selection.Node, maxAsks)
+	p.probes.asks = make(chan selection.Asking, maxAsks)
 	p.complaints.Interval = complainEvery
 	if err := p.SetMode(o.Mode); err != nil {
 		return nil, err

@@ -48,8 +48,11 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 			continue
 		}
 		old := before.upstream(v.nodes[i])
-		if old == nil || *old.url != *n.URL {
+		switch {
+		case old == nil || *old.url != *n.URL:
 			old = newUpstream(v.nodes[i], n.URL, o.Transport)
+		case old.node != v.nodes[i]: // something else of the node has changed
+			old = &upstream{node: v.nodes[i], url: old.url, leg: old.leg, transport: old.transport}
 		}
 		v.upstreams[i] = old
 		if n.Data() || infos[i].CoordinatingOnly {
@@ -59,7 +62,8 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 		}
 	}
 	for _, u := range before.upstreams {
-		if u != nil && !slices.Contains(v.upstreams, u) {
+		kept := func(w *upstream) bool { return w != nil && w.leg == u.leg }
+		if u != nil && !slices.ContainsFunc(v.upstreams, kept) {
 			u.close()
 		}
 	}
@@ -69,7 +73,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 // upstream returns the connections to n, nil if it has no address.
 func (v *view) upstream(n *selection.Node) *upstream {
 	for i, m := range v.nodes {
-		if m == n {
+		if m.Same(n) {
 			return v.upstreams[i]
 		}
 	}

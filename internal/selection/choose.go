@@ -57,7 +57,7 @@ type Request struct {
 	Avoid []*Node
 	// Outliers asks for a list only while some candidate stands out; else the
 	// decision is NoOutlier, with all candidates in it: whoever the engine picks
-	// is among them. One shard is always chosen: there the rank is exact. Other
+	// is among them. One shard is chosen unless others send more to its nodes. Other
 	// policies than adaptive do not know outliers and list always.
 	Outliers bool
 	// Affinity is a hash of what is to be served by the same copies each time, 0 if

@@ -129,7 +129,7 @@ func (e *entry) slack(at int64) float64 {
 // more is known.
 func (n *Node) provedSince(then, at int64) bool {
 	polled := n.polledAt.Load()
-	told := State(n.polled.Load()) != Fine || polled > then || at-polled <= int64(twice*proofTime)
+	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
 	return told && at-then >= int64(proofTime)
 }
 

@@ -232,7 +232,7 @@ func (s *Selector) observeRejected(n *Node, share float64, at int64) {
 // until a poll tells otherwise.
 func (n *Node) rejects(at int64) bool {
 	last := n.rejectedAt.Load()
-	return lately(&n.rejectedAt, at) || last != 0 && last >= n.polledAt.Load() && State(n.polled.Load()) == Fine
+	return lately(&n.rejectedAt, at) || last != 0 && last >= n.polledAt.Load() && n.answersPolls()
 }
 
 // lately reports whether the moment in last is set and no longer ago than a second.

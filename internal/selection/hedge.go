@@ -11,18 +11,26 @@ import (
 // asking is what is known of a node that is asked directly whether it answers at all, for
 // something that waits in no queue.
 type asking struct {
-	sentAt atomic.Int64 // ns: when it was asked for the answer that it owes; 0: it owes none
-	silent atomic.Bool  // its peers have answered meanwhile
-	took   stats.Number // ms: until its last answer
-	before stats.Number // ms: until the one before
+	sentAt     atomic.Int64 // ns: when it was asked for the answer that it owes; 0: it owes none
+	answeredAt atomic.Int64 // ns: its latest answer
+	silent     atomic.Bool  // its peers have answered meanwhile
+	took       stats.Number // ms: until its last answer
+	before     stats.Number // ms: until the one before
+}
+
+// Asking is one time that a node is asked whether it answers.
+type Asking struct {
+	Node   *Node
+	sentAt int64 // ns
 }
 
 // Ask appends to dst the nodes to be asked at once whether they answer, as a search on d takes
-// clearly longer than such searches usually do: the nodes of d, and others to compare them with
-// where these are few. A node that owes an answer already is not asked again. How each ends is
-// to be told by [Selector.Asked].
-func (s *Selector) Ask(dst []*Node, d *Decision, now time.Time) []*Node {
-	if !s.policy.health || d.Reason == Overloaded {
+// clearly longer than such searches usually do: the nodes of d, at most roundSize of them, and
+// others to compare them with where these are few. A node that owes an answer already is not asked
+// again. Each is to end in one [Selector.Asked].
+func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
+	all, turn := *s.all.Load(), s.turn.Load()
+	if !s.policy.health || d.Reason == Overloaded || len(all) < twice {
 		return dst
 	}
 	at, compared := s.since(now), 0
@@ -32,18 +40,20 @@ func (s *Selector) Ask(dst []*Node, d *Decision, now time.Time) []*Node {
 		}
 		compared++
 		sent := n.asking.sentAt.Load()
-		if (sent == 0 || at-sent >= int64(ProbeTimeout)) && n.asking.sentAt.CompareAndSwap(sent, at) {
-			n.asking.silent.Store(false)
-			dst = append(dst, n)
+		if sent != 0 && at-sent < int64(ProbeTimeout) {
+			return
+		}
+		n.asking.silent.Store(false)
+		if n.asking.sentAt.CompareAndSwap(sent, at) {
+			dst = append(dst, Asking{n, at})
 		}
 	}
-	for _, n := range d.Nodes {
-		ask(n)
+	for i := range uint64(min(len(d.Nodes), roundSize)) {
+		ask(d.Nodes[(i+turn)%uint64(len(d.Nodes))])
 	}
 	if c := d.Coordinator; c != nil && !c.in(d.Nodes) {
 		ask(c)
 	}
-	all, turn := *s.all.Load(), s.turn.Load()
 	for i := range uint64(len(all)) {
 		if n := all[(i+turn)%uint64(len(all))]; compared <= twice && !n.NoData && !n.in(d.Nodes) && !n.Same(d.Coordinator) {
 			ask(n)
@@ -52,21 +62,26 @@ func (s *Selector) Ask(dst []*Node, d *Decision, now time.Time) []*Node {
 	return dst
 }
 
-// Asked ends what [Selector.Ask] began: n has answered at now, whatever it said, or will not.
-func (s *Selector) Asked(n *Node, answered bool, now time.Time) {
+// Asked ends what [Selector.Ask] began: the node has answered at now, whatever it said, or will not.
+// What came after it was asked again ends nothing.
+func (s *Selector) Asked(a Asking, answered bool, now time.Time) {
+	k := &a.Node.asking
 	if at := s.since(now); answered {
-		n.asking.before.Set(n.asking.took.Value())
-		n.asking.took.Set(millis(time.Duration(at - n.asking.sentAt.Load())))
-		raise(&n.heardAt, at)
+		k.before.Set(k.took.Value())
+		k.took.Set(millis(time.Duration(at - a.sentAt)))
+		raise(&k.answeredAt, at)
 	}
-	n.asking.sentAt.Store(0)
+	k.sentAt.CompareAndSwap(a.sentAt, 0)
 }
 
-// awaited reports whether the node owes an answer.
+// awaited reports whether the node owes an answer, and nothing was heard of it since.
 func (n *Node) awaited(at int64) bool {
 	sent := n.asking.sentAt.Load()
-	return sent > n.heardAt.Load() && at-sent < int64(ProbeTimeout)
+	return sent > n.lastHeard() && at-sent < int64(ProbeTimeout)
 }
+
+// lastHeard returns when (ns) the node last answered a client, or that it answers.
+func (n *Node) lastHeard() int64 { return max(n.heardAt.Load(), n.asking.answeredAt.Load()) }
 
 // owes reports whether the node owes an answer that its peers have given.
 func (n *Node) owes(at int64) bool { return n.asking.silent.Load() && n.awaited(at) }
@@ -75,8 +90,9 @@ func (n *Node) owes(at int64) bool { return n.asking.silent.Load() && n.awaited(
 // have given. Until it answers, choices leave it out.
 func (s *Selector) Silent(d *Decision, now time.Time) bool {
 	at, found := s.since(now), false
+	var usual peerAnswers
 	look := func(n *Node) {
-		if n.awaited(at) && (n.asking.silent.Load() || s.late(n, at)) {
+		if n.awaited(at) && (n.asking.silent.Load() || s.late(n, &usual, at)) {
 			n.asking.silent.Store(true)
 			found = true
 		}
@@ -90,29 +106,51 @@ func (s *Selector) Silent(d *Decision, now time.Time) bool {
 	return found
 }
 
+// peerAnswers is what became of nodes since a moment at which others were asked.
+type peerAnswers struct {
+	since        int64 // ns
+	heard, owing int   // nodes that were heard since, and that owe an answer
+	median       float64
+	known        bool // the median: of the times (ms) that those heard took for their last answer
+}
+
+// answersSince returns what became of all nodes since a moment.
+func (s *Selector) answersSince(since, at int64) peerAnswers {
+	p := peerAnswers{since: since}
+	var took []float64
+	for _, m := range *s.all.Load() {
+		switch {
+		case m.awaited(at):
+			p.owing++
+		case m.lastHeard() >= since:
+			p.heard++
+			if ms := m.asking.took.Value(); ms > 0 {
+				took = append(took, ms)
+			}
+		}
+	}
+	if p.known = len(took) > 0; p.known {
+		p.median = stats.Median(took)
+	}
+	return p
+}
+
 // late reports whether n owes an answer for far longer than its peers took for theirs, and
 // longer than it took for its own: for the last one, or, as it may have been silent then, the
-// one before. More nodes must have been heard since it was asked than others owe an answer:
-// where most are silent, the way to them is slow, or this process.
-func (s *Selector) late(n *Node, at int64) bool {
+// one before. As many nodes must have been heard since it was asked as owe an answer, n among
+// them: where most are silent, the way to them is slow, or this process. usual is what was found
+// last; the nodes of one search are asked at the same moment.
+func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 	sent := n.asking.sentAt.Load()
 	least := min(n.asking.took.Value(), n.asking.before.Value())
 	waited := millis(time.Duration(at-sent)) - max(SlowSlack, n.standstill(at))
 	if waited <= least {
 		return false
 	}
-	var took []float64
-	owing := 0
-	for _, m := range *s.all.Load() {
-		switch {
-		case m.Same(n):
-		case m.awaited(at):
-			owing++
-		case m.heardAt.Load() >= sent:
-			took = append(took, m.asking.took.Value())
-		}
+	if usual.since != sent {
+		*usual = s.answersSince(sent, at)
 	}
-	return len(took) > owing && waited > FarFactor*stats.Median(took)
+	return usual.known && usual.heard >= usual.owing && waited > FarFactor*usual.median
 }
 
 // Worthwhile reports whether a second attempt as decided in second may be sooner

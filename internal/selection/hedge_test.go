@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ type lateSearch struct {
 	*Selector
 	nodes []*Node
 	first *Decision
-	asked []*Node
+	asked []Asking
 }
 
 const askedAt = 1050 * time.Millisecond
@@ -51,12 +52,17 @@ func newLate(t *testing.T, shards [][]int, answering func(*Node) bool) *lateSear
 	s.Choose(l.first, Request{Nodes: nodes, Shards: shards, Outliers: true}, at(time.Second))
 	s.Acquire(l.first, at(time.Second))
 	l.asked = s.Ask(nil, l.first, at(askedAt))
-	for _, n := range l.asked {
-		if answering(n) {
-			s.Asked(n, true, at(askedAt+time.Millisecond))
+	for _, a := range l.asked {
+		if answering(a.Node) {
+			s.Asked(a, true, at(askedAt+time.Millisecond))
 		}
 	}
 	return l
+}
+
+// of returns the one time that n was asked.
+func (l *lateSearch) of(n *Node) Asking {
+	return l.asked[slices.IndexFunc(l.asked, func(a Asking) bool { return a.Node.Same(n) })]
 }
 
 // second decides about a second attempt, and whether there is to be one.
@@ -80,7 +86,7 @@ func TestANodeThatIsSilentWhileTheOthersAnswer(t *testing.T) {
 	require.NotSame(t, c, second.Coordinator)
 	require.Len(t, l.Ask(nil, l.first, at(askedAt+20*time.Millisecond)), 4, "one answer at a time is awaited")
 
-	l.Asked(c, true, at(askedAt+100*time.Millisecond))
+	l.Asked(l.of(c), true, at(askedAt+100*time.Millisecond))
 	second, worthwhile = l.second(101 * time.Millisecond)
 	require.False(t, worthwhile, "it has answered")
 	require.Equal(t, NoOutlier, second.Reason)
@@ -142,7 +148,39 @@ func TestAnAnswerIsAwaitedForASecond(t *testing.T) {
 	second, worthwhile := l.second(ProbeTimeout)
 	require.False(t, worthwhile)
 	require.Equal(t, NoOutlier, second.Reason)
-	require.Contains(t, l.Ask(nil, l.first, at(askedAt+ProbeTimeout)), l.nodes[2])
+	again := l.Ask(nil, l.first, at(askedAt+ProbeTimeout))
+	require.Len(t, again, 5)
+
+	c := l.nodes[2]
+	l.Asked(l.of(c), false, at(askedAt+ProbeTimeout+time.Millisecond))
+	require.True(t, c.awaited(l.since(at(askedAt+ProbeTimeout+2*time.Millisecond))), "the end of the first time does not end the second")
+	l.Asked(l.of(c), true, at(askedAt+ProbeTimeout+3*time.Millisecond))
+	require.InDelta(t, 1003, c.asking.took.Value(), 0.1, "it took as long as since that time")
+}
+
+// Of many nodes a few are asked, and of one none: there is nothing to compare it with.
+func TestNotAllNodesOfAWideSearchAreAsked(t *testing.T) {
+	for count, want := range map[int]int{1: 0, 2: 2, 100: roundSize} {
+		s, nodes := newTest(t, "adaptive", count)
+		asked := s.Ask(nil, &Decision{Nodes: nodes}, at(time.Second))
+		require.Len(t, asked, want)
+	}
+}
+
+// A node that says that it answers, but no poll, is no healthier for that: what it serves searches
+// with may be stuck.
+func TestANodeThatAnswersNoPollsIsEjectedThoughItSaysThatItAnswers(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(*Node) bool { return true })
+	c := l.nodes[2]
+	l.ObservePoll(c.ID, Poll{State: Fine}, at(time.Second))
+	l.ObservePoll(c.ID, Poll{State: Unresponsive, Took: time.Second}, at(askedAt+500*time.Millisecond))
+	require.Equal(t, Unresponsive, c.State())
+
+	l.ObservePoll(c.ID, Poll{State: Fine}, at(2*time.Second))
+	l.Heard(c, at(4*time.Second))
+	l.ObservePoll(c.ID, Poll{State: Unresponsive, Took: time.Second}, at(4*time.Second))
+	require.Equal(t, Fine, c.State(), "it answers clients")
+	require.True(t, c.provedSince(l.since(at(3*time.Second)), l.since(at(4*time.Second))), "no poll is awaited that does not come")
 }
 
 // Where a shard's other copy is on an ejected node, that one is waited for: it answers at least.

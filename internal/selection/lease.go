@@ -177,6 +177,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	}
 	at := s.since(now)
 	n.polledAs(p.State)
+	if p.State != Fine {
+		raise(&n.missedAt, at)
+	}
 	if p.State == Unresponsive && n.heardAt.Load() > at-int64(p.Took) {
 		// It answers clients while it owes the poll: it is busy, which is no proof.
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})

@@ -6,9 +6,10 @@ import "time"
 const Drained = "drained"
 
 // Leave notes that n is about to leave, or to restart: until then it is given no searches while
-// every shard keeps another copy, and coordinates nothing while another node can. So it is with a
-// node that the cluster announces to leave ([NodeInfo.Announced]). A moment that is over ends that. It is forgotten when n has left the cluster, or refused a poll and is
-// back: it comes back as any node does. A connection of a client that breaks off is no restart.
+// every shard keeps another copy, and coordinates nothing while another node can. A moment that is
+// over ends that. It is forgotten when n has left the cluster, or refused a poll and is back: it
+// comes back as any node does. A connection of a client that breaks off is no restart. A node that
+// the cluster announces to leave ([NodeInfo.Announced]) is treated alike, while it is announced.
 func (s *Selector) Leave(n *Node, until time.Time) {
 	n.leaving.Store(max(0, s.since(until)))
 	n.left.Store(false)

@@ -40,6 +40,7 @@ type statistics struct {
 	outstanding atomic.Int64 // searches sent to a set with this node, or together with others, not yet answered
 	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
+	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
 	slower      atomic.Bool  // the last choice that compared it found it far slower than the others
 
@@ -99,6 +100,10 @@ func (n *Node) Coordinating() int64 { return n.coordinating.Load() }
 func (n *Node) out() bool {
 	return State(n.polled.Load()) == Unreachable
 }
+
+// answersPolls reports whether the last poll was answered. A node that answers clients is not out
+// of use for one that was not, but tells nothing of its queue either.
+func (n *Node) answersPolls() bool { return n.missedAt.Load() <= n.polledAt.Load() }
 
 // processors returns how many processors the node may keep busy; 0 while unknown. What the
 // engine counts is rounded up to whole ones, and a quota may be far below one.

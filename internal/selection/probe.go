@@ -57,6 +57,8 @@ type probing struct {
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
+	weighedAt  atomic.Int64 // ns: when needed was found out
+	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
 	inFlight    int
@@ -121,7 +123,7 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices {
 		r.choices = choices
-		if n := nodes[r.number%len(nodes)]; !s.needed(n) {
+		if n := nodes[r.number%len(nodes)]; !s.needed(n, at) {
 			n.probe.wanted.Store(true)
 		}
 	}
@@ -129,7 +131,7 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 
 // ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n) {
+	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
 		n.probe.wanted.Store(true)
 	}
 }
@@ -159,7 +161,7 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 // probed it for long, and the cluster can do without c.
 func (s *Selector) askVia(c *Node, at int64) {
 	p := &c.probe
-	if (!p.viaWanted.Load() || at-p.viaAskedAt.Load() > int64(ProbeTimeout)) && !s.needed(c) {
+	if (!p.viaWanted.Load() || at-p.viaAskedAt.Load() > int64(ProbeTimeout)) && !s.needed(c, at) {
 		p.viaAskedAt.Store(at)
 		p.viaWanted.Store(true)
 	}

@@ -93,7 +93,16 @@ func (d *Decision) spare(req Request, t turn) {
 // needed reports whether the load of n would keep the CPUs of the other data nodes busy for more
 // than all of the time: nothing that speaks against n could be acted upon, so no probes are sent.
 // Like [Decision.spare], it does not miss a node that does next to nothing.
-func (s *Selector) needed(n *Node) bool {
+// It is found out anew for each node every suspicionInterval.
+func (s *Selector) needed(n *Node, at int64) bool {
+	if elapsed(&n.probe.weighedAt, at, suspicionInterval) {
+		n.probe.needed.Store(s.weigh(n))
+	}
+	return n.probe.needed.Load() && n.answersPolls()
+}
+
+// weigh does what needed reports.
+func (s *Selector) weigh(n *Node) bool {
 	own, _ := n.rate.Value()
 	load := own * s.usualService()
 	var processors, rates, serving float64
@@ -111,7 +120,7 @@ func (s *Selector) needed(n *Node) bool {
 		processors += m.processors()
 		serving++
 	}
-	return load > processors && useFactor*own*serving >= rates && State(n.polled.Load()) == Fine
+	return load > processors && useFactor*own*serving >= rates
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.

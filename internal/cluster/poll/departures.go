@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -135,6 +136,7 @@ type departures struct {
 	excludedAt, shutdownAt int64                // versions of the cluster state before it was asked for
 	after                  time.Time            // the cost of shutdowns forbids to ask before
 	failing                bool                 // it was logged that there is no answer
+	hosts                  map[string]string    // by id of the node: what a node that is silent told before
 	heard                  map[string]announced // by id of the node
 }
 
@@ -147,7 +149,8 @@ type announced struct {
 
 // readDepartures asks a node what is announced, when the cluster state moved. Exclusions are
 // cheap to tell. For shutdowns the engine walks over the metadata of all indices: they are asked
-// for during a thousandth of the time. While an answer cannot be had, what was known stays.
+// for during a thousandth of the time, and not before this sidestep knows the cluster: many may
+// start at once. While an answer cannot be had, what was known stays.
 func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string) {
 	d := &p.departures
 	if d.uuid != uuid {
@@ -162,21 +165,25 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string)
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
 	}
 	var failed error
+	answered := false
 	if moved(d.excludedAt) {
 		var answer exclusions
 		if failed = ask(kindExclusions, exclusionsPath, &answer); failed == nil {
-			d.exclude, d.excludedAt = answer.patterns(), version
+			d.exclude, d.excludedAt, answered = answer.patterns(), version, true
 		}
 	}
-	if started := time.Now(); moved(d.shutdownAt) && !started.Before(d.after) {
+	if started := time.Now(); p.Snapshot() != nil && moved(d.shutdownAt) && !started.Before(d.after) {
 		var answer shutdowns
 		err := ask(kindShutdowns, shutdownsPath, &answer)
 		if err == nil {
 			d.take(&answer)
-			d.shutdownAt = version
+			d.shutdownAt, answered = version, true
 		}
 		d.after = time.Now().Add(shutdownsCostFactor * time.Since(started))
 		failed = cmp.Or(failed, err)
+	}
+	if failed == nil && answered {
+		d.failing = false
 	}
 	if failed != nil && !d.failing && ctx.Err() == nil {
 		p.o.Logger.Warn("it cannot be read which nodes are to leave", "err", failed)
@@ -187,13 +194,19 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string)
 // mark notes which of the nodes are about to leave.
 func (d *departures) mark(nodes []*cluster.Node, states map[string]stateNode, told map[string]infoNode, now time.Time) {
 	leaving, data, going := make([]cluster.Departure, len(nodes)), 0, 0
+	if d.hosts == nil {
+		d.hosts = map[string]string{}
+	}
 	for i, n := range nodes {
 		state := states[n.ID]
 		ip, _, err := net.SplitHostPort(state.TransportAddress)
 		if err != nil {
 			ip = ""
 		}
-		leaving[i] = d.counts(n.ID, announced{d.about(n, told[n.ID].Host, ip), state.EphemeralID, now})
+		if host := told[n.ID].Host; host != "" {
+			d.hosts[n.ID] = host
+		}
+		leaving[i] = d.counts(n.ID, announced{d.about(n, d.hosts[n.ID], ip), state.EphemeralID, now})
 		if n.Data() {
 			data++
 			if leaving[i] != cluster.Stays {
@@ -211,6 +224,7 @@ func (d *departures) mark(nodes []*cluster.Node, states map[string]stateNode, to
 			nodes[i] = &changed
 		}
 	}
+	maps.DeleteFunc(d.hosts, func(id, _ string) bool { _, here := states[id]; return !here })
 	for id, h := range d.heard {
 		if _, here := states[id]; !here && now.Sub(h.since) >= rememberedFor {
 			delete(d.heard, id)

@@ -15,13 +15,13 @@ const (
 	askDemand = 0.00005
 )
 
-// ask asks n directly whether it answers.
-func (r *sidestep) ask(node *selection.Node) {
-	w, n, ended := r.w, r.w.nodes[r.index[node]], false
+// ask asks a node directly whether it answers.
+func (r *sidestep) ask(a selection.Asking) {
+	w, n, ended := r.w, r.w.nodes[r.index[a.Node]], false
 	end := func(answered bool) {
 		if !ended {
 			ended = true
-			r.s.Asked(node, answered, r.now())
+			r.s.Asked(a, answered, r.now())
 		}
 	}
 	w.c.after(selection.ProbeTimeout, func() { end(false) })

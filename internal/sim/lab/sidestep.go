@@ -418,9 +418,13 @@ func (r *sidestep) overdue(s *search, at time.Duration, probed bool) {
 		r.w.send(s, second, true)
 		return
 	case attempt.Ask:
-		if r.budget.Ask() {
-			for _, n := range r.s.Ask(nil, s.decided.decision, r.now()) {
-				r.ask(n)
+		if r.budget.MayAsk() {
+			asks := r.s.Ask(nil, s.decided.decision, r.now())
+			if len(asks) > 0 {
+				r.budget.Ask()
+			}
+			for _, a := range asks {
+				r.ask(a)
 			}
 		}
 	case attempt.Suspect:
