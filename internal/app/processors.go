@@ -15,9 +15,12 @@ const (
 	// calmShare the share below which one is enough again, if it was in each of calmReadings.
 	busyShare, calmShare = 0.7, 0.5
 	calmReadings         = 20
-	// longWait (s) is for how long no goroutine waits for a processor unless there is too
-	// little: something computes for long, or other processes take the CPU.
-	longWait = 0.005
+	// A goroutine waits for a processor for longer than longWait (s) where something computes
+	// for long, or other processes take the CPU. All processors are used if more than
+	// waitShare of at least judgedWaits goroutines did.
+	longWait    = 0.005
+	waitShare   = 0.1
+	judgedWaits = 20
 )
 
 // LimitProcessors keeps the runtime on one processor (GOMAXPROCS) while the process needs
@@ -36,7 +39,7 @@ func LimitProcessors(ctx context.Context) {
 	defer runtime.SetDefaultGOMAXPROCS()
 	var p processors
 	last, waits := time.Now(), newWaits()
-	waits.since()
+	waits.long()
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,7 +48,7 @@ func LimitProcessors(ctx context.Context) {
 		}
 		now := time.Now()
 		total, _ := cpuTime()
-		changed := p.observe(float64(total-used)/float64(now.Sub(last)), waits.since() > 0)
+		changed := p.observe(float64(total-used)/float64(now.Sub(last)), waits.long())
 		last, used = now, total
 		switch {
 		case !changed:
@@ -81,30 +84,35 @@ func (p *processors) observe(used float64, waited bool) bool {
 	return p.one != before
 }
 
-// waits counts how often goroutines waited for a processor for longer than longWait.
+// waits counts how long goroutines waited for a processor.
 type waits struct {
-	sample []runtimemetrics.Sample
-	total  uint64
+	sample    []runtimemetrics.Sample
+	all, late uint64 // how many waited, and for longer than longWait
 }
 
 func newWaits() *waits {
 	return &waits{sample: []runtimemetrics.Sample{{Name: "/sched/latencies:seconds"}}}
 }
 
-// since returns how often that was since the last call.
-func (w *waits) since() uint64 {
+// long reports whether many waited for long since it last judged: it does so as soon as enough
+// have waited.
+func (w *waits) long() bool {
 	runtimemetrics.Read(w.sample)
 	if w.sample[0].Value.Kind() != runtimemetrics.KindFloat64Histogram {
-		return 0
+		return false
 	}
 	h := w.sample[0].Value.Float64Histogram()
-	var total uint64
+	var all, late uint64
 	for i, n := range h.Counts {
+		all += n
 		if h.Buckets[i] >= longWait {
-			total += n
+			late += n
 		}
 	}
-	passed := total - w.total
-	w.total = total
-	return passed
+	if all-w.all < judgedWaits {
+		return false
+	}
+	share := float64(late-w.late) / float64(all-w.all)
+	w.all, w.late = all, late
+	return share > waitShare
 }

@@ -59,7 +59,7 @@ func TestWaitsForAProcessorAreCounted(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	w := newWaits()
-	w.since()
+	w.long()
 	for range 4 { // each has to wait for three others, which the scheduler interrupts after 10 ms
 		go func() {
 			for {
@@ -71,7 +71,7 @@ func TestWaitsForAProcessorAreCounted(t *testing.T) {
 			}
 		}()
 	}
-	require.Eventually(t, func() bool { return w.since() > 0 }, time.Minute, processorInterval)
+	require.Eventually(t, func() bool { return w.long() }, time.Minute, processorInterval)
 }
 
 func TestTheOperatorsProcessorsAreLeftAlone(t *testing.T) {

@@ -21,9 +21,14 @@ func TestAdmissionLosesNoGoodputAtAnyLoad(t *testing.T) {
 				if bad {
 					sc = stressed(sc)
 				}
-				auto, off := played(t, "auto", sc), played(t, "off", sc)
-				t.Logf("goodput %.3f with, %.3f without; p99 %.0f and %.0f ms", auto.goodput(), off.goodput(), quantile(99)(auto), quantile(99)(off))
-				require.GreaterOrEqual(t, auto.goodput(), 0.98*off.goodput())
+				const seeds = 12 // of one the goodput differs by three percent by chance
+				var auto, off float64
+				for seed := range uint64(seeds) {
+					auto += playedWith(t, "auto", sc, seed+1).goodput() / seeds
+					off += playedWith(t, "off", sc, seed+1).goodput() / seeds
+				}
+				t.Logf("goodput %.3f with, %.3f without", auto, off)
+				require.GreaterOrEqual(t, auto, 0.98*off)
 			})
 		}
 	}

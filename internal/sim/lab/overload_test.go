@@ -13,10 +13,16 @@ import (
 // played is an arm on a short run of an overloaded cluster.
 func played(t *testing.T, name string, sc Scenario) *measure {
 	t.Helper()
+	return playedWith(t, name, sc, 1)
+}
+
+// playedWith is played with another seed.
+func playedWith(t *testing.T, name string, sc Scenario, seed uint64) *measure {
+	t.Helper()
 	sc.warmup, sc.length = 10*time.Second, 30*time.Second
 	list := contenders()
 	i := slices.IndexFunc(list, func(p policy) bool { return p.name == name })
-	m, err := simulate(&sc, list[i], 1)
+	m, err := simulate(&sc, list[i], seed)
 	require.NoError(t, err)
 	return m
 }
