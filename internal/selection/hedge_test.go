@@ -167,6 +167,17 @@ func TestNotAllNodesOfAWideSearchAreAsked(t *testing.T) {
 	}
 }
 
+// A node that is about to leave is not used in place of one that is silent for a moment.
+func TestANodeThatLeavesIsNotUsedForOneThatIsSilent(t *testing.T) {
+	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
+	d := l.nodes[3] // shard 2 is on c and d
+	l.Leave(d, at(time.Hour))
+	second, worthwhile := l.second(30 * time.Millisecond)
+	require.False(t, worthwhile)
+	require.NotContains(t, second.Nodes, d)
+	require.Contains(t, second.Nodes, l.nodes[2])
+}
+
 // A node that says that it answers, but no poll, is no healthier for that: what it serves searches
 // with may be stuck.
 func TestANodeThatAnswersNoPollsIsEjectedThoughItSaysThatItAnswers(t *testing.T) {

@@ -410,9 +410,17 @@ func requireEven(t *testing.T, f *harness.Front, index string, bulks int) {
 // primaries returns how many documents each primary copy has.
 func primaries(t *testing.T, index string) map[int]int {
 	t.Helper()
-	var rows []struct{ Shard, Prirep, Docs string }
-	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,docs", nil, &rows))
-	rows = slices.DeleteFunc(rows, func(row struct{ Shard, Prirep, Docs string }) bool { return row.Prirep != "p" })
+	type copyOfShard struct{ Shard, Prirep, Docs string }
+	var rows []copyOfShard
+	// A node that is back a moment ago may not tell of its copies yet.
+	require.Eventually(t, func() bool {
+		rows = nil
+		if shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards/"+index+"?format=json&h=shard,prirep,docs", nil, &rows) != nil {
+			return false
+		}
+		rows = slices.DeleteFunc(rows, func(row copyOfShard) bool { return row.Prirep != "p" })
+		return !slices.ContainsFunc(rows, func(row copyOfShard) bool { return row.Docs == "" })
+	}, time.Minute, 100*time.Millisecond, "all primary copies tell of their documents")
 	counts := make(map[int]int)
 	for _, row := range rows {
 		shard, err := strconv.Atoi(row.Shard)
