@@ -20,8 +20,8 @@ func (d *Decision) advance(req Request, t turn) {
 
 // exclude marks the candidates that are not to be listed.
 func (d *Decision) exclude(req Request, t turn) {
-	// What a silent node is spared would go to one that is about to leave, where that has the
-	// other copies.
+	// Without proof no node is left out while another is about to leave: its searches would go to
+	// that one, where it has the other copies.
 	leaving := false
 	for _, p := range d.order {
 		leaving = leaving || req.Nodes[p].leaves(t.at)
@@ -38,7 +38,7 @@ func (d *Decision) exclude(req Request, t turn) {
 				c.exclude(NotItsTurn)
 			}
 		}
-		if !c.slow && (n.health.avoid.Load() || !leaving && n.owes(t.at)) {
+		if !c.slow && !leaving && (n.health.avoid.Load() || n.owes(t.at)) {
 			c.exclude(Suspected)
 		}
 	}
