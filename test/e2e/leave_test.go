@@ -126,15 +126,16 @@ func TestDrainUnderLoad(t *testing.T) {
 	other := shared.Cluster.Nodes[0].Name
 	drain("10m")
 	load.next(t, other, 20) // what was in flight has finished
-	load.forget()
+	// On a busy machine a node with the other copies may be out of use for a moment: then the drained
+	// one is used all the same.
 	spared := func() bool {
+		load.forget()
 		probed, before := probes(t)+sumOf(t, f, "sidestep_probes_total", nil), queries(t)
 		load.next(t, other, 50)
 		after := queries(t)
-		return probed == probes(t)+sumOf(t, f, "sidestep_probes_total", nil) && after[node] == before[node]
+		return probed == probes(t)+sumOf(t, f, "sidestep_probes_total", nil) && after[node] == before[node] && !load.named(node)
 	}
 	require.Eventually(t, spared, time.Minute, 10*time.Millisecond, "the node serves nothing but probes")
-	require.False(t, load.named(node))
 	require.Equal(t, map[string]string{node: "drained"}, leavingNodes(t, f))
 	drain("0s")
 	load.next(t, node, 20)
