@@ -27,8 +27,8 @@ const (
 // much less than one, until ctx ends. With more, a request that becomes ready wakes up an
 // idle thread, which looks for work, finds it done and sleeps again: that costs more CPU
 // than the request where little is to be done. As soon as much is to be done, or something has
-// to wait, the runtime uses what it does by default. It does nothing if the operator has set GOMAXPROCS. It
-// concerns the whole process: call it once.
+// to wait, the runtime uses what it does by default. It does nothing if the operator has set
+// GOMAXPROCS. It concerns the whole process: call it once.
 func LimitProcessors(ctx context.Context) {
 	used, known := cpuTime()
 	if !known || os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {

@@ -160,9 +160,7 @@ const (
 )
 
 // untilAskedLook returns how long to wait after the look (1, 2, …).
-func untilAskedLook(look int) time.Duration {
-	return min(askedLook<<min(max(0, look-soonLooks), 8), maxLook)
-}
+func untilAskedLook(look int) time.Duration { return doubled(askedLook, look-soonLooks) }
 
 // Once a search is overdue, probes have firstLook to find out which node keeps it waiting.
 // They are given twice as long each time, up to maxLook, until a second attempt is
@@ -174,7 +172,12 @@ const (
 
 // untilLook returns how long to wait until the look (0, 1, …) at whether a second attempt
 // is worthwhile.
-func untilLook(look int) time.Duration { return min(firstLook<<min(look, 8), maxLook) }
+func untilLook(look int) time.Duration { return doubled(firstLook, look) }
+
+// doubled returns first, doubled so many times, and at most maxLook.
+func doubled(first time.Duration, times int) time.Duration {
+	return min(first<<min(max(0, times), 8), maxLook)
+}
 
 // Left reports whether there may be a second attempt.
 func (h *Hedges) Left() bool { return h.second.left() }
@@ -182,9 +185,19 @@ func (h *Hedges) Left() bool { return h.second.left() }
 // Spend takes one second attempt from the budget, false if there is none left.
 func (h *Hedges) Spend() bool { return h.second.spend() }
 
-// MayAsk reports whether [Hedges.Ask] would.
-func (h *Hedges) MayAsk() bool { return h.asks.left() }
-
 // Ask reports whether the nodes of a late search may be asked, and counts that: as many
 // searches as may have a second attempt.
 func (h *Hedges) Ask() bool { return h.asks.spend() }
+
+// ToAsk returns what find finds to be asked for a late search, nothing if h does not allow it. It
+// counts as [Hedges.Ask] if anything is found.
+func ToAsk[T any](h *Hedges, find func() []T) []T {
+	if !h.asks.left() {
+		return nil
+	}
+	found := find()
+	if len(found) > 0 {
+		h.Ask()
+	}
+	return found
+}

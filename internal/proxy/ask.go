@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sidestep/internal/attempt"
 	"sidestep/internal/selection"
 )
 
@@ -18,14 +19,10 @@ const (
 // ask has the nodes that a late search waits for asked whether they answer at all, if the
 // budget allows it. Nodes behind one address cannot be asked.
 func (p *Proxy) ask(d *selection.Decision, now time.Time) {
-	if p.o.Probes == nil || !p.probes.sending.Load() || !p.hedges.MayAsk() || len(d.Nodes) == 0 || p.view.Load().upstream(d.Nodes[0]) == nil {
+	if p.o.Probes == nil || !p.probes.sending.Load() || len(d.Nodes) == 0 || p.view.Load().upstream(d.Nodes[0]) == nil {
 		return
 	}
-	asks := p.o.Selector.Ask(nil, d, now)
-	if len(asks) > 0 {
-		p.hedges.Ask()
-	}
-	for _, a := range asks {
+	for _, a := range attempt.ToAsk(p.hedges, func() []selection.Asking { return p.o.Selector.Ask(nil, d, now) }) {
 		select {
 		case p.probes.asks <- a:
 		default:

@@ -159,12 +159,12 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 			}
 		}
 	}
-	d.excludeLeaving(req, t)
+	leaving := d.excludeLeaving(req, t)
 	if s.policy.health {
 		if t.acts {
 			d.advance(req, t)
 		}
-		d.exclude(req, t)
+		d.exclude(req, t, leaving)
 	}
 	d.rank(req, t)
 	switch {

@@ -108,10 +108,9 @@ func (s *Selector) Silent(d *Decision, now time.Time) bool {
 
 // peerAnswers is what became of nodes since a moment at which others were asked.
 type peerAnswers struct {
-	since        int64 // ns
-	heard, owing int   // nodes that were heard since, and that owe an answer
-	median       float64
-	known        bool // the median: of the times (ms) that those heard took for their last answer
+	since        int64   // ns
+	heard, owing int     // nodes that were heard since, and that owe an answer
+	median       float64 // of the times (ms) that those heard took for their last answer; 0: unknown
 }
 
 // answersSince returns what became of all nodes since a moment.
@@ -129,7 +128,7 @@ func (s *Selector) answersSince(since, at int64) peerAnswers {
 			}
 		}
 	}
-	if p.known = len(took) > 0; p.known {
+	if len(took) > 0 {
 		p.median = stats.Median(took)
 	}
 	return p
@@ -150,7 +149,7 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 	if usual.since != sent {
 		*usual = s.answersSince(sent, at)
 	}
-	return usual.known && usual.heard >= usual.owing && waited > FarFactor*usual.median
+	return usual.median > 0 && usual.heard >= usual.owing && waited > FarFactor*usual.median
 }
 
 // Worthwhile reports whether a second attempt as decided in second may be sooner

@@ -114,13 +114,16 @@ func (n *Node) processors() float64 {
 	return float64(n.Processors)
 }
 
-// full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as
-// is known.
-func (n *Node) full() bool {
+// load returns how many CPUs the node's shard queries keep busy, λ·S.
+func (n *Node) load() float64 {
 	rate, _ := n.rate.Value()
 	service, _ := n.service.Value()
-	return n.Processors > 0 && rate*service > fullLoad*n.processors()
+	return rate * service
 }
+
+// full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as
+// is known.
+func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
 
 // serves reports whether the node answers and is not kept out.
 func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }

@@ -18,14 +18,9 @@ func (d *Decision) advance(req Request, t turn) {
 	}
 }
 
-// exclude marks the candidates that are not to be listed.
-func (d *Decision) exclude(req Request, t turn) {
-	// Without proof no node is left out while another is about to leave: its searches would go to
-	// that one, where it has the other copies.
-	leaving := false
-	for _, p := range d.order {
-		leaving = leaving || req.Nodes[p].leaves(t.at)
-	}
+// exclude marks the candidates that are not to be listed. Without proof none is left out while
+// another is leaving: its searches would go to that one, where it has the other copies.
+func (d *Decision) exclude(req Request, t turn, leaving bool) {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		switch n.health.condition() {
@@ -46,6 +41,29 @@ func (d *Decision) exclude(req Request, t turn) {
 	d.suspects(req, t)
 }
 
+// carried sums what nodes carry: their own shard queries, λ·S each, on their CPUs.
+type carried struct {
+	load, processors float64 // CPUs that are kept busy, and that there are
+	rates, nodes     float64 // shard queries per ms
+	unknown          bool    // the CPUs of one of them are
+}
+
+func (c *carried) add(n *Node) {
+	rate, _ := n.rate.Value()
+	c.load += n.load()
+	c.rates += rate
+	c.processors += n.processors()
+	c.nodes++
+	c.unknown = c.unknown || n.Processors == 0
+}
+
+// miss reports whether the nodes would miss n: it does at least one part in useFactor of what they
+// do in the mean.
+func (c *carried) miss(n *Node) bool {
+	own, _ := n.rate.Value()
+	return useFactor*own*c.nodes >= c.rates
+}
+
 // spare lets candidates in that probes speak against if the others cannot carry their
 // load: with their own shard queries, λ·S each, and those that are moved, S̃ each, the median
 // of the service times, the CPUs of the others would be busy for more than fullLoad of the
@@ -55,31 +73,26 @@ func (d *Decision) spare(req Request, t turn) {
 	if !slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].provedSlow() }) {
 		return
 	}
-	var load, moved, processors, rates, serving float64
+	var others carried
+	var moved float64
 	d.sorted = d.sorted[:0]
-	known := true
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		rate, _ := n.rate.Value()
-		service, ok := n.service.Value()
-		if ok {
+		if service, ok := n.service.Value(); ok {
 			d.sorted = append(d.sorted, service)
 		}
 		if c.out || c.slow {
+			rate, _ := n.rate.Value()
 			moved += rate
 			continue
 		}
-		load += rate * service
-		rates += rate
-		serving++
-		processors += n.processors()
-		known = known && n.Processors > 0
+		others.add(n)
 	}
-	if !known || len(d.sorted) == 0 {
+	if others.unknown || len(d.sorted) == 0 {
 		return
 	}
 	usual := stats.Median(d.sorted)
-	if load+moved*usual <= fullLoad*processors {
+	if others.load+moved*usual <= fullLoad*others.processors {
 		return
 	}
 	for _, p := range d.order {
@@ -87,7 +100,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if own, _ := n.rate.Value(); useFactor*own*serving >= rates && State(n.polled.Load()) == Fine {
+		if others.miss(n) && State(n.polled.Load()) == Fine {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
@@ -109,24 +122,14 @@ func (s *Selector) needed(n *Node, at int64) bool {
 
 // weigh does what needed reports.
 func (s *Selector) weigh(n *Node) bool {
-	own, _ := n.rate.Value()
-	load := own * s.usualService()
-	var processors, rates, serving float64
+	var others carried
 	for _, m := range *s.all.Load() {
-		if m.NoData || m.Same(n) || !m.serves() {
-			continue
+		if !m.NoData && !m.Same(n) && m.serves() {
+			others.add(m)
 		}
-		if m.Processors == 0 {
-			return false
-		}
-		rate, _ := m.rate.Value()
-		service, _ := m.service.Value()
-		load += rate * service
-		rates += rate
-		processors += m.processors()
-		serving++
 	}
-	return load > processors && useFactor*own*serving >= rates
+	own, _ := n.rate.Value()
+	return !others.unknown && others.load+own*s.usualService() > others.processors && others.miss(n)
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
@@ -235,7 +238,7 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is
-// known of their queues is then old: all who know the same would send to the same node until the
+// known of their queues is then old: all that know the same would send to the same node until the
 // next poll.
 func (d *Decision) seesLittle(req Request) bool {
 	var own, all float64

@@ -156,9 +156,9 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string)
 	if d.uuid != uuid {
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
 	}
-	var version int64
-	if s := p.Snapshot(); s != nil {
-		version = s.Version
+	known, version := p.Snapshot(), int64(0)
+	if known != nil {
+		version = known.Version
 	}
 	moved := func(since int64) bool { return version != since || version == 0 }
 	ask := func(kind Kind, path string, into any) error {
@@ -172,7 +172,7 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string)
 			d.exclude, d.excludedAt, answered = answer.patterns(), version, true
 		}
 	}
-	if started := time.Now(); p.Snapshot() != nil && moved(d.shutdownAt) && !started.Before(d.after) {
+	if started := time.Now(); known != nil && moved(d.shutdownAt) && !started.Before(d.after) {
 		var answer shutdowns
 		err := ask(kindShutdowns, shutdownsPath, &answer)
 		if err == nil {

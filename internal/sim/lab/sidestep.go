@@ -418,14 +418,8 @@ func (r *sidestep) overdue(s *search, at time.Duration, probed bool) {
 		r.w.send(s, second, true)
 		return
 	case attempt.Ask:
-		if r.budget.MayAsk() {
-			asks := r.s.Ask(nil, s.decided.decision, r.now())
-			if len(asks) > 0 {
-				r.budget.Ask()
-			}
-			for _, a := range asks {
-				r.ask(a)
-			}
+		for _, a := range attempt.ToAsk(r.budget, func() []selection.Asking { return r.s.Ask(nil, s.decided.decision, r.now()) }) {
+			r.ask(a)
 		}
 	case attempt.Suspect:
 		r.s.Suspect(s.decided.decision, r.now())
