@@ -8,25 +8,30 @@ import (
 	"sidestep/internal/rawsocket"
 )
 
-// unwatched is for how long, at least, it is not looked whether the client of a request
-// has left; at most it is twice that. Most searches are answered sooner.
-const unwatched = 50 * time.Millisecond
+// Whether the client of a request has left is looked for at the latest after twice
+// unwatched, as most searches are answered sooner, and then in intervals that double up to
+// rarest.
+const (
+	unwatched = 50 * time.Millisecond
+	rarest    = 4 * unwatched
+)
 
 // leaving cancels the requests of a connection when the client leaves. The server does
 // that with a read of one byte, on a goroutine of its own, as soon as a request has been
 // read. To end it when the request is answered costs a tenth of a search. So that read
-// returns at once with nothing, and the connection is watched from here, if the request
-// takes long. The zero value is ready for use.
+// returns at once with nothing, and if the request takes long it is looked at the
+// connection from here, again and again: a goroutine that waits takes 8 KiB. The zero value
+// is ready for use.
 type leaving struct {
-	mu      sync.Mutex
-	cancel  context.CancelFunc
-	timer   *time.Timer   // calls look
-	armed   bool          // it will
-	request bool          // one is being served: nothing was read since its end
-	number  int           // of requests
-	seen    int           // number when the timer was set
-	watched chan struct{} // closed when watching ends; nil: nobody watches
-	stopped bool          // the connection is not the server's any more
+	mu       sync.Mutex
+	cancel   context.CancelFunc
+	timer    *time.Timer   // calls look
+	armed    bool          // it will
+	interval time.Duration // until then
+	request  bool          // one is being served: nothing was read since its end
+	number   int           // of requests
+	seen     int           // number when the timer was set
+	stopped  bool          // the connection is not the server's any more
 }
 
 // requests returns the context of the connection's requests.
@@ -51,58 +56,46 @@ func (l *leaving) later() bool {
 	l.request = true
 	l.number++
 	if !l.armed {
-		l.arm()
+		l.arm(unwatched)
 	}
 	return true
 }
 
 // arm sets the timer. l.mu is held.
-func (l *leaving) arm() {
-	l.armed, l.seen = true, l.number
-	l.timer.Reset(unwatched)
+func (l *leaving) arm(interval time.Duration) {
+	l.armed, l.seen, l.interval = true, l.number, interval
+	l.timer.Reset(interval)
 }
 
-// look watches the connection if the request is the one for which the timer was set.
+// look cancels the request if its client has left. If not, it looks again later.
 func (c *patientConn) look() {
 	l := &c.leaving
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.armed = false
-	if !l.request || l.number != l.seen {
-		if l.request {
-			l.arm()
-		}
-		l.mu.Unlock()
-		return
-	}
-	watched := make(chan struct{})
-	defer close(watched)
-	l.watched = watched
-	c.setRead(time.Time{})
-	l.mu.Unlock()
-	if c.AwaitEnd() {
+	switch {
+	case !l.request || l.stopped:
+	case l.number != l.seen: // another one, of which it is not known how long it takes
+		l.arm(unwatched)
+	case c.Ended():
 		l.cancel()
+	default:
+		l.arm(min(2*l.interval, rarest))
 	}
 }
 
-// now ends the watching, as something is to be read.
-func (l *leaving) now(c *patientConn) {
+// now ends the looking, as something is to be read.
+func (l *leaving) now() {
 	l.mu.Lock()
-	watched := l.watched
-	l.request, l.watched = false, nil
-	l.mu.Unlock()
-	if watched != nil {
-		c.setRead(time.Unix(1, 0))
-		<-watched
-	}
+	defer l.mu.Unlock()
+	l.request = false
 }
 
-// stop ends the watching for good.
-func (l *leaving) stop(c *patientConn) {
+// stop ends the looking for good.
+func (l *leaving) stop() {
 	l.mu.Lock()
-	l.stopped = true
-	l.mu.Unlock()
-	l.now(c)
-	c.setRead(time.Time{})
+	defer l.mu.Unlock()
+	l.request, l.stopped = false, true
 }
 
 // Left implements proxy.Connection. With TLS the server itself watches the client.

@@ -46,6 +46,14 @@ const (
 )
 
 func TestARequestEndsWhenItsClientLeaves(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"at once": 0, "later": unwatched + rarest} {
+		t.Run(name, func(t *testing.T) { requestEnds(t, wait) })
+	}
+}
+
+// requestEnds lets clients leave in several ways after they have waited.
+func requestEnds(t *testing.T, wait time.Duration) {
+	t.Helper()
 	for name, leave := range map[string]func(*net.TCPConn) error{
 		"closes":    (*net.TCPConn).Close,
 		"half":      (*net.TCPConn).CloseWrite,
@@ -63,6 +71,7 @@ func TestARequestEndsWhenItsClientLeaves(t *testing.T) {
 				_, err := io.WriteString(conn, request)
 				require.NoError(t, err)
 				<-begun
+				time.Sleep(wait)
 				require.NoError(t, leave(conn.(*net.TCPConn)))
 				require.ErrorIs(t, <-ended, context.Canceled)
 			})

@@ -122,20 +122,12 @@ func (c *patientConn) beginWrite() error {
 	return c.Conn.SetWriteDeadline(c.setBy)
 }
 
-// setRead sets the deadline for reading that the socket has, for now.
-func (c *patientConn) setRead(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.set = t
-	_ = c.Conn.SetReadDeadline(t) // an error: it is closed
-}
-
 // Read implements net.Conn.
 func (c *patientConn) Read(p []byte) (int, error) {
 	if len(p) == 1 && !c.secure && c.leaving.later() {
 		return 0, nil // see leaving
 	}
-	c.leaving.now(c)
+	c.leaving.now()
 	if err := c.beginRead(); err != nil {
 		return 0, err
 	}

@@ -121,6 +121,6 @@ func settleLast(conn net.Conn, state http.ConnState) {
 	case state == http.StateActive:
 		c.settle(false)
 	case state == http.StateHijacked:
-		c.leaving.stop(c)
+		c.leaving.stop()
 	}
 }

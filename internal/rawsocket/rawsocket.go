@@ -103,19 +103,8 @@ func (c *Conn) transfer(op string, t *transfer, run func(func(uintptr) bool) err
 	return max(t.n, 0), err
 }
 
-// Watches says that AwaitEnd and Ended can tell.
+// Watches says that Ended can tell.
 const Watches = true
-
-// AwaitEnd waits until something can be read, or the read deadline. It reports whether
-// that is the end of the connection. It reads nothing.
-func (c *Conn) AwaitEnd() (ended bool) {
-	err := c.raw.Read(func(fd uintptr) (done bool) {
-		n, err := peek(fd)
-		ended = n <= 0
-		return !errors.Is(err, syscall.EAGAIN)
-	})
-	return err == nil && ended
-}
 
 // Ended reports whether the other end has closed or reset the connection, and everything
 // that it sent was read. It reads nothing, and does not wait.

@@ -162,24 +162,3 @@ func readable(t *testing.T, c *rawsocket.Conn) (yes bool) {
 	require.NoError(t, raw.Control(func(fd uintptr) { yes = rawsocket.Readable(fd) }))
 	return yes
 }
-
-func TestAwaitEnd(t *testing.T) {
-	for name, c := range map[string]struct {
-		then func(ours *rawsocket.Conn, theirs *net.TCPConn) error
-		want bool
-	}{
-		"data":      {func(_ *rawsocket.Conn, theirs *net.TCPConn) error { _, err := theirs.Write([]byte("a")); return err }, false},
-		"end":       {func(_ *rawsocket.Conn, theirs *net.TCPConn) error { return theirs.Close() }, true},
-		"half end":  {func(_ *rawsocket.Conn, theirs *net.TCPConn) error { return theirs.CloseWrite() }, true},
-		"deadline":  {func(ours *rawsocket.Conn, _ *net.TCPConn) error { return ours.SetReadDeadline(time.Unix(1, 0)) }, false},
-		"own close": {func(ours *rawsocket.Conn, _ *net.TCPConn) error { return ours.Close() }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ours, theirs := pair(t)
-			ended := make(chan bool)
-			go func() { ended <- ours.AwaitEnd() }()
-			require.NoError(t, c.then(ours, theirs))
-			require.Equal(t, c.want, <-ended)
-		})
-	}
-}
