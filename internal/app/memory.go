@@ -10,13 +10,6 @@ import (
 )
 
 const (
-	// memoryFloor is the least soft limit: below it the runtime is never made to collect
-	// more often.
-	memoryFloor = 96 << 20
-	// memoryRoom is the room for garbage, as a share of the memory in use. By default the
-	// runtime leaves as much again as is in use.
-	memoryRoom = 0.5
-
 	// busyFloor is how much the runtime may use between frequent collections, whatever is
 	// in use. With the pages of the binary that is less than 50 MiB resident.
 	busyFloor = 24 << 20
@@ -24,29 +17,26 @@ const (
 	// Less frequent ones cost little.
 	busyInterval = time.Second
 
-	// Bounds of GOGC: the runtime's default, and the value at which the smallest heap
-	// goal, 4 MiB at 100 %, stays within what busyFloor leaves for objects.
-	leastPercent, mostPercent = 100, 400
+	// Bounds of GOGC. The runtime's default is 100: the room for garbage is as large as what
+	// is in use. Half of that costs no CPU that can be measured, as a search allocates little:
+	// 68 MiB resident in place of 78, with 1,000 clients. mostPercent is the value at which
+	// the smallest heap goal, 4 MiB at 100 %, stays within what busyFloor leaves for objects.
+	leastPercent, mostPercent = 50, 400
 )
 
-// LimitMemory keeps the runtime's soft memory limit somewhat above the memory in use,
-// until ctx ends. So garbage, of the placement of a large cluster or of bursts of
-// searches, is not kept for long. It also makes collections rarer while they are frequent
-// and little memory is in use. It does nothing if the operator has set GOMEMLIMIT or
-// GOGC. It concerns the whole process: call it once.
+// LimitMemory keeps the garbage small that is left by the placement of a large cluster, or by
+// bursts of searches, until ctx ends. It makes collections rarer while they are frequent and
+// little memory is in use. It does nothing if the operator has set GOMEMLIMIT or GOGC. It
+// concerns the whole process: call it once.
 func LimitMemory(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
 		return
 	}
 	collected := collections(ctx)
-	limit, percent := int64(0), leastPercent
+	percent := 0
 	for last := (time.Time{}); ; {
-		now, u := time.Now(), readUsage()
-		if l := softLimit(u); l != limit {
-			limit = l
-			debug.SetMemoryLimit(l)
-		}
-		if p := gcPercent(u, now.Sub(last)); p != percent {
+		now := time.Now()
+		if p := gcPercent(readUsage(), now.Sub(last)); p != percent {
 			percent = p
 			debug.SetGCPercent(p)
 		}
@@ -86,18 +76,13 @@ func readUsage() usage {
 	return u
 }
 
-// softLimit returns the memory limit.
-func softLimit(u usage) int64 {
-	return max(memoryFloor, int64((1+memoryRoom)*float64(u.live+u.rest)))
-}
-
 // gcPercent returns GOGC after a collection, so many seconds after the one before. The
 // runtime collects next when the heap reaches
 //
 //	live + (live + roots) · GOGC / 100
 //
 // which should be busyFloor less the rest if collections are frequent, and never less
-// than with the runtime's default. Source: A Guide to the Go Garbage Collector
+// than with leastPercent. Source: A Guide to the Go Garbage Collector
 // (https://go.dev/doc/gc-guide).
 func gcPercent(u usage, interval time.Duration) int {
 	if interval >= busyInterval || u.live+u.rest >= busyFloor {
