@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
+	runtimemetrics "runtime/metrics"
 	"testing"
 	"time"
 
@@ -67,8 +67,8 @@ func TestCollectionsAreTold(t *testing.T) {
 
 func TestOperatorsKnowBetter(t *testing.T) {
 	percent := func() int {
-		gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		metrics.Read(gogc)
+		gogc := []runtimemetrics.Sample{{Name: "/gc/gogc:percent"}}
+		runtimemetrics.Read(gogc)
 		return int(gogc[0].Value.Uint64()) //nolint:gosec // it is small
 	}
 	before := debug.SetGCPercent(100)
