@@ -3,35 +3,47 @@ package app
 import (
 	"context"
 	"sync"
-	"time"
-
-	"sidestep/internal/rawsocket"
-)
-
-// Whether the client of a request has left is looked for at the latest after twice
-// unwatched, as most searches are answered sooner, and then in intervals that double up to
-// rarest.
-const (
-	unwatched = 50 * time.Millisecond
-	rarest    = 4 * unwatched
 )
 
 // leaving cancels the requests of a connection when the client leaves. The server does
 // that with a read of one byte, on a goroutine of its own, as soon as a request has been
-// read. To end it when the request is answered costs a tenth of a search. So that read
-// returns at once with nothing, and if the request takes long it is looked at the
-// connection from here, again and again: a goroutine that waits takes 8 KiB. The zero value
-// is ready for use.
+// read. To end it when the request is answered costs a tenth of a search, and it takes
+// memory while it waits. So that read returns at once with nothing, and the end of the
+// connection is told by [rawsocket.Hangups]. The zero value is ready for use.
 type leaving struct {
-	mu       sync.Mutex
-	cancel   context.CancelFunc
-	timer    *time.Timer   // calls look
-	armed    bool          // it will
-	interval time.Duration // until then
-	request  bool          // one is being served: nothing was read since its end
-	number   int           // of requests
-	seen     int           // number when the timer was set
-	stopped  bool          // the connection is not the server's any more
+	mu      sync.Mutex
+	cancel  context.CancelFunc
+	watched bool // the end of the connection is told
+	ended   bool // it was told: there may be something to read before it
+	request bool // one is being served: nothing was read since its end
+	stopped bool // the connection is not the server's any more
+}
+
+// watch has the end of the connection told. Where that cannot be done the server watches.
+func (c *patientConn) watch() {
+	l := &c.leaving
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = c.hangups.Watch(c.Conn, c.hungUp)
+}
+
+// hungUp is called when the client has closed the connection, or its side of it.
+func (c *patientConn) hungUp() {
+	l := &c.leaving
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	c.endRequest()
+}
+
+// endRequest cancels the request that is being served if its client has left and sent
+// nothing after it. c.leaving.mu is held.
+func (c *patientConn) endRequest() (left bool) {
+	l := &c.leaving
+	if left = l.request && c.Ended(); left {
+		l.cancel()
+	}
+	return left
 }
 
 // requests returns the context of the connection's requests.
@@ -40,58 +52,33 @@ func (c *patientConn) requests(ctx context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx, l.cancel = context.WithCancel(ctx)
-	l.timer = time.AfterFunc(time.Hour, c.look)
-	l.timer.Stop()
 	return ctx
 }
 
-// later is called for a read of one byte. It reports whether that is the server's, which
-// need not be done.
-func (l *leaving) later() bool {
+// unneeded is called for a read of one byte. It reports whether that is the server's to watch
+// the client, which need not be done.
+func (c *patientConn) unneeded() bool {
+	l := &c.leaving
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !rawsocket.Watches || l.request || l.cancel == nil || l.stopped { // it reads again: this is no watching
+	if !l.watched || l.request || l.cancel == nil || l.stopped { // it reads again: this is no watching
 		return false
 	}
 	l.request = true
-	l.number++
-	if !l.armed {
-		l.arm(unwatched)
+	if l.ended {
+		c.endRequest()
 	}
 	return true
 }
 
-// arm sets the timer. l.mu is held.
-func (l *leaving) arm(interval time.Duration) {
-	l.armed, l.seen, l.interval = true, l.number, interval
-	l.timer.Reset(interval)
-}
-
-// look cancels the request if its client has left. If not, it looks again later.
-func (c *patientConn) look() {
-	l := &c.leaving
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.armed = false
-	switch {
-	case !l.request || l.stopped:
-	case l.number != l.seen: // another one, of which it is not known how long it takes
-		l.arm(unwatched)
-	case c.Ended():
-		l.cancel()
-	default:
-		l.arm(min(2*l.interval, rarest))
-	}
-}
-
-// now ends the looking, as something is to be read.
-func (l *leaving) now() {
+// served is called when something is to be read: the request is over.
+func (l *leaving) served() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.request = false
 }
 
-// stop ends the looking for good.
+// stop ends the watching for good.
 func (l *leaving) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,14 +87,9 @@ func (l *leaving) stop() {
 
 // Left implements proxy.Connection. With TLS the server itself watches the client.
 func (c *patientConn) Left() bool {
-	l := &c.leaving
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.request || !c.Ended() {
-		return false
-	}
-	l.cancel()
-	return true
+	c.leaving.mu.Lock()
+	defer c.leaving.mu.Unlock()
+	return c.endRequest()
 }
 
 // end is called when the connection is closed.

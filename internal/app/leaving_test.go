@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/rawsocket"
 )
 
 // connOf is the key of the connection in the context of its requests.
@@ -25,10 +27,12 @@ func watchedClient(t *testing.T, handle http.HandlerFunc) (net.Conn, *bufio.Read
 	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute, ConnState: settleLast, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(withConnection(ctx, c), connOf{}, c)
 	}}
+	hangups, err := rawsocket.NewHangups()
+	require.NoError(t, err)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(patientListener{Listener: l})
+		_ = server.Serve(patientListener{Listener: l, hangups: hangups})
 	}()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 	require.NoError(t, err)
@@ -36,6 +40,7 @@ func watchedClient(t *testing.T, handle http.HandlerFunc) (net.Conn, *bufio.Read
 		_ = conn.Close()
 		_ = server.Close()
 		<-served
+		_ = hangups.Close()
 	})
 	return conn, bufio.NewReader(conn)
 }
@@ -46,7 +51,7 @@ const (
 )
 
 func TestARequestEndsWhenItsClientLeaves(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"at once": 0, "later": unwatched + rarest} {
+	for name, wait := range map[string]time.Duration{"at once": 0, "later": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) { requestEnds(t, wait) })
 	}
 }
@@ -85,7 +90,7 @@ func TestWatchingTakesNothingFromAConnection(t *testing.T) {
 	conn, reader := watchedClient(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if r.Method == http.MethodPost {
-			time.Sleep(3 * unwatched) // longer than it takes to begin to watch
+			time.Sleep(50 * time.Millisecond)
 		}
 		if r.Context().Err() != nil {
 			w.WriteHeader(http.StatusGone)
@@ -106,7 +111,7 @@ func TestWatchingTakesNothingFromAConnection(t *testing.T) {
 	// A request that comes while the connection is watched ends the watching.
 	_, err := io.WriteString(conn, postRequest)
 	require.NoError(t, err)
-	time.Sleep(5 * unwatched / 2)
+	time.Sleep(20 * time.Millisecond)
 	_, err = io.WriteString(conn, getRequest)
 	require.NoError(t, err)
 	for range 2 {
@@ -158,7 +163,7 @@ func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
 		}
 		var sent strings.Builder
 		_, _ = io.Copy(&sent, c)
-		time.Sleep(3 * unwatched) // longer than it takes to begin to watch
+		time.Sleep(50 * time.Millisecond)
 		if r.Context().Err() == nil {
 			_, _ = io.WriteString(c, sent.String())
 		}
@@ -166,10 +171,10 @@ func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
 	})
 	_, err := io.WriteString(conn, getRequest)
 	require.NoError(t, err)
-	time.Sleep(unwatched / 2)
+	time.Sleep(20 * time.Millisecond)
 	_, err = io.WriteString(conn, "the client's part")
 	require.NoError(t, err)
-	time.Sleep(2 * unwatched)
+	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
 	got, err := io.ReadAll(reader)
 	require.NoError(t, err)

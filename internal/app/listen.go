@@ -15,6 +15,7 @@ import (
 	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
+	"sidestep/internal/rawsocket"
 )
 
 const (
@@ -36,7 +37,8 @@ type listener struct {
 	bound     net.Listener // nil until bind
 	// patient says that clients may open connections long before they use them.
 	patient  bool
-	draining *drainingListener // around bound, if patient
+	draining *drainingListener  // around bound, if patient
+	hangups  *rawsocket.Hangups // of its connections; nil: net/http watches them
 	served   sync.WaitGroup
 }
 
@@ -168,7 +170,8 @@ func (l *listener) addr() net.Addr {
 func (l *listener) serve(failed chan<- error) {
 	secure, from := l.server.TLSConfig != nil, l.bound
 	if l.patient {
-		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure})
+		l.hangups, _ = rawsocket.NewHangups() // an error: it cannot be had here
+		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups})
 		from = l.draining
 	}
 	serve := func() error { return l.server.Serve(from) }
@@ -191,6 +194,7 @@ func (l *listener) shutdown(ctx context.Context) error {
 	}
 	l.close()
 	l.served.Wait()
+	_ = l.hangups.Close()
 	return err
 }
 

@@ -17,7 +17,8 @@ import (
 // time.
 type patientListener struct {
 	net.Listener
-	handshake bool // the TLS handshake, which comes first and must be in time
+	handshake bool               // the TLS handshake, which comes first and must be in time
+	hangups   *rawsocket.Hangups // tells when clients without TLS leave; may be nil
 }
 
 // Accept implements net.Listener.
@@ -27,9 +28,10 @@ func (l patientListener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return conn, err
 	}
-	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake}
+	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake, hangups: l.hangups}
 	if !l.handshake {
 		c.stage.Store(unused)
+		c.watch()
 	}
 	return c, nil
 }
@@ -49,6 +51,7 @@ const (
 type patientConn struct {
 	*rawsocket.Conn
 	secure  bool // TLS is above
+	hangups *rawsocket.Hangups
 	leaving leaving
 	stage   atomic.Int32
 	limit   atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
@@ -124,10 +127,10 @@ func (c *patientConn) beginWrite() error {
 
 // Read implements net.Conn.
 func (c *patientConn) Read(p []byte) (int, error) {
-	if len(p) == 1 && !c.secure && c.leaving.later() {
+	if len(p) == 1 && c.unneeded() {
 		return 0, nil // see leaving
 	}
-	c.leaving.now()
+	c.leaving.served()
 	if err := c.beginRead(); err != nil {
 		return 0, err
 	}

@@ -103,9 +103,6 @@ func (c *Conn) transfer(op string, t *transfer, run func(func(uintptr) bool) err
 	return max(t.n, 0), err
 }
 
-// Watches says that Ended can tell.
-const Watches = true
-
 // Ended reports whether the other end has closed or reset the connection, and everything
 // that it sent was read. It reads nothing, and does not wait.
 func (c *Conn) Ended() (ended bool) {

@@ -11,8 +11,5 @@ type Conn struct{ *net.TCPConn }
 // Of returns c.
 func Of(c *net.TCPConn) *Conn { return &Conn{TCPConn: c} }
 
-// Watches says that Ended can tell.
-const Watches = false
-
 // Ended is not known here.
 func (c *Conn) Ended() bool { return false }
