@@ -51,11 +51,11 @@ func (h *Hangups) Watch(c *Conn, f func()) (watched bool) {
 		h.told[int32(socket)] = f //nolint:gosec // descriptors are small
 		h.mu.Unlock()
 		event := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | edge, Fd: int32(socket)} //nolint:gosec // as above
-		err := syscall.EBADF
-		_ = h.raw.Control(func(epoll uintptr) {
-			err, _ = syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(socket), &event).(syscall.Errno)
+		var refused error
+		err := h.raw.Control(func(epoll uintptr) {
+			refused = syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(socket), &event)
 		})
-		if watched = err == 0; !watched {
+		if watched = err == nil && refused == nil; !watched {
 			h.forget(socket)
 		}
 	})
