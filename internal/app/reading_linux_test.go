@@ -50,16 +50,17 @@ func startRepeating(t *testing.T, secure bool) *repeating {
 // counted returns to how many bulks something happened.
 func (r *repeating) counted(event string) int {
 	r.t.Helper()
-	return r.value(`sidestep_bulk_repeats_total{event="` + event + `"}`)
+	return int(r.counter("sidestep_bulk_repeats_total", event))
 }
 
-// value returns the value of a metric.
-func (r *repeating) value(name string) (n int) {
+// ended returns how many bulks have ended.
+func (r *repeating) ended() (n uint64) {
 	r.t.Helper()
-	for line := range strings.Lines(r.get(r.adminURL("/metrics")).body) {
-		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			_, err := fmt.Sscan(rest, &n)
-			require.NoError(r.t, err)
+	families, err := r.registry.Gather()
+	require.NoError(r.t, err)
+	for _, f := range families {
+		if f.GetName() == "sidestep_bulk_documents" {
+			n = f.GetMetric()[0].GetHistogram().GetSampleCount()
 		}
 	}
 	return n
@@ -107,9 +108,9 @@ func (k *kept) bulk(document string) {
 // which it does not read.
 func (k *kept) leave(r *repeating, document string) {
 	k.t.Helper()
-	before := r.value("sidestep_bulk_documents_count")
+	before := r.ended()
 	k.send(document)
-	require.Eventually(k.t, func() bool { return r.value("sidestep_bulk_documents_count") > before }, patience, time.Millisecond)
+	require.Eventually(k.t, func() bool { return r.ended() > before }, patience, time.Millisecond)
 	require.NoError(k.t, k.Close())
 }
 

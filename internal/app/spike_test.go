@@ -39,7 +39,7 @@ func TestSpikesNameTheirNodeAndCause(t *testing.T) {
 			victim := c.Nodes()[2]
 			enough := keepSearching(t, s, 40)
 			// A reading of each node, to compare with.
-			require.Eventually(t, func() bool { return s.counter("sidestep_spike_baselines_total", "ok") >= 5 }, patience, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return s.counter("sidestep_spike_baselines_total", "ok") >= 5 }, patience, 100*time.Millisecond)
 			var began time.Time
 			inject := func() {
 				victim.SetFault(tc.fault)
