@@ -12,6 +12,8 @@ TAGS      = grpcnotrace
 SOURCES   = ./cmd/... ./internal/... ./deploy/...
 # test is a module of its own, which ./... leaves out.
 ALL       = ./... ./test/...
+# Whatever runs without the race detector is compiled as the binaries are, once for all.
+PLAIN     = CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)"
 
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CURDIR)/.cache/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -70,20 +72,32 @@ test: build test-fast test-real ## run all tests: unit, integration, real cluste
 
 # Most tests of these have one goroutine: the race detector has nothing to watch
 # there and makes them ten times as long. It watches those in which several run at once.
-SINGLE   = sidestep/internal/sim/lab sidestep/internal/bulk
-PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeForConcurrentUse)
+SINGLE   = sidestep/internal/sim/lab sidestep/internal/bulk sidestep/internal/selection
+PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeForConcurrentUse|EveryLeaseReturnedMeansNothingOutstanding)
+
+# These do what others do, which the race detector watches, but for hundreds of sidesteps
+# or with a gigabyte.
+LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(60|120|500)$$|^TestLargeBulksTakeLittleMemory$$
+LARGE_IN = ./internal/cluster/poll ./internal/proxy
 
 # With the race detector other system calls take the place of those that the scheduler is not
 # told of.
 RAW = ./internal/rawsocket ./internal/leg
 
+# Nothing runs at once in these.
+ORDERLY = sidestep/deploy/release sidestep/docs
+
+# The first one mostly waits, longer than the others take.
+RACED = sidestep/internal/app $(filter-out sidestep/internal/app $(SINGLE) $(ORDERLY),$(shell $(GO) list $(SOURCES)))
+
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
 	race=$(RACE); \
-	$(GO) test $$race -shuffle=on -timeout 10m $(filter-out $(SINGLE),$(shell $(GO) list $(SOURCES))) ./docs; \
-	$(GO) test -shuffle=on -timeout 10m $(SINGLE); \
-	if [ -n "$$race" ]; then $(GO) test -shuffle=on -timeout 5m $(RAW); fi; \
-	if [ -n "$$race" ]; then $(GO) test $$race -run '$(PARALLEL)' -timeout 10m $(SINGLE); fi
+	if [ -z "$$race" ]; then $(PLAIN) $(GO) test -p 3 -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
+	$(GO) test $$race -p 3 -shuffle=on -skip '$(LARGE)' -timeout 10m $(RACED); \
+	$(GO) test $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
+	$(PLAIN) $(GO) test -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
+	$(PLAIN) $(GO) test -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
 
 # Packages that measure nothing run side by side, both engines as well: they mostly wait.
 # test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
