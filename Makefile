@@ -107,16 +107,16 @@ BESIDE = $(filter-out $(ALONE),$(shell $(GO) list ./test/...))
 .PHONY: test-real
 test-real: build clients prometheus page-tools ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
-	$(GO) test -count=1 -timeout 15m $(ALONE)
+	$(PLAIN) $(GO) test -count=1 -timeout 15m $(ALONE)
 
 # The longest one first.
 .PHONY: test-opensearch
 test-opensearch:
-	$(GO) test -count=1 -p 2 -timeout 20m ./test/e2e ./test/differential ./test/prometheus $(BESIDE)
+	$(PLAIN) $(GO) test -count=1 -p 2 -timeout 20m ./test/e2e ./test/differential ./test/prometheus $(BESIDE)
 
 .PHONY: test-elasticsearch
 test-elasticsearch:
-	SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 20m ./test/e2e
+	$(PLAIN) SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 20m ./test/e2e
 
 # Every engine and version that is supported, one after the other. The client libraries
 # are those of the newest versions; the secured cluster is of one version.
@@ -139,7 +139,7 @@ test-clients: build clients ## run real client libraries through sidestep, on bo
 
 .PHONY: clients
 clients: $(CLIENTS)/python/installed $(CLIENTS)/js/installed ## install the client libraries that are tested into .cache
-	cd test/clients/go && GOWORK=off $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch ./flood
+	cd test/clients/go && $(PLAIN) GOWORK=off $(GO) build -o $(CURDIR)/$(CLIENTS)/bin/ ./elasticsearch ./opensearch ./flood
 
 $(CLIENTS)/python/installed: test/clients/python/requirements.txt
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { $(call provide,python3-venv); }
@@ -200,7 +200,7 @@ docs-words: ## count the words of README.md, and of the sentences of all documen
 	$(GO) test -count=1 -v -run TestWords ./docs
 
 .PHONY: check
-check: check-format check-vet check-mod check-lint ## check format, vet, go.mod and lint rules
+check: check-format check-mod check-lint ## check format, go.mod and lint rules, which are those of go vet and more
 
 .PHONY: check-format
 check-format:
@@ -210,10 +210,6 @@ check-format:
 .PHONY: format
 format: $(GOLANGCI) ## format the Go files
 	$(GOLANGCI) fmt
-
-.PHONY: check-vet
-check-vet:
-	$(GO) vet $(ALL)
 
 PARTS = $(GO) list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./cmd/...
 
@@ -225,9 +221,10 @@ check-mod:
 	@# What the product is built of must not depend on what test/ asks for.
 	diff <(GOWORK=off $(PARTS) | sort -u) <($(PARTS) | sort -u)
 
+# govet among its linters runs every analyzer of go vet.
 .PHONY: check-lint
 check-lint: $(GOLANGCI)
-	$(GOLANGCI) run --allow-parallel-runners $(ALL)
+	$(PLAIN) $(GOLANGCI) run --allow-parallel-runners $(ALL)
 
 $(GOLANGCI):
 	GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
