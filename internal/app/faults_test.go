@@ -36,6 +36,7 @@ func TestFaultsOfOneNodeReachNoClient(t *testing.T) {
 		"hang":           {fault: simcluster.Fault{Hang: true}, lasts: 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, s := inFrontOfFive(t)
 			victim := c.Nodes()[2]
 			load(t, s, 100, 300*time.Millisecond)

@@ -110,7 +110,7 @@ func (k *kept) leave(r *repeating, document string) {
 	k.t.Helper()
 	before := r.ended()
 	k.send(document)
-	require.Eventually(k.t, func() bool { return r.ended() > before }, patience, time.Millisecond)
+	require.Eventually(k.t, func() bool { return r.ended() > before }, patience, 5*time.Millisecond)
 	require.NoError(k.t, k.Close())
 }
 
@@ -130,7 +130,7 @@ func TestABulkWhoseAnswerIsNotReadIsMatched(t *testing.T) {
 			before := r.counted("remembered")
 			r.dial().leave(r, document)
 			if i%2 == 0 { // else it may still be unknown, and is looked at
-				require.Eventually(t, func() bool { return r.counted("remembered") > before }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return r.counted("remembered") > before }, patience, 5*time.Millisecond)
 			}
 			again := r.dial()
 			again.bulk(document)
