@@ -68,7 +68,14 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && printf '\043include <stdlib.
 	then echo -race; else echo 'note: no C compiler, tests run without the race detector' >&2; fi)
 
 .PHONY: test
-test: build test-fast test-real ## run all tests: unit, integration, real clusters, chaos
+test: build ## run all tests: unit, integration, real clusters, chaos
+	$(MAKE) --no-print-directory -j2 test-fast tools
+	$(MAKE) --no-print-directory test-real
+
+# One after the other: two of them may want the lock of apt.
+.PHONY: tools
+tools:
+	@$(MAKE) --no-print-directory -j1 clients prometheus page-tools
 
 # Most tests of these have one goroutine: the race detector has nothing to watch
 # there and makes them ten times as long. It watches those in which several run at once.
@@ -105,7 +112,7 @@ ALONE  = sidestep/test/chaos
 BESIDE = $(filter-out $(ALONE),$(shell $(GO) list ./test/...))
 
 .PHONY: test-real
-test-real: build clients prometheus page-tools ## run the tests on real clusters (need JDK 21+ and Maven)
+test-real: build tools ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
 	$(PLAIN) $(GO) test -count=1 -timeout 15m $(ALONE)
 
