@@ -82,9 +82,9 @@ tools:
 SINGLE   = sidestep/internal/sim/lab sidestep/internal/bulk sidestep/internal/selection
 PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeForConcurrentUse|EveryLeaseReturnedMeansNothingOutstanding)
 
-# These do what others do, which the race detector watches, but for hundreds of sidesteps
-# or with a gigabyte.
-LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(60|120|500)$$|^TestLargeBulksTakeLittleMemory$$
+# These do what others do, which the race detector watches, but with hundreds of sidesteps or
+# nodes, or a gigabyte.
+LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(60|120|500)$$|^Test(OneSidestepHasABudget|LargeBulksTakeLittleMemory)$$
 LARGE_IN = ./internal/cluster/poll ./internal/proxy
 
 # With the race detector other system calls take the place of those that the scheduler is not
@@ -234,7 +234,7 @@ check-lint: $(GOLANGCI)
 	$(PLAIN) $(GOLANGCI) run --allow-parallel-runners $(ALL)
 
 $(GOLANGCI):
-	GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	$(PLAIN) GOBIN=$(dir $@) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s) each
