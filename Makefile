@@ -63,6 +63,9 @@ release-check: ## build a release twice, in two folders and with two build cache
 demo: build ## show sidestep at work on a simulated cluster; ENGINE=opensearch: on a real one
 	$(if $(ENGINE),$(GO) run ./test/demo -engine $(ENGINE),bin/sidestep-lab demo)
 
+# make check vets all of it.
+TEST = $(GO) test -vet=off
+
 # The race detector needs a C compiler; without one the tests run all the same.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && printf '\043include <stdlib.h>\n' | $$($(GO) env CC) -E -x c - >/dev/null 2>&1; \
 	then echo -race; else echo 'note: no C compiler, tests run without the race detector' >&2; fi)
@@ -100,11 +103,11 @@ RACED = sidestep/internal/app $(filter-out sidestep/internal/app $(SINGLE) $(ORD
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
 	race=$(RACE); \
-	if [ -z "$$race" ]; then $(PLAIN) $(GO) test -p 3 -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
-	$(GO) test $$race -p 3 -shuffle=on -skip '$(LARGE)' -timeout 10m $(RACED); \
-	$(GO) test $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
-	$(PLAIN) $(GO) test -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
-	$(PLAIN) $(GO) test -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
+	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -p 3 -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
+	$(TEST) $$race -p 3 -shuffle=on -skip '$(LARGE)' -timeout 10m $(RACED); \
+	$(TEST) $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
+	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
+	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
 
 # Packages that measure nothing run side by side, both engines as well: they mostly wait.
 # test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
@@ -114,16 +117,16 @@ BESIDE = $(filter-out $(ALONE),$(shell $(GO) list ./test/...))
 .PHONY: test-real
 test-real: build tools ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
-	$(PLAIN) $(GO) test -count=1 -timeout 15m $(ALONE)
+	$(PLAIN) $(TEST) -count=1 -timeout 15m $(ALONE)
 
 # The longest one first.
 .PHONY: test-opensearch
 test-opensearch:
-	$(PLAIN) $(GO) test -count=1 -p 2 -timeout 20m ./test/e2e ./test/differential ./test/prometheus $(BESIDE)
+	$(PLAIN) $(TEST) -count=1 -p 2 -timeout 20m ./test/e2e ./test/differential ./test/prometheus $(BESIDE)
 
 .PHONY: test-elasticsearch
 test-elasticsearch:
-	$(PLAIN) SIDESTEP_ENGINE=elasticsearch $(GO) test -count=1 -timeout 20m ./test/e2e
+	$(PLAIN) SIDESTEP_ENGINE=elasticsearch $(TEST) -count=1 -timeout 20m ./test/e2e
 
 # Every engine and version that is supported, one after the other. The client libraries
 # are those of the newest versions; the secured cluster is of one version.
