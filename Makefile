@@ -103,8 +103,8 @@ RACED = sidestep/internal/app $(filter-out sidestep/internal/app $(SINGLE) $(ORD
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
 	race=$(RACE); \
-	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -p 3 -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
-	$(TEST) $$race -p 3 -shuffle=on -skip '$(LARGE)' -timeout 10m $(RACED); \
+	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
+	$(TEST) $$race -shuffle=on -skip '$(LARGE)' -timeout 10m $(RACED); \
 	$(TEST) $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
 	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
 	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
