@@ -112,8 +112,7 @@ func (s *secured) fill(t *testing.T) {
 	t.Helper()
 	for _, index := range []harness.Index{
 		{Name: "products", Shards: 3, Replicas: 1, Docs: 300, Seed: 1},
-		// No node dies here: nothing need be on the disk before a bulk is answered.
-		{Name: "written", Shards: 3, Replicas: 1, Docs: 0, Seed: 2, Settings: object{"translog.durability": "async"}},
+		{Name: "written", Shards: 3, Replicas: 1, Docs: 0, Seed: 2},
 	} {
 		require.NoError(t, s.cluster.CreateIndex(t.Context(), index))
 	}
