@@ -266,6 +266,13 @@ lab-random: build ## play N (500) random scenarios of SEED (1) in virtual time, 
 lab-random-control: build ## play N (200) random scenarios of SEED (1) with the engine against itself: how much of a ratio is chance; 4 minutes
 	bin/sidestep-lab random --control --n $(or $(N),200) --seed $(or $(SEED),1) --out $(or $(OUT),lab-random-control.jsonl) --plot $(basename $(or $(OUT),lab-random-control.jsonl)).svg
 
+SENSITIVITY ?=
+
+.PHONY: bench-sensitivity
+bench-sensitivity: ## play the lab with each constant of the selection halved and doubled, and each rule off; 40 minutes; SENSITIVITY='-only FarFactor -continue …'
+	$(GO) build -trimpath -o bin/sensitivity ./test/bench/sensitivity
+	bin/sensitivity $(SENSITIVITY)
+
 .PHONY: bench-scale
 bench-scale: build ## measure clusters of up to 500,000 shards, and a storm of relocations; 10 minutes
 	$(GO) build -trimpath -o bin/scale ./test/bench/scale

@@ -26,6 +26,7 @@ type Options struct {
 	Scenarios []string // names; all if empty
 	Policies  []string // names; all if empty
 	Seeds     int      // runs of each scenario with each policy, at least 1
+	Skip      int      // so many seeds are left out before the first
 	// PollInterval is how often sidecars poll each node; 0: what the scenario says.
 	PollInterval time.Duration
 	Dir          string // where CSV files and plots go; empty: nowhere
@@ -53,6 +54,9 @@ func (o Options) Validate() error {
 	}
 	if o.Seeds < 1 {
 		return fmt.Errorf("seeds must be at least 1, got %d", o.Seeds)
+	}
+	if o.Skip < 0 {
+		return fmt.Errorf("the number of seeds left out must not be negative, got %d", o.Skip)
 	}
 	if o.PollInterval < 0 {
 		return fmt.Errorf("the poll interval must not be negative, got %s", o.PollInterval)
@@ -85,7 +89,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 			scenarios[i].pollInterval = o.PollInterval
 		}
 		began := time.Now()
-		of, err := play(ctx, &scenarios[i], list, o.Seeds)
+		of, err := play(ctx, &scenarios[i], list, o.Seeds, o.Skip)
 		if err != nil {
 			return nil, err
 		}
@@ -113,8 +117,8 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	return rows, nil
 }
 
-// play runs one scenario with each policy and seed, several at a time.
-func play(ctx context.Context, sc *Scenario, list []policy, seeds int) ([]Row, error) {
+// play runs one scenario with each policy and seed, but for the first skip seeds, several at a time.
+func play(ctx context.Context, sc *Scenario, list []policy, seeds, skip int) ([]Row, error) {
 	results := make([]*measure, len(list)*seeds)
 	failures := make([]error, len(results))
 	work := make(chan int)
@@ -122,7 +126,7 @@ func play(ctx context.Context, sc *Scenario, list []policy, seeds int) ([]Row, e
 	for range min(runtime.GOMAXPROCS(0), len(results)) {
 		wg.Go(func() {
 			for i := range work {
-				results[i], failures[i] = simulate(sc, list[i/seeds], uint64(i%seeds)+1)
+				results[i], failures[i] = simulate(sc, list[i/seeds], uint64(i%seeds+skip)+1) //nolint:gosec // small and not negative
 			}
 		})
 	}

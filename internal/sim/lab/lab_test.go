@@ -113,7 +113,7 @@ func TestSlowNodeIsKeptOut(t *testing.T) {
 	sc := scenario(t, "slow_10x")
 	list, err := pick([]string{own, oracleName})
 	require.NoError(t, err)
-	rows, err := play(t.Context(), &sc, list, 5)
+	rows, err := play(t.Context(), &sc, list, 5, 0)
 	require.NoError(t, err)
 	ours, oracle := rows[0].Median, rows[1].Median
 	require.LessOrEqual(t, ours.P99, 1.5*oracle.P99)

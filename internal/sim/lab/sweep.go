@@ -22,6 +22,8 @@ type SweepOptions struct {
 	// Control plays the engine against itself with other choices of its own, in the place
 	// of sidestep; there is no oracle.
 	Control bool
+	// Alone plays sidestep alone: the figures of the engine and the oracle are 0.
+	Alone   bool
 	Workers int // scenarios at a time; 0: as many as there are CPUs
 	// Lines takes one JSON object a line, in order.
 	Lines    io.Writer
@@ -102,7 +104,7 @@ func Sweep(ctx context.Context, o SweepOptions) ([]Played, error) {
 	for range min(workers, len(seeds)) {
 		wg.Go(func() {
 			for i := range work {
-				p, err := playDrawn(seeds[i], o.Control)
+				p, err := playDrawn(seeds[i], o.Control, o.Alone)
 				if err != nil {
 					failures <- err
 					return
@@ -177,6 +179,9 @@ func (o *SweepOptions) collect(ctx context.Context, results []chan Played, failu
 
 // conclude prints the summary and draws the plot.
 func (o *SweepOptions) conclude(played []Played) error {
+	if o.Alone { // there is nothing to compare with
+		return nil
+	}
 	if err := printSweep(o.Out, played, o.Control); err != nil {
 		return err
 	}
@@ -209,13 +214,16 @@ func arms(d *Draw, control bool) []arm {
 	}
 }
 
-// playDrawn plays the scenario of a seed with each way in.
-func playDrawn(seed uint64, control bool) (Played, error) {
+// playDrawn plays the scenario of a seed with each way in, or with the one beside the engine alone.
+func playDrawn(seed uint64, control, alone bool) (Played, error) {
 	d := drawScenario(seed)
 	sc := d.scenario(seed)
 	out := Played{Seed: seed, Scenario: d, Fault: d.fault()}
 	faulty := d.faulty()
 	for i, a := range arms(d, control) {
+		if alone && i != 1 {
+			continue
+		}
 		w, err := newWorldOf(sc, a.policy, seed, a.choices)
 		if err != nil {
 			return out, fmt.Errorf("seed %d: %w", seed, err)

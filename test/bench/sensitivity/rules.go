@@ -1,0 +1,88 @@
+package main
+
+// rule is one rule of the selection, and how it is switched off.
+type rule struct{ name, file, before, after string }
+
+// rules are switched off one at a time. A rule whose text has changed is to be changed here, too:
+// TestEveryChangeCanBeMade tells. Rules of what the lab does not play (affinity, zones, nodes that
+// leave, nodes that only coordinate) are not among them, nor the invariants.
+func rules() []rule {
+	return append(append(ofNodes(), ofProof()...), ofSearches()...)
+}
+
+// ofNodes are the rules of what is known of a node, and of its states.
+func ofNodes() []rule {
+	return []rule{
+		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
+		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
+		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
+		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
+		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
+		{"a silent node is left out", "slow.go", "(n.health.avoid.Load() || n.owes(t.at))", "n.health.avoid.Load()"},
+		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoid.Load() || n.owes(t.at))", "n.owes(t.at)"},
+		{"response times are proof where probes are refused", "probe.go", "return since != 0 &&", "return false && since != 0 &&"},
+		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
+		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
+		{"jitter", "probe.go", "at int64) time.Duration {", "at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
+		{"slow start", "eject.go", "if h.condition() != Ramping {", "if true {"},
+		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.strikes", "\t\tn.strikes"},
+		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(s.nodes) > 0)", "n.joined.Store(false)"},
+		{"a full queue is no fault", "eject.go", "if !s.policy.health || n.rejects(at) {", "if !s.policy.health {"},
+		{"failures far apart do not count together", "eject.go", "if at-n.failedAt.Swap(at) > int64(failureMemory) {", "if false && at-n.failedAt.Swap(at) > int64(failureMemory) {"},
+		{"failures eject", "eject.go", "if n.strikes.Add(1) >= twice", "if false && n.strikes.Add(1) >= twice"},
+		{"a node that was unreachable must answer probes", "lease.go", `if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {`, "if true {"},
+		{"a faster time of a node that served nothing is not believed", "lease.go", "ok && ms < r && !n.served.Load()", "false && ok && ms < r && !n.served.Load()"},
+		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
+		{"a faster service time of an ejected node does not count", "lease.go", "s > old || !n.health.excluded()", "true || s > old"},
+		{"a late poll of a node that answers clients is no reason", "lease.go", "if p.State == Unresponsive && n.heardAt", "if false && n.heardAt"},
+		{"a search that is given up counts for its coordinating node", "lease.go", "c != nil && c.coordinatedAt.Load() <= d.start", "false && c != nil && c.coordinatedAt.Load() <= d.start"},
+	}
+}
+
+// ofProof are the rules of what proves something.
+func ofProof() []rule {
+	return []rule{
+		{"the median that counts: always the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own", "if false || own"},
+		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere() || false && own >= millis(ProbeTimeout)"},
+		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
+		{"a finer slack where response times speak against a node", "compare.go", "if n := e.node; n.slowEverywhere() || n.health", "if n := e.node; false || n.health"},
+		{"an ejected node is held to the slack that ejected it", "compare.go", "n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load()", "n.slowEverywhere()"},
+		{"a quota is no trouble", "compare.go", "return max(slack, e.node.standstill(at), e.via.standstill(at))", "return slack"},
+		{"a node is ejected once it has told of its queue", "compare.go", "return told && at-then", "return (told || true) && at-then"},
+		{"probes that tell nothing end an avoidance", "compare.go", "if at-n.probe.againstAt >= int64(firstHold)", "if false && at-n.probe.againstAt >= int64(firstHold)"},
+		{"a probe is excused by its node's queue", "compare.go", "\t\tif !e.about {\n\t\t\texcuse", "\t\tif false {\n\t\t\texcuse"},
+		{"a probe between good and bad says nothing", "compare.go", "if r.local || e.node.health.excluded() {", "if true {"},
+		{"a late probe about the way is held against the coordinating node", "compare.go", "e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)", "_ = at"},
+		{"the way to a coordinating node is probed", "probe.go", "\tp.viaAskedAt.Store(at)\n\t\tp.viaWanted.Store(true)", "\tp.viaAskedAt.Store(at)"},
+		{"a burst ends an ejection", "probe.go", "burst: probeBurst}", "burst: 1}"},
+		{"peers are nodes whose probes tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
+		{"a failing node is probed through itself", "probe.go", "case n.health.condition() == Failing:", "case false:"},
+	}
+}
+
+// ofSearches are the rules of what is done with a search.
+func ofSearches() []rule {
+	return []rule{
+		{"a node that fails makes no lists", "slow.go", "if n.out() || n.health.condition() == Failing || c.why", "if n.out() || c.why"},
+		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle(req)", "false && d.seesLittle(req)"},
+		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
+		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
+		{"without times the queues rank", "choose.go", "polled := t.s.policy.health", "polled := false"},
+		{"of excluded nodes the last probe ranks", "choose.go", "c.slow && (silent || !n.usable())", "false && c.slow && (silent || !n.usable())"},
+		{"copies near the best are listed, too", "list.go", "return t.factor*best + t.slack", "return best"},
+		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearOverhead, nearShare*response)", "max(nearOverhead, 0*response)"},
+		{"coordinating: in a full cluster most may", "coordinator.go", "return twice*fit < all", "return false && twice*fit < all"},
+		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(overheadLife)))", "return math.Ldexp(h, 0)"},
+		{"coordinating: nodes that are not listed, too", "coordinator.go", "if best > nearOverhead {", "if false && best > nearOverhead {"},
+		{"coordinating: a busy node skips its turn", "coordinator.go", "rank <= limit && n.coordinating.Load() <= busy", "rank <= limit && n.coordinating.Load() <= busy+1<<40"},
+		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
+		{"coordinating: not by nodes that something speaks against", "coordinator.go", "!few && !s.coordinates(n, at)", "false && !few && !s.coordinates(n, at)"},
+		{"coordinating: the time of polls counts", "coordinator.go", "h := n.overheadAt(at) + polled", "h := n.overheadAt(at) + 0*polled"},
+		{"hedge: not for an ejected node that the first left out", "hedge.go", "if !first.hangs(second, at) &&", "if false &&"},
+		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (s.silent(c, at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
+		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (s.silent(c, at) || s.unheard(first, at))", "return c != nil && s.silent(c, at)"},
+		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.Nodes, lost) || d", "return false && d"},
+		{"silence: as many heard as owe", "hedge.go", "usual.heard >= usual.owing && waited", "waited"},
+		{"silence: longer than the node itself took", "hedge.go", "if waited <= least {", "if waited <= 0*least {"},
+	}
+}
