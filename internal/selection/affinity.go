@@ -1,10 +1,6 @@
 package selection
 
-import (
-	"math"
-
-	"sidestep/internal/draw"
-)
+import "sidestep/internal/draw"
 
 // listSame lists for each shard the copy that is first in the order that rendezvous
 // hashing gives the nodes for req.Affinity, of those that are fit and not loaded
@@ -48,5 +44,8 @@ func (d *Decision) loadBound(req Request, copies []int, may fitness) float64 {
 			n++
 		}
 	}
-	return loadBound*sum/math.Max(1, n) + loadSlack
+	return bounded(sum, n)
 }
+
+// bounded returns how much one of n nodes may have that have sum together.
+func bounded(sum, n float64) float64 { return loadBound*sum/max(1, n) + twice }

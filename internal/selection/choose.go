@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"sidestep/internal/stats"
 )
 
 // Reason says why a decision is what it is. The set is closed: the same value
@@ -257,8 +259,7 @@ func (d *Decision) rank(req Request, t turn) {
 		d.rankUnmeasured(req, t)
 		return
 	}
-	slices.Sort(d.sorted)
-	median := d.sorted[len(d.sorted)/2]
+	_, median := stats.Medians(d.sorted)
 	for _, p := range d.order {
 		if c := &d.candidates[p]; math.IsNaN(c.rank) {
 			c.rank = median

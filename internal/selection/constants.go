@@ -17,7 +17,7 @@ const (
 	SlowSlack = 10.0
 	// peerSlack (ms) is for proof: above a short pause for garbage collection, which is no
 	// trouble. bimodal_500ms.
-	peerSlack = 20.0
+	peerSlack = twice * SlowSlack
 	// nearSlack (ms) is for copies: what ranks differ by on a fast cluster. healthy_60.
 	nearSlack = 3.0
 	// noise (ms) is what the time of an idle node differs by. It takes the place of peerSlack
@@ -40,7 +40,7 @@ const (
 	ejectOneIn = 3
 	// roundSize is how many nodes are compared at once: it bounds what probes cost where many
 	// nodes are suspect. nodes_1000.
-	roundSize = 16
+	roundSize = twice * probeBurst
 
 	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
 	// after the first, and ejected within a second. It is also what a
@@ -55,7 +55,8 @@ const (
 	// that nothing speaks against is probed in that time, so one at once at most.
 	ProbeTimeout = time.Second
 	// roundLife is how long the probes of a round are compared with each other, and how long
-	// probes that tell nothing are waited for.
+	// probes that tell nothing are waited for. What searches through a coordinating node told
+	// of it counts half as much after that time.
 	roundLife = twice * ProbeTimeout
 
 	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
@@ -74,7 +75,7 @@ const (
 	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
 	// within holdMemory of its return: longer than a node that comes and goes is well.
 	// flapping_3s, pauses.
-	firstHold   = 2 * time.Second
+	firstHold   = roundLife
 	longestHold = twice * twice * firstHold
 	holdMemory  = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
@@ -86,11 +87,11 @@ const (
 	SlowStart = 3 * time.Second
 	rampFloor = 0.1
 
-	// A copy that affinity names is passed over when its node has more than loadBound times
-	// as many searches outstanding as the copies have in the mean, plus loadSlack: the bound
-	// of consistent hashing with bounded loads.
+	// A node gets more of its own only up to loadBound times what the others have in the mean,
+	// plus twice: the bound of consistent hashing with bounded loads. It is for searches
+	// outstanding where affinity names a copy, and for requests that a node coordinates.
+	// TestBurstDoesNotHerdToOneCoordinator.
 	loadBound = 1.25
-	loadSlack = 2
 
 	// leastService (ms) stands in for a service time that the engine's millisecond counters
 	// round to nothing: with S = 0 the queue would not count. leastTook (ms) does for a

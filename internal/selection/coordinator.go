@@ -80,21 +80,18 @@ func (s *Selector) fewCoordinate(nodes []*Node, at int64) bool {
 	return twice*fit < all
 }
 
-// overheadLife is after what time half is left of what searches through a node told of
-// its overhead: one that was not chosen since is not held to its past, of which polls
-// tell whether it goes on.
-const overheadLife = 2 * time.Second
-
 // observeOverhead takes in what HTTP and coordination took, in ms.
 func (n *Node) observeOverhead(ms float64, at int64) {
 	n.overhead.Observe(ms)
 	raise(&n.observedAt, at)
 }
 
-// overheadAt returns the overhead of n, in ms, as far as it still counts at.
+// overheadAt returns the overhead of n, in ms, as far as it still counts at: half of it after each
+// roundLife. A node that was not chosen since is not held to its past, of which polls tell whether
+// it goes on.
 func (n *Node) overheadAt(at int64) float64 {
 	h, _ := n.overhead.Value()
-	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(overheadLife)))
+	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))
 }
 
 // coordinate picks the node to send the search to, in turn among those whose HTTP
@@ -165,19 +162,14 @@ func (n *Node) coordinatingCost(rank, response float64) float64 {
 	return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())
 }
 
-// A node of a pool coordinates far more than the others from busyFactor times their
-// mean plus busySlack requests on.
-const (
-	busyFactor = 1.25
-	busySlack  = 2
-)
-
+// busyCoordinator returns up to how many requests a node of the pool may coordinate until it skips
+// its turn.
 func busyCoordinator(pool []*Node) int64 {
 	total := int64(0)
 	for _, n := range pool {
 		total += n.coordinating.Load()
 	}
-	return int64(busyFactor*float64(total)/float64(max(1, len(pool)))) + busySlack
+	return int64(bounded(float64(total), float64(len(pool))))
 }
 
 // Coordinator returns the node to send a request to that is not steered: the next one

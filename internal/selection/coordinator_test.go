@@ -43,7 +43,7 @@ func TestOverheadFades(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 1)
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
-	for after, want := range map[time.Duration]float64{0: 302, overheadLife: 152, 2 * overheadLife: 77, time.Minute: 2} {
+	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
 		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after)), false), 0.1)
 	}
 }
