@@ -73,11 +73,11 @@ const (
 
 	// firstHold is how long a node stays ejected after the last proof against it, give or take
 	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
-	// within holdMemory of its return: longer than a node that comes and goes is well.
-	// flapping_3s, pauses.
+	// soon (long) after its return. flapping_3s, pauses.
 	firstHold   = roundLife
 	longestHold = twice * twice * firstHold
-	holdMemory  = time.Minute
+	// long is longer than a search takes, and than a node that comes and goes is well.
+	long = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
 	// short of CPU answers a single one in time.
 	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected.
