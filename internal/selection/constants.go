@@ -34,7 +34,7 @@ const (
 	// proofTime is for how long probes must speak against a node until it is ejected. What is
 	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
 	// pauses_beside, bimodal_2s.
-	proofTime = 250 * time.Millisecond
+	proofTime = twice * suspicionInterval
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
 	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.
 	ejectOneIn = 3
@@ -48,7 +48,7 @@ const (
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
 	// that the probes of many clients do not meet. slow_10x_20_sidecars.
-	probeInterval = 400 * time.Millisecond
+	probeInterval = twice * proofTime
 	probeJitter   = 0.2
 	// ProbeTimeout is the deadline of a probe: longer than a tiny search takes anywhere, and
 	// short enough that a node that answers nothing is known within a second. pauses. One node
