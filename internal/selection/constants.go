@@ -18,8 +18,9 @@ const (
 	// peerSlack (ms) is for proof: above a short pause for garbage collection, which is no
 	// trouble. bimodal_500ms.
 	peerSlack = twice * SlowSlack
-	// nearSlack (ms) is for copies: what ranks differ by on a fast cluster. healthy_60.
-	nearSlack = 3.0
+	// nearSlack (ms) is for copies, and for coordinating nodes: what ranks differ by on a fast
+	// cluster. healthy_60.
+	nearSlack = 5.0
 	// noise (ms) is what the time of an idle node differs by. It takes the place of peerSlack
 	// where response times speak against the node for every target that it serves: a probe
 	// takes less than a millisecond, so that a slow node shows little. slow_10x. A copy in
@@ -60,7 +61,7 @@ const (
 	roundLife = twice * ProbeTimeout
 
 	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
-	failureMemory = 10 * time.Second
+	failureMemory = longestHold
 	// rejectsMuch is the share of rejected tasks from which on a node's queue is full: fewer
 	// are a burst. step_overload, TestFewRejectionsAreABurst.
 	rejectsMuch = 0.02
@@ -69,7 +70,7 @@ const (
 	// in useFactor of the shard queries that the others answer in the mean is not missed.
 	// slow_10x_60.
 	fullLoad  = 0.9
-	useFactor = 4
+	useFactor = twice * twice
 
 	// firstHold is how long a node stays ejected after the last proof against it, give or take
 	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
@@ -82,10 +83,9 @@ const (
 	// short of CPU answers a single one in time.
 	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected.
 	probeBurst = 8
-	// SlowStart is how long the share of a node that is back, or new, grows, from rampFloor
-	// on: a part of the searches fills its caches. cold_node.
+	// SlowStart is how long the share of a node that is back, or new, grows from nothing: a
+	// part of the searches fills its caches. cold_node.
 	SlowStart = 3 * time.Second
-	rampFloor = 0.1
 
 	// A node gets more of its own only up to loadBound times what the others have in the mean,
 	// plus twice: the bound of consistent hashing with bounded loads. It is for searches
@@ -93,9 +93,7 @@ const (
 	// TestBurstDoesNotHerdToOneCoordinator.
 	loadBound = 1.25
 
-	// leastService (ms) stands in for a service time that the engine's millisecond counters
-	// round to nothing: with S = 0 the queue would not count. leastTook (ms) does for a
-	// search that took 0 ms: the mean of what is rounded to it.
-	leastService = 0.1
-	leastTook    = 0.5
+	// leastTime (ms) stands in for a time that the engine's whole milliseconds round to
+	// nothing: the mean of what is rounded to it. With S = 0 the queue would not count.
+	leastTime = 0.5
 )

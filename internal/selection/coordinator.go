@@ -7,20 +7,12 @@ import (
 	"time"
 )
 
-// Coordinating nodes whose coordinating rank is within overheadFactor times the best
-// plus nearOverhead (ms), or plus nearShare of the time that a shard search takes if
-// that is more, count as equal: in a busy cluster the ranks differ by what each node
-// did a moment ago, and whoever looked best then would get everything now.
-const (
-	overheadFactor = 1.5
-	nearOverhead   = 5.0
-	nearShare      = 0.5
-)
-
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
-// where searches wait for shard searches of response (ms; 0: not known).
+// where searches wait for shard searches of response (ms; 0: not known): loadBound times the best
+// plus nearSlack, or plus half of that time if it is more. In a busy cluster the ranks differ by
+// what each node did a moment ago, and whichever looked best then would get everything now.
 func asGood(best, response float64) float64 {
-	return overheadFactor*best + max(nearOverhead, nearShare*response)
+	return loadBound*best + max(nearSlack, response/twice)
 }
 
 // longerOf returns the response time of n if it is known and longer than most (ms):
@@ -116,7 +108,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
 	others := math.Inf(1)
-	if best > nearOverhead {
+	if best > nearSlack {
 		for _, n := range req.Nodes {
 			if n.mayCoordinate() {
 				others = min(others, t.s.coordinatingRank(n, t.at, few))

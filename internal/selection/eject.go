@@ -199,7 +199,7 @@ func (h *health) grown(at int64) float64 {
 	if h.condition() != Ramping {
 		return 1
 	}
-	return max(rampFloor, min(1, float64(at-h.since.Load())/float64(SlowStart)))
+	return min(1, float64(at-h.since.Load())/float64(SlowStart))
 }
 
 // fail records a failure that is the node's fault.

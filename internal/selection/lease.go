@@ -108,7 +108,7 @@ func (o Outcome) inside() float64 {
 	if !o.HasTook {
 		return millis(o.ResponseTime)
 	}
-	return min(millis(o.ResponseTime), max(leastTook, millis(o.Took)))
+	return min(millis(o.ResponseTime), max(leastTime, millis(o.Took)))
 }
 
 // Poll is one poll of one node.

@@ -54,7 +54,7 @@ func (n *Node) parts() (p Parts, ok bool) {
 		p.ResponseTime = s
 	}
 	if !hasS {
-		p.ServiceTime = min(r, leastService)
+		p.ServiceTime = min(r, leastTime)
 	}
 	return p, hasR || hasS
 }
@@ -66,7 +66,7 @@ func (p Parts) estimate(clients float64) float64 { return 1 + p.Outstanding*clie
 // Rank returns the rank of a node, in milliseconds: lower is better. It is the time until
 // a shard query is done, q̂·S, with S the service time of the node's own counters.
 func (p Parts) Rank(clients float64) float64 {
-	return p.estimate(clients) * max(p.ServiceTime, leastService)
+	return p.estimate(clients) * max(p.ServiceTime, leastTime)
 }
 
 func rankLoad(_ *Node, _ int, m *measure, t turn) float64 {
