@@ -29,6 +29,18 @@ func (c change) String() string {
 	return fmt.Sprintf("%s × %g", c.Name, c.Factor)
 }
 
+// named reports whether a name is that of the change, or of its kind.
+func (c change) named(name string) bool {
+	switch name {
+	case "constants":
+		return c.Factor != 0
+	case "rules":
+		return c.Factor == 0
+	default:
+		return c.Name == name
+	}
+}
+
 // apply returns the source with the change made. What is to be changed must be there once.
 func (c change) apply(source string) (string, error) {
 	if found := strings.Count(source, c.Before); found != 1 {

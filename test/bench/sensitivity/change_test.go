@@ -55,6 +55,9 @@ func TestOnlyWhatExistsCanBeChosen(t *testing.T) {
 	kept, err := choose(changes, "a")
 	require.NoError(t, err)
 	require.Len(t, kept, 2)
+	kept, err = choose(changes, "rules")
+	require.NoError(t, err)
+	require.Equal(t, "b", kept[0].Name)
 	_, err = choose(changes, "a,c")
 	require.EqualError(t, err, `no constant and no rule is called "c"`)
 }

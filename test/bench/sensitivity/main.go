@@ -33,7 +33,7 @@ func main() {
 		set.IntVar(&o.seeds, "seeds", 2, "runs of each row of the catalogue")
 		set.IntVar(&o.random, "random", 6, "random scenarios")
 		set.Uint64Var(&o.seed, "seed", 1, "of the random scenarios")
-		set.StringVar(&o.only, "only", "", "`names` of constants or rules, with commas (all)")
+		set.StringVar(&o.only, "only", "", "`names` of constants or rules, with commas, or constants, or rules (all)")
 		set.BoolVar(&o.goOn, "continue", false, "keep what an earlier run with the same flags has measured")
 		set.StringVar(&o.state, "state", ".cache/sensitivity.jsonl", "`file` of what is measured, for -continue")
 		set.StringVar(&o.out, "out", "test/bench/results/sensitivity.md", "result `file`")
@@ -92,7 +92,7 @@ func choose(changes []change, only string) ([]change, error) {
 	for name := range strings.SplitSeq(only, ",") {
 		before := len(kept)
 		for i := range changes {
-			if changes[i].Name == name {
+			if changes[i].named(name) {
 				kept = append(kept, changes[i])
 			}
 		}

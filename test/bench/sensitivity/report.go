@@ -131,26 +131,27 @@ func (r *report) render() string {
 		"\"No worse\" counts random scenarios with a p99 of at most 1.10 × the engine's. \"Ejected\" are ejections of nodes without a fault. " +
 		"The second line is the same build with other seeds of the catalogue: it tells what is chance.\n")
 	header := "| changed | rows that moved | median | failed, % | no worse | failed | attempts | ejected |\n|---|---|---:|---:|---:|---:|---:|---:|\n"
-	b.WriteString("\n## Constants\n\n" + header)
-	r.line(&b, unchanged, r.before)
-	r.line(&b, otherSeeds, r.control)
-	r.part(&b, func(c change) bool { return c.Factor != 0 })
-	b.WriteString("\n## Rules switched off\n\n" + header)
-	r.line(&b, unchanged, r.before)
-	r.part(&b, func(c change) bool { return c.Factor == 0 })
+	for _, part := range []struct{ title, kind string }{{"Constants", "constants"}, {"Rules switched off", "rules"}} {
+		of := slices.DeleteFunc(slices.Clone(r.lines), func(m measured) bool { return !m.Change.named(part.kind) })
+		if len(of) == 0 {
+			continue
+		}
+		b.WriteString("\n## " + part.title + "\n\n" + header)
+		r.line(&b, unchanged, r.before)
+		r.line(&b, otherSeeds, r.control)
+		r.part(&b, of)
+	}
 	return b.String()
 }
 
 // part writes the lines of constants, or of rules.
-func (r *report) part(b *strings.Builder, in func(change) bool) {
-	for _, m := range r.lines {
-		switch {
-		case !in(m.Change):
-		case m.Refused != "":
-			fmt.Fprintf(b, "| %s | does not build | | | | | | |\n", m.Change)
-		default:
-			r.line(b, m.Change.String(), m.Outcome)
+func (r *report) part(b *strings.Builder, lines []measured) {
+	for i := range lines {
+		if lines[i].Refused != "" {
+			fmt.Fprintf(b, "| %s | does not build | | | | | | |\n", lines[i].Change)
+			continue
 		}
+		r.line(b, lines[i].Change.String(), lines[i].Outcome)
 	}
 }
 
