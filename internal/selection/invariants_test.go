@@ -109,3 +109,37 @@ func BenchmarkChoose(b *testing.B) {
 		})
 	}
 }
+
+// TestAnEjectedNodeIsUsedWhereTheOthersCannotCarryItsLoad draws clusters of which one node is ejected:
+// if a search leaves it out, the others can do its work beside their own, or it does next to none.
+func TestAnEjectedNodeIsUsedWhereTheOthersCannotCarryItsLoad(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	left := map[bool]int{}
+	for range 500 {
+		s, nodes := newTest(t, "adaptive", 3+r.IntN(6))
+		services := make([]float64, len(nodes))
+		var load, rates, processors float64
+		for i, n := range nodes {
+			services[i] = 1 + r.ExpFloat64()*4
+			rate, cpus := r.Float64()*2, 1+r.IntN(8)
+			n.Processors = cpus
+			set(&n.service, services[i])
+			set(&n.rate, rate)
+			n.polled.Store(int32(Fine))
+			if i > 0 {
+				load, rates, processors = load+rate*services[i], rates+rate, processors+float64(cpus)
+			}
+		}
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		d := decide(s, nodes, time.Second)
+		own, _ := nodes[0].rate.Value()
+		slices.Sort(services)
+		carried := load+own*services[(len(services)-1)/2] <= fullLoad*processors
+		little := useFactor*own*float64(len(nodes)-1) < rates
+		out := !nodes[0].in(d.Nodes)
+		require.Equal(t, carried || little, out, "load %g, own %g of %g, processors %g", load, own, rates, processors)
+		left[out]++
+	}
+	require.Greater(t, left[true], 50)
+	require.Greater(t, left[false], 50)
+}
