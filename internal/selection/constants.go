@@ -2,9 +2,9 @@ package selection
 
 import "time"
 
-// Every constant of the selection but those of coordinating nodes (coordinator.go): its unit,
-// why it is what it is, and the scenario of the lab (sidestep-lab lab), or the test, that needs
-// it. A node is compared with others at the same moment, so no constant depends on how fast a
+// Every constant of the selection: its unit, why it is what it is, and the scenario of the lab
+// (sidestep-lab lab), or the test, that needs it. What each moves is in
+// test/bench/results/sensitivity-constants.md. A node is compared with others at the same moment, so no constant depends on how fast a
 // cluster is, or how busy.
 const (
 	// A figure is far from what it is compared with if it is more than FarFactor times that,

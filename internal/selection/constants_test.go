@@ -14,7 +14,7 @@ import (
 
 // mostConstants is how many constants the package may have, coordinating nodes included. A
 // selection with fewer can be held in the head, and fits clusters that nobody tuned it for:
-// the goal is 16, so this number may only fall. A rule that needs another constant takes the
+// this number may only fall. A rule that needs another constant takes the
 // place of one that has it.
 const mostConstants = 16
 
