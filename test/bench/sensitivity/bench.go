@@ -74,8 +74,8 @@ func newBench(o options) (*bench, error) {
 }
 
 func (b *bench) close() {
-	b.state.Close()
-	os.RemoveAll(b.temp)
+	_ = b.state.Close()
+	_ = os.RemoveAll(b.temp)
 }
 
 // measure builds and plays a change, unless that is known already.

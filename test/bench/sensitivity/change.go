@@ -94,7 +94,7 @@ func constants(path string) ([]change, error) {
 			continue
 		}
 		for _, s := range declared.Specs {
-			spec := s.(*ast.ValueSpec) //nolint:errcheck,revive // of constants
+			spec := s.(*ast.ValueSpec)
 			if len(spec.Names) != 1 || len(spec.Values) != 1 || !given(spec.Values[0]) {
 				continue
 			}

@@ -34,7 +34,7 @@ type shift struct {
 func (s shift) ratio() float64 { return s.after / s.before }
 
 func (s shift) String() string {
-	return fmt.Sprintf("`%s` %s → %s", s.row, milliseconds(s.before), milliseconds(s.after))
+	return fmt.Sprintf("%#q %s → %s", s.row, milliseconds(s.before), milliseconds(s.after))
 }
 
 func milliseconds(ms float64) string {
