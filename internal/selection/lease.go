@@ -208,7 +208,11 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.sentThen.Set(sent)
 	}
 	if s := millis(p.ServiceTime); s > 0 {
-		n.service.Observe(s)
+		// While a node is kept out it serves little but probes: their time says nothing
+		// of a search's.
+		if old, _ := n.service.Value(); s > old || !n.health.excluded() {
+			n.service.Observe(s)
+		}
 	}
 	for i, m := range others {
 		m.hear(times[i])

@@ -33,6 +33,7 @@ func ofNodes() []rule {
 		{"a node that was unreachable must answer probes", "lease.go", `if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {`, "if true {"},
 		{"a faster time of a node that served nothing is not believed", "lease.go", "ok && ms < r && !n.served.Load()", "false && ok && ms < r && !n.served.Load()"},
 		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
+		{"a faster service time of an ejected node does not count", "lease.go", "s > old || !n.health.excluded()", "true || s > old"},
 		{"a late poll of a node that answers clients is no reason", "lease.go", "if p.State == Unresponsive && n.heardAt", "if false && n.heardAt"},
 		{"a search that is given up counts for its coordinating node", "lease.go", "c != nil && c.coordinatedAt.Load() <= d.start", "false && c != nil && c.coordinatedAt.Load() <= d.start"},
 	}
