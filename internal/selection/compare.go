@@ -118,7 +118,7 @@ func (s *Selector) usualService() float64 {
 // slack returns by how much (ms) the probe may be longer than its peers'.
 func (e *entry) slack(at int64) float64 {
 	slack := peerSlack
-	if e.node.slowEverywhere() {
+	if n := e.node; n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
 		slack = noise
 	}
 	return max(slack, e.node.standstill(at), e.via.standstill(at))
@@ -178,6 +178,9 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		n.probe.against.Store(at)
 	}
 	n.probe.againstAt = at
+	if !n.health.excluded() {
+		n.probe.fine.Store(n.slowEverywhere())
+	}
 	if e.refused() && !late {
 		as = Failing
 		n.probe.took.Set(millis(ProbeTimeout))
