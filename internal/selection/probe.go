@@ -393,3 +393,14 @@ func (p *probing) ended(void, late bool, at int64) {
 func (s *Selector) silent(n *Node, at int64) bool {
 	return lately(&n.probe.silentAt, at) || n.owes(at)
 }
+
+// unheard reports whether nothing came back through the coordinating node of d in
+// the second half of the time that d has waited. It must do where nobody sends
+// probes, or they tell nothing.
+func (s *Selector) unheard(d *Decision, at int64) bool {
+	c := d.Coordinator
+	asked := at - c.probe.viaAskedAt.Load()
+	heard := c.heardAt.Load()
+	waits := c.probe.viaWanted.Load() && asked > int64(twice*suspicionInterval) && asked < int64(ProbeTimeout)
+	return (waits || s.blind(c, at)) && heard-d.start <= at-heard
+}
