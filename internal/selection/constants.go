@@ -35,7 +35,7 @@ const (
 	// proofTime is for how long probes must speak against a node until it is ejected. What is
 	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
 	// pauses_beside, bimodal_2s.
-	proofTime = twice * suspicionInterval
+	proofTime = 250 * time.Millisecond
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
 	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.
 	ejectOneIn = 3
@@ -49,7 +49,7 @@ const (
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
 	// that the probes of many clients do not meet. slow_10x_20_sidecars.
-	probeInterval = twice * proofTime
+	probeInterval = twice * twice * suspicionInterval
 	probeJitter   = 0.2
 	// ProbeTimeout is the deadline of a probe: longer than a tiny search takes anywhere, and
 	// short enough that a node that answers nothing is known within a second. pauses. One node
@@ -92,6 +92,10 @@ const (
 	// outstanding where affinity names a copy, and for requests that a node coordinates.
 	// TestBurstDoesNotHerdToOneCoordinator.
 	loadBound = 1.25
+
+	// Coordinating nodes whose rank is within coordinatingFactor times the best one's are
+	// equal. TestAFewNodesDoNotCoordinateEverything.
+	coordinatingFactor = 1.5
 
 	// leastTime (ms) stands in for a time that the engine's whole milliseconds round to
 	// nothing: the mean of what is rounded to it. With S = 0 the queue would not count.

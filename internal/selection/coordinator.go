@@ -8,11 +8,12 @@ import (
 )
 
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
-// where searches wait for shard searches of response (ms; 0: not known): loadBound times the best
-// plus nearSlack, or plus half of that time if it is more. In a busy cluster the ranks differ by
-// what each node did a moment ago, and whichever looked best then would get everything now.
+// where searches wait for shard searches of response (ms; 0: not known): coordinatingFactor
+// times the best plus nearSlack, or plus half of that time if it is more. In a busy cluster the
+// ranks differ by what each node did a moment ago, and whichever looked best then would get
+// everything now.
 func asGood(best, response float64) float64 {
-	return loadBound*best + max(nearSlack, response/twice)
+	return coordinatingFactor*best + max(nearSlack, response/twice)
 }
 
 // longerOf returns the response time of n if it is known and longer than most (ms):
@@ -26,9 +27,10 @@ func (n *Node) longerOf(most float64) float64 {
 // beside the search itself, in ms: lower is better. Polls tell it for nodes that
 // coordinate nothing, too, so a slow one is found and found well again without a
 // client paying. A node without statistics costs nothing extra; one that is kept out
-// or comes back comes last: it counts as one that takes long more. A node that is slow at searching is
-// slow at coordinating, polls that it does not answer tell no time, and one that is back is idle,
-// which makes it look best to every search, whatever share of them it is to have.
+// or comes back comes last: it counts as one that takes a minute (long) more. A node that is
+// slow at searching is slow at coordinating, polls that it does not answer tell no time, and one
+// that is back is idle, which makes it look best to every search, whatever share of them it is
+// to have.
 //
 // Where that would leave fewer than half of the nodes that may coordinate (few), only those that
 // cannot be reached, or are about to leave, come last: the others are not bad, the cluster is
