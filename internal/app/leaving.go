@@ -13,8 +13,8 @@ import (
 type leaving struct {
 	mu      sync.Mutex
 	cancel  context.CancelFunc
-	watched bool // the end of the connection is told
-	ended   bool // it was told: there may be something to read before it
+	watched bool // hungUp is called at the end of the connection
+	ended   bool // it was; a request that was sent before it may still have to be read
 	request bool // one is being served: nothing was read since its end
 	stopped bool // the connection is not the server's any more
 }
@@ -55,9 +55,9 @@ func (c *patientConn) requests(ctx context.Context) context.Context {
 	return ctx
 }
 
-// unneeded is called for a read of one byte. It reports whether that is the server's to watch
+// onlyWatches is called for a read of one byte. It reports whether that is the server's to watch
 // the client, which need not be done.
-func (c *patientConn) unneeded() bool {
+func (c *patientConn) onlyWatches() bool {
 	l := &c.leaving
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *patientConn) unneeded() bool {
 	return true
 }
 
-// served is called when something is to be read: the request is over.
-func (l *leaving) served() {
+// over is called when something is to be read: no request is being served.
+func (l *leaving) over() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.request = false

@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -19,16 +20,20 @@ import (
 type connOf struct{}
 
 // watchedClient is a connection to a server whose connections are patient, and what its
-// handler does with each request.
-func watchedClient(t *testing.T, handle http.HandlerFunc) (net.Conn, *bufio.Reader) {
+// handler does with each request. told says that the system tells when the client leaves; else
+// the server watches, as on systems where that cannot be had.
+func watchedClient(t *testing.T, told bool, handle http.HandlerFunc) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute, ConnState: settleLast, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(withConnection(ctx, c), connOf{}, c)
 	}}
-	hangups, err := rawsocket.NewHangups()
-	require.NoError(t, err)
+	var hangups *rawsocket.Hangups // nil: the server watches
+	if told {
+		hangups, err = rawsocket.NewHangups()
+		require.True(t, err == nil || errors.Is(err, errors.ErrUnsupported), err)
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -51,13 +56,15 @@ const (
 )
 
 func TestARequestEndsWhenItsClientLeaves(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"at once": 0, "later": 20 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) { requestEnds(t, wait) })
+	for name, told := range map[string]bool{"told by the system": true, "watched by the server": false} {
+		for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
+			t.Run(name+" after "+wait.String(), func(t *testing.T) { requestEnds(t, told, wait) })
+		}
 	}
 }
 
 // requestEnds lets clients leave in several ways after they have waited.
-func requestEnds(t *testing.T, wait time.Duration) {
+func requestEnds(t *testing.T, told bool, wait time.Duration) {
 	t.Helper()
 	for name, leave := range map[string]func(*net.TCPConn) error{
 		"closes":    (*net.TCPConn).Close,
@@ -67,7 +74,7 @@ func requestEnds(t *testing.T, wait time.Duration) {
 		for _, request := range []string{getRequest, postRequest} {
 			t.Run(name+" after "+request[:4], func(t *testing.T) {
 				begun, ended := make(chan struct{}), make(chan error)
-				conn, _ := watchedClient(t, func(_ http.ResponseWriter, r *http.Request) {
+				conn, _ := watchedClient(t, told, func(_ http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 					close(begun)
 					<-r.Context().Done()
@@ -84,10 +91,34 @@ func requestEnds(t *testing.T, wait time.Duration) {
 	}
 }
 
+// The client has left before its second request is read: that request ends, too, once nothing is
+// left to be read.
+func TestARequestEndsWhoseClientLeftBefore(t *testing.T) {
+	begun, ended, first := make(chan struct{}), make(chan error), make(chan struct{})
+	served := 0
+	conn, _ := watchedClient(t, true, func(_ http.ResponseWriter, r *http.Request) {
+		if served++; served == 1 {
+			close(begun)
+			<-first
+			return
+		}
+		<-r.Context().Done()
+		ended <- context.Cause(r.Context())
+	})
+	_, err := io.WriteString(conn, getRequest)
+	require.NoError(t, err)
+	<-begun
+	_, err = io.WriteString(conn, getRequest)
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	close(first)
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
 // Watching ends when the request is answered. What the client sent meanwhile is the next
 // request.
 func TestWatchingTakesNothingFromAConnection(t *testing.T) {
-	conn, reader := watchedClient(t, func(w http.ResponseWriter, r *http.Request) {
+	conn, reader := watchedClient(t, true, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if r.Method == http.MethodPost {
 			time.Sleep(50 * time.Millisecond)
@@ -133,7 +164,7 @@ func TestAClientThatHasLeftIsFoundWhenLookedFor(t *testing.T) {
 		<-end
 	}
 	for _, request := range []string{getRequest, postRequest} {
-		conn, reader := watchedClient(t, serve)
+		conn, reader := watchedClient(t, true, serve)
 		for range 2 {
 			_, err := io.WriteString(conn, request)
 			require.NoError(t, err)
@@ -156,7 +187,7 @@ func TestAClientThatHasLeftIsFoundWhenLookedFor(t *testing.T) {
 // A connection that was upgraded belongs to its handler: a client that closes its side of it
 // goes on reading.
 func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
-	conn, reader := watchedClient(t, func(w http.ResponseWriter, r *http.Request) {
+	conn, reader := watchedClient(t, true, func(w http.ResponseWriter, r *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return

@@ -170,7 +170,7 @@ func (l *listener) addr() net.Addr {
 func (l *listener) serve(failed chan<- error) {
 	secure, from := l.server.TLSConfig != nil, l.bound
 	if l.patient {
-		l.hangups, _ = rawsocket.NewHangups() // an error: it cannot be had here
+		l.hangups, _ = rawsocket.NewHangups() // an error: net/http watches the clients
 		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups})
 		from = l.draining
 	}

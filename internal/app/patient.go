@@ -127,10 +127,10 @@ func (c *patientConn) beginWrite() error {
 
 // Read implements net.Conn.
 func (c *patientConn) Read(p []byte) (int, error) {
-	if len(p) == 1 && c.unneeded() {
+	if len(p) == 1 && c.onlyWatches() {
 		return 0, nil // see leaving
 	}
-	c.leaving.served()
+	c.leaving.over()
 	if err := c.beginRead(); err != nil {
 		return 0, err
 	}

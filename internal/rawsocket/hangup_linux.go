@@ -12,15 +12,15 @@ import (
 const edge = 1 << 31
 
 // Hangups tells when the other ends of connections close them, or only their own side. One
-// goroutine waits for all connections: one for each would take 8 KiB, and the poller of Go
-// tells of that only who reads.
+// goroutine waits for all connections. Go's poller tells of that only a goroutine that reads,
+// and one for each connection would take 8 KiB.
 type Hangups struct {
 	file *os.File // of epoll
 	raw  syscall.RawConn
 	done chan struct{}
 
 	mu   sync.Mutex
-	told map[int32]func() // by the number of the socket
+	tell map[int32]func() // what is called, by the number of the socket
 }
 
 // NewHangups returns a Hangups that watches no connection yet. It must be closed.
@@ -30,7 +30,7 @@ func NewHangups() (*Hangups, error) {
 		return nil, fmt.Errorf("watch connections: %w", os.NewSyscallError("epoll_create1", err))
 	}
 	_ = syscall.SetNonblock(fd, true) // so that Go's poller waits for it, and no thread
-	h := &Hangups{file: os.NewFile(uintptr(fd), "epoll"), done: make(chan struct{}), told: map[int32]func(){}}
+	h := &Hangups{file: os.NewFile(uintptr(fd), "epoll"), done: make(chan struct{}), tell: map[int32]func(){}}
 	if h.raw, err = h.file.SyscallConn(); err != nil {
 		_ = h.file.Close()
 		return nil, fmt.Errorf("watch connections: %w", err)
@@ -48,7 +48,7 @@ func (h *Hangups) Watch(c *Conn, f func()) (watched bool) {
 	}
 	_ = c.raw.Control(func(socket uintptr) {
 		h.mu.Lock()
-		h.told[int32(socket)] = f //nolint:gosec // descriptors are small
+		h.tell[int32(socket)] = f //nolint:gosec // descriptors are small
 		h.mu.Unlock()
 		event := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | edge, Fd: int32(socket)} //nolint:gosec // as above
 		var refused error
@@ -69,11 +69,11 @@ func (h *Hangups) Forget(c *Conn) {
 	}
 }
 
-// forget has the number of a socket mean nothing. epoll forgets what is closed by itself.
+// forget has the number of a socket mean nothing. epoll itself forgets what is closed.
 func (h *Hangups) forget(socket uintptr) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.told, int32(socket)) //nolint:gosec // descriptors are small
+	delete(h.tell, int32(socket)) //nolint:gosec // descriptors are small
 }
 
 // Close ends all watching. When it returns no function is called any more.
@@ -86,9 +86,11 @@ func (h *Hangups) Close() error {
 	return err
 }
 
-// run calls the functions until h is closed.
+// run calls the functions until h is closed, or Go's poller does not take it: then Watch must
+// not promise anything either.
 func (h *Hangups) run() {
 	defer close(h.done)
+	defer func() { _ = h.file.Close() }()
 	var events [64]syscall.EpollEvent
 	for {
 		n := 0
@@ -101,7 +103,7 @@ func (h *Hangups) run() {
 		}
 		for _, e := range events[:max(n, 0)] { // -1: a signal came
 			h.mu.Lock()
-			f := h.told[e.Fd]
+			f := h.tell[e.Fd]
 			h.mu.Unlock()
 			if f != nil {
 				f()

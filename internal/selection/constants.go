@@ -3,8 +3,8 @@ package selection
 import "time"
 
 // Every constant of the selection: its unit, why it is what it is, and the scenario of the lab
-// (sidestep-lab lab), or the test, that needs it. What each moves is in
-// test/bench/results/sensitivity-constants.md. A node is compared with others at the same moment, so no constant depends on how fast a
+// (sidestep-lab lab), or the test, that needs it. make bench-sensitivity tells what each moves.
+// A node is compared with others at the same moment, so no constant depends on how fast a
 // cluster is, or how busy.
 const (
 	// A figure is far from what it is compared with if it is more than FarFactor times that,
@@ -44,8 +44,8 @@ const (
 	roundSize = twice * probeBurst
 
 	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
-	// after the first, and ejected within a second. It is also what a
-	// failed probe through a coordinating node is counted as, at the least. transport_300ms.
+	// after the first, and ejected within a second. A failed probe through a coordinating node
+	// counts as that much at the least. transport_300ms.
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
 	// that the probes of many clients do not meet. slow_10x_20_sidecars.
@@ -74,11 +74,11 @@ const (
 
 	// firstHold is how long a node stays ejected after the last proof against it, give or take
 	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
-	// soon (long) after its return. flapping_3s, pauses.
+	// within holdMemory of its return. flapping_3s, pauses.
 	firstHold   = roundLife
 	longestHold = twice * twice * firstHold
-	// long is longer than a search takes, and than a node that comes and goes is well.
-	long = time.Minute
+	// holdMemory is longer than a node that comes and goes is well.
+	holdMemory = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
 	// short of CPU answers a single one in time.
 	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected.
@@ -88,7 +88,7 @@ const (
 	SlowStart = 3 * time.Second
 
 	// A node gets more of its own only up to loadBound times what the others have in the mean,
-	// plus twice: the bound of consistent hashing with bounded loads. It is for searches
+	// plus two: the bound of consistent hashing with bounded loads. It is for searches
 	// outstanding where affinity names a copy, and for requests that a node coordinates.
 	// TestBurstDoesNotHerdToOneCoordinator.
 	loadBound = 1.25
@@ -98,6 +98,7 @@ const (
 	coordinatingFactor = 1.5
 
 	// leastTime (ms) stands in for a time that the engine's whole milliseconds round to
-	// nothing: the mean of what is rounded to it. With S = 0 the queue would not count.
+	// nothing: the mean of what is rounded to it. With S = 0 the queue would not count. Among
+	// nodes that take less the queue alone decides.
 	leastTime = 0.5
 )

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// unfitRank is added for a node that is to coordinate only if no other is left, whatever they
+// coordinate already: some 25 days, in ms, which no search takes.
+const unfitRank = float64(math.MaxInt32)
+
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
 // where searches wait for shard searches of response (ms; 0: not known): coordinatingFactor
 // times the best plus nearSlack, or plus half of that time if it is more. In a busy cluster the
@@ -27,10 +31,9 @@ func (n *Node) longerOf(most float64) float64 {
 // beside the search itself, in ms: lower is better. Polls tell it for nodes that
 // coordinate nothing, too, so a slow one is found and found well again without a
 // client paying. A node without statistics costs nothing extra; one that is kept out
-// or comes back comes last: it counts as one that takes a minute (long) more. A node that is
-// slow at searching is slow at coordinating, polls that it does not answer tell no time, and one
-// that is back is idle, which makes it look best to every search, whatever share of them it is
-// to have.
+// or comes back comes last (unfitRank). A node that is slow at searching is slow at
+// coordinating, polls that it does not answer tell no time, and one that is back is idle,
+// which makes it look best to every search, whatever share of them it is to have.
 //
 // Where that would leave fewer than half of the nodes that may coordinate (few), only those that
 // cannot be reached, or are about to leave, come last: the others are not bad, the cluster is
@@ -39,7 +42,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	if n.out() || n.leaves(at) || !few && !s.coordinates(n, at) {
-		h += millis(long)
+		h += unfitRank
 	}
 	return h
 }

@@ -124,6 +124,25 @@ func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
 	}
 }
 
+// However long searches take, and however much the others coordinate: what waits through a node
+// that answers nothing waits longer.
+func TestANodeThatAnswersNothingCoordinatesOnlyIfNoOtherIsLeft(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	for _, n := range nodes {
+		set(&n.response, 300_000)
+		set(&n.reach, 1)
+	}
+	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
+	for range 100 {
+		nodes[0].Begin()
+		nodes[1].Begin()
+	}
+	for range 100 {
+		require.NotSame(t, nodes[2], decide(s, nodes, time.Second).Coordinator)
+		require.NotSame(t, nodes[2], s.Coordinator(nodes[1:], func(*Node) bool { return true }, at(time.Second)))
+	}
+}
+
 // A search of one shard goes to the node of the copy itself, though the others' HTTP sides are a
 // little better, but not to one whose HTTP side is slow or against which something speaks.
 func TestOneShardGoesToItsCopy(t *testing.T) {

@@ -116,7 +116,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			return
 		}
 		hold := firstHold
-		if h.returned != 0 && at-h.returned < int64(long) {
+		if h.returned != 0 && at-h.returned < int64(holdMemory) {
 			hold = max(hold, min(twice*h.held, longestHold))
 		}
 		h.held = hold

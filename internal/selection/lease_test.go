@@ -33,6 +33,16 @@ func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
 			}
 		})
 	}
+	wg.Go(func() { // polls, probes and changes of state meanwhile
+		for i := range 500 {
+			now := epoch.Add(time.Duration(i) * time.Millisecond)
+			n := nodes[i%len(nodes)]
+			s.ObservePoll(n.ID, Poll{State: Fine, Queue: float64(i % 3), ServiceTime: time.Millisecond, Took: time.Millisecond}, now)
+			s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, now)
+			s.Probes(nil, nodes, now)
+			_ = n.State()
+		}
+	})
 	wg.Wait()
 	for _, n := range nodes {
 		require.Zero(t, n.Outstanding(), n.Name)

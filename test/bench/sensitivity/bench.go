@@ -176,9 +176,12 @@ func (b *bench) play(ctx context.Context, player string, p playing) (out outcome
 	return out, nil
 }
 
+// dirty ends the name of a tree with changes that are not committed.
+const dirty = "-dirty"
+
 // commit names the tree that is measured.
 func commit(ctx context.Context) (string, error) {
-	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty="+dirty).Output()
 	if err != nil {
 		return "", fmt.Errorf("name the commit: %w", err)
 	}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -54,6 +55,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.commit, err = commit(ctx); err != nil {
 		return err
+	}
+	if o.goOn && strings.HasSuffix(o.commit, dirty) {
+		return errors.New("-continue needs a tree without changes that are not committed: what was measured before may be of others")
 	}
 	b, err := newBench(o)
 	if err != nil {
