@@ -170,7 +170,9 @@ func (l *listener) addr() net.Addr {
 func (l *listener) serve(failed chan<- error) {
 	secure, from := l.server.TLSConfig != nil, l.bound
 	if l.patient {
-		l.hangups, _ = rawsocket.NewHangups() // an error: net/http watches the clients
+		if !secure { // with TLS net/http watches the clients, and if there is an error
+			l.hangups, _ = rawsocket.NewHangups()
+		}
 		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups})
 		from = l.draining
 	}

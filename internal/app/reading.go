@@ -91,9 +91,7 @@ func (c *patientConn) Close() error {
 		c.settle(!c.secure && c.Unread()) // TLS has written something: see Write
 	}
 	c.leaving.end()
-	if !c.secure {
-		c.hangups.Forget(c.Conn)
-	}
+	c.hangups.Forget(c.Conn)
 	return c.Conn.Close()
 }
 

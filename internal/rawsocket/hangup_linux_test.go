@@ -1,7 +1,6 @@
 package rawsocket_test
 
 import (
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -16,11 +15,7 @@ func TestHangups(t *testing.T) {
 	h, err := rawsocket.NewHangups()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = h.Close() })
-	for name, end := range map[string]func(*net.TCPConn) error{
-		"closed": (*net.TCPConn).Close,
-		"half":   (*net.TCPConn).CloseWrite,
-		"reset":  func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
-	} {
+	for name, end := range ends() {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := pair(t)
 			told := make(chan struct{}, 8)

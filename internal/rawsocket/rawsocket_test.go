@@ -128,13 +128,18 @@ func TestLongerMessagesAreLeftToPackageNet(t *testing.T) {
 	require.Positive(t, n)
 }
 
-func TestEnded(t *testing.T) {
-	var b [1]byte
-	for name, end := range map[string]func(*net.TCPConn) error{
+// ends are the ways in which the other end of a connection ends it.
+func ends() map[string]func(*net.TCPConn) error {
+	return map[string]func(*net.TCPConn) error{
 		"closed": (*net.TCPConn).Close,
 		"half":   (*net.TCPConn).CloseWrite,
 		"reset":  func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
-	} {
+	}
+}
+
+func TestEnded(t *testing.T) {
+	var b [1]byte
+	for name, end := range ends() {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := pair(t)
 			require.False(t, ours.Ended())

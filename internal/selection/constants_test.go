@@ -14,8 +14,8 @@ import (
 
 // mostConstants is how many constants the package may have, coordinating nodes included. A
 // selection with fewer can be held in the head, and fits clusters that nobody tuned it for:
-// this number may only fall. A rule that needs another constant takes the
-// place of one that has it.
+// this number may only fall. A rule that needs another constant takes the place of one that
+// has it.
 const mostConstants = 19
 
 // TestConstantsAreFew counts constants: declared ones that are given as a number or a unit
