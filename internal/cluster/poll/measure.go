@@ -15,7 +15,7 @@ const (
 	loadMetrics  = "/stats/thread_pool,indices,os/search"
 	statsMetrics = "/stats/thread_pool,indices,os,adaptive_selection/search"
 	// Few patterns that take more than is needed: a node holds every field that it writes
-	// against each of them, which is a third of what a poll costs it.
+	// against each of them.
 	loadFields = "?filter_path=nodes.*.thread_pool.search*,nodes.*.thread_pool.write," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_t*,nodes.*.indices.search.fetch_time_in_millis," +
@@ -138,7 +138,6 @@ func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n
 			stats.Node = answered
 			told = raw
 			last, err = raw.Measure(answered, last, &stats)
-			pace.quota = stats.Quota
 			pace.ceiling.observe(raw.ThreadPool.Management.Completed, stats.At)
 		}
 		p.measuredNode(stats, started, told, err)

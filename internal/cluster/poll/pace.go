@@ -19,9 +19,6 @@ const (
 	// retryPause follows a poll that the deadline ended: a node that answers again
 	// is to be seen soon.
 	retryPause = 50 * time.Millisecond
-	// leastRate bounds how much more rarely a node is polled that may use less than one
-	// processor: polls are to cost it about as little as they cost others, some percent.
-	leastRate = 0.5
 )
 
 // activity knows whether searches are being decided, so that statistics matter.
@@ -71,14 +68,12 @@ func (a *activity) look(now time.Time) (idle bool, wake <-chan struct{}) {
 // Pace spaces the polls of one poller: at the usual interval, or the longer one that
 // the ceiling of the node leaves, while searches are decided that it serves; else
 // more rarely, while none is decided at all at intervals that double up to longest.
-// A node that may use less than one processor is polled as much more rarely.
 type Pace struct {
 	activity *activity
 	schedule *schedule
 	ceiling  *ceiling
 	longest  time.Duration
 	now      time.Duration
-	quota    float64 // processors that the node may use; 0: nothing limits it
 }
 
 func (p *Poller) newPace(n *schedule) *Pace {
@@ -96,7 +91,7 @@ func (p *Poller) NewPace() *Pace { return p.newPace(newSchedule(p.o.StatsInterva
 func (p *Pace) Wait(ctx context.Context, started time.Time, state cluster.PollState) bool {
 	now := time.Now()
 	idle, wake := p.activity.look(now)
-	usual := p.usual()
+	usual := time.Duration(p.schedule.usual.Load())
 	interval := p.ceiling.stretch(usual)
 	p.schedule.rate.Store(math.Float64bits(p.ceiling.rate))
 	stretched := interval > usual
@@ -115,15 +110,6 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, state cluster.PollSt
 	}
 	// A pause is kept also after polls that took longer than the interval.
 	return p.pause(ctx, max(jitter(interval)-now.Sub(started), usual/5), wake)
-}
-
-// usual returns the interval while searches are decided that the node serves.
-func (p *Pace) usual() time.Duration {
-	usual := time.Duration(p.schedule.usual.Load())
-	if p.quota <= 0 || p.quota >= 1 {
-		return usual
-	}
-	return time.Duration(float64(usual) / max(leastRate, p.quota))
 }
 
 // pause waits for a while, for the first search of all or for the first that the

@@ -213,13 +213,6 @@ func TestLatePollsKeepAPause(t *testing.T) {
 	})
 }
 
-func TestNodesWithLittleCPUArePolledMoreRarely(t *testing.T) {
-	for quota, want := range map[float64]time.Duration{0: 200, 8: 200, 1: 200, 0.8: 250, 0.3: 400, 0.01: 400} {
-		p := &Pace{schedule: newSchedule(200 * time.Millisecond), quota: quota}
-		require.Equal(t, want*time.Millisecond, p.usual(), quota)
-	}
-}
-
 func TestTouchAllocatesNothing(t *testing.T) {
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Registerer: prometheus.NewRegistry()})
 	c.Touch()
