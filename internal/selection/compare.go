@@ -125,17 +125,12 @@ func (e *entry) slack(at int64) float64 {
 }
 
 // provedSince reports whether what speaks against n since then is proof: for long enough, and n
-// has told of its queue in that time, or just before. It must last far longer than it takes to
-// serve that queue, too: where shard queries take long, a burst of them holds up probes for longer
-// than proofTime. Of a node that does not answer polls nothing more is known.
-func (s *Selector) provedSince(n *Node, then, at int64) bool {
-	since := millis(time.Duration(at - then))
-	if since < millis(proofTime) || !n.answersPolls() {
-		return since >= millis(proofTime)
-	}
+// has told of its queue in that time, or just before. Of a node that does not answer polls nothing
+// more is known.
+func (n *Node) provedSince(then, at int64) bool {
 	polled := n.polledAt.Load()
-	told := polled > then || at-polled <= int64(twice*proofTime)
-	return told && since > FarFactor*s.excuse(n)
+	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
+	return told && at-then >= int64(proofTime)
 }
 
 // standstill returns for how long (ms) the node may stand still at a time: one whose CPU quota
@@ -191,7 +186,7 @@ func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
 		n.probe.took.Set(millis(ProbeTimeout))
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
 	}
-	if s.provedSince(n, n.probe.against.Load(), at) || n.health.excluded() {
+	if n.provedSince(n.probe.against.Load(), at) || n.health.excluded() {
 		s.eject(n, as, at, why)
 		if n.health.excluded() {
 			return

@@ -32,8 +32,8 @@ const (
 	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
 	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
 	twice = 2
-	// proofTime is for how long probes must speak against a node until it is ejected, and for
-	// FarFactor times what its queue takes. What is avoided meanwhile costs nothing.
+	// proofTime is for how long probes must speak against a node until it is ejected. What is
+	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
 	// pauses_beside, bimodal_2s.
 	proofTime = 250 * time.Millisecond
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the

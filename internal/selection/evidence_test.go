@@ -157,23 +157,6 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 	}
 }
 
-// A burst of long searches holds up the probes of a well node for longer than proofTime: what
-// speaks against it must last far longer than its queue does.
-func TestProofOutlastsTheQueue(t *testing.T) {
-	for queue, proofsNeeded := range map[float64]int{0: proofs, 4: proofs + 1} {
-		s, nodes := newTest(t, "adaptive", 5)
-		setTimes(nodes, 100, 100)
-		nodes[2].latest.Set(queue) // 400 ms of work: FarFactor times that is longer than two rounds
-		now := time.Second
-		for i := range proofsNeeded {
-			require.Equal(t, Fine, nodes[2].State(), "queue %v, proof %d", queue, i)
-			now = suspect(s, nodes, now, 1, late(500*time.Millisecond, nodes[2]))
-			require.NotContains(t, names(decide(s, nodes, now)), "c", "it is avoided meanwhile")
-		}
-		require.Equal(t, Slow, nodes[2].State(), queue)
-	}
-}
-
 // Where nothing but ejected nodes serves anything, they are compared with each other: else
 // two nodes that restarted together were ejected for good.
 func TestEjectedNodesThatAreAloneReturn(t *testing.T) {
