@@ -172,13 +172,24 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 	t.Logf("oldest placement %.2f s, %.0f more goroutines at most", oldest, most)
 }
 
+// fineNodes returns how many nodes a sidestep knows, and with how many it finds nothing wrong.
+func fineNodes(ctx context.Context, f *harness.Front) (known, fine int, err error) {
+	var nodes []struct{ State string }
+	err = f.AdminJSON(ctx, "/nodes", &nodes)
+	for _, n := range nodes {
+		if n.State == "fine" {
+			fine++
+		}
+	}
+	return len(nodes), fine, err
+}
+
 // allFine waits until sidestep finds nothing wrong with any node: tests that come
 // later count on it.
 func allFine(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		var nodes []struct{ State string }
-		err := shared.sidestep.AdminJSON(context.WithoutCancel(t.Context()), "/nodes", &nodes)
-		return err == nil && !slices.ContainsFunc(nodes, func(n struct{ State string }) bool { return n.State != "fine" })
+		known, fine, err := fineNodes(context.WithoutCancel(t.Context()), shared.sidestep)
+		return err == nil && fine == known
 	}, time.Minute, 200*time.Millisecond, "a node that stood still is not fine again")
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,9 +142,9 @@ func (s *secured) start(t *testing.T, user, password string, lines ...string) *h
 func (s *secured) awaitFine(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		var nodes []struct{ State string }
-		require.NoError(t, s.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
-		return len(nodes) == 3 && !slices.ContainsFunc(nodes, func(n struct{ State string }) bool { return n.State != "fine" })
+		known, fine, err := fineNodes(t.Context(), s.sidestep)
+		require.NoError(t, err)
+		return known == 3 && fine == 3
 	}, time.Minute, 200*time.Millisecond, "a node is not fine")
 }
 
