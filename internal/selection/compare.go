@@ -21,33 +21,62 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, took, elapsed)
-		good, limit := FarFactor*peers+noise, FarFactor*peers+e.slack(at)
-		if r.local || e.node.health.excluded() {
-			good = limit
-		}
-		if !e.about {
-			excuse := s.excuse(e.node)
-			good, limit = good+excuse, limit+excuse
-		}
+		l := s.limits(r, e, peers, at)
 		switch {
 		case alone:
-		case e.refused() && known:
-			e.judged = true
-			s.speaksAgainst(e, took > limit, at, "probe failed: "+e.outcome.Message)
 		case e.refused():
-		case e.state == probeAnswered && (!known || took <= good):
+			if known {
+				e.judged = true
+				s.speaksAgainst(e, charge{late: took > l.late, proof: true, why: "probe failed: " + e.outcome.Message}, at)
+			}
+		case known && took > l.late:
+			s.overdue(e, took, peers, took > l.proof, at)
+		case e.state != probeAnswered:
+		case e.late: // it has spoken against its node
 			e.judged = true
-			s.speaksFor(e)
-		case e.state == probeAnswered && took <= limit:
+		case !known || took <= l.good:
+			e.judged = true
+			s.speaksFor(e, at)
+		default:
 			e.judged = true
 			e.node.unclear(at)
-		case known && took > limit:
-			e.judged = true
-			if e.state == probeAwaited && !e.about { // not waited for any longer
-				e.node.probe.inFlight--
-			}
-			s.speaksAgainst(e, true, at, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers))
 		}
+	}
+}
+
+// limits are the times (ms) up to which a probe speaks for its node, and above which it speaks
+// against it, and is proof.
+type limits struct{ good, late, proof float64 }
+
+// limits returns those of e, of whose peers the median is peers (ms). What a queue explains is
+// known to a factor of FarFactor only: its shard queries are not all alike. So one that
+// explains a third of a probe's time leaves room for doubt.
+func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
+	slack := e.slack(at)
+	l := limits{good: FarFactor*peers + noise, late: FarFactor*peers + slack}
+	if r.local || e.node.health.excluded() {
+		l.good = l.late
+	}
+	l.proof = l.late
+	if !e.about {
+		excuse := s.excuse(e.node)
+		l.good += excuse
+		l.late += excuse
+		l.proof += FarFactor * excuse
+	}
+	return l
+}
+
+// overdue notes a probe that took, or has taken, too long: once, and again as soon as it
+// is proof.
+func (s *Selector) overdue(e *entry, took, peers float64, proof bool, at int64) {
+	first := !e.late
+	e.late, e.judged = true, proof || e.about || e.state != probeAwaited
+	if first && e.state == probeAwaited && !e.about { // not waited for any longer
+		e.node.probe.inFlight--
+	}
+	if first || proof {
+		s.speaksAgainst(e, charge{late: true, proof: proof, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
 	}
 }
 
@@ -124,7 +153,7 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.standstill(at), e.via.standstill(at))
 }
 
-// provedSince reports whether what speaks against n since then is proof: for long enough, and n
+// provedSince reports whether what is proof against n since then suffices: for long enough, and n
 // has told of its queue in that time, or just before. Of a node that does not answer polls nothing
 // more is known.
 func (n *Node) provedSince(then, at int64) bool {
@@ -147,54 +176,65 @@ func (n *Node) standstill(at int64) float64 {
 // ejection takes at least, what spoke against the node before ends. Sooner it must not: a
 // slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
 func (n *Node) unclear(at int64) {
-	if at-n.probe.againstAt >= int64(firstHold) && n.health.condition() == Fine {
+	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
 		n.health.avoid.Store(false)
 	}
 }
 
-// speaksFor notes a probe that was as good as those of its peers.
-func (s *Selector) speaksFor(e *entry) {
+// speaksFor notes a probe that was as good as those of its peers. A node that is slower than
+// they are at the same work is good as soon as it has nothing to do, so it stays avoided for
+// as long as an ejection takes at least.
+func (s *Selector) speaksFor(e *entry, at int64) {
 	if e.about {
 		e.via.probe.silentAt.Store(0)
 		return
 	}
 	n := e.node
 	n.probe.against.Store(0)
-	n.health.avoid.Store(false)
 	n.health.good.Add(1)
+	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
+		n.health.avoid.Store(false)
+	}
 }
 
-// speaksAgainst notes a probe that failed, or took far longer than those of its peers.
-func (s *Selector) speaksAgainst(e *entry, late bool, at int64, why string) {
+// charge is what a probe says against its node.
+type charge struct {
+	late  bool // it took too long, whether it failed or not
+	proof bool // by more than its node's queue may explain
+	why   string
+}
+
+// speaksAgainst notes a probe that failed, or took far longer than those of its peers. The node
+// is avoided, and is ejected once such probes are proof for long enough.
+func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.about {
 		e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)
 		e.via.probe.silentAt.Store(at)
 		s.askVia(e.via, at)
 		return
 	}
-	n, as := e.node, Slow
-	if n.probe.against.Load() == 0 || at-n.probe.againstAt > int64(failureMemory) {
-		n.probe.against.Store(at)
-	}
-	n.probe.againstAt = at
-	if !n.health.excluded() {
-		n.probe.fine.Store(n.slowEverywhere())
-	}
-	if e.refused() && !late {
-		as = Failing
-		n.probe.took.Set(millis(ProbeTimeout))
-		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: why})
-	}
-	if n.provedSince(n.probe.against.Load(), at) || n.health.excluded() {
-		s.eject(n, as, at, why)
-		if n.health.excluded() {
-			return
+	n, p, as := e.node, &e.node.probe, Slow
+	p.lateAt = at
+	if c.proof {
+		if p.against.Load() == 0 || at-p.againstAt > int64(failureMemory) {
+			p.against.Store(at)
 		}
-	} else {
-		n.probe.wanted.Store(true)
+		p.againstAt = at
 	}
-	s.ejecting.Lock()
-	defer s.ejecting.Unlock()
-	n.health.avoid.Store(s.withinCap(n))
+	if !n.health.excluded() {
+		p.fine.Store(n.slowEverywhere())
+	}
+	if e.refused() && !c.late {
+		as = Failing
+		p.took.Set(millis(ProbeTimeout))
+		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
+	}
+	switch {
+	case n.health.excluded(), c.proof && n.provedSince(p.against.Load(), at):
+		s.eject(n, as, at, c.why)
+	case c.proof || !n.health.avoid.Load():
+		p.wanted.Store(true)
+	}
+	s.avoid(n)
 }

@@ -32,7 +32,7 @@ const (
 	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
 	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
 	twice = 2
-	// proofTime is for how long probes must speak against a node until it is ejected. What is
+	// proofTime is for how long probes must be proof against a node until it is ejected. What is
 	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
 	// pauses_beside, bimodal_2s.
 	proofTime = 250 * time.Millisecond
@@ -72,7 +72,7 @@ const (
 	fullLoad  = 0.9
 	useFactor = twice * twice
 
-	// firstHold is how long a node stays ejected after the last proof against it, give or take
+	// firstHold is how long a node stays ejected after the last probe against it, give or take
 	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
 	// within holdMemory of its return. flapping_3s, pauses.
 	firstHold   = roundLife

@@ -50,10 +50,10 @@ func (s State) String() string {
 type health struct {
 	state atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
 	since atomic.Int64 // ns: when state began
-	badAt atomic.Int64 // ns: the last proof against the node
+	badAt atomic.Int64 // ns: the last probe or failure against the node
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt
 	good  atomic.Int32 // probes as good as those of its peers since badAt
-	avoid atomic.Bool  // its last probe speaks against it: not listed, not yet ejected
+	avoid atomic.Bool  // a probe speaks against it: not listed, not ejected
 	why   atomic.Pointer[string]
 
 	// guarded by Selector.ejecting
@@ -134,22 +134,43 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 // mayEject reports whether one more node, n, may be taken out: the cap allows it, and no
 // choice of late found that the others cannot carry its load.
 func (s *Selector) mayEject(n *Node, at int64) bool {
-	return !n.NoData && !lately(&n.neededAt, at) && s.withinCap(n)
+	return !n.NoData && !lately(&n.neededAt, at) && s.makeRoom(n, true)
 }
 
-// withinCap reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n is.
-func (s *Selector) withinCap(n *Node) bool {
+// makeRoom reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n
+// is. A node that is merely avoided gives way to one against which there is proof.
+func (s *Selector) makeRoom(n *Node, proof bool) bool {
 	data, out := 0, 1
+	var avoided *Node
 	for _, m := range *s.all.Load() {
 		if m.NoData {
 			continue
 		}
 		data++
-		if !m.Same(n) && (m.health.excluded() || m.health.avoid.Load()) {
+		switch {
+		case m.Same(n):
+		case m.health.excluded():
 			out++
+		case m.health.avoid.Load():
+			out++
+			avoided = m
 		}
 	}
+	if proof && avoided != nil && ejectOneIn*out > data+1 {
+		avoided.health.avoid.Store(false)
+		out--
+	}
 	return ejectOneIn*out <= data+1
+}
+
+// avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected
+// and not too many are out already.
+func (s *Selector) avoid(n *Node) {
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
+	if !n.health.excluded() {
+		n.health.avoid.Store(s.makeRoom(n, false))
+	}
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.

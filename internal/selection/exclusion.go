@@ -14,7 +14,7 @@ const (
 	KeptSlow     // ejected for being slow
 	KeptFailing  // ejected for failing searches
 	NotItsTurn   // slow start: is given a growing share
-	Suspected    // its last probe took far longer than those of its peers, or it is silent while they answer
+	Suspected    // a probe of late took far longer than those of its peers, or it is silent while they answer
 	Leaving      // it is about to leave, as an operator or the cluster said
 	Needed       // ejected, but the others have more than they can carry
 	OverLimit    // its response time is far above the others': probes will tell

@@ -49,7 +49,7 @@ type probing struct {
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
-	against    atomic.Int64 // ns: since when probes speak against it; 0: they do not
+	against    atomic.Int64 // ns: since when probes are proof against it; 0: they are not
 	fine       atomic.Bool  // it was ejected by what only a fine comparison shows
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
@@ -63,7 +63,8 @@ type probing struct {
 	// guarded by Selector.probes
 	inFlight    int
 	last        int64 // ns: when the last one was sent
-	againstAt   int64 // ns: when one last spoke against it
+	lateAt      int64 // ns: when one last spoke against it
+	againstAt   int64 // ns: when one was last proof against it
 	viaInFlight int   // probes of the way to it
 	viaLast     int64 // ns: when the last of these was sent
 }
@@ -84,7 +85,8 @@ type entry struct {
 	state     entryState
 	took      float64 // ms, once answered or failed
 	outcome   ProbeOutcome
-	judged    bool // while it is awaited: it is not waited for any longer
+	late      bool // it has spoken against node; while it is awaited: it is not waited for any longer
+	judged    bool // it has nothing more to say
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -358,7 +360,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if e.about {
 		e.via.probe.viaInFlight--
 	} else {
-		e.node.probe.ended(o.Unfit, e.judged, at)
+		e.node.probe.ended(o.Unfit, e.late, at)
 	}
 	switch {
 	case o.Unfit:
