@@ -95,6 +95,8 @@ func TestDifferInHeads(t *testing.T) {
 	warnings := func(w ...string) answer { return with(func(a *answer) { a.header["Warning"] = w }) }
 	require.Empty(t, differ(warnings("a", "b"), warnings("b", "a"), request{}))
 	require.NotEmpty(t, differ(warnings("a", "b"), warnings("a"), request{}))
+	require.NotEmpty(t, differ(warnings(`299 Elasticsearch-9.2.0-1 "old"`), warnings(), request{}))
+	require.Empty(t, differ(warnings("a", `299 OpenSearch-3.6.0-1 "old"`), warnings("a"), request{}), "each node tells it once")
 }
 
 func TestMaskedFormats(t *testing.T) {
