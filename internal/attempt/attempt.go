@@ -78,6 +78,8 @@ type Result struct {
 	Answered bool
 	// Failed is the number of failed shards of a partial answer.
 	Failed int
+	// Full: shards failed as the queues of the nodes with their copies were full.
+	Full bool
 	// Unavailable: the status is 500 or 503, which can be temporary while nodes leave and
 	// join.
 	Unavailable bool
@@ -228,6 +230,8 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.answer()
 	case !m.rule.Repeatable && r.Cause == Transport:
 		return m.answer()
+	case r.Full && !m.narrowed:
+		return m.answer() // the engine has asked every copy, and more would keep the queues full
 	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
 		return m.answer() // other nodes have no memory, either
 	case !m.budget.Allows():

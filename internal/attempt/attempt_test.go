@@ -25,6 +25,11 @@ type step struct {
 
 func answered(c Cause) Result { return Result{Cause: c, Answered: true} }
 
+func partial(failed int) Result { return Result{Cause: Partial, Answered: true, Failed: failed} }
+
+// full is what comes of a search where the queues of all copies of some shard are full.
+func full(c Cause) Result { return Result{Cause: c, Answered: true, Failed: 1, Full: true} }
+
 func TestWhatFollowsAnAttempt(t *testing.T) {
 	steer, unchanged := Action{Do: Steer}, Action{Do: Unchanged}
 	answer := func(i int) Action { return Action{Do: Answer, Attempt: i} }
@@ -41,8 +46,12 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"the request is refused":          {search, []step{{true, answered(Refused), unchanged}, {false, answered(Good), answer(1)}}},
 		"a breaker once":                  {search, []step{{true, answered(Breaker), steer}, {true, answered(Breaker), answer(1)}}},
 		"a breaker, nothing left out":     {search, []step{{false, answered(Breaker), answer(0)}}},
+		"all queues are full, no list":    {search, []step{{false, full(Rejected), answer(0)}}},
+		"some queues are full, no list":   {search, []step{{false, full(Partial), answer(0)}}},
+		"full queues of the nodes listed": {search, []step{{true, full(Partial), steer}, {true, answered(Good), answer(1)}}},
+		"a rejection of one node":         {search, []step{{false, answered(Rejected), steer}, {false, answered(Good), answer(1)}}},
 		"it speaks of the request":        {search, []step{{true, answered(Request), answer(0)}}},
-		"the better partial answer":       {search, []step{{true, Result{Partial, true, 1, false, false, 0}, steer}, {true, Result{Partial, true, 3, false, false, 0}, unchanged}, {false, Result{Partial, true, 2, false, false, 0}, answer(0)}}},
+		"the better partial answer":       {search, []step{{true, partial(1), steer}, {true, partial(3), unchanged}, {false, partial(2), answer(0)}}},
 		"the engine's verdict stands":     {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, answered(EngineError), answer(2)}}},
 		"state is created once":           {once, []step{{true, answered(EngineError), answer(0)}}},
 		"state may have been created":     {once, []step{{true, Result{Cause: Transport}, answer(-1)}}},

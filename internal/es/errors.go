@@ -57,6 +57,15 @@ var requestFailures = [...]string{
 	`"too_many_clauses"`, `"too_many_nested_clauses"`,
 }
 
+// QueuesFull reports whether the start of an answer says that shards failed as search queues were
+// full: of a search that has no list of nodes, those of all their copies. partial says that the
+// answer is a result in which these shards are missing. Without that, an error that no shard has
+// caused is about the coordinating node.
+func QueuesFull(body []byte, partial bool) bool {
+	return bytes.Contains(body, []byte(`rejected_execution_exception"`)) &&
+		(partial || bytes.Contains(body, []byte(`"search_phase_execution_exception"`)))
+}
+
 // FailureOf returns what the start of an error answer is about.
 func FailureOf(body []byte) Failure {
 	for _, name := range requestFailures {

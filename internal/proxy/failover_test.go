@@ -83,6 +83,40 @@ func TestABadAnswerIsFollowedByTheNextBestCopies(t *testing.T) {
 	}
 }
 
+// Where sidestep has left no copy out, the engine has asked every copy of the shards that failed.
+// To send such a search again would keep the queues full.
+func TestASearchIsNotRepeatedWhereTheQueuesOfAllCopiesAreFull(t *testing.T) {
+	const rejected = `{"type":"es_rejected_execution_exception","reason":"rejected execution"}`
+	for name, bad := range map[string]struct {
+		status int
+		body   string
+	}{
+		"all shards":  {http.StatusTooManyRequests, `{"error":{"root_cause":[` + rejected + `],"type":"search_phase_execution_exception","reason":"all shards failed","failed_shards":[{"shard":0,"reason":` + rejected + `}]},"status":429}`},
+		"some shards": {http.StatusOK, `{"took":3,"timed_out":false,"_shards":{"total":3,"successful":2,"skipped":0,"failed":1,"failures":[{"shard":0,"index":"idx","node":"id-a","reason":` + rejected + `}]},"hits":{"hits":[]}}`},
+	} {
+		for _, narrowed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, narrowed=%t", name, narrowed), func(t *testing.T) {
+				h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+				h.slow()
+				if narrowed {
+					h.slow(1)
+					h.slow(1)
+				}
+				badOnce(h, respond(bad.status, bad.body))
+				resp, body := h.do("POST", "/idx/_search", `{}`)
+				if narrowed {
+					require.Equal(t, complete, body, "another copy may have room")
+					require.Len(t, h.seen(), 2)
+					return
+				}
+				require.Equal(t, bad.status, resp.StatusCode)
+				require.Equal(t, bad.body, body)
+				require.Len(t, h.seen(), 1)
+			})
+		}
+	}
+}
+
 func TestGzippedPartialAnswerIsSeen(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)

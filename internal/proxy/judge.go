@@ -20,6 +20,7 @@ type answer struct {
 	err    error
 	head   es.Head
 	cause  attempt.Cause // why it should not be the client's answer; empty if it may be
+	full   bool          // shards failed as queues were full
 	blamed []*selection.Node
 	// begin is the part of the body that was read to judge it, and readErr how reading
 	// ended: io.EOF if begin is the whole body.
@@ -72,7 +73,9 @@ func (t *try) judgeFailure() {
 	if t.resp.StatusCode == http.StatusTooManyRequests {
 		t.cause = attempt.Rejected
 	}
-	switch es.FailureOf(t.readHead(headLimit, nil)) {
+	head := t.readHead(headLimit, nil)
+	t.full = es.QueuesFull(head, false)
+	switch es.FailureOf(head) {
 	case es.FailureBreaker:
 		t.cause = attempt.Breaker
 	case es.FailureRequest:
@@ -170,6 +173,7 @@ func (t *try) judgeShards() {
 	})
 	if t.head.HasShards && t.head.Failed > 0 {
 		t.cause = attempt.Partial
+		t.full = es.QueuesFull(t.readHead(headLimit, nil), true)
 	}
 }
 

@@ -172,8 +172,8 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 	}{
 		{0.1, 0.1, 9, 0, false}, // the others are idle
 		{1.1, 1.1, 9, 0, true},
-		{1.3, 0.3, 30, 0, false}, // less than a quarter of what the others do
-		{1.3, 0.4, 30, 0, true},
+		{1.3, 0.15, 60, 0, false}, // less than an eighth of what the others do
+		{1.3, 0.2, 60, 0, true},
 		{1.1, 1.1, 30, 0, true}, // as many as the others, of an index that is slow there
 		{0.3, 0.3, 9, 0, false},
 		{0.3, 0.3, 9, 1, true}, // a quarter of the processors that the engine counts
@@ -257,6 +257,34 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	s.Probes(nil, nodes, at(1130*time.Millisecond))
 	require.True(t, nodes[2].health.avoid.Load())
 	require.True(t, again(1130*time.Millisecond))
+}
+
+// In a full cluster a second attempt takes CPU from other searches: it is made only where the first
+// may never be answered.
+func TestASecondAttemptAddsNothingToAFullCluster(t *testing.T) {
+	for _, c := range []struct {
+		rate       float64 // shard queries per ms of each node, of 3 ms each
+		lost, want bool    // the first attempt waits for a node that does not answer probes
+	}{
+		{rate: 0.8, want: true},
+		{rate: 1.3},
+		{rate: 1.3, lost: true, want: true},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		for _, n := range nodes {
+			n.Processors = 4
+			set(&n.rate, c.rate)
+		}
+		first := decide(s, nodes, time.Second)
+		s.Acquire(first, at(time.Second))
+		nodes[2].health.avoid.Store(true)
+		if c.lost {
+			nodes[2].probe.took.Set(millis(ProbeTimeout))
+		}
+		second := Decision{Nodes: []*Node{nodes[0], nodes[1], nodes[3], nodes[4]}, Reason: Ranked}
+		require.Equal(t, c.want, s.Worthwhile(first, &second, at(1200*time.Millisecond)), "%+v", c)
+	}
 }
 
 // A second attempt that would wait for an ejected node, which the first left out, is none.

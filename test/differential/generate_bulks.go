@@ -207,7 +207,7 @@ func (g *generator) oddBulk(r *request) {
 		r.uri = g.pick("/"+index+"/typed/_bulk", "/"+index+"/_bulk/", "//_bulk", "/_bulk/", "/%6dine-@side@-six/_bulk", "/"+index+"*/_bulk",
 			"/"+index+","+index+"/_bulk", "/"+index+"/_bulk/stream", "/"+index+"%20/_bulk", "/"+index+"/../_bulk", "/_all/_bulk")
 	case 1:
-		r.param(g.pick("pipeline=stamp", "pipeline=ghost", "pipeline=_none", "pipeline=", "routing=alpha", "routing=", "routing=5", "routing=a,b", "require_alias=true", "require_alias=false",
+		r.param(g.pick("pipeline=stamp", "pipeline="+g.missing, "pipeline=_none", "pipeline=", "routing=alpha", "routing=", "routing=5", "routing=a,b", "require_alias=true", "require_alias=false",
 			"require_alias=x", "require_data_stream=true", "require_data_stream=false", "list_executed_pipelines=true", "refresh=bogus", "timeout=x", "wait_for_active_shards=9&timeout=200ms", "wait_for_active_shards=x", "unknown=1", "type=x", "op_type=create",
 			"dynamic_templates=x", "error_trace=true", "batch_size=1", "Routing=alpha", "rout%69ng=alpha", "refresh=true;routing=alpha", "routing=alpha&routing=beta", "include_source_on_error=false"))
 	case 2:

@@ -23,6 +23,7 @@ type outcome struct {
 	status   int   // of HTTP; 0: no answer
 	refused  bool  // there was no connection: nothing was sent
 	failed   int   // shards that are not part of the answer
+	full     bool  // some of them, as the queues of all copies asked were full
 	named    []int // nodes that the answer names for it
 }
 
@@ -199,12 +200,12 @@ func (g *gather) answerIfAll() {
 		if g.full {
 			status = http.StatusTooManyRequests
 		}
-		g.end(outcome{status: status, failed: g.failed, named: g.named})
+		g.end(outcome{status: status, failed: g.failed, full: g.full, named: g.named})
 		return
 	}
 	g.c.node.work(g.w.reduce(g.s), func() {
 		g.end(outcome{
-			status: http.StatusOK, failed: g.failed, named: g.named,
+			status: http.StatusOK, failed: g.failed, full: g.full, named: g.named,
 			took: (g.w.c.now - g.began).Truncate(time.Millisecond), hasTook: g.s.kind != readByID,
 		})
 	})
