@@ -57,13 +57,29 @@ var requestFailures = [...]string{
 	`"too_many_clauses"`, `"too_many_nested_clauses"`,
 }
 
-// QueuesFull reports whether the start of an answer says that shards failed as search queues were
-// full: of a search that has no list of nodes, those of all their copies. partial says that the
-// answer is a result in which these shards are missing. Without that, an error that no shard has
-// caused is about the coordinating node.
+// QueuesFull reports whether the start of an answer lists failures of shards, and all that it
+// lists are that a search queue was full: of a search that has no list of nodes, those of all the
+// copies. partial says that the answer is a result in which these shards are missing. An error that
+// lists no shard is about the coordinating node.
 func QueuesFull(body []byte, partial bool) bool {
-	return bytes.Contains(body, []byte(`rejected_execution_exception"`)) &&
-		(partial || bytes.Contains(body, []byte(`"search_phase_execution_exception"`)))
+	list := `"failed_shards":[`
+	if partial {
+		list = `"failures":[`
+	}
+	_, failures, _ := bytes.Cut(body, []byte(list))
+	if partial { // what follows are documents, which can say anything
+		failures, _, _ = bytes.Cut(failures, []byte(`"hits"`))
+	}
+	for full := false; ; full = true {
+		_, reason, more := bytes.Cut(failures, []byte(`"reason":{"type":"`))
+		if !more {
+			return full
+		}
+		if !bytes.HasPrefix(bytes.TrimPrefix(reason, []byte("es_")), []byte(`rejected_execution_exception"`)) {
+			return false
+		}
+		failures = reason
+	}
 }
 
 // FailureOf returns what the start of an error answer is about.

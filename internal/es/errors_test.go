@@ -42,11 +42,14 @@ func TestQueuesFull(t *testing.T) {
 		body          string
 		partial, want bool
 	}{
-		"all copies of all shards":     {`{"error":{"root_cause":[` + rejected + `],"type":"search_phase_execution_exception","reason":"all shards failed","phase":"query","failed_shards":[{"shard":0,"index":"a","reason":` + rejected + `}]},"status":429}`, false, true},
-		"OpenSearch":                   {`{"error":{"type":"search_phase_execution_exception","failed_shards":[{"reason":{"type":"rejected_execution_exception"}}]},"status":429}`, false, true},
-		"the coordinating node":        {`{"error":` + rejected + `,"status":429}`, false, false},
-		"some shards":                  {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[{"shard":0,"reason":` + rejected + `}]}`, true, true},
-		"some shards, another failure": {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[{"shard":0,"reason":{"type":"node_disconnected_exception"}}]}`, true, false},
+		"all copies of all shards":         {`{"error":{"root_cause":[` + rejected + `],"type":"search_phase_execution_exception","reason":"all shards failed","phase":"query","failed_shards":[{"shard":0,"index":"a","reason":` + rejected + `}]},"status":429}`, false, true},
+		"OpenSearch":                       {`{"error":{"type":"search_phase_execution_exception","failed_shards":[{"reason":{"type":"rejected_execution_exception"}}]},"status":429}`, false, true},
+		"the coordinating node":            {`{"error":` + rejected + `,"status":429}`, false, false},
+		"a phase on the coordinating node": {`{"error":{"type":"search_phase_execution_exception","reason":"","phase":"fetch","failed_shards":[],"caused_by":` + rejected + `},"status":429}`, false, false},
+		"some shards, and another failure": {`{"took":3,"_shards":{"total":2,"failed":2,"failures":[{"shard":0,"reason":` + rejected + `},{"shard":1,"reason":{"type":"node_disconnected_exception"}}]}`, true, false},
+		"a document says so":               {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[]},"hits":{"hits":[{"_source":{"failures":[{"reason":` + rejected + `}]}}]}}`, true, false},
+		"some shards":                      {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[{"shard":0,"reason":` + rejected + `}]}`, true, true},
+		"some shards, another failure":     {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[{"shard":0,"reason":{"type":"node_disconnected_exception"}}]}`, true, false},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, QueuesFull([]byte(c.body), c.partial)) })
 	}

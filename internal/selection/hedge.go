@@ -165,10 +165,10 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
 	}
-	if second.full() && !first.lost(second) {
+	at := s.since(now)
+	if second.full() && !first.lost(second) && !first.coordinatorLost(at) {
 		return false
 	}
-	at := s.since(now)
 	if !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
 		return false
 	}
@@ -197,6 +197,13 @@ func (d *Decision) lost(second *Decision) bool {
 	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
 		return !n.in(second.Nodes) && (n.out() || n.probe.took.Value() >= millis(ProbeTimeout))
 	})
+}
+
+// coordinatorLost reports whether the coordinating node of d cannot be reached, or has not answered
+// the last probe through it.
+func (d *Decision) coordinatorLost(at int64) bool {
+	c := d.Coordinator
+	return c != nil && (c.out() || lately(&c.probe.silentAt, at))
 }
 
 // hangs reports whether a node of d that second leaves out is lost, or silent.
