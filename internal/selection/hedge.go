@@ -158,17 +158,12 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // answer, and the second is to take another. Otherwise, or where searches are rejected, the
 // cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
 // wait for a node instead that is ejected, or avoided, and that the first left out, unless the
-// first waits for one that answers nothing at all. Nor does a second attempt go to nodes whose
-// CPUs are busy all the time, unless the first waits for one that cannot be reached, or did not
-// answer its last probe: such a search may never be answered.
+// first waits for one that answers nothing at all.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
 	}
 	at := s.since(now)
-	if second.full() && !first.lost(second) && !first.coordinatorLost(at) {
-		return false
-	}
 	if !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
 		return false
 	}
@@ -181,34 +176,12 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	return c != nil && (s.silent(c, at) || s.unheard(first, at))
 }
 
-// full reports whether the CPUs of the nodes of d are busy, in the mean, for more than fullLoad of
-// the time, as far as is known.
-func (d *Decision) full() bool {
-	var all carried
-	for _, n := range d.Nodes {
-		all.add(n)
-	}
-	return !all.unknown && all.load > fullLoad*all.processors
-}
-
-// lost reports whether a node of d that second leaves out cannot be reached, or did not answer
-// its last probe.
-func (d *Decision) lost(second *Decision) bool {
-	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
-		return !n.in(second.Nodes) && (n.out() || n.probe.took.Value() >= millis(ProbeTimeout))
-	})
-}
-
-// coordinatorLost reports whether the coordinating node of d cannot be reached, or has not answered
-// the last probe through it.
-func (d *Decision) coordinatorLost(at int64) bool {
-	c := d.Coordinator
-	return c != nil && (c.out() || lately(&c.probe.silentAt, at))
-}
-
-// hangs reports whether a node of d that second leaves out is lost, or silent.
+// hangs reports whether a node of d that second leaves out cannot be reached, is silent, or did
+// not answer its last probe.
 func (d *Decision) hangs(second *Decision, at int64) bool {
-	return d.lost(second) || slices.ContainsFunc(d.Nodes, func(n *Node) bool { return !n.in(second.Nodes) && n.owes(at) })
+	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
+		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.probe.took.Value() >= millis(ProbeTimeout))
+	})
 }
 
 // EjectedSince reports whether a node of d, or its coordinating node, was ejected after the

@@ -259,40 +259,6 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	require.True(t, again(1130*time.Millisecond))
 }
 
-// In a full cluster a second attempt takes CPU from other searches: it is made only where the first
-// may never be answered.
-func TestASecondAttemptAddsNothingToAFullCluster(t *testing.T) {
-	for _, c := range []struct {
-		rate       float64 // shard queries per ms of each node, of 3 ms each
-		lost, want bool    // the first attempt waits for a node that does not answer probes
-		through    bool    // the first attempt waits for a coordinating node that does not
-	}{
-		{rate: 0.8, want: true},
-		{rate: 1.3},
-		{rate: 1.3, lost: true, want: true},
-		{rate: 1.3, through: true, want: true},
-	} {
-		s, nodes := newTest(t, "adaptive", 5)
-		setTimes(nodes, 5, 3)
-		for _, n := range nodes {
-			n.Processors = 4
-			set(&n.rate, c.rate)
-		}
-		first := decide(s, nodes, time.Second)
-		s.Acquire(first, at(time.Second))
-		nodes[2].health.avoid.Store(true)
-		if c.lost {
-			nodes[2].probe.took.Set(millis(ProbeTimeout))
-		}
-		if c.through {
-			first.Coordinator = nodes[0]
-			nodes[0].probe.silentAt.Store(s.since(at(1100 * time.Millisecond)))
-		}
-		second := Decision{Nodes: []*Node{nodes[0], nodes[1], nodes[3], nodes[4]}, Reason: Ranked}
-		require.Equal(t, c.want, s.Worthwhile(first, &second, at(1200*time.Millisecond)), "%+v", c)
-	}
-}
-
 // A second attempt that would wait for an ejected node, which the first left out, is none.
 func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
 	for _, other := range []bool{false, true} { // there is another copy
