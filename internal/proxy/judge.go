@@ -54,6 +54,7 @@ func (t *try) judgeSearch() {
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		t.judgeShards()
+		t.full = t.cause == attempt.Partial && es.QueuesFull(t.readHead(headLimit, nil), true)
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()
 	case resp.StatusCode == http.StatusBadRequest && es.IsNoNodesError(t.readHead(headLimit, nil)):
@@ -173,7 +174,6 @@ func (t *try) judgeShards() {
 	})
 	if t.head.HasShards && t.head.Failed > 0 {
 		t.cause = attempt.Partial
-		t.full = es.QueuesFull(t.readHead(headLimit, nil), true)
 	}
 }
 
