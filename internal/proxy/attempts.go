@@ -353,7 +353,10 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	case attempt.Good:
 	default:
 		x.failure = t.cause
-		x.suspects, x.avoid = append(x.suspects, t.blamed...), append(x.avoid, t.blamed...)
+		x.avoid = append(x.avoid, t.blamed...)
+		if !t.full { // a full queue is load, and no fault
+			x.suspects = append(x.suspects, t.blamed...)
+		}
 		return
 	}
 	if t.resp.StatusCode != http.StatusOK {

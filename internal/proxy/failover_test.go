@@ -107,6 +107,9 @@ func TestASearchIsNotRepeatedWhereTheQueuesOfAllCopiesAreFull(t *testing.T) {
 				if narrowed {
 					require.Equal(t, complete, body, "another copy may have room")
 					require.Len(t, h.seen(), 2)
+					for _, n := range h.proxy.Nodes() {
+						require.Zero(t, n.Failures, "a full queue is load, and no fault of %s", n.Name)
+					}
 					return
 				}
 				require.Equal(t, bad.status, resp.StatusCode)

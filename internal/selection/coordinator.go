@@ -35,17 +35,27 @@ func (n *Node) longerOf(most float64) float64 {
 // coordinating, polls that it does not answer tell no time, and one that is back is idle,
 // which makes it look best to every search, whatever share of them it is to have.
 //
-// Where that would leave fewer than half of the nodes that may coordinate (few), only those that
-// cannot be reached, or are about to leave, come last: the others are not bad, the cluster is
-// full, and the few that are left would be sent everything.
-func (s *Selector) coordinatingRank(n *Node, at int64, few bool) float64 {
+// What a node coordinates takes CPU from its shard queries: one whose CPUs are full comes after
+// those that have some to spare.
+//
+// Neither counts where it would leave fewer than half of the nodes that may coordinate: the others
+// are not bad, the cluster is full, and the few that are left would be sent everything. Then
+// only those that cannot be reached, or are about to leave, come last.
+func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	if n.out() || n.leaves(at) || !few && !s.coordinates(n, at) {
+	switch {
+	case n.out() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
+	case !few.idle && n.full():
+		h += unfitRank / twice
 	}
 	return h
 }
+
+// scarcity says that fewer than half of the nodes that may coordinate are left if only those do
+// against which nothing speaks (fit), or of these those whose CPUs are not full (idle).
+type scarcity struct{ fit, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (s *Selector) coordinates(n *Node, at int64) bool {
@@ -58,20 +68,25 @@ func (s *Selector) answers(n *Node, at int64) bool {
 	return !n.out() && n.State() != Unresponsive && !s.silent(n, at)
 }
 
-// fewCoordinate reports whether something speaks against more than half of the nodes that may
-// coordinate.
-func (s *Selector) fewCoordinate(nodes []*Node, at int64) bool {
-	all, fit := 0, 0
+// idle reports whether n coordinates, and has CPU to spare for it.
+func (s *Selector) idle(n *Node, at int64) bool { return s.coordinates(n, at) && !n.full() }
+
+// fewOf finds out of which of nodes few are left.
+func (s *Selector) fewOf(nodes []*Node, at int64) scarcity {
+	all, fit, idle := 0, 0, 0
 	for _, n := range nodes {
-		if !n.mayCoordinate() {
+		switch {
+		case !n.mayCoordinate():
 			continue
-		}
-		all++
-		if s.coordinates(n, at) {
+		case s.idle(n, at):
+			idle++
+			fit++
+		case s.coordinates(n, at):
 			fit++
 		}
+		all++
 	}
-	return twice*fit < all
+	return scarcity{fit: twice*fit < all, idle: twice*idle < all}
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
@@ -107,7 +122,10 @@ func (d *Decision) coordinate(req Request, t turn) {
 		}
 		pool = d.through
 	}
-	few := slices.ContainsFunc(pool, func(n *Node) bool { return !t.s.coordinates(n, t.at) }) && t.s.fewCoordinate(req.Nodes, t.at)
+	var few scarcity
+	if slices.ContainsFunc(pool, func(n *Node) bool { return !t.s.idle(n, t.at) }) {
+		few = t.s.fewOf(req.Nodes, t.at)
+	}
 	best, response := math.Inf(1), 0.0
 	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
@@ -180,7 +198,10 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	if second == nil {
 		return first
 	}
-	few := (!s.coordinates(first, at) || !s.coordinates(second, at)) && s.fewCoordinate(nodes, at)
+	var few scarcity
+	if !s.idle(first, at) || !s.idle(second, at) {
+		few = s.fewOf(nodes, at)
+	}
 	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)
 	best, response := min(rank, other), first.longerOf(second.longerOf(0))
 	limit := asGood(best, response)

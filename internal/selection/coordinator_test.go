@@ -44,7 +44,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after)), false), 0.1)
+		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after)), scarcity{}), 0.1)
 	}
 }
 
@@ -120,6 +120,35 @@ func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
 		}
 		for _, n := range nodes[:4] {
 			require.InDelta(t, 25, share[n], 5, "%d suspects", suspects)
+		}
+	}
+}
+
+// What a node coordinates takes CPU from its shard queries. Where few of many nodes have the copies
+// of a busy index, the others coordinate its searches, unless most of them are as busy.
+func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
+	for full := range 6 {
+		s, nodes := withProcessors(t, 5)
+		served(s, nodes[:full], 100, 20*time.Millisecond, time.Second)
+		served(s, nodes[full:], 100, 10*time.Millisecond, time.Second)
+		listed, passing := map[*Node]int{}, map[*Node]int{}
+		for range 300 {
+			listed[choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second)).Coordinator]++
+		}
+		for range 300 {
+			passing[s.Coordinator(nodes, func(*Node) bool { return true }, at(time.Second))]++
+		}
+		for i, n := range nodes {
+			switch few := 2*(5-full) < 5; {
+			case i < full && !few:
+				require.Zero(t, listed[n], "%d of 5 are full", full)
+				require.LessOrEqual(t, passing[n], 300*full*full/(5*5)+30, "%d of 5 are full: two are looked at", full)
+			case i < full || full == 0:
+				require.Equal(t, i < 2, listed[n] > 0, "%d of 5 are full", full)
+				require.InDelta(t, 60, passing[n], 20, "%d of 5 are full", full)
+			default:
+				require.Positive(t, passing[n])
+			}
 		}
 	}
 }

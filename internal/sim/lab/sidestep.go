@@ -337,7 +337,7 @@ func (r *sidestep) learn(s *search, t *try, o outcome) {
 		s.cause = t.cause
 		blamed := r.blame(t, o)
 		s.avoid = append(s.avoid, blamed...)
-		if t.cause != attempt.Rejected { // a full queue is no fault
+		if !o.full { // a full queue is no fault
 			s.suspects = append(s.suspects, blamed...)
 		}
 		return
