@@ -36,7 +36,7 @@ func (n *Node) longerOf(most float64) float64 {
 // which makes it look best to every search, whatever share of them it is to have.
 //
 // What a node coordinates takes CPU from its shard queries: one whose CPUs are full comes after
-// those that have some to spare.
+// the others.
 //
 // Neither counts where it would leave fewer than half of the nodes that may coordinate: the others
 // are not bad, the cluster is full, and the few that are left would be sent everything. Then
@@ -54,7 +54,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 }
 
 // scarcity says that fewer than half of the nodes that may coordinate are left if only those do
-// against which nothing speaks (fit), or of these those whose CPUs are not full (idle).
+// against which nothing speaks (fit), or of these those whose CPUs are idle.
 type scarcity struct{ fit, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
@@ -68,9 +68,6 @@ func (s *Selector) answers(n *Node, at int64) bool {
 	return !n.out() && n.State() != Unresponsive && !s.silent(n, at)
 }
 
-// idle reports whether n coordinates, and has CPU to spare for it.
-func (s *Selector) idle(n *Node, at int64) bool { return s.coordinates(n, at) && !n.full() }
-
 // fewOf finds out of which of nodes few are left.
 func (s *Selector) fewOf(nodes []*Node, at int64) scarcity {
 	all, fit, idle := 0, 0, 0
@@ -78,11 +75,11 @@ func (s *Selector) fewOf(nodes []*Node, at int64) scarcity {
 		switch {
 		case !n.mayCoordinate():
 			continue
-		case s.idle(n, at):
-			idle++
-			fit++
 		case s.coordinates(n, at):
 			fit++
+			if n.idle() {
+				idle++
+			}
 		}
 		all++
 	}
@@ -123,7 +120,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	var few scarcity
-	if slices.ContainsFunc(pool, func(n *Node) bool { return !t.s.idle(n, t.at) }) {
+	if slices.ContainsFunc(pool, func(n *Node) bool { return n.full() || !t.s.coordinates(n, t.at) }) {
 		few = t.s.fewOf(req.Nodes, t.at)
 	}
 	best, response := math.Inf(1), 0.0
@@ -199,7 +196,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		return first
 	}
 	var few scarcity
-	if !s.idle(first, at) || !s.idle(second, at) {
+	if first.full() || second.full() || !s.coordinates(first, at) || !s.coordinates(second, at) {
 		few = s.fewOf(nodes, at)
 	}
 	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)

@@ -125,6 +125,12 @@ func (n *Node) load() float64 {
 // is known.
 func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
 
+// idle reports whether the CPUs of the node have FarFactor times the room of one that is full, or
+// are not known.
+func (n *Node) idle() bool {
+	return n.Processors == 0 || n.load() < (1-FarFactor*(1-fullLoad))*n.processors()
+}
+
 // serves reports whether the node answers and is not kept out.
 func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }
 
