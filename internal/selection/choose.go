@@ -107,11 +107,11 @@ type Decision struct {
 	through    []*Node // the nodes listed, and those that only coordinate
 }
 
-// Near returns the node to send the search through although it is not steered, as that alone has
-// the copies; nil if there is a choice of copies, or several nodes have them, or the node is full:
-// what it coordinates takes CPU from its shard queries.
+// Near returns the node to send the search through although it is not steered: the one that alone
+// has the copies, if it may coordinate; nil if there is a choice of copies, or several nodes have
+// them.
 func (d *Decision) Near() *Node {
-	if d.Reason != NoChoice || len(d.Nodes) != 1 || d.Nodes[0].full() {
+	if d.Reason != NoChoice || len(d.Nodes) != 1 {
 		return nil
 	}
 	return d.Coordinator

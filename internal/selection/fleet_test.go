@@ -59,10 +59,10 @@ func TestAClientThatSeesLittleLeavesOneShardToTheEngine(t *testing.T) {
 func TestAFullNodeDoesNotCoordinateWhatItAloneCanServe(t *testing.T) {
 	s, nodes := withProcessors(t, 3)
 	alone := [][]int{{1}}
-	served(s, nodes, 100, 15*time.Millisecond, time.Second)
+	served(s, nodes, 100, 10*time.Millisecond, time.Second)
 	require.Equal(t, nodes[1], choose(s, nodes, alone, at(time.Second)).Near())
-	served(s, nodes[1:2], 100, 30*time.Millisecond, 2*time.Second)
-	require.Nil(t, choose(s, nodes, alone, at(2*time.Second)).Near(), "1.95 of 2 processors are busy")
+	served(s, nodes[1:2], 100, 40*time.Millisecond, 2*time.Second)
+	require.NotEqual(t, nodes[1], choose(s, nodes, alone, at(2*time.Second)).Near(), "1.9 of 2 processors are busy")
 }
 
 // Where many poll, each does so seldom. What a queue explains was taken for proof, as the poll
