@@ -352,10 +352,9 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return // neither node is at fault, or the placement is wrong
 	case attempt.Good:
 	default:
-		x.failure = t.cause
 		x.avoid = append(x.avoid, t.blamed...)
 		if !t.full { // a full queue is load, and no fault
-			x.suspects = append(x.suspects, t.blamed...)
+			x.failure, x.suspects = t.cause, append(x.suspects, t.blamed...)
 		}
 		return
 	}

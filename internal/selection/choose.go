@@ -107,9 +107,9 @@ type Decision struct {
 	through    []*Node // the nodes listed, and those that only coordinate
 }
 
-// Near returns the node to send the search through although it is not steered: the one that alone
-// has the copies, if it may coordinate; nil if there is a choice of copies, or several nodes have
-// them.
+// Near returns the node to send the search through although it is not steered, as one node alone has
+// the copies: that one, or another while something speaks against it; nil if there is a choice of
+// copies, or several nodes have them.
 func (d *Decision) Near() *Node {
 	if d.Reason != NoChoice || len(d.Nodes) != 1 {
 		return nil

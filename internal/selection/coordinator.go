@@ -7,9 +7,13 @@ import (
 	"time"
 )
 
-// unfitRank is added for a node that is to coordinate only if no other is left, whatever they
-// coordinate already: some 25 days, in ms, which no search takes.
-const unfitRank = float64(math.MaxInt32)
+// fullRank is added for a node that is to coordinate only if no other is left, whatever they
+// coordinate already: some 25 days, in ms, which no search takes. unfitRank is the same beside
+// nodes with a fullRank.
+const (
+	fullRank  = float64(math.MaxInt32)
+	unfitRank = fullRank * fullRank
+)
 
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
 // where searches wait for shard searches of response (ms; 0: not known): coordinatingFactor
@@ -35,26 +39,26 @@ func (n *Node) longerOf(most float64) float64 {
 // coordinating, polls that it does not answer tell no time, and one that is back is idle,
 // which makes it look best to every search, whatever share of them it is to have.
 //
-// What a node coordinates takes CPU from its shard queries: one whose CPUs are full comes after
-// the others.
+// What a node coordinates takes CPU from its shard queries: one whose CPUs are full, or that rejects
+// shard queries, comes after the others (fullRank).
 //
-// Neither counts where it would leave fewer than half of the nodes that may coordinate: the others
-// are not bad, the cluster is full, and the few that are left would be sent everything. Then
-// only those that cannot be reached, or are about to leave, come last.
+// Neither counts where few are left: the others are not bad, the cluster is full, and the few
+// would be sent everything. Then only those that cannot be reached, or are about to leave, come
+// last.
 func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
 	case n.out() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
-	case !few.idle && n.full():
-		h += unfitRank / twice
+	case !few.idle && n.full(at):
+		h += fullRank
 	}
 	return h
 }
 
-// scarcity says that fewer than half of the nodes that may coordinate are left if only those do
-// against which nothing speaks (fit), or of these those whose CPUs are idle.
+// scarcity says that few nodes are left to coordinate: nothing speaks against fewer than half of
+// those that may (fit); fewer than half of those in the own zone, or than two, are idle.
 type scarcity struct{ fit, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
@@ -68,22 +72,29 @@ func (s *Selector) answers(n *Node, at int64) bool {
 	return !n.out() && n.State() != Unresponsive && !s.silent(n, at)
 }
 
+// local reports whether the node is in this client's zone, or zones do not count.
+func (s *Selector) local(n *Node) bool { return s.zone == "" || n.Zone == s.zone }
+
 // fewOf finds out of which of nodes few are left.
 func (s *Selector) fewOf(nodes []*Node, at int64) scarcity {
-	all, fit, idle := 0, 0, 0
+	all, fit, local, idle := 0, 0, 0, 0
 	for _, n := range nodes {
-		switch {
-		case !n.mayCoordinate():
+		if !n.mayCoordinate() {
 			continue
-		case s.coordinates(n, at):
+		}
+		well := s.coordinates(n, at)
+		all++
+		if well {
 			fit++
-			if n.idle() {
+		}
+		if s.local(n) {
+			local++
+			if well && n.idle(at) {
 				idle++
 			}
 		}
-		all++
 	}
-	return scarcity{fit: twice*fit < all, idle: twice*idle < all}
+	return scarcity{fit: twice*fit < all, idle: idle < twice || twice*idle < local}
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
@@ -113,36 +124,37 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
 		d.through = append(d.through[:0], pool...)
 		for _, n := range req.Nodes {
-			if n.CoordinatingOnly && (t.s.zone == "" || n.Zone == t.s.zone) {
+			if n.CoordinatingOnly && t.s.local(n) {
 				d.through = append(d.through, n)
 			}
 		}
 		pool = d.through
 	}
 	var few scarcity
-	if slices.ContainsFunc(pool, func(n *Node) bool { return n.full() || !t.s.coordinates(n, t.at) }) {
+	if slices.ContainsFunc(pool, func(n *Node) bool { return n.full(t.at) || !t.s.coordinates(n, t.at) }) {
 		few = t.s.fewOf(req.Nodes, t.at)
 	}
 	best, response := math.Inf(1), 0.0
 	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
+	spread := !few.idle && slices.ContainsFunc(pool, func(n *Node) bool { return n.full(t.at) })
 	others := math.Inf(1)
-	if best > nearSlack {
+	if best > nearSlack || spread {
 		for _, n := range req.Nodes {
 			if n.mayCoordinate() {
 				others = min(others, t.s.coordinatingRank(n, t.at, few))
 			}
 		}
 	}
-	limit, elsewhere := asGood(best, response), asGood(others, response) < best
+	limit, elsewhere := asGood(best, response), spread || asGood(others, response) < best
 	if elsewhere {
 		pool, limit = req.Nodes, asGood(others, response)
 	}
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for _, n := range pool {
-		if elsewhere && !n.mayCoordinate() {
+		if elsewhere && !n.mayCoordinate() || spread && !t.s.local(n) {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at, few)
@@ -196,7 +208,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		return first
 	}
 	var few scarcity
-	if first.full() || second.full() || !s.coordinates(first, at) || !s.coordinates(second, at) {
+	if first.full(at) || second.full(at) || !s.coordinates(first, at) || !s.coordinates(second, at) {
 		few = s.fewOf(nodes, at)
 	}
 	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)

@@ -2,6 +2,8 @@ package selection
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,7 +127,7 @@ func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
 }
 
 // What a node coordinates takes CPU from its shard queries. Where few of many nodes have the copies
-// of a busy index, the others coordinate its searches, unless most of them are as busy.
+// of a busy index, the others coordinate its searches, all alike, unless most are as busy.
 func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
 	for full := range 6 {
 		s, nodes := withProcessors(t, 5)
@@ -139,17 +141,80 @@ func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
 			passing[s.Coordinator(nodes, func(*Node) bool { return true }, at(time.Second))]++
 		}
 		for i, n := range nodes {
-			switch few := 2*(5-full) < 5; {
-			case i < full && !few:
-				require.Zero(t, listed[n], "%d of 5 are full", full)
-				require.LessOrEqual(t, passing[n], 300*full*full/(5*5)+30, "%d of 5 are full: two are looked at", full)
-			case i < full || full == 0:
-				require.Equal(t, i < 2, listed[n] > 0, "%d of 5 are full", full)
+			switch {
+			case full == 0 || full > 2: // as before: those that are listed
+				require.InDelta(t, map[bool]int{true: 150}[i < 2], listed[n], 15, "%d of 5 are full", full)
 				require.InDelta(t, 60, passing[n], 20, "%d of 5 are full", full)
+			case i < full:
+				require.Zero(t, listed[n], "%d of 5 are full", full)
+				require.Less(t, passing[n], 30, "%d of 5 are full", full)
 			default:
-				require.Positive(t, passing[n])
+				require.InDelta(t, 300/(5-full), listed[n], 15, "%d of 5 are full", full)
+				require.InDelta(t, 300/(5-full), passing[n], 30, "%d of 5 are full", full)
 			}
 		}
+	}
+}
+
+// Two or more nodes coordinate for a full one, in its own zone, and none that answers nothing.
+func TestWhoCoordinatesForAFullNode(t *testing.T) {
+	const idle, full, between, silent, rejecting = "idle", "full", "between", "silent", "rejecting"
+	for name, c := range map[string]struct {
+		are  []string
+		want []int // of the searches that the first two nodes are listed for
+	}{
+		"one of two":           {[]string{full, idle}, []int{0, 1}},
+		"two of four":          {[]string{full, idle, full, idle}, []int{1, 3}},
+		"most are half busy":   {[]string{full, full, between, between, idle}, []int{0, 1}},
+		"half busy ones, too":  {[]string{full, full, between, idle, idle, idle}, []int{2, 3, 4, 5}},
+		"silent":               {[]string{full, full, silent, idle, idle, idle}, []int{3, 4, 5}},
+		"silent, and one idle": {[]string{full, full, silent, idle}, []int{0, 1}},
+		"rejecting":            {[]string{rejecting, rejecting, idle, idle}, []int{2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, nodes := withProcessors(t, len(c.are))
+			for i, n := range nodes {
+				times := map[string]time.Duration{full: 20 * time.Millisecond, between: 16 * time.Millisecond}
+				served(s, nodes[i:i+1], 100, max(times[c.are[i]], 10*time.Millisecond), time.Second)
+				switch c.are[i] {
+				case silent:
+					s.ObservePoll(n.ID, Poll{State: Unresponsive, Took: time.Millisecond}, at(time.Second))
+				case rejecting:
+					s.ObservePoll(n.ID, Poll{State: Fine, Rejected: 0.5, Elapsed: time.Second}, at(time.Second))
+				}
+			}
+			got := map[int]bool{}
+			for range 100 {
+				d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second))
+				got[slices.Index(nodes, d.Coordinator)] = true
+			}
+			for range 100 {
+				nodes[0].Begin() // however many it coordinates already
+				passing := s.Coordinator(nodes, func(*Node) bool { return true }, at(time.Second))
+				require.NotEqual(t, silent, c.are[slices.Index(nodes, passing)])
+			}
+			require.Equal(t, c.want, slices.Sorted(maps.Keys(got)))
+		})
+	}
+}
+
+// Load alone sends no searches to coordinating nodes in other zones.
+func TestOthersCoordinateForAFullNodeInItsZone(t *testing.T) {
+	for zone, want := range map[string][]int{"a": {2, 3}, "b": {0, 1}} {
+		s, err := New(Options{Policy: "adaptive", Epoch: epoch, Zone: "a", ZoneFactor: 3})
+		require.NoError(t, err)
+		var infos []NodeInfo
+		for i, z := range []string{"a", "a", zone, zone, "b", "b"} {
+			infos = append(infos, NodeInfo{ID: fmt.Sprint(i), Processors: 2, Zone: z})
+		}
+		nodes := s.Update(infos)
+		served(s, nodes[:2], 100, 20*time.Millisecond, time.Second)
+		served(s, nodes[2:], 100, 10*time.Millisecond, time.Second)
+		got := map[int]bool{}
+		for range 100 {
+			got[slices.Index(nodes, choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second)).Coordinator)] = true
+		}
+		require.Equal(t, want, slices.Sorted(maps.Keys(got)), "two more nodes in zone %s", zone)
 	}
 }
 

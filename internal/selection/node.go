@@ -121,14 +121,16 @@ func (n *Node) load() float64 {
 	return rate * service
 }
 
-// full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as
-// is known.
-func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
+// full reports whether shard queries keep the node's CPUs busy for more than fullLoad of the time,
+// as far as is known, or it rejects some.
+func (n *Node) full(at int64) bool {
+	return n.Processors > 0 && n.load() > fullLoad*n.processors() || n.rejects(at)
+}
 
 // idle reports whether the CPUs of the node have FarFactor times the room of one that is full, or
-// are not known.
-func (n *Node) idle() bool {
-	return n.Processors == 0 || n.load() < (1-FarFactor*(1-fullLoad))*n.processors()
+// are not known, and it rejects nothing.
+func (n *Node) idle(at int64) bool {
+	return (n.Processors == 0 || n.load() < (1-FarFactor*(1-fullLoad))*n.processors()) && !n.rejects(at)
 }
 
 // serves reports whether the node answers and is not kept out.

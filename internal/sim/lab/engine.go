@@ -23,7 +23,7 @@ type outcome struct {
 	status   int   // of HTTP; 0: no answer
 	refused  bool  // there was no connection: nothing was sent
 	failed   int   // shards that are not part of the answer
-	full     bool  // some of them, as the queues of all copies asked were full
+	full     bool  // all of these, as the queues of all copies asked were full
 	named    []int // nodes that the answer names for it
 }
 
@@ -40,7 +40,7 @@ type gather struct {
 	began   time.Duration
 	missing int // shards; below 0: it has ended
 	failed  int
-	full    bool // some failed as a queue was full
+	refused int // of these: as a queue was full
 	named   []int
 	reply   func(outcome)
 }
@@ -174,10 +174,15 @@ func (g *gather) heard(i int, t *task, ok bool, sent time.Duration, copies []int
 	case len(copies) > 1:
 		g.query(i, copies[1:])
 	default:
-		g.full = g.full || t.refused
+		if t.refused {
+			g.refused++
+		}
 		g.lose(n.id)
 	}
 }
+
+// full reports whether shards failed, and all of them as the queues of their copies were full.
+func (g *gather) full() bool { return g.refused > 0 && g.refused == g.failed }
 
 // lose notes that a shard has no copy left, which failed last on this node.
 func (g *gather) lose(node int) {
@@ -197,15 +202,15 @@ func (g *gather) answerIfAll() {
 	}
 	if g.failed == len(g.s.shards) {
 		status := http.StatusServiceUnavailable
-		if g.full {
+		if g.refused > 0 {
 			status = http.StatusTooManyRequests
 		}
-		g.end(outcome{status: status, failed: g.failed, full: g.full, named: g.named})
+		g.end(outcome{status: status, failed: g.failed, full: g.full(), named: g.named})
 		return
 	}
 	g.c.node.work(g.w.reduce(g.s), func() {
 		g.end(outcome{
-			status: http.StatusOK, failed: g.failed, full: g.full, named: g.named,
+			status: http.StatusOK, failed: g.failed, full: g.full(), named: g.named,
 			took: (g.w.c.now - g.began).Truncate(time.Millisecond), hasTook: g.s.kind != readByID,
 		})
 	})

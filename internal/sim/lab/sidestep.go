@@ -334,11 +334,10 @@ func (r *sidestep) learn(s *search, t *try, o outcome) {
 		return
 	case attempt.Good:
 	default:
-		s.cause = t.cause
 		blamed := r.blame(t, o)
 		s.avoid = append(s.avoid, blamed...)
 		if !o.full { // a full queue is no fault
-			s.suspects = append(s.suspects, blamed...)
+			s.cause, s.suspects = t.cause, append(s.suspects, blamed...)
 		}
 		return
 	}
