@@ -109,9 +109,10 @@ type Decision struct {
 
 // Near returns the node to send the search through although it is not steered, as one node alone has
 // the copies: that one, or another while something speaks against it; nil if there is a choice of
-// copies, or several nodes have them.
+// copies, or several nodes have them, or the node is full: what it coordinates takes CPU from its
+// shard queries.
 func (d *Decision) Near() *Node {
-	if d.Reason != NoChoice || len(d.Nodes) != 1 {
+	if d.Reason != NoChoice || len(d.Nodes) != 1 || d.Nodes[0].full() {
 		return nil
 	}
 	return d.Coordinator

@@ -40,7 +40,7 @@ func (n *Node) longerOf(most float64) float64 {
 // which makes it look best to every search, whatever share of them it is to have.
 //
 // What a node coordinates takes CPU from its shard queries: one whose CPUs are full, or that rejects
-// shard queries, comes after the others (fullRank).
+// some, comes after the others (fullRank).
 //
 // Neither counts where few are left: the others are not bad, the cluster is full, and the few
 // would be sent everything. Then only those that cannot be reached, or are about to leave, come
@@ -51,7 +51,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	switch {
 	case n.out() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
-	case !few.idle && n.full(at):
+	case !few.idle && (n.full() || n.rejects(at)):
 		h += fullRank
 	}
 	return h
@@ -63,7 +63,7 @@ type scarcity struct{ fit, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	return n.health.condition() == Fine && s.answers(n, at) && !n.leaves(at)
+	return n.health.condition() == Fine && !n.health.avoid.Load() && s.answers(n, at) && !n.leaves(at)
 }
 
 // answers reports whether n can be reached, answered its last poll, and the last probe
@@ -131,14 +131,14 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	var few scarcity
-	if slices.ContainsFunc(pool, func(n *Node) bool { return n.full(t.at) || !t.s.coordinates(n, t.at) }) {
+	if slices.ContainsFunc(pool, func(n *Node) bool { return n.full() || !t.s.coordinates(n, t.at) }) {
 		few = t.s.fewOf(req.Nodes, t.at)
 	}
 	best, response := math.Inf(1), 0.0
 	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
-	spread := !few.idle && slices.ContainsFunc(pool, func(n *Node) bool { return n.full(t.at) })
+	spread := !few.idle && slices.ContainsFunc(pool, func(n *Node) bool { return n.full() })
 	others := math.Inf(1)
 	if best > nearSlack || spread {
 		for _, n := range req.Nodes {
@@ -208,7 +208,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		return first
 	}
 	var few scarcity
-	if first.full(at) || second.full(at) || !s.coordinates(first, at) || !s.coordinates(second, at) {
+	if first.full() || second.full() || !s.coordinates(first, at) || !s.coordinates(second, at) {
 		few = s.fewOf(nodes, at)
 	}
 	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)

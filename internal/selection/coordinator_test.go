@@ -158,7 +158,7 @@ func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
 
 // Two or more nodes coordinate for a full one, in its own zone, and none that answers nothing.
 func TestWhoCoordinatesForAFullNode(t *testing.T) {
-	const idle, full, between, silent, rejecting = "idle", "full", "between", "silent", "rejecting"
+	const idle, full, between, silent, rejecting, avoided = "idle", "full", "between", "silent", "rejecting", "avoided"
 	for name, c := range map[string]struct {
 		are  []string
 		want []int // of the searches that the first two nodes are listed for
@@ -169,7 +169,8 @@ func TestWhoCoordinatesForAFullNode(t *testing.T) {
 		"half busy ones, too":  {[]string{full, full, between, idle, idle, idle}, []int{2, 3, 4, 5}},
 		"silent":               {[]string{full, full, silent, idle, idle, idle}, []int{3, 4, 5}},
 		"silent, and one idle": {[]string{full, full, silent, idle}, []int{0, 1}},
-		"rejecting":            {[]string{rejecting, rejecting, idle, idle}, []int{2, 3}},
+		"rejecting":            {[]string{full, full, rejecting, idle, idle, idle}, []int{3, 4, 5}},
+		"avoided":              {[]string{full, full, avoided, idle, idle, idle}, []int{3, 4, 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, nodes := withProcessors(t, len(c.are))
@@ -179,6 +180,8 @@ func TestWhoCoordinatesForAFullNode(t *testing.T) {
 				switch c.are[i] {
 				case silent:
 					s.ObservePoll(n.ID, Poll{State: Unresponsive, Took: time.Millisecond}, at(time.Second))
+				case avoided:
+					n.health.avoid.Store(true)
 				case rejecting:
 					s.ObservePoll(n.ID, Poll{State: Fine, Rejected: 0.5, Elapsed: time.Second}, at(time.Second))
 				}

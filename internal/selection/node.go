@@ -122,10 +122,8 @@ func (n *Node) load() float64 {
 }
 
 // full reports whether shard queries keep the node's CPUs busy for more than fullLoad of the time,
-// as far as is known, or it rejects some.
-func (n *Node) full(at int64) bool {
-	return n.Processors > 0 && n.load() > fullLoad*n.processors() || n.rejects(at)
-}
+// as far as is known.
+func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
 
 // idle reports whether the CPUs of the node have FarFactor times the room of one that is full, or
 // are not known, and it rejects nothing.
