@@ -63,7 +63,7 @@ type scarcity struct{ fit, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	return n.health.condition() == Fine && !n.health.avoid.Load() && s.answers(n, at) && !n.leaves(at)
+	return n.health.condition() == Fine && s.answers(n, at) && !n.leaves(at)
 }
 
 // answers reports whether n can be reached, answered its last poll, and the last probe
@@ -89,7 +89,7 @@ func (s *Selector) fewOf(nodes []*Node, at int64) scarcity {
 		}
 		if s.local(n) {
 			local++
-			if well && n.idle(at) {
+			if well && n.usable() && n.idle(at) {
 				idle++
 			}
 		}
@@ -138,7 +138,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
-	spread := !few.idle && slices.ContainsFunc(pool, func(n *Node) bool { return n.full() })
+	spread := !few.idle && mostFull(pool)
 	others := math.Inf(1)
 	if best > nearSlack || spread {
 		for _, n := range req.Nodes {
@@ -154,7 +154,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for _, n := range pool {
-		if elsewhere && !n.mayCoordinate() || spread && !t.s.local(n) {
+		if elsewhere && !n.mayCoordinate() || spread && !(n.usable() && t.s.local(n)) {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at, few)
@@ -168,6 +168,17 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if len(d.inTurn) > 0 {
 		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
+}
+
+// mostFull reports whether half of the nodes, or more, are full.
+func mostFull(nodes []*Node) bool {
+	full := 0
+	for _, n := range nodes {
+		if n.full() {
+			full++
+		}
+	}
+	return full > 0 && twice*full >= len(nodes)
 }
 
 // mayCoordinate reports whether searches are sent through n at all.
