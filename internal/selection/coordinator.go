@@ -116,8 +116,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Data nodes that are not listed are asked only when all listed
-// ones are clearly worse: so where one node can serve the search alone, it coordinates it,
-// too, and nothing travels between nodes. Nodes that only coordinate take part in all else,
+// ones are clearly worse, or most of them are full and others are not: so where one node can serve
+// the search alone, it coordinates it, too, and nothing travels between nodes. Nodes that only coordinate take part in all else,
 // but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
@@ -154,7 +154,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for _, n := range pool {
-		if elsewhere && !n.mayCoordinate() || spread && !(n.usable() && t.s.local(n)) {
+		if elsewhere && !n.mayCoordinate() || spread && (!n.usable() || !t.s.local(n)) {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at, few)
