@@ -160,3 +160,16 @@ func TestEveryReasonToPassHasWords(t *testing.T) {
 		require.Empty(t, passTexts[string(r)], "its words are the selection's")
 	}
 }
+
+// An operator is told why a search goes through a node that is not listed for it.
+func TestExplainSaysWhoCoordinates(t *testing.T) {
+	p := &Proxy{}
+	require.Empty(t, p.coordinatorText(Explanation{}))
+	for text, nodes := range map[string][]string{
+		"to a itself, so that nothing travels": {"a"},
+		"to a, which coordinates: nodes with":  {"a", "b"},
+		"to a, which coordinates although it":  {"b"},
+	} {
+		require.Contains(t, p.coordinatorText(Explanation{Coordinator: "a", Nodes: nodes}), text)
+	}
+}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/es"
@@ -59,6 +60,8 @@ func (p *Proxy) coordinatorText(e Explanation) string {
 		return ""
 	case len(e.Nodes) == 1 && e.Nodes[0] == e.Coordinator:
 		return fmt.Sprintf(" It would be sent to %s itself, so that nothing travels between nodes.", e.Coordinator)
+	case len(e.Nodes) > 0 && !slices.Contains(e.Nodes, e.Coordinator):
+		return fmt.Sprintf(" It would be sent to %s, which coordinates although it is not listed: it is there for that, or the nodes listed are short of CPU or slow to coordinate.", e.Coordinator)
 	}
 	return fmt.Sprintf(" It would be sent to %s, which coordinates: nodes with about the least coordinating overhead take turns.", e.Coordinator)
 }
