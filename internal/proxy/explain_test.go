@@ -162,7 +162,7 @@ func TestEveryReasonToPassHasWords(t *testing.T) {
 }
 
 // An operator is told why a search goes through a node that is not listed for it.
-func TestExplainSaysWhoCoordinates(t *testing.T) {
+func TestExplainSaysWhichNodeCoordinates(t *testing.T) {
 	p := &Proxy{}
 	require.Empty(t, p.coordinatorText(Explanation{}))
 	for text, nodes := range map[string][]string{

@@ -66,8 +66,9 @@ const (
 	// are a burst. step_overload, TestFewRejectionsAreABurst.
 	rejectsMuch = 0.02
 	// fullLoad is the utilisation of the others' CPUs above which a node is needed, and of its own
-	// above which it coordinates last: toward 1 queues grow without bound. slow_3x_80, transport_80. A node that answers less than one part
-	// in useFactor of the shard queries that the others answer in the mean is not missed: the
+	// above which it coordinates last: toward 1 queues grow without bound. slow_3x_80,
+	// transport_80, TestFullNodesCoordinateOnlyWhereMostAreFull. A node that answers less than one
+	// part in useFactor of the shard queries that the others answer in the mean is not missed: the
 	// others answer several times as many where they hold other indices, or are faster hardware
 	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60.
 	fullLoad  = 0.9

@@ -51,7 +51,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	switch {
 	case n.out() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
-	case !few.idle && (n.full() || n.rejects(at)):
+	case !few.idle && n.busy(at):
 		h += fullRank
 	}
 	return h
@@ -75,8 +75,12 @@ func (s *Selector) answers(n *Node, at int64) bool {
 // local reports whether the node is in this client's zone, or zones do not count.
 func (s *Selector) local(n *Node) bool { return s.zone == "" || n.Zone == s.zone }
 
-// fewOf finds out of which of nodes few are left.
-func (s *Selector) fewOf(nodes []*Node, at int64) scarcity {
+// scarcity finds out of which of nodes few are left, if something speaks against one of those asked
+// for, or it is busy: else that is all the same.
+func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.busy(at) || !s.coordinates(n, at) }) {
+		return scarcity{}
+	}
 	all, fit, local, idle := 0, 0, 0, 0
 	for _, n := range nodes {
 		if !n.mayCoordinate() {
@@ -117,8 +121,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Data nodes that are not listed are asked only when all listed
 // ones are clearly worse, or most of them are full and others are not: so where one node can serve
-// the search alone, it coordinates it, too, and nothing travels between nodes. Nodes that only coordinate take part in all else,
-// but for those in another zone.
+// the search alone, it coordinates it, too, and nothing travels between nodes. Nodes that only
+// coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -130,10 +134,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 		}
 		pool = d.through
 	}
-	var few scarcity
-	if slices.ContainsFunc(pool, func(n *Node) bool { return n.full() || !t.s.coordinates(n, t.at) }) {
-		few = t.s.fewOf(req.Nodes, t.at)
-	}
+	few := t.s.scarcity(req.Nodes, t.at, pool...)
 	best, response := math.Inf(1), 0.0
 	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
@@ -218,10 +219,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	if second == nil {
 		return first
 	}
-	var few scarcity
-	if first.full() || second.full() || !s.coordinates(first, at) || !s.coordinates(second, at) {
-		few = s.fewOf(nodes, at)
-	}
+	few := s.scarcity(nodes, at, first, second)
 	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)
 	best, response := min(rank, other), first.longerOf(second.longerOf(0))
 	limit := asGood(best, response)

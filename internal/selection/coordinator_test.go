@@ -157,7 +157,7 @@ func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
 }
 
 // Two or more nodes coordinate for a full one, in its own zone, and none that answers nothing.
-func TestWhoCoordinatesForAFullNode(t *testing.T) {
+func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 	const idle, full, between, silent, rejecting, avoided = "idle", "full", "between", "silent", "rejecting", "avoided"
 	for name, c := range map[string]struct {
 		are  []string
@@ -170,6 +170,8 @@ func TestWhoCoordinatesForAFullNode(t *testing.T) {
 		"silent":               {[]string{full, full, silent, idle, idle, idle}, []int{3, 4, 5}},
 		"silent, and one idle": {[]string{full, full, silent, idle}, []int{0, 1}},
 		"rejecting":            {[]string{full, full, rejecting, idle, idle, idle}, []int{3, 4, 5}},
+		"rejecting, two idle":  {[]string{rejecting, rejecting, idle, idle}, []int{2, 3}},
+		"rejecting, one idle":  {[]string{rejecting, rejecting, idle}, []int{0, 1}},
 		"avoided":              {[]string{full, full, avoided, idle, idle, idle}, []int{3, 4, 5}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,6 +125,9 @@ func (n *Node) load() float64 {
 // as far as is known.
 func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
 
+// busy reports whether the node is full, or rejects shard queries.
+func (n *Node) busy(at int64) bool { return n.full() || n.rejects(at) }
+
 // idle reports whether the CPUs of the node have FarFactor times the room of one that is full, or
 // are not known, and it rejects nothing.
 func (n *Node) idle(at int64) bool {

@@ -75,7 +75,7 @@ func ofSearches() []rule {
 		{"all copies near the best are listed", "list.go", "return t.factor*best + t.slack", "return best"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
-		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && (n.full() ||", "case false && !few.idle && (n.full() ||"},
+		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.busy(at):", "case false && !few.idle && n.busy(at):"},
 		{"coordinating: others do so for a full node", "coordinator.go", "spread := !few.idle &&", "spread := false && !few.idle &&"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(h, 0)"},
 		{"coordinating: also by nodes that are not listed", "coordinator.go", "if best > nearSlack || spread {", "if spread {"},
