@@ -72,7 +72,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && printf '\043include <stdlib.
 
 .PHONY: test
 test: build ## run all tests: unit, integration, real clusters, chaos
-	$(MAKE) --no-print-directory -j2 test-fast tools
+	$(MAKE) --no-print-directory -j3 test-app test-units tools
 	$(MAKE) --no-print-directory test-real
 
 # One after the other: two of them may want the lock of apt.
@@ -97,11 +97,22 @@ RAW = ./internal/rawsocket ./internal/leg
 # Nothing runs at once in these.
 ORDERLY = sidestep/deploy/release sidestep/docs
 
-# The first one mostly waits, longer than the others take.
-RACED = sidestep/internal/app $(filter-out sidestep/internal/app $(SINGLE) $(ORDERLY),$(shell $(GO) list $(SOURCES)))
+# It mostly waits, as long as the others take.
+APP   = sidestep/internal/app
+RACED = $(filter-out $(APP) $(SINGLE) $(ORDERLY),$(shell $(GO) list $(SOURCES)))
 
 .PHONY: test-fast
 test-fast: ## run the unit and integration tests (Go only)
+	$(MAKE) --no-print-directory -j2 test-app test-units
+
+.PHONY: test-app
+test-app:
+	race=$(RACE); \
+	if [ -z "$$race" ]; then export $(PLAIN); fi; \
+	$(TEST) $$race -shuffle=on -timeout 10m $(APP)
+
+.PHONY: test-units
+test-units:
 	race=$(RACE); \
 	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
 	$(TEST) $$race -shuffle=on -skip '$(LARGE)' -timeout 10m $(RACED); \

@@ -35,6 +35,7 @@ func TestSpikesNameTheirNodeAndCause(t *testing.T) {
 		"fetches":        {simcluster.Fault{Factor: 100, Fetching: 0.95}, 0, diagnosis.CauseFetch},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // mostly it waits
 			c, s := patientlyInFrontOfFive(t)
 			victim := c.Nodes()[2]
 			enough := keepSearching(t, s, 40)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -20,9 +21,24 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Build builds the binary and returns its path. Several processes may do so at once, while
-// others run it.
-func Build(ctx context.Context) (string, error) {
+// built is the path of the binary, empty until it has been built.
+var built struct {
+	sync.Mutex
+	path string
+}
+
+// Build builds the binary, once in a process, and returns its path. Several processes may do
+// so at once, while others run it.
+func Build(ctx context.Context) (path string, err error) {
+	built.Lock()
+	defer built.Unlock()
+	if built.path == "" {
+		built.path, err = build(ctx)
+	}
+	return built.path, err
+}
+
+func build(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sidestep").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
