@@ -114,6 +114,7 @@ func nodesOf(homes map[string]string) []string {
 }
 
 func TestStringsKeepTheirCopies(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, nil)
 	homes := s.settled()
 	require.Equal(t, homes, inFrontOf(t, c, nil).settled(), "another sidestep sends them to the same copies")
@@ -123,6 +124,7 @@ func TestStringsKeepTheirCopies(t *testing.T) {
 }
 
 func TestStringsLeaveASlowNodeAndReturn(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, nil)
 	before := s.settled()
 	victim := c.Nodes()[1]

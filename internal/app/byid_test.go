@@ -15,6 +15,7 @@ import (
 // Documents are read from a good copy, also while the engine decides about searches,
 // and not from the node that is slow; what comes is what comes directly.
 func TestReadsByIDLeaveTheSlowNode(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Routing.Policy, cfg.Routing.When = "adaptive", "outlier" })
 	for _, path := range []string{"/one/_doc/1", "/items/_doc/1"} {
 		s.eventually(func() bool { return s.reason(path) == "ranked" }, "the layout is learned")

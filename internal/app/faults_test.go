@@ -65,6 +65,7 @@ func TestFaultsOfOneNodeReachNoClient(t *testing.T) {
 
 // TestNodeKilledAndBackReachesNoClient loses a node and gets it back under load.
 func TestNodeKilledAndBackReachesNoClient(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFive(t)
 	victim := c.Nodes()[2]
 	kill := time.AfterFunc(500*time.Millisecond, victim.Kill)
@@ -83,6 +84,7 @@ func TestNodeKilledAndBackReachesNoClient(t *testing.T) {
 // TestCopiesThatMoveReachNoClient relocates copies, creates and deletes indices
 // and moves an alias while searches on them run.
 func TestCopiesThatMoveReachNoClient(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFive(t)
 	require.NoError(t, c.SetAlias("current", "items"))
 	stop := make(chan struct{})

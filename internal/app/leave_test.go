@@ -41,6 +41,7 @@ func (s *sidestep) spared(id, name string) bool {
 // A drained node is given no searches, until it is said to stay, or has restarted. The mark that is
 // left behind keeps nobody from it.
 func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
+	t.Parallel()
 	var cfg config.Config
 	c, s := inFrontOfFour(t, func(c *config.Config) { cfg = *c })
 	n := c.Nodes()[1]
@@ -97,6 +98,7 @@ func exclude(t *testing.T, c *simcluster.Cluster, names any) {
 // A node that is excluded from allocation is given no searches, until it is not excluded any more,
 // or has restarted. It may be drained beside that.
 func TestAnExcludedNodeIsGivenNoSearches(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, func(cfg *config.Config) { cfg.Cluster.DiscoveryInterval = 200 * time.Millisecond })
 	n := c.Nodes()[1]
 	s.eventually(func() bool { return s.reason("/items/_search") == "no_outlier" }, "statistics")

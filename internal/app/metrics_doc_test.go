@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write the table of docs/metrics.md")
 // TestMetricsPage keeps the table of docs/metrics.md equal to what is
 // registered.
 func TestMetricsPage(t *testing.T) {
+	t.Parallel()
 	a := running(t)
 	testkit.Page{
 		File: "metrics.md", Update: *update, HowTo: "go test ./internal/app -run MetricsPage -update",

@@ -45,6 +45,7 @@ func (s *sidestep) copiesOf(index string) (nodes []string) {
 // On 20 nodes, searches of one shard and reads by id go to a node that has the copy, whether there
 // is a choice of copies or not: nothing travels between nodes.
 func TestWhatOneNodeCanAnswerGoesToThatNode(t *testing.T) {
+	t.Parallel()
 	c, err := simcluster.Start(simcluster.Options{
 		Nodes: 20, ServiceTime: 5 * time.Millisecond, Sigma: -1, Adaptive: true, Seed: 1,
 		Indices: []simcluster.IndexSpec{{Name: "one", Replicas: 1}, {Name: "alone"}, {Name: "many", Shards: 10, Replicas: 1}},

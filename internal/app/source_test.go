@@ -115,6 +115,7 @@ func (s *sidestep) steers(target string) {
 // Sidecars whose relay goes away keep routing, poll for themselves, and return to a
 // relay when there is one, and no search fails.
 func TestSidecarsOutliveTheirRelay(t *testing.T) {
+	t.Parallel()
 	at := newService(t)
 	cluster, relays, sidecars := fleetOf(t, at.URL)
 	relay := startReady(t, relays, nil)
@@ -160,6 +161,7 @@ func TestSidecarsOutliveTheirRelay(t *testing.T) {
 }
 
 func TestRelayWithTLSAndAToken(t *testing.T) {
+	t.Parallel()
 	trusted, dir := newAuthority(t), t.TempDir()
 	_, relays, sidecars := fleetOf(t, "")
 	relays.Admin.TLS.CertFile, relays.Admin.TLS.KeyFile = trusted.files(dir, "relay")

@@ -170,6 +170,7 @@ func TestExpectContinue(t *testing.T) {
 // A node that says something else first, or says late that it wants the body, hangs no
 // request.
 func TestExpectContinueThatIsNotAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
 	const early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 	for name, c := range map[string]struct {
 		greet func(c net.Conn)

@@ -31,6 +31,7 @@ func shares(t *testing.T, c *simcluster.Cluster, s *sidestep) []float64 {
 }
 
 func TestReadsStayInTheZoneWhileItsCopiesAreWell(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, eastern)
 	west := func() float64 { all := shares(t, c, s); return all[1] + all[3] }
 	s.eventually(func() bool { return west() < 0.05 }, "reads stay in the zone")
