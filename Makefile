@@ -115,7 +115,7 @@ test-app:
 test-units:
 	race=$(RACE); \
 	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
-	$(TEST) $$race -shuffle=on -p 4 -skip '$(LARGE)' -timeout 10m $(RACED); \
+	$(TEST) $$race -shuffle=on -p 3 -skip '$(LARGE)' -timeout 10m $(RACED); \
 	$(TEST) $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
 	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
 	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)

@@ -70,21 +70,31 @@ func (r *repetitions) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Sending again what a full queue rejected fills it even more: of a cluster that gets many
-// times what it can serve, next to nothing is asked twice. That depends on how many searches
+// times what it can serve, next to nothing is asked twice, whether the engine chooses the copies
+// or every search has a list, whose failures would be repeated. That depends on how many searches
 // succeed, and not on how fast the machine is. What it means for clients is another test's
 // matter, in virtual time (package lab).
 func TestOverloadIsNotMadeWorse(t *testing.T) {
+	for _, when := range []string{"outlier", "always"} {
+		t.Run(when, func(t *testing.T) { overload(t, when) })
+	}
+}
+
+func overload(t *testing.T, when string) {
+	t.Helper()
 	simulated, err := simcluster.Start(simcluster.Options{
-		Nodes: 5, Threads: 1, QueueSize: 20, ServiceTime: 10 * time.Millisecond, Adaptive: true,
+		Nodes: 5, Threads: 1, QueueSize: 20, ServiceTime: 40 * time.Millisecond, Adaptive: true,
 		Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 5, Replicas: 1}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(simulated.Stop)
+	cfg := settings(simulated.URLs()...)
+	cfg.Routing.When = when
 	transport := loadgen.NewTransport(256)
 	t.Cleanup(transport.CloseIdleConnections)
 	seen := &repetitions{base: transport, statuses: map[int]int{}}
 	result, err := loadgen.Run(t.Context(), loadgen.Options{
-		Targets: []string{startReady(t, settings(simulated.URLs()...), nil).dataURL("")}, Rate: 600, Duration: 2 * time.Second, Transport: seen,
+		Targets: []string{startReady(t, cfg, nil).dataURL("")}, Rate: 150, Duration: 4 * time.Second, Transport: seen,
 		Request: func(int) *http.Request {
 			return &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/logs/_search"}}
 		},
