@@ -153,13 +153,20 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.standstill(at), e.via.standstill(at))
 }
 
-// provedSince reports whether what is proof against n since then suffices: for long enough, and n
-// has told of its queue in that time, or just before. Of a node that does not answer polls nothing
-// more is known.
-func (n *Node) provedSince(then, at int64) bool {
+// provedSince reports whether what is proof against n since then suffices: for longer than the
+// shard queries that n works on may last, and n has told of its queue in that time, or just
+// before. Of a node that does not answer polls nothing more is known.
+func (s *Selector) provedSince(n *Node, then, at int64) bool {
 	polled := n.polledAt.Load()
 	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
-	return told && at-then >= int64(proofTime)
+	return told && millis(time.Duration(at-then)) >= millis(proofTime)+FarFactor*s.work(n)
+}
+
+// work returns how long (ms) a shard query takes that n works on: on n, or usually if that is
+// longer, as n may have begun with it after the last poll.
+func (s *Selector) work(n *Node) float64 {
+	own, _ := n.service.Value()
+	return max(own, s.usualService())
 }
 
 // standstill returns for how long (ms) the node may stand still at a time: one whose CPU quota
@@ -231,7 +238,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
 	}
 	switch {
-	case n.health.excluded(), c.proof && n.provedSince(p.against.Load(), at):
+	case n.health.excluded(), c.proof && s.provedSince(n, p.against.Load(), at):
 		s.eject(n, as, at, c.why)
 	case c.proof || !n.health.avoid.Load():
 		p.wanted.Store(true)

@@ -32,9 +32,10 @@ const (
 	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
 	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
 	twice = 2
-	// proofTime is for how long probes must be proof against a node until it is ejected. What is
-	// avoided meanwhile costs nothing, and a burst of searches does not last so long.
-	// pauses_beside, bimodal_2s.
+	// proofTime is for how long probes must be proof against a node until it is ejected, beside
+	// FarFactor times what a shard query takes: what a node works on may keep a probe waiting
+	// where its peers have nothing to do. What is avoided meanwhile costs nothing.
+	// pauses_beside, bimodal_2s, TestProofOutlastsAShardQuery.
 	proofTime = 250 * time.Millisecond
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
 	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.

@@ -148,6 +148,34 @@ func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 	}
 }
 
+// What a node works on may keep probes waiting, however fast its idle peers are: a shard query of
+// its own, or such a one as there usually are.
+func TestProofOutlastsAShardQuery(t *testing.T) {
+	for _, c := range []struct{ own, usual, takes float64 }{{3, 3, 3}, {100, 3, 100}, {3, 100, 100}} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, c.usual, c.usual)
+		n := nodes[2]
+		set(&n.service, c.own)
+		s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
+		first, now := time.Duration(0), time.Second
+		for ; n.State() == Fine; now += time.Millisecond {
+			require.Less(t, now, 3*time.Second, c)
+			raise(&n.polledAt, int64(now))
+			for _, p := range s.Probes(nil, nodes, at(now)) {
+				if p.Node != n {
+					s.ObserveProbe(p, ProbeOutcome{Took: time.Millisecond}, at(now+time.Millisecond))
+				}
+			}
+			if first == 0 && n.probe.against.Load() != 0 {
+				first = now
+				require.True(t, n.health.avoid.Load(), "it is avoided at once")
+			}
+		}
+		require.InDelta(t, millis(proofTime)+FarFactor*c.takes, millis(now-first), millis(2*suspicionInterval), c)
+		require.GreaterOrEqual(t, millis(now-first), millis(proofTime)+FarFactor*c.takes, c)
+	}
+}
+
 func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
