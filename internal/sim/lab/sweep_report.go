@@ -106,6 +106,10 @@ func printSweepCounts(t io.Writer, played []Played) {
 	counted(t, "of those with oracle at most 0.4 × engine: at most 0.5 × engine", gain, func(p *Played) bool { return p.toEngine() <= gains })
 	counted(t, "  at most 1.5 × oracle", gain, func(p *Played) bool { return p.toOracle() <= nearBest })
 	counted(t, "more failed than the engine's", played, func(p *Played) bool { return p.Failed.Sidestep > p.Failed.Engine })
+	counted(t, "fewer failed than the engine's", played, func(p *Played) bool { return p.Failed.Sidestep < p.Failed.Engine })
+	// Where the engine fails some, which of them is chance.
+	answered, _ := split(played, func(p *Played) bool { return p.Failed.Engine == 0 })
+	counted(t, "some failed where the engine failed none", answered, func(p *Played) bool { return p.Failed.Sidestep > 0 })
 	healthy, faulty := split(played, func(p *Played) bool { return p.Fault == faultNone })
 	counted(t, "no ejection, without a fault", healthy, func(p *Played) bool { return p.Ejected == 0 })
 	counted(t, "no ejection of a node without a fault, with one elsewhere", faulty, func(p *Played) bool { return p.Ejected == 0 })
