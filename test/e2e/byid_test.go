@@ -205,7 +205,7 @@ func read(t *testing.T, s search) *answer {
 	require.Eventually(t, func() bool {
 		got = through(t, s)
 		return got.decision.Reason == "ranked"
-	}, 20*time.Second, 100*time.Millisecond, "%s is not steered", s)
+	}, patience, 100*time.Millisecond, "%s is not steered", s)
 	return got
 }
 
@@ -281,7 +281,7 @@ func TestReadsByIDAvoidTheSlowNode(t *testing.T) {
 	require.Eventually(t, func() bool {
 		through(t, search{target: "single", body: `{"size":0}`})
 		return stateOf(t, slow.Name) == "slow"
-	}, 30*time.Second, 50*time.Millisecond, "nobody noticed")
+	}, patience, 50*time.Millisecond, "nobody noticed")
 	before = gets(t)
 	named = readMany(t, 100)
 	require.Equal(t, named, served(before, gets(t)))
@@ -330,7 +330,7 @@ func TestReadsByIDUnderSegmentReplication(t *testing.T) {
 		got := through(t, one)
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 		return got.decision.Reason == "segment_replication"
-	}, 20*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	for range 20 {
 		require.Equal(t, http.StatusOK, through(t, one).status)
 		got := through(t, search{path: "/segments/_mget", body: `{"ids":["1"]}`})
@@ -363,7 +363,7 @@ func TestReadsByIDFollowAnAlias(t *testing.T) {
 		require.Eventually(t, func() bool {
 			s := search{path: "/" + alias + "/_doc/1"}
 			return requireSame(t, s).decision.Reason == "not_one_index"
-		}, 20*time.Second, 100*time.Millisecond, alias)
+		}, patience, 100*time.Millisecond, alias)
 	}
 	point(action("remove", "logs-1"), action("remove", "logs-2"))
 }

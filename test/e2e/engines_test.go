@@ -139,7 +139,7 @@ func TestSegmentReplication(t *testing.T) {
 	all := search{target: index, body: `{"size":50,"sort":["n"]}`}
 	for _, node := range shared.Cluster.Nodes { // every copy has them all
 		s := search{target: index, query: "preference=_prefer_nodes:" + node.ID, body: all.body}
-		require.Eventually(t, func() bool { return directly(t, s).results(t).Hits.Total.Value == 200 }, 30*time.Second, 100*time.Millisecond)
+		require.Eventually(t, func() bool { return directly(t, s).results(t).Hits.Total.Value == 200 }, patience, 100*time.Millisecond)
 	}
 	learned(t, index)
 	for range 10 {

@@ -15,7 +15,7 @@ func TestExplainNamesTheShardOfADocument(t *testing.T) {
 	for _, id := range []string{"1", "42", "a document with spaces", "ä/%2F?#"} {
 		query := "operation=get&target=products&id=" + url.QueryEscape(id)
 		var e explanation
-		require.Eventually(t, func() bool { e = explain(t, query); return e.Steered }, 15*time.Second, 100*time.Millisecond, "%s: %+v", id, &e)
+		require.Eventually(t, func() bool { e = explain(t, query); return e.Steered }, patience, 100*time.Millisecond, "%s: %+v", id, &e)
 		require.Len(t, e.Shards, 1)
 		require.Equal(t, engineShard(t, "products", id, ""), e.Shards[0].Shard, id)
 		require.Len(t, e.Shards[0].Copies, 2)
@@ -61,7 +61,7 @@ func TestASlowRequestIsKept(t *testing.T) {
 			}
 		}
 		return found != nil
-	}, 15*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	require.Equal(t, "/_cluster/health", found.Path, "without the query")
 	require.Equal(t, []any{408, "client_error", []string{"slow"}}, []any{found.Status, found.Outcome, found.Kept})
 	require.GreaterOrEqual(t, found.Duration, 1500.0)

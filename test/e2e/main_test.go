@@ -17,6 +17,9 @@ import (
 	"sidestep/test/harness"
 )
 
+// patience is how long it may take for what must come about: the machine may be busy.
+const patience = time.Minute
+
 // stage is the cluster all tests share, and the sidestep that was started before it. It
 // steers always: of a list the engine must make what it makes of none.
 type stage struct {

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -13,8 +12,7 @@ import (
 // steered sends the request until sidestep steers it.
 func steered(t *testing.T, s search) *answer {
 	t.Helper()
-	var got *answer
-	require.Eventually(t, func() bool { got = through(t, s); return got.decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond, "%s", s)
+	got := awaitSteered(t, func() *answer { return through(t, s) })
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	return got
 }

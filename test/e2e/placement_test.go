@@ -102,7 +102,7 @@ func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
 	})
 	learned(t, "placed-lately")
-	require.Eventually(t, func() bool { return refreshes(t, cluster.SourceInUse, "ok") > before }, 15*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return refreshes(t, cluster.SourceInUse, "ok") > before }, patience, 100*time.Millisecond)
 
 	held, _ := copiesOf(t, "products", 0)
 	require.Len(t, held, 2)
@@ -123,7 +123,7 @@ func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 		require.Equal(t, http.StatusOK, through(t, search{target: "products", body: `{"size":0}`}).status)
 		engine, ours := copiesOf(t, "products", 0)
 		return slices.Equal(engine, ours)
-	}, 15*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }
 
 // While a node stands still the placement stays fresh, and what waits for the node

@@ -30,7 +30,7 @@ func TestRelay(t *testing.T) {
 		require.Equal(t, http.StatusOK, answer.status)
 		return read("sidestep_requests_total", map[string]string{"reason": "ranked"}) > 0
 	}
-	require.Eventually(t, steered, 30*time.Second, 100*time.Millisecond)
+	require.Eventually(t, steered, patience, 100*time.Millisecond)
 	require.Eventually(t, func() bool { // at once, but on a machine that stood still meanwhile
 		polls := read("sidestep_cluster_polls_total", map[string]string{"kind": "stats"})
 		time.Sleep(3 * time.Second)
@@ -41,17 +41,17 @@ func TestRelay(t *testing.T) {
 		copies, err := relay.Sum(t.Context(), "sidestep_cluster_placement_copies", nil)
 		require.NoError(t, err)
 		return copies > 0 && copies == read("sidestep_cluster_placement_copies", nil)
-	}, 30*time.Second, 100*time.Millisecond, "it knows what the relay knows")
-	require.Eventually(t, func() bool { return read("sidestep_node_up", nil) == 3 }, 30*time.Second, 100*time.Millisecond,
+	}, patience, 100*time.Millisecond, "it knows what the relay knows")
+	require.Eventually(t, func() bool { return read("sidestep_node_up", nil) == 3 }, patience, 100*time.Millisecond,
 		"statistics of all nodes come through the relay")
 
 	require.NoError(t, relay.Stop())
 	require.Eventually(t, func() bool {
 		return read("sidestep_cluster_source", map[string]string{"source": "polls"}) == 1
-	}, 30*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	before := read("sidestep_requests_total", map[string]string{"reason": "ranked"})
 	require.Eventually(t, func() bool {
 		return steered() && read("sidestep_requests_total", map[string]string{"reason": "ranked"}) > before &&
 			read("sidestep_cluster_polls_total", map[string]string{"kind": "stats", "result": "ok"}) > 0
-	}, 30*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }

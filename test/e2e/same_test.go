@@ -16,14 +16,20 @@ import (
 // first time passes unchanged. The engine needs its time to start the shards of a new one.
 func learned(t *testing.T, target string) {
 	t.Helper()
-	var last harness.Decision
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		last = through(t, search{target: target, body: `{"size":0}`}).decision
-		if last.Reason == "ranked" {
-			return
+	awaitSteered(t, func() *answer { return through(t, search{target: target, body: `{"size":0}`}) })
+}
+
+// awaitSteered sends a search until it is steered, and returns the answer to that.
+func awaitSteered(t *testing.T, send func() *answer) *answer {
+	t.Helper()
+	var last *answer
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if last = send(); last.decision.Reason == "ranked" {
+			return last
 		}
 	}
-	require.Fail(t, "searches are not steered", "on %q: %+v", target, last)
+	require.Fail(t, "searches are not steered", "%+v", last.decision)
+	return nil
 }
 
 func TestGeneratedSearches(t *testing.T) {

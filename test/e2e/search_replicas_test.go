@@ -40,7 +40,7 @@ func TestSearchOnlyReplicas(t *testing.T) {
 		s := search{target: "searched", query: "preference=_only_nodes:" + node.ID, body: all.body}
 		require.Eventually(t, func() bool { return send(node.HTTPURL, s).results(t).Hits.Total.Value == 200 }, time.Minute, 200*time.Millisecond)
 	}
-	require.Eventually(t, func() bool { return send(sidestep.URL, all).decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
+	awaitSteered(t, func() *answer { return send(sidestep.URL, all) })
 	for range 30 {
 		got, want := send(sidestep.URL, all), send(c.Nodes[0].HTTPURL, all)
 		require.Equal(t, want.stable(t), got.stable(t))

@@ -47,7 +47,7 @@ func TestNodesNamedAreTheNodesThatServed(t *testing.T) {
 		{search{target: "alphas", body: `{"size":3}`}, 1},
 	} {
 		t.Run(tc.search.target, func(t *testing.T) {
-			require.Eventually(t, func() bool { return through(t, tc.search).decision.Reason == "ranked" }, 15*time.Second, 100*time.Millisecond)
+			awaitSteered(t, func() *answer { return through(t, tc.search) })
 			var got *answer
 			servedWithoutProbes(t, 10, func() {
 				got = through(t, tc.search)
@@ -104,7 +104,7 @@ func TestExplainKnowsTheCopies(t *testing.T) {
 			if routing != "" {
 				query, path = query+"&routing="+routing, path+"&routing="+routing
 			}
-			require.Eventually(t, func() bool { e := explain(t, query); return e.Steered && e.Exact }, 15*time.Second, 100*time.Millisecond)
+			require.Eventually(t, func() bool { e := explain(t, query); return e.Steered && e.Exact }, patience, 100*time.Millisecond)
 			var shards struct {
 				Shards [][]struct {
 					Index string `json:"index"`
