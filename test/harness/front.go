@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -21,31 +20,24 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// built is the path of the binary, empty until it has been built.
-var built struct {
-	sync.Mutex
-	path string
-}
-
-// Build builds the binary, once in a process, and returns its path. Several processes may do
-// so at once, while others run it.
-func Build(ctx context.Context) (path string, err error) {
-	built.Lock()
-	defer built.Unlock()
-	if built.path == "" {
-		built.path, err = build(ctx)
-	}
-	return built.path, err
-}
-
-func build(ctx context.Context) (string, error) {
+// Build builds the binary and returns its path. Several may do so at once, while others
+// run it.
+func Build(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sidestep").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
 	root := strings.TrimSpace(string(output))
 	binary := filepath.Join(root, "bin", "sidestep")
-	fresh := fmt.Sprintf("%s-%d", binary, os.Getpid())
+	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
+		return "", fmt.Errorf("build sidestep: %w", err)
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(binary), "build-")
+	if err != nil {
+		return "", fmt.Errorf("build sidestep: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	fresh := filepath.Join(folder, "sidestep")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", fresh, "./cmd/sidestep")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ const (
 	// tools is where `make clients` installs the libraries.
 	tools = "../../.cache/clients"
 )
+
+// built builds sidestep once for all tests.
+var built = sync.OnceValues(func() (string, error) { return harness.Build(context.Background()) })
 
 // counted is a cluster that counts what comes to it for applications.
 type counted struct {
@@ -72,7 +76,7 @@ func startCluster(t *testing.T, engine string) *counted {
 // startFront starts a sidestep before the cluster, with admission in this mode.
 func (c *counted) startFront(t *testing.T, mode string) *harness.Front {
 	t.Helper()
-	binary, err := harness.Build(t.Context())
+	binary, err := built()
 	require.NoError(t, err)
 	config := filepath.Join(t.TempDir(), "sidestep.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("admission: {mode: "+strconv.Quote(mode)+"}\n"), 0o600))
