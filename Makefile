@@ -111,11 +111,14 @@ test-app:
 	if [ -z "$$race" ]; then export $(PLAIN); fi; \
 	$(TEST) $$race -shuffle=on -timeout 10m $(APP)
 
+# Of RACED some packages mostly wait, too.
+ASIDE = $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 3 ? 3 : n)))
+
 .PHONY: test-units
 test-units:
 	race=$(RACE); \
 	if [ -z "$$race" ]; then $(PLAIN) $(TEST) -shuffle=on -timeout 10m $(RACED) $(SINGLE) $(ORDERLY); exit; fi; \
-	$(TEST) $$race -shuffle=on -p 3 -skip '$(LARGE)' -timeout 10m $(RACED); \
+	$(TEST) $$race -shuffle=on -p $(ASIDE) -skip '$(LARGE)' -timeout 10m $(RACED); \
 	$(TEST) $$race -shuffle=on -run '$(PARALLEL)' -timeout 10m $(SINGLE); \
 	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
 	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)

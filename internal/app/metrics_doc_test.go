@@ -56,7 +56,7 @@ func running(t *testing.T) *App {
 	t.Cleanup(func() { require.NoError(t, a.Stop(context.Background())) })
 
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		for _, mode := range []proxy.Mode{proxy.ModeObserve, proxy.ModeRoute} {
 			require.NoError(t, a.SetMode(mode))
 			search(t, client, "http://"+a.DataAddr().String()+"/logs/_search")

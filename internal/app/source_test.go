@@ -115,7 +115,6 @@ func (s *sidestep) steers(target string) {
 // Sidecars whose relay goes away keep routing, poll for themselves, and return to a
 // relay when there is one, and no search fails.
 func TestSidecarsOutliveTheirRelay(t *testing.T) {
-	t.Parallel()
 	at := newService(t)
 	cluster, relays, sidecars := fleetOf(t, at.URL)
 	relay := startReady(t, relays, nil)

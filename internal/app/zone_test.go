@@ -37,11 +37,10 @@ func TestReadsStayInTheZoneWhileItsCopiesAreWell(t *testing.T) {
 	s.eventually(func() bool { return west() < 0.05 }, "reads stay in the zone")
 
 	c.Nodes()[0].SetFault(simcluster.Fault{Factor: 10})
-	s.eventually(func() bool { all := shares(t, c, s); return all[0] < 0.1 && all[1]+all[3] > 0.25 },
-		"reads leave the zone where its copy is ten times slower")
-	// Not half as before: the list is one for all shards, so the western copies of
-	// the other node's shards are on it, too.
-	require.Greater(t, shares(t, c, s)[2], 0.2, "and there alone")
+	// Of the other node of the zone not half as before: the list is one for all shards, so the
+	// western copies of its shards are on it, too.
+	s.eventually(func() bool { all := shares(t, c, s); return all[0] < 0.1 && all[1]+all[3] > 0.25 && all[2] > 0.2 },
+		"reads leave the zone where its copy is ten times slower, and there alone")
 
 	c.Nodes()[0].SetFault(simcluster.Fault{})
 	s.eventually(func() bool { return west() < 0.05 }, "reads are back")

@@ -153,13 +153,18 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.standstill(at), e.via.standstill(at))
 }
 
-// provedSince reports whether what is proof against n since then suffices: for longer than the
-// shard queries that n works on may last, and n has told of its queue in that time, or just
-// before. Of a node that does not answer polls nothing more is known.
-func (s *Selector) provedSince(n *Node, then, at int64) bool {
+// provedSince reports whether what is proof against n since then suffices: for long enough, and n
+// has told of its queue in that time, or just before. Of a node that does not answer polls nothing
+// more is known. Probes that are late must be so for longer than the shard queries that n works on
+// may last, but for no longer than an ejection would; those that fail at once wait for nothing.
+func (s *Selector) provedSince(n *Node, late bool, then, at int64) bool {
 	polled := n.polledAt.Load()
 	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
-	return told && millis(time.Duration(at-then)) >= millis(proofTime)+FarFactor*s.work(n)
+	lasted := time.Duration(at - then)
+	if !told || lasted < proofTime {
+		return false
+	}
+	return !late || millis(lasted-proofTime) >= min(FarFactor*s.work(n), millis(firstHold))
 }
 
 // work returns how long (ms) a shard query takes that n works on: on n, or usually if that is
@@ -238,7 +243,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
 	}
 	switch {
-	case n.health.excluded(), c.proof && s.provedSince(n, p.against.Load(), at):
+	case n.health.excluded(), c.proof && s.provedSince(n, c.late, p.against.Load(), at):
 		s.eject(n, as, at, c.why)
 	case c.proof || !n.health.avoid.Load():
 		p.wanted.Store(true)

@@ -32,10 +32,10 @@ const (
 	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
 	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
 	twice = 2
-	// proofTime is for how long probes must be proof against a node until it is ejected, beside
-	// FarFactor times what a shard query takes: what a node works on may keep a probe waiting
-	// where its peers have nothing to do. What is avoided meanwhile costs nothing.
-	// pauses_beside, bimodal_2s, TestProofOutlastsAShardQuery.
+	// proofTime is for how long probes must be proof against a node until it is ejected. Where
+	// they are late, FarFactor times what a shard query takes comes on top, firstHold at the most:
+	// what a node works on may keep a probe waiting while its peers have nothing to do. Meanwhile
+	// no new search is sent there. pauses_beside, bimodal_2s, TestProofOutlastsAShardQuery.
 	proofTime = 250 * time.Millisecond
 	// At most one in ejectOneIn data nodes is ejected, one of two, two of five. More leave the
 	// load of all to few. TestNeverMoreThanAThirdOfTheDataNodesIsEjected.
@@ -45,8 +45,9 @@ const (
 	roundSize = twice * probeBurst
 
 	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
-	// after the first, and ejected within a second. A failed probe through a coordinating node
-	// counts as that much at the least. transport_300ms.
+	// after the first, and ejected within a second where shard queries take no more than a quarter
+	// of that. A failed probe through a coordinating node counts as that much at the least.
+	// transport_300ms.
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
 	// that the probes of many clients do not meet. slow_10x_20_sidecars.

@@ -28,7 +28,7 @@ func awaitSteered(t *testing.T, send func() *answer) *answer {
 			return last
 		}
 	}
-	require.Fail(t, "searches are not steered", "%+v", last.decision)
+	require.Fail(t, "searches are not steered", "%+v\n%s", last.decision, last.body)
 	return nil
 }
 
