@@ -104,6 +104,9 @@ func Sweep(ctx context.Context, o SweepOptions) ([]Played, error) {
 	for range min(workers, len(seeds)) {
 		wg.Go(func() {
 			for i := range work {
+				if ctx.Err() != nil { // it may have been handed out all the same
+					return
+				}
 				p, err := playDrawn(seeds[i], o.Control, o.Alone)
 				if err != nil {
 					failures <- err
