@@ -71,7 +71,7 @@ func (r *repetitions) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Sending again what a full queue rejected fills it even more: of a cluster that gets many
 // times what it can serve, next to nothing is asked twice, whether the engine chooses the copies
-// or every search has a list, whose failures would be repeated. That depends on how many searches
+// or every search has a list, so that it would be repeated. That depends on how many searches
 // succeed, and not on how fast the machine is. What it means for clients is another test's
 // matter, in virtual time (package lab).
 func TestOverloadIsNotMadeWorse(t *testing.T) {

@@ -198,17 +198,6 @@ func reads(random *rand.Rand) search {
 	}
 }
 
-// read sends a read by id until it is steered, and returns what came.
-func read(t *testing.T, s search) *answer {
-	t.Helper()
-	var got *answer
-	require.Eventually(t, func() bool {
-		got = through(t, s)
-		return got.decision.Reason == "ranked"
-	}, patience, 100*time.Millisecond, "%s is not steered", s)
-	return got
-}
-
 // awaitStatistics reads a document until something is measured of every node. Reads by id
 // tell nothing of searches. Before a cluster that nobody searches it is probes that do:
 // one node a second is sent one, while decisions are made.
@@ -220,12 +209,12 @@ func awaitStatistics(t *testing.T) {
 		require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
 		measured := slices.DeleteFunc(nodes, func(n struct{ Rank *float64 }) bool { return n.Rank == nil })
 		return len(measured) == len(shared.Cluster.Nodes)
-	}, time.Minute, 50*time.Millisecond, "nothing is measured of some node")
+	}, patience, 50*time.Millisecond, "nothing is measured of some node")
 }
 
 func TestReadsByIDAreTheSame(t *testing.T) {
 	for _, index := range []string{"products", "logs-1", "single", "catalog", "routed"} {
-		read(t, search{path: "/" + index + "/_doc/1"})
+		awaitSteered(t, shared.sidestep.URL, search{path: "/" + index + "/_doc/1"})
 	}
 	awaitStatistics(t)
 	random := rand.New(rand.NewPCG(4, 2026))
@@ -270,7 +259,7 @@ func readMany(t *testing.T, count int) map[string]int {
 // The nodes' own counters say that documents were read where sidestep said, and not
 // on the slow node.
 func TestReadsByIDAvoidTheSlowNode(t *testing.T) {
-	read(t, search{path: "/single/_doc/1"})
+	awaitSteered(t, shared.sidestep.URL, search{path: "/single/_doc/1"})
 	before := gets(t)
 	named := readMany(t, 100)
 	require.Equal(t, named, served(before, gets(t)))
@@ -352,7 +341,7 @@ func TestReadsByIDFollowAnAlias(t *testing.T) {
 		var doc struct {
 			Index string `json:"_index"`
 		}
-		require.NoError(t, json.Unmarshal(read(t, search{path: "/current/_doc/1"}).body, &doc))
+		require.NoError(t, json.Unmarshal(awaitSteered(t, shared.sidestep.URL, search{path: "/current/_doc/1"}).body, &doc))
 		return doc.Index
 	}
 	require.Equal(t, "logs-1", index())

@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r = checked(t)
 		return !r.late()
-	}, time.Minute, time.Second, "a question is never answered in time")
+	}, patience, time.Second, "a question is never answered in time")
 	for _, f := range r.Findings {
 		if f.Topic != "traffic" { // has what other tests do
 			require.NotEqual(t, "problem", f.Level, f.Text)

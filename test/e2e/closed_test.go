@@ -42,7 +42,7 @@ func TestClosedIndex(t *testing.T) {
 	started := string(cluster.Started)
 	require.Eventually(t, func() bool {
 		return slices.Equal([]string{started, started, started, started}, copies(t)[index.Name])
-	}, time.Minute, 200*time.Millisecond, "the engine shows the copies of a closed index as started")
+	}, patience, 200*time.Millisecond, "the engine shows the copies of a closed index as started")
 	require.Eventually(t, func() bool {
 		others := 0.0
 		for name, states := range copies(t) {
@@ -53,7 +53,7 @@ func TestClosedIndex(t *testing.T) {
 			}
 		}
 		return closed() == 4 && sum(t, "sidestep_cluster_placement_copies", nil) == others
-	}, time.Minute, 200*time.Millisecond, "the copies of the others serve, these do not")
+	}, patience, 200*time.Millisecond, "the copies of the others serve, these do not")
 	for _, other := range []search{
 		{target: index.Name, query: "routing=7", body: `{"size":0}`}, {target: "products," + index.Name, body: `{"size":0}`},
 		{target: "closed-*", body: `{"size":0}`}, {target: index.Name, query: "ignore_unavailable=true", body: `{"size":0}`},

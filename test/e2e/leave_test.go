@@ -64,7 +64,7 @@ func (l *clientLoad) next(t *testing.T, node string, count int) {
 		return l.listed[node]
 	}
 	until := listed() + count
-	require.Eventually(t, func() bool { return listed() >= until }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return listed() >= until }, patience, 10*time.Millisecond)
 }
 
 // forget forgets which nodes were listed.
@@ -135,7 +135,7 @@ func TestDrainUnderLoad(t *testing.T) {
 		after := queries(t)
 		return probed == probes(t)+sumOf(t, f, "sidestep_probes_total", nil) && after[node] == before[node] && !load.named(node)
 	}
-	require.Eventually(t, spared, time.Minute, 10*time.Millisecond, "the node serves nothing but probes")
+	require.Eventually(t, spared, patience, 10*time.Millisecond, "the node serves nothing but probes")
 	require.Equal(t, map[string]string{node: "drained"}, leavingNodes(t, f))
 	drain("0s")
 	load.next(t, node, 20)
@@ -158,7 +158,7 @@ func TestExcludedNodeIsAboutToLeave(t *testing.T) {
 	})
 	for i, value := range []string{"gone-*," + node, shared.Cluster.NodeByName(node).ID} {
 		putSettings(t.Context(), t, map[string]any{exclusion + about[i]: value})
-		require.Eventually(t, func() bool { return leavingNodes(t, f)[node] == "excluded" }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return leavingNodes(t, f)[node] == "excluded" }, patience, 50*time.Millisecond)
 		other := slices.IndexFunc(shared.Cluster.Nodes, func(n *harness.Node) bool { return n.Name != node })
 		load.next(t, shared.Cluster.Nodes[other].Name, 20)
 		used := true
@@ -173,10 +173,10 @@ func TestExcludedNodeIsAboutToLeave(t *testing.T) {
 			_, after, err := fineNodes(t.Context(), f)
 			require.NoError(t, err)
 			return min(before, after) == len(shared.Cluster.Nodes)
-		}, time.Minute, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 		require.False(t, used)
 		putSettings(t.Context(), t, map[string]any{exclusion + about[i]: nil})
-		require.Eventually(t, func() bool { return len(leavingNodes(t, f)) == 0 }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return len(leavingNodes(t, f)) == 0 }, patience, 50*time.Millisecond)
 		load.next(t, node, 20)
 	}
 	require.Empty(t, load.failed)

@@ -12,7 +12,7 @@ import (
 // steered sends the request until sidestep steers it.
 func steered(t *testing.T, s search) *answer {
 	t.Helper()
-	got := awaitSteered(t, func() *answer { return through(t, s) })
+	got := awaitSteered(t, shared.sidestep.URL, s)
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	return got
 }

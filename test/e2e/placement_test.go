@@ -59,7 +59,7 @@ func placed(t *testing.T) {
 		var rows []map[string]any
 		require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cat/shards?format=json&h=index", nil, &rows))
 		return int(sum(t, "sidestep_cluster_placement_copies", nil)+unsettled("unassigned")+unsettled("initializing")) == len(rows)
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }
 
 // copiesOf returns the nodes of a shard's copies, by id: as the engine says, and as
@@ -191,5 +191,5 @@ func allFine(t *testing.T) {
 	require.Eventually(t, func() bool {
 		known, fine, err := fineNodes(context.WithoutCancel(t.Context()), shared.sidestep)
 		return err == nil && fine == known
-	}, time.Minute, 200*time.Millisecond, "a node that stood still is not fine again")
+	}, patience, 200*time.Millisecond, "a node that stood still is not fine again")
 }

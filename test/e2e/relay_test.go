@@ -36,7 +36,7 @@ func TestRelay(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		return steered() && read("sidestep_cluster_source", map[string]string{"source": "relay"}) == 1 &&
 			read("sidestep_cluster_polls_total", map[string]string{"kind": "stats"}) == polls
-	}, time.Minute, 100*time.Millisecond, "it follows, and polls nothing")
+	}, patience, 100*time.Millisecond, "it follows, and polls nothing")
 	require.Eventually(t, func() bool {
 		copies, err := relay.Sum(t.Context(), "sidestep_cluster_placement_copies", nil)
 		require.NoError(t, err)

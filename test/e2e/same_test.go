@@ -16,19 +16,19 @@ import (
 // first time passes unchanged. The engine needs its time to start the shards of a new one.
 func learned(t *testing.T, target string) {
 	t.Helper()
-	awaitSteered(t, func() *answer { return through(t, search{target: target, body: `{"size":0}`}) })
+	awaitSteered(t, shared.sidestep.URL, search{target: target, body: `{"size":0}`})
 }
 
-// awaitSteered sends a search until it is steered, and returns the answer to that.
-func awaitSteered(t *testing.T, send func() *answer) *answer {
+// awaitSteered sends a request to a sidestep until it is steered, and returns the answer to that.
+func awaitSteered(t *testing.T, base string, s search) *answer {
 	t.Helper()
 	var last *answer
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if last = send(); last.decision.Reason == "ranked" {
+		if last = sendTo(t, base, s); last.decision.Reason == "ranked" {
 			return last
 		}
 	}
-	require.Fail(t, "searches are not steered", "%+v\n%s", last.decision, last.body)
+	require.Fail(t, "it is not steered", "%s: %+v\n%s", s, last.decision, last.body)
 	return nil
 }
 

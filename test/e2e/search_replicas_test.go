@@ -38,9 +38,9 @@ func TestSearchOnlyReplicas(t *testing.T) {
 	all := search{target: "searched", body: `{"size":20,"sort":["n"]}`}
 	for _, node := range c.Nodes[1:] { // each of their copies has them all
 		s := search{target: "searched", query: "preference=_only_nodes:" + node.ID, body: all.body}
-		require.Eventually(t, func() bool { return send(node.HTTPURL, s).results(t).Hits.Total.Value == 200 }, time.Minute, 200*time.Millisecond)
+		require.Eventually(t, func() bool { return send(node.HTTPURL, s).results(t).Hits.Total.Value == 200 }, patience, 200*time.Millisecond)
 	}
-	awaitSteered(t, func() *answer { return send(sidestep.URL, all) })
+	awaitSteered(t, sidestep.URL, all)
 	for range 30 {
 		got, want := send(sidestep.URL, all), send(c.Nodes[0].HTTPURL, all)
 		require.Equal(t, want.stable(t), got.stable(t))

@@ -56,7 +56,7 @@ func (s *secured) certify(t *testing.T, n *harness.Node, authority *harness.Auth
 		return
 	}
 	require.NoError(t, n.UseHTTPCertificate(authority))
-	require.Eventually(t, used, time.Minute, 100*time.Millisecond, "%s does not use its new certificate", n.Name)
+	require.Eventually(t, used, patience, 100*time.Millisecond, "%s does not use its new certificate", n.Name)
 }
 
 // requireAllServed sends writes and reads to base with clients' credentials, none of which

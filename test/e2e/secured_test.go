@@ -145,7 +145,7 @@ func (s *secured) awaitFine(t *testing.T) {
 		known, fine, err := fineNodes(t.Context(), s.sidestep)
 		require.NoError(t, err)
 		return known == 3 && fine == 3
-	}, time.Minute, 200*time.Millisecond, "a node is not fine")
+	}, patience, 200*time.Millisecond, "a node is not fine")
 }
 
 // through sends the request through sidestep, directly sends it to a node.
@@ -224,7 +224,7 @@ func (s *secured) learned(t *testing.T, target, user string) {
 		before := ranked()
 		s.through(t, search{target: target, body: `{"size":0}`}.by(user, user)).results(t)
 		return ranked() > before
-	}, time.Minute, 100*time.Millisecond, "searches on %q are not steered", target)
+	}, patience, 100*time.Millisecond, "searches on %q are not steered", target)
 }
 
 // Content of requests on the secured cluster.
@@ -344,7 +344,7 @@ func (s *secured) monitorIsEnough(t *testing.T) {
 		require.NoError(t, err)
 		return strings.Contains(string(log), "probing is not permitted") &&
 			sumOf(t, s.sidestep, "sidestep_probes_total", map[string]string{"result": "unfit"}) > 0
-	}, time.Minute, 100*time.Millisecond, "probes need read, and it is said that they are refused")
+	}, patience, 100*time.Millisecond, "probes need read, and it is said that they are refused")
 	require.Zero(t, sumOf(t, s.sidestep, "sidestep_probes_total", map[string]string{"result": "failed"}))
 	s.awaitFine(t) // a probe that is refused says nothing about a node
 
@@ -367,7 +367,7 @@ func (s *secured) monitorIsEnough(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s.requireServed(t, half)
 		return sumOf(t, half, "sidestep_requests_total", map[string]string{"reason": "ranked"}) > 0
-	}, time.Minute, 100*time.Millisecond, "searches that name an index are steered all the same")
+	}, patience, 100*time.Millisecond, "searches that name an index are steered all the same")
 
 	refused := s.start(t, "monitor", "wrong")
 	told, code = s.check(t, refused)
@@ -391,7 +391,7 @@ func (s *secured) check(t *testing.T, f *harness.Front) (r report, code int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return sumOf(t, f, "sidestep_cluster_state", map[string]string{"state": "connecting"}) == 0
-	}, time.Minute, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	cmd := exec.CommandContext(t.Context(), shared.Binary, "check", "--admin", f.AdminURL, "--output", "json")
 	output, err := cmd.Output()
 	if err != nil {
@@ -455,5 +455,5 @@ func (s *secured) neverPlain(t *testing.T) {
 	n := s.cluster.Nodes[0]
 	_, err := send(t.Context(), strings.Replace(n.HTTPURL, "https:", "http:", 1), search{path: "/_cluster/health"})
 	require.Error(t, err)
-	require.Eventually(t, func() bool { return plain(n) > 0 }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return plain(n) > 0 }, patience, 100*time.Millisecond)
 }

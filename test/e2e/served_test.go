@@ -47,7 +47,7 @@ func TestNodesNamedAreTheNodesThatServed(t *testing.T) {
 		{search{target: "alphas", body: `{"size":3}`}, 1},
 	} {
 		t.Run(tc.search.target, func(t *testing.T) {
-			awaitSteered(t, func() *answer { return through(t, tc.search) })
+			awaitSteered(t, shared.sidestep.URL, tc.search)
 			var got *answer
 			servedWithoutProbes(t, 10, func() {
 				got = through(t, tc.search)

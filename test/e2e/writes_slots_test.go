@@ -36,7 +36,7 @@ func testLogicalShards(t *testing.T, f *harness.Front) {
 		require.NoError(t, b.send(t.Context(), client, f.URL))
 		b.requireKept(t)
 		return b.reason == "one_slot"
-	}, time.Minute, 50*time.Millisecond, "bulks are not planned")
+	}, patience, 50*time.Millisecond, "bulks are not planned")
 	for _, b := range sendBulks(t, f, 4, 10, next) {
 		require.Equal(t, "one_slot", b.reason)
 		b.requireKept(t)

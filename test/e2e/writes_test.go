@@ -83,7 +83,7 @@ func planned(t *testing.T, f *harness.Front, l *ledger, index string) {
 		require.NoError(t, b.send(t.Context(), client, f.URL))
 		b.requireKept(t)
 		return b.reason == "one_shard"
-	}, time.Minute, 50*time.Millisecond, "bulks on %s are not planned", index)
+	}, patience, 50*time.Millisecond, "bulks on %s are not planned", index)
 }
 
 // sendBulks has so many clients send bulks, each one after the other, and returns them all.
@@ -420,7 +420,7 @@ func primaries(t *testing.T, index string) map[int]int {
 		}
 		rows = slices.DeleteFunc(rows, func(row copyOfShard) bool { return row.Prirep != "p" })
 		return !slices.ContainsFunc(rows, func(row copyOfShard) bool { return row.Docs == "" })
-	}, time.Minute, 100*time.Millisecond, "all primary copies tell of their documents")
+	}, patience, 100*time.Millisecond, "all primary copies tell of their documents")
 	counts := make(map[int]int)
 	for _, row := range rows {
 		shard, err := strconv.Atoi(row.Shard)
