@@ -124,16 +124,7 @@ func (n *Node) overheadAt(at int64) float64 {
 // the search alone, it coordinates it, too, and nothing travels between nodes. Nodes that only
 // coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
-	pool := d.Nodes
-	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
-		d.through = append(d.through[:0], pool...)
-		for _, n := range req.Nodes {
-			if n.CoordinatingOnly && t.s.local(n) {
-				d.through = append(d.through, n)
-			}
-		}
-		pool = d.through
-	}
+	pool := d.pool(req, t)
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
 	best, response := math.Inf(1), 0.0
 	for _, n := range pool {
@@ -169,6 +160,33 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if len(d.inTurn) > 0 {
 		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
+}
+
+// pool returns the nodes that a search may go through while nothing speaks against them: those with
+// copies, and those that only coordinate. What the engine chooses copies for travels whoever
+// coordinates: where fewer than roundSize have copies, others join them, the same for this target
+// each time. The engine chooses by what the coordinating node has seen, and who seldom coordinates
+// has seen little.
+func (d *Decision) pool(req Request, t turn) []*Node {
+	only := t.s.coordinatingOnly.Load()
+	joined := d.Reason == NoOutlier && !req.OneShard() && len(d.Nodes) < roundSize
+	if len(d.Nodes) <= 1 || !only && !joined {
+		return d.Nodes
+	}
+	d.through = append(d.through[:0], d.Nodes...)
+	for _, n := range req.Nodes {
+		if only && n.CoordinatingOnly && t.s.local(n) {
+			d.through = append(d.through, n)
+		}
+	}
+	start := int(t.s.random(0, uint64(d.order[0])) * float64(len(req.Nodes)))
+	for i := 0; joined && i < len(req.Nodes) && len(d.through) < roundSize; i++ {
+		n := req.Nodes[(start+i)%len(req.Nodes)]
+		if n.mayCoordinate() && n.usable() && t.s.local(n) && !n.in(d.through) {
+			d.through = append(d.through, n)
+		}
+	}
+	return d.through
 }
 
 // mostFull reports whether half of the nodes, or more, are full.
