@@ -213,8 +213,8 @@ func TestAccountOfANodeThatIsNoSlowerThanFullOnes(t *testing.T) {
 	s.Eject(nodes[2], Slow, moment, "a test")
 	d, a := accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), nil)
 	require.Equal(t, NoOutlier, d.Reason)
-	require.Contains(t, a.Summary, "c stands out, but nodes that would serve in its place are full")
-	require.Contains(t, about(t, a, "c").Why, "kept out (a test); left to the engine all the same: nodes that would serve in its place are full")
+	require.Contains(t, a.Summary, "c stands out, but others that would be listed are full")
+	require.Contains(t, about(t, a, "c").Why, "kept out (a test); left to the engine all the same: others that would be listed are full")
 }
 
 func TestAccountOfFailingOpen(t *testing.T) {

@@ -238,9 +238,9 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 }
 
 // strains reports whether the list names full nodes, and what it keeps out for that takes no
-// longer than the slowest of them. The engine then does better: among the copies listed it draws
-// lots, while of all of them it spares those that are busy. What fails, or answers nothing, is kept
-// out at any price.
+// longer than the slowest of them, by searches and by probes. The engine then does better: among the
+// copies listed it draws lots, while of all of them it spares those that are busy. What fails,
+// leaves, or answers nothing is kept out at any price, what comes back well at none.
 func (d *Decision) strains(req Request, at int64) bool {
 	full, slowest := false, 0.0
 	for _, p := range d.order {
@@ -250,14 +250,16 @@ func (d *Decision) strains(req Request, at int64) bool {
 	}
 	return full && !slices.ContainsFunc(d.order, func(p int) bool {
 		c, n := &d.candidates[p], req.Nodes[p]
-		took, known := n.response.Value()
 		switch {
 		case c.listed || !c.out && !c.slow:
 			return false
-		case c.out || n.health.condition() == Failing || n.silences(at):
+		case c.out || n.leaves(at) || n.health.condition() == Failing || n.silences(at):
 			return true
+		case n.health.condition() == Ramping && !n.health.avoid.Load():
+			return false
 		}
-		return n.health.condition() != Ramping && (!known || took > slowest)
+		_, known := n.response.Value()
+		return !known || n.longerOf(n.probe.took.Value()) > slowest
 	})
 }
 

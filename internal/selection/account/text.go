@@ -51,7 +51,7 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 }
 
 // full says why nodes that stand out are not kept out of a full cluster.
-const full = "nodes that would serve in its place are full, and take as long"
+const full = "others that would be listed are full, and it takes no longer than they do, or comes back"
 
 // fails reports whether the engine finds out at once that the candidate does not serve.
 func fails(c Candidate) bool {

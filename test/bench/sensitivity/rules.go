@@ -84,7 +84,7 @@ func ofSearches() []rule {
 		{"coordinating: also by nodes that are not listed", "coordinator.go", "if best > nearSlack || spread {", "if spread {"},
 		{"coordinating: a busy node skips its turn", "coordinator.go", "rank <= limit && n.coordinating.Load() <= busy", "rank <= limit && n.coordinating.Load() <= busy+1<<40"},
 		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
-		{"coordinating: not by nodes that something speaks against", "coordinator.go", "!few.fit && !s.coordinates(n, at)", "false && !few.fit && !s.coordinates(n, at)"},
+		{"coordinating: not by nodes that something speaks against", "coordinator.go", "|| !few.fit && (n.health", "|| false && (n.health"},
 		{"coordinating: the time of polls counts", "coordinator.go", "h := n.overheadAt(at) + polled", "h := n.overheadAt(at) + 0*polled"},
 		{"hedge: not to a full node", "hedge.go", "return n.busy(at) }) {", "return false && n.busy(at) }) {"},
 		{"hedge: not for an ejected node that the first left out", "hedge.go", "if !first.hangs(second, at) &&", "if false &&"},
