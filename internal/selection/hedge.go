@@ -156,9 +156,10 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // than the first, overdue one: it leaves out a node of the first, because that
 // stands out by now, or is silent; or the first waits at a coordinating node that does not
 // answer, and the second is to take another. Otherwise, or where searches are rejected, the
-// cluster is busy, and a second attempt would only make it busier. So would one that may go
-// to a full node, unless one of the first was ejected meanwhile. Nor is it worthwhile to wait for a node instead that is ejected, or avoided, and that the
-// first left out, unless the first waits for one that answers nothing at all.
+// cluster is busy, and a second attempt would only make it busier. So would one that may go to a
+// full node, unless a node of the first was ejected meanwhile. Nor is it worthwhile to wait for a
+// node instead that is ejected, or avoided, and that the first left out, unless the first waits for
+// one that answers nothing at all.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
