@@ -201,22 +201,6 @@ func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
 	require.Contains(t, about(t, a, "c").Why, "It coordinates nothing")
 }
 
-func TestAccountOfANodeThatIsNoSlowerThanFullOnes(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 5)
-	SetTimes(nodes, 20, 3)
-	for _, n := range nodes {
-		n.Processors = 1
-		n.SetRate(0.1)
-	}
-	nodes[1].SetRate(0.4)
-	nodes[2].SetResponse(19)
-	s.Eject(nodes[2], Slow, moment, "a test")
-	d, a := accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), nil)
-	require.Equal(t, NoOutlier, d.Reason)
-	require.Contains(t, a.Summary, "c stands out, but others that would be listed are full")
-	require.Contains(t, about(t, a, "c").Why, "kept out (a test); left to the engine all the same: others that would be listed are full")
-}
-
 func TestAccountOfFailingOpen(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
 	SetTimes(nodes, 5, 3)

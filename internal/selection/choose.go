@@ -21,8 +21,8 @@ const (
 	// FailOpen: every copy of some shard is on a node that should be kept out;
 	// all its copies are listed.
 	FailOpen Reason = "fail_open"
-	// NoOutlier: no node stands out, or not by enough to send more to full nodes, so the
-	// engine's own selection, which ranks for each shard, may decide.
+	// NoOutlier: no node stands out, so the engine's own selection, which ranks
+	// for each shard, may decide.
 	NoOutlier Reason = "no_outlier"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
 	Affinity Reason = "affinity"
@@ -104,7 +104,7 @@ type Decision struct {
 	measured   []measure // parallel to order
 	sorted     []float64
 	inTurn     []*Node // that may coordinate
-	through    []*Node // the nodes that may coordinate while nothing speaks against them
+	through    []*Node // the nodes listed, and those that only coordinate
 }
 
 // Near returns the node to send the search through although it is not steered, as one node alone has
@@ -181,9 +181,6 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		d.listBest(req.Shards[0], t)
 	default:
 		d.listSets(req, s.policy, s.factor)
-		if s.mayLeave(d, req) && d.strains(req, t.at) {
-			d.listAll(NoOutlier)
-		}
 	}
 	d.gather(req)
 	d.coordinate(req, t)

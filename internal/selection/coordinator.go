@@ -34,7 +34,7 @@ func (n *Node) longerOf(most float64) float64 {
 // coordinatingRank returns what sending a search through n is expected to cost
 // beside the search itself, in ms: lower is better. Polls tell it for nodes that
 // coordinate nothing, too, so a slow one is found and found well again without a
-// client paying. A node without statistics costs nothing extra; one that is kept out, avoided,
+// client paying. A node without statistics costs nothing extra; one that is kept out
 // or comes back comes last (unfitRank). A node that is slow at searching is slow at
 // coordinating, polls that it does not answer tell no time, and one that is back is idle,
 // which makes it look best to every search, whatever share of them it is to have.
@@ -49,7 +49,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
-	case n.out() || n.leaves(at) || !few.fit && (n.health.avoid.Load() || !s.coordinates(n, at)):
+	case n.out() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
 	case !few.idle && n.busy(at):
 		h += fullRank
@@ -119,11 +119,21 @@ func (n *Node) overheadAt(at int64) float64 {
 // side is about as good as the best one and which do not coordinate far more than
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
-// evenly it is used. Data nodes that are not of the pool are asked only when all of it
-// are clearly worse, or most are full and others are not: so where one node can serve
-// the search alone, it coordinates it, too, and nothing travels between nodes.
+// evenly it is used. Data nodes that are not listed are asked only when all listed
+// ones are clearly worse, or most of them are full and others are not: so where one node can serve
+// the search alone, it coordinates it, too, and nothing travels between nodes. Nodes that only
+// coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
-	pool := d.pool(req, t)
+	pool := d.Nodes
+	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
+		d.through = append(d.through[:0], pool...)
+		for _, n := range req.Nodes {
+			if n.CoordinatingOnly && t.s.local(n) {
+				d.through = append(d.through, n)
+			}
+		}
+		pool = d.through
+	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
 	best, response := math.Inf(1), 0.0
 	for _, n := range pool {
@@ -159,32 +169,6 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if len(d.inTurn) > 0 {
 		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
-}
-
-// pool returns the nodes that a search may go through while nothing speaks against them: those with
-// copies, and those of the own zone that only coordinate. What the engine chooses copies for travels
-// whoever coordinates: where fewer than roundSize have copies, others join them, the same for this
-// target each time and from every client. The engine chooses by what the coordinating node has seen,
-// and who seldom coordinates has seen little.
-func (d *Decision) pool(req Request, t turn) []*Node {
-	only := t.s.coordinatingOnly.Load()
-	joined := d.Reason == NoOutlier && !req.OneShard() && len(d.Nodes) < roundSize
-	if len(d.Nodes) <= 1 || !only && !joined {
-		return d.Nodes
-	}
-	d.through = append(d.through[:0], d.Nodes...)
-	for _, n := range req.Nodes {
-		if only && n.CoordinatingOnly && t.s.local(n) {
-			d.through = append(d.through, n)
-		}
-	}
-	for i := 0; joined && i < len(req.Nodes) && len(d.through) < roundSize; i++ {
-		n := req.Nodes[(req.Shards[0][0]+i)%len(req.Nodes)]
-		if n.mayCoordinate() && n.usable() && t.s.local(n) && !n.in(d.through) {
-			d.through = append(d.through, n)
-		}
-	}
-	return d.through
 }
 
 // mostFull reports whether half of the nodes, or more, are full.

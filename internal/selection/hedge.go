@@ -156,18 +156,14 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // than the first, overdue one: it leaves out a node of the first, because that
 // stands out by now, or is silent; or the first waits at a coordinating node that does not
 // answer, and the second is to take another. Otherwise, or where searches are rejected, the
-// cluster is busy, and a second attempt would only make it busier. So would one that may go to a
-// full node, unless a node of the first was ejected meanwhile. Nor is it worthwhile to wait for a
-// node instead that is ejected, or avoided, and that the first left out, unless the first waits for
-// one that answers nothing at all.
+// cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
+// wait for a node instead that is ejected, or avoided, and that the first left out, unless the
+// first waits for one that answers nothing at all.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
 	}
 	at := s.since(now)
-	if !s.EjectedSince(first) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return n.busy(at) }) {
-		return false
-	}
 	if !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
 		return false
 	}
@@ -184,7 +180,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 // not answer its last probe.
 func (d *Decision) hangs(second *Decision, at int64) bool {
 	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
-		return !n.in(second.Nodes) && (n.out() || n.silences(at))
+		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.probe.took.Value() >= millis(ProbeTimeout))
 	})
 }
 

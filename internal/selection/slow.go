@@ -224,48 +224,17 @@ func (d *Decision) troubled(req Request) bool {
 	return false
 }
 
-// mayLeave reports whether the engine's own selection may choose the copies at all.
-func (s *Selector) mayLeave(d *Decision, req Request) bool {
-	return s.policy.health && req.Outliers && d.Reason == Ranked && !d.remote &&
-		len(req.Shards) > 0 && len(req.Avoid) == 0 && !req.Sticky
-}
-
 // leaveToEngine reports whether the engine's own selection is to choose the copies.
 // One list serves all shards of a search, so it cannot balance busy nodes as
 // finely as a choice for each shard does; what it can do is keep a bad node out.
 func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
-	return s.mayLeave(d, req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle(req)) && !d.troubled(req)
-}
-
-// strains reports whether the list names full nodes, and what it keeps out for that takes no
-// longer than the slowest of them, by searches and by probes. The engine then does better: among the
-// copies listed it draws lots, while of all of them it spares those that are busy. What fails,
-// leaves, or answers nothing is kept out at any price, what comes back well at none.
-func (d *Decision) strains(req Request, at int64) bool {
-	full, slowest := false, 0.0
-	for _, p := range d.order {
-		if n := req.Nodes[p]; d.candidates[p].listed && n.busy(at) {
-			full, slowest = true, n.longerOf(slowest)
-		}
+	switch {
+	case !s.policy.health || !req.Outliers || d.Reason != Ranked || d.remote:
+		return false
+	case len(req.Shards) == 0 || len(req.Avoid) > 0 || req.Sticky:
+		return false
 	}
-	return full && !slices.ContainsFunc(d.order, func(p int) bool {
-		c, n := &d.candidates[p], req.Nodes[p]
-		switch {
-		case c.listed || !c.out && !c.slow:
-			return false
-		case c.out || n.leaves(at) || n.health.condition() == Failing || n.silences(at):
-			return true
-		case n.health.condition() == Ramping && !n.health.avoid.Load():
-			return false
-		}
-		_, known := n.response.Value()
-		return !known || n.longerOf(n.probe.took.Value()) > slowest
-	})
-}
-
-// silences reports whether n owes an answer, or did not answer its last probe well in time.
-func (n *Node) silences(at int64) bool {
-	return n.owes(at) || n.probe.took.Value() >= millis(ProbeTimeout)
+	return (!req.OneShard() || req.Affinity == 0 && d.seesLittle(req)) && !d.troubled(req)
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is

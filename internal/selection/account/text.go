@@ -40,22 +40,12 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	}
 	switch {
 	case !c.Listed || !c.Excluded.KeepsOut():
-	case about.d.Reason == selection.NoOutlier && !fails(c):
-		text += "; left to the engine all the same: " + full
 	case about.d.Reason == selection.NoOutlier:
 		text += "; left to the engine all the same: it fails at once, and the next copy is asked. It coordinates nothing"
 	default:
 		text += "; listed all the same, as a shard has no other copy that is better"
 	}
 	return text
-}
-
-// full says why nodes that stand out are not kept out of a full cluster.
-const full = "others that would be listed are full, and it takes no longer than they do, or comes back"
-
-// fails reports whether the engine finds out at once that the candidate does not serve.
-func fails(c Candidate) bool {
-	return c.Excluded == selection.KeptFailing || c.Excluded == selection.GoneUnreachable
 }
 
 // leaving says who said that a node is about to leave.
@@ -146,11 +136,6 @@ func (about subject) occasion() string {
 
 // calm says why the engine may choose.
 func (a Account) calm() string {
-	for _, c := range a.Candidates {
-		if c.Excluded.KeepsOut() && !fails(c) {
-			return c.Node + " stands out, but " + full
-		}
-	}
 	for _, c := range a.Candidates {
 		if c.Excluded == selection.KeptFailing {
 			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"

@@ -211,17 +211,13 @@ func TestFailedSearchesAreSlowerThanAll(t *testing.T) {
 }
 
 // While one node's transport is slow and another stands still again and again, all
-// searches wait for either; nobody else is blamed, the slow one stays out, and the other is found
-// about once a run.
+// searches wait for either; nobody else is blamed, and the slow one stays out.
 func TestTwoInTroubleAreTheTwoThatAreBlamed(t *testing.T) {
 	sc := scenario(t, "pauses_beside")
-	const runs = 5
-	found := 0
-	for seed := range uint64(runs) {
+	for seed := range uint64(5) {
 		m, _ := run(t, sc, own, seed+1)
-		found += m.blamed["node-3"]
-		delete(m.blamed, "node-3")
-		require.Equal(t, map[string]int{"node-2": 1}, m.blamed)
+		require.Len(t, m.blamed, 2, "%v", m.blamed)
+		require.Equal(t, 1, m.blamed["node-2"])
+		require.Positive(t, m.blamed["node-3"])
 	}
-	require.GreaterOrEqual(t, found, runs)
 }
