@@ -251,6 +251,9 @@ func (d *Decision) rank(req Request, t turn) {
 			if silent || n.health.condition() == Failing {
 				c.rank = millis(ProbeTimeout)
 			}
+			if n.idles() {
+				c.rank = millis(longestHold)
+			}
 		}
 	}
 	if len(d.sorted) == len(d.order) {

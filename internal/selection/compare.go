@@ -157,10 +157,14 @@ func (e *entry) slack(at int64) float64 {
 // has told of its queue in that time, or just before. Of a node that does not answer polls nothing
 // more is known. Probes that are late must be so for longer than the shard queries that n works on
 // may last, but for no longer than an ejection would; those that fail at once wait for nothing.
+// One that is late suffices where n is starved of CPU: it is as fast as others once it is avoided.
 func (s *Selector) provedSince(n *Node, late bool, then, at int64) bool {
 	polled := n.polledAt.Load()
 	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
 	lasted := time.Duration(at - then)
+	if late && n.starved(at) {
+		return true
+	}
 	if !told || lasted < proofTime {
 		return false
 	}
@@ -172,16 +176,6 @@ func (s *Selector) provedSince(n *Node, late bool, then, at int64) bool {
 func (s *Selector) work(n *Node) float64 {
 	own, _ := n.service.Value()
 	return max(own, s.usualService())
-}
-
-// standstill returns for how long (ms) the node may stand still at a time: one whose CPU quota
-// runs out does so until the next period, which its peers need not do just then. The engines
-// tell of their quota anew once a second.
-func (n *Node) standstill(at int64) float64 {
-	if told := n.throttledAt.Load(); told == 0 || at-told > int64(roundLife) {
-		return 0
-	}
-	return n.throttled.Value()
 }
 
 // unclear notes a probe that was neither good nor bad. Where none was bad for as long as an

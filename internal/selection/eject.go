@@ -178,7 +178,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		if at-h.badAt.Load() >= h.hold.Load() && (h.good.Load() >= twice || s.blind(n, at)) {
+		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || s.blind(n, at)) {
 			s.slowStart(n, at)
 		}
 	case Fine:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sidestep/internal/draw"
+	"sidestep/internal/stats"
 )
 
 // Options configures a [Selector].
@@ -57,6 +58,9 @@ type Selector struct {
 	coordinatingOnly atomic.Bool // whether some node is [NodeInfo.CoordinatingOnly]
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
+
+	processors   stats.Number // of a data node, the median
+	processorsAt atomic.Int64 // ns: when that was found out
 
 	mu    sync.Mutex // guards nodes; taken by Update and ObservePoll only
 	nodes map[string]*Node

@@ -58,10 +58,10 @@ func (c *carried) add(n *Node) {
 }
 
 // miss reports whether the nodes would miss n: it does at least one part in useFactor of what they
-// do in the mean.
+// do in the mean, and has at least that part of their CPUs.
 func (c *carried) miss(n *Node) bool {
 	own, _ := n.rate.Value()
-	return useFactor*own*c.nodes >= c.rates
+	return useFactor*own*c.nodes >= c.rates && useFactor*n.processors()*c.nodes >= c.processors
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their

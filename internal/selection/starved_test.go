@@ -1,0 +1,120 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// quotas are those of node 2, and of the others; 0: none. That of node 2 runs out if throttled says so.
+type quotas struct {
+	own, others float64
+	throttled   bool
+}
+
+// withQuotas returns five nodes of four processors that have told of their quotas.
+func withQuotas(t *testing.T, q quotas) (*Selector, []*Node) {
+	t.Helper()
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+	}
+	q.poll(s, nodes, time.Second)
+	return s, nodes
+}
+
+// poll has the nodes answer a poll.
+func (q quotas) poll(s *Selector, nodes []*Node, now time.Duration) {
+	for i, n := range nodes {
+		p := Poll{State: Fine, Quota: q.others}
+		if i == 2 {
+			p.Quota = q.own
+			if q.throttled {
+				p.Throttled = 100 * time.Millisecond
+			}
+		}
+		s.ObservePoll(n.ID, p, at(now))
+	}
+}
+
+// A node whose quota leaves it far less CPU than its peers have, and runs out, is ejected by the first
+// late probe: as soon as it is avoided it has nothing to do, and its next probes are good. Where
+// nodes of one size run out of their quotas a probe may be that late.
+func TestAStarvedNodeIsEjectedByOneLateProbe(t *testing.T) {
+	for _, c := range []struct {
+		quotas
+		took time.Duration
+		want string
+	}{
+		{quotas{0.05, 0, true}, 90 * time.Millisecond, "ejected"},
+		{quotas{0.05, 0.3, true}, 90 * time.Millisecond, "ejected"},
+		{quotas{0.05, 0, false}, 90 * time.Millisecond, "avoided"}, // it may have been busy
+		{quotas{1.4, 0, true}, 90 * time.Millisecond, "well"},      // a third of what its peers have, and more
+		{quotas{1.4, 0, true}, 200 * time.Millisecond, "avoided"},
+		{quotas{0.3, 0.3, true}, 90 * time.Millisecond, "well"},
+		{quotas{0.3, 0.3, true}, 200 * time.Millisecond, "avoided"},
+		{quotas{0, 0, false}, 90 * time.Millisecond, "avoided"},
+	} {
+		s, nodes := withQuotas(t, c.quotas)
+		suspect(s, nodes, time.Second, 1, late(c.took, nodes[2]))
+		got := "well"
+		switch {
+		case nodes[2].State() == Slow:
+			got = "ejected"
+		case nodes[2].health.avoid.Load():
+			got = "avoided"
+		}
+		require.Equal(t, c.want, got, "%+v", c)
+	}
+}
+
+// What an ejected node answers while it has nothing to do says nothing of one that is short of CPU: it
+// stays out for a minute. Once its quota is lifted it is back as soon as any other, and one that is
+// small, but was ejected for something else, too.
+func TestAStarvedNodeStaysOutUntilItsQuotaIsLifted(t *testing.T) {
+	for _, c := range []struct{ throttled, lifted, staysOut bool }{
+		{true, false, true},
+		{true, true, false},
+		{false, false, false},
+	} {
+		s, nodes := withQuotas(t, quotas{0.05, 0, c.throttled})
+		now := suspect(s, nodes, time.Second, proofs, late(90*time.Millisecond, nodes[2]))
+		require.Equal(t, Slow, nodes[2].State(), "%+v", c)
+		if c.lifted {
+			quotas{}.poll(s, nodes, now)
+		}
+		answerProbes(s, nodes, now, now+10*time.Second, answeredWell)
+		require.Equal(t, c.staysOut, nodes[2].State() == Slow, "%+v", c)
+		answerProbes(s, nodes, now+10*time.Second, now+70*time.Second, answeredWell)
+		require.Equal(t, Fine, nodes[2].State(), "%+v", c)
+	}
+}
+
+// In a full cluster a node with a small part of the others' CPU is not needed, whatever it answers.
+func TestAStarvedNodeIsNotNeeded(t *testing.T) {
+	for _, quota := range []float64{0, 0.05} {
+		s, nodes := withQuotas(t, quotas{quota, 0, true})
+		for _, n := range nodes {
+			set(&n.rate, 1.3)
+		}
+		now := suspect(s, nodes, time.Second, proofs, late(90*time.Millisecond, nodes[2]))
+		require.Equal(t, quota > 0, nodes[2].State() == Slow, "quota %g", quota)
+		require.Equal(t, quota > 0, decide(s, nodes, now).Reason == Ranked, "quota %g", quota)
+	}
+}
+
+// Where the other copy of a shard is on a node that is merely avoided, or silent, that one is listed:
+// the starved one answers probes sooner, but not searches.
+func TestAStarvedNodeIsTheLastChoice(t *testing.T) {
+	s, nodes := withQuotas(t, quotas{0.05, 0, true})
+	now := suspect(s, nodes, time.Second, 1, late(90*time.Millisecond, nodes[2]))
+	require.Equal(t, Slow, nodes[2].State())
+	nodes[2].probe.took.Set(2)
+	nodes[1].health.avoid.Store(true)
+	for _, took := range []float64{30, millis(ProbeTimeout)} {
+		nodes[1].probe.took.Set(took)
+		require.Equal(t, "abde", names(decide(s, nodes, now)), took)
+	}
+}
