@@ -235,8 +235,7 @@ func (d *Decision) find(shards [][]int) {
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the
-// others: neither flooded nor starved. If nobody has any, they take turns. Of excluded
-// ones the best is the one whose last probe was answered soonest.
+// others: neither flooded nor starved. If nobody has any, they take turns.
 func (d *Decision) rank(req Request, t turn) {
 	d.sorted = d.sorted[:0]
 	for i, p := range d.order {
@@ -247,13 +246,7 @@ func (d *Decision) rank(req Request, t turn) {
 			d.sorted = append(d.sorted, c.rank)
 		}
 		if silent := n.owes(t.at); c.slow && (silent || !n.usable()) {
-			c.rank = n.probe.took.Value()
-			if silent || n.health.condition() == Failing {
-				c.rank = millis(ProbeTimeout)
-			}
-			if n.idles() {
-				c.rank = millis(longestHold)
-			}
+			c.rank = n.rankExcluded(silent)
 		}
 	}
 	if len(d.sorted) == len(d.order) {
@@ -268,6 +261,25 @@ func (d *Decision) rank(req Request, t turn) {
 		if c := &d.candidates[p]; math.IsNaN(c.rank) {
 			c.rank = median
 		}
+	}
+}
+
+// rankExcluded returns the rank (ms) of a node that is excluded, for shards all of whose copies are:
+// by how soon it answered its last probe. Each of these comes after the one before, and is not near
+// it: a node that is silent, for a second at most; one that was starved of CPU, as its
+// last probe met it idle; one that fails, or did not answer its last probe.
+func (n *Node) rankExcluded(silent bool) float64 {
+	const next = twice * twice
+	took, timeout := n.probe.took.Value(), millis(ProbeTimeout)
+	switch {
+	case n.health.condition() == Failing || took >= timeout:
+		return next * next * timeout
+	case n.heldAsStarved():
+		return next * timeout
+	case silent:
+		return timeout
+	default:
+		return took
 	}
 }
 

@@ -150,7 +150,7 @@ func (e *entry) slack(at int64) float64 {
 	if n := e.node; n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
 		slack = noise
 	}
-	return max(slack, e.node.standstill(at), e.via.standstill(at))
+	return max(slack, e.node.excused(at), e.via.standstill(at))
 }
 
 // provedSince reports whether what is proof against n since then suffices: for long enough, and n
@@ -162,7 +162,7 @@ func (s *Selector) provedSince(n *Node, late bool, then, at int64) bool {
 	polled := n.polledAt.Load()
 	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
 	lasted := time.Duration(at - then)
-	if late && n.starved(at) {
+	if told && late && n.starved(at) {
 		return true
 	}
 	if !told || lasted < proofTime {
@@ -239,6 +239,9 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	switch {
 	case n.health.excluded(), c.proof && s.provedSince(n, c.late, p.against.Load(), at):
 		s.eject(n, as, at, c.why)
+		if c.late && n.starved(at) && n.health.excluded() {
+			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
+		}
 	case c.proof || !n.health.avoid.Load():
 		p.wanted.Store(true)
 	}

@@ -72,7 +72,8 @@ const (
 	// transport_80, TestFullNodesCoordinateOnlyWhereMostAreFull. A node that answers less than one
 	// part in useFactor of the shard queries that the others answer in the mean is not missed: the
 	// others answer several times as many where they hold other indices, or are faster hardware
-	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60.
+	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60. A node whose quota leaves it
+	// less than that part of the CPU of its peers is short of CPU: the row cpu of the chaos table.
 	fullLoad  = 0.9
 	useFactor = twice * twice * twice
 
@@ -81,7 +82,8 @@ const (
 	// within holdMemory of its return. flapping_3s, pauses.
 	firstHold   = roundLife
 	longestHold = twice * twice * firstHold
-	// holdMemory is longer than a node that comes and goes is well.
+	// holdMemory is longer than a node that comes and goes is well. One that was starved of CPU stays
+	// ejected for so long: while idle it is well. The row cpu of the chaos table.
 	holdMemory = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
 	// short of CPU answers a single one in time.

@@ -54,7 +54,10 @@ type health struct {
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt
 	good  atomic.Int32 // probes as good as those of its peers since badAt
 	avoid atomic.Bool  // a probe speaks against it: not listed, not ejected
-	why   atomic.Pointer[string]
+	// ns: how long it stays ejected after badAt while it is short of CPU, as it was starved when a
+	// probe was late; 0: it was not
+	starved atomic.Int64
+	why     atomic.Pointer[string]
 
 	// guarded by Selector.ejecting
 	returned int64         // ns: when it was last let in again
@@ -208,6 +211,7 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		n.strikes.Store(0)
 		n.probe.against.Store(0)
 		h.avoid.Store(false)
+		h.starved.Store(0)
 		h.returned = at
 		h.since.Store(at)
 		h.state.Store(int32(Ramping))

@@ -194,7 +194,7 @@ func TestANodeThatAnswersNoPollsIsEjectedThoughItSaysThatItAnswers(t *testing.T)
 }
 
 // Where a shard's other copy is on an ejected node, that one is waited for: it answers at least.
-func TestASilentNodeIsTheLastChoice(t *testing.T) {
+func TestASlowNodeComesBeforeASilentOne(t *testing.T) {
 	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
 	slow := l.nodes[3] // shard 2 is on c and d
 	l.eject(slow, Slow, l.since(at(askedAt)), "a test")

@@ -195,7 +195,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.served.Store(p.Queries > 0)
 	n.queue.Observe(p.Queue)
 	n.quota.Set(p.Quota)
-	n.short.Store(p.Quota > 0 && FarFactor*n.processors() < s.usualProcessors(at))
+	n.short.Store(s.short(n, at))
 	if p.Throttled > 0 {
 		n.throttled.Set(millis(p.Throttled))
 		raise(&n.throttledAt, at)

@@ -53,7 +53,7 @@ type statistics struct {
 
 	throttled   stats.Number // ms for which it stood still at a time, as its quota ran out
 	throttledAt atomic.Int64 // ns: the last poll that told of that
-	short       atomic.Bool  // the quota leaves it far less CPU than its peers have
+	short       atomic.Bool  // its quota leaves it a small part of the CPU that its peers have
 
 	rejected   stats.EWMA   // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much

@@ -58,10 +58,10 @@ func (c *carried) add(n *Node) {
 }
 
 // miss reports whether the nodes would miss n: it does at least one part in useFactor of what they
-// do in the mean, and has at least that part of their CPUs.
+// do in the mean, and is not short of CPU.
 func (c *carried) miss(n *Node) bool {
 	own, _ := n.rate.Value()
-	return useFactor*own*c.nodes >= c.rates && useFactor*n.processors()*c.nodes >= c.processors
+	return useFactor*own*c.nodes >= c.rates && !n.short.Load()
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their

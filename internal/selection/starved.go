@@ -3,16 +3,24 @@ package selection
 import "sidestep/internal/stats"
 
 // A quota tells how much CPU a node has. Nodes of one size whose quotas run out are busy: each stands
-// still until its next period, at another moment than its peers, and that is no fault. A node with
-// far less CPU than its peers is starved when its quota runs out. As soon as it gets no searches it
-// answers probes as well as they do.
+// still until its next period, at another moment than its peers, and that is no fault. A node that is
+// short of CPU has less than one part in useFactor of what its peers have. It is starved when its quota
+// runs out. As soon as it gets no searches it answers probes as well as they do.
 
 // standstill returns for how long (ms) the node may stand still at a time for want of quota.
 func (n *Node) standstill(at int64) float64 {
-	if !n.ranOut(at) || n.short.Load() {
+	if !n.ranOut(at) {
 		return 0
 	}
 	return n.throttled.Value()
+}
+
+// excused returns for how long (ms) it may do so without a fault.
+func (n *Node) excused(at int64) float64 {
+	if n.short.Load() {
+		return 0
+	}
+	return n.standstill(at)
 }
 
 // ranOut reports whether the quota of n ran out of late. The engines tell of it anew once a second.
@@ -21,21 +29,27 @@ func (n *Node) ranOut(at int64) bool {
 	return told != 0 && at-told <= int64(roundLife)
 }
 
-// starved reports whether n has far less CPU than its peers, and has used it up.
+// starved reports whether n is short of CPU, and has used up what it has.
 func (n *Node) starved(at int64) bool { return n.short.Load() && n.ranOut(at) }
 
-// idles reports whether n was starved when it was ejected, or has been since, and has far less CPU
-// than its peers yet: its probes only tell how fast it is while it has nothing to do.
-func (n *Node) idles() bool {
-	return n.health.excluded() && n.short.Load() && n.throttledAt.Load() >= n.health.since.Load()-int64(roundLife)
+// heldAsStarved reports whether n is ejected, was starved when a probe of it was late, and is still
+// short of CPU: good probes only tell how fast it is while it has nothing to do.
+func (n *Node) heldAsStarved() bool {
+	return n.health.excluded() && n.health.starved.Load() != 0 && n.short.Load()
 }
 
 // heldFor returns how long (ns) n stays ejected after what last spoke against it.
 func (n *Node) heldFor() int64 {
-	if n.idles() {
-		return int64(holdMemory)
+	if n.heldAsStarved() {
+		return n.health.starved.Load()
 	}
 	return n.health.hold.Load()
+}
+
+// short reports whether the quota of n leaves it less than one part in useFactor of the CPU that
+// data nodes have, by the median.
+func (s *Selector) short(n *Node, at int64) bool {
+	return n.quota.Value() > 0 && n.Processors > 0 && !n.NoData && useFactor*n.processors() < s.usualProcessors(at)
 }
 
 // usualProcessors returns the median of the processors of data nodes that have told of their

@@ -49,10 +49,10 @@ func TestAStarvedNodeIsEjectedByOneLateProbe(t *testing.T) {
 		want string
 	}{
 		{quotas{0.05, 0, true}, 90 * time.Millisecond, "ejected"},
-		{quotas{0.05, 0.3, true}, 90 * time.Millisecond, "ejected"},
+		{quotas{0.05, 1, true}, 90 * time.Millisecond, "ejected"},
 		{quotas{0.05, 0, false}, 90 * time.Millisecond, "avoided"}, // it may have been busy
-		{quotas{1.4, 0, true}, 90 * time.Millisecond, "well"},      // a third of what its peers have, and more
-		{quotas{1.4, 0, true}, 200 * time.Millisecond, "avoided"},
+		{quotas{0.6, 0, true}, 90 * time.Millisecond, "well"},      // an eighth of what its peers have, and more
+		{quotas{0.6, 0, true}, 200 * time.Millisecond, "avoided"},
 		{quotas{0.3, 0.3, true}, 90 * time.Millisecond, "well"},
 		{quotas{0.3, 0.3, true}, 200 * time.Millisecond, "avoided"},
 		{quotas{0, 0, false}, 90 * time.Millisecond, "avoided"},
@@ -82,13 +82,18 @@ func TestAStarvedNodeStaysOutUntilItsQuotaIsLifted(t *testing.T) {
 		s, nodes := withQuotas(t, quotas{0.05, 0, c.throttled})
 		now := suspect(s, nodes, time.Second, proofs, late(90*time.Millisecond, nodes[2]))
 		require.Equal(t, Slow, nodes[2].State(), "%+v", c)
+		require.Equal(t, c.throttled, nodes[2].heldAsStarved(), "%+v", c)
 		if c.lifted {
 			quotas{}.poll(s, nodes, now)
 		}
-		answerProbes(s, nodes, now, now+10*time.Second, answeredWell)
-		require.Equal(t, c.staysOut, nodes[2].State() == Slow, "%+v", c)
-		answerProbes(s, nodes, now+10*time.Second, now+70*time.Second, answeredWell)
+		for _, after := range []time.Duration{10 * time.Second, 45 * time.Second} {
+			answerProbes(s, nodes, now, now+after, answeredWell)
+			require.Equal(t, c.staysOut, nodes[2].State() == Slow, "%+v", c)
+		}
+		answerProbes(s, nodes, now+45*time.Second, now+80*time.Second, answeredWell)
 		require.Equal(t, Fine, nodes[2].State(), "%+v", c)
+		s.eject(nodes[2], Failing, int64(now+80*time.Second), "a test")
+		require.False(t, nodes[2].heldAsStarved(), "it fails this time")
 	}
 }
 
@@ -106,15 +111,37 @@ func TestAStarvedNodeIsNotNeeded(t *testing.T) {
 }
 
 // Where the other copy of a shard is on a node that is merely avoided, or silent, that one is listed:
-// the starved one answers probes sooner, but not searches.
-func TestAStarvedNodeIsTheLastChoice(t *testing.T) {
-	s, nodes := withQuotas(t, quotas{0.05, 0, true})
-	now := suspect(s, nodes, time.Second, 1, late(90*time.Millisecond, nodes[2]))
-	require.Equal(t, Slow, nodes[2].State())
-	nodes[2].probe.took.Set(2)
-	nodes[1].health.avoid.Store(true)
-	for _, took := range []float64{30, millis(ProbeTimeout)} {
+// the starved one answers probes sooner, but not searches. It is better than one that hangs.
+func TestAStarvedNodeIsNearlyTheLastChoice(t *testing.T) {
+	for took, list := range map[float64]string{30: "abde", 400: "abde", millis(ProbeTimeout): "acde"} {
+		s, nodes := withQuotas(t, quotas{0.05, 0, true})
+		now := suspect(s, nodes, time.Second, 1, late(90*time.Millisecond, nodes[2]))
+		require.Equal(t, Slow, nodes[2].State())
+		nodes[2].probe.took.Set(2)
+		nodes[1].health.avoid.Store(true)
 		nodes[1].probe.took.Set(took)
-		require.Equal(t, "abde", names(decide(s, nodes, now)), took)
+		require.Equal(t, list, names(decide(s, nodes, now)), took)
+		nodes[1].health.avoid.Store(false)
+		nodes[1].asking.sentAt.Store(int64(now))
+		nodes[1].asking.silent.Store(true)
+		require.Equal(t, list, names(decide(s, nodes, now)), "%g, and silent", took)
 	}
+}
+
+// What goes through a starved node may wait for its next period. That says nothing of other nodes.
+func TestTheWayThroughAStarvedNodeIsNoProof(t *testing.T) {
+	s, nodes := withQuotas(t, quotas{0.05, 0, true})
+	through := 0
+	for now := time.Second; now < 3*time.Second; now += suspicionInterval {
+		s.Suspect(&Decision{Nodes: nodes[:1]}, at(now))
+		probe(s, nodes, now, func(p Probe) ProbeOutcome {
+			if p.Via.Same(nodes[2]) && p.Node.Same(nodes[0]) {
+				through++
+				return ProbeOutcome{Took: 90 * time.Millisecond}
+			}
+			return answeredWell(p)
+		})
+		require.False(t, nodes[0].health.avoid.Load(), "at %s", now)
+	}
+	require.Positive(t, through)
 }
