@@ -236,6 +236,9 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		p.took.Set(millis(ProbeTimeout))
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
 	}
+	if c.late && n.starved(at) {
+		c.why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
+	}
 	switch {
 	case n.health.excluded(), c.proof && s.provedSince(n, c.late, p.against.Load(), at):
 		s.eject(n, as, at, c.why)

@@ -63,6 +63,7 @@ func TestAStarvedNodeIsEjectedByOneLateProbe(t *testing.T) {
 		switch {
 		case nodes[2].State() == Slow:
 			got = "ejected"
+			require.Contains(t, s.Figures(nodes[2], at(2*time.Second)).Why, ", and its CPU quota (0.05 CPUs) ran out")
 		case nodes[2].health.avoid.Load():
 			got = "avoided"
 		}
