@@ -264,8 +264,8 @@ func (d *Decision) rank(req Request, t turn) {
 	}
 }
 
-// rankExcluded returns the rank (ms) of a node that is excluded, for shards all of whose copies are:
-// by how soon it answered its last probe. Each of these comes after the one before, and is not near
+// rankExcluded returns the rank (ms) of a node that is excluded, for shards that have copies on such
+// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and is not near
 // it: a node that is silent, for a second at most; one that was starved of CPU, as its
 // last probe met it idle; one that fails, or did not answer its last probe.
 func (n *Node) rankExcluded(silent bool) float64 {

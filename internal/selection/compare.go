@@ -132,9 +132,14 @@ func (s *Selector) excuse(n *Node) float64 {
 
 // usualService returns the median of the data nodes' service times (ms).
 func (s *Selector) usualService() float64 {
+	return s.usual(func(n *Node) (float64, bool) { return n.service.Value() })
+}
+
+// usual returns the median of what is known of the data nodes, 0 if nothing is.
+func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
 	var values []float64
-	for _, m := range *s.all.Load() {
-		if v, ok := m.service.Value(); ok && !m.NoData {
+	for _, n := range *s.all.Load() {
+		if v, ok := known(n); ok && !n.NoData {
 			values = append(values, v)
 		}
 	}
@@ -236,13 +241,14 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		p.took.Set(millis(ProbeTimeout))
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
 	}
-	if c.late && n.starved(at) {
+	starved := c.late && n.starved(at)
+	if starved {
 		c.why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {
 	case n.health.excluded(), c.proof && s.provedSince(n, c.late, p.against.Load(), at):
 		s.eject(n, as, at, c.why)
-		if c.late && n.starved(at) && n.health.excluded() {
+		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case c.proof || !n.health.avoid.Load():

@@ -72,7 +72,7 @@ const (
 	// transport_80, TestFullNodesCoordinateOnlyWhereMostAreFull. A node that answers less than one
 	// part in useFactor of the shard queries that the others answer in the mean is not missed: the
 	// others answer several times as many where they hold other indices, or are faster hardware
-	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60. A node whose quota leaves it
+	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60. A node with a quota of
 	// less than that part of the CPU of its peers is short of CPU: the row cpu of the chaos table.
 	fullLoad  = 0.9
 	useFactor = twice * twice * twice

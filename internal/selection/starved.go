@@ -1,8 +1,6 @@
 package selection
 
-import "sidestep/internal/stats"
-
-// A quota tells how much CPU a node has. Nodes of one size whose quotas run out are busy: each stands
+// A quota tells how much CPU a node has. Nodes of one size that use up their quotas are busy: each stands
 // still until its next period, at another moment than its peers, and that is no fault. A node that is
 // short of CPU has less than one part in useFactor of what its peers have. It is starved when its quota
 // runs out. As soon as it gets no searches it answers probes as well as they do.
@@ -56,15 +54,9 @@ func (s *Selector) short(n *Node, at int64) bool {
 // quotas, found out anew every second.
 func (s *Selector) usualProcessors(at int64) float64 {
 	if elapsed(&s.processorsAt, at, ProbeTimeout) {
-		var all []float64
-		for _, n := range *s.all.Load() {
-			if !n.NoData && n.Processors > 0 && n.polledAt.Load() > 0 {
-				all = append(all, n.processors())
-			}
-		}
-		if len(all) > 0 {
-			s.processors.Set(stats.Median(all))
-		}
+		s.processors.Set(s.usual(func(n *Node) (float64, bool) {
+			return n.processors(), n.Processors > 0 && n.polledAt.Load() > 0
+		}))
 	}
 	return s.processors.Value()
 }
