@@ -1,5 +1,10 @@
 package bootstrap
 
+import "fmt"
+
+// Noise is what two measurements of the same may differ by, of their value.
+const Noise = 0.05
+
 // Verdict says whether a requirement is met.
 type Verdict struct {
 	About string // what is required, with what was measured
@@ -19,4 +24,25 @@ func (v Verdict) String() string {
 		text += "; the interval is on both sides"
 	}
 	return text
+}
+
+// NoHigher holds if a ratio is within [Noise] of one, or within what the control differs by.
+func NoHigher(about string, e, control Estimate) Verdict {
+	limit := max(1+Noise, control.High)
+	return Verdict{
+		About: fmt.Sprintf("%s %s, at most %g or within the control's %s", about, e, 1+Noise, control),
+		Holds: e.Value > 0 && e.Value <= limit, Open: e.Low <= limit && e.High > limit,
+	}
+}
+
+// NoLower is [NoHigher] for what is better the more there is.
+func NoLower(about string, e, control Estimate) Verdict {
+	limit := 1 / (1 + Noise)
+	if control.Low > 0 {
+		limit = min(limit, control.Low)
+	}
+	return Verdict{
+		About: fmt.Sprintf("%s %s, at least %.2f or within the control's %s", about, e, 1/(1+Noise), control),
+		Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit,
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"sidestep/test/machine"
 )
 
 func TestParse(t *testing.T) {
@@ -37,9 +35,9 @@ func TestWays(t *testing.T) {
 
 // The verdict compares with the best way through sidestep, not with a better direct one.
 func TestVerdict(t *testing.T) {
-	var tallies []*tally
+	m := measured{setting: settings()[0]}
 	for _, w := range ways() {
-		one := &tally{way: w, perSec: []float64{500}, p99: []float64{100}, cpu: make([]float64, nodeCount)}
+		one := &tally{way: w, perSec: []float64{500}, p50: []float64{40}, p99: []float64{100}, cpu: make([]float64, nodeCount)}
 		switch {
 		case !w.front:
 			one.perSec = []float64{2000}
@@ -48,13 +46,67 @@ func TestVerdict(t *testing.T) {
 		case w.name == waySidestep:
 			one.perSec = []float64{980}
 		}
-		tallies = append(tallies, one)
+		m.tallies = append(m.tallies, one)
 	}
-	require.Contains(t, verdict(tallies), "(off, one node)")
-	require.Regexp(t, ` holds\.$`, verdict(tallies))
-	tallies[len(tallies)-1].p99 = []float64{120}
-	require.Contains(t, verdict(tallies), "does not hold")
+	verdicts := m.verdicts()
+	require.Contains(t, verdicts[0].About, "(off, one node)")
+	require.True(t, verdicts[0].Holds)
+	require.True(t, verdicts[1].Holds)
+	m.of(waySidestep).p99 = []float64{120}
+	m.of(waySidestep).perSec = []float64{960}
+	verdicts = m.verdicts()
+	require.False(t, verdicts[0].Holds)
+	require.False(t, verdicts[1].Holds)
 	r := report{}
-	r.add(settings()[0], tallies, machine.Usage{})
-	require.Contains(t, r.text(), "| sidestep | 980 | 0.98 [0.98, 0.98] |")
+	r.add(m)
+	require.Contains(t, r.text(), "| sidestep | 960 | 0.96 [0.96, 0.96] | 40.0 |")
+}
+
+// turns are those of a way that took so long, in ms, and used the nodes' CPUs so.
+func turns(w way, p50, p99 float64, cpu ...float64) *tally {
+	return &tally{way: w, perSec: []float64{50}, p50: []float64{p50}, p99: []float64{p99}, cpu: cpu}
+}
+
+// Half full, sidestep may be no slower than round robin, and ten of it must use all nodes.
+func TestHalfFull(t *testing.T) {
+	played := func(own, busiest float64) measured {
+		m := measured{setting: settings()[2], rate: 50}
+		for _, w := range halfWays() {
+			one := turns(w, 10, 20, 1, 1, 1, 1, 1)
+			switch w.name {
+			case waySidestep:
+				one.p50 = []float64{own}
+			case wayTen:
+				one.cpu[0] = busiest
+			}
+			m.tallies = append(m.tallies, one)
+		}
+		return m
+	}
+	holds := func(m measured) (all []bool) {
+		for _, v := range m.verdicts() {
+			all = append(all, v.Holds)
+		}
+		return all
+	}
+	require.True(t, settings()[2].half)
+	require.Equal(t, []bool{true, true, true}, holds(played(10.4, 1.5)))
+	require.Equal(t, []bool{false, true, false}, holds(played(10.6, 2)))
+	r := report{}
+	r.add(played(10, 1))
+	require.Contains(t, r.text(), "## Half full, healthy: cores shared by all\n\n50 searches a second.")
+	require.Contains(t, r.text(), "| control: off, round robin | 50 | 1.00 [1.00, 1.00] | 10.0 | 1.00 [1.00, 1.00] |")
+}
+
+// Ten sidesteps are started beside the one that is there already.
+func TestFronts(t *testing.T) {
+	seen := map[string]bool{}
+	for _, w := range halfWays() {
+		for _, name := range w.fronts() {
+			require.False(t, seen[name], name)
+			seen[name] = true
+		}
+	}
+	require.Len(t, seen, 13)
+	require.True(t, seen["ten sidesteps, 10"])
 }

@@ -1,5 +1,6 @@
 // Command full measures a healthy cluster that is full: which node a client sends its
-// searches through then decides how many are answered.
+// searches through then decides how many are answered. It also measures one that is half full, where sidestep
+// is to cost nothing.
 //
 // 40 connections send the next search when the last is answered. The fixed ways are round robin
 // over all nodes, the same with preference=_local, two nodes, and one; each once directly and once
@@ -7,6 +8,10 @@
 // static). Beside them sidestep as it is. The ways take turns in an order drawn by lot, after all
 // have warmed the nodes. In the setting "shared" the nodes share the machine, in the setting
 // "quota" each has a third of a core.
+//
+// In the settings "half" and "half-quota" searches start on schedule, half as many as round robin
+// through sidestep answers when the cluster is full. There sidestep, alone and as ten at once, is
+// compared with that way, which is there twice.
 package main
 
 import (
@@ -37,12 +42,18 @@ type options struct {
 type setting struct {
 	name, title string
 	quota       float64 // of a core, of each node; 0: none
+	half        bool    // half full, in an open loop
 }
+
+// third of a core.
+const third = 1.0 / 3
 
 func settings() []setting {
 	return []setting{
-		{name: "shared", title: "cores shared by all"},
-		{name: "quota", title: "each node limited to a third of a core", quota: 1.0 / 3},
+		{name: "shared", title: "full, healthy: cores shared by all"},
+		{name: "quota", title: "full, healthy: each node limited to a third of a core", quota: third},
+		{name: "half", title: "half full, healthy: cores shared by all", half: true},
+		{name: "half-quota", title: "half full, healthy: each node limited to a third of a core", quota: third, half: true},
 	}
 }
 
@@ -58,7 +69,7 @@ func parse(arguments []string) (options, error) {
 	set := flag.NewFlagSet("full", flag.ContinueOnError)
 	o.Flags(set)
 	o.ResultFlags(set)
-	names := set.String("settings", "shared,quota", "comma `list` of settings")
+	names := set.String("settings", "shared,quota,half,half-quota", "comma `list` of settings")
 	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each way has one turn")
 	set.DurationVar(&o.lead, "lead", time.Second, "lead-in of each turn, which counts for nothing")
 	set.DurationVar(&o.turn, "turn", 4*time.Second, "length of one turn")
@@ -94,11 +105,11 @@ func (o options) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, at := range o.settings {
-		tallies, usage, err := s.measure(ctx, at)
+		m, err := s.measure(ctx, at)
 		if err != nil {
 			return fmt.Errorf("%s: %w", at.name, err)
 		}
-		r.add(at, tallies, usage)
+		r.add(m)
 	}
 	return r.write()
 }

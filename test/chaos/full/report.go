@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"sidestep/test/bootstrap"
-	"sidestep/test/harness"
 	"sidestep/test/machine"
 )
 
@@ -19,6 +17,9 @@ const (
 	wantThroughput = 0.97
 	wantP99        = 1.1
 )
+
+// wantBusiest is the most CPU that a node may use with ten sidesteps, relative to the mean.
+const wantBusiest = 1.5
 
 // report is the result of a run.
 type report struct {
@@ -37,9 +38,9 @@ func newReport(ctx context.Context, o options) (*report, error) {
 }
 
 // best returns the fixed way through sidestep that answered most.
-func best(tallies []*tally) *tally {
+func (m measured) best() *tally {
 	var found *tally
-	for _, t := range tallies {
+	for _, t := range m.tallies {
 		if t.fixed() && (found == nil || bootstrap.Median(t.perSec) > bootstrap.Median(found.perSec)) {
 			found = t
 		}
@@ -47,51 +48,83 @@ func best(tallies []*tally) *tally {
 	return found
 }
 
+// busiest returns the CPU of the busiest node relative to the mean, and the CPU seconds of all.
+func (t *tally) busiest() (most, used float64) {
+	for _, seconds := range t.cpu {
+		used += seconds
+		most = max(most, seconds)
+	}
+	return most * nodeCount / max(used, 1e-9), used
+}
+
 // add takes in a setting.
-func (r *report) add(at setting, tallies []*tally, usage machine.Usage) {
+func (r *report) add(m measured) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "## Full, healthy: %s\n\n", at.title)
-	out.WriteString("| way | searches/s | to the best fixed way | p50 | p99 | to the best fixed way | failed | busiest node | CPU, cores |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
-	base := best(tallies)
-	for _, t := range tallies {
-		used, most := 0.0, 0.0
-		for _, seconds := range t.cpu {
-			used += seconds
-			most = max(most, seconds)
-		}
-		fmt.Fprintf(&out, "| %s | %.0f | %s | %.0f | %.0f | %s | %d | %.2f | %.2f |\n", t.name, bootstrap.Median(t.perSec),
-			bootstrap.Ratio(t.perSec, base.perSec), harness.Milliseconds(t.result.Quantile(0.5)), bootstrap.Median(t.p99),
-			bootstrap.Ratio(t.p99, base.p99), t.result.Failed+t.result.Partial, most*nodeCount/max(used, 1e-9),
+	fmt.Fprintf(&out, "## %s\n\n", strings.ToUpper(m.title[:1])+m.title[1:])
+	to, base := "the best fixed way", m.best()
+	if m.half {
+		to, base = wayRound, m.of(wayRound)
+		fmt.Fprintf(&out, "%.0f searches a second.\n\n", m.rate)
+	}
+	fmt.Fprintf(&out, "| way | searches/s | to %[1]s | p50 | to %[1]s | p99 | to %[1]s | failed | busiest node | CPU, cores |\n", to)
+	out.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, t := range m.tallies {
+		busiest, used := t.busiest()
+		fmt.Fprintf(&out, "| %s | %.0f | %s | %.1f | %s | %.1f | %s | %d | %.2f | %.2f |\n", t.name,
+			bootstrap.Median(t.perSec), bootstrap.Ratio(t.perSec, base.perSec), bootstrap.Median(t.p50), bootstrap.Ratio(t.p50, base.p50),
+			bootstrap.Median(t.p99), bootstrap.Ratio(t.p99, base.p99), t.result.Failed+t.result.Partial, busiest,
 			used/(float64(len(t.perSec))*r.turn.Seconds()))
 	}
-	fmt.Fprintf(&out, "\n- %s\n- Others' CPU: %s.\n", verdict(tallies), usage.Others())
+	out.WriteString("\n")
+	for _, v := range m.verdicts() {
+		fmt.Fprintf(&out, "- %s.\n", v)
+	}
+	fmt.Fprintf(&out, "- Others' CPU: %s.\n", m.usage.Others())
 	r.sections = append(r.sections, out.String())
 }
 
-// verdict says whether sidestep does as well as the best fixed way.
-func verdict(tallies []*tally) string {
-	base := best(tallies)
-	own := tallies[slices.IndexFunc(tallies, func(t *tally) bool { return t.name == waySidestep })]
-	throughput, p99 := bootstrap.Ratio(own.perSec, base.perSec), bootstrap.Ratio(own.p99, base.p99)
-	holds := "holds"
-	if throughput.Value < wantThroughput || p99.Value > wantP99 {
-		holds = "does not hold"
+// verdicts say whether sidestep does what is required in a setting.
+func (m measured) verdicts() []bootstrap.Verdict {
+	if m.half {
+		return m.halfVerdicts()
 	}
-	return fmt.Sprintf("sidestep has %s of the throughput of the best fixed way through sidestep (%s), and %s of its p99: wanted at least %.2f and at most %.2f, %s.",
-		throughput, base.name, p99, wantThroughput, wantP99, holds)
+	base, own := m.best(), m.of(waySidestep)
+	throughput, p99 := bootstrap.Ratio(own.perSec, base.perSec), bootstrap.Ratio(own.p99, base.p99)
+	return []bootstrap.Verdict{
+		{
+			About: fmt.Sprintf("searches/s %s of those of the best fixed way through sidestep (%s), at least %g", throughput, base.name, wantThroughput),
+			Holds: throughput.Value >= wantThroughput, Open: throughput.Low < wantThroughput && throughput.High >= wantThroughput,
+		},
+		{
+			About: fmt.Sprintf("p99 %s of its, at most %g", p99, wantP99),
+			Holds: p99.Value <= wantP99, Open: p99.Low <= wantP99 && p99.High > wantP99,
+		},
+	}
+}
+
+// halfVerdicts say whether sidestep is no worse than round robin, and how evenly ten of it use the nodes.
+func (m measured) halfVerdicts() []bootstrap.Verdict {
+	base, control, own := m.of(wayRound), m.of(wayControl), m.of(waySidestep)
+	busiest, _ := m.of(wayTen).busiest()
+	return []bootstrap.Verdict{
+		bootstrap.NoHigher("p50 to round robin through sidestep", bootstrap.Ratio(own.p50, base.p50), bootstrap.Ratio(control.p50, base.p50)),
+		bootstrap.NoHigher("p99", bootstrap.Ratio(own.p99, base.p99), bootstrap.Ratio(control.p99, base.p99)),
+		{About: fmt.Sprintf("the busiest node's CPU with ten sidesteps %.2f of the mean, at most %g", busiest, wantBusiest), Holds: busiest <= wantBusiest},
+	}
 }
 
 func (r *report) text() string {
-	return fmt.Sprintf(`# A cluster that is full and healthy: %s %s
+	return fmt.Sprintf(`# A cluster that is healthy, full and half full: %s %s
 
-By `+"`make chaos-full`"+`: %d connections, each sending the next search when the last is answered, %d rounds of turns of %s in an
-order drawn by lot. Five nodes, 5 shards × 2 copies, 20,000 documents. The first four ways are without sidestep, the next four
-through a sidestep that goes that way and does nothing else, the last is sidestep. Medians over the turns, times in ms; ratios
-with the interval that holds them with a probability of 95 %%. "Busiest node" is its CPU relative to the mean.
+By `+"`make chaos-full`"+`: %d rounds of turns of %s in an order drawn by lot. Five nodes, 5 shards × 2 copies, 20,000 documents.
+Full: %d connections, each sending the next search when the last is answered. The first four ways are without sidestep, the next
+four through a sidestep that goes that way and does nothing else, the last is sidestep. Half full: searches start on schedule, half as
+many as the nodes answer round robin through sidestep, measured before. Medians over the turns, times in ms; ratios with the interval
+that holds them with a probability of 95 %%. "Busiest node" is its CPU relative to the mean.
 
 %s
 Measured %s, sidestep %s, on %s: `+"`%s`"+`.
-`, r.Engine, r.Version, r.connections, r.rounds, r.turn, strings.Join(r.sections, "\n"), r.began.Format("2006-01-02 15:04"), r.sidestepVersion, machine.Name(), r.command)
+`, r.Engine, r.Version, r.rounds, r.turn, r.connections, strings.Join(r.sections, "\n"), r.began.Format("2006-01-02 15:04"), r.sidestepVersion, machine.Name(), r.command)
 }
 
 func (r *report) write() error {

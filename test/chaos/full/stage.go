@@ -28,14 +28,35 @@ type way struct {
 	nodes int  // that it goes through, in turn; 0: those that sidestep chooses
 	local bool // with preference=_local
 	front bool // through a sidestep
+	count int  // through so many, in turn; 0: one
 }
 
 // fixed reports whether sidestep is to do as well as this way.
 func (w way) fixed() bool { return w.front && w.nodes > 0 }
 
-const waySidestep = "sidestep"
+// fronts returns the names of the sidesteps that a way goes through.
+func (w way) fronts() []string {
+	switch {
+	case !w.front:
+		return nil
+	case w.count == 0:
+		return []string{w.name}
+	}
+	var names []string
+	for i := range w.count {
+		names = append(names, fmt.Sprintf("%s, %d", w.name, i+1))
+	}
+	return names
+}
 
-// ways returns all ways, in the order of the table.
+const (
+	waySidestep = "sidestep"
+	wayRound    = "off, round robin"
+	wayControl  = "control: off, round robin"
+	wayTen      = "ten sidesteps"
+)
+
+// ways returns all ways into a full cluster, in the order of the table.
 func ways() []way {
 	fixed := []way{{name: "round robin", nodes: nodeCount}, {name: "_local", nodes: nodeCount, local: true}, {name: "two nodes", nodes: 2}, {name: "one node", nodes: 1}}
 	all := slices.Clone(fixed)
@@ -44,6 +65,25 @@ func ways() []way {
 		all = append(all, w)
 	}
 	return append(all, way{name: waySidestep, front: true})
+}
+
+// halfWays are those into a cluster that is half full.
+func halfWays() []way {
+	return []way{
+		{name: "round robin", nodes: nodeCount},
+		{name: wayRound, nodes: nodeCount, front: true},
+		{name: wayControl, nodes: nodeCount, front: true},
+		{name: waySidestep, front: true},
+		{name: wayTen, front: true, count: 10},
+	}
+}
+
+// waysInto returns the ways that are played in a setting.
+func waysInto(at setting) []way {
+	if at.half {
+		return halfWays()
+	}
+	return ways()
 }
 
 // fixedWay is the configuration of a sidestep that takes its upstreams in turn.
@@ -66,19 +106,23 @@ func (s *stage) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Cluster.WarmStatistics(ctx, polling); err != nil {
-		return err
-	}
-	for _, w := range ways() {
-		o := harness.Sidestep{Name: w.name}
-		if w.fixed() {
-			o.Config, o.Upstreams = fixedWay, s.Cluster.URLs()[:w.nodes]
-		}
-		if !w.front {
-			continue
-		}
-		if _, err := s.StartSidestep(ctx, o); err != nil {
-			return err
+	return s.Cluster.WarmStatistics(ctx, polling)
+}
+
+// start starts the sidesteps of ways that do not run yet.
+func (s *stage) start(ctx context.Context, of []way) error {
+	for _, w := range of {
+		for _, name := range w.fronts() {
+			o := harness.Sidestep{Name: name}
+			if w.fixed() {
+				o.Config, o.Upstreams = fixedWay, s.Cluster.URLs()[:w.nodes]
+			}
+			if s.Front(name) != nil {
+				continue
+			}
+			if _, err := s.StartSidestep(ctx, o); err != nil {
+				return err
+			}
 		}
 	}
 	return s.AwaitReady(ctx)
@@ -87,50 +131,91 @@ func (s *stage) open(ctx context.Context) error {
 // tally is what came of a way in one setting.
 type tally struct {
 	way
-	result loadgen.Result
-	perSec []float64 // complete answers a second, by turn
-	p99    []float64 // ms, by turn
-	cpu    []float64 // seconds that each node used
+	result   loadgen.Result
+	perSec   []float64 // complete answers a second, by turn
+	p50, p99 []float64 // ms, by turn
+	cpu      []float64 // seconds that each node used
+}
+
+// measured is what came of a setting.
+type measured struct {
+	setting
+	rate    float64 // searches started a second; 0: a closed loop
+	tallies []*tally
+	usage   machine.Usage
+}
+
+// of returns what came of the way of that name.
+func (m measured) of(name string) *tally {
+	return m.tallies[slices.IndexFunc(m.tallies, func(t *tally) bool { return t.name == name })]
 }
 
 // measure gives all ways their turns in a setting.
-func (s *stage) measure(ctx context.Context, at setting) (tallies []*tally, usage machine.Usage, err error) {
+func (s *stage) measure(ctx context.Context, at setting) (m measured, err error) {
+	m.setting = at
+	all := waysInto(at)
+	if err := s.start(ctx, all); err != nil {
+		return m, err
+	}
 	if at.quota > 0 {
 		defer func() { err = errors.Join(err, s.Cluster.Each((*harness.Node).UnlimitCPU)) }()
 		if err := s.Cluster.Each(func(n *harness.Node) error { return n.LimitCPU(at.quota) }); err != nil {
-			return nil, usage, err
+			return m, err
 		}
 	}
-	for _, w := range ways() {
-		tallies = append(tallies, &tally{way: w, cpu: make([]float64, nodeCount)})
-		if _, err := s.fire(ctx, w, s.lately, 0); err != nil {
-			return nil, usage, err
+	if at.half {
+		if m.rate, err = s.halfRate(ctx, all); err != nil {
+			return m, err
+		}
+	}
+	for _, w := range all {
+		m.tallies = append(m.tallies, &tally{way: w, cpu: make([]float64, nodeCount)})
+		if _, err := s.fire(ctx, w, m.rate, s.lately, 0); err != nil {
+			return m, err
 		}
 	}
 	began := machine.ReadUsage()
 	for round := range s.rounds {
 		first := (round + 1) << 20
-		for _, i := range rand.Perm(len(tallies)) {
-			if err := s.take(ctx, tallies[i], first); err != nil {
-				return nil, usage, fmt.Errorf("%s: %w", tallies[i].name, err)
+		for _, i := range rand.Perm(len(m.tallies)) {
+			if err := s.take(ctx, m.tallies[i], m.rate, first); err != nil {
+				return m, fmt.Errorf("%s: %w", m.tallies[i].name, err)
 			}
 		}
 		s.logf("%s: round %d of %d", at.name, round+1, s.rounds)
 	}
-	usage.Add(began, machine.ReadUsage())
-	return tallies, usage, nil
+	m.usage.Add(began, machine.ReadUsage())
+	return m, nil
+}
+
+// halfRate returns half of what round robin through sidestep answers a second when the cluster is full.
+func (s *stage) halfRate(ctx context.Context, of []way) (float64, error) {
+	w := of[slices.IndexFunc(of, func(w way) bool { return w.name == wayRound })]
+	if _, err := s.fire(ctx, w, 0, s.lately, 0); err != nil {
+		return 0, err
+	}
+	full, err := s.fire(ctx, w, 0, max(s.lately, s.turn), 1<<19)
+	if err != nil {
+		return 0, err
+	}
+	rate := full.Throughput() / 2
+	if rate <= 0 {
+		return 0, errors.New("no search was answered while the cluster was full")
+	}
+	s.logf("%.0f searches a second are half of what the cluster answers", rate)
+	return rate, nil
 }
 
 // take gives a way one turn.
-func (s *stage) take(ctx context.Context, t *tally, first int) error {
-	if _, err := s.fire(ctx, t.way, s.lead, first); err != nil {
+func (s *stage) take(ctx context.Context, t *tally, rate float64, first int) error {
+	if _, err := s.fire(ctx, t.way, rate, s.lead, first); err != nil {
 		return err
 	}
 	before, err := s.cpu()
 	if err != nil {
 		return err
 	}
-	result, err := s.fire(ctx, t.way, s.turn, first+1<<18)
+	result, err := s.fire(ctx, t.way, rate, s.turn, first+1<<18)
 	if err != nil {
 		return err
 	}
@@ -143,6 +228,7 @@ func (s *stage) take(ctx context.Context, t *tally, first int) error {
 	}
 	t.result.Merge(result)
 	t.perSec = append(t.perSec, result.Throughput())
+	t.p50 = append(t.p50, harness.Milliseconds(result.Quantile(0.5)))
 	t.p99 = append(t.p99, harness.Milliseconds(result.Quantile(0.99)))
 	return nil
 }
@@ -160,15 +246,16 @@ func (s *stage) cpu() ([]float64, error) {
 	return used, nil
 }
 
-// fire sends searches one way, numbered from first on.
-func (s *stage) fire(ctx context.Context, w way, duration time.Duration, first int) (*loadgen.Result, error) {
+// fire sends searches one way, numbered from first on: rate a second, or if that is 0 as fast as
+// they are answered.
+func (s *stage) fire(ctx context.Context, w way, rate float64, duration time.Duration, first int) (*loadgen.Result, error) {
 	if duration <= 0 {
 		return &loadgen.Result{}, ctx.Err()
 	}
 	base := loadgen.NewTransport(s.connections)
 	defer base.CloseIdleConnections()
 	o := loadgen.Options{
-		Targets: s.Cluster.URLs()[:w.nodes], Connections: s.connections, Duration: duration, Transport: base,
+		Targets: s.Cluster.URLs()[:w.nodes], Rate: rate, Duration: duration, Transport: base,
 		Request: func(i int) *http.Request {
 			r := harness.Search(index, first+i)
 			if w.local {
@@ -177,8 +264,14 @@ func (s *stage) fire(ctx context.Context, w way, duration time.Duration, first i
 			return r
 		},
 	}
+	if rate == 0 {
+		o.Connections = s.connections
+	}
 	if w.front {
-		o.Targets = []string{s.Front(w.name).URL}
+		o.Targets = nil
+		for _, name := range w.fronts() {
+			o.Targets = append(o.Targets, s.Front(name).URL)
+		}
 	}
 	return loadgen.Run(ctx, o)
 }

@@ -15,8 +15,6 @@ const (
 	farFromOracle = 1.5
 	// nearlyOracle is asked where sidestep is told what the oracle knows.
 	nearlyOracle = 1.15
-	// noise is the part by which two measurements of the same differ anyway.
-	noise = 0.05
 )
 
 // asks is what a row asks of sidestep, beside that nothing is lost; zero is not asked.
@@ -45,27 +43,6 @@ func atMost(about string, e bootstrap.Estimate, limit float64) bootstrap.Verdict
 	return bootstrap.Verdict{
 		About: fmt.Sprintf("%s %s, at most %g", about, e, limit),
 		Holds: e.Value > 0 && e.High <= limit, Open: e.Low <= limit && e.High > limit,
-	}
-}
-
-// noHigher holds within a twentieth of the engine's, and within what the control differs by.
-func noHigher(about string, e, control bootstrap.Estimate) bootstrap.Verdict {
-	limit := max(1+noise, control.High)
-	return bootstrap.Verdict{
-		About: fmt.Sprintf("%s %s, at most %g or within the control's %s", about, e, 1+noise, control),
-		Holds: e.Value > 0 && e.Value <= limit, Open: e.Low <= limit && e.High > limit,
-	}
-}
-
-// noLower is noHigher for what is better the more there is.
-func noLower(about string, e, control bootstrap.Estimate) bootstrap.Verdict {
-	limit := 1 / (1 + noise)
-	if control.Low > 0 {
-		limit = min(limit, control.Low)
-	}
-	return bootstrap.Verdict{
-		About: fmt.Sprintf("%s %s, at least %.2f or within the control's %s", about, e, 1/(1+noise), control),
-		Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit,
 	}
 }
 
@@ -144,10 +121,10 @@ func judge(sc scenario, o *outcome, t *tally) []answer {
 		add("p99", atMost("p99 to the engine's", t.to(engine, 0.99, p99), sc.asks.gain))
 	}
 	if sc.asks.noWorse {
-		add("p50", noHigher("p50 to the engine's", t.to(engine, 0.5, p50), control.to(engine, 0.5, p50)))
-		add("p99", noHigher("p99 to the engine's", t.to(engine, 0.99, p99), control.to(engine, 0.99, p99)))
+		add("p50", bootstrap.NoHigher("p50 to the engine's", t.to(engine, 0.5, p50), control.to(engine, 0.5, p50)))
+		add("p99", bootstrap.NoHigher("p99 to the engine's", t.to(engine, 0.99, p99), control.to(engine, 0.99, p99)))
 		if sc.connections > 0 {
-			add("searches/s", noLower("searches/s to the engine's", t.rate(engine), control.rate(engine)))
+			add("searches/s", bootstrap.NoLower("searches/s to the engine's", t.rate(engine), control.rate(engine)))
 		}
 	}
 	if t.second() {

@@ -1,0 +1,30 @@
+package bootstrap
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNoWorseIsATwentiethOrWithinTheControl(t *testing.T) {
+	sharp := Estimate{Value: 1, Low: 0.98, High: 1.02}
+	wide := Estimate{Value: 1, Low: 0.7, High: 1.3}
+	for _, tc := range []struct {
+		e, control Estimate
+		higher     bool // no higher
+		lower      bool // no lower
+	}{
+		{Estimate{Value: 1.05, Low: 1, High: 1.2}, sharp, true, true},
+		{Estimate{Value: 1.06, Low: 1, High: 1.2}, sharp, false, true},
+		{Estimate{Value: 1.06, Low: 1, High: 1.2}, wide, true, true},
+		{Estimate{Value: 1.31, Low: 1, High: 1.2}, wide, false, true},
+		{Estimate{Value: 0.96, Low: 0.9, High: 1}, sharp, true, true},
+		{Estimate{Value: 0.9, Low: 0.8, High: 1}, sharp, true, false},
+		{Estimate{Value: 0.9, Low: 0.8, High: 1}, wide, true, true},
+		{Estimate{Value: 1.05, Low: 1, High: 1.2}, Estimate{}, true, true}, // no control
+		{Estimate{}, wide, false, false},                                   // not measured
+	} {
+		require.Equal(t, tc.higher, NoHigher("p99", tc.e, tc.control).Holds, "%v, control %v", tc.e, tc.control)
+		require.Equal(t, tc.lower, NoLower("searches/s", tc.e, tc.control).Holds, "%v, control %v", tc.e, tc.control)
+	}
+}
