@@ -342,7 +342,7 @@ bench-peers:
 CHAOS ?=
 
 .PHONY: chaos
-chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 1 hour; ENGINE
+chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 70 minutes; ENGINE
 
 .PHONY: chaos-timed
 chaos-timed: build prometheus page-tools ## assert how soon faults are found and named, and what they cost; 8 minutes; ENGINE
@@ -356,7 +356,7 @@ chaos-table: build ## measure degraded nodes of a real cluster, 35 minutes; ENGI
 FULL ?=
 
 .PHONY: chaos-full
-chaos-full: build ## measure a healthy cluster that is full, by the nodes that searches go through, 12 minutes; ENGINE, FULL='-settings quota …'
+chaos-full: build ## measure a healthy cluster, full and half full, by the nodes that searches go through, 22 minutes; ENGINE, FULL='-settings quota …'
 	$(GO) build -trimpath -o bin/full ./test/chaos/full
 	bin/full $(MEASURED) $(FULL)
 
