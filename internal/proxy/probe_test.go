@@ -481,3 +481,6 @@ func TestProbeThroughANodeThatRefuses(t *testing.T) {
 	o = p.probe(t.Context(), v, selection.Probe{Node: v.nodes[1], Via: v.nodes[1]})
 	require.Equal(t, probeFailed, probeResult(o), "its own trouble if it is to coordinate, too")
 }
+
+// Probers implements prober.
+func (o *once) Probers(int) {}

@@ -103,6 +103,8 @@ type Options struct {
 	MaxPlacementAge time.Duration
 	// Probes sends probes, with sidestep's own account; nil: none are sent.
 	Probes *http.Client
+	// Probers returns how many sidesteps probe the same nodes, as far as somebody tells; nil: nobody does.
+	Probers func() int
 	// OnProbe, if set, is called with the time of each conclusive probe.
 	OnProbe func(node string, took time.Duration)
 	// Records receives the trails of requests; nil: nothing is recorded.
@@ -174,6 +176,9 @@ func New(o Options) (*Proxy, error) {
 	}
 	if o.Use == nil {
 		o.Use = func(*cluster.Plan) {}
+	}
+	if o.Probers == nil {
+		o.Probers = func() int { return 1 }
 	}
 	if o.OnProbe == nil {
 		o.OnProbe = func(string, time.Duration) {}

@@ -87,7 +87,8 @@ const (
 	holdMemory = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
 	// short of CPU answers a single one in time.
-	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected.
+	// TestANodeThatAnswersOneProbeAndNoBurstStaysEjected. All clients together that are known send an
+	// ejected node no more in a probeInterval: 20 a second. TestProbesOfManySidecars of the lab.
 	probeBurst = 8
 	// SlowStart is how long the share of a node that is back, or new, grows from nothing: a
 	// part of the searches fills its caches. cold_node.

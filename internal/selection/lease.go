@@ -203,6 +203,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.latest.Set(p.Queue)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
+		n.pollsApart.Store(int64(p.Elapsed))
 		n.rate.Observe(float64(p.Queries) / millis(p.Elapsed))
 		sent := n.sent.All()
 		n.own.Observe((sent - n.sentThen.Value()) / millis(p.Elapsed))
@@ -231,7 +232,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if !s.policy.health {
 		return
 	}
-	if life != Fine {
+	if life != Fine && !n.health.excluded() {
 		s.ask(n, at)
 	}
 	if wasOut && !n.out() {

@@ -40,6 +40,7 @@ type statistics struct {
 	outstanding atomic.Int64 // searches sent to a set with this node, or together with others, not yet answered
 	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
+	pollsApart  atomic.Int64 // ns: from the last answered poll but one to the last
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
 	slower      atomic.Bool  // the last choice that compared it found it far slower than the others

@@ -111,15 +111,34 @@ type rounds struct {
 	choices   uint64 // how many there were then
 }
 
-// sample has one node probed every ProbeTimeout, one after the other, while there are
-// searches: whether probes are permitted, and the cluster allows lists, is known before it
+// Probers says how many clients probe the same nodes, as far as that is known. It is cheap enough
+// to be called at each look.
+func (s *Selector) Probers(count int) { s.probers.Store(int64(count)) }
+
+// apart returns how long after the last probe of n the next one is due that is usually due after d, so
+// that many clients together do not burden it. Of probeBurst clients that are known each
+// probes it as often as one would; of more, and where n is polled so rarely that many must be polling
+// it, each more rarely. The moment is drawn anew for each probe, or all would meet that found the
+// node bad together.
+func (s *Selector) apart(n *Node, d time.Duration) time.Duration {
+	told := time.Duration(s.probers.Load()) * probeInterval / probeBurst
+	polled := twice*time.Duration(n.pollsApart.Load()) - ProbeTimeout
+	longer := min(max(told, polled), holdMemory) - d
+	if longer <= 0 {
+		return d
+	}
+	return d + time.Duration(twice*s.random(uint64(n.probe.last), twice)*float64(longer)) //nolint:gosec // a draw, not a number
+}
+
+// sample has one node probed every ProbeTimeout, more rarely if many clients probe, one after the
+// other, while there are searches: whether probes are permitted, and the cluster allows lists, is known before it
 // matters, and what they need has been used before.
 func (s *Selector) sample(nodes []*Node, at int64) {
 	r := &s.probes
 	if r.sampledAt == 0 {
 		r.sampledAt = at
 	}
-	if len(nodes) == 0 || at-r.sampledAt < int64(ProbeTimeout) {
+	if len(nodes) == 0 || at-r.sampledAt < int64(s.apart(nodes[r.number%len(nodes)], ProbeTimeout)) {
 		return
 	}
 	r.sampledAt = at
@@ -221,7 +240,15 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if p.wanted.Load() {
 		return at-p.last >= int64(suspicionInterval)
 	}
-	return (n.health.condition() != Fine || n.health.avoid.Load()) && at-p.last >= int64(s.jittered(probeInterval, at))
+	interval := s.jittered(probeInterval, at)
+	if n.health.condition() == Fine {
+		return n.health.avoid.Load() && at-p.last >= int64(interval)
+	}
+	// What has answered well once is looked at again soon, and so is what tells nothing.
+	if n.health.good.Load() != twice-1 && p.voids.Load() == 0 {
+		interval = s.apart(n, interval)
+	}
+	return at-p.last >= int64(interval)
 }
 
 // jittered returns d, give or take probeJitter of it, so that many sidesteps do not act at once.

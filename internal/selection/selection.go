@@ -53,7 +53,8 @@ type Selector struct {
 
 	onChange func(Change)
 	probes   rounds
-	ejecting sync.Mutex // held to eject a node or let it in: two at once must not exceed the cap
+	probers  atomic.Int64 // see [Selector.Probers]; 0: not told
+	ejecting sync.Mutex   // held to eject a node or let it in: two at once must not exceed the cap
 
 	coordinatingOnly atomic.Bool // whether some node is [NodeInfo.CoordinatingOnly]
 

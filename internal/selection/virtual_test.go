@@ -28,14 +28,16 @@ type virtual struct {
 	through func(node int, now time.Duration) time.Duration // added where node coordinates what others serve
 	refuse  bool                                            // probes
 	changes []changed
-	avoided map[string]int  // ticks that nodes spent avoided, by name
-	seen    []float64       // EWMA of response times, as coordinating nodes see them
-	told    []float64       // the same at the last poll
-	served  []int64         // shard queries since the last poll
-	spent   []time.Duration // that they took on the node itself
-	touched []time.Duration // when searches that a slow node took part in began
-	probes  int
-	total   int
+	// probedAt has the times of the probes of each node.
+	probedAt map[int][]time.Duration
+	avoided  map[string]int  // ticks that nodes spent avoided, by name
+	seen     []float64       // EWMA of response times, as coordinating nodes see them
+	told     []float64       // the same at the last poll
+	served   []int64         // shard queries since the last poll
+	spent    []time.Duration // that they took on the node itself
+	touched  []time.Duration // when searches that a slow node took part in began
+	probes   int
+	total    int
 }
 
 // target is what searches of a virtual cluster are for.
@@ -81,7 +83,7 @@ func newVirtualOf(t *testing.T, policy string, n int, slow func(int, time.Durati
 	v := &virtual{
 		s: s, nodes: nodes, targets: []target{{shards: ring(n, 2, n), ms: 3}}, rng: rand.New(rand.NewPCG(3, 4)),
 		slow: slow, through: well, seen: make([]float64, n), told: make([]float64, n),
-		served: make([]int64, n), spent: make([]time.Duration, n), avoided: map[string]int{},
+		served: make([]int64, n), spent: make([]time.Duration, n), avoided: map[string]int{}, probedAt: map[int][]time.Duration{},
 	}
 	s.onChange = func(c Change) { v.changes = append(v.changes, changed{c, v.now}) }
 	return v
@@ -156,6 +158,16 @@ func (v *virtual) takes(node, via int) time.Duration {
 	return extra
 }
 
+// probed returns how often a node was probed from one time to another.
+func (v *virtual) probed(node int, from, to time.Duration) (n int) {
+	for _, at := range v.probedAt[node] {
+		if at >= from && at < to {
+			n++
+		}
+	}
+	return n
+}
+
 func (v *virtual) position(n *Node) int { return slices.Index(v.nodes, n) }
 
 func (v *virtual) probe() {
@@ -166,6 +178,9 @@ func (v *virtual) probe() {
 	}
 	for _, p := range v.s.Probes(nil, v.nodes, epoch.Add(v.now)) {
 		v.probes++
+		if !p.AboutVia() {
+			v.probedAt[v.position(p.Node)] = append(v.probedAt[v.position(p.Node)], v.now)
+		}
 		took := 2*time.Millisecond + v.takes(v.position(p.Node), v.position(p.Via))
 		o := ProbeOutcome{Took: min(took, ProbeTimeout), Failed: took >= ProbeTimeout}
 		if v.refuse {

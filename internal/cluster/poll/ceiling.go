@@ -5,8 +5,12 @@ import "time"
 const (
 	// pollCeiling is how many tasks a second the management pool of a node may
 	// complete, for all who ask it anything, before sidestep asks it more rarely. A
-	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen).
+	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen). A node
+	// whose quota is less than a processor may complete that part of them, down to leastShare:
+	// a poll takes an Elasticsearch node a millisecond of CPU or two. Less would slow two or three
+	// sidesteps down that others' monitoring asks beside.
 	pollCeiling = 100
+	leastShare  = 0.5
 	// ceilingWindow is the least time over which tasks are counted.
 	ceilingWindow = 2 * time.Second
 	// ceilingInterval bounds how rarely a node in use is polled: with more than
@@ -31,8 +35,8 @@ type ceiling struct {
 func newCeiling() *ceiling { return &ceiling{rate: 1} }
 
 // observe takes in how many tasks a node has completed since it started, 0 if it
-// does not tell.
-func (c *ceiling) observe(completed int64, at time.Time) {
+// does not tell, and how many processors it may use, 0 if nothing limits it.
+func (c *ceiling) observe(completed int64, quota float64, at time.Time) {
 	if completed == 0 {
 		return
 	}
@@ -44,13 +48,21 @@ func (c *ceiling) observe(completed int64, at time.Time) {
 	if window < ceilingWindow {
 		return
 	}
-	load := float64(completed-c.completed) / window.Seconds() / pollCeiling
+	load := float64(completed-c.completed) / window.Seconds() / (pollCeiling * share(quota))
 	c.since, c.completed = at, completed
 	if load > 1 {
 		c.rate /= min(load, 2) // others lower theirs, too: not all at once
 		return
 	}
 	c.rate = min(1, c.rate*(1+ceilingGrowth)+ceilingRise)
+}
+
+// share returns what part of [pollCeiling] a node with this quota may complete.
+func share(quota float64) float64 {
+	if quota <= 0 {
+		return 1
+	}
+	return min(max(quota, leastShare), 1)
 }
 
 // stretch returns the interval for polls that are usually made at this one.

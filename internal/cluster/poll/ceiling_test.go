@@ -23,6 +23,7 @@ import (
 type busyNodes struct {
 	mu    sync.Mutex
 	polls map[string]int
+	quota float64 // processors that each may use; 0: nothing limits them
 }
 
 func (b *busyNodes) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -30,7 +31,8 @@ func (b *busyNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer b.mu.Unlock()
 	id := r.URL.Hostname()
 	b.polls[id]++
-	body := fmt.Sprintf(`{"nodes":{%q:{"thread_pool":{"search":{"threads":4},"management":{"completed":%d}}}}}`, id, b.polls[id])
+	body := fmt.Sprintf(`{"nodes":{%q:{"thread_pool":{"search":{"threads":4},"management":{"completed":%d}},"os":{"cgroup":{"cpu":{"cfs_quota_micros":%d,"cfs_period_micros":100000}}}}}}`,
+		id, b.polls[id], int(b.quota*100000))
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
@@ -71,15 +73,21 @@ func (b *busyNodes) measuring(ctx context.Context, nodes int) *Poller {
 // Sidesteps that know nothing of each other must not burden a node, a few of
 // them must not be hindered, and one that joins must get its share.
 func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
-	for sidesteps, want := range map[int][2]int{
-		1: {4, 6}, 16: {75, 85}, 60: {60, 120}, 500: {60, 120},
+	for _, tc := range []struct {
+		sidesteps int
+		quota     float64 // of each node
+		want      [2]int  // polls a second
+	}{
+		{1, 0, [2]int{4, 6}}, {16, 0, [2]int{75, 85}}, {60, 0, [2]int{60, 120}}, {500, 0, [2]int{60, 120}},
+		{16, 4, [2]int{75, 85}}, {60, 0.5, [2]int{30, 60}}, {60, 0.05, [2]int{30, 60}}, {1, 0.05, [2]int{4, 6}},
 	} {
-		t.Run(fmt.Sprint(sidesteps), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d, quota %g", tc.sidesteps, tc.quota), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBusyNodes()
+				b.quota = tc.quota
 				ctx, cancel := context.WithCancel(t.Context())
-				clusters := make([]*Poller, sidesteps)
+				clusters := make([]*Poller, tc.sidesteps)
 				for i := range clusters {
 					clusters[i] = b.measuring(ctx, 1)
 				}
@@ -94,8 +102,8 @@ func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
 				before := b.count("n0")
 				searched(time.Minute)
 				perSecond := (b.count("n0") - before) / 60
-				require.GreaterOrEqual(t, perSecond, want[0])
-				require.LessOrEqual(t, perSecond, want[1])
+				require.GreaterOrEqual(t, perSecond, tc.want[0])
+				require.LessOrEqual(t, perSecond, tc.want[1])
 				cancel()
 				for _, c := range clusters {
 					c.Stop()
@@ -110,7 +118,7 @@ func TestCeilingRisesWithoutLoad(t *testing.T) {
 	at, tasks := time.Now(), int64(1)
 	second := func(n int64) {
 		at, tasks = at.Add(ceilingWindow), tasks+n*int64(ceilingWindow/time.Second)
-		c.observe(tasks, at)
+		c.observe(tasks, 0, at)
 	}
 	second(0)
 	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
@@ -126,7 +134,7 @@ func TestCeilingRisesWithoutLoad(t *testing.T) {
 	}
 	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
 	tasks = 1 // a restart
-	c.observe(tasks, at.Add(time.Hour))
+	c.observe(tasks, 0, at.Add(time.Hour))
 	require.Equal(t, 200*time.Millisecond, c.stretch(200*time.Millisecond))
 }
 

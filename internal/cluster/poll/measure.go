@@ -138,7 +138,7 @@ func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n
 			stats.Node = answered
 			told = raw
 			last, err = raw.Measure(answered, last, &stats)
-			pace.ceiling.observe(raw.ThreadPool.Management.Completed, stats.At)
+			pace.ceiling.observe(raw.ThreadPool.Management.Completed, raw.OS.quota(), stats.At)
 		}
 		p.measuredNode(stats, started, told, err)
 		if !pace.Wait(ctx, started, pollState(err)) {
@@ -191,7 +191,7 @@ func (p *Poller) measureAll(ctx context.Context) {
 			}
 			if err == nil {
 				last = p.measuredAll(s.Nodes, answer, last, started)
-				pace.ceiling.observe(answer.tasks(), started)
+				pace.ceiling.observe(answer.tasks(), 0, started)
 			}
 		}
 		if !pace.Wait(ctx, started, pollState(err)) {

@@ -95,6 +95,7 @@ type Poller struct {
 	activity  *activity
 	used      *usedNodes
 	meanRate  meanRate
+	readers   atomic.Int64 // of the relay that is followed
 	writes    writes
 	listeners []func(cluster.NodeStats, *RawStats)
 
@@ -224,6 +225,17 @@ func (p *Poller) Idle() bool {
 // Interval returns how often the nodes in use are polled now.
 func (p *Poller) Interval() time.Duration {
 	return max(p.o.StatsInterval, time.Duration(p.interval.Load()))
+}
+
+// Readers returns about how many sidesteps read the reports of the relay that this one reads, 0
+// while none tells. It falls slowly: a relay that starts again has to count them first, and
+// while it is silent they are still there.
+func (p *Poller) Readers() int { return int(p.readers.Load()) }
+
+// ReadersOfRelay takes in how many the relay tells.
+func (p *Poller) ReadersOfRelay(count int) {
+	const kept = 63. / 64 // of the number, at each report
+	p.readers.Store(int64(max(float64(count), kept*float64(p.readers.Load()))))
 }
 
 // Follows reports whether a relay is asked in place of the cluster at present.

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ const (
 	// fullFor is for how long a report of everything is given to others who ask for
 	// one: making it is the dearest of all.
 	fullFor = 2 * time.Second
+	// readersOver is over how many reports readers are counted.
+	readersOver = 8
 	// maxGone bounds the deleted indices that are remembered.
 	maxGone = 10_000
 )
@@ -58,6 +61,8 @@ type feed struct {
 	bodies     map[int64][]byte // of report seq, by the report asked after
 	full       []byte
 	fullAt     time.Time
+	given      int     // reports since the last one was made
+	readers    float64 // the mean of that over some reports: each reader takes each report once
 }
 
 type fedIndex struct {
@@ -117,9 +122,11 @@ func (f *feed) try(relay string, after int64) (body []byte, pause time.Duration,
 	if relay != f.relay || after > f.seq || after < f.floor {
 		after = 0
 	}
-	switch {
-	case after == f.seq:
+	if after == f.seq {
 		return nil, f.madeAt.Add(f.interval).Sub(now), nil
+	}
+	f.given++
+	switch {
 	case after == 0 && f.full != nil && now.Sub(f.fullAt) < fullFor:
 		return f.full, 0, nil
 	case f.bodies[after] != nil:
@@ -159,6 +166,8 @@ func (f *feed) make(now time.Time) {
 		f.restart() // the list of ids grows as long as nodes come and go
 	}
 	f.seq++
+	f.readers += (float64(f.given) - f.readers) / readersOver
+	f.given = 0
 	f.madeAt, f.bodies = now, map[int64][]byte{}
 	// Where nodes are polled more rarely, as there are so many, reports are, too.
 	f.interval = max(f.shortest, time.Duration(len(s.Nodes))*time.Second/poll.Budget/2)
@@ -250,7 +259,7 @@ func (f *feed) clock(t time.Time) int64 { return t.Sub(f.born).Milliseconds() }
 func (f *feed) since(after int64) *report {
 	s := f.told
 	r := &report{
-		Version: relayVersion, Relay: f.relay, Seq: f.seq, Full: after == 0, Now: f.clock(f.madeAt),
+		Version: relayVersion, Relay: f.relay, Seq: f.seq, Full: after == 0, Now: f.clock(f.madeAt), Readers: int(math.Round(f.readers)),
 		Placement: reportedPlacement{Version: s.Version, Source: s.Source, At: f.clock(s.PlacedAt)},
 	}
 	if f.clusterSeq > after {

@@ -202,6 +202,7 @@ func (f *Follower) apply(r *report) {
 	}
 	f.applyPlacement(r)
 	f.applyPolls(r)
+	f.p.ReadersOfRelay(r.Readers)
 	f.p.AnsweredByRelay()
 }
 

@@ -73,6 +73,9 @@ type report struct {
 	Stats     []reportedStats   `json:"stats,omitempty"`   // by node
 	Failures  []reportedFailure `json:"failures,omitempty"`
 	Seen      []reportedSeen    `json:"seen,omitempty"`
+	// Readers is how many sidesteps read these reports, about. A relay that is older does not tell. It
+	// decides how rarely they probe, so whatever it is, it does no harm.
+	Readers int `json:"readers,omitempty"`
 }
 
 type reportedCluster struct {

@@ -51,6 +51,7 @@ type node struct {
 	completed int64
 	rejected  int64
 	told      int64         // polls answered
+	probed    int           // probes of its copies that were sent
 	inThread  time.Duration // sum over completed tasks: the engine's query_time
 	service   average       // ms, as the node tells its coordinating nodes
 	latencies [16]time.Duration

@@ -39,6 +39,7 @@ func (r *sidestep) ask(a selection.Asking) {
 // probe sends what is due and plans the next look.
 func (r *sidestep) probe() {
 	r.w.c.after(probeTick, r.probe)
+	r.s.Probers(r.w.sc.clients())
 	r.probes = r.s.Probes(r.probes[:0], r.nodes, r.now())
 	for _, p := range r.probes {
 		r.sendProbe(p)
@@ -83,6 +84,9 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 		return
 	}
 	awaited := max(1, p.Burst)
+	if !p.AboutVia() {
+		n.probed += awaited
+	}
 	back := func(failed bool) {
 		w.c.after(w.toClient(via), func() {
 			if awaited--; awaited > 0 && !failed {

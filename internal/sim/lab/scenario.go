@@ -31,6 +31,7 @@ type Scenario struct {
 	steps       []step  // changes of the load
 
 	sidecars                  int
+	untold                    bool // no sidecar is told how many there are
 	pollInterval, pollTimeout time.Duration
 
 	warmup, length time.Duration // measured is [warmup, length)

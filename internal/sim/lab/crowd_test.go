@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/selection"
+)
+
+// views returns the sidecars.
+func views(t *testing.T, w *world) (all []*sidestep) {
+	t.Helper()
+	for _, r := range w.routers {
+		p, ok := r.(pacing)
+		require.True(t, ok)
+		all = append(all, p.paced())
+	}
+	return all
+}
+
+// However many sidecars there are, told so or not, all together send an ejected node a few tens of
+// probes a second. It is found as soon as by ten of them, and back with half of them after some seconds.
+func TestProbesOfManySidecars(t *testing.T) {
+	const bad, well, end = 10 * time.Second, 50 * time.Second, 80 * time.Second
+	for _, c := range []struct {
+		sidecars int
+		told     bool
+		most     float64       // probes a second while it is ejected
+		back     time.Duration // within which half of the sidecars use it again
+	}{
+		{8, true, 25, 5 * time.Second},
+		{200, true, 25, 12 * time.Second},
+		{500, true, 40, 20 * time.Second},
+		{200, false, 110, 12 * time.Second},
+		{500, false, 80, 20 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%d sidecars, told %t", c.sidecars, c.told), func(t *testing.T) {
+			t.Parallel()
+			sc := coordinated(5, c.sidecars, 0.4)
+			sc.untold = !c.told
+			sc.length = end
+			sc.faults = []fault{{nodes: []int{badNode}, from: bad, to: well, set: transportLatency(300 * time.Millisecond)}}
+			list, err := pick([]string{own})
+			require.NoError(t, err)
+			w, err := newWorld(&sc, list[0], 1)
+			require.NoError(t, err)
+			var found, back time.Duration
+			excluded := func() (n int) {
+				for _, r := range views(t, w) {
+					if s := r.nodes[badNode].State(); s == selection.Slow || s == selection.Failing {
+						n++
+					}
+				}
+				return n
+			}
+			var before, after int
+			w.c.at(bad+10*time.Second, func() { before = w.nodes[badNode].probed })
+			w.c.at(well, func() { after = w.nodes[badNode].probed })
+			for at := bad; at < end; at += 100 * time.Millisecond {
+				w.c.at(at, func() {
+					switch n := excluded(); {
+					case found == 0 && 2*n >= c.sidecars:
+						found = at - bad
+					case at > well && back == 0 && 2*n < c.sidecars:
+						back = at - well
+					}
+				})
+			}
+			m := w.run()
+			perSecond := float64(after-before) / (well - bad - 10*time.Second).Seconds()
+			t.Logf("found after %s, %.1f probes a second, back after %s; p99 %.0f ms", found, perSecond, back, m.numbers().P99)
+			require.NotZero(t, found)
+			require.LessOrEqual(t, found, 8*time.Second)
+			require.LessOrEqual(t, perSecond, c.most)
+			require.NotZero(t, back)
+			require.LessOrEqual(t, back, c.back)
+		})
+	}
+}
