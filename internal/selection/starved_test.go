@@ -148,3 +148,27 @@ func TestTheWayThroughAStarvedNodeIsNoProof(t *testing.T) {
 	}
 	require.Positive(t, through)
 }
+
+// A node that is polled rarely is not held to a quota that it was short of a moment ago only because no
+// poll has told of it since. One that no longer answers polls is.
+func TestWhatAPollTellsOfAQuotaCountsUntilTheNextOne(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	n := nodes[2]
+	poll := func(now time.Duration, p Poll) { s.ObservePoll(n.ID, p, at(now)) }
+	ranOut := func(now time.Duration) bool { return n.ranOut(s.since(at(now))) }
+	ran := Poll{State: Fine, Elapsed: 5 * time.Second, Quota: 0.3, Throttled: 100 * time.Millisecond}
+	enough := ran
+	enough.Throttled = 0
+	poll(10*time.Second, ran)
+	require.True(t, ranOut(14*time.Second))
+	poll(15*time.Second, ran)
+	require.True(t, ranOut(19*time.Second))
+	poll(20*time.Second, enough)
+	require.False(t, ranOut(20*time.Second))
+	poll(25*time.Second, ran)
+	poll(28*time.Second, Poll{State: Unresponsive, Took: time.Second})
+	require.False(t, ranOut(28*time.Second))
+	poll(30*time.Second, ran)
+	poll(30200*time.Millisecond, enough)
+	require.True(t, ranOut(31*time.Second), "the engine tells of it once a second")
+}

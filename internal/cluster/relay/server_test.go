@@ -90,7 +90,8 @@ func TestReadersAreBounded(t *testing.T) {
 			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("%d-%x", i, rand.Uint64()), []string{"n1"}))
 		}
 	})
-	w := start(t, f, nil)
+	// On a busy machine an answer about so many indices takes longer than the usual deadline.
+	w := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
 	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
 	w.server.readers = make(chan struct{}, 1)
 	w.server.patience = 50 * time.Millisecond
