@@ -256,8 +256,7 @@ func (s *Selector) observeRejected(n *Node, share float64, at int64) {
 // rejects reports whether the node rejects searches, its queue being full: for a second, and
 // until a poll tells otherwise.
 func (n *Node) rejects(at int64) bool {
-	last := n.rejectedAt.Load()
-	return lately(&n.rejectedAt, at) || last != 0 && last >= n.polledAt.Load() && n.answersPolls()
+	return lately(&n.rejectedAt, at) || n.saysLastPoll(n.rejectedAt.Load())
 }
 
 // lately reports whether the moment in last is set and no longer ago than a second.

@@ -107,6 +107,12 @@ func (n *Node) out() bool {
 // of use for one that was not, but tells nothing of its queue either.
 func (n *Node) answersPolls() bool { return n.missedAt.Load() <= n.polledAt.Load() }
 
+// saysLastPoll reports whether it was the last poll that told what was told at the moment told (0: nothing
+// was), and that was answered: it counts until the next one.
+func (n *Node) saysLastPoll(told int64) bool {
+	return told != 0 && told >= n.polledAt.Load() && n.answersPolls()
+}
+
 // processors returns how many processors the node may keep busy; 0 while unknown. What the
 // engine counts is rounded up to whole ones, and a quota may be far below one.
 func (n *Node) processors() float64 {

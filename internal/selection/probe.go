@@ -240,12 +240,13 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if p.wanted.Load() {
 		return at-p.last >= int64(suspicionInterval)
 	}
-	interval := s.jittered(probeInterval, at)
-	if n.health.condition() == Fine {
-		return n.health.avoid.Load() && at-p.last >= int64(interval)
+	fine := n.health.condition() == Fine
+	if fine && !n.health.avoid.Load() {
+		return false
 	}
+	interval := s.jittered(probeInterval, at)
 	// What has answered well once is looked at again soon, and so is what tells nothing.
-	if n.health.good.Load() != twice-1 && p.voids.Load() == 0 {
+	if !fine && n.health.good.Load() != twice-1 && p.voids.Load() == 0 {
 		interval = s.apart(n, interval)
 	}
 	return at-p.last >= int64(interval)

@@ -25,7 +25,7 @@ func (n *Node) excused(at int64) float64 {
 // node that is polled more rarely, as many ask, the last poll counts until the next one.
 func (n *Node) ranOut(at int64) bool {
 	told := n.throttledAt.Load()
-	return told != 0 && (at-told <= int64(roundLife) || told >= n.polledAt.Load() && n.answersPolls())
+	return told != 0 && at-told <= int64(roundLife) || n.saysLastPoll(told)
 }
 
 // starved reports whether n is short of CPU, and has used up what it has.

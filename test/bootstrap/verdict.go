@@ -26,6 +26,16 @@ func (v Verdict) String() string {
 	return text
 }
 
+// AtLeast holds if the middle of a ratio reaches the limit.
+func AtLeast(about string, e Estimate, limit float64) Verdict {
+	return Verdict{About: fmt.Sprintf("%s %s, at least %g", about, e, limit), Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit}
+}
+
+// AtMost holds if the middle of a ratio is known, and no more than the limit.
+func AtMost(about string, e Estimate, limit float64) Verdict {
+	return Verdict{About: fmt.Sprintf("%s %s, at most %g", about, e, limit), Holds: e.Value > 0 && e.Value <= limit, Open: e.Low <= limit && e.High > limit}
+}
+
 // NoHigher holds if a ratio is within [Noise] of one, or within what the control differs by.
 func NoHigher(about string, e, control Estimate) Verdict {
 	limit := max(1+Noise, control.High)

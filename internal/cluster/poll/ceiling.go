@@ -6,9 +6,9 @@ const (
 	// pollCeiling is how many tasks a second the management pool of a node may
 	// complete, for all who ask it anything, before sidestep asks it more rarely. A
 	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen). A node
-	// whose quota is less than a processor may complete that part of them, down to leastShare:
-	// a poll takes an Elasticsearch node a millisecond of CPU or two. Less would slow two or three
-	// sidesteps down that others' monitoring asks beside.
+	// with a quota of less than a processor may complete that part of them, down to leastShare:
+	// a poll takes an Elasticsearch node a millisecond of CPU or two. With less, two or three
+	// sidesteps beside some other monitoring would poll rarely.
 	pollCeiling = 100
 	leastShare  = 0.5
 	// ceilingWindow is the least time over which tasks are counted.

@@ -335,13 +335,20 @@ func (f *Follower) read(t *testing.T, from *feed) bool {
 	t.Helper()
 	body, err := from.next(t.Context(), f.relay, f.seq)
 	require.NoError(t, err)
+	r := decodeReport(t, body)
+	require.Equal(t, r.Relay != f.relay, r.Full)
+	f.apply(r)
+	return r.Full
+}
+
+// decodeReport reads a report as a relay sends it.
+func decodeReport(t *testing.T, body []byte) *report {
+	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	require.NoError(t, err)
-	var r report
-	require.NoError(t, json.NewDecoder(z).Decode(&r))
-	require.Equal(t, r.Relay != f.relay, r.Full)
-	f.apply(&r)
-	return r.Full
+	r := &report{}
+	require.NoError(t, json.NewDecoder(z).Decode(r))
+	return r
 }
 
 func TestTheRelaysClockIsFollowed(t *testing.T) {

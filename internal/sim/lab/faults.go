@@ -152,7 +152,7 @@ func (d *Draw) scenario(seed uint64) *Scenario {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	sc := &Scenario{
 		Name: "random", machine: machineOf(d.SimulatedCPUs), nodes: d.DataNodes,
-		load: d.Load, sidecars: d.Sidecars, drawn: d, laid: laid, patience: patience,
+		load: d.Load, sidecars: d.Sidecars, untold: !d.Told, drawn: d, laid: laid, patience: patience,
 		pollInterval: 200 * time.Millisecond, pollTimeout: time.Second,
 		warmup: seconds(d.Warmup), length: seconds(d.Warmup + d.Measured),
 	}

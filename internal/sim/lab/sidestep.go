@@ -101,7 +101,7 @@ func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, err
 
 // clients returns how many sidecars each is told that there are.
 func (sc *Scenario) clients() int {
-	if sc.untold || sc.drawn != nil && !sc.drawn.Told {
+	if sc.untold {
 		return 1
 	}
 	return sc.sidecars

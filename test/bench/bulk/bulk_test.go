@@ -234,10 +234,10 @@ func TestReport(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	require.Equal(t, "held: x 2.00 [1.40, 3.00], at least 1.5; the interval is on both sides", atLeast("x", bootstrap.Estimate{Value: 2, Low: 1.4, High: 3}, 1.5).String())
-	require.Equal(t, "missed: x 1.40 [1.30, 1.45], at least 1.5", atLeast("x", bootstrap.Estimate{Value: 1.4, Low: 1.3, High: 1.45}, 1.5).String())
-	require.Equal(t, "held: x 0.40 [0.30, 0.50], at most 0.5", atMost("x", bootstrap.Estimate{Value: 0.4, Low: 0.3, High: 0.5}, 0.5).String())
-	require.False(t, atMost("x", bootstrap.Estimate{}, 0.5).Holds, "nothing was measured")
+	require.Equal(t, "held: x 2.00 [1.40, 3.00], at least 1.5; the interval is on both sides", bootstrap.AtLeast("x", bootstrap.Estimate{Value: 2, Low: 1.4, High: 3}, 1.5).String())
+	require.Equal(t, "missed: x 1.40 [1.30, 1.45], at least 1.5", bootstrap.AtLeast("x", bootstrap.Estimate{Value: 1.4, Low: 1.3, High: 1.45}, 1.5).String())
+	require.Equal(t, "held: x 0.40 [0.30, 0.50], at most 0.5", bootstrap.AtMost("x", bootstrap.Estimate{Value: 0.4, Low: 0.3, High: 0.5}, 0.5).String())
+	require.False(t, bootstrap.AtMost("x", bootstrap.Estimate{}, 0.5).Holds, "nothing was measured")
 	require.False(t, fewer(0, 6).Holds)
 	require.False(t, fewer(6, 6).Holds)
 	require.True(t, noWorse(bootstrap.Estimate{Value: 0.95, Low: 0.9, High: 1}, bootstrap.Estimate{Value: 1, Low: 0.97, High: 1.1}).Holds)

@@ -144,14 +144,6 @@ func (r *report) section(o *outcome) string {
 	return b.String()
 }
 
-func atLeast(about string, e bootstrap.Estimate, limit float64) bootstrap.Verdict {
-	return bootstrap.Verdict{About: fmt.Sprintf("%s %s, at least %g", about, e, limit), Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit}
-}
-
-func atMost(about string, e bootstrap.Estimate, limit float64) bootstrap.Verdict {
-	return bootstrap.Verdict{About: fmt.Sprintf("%s %s, at most %g", about, e, limit), Holds: e.Value > 0 && e.Value <= limit, Open: e.Low <= limit && e.High > limit}
-}
-
 // judge compares aware with what is required of it.
 func (r *report) judge(o *outcome) []bootstrap.Verdict {
 	direct, aware := o.of(armDirect), o.of(armAware)
@@ -160,12 +152,12 @@ func (r *report) judge(o *outcome) []bootstrap.Verdict {
 		return []bootstrap.Verdict{fewer(aware.requests(), direct.requests()), noWorse(throughput, o.of(armControl).to(direct, perSecond))}
 	}
 	all := []bootstrap.Verdict{
-		atLeast("documents/s of aware to direct", throughput, wantThroughput),
-		atMost("p99 of aware to direct", aware.to(direct, p99), wantP99),
+		bootstrap.AtLeast("documents/s of aware to direct", throughput, wantThroughput),
+		bootstrap.AtMost("p99 of aware to direct", aware.to(direct, p99), wantP99),
 	}
 	if own := o.of(armEngine); own != nil && o.scenario.role == holdsReplicas {
-		all = append(all, atLeast("documents/s of aware to engine", aware.to(own, perSecond), 1),
-			atMost("p99 of aware to engine", aware.to(own, p99), 1))
+		all = append(all, bootstrap.AtLeast("documents/s of aware to engine", aware.to(own, perSecond), 1),
+			bootstrap.AtMost("p99 of aware to engine", aware.to(own, p99), 1))
 	}
 	return all
 }

@@ -50,10 +50,10 @@ const third = 1.0 / 3
 
 func settings() []setting {
 	return []setting{
-		{name: "shared", title: "full, healthy: cores shared by all"},
-		{name: "quota", title: "full, healthy: each node limited to a third of a core", quota: third},
-		{name: "half", title: "half full, healthy: cores shared by all", half: true},
-		{name: "half-quota", title: "half full, healthy: each node limited to a third of a core", quota: third, half: true},
+		{name: "shared", title: "Full, healthy: cores shared by all"},
+		{name: "quota", title: "Full, healthy: each node limited to a third of a core", quota: third},
+		{name: "half", title: "Half full, healthy: cores shared by all", half: true},
+		{name: "half-quota", title: "Half full, healthy: each node limited to a third of a core", quota: third, half: true},
 	}
 }
 

@@ -60,7 +60,7 @@ func (t *tally) busiest() (most, used float64) {
 // add takes in a setting.
 func (r *report) add(m measured) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "## %s\n\n", strings.ToUpper(m.title[:1])+m.title[1:])
+	fmt.Fprintf(&out, "## %s\n\n", m.title)
 	to, base := "the best fixed way", m.best()
 	if m.half {
 		to, base = wayRound, m.of(wayRound)
@@ -89,16 +89,9 @@ func (m measured) verdicts() []bootstrap.Verdict {
 		return m.halfVerdicts()
 	}
 	base, own := m.best(), m.of(waySidestep)
-	throughput, p99 := bootstrap.Ratio(own.perSec, base.perSec), bootstrap.Ratio(own.p99, base.p99)
 	return []bootstrap.Verdict{
-		{
-			About: fmt.Sprintf("searches/s %s of those of the best fixed way through sidestep (%s), at least %g", throughput, base.name, wantThroughput),
-			Holds: throughput.Value >= wantThroughput, Open: throughput.Low < wantThroughput && throughput.High >= wantThroughput,
-		},
-		{
-			About: fmt.Sprintf("p99 %s of its, at most %g", p99, wantP99),
-			Holds: p99.Value <= wantP99, Open: p99.Low <= wantP99 && p99.High > wantP99,
-		},
+		bootstrap.AtLeast(fmt.Sprintf("searches/s to the best fixed way through sidestep (%s)", base.name), bootstrap.Ratio(own.perSec, base.perSec), wantThroughput),
+		bootstrap.AtMost("p99", bootstrap.Ratio(own.p99, base.p99), wantP99),
 	}
 }
 

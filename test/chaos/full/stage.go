@@ -113,12 +113,12 @@ func (s *stage) open(ctx context.Context) error {
 func (s *stage) start(ctx context.Context, of []way) error {
 	for _, w := range of {
 		for _, name := range w.fronts() {
+			if s.Front(name) != nil {
+				continue
+			}
 			o := harness.Sidestep{Name: name}
 			if w.fixed() {
 				o.Config, o.Upstreams = fixedWay, s.Cluster.URLs()[:w.nodes]
-			}
-			if s.Front(name) != nil {
-				continue
 			}
 			if _, err := s.StartSidestep(ctx, o); err != nil {
 				return err
@@ -163,13 +163,15 @@ func (s *stage) measure(ctx context.Context, at setting) (m measured, err error)
 			return m, err
 		}
 	}
+	for _, w := range all {
+		m.tallies = append(m.tallies, &tally{way: w, cpu: make([]float64, nodeCount)})
+	}
 	if at.half {
-		if m.rate, err = s.halfRate(ctx, all); err != nil {
+		if m.rate, err = s.halfRate(ctx, m.of(wayRound).way); err != nil {
 			return m, err
 		}
 	}
 	for _, w := range all {
-		m.tallies = append(m.tallies, &tally{way: w, cpu: make([]float64, nodeCount)})
 		if _, err := s.fire(ctx, w, m.rate, s.lately, 0); err != nil {
 			return m, err
 		}
@@ -188,9 +190,8 @@ func (s *stage) measure(ctx context.Context, at setting) (m measured, err error)
 	return m, nil
 }
 
-// halfRate returns half of what round robin through sidestep answers a second when the cluster is full.
-func (s *stage) halfRate(ctx context.Context, of []way) (float64, error) {
-	w := of[slices.IndexFunc(of, func(w way) bool { return w.name == wayRound })]
+// halfRate returns half of what is answered a second by this way when the cluster is full.
+func (s *stage) halfRate(ctx context.Context, w way) (float64, error) {
 	if _, err := s.fire(ctx, w, 0, s.lately, 0); err != nil {
 		return 0, err
 	}
