@@ -166,8 +166,8 @@ func (f *Fake) answer(n *Node, r *http.Request) any {
 		return f.Info
 	case path == "/_cluster/state/version":
 		return Object{"cluster_uuid": f.UUID, "version": f.versionAt(n)}
-	case path == "/_cluster/state/nodes":
-		return Object{"nodes": f.stateNodes()}
+	case path == "/_cluster/state/version,nodes":
+		return f.stateOf(n)
 	case path == "/_cluster/settings":
 		return f.Announced.Settings
 	case path == "/_cluster/state/metadata":
@@ -216,6 +216,17 @@ func (n *Node) stats() Object {
 		"thread_pool": Object{"search": n.search, "write": n.Write},
 		"indices":     Object{"search": Object{"query_total": n.Queries[0], "query_time_in_millis": n.Queries[1]}},
 	}
+}
+
+// StateOf returns what the cluster state of a node says of the members.
+func (f *Fake) StateOf(n *Node) Object {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.stateOf(n)
+}
+
+func (f *Fake) stateOf(n *Node) Object {
+	return Object{"version": f.versionAt(n), "nodes": f.stateNodes()}
 }
 
 func (f *Fake) stateNodes() Object {

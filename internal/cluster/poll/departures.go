@@ -133,7 +133,7 @@ func (a *announcements) about(n *cluster.Node, host, ip string) cluster.Departur
 type departures struct {
 	announcements
 	uuid                   string
-	excludedAt, shutdownAt int64                // versions of the cluster state before it was asked for
+	excludedAt, shutdownAt int64                // versions of the cluster state that is known, at least
 	after                  time.Time            // the cost of shutdowns forbids to ask before
 	failing                bool                 // it was logged that there is no answer
 	hosts                  map[string]string    // by id of the node: what a node that is silent told before
@@ -147,32 +147,28 @@ type announced struct {
 	since       time.Time
 }
 
-// readDepartures asks a node what is announced, when the cluster state moved. Exclusions are
-// cheap to tell. For shutdowns the engine walks over the metadata of all indices: they are asked
-// for during a thousandth of the time, and not before this sidestep knows the cluster: many may
-// start at once. While an answer cannot be had, what was known stays.
-func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string) {
+// readDepartures asks a node that has this version of the cluster state what is announced, if
+// another version is known. Exclusions are cheap to tell. For shutdowns the engine walks over the
+// metadata of all indices: they are asked for during a thousandth of the time, and not before this
+// sidestep knows the cluster: many may start at once. While an answer cannot be had, what was
+// known stays.
+func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string, version int64) {
 	d := &p.departures
 	if d.uuid != uuid {
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
 	}
-	known, version := p.Snapshot(), int64(0)
-	if known != nil {
-		version = known.Version
-	}
-	moved := func(since int64) bool { return version != since || version == 0 }
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
 	}
 	var failed error
 	answered := false
-	if moved(d.excludedAt) {
+	if version != d.excludedAt {
 		var answer exclusions
 		if failed = ask(kindExclusions, exclusionsPath, &answer); failed == nil {
 			d.exclude, d.excludedAt, answered = answer.patterns(), version, true
 		}
 	}
-	if started := time.Now(); known != nil && moved(d.shutdownAt) && !started.Before(d.after) {
+	if started := time.Now(); p.Snapshot() != nil && version != d.shutdownAt && !started.Before(d.after) {
 		var answer shutdowns
 		err := ask(kindShutdowns, shutdownsPath, &answer)
 		if err == nil {

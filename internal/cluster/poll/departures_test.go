@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,7 +177,7 @@ func TestAnnouncementsAreReadRarely(t *testing.T) {
 	t.Parallel()
 	a := watchDepartures(t, 3, nil)
 	a.Eventually("asked", func() bool { return a.f.Count("/_cluster/settings") > 0 && a.Ready() == nil })
-	discoveries := func() int { return a.f.Count("/_cluster/state/nodes") }
+	discoveries := func() int { return a.f.Count("/_cluster/state/version,nodes") }
 	more := func() {
 		settled := discoveries() + 4
 		a.Eventually("discoveries", func() bool { return discoveries() > settled })
@@ -187,6 +188,45 @@ func TestAnnouncementsAreReadRarely(t *testing.T) {
 	require.Equal(t, asked, a.f.Count("/_cluster/settings"), "nothing moved")
 	a.f.Change(func() {})
 	a.Eventually("it moved", func() bool { return a.f.Count("/_cluster/settings") > asked })
+}
+
+// Nodes apply a cluster state one after the other. What one that is behind tells is not taken for
+// what the newest state says, even if nothing moves any more.
+func TestAnnouncementsOfANodeThatIsBehind(t *testing.T) {
+	t.Parallel()
+	a := watchDepartures(t, 3, nil)
+	a.exclude("_name", "name-n2")
+	a.becomes(one("n2", cluster.Excluded))
+	a.f.Lock()
+	old, before := a.f.Announced.Settings, a.f.Version
+	a.f.Unlock()
+	var behind atomic.Bool
+	behind.Store(true)
+	a.f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if !behind.Load() || r.URL.Path == "/_cluster/state/version" {
+			return false // polls of the version are answered by one that is ahead
+		}
+		switch r.URL.Path {
+		case "/_cluster/settings":
+			return json.NewEncoder(w).Encode(old) == nil
+		case "/_cluster/state/version,nodes":
+			answer := a.f.StateOf(n)
+			answer["version"] = before
+			return json.NewEncoder(w).Encode(answer) == nil
+		}
+		return false
+	})
+	a.exclude("_name", "")
+	discoveries := func() int { return a.f.Count("/_cluster/state/version,nodes") }
+	asked := discoveries() + 3
+	a.Eventually("the version is known, and what is behind was asked", func() bool {
+		a.f.Lock()
+		defer a.f.Unlock()
+		return a.Snapshot().Version == a.f.Version && a.f.Asked["/_cluster/state/version,nodes"] > asked
+	})
+	require.Equal(t, one("n2", cluster.Excluded), leaving(a.Snapshot()))
+	behind.Store(false)
+	a.becomes(nil)
 }
 
 // Without the permission no node leaves. It is logged once, and the polls are counted.

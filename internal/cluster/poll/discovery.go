@@ -19,7 +19,7 @@ const (
 	// discoveryPause is the least time between two discoveries that hints ask for.
 	discoveryPause = time.Second
 
-	membersPath  = "_cluster/state/nodes?local=true&filter_path=nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
+	membersPath  = "_cluster/state/version,nodes?local=true&filter_path=version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
 	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
@@ -27,6 +27,12 @@ const (
 // membership maps the ids of the nodes in the cluster state to their ephemeral
 // ids, which change when a node restarts.
 type membership map[string]string
+
+// memberState is what a node's cluster state says of the members.
+type memberState struct {
+	Version int64                `json:"version"`
+	Nodes   map[string]stateNode `json:"nodes"` // by id
+}
 
 // stateNode is a node in the cluster state.
 type stateNode struct {
@@ -37,9 +43,9 @@ type stateNode struct {
 	Attributes       map[string]string `json:"attributes"`
 }
 
-func members(nodes map[string]stateNode) membership {
-	m := make(membership, len(nodes))
-	for id, n := range nodes {
+func (s *memberState) members() membership {
+	m := make(membership, len(s.Nodes))
+	for id, n := range s.Nodes {
 		m[id] = n.EphemeralID
 	}
 	return m
@@ -125,33 +131,42 @@ func (p *Poller) discover(ctx context.Context) error {
 		p.discovered(found, nil, nil, nil)
 		return errNoShardsAPI
 	}
-	p.readDepartures(ctx, from, found.ClusterUUID)
-	nodes, present, err := p.listNodes(ctx, from)
+	state, from, err := p.askMembers(ctx, from)
 	if err != nil {
 		return err
 	}
-	apart := p.listLeftAlone(ctx, found.ClusterUUID)
-	p.discovered(found, nodes, present, apart.unsupported)
+	p.readDepartures(ctx, from, found.ClusterUUID, state.Version)
+	nodes, err := p.listNodes(ctx, from, state)
+	if err != nil {
+		return err
+	}
+	apart := p.listLeftAlone(ctx, from, found.ClusterUUID, state.Version)
+	p.discovered(found, nodes, state.members(), apart.unsupported)
 	p.store.Closed(found.ClusterUUID, apart.closed)
 	return nil
 }
 
-// listNodes asks for the members of the cluster and for what each tells of
-// itself. A member that does not tell, because it is stuck, stays as it was known.
-func (p *Poller) listNodes(ctx context.Context, from *url.URL) ([]*cluster.Node, membership, error) {
-	var state struct {
-		Nodes map[string]stateNode `json:"nodes"`
-	}
-	_, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&state)})
+// askMembers asks for the members of the cluster, a given node first, nil is any. It returns which
+// node answered: nodes apply a new state one after the other, and whatever else is asked about
+// this version is asked of that node.
+func (p *Poller) askMembers(ctx context.Context, first *url.URL) (*memberState, *url.URL, error) {
+	state := &memberState{}
+	from, err := p.endpoints.askFirst(ctx, first, Query{Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(state)})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the members of the cluster: %w", err)
 	}
+	return state, from, nil
+}
+
+// listNodes asks the members for what each tells of itself. A member that does not tell, because
+// it is stuck, stays as it was known.
+func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberState) ([]*cluster.Node, error) {
 	var told struct {
 		Nodes map[string]infoNode `json:"nodes"`
 	}
-	_, err = p.endpoints.askFirst(ctx, from, Query{Kind: kindNodes, Path: nodesPath, Deadline: p.o.PollTimeout, Decode: DecodeJSON(&told)})
+	_, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindNodes, Path: nodesPath, Deadline: p.o.PollTimeout, Decode: DecodeJSON(&told)})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the nodes' addresses: %w", err)
+		return nil, fmt.Errorf("list the nodes' addresses: %w", err)
 	}
 	nodes := p.nodesBefore()
 	maps.DeleteFunc(nodes, func(id string, _ *cluster.Node) bool { _, member := state.Nodes[id]; return !member })
@@ -174,7 +189,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL) ([]*cluster.Node,
 	list := slices.SortedFunc(maps.Values(nodes), cluster.ByID)
 	p.addresses.assign(list, published)
 	p.departures.mark(list, state.Nodes, told.Nodes, time.Now())
-	return list, members(state.Nodes), nil
+	return list, nil
 }
 
 // discovered takes in what was found out about engine and nodes, which are sorted by id.
@@ -221,7 +236,7 @@ func (p *Poller) nodesBefore() map[string]*cluster.Node {
 type leftAloneAnswer struct {
 	leftAlone
 	uuid    string
-	version int64     // of the cluster state before it was asked for
+	version int64     // of the cluster state, at least
 	after   time.Time // its cost forbids to ask before
 }
 
@@ -231,25 +246,21 @@ type leftAlone struct {
 	closed      map[string]bool
 }
 
-// listLeftAlone names the indices that searches are not steered on. The answer holds
-// only indices that have one of the settings, but the engine walks over all: it is
+// listLeftAlone names the indices that searches are not steered on. It asks a node that has this
+// version of the cluster state. The answer holds only indices that have one of the settings, but the engine walks over all: it is
 // asked when the cluster state moved. While the answer cannot be had, what was known
 // stays: not knowing costs speed on such indices, not results. That an index is
 // closed is told by a setting of the engines' own, which they make when they close it
 // and remove when they open it.
-func (p *Poller) listLeftAlone(ctx context.Context, uuid string) leftAlone {
+func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, version int64) leftAlone {
 	known, started := &p.leftAlone, time.Now()
-	var version int64
-	if s := p.Snapshot(); s != nil {
-		version = s.Version
-	}
 	if known.uuid == uuid && (version == known.version || started.Before(known.after)) {
 		return known.leftAlone
 	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
-	_, err := p.endpoints.ask(ctx, Query{Kind: kindSettings, Path: settingsPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
+	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
 	if err != nil {
 		return known.leftAlone
 	}

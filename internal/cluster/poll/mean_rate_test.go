@@ -37,8 +37,8 @@ func (n *countedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 		kind, body = "info", `{"cluster_uuid":"u","cluster_name":"c","version":{"distribution":"opensearch","number":"3.6.0"}}`
 	case path == "/_cluster/state/version":
 		kind, body = "version", `{"cluster_uuid":"u","version":7}`
-	case path == "/_cluster/state/nodes":
-		kind, body = "members", `{"nodes":{"h0":{"name":"h0"},"h1":{"name":"h1"},"h2":{"name":"h2"}}}`
+	case path == "/_cluster/state/version,nodes":
+		kind, body = "members", `{"version":7,"nodes":{"h0":{"name":"h0"},"h1":{"name":"h1"},"h2":{"name":"h2"}}}`
 	case path == "/_nodes/http,os,thread_pool":
 		kind = "nodes"
 		for _, other := range []string{"h0", "h1", "h2"} {

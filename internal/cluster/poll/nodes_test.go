@@ -38,9 +38,11 @@ func TestNodesOfRealEngines(t *testing.T) {
 	}
 	for engine, attributes := range tests {
 		for _, static := range []bool{false, true} {
-			answers := recorded{"/_cluster/state/nodes": read(engine, "members.json"), "/_nodes/http,os,thread_pool": read(engine, "nodes.json")}
+			answers := recorded{"/_cluster/state/version,nodes": read(engine, "members.json"), "/_nodes/http,os,thread_pool": read(engine, "nodes.json")}
 			c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Static: static, Client: &http.Client{Transport: answers}, Registerer: prometheus.NewRegistry()})
-			nodes, _, err := c.listNodes(t.Context(), seed)
+			state, from, err := c.askMembers(t.Context(), nil)
+			require.NoError(t, err)
+			nodes, err := c.listNodes(t.Context(), from, state)
 			require.NoError(t, err)
 			require.Len(t, nodes, 1)
 			require.Equal(t, attributes, nodes[0].Attributes, engine)
@@ -49,7 +51,7 @@ func TestNodesOfRealEngines(t *testing.T) {
 			require.Equal(t, static, nodes[0].URL == nil)
 
 			answers["/_nodes/http,os,thread_pool"] = `{"nodes":{}}`
-			nodes, _, err = c.listNodes(t.Context(), seed)
+			nodes, err = c.listNodes(t.Context(), from, state)
 			require.NoError(t, err)
 			require.Equal(t, attributes, nodes[0].Attributes, "also of one that is stuck")
 		}

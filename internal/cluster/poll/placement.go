@@ -247,13 +247,10 @@ func (p *placer) checkMembers(ctx context.Context) {
 	if started.Before(p.membersAfter) {
 		return
 	}
-	var state struct {
-		Nodes map[string]stateNode `json:"nodes"`
-	}
-	_, err := p.poller.endpoints.ask(ctx, Query{Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.poller.o.PollTimeout), Decode: DecodeJSON(&state)})
+	state, _, err := p.poller.askMembers(ctx, nil)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
-	if err != nil || !maps.Equal(members(state.Nodes), p.poller.membersKnown()) {
+	if err != nil || !maps.Equal(state.members(), p.poller.membersKnown()) {
 		hint(p.poller.rediscover)
 	}
 }
