@@ -32,6 +32,7 @@ type pipeline struct {
 	store    *cluster.Store
 	poller   *poll.Poller
 	indices  *poll.Indices[bulk.Index] // nil if no bulks go to one shard
+	selector *selection.Selector
 	proxy    *proxy.Proxy
 	check    *preflight.Checker
 	registry *prometheus.Registry
@@ -151,11 +152,8 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 		return nil, err
 	}
 	p := &pipeline{recipe: r, registry: prometheus.NewRegistry(), polls: transport.Clone()}
-	if err := p.observe(cfg, logger, w.recorder.History()); err != nil {
-		return nil, err
-	}
 	logChange := proxy.LogChange(logger)
-	selector, err := selection.New(selection.Options{
+	p.selector, err = selection.New(selection.Options{
 		Policy:     policyOf(cfg.Routing, logger),
 		Clients:    cfg.Routing.Clients,
 		Seed:       randomSeed(),
@@ -170,10 +168,13 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	if err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
 	}
+	if err := p.observe(cfg, logger, w.recorder.History()); err != nil {
+		return nil, err
+	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Seeds:            cfg.Upstream.Parsed(),
 		Transport:        transport,
-		Selector:         selector,
+		Selector:         p.selector,
 		Learn:            p.store.Learn,
 		LearnLayout:      p.store.LearnLayout,
 		Refresh:          p.poller.RefreshPlacement,
@@ -250,11 +251,12 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		},
 	}
 	if source.URL != nil {
+		source.Prober = p.selector
 		o.Source = relay.NewFollower(source)
 	}
 	p.poller = poll.New(p.store, o)
 	p.indices = newIndices(cfg.Bulk, p.poller)
-	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, p.registry), logger)
+	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, p.selector, p.registry), logger)
 	return err
 }
 

@@ -222,10 +222,15 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.about {
 		e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)
 		e.via.probe.silentAt.Store(at)
-		s.askVia(e.via, at)
+		if !e.told {
+			s.askVia(e.via, at)
+		}
 		return
 	}
 	n, p, as := e.node, &e.node.probe, Slow
+	if e.told {
+		c.why += " (sent by another sidestep)"
+	}
 	p.lateAt = at
 	if c.proof {
 		if p.against.Load() == 0 || at-p.againstAt > int64(failureMemory) {
@@ -251,6 +256,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
+	case e.told: // and by whoever sent it, again
 	case c.proof || !n.health.avoid.Load():
 		p.wanted.Store(true)
 	}

@@ -61,6 +61,8 @@ const (
 	// probes that tell nothing are waited for. What searches through a coordinating node told
 	// of it counts half as much after that time.
 	roundLife = twice * ProbeTimeout
+	// maxFindings is how many rounds of probes are kept for others: more than there are in roundLife.
+	maxFindings = twice * twice * roundSize
 
 	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
 	failureMemory = longestHold

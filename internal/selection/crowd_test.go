@@ -44,7 +44,7 @@ func TestWhatIsPolledRarelyIsProbedRarely(t *testing.T) {
 		const draws = 1000
 		for i := range int64(draws) {
 			n.probe.last = i * int64(time.Millisecond)
-			d := s.apart(n, probeInterval)
+			d := s.apart(n, probeInterval, 0)
 			require.GreaterOrEqual(t, d, probeInterval)
 			sum += d
 		}

@@ -57,6 +57,7 @@ type probing struct {
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
+	toldAt     atomic.Int64 // ns: when another sidestep last told of one
 	weighedAt  atomic.Int64 // ns: when needed was found out
 	needed     atomic.Bool  // the others could not carry its load
 
@@ -74,6 +75,7 @@ type probing struct {
 type round struct {
 	sent    int64
 	local   bool // of two nodes: one is asked through itself
+	told    bool // others were told of it, or told of it
 	entries []entry
 	times   []float64 // scratch
 }
@@ -87,6 +89,7 @@ type entry struct {
 	outcome   ProbeOutcome
 	late      bool // it has spoken against node; while it is awaited: it is not waited for any longer
 	judged    bool // it has nothing more to say
+	told      bool // another sidestep sent it
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -109,6 +112,9 @@ type rounds struct {
 
 	sampledAt int64  // ns: when a node that nothing speaks against was last probed for that
 	choices   uint64 // how many there were then
+
+	shared
+	others atomic.Int64 // ns: when another sidestep was last told of findings
 }
 
 // Probers says how many clients probe the same nodes, as far as that is known. It is cheap enough
@@ -120,11 +126,11 @@ func (s *Selector) Probers(count int) { s.probers.Store(int64(count)) }
 // probes it as often as one would; of more, and where n is polled so rarely that many must be polling
 // it, each more rarely. The moment is drawn anew for each probe, or all would meet that found the
 // node bad together.
-func (s *Selector) apart(n *Node, d time.Duration) time.Duration {
+func (s *Selector) apart(n *Node, d time.Duration, at int64) time.Duration {
 	told := time.Duration(s.probers.Load()) * probeInterval / probeBurst
 	polled := twice*time.Duration(n.pollsApart.Load()) - ProbeTimeout
 	longer := min(max(told, polled), holdMemory) - d
-	if longer <= 0 {
+	if longer <= 0 || lately(&s.probes.others, at) {
 		return d
 	}
 	return d + time.Duration(twice*s.random(uint64(n.probe.last), twice)*float64(longer)) //nolint:gosec // a draw, not a number
@@ -138,11 +144,11 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	if r.sampledAt == 0 {
 		r.sampledAt = at
 	}
-	if len(nodes) == 0 || at-r.sampledAt < int64(s.apart(nodes[r.number%len(nodes)], ProbeTimeout)) {
+	if len(nodes) == 0 || at-r.sampledAt < int64(s.apart(nodes[r.number%len(nodes)], ProbeTimeout, at)) {
 		return
 	}
 	r.sampledAt = at
-	if choices := s.turn.Load(); r.choices != choices {
+	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
 		if n := nodes[r.number%len(nodes)]; !s.needed(n, at) {
 			n.probe.wanted.Store(true)
@@ -201,6 +207,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
+		s.probes.note(s, r, at)
 		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
 			open = append(open, r)
 		}
@@ -245,9 +252,9 @@ func (s *Selector) due(n *Node, at int64) bool {
 		return false
 	}
 	interval := s.jittered(probeInterval, at)
-	// What has answered well once is looked at again soon, and so is what tells nothing.
-	if !fine && n.health.good.Load() != twice-1 && p.voids.Load() == 0 {
-		interval = s.apart(n, interval)
+	// What has answered well once is looked at again soon, by whoever probes it, and so is what tells nothing.
+	if !fine && (n.health.good.Load() != twice-1 || lately(&p.toldAt, at)) && p.voids.Load() == 0 {
+		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
 }
@@ -390,17 +397,21 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	} else {
 		e.node.probe.ended(o.Unfit, e.late, at)
 	}
-	switch {
-	case o.Unfit:
-		e.state = probeVoid
-	case o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
-		e.state = probeVoid
-	case o.Failed:
-		e.state = probeFailed
-	default:
-		e.state = probeAnswered
-	}
+	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
+	s.probes.note(s, p.round, at)
+}
+
+// stateAfter returns the state of the probe once it has ended.
+func (e *entry) stateAfter(o ProbeOutcome, at int64) entryState {
+	switch {
+	case o.Unfit, o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
+		return probeVoid
+	case o.Failed:
+		return probeFailed
+	default:
+		return probeAnswered
+	}
 }
 
 // ended notes that a probe of the node ended; void: it told nothing; late: it was given up

@@ -63,6 +63,10 @@ type feed struct {
 	fullAt     time.Time
 	given      int     // reports since the last one was made
 	readers    float64 // the mean of that over some reports: each reader takes each report once
+
+	prober   Prober // nil: nothing is probed from here
+	found    int64  // the number of the last finding
+	findings []fedFinding
 }
 
 type fedIndex struct {
@@ -84,9 +88,9 @@ type polled struct {
 	seq   int64
 }
 
-func newFeed(snapshot func() *cluster.Snapshot, shortest time.Duration) *feed {
+func newFeed(snapshot func() *cluster.Snapshot, shortest time.Duration, prober Prober) *feed {
 	return &feed{
-		snapshot: snapshot, shortest: shortest, interval: shortest, relay: rand.Text(), born: time.Now(), fresh: map[string]*polled{},
+		snapshot: snapshot, prober: prober, shortest: shortest, interval: shortest, relay: rand.Text(), born: time.Now(), fresh: map[string]*polled{},
 		numbers: map[string]int{}, indices: map[string]*fedIndex{}, stats: map[string]*polled{},
 	}
 }
@@ -183,6 +187,7 @@ func (f *feed) make(now time.Time) {
 		f.takeIndices(s)
 	}
 	f.takePolls(s)
+	f.takeFindings()
 }
 
 // restart makes the feed that of another relay.
@@ -193,6 +198,7 @@ func (f *feed) restart() {
 	for _, p := range f.stats {
 		p.seq = 1
 	}
+	f.findings = nil
 }
 
 // number returns the place of a node id in the list of ids, -1 for none.
@@ -282,6 +288,9 @@ func (f *feed) since(after int64) *report {
 		}
 	}
 	f.addPolls(r, after)
+	if after > 0 {
+		r.Findings = f.findingsSince(after)
+	}
 	return r
 }
 

@@ -34,6 +34,8 @@ type Options struct {
 	// Silence is after which time without an answer the cluster is polled instead;
 	// default 3 s.
 	Silence time.Duration
+	// Prober learns from the relay's probes, and says which nodes it is to probe; may be nil.
+	Prober Prober
 }
 
 // Follower keeps what is known in step with a relay. It is the [poll.Source] of one poller.
@@ -128,7 +130,7 @@ func (f *Follower) ask(ctx context.Context) (*report, error) {
 	}
 	path := f.page + "?version=" + strconv.Itoa(relayVersion)
 	if f.relay != "" {
-		path += "&relay=" + url.QueryEscape(f.relay) + "&after=" + strconv.FormatInt(f.seq, 10)
+		path += "&relay=" + url.QueryEscape(f.relay) + "&after=" + strconv.FormatInt(f.seq, 10) + f.suspects()
 	}
 	if !f.p.Idle() {
 		path += "&busy=true"
@@ -202,6 +204,7 @@ func (f *Follower) apply(r *report) {
 	}
 	f.applyPlacement(r)
 	f.applyPolls(r)
+	f.applyFindings(r, now)
 	f.p.ReadersOfRelay(r.Readers)
 	f.p.AnsweredByRelay()
 }

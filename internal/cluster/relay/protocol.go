@@ -15,7 +15,7 @@ import (
 // all of them without state in the relay, so that any number of relays may stand
 // behind one address:
 //
-//	GET  /snapshot?version=1&relay=ID&after=N&busy=true
+//	GET  /snapshot?version=1&relay=ID&after=N&busy=true&suspects=3,17
 //	GET  /snapshot/target?version=1&about=shards&expression=E&routing=R
 //	POST /snapshot/uses?version=1 ["index", …]
 //
@@ -23,7 +23,8 @@ import (
 // ID. Everything, if that is another relay (it started again, or a second one has the
 // address), or if N is too old to tell. It answers once there is a newer report, which
 // is after one interval of statistics at most. busy says that searches come, so that
-// statistics matter.
+// statistics matter. suspects names nodes, by their place in the list of that relay, which the relay
+// is to probe: for all of its readers it sends as many probes as for one.
 //
 // The second answers with a [resolvedTarget]: what the index expression stands for, from
 // the relay's memory or, once for all who ask, from the cluster. about is shards or
@@ -76,6 +77,8 @@ type report struct {
 	// Readers is how many sidesteps read these reports, about. A relay that is older does not tell. It
 	// decides how rarely they probe, so whatever it is, it does no harm.
 	Readers int `json:"readers,omitempty"`
+	// Findings are what probes found since, and not part of everything.
+	Findings []reportedFinding `json:"findings,omitempty"`
 }
 
 type reportedCluster struct {
@@ -173,6 +176,23 @@ type reportedFailure struct {
 type reportedSeen struct {
 	Node   int     `json:"n"`
 	Others []int64 `json:"o"`
+}
+
+// reportedFinding is a [selection.Finding].
+type reportedFinding struct {
+	Sent   int64           `json:"at"`
+	Local  bool            `json:"local,omitempty"`
+	Probes []reportedProbe `json:"p"`
+}
+
+// reportedProbe is a [selection.FoundProbe].
+type reportedProbe struct {
+	Node   int    `json:"n"`
+	Via    int    `json:"v"`
+	About  bool   `json:"about,omitempty"`
+	Took   int64  `json:"took"` // µs
+	Failed bool   `json:"failed,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 // reportNodes puts nodes into the form of a report.

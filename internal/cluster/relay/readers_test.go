@@ -13,7 +13,7 @@ import (
 // A relay tells its readers about how many they are, and they probe the more rarely.
 func TestReadersAreCounted(t *testing.T) {
 	s := cluster.NewSnapshot(cluster.Contents{Engine: cluster.Engine{Distribution: cluster.OpenSearch}, ClusterUUID: "u", Indices: []cluster.Index{}})
-	f := newFeed(func() *cluster.Snapshot { return s }, time.Hour)
+	f := newFeed(func() *cluster.Snapshot { return s }, time.Hour, nil)
 	var last []byte
 	rounds := func(count, readers int) {
 		for range count {

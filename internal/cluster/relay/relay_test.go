@@ -80,6 +80,12 @@ type relaying struct {
 // start starts sidestep's view of the fake with short intervals.
 func start(t *testing.T, f *clustertest.Fake, tweak func(*poll.Options)) *relaying {
 	t.Helper()
+	return startProbing(t, f, nil, tweak)
+}
+
+// startProbing is start of one that probes.
+func startProbing(t *testing.T, f *clustertest.Fake, prober Prober, tweak func(*poll.Options)) *relaying {
+	t.Helper()
 	transport := &http.Transport{}
 	seed, err := url.Parse(f.Nodes[0].Server.URL)
 	require.NoError(t, err)
@@ -94,7 +100,7 @@ func start(t *testing.T, f *clustertest.Fake, tweak func(*poll.Options)) *relayi
 		tweak(&o)
 	}
 	w.Poller = poll.New(w.Recorder.Store, o)
-	w.server = NewServer(w.Poller, w.Registry)
+	w.server = NewServer(w.Poller, prober, w.Registry)
 	w.Start(context.Background())
 	t.Cleanup(func() {
 		w.Stop()
@@ -276,7 +282,7 @@ func TestReportsAddUp(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var s *cluster.Snapshot
-		told := newFeed(func() *cluster.Snapshot { return s }, time.Millisecond)
+		told := newFeed(func() *cluster.Snapshot { return s }, time.Millisecond, nil)
 		late := NewFollower(Options{URL: &url.URL{Scheme: "http", Host: "relay"}})
 		late.p = poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{})
 		for round := range 40 {

@@ -46,11 +46,11 @@ type Server struct {
 	placing  sync.Mutex // what one found out need not be asked for the next
 }
 
-// NewServer returns a handler that serves what p finds out. It is called before p is
-// started.
-func NewServer(p *poll.Poller, reg prometheus.Registerer) *Server {
+// NewServer returns a handler that serves what p finds out, and what prober does; nil: nothing is
+// probed. It is called before p is started.
+func NewServer(p *poll.Poller, prober Prober, reg prometheus.Registerer) *Server {
 	srv := &Server{
-		p: p, metrics: newServerMetrics(reg), feed: newFeed(p.Snapshot, p.Options().StatsInterval),
+		p: p, metrics: newServerMetrics(reg), feed: newFeed(p.Snapshot, p.Options().StatsInterval, prober),
 		readers: make(chan struct{}, maxReaders), patience: readerPatience,
 		lookUps: make(chan struct{}, lookUpsAtOnce),
 	}
@@ -122,9 +122,11 @@ func (srv *Server) tellReport(w http.ResponseWriter, r *http.Request) string {
 			return refuse(w, http.StatusBadRequest, "after is not the number of a report")
 		}
 	}
-	if query.Get("busy") == "true" {
+	busy := query.Get("busy") == "true"
+	if busy {
 		srv.p.TouchAll()
 	}
+	srv.feed.suspected(query.Get("relay"), query.Get("suspects"), busy)
 	body, err := srv.feed.next(r.Context(), query.Get("relay"), after)
 	if err != nil {
 		return srv.failed(w, r, err)

@@ -67,7 +67,7 @@ func TestRelayRefuses(t *testing.T) {
 		{"another version", "/snapshot?version=2", relay.server, 400, `speaks version 1, not "2"`},
 		{"bad number", "/snapshot?version=1&after=-1", relay.server, 400, "not the number of a report"},
 		{"a relay of relays", "/snapshot?version=1", chained.server, 503, "has a relay itself"},
-		{"nothing known", "/snapshot?version=1", NewServer(poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{}), nil), 503, "has not answered yet"},
+		{"nothing known", "/snapshot?version=1", NewServer(poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{}), nil, nil), 503, "has not answered yet"},
 		{"unknown question", "/snapshot/target?version=1&about=settings&expression=a", relay.server, 400, "not a target"},
 		{"layout of many", "/snapshot/target?version=1&about=layout&expression=a,b", relay.server, 400, "not a target"},
 		{"long", "/snapshot/target?version=1&about=shards&expression=" + strings.Repeat("a", 5000), relay.server, 400, "not a target"},
@@ -143,7 +143,7 @@ func TestInventedTargetsOfFollowersAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lookUps atomic.Int64
 		p := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: clustertest.InProcess{Fake: f, Takes: 0, LookUps: &lookUps}}})
-		server := NewServer(p, nil)
+		server := NewServer(p, nil, nil)
 		p.Start(t.Context())
 		for p.Ready() != nil {
 			time.Sleep(time.Millisecond)

@@ -28,19 +28,23 @@ func TestProbesOfManySidecars(t *testing.T) {
 	for _, c := range []struct {
 		sidecars int
 		told     bool
+		relayed  bool
 		most     float64       // probes a second while it is ejected
 		back     time.Duration // within which half of the sidecars use it again
 	}{
-		{8, true, 25, 5 * time.Second},
-		{200, true, 25, 12 * time.Second},
-		{500, true, 40, 20 * time.Second},
-		{200, false, 110, 12 * time.Second},
-		{500, false, 80, 20 * time.Second},
+		{8, true, false, 25, 5 * time.Second},
+		{200, true, false, 25, 12 * time.Second},
+		{500, true, false, 40, 20 * time.Second},
+		{200, false, false, 110, 12 * time.Second},
+		{500, false, false, 80, 20 * time.Second},
+		{8, true, true, 25, 5 * time.Second},
+		{200, true, true, 25, 5 * time.Second},
+		{500, true, true, 25, 5 * time.Second},
 	} {
-		t.Run(fmt.Sprintf("%d sidecars, told %t", c.sidecars, c.told), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d sidecars, told %t, relayed %t", c.sidecars, c.told, c.relayed), func(t *testing.T) {
 			t.Parallel()
 			sc := coordinated(5, c.sidecars, 0.4)
-			sc.untold = !c.told
+			sc.untold, sc.relayed = !c.told, c.relayed
 			sc.length = end
 			sc.faults = []fault{{nodes: []int{badNode}, from: bad, to: well, set: transportLatency(300 * time.Millisecond)}}
 			list, err := pick([]string{own})

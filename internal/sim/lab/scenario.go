@@ -32,6 +32,7 @@ type Scenario struct {
 
 	sidecars                  int
 	untold                    bool // no sidecar is told how many there are
+	relayed                   bool // one polls, and probes, for all
 	pollInterval, pollTimeout time.Duration
 
 	warmup, length time.Duration // measured is [warmup, length)

@@ -59,9 +59,12 @@ func newWorldOf(sc *Scenario, p policy, seed, choices uint64) (*world, error) {
 		if p, ok := r.(*simple); ok && !p.polls() {
 			continue
 		}
-		if to, ok := r.(polled); ok {
+		if to, ok := r.(polled); ok && !sc.relayed {
 			w.startPolls(to)
 		}
+	}
+	if sc.relayed {
+		return w, w.startRelay(p, chosen)
 	}
 	return w, nil
 }

@@ -178,7 +178,7 @@ func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) 
 	f.work.Go(func() { b.cluster.Storm(ctx, simcluster.Storm{Churn: 1}) })
 	if relayed {
 		f.relay = b.newPoller(nil, nil)
-		b.network.serve("relay", f.sent.counting(relay.NewServer(f.relay, prometheus.NewRegistry())))
+		b.network.serve("relay", f.sent.counting(relay.NewServer(f.relay, nil, prometheus.NewRegistry())))
 		f.relay.Start(ctx)
 		for f.relay.Ready() != nil {
 			if err := wait(ctx, 100*time.Millisecond); err != nil {
