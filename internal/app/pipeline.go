@@ -251,12 +251,12 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		},
 	}
 	if source.URL != nil {
-		source.Prober = p.selector
+		source.Prober = sharing{p.selector}
 		o.Source = relay.NewFollower(source)
 	}
 	p.poller = poll.New(p.store, o)
 	p.indices = newIndices(cfg.Bulk, p.poller)
-	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, p.selector, p.registry), logger)
+	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, sharing{p.selector}, p.registry), logger)
 	return err
 }
 

@@ -222,3 +222,38 @@ func TestReloadChangesTheSource(t *testing.T) {
 	require.Empty(t, failures)
 	require.Positive(t, answered)
 }
+
+// A relay probes for its sidecars: one that searches now and then ejects a slow node because of what
+// the relay's probes found, and lets it in again, and hardly probes itself.
+func TestARelayProbesForItsSidecars(t *testing.T) {
+	at := newService(t)
+	_, relays, sidecars := fleetOf(t, at.URL)
+	cluster, err := simcluster.Start(simcluster.Options{
+		Nodes: 5, ServiceTime: time.Millisecond, Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 5, Replicas: 1}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(cluster.Stop)
+	relays.Upstream.URLs, sidecars.Upstream.URLs = cluster.URLs(), cluster.URLs()
+	for _, cfg := range []*config.Config{&relays, &sidecars} {
+		cfg.Routing.Policy, cfg.Routing.When = "adaptive", "outlier"
+	}
+	relays.Routing.Mode = "observe"
+	relay := startReady(t, relays, nil)
+	at.use(relay)
+	sidecar := startReady(t, sidecars, nil)
+	sidecar.eventually(func() bool { return sidecar.source() == "relay" }, "it follows the relay")
+	bad := cluster.Nodes()[2]
+	all := func(want string) func() bool {
+		return func() bool {
+			require.Equal(t, http.StatusOK, sidecar.get(sidecar.dataURL("/logs/_search")).status)
+			time.Sleep(100 * time.Millisecond)
+			return relay.stateOf(bad.Name()) == want && sidecar.stateOf(bad.Name()) == want
+		}
+	}
+	sidecar.eventually(all("fine"), "nothing is wrong")
+	bad.SetFault(simcluster.Fault{Extra: 400 * time.Millisecond})
+	sidecar.eventually(all("slow"), "both find the node slow, though nothing is searched through the relay")
+	require.NotContains(t, relay.log.String(), "sent by another sidestep", "it probes itself")
+	bad.SetFault(simcluster.Fault{})
+	sidecar.eventually(all("fine"), "both use it again")
+}

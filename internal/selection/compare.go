@@ -222,13 +222,11 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.about {
 		e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)
 		e.via.probe.silentAt.Store(at)
-		if !e.told {
-			s.askVia(e.via, at)
-		}
+		s.askVia(e.via, at)
 		return
 	}
 	n, p, as := e.node, &e.node.probe, Slow
-	if e.told {
+	if e.foreign {
 		c.why += " (sent by another sidestep)"
 	}
 	p.lateAt = at
@@ -256,7 +254,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
-	case e.told: // and by whoever sent it, again
+	case e.foreign: // and by whoever sent it, again
 	case c.proof || !n.health.avoid.Load():
 		p.wanted.Store(true)
 	}

@@ -63,6 +63,8 @@ const (
 	roundLife = twice * ProbeTimeout
 	// maxFindings is how many rounds of probes are kept for others: more than there are in roundLife.
 	maxFindings = twice * twice * roundSize
+	// maxFound bounds the probes of a finding that is told.
+	maxFound = twice * twice * roundSize
 
 	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
 	failureMemory = longestHold

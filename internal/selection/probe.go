@@ -57,7 +57,7 @@ type probing struct {
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
-	toldAt     atomic.Int64 // ns: when another sidestep last told of one
+	heardAt    atomic.Int64 // ns: when another sidestep last told of a probe of it, which counted
 	weighedAt  atomic.Int64 // ns: when needed was found out
 	needed     atomic.Bool  // the others could not carry its load
 
@@ -75,7 +75,8 @@ type probing struct {
 type round struct {
 	sent    int64
 	local   bool // of two nodes: one is asked through itself
-	told    bool // others were told of it, or told of it
+	burst   bool // each is of probeBurst searches
+	noted   bool // it is kept for others, or others sent it
 	entries []entry
 	times   []float64 // scratch
 }
@@ -89,7 +90,7 @@ type entry struct {
 	outcome   ProbeOutcome
 	late      bool // it has spoken against node; while it is awaited: it is not waited for any longer
 	judged    bool // it has nothing more to say
-	told      bool // another sidestep sent it
+	foreign   bool // another sidestep sent it
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -114,7 +115,6 @@ type rounds struct {
 	choices   uint64 // how many there were then
 
 	shared
-	others atomic.Int64 // ns: when another sidestep was last told of findings
 }
 
 // Probers says how many clients probe the same nodes, as far as that is known. It is cheap enough
@@ -204,10 +204,12 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	at := s.since(now)
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
+	raise(&s.probes.lookedAt, at)
+	s.judgeHeard(nodes, at)
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		s.probes.note(s, r, at)
+		s.probes.note(s, r)
 		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
 			open = append(open, r)
 		}
@@ -251,9 +253,14 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if fine && !n.health.avoid.Load() {
 		return false
 	}
+	again := !fine && n.health.good.Load() == twice-1
+	if n.health.condition() != Failing && !again && lately(&p.heardAt, at) {
+		return false // another sidestep probes it
+	}
 	interval := s.jittered(probeInterval, at)
-	// What has answered well once is looked at again soon, by whoever probes it, and so is what tells nothing.
-	if !fine && (n.health.good.Load() != twice-1 || lately(&p.toldAt, at)) && p.voids.Load() == 0 {
+	// What has answered well once is looked at again soon, by whoever sent that probe, and so is what
+	// tells nothing.
+	if !fine && (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
@@ -276,7 +283,7 @@ type occasion struct {
 func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Probe {
 	suspects, vias := o.suspects, o.vias
 	s.probes.number++
-	r := &round{sent: at}
+	r := &round{sent: at, burst: o.burst > 1}
 	via := s.via(nodes, suspects, vias, at)
 	if via == nil {
 		return dst
@@ -399,7 +406,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	}
 	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
-	s.probes.note(s, p.round, at)
+	s.probes.note(s, p.round)
 }
 
 // stateAfter returns the state of the probe once it has ended.

@@ -2,11 +2,13 @@ package selection
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
-// Finding is a round of probes as one sidestep tells it to others, which judge it as if they had sent
-// it: for all of them together a node is probed as often as for one.
+// Finding is a round of probes that another sidestep sent. It is judged as a round of one's own: for
+// all together a node is probed as often as for one. What it says of the way to coordinating nodes is
+// left out, as each has its own.
 type Finding struct {
 	// Number grows from one finding to the next.
 	Number int64
@@ -20,41 +22,43 @@ type Finding struct {
 // FoundProbe is one probe of a [Finding].
 type FoundProbe struct {
 	Node, Via string // ids
-	// AboutVia: see [Probe.AboutVia].
-	AboutVia bool
-	// Outcome of the probe; Took of one that is overdue is for how long it had been awaited.
-	Outcome ProbeOutcome
+	Burst     bool   // as one that ends an ejection
+	Outcome   ProbeOutcome
 }
 
-// shared is what is told to others, and what was heard of them. It is guarded by Selector.probes.
+// shared is what sidesteps tell each other of their probes. All but others is guarded by Selector.probes.
 type shared struct {
-	findings []Finding // the last ones
-	number   int64     // of the last one
+	findings []Finding    // the last rounds that were sent here
+	number   int64        // of the last one
+	heard    []Finding    // what others told, and is not judged yet
+	lookedAt atomic.Int64 // ns: when probes due here were last asked for
+	others   atomic.Int64 // ns: when others last said what they suspect, or that they search
 }
 
-// note keeps what came of r for others, once all of its probes have said what they have to say.
-func (h *shared) note(s *Selector, r *round, at int64) {
-	if r.told || slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited && !e.judged }) {
+// keep appends f to the last ones.
+func keep(list []Finding, f Finding) []Finding {
+	if extra := len(list) + 1 - maxFindings; extra > 0 {
+		list = slices.Delete(list, 0, extra)
+	}
+	return append(list, f)
+}
+
+// note keeps for others what came of r, once all its probes have ended.
+func (h *shared) note(s *Selector, r *round) {
+	if r.noted || slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
 		return
 	}
-	r.told = true
-	h.number++
-	f := Finding{Number: h.number, Sent: s.epoch.Add(time.Duration(r.sent)), Local: r.local}
+	r.noted = true
+	f := Finding{Number: h.number + 1, Sent: s.epoch.Add(time.Duration(r.sent)), Local: r.local}
 	for i := range r.entries {
-		e := &r.entries[i]
-		if e.state == probeVoid {
-			continue
+		if e := &r.entries[i]; e.state != probeVoid && !e.about {
+			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
-		o := e.outcome
-		if e.state == probeAwaited {
-			o.Took = time.Duration(at - r.sent)
-		}
-		f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, AboutVia: e.about, Outcome: o})
 	}
-	if extra := len(h.findings) + 1 - maxFindings; extra > 0 {
-		h.findings = slices.Delete(h.findings, 0, extra)
+	if len(f.Probes) > 0 && len(f.Probes) <= maxFound {
+		h.number++
+		h.findings = keep(h.findings, f)
 	}
-	h.findings = append(h.findings, f)
 }
 
 // Findings returns what came of the rounds of probes that were sent here after the finding of this
@@ -62,16 +66,23 @@ func (h *shared) note(s *Selector, r *round, at int64) {
 func (s *Selector) Findings(after int64) []Finding {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
-	first, _ := slices.BinarySearchFunc(s.probes.findings, after+1, func(f Finding, n int64) int { return int(f.Number - n) })
+	first := slices.IndexFunc(s.probes.findings, func(f Finding) bool { return f.Number > after })
+	if first < 0 {
+		return nil
+	}
 	return slices.Clone(s.probes.findings[first:])
 }
 
-// Suspects appends the ids of the nodes that something speaks against here.
+// Suspects appends the ids of the nodes that something speaks against here as holders of copies.
+// Who sends no probes asks nobody else to.
 func (s *Selector) Suspects(dst []string, now time.Time) []string {
 	at := s.since(now)
+	if !lately(&s.probes.lookedAt, at) {
+		return dst
+	}
 	for _, n := range *s.all.Load() {
 		p := &n.probe
-		if p.wanted.Load() || n.health.excluded() || n.health.avoid.Load() || p.askedAt.Load() != 0 && at-p.askedAt.Load() < int64(ProbeTimeout) {
+		if p.wanted.Load() || !n.usable() || lately(&p.askedAt, at) {
 			dst = append(dst, n.ID)
 		}
 	}
@@ -81,55 +92,73 @@ func (s *Selector) Suspects(dst []string, now time.Time) []string {
 // Suspected takes in which nodes others suspect: they are probed from here. That there are others is
 // reason enough to probe nodes that nobody suspects now and then.
 func (s *Selector) Suspected(ids []string, now time.Time) {
-	if !s.policy.health {
-		return
-	}
 	at := s.since(now)
 	raise(&s.probes.others, at)
 	for _, n := range *s.all.Load() {
-		if slices.Contains(ids, n.ID) && n.usable() {
+		if s.policy.health && slices.Contains(ids, n.ID) && n.usable() {
 			s.ask(n, at)
 		}
 	}
 }
 
-// TakeIn judges a round of probes that another sidestep sent, unless that is long ago. Nodes that
-// are not known are left out.
-func (s *Selector) TakeIn(f Finding, now time.Time) {
-	r := &round{sent: s.since(f.Sent), local: f.Local, told: true}
-	if age := s.since(now) - r.sent; !s.policy.health || age < 0 || age > int64(twice*roundLife) {
-		return
+// TakeIn takes in a round of probes that another sidestep sent. It is judged when probes due here are
+// next asked for.
+func (s *Selector) TakeIn(f Finding) {
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	s.probes.heard = keep(s.probes.heard, f)
+}
+
+// judgeHeard judges what others told.
+func (s *Selector) judgeHeard(nodes []*Node, at int64) {
+	for _, f := range s.probes.heard {
+		if sent := s.since(f.Sent); sent <= at && at-sent <= int64(twice*roundLife) {
+			s.judgeFinding(&f, nodes, at)
+		}
 	}
-	all := *s.all.Load()
+	clear(s.probes.heard)
+	s.probes.heard = s.probes.heard[:0]
+}
+
+// judgeFinding judges a finding. Nodes that are not known are left out. Of a node that was probed
+// since, or has failed, it says nothing, but its probe is one to compare others with; and one good
+// probe more ends an ejection only if it was a burst.
+func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 	find := func(id string) *Node {
-		if i := slices.IndexFunc(all, func(n *Node) bool { return n.ID == id }); i >= 0 {
-			return all[i]
+		if i := slices.IndexFunc(nodes, func(n *Node) bool { return n.ID == id }); i >= 0 {
+			return nodes[i]
 		}
 		return nil
 	}
-	at := r.sent
+	r := &round{sent: s.since(f.Sent), local: f.Local, noted: true}
+	ended := r.sent
+	var says []bool
 	for _, p := range f.Probes {
 		node, via := find(p.Node), find(p.Via)
-		if node == nil || via == nil {
-			continue
+		if node == nil || via == nil || p.Outcome.Unfit || p.Outcome.Failed && node == via && !f.Local {
+			continue // what fails the other one through itself may be well from here
 		}
-		at = max(at, r.sent+int64(p.Outcome.Took))
-		r.entries = append(r.entries, entry{node: node, via: via, about: p.AboutVia, told: true, took: millis(p.Outcome.Took), outcome: p.Outcome})
+		e := entry{node: node, via: via, foreign: true, took: millis(p.Outcome.Took), outcome: p.Outcome}
+		e.state = e.stateAfter(p.Outcome, at)
+		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing ||
+			node.health.excluded() && node.health.good.Load() == twice-1 && !p.Burst && !p.Outcome.Failed
+		ended = max(ended, r.sent+int64(p.Outcome.Took))
+		r.entries, says = append(r.entries, e), append(says, !e.judged)
 	}
-	s.probes.mu.Lock()
-	defer s.probes.mu.Unlock()
+	s.judge(r, min(ended, at))
 	for i := range r.entries {
-		e := &r.entries[i]
-		e.state = e.stateAfter(e.outcome, at)
-		if !e.about {
-			p := &e.node.probe
-			p.ended(false, true, at)
-			p.last = max(p.last, at)
-			raise(&p.toldAt, at)
-			if e.outcome.Timed() {
-				p.took.Set(e.took)
-			}
+		if e := &r.entries[i]; says[i] && e.judged {
+			e.node.probe.heard(e, r.sent, at)
 		}
 	}
-	s.judge(r, at)
+}
+
+// heard notes at the moment at what another sidestep told of a probe of the node.
+func (p *probing) heard(e *entry, sent, at int64) {
+	p.ended(false, true, at)
+	p.last = sent
+	p.heardAt.Store(at)
+	if e.outcome.Timed() {
+		p.took.Set(e.took)
+	}
 }

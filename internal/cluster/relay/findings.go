@@ -7,28 +7,36 @@ import (
 	"strings"
 	"time"
 
-	"sidestep/internal/selection"
+	"sidestep/internal/cluster"
 )
 
-// maxSuspects bounds the nodes that a sidestep names to its relay at once. A third of the nodes is
-// ejected at most, and of more a relay probes a few at a time.
-const maxSuspects = 50
+const (
+	// maxSuspects bounds the nodes that a sidestep names to its relay at once. Of those that it does not name it
+	// finds out by itself.
+	maxSuspects = 50
+	// maxReportedFindings bounds the findings of a report that are taken in: a relay keeps as many.
+	maxReportedFindings = 64
+	// maxReportedProbes bounds the probes of a finding.
+	maxReportedProbes = 64
+	// maxTook bounds the time that a probe is told to have taken: probes are waited for half as long.
+	maxTook = 2 * time.Second
+)
 
 // Prober is the selection of a sidestep, which says what is to be probed, and learns from probes.
 type Prober interface {
 	// Findings returns what probes sent from here found, after the finding of this number.
-	Findings(after int64) []selection.Finding
+	Findings(after int64) []cluster.Finding
 	// Suspected takes in which nodes others suspect.
 	Suspected(ids []string, now time.Time)
 	// Suspects appends the nodes that are suspected here.
 	Suspects(dst []string, now time.Time) []string
 	// TakeIn takes in what the probes of another found.
-	TakeIn(f selection.Finding, now time.Time)
+	TakeIn(f cluster.Finding)
 }
 
 // fedFinding is a finding, and the report in which it is told.
 type fedFinding struct {
-	selection.Finding
+	cluster.Finding
 	seq int64
 }
 
@@ -57,8 +65,8 @@ func (f *feed) findingsSince(after int64) (told []reportedFinding) {
 			via, also := f.numbers[p.Via]
 			if known && also {
 				r.Probes = append(r.Probes, reportedProbe{
-					Node: node, Via: via, About: p.AboutVia, Took: p.Outcome.Took.Microseconds(), Failed: p.Outcome.Failed,
-					Error: p.Outcome.Message[:min(len(p.Outcome.Message), maxReportedText)],
+					Node: node, Via: via, Burst: p.Burst, Took: min(p.Took, maxTook).Microseconds(), Failed: p.Failed,
+					Error: p.Message[:min(len(p.Message), maxReportedText)],
 				})
 			}
 		}
@@ -72,17 +80,23 @@ func (f *feed) suspected(relay, places string, busy bool) {
 	if f.prober == nil || places == "" && !busy {
 		return
 	}
+	f.prober.Suspected(f.named(relay, places), time.Now())
+}
+
+// named returns the ids of nodes by their places in the list of a relay; of another one there are none.
+func (f *feed) named(relay, places string) (ids []string) {
+	texts := strings.SplitN(places, ",", maxSuspects+1)
 	f.mu.Lock()
-	var ids []string
-	if relay == f.relay {
-		for text := range strings.SplitSeq(places, ",") {
-			if n, err := strconv.Atoi(text); err == nil && n >= 0 && n < len(f.ids) && len(ids) < maxSuspects {
-				ids = append(ids, f.ids[n])
-			}
+	defer f.mu.Unlock()
+	if relay != f.relay {
+		return nil
+	}
+	for _, text := range texts[:min(len(texts), maxSuspects)] {
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n < len(f.ids) {
+			ids = append(ids, f.ids[n])
 		}
 	}
-	f.mu.Unlock()
-	f.prober.Suspected(ids, time.Now())
+	return ids
 }
 
 // suspects returns the part of a request that names the nodes suspected here.
@@ -103,31 +117,35 @@ func (f *Follower) suspects() string {
 }
 
 // applyFindings takes in what the relay's probes found. One that says what no probe finds is left out.
-func (f *Follower) applyFindings(r *report, now time.Time) {
+func (f *Follower) applyFindings(r *report) {
 	if f.o.Prober == nil {
 		return
 	}
-	for _, told := range r.Findings {
+	for _, told := range r.Findings[:min(len(r.Findings), maxReportedFindings)] {
 		if !told.valid(len(f.ids)) {
 			continue
 		}
-		found := selection.Finding{Sent: f.time(min(told.Sent, r.Now)), Local: told.Local}
+		found := cluster.Finding{Sent: f.time(min(told.Sent, r.Now)), Local: told.Local}
 		for _, p := range told.Probes {
-			found.Probes = append(found.Probes, selection.FoundProbe{
-				Node: f.id(p.Node), Via: f.id(p.Via), AboutVia: p.About,
-				Outcome: selection.ProbeOutcome{
-					Took: time.Duration(p.Took) * time.Microsecond, Failed: p.Failed,
-					Message: strings.Clone(p.Error[:min(len(p.Error), maxReportedText)]),
-				},
+			found.Probes = append(found.Probes, cluster.FoundProbe{
+				Node: f.id(p.Node), Via: f.id(p.Via), Burst: p.Burst, Took: time.Duration(p.Took) * time.Microsecond, Failed: p.Failed,
+				Message: strings.Clone(p.Error[:min(len(p.Error), maxReportedText)]),
 			})
 		}
-		f.o.Prober.TakeIn(found, now)
+		f.o.Prober.TakeIn(found)
 	}
 }
 
 // valid reports whether a finding is one, where there are so many ids of nodes.
 func (r *reportedFinding) valid(ids int) bool {
-	return r.Sent >= 0 && r.Sent <= maxClock && !slices.ContainsFunc(r.Probes, func(p reportedProbe) bool {
-		return min(p.Node, p.Via) < 0 || max(p.Node, p.Via) >= ids || p.Took < 0 || p.Took > (2*selection.ProbeTimeout).Microseconds()
-	})
+	if r.Sent < 0 || r.Sent > maxClock || len(r.Probes) > maxReportedProbes {
+		return false
+	}
+	for i, p := range r.Probes {
+		twice := slices.ContainsFunc(r.Probes[:i], func(o reportedProbe) bool { return o.Node == p.Node })
+		if twice || min(p.Node, p.Via) < 0 || max(p.Node, p.Via) >= ids || p.Took < 0 || p.Took > maxTook.Microseconds() {
+			return false
+		}
+	}
+	return true
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,22 +13,21 @@ import (
 	"sidestep/internal/cluster"
 	"sidestep/internal/cluster/clustertest"
 	"sidestep/internal/cluster/poll"
-	"sidestep/internal/selection"
 )
 
 // recordingProber is a [Prober] that keeps what it is told.
 type recordingProber struct {
 	mu        sync.Mutex
-	findings  []selection.Finding
+	findings  []cluster.Finding
 	suspects  []string
 	suspected [][]string
-	taken     []selection.Finding
+	taken     []cluster.Finding
 }
 
-func (p *recordingProber) Findings(after int64) []selection.Finding {
+func (p *recordingProber) Findings(after int64) []cluster.Finding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.findings), func(f selection.Finding) bool { return f.Number <= after })
+	return slices.DeleteFunc(slices.Clone(p.findings), func(f cluster.Finding) bool { return f.Number <= after })
 }
 
 func (p *recordingProber) Suspected(ids []string, _ time.Time) {
@@ -42,7 +42,7 @@ func (p *recordingProber) Suspects(dst []string, _ time.Time) []string {
 	return append(dst, p.suspects...)
 }
 
-func (p *recordingProber) TakeIn(f selection.Finding, _ time.Time) {
+func (p *recordingProber) TakeIn(f cluster.Finding) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken = append(p.taken, f)
@@ -65,15 +65,16 @@ func TestProbesAreToldThroughARelay(t *testing.T) {
 		return slices.ContainsFunc(probing.suspected, func(ids []string) bool { return slices.Equal(ids, []string{"n3"}) })
 	})
 	sent := time.Now()
-	outcomes := []selection.ProbeOutcome{{Took: 2 * time.Millisecond}, {Took: 300 * time.Millisecond}, {Took: time.Second, Failed: true, Message: "no answer"}}
-	var probes []selection.FoundProbe
+	outcomes := []cluster.FoundProbe{{Took: 2 * time.Millisecond}, {Took: 300 * time.Millisecond, Burst: true}, {Took: time.Second, Failed: true, Message: "no answer"}}
+	var probes []cluster.FoundProbe
 	for i, o := range outcomes {
-		probes = append(probes, selection.FoundProbe{Node: fmt.Sprint("n", i+1), Via: "n1", AboutVia: i == 1, Outcome: o})
+		o.Node, o.Via = fmt.Sprint("n", i+1), "n1"
+		probes = append(probes, o)
 	}
 	probing.mu.Lock()
-	probing.findings = []selection.Finding{
+	probing.findings = []cluster.Finding{
 		{Number: 7, Sent: sent, Local: true, Probes: probes},
-		{Number: 9, Sent: sent, Probes: []selection.FoundProbe{{Node: "unknown", Via: "n1"}}},
+		{Number: 9, Sent: sent, Probes: []cluster.FoundProbe{{Node: "unknown", Via: "n1"}}},
 	}
 	probing.mu.Unlock()
 	w.Eventually("taken in", func() bool {
@@ -104,7 +105,11 @@ func TestFindingsAreValidated(t *testing.T) {
 		"through one not told":     func(p *reportedProbe, _ *reportedFinding) { p.Via = 9 },
 		"took less than nothing":   func(p *reportedProbe, _ *reportedFinding) { p.Took = -1 },
 		"took an hour":             func(p *reportedProbe, _ *reportedFinding) { p.Took = time.Hour.Microseconds() },
-		"before the relay":         func(_ *reportedProbe, r *reportedFinding) { r.Sent = -1 },
+		"a node twice":             func(_ *reportedProbe, r *reportedFinding) { r.Probes = append(r.Probes, r.Probes[0]) },
+		"more than a round": func(_ *reportedProbe, r *reportedFinding) {
+			r.Probes = slices.Repeat(r.Probes, maxReportedProbes+1)
+		},
+		"before the relay": func(_ *reportedProbe, r *reportedFinding) { r.Sent = -1 },
 	} {
 		var stats []cluster.NodeStats
 		f, taken := testFollower(&stats), &recordingProber{}
@@ -134,10 +139,13 @@ func TestSuspicionsOfReadersAreBounded(t *testing.T) {
 	for i := range 2 * maxSuspects {
 		all += fmt.Sprint(i, ",")
 	}
+	f.suspected(f.relay, strings.Repeat("x,", 1000)+"5", true)
 	f.suspected(f.relay, "1,-1,x,,100000,99999999999999999999,3", true)
 	f.suspected("another", "1", true)
 	f.suspected(f.relay, "", false)
 	f.suspected(f.relay, all, false)
+	require.Empty(t, p.suspected[0], "what is beyond the bound is not read")
+	p.suspected = p.suspected[1:]
 	require.Len(t, p.suspected, 3, "one that is idle and suspects nothing is no reason to probe")
 	require.Equal(t, []string{"n1", "n3"}, p.suspected[0])
 	require.Empty(t, p.suspected[1])

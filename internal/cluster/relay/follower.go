@@ -204,7 +204,7 @@ func (f *Follower) apply(r *report) {
 	}
 	f.applyPlacement(r)
 	f.applyPolls(r)
-	f.applyFindings(r, now)
+	f.applyFindings(r)
 	f.p.ReadersOfRelay(r.Readers)
 	f.p.AnsweredByRelay()
 }

@@ -178,18 +178,18 @@ type reportedSeen struct {
 	Others []int64 `json:"o"`
 }
 
-// reportedFinding is a [selection.Finding].
+// reportedFinding is a [cluster.Finding].
 type reportedFinding struct {
 	Sent   int64           `json:"at"`
 	Local  bool            `json:"local,omitempty"`
 	Probes []reportedProbe `json:"p"`
 }
 
-// reportedProbe is a [selection.FoundProbe].
+// reportedProbe is a [cluster.FoundProbe].
 type reportedProbe struct {
 	Node   int    `json:"n"`
 	Via    int    `json:"v"`
-	About  bool   `json:"about,omitempty"`
+	Burst  bool   `json:"burst,omitempty"`
 	Took   int64  `json:"took"` // µs
 	Failed bool   `json:"failed,omitempty"`
 	Error  string `json:"error,omitempty"`

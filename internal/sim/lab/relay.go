@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// relayStream is the stream of random numbers of a relay.
+const relayStream = 99
+
 // relay is one more sidecar, which searches nothing: it polls for all others, and tells them what its
 // probes found. They tell it which nodes they suspect.
 type relay struct {
@@ -12,15 +15,19 @@ type relay struct {
 	followers []*sidestep
 }
 
-// startRelay begins with the polls, and the reports, of one.
+// startRelay begins with the polls, and the reports, of one, if the clients are sidesteps.
 func (w *world) startRelay(p policy, rng func(uint64) *rand.Rand) error {
-	r, err := p.router(w, rng(99))
+	r, err := p.router(w, rng(relayStream))
 	if err != nil {
 		return err
 	}
-	hub := &relay{sidestep: r.(pacing).paced()} //nolint:forcetypeassert // only sidestep has relays
+	one, ok := r.(pacing)
+	if !ok {
+		return nil
+	}
+	hub := &relay{sidestep: one.paced()}
 	for _, r := range w.routers {
-		f := r.(pacing).paced() //nolint:forcetypeassert // the same
+		f := r.(pacing).paced() //nolint:forcetypeassert // all are of one policy
 		hub.followers = append(hub.followers, f)
 		w.c.after(time.Duration(w.polls.Float64()*float64(w.sc.pollInterval)), func() { hub.report(f, 0) })
 	}
@@ -31,7 +38,7 @@ func (w *world) startRelay(p policy, rng func(uint64) *rand.Rand) error {
 // report tells a follower what the probes since this finding found.
 func (h *relay) report(f *sidestep, after int64) {
 	for _, found := range h.s.Findings(after) {
-		f.s.TakeIn(found, h.now())
+		f.s.TakeIn(found)
 		after = found.Number
 	}
 	h.s.Suspected(f.s.Suspects(nil, h.now()), h.now())
