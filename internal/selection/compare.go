@@ -254,7 +254,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
-	case e.foreign: // and by whoever sent it, again
+	case e.foreign: // where it was sent it is probed again
 	case c.proof || !n.health.avoid.Load():
 		p.wanted.Store(true)
 	}

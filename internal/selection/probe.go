@@ -258,8 +258,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 		return false // another sidestep probes it
 	}
 	interval := s.jittered(probeInterval, at)
-	// What has answered well once is looked at again soon, by whoever sent that probe, and so is what
-	// tells nothing.
+	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
 	if !fine && (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}

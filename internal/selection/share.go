@@ -74,7 +74,7 @@ func (s *Selector) Findings(after int64) []Finding {
 }
 
 // Suspects appends the ids of the nodes that something speaks against here as holders of copies.
-// Who sends no probes asks nobody else to.
+// A client that sends no probes asks no other to.
 func (s *Selector) Suspects(dst []string, now time.Time) []string {
 	at := s.since(now)
 	if !lately(&s.probes.lookedAt, at) {

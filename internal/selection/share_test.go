@@ -180,8 +180,8 @@ func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 	require.LessOrEqual(t, bursts, clients/5)
 }
 
-// Who sends no probes, as it is switched off, names no suspects, and judges nothing.
-func TestWhoDoesNotProbeTakesNoPart(t *testing.T) {
+// A client that sends no probes, as it is switched off, names no suspects, and judges nothing.
+func TestAClientThatDoesNotProbeTakesNoPart(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 4)
 	now := epoch.Add(time.Minute)
 	s.eject(nodes[3], Slow, s.since(now), "a test")
