@@ -23,7 +23,7 @@ func ofNodes() []rule {
 		{"response times are proof where probes are refused", "probe.go", "return since != 0 &&", "return false && since != 0 &&"},
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
-		{"jitter", "probe.go", "at int64) time.Duration {", "at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
+		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
 		{"slow start", "eject.go", "if h.condition() != Ramping {", "if true {"},
 		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.strikes", "\t\tn.strikes"},
 		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(s.nodes) > 0)", "n.joined.Store(false)"},
