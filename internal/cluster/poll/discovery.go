@@ -247,11 +247,11 @@ type leftAlone struct {
 }
 
 // listLeftAlone names the indices that searches are not steered on. It asks a node that has this
-// version of the cluster state. The answer holds only indices that have one of the settings, but the engine walks over all: it is
-// asked when the cluster state moved. While the answer cannot be had, what was known
-// stays: not knowing costs speed on such indices, not results. That an index is
-// closed is told by a setting of the engines' own, which they make when they close it
-// and remove when they open it.
+// version of the cluster state. The answer holds only indices that have one of the settings,
+// but the engine walks over all: it is asked when the cluster state moved. While the answer
+// cannot be had, what was known stays: not knowing costs speed on such indices, not results.
+// That an index is closed is told by a setting of the engines' own, which they make when they
+// close it and remove when they open it.
 func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, version int64) leftAlone {
 	known, started := &p.leftAlone, time.Now()
 	if known.uuid == uuid && (version == known.version || started.Before(known.after)) {
