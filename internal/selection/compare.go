@@ -203,6 +203,9 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 	n := e.node
 	n.probe.against.Store(0)
+	if e.single && n.health.excluded() && n.health.good.Load() == twice-1 {
+		return // a burst ends an ejection, of one's own or of another's
+	}
 	n.health.good.Add(1)
 	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
 		n.health.avoid.Store(false)

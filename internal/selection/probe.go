@@ -57,7 +57,8 @@ type probing struct {
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
-	heardAt    atomic.Int64 // ns: when another sidestep last told of a probe of it, which counted
+	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
+	heardAt    atomic.Int64 // ns: when one that counted was last told of
 	weighedAt  atomic.Int64 // ns: when needed was found out
 	needed     atomic.Bool  // the others could not carry its load
 
@@ -91,6 +92,7 @@ type entry struct {
 	late      bool // it has spoken against node; while it is awaited: it is not waited for any longer
 	judged    bool // it has nothing more to say
 	foreign   bool // another sidestep sent it
+	single    bool // and it was no burst
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -254,7 +256,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 		return false
 	}
 	again := !fine && n.health.good.Load() == twice-1
-	if n.health.condition() != Failing && !again && lately(&p.heardAt, at) {
+	if n.health.condition() != Failing && !again && lately(&p.toldAt, at) {
 		return false // another sidestep probes it
 	}
 	interval := s.jittered(probeInterval, at)

@@ -82,7 +82,8 @@ func (s *Selector) Suspects(dst []string, now time.Time) []string {
 	}
 	for _, n := range *s.all.Load() {
 		p := &n.probe
-		if p.wanted.Load() || !n.usable() || lately(&p.askedAt, at) {
+		slow := n.health.condition() == Slow && n.health.good.Load() == 0
+		if p.wanted.Load() || slow || n.health.avoid.Load() || lately(&p.askedAt, at) {
 			dst = append(dst, n.ID)
 		}
 	}
@@ -120,9 +121,9 @@ func (s *Selector) judgeHeard(nodes []*Node, at int64) {
 	s.probes.heard = s.probes.heard[:0]
 }
 
-// judgeFinding judges a finding. Nodes that are not known are left out. Of a node that was probed
-// since, or has failed, it says nothing, but its probe is one to compare others with; and one good
-// probe more ends an ejection only if it was a burst.
+// judgeFinding judges a finding, as of the moment when it was sent. Nodes that are not known are left
+// out, and probes that show no more than the way from the other one. Of a node that was probed since, or
+// has failed, it says nothing, but its probe is one to compare others with.
 func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 	find := func(id string) *Node {
 		if i := slices.IndexFunc(nodes, func(n *Node) bool { return n.ID == id }); i >= 0 {
@@ -131,21 +132,21 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		return nil
 	}
 	r := &round{sent: s.since(f.Sent), local: f.Local, noted: true}
-	ended := r.sent
 	var says []bool
 	for _, p := range f.Probes {
 		node, via := find(p.Node), find(p.Via)
-		if node == nil || via == nil || p.Outcome.Unfit || p.Outcome.Failed && node == via && !f.Local {
-			continue // what fails the other one through itself may be well from here
+		if node == nil || via == nil || p.Outcome.Unfit || node == via && !f.Local {
+			continue
 		}
-		e := entry{node: node, via: via, foreign: true, took: millis(p.Outcome.Took), outcome: p.Outcome}
+		e := entry{node: node, via: via, foreign: true, single: !p.Burst, took: millis(p.Outcome.Took), outcome: p.Outcome}
 		e.state = e.stateAfter(p.Outcome, at)
-		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing ||
-			node.health.excluded() && node.health.good.Load() == twice-1 && !p.Burst && !p.Outcome.Failed
-		ended = max(ended, r.sent+int64(p.Outcome.Took))
+		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
+		if e.state != probeVoid {
+			raise(&node.probe.toldAt, at)
+		}
 		r.entries, says = append(r.entries, e), append(says, !e.judged)
 	}
-	s.judge(r, min(ended, at))
+	s.judge(r, r.sent)
 	for i := range r.entries {
 		if e := &r.entries[i]; says[i] && e.judged {
 			e.node.probe.heard(e, r.sent, at)

@@ -148,7 +148,7 @@ type announced struct {
 }
 
 // readDepartures asks a node that has this version of the cluster state what is announced, if
-// another version is known. Exclusions are cheap to tell. For shutdowns the engine walks over the
+// it is newer than what is known, or the cluster went back to a lower one. Exclusions are cheap to tell. For shutdowns the engine walks over the
 // metadata of all indices: they are asked for during a thousandth of the time, and not before this
 // sidestep knows the cluster: many may start at once. While an answer cannot be had, what was
 // known stays.
@@ -157,18 +157,20 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string,
 	if d.uuid != uuid {
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
 	}
+	s := p.Snapshot()
+	newer := func(known int64) bool { return version > known || s != nil && s.Version < known }
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
 	}
 	var failed error
 	answered := false
-	if version != d.excludedAt {
+	if newer(d.excludedAt) {
 		var answer exclusions
 		if failed = ask(kindExclusions, exclusionsPath, &answer); failed == nil {
 			d.exclude, d.excludedAt, answered = answer.patterns(), version, true
 		}
 	}
-	if started := time.Now(); p.Snapshot() != nil && version != d.shutdownAt && !started.Before(d.after) {
+	if started := time.Now(); s != nil && newer(d.shutdownAt) && !started.Before(d.after) {
 		var answer shutdowns
 		err := ask(kindShutdowns, shutdownsPath, &answer)
 		if err == nil {

@@ -14,7 +14,7 @@ const (
 	// maxSuspects bounds the nodes that a sidestep names to its relay at once. Of those that it does not name it
 	// finds out by itself.
 	maxSuspects = 50
-	// maxReportedFindings bounds the findings of a report that are taken in: a relay keeps as many.
+	// maxReportedFindings bounds the findings of a report that are taken in, the last ones.
 	maxReportedFindings = 64
 	// maxReportedProbes bounds the probes of a finding.
 	maxReportedProbes = 64
@@ -70,7 +70,9 @@ func (f *feed) findingsSince(after int64) (told []reportedFinding) {
 				})
 			}
 		}
-		told = append(told, r)
+		if len(r.Probes) > 0 {
+			told = append(told, r)
+		}
 	}
 	return told
 }
@@ -121,7 +123,7 @@ func (f *Follower) applyFindings(r *report) {
 	if f.o.Prober == nil {
 		return
 	}
-	for _, told := range r.Findings[:min(len(r.Findings), maxReportedFindings)] {
+	for _, told := range r.Findings[max(0, len(r.Findings)-maxReportedFindings):] {
 		if !told.valid(len(f.ids)) {
 			continue
 		}
