@@ -135,7 +135,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 	var says []bool
 	for _, p := range f.Probes {
 		node, via := find(p.Node), find(p.Via)
-		if node == nil || via == nil || p.Outcome.Unfit || node == via && !f.Local {
+		if node == nil || via == nil || node == via && !f.Local {
 			continue
 		}
 		e := entry{node: node, via: via, foreign: true, single: !p.Burst, took: millis(p.Outcome.Took), outcome: p.Outcome}

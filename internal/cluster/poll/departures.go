@@ -147,30 +147,34 @@ type announced struct {
 	since       time.Time
 }
 
-// readDepartures asks a node that has this version of the cluster state what is announced, if
-// it is newer than what is known, or the cluster went back to a lower one. Exclusions are cheap to tell. For shutdowns the engine walks over the
-// metadata of all indices: they are asked for during a thousandth of the time, and not before this
-// sidestep knows the cluster: many may start at once. While an answer cannot be had, what was
-// known stays.
+// outdated reports whether what is known of a version of the cluster state is to be asked of a node
+// that has this one: it is newer, or the cluster went back to a lower one.
+func (p *Poller) outdated(known, version int64) bool {
+	s := p.Snapshot()
+	return version > known || s != nil && s.Version < known
+}
+
+// readDepartures asks a node that has this version of the cluster state what is announced, if what
+// is known is outdated. Exclusions are cheap to tell. For shutdowns the engine walks over the metadata
+// of all indices: they are asked for during a thousandth of the time, and not before this sidestep
+// knows the cluster: many may start at once. While an answer cannot be had, what was known stays.
 func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string, version int64) {
 	d := &p.departures
 	if d.uuid != uuid {
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
 	}
-	s := p.Snapshot()
-	newer := func(known int64) bool { return version > known || s != nil && s.Version < known }
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
 	}
 	var failed error
 	answered := false
-	if newer(d.excludedAt) {
+	if p.outdated(d.excludedAt, version) {
 		var answer exclusions
 		if failed = ask(kindExclusions, exclusionsPath, &answer); failed == nil {
 			d.exclude, d.excludedAt, answered = answer.patterns(), version, true
 		}
 	}
-	if started := time.Now(); s != nil && newer(d.shutdownAt) && !started.Before(d.after) {
+	if started := time.Now(); p.Snapshot() != nil && p.outdated(d.shutdownAt, version) && !started.Before(d.after) {
 		var answer shutdowns
 		err := ask(kindShutdowns, shutdownsPath, &answer)
 		if err == nil {

@@ -254,9 +254,7 @@ type leftAlone struct {
 // close it and remove when they open it.
 func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, version int64) leftAlone {
 	known, started := &p.leftAlone, time.Now()
-	s := p.Snapshot()
-	newer := version > known.version || s != nil && s.Version < known.version
-	if known.uuid == uuid && (!newer || started.Before(known.after)) {
+	if known.uuid == uuid && (!p.outdated(known.version, version) || started.Before(known.after)) {
 		return known.leftAlone
 	}
 	var answer map[string]struct {
