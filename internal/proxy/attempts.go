@@ -119,25 +119,27 @@ func (x *exchange) asWritten() attempt.Action {
 }
 
 // pick finds the upstream for the attempt: the node that the decision names, else a good
-// one. It reports whether there is one left. The request as the client wrote it may go to
-// a node that a steered attempt went to, if there is no other.
+// one, of those left one that has not failed this request, if there is one. It reports
+// whether there is one left. The request as the client wrote it may go to a node that a
+// steered attempt went to, if there is no other.
 func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Lock()
-	tried, round := x.tried, x.round
+	tried, round, failed := x.tried, x.round, x.avoid
 	x.mu.Unlock()
-	if t.steered {
-		t.upstream = x.p.pick(x.view, t.decision.Coordinator, tried, now)
-	} else if t.upstream = x.p.pick(x.view, cmp.Or(x.bulk.wants(), x.near), tried, now); t.upstream == nil {
+	wanted, again := t.decision.Coordinator, tried
+	if !t.steered {
 		if !x.ownSent() {
 			round = len(tried)
 		}
-		t.upstream = x.p.pick(x.view, nil, tried[round:], now)
+		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[round:]
 	}
-	if t.upstream == nil {
-		return false
+	for _, out := range [...]not{{tried, failed}, {again, failed}, {tried, nil}, {again, nil}} {
+		if t.upstream = x.p.pick(x.view, wanted, out, now); t.upstream != nil {
+			t.decision.Coordinator = t.upstream.node
+			return true
+		}
 	}
-	t.decision.Coordinator = t.upstream.node
-	return true
+	return false
 }
 
 // dispatch sends an attempt and returns the next action.

@@ -120,6 +120,37 @@ func TestASearchIsNotRepeatedWhereTheQueuesOfAllCopiesAreFull(t *testing.T) {
 	}
 }
 
+// A node that has failed a search is not what it is sent through next while another one is left: it
+// may fail that as well, and the answer to the request as the client wrote it is final.
+func TestASearchIsNotRepeatedThroughTheNodeThatFailedIt(t *testing.T) {
+	for nodes := 2; nodes <= 6; nodes++ {
+		for _, general := range []bool{false, true} { // general: it is repeated as the client wrote it
+			t.Run(fmt.Sprintf("%d nodes, failures general=%t", nodes, general), func(t *testing.T) {
+				h := start(t, nodes, nil)
+				h.slow(1)
+				h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+					switch preference := r.URL.Query().Get("preference"); {
+					case node == "a":
+						respond(http.StatusTooManyRequests, `{"status":429}`)(node, w, r)
+					case strings.Contains(preference, "id-a"):
+						for general && h.proxy.searchBudget.Allows() {
+							h.proxy.searchBudget.Failed()
+						}
+						respond(http.StatusOK, partial(1, "id-a"))(node, w, r)
+					default:
+						respond(http.StatusOK, complete)(node, w, r)
+					}
+				}
+				for range 40 {
+					resp, body := h.do("POST", "/idx/_search", `{}`)
+					require.Equal(t, http.StatusOK, resp.StatusCode)
+					require.Equal(t, complete, body)
+				}
+			})
+		}
+	}
+}
+
 func TestGzippedPartialAnswerIsSeen(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)

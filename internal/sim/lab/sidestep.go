@@ -234,7 +234,7 @@ func (r *sidestep) steer(s *search) (plan, planning) {
 
 // listed makes a plan of a decision; false if there is no node to send it through.
 func (r *sidestep) listed(s *search, d *selection.Decision) (plan, bool) {
-	p, ok := r.pick(d.Coordinator, s.tried)
+	p, ok := r.pickLeft(s, d.Coordinator, s.tried)
 	p.decision = d
 	if !ok {
 		return p, false
@@ -274,15 +274,28 @@ func (r *sidestep) pick(wanted *selection.Node, tried []int) (plan, bool) {
 
 // unchanged implements router.
 func (r *sidestep) unchanged(s *search) (plan, bool) {
-	p, ok := r.pick(s.near, s.tried)
-	if !ok {
-		round := s.round
-		if !s.ownSent() {
-			round = len(s.tried)
-		}
-		p, ok = r.pick(nil, s.tried[round:])
+	round := s.round
+	if !s.ownSent() {
+		round = len(s.tried)
 	}
-	return p, ok
+	return r.pickLeft(s, s.near, s.tried[round:])
+}
+
+// pickLeft is pick of what is left to the search: a node not tried that has not failed it, else
+// one of again, else the same without regard to failures.
+func (r *sidestep) pickLeft(s *search, wanted *selection.Node, again []int) (plan, bool) {
+	var failed []int
+	for _, n := range s.avoid {
+		failed = append(failed, n, plan{seed: true, coordinator: n}.tried())
+	}
+	for _, but := range [...][]int{failed, nil} {
+		for _, out := range [...][]int{s.tried, again} {
+			if p, ok := r.pick(wanted, slices.Concat(out, but)); ok {
+				return p, true
+			}
+		}
+	}
+	return plan{}, false
 }
 
 func (r *sidestep) positions(nodes []*selection.Node) []int {
