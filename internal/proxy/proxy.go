@@ -270,6 +270,7 @@ func (p *Proxy) UseStats(st cluster.NodeStats) {
 		Elapsed:     st.Elapsed,
 		Rejected:    st.Rejected,
 		Quota:       st.Quota,
+		Used:        st.Used,
 		Throttled:   st.Throttled,
 	}
 	if st.Err != nil {

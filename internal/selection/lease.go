@@ -131,6 +131,9 @@ type Poll struct {
 	Rejected float64
 	// Quota is how many processors the node's control group lets it use; 0: all that it has.
 	Quota float64
+	// Used is how many processors it kept busy of late, whatever for, where there is such a quota; 0:
+	// not known.
+	Used float64
 	// Throttled is for how long at a time the node stood still, as that ran out; 0: it did not.
 	Throttled time.Duration
 	// Coordinated is the response time of other nodes, by id, as this node saw
@@ -195,6 +198,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.served.Store(p.Queries > 0)
 	n.queue.Observe(p.Queue)
 	n.quota.Set(p.Quota)
+	n.used.Set(p.Used)
 	n.short.Store(s.short(n, at))
 	if p.Throttled > 0 {
 		n.throttled.Set(millis(p.Throttled))

@@ -51,6 +51,7 @@ type statistics struct {
 	rate     stats.EWMA   // shard queries completed per ms
 	latest   stats.Number // queue at the last poll
 	quota    stats.Number // processors that its control group lets it use; 0: all
+	used     stats.Number // processors that it keeps busy, where there is such a quota; 0: not known
 
 	throttled   stats.Number // ms for which it stood still at a time, as its quota ran out
 	throttledAt atomic.Int64 // ns: the last poll that told of that
@@ -122,15 +123,15 @@ func (n *Node) processors() float64 {
 	return float64(n.Processors)
 }
 
-// load returns how many CPUs the node's shard queries keep busy, λ·S.
+// load returns how many CPUs the node keeps busy: with its shard queries, λ·S, or with all that it
+// does, where it tells that.
 func (n *Node) load() float64 {
 	rate, _ := n.rate.Value()
 	service, _ := n.service.Value()
-	return rate * service
+	return max(rate*service, n.used.Value())
 }
 
-// full reports whether shard queries keep the node's CPUs busy for more than fullLoad of the time,
-// as far as is known.
+// full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as is known.
 func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
 
 // busy reports whether the node is full, or rejects shard queries.

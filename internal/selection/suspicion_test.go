@@ -168,22 +168,26 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 		rate, own float64 // shard queries per ms, of the others and of the node
 		service   float64 // ms, on the node
 		quota     float64 // processors of each node; 0: all four
+		used      float64 // processors that each keeps busy, whatever with; 0: not known
 		needed    bool
 	}{
-		{0.1, 0.1, 9, 0, false}, // the others are idle
-		{1.1, 1.1, 9, 0, true},
-		{1.3, 0.15, 60, 0, false}, // less than an eighth of what the others do
-		{1.3, 0.2, 60, 0, true},
-		{1.1, 1.1, 30, 0, true}, // as many as the others, of an index that is slow there
-		{0.3, 0.3, 9, 0, false},
-		{0.3, 0.3, 9, 1, true}, // a quarter of the processors that the engine counts
-		{1.1, 1.1, 9, 8, true}, // more than there are
+		{0.1, 0.1, 9, 0, 0, false}, // the others are idle
+		{1.1, 1.1, 9, 0, 0, true},
+		{1.3, 0.15, 60, 0, 0, false}, // less than an eighth of what the others do
+		{1.3, 0.2, 60, 0, 0, true},
+		{1.1, 1.1, 30, 0, 0, true}, // as many as the others, of an index that is slow there
+		{0.3, 0.3, 9, 0, 0, false},
+		{0.3, 0.3, 9, 1, 0, true}, // a quarter of the processors that the engine counts
+		{1.1, 1.1, 9, 8, 0, true}, // more than there are
+		{0.1, 0.1, 9, 1, 0.5, false},
+		{0.1, 0.1, 9, 1, 0.95, true}, // shard queries are a small part of what they do
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		for _, n := range nodes {
 			n.Processors = 4
 			n.quota.Set(c.quota)
+			n.used.Set(c.used)
 			set(&n.rate, c.rate)
 		}
 		set(&nodes[2].rate, c.own)

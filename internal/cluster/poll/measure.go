@@ -19,7 +19,7 @@ const (
 	loadFields = "?filter_path=nodes.*.thread_pool.search*,nodes.*.thread_pool.write," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_t*,nodes.*.indices.search.fetch_time_in_millis," +
-		"nodes.*.os.cgroup.cpu"
+		"nodes.*.os.timestamp,nodes.*.os.cgroup.cpu,nodes.*.os.cgroup.cpuacct.usage_nanos"
 	statsFields = loadFields + ",nodes.*.adaptive_selection.*.avg_response_time_ns"
 
 	// seenPerPoll bounds of how many other nodes a poll tells, in the mean: else the
@@ -244,9 +244,14 @@ type RawStats struct {
 	AdaptiveSelection map[string]rawCoordinated `json:"adaptive_selection"`
 }
 
-// rawOS has the limit that a control group sets on a node's CPU; a quota of -1 is none.
+// rawOS has the limit that a control group sets on a node's CPU, and what the group has used; a
+// quota of -1 is none. At is when the engine looked at them, which it does once a second, in ms.
 type rawOS struct {
+	At     int64 `json:"timestamp"`
 	Cgroup struct {
+		Account struct {
+			Used int64 `json:"usage_nanos"`
+		} `json:"cpuacct"`
 		CPU struct {
 			Quota  int64 `json:"cfs_quota_micros"`
 			Period int64 `json:"cfs_period_micros"`
@@ -264,6 +269,16 @@ func (r *rawOS) quota() float64 {
 		return 0
 	}
 	return float64(cpu.Quota) / float64(cpu.Period)
+}
+
+// usedSince returns how many processors the group kept busy since the engine looked before; 0 if
+// that is not known, or the group is another.
+func (r *rawOS) usedSince(before *rawOS) float64 {
+	used, lasted := r.Cgroup.Account.Used-before.Cgroup.Account.Used, r.At-before.At
+	if used < 0 || lasted <= 0 || before.Cgroup.Account.Used == 0 {
+		return 0
+	}
+	return float64(used) / float64(time.Millisecond) / float64(lasted)
 }
 
 // RawPool are the counters of a thread pool.
@@ -291,6 +306,7 @@ type Baseline struct {
 	node string
 	at   time.Time
 	raw  *RawStats
+	used float64 // processors, as of the engine's last look
 }
 
 // errNoSearchPool is how an answer looks that is not about an engine's node.
@@ -317,6 +333,12 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	into.Elapsed = into.At.Sub(last.at)
 	if cpu := r.OS.Cgroup.CPU; cpu.Stat.Throttled > last.raw.OS.Cgroup.CPU.Stat.Throttled {
 		into.Throttled = min(time.Duration(cpu.Period)*time.Microsecond, longestPeriod)
+	}
+	if into.Quota > 0 {
+		if next.used = last.used; r.OS.At != last.raw.OS.At {
+			next.used = r.OS.usedSince(&last.raw.OS)
+		}
+		into.Used = next.used
 	}
 	before := *last.raw
 	if pool.Completed < before.ThreadPool.Search.Completed {

@@ -36,6 +36,14 @@ func TestMeasure(t *testing.T) {
 	throttled := raw(RawPool{Completed: 100}, 0, 0)
 	throttled.OS = limited.OS
 	throttled.OS.Cgroup.CPU.Stat.Throttled = 1
+	looked := func(at, used int64) *RawStats {
+		r := raw(RawPool{Completed: 100}, 0, 0)
+		r.OS = limited.OS
+		r.OS.At, r.OS.Cgroup.Account.Used = at, used
+		return r
+	}
+	bare := looked(3000, 2e9)
+	bare.OS.Cgroup.CPU.Quota = -1
 	tests := []struct {
 		name      string
 		last, now *RawStats
@@ -57,6 +65,9 @@ func TestMeasure(t *testing.T) {
 		{"a quota that ran out", limited, throttled, cluster.NodeStats{Elapsed: second, Quota: 0.3, Throttled: 100 * ms}},
 		{"a quota that ran out before", throttled, throttled, cluster.NodeStats{Elapsed: second, Quota: 0.3}},
 		{"no quota", nil, unlimited, cluster.NodeStats{}},
+		{"CPU that was used", looked(2000, 1e9), looked(4000, 15e8), cluster.NodeStats{Elapsed: second, Quota: 0.3, Used: 0.25}},
+		{"CPU that another group used", looked(2000, 1e9), looked(3000, 1e8), cluster.NodeStats{Elapsed: second, Quota: 0.3}},
+		{"CPU that was used without a quota", looked(2000, 1e9), bare, cluster.NodeStats{Elapsed: second}},
 		{"search_worker", nil, worker, cluster.NodeStats{Queue: 6, Active: 5}},
 	}
 	for _, tt := range tests {
@@ -75,7 +86,7 @@ func TestMeasure(t *testing.T) {
 		require.Equal(t, tt.want.Rejected > 0, got.RejectedTasks > 0, tt.name)
 		got.Threads, got.RejectedTasks = 0, 0
 		require.Equal(t, tt.want, got, tt.name)
-		require.Equal(t, &Baseline{node: "n", at: at, raw: tt.now}, next, tt.name)
+		require.Equal(t, &Baseline{node: "n", at: at, raw: tt.now, used: tt.want.Used}, next, tt.name)
 	}
 	last := &Baseline{raw: before}
 	next, err := (&RawStats{}).Measure("n", last, &cluster.NodeStats{})
@@ -218,4 +229,22 @@ func TestMetrics(t *testing.T) {
 	families, err := w.Registry.Gather()
 	require.NoError(t, err)
 	require.Len(t, families, 15)
+}
+
+// The engines look at a control group once a second, and a node is polled more often.
+func TestUsedCPUHoldsUntilTheEngineLooksAgain(t *testing.T) {
+	t.Parallel()
+	var last *Baseline
+	var told []float64
+	for i, look := range []struct{ at, used int64 }{{1000, 1e9}, {1000, 1e9}, {2000, 12e8}, {2000, 12e8}, {2000, 12e8}, {3000, 13e8}} {
+		r := raw(RawPool{Completed: 100}, 0, 0)
+		r.OS.Cgroup.CPU.Quota, r.OS.Cgroup.CPU.Period = 30_000, 100_000
+		r.OS.At, r.OS.Cgroup.Account.Used = look.at, look.used
+		got := cluster.NodeStats{At: time.Unix(0, 0).Add(time.Duration(i) * 200 * time.Millisecond)}
+		var err error
+		last, err = r.Measure("n", last, &got)
+		require.NoError(t, err)
+		told = append(told, got.Used)
+	}
+	require.InDeltaSlice(t, []float64{0, 0, 0.2, 0.2, 0.2, 0.1}, told, 1e-9)
 }
