@@ -50,9 +50,9 @@ type NodeStats struct {
 	// Quota is how many processors the node's control group lets it use, as a container's
 	// CPU limit does; 0 if nothing limits it.
 	Quota float64
-	// Used is how many processors the control group kept busy, whatever for, between the last two
-	// looks of the engine at it, which come once a second; 0 if that is not known, or there is no
-	// quota.
+	// Used is how many processors the node's process kept busy, whatever for, between the last two
+	// looks of the engine at that of which polls told; 0 if it is not known. The engines look once
+	// a second.
 	Used float64
 	// Throttled is the period of that quota, 100 ms at most, if the node told since the last
 	// answered poll that it ran out: for nearly so long at a time it stood still. Else 0. The

@@ -119,9 +119,9 @@ func (x *exchange) asWritten() attempt.Action {
 }
 
 // pick finds the upstream for the attempt: the node that the decision names, else a good
-// one, of those left one that has not failed this request, if there is one. It reports
-// whether there is one left. The request as the client wrote it may go to a node that a
-// steered attempt went to, if there is no other.
+// one. A node that has failed this request comes last. It reports whether there is one left.
+// The request as the client wrote it may go to a node that a steered attempt went to, if there
+// is no other.
 func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Lock()
 	tried, round, failed := x.tried, x.round, x.avoid
@@ -133,13 +133,22 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 		}
 		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[round:]
 	}
-	for _, out := range [...]not{{tried, failed}, {again, failed}, {tried, nil}, {again, nil}} {
-		if t.upstream = x.p.pick(x.view, wanted, out, now); t.upstream != nil {
-			t.decision.Coordinator = t.upstream.node
-			return true
+	if len(failed) > 0 {
+		if t.upstream = x.p.pickCoordinating(x.view, wanted, tried, failed, now); t.upstream == nil {
+			t.upstream = x.p.pickCoordinating(x.view, nil, again, failed, now)
 		}
 	}
-	return false
+	if t.upstream == nil {
+		t.upstream = x.p.pick(x.view, wanted, tried, now)
+	}
+	if t.upstream == nil && !t.steered {
+		t.upstream = x.p.pick(x.view, nil, again, now)
+	}
+	if t.upstream == nil {
+		return false
+	}
+	t.decision.Coordinator = t.upstream.node
+	return true
 }
 
 // dispatch sends an attempt and returns the next action.

@@ -87,7 +87,8 @@ type exchange struct {
 	fields []byte
 
 	// suspects are the nodes at fault for the failure of earlier attempts, failure its
-	// cause. avoid are the nodes that the next choice avoids.
+	// cause. avoid are the nodes that the next choice avoids, and that come last
+	// as coordinating nodes.
 	suspects, avoid []*selection.Node
 	failure         attempt.Cause
 

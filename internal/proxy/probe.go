@@ -171,7 +171,7 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 // Under static discovery no addresses are known, and a seed is used.
 func (p *Proxy) probeVia(v *view, probe selection.Probe, now time.Time) *upstream {
 	if len(v.coordinating) == 0 {
-		return p.pickSeed(v, not{}, now)
+		return p.pickSeed(nil, now)
 	}
 	if probe.Via != nil && probe.Via.Alive() {
 		if u := v.upstream(probe.Via); u != nil {

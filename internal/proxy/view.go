@@ -98,49 +98,49 @@ func (u *upstream) close() {
 	u.transport.CloseIdleConnections()
 }
 
-// not are upstreams that a request is not to be sent to: those tried before, and those of
-// the nodes that failed it, by whatever address.
-type not struct {
-	tried  []*upstream
-	failed []*selection.Node
-}
-
-// leaves reports whether u may be picked.
-func (out not) leaves(v *view, u *upstream) bool {
-	return u != nil && !slices.Contains(out.tried, u) && !slices.ContainsFunc(out.failed, func(n *selection.Node) bool {
-		f := v.upstream(n)
-		return f != nil && f.url.Host == u.url.Host
-	})
-}
-
 // pick returns where to send a request: to the wanted node if it has an address, else to
-// the better of two coordinating nodes, else to a spare one or a seed; nil if none is left.
-func (p *Proxy) pick(v *view, wanted *selection.Node, out not, now time.Time) *upstream {
-	if wanted != nil && wanted.Alive() {
-		if u := v.upstream(wanted); out.leaves(v, u) {
+// the better of two coordinating nodes, else to a spare one or a seed. It does not pick upstreams in
+// tried again; nil if none is left.
+func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, now time.Time) *upstream {
+	if u := p.pickCoordinating(v, wanted, tried, nil, now); u != nil {
+		return u
+	}
+	n := p.o.Selector.Coordinator(v.spare, func(n *selection.Node) bool {
+		return n.Alive() && !slices.Contains(tried, v.upstream(n))
+	}, now)
+	if n != nil {
+		return v.upstream(n)
+	}
+	return p.pickSeed(tried, now)
+}
+
+// pickCoordinating returns the connections to the wanted node, or else to the better of two that
+// coordinate, but none that was tried or is in failed; nil if none is left.
+func (p *Proxy) pickCoordinating(v *view, wanted *selection.Node, tried []*upstream, failed []*selection.Node, now time.Time) *upstream {
+	left := func(n *selection.Node, u *upstream) bool {
+		return n.Alive() && !slices.Contains(tried, u) && !slices.ContainsFunc(failed, n.Same)
+	}
+	if wanted != nil {
+		if u := v.upstream(wanted); u != nil && left(wanted, u) {
 			return u
 		}
 	}
-	for _, nodes := range [...][]*selection.Node{v.coordinating, v.spare} {
-		n := p.o.Selector.Coordinator(nodes, func(n *selection.Node) bool {
-			return n.Alive() && out.leaves(v, v.upstream(n))
-		}, now)
-		if n != nil {
-			return v.upstream(n)
-		}
+	n := p.o.Selector.Coordinator(v.coordinating, func(n *selection.Node) bool { return left(n, v.upstream(n)) }, now)
+	if n == nil {
+		return nil
 	}
-	return p.pickSeed(v, out, now)
+	return v.upstream(n)
 }
 
-// pickSeed returns a seed, nil if none is left.
-func (p *Proxy) pickSeed(v *view, out not, now time.Time) *upstream {
-	var seeds []*selection.Node
-	for _, u := range p.seeds {
-		if out.leaves(v, u) {
-			seeds = append(seeds, u.node)
-		}
+// pickSeed returns a seed that was not tried, nil if none is left.
+func (p *Proxy) pickSeed(tried []*upstream, now time.Time) *upstream {
+	seeds := make([]*selection.Node, len(p.seeds))
+	for i, u := range p.seeds {
+		seeds[i] = u.node
 	}
-	n := p.o.Selector.Coordinator(seeds, func(*selection.Node) bool { return true }, now)
+	n := p.o.Selector.Coordinator(seeds, func(n *selection.Node) bool {
+		return !slices.ContainsFunc(tried, func(u *upstream) bool { return u.node == n })
+	}, now)
 	for _, u := range p.seeds {
 		if u.node == n {
 			return u

@@ -152,7 +152,7 @@ func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
 // slack returns by how much (ms) the probe may be longer than its peers'.
 func (e *entry) slack(at int64) float64 {
 	slack := peerSlack
-	if n := e.node; n.slowEverywhere() || n.health.excluded() && n.probe.fine.Load() {
+	if e.node.slowEverywhere() {
 		slack = noise
 	}
 	return max(slack, e.node.excused(at), e.via.standstill(at))
@@ -238,9 +238,6 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 			p.against.Store(at)
 		}
 		p.againstAt = at
-	}
-	if !n.health.excluded() {
-		p.fine.Store(n.slowEverywhere())
 	}
 	if e.refused() && !c.late {
 		as = Failing

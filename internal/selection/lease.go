@@ -131,8 +131,7 @@ type Poll struct {
 	Rejected float64
 	// Quota is how many processors the node's control group lets it use; 0: all that it has.
 	Quota float64
-	// Used is how many processors it kept busy of late, whatever for, where there is such a quota; 0:
-	// not known.
+	// Used is how many processors it kept busy of late, whatever for; 0: not known.
 	Used float64
 	// Throttled is for how long at a time the node stood still, as that ran out; 0: it did not.
 	Throttled time.Duration
@@ -195,7 +194,6 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	}
 	raise(&n.polledAt, at)
 	n.reach.Observe(millis(p.Took))
-	n.served.Store(p.Queries > 0)
 	n.queue.Observe(p.Queue)
 	n.quota.Set(p.Quota)
 	n.used.Set(p.Used)
@@ -214,11 +212,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.sentThen.Set(sent)
 	}
 	if s := millis(p.ServiceTime); s > 0 {
-		// While a node is kept out it serves little but probes: their time says nothing
-		// of a search's.
-		if old, _ := n.service.Value(); s > old || !n.health.excluded() {
-			n.service.Observe(s)
-		}
+		n.service.Observe(s)
 	}
 	for i, m := range others {
 		m.hear(times[i])
@@ -251,13 +245,8 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	}
 }
 
-// hear takes in what a coordinating node saw of n, in ms. A faster time is not
-// believed while n served nothing: it is the engine's own pull of losers toward
-// the winner.
+// hear takes in what a coordinating node saw of n, in ms.
 func (n *Node) hear(ms float64) {
-	if r, ok := n.response.Value(); ok && ms < r && !n.served.Load() {
-		return
-	}
 	service, _ := n.service.Value()
 	n.response.Observe(max(ms, service))
 }

@@ -38,7 +38,6 @@ type statistics struct {
 	stateAt     atomic.Int64 // ns: when State last changed, 0 if it never did
 	polled      atomic.Int32 // State by polls and connections alone
 	outstanding atomic.Int64 // searches sent to a set with this node, or together with others, not yet answered
-	served      atomic.Bool  // whether it answered shard queries before its last poll
 	polledAt    atomic.Int64 // ns: last answered poll
 	pollsApart  atomic.Int64 // ns: from the last answered poll but one to the last
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
@@ -51,7 +50,7 @@ type statistics struct {
 	rate     stats.EWMA   // shard queries completed per ms
 	latest   stats.Number // queue at the last poll
 	quota    stats.Number // processors that its control group lets it use; 0: all
-	used     stats.Number // processors that it keeps busy, where there is such a quota; 0: not known
+	used     stats.Number // processors that it keeps busy; 0: not known
 
 	throttled   stats.Number // ms for which it stood still at a time, as its quota ran out
 	throttledAt atomic.Int64 // ns: the last poll that told of that
@@ -128,7 +127,7 @@ func (n *Node) processors() float64 {
 func (n *Node) load() float64 {
 	rate, _ := n.rate.Value()
 	service, _ := n.service.Value()
-	return max(rate*service, n.used.Value())
+	return max(rate*service, min(n.used.Value(), n.processors()))
 }
 
 // full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as is known.

@@ -50,7 +50,6 @@ type probing struct {
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
 	against    atomic.Int64 // ns: since when probes are proof against it; 0: they are not
-	fine       atomic.Bool  // it was ejected by what only a fine comparison shows
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
 	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is

@@ -41,34 +41,29 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 	d.suspects(req, t)
 }
 
-// carried sums what nodes carry: their own shard queries, λ·S each, on their CPUs.
+// carried sums what nodes carry on their CPUs.
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
-	rates, nodes     float64 // shard queries per ms
 	unknown          bool    // the CPUs of one of them are
 }
 
 func (c *carried) add(n *Node) {
-	rate, _ := n.rate.Value()
 	c.load += n.load()
-	c.rates += rate
 	c.processors += n.processors()
-	c.nodes++
 	c.unknown = c.unknown || n.Processors == 0
 }
 
-// miss reports whether the nodes would miss n: it does at least one part in useFactor of what they
-// do in the mean, and is not short of CPU.
-func (c *carried) miss(n *Node) bool {
-	own, _ := n.rate.Value()
-	return useFactor*own*c.nodes >= c.rates && !n.short.Load()
+// missed reports whether other nodes would miss n: its shard queries, which usually take usual (ms)
+// each, are work for at least one part in useFactor of its CPUs, and it is not short of CPU.
+func (n *Node) missed(usual float64) bool {
+	rate, _ := n.rate.Value()
+	return useFactor*rate*usual >= n.processors() && !n.short.Load()
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their
-// load: with their own shard queries, λ·S each, and those that are moved, S̃ each, the median
+// load: with what they do already, and the shard queries that are moved, S̃ each, the median
 // of the service times, the CPUs of the others would be busy for more than fullLoad of the
-// time. A node that does less than one part in useFactor of what the others do in the mean is no
-// help.
+// time. A node that would not be missed is no help.
 func (d *Decision) spare(req Request, t turn) {
 	if !slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].provedSlow() }) {
 		return
@@ -100,7 +95,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if others.miss(n) && State(n.polled.Load()) == Fine {
+		if n.missed(usual) && State(n.polled.Load()) == Fine {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
@@ -111,8 +106,7 @@ func (d *Decision) spare(req Request, t turn) {
 
 // needed reports whether the load of n would keep the CPUs of the other data nodes busy for more
 // than all of the time: nothing that speaks against n could be acted upon, so no probes are sent.
-// Like [Decision.spare], it does not miss a node that does next to nothing.
-// It is found out anew for each node every suspicionInterval.
+// That is so of a node that would be [Node.missed] alone. It is found out anew for each node every suspicionInterval.
 func (s *Selector) needed(n *Node, at int64) bool {
 	if elapsed(&n.probe.weighedAt, at, suspicionInterval) {
 		n.probe.needed.Store(s.weigh(n))
@@ -129,7 +123,8 @@ func (s *Selector) weigh(n *Node) bool {
 		}
 	}
 	own, _ := n.rate.Value()
-	return !others.unknown && others.load+own*s.usualService() > others.processors && others.miss(n)
+	usual := s.usualService()
+	return !others.unknown && others.load+own*usual > others.processors && n.missed(usual)
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.

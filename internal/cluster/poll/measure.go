@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	loadMetrics  = "/stats/thread_pool,indices,os/search"
-	statsMetrics = "/stats/thread_pool,indices,os,adaptive_selection/search"
+	loadMetrics  = "/stats/thread_pool,indices,os,process/search"
+	statsMetrics = "/stats/thread_pool,indices,os,process,adaptive_selection/search"
 	// Few patterns that take more than is needed: a node holds every field that it writes
 	// against each of them.
 	loadFields = "?filter_path=nodes.*.thread_pool.search*,nodes.*.thread_pool.write," +
 		"nodes.*.thread_pool.management.completed," +
 		"nodes.*.indices.search.query_t*,nodes.*.indices.search.fetch_time_in_millis," +
-		"nodes.*.os.timestamp,nodes.*.os.cgroup.cpu,nodes.*.os.cgroup.cpuacct.usage_nanos"
+		"nodes.*.os.cgroup.cpu,nodes.*.process.timestamp,nodes.*.process.cpu.total_in_millis"
 	statsFields = loadFields + ",nodes.*.adaptive_selection.*.avg_response_time_ns"
 
 	// seenPerPoll bounds of how many other nodes a poll tells, in the mean: else the
@@ -241,17 +241,32 @@ type RawStats struct {
 		Search RawSearch `json:"search"`
 	} `json:"indices"`
 	OS                rawOS                     `json:"os"`
+	Process           rawProcess                `json:"process"`
 	AdaptiveSelection map[string]rawCoordinated `json:"adaptive_selection"`
 }
 
-// rawOS has the limit that a control group sets on a node's CPU, and what the group has used; a
-// quota of -1 is none. At is when the engine looked at them, which it does once a second, in ms.
+// rawProcess is what the node's process has used of the CPU, in ms, and when the engine looked at
+// that (ms), which it does once a second; -1 where the system does not tell.
+type rawProcess struct {
+	At  int64 `json:"timestamp"`
+	CPU struct {
+		Total int64 `json:"total_in_millis"`
+	} `json:"cpu"`
+}
+
+// usedSince returns how many processors the process kept busy since the engine looked before; 0 if
+// that is not known, or the process is another.
+func (p *rawProcess) usedSince(before *rawProcess) float64 {
+	used, lasted := p.CPU.Total-before.CPU.Total, p.At-before.At
+	if used < 0 || lasted <= 0 || before.CPU.Total <= 0 {
+		return 0
+	}
+	return float64(used) / float64(lasted)
+}
+
+// rawOS has the limit that a control group sets on a node's CPU; a quota of -1 is none.
 type rawOS struct {
-	At     int64 `json:"timestamp"`
 	Cgroup struct {
-		Account struct {
-			Used int64 `json:"usage_nanos"`
-		} `json:"cpuacct"`
 		CPU struct {
 			Quota  int64 `json:"cfs_quota_micros"`
 			Period int64 `json:"cfs_period_micros"`
@@ -269,16 +284,6 @@ func (r *rawOS) quota() float64 {
 		return 0
 	}
 	return float64(cpu.Quota) / float64(cpu.Period)
-}
-
-// usedSince returns how many processors the group kept busy since the engine looked before; 0 if
-// that is not known, or the group is another.
-func (r *rawOS) usedSince(before *rawOS) float64 {
-	used, lasted := r.Cgroup.Account.Used-before.Cgroup.Account.Used, r.At-before.At
-	if used < 0 || lasted <= 0 || before.Cgroup.Account.Used == 0 {
-		return 0
-	}
-	return float64(used) / float64(time.Millisecond) / float64(lasted)
 }
 
 // RawPool are the counters of a thread pool.
@@ -334,12 +339,10 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	if cpu := r.OS.Cgroup.CPU; cpu.Stat.Throttled > last.raw.OS.Cgroup.CPU.Stat.Throttled {
 		into.Throttled = min(time.Duration(cpu.Period)*time.Microsecond, longestPeriod)
 	}
-	if into.Quota > 0 {
-		if next.used = last.used; r.OS.At != last.raw.OS.At {
-			next.used = r.OS.usedSince(&last.raw.OS)
-		}
-		into.Used = next.used
+	if next.used = last.used; r.Process.At != last.raw.Process.At {
+		next.used = r.Process.usedSince(&last.raw.Process)
 	}
+	into.Used = next.used
 	before := *last.raw
 	if pool.Completed < before.ThreadPool.Search.Completed {
 		before = RawStats{} // the node restarted

@@ -1,7 +1,9 @@
 package poll
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,12 +40,9 @@ func TestMeasure(t *testing.T) {
 	throttled.OS.Cgroup.CPU.Stat.Throttled = 1
 	looked := func(at, used int64) *RawStats {
 		r := raw(RawPool{Completed: 100}, 0, 0)
-		r.OS = limited.OS
-		r.OS.At, r.OS.Cgroup.Account.Used = at, used
+		r.Process.At, r.Process.CPU.Total = at, used
 		return r
 	}
-	bare := looked(3000, 2e9)
-	bare.OS.Cgroup.CPU.Quota = -1
 	tests := []struct {
 		name      string
 		last, now *RawStats
@@ -65,9 +64,10 @@ func TestMeasure(t *testing.T) {
 		{"a quota that ran out", limited, throttled, cluster.NodeStats{Elapsed: second, Quota: 0.3, Throttled: 100 * ms}},
 		{"a quota that ran out before", throttled, throttled, cluster.NodeStats{Elapsed: second, Quota: 0.3}},
 		{"no quota", nil, unlimited, cluster.NodeStats{}},
-		{"CPU that was used", looked(2000, 1e9), looked(4000, 15e8), cluster.NodeStats{Elapsed: second, Quota: 0.3, Used: 0.25}},
-		{"CPU that another group used", looked(2000, 1e9), looked(3000, 1e8), cluster.NodeStats{Elapsed: second, Quota: 0.3}},
-		{"CPU that was used without a quota", looked(2000, 1e9), bare, cluster.NodeStats{Elapsed: second}},
+		{"CPU that was used", looked(2000, 1000), looked(4000, 1500), cluster.NodeStats{Elapsed: second, Used: 0.25}},
+		{"CPU that another process used", looked(2000, 1000), looked(3000, 100), cluster.NodeStats{Elapsed: second}},
+		{"a clock that went back", looked(2000, 1000), looked(1900, 1100), cluster.NodeStats{Elapsed: second}},
+		{"CPU that is not told", looked(2000, -1), looked(3000, -1), cluster.NodeStats{Elapsed: second}},
 		{"search_worker", nil, worker, cluster.NodeStats{Queue: 6, Active: 5}},
 	}
 	for _, tt := range tests {
@@ -231,15 +231,15 @@ func TestMetrics(t *testing.T) {
 	require.Len(t, families, 15)
 }
 
-// The engines look at a control group once a second, and a node is polled more often.
+// The engines look at their processes once a second, and a node is polled more often.
 func TestUsedCPUHoldsUntilTheEngineLooksAgain(t *testing.T) {
 	t.Parallel()
 	var last *Baseline
 	var told []float64
-	for i, look := range []struct{ at, used int64 }{{1000, 1e9}, {1000, 1e9}, {2000, 12e8}, {2000, 12e8}, {2000, 12e8}, {3000, 13e8}} {
+	for i, look := range []string{"1000, 500", "1000, 500", "2000, 700", "2000, 700", "2000, 700", "3000, 800"} {
 		r := raw(RawPool{Completed: 100}, 0, 0)
-		r.OS.Cgroup.CPU.Quota, r.OS.Cgroup.CPU.Period = 30_000, 100_000
-		r.OS.At, r.OS.Cgroup.Account.Used = look.at, look.used
+		at, used, _ := strings.Cut(look, ", ")
+		require.NoError(t, json.Unmarshal([]byte(`{"process":{"timestamp":`+at+`,"cpu":{"total_in_millis":`+used+`}}}`), r))
 		got := cluster.NodeStats{At: time.Unix(0, 0).Add(time.Duration(i) * 200 * time.Millisecond)}
 		var err error
 		last, err = r.Measure("n", last, &got)

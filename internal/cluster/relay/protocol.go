@@ -147,7 +147,7 @@ func countersOf(r *poll.RawStats) (n [counterFields]int64) {
 		pool.Rejected, worker.Completed, worker.Rejected,
 		write.Queue, write.Active, write.Completed, write.Rejected,
 		write.Threads, max(0, cpu.Quota), max(0, cpu.Period), max(0, cpu.Stat.Throttled), // -1: no quota
-		max(0, r.OS.Cgroup.Account.Used), max(0, r.OS.At),
+		max(0, r.Process.CPU.Total), max(0, r.Process.At),
 	}
 }
 
@@ -159,7 +159,7 @@ func (s reportedStats) raw() *poll.RawStats {
 	r.ThreadPool.SearchWorker = poll.RawPool{Threads: n[4], Queue: n[5], Active: n[6], Completed: n[11], Rejected: n[12]}
 	r.ThreadPool.Write = poll.RawPool{Queue: n[13], Active: n[14], Completed: n[15], Rejected: n[16], Threads: n[17]}
 	r.OS.Cgroup.CPU.Quota, r.OS.Cgroup.CPU.Period, r.OS.Cgroup.CPU.Stat.Throttled = n[18], n[19], n[20]
-	r.OS.Cgroup.Account.Used, r.OS.At = n[21], n[22]
+	r.Process.CPU.Total, r.Process.At = n[21], n[22]
 	r.Indices.Search = poll.RawSearch{Queries: n[7], QueryMillis: n[8], FetchMillis: n[9]}
 	return r
 }

@@ -455,7 +455,7 @@ func TestCountersAreToldWhole(t *testing.T) {
 	raw.ThreadPool.SearchWorker = poll.RawPool{Threads: 6, Queue: 7, Active: 8, Completed: 9, Rejected: 10}
 	raw.ThreadPool.Write = poll.RawPool{Queue: 11, Active: 12, Completed: 13, Rejected: 14, Threads: 18}
 	raw.OS.Cgroup.CPU.Quota, raw.OS.Cgroup.CPU.Period, raw.OS.Cgroup.CPU.Stat.Throttled = 19, 20, 21
-	raw.OS.Cgroup.Account.Used, raw.OS.At = 22, 23
+	raw.Process.CPU.Total, raw.Process.At = 22, 1_795_301_352_644
 	raw.Indices.Search = poll.RawSearch{Queries: 15, QueryMillis: 16, FetchMillis: 17}
 	told := reportedStats{}
 	counters := countersOf(raw)

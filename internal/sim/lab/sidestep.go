@@ -251,6 +251,20 @@ func (r *sidestep) listed(s *search, d *selection.Decision) (plan, bool) {
 // pick finds the node to send an attempt through: the one wanted, else the better of two
 // that coordinate, else one of those configured.
 func (r *sidestep) pick(wanted *selection.Node, tried []int) (plan, bool) {
+	if p, ok := r.pickCoordinating(wanted, tried); ok {
+		return p, true
+	}
+	n := r.s.Coordinator(r.seeds, func(n *selection.Node) bool {
+		return !slices.Contains(tried, plan{seed: true, coordinator: r.index[n]}.tried())
+	}, r.now())
+	if n != nil {
+		return plan{coordinator: r.index[n], seed: true}, true
+	}
+	return plan{}, false
+}
+
+// pickCoordinating is pick without those configured.
+func (r *sidestep) pickCoordinating(wanted *selection.Node, tried []int) (plan, bool) {
 	if entry, dedicated := r.w.dedicated(); dedicated {
 		return plan{coordinator: entry}, true
 	}
@@ -263,12 +277,6 @@ func (r *sidestep) pick(wanted *selection.Node, tried []int) (plan, bool) {
 	if n != nil {
 		return plan{coordinator: r.index[n]}, true
 	}
-	n = r.s.Coordinator(r.seeds, func(n *selection.Node) bool {
-		return !slices.Contains(tried, plan{seed: true, coordinator: r.index[n]}.tried())
-	}, r.now())
-	if n != nil {
-		return plan{coordinator: r.index[n], seed: true}, true
-	}
 	return plan{}, false
 }
 
@@ -278,24 +286,25 @@ func (r *sidestep) unchanged(s *search) (plan, bool) {
 	if !s.ownSent() {
 		round = len(s.tried)
 	}
-	return r.pickLeft(s, s.near, s.tried[round:])
+	p, ok := r.pickLeft(s, s.near, s.tried[round:])
+	if !ok {
+		p, ok = r.pick(nil, s.tried[round:])
+	}
+	return p, ok
 }
 
-// pickLeft is pick of what is left to the search: a node not tried that has not failed it, else
-// one of again, else the same without regard to failures.
+// pickLeft is pick, with the nodes that have failed the search last. again are those tried that
+// may be tried again.
 func (r *sidestep) pickLeft(s *search, wanted *selection.Node, again []int) (plan, bool) {
-	var failed []int
-	for _, n := range s.avoid {
-		failed = append(failed, n, plan{seed: true, coordinator: n}.tried())
-	}
-	for _, but := range [...][]int{failed, nil} {
-		for _, out := range [...][]int{s.tried, again} {
-			if p, ok := r.pick(wanted, slices.Concat(out, but)); ok {
-				return p, true
-			}
+	if len(s.avoid) > 0 {
+		if p, ok := r.pickCoordinating(wanted, slices.Concat(s.tried, s.avoid)); ok {
+			return p, true
+		}
+		if p, ok := r.pickCoordinating(nil, slices.Concat(again, s.avoid)); ok {
+			return p, true
 		}
 	}
-	return plan{}, false
+	return r.pick(wanted, s.tried)
 }
 
 func (r *sidestep) positions(nodes []*selection.Node) []int {
