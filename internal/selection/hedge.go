@@ -156,12 +156,17 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // than the first, overdue one: it leaves out a node of the first, because that
 // stands out by now, or is silent; or the first waits at a coordinating node that does not
 // answer, and the second is to take another. Otherwise, or where searches are rejected, the
-// cluster is busy, and a second attempt would only make it busier.
+// cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
+// wait for a node instead that is ejected, or avoided, and that the first left out, unless the
+// first waits for one that answers nothing at all.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
 	}
 	at := s.since(now)
+	if !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
+		return false
+	}
 	for _, n := range first.Nodes {
 		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) {
 			return true
@@ -169,6 +174,14 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	}
 	c := first.Coordinator
 	return c != nil && (s.silent(c, at) || s.unheard(first, at))
+}
+
+// hangs reports whether a node of d that second leaves out cannot be reached, is silent, or did
+// not answer its last probe.
+func (d *Decision) hangs(second *Decision, at int64) bool {
+	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
+		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.probe.took.Value() >= millis(ProbeTimeout))
+	})
 }
 
 // EjectedSince reports whether a node of d, or its coordinating node, was ejected after the

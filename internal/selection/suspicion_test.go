@@ -264,7 +264,28 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	require.True(t, again(1130*time.Millisecond))
 }
 
-// Of two bad copies the better one is worth a second attempt.
+// A second attempt that would wait for an ejected node, which the first left out, is none.
+func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
+	for _, other := range []bool{false, true} { // there is another copy
+		s, nodes := newTest(t, "adaptive", 5)
+		shards := [][]int{{0, 1}, {1, 2}}
+		if other {
+			shards = [][]int{{0, 1, 3}, {1, 2}}
+		}
+		req := Request{Nodes: nodes, Shards: shards}
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		var first, second Decision
+		s.Choose(&first, req, at(1100*time.Millisecond))
+		require.False(t, nodes[0].in(first.Nodes))
+		s.Acquire(&first, at(1100*time.Millisecond))
+		nodes[1].health.avoid.Store(true)
+		s.Choose(&second, req, at(1200*time.Millisecond))
+		require.Equal(t, !other, nodes[0].in(second.Nodes))
+		require.Equal(t, other, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
+	}
+}
+
+// But the best of two bad copies is, if the first attempt waits for a node that answers nothing.
 func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
