@@ -119,9 +119,9 @@ func (x *exchange) asWritten() attempt.Action {
 }
 
 // pick finds the upstream for the attempt: the node that the decision names, else a good
-// one. A node that has failed this request comes last. It reports whether there is one left.
-// The request as the client wrote it may go to a node that a steered attempt went to, if there
-// is no other.
+// one. A node that has failed this request comes after the others that hold data. It reports
+// whether there is one left. The request as the client wrote it may go to a node that a steered
+// attempt went to, if there is no other.
 func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Lock()
 	tried, round, failed := x.tried, x.round, x.avoid

@@ -87,8 +87,8 @@ type exchange struct {
 	fields []byte
 
 	// suspects are the nodes at fault for the failure of earlier attempts, failure its
-	// cause. avoid are the nodes that the next choice avoids, and that come last
-	// as coordinating nodes.
+	// cause. avoid are the nodes that the next choice avoids, and that coordinate
+	// after the others.
 	suspects, avoid []*selection.Node
 	failure         attempt.Cause
 

@@ -44,20 +44,23 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 // carried sums what nodes carry on their CPUs.
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
-	unknown          bool    // the CPUs of one of them are
+	nodes            float64
+	unknown          bool // the CPUs of one of them are
 }
 
 func (c *carried) add(n *Node) {
 	c.load += n.load()
 	c.processors += n.processors()
+	c.nodes++
 	c.unknown = c.unknown || n.Processors == 0
 }
 
-// missed reports whether other nodes would miss n: its shard queries, which usually take usual (ms)
-// each, are work for at least one part in useFactor of its CPUs, and it is not short of CPU.
-func (n *Node) missed(usual float64) bool {
+// miss reports whether the nodes would miss n: its shard queries, which usually take usual (ms)
+// each, are work for at least one part in useFactor of its CPUs, or of those that one of the others
+// has in the mean, and it is not short of CPU.
+func (c *carried) miss(n *Node, usual float64) bool {
 	rate, _ := n.rate.Value()
-	return useFactor*rate*usual >= n.processors() && !n.short.Load()
+	return n.Processors > 0 && useFactor*rate*usual >= min(n.processors(), c.processors/c.nodes) && !n.short.Load()
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their
@@ -95,7 +98,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if n.missed(usual) && State(n.polled.Load()) == Fine {
+		if others.miss(n, usual) && State(n.polled.Load()) == Fine {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
@@ -106,7 +109,7 @@ func (d *Decision) spare(req Request, t turn) {
 
 // needed reports whether the load of n would keep the CPUs of the other data nodes busy for more
 // than all of the time: nothing that speaks against n could be acted upon, so no probes are sent.
-// That is so of a node that would be [Node.missed] alone. It is found out anew for each node every suspicionInterval.
+// A node that would not be missed is not needed. That is found out anew for each node every suspicionInterval.
 func (s *Selector) needed(n *Node, at int64) bool {
 	if elapsed(&n.probe.weighedAt, at, suspicionInterval) {
 		n.probe.needed.Store(s.weigh(n))
@@ -124,7 +127,7 @@ func (s *Selector) weigh(n *Node) bool {
 	}
 	own, _ := n.rate.Value()
 	usual := s.usualService()
-	return !others.unknown && others.load+own*usual > others.processors && n.missed(usual)
+	return !others.unknown && others.load+own*usual > others.processors && others.miss(n, usual)
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
@@ -159,14 +162,16 @@ func (d *Decision) suspects(req Request, t turn) {
 		if over && d.candidates[p].why == NotExcluded {
 			d.candidates[p].why = OverLimit
 		}
-		if t.acts {
-			n.compared(over)
-			if over && !n.health.excluded() {
-				t.s.ask(n, t.at)
-				if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
-					t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
-				}
-			}
+		if !t.acts || n.health.excluded() {
+			continue // what serves hardly anything but probes is compared as it was before
+		}
+		n.compared(over)
+		if !over {
+			continue
+		}
+		t.s.ask(n, t.at)
+		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
 }
@@ -179,7 +184,7 @@ func (n *Node) compared(over bool) {
 }
 
 // slowEverywhere reports whether no choice since one that found n far slower than the other
-// candidates has found it as fast.
+// candidates has found it as fast; of an ejected node, whether that was so when it was ejected.
 func (n *Node) slowEverywhere() bool { return n.slower.Load() }
 
 // unqueued returns the response time less what the node's queue explains, but no less

@@ -187,8 +187,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 		setTimes(nodes, 5, 3)
 		for _, n := range nodes {
 			n.Processors = 4
-			n.quota.Set(c.quota)
-			n.used.Set(c.used)
+			s.ObservePoll(n.ID, Poll{State: Fine, Quota: c.quota, Used: c.used}, at(time.Millisecond))
 			set(&n.rate, c.rate)
 		}
 		set(&nodes[2].rate, c.own)

@@ -255,7 +255,7 @@ type rawProcess struct {
 }
 
 // usedSince returns how many processors the process kept busy since the engine looked before; 0 if
-// that is not known, or the process is another.
+// that is not known, or the process has begun anew.
 func (p *rawProcess) usedSince(before *rawProcess) float64 {
 	used, lasted := p.CPU.Total-before.CPU.Total, p.At-before.At
 	if used < 0 || lasted <= 0 || before.CPU.Total <= 0 {

@@ -293,7 +293,7 @@ func (r *sidestep) unchanged(s *search) (plan, bool) {
 	return p, ok
 }
 
-// pickLeft is pick, with the nodes that have failed the search last. again are those tried that
+// pickLeft is pick, but nodes that have failed the search come after the others. again are those tried that
 // may be tried again.
 func (r *sidestep) pickLeft(s *search, wanted *selection.Node, again []int) (plan, bool) {
 	if len(s.avoid) > 0 {
