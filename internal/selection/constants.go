@@ -73,9 +73,9 @@ const (
 	rejectsMuch = 0.02
 	// fullLoad is the utilisation of the others' CPUs above which a node is needed, and of its own
 	// above which it coordinates last: toward 1 queues grow without bound. slow_3x_80,
-	// transport_80, TestFullNodesCoordinateOnlyWhereMostAreFull. A node whose shard
-	// queries are work for less than one part in useFactor of its CPUs is not missed: nodes of other
-	// indices, or of faster hardware, do several times as much
+	// transport_80, TestFullNodesCoordinateOnlyWhereMostAreFull. A node that answers less than one
+	// part in useFactor of the shard queries that the others answer in the mean is not missed: the
+	// others answer several times as many where they hold other indices, or are faster hardware
 	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60. A node with a quota of
 	// less than that part of the CPU of its peers is short of CPU: the row cpu of the chaos table.
 	fullLoad  = 0.9

@@ -118,7 +118,7 @@ func TestAnEjectedNodeIsUsedWhereTheOthersCannotCarryItsLoad(t *testing.T) {
 	for range 500 {
 		s, nodes := newTest(t, "adaptive", 3+r.IntN(6))
 		services := make([]float64, len(nodes))
-		var load, processors float64
+		var load, rates, processors float64
 		for i, n := range nodes {
 			services[i] = 1 + r.ExpFloat64()*4
 			rate, cpus := r.Float64()*2, 1+r.IntN(8)
@@ -127,18 +127,17 @@ func TestAnEjectedNodeIsUsedWhereTheOthersCannotCarryItsLoad(t *testing.T) {
 			set(&n.rate, rate)
 			n.polled.Store(int32(Fine))
 			if i > 0 {
-				load, processors = load+rate*services[i], processors+float64(cpus)
+				load, rates, processors = load+rate*services[i], rates+rate, processors+float64(cpus)
 			}
 		}
 		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
 		d := decide(s, nodes, time.Second)
 		own, _ := nodes[0].rate.Value()
 		slices.Sort(services)
-		usual := services[(len(services)-1)/2]
-		carried := load+own*usual <= fullLoad*processors
-		little := useFactor*own*usual < min(float64(nodes[0].Processors), processors/float64(len(nodes)-1))
+		carried := load+own*services[(len(services)-1)/2] <= fullLoad*processors
+		little := useFactor*own*float64(len(nodes)-1) < rates
 		out := !nodes[0].in(d.Nodes)
-		require.Equal(t, carried || little, out, "load %g, own %g, usual %g, processors %g", load, own, usual, processors)
+		require.Equal(t, carried || little, out, "load %g, own %g of %g, processors %g", load, own, rates, processors)
 		left[out]++
 	}
 	require.Greater(t, left[true], 50)

@@ -44,23 +44,24 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 // carried sums what nodes carry on their CPUs.
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
-	nodes            float64
-	unknown          bool // the CPUs of one of them are
+	rates, nodes     float64 // shard queries per ms
+	unknown          bool    // the CPUs of one of them are
 }
 
 func (c *carried) add(n *Node) {
+	rate, _ := n.rate.Value()
 	c.load += n.load()
+	c.rates += rate
 	c.processors += n.processors()
 	c.nodes++
 	c.unknown = c.unknown || n.Processors == 0
 }
 
-// miss reports whether the nodes would miss n: its shard queries, which usually take usual (ms)
-// each, are work for at least one part in useFactor of its CPUs, or of those that one of the others
-// has in the mean, and it is not short of CPU.
-func (c *carried) miss(n *Node, usual float64) bool {
-	rate, _ := n.rate.Value()
-	return n.Processors > 0 && useFactor*rate*usual >= min(n.processors(), c.processors/c.nodes) && !n.short.Load()
+// miss reports whether the nodes would miss n: it answers at least one part in useFactor of the
+// shard queries that they answer in the mean, and is not short of CPU.
+func (c *carried) miss(n *Node) bool {
+	own, _ := n.rate.Value()
+	return useFactor*own*c.nodes >= c.rates && !n.short.Load()
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their
@@ -98,7 +99,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if !c.provedSlow() {
 			continue
 		}
-		if others.miss(n, usual) && State(n.polled.Load()) == Fine {
+		if others.miss(n) && State(n.polled.Load()) == Fine {
 			c.slow, c.why = false, Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
@@ -126,8 +127,7 @@ func (s *Selector) weigh(n *Node) bool {
 		}
 	}
 	own, _ := n.rate.Value()
-	usual := s.usualService()
-	return !others.unknown && others.load+own*usual > others.processors && others.miss(n, usual)
+	return !others.unknown && others.load+own*s.usualService() > others.processors && others.miss(n)
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.

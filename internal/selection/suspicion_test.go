@@ -173,7 +173,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 	}{
 		{0.1, 0.1, 9, 0, 0, false}, // the others are idle
 		{1.1, 1.1, 9, 0, 0, true},
-		{1.3, 0.15, 60, 0, 0, false}, // less than an eighth of its processors
+		{1.3, 0.15, 60, 0, 0, false}, // less than an eighth of what the others do
 		{1.3, 0.2, 60, 0, 0, true},
 		{1.1, 1.1, 30, 0, 0, true}, // as many as the others, of an index that is slow there
 		{0.3, 0.3, 9, 0, 0, false},
@@ -181,7 +181,8 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 		{1.1, 1.1, 9, 8, 0, true}, // more than there are
 		{0.1, 0.1, 9, 1, 0.5, false},
 		{0.1, 0.1, 9, 1, 0.95, true}, // shard queries are a third of what they do
-		{0.04, 0.04, 9, 1, 1, false}, // they index: searches are less than an eighth
+		{0.01, 0.01, 9, 1, 1, true},  // and where it goes is not known
+		{0.1, 0.01, 9, 1, 1, false},
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)

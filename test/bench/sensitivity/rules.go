@@ -15,7 +15,7 @@ func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
-		{"a node that does little is not missed", "slow.go", "return n.Processors > 0 && useFactor*rate", "return true || useFactor*rate"},
+		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
 		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoid.Load() || n.owes(t.at))", "n.health.avoid.Load()"},
