@@ -20,6 +20,13 @@ func raw(pool RawPool, queries, millis int64) *RawStats {
 	return r
 }
 
+// looked is what a node tells of its process, looked at at (ms), that has used so much CPU (ms).
+func looked(at, used int64) *RawStats {
+	r := raw(RawPool{Completed: 100}, 0, 0)
+	r.Process.At, r.Process.CPU.Total = at, used
+	return r
+}
+
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	const second, ms = time.Second, time.Millisecond
@@ -38,11 +45,6 @@ func TestMeasure(t *testing.T) {
 	throttled := raw(RawPool{Completed: 100}, 0, 0)
 	throttled.OS = limited.OS
 	throttled.OS.Cgroup.CPU.Stat.Throttled = 1
-	looked := func(at, used int64) *RawStats {
-		r := raw(RawPool{Completed: 100}, 0, 0)
-		r.Process.At, r.Process.CPU.Total = at, used
-		return r
-	}
 	tests := []struct {
 		name      string
 		last, now *RawStats
