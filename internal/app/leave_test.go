@@ -124,7 +124,7 @@ func TestAnExcludedNodeIsGivenNoSearches(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.drain(n.Name(), "0s").status)
 
 	exclude(t, c, n.Name())
-	s.eventually(func() bool { return contains(s, "/nodes", `"leaving": "excluded"`) }, "again")
+	s.eventually(func() bool { return strings.Count(s.log.String(), "a node is about to leave") == 3 }, "again") // /nodes may tell of before
 	n.Kill()
 	s.eventually(func() bool { return !contains(s, "/nodes", `"`+n.Name()+`"`) }, "it has left")
 	require.NoError(t, n.Return())
