@@ -207,6 +207,27 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 	}
 }
 
+// The times of an ejected node are those of probes: whether it is slower than the others at the same
+// work is not found out anew before it is back.
+func TestAnEjectedNodeIsComparedAsWhenItWasEjected(t *testing.T) {
+	for _, slower := range []bool{false, true} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		n := nodes[2]
+		times := map[bool]float64{false: 5, true: 300}
+		set(&n.response, times[slower])
+		decide(s, nodes, time.Second)
+		s.eject(n, Slow, s.since(at(time.Second)), "a test")
+		set(&n.response, times[!slower])
+		decide(s, nodes, 2*time.Second)
+		require.Equal(t, slower, n.slowEverywhere())
+		s.slowStart(n, s.since(at(2*time.Second)))
+		set(&n.response, times[!slower])
+		decide(s, nodes, 3*time.Second)
+		require.Equal(t, !slower, n.slowEverywhere())
+	}
+}
+
 // How much work the others can do is not known where their processors are not.
 func TestUnknownProcessorsNeedNobody(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)

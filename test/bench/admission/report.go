@@ -118,7 +118,7 @@ that goes round robin over all nodes, **control** the same once more, **off** th
 The ways take turns in an order drawn by lot, each after %s of rest, %s at half of the capacity and %s at its load, which count for nothing but in what is counted by search. A sidestep is started
 for each of its turns. Goodput is what was answered, completely, within %s of the scheduled start; the client closes its connection after %s. Times are of complete answers, in ms.
 The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts and CPU of the nodes by search; how many
-connections the nodes had not accepted when the last client had left; and how long they went on then. They carry out searches on such connections, whose clients have left, too:
+connections the nodes had not accepted when the last client had left; and how long they went on then. They carry out searches on such connections too, though nobody waits for them:
 a backlog that takes longer than the deadline leaves only searches on connections that are in use already. Figures are medians of the turns, ratios are of these medians, with the 95 %% interval of a bootstrap over the rounds. Load generator and sidestep have no quota.
 `
 

@@ -44,6 +44,7 @@ func ofProof() []rule {
 		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere() || false && own >= millis(ProbeTimeout)"},
 		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
 		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere() {", "if false {"},
+		{"an ejected node is compared as when it was ejected", "slow.go", "if !t.acts || n.health.excluded() {", "if !t.acts {"},
 		{"a quota is no trouble", "compare.go", "return max(slack, e.node.excused(at), e.via.standstill(at))", "return slack"},
 		{"a node is short of CPU by its quota", "lease.go", "n.short.Store(s.short(n, at))", "n.short.Store(false)"},
 		{"a node is ejected once it has told of its queue", "compare.go", "if !told || lasted < proofTime {", "if !told && false || lasted < proofTime {"},
