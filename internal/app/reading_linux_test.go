@@ -21,12 +21,13 @@ import (
 type repeating struct {
 	*sidestep
 	secure *tls.Config // nil: without TLS
+	sent   uint64      // bulks
 }
 
 func startRepeating(t *testing.T, secure bool) *repeating {
 	t.Helper()
 	c, err := simcluster.Start(simcluster.Options{
-		Nodes: 3, ServiceTime: time.Millisecond,
+		Nodes: 3, ServiceTime: 20*time.Millisecond,
 		Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 3, Replicas: 1}},
 	})
 	require.NoError(t, err)
@@ -69,6 +70,7 @@ func (r *repeating) ended() (n uint64) {
 // kept is a connection that is kept alive.
 type kept struct {
 	net.Conn
+	to     *repeating
 	t      *testing.T
 	reader *bufio.Reader
 }
@@ -81,7 +83,7 @@ func (r *repeating) dial() *kept {
 		conn = tls.Client(conn, r.secure)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	return &kept{conn, r.t, bufio.NewReader(conn)}
+	return &kept{conn, r, r.t, bufio.NewReader(conn)}
 }
 
 // send sends a bulk of a document and does not wait for the answer.
@@ -90,6 +92,7 @@ func (k *kept) send(document string) {
 	body := strings.Repeat("{\"index\":{}}\n{\"a\":\""+document+"\"}\n", 20)
 	_, err := fmt.Fprintf(k, "POST /logs/_bulk HTTP/1.1\r\nHost: sidestep\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	require.NoError(k.t, err)
+	k.to.sent++
 }
 
 // bulk sends a bulk of a document and reads the answer.
@@ -105,12 +108,11 @@ func (k *kept) bulk(document string) {
 }
 
 // leave sends a bulk of a document, and closes the connection when the answer is there,
-// which it does not read.
-func (k *kept) leave(r *repeating, document string) {
+// which it does not read. Bulks end after they were answered, earlier ones, too.
+func (k *kept) leave(document string) {
 	k.t.Helper()
-	before := r.ended()
 	k.send(document)
-	require.Eventually(k.t, func() bool { return r.ended() > before }, patience, 5*time.Millisecond)
+	require.Eventually(k.t, func() bool { return k.to.ended() == k.to.sent }, patience, 5*time.Millisecond)
 	require.NoError(k.t, k.Close())
 }
 
@@ -128,7 +130,7 @@ func TestABulkWhoseAnswerIsNotReadIsMatched(t *testing.T) {
 		for i := range 20 {
 			document := fmt.Sprint("document ", i)
 			before := r.counted("remembered")
-			r.dial().leave(r, document)
+			r.dial().leave(document)
 			if i%2 == 0 { // else it may still be unknown, and is looked at
 				require.Eventually(t, func() bool { return r.counted("remembered") > before }, patience, 5*time.Millisecond)
 			}
@@ -148,7 +150,7 @@ func TestBulksWhoseAnswersAreReadAreNotMatched(t *testing.T) {
 		"after it was closed":    func(r *repeating, k *kept) *kept { _ = k.Close(); return r.dial() },
 		"a while after it was":   func(r *repeating, k *kept) *kept { _ = k.Close(); _ = r.counted("matched"); return r.dial() },
 		"after another bulk, whose answer is not": func(r *repeating, k *kept) *kept {
-			k.leave(r, fmt.Sprint("another ", r.counted("prepared")))
+			k.leave(fmt.Sprint("another ", r.counted("prepared")))
 			return r.dial()
 		},
 	} {
