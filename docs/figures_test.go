@@ -37,6 +37,20 @@ func TestFiguresOfReadme(t *testing.T) {
 	}
 }
 
+// TestCostOfBenchmarks holds the table "Cost" of docs/benchmarks.md against the measurement.
+func TestCostOfBenchmarks(t *testing.T) {
+	overhead := read(t, "test/bench/results/overhead.md")
+	cost, memory := rows(t, overhead, "| | p50, µs")[1:], rows(t, overhead, "| | idle, MiB")
+	shown := rows(t, read(t, "docs/benchmarks.md"), "| | added p50 | CPU per search |")
+	require.Len(t, shown, len(cost))
+	for i, c := range cost {
+		require.Equal(t, []string{
+			c[0], c[2] + " µs", c[4] + " µs",
+			fmt.Sprintf("%.0f / %.0f MiB", number(t, memory[i][1]), number(t, memory[i][2])),
+		}, shown[i], "test/bench/results/overhead.md has other figures")
+	}
+}
+
 // degraded returns, by scenario and way, p99 in ms or how many searches failed.
 func degraded(t *testing.T) map[string]map[string]string {
 	t.Helper()
