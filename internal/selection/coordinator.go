@@ -120,8 +120,9 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Data nodes that are not listed are asked only when all listed
-// ones are clearly worse, or most of them are full and others are not: so where one node can serve
-// the search alone, it coordinates it, too, and nothing travels between nodes. Nodes that only
+// ones are clearly worse, or most of them are full: then all nodes share what coordinating takes,
+// as they would with clients of their own. Where one node can serve the search alone it coordinates it,
+// too, and nothing travels between nodes, unless it is full and others are not. Nodes that only
 // coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
@@ -139,7 +140,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 	for _, n := range pool {
 		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
 	}
-	spread := !few.idle && mostFull(pool)
+	spread := mostFull(pool) && (len(pool) > 1 || !few.idle)
 	others := math.Inf(1)
 	if best > nearSlack || spread {
 		for _, n := range req.Nodes {
@@ -154,8 +155,8 @@ func (d *Decision) coordinate(req Request, t turn) {
 	}
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
-	for _, n := range pool {
-		if elsewhere && !n.mayCoordinate() || spread && (!n.usable() || !t.s.local(n)) {
+	for i, n := range pool {
+		if elsewhere && (!n.mayCoordinate() || spread && !d.candidates[i].listed && (!n.usable() || !t.s.local(n))) {
 			continue
 		}
 		rank := t.s.coordinatingRank(n, t.at, few)

@@ -76,7 +76,7 @@ func ofSearches() []rule {
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
 		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.busy(at):", "case false && !few.idle && n.busy(at):"},
-		{"coordinating: others do so for a full node", "coordinator.go", "spread := !few.idle &&", "spread := false && !few.idle &&"},
+		{"coordinating: others do so for a full node", "coordinator.go", "spread := mostFull(pool) &&", "spread := false && mostFull(pool) &&"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(h, 0)"},
 		{"coordinating: also by nodes that are not listed", "coordinator.go", "if best > nearSlack || spread {", "if spread {"},
 		{"coordinating: a busy node skips its turn", "coordinator.go", "rank <= limit && n.coordinating.Load() <= busy", "rank <= limit && n.coordinating.Load() <= busy+1<<40"},
