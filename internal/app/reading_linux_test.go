@@ -27,7 +27,7 @@ type repeating struct {
 func startRepeating(t *testing.T, secure bool) *repeating {
 	t.Helper()
 	c, err := simcluster.Start(simcluster.Options{
-		Nodes: 3, ServiceTime: 20*time.Millisecond,
+		Nodes: 3, ServiceTime: 20 * time.Millisecond,
 		Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 3, Replicas: 1}},
 	})
 	require.NoError(t, err)
