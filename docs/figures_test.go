@@ -43,7 +43,9 @@ func TestCostOfBenchmarks(t *testing.T) {
 	cost, memory := rows(t, overhead, "| | p50, µs")[1:], rows(t, overhead, "| | idle, MiB")
 	shown := rows(t, read(t, "docs/benchmarks.md"), "| | added p50 | CPU per search |")
 	require.Len(t, shown, len(cost))
+	require.Len(t, memory, len(cost))
 	for i, c := range cost {
+		require.Equal(t, c[0], memory[i][0])
 		require.Equal(t, []string{
 			c[0], c[2] + " µs", c[4] + " µs",
 			fmt.Sprintf("%.0f / %.0f MiB", number(t, memory[i][1]), number(t, memory[i][2])),

@@ -27,7 +27,7 @@ type repeating struct {
 func startRepeating(t *testing.T, secure bool) *repeating {
 	t.Helper()
 	c, err := simcluster.Start(simcluster.Options{
-		Nodes: 3, ServiceTime: 20 * time.Millisecond,
+		Nodes: 3, ServiceTime: time.Millisecond,
 		Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 3, Replicas: 1}},
 	})
 	require.NoError(t, err)
@@ -108,7 +108,8 @@ func (k *kept) bulk(document string) {
 }
 
 // leave sends a bulk of a document, and closes the connection when the answer is there,
-// which it does not read. Bulks end after they were answered, earlier ones, too.
+// which it does not read. A bulk is counted as ended after it was answered, so it waits for all that were
+// sent: an earlier one may still be missing.
 func (k *kept) leave(document string) {
 	k.t.Helper()
 	k.send(document)

@@ -120,9 +120,10 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Data nodes that are not listed are asked only when all listed
-// ones are clearly worse, or most of them are full: then all nodes share what coordinating takes,
-// as they would with clients of their own. Where one node can serve the search alone it coordinates it,
-// too, and nothing travels between nodes, unless it is full and others are not. Nodes that only
+// ones are clearly worse, or half of them are full: then idle nodes of the own zone coordinate or, if
+// few are idle, all of that zone that nothing speaks against, as where clients go round robin.
+// Where one node can serve the search alone it coordinates it, too, and nothing travels between nodes,
+// unless it is full and enough others are idle. Nodes that only
 // coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
@@ -136,29 +137,27 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response := math.Inf(1), 0.0
+	best, response := t.s.bestRank(pool, few, t.at), 0.0
 	for _, n := range pool {
-		best, response = min(best, t.s.coordinatingRank(n, t.at, few)), n.longerOf(response)
+		response = n.longerOf(response)
 	}
-	spread := mostFull(pool) && (len(pool) > 1 || !few.idle)
-	others := math.Inf(1)
-	if best > nearSlack || spread {
+	spread := mostFull(pool) && (!req.OneShard() || !few.idle)
+	if spread || best > nearSlack {
+		d.through = d.through[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() {
-				others = min(others, t.s.coordinatingRank(n, t.at, few))
+			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n)) {
+				d.through = append(d.through, n)
 			}
 		}
+		others := t.s.bestRank(d.through, few, t.at)
+		if spread && len(d.through) > 0 || asGood(others, response) < best {
+			pool, best = d.through, others
+		}
 	}
-	limit, elsewhere := asGood(best, response), spread || asGood(others, response) < best
-	if elsewhere {
-		pool, limit = req.Nodes, asGood(others, response)
-	}
+	limit := asGood(best, response)
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
-	for i, n := range pool {
-		if elsewhere && (!n.mayCoordinate() || spread && !d.candidates[i].listed && (!n.usable() || !t.s.local(n))) {
-			continue
-		}
+	for _, n := range pool {
 		rank := t.s.coordinatingRank(n, t.at, few)
 		if rank <= limit && n.coordinating.Load() <= busy {
 			d.inTurn = append(d.inTurn, n)
@@ -170,6 +169,15 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if len(d.inTurn) > 0 {
 		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
+}
+
+// bestRank returns the lowest coordinating rank of nodes, +Inf if there are none.
+func (s *Selector) bestRank(nodes []*Node, few scarcity, at int64) float64 {
+	best := math.Inf(1)
+	for _, n := range nodes {
+		best = min(best, s.coordinatingRank(n, at, few))
+	}
+	return best
 }
 
 // mostFull reports whether half of the nodes, or more, are full.

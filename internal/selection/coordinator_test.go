@@ -160,7 +160,7 @@ func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
 }
 
 // Two or more nodes coordinate for full ones, in their own zone, and none that answers nothing. Where
-// few are idle, all do.
+// few are idle, all do that nothing speaks against; not for nodes that reject, but have CPU left.
 func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 	const idle, full, between, silent, rejecting, avoided = "idle", "full", "between", "silent", "rejecting", "avoided"
 	for name, c := range map[string]struct {
@@ -177,11 +177,13 @@ func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 		"rejecting, two idle":  {[]string{rejecting, rejecting, idle, idle}, []int{2, 3}},
 		"rejecting, one idle":  {[]string{rejecting, rejecting, idle}, []int{0, 1}},
 		"avoided":              {[]string{full, full, avoided, idle, idle, idle}, []int{3, 4, 5}},
+		"avoided, all full":    {[]string{full, avoided, full, full}, []int{0, 2, 3}},
+		"all are avoided":      {[]string{avoided, avoided, avoided}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, nodes := withProcessors(t, len(c.are))
 			for i, n := range nodes {
-				times := map[string]time.Duration{full: 20 * time.Millisecond, between: 16 * time.Millisecond}
+				times := map[string]time.Duration{full: 20 * time.Millisecond, avoided: 20 * time.Millisecond, between: 16 * time.Millisecond}
 				served(s, nodes[i:i+1], 100, max(times[c.are[i]], 10*time.Millisecond), time.Second)
 				switch c.are[i] {
 				case silent:
@@ -209,21 +211,44 @@ func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 
 // Load alone sends no searches to coordinating nodes in other zones.
 func TestOthersCoordinateForAFullNodeInItsZone(t *testing.T) {
-	for zone, want := range map[string][]int{"a": {2, 3}, "b": {0, 1}} {
+	for _, c := range []struct {
+		zone  string        // of two more nodes
+		takes time.Duration // of a shard query there
+		want  []int
+	}{
+		{"a", 10 * time.Millisecond, []int{2, 3}},
+		{"b", 10 * time.Millisecond, []int{0, 1}},
+		{"a", 16 * time.Millisecond, []int{0, 1, 2, 3}}, // few are idle
+		{"b", 16 * time.Millisecond, []int{0, 1}},
+	} {
 		s, err := New(Options{Policy: "adaptive", Epoch: epoch, Zone: "a", ZoneFactor: 3})
 		require.NoError(t, err)
 		var infos []NodeInfo
-		for i, z := range []string{"a", "a", zone, zone, "b", "b"} {
+		for i, z := range []string{"a", "a", c.zone, c.zone, "b", "b"} {
 			infos = append(infos, NodeInfo{ID: fmt.Sprint(i), Processors: 2, Zone: z})
 		}
 		nodes := s.Update(infos)
 		served(s, nodes[:2], 100, 20*time.Millisecond, time.Second)
-		served(s, nodes[2:], 100, 10*time.Millisecond, time.Second)
+		served(s, nodes[2:], 100, c.takes, time.Second)
 		got := map[int]bool{}
-		for range 100 {
-			got[slices.Index(nodes, choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second)).Coordinator)] = true
+		for range 200 {
+			d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second))
+			s.Acquire(d, at(time.Second))
+			got[slices.Index(nodes, d.Coordinator)] = true
 		}
-		require.Equal(t, want, slices.Sorted(maps.Keys(got)), "two more nodes in zone %s", zone)
+		require.Equal(t, c.want, slices.Sorted(maps.Keys(got)), "two more nodes in zone %s", c.zone)
+	}
+}
+
+// What one node can serve alone stays with it in a full cluster: a hop is saved.
+func TestOneShardStaysWithItsCopyInAFullCluster(t *testing.T) {
+	s, nodes := withProcessors(t, 4)
+	served(s, nodes, 100, 20*time.Millisecond, time.Second)
+	for _, copies := range [][]int{{0}, {0, 1}} {
+		for range 50 {
+			d := choose(s, nodes, [][]int{copies}, at(time.Second))
+			require.Contains(t, d.Nodes, d.Coordinator)
+		}
 	}
 }
 
