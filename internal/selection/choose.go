@@ -104,7 +104,8 @@ type Decision struct {
 	measured   []measure // parallel to order
 	sorted     []float64
 	inTurn     []*Node // that may coordinate
-	through    []*Node // others than those listed, that coordinate together with them or in their place
+	through    []*Node // the nodes listed, and those that only coordinate
+	others     []*Node // that may coordinate in place of these
 }
 
 // Near returns the node to send the search through although it is not steered, as one node alone has

@@ -143,15 +143,15 @@ func (d *Decision) coordinate(req Request, t turn) {
 	}
 	spread := mostFull(pool) && (!req.OneShard() || !few.idle)
 	if spread || best > nearSlack {
-		d.through = d.through[:0]
+		d.others = d.others[:0]
 		for _, n := range req.Nodes {
 			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n)) {
-				d.through = append(d.through, n)
+				d.others = append(d.others, n)
 			}
 		}
-		others := t.s.bestRank(d.through, few, t.at)
-		if spread && len(d.through) > 0 || asGood(others, response) < best {
-			pool, best = d.through, others
+		others := t.s.bestRank(d.others, few, t.at)
+		if spread && len(d.others) > 0 || asGood(others, response) < best {
+			pool, best = d.others, others
 		}
 	}
 	limit := asGood(best, response)

@@ -326,6 +326,14 @@ func TestNodesWithoutDataCoordinateIfTheyMay(t *testing.T) {
 		set(&n.reach, 300)
 	}
 	require.Equal(t, "only", choose(s, nodes, [][]int{{2, 3}}, at(time.Second)).Coordinator.ID)
+	// While polls of all nodes take a while, those listed and the one that only coordinates do, as before.
+	for _, n := range nodes {
+		set(&n.reach, 30)
+	}
+	for range 100 {
+		id := choose(s, nodes, [][]int{{3, 4}, {4, 3}}, at(time.Second)).Coordinator.ID
+		require.Contains(t, []string{"only", "data1", "data2"}, id)
+	}
 	// One in another zone does not.
 	s, err = New(Options{Policy: "adaptive", Epoch: epoch, Zone: "own", ZoneFactor: 2})
 	require.NoError(t, err)
