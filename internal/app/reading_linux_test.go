@@ -71,7 +71,6 @@ func (r *repeating) ended() (n uint64) {
 type kept struct {
 	net.Conn
 	to     *repeating
-	t      *testing.T
 	reader *bufio.Reader
 }
 
@@ -83,38 +82,38 @@ func (r *repeating) dial() *kept {
 		conn = tls.Client(conn, r.secure)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	return &kept{conn, r, r.t, bufio.NewReader(conn)}
+	return &kept{conn, r, bufio.NewReader(conn)}
 }
 
 // send sends a bulk of a document and does not wait for the answer.
 func (k *kept) send(document string) {
-	k.t.Helper()
+	k.to.t.Helper()
 	body := strings.Repeat("{\"index\":{}}\n{\"a\":\""+document+"\"}\n", 20)
 	_, err := fmt.Fprintf(k, "POST /logs/_bulk HTTP/1.1\r\nHost: sidestep\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	require.NoError(k.t, err)
+	require.NoError(k.to.t, err)
 	k.to.sent++
 }
 
 // bulk sends a bulk of a document and reads the answer.
 func (k *kept) bulk(document string) {
-	k.t.Helper()
+	k.to.t.Helper()
 	k.send(document)
 	response, err := http.ReadResponse(k.reader, nil)
-	require.NoError(k.t, err)
-	require.Equal(k.t, http.StatusOK, response.StatusCode)
+	require.NoError(k.to.t, err)
+	require.Equal(k.to.t, http.StatusOK, response.StatusCode)
 	_, err = io.Copy(io.Discard, response.Body)
-	require.NoError(k.t, err)
-	require.NoError(k.t, response.Body.Close())
+	require.NoError(k.to.t, err)
+	require.NoError(k.to.t, response.Body.Close())
 }
 
 // leave sends a bulk of a document, and closes the connection when the answer is there,
 // which it does not read. A bulk is counted as ended after it was answered, so it waits for all that were
 // sent: an earlier one may still be missing.
 func (k *kept) leave(document string) {
-	k.t.Helper()
+	k.to.t.Helper()
 	k.send(document)
-	require.Eventually(k.t, func() bool { return k.to.ended() == k.to.sent }, patience, 5*time.Millisecond)
-	require.NoError(k.t, k.Close())
+	require.Eventually(k.to.t, func() bool { return k.to.ended() == k.to.sent }, patience, 5*time.Millisecond)
+	require.NoError(k.to.t, k.Close())
 }
 
 // eachWay runs a test without and with TLS.
