@@ -73,8 +73,8 @@ func (s *Sockets) take(name string, file *os.File) error {
 	if err != nil {
 		return fmt.Errorf("is not a stream socket: %w", err)
 	}
-	*place = listener
-	return nil
+	*place, err = share(listener)
+	return err
 }
 
 func (s *Sockets) close() {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -85,4 +86,39 @@ func TestInheritedSocketsThatAreOfNoUse(t *testing.T) {
 		_, err := socketsOf(files)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// A supervisor that starts another process with the socket makes it blocking, for all that
+// share it; no connection comes any more that would end an accept.
+func TestInheritedSocketThatIsMadeBlockingCloses(t *testing.T) {
+	file, address := socket(t, "data")
+	sockets, err := socketsOf([]*os.File{file})
+	require.NoError(t, err)
+	accepted, ended := make(chan error, 2), make(chan error, 1)
+	go func() {
+		for {
+			conn, err := sockets.Data.Accept()
+			accepted <- err
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	const settle = 10 * time.Millisecond // until it waits for a connection
+	time.Sleep(settle)
+	require.NoError(t, syscall.SetNonblock(int(file.Fd()), false))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, <-accepted)
+	time.Sleep(settle)
+	go func() { ended <- sockets.Data.Close() }()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the socket is not closed: an accept waits in it for a connection")
+	}
+	require.ErrorIs(t, <-accepted, net.ErrClosed)
 }
