@@ -23,11 +23,11 @@ func TestGCPercent(t *testing.T) {
 		"nothing known":  {usage{}, often, 400},
 		"tiny":           {usage{live: 1 * mib, rest: 4 * mib}, often, 400},
 		"small":          {usage{live: 4 * mib, rest: 8 * mib, roots: 2 * mib}, often, 200}, // at 16 MiB
-		"small, idle":    {usage{live: 4 * mib, rest: 8 * mib, roots: 2 * mib}, rarely, 50},
+		"small, idle":    {usage{live: 4 * mib, rest: 8 * mib, roots: 2 * mib}, rarely, 35},
 		"half the floor": {usage{live: 8 * mib, rest: 8 * mib}, often, 100},
-		"most of it":     {usage{live: 12 * mib, rest: 8 * mib}, often, 50},
-		"many stacks":    {usage{live: 4 * mib, rest: 30 * mib, roots: 20 * mib}, often, 50},
-		"large":          {usage{live: 1000 * mib, rest: 8 * mib}, often, 50},
+		"most of it":     {usage{live: 12 * mib, rest: 8 * mib}, often, 35},
+		"many stacks":    {usage{live: 4 * mib, rest: 30 * mib, roots: 20 * mib}, often, 35},
+		"large":          {usage{live: 1000 * mib, rest: 8 * mib}, often, 35},
 	} {
 		require.Equal(t, c.want, gcPercent(c.usage, c.interval), name)
 	}
