@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -31,7 +34,7 @@ const (
 	// heldBody is the default of limits.held_body: larger bodies are streamed.
 	heldBody = 1 << 20
 	// examples is how many errors of each kind are kept word by word.
-	examples = 2
+	examples = 5
 )
 
 // request is what a client sends.
@@ -42,13 +45,14 @@ type request struct {
 
 // load sends requests at a fixed rate.
 type load struct {
-	host      string // host:port
+	host      string         // host:port
+	sidestep  *harness.Front // nil: failures are told without their records
 	options   options
 	transport *http.Transport
 	client    *http.Client
 	aborts    []func(context.Context, *rand.Rand, net.Conn) error
 
-	sent, ok, aborted, busy, unsent atomic.Int64
+	sent, ok, aborted, busy, unsent, named atomic.Int64
 
 	mu     sync.Mutex
 	failed map[string]int64 // by what went wrong
@@ -101,13 +105,13 @@ func (l *load) send(ctx context.Context, rng *rand.Rand) {
 		case err == nil:
 			l.ok.Add(1)
 		case ctx.Err() == nil:
-			l.fail(err)
+			l.fail(ctx, err)
 		}
 		return
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.host)
 	if err != nil {
-		l.fail(failure{"no connection", err.Error()})
+		l.fail(ctx, failure{kind: "no connection", text: err.Error()})
 		return
 	}
 	defer conn.Close()
@@ -197,7 +201,7 @@ func search(index string, size, atLeast int) request {
 func longAnswer() request { return search(wide, 400, 0) }
 
 // failure is what a client that did not abort got in place of its answer.
-type failure struct{ kind, text string }
+type failure struct{ kind, text, name string }
 
 // Error implements error.
 func (f failure) Error() string { return f.kind + ": " + f.text }
@@ -211,36 +215,64 @@ func (l *load) complete(ctx context.Context, r request) error {
 	if err != nil {
 		return err
 	}
+	name := fmt.Sprintf("soak-%d", l.named.Add(1))
 	req.Header.Set("Content-Type", contentType(r))
+	req.Header.Set("X-Opaque-Id", name)
 	resp, err := l.client.Do(req)
 	if err != nil {
-		return failure{"no answer", err.Error()}
+		return failure{"no answer", err.Error(), name}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	head := string(body[:min(len(body), 300)])
 	switch {
 	case err != nil:
-		return failure{"broken answer", err.Error()}
+		return failure{"broken answer", err.Error(), name}
 	case resp.StatusCode != http.StatusOK:
-		return failure{fmt.Sprintf("status %d", resp.StatusCode), r.path + ": " + head}
+		return failure{fmt.Sprintf("status %d", resp.StatusCode), r.path + ": " + head, name}
 	case partial.Match(body):
-		return failure{"partial", r.path + ": " + head}
+		return failure{"partial", r.path + ": " + head, name}
 	}
 	return nil
 }
 
-func (l *load) fail(err error) {
-	kind := "other"
-	if f := (failure{}); errors.As(err, &f) {
-		kind = f.kind
+func (l *load) fail(ctx context.Context, err error) {
+	f := failure{kind: "other", text: err.Error()}
+	errors.As(err, &f)
+	l.mu.Lock()
+	l.failed[f.kind]++
+	told := l.failed[f.kind] <= examples
+	l.mu.Unlock()
+	if !told {
+		return
 	}
+	text := f.Error() + l.recordOf(ctx, f.name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failed[kind]++
-	if l.failed[kind] <= examples {
-		l.told = append(l.told, err.Error())
+	l.told = append(l.told, text)
+}
+
+// recordOf returns what sidestep tells of the request with this X-Opaque-Id: its attempts.
+func (l *load) recordOf(ctx context.Context, name string) string {
+	if l.sidestep == nil || name == "" {
+		return ""
 	}
+	// The record is kept a moment after the answer.
+	if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		return ""
+	}
+	var slow struct {
+		Slow []json.RawMessage `json:"slow"`
+	}
+	if err := l.sidestep.AdminJSON(ctx, "/slow?limit=1000", &slow); err != nil {
+		return "\n    no records: " + err.Error()
+	}
+	for _, r := range slow.Slow {
+		if bytes.Contains(r, []byte(`"`+name+`"`)) {
+			return "\n    " + string(r)
+		}
+	}
+	return "\n    sidestep keeps no record of it"
 }
 
 // failures says how many requests failed, and how.

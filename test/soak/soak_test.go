@@ -84,7 +84,7 @@ func TestClientsTellWhatWentWrong(t *testing.T) {
 			var f failure
 			require.ErrorAs(t, err, &f)
 			require.Equal(t, kind, f.kind)
-			l.fail(err)
+			l.fail(t.Context(), err)
 			require.Equal(t, kind+" × 1", l.failures())
 		})
 	}
