@@ -63,26 +63,7 @@ func Faults() []Fault {
 // Choose returns the faults of a comma list in the order of [Faults]; all of them if
 // it is empty.
 func Choose(list string) ([]Fault, error) {
-	if list == "" {
-		return Faults(), nil
-	}
-	wanted := map[string]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		wanted[name] = true
-	}
-	var chosen []Fault
-	var names []string
-	for _, f := range Faults() {
-		names = append(names, f.Name)
-		if wanted[f.Name] {
-			chosen = append(chosen, f)
-			delete(wanted, f.Name)
-		}
-	}
-	for name := range wanted {
-		return nil, fmt.Errorf("no fault %q: want some of %s", name, strings.Join(names, ", "))
-	}
-	return chosen, nil
+	return harness.Choose("fault", list, Faults(), func(f Fault) string { return f.Name })
 }
 
 func starve(_ context.Context, s *Stage, n *harness.Node) (Repair, error) {

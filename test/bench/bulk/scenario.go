@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"sidestep/test/harness"
@@ -46,27 +44,13 @@ func scenarios() []scenario {
 	}
 }
 
-func scenarioNames() []string {
-	var names []string
-	for _, sc := range scenarios() {
-		names = append(names, sc.name)
-	}
-	return names
-}
+func nameOf(sc scenario) string { return sc.name }
 
-// chooseScenarios returns the cases of a comma list in the order of the results; all of
-// them if the list is empty.
+func scenarioNames() []string { return harness.Names(scenarios(), nameOf) }
+
+// chooseScenarios returns the scenarios of a comma list.
 func chooseScenarios(list string) ([]scenario, error) {
-	if list == "" {
-		return scenarios(), nil
-	}
-	wanted := strings.Split(list, ",")
-	for _, name := range wanted {
-		if !slices.Contains(scenarioNames(), name) {
-			return nil, fmt.Errorf("no case %q: want some of %s", name, strings.Join(scenarioNames(), ", "))
-		}
-	}
-	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
+	return harness.Choose("case", list, scenarios(), nameOf)
 }
 
 func limitCPU(n *harness.Node) error                      { return n.LimitCPU(quota) }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"sidestep/test/harness"
@@ -101,27 +99,13 @@ func scenarios() []scenario {
 // oracle.
 func withoutOracle() []string { return []string{loadEngine, loadSidestep, loadControl} }
 
-func scenarioNames() []string {
-	var names []string
-	for _, sc := range scenarios() {
-		names = append(names, sc.name)
-	}
-	return names
-}
+func nameOf(sc scenario) string { return sc.name }
 
-// chooseScenarios returns the scenarios of a comma list in the order of the table;
-// all of them if the list is empty.
+func scenarioNames() []string { return harness.Names(scenarios(), nameOf) }
+
+// chooseScenarios returns the scenarios of a comma list.
 func chooseScenarios(list string) ([]scenario, error) {
-	if list == "" {
-		return scenarios(), nil
-	}
-	wanted := strings.Split(list, ",")
-	for _, name := range wanted {
-		if !slices.Contains(scenarioNames(), name) {
-			return nil, fmt.Errorf("no scenario %q: want some of %s", name, strings.Join(scenarioNames(), ", "))
-		}
-	}
-	return slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(wanted, sc.name) }), nil
+	return harness.Choose("scenario", list, scenarios(), nameOf)
 }
 
 // loads are the ways to send the searches of the scenario, in the order of the table.
