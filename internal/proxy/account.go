@@ -53,6 +53,7 @@ func (x *exchange) account() {
 	if x.Reason == "" {
 		x.Reason = reasonGone
 	}
+	x.Failed = x.Outcome == string(outcomeUnreachable) || x.Outcome == string(outcomeCutOff)
 	m := x.p.metrics
 	op := string(x.Operation)
 	m.requests.with(op, x.Reason, x.Outcome).Inc()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -142,6 +143,35 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 	require.False(t, d.Candidates[0].Listed)
 	require.Equal(t, selection.KeptSlow, d.Candidates[0].Excluded)
 	require.Contains(t, d.Candidates[0].Why, "those of its peers")
+}
+
+// A write whose connection breaks is sent once, and is not slow. It is kept all the same, and
+// so is an answer that breaks off.
+func TestARequestThatFailedIsKept(t *testing.T) {
+	h, l := recording(t, 3, record.Rules{Keep: 10}, nil)
+	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Length", "100000")
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	}
+	resp, _ := h.do("POST", "/idx/_doc", `{}`)
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	failed := l.one(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.front.URL+"/_cat/indices", http.NoBody)
+	require.NoError(t, err)
+	resp, err = http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	_, err = io.ReadAll(resp.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NoError(t, resp.Body.Close())
+	cutOff := l.one(t)
+	for _, r := range []*record.Record{failed, cutOff} {
+		require.Equal(t, []string{"failed"}, r.Kept)
+		require.Len(t, r.Attempts, 1)
+	}
+	require.Equal(t, []*record.Record{cutOff, failed}, h.proxy.o.Records.Last(5))
 }
 
 func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {

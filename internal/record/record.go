@@ -43,7 +43,7 @@ type Record struct {
 	Attempts    []AttemptRecord `json:"attempts"`
 	OpaqueID    string          `json:"x_opaque_id,omitempty"`
 	TraceID     string          `json:"trace_id,omitempty"`
-	// Kept says why the record is kept: "slow", "failover", "hedge".
+	// Kept says why the record is kept: "slow", "failed", "failover", "hedge".
 	Kept []string `json:"kept,omitempty"`
 	// Decision is the first decision, with what was known then; only in records that are
 	// kept.

@@ -17,6 +17,7 @@ const (
 	keptSlow     = "slow"
 	keptFailover = "failover"
 	keptHedge    = "hedge"
+	keptFailed   = "failed"
 )
 
 // Rules says which requests are recorded.
@@ -33,7 +34,7 @@ type Rules struct {
 }
 
 // Recorder decides which requests are recorded, and keeps the last ones that were slow or
-// took several attempts. These outlive a reload. It is safe for concurrent use; only
+// took several attempts, or that no node answered to the end. These outlive a reload. It is safe for concurrent use; only
 // requests that are kept take its lock.
 type Recorder struct {
 	rules atomic.Pointer[Rules]
@@ -47,6 +48,7 @@ type Recorder struct {
 const (
 	ringSlow      = iota // of operations that are steered
 	ringSlowOther        // of the others
+	ringFailed
 	ringFailover
 	ringHedge
 	ringCount
@@ -98,7 +100,7 @@ type Decided interface{ Account() *account.Account }
 func (r *Recorder) Take(t *Trail, request *http.Request, end time.Time, by Decided) {
 	rules := r.rules.Load()
 	slow := rules.Slow > 0 && end.Sub(t.Began) >= rules.Slow
-	kept := rules.Keep > 0 && (slow || len(t.Attempts) > 1)
+	kept := rules.Keep > 0 && (slow || t.Failed || len(t.Attempts) > 1)
 	logged := rules.AccessLog != nil && (rules.Share >= 1 || rand.Float64() < rules.Share) //nolint:gosec // a sample, not a secret
 	slowLogged := slow && rules.SlowLog != nil
 	if !kept && !logged && !slowLogged {
@@ -125,6 +127,9 @@ func (t *Trail) keptFor(slow bool) []string {
 	if slow {
 		kept = append(kept, keptSlow)
 	}
+	if t.Failed {
+		kept = append(kept, keptFailed)
+	}
 	for i := range t.Attempts {
 		reason := map[Kind]string{Failover: keptFailover, Hedge: keptHedge}[t.Attempts[i].Kind]
 		if reason != "" && !slices.Contains(kept, reason) {
@@ -142,6 +147,8 @@ func (r *Recorder) keep(rec *Record, most int) {
 		i = ringSlow
 	case slices.Contains(rec.Kept, keptSlow):
 		i = ringSlowOther
+	case slices.Contains(rec.Kept, keptFailed):
+		i = ringFailed
 	case slices.Contains(rec.Kept, keptFailover):
 		i = ringFailover
 	}

@@ -229,7 +229,7 @@ func (l *load) complete(ctx context.Context, r request) error {
 	case err != nil:
 		return failure{"broken answer", err.Error(), name}
 	case resp.StatusCode != http.StatusOK:
-		return failure{fmt.Sprintf("status %d", resp.StatusCode), r.path + ": " + head, name}
+		return failure{fmt.Sprintf("status %d", resp.StatusCode), fmt.Sprintf("%s with a body of %d bytes: %s", r.path, len(r.body), head), name}
 	case partial.Match(body):
 		return failure{"partial", r.path + ": " + head, name}
 	}
