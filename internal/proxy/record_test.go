@@ -3,8 +3,8 @@ package proxy
 import (
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
