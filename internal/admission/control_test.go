@@ -163,6 +163,17 @@ func TestTheQueueIsAsLongAsTheEngines(t *testing.T) {
 	require.Less(t, waits, 6)
 }
 
+// Beyond its threads and its queue a node rejects, whatever is allowed: also before anything
+// was seen of it but that.
+func TestALimitIsAtMostWhatTheNodeTakes(t *testing.T) {
+	for _, o := range []Options{{Mode: Auto}, {Mode: Auto, Min: 8, Max: 9}, {Mode: Target, TargetResponseTime: time.Second}} {
+		c := New(o)
+		c.Update([]string{"0"})
+		c.Observe("0", Poll{Threads: 2, QueueSize: 3}, start)
+		require.InDelta(t, 5, *c.View("0", start).Limit, 0, o)
+	}
+}
+
 func TestSearchesForOtherNodesPass(t *testing.T) {
 	r := newRig(t, limited(1), 2)
 	r.search(0)

@@ -136,6 +136,9 @@ func (n *Node) frame(o *Options) frame {
 		f.min = n.threads
 	}
 	f.min = max(1, f.min)
+	if n.capacity > 0 && (f.max == 0 || f.max > n.threads+n.capacity) {
+		f.max = n.threads + n.capacity // the node rejects what is beyond
+	}
 	return f
 }
 
