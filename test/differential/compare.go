@@ -174,7 +174,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(No search context found for id )\[\d+\]`), `${1}[]`},
 	{regexp.MustCompile(`(weight\([^()]*:[^()]* in )\d+\)`), `${1}0)`}, // the number of a document in its copy
 	{regexp.MustCompile(`(?m)^(\s*(?:took|skipped): )\d+$`), `${1}0`},
-	{regexp.MustCompile(`(?m)^(\s*node: )".*"$`), `${1}""`},
+	{regexp.MustCompile(`(?m)^(\s*_?node: )".*"$`), `${1}""`},
 }
 
 // mask takes out of a body what is another one each time.

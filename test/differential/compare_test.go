@@ -104,7 +104,7 @@ func TestMaskedFormats(t *testing.T) {
 		return answer{status: 200, header: http.Header{"Content-Type": {contentType}}, body: []byte(body)}
 	}
 	for contentType, bodies := range map[string][3]string{
-		"application/yaml":    {"---\ntook: 3\nx: 1\n", "---\ntook: 12\nx: 1\n", "---\ntook: 3\nx: 2\n"},
+		"application/yaml":    {"---\ntook: 3\n_node: \"a\"\nx: 1\n", "---\ntook: 12\n_node: \"b\"\nx: 1\n", "---\ntook: 3\n_node: \"a\"\nx: 2\n"},
 		"application/cbor":    {"\xbf\x64took\x03\x61x\x01\xff", "\xbf\x64took\x19\x01\x00\x61x\x01\xff", "\xbf\x64took\x03\x61x\x02\xff"},
 		"application/smile":   {":)\n\x05\xfa\x83took\xc6\x80x\xc2\xfb", ":)\n\x05\xfa\x83took\x24\x01\x8a\x80x\xc2\xfb", ":)\n\x05\xfa\x83took\xc6\x80x\xc4\xfb"},
 		"application/smile;x": {":)\n\x05\xfa\x80x\x42669\xfb", ":)\n\x05\xfa\x80x\x81669\xfb", ":)\n\x05\xfa\x80x\x42668\xfb"},
