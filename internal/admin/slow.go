@@ -9,7 +9,7 @@ import (
 // defaultSlow is how many records are shown if no number is given.
 const defaultSlow = 50
 
-// slow shows requests that were kept because they were slow or took several attempts.
+// slow shows requests that were kept because they were slow, failed or took several attempts.
 func (h *handler) slow(w http.ResponseWriter, r *http.Request) {
 	limit := defaultSlow
 	if text := r.URL.Query().Get("limit"); text != "" {

@@ -111,7 +111,7 @@ func (c *Control) learnCost(t *Ticket) {
 // others send would make tickets so dear that one goes at a time, and that would make them
 // dearer yet.
 func (c *Control) dearest(n *Node, nodes int) float64 {
-	return max(1/float64(nodes), n.limit*c.o.share()/2)
+	return max(1/float64(nodes), n.most()*c.o.share()/2)
 }
 
 // renewed returns a ticket that waits as it is charged now: both its cost and the limits may

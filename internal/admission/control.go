@@ -34,7 +34,7 @@ type Options struct {
 	// TargetResponseTime is W of [Target].
 	TargetResponseTime time.Duration
 	// Min and Max bound the limit of a node, in shard queries; 0: as many as it has search
-	// threads, and no upper bound.
+	// threads, and no upper bound. Both are cut to what threads and queue of the node take.
 	Min, Max float64
 	// Sidesteps is how many sidesteps share the limits, at least 1.
 	Sidesteps int
@@ -435,7 +435,7 @@ func (c *Control) fits(t *Ticket, now time.Time) bool {
 		}
 		known = true
 		idle = idle && h.node.searches <= 0
-		room += max(r, min(0, h.node.limit*share-h.node.ours)) // what others fill up takes none from here
+		room += max(r, min(0, h.node.most()*share-h.node.ours)) // what others fill up takes none from here
 		cost += h.tasks
 	}
 	t.Unmeasured = t.Unmeasured || len(t.charges) == 0

@@ -15,9 +15,9 @@ const (
 	bindsFrom = 0.8
 	// afterRejection is what a node's own rejections leave of its limit.
 	afterRejection = 0.75
-	// firstLimit is the limit of a node that nothing is known of but its threads and the
-	// length of its queue, as a multiple of what it would settle at: a limit that is too
-	// high is lowered within seconds and one that is too low makes searches wait for nothing.
+	// firstLimit is the limit of a node that nothing is known of but its threads, as a
+	// multiple of what it would settle at: a limit that is too high is lowered within
+	// seconds and one that is too low makes searches wait for nothing.
 	firstLimit = 4.0
 
 	// shortestFrame and longestFrame bound how long a limit stays as it is. Between them a

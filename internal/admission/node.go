@@ -136,9 +136,6 @@ func (n *Node) frame(o *Options) frame {
 		f.min = n.threads
 	}
 	f.min = max(1, f.min)
-	if n.capacity > 0 && (f.max == 0 || f.max > n.threads+n.capacity) {
-		f.max = n.threads + n.capacity // the node rejects what is beyond
-	}
 	return f
 }
 
@@ -153,18 +150,28 @@ func (n *Node) foreign(share float64) float64 {
 	return max(0, n.others-n.ours*(1/share-1))
 }
 
+// most returns how many shard queries may be in flight on the node: its limit, but not more
+// than it takes, as far as that is known. Threads are started as they are needed, so that
+// grows with them.
+func (n *Node) most() float64 {
+	if n.capacity == 0 {
+		return n.limit
+	}
+	return min(n.limit, n.threads+n.capacity)
+}
+
 // room returns how many more shard queries may be sent to the node from here.
 func (n *Node) room(share float64) float64 {
-	return (n.limit-n.foreign(share))*share - (n.ours - n.ahead)
+	return (n.most()-n.foreign(share))*share - (n.ours - n.ahead)
 }
 
 // ample returns how many shard queries keep the node busy: of more, as the limit is while
 // it has not been needed, no class has a share.
 func (n *Node) ample(o *Options) float64 {
 	if o.Mode == Target {
-		return n.limit
+		return n.most()
 	}
-	return min(n.limit, max(o.Min, (1+waiting)*n.threads))
+	return min(n.most(), max(o.Min, (1+waiting)*n.threads))
 }
 
 // stale reports whether nothing is known of the node's load.

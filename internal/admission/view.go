@@ -28,7 +28,7 @@ func (c *Control) View(id string, now time.Time) Load {
 		v.Waiting = n.waiting
 	}
 	if !n.stale(now) {
-		limit := n.limit
+		limit := n.most()
 		v.Limit = &limit
 	}
 	return v

@@ -10,7 +10,9 @@ import (
 // sharedListener is a listener of a socket that other processes have, too. Whether an accept
 // on it may block is a flag of the socket, which all share: a supervisor that starts another
 // process with it, as systemd does, sets it to blocking. An accept that then waited in the
-// system for a connection would keep Close, and so the end of sidestep, waiting.
+// system for a connection would keep Close, and so the end of sidestep, waiting. That can
+// still happen if the socket becomes blocking within an accept and another process takes the
+// connection that woke it: two processes have to serve it while a third is started.
 type sharedListener struct {
 	net.Listener
 	socket syscall.RawConn

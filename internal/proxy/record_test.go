@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,9 +147,9 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 }
 
 // A write whose connection breaks is sent once, and is not slow. It is kept all the same, and
-// so is an answer that breaks off.
+// so is an answer that breaks off. A request that failed over does not push them out.
 func TestARequestThatFailedIsKept(t *testing.T) {
-	h, l := recording(t, 3, record.Rules{Keep: 10}, nil)
+	h, l := recording(t, 3, record.Rules{Keep: 2}, nil)
 	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Length", "100000")
@@ -172,6 +173,19 @@ func TestARequestThatFailedIsKept(t *testing.T) {
 		require.Len(t, r.Attempts, 1)
 	}
 	require.Equal(t, []*record.Record{cutOff, failed}, h.proxy.o.Records.Last(5))
+
+	var first atomic.Bool
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if first.CompareAndSwap(false, true) {
+			respond(http.StatusTooManyRequests, `{"error":"full"}`)(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	h.do("POST", "/idx/_search", `{}`)
+	over := l.one(t)
+	require.Equal(t, []string{"failover"}, over.Kept)
+	require.Equal(t, []*record.Record{over, cutOff, failed}, h.proxy.o.Records.Last(5))
 }
 
 func TestANodeThatCannotBeReachedIsInTheRecord(t *testing.T) {

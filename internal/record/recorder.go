@@ -33,9 +33,9 @@ type Rules struct {
 	SlowLog   func(*Record)
 }
 
-// Recorder decides which requests are recorded, and keeps the last ones that were slow or
-// took several attempts, or that no node answered to the end. These outlive a reload. It is safe for concurrent use; only
-// requests that are kept take its lock.
+// Recorder decides which requests are recorded, and keeps the last ones that were slow,
+// failed, or took several attempts. These outlive a reload. It is safe for concurrent use;
+// only requests that are kept take its lock.
 type Recorder struct {
 	rules atomic.Pointer[Rules]
 

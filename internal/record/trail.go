@@ -33,7 +33,8 @@ type Trail struct {
 	Took      time.Duration // the engine's own, -1 if the answer has none that is read
 	// RequestBytes and ResponseBytes are of the bodies.
 	RequestBytes, ResponseBytes int64
-	// Failed: no node answered, or none to the end.
+	// Failed: the client got no complete answer of a node, but sidestep's own error or a
+	// part of one.
 	Failed bool
 	// Answered is the number of the attempt whose answer the client got, -1 if none.
 	Answered int

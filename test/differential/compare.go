@@ -169,6 +169,8 @@ var masks = []struct {
 	{regexp.MustCompile(`("type"\s*:\s*)"query_shard_exception"`), `${1}"parse_exception"`},
 	{regexp.MustCompile(`("type"\s*:\s*)"json_e_o_f_exception"`), `${1}"i_o_exception"`},
 	{regexp.MustCompile(`("type"\s*:\s*)"x_content_e_o_f_exception"`), `${1}"illegal_argument_exception"`},
+	// What the parser read from: the text itself if it came in one piece.
+	{regexp.MustCompile(`(\[Source: )\(.*?(; line: \d+, column: \d+\])`), `${1}${2}`},
 	{regexp.MustCompile(`("name"\s*:\s*)"node-\d"`), `${1}""`},         // who answers GET /
 	{regexp.MustCompile(`(\[[^\[\]/]+/)[A-Za-z0-9_-]{22}\]`), `${1}]`}, // the id of an index
 	{regexp.MustCompile(`(No search context found for id )\[\d+\]`), `${1}[]`},

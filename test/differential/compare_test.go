@@ -24,11 +24,19 @@ func TestDiffer(t *testing.T) {
 		uri       string
 		how       string // part of what is said, "" if the same
 	}{
-		"the same":                   {page(a), page(a), "", ""},
-		"another took":               {`{"took":3,"x":1}`, `{"took":14,"x":1}`, "", ""},
-		"another skipped":            {`{"_shards":{"skipped":0}}`, `{"_shards":{"skipped":3}}`, "", ""},
-		"an error from far":          {`{"reason":"parse_exception: x"}`, `{"reason":"x"}`, "", ""},
-		"another error":              {`{"reason":"parse_exception: x"}`, `{"reason":"y"}`, "", ".reason"},
+		"the same":          {page(a), page(a), "", ""},
+		"another took":      {`{"took":3,"x":1}`, `{"took":14,"x":1}`, "", ""},
+		"another skipped":   {`{"_shards":{"skipped":0}}`, `{"_shards":{"skipped":3}}`, "", ""},
+		"an error from far": {`{"reason":"parse_exception: x"}`, `{"reason":"x"}`, "", ""},
+		"another error":     {`{"reason":"parse_exception: x"}`, `{"reason":"y"}`, "", ".reason"},
+		"a text in pieces": {
+			`{"reason":"Unexpected (''\n at [Source: (byte[])\"{ 'a': 1}\"; line: 2, column: 13]"}`,
+			`{"reason":"Unexpected (''\n at [Source: (org.x.Reference$1); line: 2, column: 13]"}`, "", "",
+		},
+		"another place of a text": {
+			`{"reason":"\n at [Source: (byte[])\"{ 'a': 1}\"; line: 2, column: 13]"}`,
+			`{"reason":"\n at [Source: (byte[])\"{ 'a': 1}\"; line: 2, column: 14]"}`, "", ".reason",
+		},
 		"another id of an index":     {`{"reason":"index [a/FZxMaLGpS9-paiAAWYw10A] exists"}`, `{"reason":"index [a/w_buieRbSSa46aRcxuKg0Q] exists"}`, "", ""},
 		"causes listed twice":        {`{"failed_shards":[{"reason":{"type":"a"}}]}`, `{"failed_shards":[{"index":"i","reason":{"type":"a"}},{"reason":{"type":"a"}}]}`, "", ""},
 		"one cause quoted":           {`{"failed_shards":[{"reason":{"type":"a"}}],"caused_by":{"type":"a"}}`, `{"failed_shards":[{"reason":{"type":"a"}}]}`, "", ""},

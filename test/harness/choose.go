@@ -16,7 +16,7 @@ func Names[T any](all []T, name func(T) string) []string {
 }
 
 // Choose returns those of all that a comma list names, in the order of all; all of them if
-// the list is empty. The error names what there is: what says of what kind they are.
+// the list is empty. what is their kind, for the error.
 func Choose[T any](what, list string, all []T, name func(T) string) ([]T, error) {
 	if list == "" {
 		return all, nil
