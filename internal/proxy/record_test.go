@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,18 +114,7 @@ func TestARecordOfWhatPasses(t *testing.T) {
 func TestARequestThatFailedOverIsKept(t *testing.T) {
 	h, l := recording(t, 3, record.Rules{Keep: 10}, nil)
 	h.slow(1)
-	first := true
-	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-		h.mu.Lock()
-		fails := first
-		first = false
-		h.mu.Unlock()
-		if fails {
-			respond(http.StatusTooManyRequests, `{"error":"full"}`)(node, w, r)
-			return
-		}
-		respond(http.StatusOK, complete)(node, w, r)
-	}
+	badOnce(h, respond(http.StatusTooManyRequests, `{"error":"full"}`))
 	h.do("POST", "/idx/_search", `{}`)
 	r := l.one(t)
 	require.Equal(t, []string{"failover"}, r.Kept)
@@ -146,7 +134,7 @@ func TestARequestThatFailedOverIsKept(t *testing.T) {
 	require.Contains(t, d.Candidates[0].Why, "those of its peers")
 }
 
-// A write whose connection breaks is sent once, and is not slow. It is kept all the same, and
+// A write that loses its connection is sent once, and is not slow. It is kept all the same, and
 // so is an answer that breaks off. A request that failed over does not push them out.
 func TestARequestThatFailedIsKept(t *testing.T) {
 	h, l := recording(t, 3, record.Rules{Keep: 2}, nil)
@@ -174,14 +162,7 @@ func TestARequestThatFailedIsKept(t *testing.T) {
 	}
 	require.Equal(t, []*record.Record{cutOff, failed}, h.proxy.o.Records.Last(5))
 
-	var first atomic.Bool
-	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-		if first.CompareAndSwap(false, true) {
-			respond(http.StatusTooManyRequests, `{"error":"full"}`)(node, w, r)
-			return
-		}
-		respond(http.StatusOK, complete)(node, w, r)
-	}
+	badOnce(h, respond(http.StatusTooManyRequests, `{"error":"full"}`))
 	h.do("POST", "/idx/_search", `{}`)
 	over := l.one(t)
 	require.Equal(t, []string{"failover"}, over.Kept)

@@ -21,13 +21,11 @@ func TestKindsDoNotDisplaceEachOther(t *testing.T) {
 	r.Use(Rules{Slow: time.Second, Keep: 1})
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/logs/_doc", http.NoBody)
 	began := time.Now()
-	took := 0 * time.Millisecond
-	take := func(duration time.Duration, change func(*Trail)) {
+	take := func(took time.Duration, change func(*Trail)) {
 		var trail Trail
-		took += time.Millisecond
-		trail.Reset(began.Add(took))
+		trail.Reset(began)
 		change(&trail)
-		r.Take(&trail, request, began.Add(took+duration), undecided{})
+		r.Take(&trail, request, began.Add(took), undecided{})
 	}
 	kinds := [][]string{{keptHedge}, {keptFailover}, {keptFailed}, {keptSlow, keptFailed}}
 	for range 3 {
