@@ -43,13 +43,13 @@ func (n *Node) longerOf(most float64) float64 {
 // some, comes after the others (fullRank).
 //
 // Neither counts where few are left: the others are not bad, the cluster is full, and the few
-// would be sent everything. Then only those that cannot be reached, or are about to leave, come
-// last.
+// would be sent everything. Then only those that cannot be reached, are ejected, or are about to leave,
+// come last.
 func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
-	case n.out() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
+	case n.out() || n.leaves(at) || n.health.excluded() || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
 	case !few.idle && n.busy(at):
 		h += fullRank

@@ -69,6 +69,31 @@ func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 	}
 }
 
+// An ejected node coordinates nothing either where most of the others are silent for a moment, though
+// it is listed for a shard whose other copy is.
+func TestAnEjectedNodeDoesNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	for _, n := range nodes {
+		set(&n.reach, 1)
+		set(&n.response, 10)
+	}
+	s.eject(nodes[2], Slow, s.since(epoch), "a test")
+	for _, n := range nodes[:2] {
+		n.probe.silentAt.Store(s.since(epoch) + 1)
+	}
+	nodes[4].asking.sentAt.Store(s.since(epoch) + 1)
+	nodes[4].asking.silent.Store(true)
+	for i := range 100 {
+		now := at(time.Duration(i+1) * time.Millisecond)
+		d := choose(s, nodes, [][]int{{0, 1}, {2, 4}, {1, 3}}, now)
+		require.Contains(t, d.Nodes, nodes[2])
+		require.NotContains(t, d.Nodes, nodes[4])
+		passed := s.Coordinator(nodes, func(*Node) bool { return true }, now)
+		require.NotContains(t, []string{d.Coordinator.Name, passed.Name}, nodes[2].Name)
+		s.Acquire(d, now)
+	}
+}
+
 // A burst of searches spreads over coordinating nodes that differ, but none goes through
 // one that is out of all proportion.
 func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
