@@ -127,6 +127,10 @@ func keptOut() []exclusionCase {
 		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
 			SuspectNodes(s, nodes, time.Second/2, 1, Late(300*time.Millisecond, nodes[2]))
 		}},
+		{KeptSlow, true, "kept out (a test); left to the engine all the same: a list would have to use nodes that take as long", func(s *Selector, nodes []*Node, _ *Request) {
+			s.Eject(nodes[2], Slow, moment, "a test")
+			s.Eject(nodes[3], Slow, moment, "a test")
+		}},
 		{Leaving, false, "an operator said that it is about to leave (sidestep drain), until 00:01:00 UTC", func(s *Selector, nodes []*Node, _ *Request) {
 			s.Leave(nodes[2], At(time.Minute))
 		}},
@@ -205,7 +209,11 @@ func TestAccountOfFailingOpen(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
 	SetTimes(nodes, 5, 3)
 	s.Eject(nodes[2], Slow, 1, "a test")
-	_, a := accountOf(s, nodes, [][]int{{0, 1}, {2}, {3, 4}}, At(time.Millisecond), nil)
+	shards := [][]int{{0, 1}, {2}, {3, 4}}
+	_, a := accountOf(s, nodes, shards, At(time.Millisecond), nil)
+	require.Equal(t, NoOutlier, a.Reason)
+	require.Contains(t, a.Summary, "c should be kept out, but a list would have to use nodes that take as long")
+	_, a = accountOf(s, nodes, shards, At(time.Millisecond), func(r *Request) { r.Outliers = false })
 	c := about(t, a, "c")
 	require.True(t, c.Listed)
 	require.Equal(t, KeptSlow, c.Excluded)

@@ -21,8 +21,8 @@ const (
 	// FailOpen: every copy of some shard is on a node that should be kept out;
 	// all its copies are listed.
 	FailOpen Reason = "fail_open"
-	// NoOutlier: no node stands out, so the engine's own selection, which ranks
-	// for each shard, may decide.
+	// NoOutlier: no node stands out, or a list would gain nothing as it has to use nodes that take
+	// as long, so the engine's own selection, which ranks for each shard, may decide.
 	NoOutlier Reason = "no_outlier"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
 	Affinity Reason = "affinity"
@@ -182,6 +182,9 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		d.listBest(req.Shards[0], t)
 	default:
 		d.listSets(req, s.policy, s.factor)
+		if s.mayLeave(d, req) && !d.gains(req, t.at) {
+			d.listAll(NoOutlier)
+		}
 	}
 	d.gather(req)
 	d.coordinate(req, t)

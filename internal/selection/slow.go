@@ -228,13 +228,38 @@ func (d *Decision) troubled(req Request) bool {
 // One list serves all shards of a search, so it cannot balance busy nodes as
 // finely as a choice for each shard does; what it can do is keep a bad node out.
 func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
-	switch {
-	case !s.policy.health || !req.Outliers || d.Reason != Ranked || d.remote:
-		return false
-	case len(req.Shards) == 0 || len(req.Avoid) > 0 || req.Sticky:
-		return false
+	return s.mayLeave(d, req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle(req)) && !d.troubled(req)
+}
+
+// mayLeave reports whether the choice may be left to the engine at all.
+func (s *Selector) mayLeave(d *Decision, req Request) bool {
+	return s.policy.health && req.Outliers && d.Reason == Ranked && !d.remote &&
+		len(req.Shards) > 0 && len(req.Avoid) == 0 && !req.Sticky
+}
+
+// gains reports whether a list is better than what the engine would choose. Of the copies listed the
+// engine draws lots; of all it spares those on slow and on busy nodes, for each shard. And a search waits for
+// the slowest of its nodes. So a list gains nothing if it has to use nodes that are to be kept
+// out, and leaves out none that takes far longer than these; nor if searches wait in the queue of a node
+// listed for far longer than what is left out takes.
+func (d *Decision) gains(req Request, at int64) bool {
+	used, waits := -1.0, 0.0 // ms
+	var left, known float64
+	for _, p := range d.order {
+		c, n := &d.candidates[p], req.Nodes[p]
+		switch {
+		case c.listed && c.slow:
+			used = max(used, n.rankExcluded(n.owes(at)))
+		case c.listed:
+			waits = max(waits, n.queued())
+		case c.provedSlow():
+			r, _ := n.response.Value()
+			left, known = max(left, n.rankExcluded(n.owes(at))), max(known, r)
+		case c.slow || c.out: // it fails, leaves or comes back, which the engine does not know
+			return true
+		}
 	}
-	return (!req.OneShard() || req.Affinity == 0 && d.seesLittle(req)) && !d.troubled(req)
+	return (used < 0 || left > FarFactor*used) && waits <= FarFactor*max(left, known)+SlowSlack
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is

@@ -40,6 +40,8 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	}
 	switch {
 	case !c.Listed || !c.Excluded.KeepsOut():
+	case about.d.Reason == selection.NoOutlier && (c.Excluded == selection.KeptSlow || c.Excluded == selection.Suspected):
+		text += "; left to the engine all the same: a list would have to use nodes that take as long"
 	case about.d.Reason == selection.NoOutlier:
 		text += "; left to the engine all the same: it fails at once, and the next copy is asked. It coordinates nothing"
 	default:
@@ -137,7 +139,10 @@ func (about subject) occasion() string {
 // calm says why the engine may choose.
 func (a Account) calm() string {
 	for _, c := range a.Candidates {
-		if c.Excluded == selection.KeptFailing {
+		switch c.Excluded {
+		case selection.KeptSlow, selection.Suspected:
+			return c.Node + " should be kept out, but a list would have to use nodes that take as long, and the engine spares slow and busy nodes for each shard"
+		case selection.KeptFailing:
 			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"
 		}
 	}

@@ -14,6 +14,8 @@ func rules() []rule {
 func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
+		{"a list gains something: nodes that it has to use", "slow.go", "(used < 0 || left > FarFactor*used)", "true"},
+		{"a list gains something: queues", "slow.go", "waits <= FarFactor*max(left, known)+SlowSlack", "true"},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
 		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
