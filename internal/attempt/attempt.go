@@ -80,8 +80,8 @@ type Result struct {
 	Failed int
 	// Full: shards failed as the queues of the nodes with their copies were full.
 	Full bool
-	// Unavailable: the status is 500 or 503, which can be temporary while nodes leave and
-	// join.
+	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
+	// temporary while nodes leave and join.
 	Unavailable bool
 	// Late: nothing was sent, as a connection could not be made in time.
 	Late bool

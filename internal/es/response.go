@@ -22,6 +22,10 @@ type Head struct {
 	FailedNodes []string
 }
 
+// NoCopies reports whether shards failed and the engine lists no failure: it lists none of shards that
+// had no copy to ask, as their nodes had left or were starting.
+func (h Head) NoCopies() bool { return h.HasShards && h.Failed > 0 && len(h.FailedNodes) == 0 }
+
 // ScanHead reads the beginning of a search response. complete says that prefix
 // is the whole body. done says that more bytes cannot change h: `_shards` is
 // closed, or there will be none.

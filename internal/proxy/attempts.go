@@ -232,7 +232,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	}
 	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Failed: t.head.Failed, Full: t.full, Elapsed: now.Sub(x.Began)}
 	if t.resp != nil {
-		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable
+		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
+			t.cause == attempt.Partial && t.head.NoCopies()
 	} else {
 		r.Late = t.cause == attempt.Unreachable && leg.Timeout(t.err)
 	}

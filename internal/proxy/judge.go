@@ -179,11 +179,15 @@ func (t *try) judgeShards() {
 
 // blame returns the nodes at fault for a bad answer: those that it names. If it names
 // none, it is the whole set for a partial result, and the answering node for an error. If
-// a shard has no copy on the set, that concerns the whole set.
+// a shard has no copy on the set, that concerns the whole set. If shards had no copy to ask, no
+// node that answered is at fault.
 func (t *try) blame() []*selection.Node {
 	var named func(n *selection.Node) bool
 	switch t.cause {
 	case attempt.Partial:
+		if t.head.NoCopies() {
+			return nil
+		}
 		named = func(n *selection.Node) bool { return slices.Contains(t.head.FailedNodes, n.ID) }
 	case attempt.Rejected, attempt.EngineError, attempt.Breaker:
 		body := t.readHead(headLimit, nil)
