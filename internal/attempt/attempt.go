@@ -19,7 +19,7 @@ const (
 	EngineError Cause = "engine_error" // 5xx
 	Breaker     Cause = "breaker"      // a circuit breaker of the engine
 	NoCopy      Cause = "no_copy"      // 400: the placement proved wrong
-	Partial     Cause = "partial"      // _shards.failed > 0
+	Partial     Cause = "partial"      // some shards are missing from the result
 	Forbidden   Cause = "forbidden"    // 403: strict weighted routing
 	Refused     Cause = "refused"      // 400 or 405 whose text may be due to the preference
 	Request     Cause = "request"      // it is about the request, not a node: final
@@ -76,8 +76,8 @@ type Result struct {
 	Cause Cause
 	// Answered: there is an answer that the client could get.
 	Answered bool
-	// Failed is the number of failed shards of a partial answer.
-	Failed int
+	// Lost is the number of shards that are missing from a partial answer.
+	Lost int
 	// Full: shards failed as the queues of the nodes with their copies were full.
 	Full bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
@@ -127,6 +127,7 @@ type Machine struct {
 	asked     int // looks at a late attempt
 	looks     int
 	unchanged bool // the request is being sent as the client wrote it
+	partial   bool // that brought a partial answer
 	best      int
 	quality   float64
 	own       []bool // by attempt: sent as the client wrote it
@@ -177,6 +178,7 @@ func (m *Machine) Ended(i int, r Result) Action {
 	if !m.own[i] && r.Cause != Unreachable && !m.steersAside(i) {
 		m.steered++
 	}
+	m.partial = m.partial || m.own[i] && r.Cause == Partial
 	if q := m.qualityOf(i, r); q > m.quality || q == m.quality && q > 0 {
 		m.best, m.quality = i, q
 	}
@@ -320,15 +322,15 @@ func (m *Machine) answer() Action {
 }
 
 // qualityOf orders answers: a complete one, or any to the request as the client wrote it;
-// a partial one with few failures; an error to a steered attempt; none. Of equals the
-// later one wins.
+// a partial one with few shards missing; an error to a steered attempt, or to the request as the client wrote it if
+// that had a partial answer before; none. Of equals the later one wins.
 func (m *Machine) qualityOf(i int, r Result) float64 {
 	switch {
 	case !r.Answered:
 		return 0
 	case r.Cause == Partial:
-		return 3 + 1/float64(1+r.Failed)
-	case r.Cause.final() || m.own[i]:
+		return 3 + 1/float64(1+r.Lost)
+	case r.Cause.final() || m.own[i] && !m.partial:
 		return 4
 	default:
 		return 1

@@ -25,10 +25,10 @@ type step struct {
 
 func answered(c Cause) Result { return Result{Cause: c, Answered: true} }
 
-func partial(failed int) Result { return Result{Cause: Partial, Answered: true, Failed: failed} }
+func partial(lost int) Result { return Result{Cause: Partial, Answered: true, Lost: lost} }
 
 // full is what comes of a search where the queues of all copies of some shard are full.
-func full(c Cause) Result { return Result{Cause: c, Answered: true, Failed: 1, Full: true} }
+func full(c Cause) Result { return Result{Cause: c, Answered: true, Lost: 1, Full: true} }
 
 func TestWhatFollowsAnAttempt(t *testing.T) {
 	steer, unchanged := Action{Do: Steer}, Action{Do: Unchanged}
@@ -52,6 +52,7 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"a rejection of one node":         {search, []step{{false, answered(Rejected), steer}, {false, answered(Good), answer(1)}}},
 		"it speaks of the request":        {search, []step{{true, answered(Request), answer(0)}}},
 		"the better partial answer":       {search, []step{{true, partial(1), steer}, {true, partial(3), unchanged}, {false, partial(2), answer(0)}}},
+		"partial twice, then an error":    {search, []step{{true, partial(1), steer}, {true, partial(1), unchanged}, {false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(2)}}},
 		"the engine's verdict stands":     {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, answered(EngineError), answer(2)}}},
 		"state is created once":           {once, []step{{true, answered(EngineError), answer(0)}}},
 		"state may have been created":     {once, []step{{true, Result{Cause: Transport}, answer(-1)}}},

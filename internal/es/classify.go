@@ -125,13 +125,12 @@ func (s *params) decode(value string) string {
 	return decoded
 }
 
-// keepsShards reports whether a filter_path certainly keeps `_shards.failed` in the
-// answer.
+// keepsShards reports whether a filter_path certainly keeps all of `_shards` in the answer.
 func keepsShards(filter string) bool {
 	keeps := false
 	for pattern := range strings.SplitSeq(filter, ",") {
 		switch strings.TrimSpace(pattern) {
-		case "_shards", "_shards.*", "_shards.**", "_shards.failed", "*", "**":
+		case "_shards", "_shards.*", "_shards.**", "*", "**":
 			keeps = true
 		}
 		if strings.HasPrefix(strings.TrimSpace(pattern), "-") {

@@ -18,13 +18,24 @@ type Head struct {
 	// Failed is there already.
 	HasShards                          bool
 	Total, Successful, Skipped, Failed int
+	// Missing is how many shards neither succeeded nor failed, if the total and those that succeeded are told:
+	// OpenSearch (3.6.0), and Elasticsearch before 8.0, do not count a shard as failed that had no copy to ask.
+	Missing int
 	// FailedNodes holds the distinct node ids of `_shards.failures`, at most 16.
 	FailedNodes []string
+	// NoNode says that a failure is listed that names no node: Elasticsearch from 8.0 on lists shards that had no
+	// copy to ask so.
+	NoNode bool
 }
 
-// NoCopies reports whether shards failed and the engine lists no failure: it lists none of shards that
-// had no copy to ask, as their nodes had left or were starting.
-func (h Head) NoCopies() bool { return h.HasShards && h.Failed > 0 && len(h.FailedNodes) == 0 }
+// Lost returns from how many shards there is no result.
+func (h Head) Lost() int { return h.Failed + h.Missing }
+
+// NoCopies reports whether shards had no copy to ask, as their nodes had left or were starting, and nothing
+// else failed.
+func (h Head) NoCopies() bool {
+	return (h.Missing > 0 || h.NoNode) && len(h.FailedNodes) == 0
+}
 
 // ScanHead reads the beginning of a search response. complete says that prefix
 // is the whole body. done says that more bytes cannot change h: `_shards` is
@@ -74,11 +85,13 @@ func (s *scanner) shards(h *Head) status {
 	if st := s.expect('{'); st != scanOK {
 		return st
 	}
-	return s.members(func(key []byte) status {
+	succeeded := false
+	st := s.members(func(key []byte) status {
 		switch string(key) {
 		case "total":
 			return s.count(&h.Total)
 		case "successful":
+			succeeded = true
 			return s.count(&h.Successful)
 		case "skipped":
 			return s.count(&h.Skipped)
@@ -90,6 +103,10 @@ func (s *scanner) shards(h *Head) status {
 			return s.skip()
 		}
 	})
+	if st == scanOK && succeeded {
+		h.Missing = max(0, h.Total-h.Successful-h.Failed)
+	}
+	return st
 }
 
 func (s *scanner) count(into *int) status {
@@ -127,7 +144,11 @@ func (s *scanner) failure(h *Head) status {
 	}
 	s.i++
 	return s.members(func(key []byte) status {
-		if c, _ := s.peek(); c != '"' || string(key) != "node" {
+		if string(key) != "node" {
+			return s.skip()
+		}
+		if c, _ := s.peek(); c != '"' {
+			h.NoNode = true
 			return s.skip()
 		}
 		return s.failedNode(h)

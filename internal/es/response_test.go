@@ -27,13 +27,13 @@ func TestScanHeadOfRealResponses(t *testing.T) {
 		file string
 		want Head
 	}{
-		{"opensearch-3.6.json", Head{HasTook: true, Took: 50 * time.Millisecond, HasShards: true, Total: 5, Successful: 3}},
+		{"opensearch-3.6.json", Head{HasTook: true, Took: 50 * time.Millisecond, HasShards: true, Total: 5, Successful: 3, Missing: 2}},
 		{"opensearch-3.6-pretty-phase-took.json", Head{HasTook: true, Took: 2 * time.Millisecond, HasShards: true, Total: 2, Successful: 2}},
 		{"opensearch-3.6-scroll.json", Head{HasTook: true, Took: 3 * time.Millisecond, HasShards: true, Total: 2, Successful: 2}},
 		{"partial.json", Head{
 			HasTook: true, Took: 1204 * time.Millisecond, TimedOut: true, HasShards: true,
 			Total: 6, Successful: 3, Skipped: 1, Failed: 3,
-			FailedNodes: []string{"x-h-GsjMRiGiAfkq9F230w", "k3_pQlmVS0yqW1w2yJ4xZg"},
+			FailedNodes: []string{"x-h-GsjMRiGiAfkq9F230w", "k3_pQlmVS0yqW1w2yJ4xZg"}, NoNode: true,
 		}},
 		{"filtered-shards-failed.json", Head{HasShards: true}},
 		{"filtered-hits.json", Head{}},
@@ -116,6 +116,28 @@ func TestScanHeadKeepsAFewFailedNodes(t *testing.T) {
 	require.Len(t, h.FailedNodes, maxFailedNodes)
 }
 
+func TestShardsWithoutAResult(t *testing.T) {
+	for _, c := range []struct {
+		shards   string
+		lost     int
+		noCopies bool
+	}{
+		{`{"total":5,"successful":5,"skipped":2,"failed":0}`, 0, false},
+		{`{"total":5,"successful":4,"skipped":0,"failed":0}`, 1, true}, // OpenSearch, and Elasticsearch before 8.0
+		{`{"total":5,"successful":3,"failed":1,"failures":[{"node":"a"}]}`, 2, false},
+		{`{"total":5,"successful":4,"failed":1,"failures":[{"node":null}]}`, 1, true}, // Elasticsearch from 8.0 on
+		{`{"total":5,"successful":3,"failed":2,"failures":[{"node":null},{"node":"a"}]}`, 2, false},
+		{`{"total":5,"successful":4,"failed":1}`, 1, false}, // the client does not want to read of failures
+		{`{"total":5,"failed":0}`, 0, false},
+		{`{"failed":1}`, 1, false},
+	} {
+		h, done := ScanHead([]byte(`{"_shards":`+c.shards+`,"hits":{}}`), true)
+		require.True(t, done)
+		require.Equal(t, c.lost, h.Lost(), c.shards)
+		require.Equal(t, c.noCopies, h.NoCopies(), c.shards)
+	}
+}
+
 func TestScanHeadDoesNotAllocate(t *testing.T) {
 	body := response(t, "opensearch-3.6-pretty-phase-took.json")
 	require.Zero(t, testing.AllocsPerRun(100, func() { ScanHead(body, false) }))
@@ -164,13 +186,14 @@ func headByDecoder(body []byte) (h Head) {
 }
 
 func shardsByDecoder(h *Head, body []byte) {
+	succeeded := false
 	for _, m := range membersByDecoder(body) {
 		n, _ := wholeNumber(m.value)
 		switch m.key {
 		case "total":
 			h.Total = int(n)
 		case "successful":
-			h.Successful = int(n)
+			h.Successful, succeeded = int(n), true
 		case "skipped":
 			h.Skipped = int(n)
 		case "failed":
@@ -181,6 +204,9 @@ func shardsByDecoder(h *Head, body []byte) {
 			for _, failure := range failures {
 				for _, m := range membersByDecoder(failure) {
 					var node string
+					if m.key == "node" && m.value[0] != '"' {
+						h.NoNode = true
+					}
 					if m.key != "node" || m.value[0] != '"' || json.Unmarshal(m.value, &node) != nil {
 						continue
 					}
@@ -190,6 +216,9 @@ func shardsByDecoder(h *Head, body []byte) {
 				}
 			}
 		}
+	}
+	if succeeded {
+		h.Missing = max(0, h.Total-h.Successful-h.Failed)
 	}
 }
 

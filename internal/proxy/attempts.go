@@ -230,7 +230,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if gone {
 		x.machine.Gone()
 	}
-	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Failed: t.head.Failed, Full: t.full, Elapsed: now.Sub(x.Began)}
+	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, Elapsed: now.Sub(x.Began)}
 	if t.resp != nil {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()

@@ -64,6 +64,7 @@ func TestABadAnswerIsFollowedByTheNextBestCopies(t *testing.T) {
 		"504":       respond(http.StatusGatewayTimeout, `{"status":504}`),
 		"no copy":   respond(http.StatusBadRequest, noNodes),
 		"partial":   respond(http.StatusOK, partial(1, "id-a")),
+		"missing":   respond(http.StatusOK, missing),
 		"reset":     hijack,
 		"forbidden": respond(http.StatusForbidden, strictWeights),
 	} {
@@ -412,35 +413,6 @@ func TestASearchThatFailsEverywhereIsSentOnceMore(t *testing.T) {
 	left.Store(100)
 	resp, _ = h.do("POST", "/idx/_search", `{}`)
 	require.Equal(t, http.StatusInternalServerError, resp.StatusCode, "the engine's verdict stands")
-}
-
-// Of shards that had no copy to ask, as nodes left and joined, the engine lists no failures.
-func TestASearchOfShardsWithoutACopyIsSentOnceMore(t *testing.T) {
-	const without = `{"took":3,"timed_out":false,"_shards":{"total":2,"successful":1,"skipped":0,"failed":1},"hits":{}}`
-	for _, c := range []struct {
-		bad, want string
-		sent      int64 // in vain: two sets of copies and as the client wrote it, where a node is at fault
-	}{{without, complete, 2}, {partial(1, "id-a"), partial(1, "id-a"), 3}} {
-		h := start(t, 3, func(o *Options) { o.HedgeBudget = 1 })
-		h.slow()
-		var sent atomic.Int64
-		h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-			if sent.Add(1) <= c.sent {
-				respond(http.StatusOK, c.bad)(node, w, r)
-				return
-			}
-			respond(http.StatusOK, complete)(node, w, r)
-		}
-		for range 3 {
-			sent.Store(0)
-			resp, body := h.do("POST", "/idx/_search", `{}`)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			require.Equal(t, c.want, body)
-		}
-		for _, n := range h.proxy.view.Load().nodes {
-			require.NotEqual(t, selection.Failing, n.State(), "the answer came of no fault of a node")
-		}
-	}
 }
 
 func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {

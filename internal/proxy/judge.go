@@ -172,7 +172,7 @@ func (t *try) judgeShards() {
 		t.head, done = es.ScanHead(prefix, complete)
 		return done
 	})
-	if t.head.HasShards && t.head.Failed > 0 {
+	if t.head.HasShards && t.head.Lost() > 0 {
 		t.cause = attempt.Partial
 	}
 }

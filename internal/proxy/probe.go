@@ -314,7 +314,7 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 	switch {
 	case !head.HasShards || head.Total == 0:
 		return inconclusive("no shard was searched")
-	case head.Failed > 0:
+	case head.Lost() > 0:
 		return failedProbe(took, string(attempt.Partial))
 	}
 	if head.HasTook {

@@ -127,7 +127,7 @@ func keptOut() []exclusionCase {
 		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
 			SuspectNodes(s, nodes, time.Second/2, 1, Late(300*time.Millisecond, nodes[2]))
 		}},
-		{KeptSlow, true, "kept out (a test); left to the engine all the same: a list would have to use nodes that take as long", func(s *Selector, nodes []*Node, _ *Request) {
+		{KeptSlow, true, "kept out (a test); left to the engine all the same, as a list would be no better", func(s *Selector, nodes []*Node, _ *Request) {
 			s.Eject(nodes[2], Slow, moment, "a test")
 			s.Eject(nodes[3], Slow, moment, "a test")
 		}},
@@ -212,7 +212,7 @@ func TestAccountOfFailingOpen(t *testing.T) {
 	shards := [][]int{{0, 1}, {2}, {3, 4}}
 	_, a := accountOf(s, nodes, shards, At(time.Millisecond), nil)
 	require.Equal(t, NoOutlier, a.Reason)
-	require.Contains(t, a.Summary, "c should be kept out, but a list would have to use nodes that take as long")
+	require.Contains(t, a.Summary, "c should be kept out, but a list would be no better: it would have to use nodes that are as slow")
 	_, a = accountOf(s, nodes, shards, At(time.Millisecond), func(r *Request) { r.Outliers = false })
 	c := about(t, a, "c")
 	require.True(t, c.Listed)

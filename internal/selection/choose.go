@@ -58,7 +58,7 @@ type Request struct {
 	// every shard keeps another copy.
 	Avoid []*Node
 	// Outliers asks for a list only while some candidate stands out; else the
-	// decision is NoOutlier, with all candidates in it: whoever the engine picks
+	// decision is NoOutlier, with all candidates in it: what the engine picks
 	// is among them. One shard is chosen unless others send more to its nodes. Other
 	// policies than adaptive do not know outliers and list always.
 	Outliers bool
@@ -249,8 +249,8 @@ func (d *Decision) rank(req Request, t turn) {
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if silent := n.owes(t.at); c.slow && (silent || !n.usable()) {
-			c.rank = n.rankExcluded(silent)
+		if c.slow && (n.owes(t.at) || !n.usable()) {
+			c.rank = n.rankExcluded(t.at)
 		}
 	}
 	if len(d.sorted) == len(d.order) {
@@ -269,19 +269,19 @@ func (d *Decision) rank(req Request, t turn) {
 }
 
 // rankExcluded returns the rank (ms) of a node that is excluded, for shards that have copies on such
-// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and is not near
+// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and is far from
 // it: a node that is silent, for a second at most; one that was starved of CPU, as its
 // last probe met it idle; one that fails, or did not answer its last probe.
-func (n *Node) rankExcluded(silent bool) float64 {
+func (n *Node) rankExcluded(at int64) float64 {
 	const next = twice * twice
 	took, timeout := n.probe.took.Value(), millis(ProbeTimeout)
 	switch {
 	case n.health.condition() == Failing || took >= timeout:
-		return next * next * timeout
+		return next * next * next * timeout
 	case n.heldAsStarved():
+		return next * next * timeout
+	case n.owes(at):
 		return next * timeout
-	case silent:
-		return timeout
 	default:
 		return took
 	}

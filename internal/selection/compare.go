@@ -74,6 +74,9 @@ func (s *Selector) overdue(e *entry, took, peers float64, proof bool, at int64) 
 	e.late, e.judged = true, proof || e.about || e.state != probeAwaited
 	if first && e.state == probeAwaited && !e.about { // not waited for any longer
 		e.node.probe.inFlight--
+		if p := &e.node.probe; p.took.Value() < took { // how long it takes is not known before it ends
+			p.took.Set(millis(ProbeTimeout))
+		}
 	}
 	if first || proof {
 		s.speaksAgainst(e, charge{late: true, proof: proof, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)

@@ -43,13 +43,13 @@ func (n *Node) longerOf(most float64) float64 {
 // some, comes after the others (fullRank).
 //
 // Neither counts where few are left: the others are not bad, the cluster is full, and the few
-// would be sent everything. Then only those that cannot be reached, are ejected, or are about to leave,
-// come last.
+// would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are about to
+// leave, come last.
 func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
-	case n.out() || n.leaves(at) || n.health.excluded() || !few.fit && !s.coordinates(n, at):
+	case !n.usable() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
 	case !few.idle && n.busy(at):
 		h += fullRank
@@ -245,14 +245,15 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 }
 
 // nextUsable returns the first node from start on, around, that may be used and is not
-// but, one that is out, or about to leave, only if there is no other; nil if there is none at all.
+// but, one that is ejected, or about to leave, only if there is no other, and one that is out only if there is none
+// of these; nil if there is none at all.
 func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node, at int64) (spare *Node) {
 	for i := range nodes {
 		n := nodes[(start+i)%len(nodes)]
 		if n == but || !usable(n) {
 			continue
 		}
-		if !n.out() && !n.leaves(at) {
+		if n.serves() && !n.leaves(at) {
 			return n
 		}
 		if spare == nil || spare.out() {

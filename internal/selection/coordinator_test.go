@@ -69,15 +69,16 @@ func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 	}
 }
 
-// An ejected node coordinates nothing either where most of the others are silent for a moment, though
-// it is listed for a shard whose other copy is.
-func TestAnEjectedNodeDoesNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T) {
+// Ejected and avoided nodes coordinate nothing either where most of the others are silent for a moment, though
+// they are listed for shards whose other copies are.
+func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	for _, n := range nodes {
 		set(&n.reach, 1)
 		set(&n.response, 10)
 	}
 	s.eject(nodes[2], Slow, s.since(epoch), "a test")
+	nodes[3].health.avoid.Store(true)
 	for _, n := range nodes[:2] {
 		n.probe.silentAt.Store(s.since(epoch) + 1)
 	}
@@ -85,13 +86,26 @@ func TestAnEjectedNodeDoesNotCoordinateWhereOthersAreSilentForAMoment(t *testing
 	nodes[4].asking.silent.Store(true)
 	for i := range 100 {
 		now := at(time.Duration(i+1) * time.Millisecond)
-		d := choose(s, nodes, [][]int{{0, 1}, {2, 4}, {1, 3}}, now)
-		require.Contains(t, d.Nodes, nodes[2])
+		d := choose(s, nodes, [][]int{{0, 1}, {2, 4}, {3, 4}}, now)
+		require.Subset(t, d.Nodes, nodes[2:4])
 		require.NotContains(t, d.Nodes, nodes[4])
-		passed := s.Coordinator(nodes, func(*Node) bool { return true }, now)
-		require.NotContains(t, []string{d.Coordinator.Name, passed.Name}, nodes[2].Name)
+		require.NotContains(t, nodes[2:4], d.Coordinator)
 		s.Acquire(d, now)
 	}
+}
+
+// What is not steered goes through no ejected node while there are others, also if two are drawn.
+func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	for _, n := range nodes[:2] {
+		s.eject(n, Slow, s.since(epoch), "a test")
+		require.Equal(t, Slow, n.State())
+	}
+	usable := func(*Node) bool { return true }
+	for range 300 {
+		require.NotContains(t, nodes[:2], s.Coordinator(nodes, usable, epoch))
+	}
+	require.Contains(t, nodes[:2], s.Coordinator(nodes[:2], usable, epoch))
 }
 
 // A burst of searches spreads over coordinating nodes that differ, but none goes through

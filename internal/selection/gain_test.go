@@ -8,22 +8,88 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// gainTest has nine nodes, each with a tenth of the load that it can carry. Shards i and i+1 have a copy on node i+1.
+type gainTest struct {
+	*Selector
+	t     *testing.T
+	nodes []*Node
+}
+
+func newGainTest(t *testing.T) *gainTest {
+	t.Helper()
+	s, nodes := newTest(t, "adaptive", 9)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+	}
+	return &gainTest{s, t, nodes}
+}
+
+// slow ejects a node with what its last probe and shard searches took, in ms.
+func (g *gainTest) slow(node int, took, response float64) *Node {
+	n := g.nodes[node]
+	g.eject(n, Slow, g.since(at(time.Second)), "a test")
+	n.probe.took.Set(took)
+	set(&n.response, response)
+	return n
+}
+
+func (g *gainTest) decide(shards [][]int) *Decision {
+	d := &Decision{}
+	g.Choose(d, Request{Nodes: g.nodes, Shards: shards, Outliers: true}, at(time.Second))
+	return d
+}
+
 // A list that has to use a node that is to be kept out, for want of another copy, gains nothing if what it
-// leaves out is about as slow: the engine spares both where it can. It does if that is far slower.
+// leaves out is about as slow: the engine uses both less where it can. It does if that is far slower.
 func TestAListThatUsesWhatItIsToKeepOutMustGainSomething(t *testing.T) {
 	for _, c := range []struct {
-		used, left float64 // ms, of the last probes
-		want       Reason
-	}{{100, 100, NoOutlier}, {100, 300, NoOutlier}, {100, 310, Ranked}, {100, 1000, Ranked}} {
-		s, nodes := newTest(t, "adaptive", 7)
-		setTimes(nodes, 5, 3)
-		for i, took := range []float64{c.used, c.left} { // shard 2 is on both
-			s.eject(nodes[2+i], Slow, s.since(at(time.Second)), "a test")
-			nodes[2+i].probe.took.Set(took)
-		}
-		d := decide(s, nodes, time.Second)
+		used           float64 // ms, the response time of the nodes used; their last probes: 100
+		took, response float64 // ms, of a node that is left out
+		want           Reason
+	}{
+		{5, 100, 5, NoOutlier}, {5, 300, 5, NoOutlier}, {5, 310, 5, Ranked}, {5, 100, 300, NoOutlier}, {5, 100, 310, Ranked},
+		{110, 310, 310, NoOutlier}, {110, 100, 340, Ranked},
+	} {
+		g := newGainTest(t)
+		used := []*Node{g.slow(2, 100, c.used), g.slow(3, 100, c.used)} // shard 2 is on both
+		left := g.slow(6, c.took, c.response)
+		d := g.decide(ring(9, 2, 9))
 		require.Equal(t, c.want, d.Reason, "%+v", c)
-		require.Equal(t, c.want == NoOutlier, slices.Contains(d.Nodes, nodes[3]), "%+v", c)
+		require.True(t, used[0].in(d.Nodes) || used[1].in(d.Nodes))
+		require.Equal(t, c.want == NoOutlier, left.in(d.Nodes), "%+v", c)
+	}
+}
+
+// A list that leaves out nothing that takes long gains nothing either.
+func TestAListOfAllCopiesGainsNothing(t *testing.T) {
+	g := newGainTest(t)
+	g.slow(2, 100, 100)
+	require.Equal(t, NoOutlier, g.decide([][]int{{0, 1}, {2}, {3, 4}}).Reason)
+	require.Equal(t, Ranked, g.decide([][]int{{0, 1}, {1, 2}, {3, 4}}).Reason)
+}
+
+// What is silent, was starved, or did not answer its last probe is far worse than what answers one, whatever
+// time that took.
+func TestAListLeavesOutWhatIsFarWorseThanASlowNode(t *testing.T) {
+	for name, worse := range map[string]func(n *Node){
+		"silent": func(n *Node) {
+			n.asking.sentAt.Store(int64(time.Second) - 1)
+			n.asking.silent.Store(true)
+		},
+		"starved": func(n *Node) {
+			n.health.starved.Store(int64(time.Minute))
+			n.short.Store(true)
+		},
+		"did not answer": func(n *Node) { n.probe.took.Set(millis(ProbeTimeout)) },
+	} {
+		g := newGainTest(t)
+		g.slow(2, 990, 5)
+		n := g.slow(3, 990, 5)
+		worse(n)
+		d := g.decide(ring(9, 2, 9))
+		require.Equal(t, Ranked, d.Reason, name)
+		require.False(t, n.in(d.Nodes), name)
 	}
 }
 
@@ -31,18 +97,102 @@ func TestAListThatUsesWhatItIsToKeepOutMustGainSomething(t *testing.T) {
 // gains nothing, though all nodes together are idle.
 func TestAListDoesNotSendSearchesIntoALongQueue(t *testing.T) {
 	for _, c := range []struct {
-		queue, response float64 // shard queries; ms, of the slow node
-		want            Reason
-	}{{0, 120, Ranked}, {450, 120, Ranked}, {500, 120, NoOutlier}, {500, 160, Ranked}} {
+		queue, took, response float64 // shard queries; ms, of the slow node
+		want                  Reason
+	}{
+		{0, 100, 120, Ranked},
+		{490, 100, 120, Ranked}, {495, 100, 120, NoOutlier}, {495, 100, 125, Ranked}, // 3 ms each, four at a time
+		{495, 125, 100, Ranked},
+	} {
+		g := newGainTest(t)
+		g.slow(2, c.took, c.response)
+		set(&g.nodes[3].queue, c.queue)
+		require.Equal(t, c.want, g.decide(ring(9, 2, 9)).Reason, "%+v", c)
+		set(&g.nodes[3].queue, 0)
+		require.Equal(t, Ranked, g.decide(ring(9, 2, 9)).Reason, "%+v", c)
+	}
+}
+
+// The engine does not know that a node comes back or is to leave: such nodes are kept out whatever that gains. Nor is it
+// known how long a node takes that was not measured since it was unreachable.
+func TestListsThatNeedNotGainAnything(t *testing.T) {
+	for name, other := range map[string]func(g *gainTest, n *Node){
+		"leaves":     func(g *gainTest, n *Node) { g.Leave(n, at(time.Hour)) },
+		"comes back": func(g *gainTest, n *Node) { g.slowStart(n, g.since(at(time.Second))) },
+		"was unreachable": func(g *gainTest, n *Node) {
+			g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second))
+			g.ObservePoll(n.ID, Poll{State: Fine}, at(time.Second))
+			n.probe.took.Set(1)
+		},
+	} {
+		g := newGainTest(t)
+		g.slow(2, 100, 100)
+		set(&g.nodes[3].queue, 1000)
+		n := g.nodes[7]
+		other(g, n)
+		d := g.decide(ring(9, 2, 9))
+		require.Equal(t, Ranked, d.Reason, name)
+		require.False(t, n.in(d.Nodes), name)
+	}
+}
+
+// A node that fails at once, or cannot be reached, costs the engine no time: it is no reason for a list.
+func TestANodeThatFailsAtOnceIsNoGain(t *testing.T) {
+	for name, other := range map[string]func(g *gainTest, n *Node){
+		"fails": func(g *gainTest, n *Node) { g.eject(n, Failing, g.since(at(time.Second)), "a test") },
+		"gone":  func(g *gainTest, n *Node) { g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second)) },
+		"slow, and gone": func(g *gainTest, n *Node) {
+			g.slow(7, 1000, 1000)
+			g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second))
+		},
+	} {
+		g := newGainTest(t)
+		g.slow(2, 100, 100)
+		g.slow(3, 100, 100)
+		other(g, g.nodes[7])
+		require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason, name)
+	}
+}
+
+// A search that was sent with a list is sent a second time, through another node, also if lists gain nothing
+// by then.
+func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		g := newGainTest(t)
+		slow := g.slow(2, 100, 100)
+		first := g.decide(ring(9, 2, 9))
+		require.Equal(t, Ranked, first.Reason)
+		g.Acquire(first, at(time.Second))
+		set(&g.nodes[3].queue, 1000)
+		second := g.decide(ring(9, 2, 9))
+		require.Equal(t, NoOutlier, second.Reason)
+		require.True(t, slow.in(second.Nodes))
+		if silent {
+			first.Coordinator.probe.silentAt.Store(int64(time.Second))
+		}
+		require.Equal(t, silent, g.Worthwhile(first, second, at(time.Second+time.Millisecond)))
+	}
+}
+
+// How long a probe takes that is late is not known before it ends. Until then its node counts as one that did not
+// answer, unless the probe before was as late.
+func TestANodeWhoseProbeIsLateIsNotHeldToAnEarlierOne(t *testing.T) {
+	for before, want := range map[float64]float64{2: 1000, 300: 300} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
-		for _, n := range nodes {
-			n.Processors = 4
+		nodes[2].probe.took.Set(before)
+		s.Suspect(&Decision{Nodes: nodes}, at(time.Second))
+		probes := s.Probes(nil, nodes, at(time.Second))
+		bad := slices.IndexFunc(probes, func(p Probe) bool { return p.Node == nodes[2] })
+		for i, p := range probes {
+			if i != bad {
+				s.ObserveProbe(p, answeredWell(p), at(time.Second+2*time.Millisecond))
+			}
 		}
-		s.eject(nodes[2], Slow, s.since(at(time.Second)), "a test")
-		nodes[2].probe.took.Set(100)
-		set(&nodes[2].response, c.response)
-		set(&nodes[3].queue, c.queue)
-		require.Equal(t, c.want, decide(s, nodes, time.Second).Reason, "%+v", c)
+		s.Probes(nil, nodes, at(time.Second+100*time.Millisecond))
+		require.True(t, nodes[2].health.avoid.Load())
+		require.InDelta(t, want, nodes[2].probe.took.Value(), 0)
+		s.ObserveProbe(probes[bad], ProbeOutcome{Took: 250 * time.Millisecond}, at(time.Second+250*time.Millisecond))
+		require.InDelta(t, 250, nodes[2].probe.took.Value(), 0)
 	}
 }

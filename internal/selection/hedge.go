@@ -164,7 +164,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 		return false
 	}
 	at := s.since(now)
-	if !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
+	if second.Reason.Lists() && !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
 		return false
 	}
 	for _, n := range first.Nodes {

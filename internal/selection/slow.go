@@ -238,28 +238,33 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 }
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
-// engine draws lots; of all it spares those on slow and on busy nodes, for each shard. And a search waits for
+// engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. A search waits for
 // the slowest of its nodes. So a list gains nothing if it has to use nodes that are to be kept
-// out, and leaves out none that takes far longer than these; nor if searches wait in the queue of a node
-// listed for far longer than what is left out takes.
+// out, and leaves out none that takes far longer than these; nor if searches wait for far longer in the queue of a
+// node that is listed than what is left out takes. A node that fails at once, or cannot be reached, costs
+// the engine hardly any time.
 func (d *Decision) gains(req Request, at int64) bool {
-	used, waits := -1.0, 0.0 // ms
-	var left, known float64
+	none := math.Inf(-1)
+	used, left, waits := none, none, none // ms
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
+		r, known := n.response.Value()
 		switch {
+		case c.out || c.why == KeptFailing:
 		case c.listed && c.slow:
-			used = max(used, n.rankExcluded(n.owes(at)))
+			used = max(used, r, n.rankExcluded(at))
 		case c.listed:
 			waits = max(waits, n.queued())
-		case c.provedSlow():
-			r, _ := n.response.Value()
-			left, known = max(left, n.rankExcluded(n.owes(at))), max(known, r)
-		case c.slow || c.out: // it fails, leaves or comes back, which the engine does not know
+		case c.provedSlow() && known:
+			left = max(left, r, n.rankExcluded(at))
+		case c.slow: // it leaves or comes back, which the engine does not know
 			return true
 		}
 	}
-	return (used < 0 || left > FarFactor*used) && waits <= FarFactor*max(left, known)+SlowSlack
+	if left == none {
+		return used == none
+	}
+	return left > FarFactor*used && waits <= FarFactor*left+SlowSlack
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is

@@ -206,8 +206,14 @@ type failure struct{ kind, text, name string }
 // Error implements error.
 func (f failure) Error() string { return f.kind + ": " + f.text }
 
-// partial matches answers that some shards are missing from.
-var partial = regexp.MustCompile(`"_shards":\{[^{}]*"failed":[1-9]`)
+// counts matches the numbers of shards of an answer.
+var counts = regexp.MustCompile(`"_shards":\{"total":(\d+),"successful":(\d+)`)
+
+// partial reports whether some shards are missing from an answer.
+func partial(body []byte) bool {
+	numbers := counts.FindSubmatch(body)
+	return len(numbers) == 3 && !bytes.Equal(numbers[1], numbers[2])
+}
 
 // complete sends r and waits for its answer.
 func (l *load) complete(ctx context.Context, r request) error {
@@ -230,7 +236,7 @@ func (l *load) complete(ctx context.Context, r request) error {
 		return failure{"broken answer", err.Error(), name}
 	case resp.StatusCode != http.StatusOK:
 		return failure{fmt.Sprintf("status %d", resp.StatusCode), fmt.Sprintf("%s with a body of %d bytes: %s", r.path, len(r.body), head), name}
-	case partial.Match(body):
+	case partial(body):
 		return failure{"partial", r.path + ": " + head, name}
 	}
 	return nil

@@ -55,7 +55,7 @@ func overview() row {
 			queries: []query{{p99(`sidestep_request_duration_seconds_bucket{SEL, operation="search"}`, "$__rate_interval"), "p99"}},
 		},
 		{
-			kind: stat, title: "Steered or left to the engine", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no node stands out, of those of operations that can be steered. Why the rest is not: the row Decisions.",
+			kind: stat, title: "Steered or left to the engine", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no list would be better, of those of operations that can be steered. Why the rest is not: the row Decisions.",
 			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|affinity|no_outlier"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
 		},
 		{

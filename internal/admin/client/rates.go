@@ -35,7 +35,7 @@ type rates struct {
 	failovers float64
 	hedges    float64
 	steered   float64 // share of searches and reads; in mode observe, that would be
-	left      float64 // share left to the engine, as no node stands out
+	left      float64 // share left to the engine, as no list would be better
 	searches  map[string]float64
 }
 

@@ -42,7 +42,7 @@ const REASONS = {
   fail_open: ["steered", "all copies of some shard are on nodes that should be ejected: all of them listed"],
   one_shard: ["steered", "operations of a bulk are kept on one shard"],
   one_slot: ["steered", "operations of a bulk are kept in one slot"],
-  no_outlier: ["engine", "no node stands out: the engine's own selection decides"],
+  no_outlier: ["engine", "no node stands out, or a list would be no better: the engine's own selection decides"],
   overloaded: ["passed", "all copies of some shard are on nodes that reject searches"],
   no_choice: ["passed", "every shard has one copy only"],
   observe: ["passed", "mode observe: decided and counted only"],

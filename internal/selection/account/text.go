@@ -40,10 +40,10 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	}
 	switch {
 	case !c.Listed || !c.Excluded.KeepsOut():
-	case about.d.Reason == selection.NoOutlier && (c.Excluded == selection.KeptSlow || c.Excluded == selection.Suspected):
-		text += "; left to the engine all the same: a list would have to use nodes that take as long"
-	case about.d.Reason == selection.NoOutlier:
+	case about.d.Reason == selection.NoOutlier && (c.Excluded == selection.KeptFailing || c.Excluded == selection.GoneUnreachable):
 		text += "; left to the engine all the same: it fails at once, and the next copy is asked. It coordinates nothing"
+	case about.d.Reason == selection.NoOutlier:
+		text += "; left to the engine all the same, as a list would be no better"
 	default:
 		text += "; listed all the same, as a shard has no other copy that is better"
 	}
@@ -138,13 +138,17 @@ func (about subject) occasion() string {
 
 // calm says why the engine may choose.
 func (a Account) calm() string {
+	fails := ""
 	for _, c := range a.Candidates {
-		switch c.Excluded {
-		case selection.KeptSlow, selection.Suspected:
-			return c.Node + " should be kept out, but a list would have to use nodes that take as long, and the engine spares slow and busy nodes for each shard"
-		case selection.KeptFailing:
-			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"
+		switch {
+		case c.Excluded == selection.KeptFailing:
+			fails = c.Node
+		case c.Excluded.KeepsOut() && c.Excluded != selection.GoneUnreachable:
+			return c.Node + " should be kept out, but a list would be no better: it would have to use nodes that are as slow, or whose queues are long, and the engine uses those less, for each shard"
 		}
+	}
+	if fails != "" {
+		return "nobody is slow, and where " + fails + " fails, at once, the next copy is asked"
 	}
 	return "no node stands out"
 }

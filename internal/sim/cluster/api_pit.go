@@ -30,9 +30,9 @@ func (n *Node) pointInTime(r *request, target string) (reply, *apiError) {
 	}
 	id := openCursor(res, 0, 10).encode()
 	if n.cluster.opts.Engine == Elasticsearch {
-		return answer(map[string]any{"id": id, "_shards": shardsOf(res)}), nil
+		return answer(map[string]any{"id": id, "_shards": n.shardsOf(res)}), nil
 	}
-	return answer(map[string]any{"pit_id": id, "_shards": shardsOf(res), "creation_time": time.Now().UnixMilli()}), nil
+	return answer(map[string]any{"pit_id": id, "_shards": n.shardsOf(res), "creation_time": time.Now().UnixMilli()}), nil
 }
 
 // mayNamePIT refuses what a search with a point in time must not say.

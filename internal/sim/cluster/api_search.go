@@ -185,7 +185,7 @@ func (n *Node) count(r *request, target string) (reply, *apiError) {
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(map[string]any{"count": n.total(res), "_shards": shardsOf(res)}), nil
+	return answer(map[string]any{"count": n.total(res), "_shards": n.shardsOf(res)}), nil
 }
 
 // cursor is a scroll or point in time: it keeps the nodes chosen at its opening.

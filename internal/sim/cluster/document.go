@@ -151,7 +151,7 @@ func (n *Node) readDocument(ctx context.Context, doc documentRef, preference str
 	if err != nil {
 		return spec.Name, false, err
 	}
-	err = &apiError{Status: http.StatusServiceUnavailable, Type: "no_shard_available_action_exception", Reason: "No shard available for [" + ref.String() + "]"}
+	err = &apiError{Status: http.StatusServiceUnavailable, Type: noShardAvailable, Reason: "No shard available for [" + ref.String() + "]"}
 	for _, cp := range copies {
 		if cp.State == initializing {
 			continue

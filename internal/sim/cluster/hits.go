@@ -48,10 +48,14 @@ type hit struct {
 	Source map[string]any `json:"_source"`
 }
 
-func shardsOf(res *searchResult) shardCounts {
-	c := shardCounts{Total: len(res.plan), Failed: len(res.failures)}
-	c.Successful = c.Total - c.Failed
+// shardsOf counts the shards of res. OpenSearch does not count those as failed that had no copy to ask.
+func (n *Node) shardsOf(res *searchResult) shardCounts {
+	c := shardCounts{Total: len(res.plan), Successful: len(res.plan) - len(res.failures)}
 	for _, f := range res.failures {
+		if n.cluster.opts.Engine == OpenSearch && f.err.Type == noShardAvailable {
+			continue
+		}
+		c.Failed++
 		c.Failures = append(c.Failures, f.object())
 	}
 	return c
@@ -83,7 +87,7 @@ func (n *Node) total(res *searchResult) int {
 // hits builds the response: the documents of the shards that answered, by number
 // and index, whichever copies they were read from.
 func (n *Node) hits(res *searchResult, s searchRequest) *searchAnswer {
-	out := &searchAnswer{Took: res.took.Milliseconds(), Shards: shardsOf(res)}
+	out := &searchAnswer{Took: res.took.Milliseconds(), Shards: n.shardsOf(res)}
 	type doc struct {
 		number int
 		shard  int // its position in res.plan

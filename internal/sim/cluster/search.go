@@ -17,6 +17,9 @@ type searchRequest struct {
 	maxConcurrent int
 }
 
+// noShardAvailable is the type of the error of a shard that has no copy to ask.
+const noShardAvailable = "no_shard_available_action_exception"
+
 // attempt is a shard with the copies to try, in order.
 type attempt struct {
 	ref    shardRef
@@ -111,7 +114,7 @@ func (n *Node) search(ctx context.Context, plan []attempt, r searchRequest) (*se
 // searchShard tries the copies of a shard in turn.
 func (n *Node) searchShard(ctx context.Context, a attempt, fetch bool, limit *nodeLimit) (string, *shardFailure) {
 	failure := &shardFailure{ref: a.ref, err: &apiError{
-		Status: http.StatusServiceUnavailable, Type: "no_shard_available_action_exception",
+		Status: http.StatusServiceUnavailable, Type: noShardAvailable,
 	}}
 	for _, cp := range a.copies {
 		if cp.State == initializing {

@@ -177,7 +177,7 @@ func (n *Node) failure(ctx context.Context, err error) *apiError {
 	case errors.Is(err, errRejected):
 		return n.cluster.rejection(n)
 	case errors.Is(err, errUnavailable):
-		return &apiError{Status: http.StatusServiceUnavailable, Type: "no_shard_available_action_exception", Reason: err.Error()}
+		return &apiError{Status: http.StatusServiceUnavailable, Type: noShardAvailable, Reason: err.Error()}
 	case errors.Is(err, errBroken):
 		return &apiError{Status: http.StatusInternalServerError, Type: "i_o_exception", Reason: err.Error()}
 	case errors.Is(context.Cause(ctx), errLeft):

@@ -20,7 +20,7 @@ type Result struct {
 	Sent    int64 // the sum of the following three
 	OK      int64 // complete answers
 	Failed  int64 // transport errors, timeouts, status ≥ 400, or no room in flight
-	Partial int64 // status 200 with failed shards
+	Partial int64 // status 200 without some shards
 	// TimedOut counts requests without an answer in time, which are also Failed,
 	// and answers that say timed_out.
 	TimedOut int64

@@ -80,8 +80,8 @@ func readHead(head []byte) outcome {
 		}
 		switch key {
 		case "_shards":
-			var shards struct{ Failed int }
-			o.partial = d.Decode(&shards) == nil && shards.Failed > 0
+			var shards struct{ Total, Successful, Failed int }
+			o.partial = d.Decode(&shards) == nil && (shards.Failed > 0 || shards.Successful < shards.Total)
 			return o
 		case "timed_out":
 			err = d.Decode(&o.timeout)

@@ -14,8 +14,8 @@ func rules() []rule {
 func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
-		{"a list gains something: nodes that it has to use", "slow.go", "(used < 0 || left > FarFactor*used)", "true"},
-		{"a list gains something: queues", "slow.go", "waits <= FarFactor*max(left, known)+SlowSlack", "true"},
+		{"a list gains something: nodes that it has to use", "slow.go", "left > FarFactor*used &&", "true &&"},
+		{"a list gains something: queues", "slow.go", "waits <= FarFactor*left+SlowSlack", "true"},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
 		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
@@ -73,7 +73,7 @@ func ofSearches() []rule {
 		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
 		{"without times the queues rank", "choose.go", "polled := t.s.policy.health", "polled := false"},
-		{"of excluded nodes the last probe ranks", "choose.go", "c.slow && (silent || !n.usable())", "false && c.slow && (silent || !n.usable())"},
+		{"of excluded nodes the last probe ranks", "choose.go", "c.slow && (n.owes(t.at) || !n.usable())", "false && c.slow && (n.owes(t.at) || !n.usable())"},
 		{"all copies near the best are listed", "list.go", "return t.factor*best + t.slack", "return best"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
