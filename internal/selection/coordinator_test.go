@@ -70,7 +70,7 @@ func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 }
 
 // Ejected and avoided nodes coordinate nothing either where most of the others are silent for a moment, though
-// they are listed for shards whose other copies are.
+// they are listed for shards of which the other copies are on such nodes.
 func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	for _, n := range nodes {

@@ -144,7 +144,7 @@ func (a Account) calm() string {
 		case c.Excluded == selection.KeptFailing:
 			fails = c.Node
 		case c.Excluded.KeepsOut() && c.Excluded != selection.GoneUnreachable:
-			return c.Node + " should be kept out, but a list would be no better: it would have to use nodes that are as slow, or whose queues are long, and the engine uses those less, for each shard"
+			return c.Node + " should be kept out, but a list would be no better: it would have to use nodes that are as slow, or have long queues, and the engine uses those less, for each shard"
 		}
 	}
 	if fails != "" {
