@@ -86,7 +86,7 @@ func ofSearches() []rule {
 		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
 		{"coordinating: not by nodes that something speaks against", "coordinator.go", "!few.fit && !s.coordinates(n, at)", "false && !few.fit && !s.coordinates(n, at)"},
 		{"coordinating: the time of polls counts", "coordinator.go", "h := n.overheadAt(at) + polled", "h := n.overheadAt(at) + 0*polled"},
-		{"hedge: not for an ejected node that the first left out", "hedge.go", "if !first.hangs(second, at) &&", "if false &&"},
+		{"hedge: not for an ejected node that the first left out", "hedge.go", "!first.hangs(second, at) &&", "false &&"},
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (s.silent(c, at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (s.silent(c, at) || s.unheard(first, at))", "return c != nil && s.silent(c, at)"},
 		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.Nodes, lost) || d", "return false && d"},
