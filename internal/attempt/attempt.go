@@ -127,7 +127,7 @@ type Machine struct {
 	asked     int // looks at a late attempt
 	looks     int
 	unchanged bool // the request is being sent as the client wrote it
-	partial   bool // that brought a partial answer
+	partial   bool // that, or what equals it, brought a partial answer
 	best      int
 	quality   float64
 	own       []bool // by attempt: sent as the client wrote it
@@ -178,7 +178,11 @@ func (m *Machine) Ended(i int, r Result) Action {
 	if !m.own[i] && r.Cause != Unreachable && !m.steersAside(i) {
 		m.steered++
 	}
-	m.partial = m.partial || m.own[i] && r.Cause == Partial
+	if m.own[i] && r.Cause == Partial {
+		if m.partial = true; m.quality == verdict {
+			m.quality = 0
+		}
+	}
 	if q := m.qualityOf(i, r); q > m.quality || q == m.quality && q > 0 {
 		m.best, m.quality = i, q
 	}
@@ -232,6 +236,9 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.answer()
 	case !m.rule.Repeatable && r.Cause == Transport:
 		return m.answer()
+	case r.Cause == Partial && r.Unavailable && !m.narrowed && m.budget.Allows():
+		m.partial = true // the engine has found no copy to ask, as for the client's own search
+		return m.settle()
 	case r.Full && !m.narrowed:
 		return m.answer() // the engine has asked every copy, and more would keep the queues full
 	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
@@ -257,11 +264,19 @@ func (m *Machine) afterOwn(r Result) Action {
 	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}
-	case r.Unavailable && m.rule.Answers && m.rule.Steered > 0 && !m.settled:
-		m.settled = true
-		return Action{Do: Pause, After: settleTime}
+	case r.Unavailable && m.rule.Answers && m.rule.Steered > 0:
+		return m.settle()
 	}
 	return m.answer()
+}
+
+// settle has the request sent as the client wrote it once more, after a while.
+func (m *Machine) settle() Action {
+	if m.settled {
+		return m.answer()
+	}
+	m.settled, m.unchanged = true, true
+	return Action{Do: Pause, After: settleTime}
 }
 
 // NoOther says that [Steer] or [Hedge] was impossible: there are no other copies, or the
@@ -321,9 +336,12 @@ func (m *Machine) answer() Action {
 	return Action{Do: Answer, Attempt: m.best}
 }
 
+// verdict is the quality of an error to the request as the client wrote it.
+const verdict = 4
+
 // qualityOf orders answers: a complete one, or any to the request as the client wrote it;
 // a partial one with few shards missing; an error to a steered attempt, or to the request as the client wrote it if
-// that had a partial answer before; none. Of equals the later one wins.
+// that had a partial answer before or after; none. Of equals the later one wins.
 func (m *Machine) qualityOf(i int, r Result) float64 {
 	switch {
 	case !r.Answered:
@@ -331,7 +349,7 @@ func (m *Machine) qualityOf(i int, r Result) float64 {
 	case r.Cause == Partial:
 		return 3 + 1/float64(1+r.Lost)
 	case r.Cause.final() || m.own[i] && !m.partial:
-		return 4
+		return verdict
 	default:
 		return 1
 	}

@@ -53,6 +53,8 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"it speaks of the request":        {search, []step{{true, answered(Request), answer(0)}}},
 		"the better partial answer":       {search, []step{{true, partial(1), steer}, {true, partial(3), unchanged}, {false, partial(2), answer(0)}}},
 		"partial twice, then an error":    {search, []step{{true, partial(1), steer}, {true, partial(1), unchanged}, {false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(2)}}},
+		"an error, then partial":          {search, []step{{true, answered(EngineError), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(1), answer(3)}}},
+		"no copies, no list":              {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(0)}}},
 		"the engine's verdict stands":     {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, answered(EngineError), answer(2)}}},
 		"state is created once":           {once, []step{{true, answered(EngineError), answer(0)}}},
 		"state may have been created":     {once, []step{{true, Result{Cause: Transport}, answer(-1)}}},

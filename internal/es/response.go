@@ -31,8 +31,8 @@ type Head struct {
 // Lost returns from how many shards there is no result.
 func (h Head) Lost() int { return h.Failed + h.Missing }
 
-// NoCopies reports whether shards had no copy to ask, as their nodes had left or were starting, and nothing
-// else failed.
+// NoCopies reports whether shards had no copy that could be asked, as nodes had left or copies were starting or moved, and
+// no failure of a node is listed.
 func (h Head) NoCopies() bool {
 	return (h.Missing > 0 || h.NoNode) && len(h.FailedNodes) == 0
 }

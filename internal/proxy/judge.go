@@ -54,6 +54,9 @@ func (t *try) judgeSearch() {
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		t.judgeShards()
+		if t.head.NoCopies() {
+			t.x.p.o.Refresh()
+		}
 		t.full = t.cause == attempt.Partial && es.QueuesFull(t.readHead(headLimit, nil), true)
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()

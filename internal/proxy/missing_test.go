@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,4 +71,27 @@ func TestAnErrorDoesNotReplaceAResultWithoutSomeShards(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, missing, body)
 	require.EqualValues(t, 3, sent.Load())
+}
+
+// A search without a list is the client's own: it is not sent again at once. The placement is read anew.
+func TestASearchWithoutAListIsSentOnceMoreAfterAWhile(t *testing.T) {
+	var refreshed, sent atomic.Int64
+	h := start(t, 3, func(o *Options) {
+		o.When = WhenOutlier
+		o.Refresh = func() { refreshed.Add(1) }
+	})
+	h.measured()
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if sent.Add(1) == 1 {
+			respond(http.StatusOK, missing)(node, w, r)
+			return
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	began := time.Now()
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	require.EqualValues(t, 2, sent.Load())
+	require.EqualValues(t, 1, refreshed.Load())
+	require.GreaterOrEqual(t, time.Since(began), 250*time.Millisecond)
 }

@@ -269,23 +269,26 @@ func (d *Decision) rank(req Request, t turn) {
 }
 
 // rankExcluded returns the rank (ms) of a node that is excluded, for shards that have copies on such
-// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and is far from
+// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and is not near
 // it: a node that is silent, for a second at most; one that was starved of CPU, as its
 // last probe met it idle; one that fails, or did not answer its last probe.
 func (n *Node) rankExcluded(at int64) float64 {
 	const next = twice * twice
-	took, timeout := n.probe.took.Value(), millis(ProbeTimeout)
+	timeout := millis(ProbeTimeout)
 	switch {
-	case n.health.condition() == Failing || took >= timeout:
-		return next * next * next * timeout
-	case n.heldAsStarved():
+	case n.health.condition() == Failing || n.hung():
 		return next * next * timeout
-	case n.owes(at):
+	case n.heldAsStarved():
 		return next * timeout
+	case n.owes(at):
+		return timeout
 	default:
-		return took
+		return n.probe.took.Value()
 	}
 }
+
+// hung reports whether the node did not answer its last probe.
+func (n *Node) hung() bool { return n.probe.took.Value() >= millis(ProbeTimeout) }
 
 // rankUnmeasured ranks candidates of which no time is known: under the policy adaptive by
 // their queues, if all have answered polls; else they take turns.

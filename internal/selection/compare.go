@@ -74,9 +74,7 @@ func (s *Selector) overdue(e *entry, took, peers float64, proof bool, at int64) 
 	e.late, e.judged = true, proof || e.about || e.state != probeAwaited
 	if first && e.state == probeAwaited && !e.about { // not waited for any longer
 		e.node.probe.inFlight--
-		if p := &e.node.probe; p.took.Value() < took { // how long it takes is not known before it ends
-			p.took.Set(millis(ProbeTimeout))
-		}
+		e.node.probe.overdue.CompareAndSwap(0, at-int64(took*float64(time.Millisecond)))
 	}
 	if first || proof {
 		s.speaksAgainst(e, charge{late: true, proof: proof, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)

@@ -245,7 +245,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 }
 
 // nextUsable returns the first node from start on, around, that may be used and is not
-// but, one that is ejected, or about to leave, only if there is no other, and one that is out only if there is none
+// but, one that is ejected or avoided, or about to leave, only if there is no other, and one that is out only if there is none
 // of these; nil if there is none at all.
 func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node, at int64) (spare *Node) {
 	for i := range nodes {
@@ -253,7 +253,7 @@ func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node, at
 		if n == but || !usable(n) {
 			continue
 		}
-		if n.serves() && !n.leaves(at) {
+		if n.usable() && !n.leaves(at) {
 			return n
 		}
 		if spare == nil || spare.out() {

@@ -94,18 +94,23 @@ func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T)
 	}
 }
 
-// What is not steered goes through no ejected node while there are others, also if two are drawn.
+// What is not steered goes through no ejected or avoided node while there are others, also if two are drawn.
 func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
-	for _, n := range nodes[:2] {
-		s.eject(n, Slow, s.since(epoch), "a test")
-		require.Equal(t, Slow, n.State())
+	for name, exclude := range map[string]func(*Selector, *Node){
+		"ejected": func(s *Selector, n *Node) { s.eject(n, Slow, s.since(epoch), "a test") },
+		"avoided": func(s *Selector, n *Node) { s.avoid(n) },
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		for _, n := range nodes[:2] {
+			exclude(s, n)
+			require.False(t, n.usable())
+		}
+		usable := func(*Node) bool { return true }
+		for range 300 {
+			require.NotContains(t, nodes[:2], s.Coordinator(nodes, usable, epoch), name)
+		}
+		require.Contains(t, nodes[:2], s.Coordinator(nodes[:2], usable, epoch), name)
 	}
-	usable := func(*Node) bool { return true }
-	for range 300 {
-		require.NotContains(t, nodes[:2], s.Coordinator(nodes, usable, epoch))
-	}
-	require.Contains(t, nodes[:2], s.Coordinator(nodes[:2], usable, epoch))
 }
 
 // A burst of searches spreads over coordinating nodes that differ, but none goes through

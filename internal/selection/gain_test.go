@@ -84,8 +84,8 @@ func TestAListLeavesOutWhatIsFarWorseThanASlowNode(t *testing.T) {
 		"did not answer": func(n *Node) { n.probe.took.Set(millis(ProbeTimeout)) },
 	} {
 		g := newGainTest(t)
-		g.slow(2, 990, 5)
-		n := g.slow(3, 990, 5)
+		g.slow(2, 300, 5)
+		n := g.slow(3, 300, 5)
 		worse(n)
 		d := g.decide(ring(9, 2, 9))
 		require.Equal(t, Ranked, d.Reason, name)
@@ -174,25 +174,65 @@ func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *test
 	}
 }
 
-// How long a probe takes that is late is not known before it ends. Until then its node counts as one that did not
-// answer, unless the probe before was as late.
-func TestANodeWhoseProbeIsLateIsNotHeldToAnEarlierOne(t *testing.T) {
-	for before, want := range map[float64]float64{2: 1000, 300: 300} {
-		s, nodes := newTest(t, "adaptive", 5)
-		setTimes(nodes, 5, 3)
-		nodes[2].probe.took.Set(before)
-		s.Suspect(&Decision{Nodes: nodes}, at(time.Second))
-		probes := s.Probes(nil, nodes, at(time.Second))
-		bad := slices.IndexFunc(probes, func(p Probe) bool { return p.Node == nodes[2] })
+// What answers nothing is left out whatever has to be used: without the list there would be no second attempt, either.
+func TestWhatHangsIsLeftOutThoughTheListUsesNodesThatHang(t *testing.T) {
+	g := newGainTest(t)
+	g.slow(2, 1000, 5) // shard 2 is on both
+	g.slow(3, 1000, 5)
+	hangs := g.slow(7, 1000, 5)
+	d := g.decide(ring(9, 2, 9))
+	require.Equal(t, Ranked, d.Reason)
+	require.NotContains(t, d.Nodes, hangs)
+	hangs.probe.took.Set(999)
+	require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason)
+}
+
+// How long a probe takes that is late is not known before it ends. Until then it counts for as long as it has taken.
+func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
+	for _, void := range []bool{false, true} {
+		g := newGainTest(t)
+		n := g.nodes[2]
+		n.probe.took.Set(2)
+		g.Suspect(&Decision{Nodes: []*Node{n}}, at(time.Second))
+		probes := g.Probes(nil, g.nodes, at(time.Second))
+		bad := slices.IndexFunc(probes, func(p Probe) bool { return p.Node == n })
 		for i, p := range probes {
 			if i != bad {
-				s.ObserveProbe(p, answeredWell(p), at(time.Second+2*time.Millisecond))
+				g.ObserveProbe(p, answeredWell(p), at(time.Second+2*time.Millisecond))
 			}
 		}
-		s.Probes(nil, nodes, at(time.Second+100*time.Millisecond))
-		require.True(t, nodes[2].health.avoid.Load())
-		require.InDelta(t, want, nodes[2].probe.took.Value(), 0)
-		s.ObserveProbe(probes[bad], ProbeOutcome{Took: 250 * time.Millisecond}, at(time.Second+250*time.Millisecond))
-		require.InDelta(t, 250, nodes[2].probe.took.Value(), 0)
+		require.Zero(t, n.probe.awaited(g.since(at(time.Second+2*time.Millisecond))))
+		g.Probes(nil, g.nodes, at(time.Second+100*time.Millisecond))
+		require.True(t, n.health.avoid.Load())
+		require.InDelta(t, 150, n.probe.awaited(g.since(at(time.Second+150*time.Millisecond))), 0)
+		set(&g.nodes[3].queue, 200) // 150 ms; the other copy of shard 2
+		require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason, "at the beginning")
+		d := &Decision{}
+		g.Choose(d, Request{Nodes: g.nodes, Shards: ring(9, 2, 9), Outliers: true}, at(time.Second+150*time.Millisecond))
+		require.Equal(t, Ranked, d.Reason)
+		g.ObserveProbe(probes[bad], ProbeOutcome{Took: 250 * time.Millisecond, Unfit: void}, at(time.Second+250*time.Millisecond))
+		require.Zero(t, n.probe.awaited(g.since(at(time.Second+250*time.Millisecond))))
 	}
+}
+
+// A node that pauses for a moment is not left for one that is ejected, as its probe is late.
+func TestASecondAttemptDoesNotLeaveANodeThatPausesForAnEjectedOne(t *testing.T) {
+	g := newGainTest(t)
+	slow, pauses := g.slow(2, 300, 300), g.nodes[3]
+	pauses.probe.took.Set(2)
+	first := g.decide(ring(9, 2, 9))
+	require.NotContains(t, first.Nodes, slow)
+	g.Acquire(first, at(time.Second))
+	g.Suspect(&Decision{Nodes: []*Node{pauses}}, at(time.Second))
+	for _, p := range g.Probes(nil, g.nodes, at(time.Second)) {
+		if p.Node != pauses {
+			g.ObserveProbe(p, answeredWell(p), at(time.Second+2*time.Millisecond))
+		}
+	}
+	g.Probes(nil, g.nodes, at(time.Second+60*time.Millisecond))
+	require.True(t, pauses.health.avoid.Load())
+	second := &Decision{}
+	g.Choose(second, Request{Nodes: g.nodes, Shards: ring(9, 2, 9)}, at(time.Second+60*time.Millisecond))
+	require.Contains(t, second.Nodes, pauses)
+	require.False(t, g.Worthwhile(first, second, at(time.Second+60*time.Millisecond)))
 }

@@ -180,7 +180,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 // not answer its last probe.
 func (d *Decision) hangs(second *Decision, at int64) bool {
 	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
-		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.probe.took.Value() >= millis(ProbeTimeout))
+		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.hung())
 	})
 }
 

@@ -56,6 +56,7 @@ type probing struct {
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
+	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
 	weighedAt  atomic.Int64 // ns: when needed was found out
@@ -424,7 +425,9 @@ func (e *entry) stateAfter(o ProbeOutcome, at int64) entryState {
 // ended notes that a probe of the node ended; void: it told nothing; late: it was given up
 // before.
 func (p *probing) ended(void, late bool, at int64) {
-	if !late {
+	if late {
+		p.overdue.Store(0)
+	} else {
 		p.inFlight--
 	}
 	if void {

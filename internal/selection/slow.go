@@ -3,6 +3,7 @@ package selection
 import (
 	"math"
 	"slices"
+	"time"
 
 	"sidestep/internal/stats"
 )
@@ -242,7 +243,7 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 // the slowest of its nodes. So a list gains nothing if it has to use nodes that are to be kept
 // out, and leaves out none that takes far longer than these; nor if searches wait for far longer in the queue of a
 // node that is listed than what is left out takes. A node that fails at once, or cannot be reached, costs
-// the engine hardly any time.
+// the engine hardly any time. One that answers nothing is left out in any case.
 func (d *Decision) gains(req Request, at int64) bool {
 	none := math.Inf(-1)
 	used, left, waits := none, none, none // ms
@@ -255,9 +256,9 @@ func (d *Decision) gains(req Request, at int64) bool {
 			used = max(used, r, n.rankExcluded(at))
 		case c.listed:
 			waits = max(waits, n.queued())
-		case c.provedSlow() && known:
-			left = max(left, r, n.rankExcluded(at))
-		case c.slow: // it leaves or comes back, which the engine does not know
+		case c.provedSlow() && known && !n.owes(at) && !n.hung():
+			left = max(left, r, n.rankExcluded(at), n.probe.awaited(at))
+		case c.slow: // it answers nothing, leaves or comes back, which the engine does not know
 			return true
 		}
 	}
@@ -265,6 +266,14 @@ func (d *Decision) gains(req Request, at int64) bool {
 		return used == none
 	}
 	return left > FarFactor*used && waits <= FarFactor*left+SlowSlack
+}
+
+// awaited returns for how long (ms) a probe has been awaited that is late; 0: there is none.
+func (p *probing) awaited(at int64) float64 {
+	if sent := p.overdue.Load(); sent != 0 {
+		return millis(time.Duration(at - sent))
+	}
+	return 0
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is
