@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/test/harness"
@@ -105,40 +106,53 @@ func TestExplainKnowsTheCopies(t *testing.T) {
 				query, path = query+"&routing="+routing, path+"&routing="+routing
 			}
 			require.Eventually(t, func() bool { e := explain(t, query); return e.Steered && e.Exact }, patience, 100*time.Millisecond)
-			var shards struct {
-				Shards [][]struct {
-					Index string `json:"index"`
-					Shard int    `json:"shard"`
-					Node  string `json:"node"`
-				} `json:"shards"`
-			}
-			require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, path, nil, &shards))
-			type shard struct {
-				index  string
-				number int
-			}
-			want, got := make(map[shard][]string), make(map[shard][]string)
-			for _, copies := range shards.Shards {
-				for _, c := range copies {
-					key := shard{c.Index, c.Shard}
-					want[key] = append(want[key], c.Node)
-					slices.Sort(want[key])
-				}
-			}
-			for _, s := range explain(t, query).Shards {
-				key, listed := shard{s.Index, s.Shard}, 0
-				for _, c := range s.Copies {
-					got[key] = append(got[key], c.NodeID)
-					if c.Listed {
-						listed++
+			// The cluster may be moving a copy at that moment.
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				want := searchShards(t, c, path)
+				got := make(map[shard][]string)
+				for _, s := range explain(t, query).Shards {
+					key, listed := shard{s.Index, s.Shard}, 0
+					for _, copied := range s.Copies {
+						got[key] = append(got[key], copied.NodeID)
+						if copied.Listed {
+							listed++
+						}
 					}
+					slices.Sort(got[key])
+					assert.Positive(c, listed, "shard %v has no copy on a listed node", key)
 				}
-				slices.Sort(got[key])
-				require.Positive(t, listed, "shard %v has no copy on a listed node", key)
-			}
-			require.Equal(t, want, got)
+				assert.Equal(c, want, got)
+			}, patience, 100*time.Millisecond)
 		})
 	}
+}
+
+// shard is one shard of an index.
+type shard struct {
+	index  string
+	number int
+}
+
+// searchShards returns the ids of the nodes with a copy of each shard, as the engine's path tells.
+func searchShards(t *testing.T, c *assert.CollectT, path string) map[shard][]string {
+	t.Helper()
+	var shards struct {
+		Shards [][]struct {
+			Index string `json:"index"`
+			Shard int    `json:"shard"`
+			Node  string `json:"node"`
+		} `json:"shards"`
+	}
+	require.NoError(c, shared.Cluster.Do(t.Context(), http.MethodGet, path, nil, &shards))
+	nodes := make(map[shard][]string)
+	for _, copies := range shards.Shards {
+		for _, copied := range copies {
+			key := shard{copied.Index, copied.Shard}
+			nodes[key] = append(nodes[key], copied.Node)
+			slices.Sort(nodes[key])
+		}
+	}
+	return nodes
 }
 
 // When a client leaves, its search ends on the engine. Slow connections between
