@@ -131,7 +131,11 @@ type Machine struct {
 	best      int
 	quality   float64
 	own       []bool // by attempt: sent as the client wrote it
-	room      [4]bool
+	plain     []bool // by attempt: so, or without a list that excludes copies, which is the same
+	room      [2][4]bool
+
+	bestPartial    int // of the partial answers
+	partialQuality float64
 }
 
 // New returns the machine of a request that follows rule. budget bounds repetitions after
@@ -154,9 +158,9 @@ func (m *Machine) Begin() Action {
 // [Unchanged].
 func (m *Machine) Sent(narrowed, own bool) int {
 	if m.own == nil {
-		m.own = m.room[:0]
+		m.own, m.plain = m.room[0][:0], m.room[1][:0]
 	}
-	m.own = append(m.own, own)
+	m.own, m.plain = append(m.own, own), append(m.plain, own || !narrowed)
 	m.narrowed = m.narrowed || narrowed
 	m.underWay++
 	return len(m.own) - 1
@@ -178,12 +182,16 @@ func (m *Machine) Ended(i int, r Result) Action {
 	if !m.own[i] && r.Cause != Unreachable && !m.steersAside(i) {
 		m.steered++
 	}
-	if m.own[i] && r.Cause == Partial {
+	q := m.qualityOf(i, r)
+	if r.Cause == Partial && q > m.partialQuality {
+		m.bestPartial, m.partialQuality = i, q
+	}
+	if r.Cause == Partial && m.plain[i] {
 		if m.partial = true; m.quality == verdict {
-			m.quality = 0
+			m.best, m.quality = m.bestPartial, m.partialQuality
 		}
 	}
-	if q := m.qualityOf(i, r); q > m.quality || q == m.quality && q > 0 {
+	if q > m.quality || q == m.quality && q > 0 {
 		m.best, m.quality = i, q
 	}
 	if r.Cause.final() && r.Answered {
@@ -237,8 +245,7 @@ func (m *Machine) afterSteered(r Result) Action {
 	case !m.rule.Repeatable && r.Cause == Transport:
 		return m.answer()
 	case r.Cause == Partial && r.Unavailable && !m.narrowed && m.budget.Allows():
-		m.partial = true // the engine has found no copy to ask, as for the client's own search
-		return m.settle()
+		return m.settle() // the engine has found no copy to ask, as for the client's own search
 	case r.Full && !m.narrowed:
 		return m.answer() // the engine has asked every copy, and more would keep the queues full
 	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):

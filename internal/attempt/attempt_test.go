@@ -54,6 +54,7 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"the better partial answer":       {search, []step{{true, partial(1), steer}, {true, partial(3), unchanged}, {false, partial(2), answer(0)}}},
 		"partial twice, then an error":    {search, []step{{true, partial(1), steer}, {true, partial(1), unchanged}, {false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(2)}}},
 		"an error, then partial":          {search, []step{{true, answered(EngineError), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(1), answer(3)}}},
+		"partial, an error, less":         {search, []step{{true, partial(1), steer}, {true, answered(EngineError), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, partial(3), answer(0)}}},
 		"no copies, no list":              {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}, Action{Do: Pause, After: settleTime}}, {false, answered(EngineError), answer(0)}}},
 		"the engine's verdict stands":     {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, answered(EngineError), answer(2)}}},
 		"state is created once":           {once, []step{{true, answered(EngineError), answer(0)}}},
@@ -100,6 +101,25 @@ func TestABodyThatWasReadIsNotSentAgain(t *testing.T) {
 	m.Sent(true, false)
 	m.Spent()
 	require.Equal(t, Action{Do: Answer, Attempt: 0}, m.Ended(0, answered(EngineError)))
+}
+
+// What a search without a list brought is the client's own answer also if a second attempt was under way.
+func TestAResultWithoutSomeShardsBesideAHedge(t *testing.T) {
+	var b Budget
+	m := New(search, &b)
+	m.Begin()
+	m.Sent(false, false)
+	require.Equal(t, Hedge, m.Overdue(true, 0).Do)
+	m.Sent(true, false)
+	require.Equal(t, Wait, m.Ended(0, Result{Cause: Partial, Answered: true, Lost: 1, Unavailable: true}).Do)
+	for next, i := m.Ended(1, answered(EngineError)), 2; ; i++ {
+		if next.Do == Answer {
+			require.Zero(t, next.Attempt)
+			return
+		}
+		m.Sent(next.Do == Steer, next.Do != Steer)
+		next = m.Ended(i, Result{Cause: EngineError, Answered: true, Unavailable: true})
+	}
 }
 
 func TestConnectionsThatAreLateAreAwaited(t *testing.T) {

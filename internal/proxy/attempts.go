@@ -299,7 +299,9 @@ func (x *exchange) pause(d time.Duration) {
 	began := time.Now()
 	x.sleep(d)
 	x.Upstream += time.Since(began)
+	x.mu.Lock()
 	x.round = len(x.tried)
+	x.mu.Unlock()
 }
 
 // sleep waits, and reports false if the client leaves meanwhile.

@@ -52,6 +52,11 @@ func (x *exchange) overdue() {
 	}
 	now := time.Now()
 	x.mu.Lock()
+	if x.Attempts[0].Outcome != "" { // it has ended meanwhile, and another may follow it
+		x.armed = false
+		x.mu.Unlock()
+		return
+	}
 	if x.overdueAt.IsZero() {
 		x.overdueAt = now.Add(x.grace)
 	}

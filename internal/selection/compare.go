@@ -13,6 +13,9 @@ func (s *Selector) judge(r *round, at int64) {
 	elapsed := millis(time.Duration(at - r.sent))
 	for i := range r.entries {
 		e := &r.entries[i]
+		if e.late && e.state == probeAwaited {
+			e.node.probe.overdue.CompareAndSwap(0, r.sent)
+		}
 		if e.judged || e.state == probeVoid {
 			continue
 		}
@@ -30,7 +33,7 @@ func (s *Selector) judge(r *round, at int64) {
 				s.speaksAgainst(e, charge{late: took > l.late, proof: true, why: "probe failed: " + e.outcome.Message}, at)
 			}
 		case known && took > l.late:
-			s.overdue(e, took, peers, took > l.proof, at)
+			s.overdue(r, e, took, peers, took > l.proof, at)
 		case e.state != probeAnswered:
 		case e.late: // it has spoken against its node
 			e.judged = true
@@ -69,12 +72,12 @@ func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
 
 // overdue notes a probe that took, or has taken, too long: once, and again as soon as it
 // is proof.
-func (s *Selector) overdue(e *entry, took, peers float64, proof bool, at int64) {
+func (s *Selector) overdue(r *round, e *entry, took, peers float64, proof bool, at int64) {
 	first := !e.late
 	e.late, e.judged = true, proof || e.about || e.state != probeAwaited
 	if first && e.state == probeAwaited && !e.about { // not waited for any longer
 		e.node.probe.inFlight--
-		e.node.probe.overdue.CompareAndSwap(0, at-int64(took*float64(time.Millisecond)))
+		e.node.probe.overdue.CompareAndSwap(0, r.sent)
 	}
 	if first || proof {
 		s.speaksAgainst(e, charge{late: true, proof: proof, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)

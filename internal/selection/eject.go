@@ -208,6 +208,7 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		}
 		n.response.Reset()
 		n.service.Reset()
+		n.probe.took.Set(0)
 		n.strikes.Store(0)
 		n.probe.against.Store(0)
 		h.avoid.Store(false)

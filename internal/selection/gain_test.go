@@ -215,6 +215,19 @@ func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
 	}
 }
 
+// So it does of a node that has to be used.
+func TestAProbeThatIsLateCountsOfANodeThatHasToBeUsed(t *testing.T) {
+	for awaited, want := range map[time.Duration]Reason{50 * time.Millisecond: Ranked, 150 * time.Millisecond: NoOutlier} {
+		g := newGainTest(t)
+		g.slow(2, 2, 5) // it ranks best of the copies of shard 2
+		left := g.slow(3, 300, 300)
+		g.nodes[2].probe.overdue.Store(g.since(at(time.Second - awaited)))
+		d := g.decide(ring(9, 2, 9))
+		require.Equal(t, want, d.Reason)
+		require.Equal(t, want == NoOutlier, left.in(d.Nodes))
+	}
+}
+
 // A node that pauses for a moment is not left for one that is ejected, as its probe is late.
 func TestASecondAttemptDoesNotLeaveANodeThatPausesForAnEjectedOne(t *testing.T) {
 	g := newGainTest(t)

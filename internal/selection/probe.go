@@ -404,6 +404,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		e.via.probe.viaInFlight--
 	} else {
 		e.node.probe.ended(o.Unfit, e.late, at)
+		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 	}
 	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
@@ -425,9 +426,7 @@ func (e *entry) stateAfter(o ProbeOutcome, at int64) entryState {
 // ended notes that a probe of the node ended; void: it told nothing; late: it was given up
 // before.
 func (p *probing) ended(void, late bool, at int64) {
-	if late {
-		p.overdue.Store(0)
-	} else {
+	if !late {
 		p.inFlight--
 	}
 	if void {

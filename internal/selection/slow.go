@@ -253,7 +253,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 		switch {
 		case c.out || c.why == KeptFailing:
 		case c.listed && c.slow:
-			used = max(used, r, n.rankExcluded(at))
+			used = max(used, r, n.rankExcluded(at), n.probe.awaited(at))
 		case c.listed:
 			waits = max(waits, n.queued())
 		case c.provedSlow() && known && !n.owes(at) && !n.hung():
