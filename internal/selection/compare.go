@@ -13,9 +13,7 @@ func (s *Selector) judge(r *round, at int64) {
 	elapsed := millis(time.Duration(at - r.sent))
 	for i := range r.entries {
 		e := &r.entries[i]
-		if e.late && e.state == probeAwaited {
-			e.node.probe.overdue.CompareAndSwap(0, r.sent)
-		}
+		r.noteLate(e)
 		if e.judged || e.state == probeVoid {
 			continue
 		}
@@ -33,7 +31,8 @@ func (s *Selector) judge(r *round, at int64) {
 				s.speaksAgainst(e, charge{late: took > l.late, proof: true, why: "probe failed: " + e.outcome.Message}, at)
 			}
 		case known && took > l.late:
-			s.overdue(r, e, took, peers, took > l.proof, at)
+			s.overdue(e, took, peers, took > l.proof, at)
+			r.noteLate(e)
 		case e.state != probeAnswered:
 		case e.late: // it has spoken against its node
 			e.judged = true
@@ -70,14 +69,20 @@ func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
 	return l
 }
 
+// noteLate notes since when a probe is awaited that is late.
+func (r *round) noteLate(e *entry) {
+	if e.late && e.state == probeAwaited && !e.about {
+		e.node.probe.overdue.CompareAndSwap(0, r.sent)
+	}
+}
+
 // overdue notes a probe that took, or has taken, too long: once, and again as soon as it
 // is proof.
-func (s *Selector) overdue(r *round, e *entry, took, peers float64, proof bool, at int64) {
+func (s *Selector) overdue(e *entry, took, peers float64, proof bool, at int64) {
 	first := !e.late
 	e.late, e.judged = true, proof || e.about || e.state != probeAwaited
 	if first && e.state == probeAwaited && !e.about { // not waited for any longer
 		e.node.probe.inFlight--
-		e.node.probe.overdue.CompareAndSwap(0, r.sent)
 	}
 	if first || proof {
 		s.speaksAgainst(e, charge{late: true, proof: proof, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
