@@ -27,7 +27,7 @@ func ofNodes() []rule {
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
 		{"slow start", "eject.go", "if h.condition() != Ramping {", "if true {"},
-		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.strikes", "\t\tn.strikes"},
+		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.probe.took.Set(0)\n\t\tn.strikes", "\t\tn.strikes"},
 		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(s.nodes) > 0)", "n.joined.Store(false)"},
 		{"a full queue is no fault", "eject.go", "if !s.policy.health || n.rejects(at) {", "if !s.policy.health {"},
 		{"failures far apart do not count together", "eject.go", "if at-n.failedAt.Swap(at) > int64(failureMemory) {", "if false && at-n.failedAt.Swap(at) > int64(failureMemory) {"},
