@@ -20,7 +20,7 @@ const (
 	unlisted = `{"took":3,"_shards":{"total":3,"successful":2,"skipped":0,"failed":1},"hits":{"hits":[]}}`
 )
 
-// A search in whose result shards are missing that had no copy to ask is sent as the client wrote it, and once
+// A search without a result of shards that had no copy to ask is sent as the client wrote it, and once
 // more after a while: a node may be coming back. No node is at fault. Where shards failed the answer to the client's own
 // search stands.
 func TestASearchOfShardsWithoutACopyIsSentOnceMore(t *testing.T) {

@@ -8,10 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gainTest has nine nodes, each with a tenth of the load that it can carry. Shards i and i+1 have a copy on node i+1.
+// gainTest has nine idle nodes. Of ring(9, 2, 9) shard i is on nodes i and i+1.
 type gainTest struct {
 	*Selector
-	t     *testing.T
 	nodes []*Node
 }
 
@@ -22,7 +21,7 @@ func newGainTest(t *testing.T) *gainTest {
 	for _, n := range nodes {
 		n.Processors = 4
 	}
-	return &gainTest{s, t, nodes}
+	return &gainTest{s, nodes}
 }
 
 // slow ejects a node with what its last probe and shard searches took, in ms.

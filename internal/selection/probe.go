@@ -423,6 +423,14 @@ func (e *entry) stateAfter(o ProbeOutcome, at int64) entryState {
 	}
 }
 
+// awaited returns for how long (ms) a probe has been awaited that is late; 0: there is none.
+func (p *probing) awaited(at int64) float64 {
+	if sent := p.overdue.Load(); sent != 0 {
+		return millis(time.Duration(at - sent))
+	}
+	return 0
+}
+
 // ended notes that a probe of the node ended; void: it told nothing; late: it was given up
 // before.
 func (p *probing) ended(void, late bool, at int64) {

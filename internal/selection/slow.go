@@ -3,7 +3,6 @@ package selection
 import (
 	"math"
 	"slices"
-	"time"
 
 	"sidestep/internal/stats"
 )
@@ -266,14 +265,6 @@ func (d *Decision) gains(req Request, at int64) bool {
 		return used == none
 	}
 	return left > FarFactor*used && waits <= FarFactor*left+SlowSlack
-}
-
-// awaited returns for how long (ms) a probe has been awaited that is late; 0: there is none.
-func (p *probing) awaited(at int64) float64 {
-	if sent := p.overdue.Load(); sent != 0 {
-		return millis(time.Duration(at - sent))
-	}
-	return 0
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is

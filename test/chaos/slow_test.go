@@ -69,8 +69,8 @@ const trials = 3
 
 // A node whose connections to the others are slow costs the engine's own selection its 99th
 // percentile, as long as every node coordinates searches. What sidestep exists for is that it
-// does not: once the node is found out, no search goes through it, none names it but for a shard whose
-// other copy is silent at that moment, and none is lost on the way there.
+// does not: once the node is found out, no search goes through it, none names it but for a shard
+// with its other copy on a silent node, and none is lost on the way there.
 func TestSlowTransport(t *testing.T) {
 	ctx := t.Context()
 	s := onStage(t)
