@@ -4,7 +4,10 @@
 // [Machine], the data plane or a simulation, executes the action and reports its result.
 package attempt
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Cause says why the answer to an attempt should not be the client's; empty if it may be.
 // The set is closed: it is a metric label.
@@ -127,22 +130,33 @@ type Machine struct {
 	asked     int // looks at a late attempt
 	looks     int
 	unchanged bool // the request is being sent as the client wrote it
-	partial   bool // that, or what equals it, brought a partial answer
-	best      int
-	quality   float64
-	own       []bool // by attempt: sent as the client wrote it
-	plain     []bool // by attempt: so, or without a list that excludes copies, which is the same
-	room      [2][4]bool
-
-	bestPartial    int // of the partial answers
-	partialQuality float64
+	tried     []tried
+	room      [4]tried
 }
+
+// tried is one attempt.
+type tried struct {
+	own    bool // sent as the client wrote it
+	plain  bool // so, or without a list that excludes copies, which is the same
+	answer answer
+	lost   int
+}
+
+// answer is what an attempt has brought so far.
+type answer uint8
+
+const (
+	none answer = iota
+	failure
+	incomplete
+	complete
+)
 
 // New returns the machine of a request that follows rule. budget bounds repetitions after
 // failures; requests of a kind share it.
 func New(rule Rule, budget *Budget) Machine {
 	rule.Steered = min(rule.Steered, maxSteered)
-	return Machine{rule: rule, budget: budget, best: -1}
+	return Machine{rule: rule, budget: budget}
 }
 
 // Begin returns the first action.
@@ -157,13 +171,13 @@ func (m *Machine) Begin() Action {
 // list of nodes excludes copies, own that it is sent as the client wrote it because of an
 // [Unchanged].
 func (m *Machine) Sent(narrowed, own bool) int {
-	if m.own == nil {
-		m.own, m.plain = m.room[0][:0], m.room[1][:0]
+	if m.tried == nil {
+		m.tried = m.room[:0]
 	}
-	m.own, m.plain = append(m.own, own), append(m.plain, own || !narrowed)
+	m.tried = append(m.tried, tried{own: own, plain: own || !narrowed})
 	m.narrowed = m.narrowed || narrowed
 	m.underWay++
-	return len(m.own) - 1
+	return len(m.tried) - 1
 }
 
 // Gone records that the client has left: nothing more is sent.
@@ -179,23 +193,12 @@ func (m *Machine) Ended(i int, r Result) Action {
 		return m.answer() // another attempt has answered
 	}
 	m.late = m.late || r.Late
-	if !m.own[i] && r.Cause != Unreachable && !m.steersAside(i) {
+	own := m.tried[i].own
+	if !own && r.Cause != Unreachable && !m.steersAside(i) {
 		m.steered++
 	}
-	q := m.qualityOf(i, r)
-	if r.Cause == Partial && q > m.partialQuality {
-		m.bestPartial, m.partialQuality = i, q
-	}
-	if r.Cause == Partial && m.plain[i] {
-		if m.partial = true; m.quality == verdict {
-			m.best, m.quality = m.bestPartial, m.partialQuality
-		}
-	}
-	if q > m.quality || q == m.quality && q > 0 {
-		m.best, m.quality = i, q
-	}
-	if r.Cause.final() && r.Answered {
-		m.best, m.done = i, true
+	m.tried[i].answer, m.tried[i].lost = r.answer(), r.Lost
+	if m.tried[i].answer == complete {
 		if r.Cause == Good {
 			m.budget.Succeeded()
 		}
@@ -218,11 +221,11 @@ func (m *Machine) Ended(i int, r Result) Action {
 		return m.answer()
 	case m.underWay > 0:
 		return Action{Do: Wait}
-	case r.Cause == Unreachable && m.own[i]:
+	case r.Cause == Unreachable && own:
 		return Action{Do: Unchanged}
 	case r.Cause == Unreachable:
 		return Action{Do: Steer} // nothing was sent: try another node, at no charge
-	case m.own[i]:
+	case own:
 		return m.afterOwn(r)
 	}
 	return m.afterSteered(r)
@@ -290,7 +293,7 @@ func (m *Machine) settle() Action {
 // list of nodes does not fit into a request. overloaded: all copies are on nodes that
 // reject searches.
 func (m *Machine) NoOther(overloaded bool) Action {
-	if overloaded && m.quality > 0 && !m.narrowed {
+	if overloaded && m.best() >= 0 && !m.narrowed {
 		return m.answer() // the attempt before was equivalent to the client's own request
 	}
 	return m.asWritten()
@@ -316,7 +319,7 @@ func (m *Machine) NoNode(elapsed time.Duration) Action {
 // by now, and that the hedge budget allows it; left is the time until it is overdue.
 func (m *Machine) Overdue(worthwhile bool, left time.Duration) Action {
 	switch {
-	case !m.rule.Hedged || m.underWay != 1 || m.hedged || m.done || m.gone || len(m.own) != 1:
+	case !m.rule.Hedged || m.underWay != 1 || m.hedged || m.done || m.gone || len(m.tried) != 1:
 		return Action{Do: Wait}
 	case worthwhile:
 		m.hedged = true
@@ -340,24 +343,48 @@ func (m *Machine) asWritten() Action {
 
 func (m *Machine) answer() Action {
 	m.done = true
-	return Action{Do: Answer, Attempt: m.best}
+	return Action{Do: Answer, Attempt: m.best()}
 }
 
-// verdict is the quality of an error to the request as the client wrote it.
-const verdict = 4
+// best returns the attempt whose answer is the client's, -1 if there is none.
+func (m *Machine) best() int {
+	partial := slices.ContainsFunc(m.tried, func(t tried) bool { return t.plain && t.answer == incomplete })
+	best, quality := -1, 0.
+	for i, t := range m.tried {
+		if q := t.quality(partial); q > 0 && q >= quality {
+			best, quality = i, q
+		}
+	}
+	return best
+}
 
-// qualityOf orders answers: a complete one, or any to the request as the client wrote it;
-// a partial one with few shards missing; an error to a steered attempt, or to the request as the client wrote it if
-// that had a partial answer before or after; none. Of equals the later one wins.
-func (m *Machine) qualityOf(i int, r Result) float64 {
+// answer returns what kind of answer there is.
+func (r Result) answer() answer {
 	switch {
 	case !r.Answered:
-		return 0
+		return none
+	case r.Cause.final():
+		return complete
 	case r.Cause == Partial:
-		return 3 + 1/float64(1+r.Lost)
-	case r.Cause.final() || m.own[i] && !m.partial:
-		return verdict
-	default:
+		return incomplete
+	}
+	return failure
+}
+
+// quality orders answers: a complete one; an error to the request as the client wrote it;
+// a partial one, the fewer shards are missing the better; any other error. partial says
+// that the client's own request, or what equals it, had a partial answer: then no error is
+// preferred to one.
+func (t tried) quality(partial bool) float64 {
+	switch {
+	case t.answer == complete:
+		return 5
+	case t.answer == failure && t.own && !partial:
+		return 4
+	case t.answer == incomplete:
+		return 3 + 1/float64(1+t.lost)
+	case t.answer == failure:
 		return 1
 	}
+	return 0
 }
