@@ -59,8 +59,8 @@ type load struct {
 	told   []string
 }
 
-func newLoad(url string, o options) *load {
-	l := &load{host: strings.TrimPrefix(url, "http://"), options: o, failed: map[string]int64{}}
+func newLoad(url string, sidestep *harness.Front, o options) *load {
+	l := &load{host: strings.TrimPrefix(url, "http://"), sidestep: sidestep, options: o, failed: map[string]int64{}}
 	l.transport = &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	l.client = &http.Client{Transport: l.transport, Timeout: patience}
 	l.aborts = []func(context.Context, *rand.Rand, net.Conn) error{l.abortWaiting, l.abortAnswer, l.abortBody}
@@ -217,29 +217,37 @@ func partial(body []byte) bool {
 
 // complete sends r and waits for its answer.
 func (l *load) complete(ctx context.Context, r request) error {
+	name := fmt.Sprintf("soak-%d", l.named.Add(1))
+	if kind, text := l.exchange(ctx, r, name); kind != "" {
+		return failure{kind, text, name}
+	}
+	return nil
+}
+
+// exchange sends r under a name, and returns what is wrong with its answer; nothing if that is good.
+func (l *load) exchange(ctx context.Context, r request, name string) (kind, text string) {
 	req, err := http.NewRequestWithContext(ctx, r.method, "http://"+l.host+r.path, bytes.NewReader(r.body))
 	if err != nil {
-		return err
+		return "no request", err.Error()
 	}
-	name := fmt.Sprintf("soak-%d", l.named.Add(1))
 	req.Header.Set("Content-Type", contentType(r))
 	req.Header.Set("X-Opaque-Id", name)
 	resp, err := l.client.Do(req)
 	if err != nil {
-		return failure{"no answer", err.Error(), name}
+		return "no answer", err.Error()
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	head := string(body[:min(len(body), 300)])
 	switch {
 	case err != nil:
-		return failure{"broken answer", err.Error(), name}
+		return "broken answer", err.Error()
 	case resp.StatusCode != http.StatusOK:
-		return failure{fmt.Sprintf("status %d", resp.StatusCode), fmt.Sprintf("%s with a body of %d bytes: %s", r.path, len(r.body), head), name}
+		return fmt.Sprintf("status %d", resp.StatusCode), fmt.Sprintf("%s with a body of %d bytes: %s", r.path, len(r.body), head)
 	case partial(body):
-		return failure{"partial", r.path + ": " + head, name}
+		return "partial", r.path + ": " + head
 	}
-	return nil
+	return "", ""
 }
 
 func (l *load) fail(ctx context.Context, err error) {

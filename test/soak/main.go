@@ -149,8 +149,7 @@ func (s *stage) stop(failed bool) error {
 
 // run sends the load while it makes trouble, and watches sidestep.
 func (s *stage) run(ctx context.Context, o options) (*load, *troubles, []sample, error) {
-	l := newLoad(s.sidestep.URL, o)
-	l.sidestep = s.sidestep
+	l := newLoad(s.sidestep.URL, s.sidestep, o)
 	t := newTroubles(s, o.seed)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

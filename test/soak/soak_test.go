@@ -74,7 +74,7 @@ func TestClientsTellWhatWentWrong(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			s := httptest.NewServer(answer)
 			defer s.Close()
-			l := newLoad(s.URL, options{})
+			l := newLoad(s.URL, nil, options{})
 			defer l.close()
 			err := l.complete(t.Context(), search(wide, 1, 0))
 			if kind == "" {
@@ -91,7 +91,7 @@ func TestClientsTellWhatWentWrong(t *testing.T) {
 }
 
 func TestRequestsAreWhole(t *testing.T) {
-	l := newLoad("http://127.0.0.1:1", options{})
+	l := newLoad("http://127.0.0.1:1", nil, options{})
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		r := draw(rng)
