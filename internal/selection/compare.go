@@ -111,6 +111,12 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 	return upper, answered > open, false
 }
 
+// alone reports whether probe i of r has nothing to be compared with, as no other node has a copy, say.
+func (r *round) alone(i int) bool {
+	_, _, alone := r.peers(i, 0, 0)
+	return alone
+}
+
 // collect puts into r.times what the probes of r but i took (ms), of ejected nodes or of the
 // others, and returns how many of them are awaited yet.
 func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {

@@ -93,7 +93,7 @@ func TestAListLeavesOutWhatIsFarWorseThanASlowNode(t *testing.T) {
 }
 
 // A list that sends searches into a queue, in which they wait for far longer than what it leaves out takes,
-// gains nothing, though all nodes together are idle.
+// gains nothing, though all nodes together are idle. What answers nothing is worth a wait of ProbeTimeout.
 func TestAListDoesNotSendSearchesIntoALongQueue(t *testing.T) {
 	for _, c := range []struct {
 		queue, took, response float64 // shard queries; ms, of the slow node
@@ -102,6 +102,7 @@ func TestAListDoesNotSendSearchesIntoALongQueue(t *testing.T) {
 		{0, 100, 120, Ranked},
 		{490, 100, 120, Ranked}, {495, 100, 120, NoOutlier}, {495, 100, 125, Ranked}, // 3 ms each, four at a time
 		{495, 125, 100, Ranked},
+		{1330, 1000, 120, Ranked}, {1340, 1000, 120, NoOutlier}, {1340, 1000, 400, NoOutlier},
 	} {
 		g := newGainTest(t)
 		g.slow(2, c.took, c.response)
@@ -112,26 +113,35 @@ func TestAListDoesNotSendSearchesIntoALongQueue(t *testing.T) {
 	}
 }
 
-// The engine does not know that a node comes back or is to leave: such nodes are kept out whatever that gains. Nor is it
-// known how long a node takes that was not measured since it was unreachable.
-func TestListsThatNeedNotGainAnything(t *testing.T) {
-	for name, other := range map[string]func(g *gainTest, n *Node){
-		"leaves":     func(g *gainTest, n *Node) { g.Leave(n, at(time.Hour)) },
-		"comes back": func(g *gainTest, n *Node) { g.slowStart(n, g.since(at(time.Second))) },
-		"was unreachable": func(g *gainTest, n *Node) {
+// The engine does not know that a node comes back or is to leave, nor is it known how long a node takes that was
+// not measured since it was unreachable. What leaves is kept out whatever that gains; the others are worth a wait of
+// ProbeTimeout.
+func TestWhatAListGainsWithoutAFigure(t *testing.T) {
+	for name, c := range map[string]struct {
+		always bool
+		other  func(g *gainTest, n *Node)
+	}{
+		"leaves":     {true, func(g *gainTest, n *Node) { g.Leave(n, at(time.Hour)) }},
+		"comes back": {false, func(g *gainTest, n *Node) { g.slowStart(n, g.since(at(time.Second))) }},
+		"was unreachable": {false, func(g *gainTest, n *Node) {
 			g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second))
 			g.ObservePoll(n.ID, Poll{State: Fine}, at(time.Second))
 			n.probe.took.Set(1)
-		},
+		}},
 	} {
-		g := newGainTest(t)
-		g.slow(2, 100, 100)
-		set(&g.nodes[3].queue, 1000)
-		n := g.nodes[7]
-		other(g, n)
-		d := g.decide(ring(9, 2, 9))
-		require.Equal(t, Ranked, d.Reason, name)
-		require.False(t, n.in(d.Nodes), name)
+		for queue, want := range map[float64]Reason{1330: Ranked, 1340: NoOutlier} {
+			g := newGainTest(t)
+			g.slow(2, 100, 100)
+			n := g.nodes[7]
+			c.other(g, n)
+			set(&g.nodes[3].queue, queue)
+			if c.always {
+				want = Ranked
+			}
+			d := g.decide(ring(9, 2, 9))
+			require.Equal(t, want, d.Reason, "%s, %g", name, queue)
+			require.Equal(t, want == NoOutlier, n.in(d.Nodes), name)
+		}
 	}
 }
 

@@ -399,14 +399,13 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
-	e.took, e.outcome = millis(o.Took), o
+	e.took, e.outcome, e.state = millis(o.Took), o, e.stateAfter(o, at)
 	if e.about {
 		e.via.probe.viaInFlight--
 	} else {
-		e.node.probe.ended(o.Unfit, e.late, at)
+		e.node.probe.ended(o.Unfit || e.node.health.excluded() && p.round.alone(p.entry), e.late, at)
 		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 	}
-	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
 	s.probes.note(s, p.round)
 }

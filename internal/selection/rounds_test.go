@@ -152,6 +152,31 @@ func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 	require.False(t, s.blind(nodes[1], int64(time.Hour)))
 }
 
+// Where no other node has a copy that a probe could search, there is nothing to compare a node with. It must not
+// stay ejected for good: whatever its probes bring, they tell nothing, and time lets it in again.
+func TestANodeThatCannotBeComparedReturns(t *testing.T) {
+	for name, own := range map[string]ProbeOutcome{
+		"answered":    {Took: 2 * time.Millisecond},
+		"failed":      {Took: time.Millisecond, Failed: true, Message: "HTTP status 503"},
+		"unanswered":  {Took: ProbeTimeout, Failed: true},
+		"it told all": {Unfit: true},
+	} {
+		for _, n := range []int{2, 3} {
+			s, nodes := newTest(t, "adaptive", n)
+			setTimes(nodes, 5, 3)
+			s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
+			require.Equal(t, Slow, nodes[0].State())
+			answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
+				if p.Node == nodes[0] {
+					return own
+				}
+				return ProbeOutcome{Unfit: true}
+			})
+			require.Equal(t, Fine, nodes[0].State(), "%s, %d nodes", name, n)
+		}
+	}
+}
+
 // A node whose probes are a little longer than those of its peers, as it is far away, is
 // not avoided for good for having stood still once.
 func TestUnclearProbesEndAvoidance(t *testing.T) {

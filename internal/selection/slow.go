@@ -241,30 +241,36 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 // engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. A search waits for
 // the slowest of its nodes. So a list gains nothing if it has to use nodes that are to be kept
 // out, and leaves out none that takes far longer than these; nor if searches wait for far longer in the queue of a
-// node that is listed than what is left out takes. A node that fails at once, or cannot be reached, costs
-// the engine hardly any time. One that answers nothing is left out in any case.
+// node that is listed than what is left out takes. What answers nothing, or comes back, is worse than what has to be used, but
+// no searches are to wait in queues for longer than ProbeTimeout to be spared it. A node that fails at once, or cannot be
+// reached, costs the engine hardly any time. One that is leaving is left out in any case: an operator wants it.
 func (d *Decision) gains(req Request, at int64) bool {
 	none := math.Inf(-1)
 	used, left, waits := none, none, none // ms
+	lost := false                         // something is left out that answers nothing, or comes back
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		r, known := n.response.Value()
+		takes := max(r, n.rankExcluded(at), n.probe.awaited(at))
 		switch {
 		case c.out || c.why == KeptFailing:
 		case c.listed && c.slow:
-			used = max(used, r, n.rankExcluded(at), n.probe.awaited(at))
+			used = max(used, takes)
 		case c.listed:
 			waits = max(waits, n.queued())
-		case c.provedSlow() && known && !n.owes(at) && !n.hung():
-			left = max(left, r, n.rankExcluded(at), n.probe.awaited(at))
-		case c.slow: // it answers nothing, leaves or comes back, which the engine does not know
+		case c.why == Leaving:
 			return true
+		case c.slow && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
+			lost = true
+		case c.slow:
+			left = max(left, takes)
 		}
 	}
-	if left == none {
-		return used == none
+	most := FarFactor*left + SlowSlack
+	if lost {
+		most = max(most, millis(ProbeTimeout))
 	}
-	return left > FarFactor*used && waits <= FarFactor*left+SlowSlack
+	return (lost || left > FarFactor*used) && waits <= most
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is
