@@ -122,6 +122,21 @@ func TestAResultWithoutSomeShardsBesideAHedge(t *testing.T) {
 	}
 }
 
+// Of answers that are equally bad the client gets that of the attempt sent last, whichever came first.
+func TestOfEqualAnswersTheLastAttemptsIsTheClients(t *testing.T) {
+	for _, r := range []Result{answered(EngineError), partial(2)} {
+		var b Budget
+		m := New(search, &b)
+		m.Begin()
+		m.Sent(true, false)
+		require.Equal(t, Hedge, m.Overdue(true, 0).Do)
+		m.Sent(true, false)
+		require.Equal(t, Wait, m.Ended(1, r).Do)
+		m.Gone()
+		require.Equal(t, Action{Do: Answer, Attempt: 1}, m.Ended(0, r))
+	}
+}
+
 func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
 	var b Budget
 	m := New(write, &b)

@@ -22,7 +22,7 @@ const (
 	// all its copies are listed.
 	FailOpen Reason = "fail_open"
 	// NoOutlier: no node stands out, or a list would gain nothing as it has to use nodes that take
-	// as long, so the engine's own selection, which ranks for each shard, may decide.
+	// as long, or in which searches wait, so the engine's own selection, which ranks for each shard, may decide.
 	NoOutlier Reason = "no_outlier"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
 	Affinity Reason = "affinity"

@@ -43,6 +43,9 @@ func (s *Selector) judge(r *round, at int64) {
 			e.judged = true
 			e.node.unclear(at)
 		}
+		if !e.about && (e.judged || e.late) {
+			e.node.probe.aloneAt.Store(0)
+		}
 	}
 }
 
@@ -109,12 +112,6 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false
-}
-
-// alone reports whether probe i of r has nothing to be compared with, as no other node has a copy, say.
-func (r *round) alone(i int) bool {
-	_, _, alone := r.peers(i, 0, 0)
-	return alone
 }
 
 // collect puts into r.times what the probes of r but i took (ms), of ejected nodes or of the

@@ -55,7 +55,8 @@ const (
 	probeJitter   = 0.2
 	// ProbeTimeout is the deadline of a probe: longer than a tiny search takes anywhere, and
 	// short enough that a node that answers nothing is known within a second. pauses. One node
-	// that nothing speaks against is probed in that time, so one at once at most.
+	// that nothing speaks against is probed in that time, so one at once at most. Searches may wait
+	// for so long in a queue, to be spared a node that answers nothing.
 	ProbeTimeout = time.Second
 	// roundLife is how long the probes of a round are compared with each other, and how long
 	// probes that tell nothing are waited for. What searches through a coordinating node told

@@ -46,6 +46,7 @@ type probing struct {
 	wanted     atomic.Bool  // something speaks against it as holder of copies
 	askedAt    atomic.Int64 // ns: when that last began
 	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
+	aloneAt    atomic.Int64 // ns: since when its probes end in time and are compared with nothing; 0: they are compared
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
@@ -169,6 +170,12 @@ func (s *Selector) ask(n *Node, at int64) {
 func (s *Selector) blind(n *Node, at int64) bool {
 	since := n.probe.unanswered.Load()
 	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
+}
+
+// alone reports whether there is nothing to compare the probes of n with, as no other node has a copy, say.
+func (n *Node) alone(at int64) bool {
+	since := n.probe.aloneAt.Load()
+	return at-since > int64(roundLife) && since != 0
 }
 
 // Suspect notes that a search on d takes much longer than such searches usually
@@ -399,13 +406,17 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
-	e.took, e.outcome, e.state = millis(o.Took), o, e.stateAfter(o, at)
+	e.took, e.outcome = millis(o.Took), o
 	if e.about {
 		e.via.probe.viaInFlight--
 	} else {
-		e.node.probe.ended(o.Unfit || e.node.health.excluded() && p.round.alone(p.entry), e.late, at)
+		e.node.probe.ended(o.Unfit, e.late, at)
 		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
+		if !o.Unfit && !e.judged && o.Took < ProbeTimeout {
+			e.node.probe.aloneAt.CompareAndSwap(0, at) // until it is compared
+		}
 	}
+	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
 	s.probes.note(s, p.round)
 }

@@ -153,28 +153,41 @@ func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 }
 
 // Where no other node has a copy that a probe could search, there is nothing to compare a node with. It must not
-// stay ejected for good: whatever its probes bring, they tell nothing, and time lets it in again.
+// stay ejected for good: time lets it in again, if it answers probes at all.
 func TestANodeThatCannotBeComparedReturns(t *testing.T) {
 	for name, own := range map[string]ProbeOutcome{
-		"answered":    {Took: 2 * time.Millisecond},
-		"failed":      {Took: time.Millisecond, Failed: true, Message: "HTTP status 503"},
-		"unanswered":  {Took: ProbeTimeout, Failed: true},
-		"it told all": {Unfit: true},
+		"answered":          {Took: 2 * time.Millisecond},
+		"failed":            {Took: 2 * time.Millisecond, Failed: true, Message: "HTTP status 503"},
+		"could not be sent": {Unfit: true},
+		"unanswered":        {Took: ProbeTimeout, Failed: true},
 	} {
-		for _, n := range []int{2, 3} {
-			s, nodes := newTest(t, "adaptive", n)
-			setTimes(nodes, 5, 3)
-			s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
-			require.Equal(t, Slow, nodes[0].State())
-			answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
-				if p.Node == nodes[0] {
-					return own
-				}
-				return ProbeOutcome{Unfit: true}
-			})
-			require.Equal(t, Fine, nodes[0].State(), "%s, %d nodes", name, n)
+		for _, others := range []ProbeOutcome{{Unfit: true}, {Took: 3 * time.Millisecond, Unfit: true}, {Took: 3 * time.Millisecond, Failed: true}} {
+			for _, n := range []int{2, 3} {
+				s, nodes := newTest(t, "adaptive", n)
+				setTimes(nodes, 5, 3)
+				s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
+				require.Equal(t, Slow, nodes[0].State())
+				answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
+					if p.Node == nodes[0] {
+						return own
+					}
+					return others
+				})
+				require.Equal(t, name != "unanswered", nodes[0].State() == Fine, "%s, %d nodes, others %+v", name, n, others)
+			}
 		}
 	}
+}
+
+// Probes before an ejection say nothing of the node after it.
+func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	for range 2 { // the second time it is ejected already
+		nodes[0].probe.aloneAt.Store(int64(time.Second))
+		s.eject(nodes[0], Slow, int64(10*time.Second), "a test")
+	}
+	decide(s, nodes, time.Minute)
+	require.Equal(t, Slow, nodes[0].State())
 }
 
 // A node whose probes are a little longer than those of its peers, as it is far away, is

@@ -141,14 +141,18 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		e := entry{node: node, via: via, foreign: true, single: !p.Burst, took: millis(p.Outcome.Took), outcome: p.Outcome}
 		e.state = e.stateAfter(p.Outcome, at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
-		if e.state != probeVoid {
-			raise(&node.probe.toldAt, at)
-		}
 		r.entries, says = append(r.entries, e), append(says, !e.judged)
 	}
 	s.judge(r, r.sent)
 	for i := range r.entries {
-		if e := &r.entries[i]; says[i] && e.judged {
+		e := &r.entries[i]
+		if !e.judged { // there was nothing to compare it with
+			continue
+		}
+		if e.state != probeVoid {
+			raise(&e.node.probe.toldAt, at)
+		}
+		if says[i] {
 			e.node.probe.heard(e, r.sent, at)
 		}
 	}

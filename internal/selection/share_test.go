@@ -158,6 +158,19 @@ func TestWhatOthersFindCountsNoMoreThanOwnProbes(t *testing.T) {
 	require.Equal(t, Failing, n.State())
 }
 
+// A probe of another one that nothing can be compared with is no reason to send none: the node would stay ejected.
+func TestWhatOthersCannotCompareIsProbed(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
+	for now := time.Second; now < 20*time.Second; now += 200 * time.Millisecond {
+		s.TakeIn(Finding{Sent: at(now - 100*time.Millisecond), Probes: []FoundProbe{{Node: nodes[0].ID, Via: nodes[1].ID, Outcome: ProbeOutcome{Took: 2 * time.Millisecond}}}})
+		probe(s, nodes, now, func(p Probe) ProbeOutcome {
+			return ProbeOutcome{Took: 2 * time.Millisecond, Unfit: p.Node == nodes[1]}
+		})
+	}
+	require.Equal(t, Fine, nodes[0].State())
+}
+
 // However many were told of a node's first good probe, they do not all send it a burst.
 func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 	bursts := 0
