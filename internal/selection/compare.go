@@ -14,7 +14,7 @@ func (s *Selector) judge(r *round, at int64) {
 	for i := range r.entries {
 		e := &r.entries[i]
 		r.noteLate(e)
-		if e.judged || e.state == probeVoid {
+		if e.judged {
 			continue
 		}
 		took := e.took
@@ -22,6 +22,12 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, took, elapsed)
+		if known && !e.about {
+			e.node.probe.compared()
+		}
+		if e.state == probeVoid {
+			continue
+		}
 		l := s.limits(r, e, peers, at)
 		switch {
 		case alone:
@@ -42,9 +48,6 @@ func (s *Selector) judge(r *round, at int64) {
 		default:
 			e.judged = true
 			e.node.unclear(at)
-		}
-		if !e.about && (e.judged || e.late) {
-			e.node.probe.aloneAt.Store(0)
 		}
 	}
 }

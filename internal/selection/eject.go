@@ -107,7 +107,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		s.ejecting.Lock()
 		defer s.ejecting.Unlock()
 		h := &n.health
-		n.probe.aloneAt.Store(0)
+		n.probe.compared()
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)
@@ -182,7 +182,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || s.blind(n, at) || n.alone(at)) {
+		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
 			s.slowStart(n, at)
 		}
 	case Fine:

@@ -217,7 +217,7 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 	require.Equal(t, Fine, nodes[2].State())
 }
 
-// Time alone brings no node back.
+// Without probes time brings no node back.
 func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)

@@ -47,6 +47,7 @@ type probing struct {
 	askedAt    atomic.Int64 // ns: when that last began
 	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
 	aloneAt    atomic.Int64 // ns: since when its probes end in time and are compared with nothing; 0: they are compared
+	aloneLast  atomic.Int64 // ns: when the last of these ended
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
@@ -172,11 +173,27 @@ func (s *Selector) blind(n *Node, at int64) bool {
 	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
 }
 
-// alone reports whether there is nothing to compare the probes of n with, as no other node has a copy, say.
-func (n *Node) alone(at int64) bool {
+// alone reports whether probes of n were answered, or failed at once through another node, for roundLife, and there was
+// nothing to compare them with: no other node has a copy, say, or all of them reject what they are sent.
+func (n *Node) alone() bool {
 	since := n.probe.aloneAt.Load()
-	return at-since > int64(roundLife) && since != 0
+	return n.probe.aloneLast.Load()-since > int64(roundLife) && since != 0
 }
+
+// uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
+// the node that it was sent through.
+func (e *entry) uncompared(o ProbeOutcome, at int64) {
+	p := &e.node.probe
+	if o.Took >= ProbeTimeout || o.Failed && e.via == e.node {
+		p.compared() // it has not answered, whatever others do
+		return
+	}
+	p.aloneLast.Store(at)
+	p.aloneAt.CompareAndSwap(0, at)
+}
+
+// compared notes that there is something to compare a probe with.
+func (p *probing) compared() { p.aloneAt.Store(0) }
 
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, or its coordinating node, so they are all to be probed.
@@ -268,7 +285,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	}
 	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
-	if !fine && (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 {
+	if !fine && (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
@@ -412,8 +429,8 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	} else {
 		e.node.probe.ended(o.Unfit, e.late, at)
 		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
-		if !o.Unfit && !e.judged && o.Took < ProbeTimeout {
-			e.node.probe.aloneAt.CompareAndSwap(0, at) // until it is compared
+		if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
+			e.uncompared(o, at)
 		}
 	}
 	e.state = e.stateAfter(o, at)

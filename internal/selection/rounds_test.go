@@ -153,7 +153,8 @@ func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 }
 
 // Where no other node has a copy that a probe could search, there is nothing to compare a node with. It must not
-// stay ejected for good: time lets it in again, if it answers probes at all.
+// stay ejected for good: time lets it in again, if for two seconds its probes are
+// answered, or fail through another node. One that fails searches is sent its probes itself.
 func TestANodeThatCannotBeComparedReturns(t *testing.T) {
 	for name, own := range map[string]ProbeOutcome{
 		"answered":          {Took: 2 * time.Millisecond},
@@ -167,16 +168,57 @@ func TestANodeThatCannotBeComparedReturns(t *testing.T) {
 				setTimes(nodes, 5, 3)
 				s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
 				require.Equal(t, Slow, nodes[0].State())
-				answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
+				outcome := func(p Probe) ProbeOutcome {
 					if p.Node == nodes[0] {
 						return own
 					}
 					return others
-				})
+				}
+				answerProbes(s, nodes, time.Second, 3*time.Second, outcome)
+				if others.Took == 0 { // else it has answered before the others, which speaks for it
+					require.Equal(t, Slow, nodes[0].State(), "%s, %d nodes", name, n)
+				}
+				answerProbes(s, nodes, 3*time.Second, 20*time.Second, outcome)
 				require.Equal(t, name != "unanswered", nodes[0].State() == Fine, "%s, %d nodes, others %+v", name, n, others)
 			}
 		}
 	}
+}
+
+// Nor does one return of which one probe could not be compared: it hangs since, or rejects while the others answer.
+func TestOneProbeThatCannotBeComparedIsNotEnough(t *testing.T) {
+	for name, then := range map[string]func(p Probe, n *Node) ProbeOutcome{
+		"hangs": func(p Probe, n *Node) ProbeOutcome {
+			return ProbeOutcome{Took: ProbeTimeout, Failed: p.Node == n, Unfit: p.Node != n}
+		},
+		"rejects": func(p Probe, n *Node) ProbeOutcome {
+			return ProbeOutcome{Took: time.Millisecond, Failed: p.Node == n}
+		},
+	} {
+		s, nodes := newTest(t, "adaptive", 3)
+		s.eject(nodes[0], Slow, int64(time.Second), "a test")
+		answerProbes(s, nodes, time.Second, 1500*time.Millisecond, func(p Probe) ProbeOutcome {
+			return ProbeOutcome{Took: 2 * time.Millisecond, Unfit: p.Node != nodes[0]}
+		})
+		require.NotZero(t, nodes[0].probe.aloneAt.Load(), name)
+		for now := 1500 * time.Millisecond; now < 20*time.Second; now += 10 * time.Millisecond {
+			if name == "rejects" {
+				raise(&nodes[0].rejectedAt, int64(now))
+			}
+			probe(s, nodes, now, func(p Probe) ProbeOutcome { return then(p, nodes[0]) })
+		}
+		require.Equal(t, Slow, nodes[0].State(), name)
+	}
+}
+
+// A node that fails searches is probed through itself, and stays ejected while it fails these probes, too.
+func TestANodeThatFailsItsProbesStaysEjected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	s.eject(nodes[0], Failing, int64(time.Second), "a test")
+	answerProbes(s, nodes, time.Second, 20*time.Second, func(Probe) ProbeOutcome {
+		return ProbeOutcome{Took: time.Millisecond, Failed: true}
+	})
+	require.Equal(t, Failing, nodes[0].State())
 }
 
 // Probes before an ejection say nothing of the node after it.
@@ -184,6 +226,7 @@ func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	for range 2 { // the second time it is ejected already
 		nodes[0].probe.aloneAt.Store(int64(time.Second))
+		nodes[0].probe.aloneLast.Store(int64(9 * time.Second))
 		s.eject(nodes[0], Slow, int64(10*time.Second), "a test")
 	}
 	decide(s, nodes, time.Minute)

@@ -17,7 +17,7 @@ func ofNodes() []rule {
 		{"a list gains something: nodes that it has to use", "slow.go", "(lost || left > FarFactor*used)", "true"},
 		{"a list gains something: queues", "slow.go", "&& waits <= most", ""},
 		{"a list gains something: the longest wait past what answers nothing", "slow.go", "max(most, millis(ProbeTimeout))", "math.Inf(1)"},
-		{"a node that cannot be compared returns", "eject.go", "|| n.alone(at)", ""},
+		{"a node that cannot be compared returns", "eject.go", "|| n.alone()", ""},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
 		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
