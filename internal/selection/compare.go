@@ -218,6 +218,7 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 	n := e.node
 	n.probe.against.Store(0)
+	n.probe.compared()
 	if e.single && n.health.excluded() && n.health.good.Load() == twice-1 {
 		return // a burst ends an ejection, of one's own or of another's
 	}

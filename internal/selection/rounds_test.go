@@ -221,6 +221,23 @@ func TestANodeThatFailsItsProbesStaysEjected(t *testing.T) {
 	require.Equal(t, Failing, nodes[0].State())
 }
 
+// A probe that ends before those that it is compared with counts as compared: one burst that is late keeps the node out.
+func TestAProbeThatIsSoonerThanItsPeersIsCompared(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	s.eject(nodes[0], Slow, int64(time.Second), "a test")
+	answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
+		took := 2 * time.Millisecond
+		if p.Node != nodes[0] {
+			took = 3 * time.Millisecond
+		} else if p.Burst > 1 {
+			took = 300 * time.Millisecond
+		}
+		return ProbeOutcome{Took: took}
+	})
+	require.Zero(t, nodes[0].probe.aloneAt.Load())
+	require.Equal(t, Slow, nodes[0].State())
+}
+
 // Probes before an ejection say nothing of the node after it.
 func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
