@@ -346,7 +346,7 @@ func (m *Machine) answer() Action {
 	return Action{Do: Answer, Attempt: m.best()}
 }
 
-// best returns the attempt whose answer is the client's, -1 if there is none. Of equals it is the one sent last.
+// best returns the attempt with the answer that the client is to get, -1 if there is none. Of equals it is the one sent last.
 func (m *Machine) best() int {
 	partial := slices.ContainsFunc(m.tried, func(t tried) bool { return t.plain && t.answer == incomplete })
 	best, quality := -1, 0.

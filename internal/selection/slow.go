@@ -251,11 +251,10 @@ func (d *Decision) gains(req Request, at int64) bool {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		r, known := n.response.Value()
-		takes := max(r, n.rankExcluded(at), n.probe.awaited(at))
 		switch {
 		case c.out || c.why == KeptFailing:
 		case c.listed && c.slow:
-			used = max(used, takes)
+			used = max(used, r, n.rankExcluded(at), n.probe.awaited(at))
 		case c.listed:
 			waits = max(waits, n.queued())
 		case c.why == Leaving:
@@ -263,7 +262,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 		case c.slow && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
 			lost = true
 		case c.slow:
-			left = max(left, takes)
+			left = max(left, r, n.rankExcluded(at), n.probe.awaited(at))
 		}
 	}
 	most := FarFactor*left + SlowSlack
