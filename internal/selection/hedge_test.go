@@ -140,6 +140,20 @@ func TestANodeThatIsNeededIsUsedAlthoughItIsSilent(t *testing.T) {
 	require.Equal(t, NoOutlier, second.Reason)
 }
 
+// Where the cluster can do without none of its nodes none is asked: that would be more work for them, and change
+// nothing.
+func TestNobodyIsAskedWhereAllNodesAreNeeded(t *testing.T) {
+	for rate, want := range map[float64]int{0.1: 5, 0.28: 0} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		for _, n := range nodes {
+			n.Processors = 1
+			n.rate.Observe(rate) // a ms, of 3 ms each
+		}
+		require.Len(t, s.Ask(nil, &Decision{Nodes: nodes}, at(time.Second)), want)
+	}
+}
+
 // What never ends, as the process has stopped asking, is forgotten when a probe would be.
 func TestAnAnswerIsAwaitedForASecond(t *testing.T) {
 	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })

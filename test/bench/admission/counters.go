@@ -14,6 +14,7 @@ import (
 // counters are what the nodes count.
 type counters struct {
 	rejected, queries float64   // search tasks, shard queries
+	opened            float64   // connections of clients
 	cpu               []float64 // seconds, by node
 }
 
@@ -37,6 +38,7 @@ func (s *stage) readCounters(ctx context.Context) (counters, error) {
 		defer mu.Unlock()
 		all.rejected += stats.Pool.Search.Rejected
 		all.queries += stats.Indices.Search.Total
+		all.opened += stats.HTTP.Opened
 		all.cpu[slices.Index(s.Cluster.Nodes, node)] = used.Seconds()
 		return nil
 	})
@@ -45,7 +47,7 @@ func (s *stage) readCounters(ctx context.Context) (counters, error) {
 
 // since returns what was counted since before.
 func (c counters) since(before counters) counters {
-	d := counters{rejected: c.rejected - before.rejected, queries: c.queries - before.queries}
+	d := counters{rejected: c.rejected - before.rejected, queries: c.queries - before.queries, opened: c.opened - before.opened}
 	for i := range c.cpu {
 		d.cpu = append(d.cpu, c.cpu[i]-before.cpu[i])
 	}
@@ -62,11 +64,14 @@ type nodeStats struct {
 			Total float64 `json:"query_total"`
 		}
 	}
+	HTTP struct {
+		Opened float64 `json:"total_opened"`
+	}
 }
 
 func statsOf(ctx context.Context, node *harness.Node) (nodeStats, error) {
 	var answer struct{ Nodes map[string]nodeStats }
-	err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool,indices/search", nil, &answer)
+	err := node.Do(ctx, http.MethodGet, "/_nodes/_local/stats/thread_pool,http,indices/search", nil, &answer)
 	if err != nil {
 		return nodeStats{}, err
 	}
@@ -98,7 +103,7 @@ func (s *stage) drain(ctx context.Context) (time.Duration, error) {
 
 // doing is what a sidestep did in a turn.
 type doing struct {
-	reasons, hedges, failovers, probes, polls, states, failures, queues map[string]float64
+	reasons, hedges, failovers, probes, asks, polls, states, failures, queues map[string]float64
 }
 
 // readDoing reads the metrics of a sidestep.
@@ -112,6 +117,7 @@ func readDoing(ctx context.Context, f *harness.Front) (doing, error) {
 		{&d.hedges, "sidestep_hedges_total", "result"},
 		{&d.failovers, "sidestep_failovers_total", "cause"},
 		{&d.probes, "sidestep_probes_total", "result"},
+		{&d.asks, "sidestep_asks_total", "result"},
 		{&d.failures, "sidestep_node_failures_total", "node"},
 		{&d.queues, "sidestep_node_queue", "node"},
 	} {

@@ -61,6 +61,7 @@ func attempts(t turn) float64 { return (t.sent + t.doing.extra()) / t.sent }
 func refused(t turn) float64  { return float64(t.result.Refused) / float64(t.result.Sent) }
 func late(t turn) float64     { return float64(t.result.TimedOut) / float64(t.result.Sent) }
 func partial(t turn) float64  { return float64(t.result.Partial) / float64(t.result.Sent) }
+func opened(t turn) float64   { return t.counters.opened / t.sent }
 func backlog(t turn) float64  { return t.backlog }
 func drained(t turn) float64  { return harness.Milliseconds(t.drained) }
 func cpu(t turn) float64 {
@@ -117,7 +118,7 @@ The capacity is what a closed loop of %d connections gets from the nodes directl
 that goes round robin over all nodes, **control** the same once more, **off** the same client before a sidestep without admission; **auto** and **target** (%s) are the modes of admission.
 The ways take turns in an order drawn by lot, each after %s of rest, %s at half of the capacity and %s at its load, which count for nothing but in what is counted by search. A sidestep is started
 for each of its turns. Goodput is what was answered, completely, within %s of the scheduled start; the client closes its connection after %s. Times are of complete answers, in ms.
-The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts and CPU of the nodes by search; how many
+The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts, connections opened and CPU of the nodes by search; how many
 connections the nodes had not accepted when the last client had left; and how long they went on then. They carry out searches on such connections too, though nobody waits for them:
 a backlog that takes longer than the deadline leaves only searches on connections that are in use already. Figures are medians of the turns, ratios are of these medians, with the 95 %% interval of a bootstrap over the rounds. Load generator and sidestep have no quota.
 `
@@ -150,8 +151,8 @@ func (r *report) markdown() string {
 func (r *report) section(l *level) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %g × capacity: %.0f searches/s\n\n", l.load, l.rate)
-	b.WriteString("| arm | goodput, /s | of capacity | to direct | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | CPU, ms | not accepted | drained |\n" +
-		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| arm | goodput, /s | of capacity | to direct | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | opened | CPU, ms | not accepted | drained |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	base := l.of(armDirect)
 	for _, t := range l.arms {
 		var good, tail bootstrap.Estimate
@@ -159,14 +160,14 @@ func (r *report) section(l *level) string {
 			good, tail = t.to(base, goodput), t.to(base, p99)
 		}
 		m := func(of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
-		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(p50), m(p99), tail,
-			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(cpu), m(backlog), m(drained))
+		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(p50), m(p99), tail,
+			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(opened), m(cpu), m(backlog), m(drained))
 	}
 	b.WriteString("\n")
 	for _, t := range l.arms {
 		if d := t.doing(); d.reasons != nil {
-			fmt.Fprintf(&b, "%s did: reasons %s; hedges %s; failovers %s; probes %s; polls %s; states %s.\n\n", t.arm,
-				shown(d.reasons), shown(d.hedges), shown(d.failovers), shown(d.probes), shown(d.polls), shown(d.states))
+			fmt.Fprintf(&b, "%s did: reasons %s; hedges %s; failovers %s; probes %s; asks %s; polls %s; states %s.\n\n", t.arm,
+				shown(d.reasons), shown(d.hedges), shown(d.failovers), shown(d.probes), shown(d.asks), shown(d.polls), shown(d.states))
 		}
 	}
 	for _, v := range l.judge() {
@@ -181,7 +182,7 @@ func (t *tally) doing() doing {
 	for _, one := range t.turns {
 		for _, pair := range [][2]*map[string]float64{
 			{&all.reasons, &one.doing.reasons}, {&all.hedges, &one.doing.hedges}, {&all.failovers, &one.doing.failovers},
-			{&all.probes, &one.doing.probes}, {&all.polls, &one.doing.polls}, {&all.states, &one.doing.states},
+			{&all.probes, &one.doing.probes}, {&all.asks, &one.doing.asks}, {&all.polls, &one.doing.polls}, {&all.states, &one.doing.states},
 		} {
 			for key, n := range *pair[1] {
 				if *pair[0] == nil {
@@ -219,7 +220,7 @@ var columns = []struct {
 	{"goodput_per_s", goodput},
 	{"p50_ms", p50}, {"p99_ms", p99},
 	{"refused", refused}, {"late", late}, {"partial", partial},
-	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"cpu_ms_per_search", cpu}, {"not_accepted", backlog}, {"drained_ms", drained},
+	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"opened_per_search", opened}, {"cpu_ms_per_search", cpu}, {"not_accepted", backlog}, {"drained_ms", drained},
 }
 
 // table writes every turn as a line.
