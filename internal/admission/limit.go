@@ -59,6 +59,7 @@ type frame struct {
 	rejected        bool    // the limit was lowered for it
 	rate            float64 // λ: shard queries completed in a second
 	base            float64 // seconds that a shard query takes while none waits; 0: not known
+	gathers         float64 // see Node.gathers
 }
 
 // auto returns the limit for the next frame where no response time is given. The queue of
@@ -66,11 +67,13 @@ type frame struct {
 // slowed down: a limit made of response times grows with these for as long as a slowdown
 // lasts.
 //
-//	limit ← limit − gain·(q̄ − 2·threads),  not below λ·W,  W = S·(1 + 2)
+//	limit ← limit − gain·(q̄ − 2·threads − λ·P),  not below λ·W,  W = S·(1 + 2)
 //
-// S is the service time while nothing waited, so λ·W is what the node certainly carries.
+// S is the service time while nothing waited, so λ·W is what the node certainly carries. P is the
+// period of a CPU quota that runs out, 0 if none does: the node stands still for the rest of each
+// period, and is busy for its share of the next one only if enough has gathered meanwhile.
 func (f frame) auto() (float64, Change) {
-	goal := waiting * f.threads
+	goal := waiting*f.threads + f.gathers
 	excess := f.queue - goal
 	switch {
 	case excess > band*goal:

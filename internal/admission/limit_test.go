@@ -22,6 +22,9 @@ func TestAuto(t *testing.T) {
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
 		{"a long queue", func(f *frame) { f.queue = 14 }, 17.5, Shrank},
 		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 10 }, 7.5, Shrank},
+		{"what gathers while it stands still", func(f *frame) { f.queue, f.gathers = 14, 10 }, 20, Kept},
+		{"more than that", func(f *frame) { f.queue, f.gathers = 24, 10 }, 17.5, Shrank},
+		{"less than that", func(f *frame) { f.queue, f.gathers = 5, 10 }, 22.25, Grew},
 		{"not below what it carries", func(f *frame) { f.queue = 1000 }, 6, Shrank},
 		{"not below the least", func(f *frame) { f.queue, f.rate = 1000, 0 }, 2, Shrank},
 		{"not above the most", func(f *frame) { f.max = 20.5 }, 20.5, Grew},
@@ -70,6 +73,25 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 	require.InDelta(t, 2*(1+waiting), at[110], 2, "healthy")
 	require.InEpsilon(t, at[240], at[720], 0.1, "between the second and the tenth minute")
 	require.InEpsilon(t, at[110], at[720], 0.1)
+}
+
+// A node whose CPU quota runs out stands still for a part of each period. It is busy for the rest of
+// it only if as much has gathered as comes in a whole one: λ·P.
+func TestANodeWhoseQuotaRunsOutHasALongerQueue(t *testing.T) {
+	settled := func(stalled time.Duration) float64 {
+		r := newRig(t, Options{Mode: Auto}, 1)
+		n := r.nodes["0"]
+		for range 5 * 300 { // polls of 200 ms: 300 shard queries a second
+			n.ours, n.bound = n.limit, true
+			r.now = r.now.Add(200 * time.Millisecond)
+			r.poll(Poll{Queue: max(0, n.ours-2), Active: 2, Completed: 60, ServiceTime: 5 * time.Millisecond, Stalled: stalled})
+		}
+		require.Equal(t, min(n.limit, n.threads*(1+waiting)+n.gathers), n.ample(&r.o), "what keeps it busy")
+		return n.limit
+	}
+	none := settled(0)
+	require.InDelta(t, 2*(1+waiting), none, 2)
+	require.InDelta(t, none+300*0.1, settled(100*time.Millisecond), 8)
 }
 
 // Rejections lower the limit at once, once in a frame, and never below the least.

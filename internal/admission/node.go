@@ -34,6 +34,7 @@ type Node struct {
 	idle     bool    // nothing waited in its queue at the last poll
 	serves   bool    // it has completed a shard query
 	base     float64 // seconds; see frame.base
+	gathers  float64 // shard queries that come in a period of its CPU quota; 0: that does not run out
 	claimed  uint64  // the pump in which something that waits laid claim to it
 	moves    uint64  // costSample.moves at the last poll
 
@@ -42,6 +43,7 @@ type Node struct {
 	polls     int
 	queues    float64 // sum over polls
 	completed int64
+	stalled   time.Duration // the longest that a poll told
 	peak      float64
 	bound     bool
 	rejected  bool
@@ -59,6 +61,9 @@ type Poll struct {
 	Completed   int64
 	ServiceTime time.Duration
 	Rejected    int64
+	// Stalled is the period of the node's CPU quota if that ran out since the last answered poll;
+	// 0: it did not, or there is none.
+	Stalled time.Duration
 }
 
 // observe takes in a poll of the node. It returns why the limit moved.
@@ -86,6 +91,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polls++
 	n.queues += p.Queue
 	n.completed += p.Completed
+	n.stalled = max(n.stalled, p.Stalled)
 	n.raisePeak(o.share())
 	if p.Rejected > 0 && !n.rejected {
 		return n.reject(o)
@@ -112,9 +118,10 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 	case !published && (took < shortestFrame || float64(n.completed) < n.limit && took < longestFrame):
 		return Kept
 	}
+	rate := float64(n.completed) / took.Seconds()
+	n.gathers = rate * n.stalled.Seconds()
 	f := n.frame(o)
-	f.queue = n.queues / float64(n.polls)
-	f.rate = float64(n.completed) / took.Seconds()
+	f.queue, f.rate = n.queues/float64(n.polls), rate
 	var change Change
 	if published {
 		n.limit, change = f.target(o.TargetResponseTime)
@@ -126,12 +133,12 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 }
 
 func (n *Node) beginFrame(now time.Time) {
-	n.since, n.polls, n.queues, n.completed, n.peak, n.bound, n.rejected = now, 0, 0, 0, 0, false, false
+	n.since, n.polls, n.queues, n.completed, n.stalled, n.peak, n.bound, n.rejected = now, 0, 0, 0, 0, 0, false, false
 }
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, threads: n.threads, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, threads: n.threads, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base, gathers: n.gathers}
 	if f.min == 0 {
 		f.min = n.threads
 	}
@@ -171,7 +178,7 @@ func (n *Node) ample(o *Options) float64 {
 	if o.Mode == Target {
 		return n.most()
 	}
-	return min(n.most(), max(o.Min, (1+waiting)*n.threads))
+	return min(n.most(), max(o.Min, (1+waiting)*n.threads+n.gathers))
 }
 
 // stale reports whether nothing is known of the node's load.

@@ -315,6 +315,7 @@ func (a *admissions) observe(st cluster.NodeStats) {
 			QueueSize: usualWriteQueue, Completed: st.Writes, Rejected: st.WriteRejected,
 		}
 	}
+	p.Stalled = st.Throttled
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.writes {
