@@ -93,7 +93,7 @@ func TestNotAccepted(t *testing.T) {
 
 // turnOf is a turn with so many searches answered in time.
 func turnOf(good int64) turn {
-	return turn{result: &loadgen.Result{Sent: 200, OK: good, InTime: good}, length: time.Second, sent: 300, counters: counters{queries: 1500, cpu: []float64{1, 2}}}
+	return turn{result: &loadgen.Result{Sent: 200, OK: good, InTime: good}, length: time.Second, sent: 300, counters: counters{queries: 1500, opened: 60, cpu: []float64{1, 2}}}
 }
 
 func TestReport(t *testing.T) {
@@ -114,7 +114,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,5,1,10,0,0\n")
+	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,5,1,0.2,10,0,0\n")
 	for _, suffix := range []string{".md", ".svg"} {
 		require.FileExists(t, r.path(suffix))
 	}
