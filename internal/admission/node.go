@@ -74,6 +74,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	if fresh {
 		n.limit = n.frame(o).bounded(firstLimit * (1 + waiting) * n.threads)
 		n.others = min(0, load-n.ours)
+		n.gathers = 0
 		n.beginFrame(now)
 		return Kept
 	}

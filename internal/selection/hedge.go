@@ -27,15 +27,16 @@ type Asking struct {
 // Ask appends to dst the nodes to be asked at once whether they answer, as a search on d takes
 // clearly longer than such searches usually do: the nodes of d, at most roundSize of them, and
 // others to compare them with where these are few. A node that owes an answer already is not asked
-// again, and none is where the cluster can do without none of the nodes of d: all of them would be used,
-// whatever they answered. Each is to end in one [Selector.Asked].
+// again, and none is where the cluster can do without none of the nodes of d, its coordinating node included: all of
+// them would be used, whatever they answered. Each is to end in one [Selector.Asked].
 func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 	all, turn := *s.all.Load(), s.turn.Load()
 	if !s.policy.health || d.Reason == Overloaded || len(all) < twice {
 		return dst
 	}
 	at, compared := s.since(now), 0
-	if !slices.ContainsFunc(d.Nodes, func(n *Node) bool { return !s.needed(n, at) }) {
+	spare := func(n *Node) bool { return !s.needed(n, at) }
+	if c := d.Coordinator; !slices.ContainsFunc(d.Nodes, spare) && (c == nil || c.in(d.Nodes) || !spare(c)) {
 		return dst
 	}
 	ask := func(n *Node) {

@@ -152,6 +152,20 @@ func TestNobodyIsAskedWhereAllNodesAreNeeded(t *testing.T) {
 		}
 		require.Len(t, s.Ask(nil, &Decision{Nodes: nodes}, at(time.Second)), want)
 	}
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	for i, n := range nodes {
+		n.Processors = 1
+		n.rate.Observe(0.28)
+		if i == 4 {
+			n.rate.Reset()
+			n.rate.Observe(0.001) // its shard queries could be done elsewhere
+			n.used.Set(1)
+		}
+	}
+	require.Empty(t, s.Ask(nil, &Decision{Nodes: nodes[:4], Coordinator: nodes[0]}, at(time.Second)))
+	require.NotEmpty(t, s.Ask(nil, &Decision{Nodes: nodes[:4], Coordinator: nodes[4]}, at(time.Second)), "another one could coordinate")
+	require.NotEmpty(t, s.Ask(nil, &Decision{Nodes: nodes}, at(4*time.Second)), "one of them is not needed")
 }
 
 // What never ends, as the process has stopped asking, is forgotten when a probe would be.
