@@ -52,14 +52,13 @@ func Changes() []Change { return []Change{Grew, Shrank, Rejected, Followed} }
 // frame is what was seen of a node since its limit was last looked at.
 type frame struct {
 	limit, min, max float64
-	threads         float64
+	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
 	peak            float64 // most shard queries in flight
 	bound           bool    // something waited for the node
 	rejected        bool    // the limit was lowered for it
 	rate            float64 // λ: shard queries completed in a second
 	base            float64 // seconds that a shard query takes while none waits; 0: not known
-	gathers         float64 // see Node.gathers
 }
 
 // auto returns the limit for the next frame where no response time is given. The queue of
@@ -67,20 +66,17 @@ type frame struct {
 // slowed down: a limit made of response times grows with these for as long as a slowdown
 // lasts.
 //
-//	limit ← limit − gain·(q̄ − 2·threads − λ·P),  not below λ·W,  W = S·(1 + 2)
+//	limit ← limit − gain·(q̄ − wanted),  not below λ·W,  W = S·(1 + 2)
 //
-// S is the service time while nothing waited, so λ·W is what the node certainly carries. P is the
-// period of a CPU quota that runs out, 0 if none does: the node stands still for the rest of each
-// period, and is busy for its share of the next one only if enough has gathered meanwhile.
+// S is the service time while nothing waited, so λ·W is what the node certainly carries.
 func (f frame) auto() (float64, Change) {
-	goal := waiting*f.threads + f.gathers
-	excess := f.queue - goal
+	excess := f.queue - f.wanted
 	switch {
-	case excess > band*goal:
+	case excess > band*f.wanted:
 		from := min(f.limit, max(f.peak, f.min))
 		carried := min(from, f.rate*f.base*(1+waiting))
 		return f.bounded(max(carried, from-gain*excess)), Shrank
-	case excess < -band*goal && f.bound && !f.rejected && f.peak >= bindsFrom*f.limit:
+	case excess < -band*f.wanted && f.bound && !f.rejected && f.peak >= bindsFrom*f.limit:
 		return f.bounded(f.limit + min(max(1, -gain*excess), max(1, f.limit/4))), Grew
 	}
 	return f.limit, Kept

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAuto(t *testing.T) {
-	f := frame{limit: 20, min: 2, threads: 2, peak: 20, bound: true, rate: 100, base: 0.02}
+	f := frame{limit: 20, min: 2, wanted: 4, peak: 20, bound: true, rate: 100, base: 0.02}
 	for _, c := range []struct {
 		name   string
 		change func(*frame)
@@ -22,9 +22,9 @@ func TestAuto(t *testing.T) {
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
 		{"a long queue", func(f *frame) { f.queue = 14 }, 17.5, Shrank},
 		{"a long queue, of others", func(f *frame) { f.queue, f.peak = 14, 10 }, 7.5, Shrank},
-		{"what gathers while it stands still", func(f *frame) { f.queue, f.gathers = 14, 10 }, 20, Kept},
-		{"more than that", func(f *frame) { f.queue, f.gathers = 24, 10 }, 17.5, Shrank},
-		{"less than that", func(f *frame) { f.queue, f.gathers = 5, 10 }, 22.25, Grew},
+		{"what gathers while it stands still", func(f *frame) { f.queue, f.wanted = 14, 14 }, 20, Kept},
+		{"more than that", func(f *frame) { f.queue, f.wanted = 24, 14 }, 17.5, Shrank},
+		{"less than that", func(f *frame) { f.queue, f.wanted = 5, 14 }, 22.25, Grew},
 		{"not below what it carries", func(f *frame) { f.queue = 1000 }, 6, Shrank},
 		{"not below the least", func(f *frame) { f.queue, f.rate = 1000, 0 }, 2, Shrank},
 		{"not above the most", func(f *frame) { f.max = 20.5 }, 20.5, Grew},
@@ -75,9 +75,9 @@ func TestASlowdownDoesNotMoveTheLimit(t *testing.T) {
 	require.InEpsilon(t, at[110], at[720], 0.1)
 }
 
-// A node whose CPU quota runs out stands still for a part of each period. It is busy for the rest of
-// it only if as much has gathered as comes in a whole one: λ·P.
-func TestANodeWhoseQuotaRunsOutHasALongerQueue(t *testing.T) {
+// Where its CPU quota runs out a node stands still for a part of each period. It is busy for the rest
+// of it only if as much has gathered as comes in a whole one: λ·P.
+func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
 	settled := func(stalled time.Duration) float64 {
 		r := newRig(t, Options{Mode: Auto}, 1)
 		n := r.nodes["0"]

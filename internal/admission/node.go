@@ -72,9 +72,9 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
-		n.limit = n.frame(o).bounded(firstLimit * (1 + waiting) * n.threads)
-		n.others = min(0, load-n.ours)
 		n.gathers = 0
+		n.limit = n.frame(o).bounded(firstLimit * n.settled())
+		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
 		return Kept
 	}
@@ -139,7 +139,7 @@ func (n *Node) beginFrame(now time.Time) {
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, threads: n.threads, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base, gathers: n.gathers}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}
@@ -179,8 +179,16 @@ func (n *Node) ample(o *Options) float64 {
 	if o.Mode == Target {
 		return n.most()
 	}
-	return min(n.most(), max(o.Min, (1+waiting)*n.threads+n.gathers))
+	return min(n.most(), max(o.Min, n.settled()))
 }
+
+// wanted returns how many shard queries are to wait in the node, 2·threads + λ·P. P is the period
+// of a CPU quota that runs out: the node stands still for the rest of each period, and is busy for
+// its share of the next one only if enough has gathered meanwhile.
+func (n *Node) wanted() float64 { return waiting*n.threads + n.gathers }
+
+// settled returns the limit that a node without other load settles at.
+func (n *Node) settled() float64 { return n.threads + n.wanted() }
 
 // stale reports whether nothing is known of the node's load.
 func (n *Node) stale(now time.Time) bool {

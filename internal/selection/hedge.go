@@ -27,7 +27,7 @@ type Asking struct {
 // Ask appends to dst the nodes to be asked at once whether they answer, as a search on d takes
 // clearly longer than such searches usually do: the nodes of d, at most roundSize of them, and
 // others to compare them with where these are few. A node that owes an answer already is not asked
-// again, and none is where the cluster can do without none of the nodes of d, its coordinating node included: all of
+// again, and none is where d has no node, its coordinating node included, that the cluster can do without: all of
 // them would be used, whatever they answered. Each is to end in one [Selector.Asked].
 func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 	all, turn := *s.all.Load(), s.turn.Load()
@@ -35,8 +35,8 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 		return dst
 	}
 	at, compared := s.since(now), 0
-	spare := func(n *Node) bool { return !s.needed(n, at) }
-	if c := d.Coordinator; !slices.ContainsFunc(d.Nodes, spare) && (c == nil || c.in(d.Nodes) || !spare(c)) {
+	dispensable := func(n *Node) bool { return !s.needed(n, at) }
+	if c := d.Coordinator; !slices.ContainsFunc(d.Nodes, dispensable) && (c == nil || !dispensable(c)) {
 		return dst
 	}
 	ask := func(n *Node) {

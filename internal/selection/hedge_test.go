@@ -130,39 +130,35 @@ func TestANodeThatAlwaysAnswersLateIsNotSilent(t *testing.T) {
 // A node whose load the others could not carry is left out by nobody.
 func TestANodeThatIsNeededIsUsedAlthoughItIsSilent(t *testing.T) {
 	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
-	for _, n := range l.nodes {
-		n.Processors = 1
-		n.rate.Observe(0.28) // a ms, of 3 ms each
-	}
+	occupy(l.nodes, 0.28)
 	l.first.Coordinator = l.nodes[0]
 	second, worthwhile := l.second(30 * time.Millisecond)
 	require.False(t, worthwhile)
 	require.Equal(t, NoOutlier, second.Reason)
 }
 
-// Where the cluster can do without none of its nodes none is asked: that would be more work for them, and change
-// nothing.
-func TestNobodyIsAskedWhereAllNodesAreNeeded(t *testing.T) {
+// occupy has nodes of one processor answer rate shard queries a ms, of 3 ms each.
+func occupy(nodes []*Node, rate float64) {
+	for _, n := range nodes {
+		n.Processors = 1
+		set(&n.rate, rate)
+	}
+}
+
+// Where the cluster can do without none of the nodes of a search none is asked: that would be more work for them, and
+// change nothing.
+func TestNoNodeIsAskedWhereAllAreNeeded(t *testing.T) {
 	for rate, want := range map[float64]int{0.1: 5, 0.28: 0} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
-		for _, n := range nodes {
-			n.Processors = 1
-			n.rate.Observe(rate) // a ms, of 3 ms each
-		}
+		occupy(nodes, rate)
 		require.Len(t, s.Ask(nil, &Decision{Nodes: nodes}, at(time.Second)), want)
 	}
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	for i, n := range nodes {
-		n.Processors = 1
-		n.rate.Observe(0.28)
-		if i == 4 {
-			n.rate.Reset()
-			n.rate.Observe(0.001) // its shard queries could be done elsewhere
-			n.used.Set(1)
-		}
-	}
+	occupy(nodes, 0.28)
+	occupy(nodes[4:], 0.001) // its shard queries could be done elsewhere
+	nodes[4].used.Set(1)
 	require.Empty(t, s.Ask(nil, &Decision{Nodes: nodes[:4], Coordinator: nodes[0]}, at(time.Second)))
 	require.NotEmpty(t, s.Ask(nil, &Decision{Nodes: nodes[:4], Coordinator: nodes[4]}, at(time.Second)), "another one could coordinate")
 	require.NotEmpty(t, s.Ask(nil, &Decision{Nodes: nodes}, at(4*time.Second)), "one of them is not needed")

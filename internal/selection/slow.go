@@ -250,11 +250,11 @@ func (d *Decision) gains(req Request, at int64) bool {
 	lost := false                         // something is left out that answers nothing, or comes back
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		r, known := n.response.Value()
+		_, known := n.response.Value()
 		switch {
 		case c.out || c.why == KeptFailing:
 		case c.listed && c.slow:
-			used = max(used, r, n.rankExcluded(at), n.probe.awaited(at))
+			used = max(used, n.takes(at))
 		case c.listed:
 			waits = max(waits, n.queued())
 		case c.why == Leaving:
@@ -262,7 +262,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 		case c.slow && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
 			lost = true
 		case c.slow:
-			left = max(left, r, n.rankExcluded(at), n.probe.awaited(at))
+			left = max(left, n.takes(at))
 		}
 	}
 	most := FarFactor*left + SlowSlack
@@ -270,6 +270,11 @@ func (d *Decision) gains(req Request, at int64) bool {
 		most = max(most, millis(ProbeTimeout))
 	}
 	return (lost || left > FarFactor*used) && waits <= most
+}
+
+// takes returns how long (ms) an excluded node takes, by the worst that is known.
+func (n *Node) takes(at int64) float64 {
+	return max(n.longerOf(n.rankExcluded(at)), n.probe.awaited(at))
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,6 +105,29 @@ func (s *stage) drain(ctx context.Context) (time.Duration, error) {
 // doing is what a sidestep did in a turn.
 type doing struct {
 	reasons, hedges, failovers, probes, asks, polls, states, failures, queues map[string]float64
+}
+
+// counted are counts by some label, and what of.
+type counted struct {
+	what string
+	by   *map[string]float64
+}
+
+// told are the counts of d that a report tells, in its order.
+func (d *doing) told() []counted {
+	return []counted{
+		{"reasons", &d.reasons}, {"hedges", &d.hedges}, {"failovers", &d.failovers}, {"probes", &d.probes},
+		{"asks", &d.asks}, {"polls", &d.polls}, {"states", &d.states},
+	}
+}
+
+// String tells them.
+func (d *doing) String() string {
+	var parts []string
+	for _, c := range d.told() {
+		parts = append(parts, c.what+" "+shown(*c.by))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // readDoing reads the metrics of a sidestep.

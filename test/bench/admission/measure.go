@@ -225,8 +225,7 @@ func (t turn) String() string {
 		t.goodput(), harness.Milliseconds(t.result.Accepted(0.5)), harness.Milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
 		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.backlog, t.drained.Round(10*time.Millisecond))
 	if t.doing.reasons != nil {
-		fmt.Fprintf(&b, "; reasons %v, hedges %v, failovers %v, probes %v, polls %v, states %v, failures %v, queues %v", shown(t.doing.reasons), shown(t.doing.hedges),
-			shown(t.doing.failovers), shown(t.doing.probes), shown(t.doing.polls), shown(t.doing.states), shown(t.doing.failures), shown(t.doing.queues))
+		fmt.Fprintf(&b, "; %s; failures %s; queues %s", &t.doing, shown(t.doing.failures), shown(t.doing.queues))
 	}
 	return b.String()
 }

@@ -166,8 +166,7 @@ func (r *report) section(l *level) string {
 	b.WriteString("\n")
 	for _, t := range l.arms {
 		if d := t.doing(); d.reasons != nil {
-			fmt.Fprintf(&b, "%s did: reasons %s; hedges %s; failovers %s; probes %s; asks %s; polls %s; states %s.\n\n", t.arm,
-				shown(d.reasons), shown(d.hedges), shown(d.failovers), shown(d.probes), shown(d.asks), shown(d.polls), shown(d.states))
+			fmt.Fprintf(&b, "%s did: %s.\n\n", t.arm, &d)
 		}
 	}
 	for _, v := range l.judge() {
@@ -180,15 +179,13 @@ func (r *report) section(l *level) string {
 func (t *tally) doing() doing {
 	var all doing
 	for _, one := range t.turns {
-		for _, pair := range [][2]*map[string]float64{
-			{&all.reasons, &one.doing.reasons}, {&all.hedges, &one.doing.hedges}, {&all.failovers, &one.doing.failovers},
-			{&all.probes, &one.doing.probes}, {&all.asks, &one.doing.asks}, {&all.polls, &one.doing.polls}, {&all.states, &one.doing.states},
-		} {
-			for key, n := range *pair[1] {
-				if *pair[0] == nil {
-					*pair[0] = map[string]float64{}
+		sums := all.told()
+		for i, c := range one.doing.told() {
+			for key, n := range *c.by {
+				if *sums[i].by == nil {
+					*sums[i].by = map[string]float64{}
 				}
-				(*pair[0])[key] += n
+				(*sums[i].by)[key] += n
 			}
 		}
 	}
