@@ -171,8 +171,20 @@ func (c *Cluster) search(ctx context.Context, node *Node, search *http.Request) 
 func Search(index string, i int) *http.Request {
 	words := Words()
 	random := rand.New(rand.NewPCG(uint64(i), 3))
-	body := fmt.Sprintf(`{"size":10,"query":{"match":{"title":"%s %s"}},"aggs":{"categories":{"terms":{"field":"category"}}}}`,
-		words[random.IntN(len(words))], words[random.IntN(len(words))])
+	return searching(index, fmt.Sprintf(`{"size":10,"query":{"match":{"title":"%s %s"}},"aggs":{"categories":{"terms":{"field":"category"}}}}`,
+		words[random.IntN(len(words))], words[random.IntN(len(words))]))
+}
+
+// Aggregation returns a search that takes far more time than those of [Search]: quantiles of the prices, and the
+// different numbers, of each category, over all documents. It asks for a document, so that no node answers
+// it from its request cache.
+func Aggregation(index string) *http.Request {
+	return searching(index, `{"size":1,"aggs":{"categories":{"terms":{"field":"category"},"aggs":{`+
+		`"prices":{"percentiles":{"field":"price"}},"numbers":{"cardinality":{"field":"n"}}}}}}`)
+}
+
+// searching is a search with a body. Scheme and host of its URL are left open.
+func searching(index, body string) *http.Request {
 	return &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: "/" + index + "/_search"},
 		Header:        http.Header{"Content-Type": {"application/json"}},

@@ -67,6 +67,14 @@ func (r *Result) Accepted(q float64) time.Duration {
 	return time.Duration(r.accepted.ValueAtQuantile(q*100)) * time.Microsecond
 }
 
+// MeanAccepted is the mean latency of the complete answers.
+func (r *Result) MeanAccepted() time.Duration {
+	if r.accepted == nil {
+		return 0
+	}
+	return time.Duration(r.accepted.Mean() * float64(time.Microsecond))
+}
+
 // Elapsed is how long the load took, with the wait for the last answers.
 func (r *Result) Elapsed() time.Duration { return r.elapsed }
 

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +44,7 @@ func TestVariants(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "cluster:\n    stats_timeout: 9s\nrouting:\n    hedge_budget: 0\n", string(text))
-	require.NoError(t, modes()[0].write(path))
+	require.NoError(t, options{}.modes()[0].write(path))
 	text, err = os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "admission:\n    mode: \"off\"\n", string(text), "no boolean")
@@ -114,7 +118,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,5,1,0.2,10,0,0\n")
+	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,0,5,1,0.2,10,0,0\n")
 	for _, suffix := range []string{".md", ".svg"} {
 		require.FileExists(t, r.path(suffix))
 	}
@@ -125,4 +129,73 @@ func TestExtra(t *testing.T) {
 	require.Equal(t, 7.0, d.extra(), "what was not sent does not count")
 	require.Equal(t, "b 3, a 1", shown(map[string]float64{"a": 1, "b": 3, "c": 0}))
 	require.Equal(t, "none", shown(nil))
+}
+
+func TestFloodArms(t *testing.T) {
+	o, err := parse([]string{"-flood", "1", "-flood-rate", "20", "-loads", "0.3", "-arms", "direct,auto,rate", "-out", "x"})
+	require.NoError(t, err)
+	require.Equal(t, "bin/admission -arms direct,auto,rate -flood 1 -flood-rate 20 -loads 0.3", o.command)
+	o.Sidestep = "true"
+	dir := t.TempDir()
+	arms, err := o.findArms(t.Context(), dir, t.Logf)
+	require.NoError(t, err)
+	var names []string
+	for _, a := range arms {
+		names = append(names, a.name)
+		require.Equal(t, strings.HasSuffix(a.name, alone), a.alone, a.name)
+		require.Equal(t, strings.HasPrefix(a.name, armDirect), a.direct(), a.name)
+	}
+	require.Equal(t, []string{"direct", "auto", "rate", "direct alone", "auto alone"}, names)
+	text, err := os.ReadFile(filepath.Join(dir, armRate+".yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "rate: 20")
+	text, err = os.ReadFile(filepath.Join(dir, armAuto+".yaml"))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "rate:")
+	for _, bad := range [][]string{{"-flood", "-1"}, {"-flood", "1", "-flood-rate", "0"}} {
+		_, err := parse(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+// slowly is a transport that answers each search after the same time.
+type slowly time.Duration
+
+func (d slowly) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(time.Duration(d))
+	body := `{"timed_out":false,"_shards":{"total":1,"successful":1,"skipped":0,"failed":0}}`
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// resultOf is a load whose searches all take so long.
+func resultOf(t *testing.T, took time.Duration) (result *loadgen.Result) {
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		result, err = loadgen.Run(t.Context(), loadgen.Options{Targets: []string{"http://127.0.0.1:1"}, Rate: 10, Duration: time.Second, Deadline: time.Second, Transport: slowly(took)})
+		require.NoError(t, err)
+	})
+	return result
+}
+
+func TestFloodReport(t *testing.T) {
+	beside := func(took time.Duration, answered int64) *tally {
+		one := turnOf(100)
+		one.result = resultOf(t, took)
+		one.flood = &loadgen.Result{Sent: 100, OK: answered, Refused: 25}
+		return &tally{turns: []turn{one, one}}
+	}
+	l := &level{load: 0.3, arms: []*tally{beside(90*time.Millisecond, 60), beside(400*time.Millisecond, 9), beside(100*time.Millisecond, 0)}}
+	for i, name := range []string{armAuto, armRate, armAuto + alone} {
+		l.arms[i].arm = name
+	}
+	r := &report{options: options{flood: 1, floodRate: 10}, floodCapacity: 50, loads: []*level{l}}
+	verdicts := r.judgeFlood(l)
+	require.Len(t, verdicts, 2)
+	require.Contains(t, verdicts[0].String(), "held: p99 of auto beside the flood to alone 0.90")
+	require.Contains(t, verdicts[1].String(), "missed: 9.0 searches of the flood answered a second")
+	table := r.floodTable(l)
+	require.Contains(t, table, "| auto | 100 | 90 |")
+	require.Contains(t, table, "| rate | 100 | 400 |", "it is compared with auto")
+	require.NotContains(t, table, "| auto alone |")
+	require.Contains(t, table, "| 60.0 | 1.20 | 0.250 |")
 }

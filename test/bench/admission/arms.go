@@ -21,6 +21,7 @@ const (
 	armOff     = "off"
 	armAuto    = "auto"
 	armTarget  = "target"
+	armRate    = "rate" // auto, and a bound to the rate of the flood
 )
 
 // arm is one way to send searches.
@@ -28,10 +29,14 @@ type arm struct {
 	name   string
 	binary string // of sidestep; empty: the client goes to the nodes itself
 	config string // its configuration; empty: the defaults
+	alone  bool   // without the flood
 }
 
 // direct reports whether the client goes to the nodes itself.
-func (a arm) direct() bool { return a.binary == "" && a.name != armRelay }
+func (a arm) direct() bool { return a.binary == "" && !a.relay() }
+
+// relay reports whether the client goes through HAProxy.
+func (a arm) relay() bool { return strings.TrimSuffix(a.name, alone) == armRelay }
 
 // targetResponseTime is what the arm target is given.
 const targetResponseTime = "250ms"
@@ -43,12 +48,20 @@ type variant struct {
 }
 
 // modes are the sidesteps that differ in their admission.
-func modes() []variant {
-	return []variant{
+func (o options) modes() []variant {
+	all := []variant{
 		{name: armOff, keys: map[string]string{"admission.mode": `"off"`}},
 		{name: armAuto, keys: map[string]string{"admission.mode": "auto"}},
 		{name: armTarget, keys: map[string]string{"admission.mode": "target", "admission.target_response_time": targetResponseTime}},
 	}
+	if o.flood == 0 {
+		return all
+	}
+	all = append(all, variant{name: armRate, keys: map[string]string{"admission.mode": "auto"}})
+	for _, v := range all {
+		v.keys["admission.classes"] = o.classes(v.name == armRate)
+	}
+	return all
 }
 
 // parseVariants reads "a=routing.hedge_budget:0+cluster.stats_timeout:9s b=binary:/old".
@@ -109,7 +122,7 @@ func (v variant) write(path string) error {
 // findArms returns the arms of a run. A mode of admission that the binary does not know is
 // left out; off is what it does then.
 func (o options) findArms(ctx context.Context, dir string, logf func(string, ...any)) ([]arm, error) {
-	wanted := []string{armDirect, armControl, armOff, armAuto, armTarget}
+	wanted := []string{armDirect, armControl, armOff, armAuto, armTarget, armRate}
 	if o.arms != "" {
 		wanted = strings.Split(o.arms, ",")
 	}
@@ -119,7 +132,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 			arms = append(arms, arm{name: name})
 		}
 	}
-	for _, v := range modes() {
+	for _, v := range o.modes() {
 		if !slices.Contains(wanted, v.name) {
 			continue
 		}
@@ -148,7 +161,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 	if len(arms) == 0 || !slices.ContainsFunc(arms, func(a arm) bool { return a.name == armDirect }) {
 		return nil, errors.New("no arms to compare: want direct and others")
 	}
-	return arms, nil
+	return o.withAlone(arms), nil
 }
 
 // arm writes the configuration of a variant and has its sidestep read it.

@@ -10,6 +10,9 @@
 // A sidestep is started for each of its turns, so that none asks the nodes for anything in
 // the turns of others. A client waits for an answer until its deadline and closes the
 // connection then.
+//
+// With -flood each way has turns beside a flood and turns alone: searches of another class,
+// that cost more, come as fast as the nodes could answer them if they did nothing else.
 package main
 
 import (
@@ -41,6 +44,8 @@ type options struct {
 	deadline    time.Duration
 	patience    time.Duration // after which the client closes the connection
 	warm        time.Duration
+	flood       float64 // of what the nodes can answer of its searches; 0: there is none
+	floodRate   float64 // searches a second that the class of the flood is given by the arm "rate"
 	quota       float64 // of a core, of each node
 	stressed    float64 // quota of the first node; 0: as the others
 	queue       int
@@ -61,7 +66,7 @@ func parse(arguments []string) (options, error) {
 	o.Flags(set)
 	o.ResultFlags(set)
 	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
-	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target (default: all that sidestep knows), and relay: HAProxy")
+	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target, rate beside a flood (default: all that sidestep knows), and relay: HAProxy")
 	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
 	loads := set.String("loads", "0.5,0.8,1,1.5,2", "comma `list` of loads, relative to the capacity")
 	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each arm has one turn at each load")
@@ -72,6 +77,8 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.deadline, "deadline", time.Second, "within what time an answer is of use")
 	set.DurationVar(&o.patience, "patience", 0, "after what time the client closes the connection (default: the deadline)")
 	set.DurationVar(&o.warm, "warm", time.Minute, "warm-up, without quotas")
+	set.Float64Var(&o.flood, "flood", 0, "beside each turn a flood of costly searches, of a class with a fifth of the weight: so much of what the nodes can answer of these")
+	set.Float64Var(&o.floodRate, "flood-rate", 10, "what the arm rate lets pass of the flood, in searches per second")
 	set.Float64Var(&o.quota, "quota", 0.3, "what each node has, in cores")
 	set.Float64Var(&o.stressed, "stressed", 0, "what one of the nodes has, in cores (default: as the others)")
 	set.IntVar(&o.queue, "queue", 50, "thread_pool.search.queue_size")
@@ -90,7 +97,7 @@ func parse(arguments []string) (options, error) {
 		}
 		o.loads = append(o.loads, load)
 	}
-	if o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.queue < 1 || o.connections < 1 {
+	if o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.flood < 0 || o.floodRate <= 0 || o.queue < 1 || o.connections < 1 {
 		return o, errors.New("want at least one round and connection, and turns, deadline and quota above zero")
 	}
 	return o, nil
@@ -117,8 +124,14 @@ func (o options) run(ctx context.Context) (err error) {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	if r.capacity, err = s.measureCapacity(ctx); err != nil {
+	if r.capacity, err = s.measureCapacity(ctx, search); err != nil {
 		return err
+	}
+	if s.flood > 0 {
+		if r.floodCapacity, err = s.measureCapacity(ctx, aggregation); err != nil {
+			return err
+		}
+		s.floodSends = s.flood * r.floodCapacity
 	}
 	if r.loads, r.usage, err = s.measure(ctx, r.capacity); err != nil {
 		return err
@@ -131,6 +144,9 @@ func (r *report) path(suffix string) string {
 	name := "admission-" + r.Engine
 	if r.stressed > 0 {
 		name += "-stressed"
+	}
+	if r.flood > 0 {
+		name += "-flood"
 	}
 	return filepath.Join(r.Out, name+suffix)
 }

@@ -19,6 +19,7 @@ import (
 // turn is what came of one turn of an arm.
 type turn struct {
 	result *loadgen.Result
+	flood  *loadgen.Result // nil: there was none
 	length time.Duration
 	// The following are of the turn with its lead-in.
 	sent     float64 // searches of the client
@@ -89,7 +90,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	var f *harness.Front
 	switch {
 	case a.direct():
-	case a.name == armRelay:
+	case a.relay():
 		url, stop, err := s.startRelay(ctx)
 		if err != nil {
 			return t, err
@@ -111,24 +112,23 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	if err != nil {
 		return t, err
 	}
-	send := func(rate float64, length time.Duration, first int) (*loadgen.Result, error) {
-		if length <= 0 {
-			return &loadgen.Result{}, nil
+	settled := &loadgen.Result{}
+	if s.settle > 0 {
+		if settled, err = s.send(ctx, targets, stream{capacity / 2, search}, s.settle, first); err != nil {
+			return t, err
 		}
-		return s.send(ctx, targets, rate, length, first)
 	}
-	settled, err := send(capacity/2, s.settle, first)
-	if err != nil {
-		return t, err
-	}
-	led, counted, err := s.pair(ctx, targets, l.rate, first+100_000)
-	if err != nil {
+	flooded := s.startFlood(ctx, targets, a)
+	led, counted, err := s.pair(ctx, targets, stream{l.rate, search}, first+100_000)
+	beside, failed := flooded()
+	if err := errors.Join(err, failed); err != nil {
 		return t, err
 	}
 	if t.backlog, err = s.backlog(); err != nil {
 		return t, err
 	}
-	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent)
+	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent+beside.sent())
+	t.flood = beside.counted
 	if f != nil {
 		if t.doing, err = readDoing(ctx, f); err != nil {
 			return t, err
@@ -145,13 +145,13 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 
 // pair sends the lead-in of a turn and the turn, which begins when the lead-in has sent its
 // last search, however many of these are under way.
-func (s *stage) pair(ctx context.Context, targets []string, rate float64, first int) (led, counted *loadgen.Result, err error) {
+func (s *stage) pair(ctx context.Context, targets []string, of stream, first int) (led, counted *loadgen.Result, err error) {
 	led = &loadgen.Result{}
 	leading := make(chan error, 1)
 	if s.lead > 0 {
 		go func() {
 			var failed error
-			led, failed = s.send(ctx, targets, rate, s.lead, first)
+			led, failed = s.send(ctx, targets, of, s.lead, first)
 			leading <- failed
 		}()
 		select {
@@ -161,15 +161,21 @@ func (s *stage) pair(ctx context.Context, targets []string, rate float64, first 
 	} else {
 		leading <- nil
 	}
-	counted, err = s.send(ctx, targets, rate, s.turn, first+100_000)
+	counted, err = s.send(ctx, targets, of, s.turn, first+100_000)
 	return led, counted, errors.Join(err, <-leading)
 }
 
-// send sends searches at a rate.
-func (s *stage) send(ctx context.Context, targets []string, rate float64, length time.Duration, first int) (*loadgen.Result, error) {
+// stream is searches at a rate, per second.
+type stream struct {
+	rate float64
+	of   requests
+}
+
+// send sends the searches of a stream.
+func (s *stage) send(ctx context.Context, targets []string, of stream, length time.Duration, first int) (*loadgen.Result, error) {
 	return loadgen.Run(ctx, loadgen.Options{
-		Targets: targets, Rate: rate, Duration: length, Deadline: s.deadline, Timeout: s.patience, Request: search(first),
-		MaxInFlight: max(512, int(2*rate*s.patience.Seconds())),
+		Targets: targets, Rate: of.rate, Duration: length, Deadline: s.deadline, Timeout: s.patience, Request: of.of(first),
+		MaxInFlight: max(512, int(2*of.rate*s.patience.Seconds())),
 	})
 }
 
@@ -224,6 +230,9 @@ func (t turn) String() string {
 	fmt.Fprintf(&b, "%4.0f/s in time, p50 %4.0f p99 %5.0f ms of accepted, %d refused, %d late, %d partial of %d; %.0f rejections, %.2f shard queries a search, CPU %.2f, %.0f not accepted, drained in %s",
 		t.goodput(), harness.Milliseconds(t.result.Accepted(0.5)), harness.Milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
 		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.backlog, t.drained.Round(10*time.Millisecond))
+	if t.flood != nil {
+		fmt.Fprintf(&b, "; flood %d of %d answered, %d refused", t.flood.OK, t.flood.Sent, t.flood.Refused)
+	}
 	if t.doing.reasons != nil {
 		fmt.Fprintf(&b, "; %s; failures %s; queues %s", &t.doing, shown(t.doing.failures), shown(t.doing.queues))
 	}

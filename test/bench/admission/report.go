@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type report struct {
 	began           time.Time
 	took            time.Duration
 	capacity        float64 // searches per second
+	floodCapacity   float64 // those of the flood, likewise
 	loads           []*level
 	usage           machine.Usage
 }
@@ -53,6 +55,7 @@ func (t *tally) each(of func(turn) float64) []float64 {
 }
 
 func goodput(t turn) float64  { return t.goodput() }
+func mean(t turn) float64     { return harness.Milliseconds(t.result.MeanAccepted()) }
 func p50(t turn) float64      { return harness.Milliseconds(t.result.Accepted(0.5)) }
 func p99(t turn) float64      { return harness.Milliseconds(t.result.Accepted(0.99)) }
 func rejected(t turn) float64 { return t.counters.rejected }
@@ -106,7 +109,7 @@ func (l *level) judge() []bootstrap.Verdict {
 func (r *report) verdicts() []string {
 	var lines []string
 	for _, l := range r.loads {
-		for _, v := range l.judge() {
+		for _, v := range append(l.judge(), r.judgeFlood(l)...) {
 			lines = append(lines, fmt.Sprintf("%g × capacity: %s", l.load, v))
 		}
 	}
@@ -137,7 +140,10 @@ func (r *report) markdown() string {
 	if others := r.usage.Others(); others != "" {
 		fmt.Fprintf(&b, "Programs outside the measurement used %s of the machine.\n", others)
 	}
-	fmt.Fprintf(&b, "\n![goodput and p99 by load](admission-%s.svg)\n\n", r.Engine)
+	if r.flood > 0 {
+		b.WriteString(r.aboutFlood())
+	}
+	fmt.Fprintf(&b, "\n![goodput and p99 by load](%s)\n\n", filepath.Base(r.path(".svg")))
 	for _, line := range r.verdicts() {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
@@ -151,8 +157,8 @@ func (r *report) markdown() string {
 func (r *report) section(l *level) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %g × capacity: %.0f searches/s\n\n", l.load, l.rate)
-	b.WriteString("| arm | goodput, /s | of capacity | to direct | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | opened | CPU, ms | not accepted | drained |\n" +
-		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| arm | goodput, /s | of capacity | to direct | mean | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | opened | CPU, ms | not accepted | drained |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	base := l.of(armDirect)
 	for _, t := range l.arms {
 		var good, tail bootstrap.Estimate
@@ -160,7 +166,7 @@ func (r *report) section(l *level) string {
 			good, tail = t.to(base, goodput), t.to(base, p99)
 		}
 		m := func(of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
-		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(p50), m(p99), tail,
+		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(mean), m(p50), m(p99), tail,
 			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(opened), m(cpu), m(backlog), m(drained))
 	}
 	b.WriteString("\n")
@@ -169,7 +175,8 @@ func (r *report) section(l *level) string {
 			fmt.Fprintf(&b, "%s did: %s.\n\n", t.arm, &d)
 		}
 	}
-	for _, v := range l.judge() {
+	b.WriteString(r.floodTable(l))
+	for _, v := range append(l.judge(), r.judgeFlood(l)...) {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
 	return b.String()
@@ -215,7 +222,7 @@ var columns = []struct {
 	of   func(turn) float64
 }{
 	{"goodput_per_s", goodput},
-	{"p50_ms", p50}, {"p99_ms", p99},
+	{"mean_ms", mean}, {"p50_ms", p50}, {"p99_ms", p99},
 	{"refused", refused}, {"late", late}, {"partial", partial},
 	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"opened_per_search", opened}, {"cpu_ms_per_search", cpu}, {"not_accepted", backlog}, {"drained_ms", drained},
 }

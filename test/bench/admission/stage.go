@@ -20,7 +20,7 @@ const (
 	// that has been up for long answers by compiled code.
 	polling = 10 * time.Second
 	// The flood of the warm-up.
-	flood            = 15 * time.Second
+	floodLength      = 15 * time.Second
 	floodConnections = 300
 	floodPatience    = 500 * time.Millisecond
 	// capacityTurns of the closed loop are measured, after one that counts for nothing.
@@ -32,9 +32,10 @@ const (
 type stage struct {
 	options
 	harness.Stage
-	arms  []arm
-	turns int // so far
-	logf  func(string, ...any)
+	arms       []arm
+	turns      int     // so far
+	floodSends float64 // searches of the flood a second
+	logf       func(string, ...any)
 }
 
 func (s *stage) open(ctx context.Context) error {
@@ -72,7 +73,7 @@ func (s *stage) open(ctx context.Context) error {
 // do then must be compiled, too.
 func (s *stage) warmFlood(ctx context.Context) error {
 	_, err := loadgen.Run(ctx, loadgen.Options{
-		Targets: s.Cluster.URLs(), Connections: floodConnections, Duration: flood, Timeout: floodPatience, Request: search(0),
+		Targets: s.Cluster.URLs(), Connections: floodConnections, Duration: floodLength, Timeout: floodPatience, Request: search(0),
 	})
 	if err != nil {
 		return fmt.Errorf("warm up with a flood: %w", err)
@@ -83,11 +84,11 @@ func (s *stage) warmFlood(ctx context.Context) error {
 
 // measureCapacity returns how many searches a second the nodes answer if each of some
 // clients sends its next one when the last is answered: the median of some turns.
-func (s *stage) measureCapacity(ctx context.Context) (float64, error) {
+func (s *stage) measureCapacity(ctx context.Context, request requests) (float64, error) {
 	var rates []float64
 	for turn := range capacityTurns + 1 {
 		result, err := loadgen.Run(ctx, loadgen.Options{
-			Targets: s.Cluster.URLs(), Connections: s.connections, Duration: capacityTurn, Timeout: time.Minute, Request: search(turn * 1_000_000),
+			Targets: s.Cluster.URLs(), Connections: s.connections, Duration: capacityTurn, Timeout: time.Minute, Request: request(turn * 1_000_000),
 		})
 		if err != nil {
 			return 0, fmt.Errorf("measure the capacity: %w", err)
@@ -103,7 +104,10 @@ func (s *stage) measureCapacity(ctx context.Context) (float64, error) {
 	return bootstrap.Median(rates), nil
 }
 
-// search returns the searches from a number on.
+// requests returns the searches from a number on.
+type requests func(first int) func(int) *http.Request
+
+// search returns those that are measured.
 func search(first int) func(int) *http.Request {
 	return func(i int) *http.Request { return harness.Search(index, first+i) }
 }
