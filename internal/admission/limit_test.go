@@ -8,7 +8,7 @@ import (
 )
 
 func TestAuto(t *testing.T) {
-	f := frame{limit: 20, min: 2, wanted: 4, peak: 20, bound: true, rate: 100, base: 0.02}
+	f := frame{limit: 20, min: 2, wanted: 4, inPool: 1, peak: 20, bound: true, rate: 100, base: 0.02}
 	for _, c := range []struct {
 		name   string
 		change func(*frame)
@@ -16,6 +16,8 @@ func TestAuto(t *testing.T) {
 		why    Change
 	}{
 		{"a short queue while it binds", func(f *frame) { f.queue = 0 }, 21, Grew},
+		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.inPool = 0, 0.25 }, 24, Grew},
+		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.inPool = 0, 0.01 }, 30, Grew},
 		{"a short queue while it does not bind", func(f *frame) { f.bound = false }, 20, Kept},
 		{"something else binds", func(f *frame) { f.peak = 10 }, 20, Kept},
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},

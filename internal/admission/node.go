@@ -35,6 +35,7 @@ type Node struct {
 	serves   bool    // it has completed a shard query
 	base     float64 // seconds; see frame.base
 	gathers  float64 // shard queries that come in a period of its CPU quota; 0: that does not run out
+	inPool   float64 // part of what is in flight that waits or runs in the node's pool
 	claimed  uint64  // the pump in which something that waits laid claim to it
 	moves    uint64  // costSample.moves at the last poll
 
@@ -42,6 +43,8 @@ type Node struct {
 	since     time.Time
 	polls     int
 	queues    float64 // sum over polls
+	pooled    float64 // of what waited and ran in the pool, likewise
+	flights   float64 // of what was in flight, from all clients
 	completed int64
 	stalled   time.Duration // the longest that a poll told
 	peak      float64
@@ -72,7 +75,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
-		n.gathers = 0
+		n.gathers, n.inPool = 0, 1
 		n.limit = n.frame(o).bounded(firstLimit * n.settled())
 		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
@@ -91,6 +94,8 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.idle = p.Queue == 0
 	n.polls++
 	n.queues += p.Queue
+	n.pooled += load
+	n.flights += n.flight(o.share())
 	n.completed += p.Completed
 	n.stalled = max(n.stalled, p.Stalled)
 	n.raisePeak(o.share())
@@ -120,7 +125,10 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 		return Kept
 	}
 	rate := float64(n.completed) / took.Seconds()
-	n.gathers = rate * n.stalled.Seconds()
+	n.gathers = min(rate*n.stalled.Seconds(), gathersMost*n.queueSize())
+	if n.pooled > 0 && n.flights > 0 {
+		n.inPool = min(1, n.pooled/n.flights)
+	}
 	f := n.frame(o)
 	f.queue, f.rate = n.queues/float64(n.polls), rate
 	var change Change
@@ -134,12 +142,13 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 }
 
 func (n *Node) beginFrame(now time.Time) {
-	n.since, n.polls, n.queues, n.completed, n.stalled, n.peak, n.bound, n.rejected = now, 0, 0, 0, 0, 0, false, false
+	n.since, n.polls, n.queues, n.pooled, n.flights = now, 0, 0, 0, 0
+	n.completed, n.stalled, n.peak, n.bound, n.rejected = 0, 0, 0, false, false
 }
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), inPool: n.inPool, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}
@@ -147,10 +156,11 @@ func (n *Node) frame(o *Options) frame {
 	return f
 }
 
-// raisePeak notes how much is in flight, from all clients.
-func (n *Node) raisePeak(share float64) {
-	n.peak = max(n.peak, n.ours/share+n.foreign(share))
-}
+// flight returns how much is in flight, from all clients.
+func (n *Node) flight(share float64) float64 { return n.ours/share + n.foreign(share) }
+
+// raisePeak notes the most that is in flight, from all clients.
+func (n *Node) raisePeak(share float64) { n.peak = max(n.peak, n.flight(share)) }
 
 // foreign returns the load of other clients, in shard queries: what the node has beyond
 // ours and beyond what the other sidesteps have, which carry as much as this one.
@@ -159,13 +169,14 @@ func (n *Node) foreign(share float64) float64 {
 }
 
 // most returns how many shard queries may be in flight on the node: its limit, but not more
-// than it takes, as far as that is known. Threads are started as they are needed, so that
-// grows with them.
+// than fill its threads and its queue, as far as these are known. Of what is in flight a part is in
+// its pool at a time: the rest waits for other nodes, or is on its way. Threads are started as they are
+// needed, so that grows with them.
 func (n *Node) most() float64 {
 	if n.capacity == 0 {
 		return n.limit
 	}
-	return min(n.limit, n.threads+n.capacity)
+	return min(n.limit, (n.threads+n.capacity)/n.inPool)
 }
 
 // room returns how many more shard queries may be sent to the node from here.
@@ -184,7 +195,7 @@ func (n *Node) ample(o *Options) float64 {
 
 // wanted returns how many shard queries are to wait in the node, 2·threads + λ·P. P is the period
 // of a CPU quota that runs out: the node stands still for the rest of each period, and is busy for
-// its share of the next one only if enough has gathered meanwhile.
+// its share of the next one only if enough has gathered meanwhile. λ·P is half of the node's queue at most.
 func (n *Node) wanted() float64 { return waiting*n.threads + n.gathers }
 
 // settled returns the limit that a node without other load settles at.
