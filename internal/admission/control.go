@@ -34,7 +34,7 @@ type Options struct {
 	// TargetResponseTime is W of [Target].
 	TargetResponseTime time.Duration
 	// Min and Max bound the limit of a node, in shard queries; 0: as many as it has search
-	// threads, and no upper bound. Both are cut to what threads and queue of the node take.
+	// threads, and no upper bound. Both are cut as the limit is, see Node.most.
 	Min, Max float64
 	// Sidesteps is how many sidesteps share the limits, at least 1.
 	Sidesteps int
@@ -201,13 +201,32 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if n == nil {
 		return nil
 	}
+	inPool := n.inPool
 	if change := n.observe(p, &c.o, now); change != Kept {
 		c.changes[change]++
+	}
+	if n.inPool != inPool && c.o.Mode != Target && !c.o.Learns {
+		c.findPart(now)
 	}
 	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
 		c.sample.completed += float64(p.Completed) * c.o.share()
 	}
 	return c.pump(now)
+}
+
+// findPart finds which part of what is in flight is in the pool of the busiest node. A search waits for
+// the slowest of its nodes: at the others most of what is in flight waits for that one, and sending more
+// would not use them better.
+func (c *Control) findPart(now time.Time) {
+	part := 0.0
+	for _, n := range c.order {
+		if n.serves && !n.stale(now) {
+			part = max(part, n.inPool)
+		}
+	}
+	for _, n := range c.order {
+		n.part = part
+	}
 }
 
 // Offer decides about a search. One that waits gets its verdict from a later call.

@@ -12,7 +12,7 @@ const (
 	gain = 0.25
 	// growth is the part of itself by which a limit grows in a frame at most.
 	growth = 0.5
-	// gathersMost is the part of a node's queue that may be filled by what gathers while the node
+	// gathersMost is the part of a node's queue that is wanted at most for what gathers while the node
 	// stands still: the rest is for bursts.
 	gathersMost = 0.5
 	// bindsFrom is the part of its limit that a node must have in flight for the limit to
@@ -59,7 +59,7 @@ type frame struct {
 	limit, min, max float64
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
-	inPool          float64 // see Node.inPool
+	part            float64 // see Node.part
 	peak            float64 // most shard queries in flight
 	bound           bool    // something waited for the node
 	rejected        bool    // the limit was lowered for it
@@ -76,8 +76,8 @@ type frame struct {
 //	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most
 //
 // S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the part of
-// what is in flight that is in the node's pool: the rest waits for other nodes, or is on its way, and of
-// what is sent in addition that part will be in the pool.
+// what is in flight that is in the pool of the busiest node. While no pool is full, that part of what is
+// sent in addition will be there, too; of what is too much in a full one all waits there.
 func (f frame) auto() (float64, Change) {
 	excess := f.queue - f.wanted
 	switch {
@@ -86,7 +86,7 @@ func (f frame) auto() (float64, Change) {
 		carried := min(from, f.rate*f.base*(1+waiting))
 		return f.bounded(max(carried, from-gain*excess)), Shrank
 	case excess < -band*f.wanted && f.bound && !f.rejected && f.peak >= bindsFrom*f.limit:
-		return f.bounded(f.limit + max(1, min(-gain*excess/f.inPool, growth*f.limit))), Grew
+		return f.bounded(f.limit + max(1, min(-gain*excess/f.part, growth*f.limit))), Grew
 	}
 	return f.limit, Kept
 }

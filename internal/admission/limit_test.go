@@ -8,7 +8,7 @@ import (
 )
 
 func TestAuto(t *testing.T) {
-	f := frame{limit: 20, min: 2, wanted: 4, inPool: 1, peak: 20, bound: true, rate: 100, base: 0.02}
+	f := frame{limit: 20, min: 2, wanted: 4, part: 1, peak: 20, bound: true, rate: 100, base: 0.02}
 	for _, c := range []struct {
 		name   string
 		change func(*frame)
@@ -16,8 +16,8 @@ func TestAuto(t *testing.T) {
 		why    Change
 	}{
 		{"a short queue while it binds", func(f *frame) { f.queue = 0 }, 21, Grew},
-		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.inPool = 0, 0.25 }, 24, Grew},
-		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.inPool = 0, 0.01 }, 30, Grew},
+		{"a short queue, most of what is in flight being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.25 }, 24, Grew},
+		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.01 }, 30, Grew},
 		{"a short queue while it does not bind", func(f *frame) { f.bound = false }, 20, Kept},
 		{"something else binds", func(f *frame) { f.peak = 10 }, 20, Kept},
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
@@ -94,6 +94,28 @@ func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
 	none := settled(0)
 	require.InDelta(t, 2*(1+waiting), none, 2)
 	require.InDelta(t, none+300*0.1, settled(100*time.Millisecond), 8)
+}
+
+// What is in flight and in no pool takes no place in a queue. But a search waits for its slowest
+// node: beside one whose pool is full no more is sent to the others than their pools take.
+func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
+	of := func(o Options, other float64) float64 {
+		r := newRig(t, o, 2)
+		for range 5 * 60 { // polls of 200 ms
+			r.now = r.now.Add(200 * time.Millisecond)
+			for i, queue := range []float64{1, other} {
+				n := r.order[i]
+				n.ours, n.bound = n.most(), true
+				r.Observe(n.ID, Poll{Threads: 2, Queue: queue, Active: 2, QueueSize: 50, Completed: 60, ServiceTime: 5 * time.Millisecond, Stalled: 100 * time.Millisecond}, r.now)
+			}
+		}
+		require.LessOrEqual(t, r.order[0].wanted(), 25.0, "half of the queue is for bursts")
+		return *r.View("0", r.now).Limit
+	}
+	require.Greater(t, of(Options{Mode: Auto}, 1), 200.0)
+	require.Equal(t, 52.0, of(Options{Mode: Auto}, 50))
+	require.Equal(t, 52.0, of(Options{Mode: Target, TargetResponseTime: time.Minute}, 1))
+	require.Equal(t, 52.0, of(Options{Mode: Auto, Learns: true}, 1), "what writes send to a node is not known")
 }
 
 // Rejections lower the limit at once, once in a frame, and never below the least.

@@ -35,7 +35,9 @@ type Node struct {
 	serves   bool    // it has completed a shard query
 	base     float64 // seconds; see frame.base
 	gathers  float64 // shard queries that come in a period of its CPU quota; 0: that does not run out
-	inPool   float64 // part of what is in flight that waits or runs in the node's pool
+	inPool   float64 // part of what was in flight that waited or ran in the node's pool; 0: not known
+	flown    float64 // mean of what was in flight
+	part     float64 // the largest inPool of all nodes; 0: not known
 	claimed  uint64  // the pump in which something that waits laid claim to it
 	moves    uint64  // costSample.moves at the last poll
 
@@ -75,7 +77,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
-		n.gathers, n.inPool = 0, 1
+		n.gathers, n.inPool, n.flown = 0, 0, 0
 		n.limit = n.frame(o).bounded(firstLimit * n.settled())
 		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
@@ -121,12 +123,13 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 		return Kept
 	case published && n.completed < targetTasks && took < targetFrame:
 		return Kept
-	case !published && (took < shortestFrame || float64(n.completed) < n.limit && took < longestFrame):
+	case !published && (took < shortestFrame || float64(n.completed) < n.most() && took < longestFrame):
 		return Kept
 	}
 	rate := float64(n.completed) / took.Seconds()
-	n.gathers = min(rate*n.stalled.Seconds(), gathersMost*n.queueSize())
-	if n.pooled > 0 && n.flights > 0 {
+	n.gathers = min(rate*n.stalled.Seconds(), max(0, gathersMost*n.queueSize()-waiting*n.threads))
+	n.flown = n.flights / float64(n.polls)
+	if n.inPool = 0; n.flights > 0 {
 		n.inPool = min(1, n.pooled/n.flights)
 	}
 	f := n.frame(o)
@@ -148,11 +151,14 @@ func (n *Node) beginFrame(now time.Time) {
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), inPool: n.inPool, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}
 	f.min = max(1, f.min)
+	if n.part > 0 {
+		f.part = n.part
+	}
 	return f
 }
 
@@ -169,14 +175,18 @@ func (n *Node) foreign(share float64) float64 {
 }
 
 // most returns how many shard queries may be in flight on the node: its limit, but not more
-// than fill its threads and its queue, as far as these are known. Of what is in flight a part is in
-// its pool at a time: the rest waits for other nodes, or is on its way. Threads are started as they are
-// needed, so that grows with them.
+// than its threads and its queue take, as far as that is known, and what was in flight of late and in
+// no pool: searches are on their way, or are coordinated. What waits for a busier node does not count.
+// Threads are started as they are needed, so that grows with them.
 func (n *Node) most() float64 {
 	if n.capacity == 0 {
 		return n.limit
 	}
-	return min(n.limit, (n.threads+n.capacity)/n.inPool)
+	outside := 0.0
+	if n.part > 0 {
+		outside = n.flown * (1 - n.part)
+	}
+	return min(n.limit, n.threads+n.capacity+outside)
 }
 
 // room returns how many more shard queries may be sent to the node from here.
@@ -185,7 +195,7 @@ func (n *Node) room(share float64) float64 {
 }
 
 // ample returns how many shard queries keep the node busy: of more, as the limit is while
-// it has not been needed, no class has a share.
+// it has not been needed, no class has a share, nor of what is in flight and in no pool.
 func (n *Node) ample(o *Options) float64 {
 	if o.Mode == Target {
 		return n.most()
@@ -195,7 +205,7 @@ func (n *Node) ample(o *Options) float64 {
 
 // wanted returns how many shard queries are to wait in the node, 2·threads + λ·P. P is the period
 // of a CPU quota that runs out: the node stands still for the rest of each period, and is busy for
-// its share of the next one only if enough has gathered meanwhile. λ·P is half of the node's queue at most.
+// its share of the next one only if enough has gathered meanwhile. Of its queue no more than half is wanted for that.
 func (n *Node) wanted() float64 { return waiting*n.threads + n.gathers }
 
 // settled returns the limit that a node without other load settles at.

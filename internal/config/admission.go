@@ -15,8 +15,8 @@ type Admission struct {
 	Mode               string        `yaml:"mode"`
 	TargetResponseTime time.Duration `yaml:"target_response_time"`
 	// Min and Max bound the limit of each node, in shard queries; 0: at least as many as
-	// it has search threads, and no upper bound. Both are cut to what its threads and
-	// queue take.
+	// it has search threads, and no upper bound. Both are cut to what its threads
+	// and its queue take, and what is in flight and in no pool.
 	Min     int              `yaml:"min"`
 	Max     int              `yaml:"max"`
 	Queue   AdmissionQueue   `yaml:"queue"`

@@ -118,7 +118,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,0,5,1,0.2,10,0,0\n")
+	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,0,5,1,0.2,10,0,0,0,0\n")
 	for _, suffix := range []string{".md", ".svg"} {
 		require.FileExists(t, r.path(suffix))
 	}
@@ -181,7 +181,7 @@ func TestFloodReport(t *testing.T) {
 	beside := func(took time.Duration, answered int64) *tally {
 		one := turnOf(100)
 		one.result = resultOf(t, took)
-		one.flood = &loadgen.Result{Sent: 100, OK: answered, Refused: 25}
+		one.flood = flooded{sent: 100, answered: answered, refused: 25, took: time.Second}
 		return &tally{turns: []turn{one, one}}
 	}
 	l := &level{load: 0.3, arms: []*tally{beside(90*time.Millisecond, 60), beside(400*time.Millisecond, 9), beside(100*time.Millisecond, 0)}}
@@ -198,4 +198,5 @@ func TestFloodReport(t *testing.T) {
 	require.Contains(t, table, "| rate | 100 | 400 |", "it is compared with auto")
 	require.NotContains(t, table, "| auto alone |")
 	require.Contains(t, table, "| 60.0 | 1.20 | 0.250 |")
+	require.InDelta(t, 90, mean(l.arms[0].turns[0]), 0.1)
 }

@@ -57,11 +57,7 @@ func (o options) modes() []variant {
 	if o.flood == 0 {
 		return all
 	}
-	all = append(all, variant{name: armRate, keys: map[string]string{"admission.mode": "auto"}})
-	for _, v := range all {
-		v.keys["admission.classes"] = o.classes(v.name == armRate)
-	}
-	return all
+	return append(all, variant{name: armRate, keys: map[string]string{"admission.mode": "auto"}})
 }
 
 // parseVariants reads "a=routing.hedge_budget:0+cluster.stats_timeout:9s b=binary:/old".
@@ -169,6 +165,9 @@ func (o options) arm(ctx context.Context, v variant, dir string) (arm, error) {
 	a := arm{name: v.name, binary: v.binary, config: filepath.Join(dir, v.name+".yaml")}
 	if a.binary == "" {
 		a.binary = o.Sidestep
+	}
+	if o.flood > 0 {
+		v.keys["admission.classes"] = o.classes(v.name == armRate)
 	}
 	if err := v.write(a.config); err != nil {
 		return a, err

@@ -131,7 +131,9 @@ func (o options) run(ctx context.Context) (err error) {
 		if r.floodCapacity, err = s.measureCapacity(ctx, aggregation); err != nil {
 			return err
 		}
-		s.floodSends = s.flood * r.floodCapacity
+		if s.floodSends = s.flood * r.floodCapacity; s.floodSends < wantFlood*s.floodRate {
+			return fmt.Errorf("the flood is %.0f searches a second, too few to be held to %g: give a higher -flood or a lower -flood-rate", s.floodSends, s.floodRate)
+		}
 	}
 	if r.loads, r.usage, err = s.measure(ctx, r.capacity); err != nil {
 		return err

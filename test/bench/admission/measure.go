@@ -19,9 +19,9 @@ import (
 // turn is what came of one turn of an arm.
 type turn struct {
 	result *loadgen.Result
-	flood  *loadgen.Result // nil: there was none
 	length time.Duration
 	// The following are of the turn with its lead-in.
+	flood    flooded
 	sent     float64 // searches of the client
 	counters counters
 	doing    doing // of sidestep
@@ -127,8 +127,8 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	if t.backlog, err = s.backlog(); err != nil {
 		return t, err
 	}
-	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent+beside.sent())
-	t.flood = beside.counted
+	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent+beside.sent)
+	t.flood = beside
 	if f != nil {
 		if t.doing, err = readDoing(ctx, f); err != nil {
 			return t, err
@@ -230,8 +230,8 @@ func (t turn) String() string {
 	fmt.Fprintf(&b, "%4.0f/s in time, p50 %4.0f p99 %5.0f ms of accepted, %d refused, %d late, %d partial of %d; %.0f rejections, %.2f shard queries a search, CPU %.2f, %.0f not accepted, drained in %s",
 		t.goodput(), harness.Milliseconds(t.result.Accepted(0.5)), harness.Milliseconds(t.result.Accepted(0.99)), t.result.Refused, t.result.TimedOut, t.result.Partial, t.result.Sent,
 		t.counters.rejected, t.counters.queries/t.sent, t.counters.cpu, t.backlog, t.drained.Round(10*time.Millisecond))
-	if t.flood != nil {
-		fmt.Fprintf(&b, "; flood %d of %d answered, %d refused", t.flood.OK, t.flood.Sent, t.flood.Refused)
+	if t.flood.sent > 0 {
+		fmt.Fprintf(&b, "; flood %d of %d answered, %d refused", t.flood.answered, t.flood.sent, t.flood.refused)
 	}
 	if t.doing.reasons != nil {
 		fmt.Fprintf(&b, "; %s; failures %s; queues %s", &t.doing, shown(t.doing.failures), shown(t.doing.queues))

@@ -162,8 +162,12 @@ func (r *report) section(l *level) string {
 	base := l.of(armDirect)
 	for _, t := range l.arms {
 		var good, tail bootstrap.Estimate
-		if t != base {
-			good, tail = t.to(base, goodput), t.to(base, p99)
+		to := base
+		if single := l.of(armDirect + alone); single != nil && strings.HasSuffix(t.arm, alone) {
+			to = single
+		}
+		if t != to {
+			good, tail = t.to(to, goodput), t.to(to, p99)
 		}
 		m := func(of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
 		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(mean), m(p50), m(p99), tail,
@@ -225,6 +229,7 @@ var columns = []struct {
 	{"mean_ms", mean}, {"p50_ms", p50}, {"p99_ms", p99},
 	{"refused", refused}, {"late", late}, {"partial", partial},
 	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"opened_per_search", opened}, {"cpu_ms_per_search", cpu}, {"not_accepted", backlog}, {"drained_ms", drained},
+	{"flood_answered_per_s", floodRate}, {"flood_refused", floodRefused},
 }
 
 // table writes every turn as a line.

@@ -72,13 +72,19 @@ func (s *stage) open(ctx context.Context) error {
 // warmFlood sends far more than the nodes can answer, with clients that leave: what they
 // do then must be compiled, too.
 func (s *stage) warmFlood(ctx context.Context) error {
-	_, err := loadgen.Run(ctx, loadgen.Options{
-		Targets: s.Cluster.URLs(), Connections: floodConnections, Duration: floodLength, Timeout: floodPatience, Request: search(0),
-	})
-	if err != nil {
-		return fmt.Errorf("warm up with a flood: %w", err)
+	kinds := []requests{search}
+	if s.flood > 0 {
+		kinds = append(kinds, aggregation)
 	}
-	_, err = s.drain(ctx)
+	for _, of := range kinds {
+		_, err := loadgen.Run(ctx, loadgen.Options{
+			Targets: s.Cluster.URLs(), Connections: floodConnections, Duration: floodLength, Timeout: floodPatience, Request: of(0),
+		})
+		if err != nil {
+			return fmt.Errorf("warm up with a flood: %w", err)
+		}
+	}
+	_, err := s.drain(ctx)
 	return err
 }
 
