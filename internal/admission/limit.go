@@ -20,8 +20,8 @@ const (
 	bindsFrom = 0.8
 	// afterRejection is what a node's own rejections leave of its limit.
 	afterRejection = 0.75
-	// firstLimit is the limit of a node that has not moved it, as a multiple of what it would settle at,
-	// which grows while threads are started and when a CPU quota runs out: a limit that is too high is lowered within
+	// firstLimit is the limit of a node that nothing is known of but its threads, as a
+	// multiple of what it would settle at: a limit that is too high is lowered within
 	// seconds and one that is too low makes searches wait for nothing.
 	firstLimit = 4.0
 

@@ -96,25 +96,6 @@ func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
 	require.InDelta(t, none+300*0.1, settled(100*time.Millisecond), 8)
 }
 
-// Until a limit has moved it follows what it would settle at: threads are started as they are needed.
-func TestALimitThatWasNeverNeededFollowsTheThreads(t *testing.T) {
-	r := newRig(t, Options{Mode: Auto}, 1)
-	n := r.nodes["0"]
-	frame := func(threads int64) {
-		r.now = r.now.Add(longestFrame)
-		r.poll(Poll{Threads: threads, Completed: 100})
-	}
-	require.Equal(t, firstLimit*6, n.limit)
-	frame(4)
-	require.Equal(t, firstLimit*12, n.limit)
-	frame(2)
-	require.Equal(t, firstLimit*12, n.limit, "it does not follow downward")
-	r.poll(Poll{Threads: 2, Rejected: 1})
-	lowered := n.limit
-	frame(8)
-	require.Equal(t, lowered, n.limit, "what it was found to be stays")
-}
-
 // What is in flight and in no pool takes no place in a queue. But a search waits for its slowest
 // node: beside one whose pool is full no more is sent to the others than their pools take.
 func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {

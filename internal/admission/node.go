@@ -22,7 +22,6 @@ type Node struct {
 	ID string
 
 	limit    float64 // shard queries that all clients together may have in flight
-	moved    bool    // it has grown, or shrunk
 	threads  float64 // of its search pool; 0: not known
 	capacity float64 // of the queue of that pool; 0: not known
 	polledAt time.Time
@@ -78,7 +77,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
-		n.gathers, n.inPool, n.flown, n.moved = 0, 0, 0, false
+		n.gathers, n.inPool, n.flown = 0, 0, 0
 		n.limit = n.frame(o).bounded(firstLimit * n.settled())
 		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
@@ -110,7 +109,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 
 // reject lowers the limit of a node that rejected something, once in a frame.
 func (n *Node) reject(o *Options) Change {
-	n.rejected, n.moved = true, true
+	n.rejected = true
 	n.limit = n.frame(o).afterRejection()
 	return Rejected
 }
@@ -134,9 +133,6 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 		n.inPool = min(1, n.pooled/n.flights)
 	}
 	f := n.frame(o)
-	if !n.moved {
-		f.limit = f.bounded(max(f.limit, firstLimit*n.settled()))
-	}
 	f.queue, f.rate = n.queues/float64(n.polls), rate
 	var change Change
 	if published {
@@ -144,7 +140,6 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 	} else {
 		n.limit, change = f.auto()
 	}
-	n.moved = n.moved || change != Kept
 	n.beginFrame(now)
 	return change
 }
