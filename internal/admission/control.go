@@ -161,6 +161,7 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	c.o.Mode = m
 	for _, n := range c.order {
 		n.beginFrame(now)
+		n.part = 0
 		if fresh { // what was sent meanwhile was not counted
 			n.polledAt = time.Time{}
 		}
@@ -214,7 +215,7 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	return c.pump(now)
 }
 
-// findPart finds which part of what is in flight is in the pool of the busiest node. A search waits for
+// findPart finds the largest part of what is in flight that is in the pool of any node. A search waits for
 // the slowest of its nodes: at the others most of what is in flight waits for that one, and sending more
 // would not use them better.
 func (c *Control) findPart(now time.Time) {
@@ -223,6 +224,9 @@ func (c *Control) findPart(now time.Time) {
 		if n.serves && !n.stale(now) {
 			part = max(part, n.inPool)
 		}
+	}
+	if part == 0 {
+		return // the polls met nothing: what was known stays
 	}
 	for _, n := range c.order {
 		n.part = part

@@ -12,8 +12,8 @@ const (
 	gain = 0.25
 	// growth is the part of itself by which a limit grows in a frame at most.
 	growth = 0.5
-	// gathersMost is the part of a node's queue that is wanted at most for what gathers while the node
-	// stands still: the rest is for bursts.
+	// gathersMost is the part of a node's queue up to which more than waiting is wanted, for what gathers
+	// while the node stands still: the rest is for bursts.
 	gathersMost = 0.5
 	// bindsFrom is the part of its limit that a node must have in flight for the limit to
 	// grow: else something else keeps the load low.
@@ -75,8 +75,8 @@ type frame struct {
 //	limit ← limit − gain·(q̄ − wanted),  not below λ·W,  W = S·(1 + 2)
 //	limit ← limit + gain·(wanted − q̄)/f,  by growth·limit at most
 //
-// S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the part of
-// what is in flight that is in the pool of the busiest node. While no pool is full, that part of what is
+// S is the service time while nothing waited, so λ·W is what the node certainly carries. f is the largest
+// part of what is in flight that is in the pool of any node. While no pool is full, that part of what is
 // sent in addition will be there, too; of what is too much in a full one all waits there.
 func (f frame) auto() (float64, Change) {
 	excess := f.queue - f.wanted

@@ -97,7 +97,7 @@ func TestAQuotaThatRunsOutMakesALongerQueue(t *testing.T) {
 }
 
 // What is in flight and in no pool takes no place in a queue. But a search waits for its slowest
-// node: beside one whose pool is full no more is sent to the others than their pools take.
+// node: beside a full pool no more is sent to the others than theirs take.
 func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
 	of := func(o Options, other float64) float64 {
 		r := newRig(t, o, 2)
@@ -110,7 +110,10 @@ func TestWhatIsInNoPoolTakesNoPlaceInAQueue(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, r.order[0].wanted(), 25.0, "half of the queue is for bursts")
-		return *r.View("0", r.now).Limit
+		limit := *r.View("0", r.now).Limit
+		r.SetMode(Target, r.now)
+		require.LessOrEqual(t, *r.View("0", r.now).Limit, 52.0, "the other mode knows nothing of pools")
+		return limit
 	}
 	require.Greater(t, of(Options{Mode: Auto}, 1), 200.0)
 	require.Equal(t, 52.0, of(Options{Mode: Auto}, 50))

@@ -77,7 +77,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
-		n.gathers, n.inPool, n.flown = 0, 0, 0
+		n.gathers, n.inPool, n.flown, n.part = 0, 0, 0, 0
 		n.limit = n.frame(o).bounded(firstLimit * n.settled())
 		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
@@ -175,8 +175,9 @@ func (n *Node) foreign(share float64) float64 {
 }
 
 // most returns how many shard queries may be in flight on the node: its limit, but not more
-// than its threads and its queue take, as far as that is known, and what was in flight of late and in
-// no pool: searches are on their way, or are coordinated. What waits for a busier node does not count.
+// than its threads and its queue take, as far as that is known. What was in flight in the last frame and in
+// no pool comes on top: such searches are on their way, or are coordinated. What waits for a busier node
+// does not count.
 // Threads are started as they are needed, so that grows with them.
 func (n *Node) most() float64 {
 	if n.capacity == 0 {
@@ -205,7 +206,7 @@ func (n *Node) ample(o *Options) float64 {
 
 // wanted returns how many shard queries are to wait in the node, 2·threads + λ·P. P is the period
 // of a CPU quota that runs out: the node stands still for the rest of each period, and is busy for
-// its share of the next one only if enough has gathered meanwhile. Of its queue no more than half is wanted for that.
+// its share of the next one only if enough has gathered meanwhile. With that no more than half of its queue is wanted.
 func (n *Node) wanted() float64 { return waiting*n.threads + n.gathers }
 
 // settled returns the limit that a node without other load settles at.

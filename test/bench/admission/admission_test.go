@@ -152,7 +152,7 @@ func TestFloodArms(t *testing.T) {
 	text, err = os.ReadFile(filepath.Join(dir, armAuto+".yaml"))
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "rate:")
-	for _, bad := range [][]string{{"-flood", "-1"}, {"-flood", "1", "-flood-rate", "0"}} {
+	for _, bad := range [][]string{{"-flood", "-1"}, {"-flood", "1", "-flood-rate", "0"}, {"-arms", "direct,rate"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
 	}
@@ -167,7 +167,7 @@ func (d slowly) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// resultOf is a load whose searches all take so long.
+// resultOf is a load of searches that all take so long.
 func resultOf(t *testing.T, took time.Duration) (result *loadgen.Result) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error

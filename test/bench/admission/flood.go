@@ -16,7 +16,7 @@ import (
 const (
 	// floodClass is the class of the searches of a flood, and begins their X-Opaque-Id.
 	floodClass = "flood"
-	// alone ends the name of an arm whose turns have no flood.
+	// alone ends the name of an arm of turns without a flood.
 	alone = " alone"
 	// The weights of the classes: the flood has a right to a fifth.
 	weight, floodWeight = 4, 1

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +98,9 @@ func parse(arguments []string) (options, error) {
 		}
 		o.loads = append(o.loads, load)
 	}
+	if o.flood == 0 && slices.Contains(strings.Split(o.arms, ","), armRate) {
+		return o, errors.New("-arms rate needs a -flood")
+	}
 	if o.rounds < 1 || o.turn <= 0 || o.rest < 0 || o.settle < 0 || o.lead < 0 || o.deadline <= 0 || o.quota <= 0 || o.stressed < 0 || o.flood < 0 || o.floodRate <= 0 || o.queue < 1 || o.connections < 1 {
 		return o, errors.New("want at least one round and connection, and turns, deadline and quota above zero")
 	}
@@ -131,7 +135,9 @@ func (o options) run(ctx context.Context) (err error) {
 		if r.floodCapacity, err = s.measureCapacity(ctx, aggregation); err != nil {
 			return err
 		}
-		if s.floodSends = s.flood * r.floodCapacity; s.floodSends < wantFlood*s.floodRate {
+		s.floodSends = s.flood * r.floodCapacity
+		rated := slices.ContainsFunc(arms, func(a arm) bool { return a.name == armRate })
+		if rated && s.floodSends < wantFlood*s.floodRate {
 			return fmt.Errorf("the flood is %.0f searches a second, too few to be held to %g: give a higher -flood or a lower -flood-rate", s.floodSends, s.floodRate)
 		}
 	}
