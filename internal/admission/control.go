@@ -161,7 +161,7 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 	c.o.Mode = m
 	for _, n := range c.order {
 		n.beginFrame(now)
-		n.part = 0
+		n.elsewhere = 0
 		if fresh { // what was sent meanwhile was not counted
 			n.polledAt = time.Time{}
 		}
@@ -207,7 +207,7 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 		c.changes[change]++
 	}
 	if n.inPool != inPool && c.o.Mode != Target && !c.o.Learns {
-		c.findPart(now)
+		c.findElsewhere(now)
 	}
 	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
 		c.sample.completed += float64(p.Completed) * c.o.share()
@@ -215,10 +215,10 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	return c.pump(now)
 }
 
-// findPart finds the largest part of what is in flight that is in the pool of any node. A search waits for
-// the slowest of its nodes: at the others most of what is in flight waits for that one, and sending more
-// would not use them better.
-func (c *Control) findPart(now time.Time) {
+// findElsewhere finds which part of what is in flight is in no pool: by the node of all that has the largest
+// part in its own. A search waits for the slowest of its nodes: at the others most of what is in flight waits
+// for that one, and sending more would not use them better.
+func (c *Control) findElsewhere(now time.Time) {
 	part := 0.0
 	for _, n := range c.order {
 		if n.serves && !n.stale(now) {
@@ -229,7 +229,7 @@ func (c *Control) findPart(now time.Time) {
 		return // the polls met nothing: what was known stays
 	}
 	for _, n := range c.order {
-		n.part = part
+		n.elsewhere = 1 - part
 	}
 }
 

@@ -59,7 +59,7 @@ type frame struct {
 	limit, min, max float64
 	wanted          float64 // see Node.wanted
 	queue           float64 // mean of the polls
-	part            float64 // see Node.part
+	part            float64 // 1 - Node.elsewhere
 	peak            float64 // most shard queries in flight
 	bound           bool    // something waited for the node
 	rejected        bool    // the limit was lowered for it

@@ -21,25 +21,25 @@ const (
 type Node struct {
 	ID string
 
-	limit    float64 // shard queries that all clients together may have in flight
-	threads  float64 // of its search pool; 0: not known
-	capacity float64 // of the queue of that pool; 0: not known
-	polledAt time.Time
-	ours     float64 // in flight, sent from here
-	ahead    float64 // of these, what only mode observe has let go by now
-	searches float64 // of the others, what had to wait for room
-	waiting  float64 // shard queries that wait here for this node, by their expected share
-	others   float64 // mean of what was in the pool beyond ours; negative if less
-	busy     float64 // threads at work at the last poll
-	idle     bool    // nothing waited in its queue at the last poll
-	serves   bool    // it has completed a shard query
-	base     float64 // seconds; see frame.base
-	gathers  float64 // shard queries that come in a period of its CPU quota; 0: that does not run out
-	inPool   float64 // part of what was in flight that waited or ran in the node's pool; 0: not known
-	flown    float64 // mean of what was in flight
-	part     float64 // the largest inPool of all nodes; 0: not known
-	claimed  uint64  // the pump in which something that waits laid claim to it
-	moves    uint64  // costSample.moves at the last poll
+	limit     float64 // shard queries that all clients together may have in flight
+	threads   float64 // of its search pool; 0: not known
+	capacity  float64 // of the queue of that pool; 0: not known
+	polledAt  time.Time
+	ours      float64 // in flight, sent from here
+	ahead     float64 // of these, what only mode observe has let go by now
+	searches  float64 // of the others, what had to wait for room
+	waiting   float64 // shard queries that wait here for this node, by their expected share
+	others    float64 // mean of what was in the pool beyond ours; negative if less
+	busy      float64 // threads at work at the last poll
+	idle      bool    // nothing waited in its queue at the last poll
+	serves    bool    // it has completed a shard query
+	base      float64 // seconds; see frame.base
+	gathers   float64 // shard queries that come in a period of its CPU quota; 0: that does not run out
+	inPool    float64 // part of what was in flight that waited or ran in the node's pool; 0: not known
+	flown     float64 // mean of what was in flight
+	elsewhere float64 // part of what is in flight that is in no pool; 0: not known
+	claimed   uint64  // the pump in which something that waits laid claim to it
+	moves     uint64  // costSample.moves at the last poll
 
 	// of the frame
 	since     time.Time
@@ -77,7 +77,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
-		n.gathers, n.inPool, n.flown, n.part = 0, 0, 0, 0
+		n.gathers, n.inPool, n.flown, n.elsewhere = 0, 0, 0, 0
 		n.limit = n.frame(o).bounded(firstLimit * n.settled())
 		n.others = min(0, load-n.ours)
 		n.beginFrame(now)
@@ -151,14 +151,11 @@ func (n *Node) beginFrame(now time.Time) {
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}
 	f.min = max(1, f.min)
-	if n.part > 0 {
-		f.part = n.part
-	}
 	return f
 }
 
@@ -177,17 +174,12 @@ func (n *Node) foreign(share float64) float64 {
 // most returns how many shard queries may be in flight on the node: its limit, but not more
 // than its threads and its queue take, as far as that is known. What was in flight in the last frame and in
 // no pool comes on top: such searches are on their way, or are coordinated. What waits for a busier node
-// does not count.
-// Threads are started as they are needed, so that grows with them.
+// does not count. Threads are started as they are needed, so that grows with them.
 func (n *Node) most() float64 {
 	if n.capacity == 0 {
 		return n.limit
 	}
-	outside := 0.0
-	if n.part > 0 {
-		outside = n.flown * (1 - n.part)
-	}
-	return min(n.limit, n.threads+n.capacity+outside)
+	return min(n.limit, n.threads+n.capacity+n.flown*n.elsewhere)
 }
 
 // room returns how many more shard queries may be sent to the node from here.

@@ -133,9 +133,8 @@ func (r *report) floodTable(l *level) string {
 		if single == nil {
 			continue
 		}
-		m := func(t *tally, of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s | %.0f | %.0f | %s | %s | %.1f | %.2f | %.3f |\n", beside.arm, m(single, p50), m(beside, p50), beside.to(single, p50),
-			m(single, p99), m(beside, p99), beside.to(single, p99), beside.to(single, goodput), m(beside, floodRate), m(beside, floodRate)/r.floodCapacity, m(beside, floodRefused))
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s | %.0f | %.0f | %s | %s | %.1f | %.2f | %.3f |\n", beside.arm, single.median(p50), beside.median(p50), beside.to(single, p50),
+			single.median(p99), beside.median(p99), beside.to(single, p99), beside.to(single, goodput), beside.median(floodRate), beside.median(floodRate)/r.floodCapacity, beside.median(floodRefused))
 	}
 	return b.String() + "\n"
 }
@@ -155,7 +154,7 @@ func (r *report) judgeFlood(l *level) []bootstrap.Verdict {
 		})
 	}
 	if rated := l.of(armRate); rated != nil {
-		answered := bootstrap.Median(rated.each(floodRate))
+		answered := rated.median(floodRate)
 		off := answered/r.floodRate - 1
 		verdicts = append(verdicts, bootstrap.Verdict{
 			About: fmt.Sprintf("%.1f searches of the flood answered a second, its rate is %g, within %g of that", answered, r.floodRate, wantRate),

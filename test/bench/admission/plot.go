@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 
-	"sidestep/test/bootstrap"
 	"sidestep/test/plots"
 )
 
@@ -36,7 +35,7 @@ func (r *report) panel(title string, of func(turn) float64) (*plot.Plot, error) 
 	for i := range r.loads[0].arms {
 		var points plotter.XYs
 		for _, l := range r.loads {
-			points = append(points, plotter.XY{X: l.load, Y: bootstrap.Median(l.arms[i].each(of))})
+			points = append(points, plotter.XY{X: l.load, Y: l.arms[i].median(of)})
 		}
 		line, marks, err := plotter.NewLinePoints(points)
 		if err != nil {

@@ -75,6 +75,9 @@ func cpu(t turn) float64 {
 	return sum / t.sent * 1000
 }
 
+// median returns that of a value of the turns.
+func (t *tally) median(of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
+
 // to compares a value of the turns with that of another arm.
 func (t *tally) to(base *tally, of func(turn) float64) bootstrap.Estimate {
 	return bootstrap.Ratio(t.each(of), base.each(of))
@@ -105,11 +108,14 @@ func (l *level) judge() []bootstrap.Verdict {
 	}
 }
 
+// judge says what all are held to at a load.
+func (r *report) judge(l *level) []bootstrap.Verdict { return append(l.judge(), r.judgeFlood(l)...) }
+
 // verdicts are those of all loads.
 func (r *report) verdicts() []string {
 	var lines []string
 	for _, l := range r.loads {
-		for _, v := range append(l.judge(), r.judgeFlood(l)...) {
+		for _, v := range r.judge(l) {
 			lines = append(lines, fmt.Sprintf("%g × capacity: %s", l.load, v))
 		}
 	}
@@ -169,7 +175,7 @@ func (r *report) section(l *level) string {
 		if t != to {
 			good, tail = t.to(to, goodput), t.to(to, p99)
 		}
-		m := func(of func(turn) float64) float64 { return bootstrap.Median(t.each(of)) }
+		m := t.median
 		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(mean), m(p50), m(p99), tail,
 			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(opened), m(cpu), m(backlog), m(drained))
 	}
@@ -180,7 +186,7 @@ func (r *report) section(l *level) string {
 		}
 	}
 	b.WriteString(r.floodTable(l))
-	for _, v := range append(l.judge(), r.judgeFlood(l)...) {
+	for _, v := range r.judge(l) {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
 	return b.String()
