@@ -118,17 +118,17 @@ func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 	require.Equal(t, Slow, nodes[2].State())
 }
 
-// A node that answers nothing is found out while its first probe still waits. Until it is
-// ejected it is probed again and again, suspicionInterval apart.
+// A node that answers nothing is found out while its first probe still waits. It is avoided, and probed
+// again and again until it is ejected.
 func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(time.Second))
+	raise(&nodes[2].missedAt, int64(time.Second)) // nor polls
 	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
 	var sent []time.Duration
 	avoided := time.Duration(0)
 	for now := time.Second; nodes[2].State() == Fine; now += time.Millisecond {
-		require.Less(t, now, time.Second+proofTime+2*suspicionInterval)
+		require.Less(t, now, time.Second+proofTime+2*probeInterval)
 		if avoided == 0 && nodes[2].health.avoid.Load() {
 			avoided = now
 		}
@@ -183,7 +183,7 @@ func TestProofOutlastsAShardQuery(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, now-first, proofTime+c.longer, c)
-		require.Less(t, now-first, proofTime+c.longer+2*suspicionInterval, c)
+		require.Less(t, now-first, proofTime+c.longer+2*probeInterval, c)
 	}
 }
 

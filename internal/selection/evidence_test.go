@@ -35,7 +35,10 @@ func TestANodeThatHangsIsNotNeeded(t *testing.T) {
 	}
 	set(&nodes[2].service, 9)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
-	suspect(s, nodes, time.Second, proofs, late(ProbeTimeout, nodes[2]))
+	for now := time.Second; now < 4*time.Second; now += ProbeTimeout + suspicionInterval {
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		probeUnpolled(s, nodes, now, late(ProbeTimeout, nodes[2]))
+	}
 	require.Equal(t, Slow, nodes[2].State())
 	require.Equal(t, "abde", names(decide(s, nodes, 10*time.Second)))
 }

@@ -203,6 +203,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		raise(&n.throttledAt, at)
 	}
 	n.latest.Set(p.Queue)
+	if p.Queue > 0 && p.Queries > 0 {
+		raise(&n.queuedAt, at)
+	}
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))

@@ -51,7 +51,7 @@ type probing struct {
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
-	against    atomic.Int64 // ns: since when probes are proof against it; 0: they are not
+	against    atomic.Int64 // ns: since when probes speak against it; 0: they do not
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
 	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
@@ -68,7 +68,6 @@ type probing struct {
 	inFlight    int
 	last        int64 // ns: when the last one was sent
 	lateAt      int64 // ns: when one last spoke against it
-	againstAt   int64 // ns: when one was last proof against it
 	viaInFlight int   // probes of the way to it
 	viaLast     int64 // ns: when the last of these was sent
 }
@@ -285,7 +284,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	}
 	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
-	if !fine && (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
+	if (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)

@@ -403,38 +403,47 @@ func TestSlowStartComesBeforeEjected(t *testing.T) {
 	}
 }
 
-// A queue that explains a third of the time of a late probe leaves room for doubt: its node is
-// avoided, and not ejected. One that explains less does not, even if nobody looks but
-// while the probe is awaited.
-func TestAQueueThatExplainsAThirdOfALateProbeForbidsProof(t *testing.T) {
-	for took, want := range map[time.Duration]State{500 * time.Millisecond: Fine, 800 * time.Millisecond: Slow, ProbeTimeout: Slow} {
+// Late probes are no proof while something waits in the queue of their node, nor for longer than polls
+// tell that nothing does: the node is avoided, and not ejected. A queue of which nothing is worked off is no
+// excuse.
+func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
+	never := time.Minute
+	for name, c := range map[string]struct {
+		queued  time.Duration // until when polls tell of a queue
+		queries int64         // that polls tell were answered
+		every   time.Duration // how far polls are apart
+		want    time.Duration // when it is ejected, give or take two probes
+	}{
+		"nothing waits":             {0, 10, 100 * time.Millisecond, time.Second + proofTime},
+		"polled rarely":             {0, 10, 600 * time.Millisecond, 1800 * time.Millisecond},
+		"not polled since":          {0, 10, time.Hour, never},
+		"something always waits":    {never, 10, 100 * time.Millisecond, never},
+		"something waits, at first": {3 * time.Second, 10, 100 * time.Millisecond, 3*time.Second + proofTime},
+		"nothing is worked off":     {never, 0, 100 * time.Millisecond, time.Second + proofTime},
+	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
-		n := nodes[2]
-		set(&n.service, 20)
-		set(&n.queue, 10)
-		for now := time.Second; now < 4*time.Second; now += took + suspicionInterval {
-			for _, m := range nodes {
-				raise(&m.polledAt, int64(now))
+		n, ejected := nodes[2], never
+		s.Suspect(&Decision{Nodes: []*Node{n}}, at(time.Second))
+		for now := time.Second; now < 10*time.Second && ejected == never; now += 10 * time.Millisecond {
+			if now%c.every == 0 {
+				p := Poll{State: Fine, Queries: c.queries, Elapsed: c.every}
+				if now < c.queued {
+					p.Queue = 1
+				}
+				s.ObservePoll(n.ID, p, at(now))
 			}
-			s.Suspect(&Decision{Nodes: nodes}, at(now))
-			probes := s.Probes(nil, nodes, at(now))
-			own := slices.IndexFunc(probes, func(p Probe) bool { return p.Node == n })
-			for i, p := range probes {
-				if i != own {
-					s.ObserveProbe(p, answeredWell(p), at(now+2*time.Millisecond))
+			for _, p := range s.Probes(nil, nodes, at(now)) {
+				if p.Node != n {
+					s.ObserveProbe(p, answeredWell(p), at(now))
 				}
 			}
-			if own < 0 { // it coordinates this round
-				continue
+			require.False(t, n.usable() && now > 1200*time.Millisecond, "%s: it is to be avoided at once, and for good: %v", name, now)
+			if n.State() == Slow {
+				ejected = now
 			}
-			for wait := 10 * time.Millisecond; wait < took; wait += 10 * time.Millisecond {
-				s.judge(probes[own].round, int64(now+wait))
-			}
-			s.ObserveProbe(probes[own], late(took, n)(probes[own]), at(now+took))
-			require.False(t, n.usable(), "200 ms are explained, %v are not", took)
 		}
-		require.Equal(t, want, n.State(), took)
+		require.InDelta(t, c.want, ejected, float64(2*probeInterval), name)
 	}
 }
 
