@@ -54,6 +54,7 @@ type probing struct {
 	against    atomic.Int64 // ns: since when probes speak against it; 0: they do not
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
+	viaAway    atomic.Int32 // probes of the way to it that are awaited
 	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
@@ -65,11 +66,10 @@ type probing struct {
 	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
-	inFlight    int
-	last        int64 // ns: when the last one was sent
-	lateAt      int64 // ns: when one last spoke against it
-	viaInFlight int   // probes of the way to it
-	viaLast     int64 // ns: when the last of these was sent
+	inFlight int
+	last     int64 // ns: when the last one was sent
+	lateAt   int64 // ns: when one last spoke against it
+	viaLast  int64 // ns: when the last of these was sent
 }
 
 // round is a set of probes that were sent in the same instant, so that their times can
@@ -245,7 +245,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	var suspects, returning, vias []*Node
 	for _, n := range nodes {
 		s.advance(n, at)
-		if p := &n.probe; p.viaWanted.Load() && !n.out() && p.viaInFlight == 0 && at-p.viaLast >= int64(suspicionInterval) && len(vias) < roundSize {
+		if p := &n.probe; p.viaWanted.Load() && !n.out() && p.viaAway.Load() == 0 && at-p.viaLast >= int64(suspicionInterval) && len(vias) < roundSize {
 			vias = append(vias, n)
 		}
 		switch {
@@ -338,7 +338,7 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 		if c != via {
 			c.probe.viaWanted.Store(false)
 			c.probe.viaLast = at
-			c.probe.viaInFlight++
+			c.probe.viaAway.Add(1)
 			r.entries = append(r.entries, entry{node: of, via: c, about: true})
 		}
 	}
@@ -424,7 +424,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	e := &p.round.entries[p.entry]
 	e.took, e.outcome = millis(o.Took), o
 	if e.about {
-		e.via.probe.viaInFlight--
+		e.via.probe.viaAway.Add(-1)
 	} else {
 		e.node.probe.ended(o.Unfit, e.late, at)
 		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
@@ -480,11 +480,12 @@ func (s *Selector) silent(n *Node, at int64) bool {
 
 // unheard reports whether nothing came back through the coordinating node of d in
 // the second half of the time that d has waited. It must do where nobody sends
-// probes, or they tell nothing.
+// probes, or those of the nodes with the copies tell nothing.
 func (s *Selector) unheard(d *Decision, at int64) bool {
 	c := d.Coordinator
 	asked := at - c.probe.viaAskedAt.Load()
 	heard := c.heardAt.Load()
-	waits := c.probe.viaWanted.Load() && asked > int64(twice*suspicionInterval) && asked < int64(ProbeTimeout)
-	return (waits || s.blind(c, at)) && heard-d.start <= at-heard
+	waits := c.probe.viaWanted.Load() && c.probe.viaAway.Load() == 0 && asked > int64(twice*suspicionInterval) && asked < int64(ProbeTimeout)
+	told := slices.ContainsFunc(d.Nodes, func(n *Node) bool { return !s.blind(n, at) })
+	return (waits || !told) && heard-d.start <= at-heard
 }

@@ -285,6 +285,38 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	require.True(t, again(1130*time.Millisecond))
 }
 
+// A coordinating node without copies cannot be probed as a holder of copies. That says nothing of the way
+// through it while probes of the nodes with the copies tell something, nor does a probe through it that is awaited.
+func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
+	const sent, now = time.Second, 2 * time.Second
+	for name, c := range map[string]struct {
+		arrange func(nodes []*Node)
+		want    bool
+	}{
+		"no copy":                       {func(nodes []*Node) { refuse(nodes[4]) }, false},
+		"nobody may search":             {func(nodes []*Node) { refuse(nodes...) }, true},
+		"nobody probes":                 {func(nodes []*Node) { nodes[4].probe.viaWanted.Store(true) }, true},
+		"a probe through it is awaited": {func(nodes []*Node) { nodes[4].probe.viaWanted.Store(true); nodes[4].probe.viaAway.Add(1) }, false},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		first := decide(s, nodes, sent)
+		first.Nodes, first.Coordinator = nodes[:4], nodes[4]
+		s.Acquire(first, at(sent))
+		nodes[4].probe.viaAskedAt.Store(int64(now - 500*time.Millisecond))
+		c.arrange(nodes)
+		require.Equal(t, c.want, s.Worthwhile(first, decide(s, nodes, now), at(now)), name)
+	}
+}
+
+// refuse has all probes of the nodes tell nothing, for long.
+func refuse(nodes ...*Node) {
+	for _, n := range nodes {
+		n.probe.unanswered.Store(1 - int64(roundLife))
+		n.probe.voids.Store(twice)
+	}
+}
+
 // A second attempt that would wait for an ejected node, which the first left out, is none.
 func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
 	for _, other := range []bool{false, true} { // there is another copy
