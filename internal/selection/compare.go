@@ -163,25 +163,28 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.excused(at), e.via.standstill(at))
 }
 
-// provedSince reports whether what probes say against n since then is proof. Those that fail at once are
-// after proofTime. Those that are late are no proof while something waits in the queue of n: it is busy, and
-// so is one that works on shard queries for as long as these may last, but for no longer than an ejection
-// would. The last poll tells until when there was no queue: one may have gathered since. Of a node that
-// does not answer polls nothing more is known. One late probe suffices where n is starved of CPU: it is as fast as others
-// once it is avoided.
-func (s *Selector) provedSince(n *Node, late bool, then, at int64) bool {
-	if !late {
-		return at-then >= int64(proofTime)
-	}
-	if n.starved(at) {
+// proved reports whether what probes say against n is proof. They must have said so, and nothing else, for as long
+// as needed. Those that are late are no proof while something waits in the queue of n: it is busy. The last poll
+// tells until when there was no queue: one may have gathered since. Of a node that does not answer polls nothing
+// more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
+func (s *Selector) proved(n *Node, late bool, at int64) bool {
+	if late && n.starved(at) {
 		return true
 	}
-	until := at
-	if n.answersPolls() {
-		then, until = max(then, n.queuedAt.Load()), n.polledAt.Load()
+	until, enough := at, s.enough(n, late)
+	if late && n.answersPolls() {
+		until = n.polledAt.Load()
 	}
-	lasted := time.Duration(until - then)
-	return millis(lasted-proofTime) >= min(FarFactor*s.work(n), millis(firstHold))
+	return n.probe.lateFor >= enough && until-n.probe.against.Load() >= enough
+}
+
+// enough returns for how long (ns) probes must speak against n until that is proof. Those that are late must for longer
+// than the shard queries that n works on may last, but for no longer than an ejection would.
+func (s *Selector) enough(n *Node, late bool) int64 {
+	if !late {
+		return int64(proofTime)
+	}
+	return int64(proofTime) + int64(min(FarFactor*s.work(n)*float64(time.Millisecond), float64(firstHold)))
 }
 
 // work returns how long (ms) a shard query takes that n works on: on n, or usually if that is
@@ -240,8 +243,11 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.foreign {
 		c.why += " (sent by another sidestep)"
 	}
-	if p.against.Load() == 0 || at-p.lateAt > int64(failureMemory) {
+	if began := p.against.Load(); began == 0 || at-p.lateAt > int64(failureMemory) || c.late && n.queuedAt.Load() > began {
 		p.against.Store(at)
+		p.lateFor = 0
+	} else {
+		p.lateFor += min(at-p.lateAt, int64(suspicionInterval))
 	}
 	p.lateAt = at
 	if e.refused() && !c.late {
@@ -254,13 +260,13 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		c.why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {
-	case n.health.excluded(), s.provedSince(n, c.late, p.against.Load(), at):
+	case n.health.excluded(), s.proved(n, c.late, at):
 		s.eject(n, as, at, c.why)
 		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case e.foreign: // where it was sent it is probed again
-	case !n.health.avoid.Load():
+	case !n.health.avoid.Load() || n.latest.Value() == 0 && p.lateFor < s.enough(n, c.late):
 		p.wanted.Store(true)
 	}
 	s.avoid(n)

@@ -79,8 +79,8 @@ func answerProbes(s *Selector, nodes []*Node, from, to time.Duration, outcome fu
 	return sent
 }
 
-// proofs of suspect, which are further apart than proofTime, eject.
-const proofs = 2
+// proofs of suspect eject: after the first each counts for suspicionInterval.
+const proofs = 4
 
 func decide(s *Selector, nodes []*Node, now time.Duration) *Decision {
 	d := &Decision{}

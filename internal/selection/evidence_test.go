@@ -35,7 +35,7 @@ func TestANodeThatHangsIsNotNeeded(t *testing.T) {
 	}
 	set(&nodes[2].service, 9)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
-	for now := time.Second; now < 4*time.Second; now += ProbeTimeout + suspicionInterval {
+	for now := time.Second; now < 7*time.Second; now += ProbeTimeout + suspicionInterval {
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
 		probeUnpolled(s, nodes, now, late(ProbeTimeout, nodes[2]))
 	}
@@ -148,7 +148,7 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		now := time.Second
-		for range 3 {
+		for range proofs {
 			for _, n := range nodes { // the engines tell of it in one poll of five
 				s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3, Throttled: c.throttled}, at(now))
 				s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3}, at(now+200*time.Millisecond))

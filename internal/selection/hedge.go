@@ -159,7 +159,8 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 
 // Worthwhile reports whether a second attempt as decided in second may be sooner
 // than the first, overdue one: it leaves out a node of the first, because that
-// stands out by now, or is silent; or the first waits at a coordinating node that does not
+// stands out by now, or is silent, and takes far longer than searches wait in the queues of the second;
+// or the first waits at a coordinating node that does not
 // answer, and the second is to take another. Otherwise, or where searches are rejected, the
 // cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
 // wait for a node instead that is ejected, or avoided, and that the first left out, unless the
@@ -172,8 +173,12 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason.Lists() && !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
 		return false
 	}
+	waits := 0.0 // ms
+	for _, n := range second.Nodes {
+		waits = max(waits, n.queued())
+	}
 	for _, n := range first.Nodes {
-		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) {
+		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) && FarFactor*waits <= n.takes(at) {
 			return true
 		}
 	}

@@ -69,6 +69,7 @@ type probing struct {
 	inFlight int
 	last     int64 // ns: when the last one was sent
 	lateAt   int64 // ns: when one last spoke against it
+	lateFor  int64 // ns: for how long they have, and none for it; each counts for suspicionInterval at most
 	viaLast  int64 // ns: when the last of these was sent
 }
 

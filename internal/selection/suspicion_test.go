@@ -64,7 +64,7 @@ func TestAQueueExplainsALateProbe(t *testing.T) {
 		}
 		decide(s, nodes, time.Second)
 		require.Equal(t, everywhere, n.slowEverywhere())
-		suspect(s, nodes, time.Second, proofs, late(250*time.Millisecond, n))
+		suspect(s, nodes, time.Second, proofs+1, late(250*time.Millisecond, n))
 		require.Equal(t, everywhere, n.State() == Slow, "15 shard queries of 20 ms in its queue, 3 ms elsewhere")
 	}
 }
@@ -338,6 +338,25 @@ func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
 	}
 }
 
+// Nor is one that would wait in queues instead.
+func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
+	for queue, want := range map[float64]bool{0: true, 5: true, 20: false} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 5)
+		req := Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}}
+		var first, second Decision
+		s.Choose(&first, req, at(time.Second))
+		first.Nodes = nodes[1:2]
+		s.Acquire(&first, at(time.Second))
+		nodes[1].health.avoid.Store(true)
+		nodes[1].probe.took.Set(100)
+		set(&nodes[2].queue, queue)
+		s.Choose(&second, req, at(1100*time.Millisecond))
+		require.False(t, nodes[1].in(second.Nodes))
+		require.Equal(t, want, s.Worthwhile(&first, &second, at(1100*time.Millisecond)), "%g shard queries of 5 ms wait", queue)
+	}
+}
+
 // But the best of two bad copies is, if the first attempt waits for a node that answers nothing.
 func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
@@ -476,6 +495,22 @@ func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
 			}
 		}
 		require.InDelta(t, c.want, ejected, float64(2*probeInterval), name)
+	}
+}
+
+// Two late probes that are far apart may each have met a busy moment.
+func TestLateProbesFarApartCountLittle(t *testing.T) {
+	for apart, want := range map[time.Duration]State{suspicionInterval: Slow, 2 * time.Second: Fine} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		now := time.Second
+		for now < 4*time.Second && nodes[2].State() == Fine {
+			s.Suspect(&Decision{Nodes: nodes}, at(now))
+			probe(s, nodes, now, late(50*time.Millisecond, nodes[2]))
+			now += apart
+		}
+		require.Equal(t, want, nodes[2].State(), apart)
+		require.False(t, nodes[2].usable())
 	}
 }
 
