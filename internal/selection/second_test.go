@@ -1,0 +1,119 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A second attempt goes past a node that something is proved against, or a silent
+// coordinating node, and past no other.
+func TestASecondAttemptNeedsProof(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	first := decide(s, nodes, time.Second)
+	s.Acquire(first, at(time.Second))
+	first.Coordinator = nodes[0]
+	s.Suspect(first, at(1100*time.Millisecond))
+	again := func(now time.Duration) bool { return s.Worthwhile(first, decide(s, nodes, now), at(now)) }
+	require.False(t, again(1100*time.Millisecond), "suspicion alone")
+	for _, p := range s.Probes(nil, nodes, at(1100*time.Millisecond)) {
+		if p.Node != nodes[2] {
+			s.ObserveProbe(p, answeredWell(p), at(1102*time.Millisecond))
+		}
+	}
+	require.False(t, again(1110*time.Millisecond), "not late yet")
+	s.Probes(nil, nodes, at(1130*time.Millisecond))
+	require.True(t, nodes[2].health.avoid.Load())
+	require.True(t, again(1130*time.Millisecond))
+}
+
+// A coordinating node without copies cannot be probed as a holder of copies. That says nothing of the way
+// through it while probes of the nodes with the copies tell something, nor does a probe through it that is awaited.
+func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
+	const sent, now = time.Second, 2 * time.Second
+	for name, c := range map[string]struct {
+		arrange func(nodes []*Node)
+		want    bool
+	}{
+		"no copy":                       {func(nodes []*Node) { refuse(nodes[4]) }, false},
+		"nobody may search":             {func(nodes []*Node) { refuse(nodes...) }, true},
+		"nobody probes":                 {func(nodes []*Node) { nodes[4].probe.viaWanted.Store(true) }, true},
+		"a probe through it is awaited": {func(nodes []*Node) { nodes[4].probe.viaWanted.Store(true); nodes[4].probe.viaAway.Add(1) }, false},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		first := decide(s, nodes, sent)
+		first.Nodes, first.Coordinator = nodes[:4], nodes[4]
+		s.Acquire(first, at(sent))
+		nodes[4].probe.viaAskedAt.Store(int64(now - 500*time.Millisecond))
+		c.arrange(nodes)
+		require.Equal(t, c.want, s.Worthwhile(first, decide(s, nodes, now), at(now)), name)
+	}
+}
+
+// refuse has all probes of the nodes tell nothing, for long.
+func refuse(nodes ...*Node) {
+	for _, n := range nodes {
+		n.probe.unanswered.Store(1 - int64(roundLife))
+		n.probe.voids.Store(twice)
+	}
+}
+
+// A second attempt that would wait for an ejected node, which the first left out, is none.
+func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
+	for _, other := range []bool{false, true} { // there is another copy
+		s, nodes := newTest(t, "adaptive", 5)
+		shards := [][]int{{0, 1}, {1, 2}}
+		if other {
+			shards = [][]int{{0, 1, 3}, {1, 2}}
+		}
+		req := Request{Nodes: nodes, Shards: shards}
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		var first, second Decision
+		s.Choose(&first, req, at(1100*time.Millisecond))
+		require.False(t, nodes[0].in(first.Nodes))
+		s.Acquire(&first, at(1100*time.Millisecond))
+		nodes[1].health.avoid.Store(true)
+		s.Choose(&second, req, at(1200*time.Millisecond))
+		require.Equal(t, !other, nodes[0].in(second.Nodes))
+		require.Equal(t, other, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
+	}
+}
+
+// Nor is one that would wait in queues instead.
+func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
+	for queue, want := range map[float64]bool{0: true, 5: true, 20: false} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 5)
+		req := Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}}
+		var first, second Decision
+		s.Choose(&first, req, at(time.Second))
+		first.Nodes = nodes[1:2]
+		s.Acquire(&first, at(time.Second))
+		nodes[1].health.avoid.Store(true)
+		nodes[1].probe.took.Set(100)
+		set(&nodes[2].queue, queue)
+		s.Choose(&second, req, at(1100*time.Millisecond))
+		require.False(t, nodes[1].in(second.Nodes))
+		require.Equal(t, want, s.Worthwhile(&first, &second, at(1100*time.Millisecond)), "%g shard queries of 5 ms wait", queue)
+	}
+}
+
+// But the best of two bad copies is, if the first attempt waits for a node that answers nothing.
+func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	req := Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}}
+	s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+	nodes[0].probe.took.Set(300)
+	var first, second Decision
+	s.Choose(&first, req, at(1100*time.Millisecond))
+	s.Acquire(&first, at(1100*time.Millisecond))
+	nodes[1].health.avoid.Store(true)
+	nodes[1].probe.took.Set(millis(ProbeTimeout))
+	s.Choose(&second, req, at(1200*time.Millisecond))
+	require.True(t, nodes[0].in(second.Nodes))
+	require.True(t, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
+}
