@@ -164,18 +164,15 @@ func (e *entry) slack(at int64) float64 {
 }
 
 // proved reports whether what probes say against n is proof. They must have said so, and nothing else, for as long
-// as needed. Those that are late are no proof while something waits in the queue of n: it is busy. The last poll
-// tells until when there was no queue: one may have gathered since. Of a node that does not answer polls nothing
+// as is enough. Those that are late are no proof while something waits in the queue of n: it is busy. The last poll,
+// at polled, tells until when there was no queue: one may have gathered since. Of a node that does not answer polls nothing
 // more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
-func (s *Selector) proved(n *Node, late bool, at int64) bool {
+func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
 	if late && n.starved(at) {
 		return true
 	}
-	until, enough := at, s.enough(n, late)
-	if late && n.answersPolls() {
-		until = n.polledAt.Load()
-	}
-	return n.probe.lateFor >= enough && until-n.probe.against.Load() >= enough
+	p, enough := &n.probe, s.enough(n, late)
+	return p.lateFor >= enough && (!late || !n.answersPolls() || polled-p.against.Load() >= enough)
 }
 
 // enough returns for how long (ns) probes must speak against n until that is proof. Those that are late must for longer
@@ -243,13 +240,14 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.foreign {
 		c.why += " (sent by another sidestep)"
 	}
-	if began := p.against.Load(); began == 0 || at-p.lateAt > int64(failureMemory) || c.late && n.queuedAt.Load() > began {
+	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
+	if began == 0 || c.late && n.queuedAt.Load() > began {
 		p.against.Store(at)
 		p.lateFor = 0
 	} else {
-		p.lateFor += min(at-p.lateAt, int64(suspicionInterval))
+		p.lateFor += max(0, min(at-p.lateAt, int64(suspicionInterval)))
 	}
-	p.lateAt = at
+	p.lateAt = max(p.lateAt, at)
 	if e.refused() && !c.late {
 		as = Failing
 		p.took.Set(millis(ProbeTimeout))
@@ -260,13 +258,13 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		c.why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {
-	case n.health.excluded(), s.proved(n, c.late, at):
+	case n.health.excluded(), s.proved(n, c.late, polled, at):
 		s.eject(n, as, at, c.why)
 		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case e.foreign: // where it was sent it is probed again
-	case !n.health.avoid.Load() || n.latest.Value() == 0 && p.lateFor < s.enough(n, c.late):
+	case began == 0 || !n.saysLastPoll(n.queuedAt.Load()) && (p.lateFor < s.enough(n, c.late) || n.pollsApart.Load() <= int64(probeInterval)):
 		p.wanted.Store(true)
 	}
 	s.avoid(n)

@@ -128,7 +128,7 @@ func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 	var sent []time.Duration
 	avoided := time.Duration(0)
 	for now := time.Second; nodes[2].State() == Fine; now += time.Millisecond {
-		require.Less(t, now, time.Second+proofTime+2*probeInterval)
+		require.Less(t, now, time.Second+proofTime+2*suspicionInterval)
 		if avoided == 0 && nodes[2].health.avoid.Load() {
 			avoided = now
 		}
@@ -183,7 +183,7 @@ func TestProofOutlastsAShardQuery(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, now-first, proofTime+c.longer, c)
-		require.Less(t, now-first, proofTime+c.longer+2*probeInterval, c)
+		require.Less(t, now-first, proofTime+c.longer+2*suspicionInterval, c)
 	}
 }
 

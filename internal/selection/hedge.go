@@ -158,9 +158,9 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 }
 
 // Worthwhile reports whether a second attempt as decided in second may be sooner
-// than the first, overdue one: it leaves out a node of the first, because that
-// stands out by now, or is silent, and takes far longer than searches wait in the queues of the second;
-// or the first waits at a coordinating node that does not
+// than the first, overdue one. So it is if it leaves out a node of the first that stands out by now, or is silent,
+// and that takes far longer than searches wait in the queues of the second. So it is, too, if the first waits at a
+// coordinating node that does not
 // answer, and the second is to take another. Otherwise, or where searches are rejected, the
 // cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
 // wait for a node instead that is ejected, or avoided, and that the first left out, unless the
@@ -178,7 +178,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 		waits = max(waits, n.queued())
 	}
 	for _, n := range first.Nodes {
-		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) && FarFactor*waits <= n.takes(at) {
+		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) && (n.out() || FarFactor*waits <= n.takes(at)) {
 			return true
 		}
 	}

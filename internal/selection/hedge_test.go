@@ -216,7 +216,7 @@ func TestANodeThatAnswersNoPollsIsEjectedThoughItSaysThatItAnswers(t *testing.T)
 	require.Equal(t, Fine, c.State(), "it answers clients")
 	c.probe.against.Store(l.since(at(3 * time.Second)))
 	c.probe.lateFor = int64(time.Second)
-	require.True(t, l.proved(c, true, l.since(at(4*time.Second))), "no poll is awaited that does not come")
+	require.True(t, l.proved(c, true, c.polledAt.Load(), l.since(at(4*time.Second))), "no poll is awaited that does not come")
 }
 
 // Where a shard's other copy is on an ejected node, that one is waited for: it answers at least.

@@ -192,6 +192,12 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
+	if p.Queries > 0 || p.Elapsed == 0 {
+		raise(&n.workedAt, at)
+	}
+	if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {
+		raise(&n.queuedAt, at)
+	}
 	raise(&n.polledAt, at)
 	n.reach.Observe(millis(p.Took))
 	n.queue.Observe(p.Queue)
@@ -203,9 +209,6 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		raise(&n.throttledAt, at)
 	}
 	n.latest.Set(p.Queue)
-	if p.Queue > 0 && p.Queries > 0 {
-		raise(&n.queuedAt, at)
-	}
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))
@@ -220,6 +223,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	for i, m := range others {
 		m.hear(times[i])
 	}
+	if p.Queue == 0 {
+		s.askAgain(n, at)
+	}
 }
 
 // Heard notes that a node answered a request of a client at now, well or not.
@@ -233,7 +239,11 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if !s.policy.health {
 		return
 	}
-	if life != Fine && !n.health.excluded() {
+	switch {
+	case life == Fine || n.health.excluded():
+	case n.health.avoid.Load():
+		s.askAgain(n, at)
+	default:
 		s.ask(n, at)
 	}
 	if wasOut && !n.out() {

@@ -51,7 +51,7 @@ type probing struct {
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
-	against    atomic.Int64 // ns: since when probes speak against it; 0: they do not
+	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
 	viaAway    atomic.Int32 // probes of the way to it that are awaited
@@ -163,6 +163,14 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 // ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n.
 func (s *Selector) ask(n *Node, at int64) {
 	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
+		n.probe.wanted.Store(true)
+	}
+}
+
+// askAgain wants n probed, if it is avoided, as a poll has told something new: whether it is busy. Where polls
+// are as frequent as probes these do, and so do those of another sidestep.
+func (s *Selector) askAgain(n *Node, at int64) {
+	if n.health.avoid.Load() && !lately(&n.probe.toldAt, at) && n.pollsApart.Load() > int64(probeInterval) {
 		n.probe.wanted.Store(true)
 	}
 }

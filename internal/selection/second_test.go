@@ -98,6 +98,8 @@ func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 		s.Choose(&second, req, at(1100*time.Millisecond))
 		require.False(t, nodes[1].in(second.Nodes))
 		require.Equal(t, want, s.Worthwhile(&first, &second, at(1100*time.Millisecond)), "%g shard queries of 5 ms wait", queue)
+		s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(1100*time.Millisecond))
+		require.True(t, s.Worthwhile(&first, &second, at(1100*time.Millisecond)), "what cannot be reached is no queue")
 	}
 }
 
