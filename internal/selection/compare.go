@@ -71,14 +71,14 @@ func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
 
 // noteLate notes since when a probe is awaited that is late.
 func (r *round) noteLate(e *entry) {
-	if e.late && e.state == probeAwaited && !e.about {
+	if e.judged && e.state == probeAwaited && !e.about {
 		e.node.probe.overdue.CompareAndSwap(0, r.sent)
 	}
 }
 
 // overdue notes a probe that took, or has taken, too long.
 func (s *Selector) overdue(e *entry, took, peers float64, at int64) {
-	e.late, e.judged = true, true
+	e.judged = true
 	if e.state == probeAwaited && !e.about { // not waited for any longer
 		e.node.probe.inFlight--
 	}
@@ -165,7 +165,7 @@ func (e *entry) slack(at int64) float64 {
 
 // proved reports whether what probes say against n is proof. They must have said so, and nothing else, for as long
 // as is enough. Those that are late are no proof while something waits in the queue of n: it is busy. The last poll,
-// at polled, tells until when there was no queue: one may have gathered since. Of a node that does not answer polls nothing
+// at polled, tells until when there was none, and must be that much later than the first of them. Of a node that does not answer polls nothing
 // more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
 func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
 	if late && n.starved(at) {
@@ -264,7 +264,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case e.foreign: // where it was sent it is probed again
-	case began == 0 || !n.saysLastPoll(n.queuedAt.Load()) && (p.lateFor < s.enough(n, c.late) || n.pollsApart.Load() <= int64(probeInterval)):
+	case began == 0 || !c.late || !n.saysLastPoll(n.queuedAt.Load()) && (p.lateFor < s.enough(n, c.late) || n.pollsApart.Load() <= int64(probeInterval)):
 		p.wanted.Store(true)
 	}
 	s.avoid(n)

@@ -192,7 +192,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
-	if p.Queries > 0 || p.Elapsed == 0 {
+	if p.Queries > 0 || n.latest.Value() == 0 {
 		raise(&n.workedAt, at)
 	}
 	if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {
@@ -223,7 +223,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	for i, m := range others {
 		m.hear(times[i])
 	}
-	if p.Queue == 0 {
+	if n.pollsApart.Load() > int64(probeInterval) && !n.saysLastPoll(n.queuedAt.Load()) { // else probes come as soon
 		s.askAgain(n, at)
 	}
 }

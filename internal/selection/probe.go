@@ -91,8 +91,7 @@ type entry struct {
 	state     entryState
 	took      float64 // ms, once answered or failed
 	outcome   ProbeOutcome
-	late      bool // it has spoken against node; while it is awaited: it is not waited for any longer
-	judged    bool // it has nothing more to say
+	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
 	foreign   bool // another sidestep sent it
 	single    bool // and it was no burst
 }
@@ -160,17 +159,18 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n.
+// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n. One that is
+// avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
+	if !n.NoData && !n.health.avoid.Load() && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
 		n.probe.wanted.Store(true)
 	}
 }
 
-// askAgain wants n probed, if it is avoided, as a poll has told something new: whether it is busy. Where polls
-// are as frequent as probes these do, and so do those of another sidestep.
+// askAgain wants n probed, if it is avoided, as a poll has told something new: whether it is busy. Where another
+// sidestep probes it, what that one finds is told.
 func (s *Selector) askAgain(n *Node, at int64) {
-	if n.health.avoid.Load() && !lately(&n.probe.toldAt, at) && n.pollsApart.Load() > int64(probeInterval) {
+	if n.health.avoid.Load() && !lately(&n.probe.toldAt, at) {
 		n.probe.wanted.Store(true)
 	}
 }
@@ -435,7 +435,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if e.about {
 		e.via.probe.viaAway.Add(-1)
 	} else {
-		e.node.probe.ended(o.Unfit, e.late, at)
+		e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 		if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
 			e.uncompared(o, at)

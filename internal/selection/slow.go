@@ -169,9 +169,7 @@ func (d *Decision) suspects(req Request, t turn) {
 		if !over {
 			continue
 		}
-		if !n.health.avoid.Load() { // else probes look after it already
-			t.s.ask(n, t.at)
-		}
+		t.s.ask(n, t.at)
 		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}

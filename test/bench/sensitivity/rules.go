@@ -58,7 +58,7 @@ func ofProof() []rule {
 		{"a late probe counts for suspicionInterval at most", "compare.go", "max(0, min(at-p.lateAt, int64(suspicionInterval)))", "max(0, at-p.lateAt)"},
 		{"a busy node is probed rarely", "compare.go", "!n.saysLastPoll(n.queuedAt.Load()) && (p.lateFor", "(p.lateFor"},
 		{"what waits for a rare poll is probed rarely", "compare.go", "(p.lateFor < s.enough(n, c.late) || n.pollsApart.Load() <= int64(probeInterval))", "true"},
-		{"a poll without a queue has an avoided node probed", "lease.go", "if p.Queue == 0 {\n\t\ts.askAgain", "if false {\n\t\ts.askAgain"},
+		{"a rare poll without a queue has an avoided node probed", "lease.go", "if n.pollsApart.Load() > int64(probeInterval) && !n.saysLastPoll(n.queuedAt.Load()) {", "if false {"},
 		{"a queue is an excuse while it is worked off", "lease.go", "if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {", "if p.Queue > 0 {"},
 		{"proof outlasts a shard query", "compare.go", "int64(min(FarFactor*s.work(n)*float64(time.Millisecond), float64(firstHold)))", "0"},
 		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() || at-", "if true || at-"},
