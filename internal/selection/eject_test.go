@@ -79,8 +79,8 @@ func answerProbes(s *Selector, nodes []*Node, from, to time.Duration, outcome fu
 	return sent
 }
 
-// proofs of suspect eject: after the first each counts for suspicionInterval.
-const proofs = 4
+// proofs of suspect, which are further apart than proofTime, eject.
+const proofs = 2
 
 func decide(s *Selector, nodes []*Node, now time.Duration) *Decision {
 	d := &Decision{}
@@ -118,12 +118,12 @@ func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 	require.Equal(t, Slow, nodes[2].State())
 }
 
-// A node that answers nothing is found out while its first probe still waits. It is avoided, and probed
-// again and again until it is ejected.
+// A node that answers nothing is found out while its first probe still waits. Until it is
+// ejected it is probed again and again, suspicionInterval apart.
 func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	raise(&nodes[2].missedAt, int64(time.Second)) // nor polls
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(time.Second))
 	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
 	var sent []time.Duration
 	avoided := time.Duration(0)

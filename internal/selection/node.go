@@ -39,8 +39,6 @@ type statistics struct {
 	polled      atomic.Int32 // State by polls and connections alone
 	outstanding atomic.Int64 // searches sent to a set with this node, or together with others, not yet answered
 	polledAt    atomic.Int64 // ns: last answered poll
-	workedAt    atomic.Int64 // ns: last poll that told of shard queries that were answered, or came after one without a queue
-	queuedAt    atomic.Int64 // ns: last poll that told of a queue that was being worked off
 	pollsApart  atomic.Int64 // ns: from the last answered poll but one to the last
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load

@@ -64,7 +64,7 @@ func TestAQueueExplainsALateProbe(t *testing.T) {
 		}
 		decide(s, nodes, time.Second)
 		require.Equal(t, everywhere, n.slowEverywhere())
-		suspect(s, nodes, time.Second, proofs+1, late(250*time.Millisecond, n))
+		suspect(s, nodes, time.Second, proofs, late(250*time.Millisecond, n))
 		require.Equal(t, everywhere, n.State() == Slow, "15 shard queries of 20 ms in its queue, 3 ms elsewhere")
 	}
 }
@@ -340,6 +340,41 @@ func TestSlowStartComesBeforeEjected(t *testing.T) {
 		d := choose(s, nodes, ring(5, 2, 5), at(time.Second))
 		require.Contains(t, names(d), "d")
 		require.NotContains(t, names(d), "c")
+	}
+}
+
+// A queue that explains a third of the time of a late probe leaves room for doubt: its node is
+// avoided, and not ejected. One that explains less does not, even if nobody looks but
+// while the probe is awaited.
+func TestAQueueThatExplainsAThirdOfALateProbeForbidsProof(t *testing.T) {
+	for took, want := range map[time.Duration]State{500 * time.Millisecond: Fine, 800 * time.Millisecond: Slow, ProbeTimeout: Slow} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		n := nodes[2]
+		set(&n.service, 20)
+		set(&n.queue, 10)
+		for now := time.Second; now < 4*time.Second; now += took + suspicionInterval {
+			for _, m := range nodes {
+				raise(&m.polledAt, int64(now))
+			}
+			s.Suspect(&Decision{Nodes: nodes}, at(now))
+			probes := s.Probes(nil, nodes, at(now))
+			own := slices.IndexFunc(probes, func(p Probe) bool { return p.Node == n })
+			for i, p := range probes {
+				if i != own {
+					s.ObserveProbe(p, answeredWell(p), at(now+2*time.Millisecond))
+				}
+			}
+			if own < 0 { // it coordinates this round
+				continue
+			}
+			for wait := 10 * time.Millisecond; wait < took; wait += 10 * time.Millisecond {
+				s.judge(probes[own].round, int64(now+wait))
+			}
+			s.ObserveProbe(probes[own], late(took, n)(probes[own]), at(now+took))
+			require.False(t, n.usable(), "200 ms are explained, %v are not", took)
+		}
+		require.Equal(t, want, n.State(), took)
 	}
 }
 
