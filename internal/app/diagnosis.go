@@ -28,6 +28,9 @@ func readings(nodes []proxy.NodeStatus) []diagnosis.Reading {
 			ID: n.ID, Name: n.Name, State: n.State, Why: why(n),
 			Response: math.NaN(), Service: math.NaN(), Queue: math.NaN(), Share: n.Share,
 		}
+		if n.Since != nil {
+			out[i].Since = *n.Since
+		}
 		if n.Rank != nil { // it has been measured
 			out[i].Response, out[i].Service, out[i].Queue = n.Parts.ResponseTime, n.Parts.ServiceTime, n.Parts.Queue
 		}

@@ -38,9 +38,10 @@ type Reading struct {
 	ID, Name string
 	// State is that of the selection, Why the evidence against the node.
 	State, Why string
-	Response   float64 // of a shard search, as seen from outside the node
-	Service    float64 // of a shard query, on the node
-	Share      float64 // of the shard queries of the last minute, 0..1
+	Since      time.Time // when State began
+	Response   float64   // of a shard search, as seen from outside the node
+	Service    float64   // of a shard query, on the node
+	Share      float64   // of the shard queries of the last minute, 0..1
 	Queue      float64
 }
 

@@ -100,6 +100,8 @@ const (
 	pause = 15 * time.Second
 	// longest is after what time a record is closed even if its node flaps.
 	longest = 15 * time.Minute
+	// busyLong is how long a node must be busy until that is trouble: uneven load makes nodes busy for a moment.
+	busyLong = time.Second
 	// maxCaptures, maxHot and maxBouts bound what is recorded of a node that flaps:
 	// captures, answers of hot threads, and bouts.
 	maxCaptures, maxHot, maxBouts = 120, 8, 8
@@ -117,3 +119,6 @@ type recording struct {
 	well      context.CancelFunc
 	counted   bool
 }
+
+// lasts reports whether there is such a record, and its node is in trouble.
+func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }

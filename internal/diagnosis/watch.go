@@ -42,6 +42,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		known[n.ID] = true
 		open := r.open[n.ID]
 		switch {
+		case !open.lasts() && n.briefly(now):
 		case inTrouble(n.State) && open == nil:
 			r.begin(ctx, n, now)
 		case inTrouble(n.State):
@@ -84,11 +85,14 @@ func (r *Recorder) compare(readings []Reading) {
 // inTrouble reports whether nodes in this state are recorded.
 func inTrouble(state string) bool {
 	switch state {
-	case "slow", "failing", "unresponsive", "unreachable":
+	case "busy", "slow", "failing", "unresponsive", "unreachable":
 		return true
 	}
 	return false
 }
+
+// briefly reports whether a node is busy, and has not been so for long: uneven load makes a node busy for a moment.
+func (n Reading) briefly(now time.Time) bool { return n.State == "busy" && now.Sub(n.Since) < busyLong }
 
 // begin opens the record of a node.
 func (r *Recorder) begin(ctx context.Context, n Reading, now time.Time) {

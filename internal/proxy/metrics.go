@@ -128,7 +128,7 @@ func (m *metrics) registerProbes(auto promauto.Factory) {
 		Buckets:                     durationBuckets,
 		NativeHistogramBucketFactor: nativeBucketFactor,
 	}, []string{"state"})
-	for _, state := range []selection.State{selection.Fine, selection.Slow, selection.Failing, selection.Ramping} {
+	for _, state := range []selection.State{selection.Fine, selection.Busy, selection.Slow, selection.Failing, selection.Ramping} {
 		m.probeTime.WithLabelValues(state.String())
 	}
 }

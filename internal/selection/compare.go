@@ -34,65 +34,55 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, charge{late: took > l.late, proof: true, why: "probe failed: " + e.outcome.Message}, at)
+				s.speaksAgainst(e, charge{late: took > l.late, why: "probe failed: " + e.outcome.Message}, at)
 			}
 		case known && took > l.late:
-			s.overdue(e, took, peers, took > l.proof, at)
+			s.overdue(e, took, peers, at)
 			r.noteLate(e)
 		case e.state != probeAnswered:
-		case e.late: // it has spoken against its node
-			e.judged = true
 		case !known || took <= l.good:
 			e.judged = true
 			s.speaksFor(e, at)
 		default:
 			e.judged = true
-			e.node.unclear(at)
+			s.unclear(e.node, at)
 		}
 	}
 }
 
 // limits are the times (ms) up to which a probe speaks for its node, and above which it speaks
-// against it, and is proof.
-type limits struct{ good, late, proof float64 }
+// against it.
+type limits struct{ good, late float64 }
 
-// limits returns those of e, of whose peers the median is peers (ms). What a queue explains is
-// known to a factor of FarFactor only: its shard queries are not all alike. So one that
-// explains a third of a probe's time leaves room for doubt.
+// limits returns those of e, of whose peers the median is peers (ms).
 func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
 	slack := e.slack(at)
 	l := limits{good: FarFactor*peers + noise, late: FarFactor*peers + slack}
 	if r.local || e.node.health.excluded() {
 		l.good = l.late
 	}
-	l.proof = l.late
 	if !e.about {
 		excuse := s.excuse(e.node)
 		l.good += excuse
 		l.late += excuse
-		l.proof += FarFactor * excuse
 	}
 	return l
 }
 
 // noteLate notes since when a probe is awaited that is late.
 func (r *round) noteLate(e *entry) {
-	if e.late && e.state == probeAwaited && !e.about {
+	if e.judged && e.state == probeAwaited && !e.about {
 		e.node.probe.overdue.CompareAndSwap(0, r.sent)
 	}
 }
 
-// overdue notes a probe that took, or has taken, too long: once, and again as soon as it
-// is proof.
-func (s *Selector) overdue(e *entry, took, peers float64, proof bool, at int64) {
-	first := !e.late
-	e.late, e.judged = true, proof || e.about || e.state != probeAwaited
-	if first && e.state == probeAwaited && !e.about { // not waited for any longer
+// overdue notes a probe that took, or has taken, too long.
+func (s *Selector) overdue(e *entry, took, peers float64, at int64) {
+	e.judged = true
+	if e.state == probeAwaited && !e.about { // not waited for any longer
 		e.node.probe.inFlight--
 	}
-	if first || proof {
-		s.speaksAgainst(e, charge{late: true, proof: proof, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
-	}
+	s.speaksAgainst(e, charge{late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
 }
 
 // peers returns the median of what the other probes of r took (ms), and whether it is known
@@ -173,22 +163,25 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.excused(at), e.via.standstill(at))
 }
 
-// provedSince reports whether what is proof against n since then suffices: for long enough, and n
-// has told of its queue in that time, or just before. Of a node that does not answer polls nothing
-// more is known. Probes that are late must be so for longer than the shard queries that n works on
-// may last, but for no longer than an ejection would; those that fail at once wait for nothing.
-// One that is late suffices where n is starved of CPU: it is as fast as others once it is avoided.
-func (s *Selector) provedSince(n *Node, late bool, then, at int64) bool {
-	polled := n.polledAt.Load()
-	told := !n.answersPolls() || polled > then || at-polled <= int64(twice*proofTime)
-	lasted := time.Duration(at - then)
-	if told && late && n.starved(at) {
+// proved reports whether what probes say against n is proof. They must have said so, and nothing else, for as long
+// as is enough. Those that are late are no proof while something waits in the queue of n: it is busy. The last poll,
+// at polled, tells until when there was none, and must be that much later than the first of them. Of a node that does not answer polls nothing
+// more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
+func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
+	if late && n.starved(at) {
 		return true
 	}
-	if !told || lasted < proofTime {
-		return false
+	p, enough := &n.probe, s.enough(n, late)
+	return p.lateFor >= enough && (!late || !n.answersPolls() || polled-p.against.Load() >= enough)
+}
+
+// enough returns for how long (ns) probes must speak against n until that is proof. Those that are late must for longer
+// than the shard queries that n works on may last, but for no longer than an ejection would.
+func (s *Selector) enough(n *Node, late bool) int64 {
+	if !late {
+		return int64(proofTime)
 	}
-	return !late || millis(lasted-proofTime) >= min(FarFactor*s.work(n), millis(firstHold))
+	return int64(proofTime) + int64(min(FarFactor*s.work(n)*float64(time.Millisecond), float64(firstHold)))
 }
 
 // work returns how long (ms) a shard query takes that n works on: on n, or usually if that is
@@ -201,10 +194,10 @@ func (s *Selector) work(n *Node) float64 {
 // unclear notes a probe that was neither good nor bad. Where none was bad for as long as an
 // ejection takes at least, what spoke against the node before ends. Sooner it must not: a
 // slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
-func (n *Node) unclear(at int64) {
+func (s *Selector) unclear(n *Node, at int64) {
 	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
-		n.health.avoid.Store(false)
+		s.release(n, at)
 	}
 }
 
@@ -224,19 +217,18 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 	n.health.good.Add(1)
 	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
-		n.health.avoid.Store(false)
+		s.release(n, at)
 	}
 }
 
 // charge is what a probe says against its node.
 type charge struct {
-	late  bool // it took too long, whether it failed or not
-	proof bool // by more than its node's queue may explain
-	why   string
+	late bool // it took too long, whether it failed or not
+	why  string
 }
 
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers. The node
-// is avoided, and is ejected once such probes are proof for long enough.
+// is avoided, and is ejected once such probes are proof.
 func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.about {
 		e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)
@@ -248,13 +240,14 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.foreign {
 		c.why += " (sent by another sidestep)"
 	}
-	p.lateAt = at
-	if c.proof {
-		if p.against.Load() == 0 || at-p.againstAt > int64(failureMemory) {
-			p.against.Store(at)
-		}
-		p.againstAt = at
+	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
+	if began == 0 || c.late && n.queuedAt.Load() > began {
+		p.against.Store(at)
+		p.lateFor = 0
+	} else {
+		p.lateFor += max(0, min(at-p.lateAt, int64(suspicionInterval)))
 	}
+	p.lateAt = max(p.lateAt, at)
 	if e.refused() && !c.late {
 		as = Failing
 		p.took.Set(millis(ProbeTimeout))
@@ -265,14 +258,14 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		c.why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {
-	case n.health.excluded(), c.proof && s.provedSince(n, c.late, p.against.Load(), at):
+	case n.health.excluded(), s.proved(n, c.late, polled, at):
 		s.eject(n, as, at, c.why)
 		if starved && n.health.excluded() {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case e.foreign: // where it was sent it is probed again
-	case c.proof || !n.health.avoid.Load():
+	case began == 0 || !c.late || !n.saysLastPoll(n.queuedAt.Load()) && (p.lateFor < s.enough(n, c.late) || n.pollsApart.Load() <= int64(probeInterval)):
 		p.wanted.Store(true)
 	}
-	s.avoid(n)
+	s.avoid(n, c.late, at, c.why)
 }

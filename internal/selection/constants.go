@@ -32,7 +32,7 @@ const (
 	// with as many nodes that nothing speaks against. fails_fast_503, slow_10x,
 	// TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected.
 	twice = 2
-	// proofTime is for how long probes must be proof against a node until it is ejected. Where
+	// proofTime is for how long probes must speak against a node until it is ejected. Where
 	// they are late, FarFactor times what a shard query takes comes on top, firstHold at the most:
 	// what a node works on may keep a probe waiting while its peers have nothing to do. Meanwhile
 	// no new search is sent there. pauses_beside, bimodal_2s, TestProofOutlastsAShardQuery.
@@ -45,11 +45,11 @@ const (
 	roundSize = twice * probeBurst
 
 	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
-	// after the first, and ejected within a second where shard queries take no more than a quarter
-	// of that. A failed probe through a coordinating node counts as that much at the least.
+	// after the first, and ejected within a second where shard queries take no more than that, and the node
+	// is polled several times in it. A failed probe through a coordinating node counts as that much at the least.
 	// transport_300ms.
 	suspicionInterval = 100 * time.Millisecond
-	// probeInterval is between probes of an ejected node, give or take probeJitter of it, so
+	// probeInterval is between probes of an ejected node, or of an avoided one of which polls tell nothing new, give or take probeJitter of it, so
 	// that the probes of many clients do not meet. slow_10x_20_sidecars.
 	probeInterval = twice * twice * suspicionInterval
 	probeJitter   = 0.2

@@ -78,7 +78,7 @@ func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T)
 		set(&n.response, 10)
 	}
 	s.eject(nodes[2], Slow, s.since(epoch), "a test")
-	nodes[3].health.avoid.Store(true)
+	nodes[3].health.avoid.Store(1)
 	for _, n := range nodes[:2] {
 		n.probe.silentAt.Store(s.since(epoch) + 1)
 	}
@@ -98,7 +98,7 @@ func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T)
 func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
 	for name, exclude := range map[string]func(*Selector, *Node){
 		"ejected": func(s *Selector, n *Node) { s.eject(n, Slow, s.since(epoch), "a test") },
-		"avoided": func(s *Selector, n *Node) { s.avoid(n) },
+		"avoided": func(s *Selector, n *Node) { s.avoid(n, false, 1, "a test") },
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		for _, n := range nodes[:2] {
@@ -233,7 +233,7 @@ func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 				case silent:
 					s.ObservePoll(n.ID, Poll{State: Unresponsive, Took: time.Millisecond}, at(time.Second))
 				case avoided:
-					n.health.avoid.Store(true)
+					n.health.avoid.Store(1)
 				case rejecting:
 					s.ObservePoll(n.ID, Poll{State: Fine, Rejected: 0.5, Elapsed: time.Second}, at(time.Second))
 				}

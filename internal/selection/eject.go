@@ -9,10 +9,11 @@ import (
 // State is how a node is doing, as far as it is known.
 type State int32
 
-// States of a node. An ejected node is not listed while every shard keeps another copy.
+// States of a node. An ejected node is not listed while every shard keeps another copy, and neither is a busy one.
 const (
 	Unknown      State = iota // not polled yet, or its last poll was answered with an error
 	Fine                      // nothing is proved against it
+	Busy                      // avoided for long: probes take far longer than those of its peers, but searches wait in its queue
 	Slow                      // ejected: probes took far longer than those of its peers
 	Failing                   // ejected: it failed probes or searches that went well on its peers
 	Ramping                   // slow start: back, with a share that grows
@@ -22,7 +23,7 @@ const (
 
 // States returns the closed set.
 func States() []State {
-	return []State{Unknown, Fine, Slow, Failing, Ramping, Unresponsive, Unreachable}
+	return []State{Unknown, Fine, Busy, Slow, Failing, Ramping, Unresponsive, Unreachable}
 }
 
 // String returns the name shown to operators.
@@ -30,6 +31,8 @@ func (s State) String() string {
 	switch s {
 	case Fine:
 		return "fine"
+	case Busy:
+		return "busy"
 	case Slow:
 		return "slow"
 	case Failing:
@@ -53,7 +56,8 @@ type health struct {
 	badAt atomic.Int64 // ns: the last probe or failure against the node
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt
 	good  atomic.Int32 // probes as good as those of its peers since badAt
-	avoid atomic.Bool  // a probe speaks against it: not listed, not ejected
+	avoid atomic.Int64 // ns: since when it is avoided, as a probe speaks against it: not listed, not ejected; 0: it is not
+	busy  atomic.Bool  // it is so for as long as would be proof, but for a queue
 	// ns: how long it stays ejected after badAt while it is short of CPU, as it was starved when a
 	// probe was late; 0: it was not
 	starved atomic.Int64
@@ -70,6 +74,15 @@ func (h *health) condition() State {
 		return s
 	}
 	return Fine
+}
+
+// avoided reports whether a probe speaks against the node, and nothing is proved.
+func (h *health) avoided() bool { return h.avoid.Load() != 0 }
+
+// clear ends that the node is avoided.
+func (h *health) clear() {
+	h.avoid.Store(0)
+	h.busy.Store(false)
 }
 
 // excluded reports whether the node is ejected by proof.
@@ -128,9 +141,8 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		h.since.Store(at)
 		h.badAt.Store(at)
 		h.good.Store(0)
-		h.avoid.Store(false)
-		text := why
-		h.why.Store(&text)
+		h.clear()
+		h.why.Store(&why)
 		h.state.Store(int32(as))
 	})
 }
@@ -138,12 +150,12 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 // mayEject reports whether one more node, n, may be taken out: the cap allows it, and no
 // choice of late found that the others cannot carry its load.
 func (s *Selector) mayEject(n *Node, at int64) bool {
-	return !n.NoData && !lately(&n.neededAt, at) && s.makeRoom(n, true)
+	return !n.NoData && !lately(&n.neededAt, at) && s.makeRoom(n, true, at)
 }
 
 // makeRoom reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n
 // is. A node that is merely avoided gives way to one against which there is proof.
-func (s *Selector) makeRoom(n *Node, proof bool) bool {
+func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 	data, out := 0, 1
 	var avoided *Node
 	for _, m := range *s.all.Load() {
@@ -155,26 +167,43 @@ func (s *Selector) makeRoom(n *Node, proof bool) bool {
 		case m.Same(n):
 		case m.health.excluded():
 			out++
-		case m.health.avoid.Load():
+		case m.health.avoided():
 			out++
 			avoided = m
 		}
 	}
 	if proof && avoided != nil && ejectOneIn*out > data+1 {
-		avoided.health.avoid.Store(false)
+		s.release(avoided, at)
 		out--
 	}
 	return ejectOneIn*out <= data+1
 }
 
 // avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected
-// and not too many are out already.
-func (s *Selector) avoid(n *Node) {
-	s.ejecting.Lock()
-	defer s.ejecting.Unlock()
-	if !n.health.excluded() {
-		n.health.avoid.Store(s.makeRoom(n, false))
-	}
+// and not too many are out already. Once it is avoided for as long as would be proof, and has told of a queue
+// meanwhile, it is busy.
+func (s *Selector) avoid(n *Node, late bool, at int64, why string) {
+	why += ", while searches wait in its queue"
+	s.changing(n, at, why, func() {
+		s.ejecting.Lock()
+		defer s.ejecting.Unlock()
+		h := &n.health
+		switch {
+		case h.excluded():
+		case !s.makeRoom(n, false, at):
+			h.clear()
+		case !h.avoided():
+			h.avoid.Store(at)
+		case late && n.queuedAt.Load() > h.avoid.Load() && at-h.avoid.Load() >= s.enough(n, late) && !h.busy.Load():
+			h.why.Store(&why)
+			h.busy.Store(true)
+		}
+	})
+}
+
+// release lets n in again that was avoided, as far as that is concerned.
+func (s *Selector) release(n *Node, at int64) {
+	s.changing(n, at, "", n.health.clear)
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.
@@ -186,8 +215,8 @@ func (s *Selector) advance(n *Node, at int64) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoid.Load() && s.blind(n, at) {
-			h.avoid.Store(false)
+		if h.avoided() && s.blind(n, at) {
+			s.release(n, at)
 			n.probe.against.Store(0)
 		}
 	case Ramping:
@@ -212,7 +241,7 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		n.probe.took.Set(0)
 		n.strikes.Store(0)
 		n.probe.against.Store(0)
-		h.avoid.Store(false)
+		h.clear()
 		h.starved.Store(0)
 		h.returned = at
 		h.since.Store(at)

@@ -79,8 +79,8 @@ func answerProbes(s *Selector, nodes []*Node, from, to time.Duration, outcome fu
 	return sent
 }
 
-// proofs of suspect, which are further apart than proofTime, eject.
-const proofs = 2
+// proofs of suspect eject: after the first each counts for suspicionInterval.
+const proofs = 4
 
 func decide(s *Selector, nodes []*Node, now time.Duration) *Decision {
 	d := &Decision{}
@@ -118,18 +118,18 @@ func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 	require.Equal(t, Slow, nodes[2].State())
 }
 
-// A node that answers nothing is found out while its first probe still waits. Until it is
-// ejected it is probed again and again, suspicionInterval apart.
+// A node that answers nothing is found out while its first probe still waits. It is avoided, and probed
+// again and again until it is ejected.
 func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(time.Second))
+	raise(&nodes[2].missedAt, int64(time.Second)) // nor polls
 	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
 	var sent []time.Duration
 	avoided := time.Duration(0)
 	for now := time.Second; nodes[2].State() == Fine; now += time.Millisecond {
 		require.Less(t, now, time.Second+proofTime+2*suspicionInterval)
-		if avoided == 0 && nodes[2].health.avoid.Load() {
+		if avoided == 0 && nodes[2].health.avoided() {
 			avoided = now
 		}
 		for _, p := range s.Probes(nil, nodes, at(now)) {
@@ -179,7 +179,7 @@ func TestProofOutlastsAShardQuery(t *testing.T) {
 			}
 			if first == 0 && n.probe.against.Load() != 0 {
 				first = now
-				require.True(t, n.health.avoid.Load(), "it is avoided at once")
+				require.True(t, n.health.avoided(), "it is avoided at once")
 			}
 		}
 		require.GreaterOrEqual(t, now-first, proofTime+c.longer, c)

@@ -35,7 +35,10 @@ func TestANodeThatHangsIsNotNeeded(t *testing.T) {
 	}
 	set(&nodes[2].service, 9)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
-	suspect(s, nodes, time.Second, proofs, late(ProbeTimeout, nodes[2]))
+	for now := time.Second; now < 7*time.Second; now += ProbeTimeout + suspicionInterval {
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		probeUnpolled(s, nodes, now, late(ProbeTimeout, nodes[2]))
+	}
 	require.Equal(t, Slow, nodes[2].State())
 	require.Equal(t, "abde", names(decide(s, nodes, 10*time.Second)))
 }
@@ -145,7 +148,7 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		now := time.Second
-		for range 3 {
+		for range proofs {
 			for _, n := range nodes { // the engines tell of it in one poll of five
 				s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3, Throttled: c.throttled}, at(now))
 				s.ObservePoll(n.ID, Poll{State: Fine, Quota: 0.3}, at(now+200*time.Millisecond))
@@ -153,7 +156,7 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 			now = suspect(s, nodes, now+200*time.Millisecond, 1, late(c.took, nodes[2]))
 		}
 		require.Equal(t, c.ejected, nodes[2].State() == Slow, "%+v", c)
-		require.Equal(t, c.ejected, nodes[2].health.excluded() || nodes[2].health.avoid.Load(), "%+v", c)
+		require.Equal(t, c.ejected, nodes[2].health.excluded() || nodes[2].health.avoided(), "%+v", c)
 	}
 }
 
@@ -182,7 +185,7 @@ func TestEjectedNodesThatAreAloneReturn(t *testing.T) {
 func TestProofOutlivesAnUpdate(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	setTimes(nodes, 5, 3)
-	nodes[2].health.avoid.Store(true)
+	nodes[2].health.avoid.Store(1)
 	infos := make([]NodeInfo, len(nodes))
 	for i, n := range nodes {
 		infos[i] = n.NodeInfo
@@ -191,6 +194,6 @@ func TestProofOutlivesAnUpdate(t *testing.T) {
 	updated := s.Update(infos)
 	require.True(t, updated[2].Same(nodes[2]))
 	require.False(t, updated[2].Same(nodes[1]))
-	require.True(t, s.makeRoom(nodes[2], false), "it is avoided, and not another one")
-	require.False(t, s.makeRoom(nodes[1], false))
+	require.True(t, s.makeRoom(nodes[2], false, 1), "it is avoided, and not another one")
+	require.False(t, s.makeRoom(nodes[1], false, 1))
 }

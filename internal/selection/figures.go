@@ -9,7 +9,7 @@ import (
 type Figures struct {
 	State  State
 	Proved State     // Fine, Slow, Failing or Ramping: what probes and failures proved
-	Why    string    // what was proved against it, while Proved is not Fine
+	Why    string    // what speaks against it, while State is Busy or Proved is not Fine
 	Since  time.Time // when State began, zero while the node was never seen
 	Polled time.Time // when it last answered a poll, zero if it never did
 	// Leaving is how the node is said to be about to leave: [Drained] or [NodeInfo.Announced];
@@ -41,7 +41,7 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		Searches: n.searches.Load(), Failures: n.failures.Load(), Sent: n.sent.Total(at),
 		Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()), LastError: n.lastError.Load(),
 	}
-	if why := n.health.why.Load(); why != nil && f.Proved != Fine {
+	if why := n.health.why.Load(); why != nil && (f.State == Busy || f.Proved != Fine) {
 		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {

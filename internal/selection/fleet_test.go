@@ -75,7 +75,7 @@ func TestAnEjectionWaitsForAPoll(t *testing.T) {
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
 		probeUnpolled(s, nodes, now, bad)
 		require.Equal(t, Fine, nodes[2].State())
-		require.True(t, nodes[2].health.avoid.Load(), "it is avoided all the same")
+		require.True(t, nodes[2].health.avoided(), "it is avoided all the same")
 	}
 	suspect(s, nodes, 6*time.Second, 1, bad)
 	require.Equal(t, Slow, nodes[2].State())

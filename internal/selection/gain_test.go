@@ -214,7 +214,7 @@ func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
 		}
 		require.Zero(t, n.probe.awaited(g.since(at(time.Second+2*time.Millisecond))))
 		g.Probes(nil, g.nodes, at(time.Second+100*time.Millisecond))
-		require.True(t, n.health.avoid.Load())
+		require.True(t, n.health.avoided())
 		require.InDelta(t, 150, n.probe.awaited(g.since(at(time.Second+150*time.Millisecond))), 0)
 		set(&g.nodes[3].queue, 200) // 150 ms; the other copy of shard 2
 		require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason, "at the beginning")
@@ -254,7 +254,7 @@ func TestASecondAttemptDoesNotLeaveANodeThatPausesForAnEjectedOne(t *testing.T) 
 		}
 	}
 	g.Probes(nil, g.nodes, at(time.Second+60*time.Millisecond))
-	require.True(t, pauses.health.avoid.Load())
+	require.True(t, pauses.health.avoided())
 	second := &Decision{}
 	g.Choose(second, Request{Nodes: g.nodes, Shards: ring(9, 2, 9)}, at(time.Second+60*time.Millisecond))
 	require.Contains(t, second.Nodes, pauses)

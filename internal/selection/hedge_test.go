@@ -214,7 +214,9 @@ func TestANodeThatAnswersNoPollsIsEjectedThoughItSaysThatItAnswers(t *testing.T)
 	l.Heard(c, at(4*time.Second))
 	l.ObservePoll(c.ID, Poll{State: Unresponsive, Took: time.Second}, at(4*time.Second))
 	require.Equal(t, Fine, c.State(), "it answers clients")
-	require.True(t, l.provedSince(c, true, l.since(at(3*time.Second)), l.since(at(4*time.Second))), "no poll is awaited that does not come")
+	c.probe.against.Store(l.since(at(3 * time.Second)))
+	c.probe.lateFor = int64(time.Second)
+	require.True(t, l.proved(c, true, c.polledAt.Load(), l.since(at(4*time.Second))), "no poll is awaited that does not come")
 }
 
 // Where a shard's other copy is on an ejected node, that one is waited for: it answers at least.

@@ -192,6 +192,12 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
+	if p.Queries > 0 || n.latest.Value() == 0 {
+		raise(&n.workedAt, at)
+	}
+	if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {
+		raise(&n.queuedAt, at)
+	}
 	raise(&n.polledAt, at)
 	n.reach.Observe(millis(p.Took))
 	n.queue.Observe(p.Queue)
@@ -217,6 +223,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	for i, m := range others {
 		m.hear(times[i])
 	}
+	if n.pollsApart.Load() > int64(probeInterval) && !n.saysLastPoll(n.queuedAt.Load()) { // else probes come as soon
+		s.askAgain(n, at)
+	}
 }
 
 // Heard notes that a node answered a request of a client at now, well or not.
@@ -230,7 +239,11 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	if !s.policy.health {
 		return
 	}
-	if life != Fine && !n.health.excluded() {
+	switch {
+	case life == Fine || n.health.excluded():
+	case n.health.avoided():
+		s.askAgain(n, at)
+	default:
 		s.ask(n, at)
 	}
 	if wasOut && !n.out() {

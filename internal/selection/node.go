@@ -39,6 +39,8 @@ type statistics struct {
 	polled      atomic.Int32 // State by polls and connections alone
 	outstanding atomic.Int64 // searches sent to a set with this node, or together with others, not yet answered
 	polledAt    atomic.Int64 // ns: last answered poll
+	workedAt    atomic.Int64 // ns: last poll that told of shard queries that were answered, or came after one without a queue
+	queuedAt    atomic.Int64 // ns: last poll that told of a queue that was being worked off
 	pollsApart  atomic.Int64 // ns: from the last answered poll but one to the last
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
@@ -85,8 +87,11 @@ type NodeError struct {
 // State returns how the node is doing.
 func (n *Node) State() State {
 	life := State(n.polled.Load())
-	if c := n.health.condition(); !n.out() && c != Fine {
+	switch c := n.health.condition(); {
+	case !n.out() && c != Fine:
 		return c
+	case life == Fine && n.health.busy.Load():
+		return Busy
 	}
 	return life
 }
@@ -146,7 +151,7 @@ func (n *Node) idle(at int64) bool {
 func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }
 
 // usable reports whether nothing is proved against the node at this moment.
-func (n *Node) usable() bool { return n.serves() && !n.health.avoid.Load() }
+func (n *Node) usable() bool { return n.serves() && !n.health.avoided() }
 
 // raise sets a to v unless it is larger already.
 func raise(a *atomic.Int64, v int64) {

@@ -51,7 +51,7 @@ type probing struct {
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
-	against    atomic.Int64 // ns: since when probes are proof against it; 0: they are not
+	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	viaWanted  atomic.Bool  // something speaks against it as coordinating node
 	viaAskedAt atomic.Int64 // ns: when that last began
 	viaAway    atomic.Int32 // probes of the way to it that are awaited
@@ -66,11 +66,11 @@ type probing struct {
 	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
-	inFlight  int
-	last      int64 // ns: when the last one was sent
-	lateAt    int64 // ns: when one last spoke against it
-	againstAt int64 // ns: when one was last proof against it
-	viaLast   int64 // ns: when the last of these was sent
+	inFlight int
+	last     int64 // ns: when the last one was sent
+	lateAt   int64 // ns: when one last spoke against it
+	lateFor  int64 // ns: for how long they have, and none for it; each counts for suspicionInterval at most
+	viaLast  int64 // ns: when the last of these was sent
 }
 
 // round is a set of probes that were sent in the same instant, so that their times can
@@ -91,8 +91,7 @@ type entry struct {
 	state     entryState
 	took      float64 // ms, once answered or failed
 	outcome   ProbeOutcome
-	late      bool // it has spoken against node; while it is awaited: it is not waited for any longer
-	judged    bool // it has nothing more to say
+	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
 	foreign   bool // another sidestep sent it
 	single    bool // and it was no burst
 }
@@ -160,9 +159,18 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n.
+// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n. One that is
+// avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
+	if !n.NoData && !n.health.avoided() && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
+		n.probe.wanted.Store(true)
+	}
+}
+
+// askAgain wants n probed, if it is avoided, as a poll has told something new: whether it is busy. Where another
+// sidestep probes it, what that one finds is told.
+func (s *Selector) askAgain(n *Node, at int64) {
+	if n.health.avoided() && !lately(&n.probe.toldAt, at) {
 		n.probe.wanted.Store(true)
 	}
 }
@@ -276,7 +284,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 		return at-p.last >= int64(suspicionInterval)
 	}
 	fine := n.health.condition() == Fine
-	if fine && !n.health.avoid.Load() {
+	if fine && !n.health.avoided() {
 		return false
 	}
 	again := !fine && n.health.good.Load() == twice-1
@@ -285,7 +293,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	}
 	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
-	if !fine && (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
+	if (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
@@ -427,7 +435,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if e.about {
 		e.via.probe.viaAway.Add(-1)
 	} else {
-		e.node.probe.ended(o.Unfit, e.late, at)
+		e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 		if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
 			e.uncompared(o, at)

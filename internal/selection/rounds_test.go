@@ -266,12 +266,12 @@ func TestUnclearProbesEndAvoidance(t *testing.T) {
 				}
 				s.ObserveProbe(p, o, at(now+took))
 			}
-			if nodes[2].health.avoid.Load() {
+			if nodes[2].health.avoided() {
 				took = 8 * time.Millisecond // from then on
 			}
 		}
 	}
 	far(100 * time.Millisecond)
 	require.Equal(t, Fine, nodes[2].State())
-	require.False(t, nodes[2].health.avoid.Load())
+	require.False(t, nodes[2].health.avoided())
 }

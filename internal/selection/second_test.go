@@ -25,7 +25,7 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	}
 	require.False(t, again(1110*time.Millisecond), "not late yet")
 	s.Probes(nil, nodes, at(1130*time.Millisecond))
-	require.True(t, nodes[2].health.avoid.Load())
+	require.True(t, nodes[2].health.avoided())
 	require.True(t, again(1130*time.Millisecond))
 }
 
@@ -75,7 +75,7 @@ func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
 		s.Choose(&first, req, at(1100*time.Millisecond))
 		require.False(t, nodes[0].in(first.Nodes))
 		s.Acquire(&first, at(1100*time.Millisecond))
-		nodes[1].health.avoid.Store(true)
+		nodes[1].health.avoid.Store(1)
 		s.Choose(&second, req, at(1200*time.Millisecond))
 		require.Equal(t, !other, nodes[0].in(second.Nodes))
 		require.Equal(t, other, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
@@ -92,7 +92,7 @@ func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 		s.Choose(&first, req, at(time.Second))
 		first.Nodes = nodes[1:2]
 		s.Acquire(&first, at(time.Second))
-		nodes[1].health.avoid.Store(true)
+		nodes[1].health.avoid.Store(1)
 		nodes[1].probe.took.Set(100)
 		set(&nodes[2].queue, queue)
 		s.Choose(&second, req, at(1100*time.Millisecond))
@@ -113,7 +113,7 @@ func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
 	var first, second Decision
 	s.Choose(&first, req, at(1100*time.Millisecond))
 	s.Acquire(&first, at(1100*time.Millisecond))
-	nodes[1].health.avoid.Store(true)
+	nodes[1].health.avoid.Store(1)
 	nodes[1].probe.took.Set(millis(ProbeTimeout))
 	s.Choose(&second, req, at(1200*time.Millisecond))
 	require.True(t, nodes[0].in(second.Nodes))

@@ -83,7 +83,7 @@ func (s *Selector) Suspects(dst []string, now time.Time) []string {
 	for _, n := range *s.all.Load() {
 		p := &n.probe
 		slow := n.health.condition() == Slow && n.health.good.Load() == 0
-		if p.wanted.Load() || slow || n.health.avoid.Load() || lately(&p.askedAt, at) {
+		if p.wanted.Load() || slow || n.health.avoided() || lately(&p.askedAt, at) {
 			dst = append(dst, n.ID)
 		}
 	}

@@ -202,7 +202,7 @@ func TestAClientThatDoesNotProbeTakesNoPart(t *testing.T) {
 	s.eject(nodes[3], Slow, s.since(now), "a test")
 	require.Empty(t, s.Suspects(nil, now))
 	s.TakeIn(heardOf(nodes[2], nodes[:2], now, false, ProbeOutcome{Took: time.Second, Failed: true}))
-	require.False(t, nodes[2].health.avoid.Load())
+	require.False(t, nodes[2].health.avoided())
 	s.Probes(nil, nodes, now)
 	require.Equal(t, []string{nodes[3].ID}, s.Suspects(nil, now))
 }

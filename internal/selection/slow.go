@@ -33,7 +33,7 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 				c.exclude(NotItsTurn)
 			}
 		}
-		if !c.slow && !leaving && (n.health.avoid.Load() || n.owes(t.at)) {
+		if !c.slow && !leaving && (n.health.avoided() || n.owes(t.at)) {
 			c.exclude(Suspected)
 		}
 	}

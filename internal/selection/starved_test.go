@@ -64,7 +64,7 @@ func TestAStarvedNodeIsEjectedByOneLateProbe(t *testing.T) {
 		case nodes[2].State() == Slow:
 			got = "ejected"
 			require.Contains(t, s.Figures(nodes[2], at(2*time.Second)).Why, ", and its CPU quota (0.05 CPUs) ran out")
-		case nodes[2].health.avoid.Load():
+		case nodes[2].health.avoided():
 			got = "avoided"
 		}
 		require.Equal(t, c.want, got, "%+v", c)
@@ -121,10 +121,10 @@ func TestAStarvedNodeIsNearlyTheLastChoice(t *testing.T) {
 		now := suspect(s, nodes, time.Second, 1, late(90*time.Millisecond, nodes[2]))
 		require.Equal(t, Slow, nodes[2].State())
 		nodes[2].probe.took.Set(2)
-		nodes[1].health.avoid.Store(true)
+		nodes[1].health.avoid.Store(1)
 		nodes[1].probe.took.Set(took)
 		require.Equal(t, list, names(decide(s, nodes, now)), took)
-		nodes[1].health.avoid.Store(false)
+		nodes[1].health.clear()
 		nodes[1].asking.sentAt.Store(int64(now))
 		nodes[1].asking.silent.Store(true)
 		require.Equal(t, list, names(decide(s, nodes, now)), "%g, and silent", took)
@@ -144,7 +144,7 @@ func TestTheWayThroughAStarvedNodeIsNoProof(t *testing.T) {
 			}
 			return answeredWell(p)
 		})
-		require.False(t, nodes[0].health.avoid.Load(), "at %s", now)
+		require.False(t, nodes[0].health.avoided(), "at %s", now)
 	}
 	require.Positive(t, through)
 }

@@ -172,7 +172,7 @@ func (v *virtual) position(n *Node) int { return slices.Index(v.nodes, n) }
 
 func (v *virtual) probe() {
 	for _, n := range v.nodes {
-		if n.health.avoid.Load() {
+		if n.health.avoided() {
 			v.avoided[n.Name]++
 		}
 	}

@@ -78,7 +78,10 @@ const read = `(async () => {
 	const said = (e, selector) => (e.querySelector(selector)?.innerText || "").trim();
 	const headline = said(document, "#headline-text");
 	const nodes = [...document.querySelectorAll("#nodes-body tr")]
-		.filter((r) => isEjected(named(STATES, said(r, ".state").split("\n").at(-1).trim())))
+		.filter((r) => {
+			const state = named(STATES, said(r, ".state").split("\n").at(-1).trim());
+			return isEjected(state) || state === "busy";
+		})
 		.map((r) => ({Node: said(r, ".name"), Text: headline}));
 	const spikes = [...document.querySelectorAll("#spikes-body tr")].map((r) => ({
 		Record: r.querySelector("[data-spike]")?.dataset.spike || "",

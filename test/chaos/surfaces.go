@@ -39,7 +39,7 @@ func (s *Stage) Spikes() Surface {
 }
 
 // blaming are the states that say that something is wrong with a node now.
-var blaming = []string{"slow", "failing", "unresponsive", "unreachable"}
+var blaming = []string{"busy", "slow", "failing", "unresponsive", "unreachable"}
 
 // Top is the command `sidestep top`.
 func (s *Stage) Top() Surface {

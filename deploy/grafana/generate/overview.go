@@ -8,18 +8,19 @@ const ejectedStates = `state=~"slow|failing"`
 
 // nodeStates are what the numbers of stateOfNode stand for.
 var nodeStates = []shown{
-	{Text: "unknown", Color: "text"}, {Text: "fine", Color: "green"}, {Text: "ramping", Color: "blue"}, {Text: "slow", Color: "orange"},
-	{Text: "failing", Color: "red"}, {Text: "unresponsive", Color: "dark-red"}, {Text: "unreachable", Color: "purple"},
+	{Text: "unknown", Color: "text"}, {Text: "fine", Color: "green"}, {Text: "ramping", Color: "blue"}, {Text: "busy", Color: "yellow"},
+	{Text: "slow", Color: "orange"}, {Text: "failing", Color: "red"}, {Text: "unresponsive", Color: "dark-red"}, {Text: "unreachable", Color: "purple"},
 }
 
 const stateOfNode = `max by (node) (
   sum by (job, instance, node) (
     sidestep_node_state{NODE, state="fine"}
     or 2 * sidestep_node_state{NODE, state="ramping"}
-    or 3 * sidestep_node_state{NODE, state="slow"}
-    or 4 * sidestep_node_state{NODE, state="failing"}
-    or 5 * sidestep_node_state{NODE, state="unresponsive"}
-    or 6 * sidestep_node_state{NODE, state="unreachable"}
+    or 3 * sidestep_node_state{NODE, state="busy"}
+    or 4 * sidestep_node_state{NODE, state="slow"}
+    or 5 * sidestep_node_state{NODE, state="failing"}
+    or 6 * sidestep_node_state{NODE, state="unresponsive"}
+    or 7 * sidestep_node_state{NODE, state="unreachable"}
   )
 )`
 
@@ -75,7 +76,7 @@ func overview() row {
 			},
 		},
 		{
-			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are ejected until probes succeed; ramping ones are in slow start.",
+			kind: states, title: "State of each node", width: 12, values: nodeStates, about: "The worst that any chosen sidestep sees. Slow and failing nodes are ejected until probes succeed; busy ones have a queue and are avoided; ramping ones are in slow start.",
 			queries: []query{{stateOfNode, "{{node}}"}},
 		},
 	}}

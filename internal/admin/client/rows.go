@@ -77,7 +77,7 @@ const unknown = "-"
 
 // trouble orders states: the more, the sooner somebody should look.
 func trouble(state string) int {
-	return slices.Index([]string{"fine", "unknown", "ramping", "slow", "failing", "unresponsive", "unreachable"}, state)
+	return slices.Index([]string{"fine", "unknown", "ramping", "busy", "slow", "failing", "unresponsive", "unreachable"}, state)
 }
 
 // order sorts rows by a column, and what is alike there by name.

@@ -117,7 +117,7 @@ func states(nodes []node) string {
 		return fmt.Sprintf("all %d nodes fine", len(nodes))
 	}
 	parts := []string{}
-	for _, state := range []string{"unreachable", "unresponsive", "failing", "slow", "ramping", "unknown", "fine"} {
+	for _, state := range []string{"unreachable", "unresponsive", "failing", "slow", "busy", "ramping", "unknown", "fine"} {
 		if by[state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
 		}
@@ -246,7 +246,7 @@ func lookOf(state string) look {
 	switch state {
 	case "fine":
 		return plain
-	case "ramping", "unknown":
+	case "busy", "ramping", "unknown":
 		return middling
 	}
 	return bad

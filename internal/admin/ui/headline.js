@@ -11,9 +11,12 @@ export function headline(status) {
   if (!status.ready.ok) return plain("warn", `Searches are not steered yet: ${status.ready.missing}.`);
   const prefix = { observe: "Observing only. ", off: "Routing is off. " }[status.mode] || "";
   const out = nodes.filter((n) => isEjected(n.state));
+  const busy = nodes.filter((n) => n.state === "busy");
   const back = nodes.filter((n) => n.state === "ramping");
   if (out.length === 1) return one(status, nodes, out[0], prefix, at);
   if (out.length > 1) return several(status, nodes, out, prefix, at);
+  if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
+  if (busy.length > 1) return plain("warn", `${prefix}${list(busy.map((n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
   if (back.length > 0) {
     const names = list(back.map((n) => n.name));
     const verb = back.length === 1 ? "is" : "are";
@@ -31,12 +34,13 @@ function plain(level, text) {
 }
 
 // verb says what happens to a node in trouble in a mode.
-function verb(mode) {
+function verb(mode, state) {
+  if (state === "busy") return { route: "has been avoided", observe: "would have been avoided", off: "has been busy" }[mode];
   return { route: "has been ejected", observe: "would have been ejected", off: "has been in trouble" }[mode];
 }
 
 function one(status, nodes, node, prefix, at) {
-  const begin = `${prefix}${node.name} ${verb(status.mode)}`;
+  const begin = `${prefix}${node.name} ${verb(status.mode, node.state)}`;
   const cause = causeOf(status, node);
   const end = `${detail(node, nodes)}${cause ? `. Cause: ${cause}` : ""}.`;
   return { level: "bad", text: `${begin} for ${lasting(node, at)}: ${end}`, steady: `${begin}: ${stateOf(node.state).word}.` };
@@ -70,7 +74,7 @@ export function detail(node, nodes) {
 
 // evidence is the evidence against a node.
 export function evidence(node) {
-  if (!isEjected(node.state) && node.state !== "ramping") return "";
+  if (!isEjected(node.state) && node.state !== "busy" && node.state !== "ramping") return "";
   return node.why || (isEjected(node.state) && node.last_error && node.last_error.message) || "";
 }
 

@@ -211,13 +211,16 @@ func TestFailedSearchesAreSlowerThanAll(t *testing.T) {
 }
 
 // While one node's transport is slow and another stands still again and again, all
-// searches wait for either; nobody else is blamed, and the slow one stays out.
-func TestTwoInTroubleAreTheTwoThatAreBlamed(t *testing.T) {
+// searches wait for either; no other node is ejected, and the slow one stays out. The other one may be
+// merely avoided: as soon as it goes on it works off a queue.
+func TestOfTwoInTroubleNoOtherIsBlamed(t *testing.T) {
 	sc := scenario(t, "pauses_beside")
 	for seed := range uint64(5) {
 		m, _ := run(t, sc, own, seed+1)
-		require.Len(t, m.blamed, 2, "%v", m.blamed)
 		require.Equal(t, 1, m.blamed["node-2"])
-		require.Positive(t, m.blamed["node-3"])
+		delete(m.blamed, "node-2")
+		delete(m.blamed, "node-3")
+		require.Empty(t, m.blamed)
+		require.Less(t, m.numbers().P99, 600.0, "the engine takes 700 ms")
 	}
 }

@@ -1,0 +1,120 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Late probes are no proof while something waits in the queue of their node, nor for longer than polls
+// tell that nothing does: the node is avoided, and not ejected. A queue of which nothing is worked off is no
+// excuse.
+func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
+	never := time.Minute
+	for name, c := range map[string]struct {
+		queued  time.Duration // until when polls tell of a queue
+		queries int64         // that polls tell were answered
+		every   time.Duration // how far polls are apart
+		want    time.Duration // when it is ejected at the earliest; some probes later at the latest
+	}{
+		"nothing waits":             {0, 10, 100 * time.Millisecond, time.Second + proofTime},
+		"polled rarely":             {0, 10, 600 * time.Millisecond, 1800 * time.Millisecond},
+		"not polled since":          {0, 10, time.Hour, never},
+		"something always waits":    {never, 10, 100 * time.Millisecond, never},
+		"something waits, at first": {3 * time.Second, 10, 100 * time.Millisecond, 3*time.Second + proofTime},
+		"nothing is worked off":     {never, 0, 100 * time.Millisecond, time.Second + ProbeTimeout + proofTime},
+		"nothing any more":          {never, 10, 100 * time.Millisecond, 3*time.Second + ProbeTimeout + proofTime},
+	} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		n, ejected := nodes[2], never
+		s.Suspect(&Decision{Nodes: []*Node{n}}, at(time.Second))
+		for now := time.Second; now < 10*time.Second && ejected == never; now += 10 * time.Millisecond {
+			if now%c.every == 0 {
+				p := Poll{State: Fine, Queries: c.queries, Elapsed: c.every}
+				if name == "nothing any more" && now >= 3*time.Second {
+					p.Queries = 0
+				}
+				if now < c.queued {
+					p.Queue = 1
+				}
+				s.ObservePoll(n.ID, p, at(now))
+			}
+			for _, p := range s.Probes(nil, nodes, at(now)) {
+				if p.Node != n {
+					s.ObserveProbe(p, answeredWell(p), at(now))
+				}
+			}
+			require.False(t, n.usable() && now > 1200*time.Millisecond, "%s: it is to be avoided at once, and for good: %v", name, now)
+			if n.State() == Slow {
+				ejected = now
+			}
+		}
+		require.GreaterOrEqual(t, ejected, c.want-suspicionInterval, name)
+		require.LessOrEqual(t, ejected, c.want+probeInterval, name)
+	}
+}
+
+// Two late probes that are far apart may each have met a busy moment.
+func TestLateProbesFarApartCountLittle(t *testing.T) {
+	for apart, want := range map[time.Duration]State{suspicionInterval: Slow, 2 * time.Second: Fine} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		now := time.Second
+		for now < 4*time.Second && nodes[2].State() == Fine {
+			s.Suspect(&Decision{Nodes: nodes}, at(now))
+			probe(s, nodes, now, late(50*time.Millisecond, nodes[2]))
+			now += apart
+		}
+		require.Equal(t, want, nodes[2].State(), apart)
+		require.False(t, nodes[2].usable())
+	}
+}
+
+// Many sidesteps together do not fill the queue of a busy node with their probes: each probes it rarely,
+// and once after each poll that tells of no queue.
+func TestOfManyClientsEachProbesABusyNodeRarely(t *testing.T) {
+	probed := map[int64]int{}
+	for _, clients := range []int64{1, 25 * probeBurst} {
+		s, nodes := newTest(t, "adaptive", 5)
+		setTimes(nodes, 5, 3)
+		s.Probers(int(clients))
+		n := nodes[2]
+		s.Suspect(&Decision{Nodes: []*Node{n}}, at(time.Second))
+		for now := time.Second; now < 21*time.Second; now += 10 * time.Millisecond {
+			if now%(500*time.Millisecond) == 0 {
+				s.ObservePoll(n.ID, Poll{State: Fine, Queue: 5, Queries: 10, Elapsed: 500 * time.Millisecond}, at(now))
+			}
+			for _, p := range s.Probes(nil, nodes, at(now)) {
+				if p.Node == n {
+					probed[clients]++
+				}
+				s.ObserveProbe(p, late(50*time.Millisecond, n)(p), at(now+50*time.Millisecond))
+			}
+		}
+		require.Equal(t, Busy, n.State())
+		require.False(t, n.usable())
+		before := probed[clients]
+		s.ObservePoll(n.ID, Poll{State: Fine, Queries: 10, Elapsed: 500 * time.Millisecond}, at(22*time.Second))
+		for _, p := range s.Probes(nil, nodes, at(22*time.Second)) {
+			if p.Node == n {
+				before--
+			}
+		}
+		require.Equal(t, probed[clients]-1, before, "a poll without a queue has it probed at once")
+	}
+	require.InDelta(t, 50, probed[1], 10, "one in 0.4 s")
+	require.Less(t, probed[25*probeBurst], 10)
+}
+
+// What another sidestep found before an own probe takes nothing from what own ones have found.
+func TestAnOlderFindingTakesNothingBack(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	e := entry{node: nodes[2], via: nodes[0]}
+	for _, ms := range []int64{1000, 1100, 1200, 900} {
+		s.speaksAgainst(&e, charge{late: true, why: "a test"}, ms*int64(time.Millisecond))
+	}
+	require.EqualValues(t, 2*suspicionInterval, nodes[2].probe.lateFor)
+	require.EqualValues(t, 1200*time.Millisecond, nodes[2].probe.lateAt)
+}
