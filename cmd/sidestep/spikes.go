@@ -10,8 +10,8 @@ import (
 )
 
 const spikesUsage = `sidestep spikes lists what a running sidestep has on record of nodes that were slow,
-failing or silent; with an ID it shows one record: the cause, what speaks for it, and
-how it went.
+busy, failing or silent; with an ID it shows one record: the cause, what speaks for it,
+and how it went.
 
 Usage:
   sidestep spikes [ID] [flags]

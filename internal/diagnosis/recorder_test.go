@@ -69,7 +69,7 @@ func newBench(t testing.TB, nodes int, handler http.Handler) *bench {
 // set changes the state of a node, as the selection would tell.
 func (b *bench) set(node int, state string) {
 	b.mu.Lock()
-	b.readings[node].State = state
+	b.readings[node].State, b.readings[node].Since = state, time.Now()
 	b.mu.Unlock()
 	b.Look()
 }
@@ -121,6 +121,28 @@ func TestManyNodesInTrouble(t *testing.T) {
 	eventually(t, func() bool { return testutil.ToFloat64(b.metrics.captures.WithLabelValues(captureDropped)) == 4 })
 	// The node itself, another about it and hot threads, of each; and the baseline.
 	require.LessOrEqual(t, most.Load(), int64(3*maxAtOnce+1))
+}
+
+// A node that is busy has a record once that has lasted, and it does not end while the node is slow for it.
+func TestABusyNodeIsRecordedOnceThatLasts(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	b.set(2, "busy")
+	b.set(2, "fine")
+	began := time.Now()
+	b.set(1, "busy")
+	eventually(t, func() bool { return len(b.Spikes().Spikes) == 1 })
+	require.GreaterOrEqual(t, time.Since(began), busyLong)
+	spike := b.Spikes().Spikes[0]
+	require.Equal(t, "nb", spike.NodeID)
+	require.Equal(t, "busy", spike.State)
+	b.set(1, "slow")
+	b.set(1, "busy")
+	b.set(0, "failing")
+	eventually(t, func() bool { return len(b.Spikes().Spikes) == 2 })
+	record, ok := b.Spike(spike.ID)
+	require.True(t, ok)
+	require.Nil(t, record.Ended)
+	require.Len(t, record.Bouts, 1)
 }
 
 // A node that flaps has one record, with a bout for each time.

@@ -51,7 +51,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 			r.end(ctx, open, now)
 		}
 	}
-	r.compare(readings)
+	r.compare(readings, now)
 	for id, open := range r.open {
 		if !known[id] { // it left the cluster
 			r.end(ctx, open, now)
@@ -61,10 +61,10 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 }
 
 // compare notes which share of the other nodes is in trouble too. r.mu is held.
-func (r *Recorder) compare(readings []Reading) {
+func (r *Recorder) compare(readings []Reading, now time.Time) {
 	troubled := 0
 	for _, n := range readings {
-		if inTrouble(n.State) {
+		if inTrouble(n.State) && !n.briefly(now) {
 			troubled++
 		}
 	}

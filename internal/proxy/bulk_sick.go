@@ -34,13 +34,16 @@ const (
 	troubleUnknown = "not_known"
 )
 
+// loadTroubles are those of nodes that have more to do than others.
+var loadTroubles = []string{troubleWrites, selection.Busy.String()}
+
 // sickShards finds which shards of an index are sick now.
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index}
 	if s.someWell() {
 		return s
 	}
-	if s.ignored = []string{troubleWrites}; s.someWell() {
+	if s.ignored = loadTroubles; s.someWell() {
 		return s
 	}
 	s.ignored = allTroubles()

@@ -278,8 +278,8 @@ func (e *BulkExplanation) summarize() string {
 	}
 	switch len(e.Ignored) {
 	case 0:
-	case 1:
-		text += ". Overloaded write pools do not count, as no shard would be left"
+	case len(loadTroubles):
+		text += ". Busy nodes and overloaded write pools do not count, as no shard would be left"
 	default:
 		text += ". Nodes in trouble do not count, as no shard would be left"
 	}

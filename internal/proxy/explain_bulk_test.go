@@ -46,11 +46,11 @@ func TestExplainBulk(t *testing.T) {
 	b.gone(1)
 	e = b.proxy.ExplainBulk("idx")
 	require.Equal(t, bulk.ChoiceAvoided, e.Choice)
-	require.Equal(t, []string{troubleWrites}, e.Ignored)
+	require.Equal(t, loadTroubles, e.Ignored)
 	require.Equal(t, []string{"b is unreachable"}, e.Shards[0].Avoided)
 	require.Equal(t, troubleWrites, e.Shards[2].Copies[1].Trouble)
 	require.Empty(t, e.Shards[2].Avoided)
-	require.Contains(t, e.Summary, "avoided: 0, 1. Overloaded write pools")
+	require.Contains(t, e.Summary, "avoided: 0, 1. Busy nodes and overloaded write pools")
 	require.Equal(t, selection.Unreachable.String(), e.Shards[1].Copies[0].Trouble)
 
 	b.gone(2)

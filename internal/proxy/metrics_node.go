@@ -85,7 +85,7 @@ func newNodeCollector(p *Proxy) *nodeCollector {
 		p:     p,
 		descs: nodeDescs(),
 		state: prometheus.NewDesc("sidestep_node_state",
-			"1 for the state that the node is in.", []string{"node", "node_id", "state"}, nil),
+			"1 for the state that the node is in: unknown, fine, busy, ramping, slow, failing, unresponsive or unreachable.", []string{"node", "node_id", "state"}, nil),
 		probes: prometheus.NewDesc("sidestep_node_probe_duration_seconds",
 			"Time of probes of the node that were answered, or were not within a second.", []string{"node", "node_id"}, nil),
 	}

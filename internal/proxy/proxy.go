@@ -294,7 +294,7 @@ func LogChange(logger *slog.Logger) func(selection.Change) {
 		switch {
 		case c.After == selection.Fine && c.Before == selection.Unknown:
 			level = slog.LevelDebug // the first poll of a node
-		case c.After == selection.Fine || c.After == selection.Ramping:
+		case c.After == selection.Fine || c.After == selection.Busy || c.After == selection.Ramping:
 			level = slog.LevelInfo
 		}
 		logger.Log(context.Background(), level, "node state changed", "node", c.Node.Name, "node_id", c.Node.ID,

@@ -163,7 +163,7 @@ func (e *entry) slack(at int64) float64 {
 	return max(slack, e.node.excused(at), e.via.standstill(at))
 }
 
-// proved reports whether what probes say against n is proof. They must have said so, and nothing else, for as long
+// proved reports whether what probes say against n is proof. They must have said so, and none for it, for as long
 // as is enough. Those that are late are no proof while something waits in the queue of n: it is busy. The last poll,
 // at polled, tells until when there was none, and must be that much later than the first of them. Of a node that does not answer polls nothing
 // more is known. One late probe suffices where n is starved of CPU: it is as fast as others once it is avoided.
@@ -171,16 +171,23 @@ func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
 	if late && n.starved(at) {
 		return true
 	}
-	p, enough := &n.probe, s.enough(n, late)
-	return p.lateFor >= enough && (!late || !n.answersPolls() || polled-p.against.Load() >= enough)
+	p := &n.probe
+	if !late {
+		return p.lateFor >= int64(proofTime)
+	}
+	enough := s.enough(n)
+	return p.lateFor >= enough && (!n.answersPolls() || polled-p.against.Load() >= enough)
 }
 
-// enough returns for how long (ns) probes must speak against n until that is proof. Those that are late must for longer
+// soonProved reports whether late probes of n that come soon may be proof: it has no queue, and probes are what is missing,
+// or the poll that is missing comes soon, too.
+func (s *Selector) soonProved(n *Node) bool {
+	return !n.hasQueue() && (n.probe.lateFor < s.enough(n) || n.pollsApart.Load() <= int64(probeInterval))
+}
+
+// enough returns for how long (ns) probes of n must be late until that is proof: for longer
 // than the shard queries that n works on may last, but for no longer than an ejection would.
-func (s *Selector) enough(n *Node, late bool) int64 {
-	if !late {
-		return int64(proofTime)
-	}
+func (s *Selector) enough(n *Node) int64 {
 	return int64(proofTime) + int64(min(FarFactor*s.work(n)*float64(time.Millisecond), float64(firstHold)))
 }
 
@@ -197,7 +204,7 @@ func (s *Selector) work(n *Node) float64 {
 func (s *Selector) unclear(n *Node, at int64) {
 	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
-		s.release(n, at)
+		s.letIn(n, at)
 	}
 }
 
@@ -217,7 +224,7 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 	n.health.good.Add(1)
 	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
-		s.release(n, at)
+		s.letIn(n, at)
 	}
 }
 
@@ -264,8 +271,8 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case e.foreign: // where it was sent it is probed again
-	case began == 0 || !c.late || !n.saysLastPoll(n.queuedAt.Load()) && (p.lateFor < s.enough(n, c.late) || n.pollsApart.Load() <= int64(probeInterval)):
+	case began == 0 || !c.late || s.soonProved(n):
 		p.wanted.Store(true)
 	}
-	s.avoid(n, c.late, at, c.why)
+	s.avoid(n, c, at)
 }

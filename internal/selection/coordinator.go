@@ -51,7 +51,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	switch {
 	case !n.usable() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
 		h += unfitRank
-	case !few.idle && n.busy(at):
+	case !few.idle && n.loaded(at):
 		h += fullRank
 	}
 	return h
@@ -78,7 +78,7 @@ func (s *Selector) local(n *Node) bool { return s.zone == "" || n.Zone == s.zone
 // scarcity finds out of which of nodes few are left, if something speaks against one of those asked
 // for, or it is busy: else that is all the same.
 func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
-	if !slices.ContainsFunc(of, func(n *Node) bool { return n.busy(at) || !s.coordinates(n, at) }) {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || !s.coordinates(n, at) }) {
 		return scarcity{}
 	}
 	all, fit, local, idle := 0, 0, 0, 0

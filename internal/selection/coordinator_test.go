@@ -98,7 +98,7 @@ func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T)
 func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
 	for name, exclude := range map[string]func(*Selector, *Node){
 		"ejected": func(s *Selector, n *Node) { s.eject(n, Slow, s.since(epoch), "a test") },
-		"avoided": func(s *Selector, n *Node) { s.avoid(n, false, 1, "a test") },
+		"avoided": func(s *Selector, n *Node) { s.avoid(n, charge{why: "a test"}, 1) },
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		for _, n := range nodes[:2] {

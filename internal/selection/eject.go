@@ -99,7 +99,7 @@ type Change struct {
 }
 
 // changing runs f, which may change the state of n at the moment at, and reports a
-// change.
+// change. It is called with s.ejecting held, but for changes that polls bring.
 func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 	before := n.State()
 	f()
@@ -108,6 +108,9 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 		return
 	}
 	n.stateAt.Store(at)
+	if why == "" && after == Busy { // it was so before it was what it was until now
+		why = *n.health.why.Load()
+	}
 	if s.onChange != nil {
 		s.onChange(Change{Node: n, Before: before, After: after, Why: why})
 	}
@@ -116,9 +119,9 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 // eject takes n out of the lists as Slow or Failing, on proof, if not too many are out
 // already; if it is ejected already it stays so for longer.
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
 	s.changing(n, at, why, func() {
-		s.ejecting.Lock()
-		defer s.ejecting.Unlock()
 		h := &n.health
 		n.probe.compared()
 		if h.excluded() {
@@ -180,30 +183,35 @@ func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 }
 
 // avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected
-// and not too many are out already. Once it is avoided for as long as would be proof, and has told of a queue
-// meanwhile, it is busy.
-func (s *Selector) avoid(n *Node, late bool, at int64, why string) {
-	why += ", while searches wait in its queue"
-	s.changing(n, at, why, func() {
-		s.ejecting.Lock()
-		defer s.ejecting.Unlock()
-		h := &n.health
-		switch {
-		case h.excluded():
-		case !s.makeRoom(n, false, at):
-			h.clear()
-		case !h.avoided():
-			h.avoid.Store(at)
-		case late && n.queuedAt.Load() > h.avoid.Load() && at-h.avoid.Load() >= s.enough(n, late) && !h.busy.Load():
-			h.why.Store(&why)
-			h.busy.Store(true)
-		}
-	})
+// and not too many are out already. Once it is avoided for as long as would be proof, and its last poll still told of
+// a queue, it is busy.
+func (s *Selector) avoid(n *Node, c charge, at int64) {
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
+	h := &n.health
+	switch {
+	case h.excluded():
+	case !s.makeRoom(n, false, at):
+		s.release(n, at)
+	case !h.avoided():
+		h.avoid.Store(at)
+	case !h.busy.Load() && c.late && h.condition() == Fine && n.hasQueue() && at-h.avoid.Load() >= s.enough(n):
+		why := c.why + ", while searches wait in its queue"
+		h.why.Store(&why)
+		s.changing(n, at, why, func() { h.busy.Store(true) })
+	}
 }
 
-// release lets n in again that was avoided, as far as that is concerned.
+// release lets n in again that was avoided, as far as that is concerned. s.ejecting is held.
 func (s *Selector) release(n *Node, at int64) {
 	s.changing(n, at, "", n.health.clear)
+}
+
+// letIn releases n.
+func (s *Selector) letIn(n *Node, at int64) {
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
+	s.release(n, at)
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.
@@ -216,7 +224,7 @@ func (s *Selector) advance(n *Node, at int64) {
 		}
 	case Fine:
 		if h.avoided() && s.blind(n, at) {
-			s.release(n, at)
+			s.letIn(n, at)
 			n.probe.against.Store(0)
 		}
 	case Ramping:
@@ -229,9 +237,9 @@ func (s *Selector) advance(n *Node, at int64) {
 // slowStart lets a node in, with a share that grows. What was measured before counts no
 // more: it does not say how fast the node is now.
 func (s *Selector) slowStart(n *Node, at int64) {
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
 	s.changing(n, at, "", func() {
-		s.ejecting.Lock()
-		defer s.ejecting.Unlock()
 		h := &n.health
 		if h.condition() == Ramping {
 			return

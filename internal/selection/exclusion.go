@@ -16,7 +16,7 @@ const (
 	NotItsTurn   // slow start: is given a growing share
 	Suspected    // a probe of late took far longer than those of its peers, or it is silent while they answer
 	Leaving      // it is about to leave, as an operator or the cluster said
-	Needed       // ejected, but the others have more than they can carry
+	Needed       // ejected or avoided, but the others have more than they can carry
 	OverLimit    // its response time is far above the others': probes will tell
 	OtherZone    // the shard has a good copy in the own zone
 	OtherSticks  // affinity names another copy

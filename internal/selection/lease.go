@@ -223,7 +223,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	for i, m := range others {
 		m.hear(times[i])
 	}
-	if n.pollsApart.Load() > int64(probeInterval) && !n.saysLastPoll(n.queuedAt.Load()) { // else probes come as soon
+	if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() { // else probes come as soon
 		s.askAgain(n, at)
 	}
 }
@@ -235,15 +235,16 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	wasOut := n.out()
-	s.changing(n, at, why, func() { n.polled.Store(int32(life)) })
+	s.changing(n, at, why, func() {
+		if n.polled.Store(int32(life)); life == Unreachable {
+			n.health.clear()
+		}
+	})
 	if !s.policy.health {
 		return
 	}
-	switch {
-	case life == Fine || n.health.excluded():
-	case n.health.avoided():
+	if life != Fine && !n.health.excluded() { // only one of these asks
 		s.askAgain(n, at)
-	default:
 		s.ask(n, at)
 	}
 	if wasOut && !n.out() {

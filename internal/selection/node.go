@@ -118,6 +118,9 @@ func (n *Node) saysLastPoll(told int64) bool {
 	return told != 0 && told >= n.polledAt.Load() && n.answersPolls()
 }
 
+// hasQueue reports whether the last poll told of a queue that is being worked off.
+func (n *Node) hasQueue() bool { return n.saysLastPoll(n.queuedAt.Load()) }
+
 // processors returns how many processors the node may keep busy; 0 while unknown. What the
 // engine counts is rounded up to whole ones, and a quota may be far below one.
 func (n *Node) processors() float64 {
@@ -138,8 +141,8 @@ func (n *Node) load() float64 {
 // full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as is known.
 func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.processors() }
 
-// busy reports whether the node is full, or rejects shard queries.
-func (n *Node) busy(at int64) bool { return n.full() || n.rejects(at) }
+// loaded reports whether the node is full, or rejects shard queries.
+func (n *Node) loaded(at int64) bool { return n.full() || n.rejects(at) }
 
 // idle reports whether the CPUs of the node have FarFactor times the room of one that is full, or
 // are not known, and it rejects nothing.

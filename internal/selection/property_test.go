@@ -23,7 +23,8 @@ type chaos struct {
 	// needed is when a choice last found that the others could not carry the node's load.
 	needed map[*Node]time.Duration
 	reason map[Reason]int
-	out    int // most nodes ejected or avoided at once
+	out    int  // most nodes ejected or avoided at once
+	busy   bool // some node was
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -34,7 +35,14 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		n.Processors = 1
 		c.bad = append(c.bad, r.Float64()*r.Float64())
 	}
+	states := map[*statistics]State{}
+	for _, n := range c.nodes {
+		states[n.statistics] = n.State()
+	}
 	c.s.onChange = func(change Change) {
+		require.Equal(t, states[change.Node.statistics], change.Before, "a change is missing")
+		states[change.Node.statistics] = change.After
+		c.busy = c.busy || change.After == Busy
 		if change.After != change.Node.health.condition() || !change.Node.health.excluded() {
 			return
 		}
@@ -183,13 +191,14 @@ func (c *chaos) check() {
 			out++
 		}
 		require.False(c.t, n.NoData && !n.serves() && n.Alive(), "a manager is ejected")
+		require.True(c.t, n.State() != Busy || n.health.avoided(), "busy, and not avoided")
 	}
 	require.LessOrEqual(c.t, out, (c.data+1)/3, "of %d data nodes and %d managers", c.data, len(c.nodes)-c.data)
 	c.out = max(c.out, out)
 }
 
 func TestWhateverHappens(t *testing.T) {
-	reasons, most := map[Reason]int{}, 0
+	reasons, most, busy := map[Reason]int{}, 0, false
 	for seed := range uint64(30) {
 		c := newChaos(t, seed)
 		for range 3000 {
@@ -198,9 +207,10 @@ func TestWhateverHappens(t *testing.T) {
 		for reason, n := range c.reason {
 			reasons[reason] += n
 		}
-		most = max(most, c.out)
+		most, busy = max(most, c.out), busy || c.busy
 	}
 	require.GreaterOrEqual(t, most, 2)
+	require.True(t, busy, "no node was ever busy")
 	for _, reason := range []Reason{Ranked, NoOutlier, FailOpen, Overloaded, NoChoice} {
 		require.Positive(t, reasons[reason], reason)
 	}

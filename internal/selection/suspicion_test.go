@@ -368,8 +368,8 @@ func TestANodeThatIsSlowEverywhereIsAvoidedForAWhile(t *testing.T) {
 // Where no more nodes may be taken out, one that is merely avoided gives way to proof.
 func TestAnAvoidedNodeGivesWayToProof(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	s.avoid(nodes[0], false, 1, "a test")
-	s.avoid(nodes[1], false, 1, "a test")
+	s.avoid(nodes[0], charge{why: "a test"}, 1)
+	s.avoid(nodes[1], charge{why: "a test"}, 1)
 	require.Equal(t, []bool{true, false, false}, []bool{nodes[0].health.avoided(), nodes[1].health.avoided(), nodes[2].health.avoided()})
 	s.eject(nodes[1], Slow, int64(time.Second), "a test")
 	require.Equal(t, Slow, nodes[1].State())

@@ -101,6 +101,23 @@ func TestSpikesOnTheOverview(t *testing.T) {
 	}
 }
 
+func TestABusyNodeIsNamed(t *testing.T) {
+	busy := node("es-3", "busy", 120)
+	busy["why"] = "a probe took 340 ms or more, those of its peers 3 ms, while searches wait in its queue"
+	service := &scripted{status: func() admin.Status {
+		return admin.Status{
+			Mode: "route", Policy: "adaptive", Spikes: []any{spikeOf("s1", "es-3", "queue_saturation", 12*time.Second, 0)},
+			Nodes: []any{node("es-1", "fine", 4), node("es-2", "ramping", 5), busy},
+		}
+	}}
+	tab := open(t, service.serve(t), "/", desktop())
+	tab.await(`/^es-3 has been avoided for \d+\ss: busy, a probe took 340 ms or more, .* in its queue. Cause: full search queue.$/.test(document.querySelector("#headline-text").innerText)`)
+	require.Equal(t, []string{"es-3 busy", "es-2 ramping", "es-1 fine"}, rows(tab))
+	require.Zero(t, eval[int](tab, `document.querySelectorAll("#nodes-body tr.out").length`), "it is not ejected")
+	tab.accessible()
+	tab.keep("overview-busy")
+}
+
 func TestWhatComesFromTheClusterIsText(t *testing.T) {
 	const evil, seen = `<img src=x onerror=alert(1)>"'&` + "\u202egnp\x1b[2J\u200b", `<img src=x onerror=alert(1)>"'&�gnp�[2J�`
 	service := &scripted{

@@ -16,7 +16,7 @@ export function headline(status) {
   if (out.length === 1) return one(status, nodes, out[0], prefix, at);
   if (out.length > 1) return several(status, nodes, out, prefix, at);
   if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
-  if (busy.length > 1) return plain("warn", `${prefix}${list(busy.map((n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
+  if (busy.length > 1) return plain("warn", `${prefix}${list(busy.slice(0, 4).map((n) => n.name).concat(busy.length > 4 ? [`${busy.length - 4} more`] : []))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
   if (back.length > 0) {
     const names = list(back.map((n) => n.name));
     const verb = back.length === 1 ? "is" : "are";
@@ -64,7 +64,7 @@ export function lasting(node, at) {
 export function detail(node, nodes) {
   const word = stateOf(node.state).word;
   const own = node.rank === null ? null : node.parts.response_time_ms;
-  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isEjected(n.state)).map((n) => n.parts.response_time_ms));
+  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isEjected(n.state) && n.state !== "busy").map((n) => n.parts.response_time_ms));
   if (node.state === "slow" && own !== null && others !== null && own > 2 * others) {
     return `${word}, ${millis(own)} a search (others ${millis(others)})`;
   }

@@ -13,8 +13,8 @@ type Node struct {
 	State string `json:"state"`
 	// Since is when the state began, null while the node was never seen.
 	Since *time.Time `json:"since"`
-	// Why says what spoke against the node when it was ejected, while it is slow,
-	// failing or in slow start.
+	// Why says what spoke against the node, while it is busy, slow, failing or in
+	// slow start.
 	Why string `json:"why,omitempty"`
 	// Leaving is how the node is said to be about to leave: "drained", "excluded",
 	// "decommissioned" or "shutdown". LeavingUntil is until when it is drained.

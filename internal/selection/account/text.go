@@ -24,11 +24,17 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	case selection.NotItsTurn:
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", evidence(f), selection.SlowStart.Seconds())
 	case selection.Suspected:
-		text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"
+		if text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"; f.State == selection.Busy {
+			text = "it is busy" + evidence(f)
+		}
 	case selection.Leaving:
 		text = leaving(f)
 	case selection.Needed:
-		text = "ejected" + evidence(f) + ", but the others have more than they can carry, so it carries some"
+		out := "to be left out"
+		if f.State == selection.Slow || f.State == selection.Failing {
+			out = "ejected"
+		}
+		text = out + evidence(f) + ", but the others have more than they can carry, so it carries some"
 	case selection.OverLimit:
 		text = about.overLimit(c) + ": its probes are compared with those of its peers"
 	case selection.OtherZone:
@@ -69,7 +75,7 @@ func (about subject) overLimit(c Candidate) string {
 		c.Parts.ResponseTime, c.Unqueued, limit)
 }
 
-// evidence says what was proved against a node when it was ejected.
+// evidence says what speaks against a node that is, or was, ejected or busy.
 func evidence(f selection.Figures) string {
 	if f.Why != "" {
 		return " (" + f.Why + ")"

@@ -85,7 +85,7 @@ func (m *measure) changed(c selection.Change) {
 	}
 }
 
-// ejects reports whether a node in this state gets no searches.
+// ejects reports whether a node in this state is ejected.
 func ejects(s selection.State) bool {
 	switch s {
 	case selection.Slow, selection.Failing, selection.Unreachable:

@@ -21,7 +21,7 @@ type change struct {
 	why           string
 }
 
-// ejecting are the states in which a node gets no search.
+// ejecting are the states in which a node is ejected.
 var ejecting = []string{"slow", "failing", "unreachable"}
 
 // stateChanges returns what a log says of nodes from some time on.
