@@ -84,7 +84,7 @@ func ofSearches() []rule {
 		{"all copies near the best are listed", "list.go", "return t.factor*best + t.slack", "return best"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
-		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.busy(at):", "case false && !few.idle && n.busy(at):"},
+		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.loaded(at):", "case false && !few.idle && n.loaded(at):"},
 		{"coordinating: others do so for a full node", "coordinator.go", "spread := mostFull(pool) &&", "spread := false && mostFull(pool) &&"},
 		{"coordinating: all nodes do where few are idle", "coordinator.go", "(!req.OneShard() || !few.idle)", "!few.idle"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(h, 0)"},
