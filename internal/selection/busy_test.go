@@ -169,3 +169,41 @@ func TestAnOlderFindingTakesNothingBack(t *testing.T) {
 	require.EqualValues(t, 2*suspicionInterval, nodes[2].probe.lateFor)
 	require.EqualValues(t, 1200*time.Millisecond, nodes[2].probe.lateAt)
 }
+
+// Where one of two nodes is avoided and the other does not answer polls, neither is fit to send probes through. They are
+// sent all the same: else the one that is well again would be avoided for good.
+func TestProbesAreSentThroughUnfitNodesIfThereAreNoOthers(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	s.avoid(nodes[0], charge{why: "a test"}, int64(time.Second))
+	s.ObservePoll(nodes[1].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
+	for now := time.Second; now < 3*time.Second; now += 100 * time.Millisecond {
+		probeUnpolled(s, nodes, now, late(300*time.Millisecond, nodes[1]))
+	}
+	require.True(t, nodes[0].usable())
+}
+
+// A node is avoided as its probes are late, others' are not. Once those of the others are, too, that ends, as there is nothing
+// that speaks against the one alone.
+func TestProbesThatAllTimeOutEndAnAvoidance(t *testing.T) {
+	for _, late := range []time.Duration{ProbeTimeout, 300 * time.Millisecond} {
+		s, nodes := newTest(t, "adaptive", 5)
+		began := time.Second
+		for ms := time.Duration(0); ms < 7000; ms += 100 {
+			now := began + ms*time.Millisecond
+			for _, n := range nodes {
+				s.ObservePoll(n.ID, Poll{State: Fine, Queue: 5, Queries: 10, Elapsed: 100 * time.Millisecond}, at(now))
+			}
+			if ms == 0 {
+				s.speaksAgainst(&entry{node: nodes[2], via: nodes[0]}, charge{late: true, why: "a test"}, int64(now))
+				require.False(t, nodes[2].usable())
+			}
+			probeUnpolled(s, nodes, now, func(p Probe) ProbeOutcome {
+				if p.Node == nodes[2] {
+					return ProbeOutcome{Took: ProbeTimeout, Failed: true}
+				}
+				return ProbeOutcome{Took: late, Failed: late == ProbeTimeout}
+			})
+		}
+		require.Equal(t, late == ProbeTimeout, nodes[2].usable(), late)
+	}
+}

@@ -40,6 +40,9 @@ func (s *Selector) judge(r *round, at int64) {
 			s.overdue(e, took, peers, at)
 			r.noteLate(e)
 		case e.state != probeAnswered:
+			if took >= millis(ProbeTimeout) && !e.about { // so do those of its peers
+				s.unclear(e.node, at)
+			}
 		case !known || took <= l.good:
 			e.judged = true
 			s.speaksFor(e, at)

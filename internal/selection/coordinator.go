@@ -61,9 +61,10 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 // those that may (fit); fewer than half of those in the own zone, or than two, are idle.
 type scarcity struct{ fit, idle bool }
 
-// coordinates reports whether nothing speaks against n as coordinating node.
+// coordinates reports whether nothing speaks against n as coordinating node. One that answers polls with
+// errors, or none yet, may fail whatever is sent through it.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	return n.health.condition() == Fine && s.answers(n, at) && !n.leaves(at)
+	return n.health.condition() == Fine && State(n.polled.Load()) != Unknown && s.answers(n, at) && !n.leaves(at)
 }
 
 // answers reports whether n can be reached, answered its last poll, and the last probe

@@ -113,6 +113,26 @@ func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
 	}
 }
 
+// A node that answers polls with errors fails what is sent through it, though it holds no copy: nothing is sent through
+// it while others answer theirs. Where all polls fail so, as sidestep may not ask, that says nothing.
+func TestANodeThatAnswersPollsWithErrorsCoordinatesNothing(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 3)
+	usable := func(*Node) bool { return true }
+	through := func() map[*Node]int {
+		count := map[*Node]int{}
+		for range 300 {
+			count[s.Coordinator(nodes, usable, epoch)]++
+		}
+		return count
+	}
+	fails := Poll{State: Unknown, Message: "503"}
+	s.ObservePoll(nodes[1].ID, fails, epoch)
+	require.NotContains(t, through(), nodes[1])
+	s.ObservePoll(nodes[0].ID, fails, epoch)
+	s.ObservePoll(nodes[2].ID, fails, epoch)
+	require.Len(t, through(), 3)
+}
+
 // A burst of searches spreads over coordinating nodes that differ, but none goes through
 // one that is out of all proportion.
 func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {

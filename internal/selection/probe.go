@@ -394,13 +394,15 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 
 // via returns the data node to send a round through, in each round another one: if
 // possible none of the suspects, and rather one that is suspect as holder of copies than
-// as coordinating node; nil if there is none.
+// as coordinating node, and that one rather than one that is not fit; nil if none can be reached.
 func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
-	var suspect, last *Node
+	var suspect, last, unfit *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
+		case n.NoData || n.out():
 		case !s.fit(n, at):
+			unfit = cmp.Or(unfit, n)
 		case slices.Contains(vias, n):
 			last = cmp.Or(last, n)
 		case slices.Contains(suspects, n):
@@ -409,7 +411,7 @@ func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
 			return n
 		}
 	}
-	return cmp.Or(suspect, last)
+	return cmp.Or(suspect, last, unfit)
 }
 
 // fit reports whether n may coordinate probes, or be compared with.

@@ -66,6 +66,8 @@ func ofProof() []rule {
 		{"a probe between good and bad says nothing", "compare.go", "if r.local || e.node.health.excluded() {", "if true {"},
 		{"a late probe about the way is held against the coordinating node", "compare.go", "e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)", "_ = at"},
 		{"the way to a coordinating node is probed", "probe.go", "\tp.viaAskedAt.Store(at)\n\t\tp.viaWanted.Store(true)", "\tp.viaAskedAt.Store(at)"},
+		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, last, unfit)", "cmp.Or(suspect, last, nil)"},
+		{"probes that all time out end an avoidance", "compare.go", "if took >= millis(ProbeTimeout) && !e.about {", "if false {"},
 		{"a burst ends an ejection", "probe.go", "burst: probeBurst}", "burst: 1}"},
 		{"peers are nodes whose probes tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
 		{"a failing node is probed through itself", "probe.go", "case n.health.condition() == Failing:", "case false:"},
