@@ -62,9 +62,10 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 type scarcity struct{ fit, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node. One that answers polls with
-// errors, or none yet, may fail whatever is sent through it.
+// errors may fail whatever is sent through it.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	return n.health.condition() == Fine && State(n.polled.Load()) != Unknown && s.answers(n, at) && !n.leaves(at)
+	errs := State(n.polled.Load()) == Unknown && n.lastError.Load() != nil // else it was not polled yet
+	return n.health.condition() == Fine && !errs && s.answers(n, at) && !n.leaves(at)
 }
 
 // answers reports whether n can be reached, answered its last poll, and the last probe
