@@ -185,15 +185,14 @@ func TestProbesAreSentThroughUnfitNodesIfThereAreNoOthers(t *testing.T) {
 // A node is avoided as its probes are late, others' are not. Once those of the others are, too, that ends, as there is nothing
 // that speaks against the one alone.
 func TestProbesThatAllTimeOutEndAnAvoidance(t *testing.T) {
-	for _, late := range []time.Duration{ProbeTimeout, 300 * time.Millisecond} {
+	for _, late := range []time.Duration{ProbeTimeout, 400 * time.Millisecond} {
 		s, nodes := newTest(t, "adaptive", 5)
 		began := time.Second
-		for ms := time.Duration(0); ms < 7000; ms += 100 {
-			now := began + ms*time.Millisecond
+		for now := began; now < 8*time.Second; now += 100 * time.Millisecond {
 			for _, n := range nodes {
 				s.ObservePoll(n.ID, Poll{State: Fine, Queue: 5, Queries: 10, Elapsed: 100 * time.Millisecond}, at(now))
 			}
-			if ms == 0 {
+			if now == began {
 				s.speaksAgainst(&entry{node: nodes[2], via: nodes[0]}, charge{late: true, why: "a test"}, int64(now))
 				require.False(t, nodes[2].usable())
 			}

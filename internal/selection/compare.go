@@ -40,7 +40,7 @@ func (s *Selector) judge(r *round, at int64) {
 			s.overdue(e, took, peers, at)
 			r.noteLate(e)
 		case e.state != probeAnswered:
-			if took >= millis(ProbeTimeout) && !e.about { // so do those of its peers
+			if e.state == probeFailed && peers >= millis(ProbeTimeout) && !e.about { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
 		case !known || took <= l.good:
@@ -51,6 +51,18 @@ func (s *Selector) judge(r *round, at int64) {
 			s.unclear(e.node, at)
 		}
 	}
+}
+
+// uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
+// the node that it was sent through.
+func (e *entry) uncompared(o ProbeOutcome, at int64) {
+	p := &e.node.probe
+	if o.Took >= ProbeTimeout || o.Failed && e.via == e.node {
+		p.compared() // it has not answered, whatever others do
+		return
+	}
+	p.aloneLast.Store(at)
+	p.aloneAt.CompareAndSwap(0, at)
 }
 
 // limits are the times (ms) up to which a probe speaks for its node, and above which it speaks

@@ -49,7 +49,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
-	case !n.usable() || n.leaves(at) || !few.fit && !s.coordinates(n, at):
+	case !n.usable() || n.leaves(at) || !few.fit && !s.coordinates(n, at) || !few.sound && n.fails():
 		h += unfitRank
 	case !few.idle && n.loaded(at):
 		h += fullRank
@@ -58,15 +58,17 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 }
 
 // scarcity says that few nodes are left to coordinate: nothing speaks against fewer than half of
-// those that may (fit); fewer than half of those in the own zone, or than two, are idle.
-type scarcity struct{ fit, idle bool }
+// those that may (fit); fewer than half of these answer polls without errors (sound), as sidestep may not ask, say; fewer than
+// half of those in the own zone, or than two, are idle.
+type scarcity struct{ fit, sound, idle bool }
 
-// coordinates reports whether nothing speaks against n as coordinating node. One that answers polls with
-// errors may fail whatever is sent through it.
+// coordinates reports whether nothing speaks against n as coordinating node.
 func (s *Selector) coordinates(n *Node, at int64) bool {
-	errs := State(n.polled.Load()) == Unknown && n.lastError.Load() != nil // else it was not polled yet
-	return n.health.condition() == Fine && !errs && s.answers(n, at) && !n.leaves(at)
+	return n.health.condition() == Fine && s.answers(n, at) && !n.leaves(at)
 }
+
+// fails reports whether the last poll of n was answered with an error. It may fail whatever is sent through it.
+func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.missedAt.Load() != 0 }
 
 // answers reports whether n can be reached, answered its last poll, and the last probe
 // through it.
@@ -80,10 +82,10 @@ func (s *Selector) local(n *Node) bool { return s.zone == "" || n.Zone == s.zone
 // scarcity finds out of which of nodes few are left, if something speaks against one of those asked
 // for, or it is busy: else that is all the same.
 func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
-	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || !s.coordinates(n, at) }) {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || n.fails() || !s.coordinates(n, at) }) {
 		return scarcity{}
 	}
-	all, fit, local, idle := 0, 0, 0, 0
+	all, fit, sound, local, idle := 0, 0, 0, 0, 0
 	for _, n := range nodes {
 		if !n.mayCoordinate() {
 			continue
@@ -93,6 +95,9 @@ func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
 		if well {
 			fit++
 		}
+		if !n.fails() {
+			sound++
+		}
 		if s.local(n) {
 			local++
 			if well && n.usable() && n.idle(at) {
@@ -100,7 +105,7 @@ func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
 			}
 		}
 	}
-	return scarcity{fit: twice*fit < all, idle: idle < twice || twice*idle < local}
+	return scarcity{fit: twice*fit < all, sound: twice*sound < all, idle: idle < twice || twice*idle < local}
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.

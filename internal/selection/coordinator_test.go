@@ -117,20 +117,28 @@ func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
 // it while others answer theirs. Where all polls fail so, as sidestep may not ask, that says nothing.
 func TestANodeThatAnswersPollsWithErrorsCoordinatesNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
+	now := at(time.Second)
 	usable := func(*Node) bool { return true }
 	through := func() map[*Node]int {
 		count := map[*Node]int{}
 		for range 300 {
-			count[s.Coordinator(nodes, usable, epoch)]++
+			count[s.Coordinator(nodes, usable, now)]++
 		}
 		return count
 	}
 	fails := Poll{State: Unknown, Message: "503"}
-	s.ObservePoll(nodes[1].ID, fails, epoch)
+	s.ObservePoll(nodes[1].ID, fails, now)
 	require.NotContains(t, through(), nodes[1])
-	s.ObservePoll(nodes[0].ID, fails, epoch)
-	s.ObservePoll(nodes[2].ID, fails, epoch)
+	s.ObservePoll(nodes[0].ID, fails, now)
+	s.ObservePoll(nodes[2].ID, fails, now)
 	require.Len(t, through(), 3)
+	nodes[2].probe.silentAt.Store(s.since(now))
+	require.NotContains(t, through(), nodes[2], "what else speaks against a node counts all the same")
+
+	s, _ = newTest(t, "adaptive", 1)
+	nodes = []*Node{NewNode(NodeInfo{ID: "a"}), NewNode(NodeInfo{ID: "b"})} // never polled
+	s.fail(nodes[0], s.since(now), &NodeError{Message: "503"})
+	require.Len(t, through(), 2, "a request of a client that failed is no poll")
 }
 
 // A burst of searches spreads over coordinating nodes that differ, but none goes through

@@ -229,6 +229,8 @@ func (s *Selector) advance(n *Node, at int64) {
 		}
 	case Ramping:
 		if at-h.since.Load() >= int64(SlowStart) {
+			s.ejecting.Lock()
+			defer s.ejecting.Unlock()
 			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
 		}
 	}

@@ -188,18 +188,6 @@ func (n *Node) alone() bool {
 	return n.probe.aloneLast.Load()-since > int64(roundLife) && since != 0
 }
 
-// uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
-// the node that it was sent through.
-func (e *entry) uncompared(o ProbeOutcome, at int64) {
-	p := &e.node.probe
-	if o.Took >= ProbeTimeout || o.Failed && e.via == e.node {
-		p.compared() // it has not answered, whatever others do
-		return
-	}
-	p.aloneLast.Store(at)
-	p.aloneAt.CompareAndSwap(0, at)
-}
-
 // compared notes that there is something to compare a probe with.
 func (p *probing) compared() { p.aloneAt.Store(0) }
 
@@ -394,13 +382,18 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 
 // via returns the data node to send a round through, in each round another one: if
 // possible none of the suspects, and rather one that is suspect as holder of copies than
-// as coordinating node, and that one rather than one that is not fit; nil if none can be reached.
+// as coordinating node. If none is fit it is one that is merely avoided, or does not answer polls, and a suspect only if there is no
+// other: the next round goes through another of these. It is nil if all are ejected.
 func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
-	var suspect, last, unfit *Node
+	var suspect, last, avoided, unfit, unfitSuspect *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
-		case n.NoData || n.out():
+		case n.NoData || !n.serves():
+		case !s.fit(n, at) && slices.Contains(suspects, n):
+			unfitSuspect = cmp.Or(unfitSuspect, n)
+		case !s.fit(n, at) && s.answers(n, at):
+			avoided = cmp.Or(avoided, n)
 		case !s.fit(n, at):
 			unfit = cmp.Or(unfit, n)
 		case slices.Contains(vias, n):
@@ -411,7 +404,7 @@ func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
 			return n
 		}
 	}
-	return cmp.Or(suspect, last, unfit)
+	return cmp.Or(suspect, last, avoided, unfit, unfitSuspect)
 }
 
 // fit reports whether n may coordinate probes, or be compared with.
