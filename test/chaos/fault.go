@@ -32,7 +32,6 @@ const (
 	jitter  = 50 * time.Millisecond
 	starved = 0.05            // of a core
 	stopped = 2 * time.Second // less than what the nodes wait for each other
-	flooded = "queue"         // the name of the fault that another client floods a node
 )
 
 // Faults returns all of them, in the order in which they are shown.
@@ -55,7 +54,7 @@ func Faults() []Fault {
 			Right: []string{"network_transport"}, begin: slowTransport,
 		},
 		{
-			Name: flooded, Title: "a full search queue: another client floods the node",
+			Name: "queue", Title: "a full search queue: another client floods the node",
 			Right: []string{"queue_saturation"}, begin: flood,
 		},
 	}
