@@ -49,7 +49,7 @@ const (
 	// is polled several times in it. A failed probe through a coordinating node counts as that much at the least.
 	// transport_300ms.
 	suspicionInterval = 100 * time.Millisecond
-	// probeInterval is between probes of an ejected node, or of an avoided one that has a queue, or whose proof waits for a poll, give or take
+	// probeInterval is between probes of an ejected node, or of an avoided one that has a queue, or needs a poll to be proof, give or take
 	// probeJitter of it, so that the probes of many clients do not meet. slow_10x_20_sidecars.
 	probeInterval = twice * twice * suspicionInterval
 	probeJitter   = 0.2

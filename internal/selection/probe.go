@@ -388,17 +388,18 @@ func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
 	var suspect, last, avoided, unfit, unfitSuspect *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
+		fit, suspected := s.fit(n, at), slices.Contains(suspects, n)
 		switch {
 		case n.NoData || !n.serves():
-		case !s.fit(n, at) && slices.Contains(suspects, n):
+		case !fit && suspected:
 			unfitSuspect = cmp.Or(unfitSuspect, n)
-		case !s.fit(n, at) && s.answers(n, at):
+		case !fit && s.answers(n, at):
 			avoided = cmp.Or(avoided, n)
-		case !s.fit(n, at):
+		case !fit:
 			unfit = cmp.Or(unfit, n)
 		case slices.Contains(vias, n):
 			last = cmp.Or(last, n)
-		case slices.Contains(suspects, n):
+		case suspected:
 			suspect = cmp.Or(suspect, n)
 		default:
 			return n

@@ -73,15 +73,12 @@ func (p *Page) await(ctx context.Context) error {
 // read returns what the page shows: the rows of nodes in trouble, and the list of
 // spikes. The page's own words for causes are put back into names.
 const read = `(async () => {
-	const {CAUSES, STATES, isEjected} = await import("/ui/words.js");
+	const {CAUSES, STATES, isLeftOut} = await import("/ui/words.js");
 	const named = (of, word) => Object.keys(of).find((k) => of[k].word === word) || word;
 	const said = (e, selector) => (e.querySelector(selector)?.innerText || "").trim();
 	const headline = said(document, "#headline-text");
 	const nodes = [...document.querySelectorAll("#nodes-body tr")]
-		.filter((r) => {
-			const state = named(STATES, said(r, ".state").split("\n").at(-1).trim());
-			return isEjected(state) || state === "busy";
-		})
+		.filter((r) => isLeftOut(named(STATES, said(r, ".state").split("\n").at(-1).trim())))
 		.map((r) => ({Node: said(r, ".name"), Text: headline}));
 	const spikes = [...document.querySelectorAll("#spikes-body tr")].map((r) => ({
 		Record: r.querySelector("[data-spike]")?.dataset.spike || "",

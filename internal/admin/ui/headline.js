@@ -1,6 +1,6 @@
 // The state of the cluster in one sentence. Pure: the same status gives the same sentence.
 
-import { CAUSES, isEjected, stateOf } from "./words.js";
+import { CAUSES, isEjected, isLeftOut, stateOf } from "./words.js";
 import { count, median, millis, natural, span } from "./format.js";
 
 // headline returns {level, text, steady}: level is "good", "warn", "bad" or "none";
@@ -16,7 +16,7 @@ export function headline(status) {
   if (out.length === 1) return one(status, nodes, out[0], prefix, at);
   if (out.length > 1) return several(status, nodes, out, prefix, at);
   if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
-  if (busy.length > 1) return plain("warn", `${prefix}${list(busy.slice(0, 4).map((n) => n.name).concat(busy.length > 4 ? [`${busy.length - 4} more`] : []))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
+  if (busy.length > 1) return plain("warn", `${prefix}${list(upToFour(busy, (n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
   if (back.length > 0) {
     const names = list(back.map((n) => n.name));
     const verb = back.length === 1 ? "is" : "are";
@@ -49,10 +49,15 @@ function one(status, nodes, node, prefix, at) {
 function several(status, nodes, out, prefix, at) {
   const verbs = { route: "are ejected", observe: "would be ejected", off: "are in trouble" };
   const begin = `${prefix}${out.length} of ${nodes.length} nodes ${verbs[status.mode]}`;
-  const shown = out.slice(0, 4).map((n) => `${n.name} (${stateOf(n.state).word}, ${lasting(n, at)})`);
-  if (out.length > 4) shown.push(`${out.length - 4} more`);
+  const shown = upToFour(out, (n) => `${n.name} (${stateOf(n.state).word}, ${lasting(n, at)})`);
   const steady = list(out.slice(0, 4).map((n) => `${n.name} ${stateOf(n.state).word}`));
   return { level: "bad", text: `${begin}: ${list(shown)}.`, steady: `${begin}: ${steady}.` };
+}
+
+// upToFour shows the first nodes, and says how many more there are.
+function upToFour(nodes, show) {
+  const shown = nodes.slice(0, 4).map(show);
+  return nodes.length > 4 ? [...shown, `${nodes.length - 4} more`] : shown;
 }
 
 // lasting is for how long a node has been in its state.
@@ -64,7 +69,7 @@ export function lasting(node, at) {
 export function detail(node, nodes) {
   const word = stateOf(node.state).word;
   const own = node.rank === null ? null : node.parts.response_time_ms;
-  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isEjected(n.state) && n.state !== "busy").map((n) => n.parts.response_time_ms));
+  const others = median(nodes.filter((n) => n.id !== node.id && n.rank !== null && !isLeftOut(n.state)).map((n) => n.parts.response_time_ms));
   if (node.state === "slow" && own !== null && others !== null && own > 2 * others) {
     return `${word}, ${millis(own)} a search (others ${millis(others)})`;
   }
@@ -74,7 +79,7 @@ export function detail(node, nodes) {
 
 // evidence is the evidence against a node.
 export function evidence(node) {
-  if (!isEjected(node.state) && node.state !== "busy" && node.state !== "ramping") return "";
+  if (!isLeftOut(node.state) && node.state !== "ramping") return "";
   return node.why || (isEjected(node.state) && node.last_error && node.last_error.message) || "";
 }
 

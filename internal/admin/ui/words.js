@@ -29,6 +29,9 @@ export const leaving = (node) => (node.leaving ? `about to leave: ${LEAVING[node
 // isEjected reports whether nodes in this state are ejected.
 export const isEjected = (name) => stateOf(name).order < STATES.unresponsive.order;
 
+// isLeftOut reports whether nodes in this state get no searches: they are ejected or busy.
+export const isLeftOut = (name) => isEjected(name) || name === "busy";
+
 export const MODES = {
   route: "Searches go to the best copies.",
   observe: "Decisions are made and counted, but every request passes as it came.",
