@@ -103,7 +103,7 @@ func TestSlowNodeAloneIsBlamed(t *testing.T) {
 	ctx := t.Context()
 	s := onStage(t)
 	slow := s.Cluster.Nodes[2]
-	load := StartLoad(ctx, rate, s.Sidestep.URL)
+	load := StartLoad(ctx, shared.rate, s.Sidestep.URL)
 	t.Cleanup(func() { require.NoError(t, slow.ResetToxics(context.Background())) })
 
 	time.Sleep(within(5*time.Second, time.Second)) // of searches while all is well

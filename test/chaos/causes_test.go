@@ -49,7 +49,7 @@ func TestCauses(t *testing.T) {
 		for trial := range trials {
 			var result *loadgen.Result
 			var err error
-			made, result, err = stage.Calm(t.Context(), rate, calm())
+			made, result, err = stage.Calm(t.Context(), shared.rate, calm())
 			require.NoError(t, err)
 			require.Zero(t, result.Failed, "failed searches")
 			t.Logf("trial %d of %d: %d searches, p99 %s, records: %v", trial+1, trials, result.Sent, ms(result.Quantile(0.99)), made)
@@ -63,7 +63,7 @@ func TestCauses(t *testing.T) {
 		t.Run(fault.Name, func(t *testing.T) {
 			var wrong []string
 			for trial := range tries {
-				result, err := stage.Try(t.Context(), fault, Plan{Surfaces: surfaces, Limit: limit, Wait: max(2*named, limit), Rate: rate})
+				result, err := stage.Try(t.Context(), fault, Plan{Surfaces: surfaces, Limit: limit, Wait: max(2*named, limit), Rate: shared.rate})
 				require.NoError(t, err)
 				t.Logf("trial %d of %d: %s, %s:\n%s", trial+1, tries, result.Node, fault.Title, result)
 				require.Zero(t, result.Sidestep.Failed, "failed searches")

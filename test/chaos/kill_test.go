@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 // A node that is killed and comes back costs no client an answer.
@@ -15,13 +17,13 @@ func TestKillAndReturn(t *testing.T) {
 	victim := s.Cluster.Nodes[4]
 	require.NoError(t, s.Cluster.WaitGreen(ctx, ""))
 	sidestep := &contender{name: "sidestep"}
-	load := StartLoad(ctx, rate, s.Sidestep.URL)
+	load := StartLoad(ctx, shared.rate, s.Sidestep.URL)
 
 	time.Sleep(2 * time.Second)
 	require.NoError(t, victim.Kill())
 	killed := time.Now()
 	time.Sleep(4 * time.Second)
-	restart, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	restart, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
 	require.NoError(t, victim.Restart(restart))
 	require.NoError(t, s.Cluster.WaitGreen(restart, Index))

@@ -3,6 +3,8 @@ package chaos
 import (
 	"context"
 	"flag"
+	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -20,9 +22,8 @@ import (
 var timed = flag.Bool("timed", false, "also assert how long things may take")
 
 const (
-	// rate is that of the searches, a second: half of what two cores carry, so that a
-	// machine that is slow for a while, or carries a browser as well, still does.
-	rate = 40
+	// atMost is the searches a second that are sent at most: half of what two fast cores carry.
+	atMost = 40
 	// patience is how long it may take for what must come about.
 	patience = 30 * time.Second
 )
@@ -42,6 +43,9 @@ func within(limit, otherwise time.Duration) time.Duration {
 // shared is the stage of all tests that need a real cluster. The first of them opens it.
 var shared struct {
 	Stage
+	// rate is the searches a second of every load: half of what the cluster carries, so that
+	// a machine that is slow for a while, or carries a browser as well, still does.
+	rate float64
 	once sync.Once
 	err  error
 }
@@ -56,21 +60,41 @@ func TestMain(m *testing.M) {
 func onStage(t *testing.T) *Stage {
 	t.Helper()
 	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*harness.Patience)
 		defer cancel()
 		shared.Logf = harness.Sayf
 		shared.err = shared.Start(ctx, StageOptions(
 			os.Getenv("SIDESTEP_ENGINE"), os.Getenv("SIDESTEP_ENGINE_VERSION"), warm(), harness.Sayf))
+		if shared.err == nil {
+			shared.rate, shared.err = chooseRate(ctx)
+		}
 	})
 	require.NoError(t, shared.err)
 	return &shared.Stage
+}
+
+// chooseRate measures what the shared cluster carries.
+func chooseRate(ctx context.Context) (float64, error) {
+	result, err := loadgen.Run(ctx, loadgen.Options{
+		Targets: shared.Cluster.URLs(), Connections: 2 * len(shared.Cluster.Nodes), Duration: 5 * time.Second,
+		Request: func(i int) *http.Request { return harness.Search(Index, i) },
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measure what the cluster carries: %w", err)
+	}
+	if result.Failed > 0 {
+		return 0, fmt.Errorf("measure what the cluster carries: %d searches failed: %v", result.Failed, result.FirstErrors)
+	}
+	chosen := min(atMost, math.Ceil(result.Throughput()/2))
+	shared.Logf("the cluster carries %.0f searches/s: %.0f are sent", result.Throughput(), chosen)
+	return chosen, nil
 }
 
 // load is an open loop of searches at the rate on targets in turn. first is the
 // number of the first search.
 func load(targets []string, duration time.Duration, first int) loadgen.Options {
 	return loadgen.Options{
-		Targets: targets, Rate: rate, Duration: duration,
+		Targets: targets, Rate: shared.rate, Duration: duration,
 		Request: func(i int) *http.Request { return harness.Search(Index, first+i) },
 	}
 }

@@ -36,7 +36,7 @@ func (s *Stage) table(t *testing.T, contenders ...*contender) {
 			ms(r.Quantile(0.5)), ms(r.Quantile(0.9)), ms(r.Quantile(0.99)), ms(r.Quantile(1)), r.Failed, r.Partial)
 	}
 	require.NoError(t, w.Flush())
-	t.Logf("%s, %d nodes, %d searches/s:\n%s", s.Cluster.Distribution, len(s.Cluster.Nodes), rate, text.String())
+	t.Logf("%s, %d nodes, %.0f searches/s:\n%s", s.Cluster.Distribution, len(s.Cluster.Nodes), shared.rate, text.String())
 	for _, c := range contenders {
 		if len(c.result.FirstErrors) > 0 {
 			t.Logf("first errors of %s: %s", c.name, strings.Join(c.result.FirstErrors, "\n  "))
@@ -82,7 +82,7 @@ func TestSlowTransport(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, slow.ResetToxics(context.Background())) })
 
 	// By its own searches, and not by what the engine's saw of it.
-	finding := StartLoad(ctx, rate, targets...)
+	finding := StartLoad(ctx, shared.rate, targets...)
 	require.Eventually(t, func() bool { return slices.Contains(s.suspected(ctx, t), slow.Name+" slow") }, patience, 50*time.Millisecond,
 		"the slow node is not found out")
 	named := 0

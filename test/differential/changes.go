@@ -157,7 +157,7 @@ func (c *changes) move(ctx context.Context) error {
 
 // restart ends a node as an operator would, and starts it again.
 func (c *changes) restart() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	defer c.restarted.Store(true)
 	node := c.stage.Cluster.Nodes[2]

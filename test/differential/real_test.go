@@ -5,9 +5,10 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 // A bounded run on a real cluster: SIDESTEP_ENGINE chooses opensearch (default) or
@@ -19,7 +20,7 @@ func TestSameAnswers(t *testing.T) {
 		count, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*harness.Patience)
 	defer cancel()
 	s, err := openStage(ctx, os.Getenv("SIDESTEP_ENGINE"), os.Getenv("SIDESTEP_ENGINE_VERSION"), t.Logf)
 	t.Cleanup(func() { s.close(t.Failed()) })

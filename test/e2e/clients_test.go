@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,7 +72,7 @@ func installed(scripts []script) error {
 // run returns the lines that the script prints, one for each step.
 func (s script) run(t *testing.T, url string, flags ...string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	args := append(append(s.command[1:len(s.command):len(s.command)], url), flags...)
 	cmd := exec.CommandContext(ctx, s.command[0], args...)

@@ -30,7 +30,7 @@ func TestClosedIndex(t *testing.T) {
 
 	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodPost, "/"+index.Name+"/_close", nil, nil))
 	s := search{target: index.Name, body: `{"size":0}`}
-	for known, end := false, time.Now().Add(3*time.Minute); !known; {
+	for known, end := false, time.Now().Add(patience); !known; {
 		require.True(t, time.Now().Before(end), "it is not known that the index is closed")
 		got := requireSame(t, s)
 		require.Equal(t, http.StatusBadRequest, got.status, "%s", got.body)

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long it may take for what must come about: the machine may be busy.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // stage is the cluster all tests share, and the sidestep that was started before it. It
 // steers always: of a list the engine must make what it makes of none.
@@ -36,7 +36,7 @@ type early struct {
 
 var shared stage // TestMain can hand nothing to tests otherwise
 
-func TestMain(m *testing.M) { os.Exit(shared.RunTests(m, 8*time.Minute, shared.open)) }
+func TestMain(m *testing.M) { os.Exit(shared.RunTests(m, 2*harness.Patience, shared.open)) }
 
 func (s *stage) open(ctx context.Context) (err error) {
 	return s.Open(ctx, harness.StageOptions{

@@ -64,7 +64,7 @@ func withRemoteStore(t *testing.T) (*harness.Cluster, *harness.Front) {
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(store, 0o777)) //nolint:gosec // see above
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(store)) })
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	const attribute = "node.attr.remote_store."
 	c, err := harness.StartCluster(ctx, harness.ClusterOptions{

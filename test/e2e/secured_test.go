@@ -86,7 +86,7 @@ func TestSecured(t *testing.T) {
 
 func startSecured(t *testing.T) *secured {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, SerialGC: true, Logf: t.Logf,

@@ -323,7 +323,7 @@ func testKill(t *testing.T, f *harness.Front) {
 	killed := time.Now()
 	await(250)
 	pause.Store(int64(breather))
-	restart, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	restart, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	require.NoError(t, victim.Restart(restart))
 	await(100)

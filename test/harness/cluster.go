@@ -50,7 +50,7 @@ type ClusterOptions struct {
 	// BeforeStart, if set, is called when all addresses are known and no node runs
 	// yet.
 	BeforeStart func(*Cluster) error
-	// StartTimeout bounds the start of the whole cluster, default 5 minutes.
+	// StartTimeout bounds the start of the whole cluster, default [Patience].
 	StartTimeout time.Duration
 	Logf         func(format string, args ...any) // progress; nil is silent
 }
@@ -78,7 +78,7 @@ func (o ClusterOptions) withDefaults() ClusterOptions {
 		o.Processors = 1
 	}
 	if o.StartTimeout == 0 {
-		o.StartTimeout = 5 * time.Minute
+		o.StartTimeout = Patience
 	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}

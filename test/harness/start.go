@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// Patience is how long a cluster may take to start, or a node to come back: a minute on a fast
+// machine that does nothing else, and many on a slow one that runs other tests beside.
+const Patience = 10 * time.Minute
+
 // silence is how long a node that was started may live without a line in its log. A node
 // writes its first one after five seconds of CPU time; on two cores that start a dozen of
 // them this takes a minute.
