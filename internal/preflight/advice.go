@@ -41,6 +41,6 @@ func explanations() map[string]explanation {
 		"preference_forbidden":  {means: "the cluster refuses preferences for nodes (strict weighted routing)", advice: "delete the weights, or set cluster.routing.weighted.strict to false", trouble: true},
 		"mode_off":              {means: "mode off", advice: "switch to observe or route"},
 		"client_gone":           {means: "the client left before anything was decided", advice: nothing},
-		"no_outlier":            {means: "no node stands out, or a list would be no better: the engine's own selection decides", advice: "nothing to do; routing.when: always lists nodes for every search"},
+		"no_gain":               {means: "a node stands out, but a list without it would have to use nodes that are as slow, or full: the engine's own selection decides", advice: "more replicas give sidestep more to choose from; sidestep explain TARGET names the nodes"},
 	}
 }

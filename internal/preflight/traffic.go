@@ -33,7 +33,7 @@ func traffic(facts Facts) []Finding {
 	}
 	left := t.reasons["no_outlier"]
 	found = append(found, Finding{OK, TopicTraffic, fmt.Sprintf(
-		"of %d searches and reads %s %s, %s %s left to the engine as no list would be better, %s passed for other reasons; %d requests of other kinds",
+		"of %d searches and reads %s %s, %s %s left to the engine as no node stands out, %s passed for other reasons; %d requests of other kinds",
 		t.can, percent(t.steered, t.can), t.verb, percent(left, t.can), t.were, percent(t.can-t.steered-left, t.can), t.other), ""})
 	return append(found, t.passed()...)
 }

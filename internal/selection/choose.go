@@ -21,9 +21,11 @@ const (
 	// FailOpen: every copy of some shard is on a node that should be kept out;
 	// all its copies are listed.
 	FailOpen Reason = "fail_open"
-	// NoOutlier: no node stands out, or a list would gain nothing as it has to use nodes that take
-	// as long, or in which searches wait, so the engine's own selection, which ranks for each shard, may decide.
+	// NoOutlier: no node stands out, so the engine's own selection, which ranks for each shard, may decide.
 	NoOutlier Reason = "no_outlier"
+	// NoGain: a node stands out, but a list without it would have to use nodes that take as long, or in
+	// which searches wait, so the engine's own selection decides.
+	NoGain Reason = "no_gain"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
 	Affinity Reason = "affinity"
 	// Overloaded: all copies of some shard are on nodes that reject searches, their
@@ -35,12 +37,15 @@ const (
 
 // Reasons returns the closed set.
 func Reasons() []Reason {
-	return []Reason{Ranked, NoStatistics, FailOpen, NoOutlier, Affinity, Overloaded, NoChoice}
+	return []Reason{Ranked, NoStatistics, FailOpen, NoOutlier, NoGain, Affinity, Overloaded, NoChoice}
 }
 
 // Lists reports whether a search is sent with a list of nodes for this reason; else it
 // is sent as the client wrote it.
-func (r Reason) Lists() bool { return r != NoOutlier && r != Overloaded && r != NoChoice }
+func (r Reason) Lists() bool { return !r.Left() && r != Overloaded && r != NoChoice }
+
+// Left reports whether the choice is left to the engine's own selection for this reason.
+func (r Reason) Left() bool { return r == NoOutlier || r == NoGain }
 
 // Request is what a search touches.
 type Request struct {
@@ -57,8 +62,8 @@ type Request struct {
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
 	Avoid []*Node
-	// Outliers asks for a list only while some candidate stands out; else the
-	// decision is NoOutlier, with all candidates in it: what the engine picks
+	// Outliers asks for a list only while some candidate stands out, and the list gains something; else the
+	// decision is NoOutlier or NoGain, with all candidates in it: what the engine picks
 	// is among them. One shard is chosen unless others send more to its nodes. Other
 	// policies than adaptive do not know outliers and list always.
 	Outliers bool
@@ -183,7 +188,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	default:
 		d.listSets(req, s.policy, s.factor)
 		if s.mayLeave(d, req) && !d.gains(req, t.at) {
-			d.listAll(NoOutlier)
+			d.listAll(NoGain)
 		}
 	}
 	d.gather(req)

@@ -47,8 +47,8 @@ func TestAListThatUsesWhatItIsToKeepOutMustGainSomething(t *testing.T) {
 		took, response float64 // ms, of a node that is left out
 		want           Reason
 	}{
-		{5, 100, 5, NoOutlier}, {5, 300, 5, NoOutlier}, {5, 310, 5, Ranked}, {5, 100, 300, NoOutlier}, {5, 100, 310, Ranked},
-		{110, 310, 310, NoOutlier}, {110, 100, 340, Ranked},
+		{5, 100, 5, NoGain}, {5, 300, 5, NoGain}, {5, 310, 5, Ranked}, {5, 100, 300, NoGain}, {5, 100, 310, Ranked},
+		{110, 310, 310, NoGain}, {110, 100, 340, Ranked},
 	} {
 		g := newGainTest(t)
 		used := []*Node{g.slow(2, 100, c.used), g.slow(3, 100, c.used)} // shard 2 is on both
@@ -56,7 +56,7 @@ func TestAListThatUsesWhatItIsToKeepOutMustGainSomething(t *testing.T) {
 		d := g.decide(ring(9, 2, 9))
 		require.Equal(t, c.want, d.Reason, "%+v", c)
 		require.True(t, used[0].in(d.Nodes) || used[1].in(d.Nodes))
-		require.Equal(t, c.want == NoOutlier, left.in(d.Nodes), "%+v", c)
+		require.Equal(t, c.want == NoGain, left.in(d.Nodes), "%+v", c)
 	}
 }
 
@@ -64,9 +64,9 @@ func TestAListThatUsesWhatItIsToKeepOutMustGainSomething(t *testing.T) {
 func TestAListOfAllCopiesGainsNothing(t *testing.T) {
 	g := newGainTest(t)
 	g.slow(2, 100, 100)
-	require.Equal(t, NoOutlier, g.decide([][]int{{0, 1}, {2}, {3, 4}}).Reason)
+	require.Equal(t, NoGain, g.decide([][]int{{0, 1}, {2}, {3, 4}}).Reason)
 	g.slowStart(g.nodes[8], g.since(at(time.Second))-int64(SlowStart)+1) // its turn in nearly every search
-	require.Equal(t, NoOutlier, g.decide([][]int{{0, 1}, {3, 8}}).Reason)
+	require.Equal(t, NoGain, g.decide([][]int{{0, 1}, {3, 8}}).Reason)
 	require.Equal(t, Ranked, g.decide([][]int{{0, 1}, {1, 2}, {3, 4}}).Reason)
 }
 
@@ -102,9 +102,9 @@ func TestAListDoesNotSendSearchesIntoALongQueue(t *testing.T) {
 		want                  Reason
 	}{
 		{0, 100, 120, Ranked},
-		{490, 100, 120, Ranked}, {495, 100, 120, NoOutlier}, {495, 100, 125, Ranked}, // 3 ms each, four at a time
+		{490, 100, 120, Ranked}, {495, 100, 120, NoGain}, {495, 100, 125, Ranked}, // 3 ms each, four at a time
 		{495, 125, 100, Ranked},
-		{1330, 1000, 120, Ranked}, {1340, 1000, 120, NoOutlier}, {1340, 1000, 400, NoOutlier},
+		{1330, 1000, 120, Ranked}, {1340, 1000, 120, NoGain}, {1340, 1000, 400, NoGain},
 	} {
 		g := newGainTest(t)
 		g.slow(2, c.took, c.response)
@@ -131,7 +131,7 @@ func TestWhatAListGainsWithoutAFigure(t *testing.T) {
 			n.probe.took.Set(1)
 		}},
 	} {
-		for queue, want := range map[float64]Reason{1330: Ranked, 1340: NoOutlier} {
+		for queue, want := range map[float64]Reason{1330: Ranked, 1340: NoGain} {
 			g := newGainTest(t)
 			g.slow(2, 100, 100)
 			n := g.nodes[7]
@@ -142,7 +142,7 @@ func TestWhatAListGainsWithoutAFigure(t *testing.T) {
 			}
 			d := g.decide(ring(9, 2, 9))
 			require.Equal(t, want, d.Reason, "%s, %g", name, queue)
-			require.Equal(t, want == NoOutlier, n.in(d.Nodes), name)
+			require.Equal(t, want == NoGain, n.in(d.Nodes), name)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestANodeThatFailsAtOnceIsNoGain(t *testing.T) {
 		g.slow(2, 100, 100)
 		g.slow(3, 100, 100)
 		other(g, g.nodes[7])
-		require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason, name)
+		require.Equal(t, NoGain, g.decide(ring(9, 2, 9)).Reason, name)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *test
 		g.Acquire(first, at(time.Second))
 		set(&g.nodes[3].queue, 1000)
 		second := g.decide(ring(9, 2, 9))
-		require.Equal(t, NoOutlier, second.Reason)
+		require.Equal(t, NoGain, second.Reason)
 		require.True(t, slow.in(second.Nodes))
 		if silent {
 			first.Coordinator.probe.silentAt.Store(int64(time.Second))
@@ -195,7 +195,7 @@ func TestWhatHangsIsLeftOutThoughTheListUsesNodesThatHang(t *testing.T) {
 	require.Equal(t, Ranked, d.Reason)
 	require.NotContains(t, d.Nodes, hangs)
 	hangs.probe.took.Set(999)
-	require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason)
+	require.Equal(t, NoGain, g.decide(ring(9, 2, 9)).Reason)
 }
 
 // How long a probe takes that is late is not known before it ends. Until then it counts for as long as it has taken.
@@ -217,7 +217,7 @@ func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
 		require.True(t, n.health.avoided())
 		require.InDelta(t, 150, n.probe.awaited(g.since(at(time.Second+150*time.Millisecond))), 0)
 		set(&g.nodes[3].queue, 200) // 150 ms; the other copy of shard 2
-		require.Equal(t, NoOutlier, g.decide(ring(9, 2, 9)).Reason, "at the beginning")
+		require.Equal(t, NoGain, g.decide(ring(9, 2, 9)).Reason, "at the beginning")
 		d := &Decision{}
 		g.Choose(d, Request{Nodes: g.nodes, Shards: ring(9, 2, 9), Outliers: true}, at(time.Second+150*time.Millisecond))
 		require.Equal(t, Ranked, d.Reason)
@@ -228,14 +228,14 @@ func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
 
 // So it does of a node that has to be used.
 func TestAProbeThatIsLateCountsOfANodeThatHasToBeUsed(t *testing.T) {
-	for awaited, want := range map[time.Duration]Reason{50 * time.Millisecond: Ranked, 150 * time.Millisecond: NoOutlier} {
+	for awaited, want := range map[time.Duration]Reason{50 * time.Millisecond: Ranked, 150 * time.Millisecond: NoGain} {
 		g := newGainTest(t)
 		g.slow(2, 2, 5) // it ranks best of the copies of shard 2
 		left := g.slow(3, 300, 300)
 		g.nodes[2].probe.overdue.Store(g.since(at(time.Second - awaited)))
 		d := g.decide(ring(9, 2, 9))
 		require.Equal(t, want, d.Reason)
-		require.Equal(t, want == NoOutlier, left.in(d.Nodes))
+		require.Equal(t, want == NoGain, left.in(d.Nodes))
 	}
 }
 

@@ -57,7 +57,7 @@ func overview() row {
 		},
 		{
 			kind: stat, title: "Steered or left to the engine", width: 3, unit: "percentunit", about: "Requests that were steered, or left to the engine because no list would be better, of those of operations that can be steered. Why the rest is not: the row Decisions.",
-			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|affinity|no_outlier"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
+			queries: []query{{`sum(rate(sidestep_requests_total{SEL, reason=~"ranked|no_statistics|affinity|no_outlier|no_gain"}[$__rate_interval])) / sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "looked after"}},
 		},
 		{
 			kind: stat, title: "Tail saved", width: 3, unit: "s", none: "nothing to save", about: "By how much the p99 of probes of ejected nodes is above that of fine nodes, in the time shown. A search that waited for such a node would have taken at least so much longer.",

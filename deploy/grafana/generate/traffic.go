@@ -40,7 +40,7 @@ func dataPlane() row {
 func decisions() row {
 	return row{"Decisions", []panel{
 		{
-			title: "Requests that could be steered, by reason", unit: "reqps", width: 12, stacked: true, about: "Of operations that can be steered. ranked, no_statistics, affinity: steered. no_outlier: no node stands out, or a list would be no better, the engine decides. fail_open: every copy of some shard is on a node that should be ejected. overloaded: nodes reject searches, so nothing is steered or sent twice. The others pass; docs/metrics.md explains each.",
+			title: "Requests that could be steered, by reason", unit: "reqps", width: 12, stacked: true, about: "Of operations that can be steered. ranked, no_statistics, affinity: steered. no_outlier, no_gain: no node stands out, or a list would be no better, the engine decides. fail_open: every copy of some shard is on a node that should be ejected. overloaded: nodes reject searches, so nothing is steered or sent twice. The others pass; docs/metrics.md explains each.",
 			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
 		},
 		{

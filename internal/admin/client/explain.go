@@ -117,7 +117,7 @@ func (e explanation) print(out io.Writer) {
 		verdict = "is steered"
 	case e.Mode == "observe" && names(e.Reason):
 		verdict = "would be steered, but for mode observe"
-	case e.Reason == "no_outlier":
+	case left(e.Reason):
 		verdict = "is left to the engine"
 	}
 	printf(out, "%s %s (%s)", what, verdict, e.Reason)
@@ -132,7 +132,7 @@ func (e explanation) print(out io.Writer) {
 		}
 		printf(out, "%s", preference)
 	}
-	if len(e.Nodes) > 0 && e.Reason != "no_outlier" {
+	if len(e.Nodes) > 0 && !left(e.Reason) {
 		printf(out, "nodes: %s", strings.Join(e.Nodes, ", "))
 	}
 	if e.Coordinator != "" && e.Steered {
@@ -168,6 +168,9 @@ func names(reason string) bool {
 	return false
 }
 
+// left reports whether the choice was left to the engine's own selection for the reason.
+func left(reason string) bool { return reason == "no_outlier" || reason == "no_gain" }
+
 func (e explanation) table(out io.Writer) {
 	g := newGrid(out, "SHARD", "COPY ON", "STATE", "RANK", "RESPONSE", "SERVICE", "QUEUE", "OUT", "CHOSEN")
 	for _, shard := range e.Shards {
@@ -195,7 +198,7 @@ func (e explanation) table(out io.Writer) {
 // chosen says whether the copy is listed, and why not.
 func (c shardCopy) chosen(reason string) string {
 	switch {
-	case reason == "no_outlier" || reason == "overloaded" || reason == "no_choice":
+	case left(reason) || reason == "overloaded" || reason == "no_choice":
 		return "by the engine"
 	case c.Listed && c.Excluded != "":
 		return "yes, though " + c.Excluded

@@ -60,7 +60,7 @@ func (t trail) rates() rates {
 			}
 		}
 		r.steered = float64(steered) / float64(all)
-		r.left = float64(reasons["no_outlier"]) / float64(all)
+		r.left = float64(reasons["no_outlier"]+reasons["no_gain"]) / float64(all)
 	}
 	before := map[string]int64{}
 	for _, n := range first.Nodes {

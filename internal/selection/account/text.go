@@ -46,9 +46,9 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	}
 	switch {
 	case !c.Listed || !c.Excluded.KeepsOut():
-	case about.d.Reason == selection.NoOutlier && (c.Excluded == selection.KeptFailing || c.Excluded == selection.GoneUnreachable):
+	case about.d.Reason.Left() && (c.Excluded == selection.KeptFailing || c.Excluded == selection.GoneUnreachable):
 		text += "; left to the engine all the same: it fails at once, and the next copy is asked. It coordinates nothing"
-	case about.d.Reason == selection.NoOutlier:
+	case about.d.Reason.Left():
 		text += "; left to the engine all the same, as a list would be no better"
 	default:
 		text += "; listed all the same, as a shard has no other copy that is better"
@@ -97,6 +97,8 @@ func (about subject) summary(a Account) string {
 		return "There is nothing to choose: every shard has one copy that serves."
 	case selection.NoOutlier:
 		return "Left to the engine's own selection: " + a.calm() + ". " + a.nearest()
+	case selection.NoGain:
+		return "Left to the engine's own selection: " + a.noGain() + "."
 	case selection.Overloaded:
 		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
 	case selection.NoStatistics:
@@ -142,21 +144,24 @@ func (about subject) occasion() string {
 	return "as copies differ"
 }
 
-// calm says why the engine may choose.
+// calm says why the engine may choose while no node stands out.
 func (a Account) calm() string {
-	fails := ""
 	for _, c := range a.Candidates {
-		switch {
-		case c.Excluded == selection.KeptFailing:
-			fails = c.Node
-		case c.Excluded.KeepsOut() && c.Excluded != selection.GoneUnreachable:
+		if c.Excluded == selection.KeptFailing {
+			return "nobody is slow, and where " + c.Node + " fails, at once, the next copy is asked"
+		}
+	}
+	return "no node stands out"
+}
+
+// noGain says why the engine may choose although a node stands out.
+func (a Account) noGain() string {
+	for _, c := range a.Candidates {
+		if c.Excluded.KeepsOut() && c.Excluded != selection.KeptFailing && c.Excluded != selection.GoneUnreachable {
 			return c.Node + " should be kept out, but a list would be no better: it would have to use nodes that are as slow, or have long queues, and the engine uses those less, for each shard"
 		}
 	}
-	if fails != "" {
-		return "nobody is slow, and where " + fails + " fails, at once, the next copy is asked"
-	}
-	return "no node stands out"
+	return "a list would leave out no node that is slow"
 }
 
 // nearest names the candidate that is nearest to the limit.

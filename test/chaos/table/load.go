@@ -119,7 +119,7 @@ func (b *watched) Close() error {
 func parseDecision(header string) (nodes []string, coordinator string) {
 	d := harness.ParseDecision(header)
 	switch d.Reason {
-	case "no_outlier", "overloaded", "no_choice":
+	case "no_outlier", "no_gain", "overloaded", "no_choice":
 		return nil, d.Coordinator
 	}
 	return d.Nodes, d.Coordinator
