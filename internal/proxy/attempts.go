@@ -68,9 +68,6 @@ func (x *exchange) steer() attempt.Action {
 		}
 		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.Began)) })
 	}
-	if before == nil && x.rule.Hedged {
-		x.armHedge()
-	}
 	return x.dispatch(t, record.Failover, now)
 }
 
@@ -162,7 +159,8 @@ func (x *exchange) dispatch(t *try, kind record.Kind, now time.Time) attempt.Act
 	return next
 }
 
-// sent records that the attempt is sent, and takes its lease. x.mu is held.
+// sent records that the attempt is sent, takes its lease, and has the first one looked after when
+// it is late. x.mu is held.
 func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	t.began, t.leased = now, true
 	switch {
@@ -188,6 +186,9 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 		a.Span = x.Span.Attempt(t.header)
 	}
 	x.Sent(a, now)
+	if t == x.first && x.rule.Hedged {
+		x.armHedge()
+	}
 }
 
 // unlease returns the lease that sent took, once the head of the answer has arrived or

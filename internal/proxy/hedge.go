@@ -15,14 +15,13 @@ const (
 )
 
 // armHedge sets the timer that fires when the first attempt is late and, before that, when
-// the client is to be watched.
+// the client is to be watched. x.mu is held, and the attempt is recorded: where the process stands
+// still meanwhile, the timer fires at once.
 func (x *exchange) armHedge() {
 	delay, overdue, ok := x.p.hedges.Delay(x.kind(), x.Began)
 	if !ok {
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.grace = overdue - delay
 	x.refs.Add(1)
 	x.armed = true

@@ -2,12 +2,16 @@ package proxy
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/attempt"
+	"sidestep/internal/record"
 )
 
 // startHedging starts a harness that has seen enough searches to know when one is
@@ -64,6 +68,31 @@ func TestAnOverdueSearchIsSentASecondTime(t *testing.T) {
 	for _, n := range h.proxy.Nodes() {
 		require.Zero(t, n.Failures, "losing is no failure")
 	}
+}
+
+// Where the process stands still after the timer of the hedge is set, it fires at once. It looks
+// at the first attempt, so that is recorded under the same lock.
+func TestTheHedgeIsArmedWithTheFirstAttempt(t *testing.T) {
+	h := startHedging(t, 3)
+	r := httptest.NewRequest(http.MethodPost, "/idx/_search", strings.NewReader(`{}`))
+	x := newExchange(h.proxy, httptest.NewRecorder(), r)
+	x.classify()
+	require.True(t, x.hold())
+	x.resolve()
+	x.choose()
+	x.rewrite()
+	x.machine = attempt.New(x.rule.Rule, h.proxy.budgetOf(x))
+	require.Equal(t, attempt.Steer, x.machine.Begin().Do)
+	require.True(t, x.pick(x.first, x.now))
+	require.False(t, x.armed)
+	x.mu.Lock()
+	x.sent(x.first, record.Failover, x.now)
+	require.True(t, x.armed)
+	require.Len(t, x.Attempts, 1)
+	x.mu.Unlock()
+	x.endHedge()
+	x.first.unlease()
+	x.done()
 }
 
 func TestABadHedgeDoesNotBeatTheFirstAttempt(t *testing.T) {
