@@ -74,7 +74,7 @@ func TestAnOverdueSearchIsSentASecondTime(t *testing.T) {
 // at the first attempt, so that is recorded under the same lock.
 func TestTheHedgeIsArmedWithTheFirstAttempt(t *testing.T) {
 	h := startHedging(t, 3)
-	r := httptest.NewRequest(http.MethodPost, "/idx/_search", strings.NewReader(`{}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/idx/_search", strings.NewReader(`{}`))
 	x := newExchange(h.proxy, httptest.NewRecorder(), r)
 	x.classify()
 	require.True(t, x.hold())
