@@ -76,6 +76,13 @@ func (f *fleet) startSteering() {
 	f.load(f.start(steering, thrifty, nil), 25*time.Millisecond, "GET /logs/_search")
 	f.stallInTurn(stalling)
 
+	// Meets a node that another client floods, so that searches wait in its queue.
+	flooded := startCluster(f.t, 3)
+	f.load(f.start(steering, settings(flooded.URLs()...), nil), 25*time.Millisecond, "GET /logs/_search")
+	target := flooded.Nodes()[0]
+	target.SetFault(simcluster.Fault{Factor: 50})
+	f.loadAt(target.URL(), 20*time.Second, 5*time.Millisecond, "GET /logs/_search?preference=_local")
+
 	// A relay, one that follows it, and one whose relay is gone.
 	relay := cfg
 	relay.Routing.Mode = "off"
@@ -84,7 +91,6 @@ func (f *fleet) startSteering() {
 	orphan.Cluster.Source.URL = "http://" + freeAddress(f.t) + "/snapshot"
 	f.load(f.start(steering, follower, nil), 150*time.Millisecond, "GET /logs/_search", "GET /all/_search")
 	f.load(f.start(steering, orphan, nil), 150*time.Millisecond, "GET /logs/_search")
-
 }
 
 // startOthers starts those that have a cluster, or a trouble, of their own.

@@ -31,10 +31,15 @@ func (f *fleet) load(a *app.App, every time.Duration, lines ...string) {
 
 // loadFor is load by a client that leaves after patience.
 func (f *fleet) loadFor(patience time.Duration, a *app.App, every time.Duration, lines ...string) {
+	f.loadAt("http://"+a.DataAddr().String(), patience, every, lines...)
+}
+
+// loadAt is load of any server.
+func (f *fleet) loadAt(url string, patience, every time.Duration, lines ...string) {
 	ctx, quit := context.WithCancel(f.t.Context())
 	c := &client{
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWaiting}, Timeout: patience},
-		url:  "http://" + a.DataAddr().String(), lines: lines, every: every, quit: quit,
+		url:  url, lines: lines, every: every, quit: quit,
 	}
 	f.clients = append(f.clients, c)
 	c.active.Go(func() { c.run(ctx) })

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +47,8 @@ func readRules(t *testing.T, file string) (all []rule) {
 const faster = 10
 
 var (
-	window = regexp.MustCompile(`\[(\d+)(m|h)\]`)
+	window = regexp.MustCompile(`\[\d+[mh](:\d+s)?\]`) // of a range, or a subquery with its step
+	length = regexp.MustCompile(`\d+[smh]`)
 	lasts  = regexp.MustCompile(`(?m)^( +for: )\S+$`)
 )
 
@@ -57,14 +57,11 @@ var (
 func hurried(t *testing.T, text string) string {
 	t.Helper()
 	text = window.ReplaceAllStringFunc(text, func(match string) string {
-		parts := window.FindStringSubmatch(match)
-		number, err := strconv.Atoi(parts[1])
-		require.NoError(t, err)
-		unit := time.Minute
-		if parts[2] == "h" {
-			unit = time.Hour
-		}
-		return fmt.Sprintf("[%dms]", (time.Duration(number) * unit / faster).Milliseconds())
+		return length.ReplaceAllStringFunc(match, func(text string) string {
+			d, err := time.ParseDuration(text)
+			require.NoError(t, err)
+			return fmt.Sprintf("%dms", (d / faster).Milliseconds())
+		})
 	})
 	return lasts.ReplaceAllString(text, "${1}1s")
 }
