@@ -41,6 +41,6 @@ func explanations() map[string]explanation {
 		"preference_forbidden":  {means: "the cluster refuses preferences for nodes (strict weighted routing)", advice: "delete the weights, or set cluster.routing.weighted.strict to false", trouble: true},
 		"mode_off":              {means: "mode off", advice: "switch to observe or route"},
 		"client_gone":           {means: "the client left before anything was decided", advice: nothing},
-		"no_gain":               {means: "a node stands out, but a list without it would have to use nodes that are as slow, or full: the engine's own selection decides", advice: "more replicas give sidestep more to choose from; sidestep explain TARGET names the nodes"},
+		"no_gain":               {means: "a node should be kept out, but a list would have to use it, or others that are as slow, or full: the engine's own selection decides", advice: "more replicas give sidestep more to choose from; sidestep explain TARGET names the node"},
 	}
 }

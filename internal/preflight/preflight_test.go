@@ -147,9 +147,9 @@ func TestHealthy(t *testing.T) {
 		"ok copies: 1 index, 2 shards, each with more than one copy",
 		"ok settings: the engine's own adaptive selection is on: it decides while no node stands out",
 		"ok settings: no awareness attributes, and no zone of sidestep's own",
-		"ok traffic: of 100 searches and reads 30 % were steered, 55 % were left to the engine as no node stands out, 15 % passed for other reasons; 7 requests of other kinds",
+		"ok traffic: of 100 searches and reads 30 % were steered, 60 % were left to the engine as no list would be better, 10 % passed for other reasons; 7 requests of other kinds",
 		"note traffic: 10 % passed (client_preference): the client chose copies itself by its preference",
-		"note traffic: 5.0 % passed (no_gain): a node stands out, but a list without it would have to use nodes that are as slow, or full: the engine's own selection decides",
+		"note traffic: 5.0 % left to the engine (no_gain): a node should be kept out, but a list would have to use it, or others that are as slow, or full: the engine's own selection decides",
 	}, got)
 	require.Equal(t, preflight.Note, report.Level)
 	require.Positive(t, report.Took)
@@ -343,7 +343,7 @@ func TestTraffic(t *testing.T) {
 			},
 			[]string{
 				"note traffic: mode observe: decisions are made and counted, requests pass unchanged",
-				"ok traffic: of 100 searches and reads 40 % would be steered, 50 % would be left to the engine as no node stands out, 10 % passed for other reasons; 0 requests of other kinds",
+				"ok traffic: of 100 searches and reads 40 % would be steered, 50 % would be left to the engine as no list would be better, 10 % passed for other reasons; 0 requests of other kinds",
 				"note traffic: 10 % passed (pit): a search with a point in time, which allows no preference",
 			},
 		},
@@ -351,7 +351,7 @@ func TestTraffic(t *testing.T) {
 			"trouble", preflight.Facts{Mode: "route", Sniffed: 2, Decisions: map[string]int64{"ranked": 9000, "preference_forbidden": 900, "no_placement": 3, "something_new": 100}},
 			[]string{
 				"problem traffic: clients asked 2 times for the nodes' own addresses: they go around sidestep",
-				"ok traffic: of 10003 searches and reads 90 % were steered, 0 % were left to the engine as no node stands out, 10 % passed for other reasons; 0 requests of other kinds",
+				"ok traffic: of 10003 searches and reads 90 % were steered, 0 % were left to the engine as no list would be better, 10 % passed for other reasons; 0 requests of other kinds",
 				"problem traffic: 9.0 % passed (preference_forbidden): the cluster refuses preferences for nodes (strict weighted routing)",
 				"note traffic: 1.0 % passed (something_new): for this reason",
 				"note traffic: less than 0.1 % passed (no_placement): nothing was known yet of where copies are",
@@ -359,7 +359,7 @@ func TestTraffic(t *testing.T) {
 		},
 		{"off", preflight.Facts{Mode: "off", Decisions: map[string]int64{"mode_off": 4}}, []string{
 			"note traffic: mode off: every request passes unchanged",
-			"ok traffic: of 4 searches and reads 0 % were steered, 0 % were left to the engine as no node stands out, 100 % passed for other reasons; 0 requests of other kinds",
+			"ok traffic: of 4 searches and reads 0 % were steered, 0 % were left to the engine as no list would be better, 100 % passed for other reasons; 0 requests of other kinds",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -31,9 +31,9 @@ func traffic(facts Facts) []Finding {
 	if t.can == 0 {
 		return append(found, Finding{Note, TopicTraffic, "no search has passed yet", "point an application at sidestep, and ask again"})
 	}
-	left := t.reasons["no_outlier"]
+	left := t.reasons["no_outlier"] + t.reasons["no_gain"]
 	found = append(found, Finding{OK, TopicTraffic, fmt.Sprintf(
-		"of %d searches and reads %s %s, %s %s left to the engine as no node stands out, %s passed for other reasons; %d requests of other kinds",
+		"of %d searches and reads %s %s, %s %s left to the engine as no list would be better, %s passed for other reasons; %d requests of other kinds",
 		t.can, percent(t.steered, t.can), t.verb, percent(left, t.can), t.were, percent(t.can-t.steered-left, t.can), t.other), ""})
 	return append(found, t.passed()...)
 }
@@ -110,7 +110,11 @@ func (t totals) passed() []Finding {
 		if why.trouble && t.can >= learning && float64(n) > grave*float64(t.can) {
 			level = Problem
 		}
-		found = append(found, Finding{level, TopicTraffic, fmt.Sprintf("%s passed (%s): %s", percent(n, t.can), reason, cmp.Or(why.means, "for this reason")), why.advice})
+		what := "passed"
+		if reason == "no_gain" {
+			what = "left to the engine"
+		}
+		found = append(found, Finding{level, TopicTraffic, fmt.Sprintf("%s %s (%s): %s", percent(n, t.can), what, reason, cmp.Or(why.means, "for this reason")), why.advice})
 	}
 	return found
 }

@@ -15,8 +15,8 @@ const (
 )
 
 // armHedge sets the timer that fires when the first attempt is late and, before that, when
-// the client is to be watched. x.mu is held, and the attempt is recorded: where the process stands
-// still meanwhile, the timer fires at once.
+// the client is to be watched. x.mu is held, and the attempt is recorded: if the process stands still
+// now, the timer fires before anything else is done.
 func (x *exchange) armHedge() {
 	delay, overdue, ok := x.p.hedges.Delay(x.kind(), x.Began)
 	if !ok {

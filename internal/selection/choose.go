@@ -23,7 +23,7 @@ const (
 	FailOpen Reason = "fail_open"
 	// NoOutlier: no node stands out, so the engine's own selection, which ranks for each shard, may decide.
 	NoOutlier Reason = "no_outlier"
-	// NoGain: a node stands out, but a list without it would have to use nodes that take as long, or in
+	// NoGain: a node is to be kept out, but a list would have to use it, or nodes that take as long, or in
 	// which searches wait, so the engine's own selection decides.
 	NoGain Reason = "no_gain"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
@@ -62,7 +62,7 @@ type Request struct {
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
 	Avoid []*Node
-	// Outliers asks for a list only while some candidate stands out, and the list gains something; else the
+	// Outliers asks for a list only while some candidate stands out and the list gains something; else the
 	// decision is NoOutlier or NoGain, with all candidates in it: what the engine picks
 	// is among them. One shard is chosen unless others send more to its nodes. Other
 	// policies than adaptive do not know outliers and list always.
@@ -188,11 +188,20 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	default:
 		d.listSets(req, s.policy, s.factor)
 		if s.mayLeave(d, req) && !d.gains(req, t.at) {
-			d.listAll(NoGain)
+			d.listAll(d.ungained())
 		}
 	}
 	d.gather(req)
 	d.coordinate(req, t)
+}
+
+// ungained says why the engine chooses where a list would gain nothing: a node in slow start that has its
+// turn is not to be kept out.
+func (d *Decision) ungained() Reason {
+	if slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].why.KeepsOut() }) {
+		return NoGain
+	}
+	return NoOutlier
 }
 
 // listAll leaves the choice to the engine: whoever it picks is listed.

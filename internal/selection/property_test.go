@@ -211,7 +211,7 @@ func TestWhateverHappens(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, most, 2)
 	require.True(t, busy, "no node was ever busy")
-	for _, reason := range []Reason{Ranked, NoOutlier, FailOpen, Overloaded, NoChoice} {
+	for _, reason := range []Reason{Ranked, NoOutlier, NoGain, FailOpen, Overloaded, NoChoice} {
 		require.Positive(t, reasons[reason], reason)
 	}
 }

@@ -2,9 +2,9 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -23,7 +23,8 @@ var timed = flag.Bool("timed", false, "also assert how long things may take")
 
 const (
 	// atMost is the searches a second that are sent at most: half of what two fast cores carry.
-	atMost = 40
+	// Fewer than atLeast tell too little.
+	atMost, atLeast = 40, 10
 	// patience is how long it may take for what must come about.
 	patience = 30 * time.Second
 )
@@ -73,20 +74,34 @@ func onStage(t *testing.T) *Stage {
 	return &shared.Stage
 }
 
-// chooseRate measures what the shared cluster carries.
-func chooseRate(ctx context.Context) (float64, error) {
-	result, err := loadgen.Run(ctx, loadgen.Options{
-		Targets: shared.Cluster.URLs(), Connections: 2 * len(shared.Cluster.Nodes), Duration: 5 * time.Second,
-		Request: func(i int) *http.Request { return harness.Search(Index, i) },
-	})
-	if err != nil {
-		return 0, fmt.Errorf("measure what the cluster carries: %w", err)
+// chooseRate measures what the shared cluster carries with the CPU that containers have, at its best of
+// some times: the machine may stand still for a while.
+func chooseRate(ctx context.Context) (chosen float64, err error) {
+	if err := shared.Cluster.Each(shared.confine); err != nil {
+		return 0, err
 	}
-	if result.Failed > 0 {
-		return 0, fmt.Errorf("measure what the cluster carries: %d searches failed: %v", result.Failed, result.FirstErrors)
+	defer func() { err = errors.Join(err, shared.Release()) }()
+	carries := 0.0
+	for range trials {
+		result, err := loadgen.Run(ctx, loadgen.Options{
+			Targets: shared.Cluster.URLs(), Connections: 2 * len(shared.Cluster.Nodes), Duration: 5 * time.Second,
+			Request: func(i int) *http.Request { return harness.Search(Index, i) },
+		})
+		if err != nil {
+			return 0, fmt.Errorf("measure what the cluster carries: %w", err)
+		}
+		if result.Failed > 0 {
+			return 0, fmt.Errorf("measure what the cluster carries: %d searches failed: %v", result.Failed, result.FirstErrors)
+		}
+		if carries = max(carries, result.Throughput()); carries >= 2*atMost {
+			break
+		}
 	}
-	chosen := min(atMost, math.Ceil(result.Throughput()/2))
-	shared.Logf("the cluster carries %.0f searches/s: %.0f are sent", result.Throughput(), chosen)
+	chosen = min(atMost, carries/2)
+	shared.Logf("the cluster carries %.0f searches/s: %.0f are sent", carries, chosen)
+	if chosen < atLeast {
+		return 0, fmt.Errorf("the cluster carries %.0f searches/s, these tests need %d: is the machine busy with something else?", carries, 2*atLeast)
+	}
 	return chosen, nil
 }
 

@@ -67,7 +67,7 @@ func TestClosedIndex(t *testing.T) {
 	require.NoError(t, shared.Cluster.WaitGreen(t.Context(), index.Name))
 	require.Eventually(t, func() bool {
 		return requireSame(t, s).decision.Reason == "ranked"
-	}, 3*time.Minute, 100*time.Millisecond, "it is not known that the index is open")
+	}, patience, 100*time.Millisecond, "it is not known that the index is open")
 	require.Zero(t, closed())
 	var nodes []struct{ State, Node string }
 	require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))

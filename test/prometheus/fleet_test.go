@@ -33,6 +33,7 @@ const (
 	down      = "sidestep-down"
 	uneven    = "sidestep-uneven"
 
+	flooded    = "sidestep-flooded"
 	overloaded = "sidestep-overloaded"
 	unmeasured = "sidestep-unmeasured"
 
@@ -76,10 +77,10 @@ func (f *fleet) startSteering() {
 	f.load(f.start(steering, thrifty, nil), 25*time.Millisecond, "GET /logs/_search")
 	f.stallInTurn(stalling)
 
-	// Meets a node that another client floods, so that searches wait in its queue.
-	flooded := startCluster(f.t, 3)
-	f.load(f.start(steering, settings(flooded.URLs()...), nil), 25*time.Millisecond, "GET /logs/_search")
-	target := flooded.Nodes()[0]
+	// Meets a node that is slow and that another client floods, so that searches wait in its queue.
+	queueing := startCluster(f.t, 3)
+	f.load(f.start(flooded, settings(queueing.URLs()...), nil), 25*time.Millisecond, "GET /logs/_search")
+	target := queueing.Nodes()[0]
 	target.SetFault(simcluster.Fault{Factor: 50})
 	f.loadAt(target.URL(), 20*time.Second, 5*time.Millisecond, "GET /logs/_search?preference=_local")
 

@@ -47,7 +47,7 @@ func readRules(t *testing.T, file string) (all []rule) {
 const faster = 10
 
 var (
-	window = regexp.MustCompile(`\[\d+[mh](:\d+s)?\]`) // of a range, or a subquery with its step
+	window = regexp.MustCompile(`\[\d[^]]*\]`) // of a range, or of a subquery, with its step
 	length = regexp.MustCompile(`\d+[smh]`)
 	lasts  = regexp.MustCompile(`(?m)^( +for: )\S+$`)
 )
@@ -57,6 +57,7 @@ var (
 func hurried(t *testing.T, text string) string {
 	t.Helper()
 	text = window.ReplaceAllStringFunc(text, func(match string) string {
+		require.Regexp(t, `^\[\d+[smh](:\d+[smh])?\]$`, match, "make it shorter, too")
 		return length.ReplaceAllStringFunc(match, func(text string) string {
 			d, err := time.ParseDuration(text)
 			require.NoError(t, err)

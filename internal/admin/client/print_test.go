@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,17 @@ func TestExplain(t *testing.T) {
 			require.Equal(t, "/explain?routing=x&target=logs-%2A", (*asked)[0].RequestURI())
 		})
 	}
+}
+
+// What is left to the engine is shown alike, whyever it is.
+func TestExplainNoGain(t *testing.T) {
+	left := strings.NewReplacer(`"steered":true`, `"steered":false`, `"ranked"`, `"no_gain"`, `"excluded":"slow"`, `"excluded":""`).Replace(steered)
+	client, _ := answering(t, left)
+	var out strings.Builder
+	require.NoError(t, Explain(t.Context(), client, &out, Table, Question{Target: "logs-*", Routing: "x"}))
+	want, err := os.ReadFile("testdata/explain-left.txt")
+	require.NoError(t, err)
+	require.Equal(t, strings.ReplaceAll(string(want), "no_outlier", "no_gain"), out.String())
 }
 
 const sickBulk = `{"index":"logs-1","mode":"route","planned":true,"reason":"one_shard","summary":"One of 0 is chosen; avoided: 1.","choice":"avoided",

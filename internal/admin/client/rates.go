@@ -53,14 +53,17 @@ func (t trail) rates() rates {
 	reasons := last.reasons(first)
 	all := sum(reasons) - reasons["not_steerable"]
 	if all > 0 {
-		steered := int64(0)
+		var steered, toEngine int64
 		for reason, n := range reasons {
-			if names(reason) {
+			switch {
+			case names(reason):
 				steered += n
+			case left(reason):
+				toEngine += n
 			}
 		}
 		r.steered = float64(steered) / float64(all)
-		r.left = float64(reasons["no_outlier"]+reasons["no_gain"]) / float64(all)
+		r.left = float64(toEngine) / float64(all)
 	}
 	before := map[string]int64{}
 	for _, n := range first.Nodes {

@@ -43,7 +43,7 @@ func sample(seconds int64) status {
 	s := status{
 		At: at, Version: "1.2.3", Mode: "route", Policy: "adaptive",
 		Requests:  1000 + 200*seconds,
-		Decisions: map[string]int64{"ranked": 400 + 60*seconds, "no_outlier": 500 + 120*seconds, "not_steerable": 100 + 20*seconds},
+		Decisions: map[string]int64{"ranked": 400 + 60*seconds, "no_outlier": 500 + 100*seconds, "no_gain": 20 * seconds, "not_steerable": 100 + 20*seconds},
 		Failovers: map[string]int64{"rejected": 3 + seconds, "transport": 1},
 		Hedges:    map[string]int64{"won": 2, "lost": 1, "over_budget": 9 * seconds},
 		Nodes: []node{
@@ -155,7 +155,7 @@ func TestRatesInModeObserve(t *testing.T) {
 		s := sample(seconds)
 		s.Mode = "observe"
 		s.Decisions = map[string]int64{"observe": 100 * seconds}
-		s.Observed = map[string]int64{"ranked": 75 * seconds, "no_outlier": 25 * seconds}
+		s.Observed = map[string]int64{"ranked": 75 * seconds, "no_outlier": 15 * seconds, "no_gain": 10 * seconds}
 		return s
 	}
 	seen := trail{}.add(observe(1)).add(observe(2))

@@ -47,7 +47,7 @@ const REASONS = {
   one_shard: ["steered", "operations of a bulk are kept on one shard"],
   one_slot: ["steered", "operations of a bulk are kept in one slot"],
   no_outlier: ["engine", "no node stands out: the engine's own selection decides"],
-  no_gain: ["engine", "a list without the nodes that stand out would be no better: the engine's own selection decides"],
+  no_gain: ["engine", "a node should be kept out, but a list would have to use it, or others that are as slow, or full: the engine's own selection decides"],
   overloaded: ["passed", "all copies of some shard are on nodes that reject searches"],
   no_choice: ["passed", "every shard has one copy only"],
   observe: ["passed", "mode observe: decided and counted only"],

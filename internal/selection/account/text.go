@@ -98,7 +98,7 @@ func (about subject) summary(a Account) string {
 	case selection.NoOutlier:
 		return "Left to the engine's own selection: " + a.calm() + ". " + a.nearest()
 	case selection.NoGain:
-		return "Left to the engine's own selection: " + a.noGain() + "."
+		return "Left to the engine's own selection: " + a.noGain()
 	case selection.Overloaded:
 		return "Left as it is: all copies of some shard are on nodes that reject searches, as their queues are full. No list can help, and nothing is sent twice."
 	case selection.NoStatistics:
@@ -158,10 +158,10 @@ func (a Account) calm() string {
 func (a Account) noGain() string {
 	for _, c := range a.Candidates {
 		if c.Excluded.KeepsOut() && c.Excluded != selection.KeptFailing && c.Excluded != selection.GoneUnreachable {
-			return c.Node + " should be kept out, but a list would be no better: it would have to use nodes that are as slow, or have long queues, and the engine uses those less, for each shard"
+			return c.Node + " should be kept out, but a list would be no better: it would have to use this node, or others that are as slow, or have long queues, and the engine uses those less, for each shard."
 		}
 	}
-	return "a list would leave out no node that is slow"
+	return "no list would be better."
 }
 
 // nearest names the candidate that is nearest to the limit.
