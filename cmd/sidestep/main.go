@@ -17,7 +17,6 @@ import (
 	"syscall"
 
 	"sidestep/internal/app"
-	"sidestep/internal/config"
 )
 
 // Set by the linker; without it they are what version control told the compiler.
@@ -58,7 +57,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(stderr, err)
 	}
-	logger, level := newLogger(cfg.Log, stderr)
+	direct, _ := newLogger(cfg.Log, stderr)
+	log := startLines(stderr, direct)
+	defer log.end()
+	logger, level := newLogger(cfg.Log, log)
 	sockets, err := app.InheritSockets()
 	if err != nil {
 		logger.Error("cannot start", "err", err)
@@ -113,6 +115,8 @@ func refuse(stderr io.Writer, err error) int {
 
 // serve runs until a signal or a broken listener ends it.
 func serve(sidestep *app.App, logger *slog.Logger) int {
+	// Who reads the logs may end before sidestep does: then writing to them fails, and that is all.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -165,15 +169,6 @@ func stop(sidestep *app.App, signals <-chan os.Signal, logger *slog.Logger) int 
 		return exitFailure
 	}
 	return exitOK
-}
-
-func newLogger(c config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
-	level := new(slog.LevelVar)
-	options := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options)), level
-	}
-	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
 // printVersion prints the version, the commit if it is known, and what it was built with.

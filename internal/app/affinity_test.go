@@ -17,7 +17,7 @@ import (
 )
 
 // settling is how long a change of a node may take to show.
-const settling = time.Minute
+const settling = patience
 
 // inFrontOfFour starts four nodes in two zones, east and west by turns: every
 // shard of "items" has a copy in each, and every node has a copy of the one shard

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // upstream is a cluster behind one address: a simulated cluster behind a server
 // that records what arrives and can demand, hold and redirect.

@@ -255,12 +255,15 @@ func (k *known) confirm(v confirmation) {
 	k.trusted = min(k.history[0].version, v.version)
 }
 
-// ForgetVersions makes everything known older than any answer: the cluster has gone
-// back to a lower version.
-func (st *Store) ForgetVersions() {
+// ForgetVersions makes everything known of the cluster older than any answer: it has gone
+// back to a lower version. Of another cluster than is known now it says nothing.
+func (st *Store) ForgetVersions(clusterUUID string) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
+	if k.ClusterUUID != clusterUUID || k.table == nil {
+		return
+	}
 	k.version, k.history, k.trusted = 0, nil, 0
 	k.table.each(func(p *placedIndex) bool {
 		p.version.Store(0)

@@ -141,12 +141,14 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 	return nil, err
 }
 
-// dialFor makes a connection for m.
+// dialFor makes a connection for m. Goroutines of package net that look up a name, or try another address,
+// may go on for a moment when the dial has ended. ctx may be used for something else by then, so they
+// do not get it; what would end it aborts m.
 func (p *Pool) dialFor(ctx context.Context, m *Message) (*conn, *failure) {
 	if m.Abort == nil {
 		return p.dial(ctx)
 	}
-	dialing, cancel := context.WithCancel(ctx)
+	dialing, cancel := context.WithCancel(context.Background()) //nolint:contextcheck // see above
 	defer cancel()
 	m.Abort.watch(cancel)
 	defer m.Abort.watch(nil)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -128,7 +129,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	x, used := exchanges.Get().(*exchange)
 	if !used {
 		x = &exchange{next: make(chan attempt.Action, 1)}
-		x.timer = time.AfterFunc(time.Hour, x.overdue)
+		x.timer = time.AfterFunc(math.MaxInt64, x.overdue) // never, however long this process stands still now
 		x.timer.Stop()
 		x.passInterim = x.interim
 	}

@@ -133,13 +133,20 @@ func TestTwoBadAttemptsAreFollowedByTheClientsOwnRequest(t *testing.T) {
 }
 
 func TestWhatMustNotBeSentTwice(t *testing.T) {
-	for _, uri := range []string{"/idx/_search?scroll=1m", "/idx/_search?filter_path=hits"} {
+	for uri, header := range map[string][]string{
+		"/idx/_search?scroll=1m":        nil,
+		"/idx/_search?filter_path=hits": nil,
+		"/idx/_search?q=1":              {"Te", "trailers"}, // the first attempt could not be aborted
+	} {
 		h := startHedging(t, 3)
+		var n atomic.Int64
 		h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-			time.Sleep(100 * time.Millisecond)
+			if strings.Contains(r.URL.Path, "_search") && n.Add(1) == 1 {
+				time.Sleep(time.Second) // others are sent a second time by then
+			}
 			respond(http.StatusOK, complete)(node, w, r)
 		}
-		h.do("POST", uri, `{}`)
+		h.do("POST", uri, `{}`, header...)
 		require.Len(t, h.seen(), 1, uri)
 	}
 }

@@ -47,7 +47,7 @@ func (x *exchange) followRule() {
 		x.rule = ruleOf(es.SteerOnce)
 	default:
 		x.rule = ruleOf(steering)
-		x.rule.Hedged = x.rule.Hedged && !x.soft
+		x.rule.Hedged = x.rule.Hedged && !x.soft && !x.needsTransport()
 	}
 	if x.bulk.repeats() {
 		x.rule.Repeatable = true

@@ -23,7 +23,7 @@ import (
 // send sends the attempt to its node, waits for the head of the answer, and judges it.
 func (x *exchange) send(t *try) {
 	send := x.sendHeld
-	if x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil {
+	if x.needsTransport() {
 		send = x.sendStream
 	}
 	if t.resp, t.err = send(t); t.err != nil { //nolint:bodyclose // release closes it
@@ -39,6 +39,12 @@ func (x *exchange) send(t *try) {
 	} else {
 		t.judgeOwn()
 	}
+}
+
+// needsTransport reports whether net/http sends the request: its body streams, or it has trailers. Such an attempt
+// cannot be aborted.
+func (x *exchange) needsTransport() bool {
+	return x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil
 }
 
 // sendHeld sends a request whose body is held, or that has none.

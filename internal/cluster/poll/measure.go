@@ -136,6 +136,10 @@ func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n
 				last = nil
 			}
 			stats.Node = answered
+			if raw == nil {
+				err = fmt.Errorf("poll statistics from %s: %w", address.Redacted(), errNothingTold)
+				break
+			}
 			told = raw
 			last, err = raw.Measure(answered, last, &stats)
 			pace.ceiling.observe(raw.ThreadPool.Management.Completed, raw.OS.quota(), stats.At)
@@ -224,7 +228,9 @@ func (p *Poller) measuredAll(nodes []*cluster.Node, answer statsAnswer, last map
 func (a statsAnswer) tasks() int64 {
 	var all int64
 	for _, raw := range a.Nodes {
-		all += raw.ThreadPool.Management.Completed
+		if raw != nil {
+			all += raw.ThreadPool.Management.Completed
+		}
 	}
 	return all / max(1, int64(len(a.Nodes)))
 }
@@ -313,6 +319,9 @@ type Baseline struct {
 	raw  *RawStats
 	used float64 // processors, as of the engine's last look
 }
+
+// errNothingTold is how an answer looks that names a node and tells nothing of it.
+var errNothingTold = errors.New("the answer tells nothing of the node")
 
 // errNoSearchPool is how an answer looks that is not about an engine's node.
 var errNoSearchPool = errors.New("the answer has no search thread pool")

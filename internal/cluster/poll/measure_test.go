@@ -2,6 +2,7 @@ package poll
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -125,12 +126,14 @@ func TestCoordinatedHoldsOnlyChanges(t *testing.T) {
 
 func TestPollStates(t *testing.T) {
 	t.Parallel()
-	f := clustertest.New(t, 4)
+	f := clustertest.New(t, 5)
 	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/_nodes/_local"+statsMetrics {
 			return false
 		}
 		switch n.ID {
+		case "n5":
+			_, _ = io.WriteString(w, `{"nodes":{"n5":null}}`)
 		case "n2":
 			clustertest.Hang(r)
 		case "n3":
@@ -143,7 +146,7 @@ func TestPollStates(t *testing.T) {
 		return true
 	})
 	w := watch(t, f, nil)
-	for id, want := range map[string]cluster.PollState{"n1": cluster.PollOK, "n2": cluster.PollUnresponsive, "n3": cluster.PollFailed, "n4": cluster.PollUnreachable} {
+	for id, want := range map[string]cluster.PollState{"n1": cluster.PollOK, "n2": cluster.PollUnresponsive, "n3": cluster.PollFailed, "n4": cluster.PollUnreachable, "n5": cluster.PollFailed} {
 		w.Eventually(id+" is "+string(want), func() bool { s, ok := w.LastStats(id); return ok && s.State == want })
 		s, _ := w.LastStats(id)
 		require.Equal(t, want == cluster.PollOK, s.Err == nil)
@@ -151,6 +154,13 @@ func TestPollStates(t *testing.T) {
 	}
 	s, _ := w.LastStats("n2")
 	require.GreaterOrEqual(t, s.Took, 300*time.Millisecond)
+}
+
+func TestTasksOfNodesThatTellNothing(t *testing.T) {
+	t.Parallel()
+	told := raw(RawPool{}, 0, 0)
+	told.ThreadPool.Management.Completed = 8
+	require.EqualValues(t, 4, statsAnswer{Nodes: map[string]*RawStats{"a": told, "b": nil}}.tasks())
 }
 
 func TestRefusedIsUnreachable(t *testing.T) {

@@ -117,7 +117,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		if p.lower++; p.lower < settleAfter {
 			return nil
 		}
-		p.poller.store.ForgetVersions()
+		p.poller.store.ForgetVersions(v.ClusterUUID)
 		p.whole.version, p.whole.forgotten = 0, true
 	}
 	p.lower = 0
