@@ -33,6 +33,7 @@ type store struct {
 	mu   sync.Mutex
 	kept []*kept // the oldest first
 	held int64
+	gone []string // ids of records that are deleted, whose files are not yet: s.mu is needed for all that is shown
 }
 
 // kept is a closed record.
@@ -66,16 +67,30 @@ func (s *store) run(ctx context.Context) {
 		return
 	}
 	s.load()
+	s.removeGone()
 	for {
 		select {
 		case id := <-s.unsaved:
 			s.save(id)
+			s.removeGone()
 		case <-ctx.Done():
 			for len(s.unsaved) > 0 {
 				s.save(<-s.unsaved)
 			}
+			s.removeGone()
 			return
 		}
+	}
+}
+
+// removeGone removes the files of records that are deleted.
+func (s *store) removeGone() {
+	s.mu.Lock()
+	gone := s.gone
+	s.gone = nil
+	s.mu.Unlock()
+	for _, id := range gone {
+		s.files.remove(id)
 	}
 }
 
@@ -110,7 +125,7 @@ func (s *store) add(k *kept) {
 		s.kept = slices.Delete(s.kept, 0, 1)
 		s.held -= oldest.size
 		if oldest.body == nil {
-			s.files.remove(oldest.spike.ID)
+			s.gone = append(s.gone, oldest.spike.ID)
 		}
 	}
 	s.metrics.records.Set(float64(len(s.kept)))
@@ -130,7 +145,7 @@ func (s *store) save(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Contains(s.kept, k) { // it was deleted meanwhile
-		s.files.remove(id)
+		s.gone = append(s.gone, id)
 		return
 	}
 	k.body = nil
