@@ -243,6 +243,12 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 }
 
+// tookAsLong notes how long (ms) a probe took that did not fail at once.
+func (p *probing) tookAsLong(ms float64) {
+	p.took.Set(ms)
+	p.refused.Store(false)
+}
+
 // charge is what a probe says against its node.
 type charge struct {
 	late bool // it took too long, whether it failed or not
@@ -273,6 +279,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.refused() && !c.late {
 		as = Failing
 		p.took.Set(millis(ProbeTimeout))
+		p.refused.Store(true)
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
 	}
 	starved := c.late && n.starved(at)

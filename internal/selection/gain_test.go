@@ -33,6 +33,19 @@ func (g *gainTest) slow(node int, took, response float64) *Node {
 	return n
 }
 
+// probed has a node probed beside others, which answer well, so that it is avoided.
+func (g *gainTest) probed(n *Node, o ProbeOutcome) {
+	now := at(900 * time.Millisecond)
+	g.Suspect(&Decision{Nodes: []*Node{n}}, now)
+	for _, p := range g.Probes(nil, g.nodes, now) {
+		outcome := ProbeOutcome{Took: time.Millisecond}
+		if p.Node == n {
+			outcome = o
+		}
+		g.ObserveProbe(p, outcome, now.Add(outcome.Took))
+	}
+}
+
 func (g *gainTest) decide(shards [][]int) *Decision {
 	d := &Decision{}
 	g.Choose(d, Request{Nodes: g.nodes, Shards: shards, Outliers: true}, at(time.Second))
@@ -150,8 +163,9 @@ func TestWhatAListGainsWithoutAFigure(t *testing.T) {
 // A node that fails at once, or cannot be reached, costs the engine no time: it is no reason for a list.
 func TestANodeThatFailsAtOnceIsNoGain(t *testing.T) {
 	for name, other := range map[string]func(g *gainTest, n *Node){
-		"fails": func(g *gainTest, n *Node) { g.eject(n, Failing, g.since(at(time.Second)), "a test") },
-		"gone":  func(g *gainTest, n *Node) { g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second)) },
+		"its probes fail": func(g *gainTest, n *Node) { g.probed(n, ProbeOutcome{Failed: true, Took: time.Millisecond}) },
+		"fails":           func(g *gainTest, n *Node) { g.eject(n, Failing, g.since(at(time.Second)), "a test") },
+		"gone":            func(g *gainTest, n *Node) { g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second)) },
 		"slow, and gone": func(g *gainTest, n *Node) {
 			g.slow(7, 1000, 1000)
 			g.ObservePoll(n.ID, Poll{State: Unreachable}, at(time.Second))
@@ -162,6 +176,19 @@ func TestANodeThatFailsAtOnceIsNoGain(t *testing.T) {
 		g.slow(3, 100, 100)
 		other(g, g.nodes[7])
 		require.Equal(t, NoGain, g.decide(ring(9, 2, 9)).Reason, name)
+	}
+}
+
+// A node is avoided as soon as one probe of it was bad. Whether a list is made for it depends on how: a probe that was not
+// answered in time is a reason, one that failed at once is none.
+func TestAnAvoidedNodeThatFailsAtOnceIsNoReasonForAList(t *testing.T) {
+	for took, want := range map[time.Duration]Reason{time.Millisecond: NoOutlier, ProbeTimeout: Ranked} {
+		g := newGainTest(t)
+		g.probed(g.nodes[7], ProbeOutcome{Failed: true, Took: took})
+		require.True(t, g.nodes[7].health.avoided(), took)
+		d := &Decision{}
+		g.Choose(d, Request{Nodes: g.nodes, Shards: ring(9, 2, 9), Outliers: true}, at(1900*time.Millisecond))
+		require.Equal(t, want, d.Reason, took)
 	}
 }
 

@@ -59,6 +59,7 @@ type probing struct {
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
+	refused    atomic.Bool  // the last of them failed at once
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
@@ -422,7 +423,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if o.Timed() && !p.AboutVia() {
 		p.Node.probe.timed.Add(1)
 		p.Node.probe.spent.Add(int64(o.Took))
-		p.Node.probe.took.Set(millis(o.Took))
+		p.Node.probe.tookAsLong(millis(o.Took))
 	}
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()

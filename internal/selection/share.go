@@ -164,6 +164,6 @@ func (p *probing) heard(e *entry, sent, at int64) {
 	p.last = sent
 	p.heardAt.Store(at)
 	if e.outcome.Timed() {
-		p.took.Set(e.took)
+		p.tookAsLong(e.took)
 	}
 }

@@ -214,7 +214,7 @@ func (n *Node) wait(service float64) float64 {
 func (d *Decision) troubled(req Request) bool {
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		if n.out() || n.health.condition() == Failing || c.why == Needed {
+		if n.out() || n.failsAtOnce() || c.why == Needed {
 			continue
 		}
 		if c.out || c.slow || n.health.condition() != Fine {
@@ -252,7 +252,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 		c, n := &d.candidates[p], req.Nodes[p]
 		_, known := n.response.Value()
 		switch {
-		case c.out || c.why == KeptFailing:
+		case c.out || n.failsAtOnce():
 		case c.listed && c.slow:
 			used = max(used, n.takes(at))
 		case c.listed:
@@ -270,6 +270,11 @@ func (d *Decision) gains(req Request, at int64) bool {
 		most = max(most, millis(ProbeTimeout))
 	}
 	return (lost || left > FarFactor*used) && waits <= most
+}
+
+// failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.
+func (n *Node) failsAtOnce() bool {
+	return n.health.condition() == Failing || n.health.avoided() && n.probe.refused.Load()
 }
 
 // takes returns how long (ms) an excluded node takes, by the worst that is known.

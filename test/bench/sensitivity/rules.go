@@ -15,6 +15,7 @@ func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
 		{"a list gains something: nodes that it has to use", "slow.go", "(lost || left > FarFactor*used)", "true"},
+		{"a list gains something: not for a node whose probes fail at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
 		{"a list gains something: queues", "slow.go", "&& waits <= most", ""},
 		{"a list gains something: the longest wait past what answers nothing", "slow.go", "max(most, millis(ProbeTimeout))", "math.Inf(1)"},
 		{"a node that cannot be compared returns", "eject.go", "|| n.alone()", ""},
@@ -77,7 +78,7 @@ func ofProof() []rule {
 // ofSearches are the rules of what is done with a search.
 func ofSearches() []rule {
 	return []rule{
-		{"a node that fails makes no lists", "slow.go", "if n.out() || n.health.condition() == Failing || c.why", "if n.out() || c.why"},
+		{"a node that fails makes no lists", "slow.go", "if n.out() || n.failsAtOnce() || c.why", "if n.out() || c.why"},
 		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle(req)", "false && d.seesLittle(req)"},
 		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
