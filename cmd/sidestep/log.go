@@ -17,8 +17,8 @@ const (
 	lastLines = time.Second
 )
 
-// lines writes lines on a goroutine of its own. Nobody who logs waits for a reader that is slow, or
-// stands still, as requests would wait for it. Lines for which there is no room are lost, and counted.
+// lines writes lines on a goroutine of its own. Nothing that logs waits for a reader that is slow, or
+// stands still: requests would. Lines for which there is no room are lost, and counted.
 type lines struct {
 	out     io.Writer
 	waiting chan []byte

@@ -115,7 +115,7 @@ func refuse(stderr io.Writer, err error) int {
 
 // serve runs until a signal or a broken listener ends it.
 func serve(sidestep *app.App, logger *slog.Logger) int {
-	// Who reads the logs may end before sidestep does: then writing to them fails, and that is all.
+	// The reader of the logs may end before sidestep does: then writing to them fails, and that is all.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
