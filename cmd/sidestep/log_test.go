@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -20,7 +19,7 @@ import (
 	simcluster "sidestep/internal/sim/cluster"
 )
 
-// watched is a running sidestep whose log the test reads, or does not.
+// watched is a running sidestep. The test reads its log, or does not.
 type watched struct {
 	*process
 	cluster *simcluster.Cluster
@@ -34,7 +33,7 @@ func launchWatched(t *testing.T) *watched {
 	require.NoError(t, err)
 	t.Cleanup(cluster.Stop)
 	w := &watched{cluster: cluster}
-	w.config = file(t, w.settings("round_robin"))
+	w.config = file(t, settings("round_robin", cluster))
 	var stderr *os.File
 	w.reader, stderr, err = os.Pipe()
 	require.NoError(t, err)
@@ -47,16 +46,8 @@ func launchWatched(t *testing.T) *watched {
 	require.NoError(t, stderr.Close())
 	started := w.await("sidestep started")
 	w.data, w.admin = started["data"].(string), started["admin"].(string)
-	require.Eventually(t, func() bool {
-		status, _ := w.get(w.admin + "/-/ready")
-		return status == http.StatusOK
-	}, patience, 10*time.Millisecond)
+	w.awaitReady()
 	return w
-}
-
-func (w *watched) settings(policy string) string {
-	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {policy: %s}\nlimits: {drain_delay: 0s}\nlog: {format: json}\n",
-		strings.Join(w.cluster.URLs(), ", "), policy)
 }
 
 // reload has the configuration read again with another policy, and waits until it is in force, or refused: one
@@ -64,7 +55,7 @@ func (w *watched) settings(policy string) string {
 func (w *watched) reload(policy string) {
 	w.t.Helper()
 	before := w.reloads()
-	require.NoError(w.t, os.WriteFile(w.config, []byte(w.settings(policy)), 0o600))
+	require.NoError(w.t, os.WriteFile(w.config, []byte(settings(policy, w.cluster)), 0o600))
 	require.NoError(w.t, w.Process.Signal(syscall.SIGHUP))
 	require.Eventually(w.t, func() bool { return w.reloads() != before }, patience, time.Millisecond)
 }

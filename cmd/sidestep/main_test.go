@@ -183,32 +183,40 @@ func (p *process) get(target string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
+// awaitReady waits until it can steer.
+func (p *process) awaitReady() {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		status, _ := p.get(p.admin + "/-/ready")
+		return status == http.StatusOK
+	}, patience, 10*time.Millisecond)
+}
+
+// settings are a configuration with a policy before a cluster.
+func settings(policy string, cluster *simcluster.Cluster) string {
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {policy: %s}\nlimits: {drain_delay: 0s}\nlog: {format: json}\n",
+		cluster.URLs()[0], policy)
+}
+
 func TestLife(t *testing.T) {
 	cluster, err := simcluster.Start(simcluster.Options{
 		Nodes: 2, Indices: []simcluster.IndexSpec{{Name: "logs", Replicas: 1}},
 	})
 	require.NoError(t, err)
 	defer cluster.Stop()
-	content := func(policy string) []byte {
-		return fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {policy: %s}\nlimits: {drain_delay: 0s}\nlog: {format: json}\n",
-			cluster.URLs()[0], policy)
-	}
-	config := file(t, string(content("round_robin")))
+	config := file(t, settings("round_robin", cluster))
 	p := launch(t, "--config", config)
-	require.Eventually(t, func() bool {
-		status, _ := p.get(p.admin + "/-/ready")
-		return status == http.StatusOK
-	}, patience, 10*time.Millisecond)
+	p.awaitReady()
 	status, _ := p.get(p.data + "/logs/_search")
 	require.Equal(t, http.StatusOK, status)
 
-	require.NoError(t, os.WriteFile(config, content("ars"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte(settings("ars", cluster)), 0o600))
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))
 	p.await("configuration reloaded")
 	_, explained := p.get(p.admin + "/explain?target=logs")
 	require.Contains(t, explained, `"policy": "ars"`)
 
-	require.NoError(t, os.WriteFile(config, content("fastest"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte(settings("fastest", cluster)), 0o600))
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))
 	require.Contains(t, p.await("configuration not reloaded, the old one stays")["err"], `"fastest" is not one of`)
 	status, _ = p.get(p.data + "/logs/_search")

@@ -16,9 +16,6 @@ import (
 	simcluster "sidestep/internal/sim/cluster"
 )
 
-// settling is how long a change of a node may take to show.
-const settling = patience
-
 // inFrontOfFour starts four nodes in two zones, east and west by turns: every
 // shard of "items" has a copy in each, and every node has a copy of the one shard
 // of "one" and of "two".
@@ -146,8 +143,8 @@ func TestStringsLeaveASlowNodeAndReturn(t *testing.T) {
 // goroutine.
 func (s *sidestep) eventually(condition func() bool, message string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(settling); !condition(); {
-		require.True(s.t, time.Now().Before(deadline), "%s: not within %s\n%s", message, settling, s.log.String())
+	for deadline := time.Now().Add(patience); !condition(); {
+		require.True(s.t, time.Now().Before(deadline), "%s: not within %s\n%s", message, patience, s.log.String())
 	}
 }
 

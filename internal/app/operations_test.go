@@ -65,7 +65,7 @@ func TestOperationsAreSwitchedByAReload(t *testing.T) {
 // machine other nodes may look slow for a while, too.
 func (s *sidestep) awaitRanked(pathAndQuery, body string) answer {
 	s.t.Helper()
-	for end := time.Now().Add(settling); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		reason, got := s.post(pathAndQuery, body)
 		require.Equal(s.t, http.StatusOK, got.status, got.body)
 		if reason == "ranked" {

@@ -33,7 +33,7 @@ type store struct {
 	mu   sync.Mutex
 	kept []*kept // the oldest first
 	held int64
-	gone []string // ids of records that are deleted, whose files are not yet: s.mu is needed for all that is shown
+	gone []string // ids of deleted records: run removes the files, as all that is shown needs mu
 }
 
 // kept is a closed record.

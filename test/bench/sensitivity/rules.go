@@ -15,7 +15,7 @@ func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
 		{"a list gains something: nodes that it has to use", "slow.go", "(lost || left > FarFactor*used)", "true"},
-		{"a list gains something: not for a node whose probes fail at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
+		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
 		{"a list gains something: queues", "slow.go", "&& waits <= most", ""},
 		{"a list gains something: the longest wait past what answers nothing", "slow.go", "max(most, millis(ProbeTimeout))", "math.Inf(1)"},
 		{"a node that cannot be compared returns", "eject.go", "|| n.alone()", ""},
