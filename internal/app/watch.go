@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // watched is a value read from files, and read again when one of them changes:
@@ -17,38 +18,45 @@ type watched[T any] struct {
 	read   func() (T, error)
 	logger *slog.Logger
 
-	mu    sync.Mutex
-	stamp string // of the files when they were last read
-	value T
+	looking sync.Mutex // guards stamp
+	stamp   string     // of the files when they were last read
+	value   atomic.Pointer[T]
 }
 
 // watch reads the value for the first time; only then a failure is an error.
 func watch[T any](logger *slog.Logger, read func() (T, error), files ...string) (*watched[T], error) {
 	w := &watched[T]{files: files, read: read, logger: logger}
 	w.stamp = stampOf(files) // before reading: a change in between is seen later
-	var err error
-	w.value, err = read()
+	value, err := read()
+	w.value.Store(&value)
 	return w, err
 }
 
 // get returns the present value. While the files cannot be read, as in the
-// middle of a rotation, it is the last good one.
+// middle of a rotation, it is the last good one. One caller at a time looks at the files: where
+// their file system hangs, the others, which shake hands with clients, do not.
 func (w *watched[T]) get() T {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if w.looking.TryLock() {
+		w.look()
+		w.looking.Unlock()
+	}
+	return *w.value.Load()
+}
+
+// look reads the files again if they have changed.
+func (w *watched[T]) look() {
 	stamp := stampOf(w.files)
 	if stamp == w.stamp {
-		return w.value
+		return
 	}
 	w.stamp = stamp // also after a failure, so that it is told once per change
 	value, err := w.read()
 	if err != nil {
 		w.logger.Warn("changed files cannot be used, the old ones stay in force", "files", w.files, "err", err)
-		return w.value
+		return
 	}
-	w.value = value
+	w.value.Store(&value)
 	w.logger.Info("changed files are in force", "files", w.files)
-	return value
 }
 
 // stampOf changes when one of the files does.

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"sidestep/internal/rawsocket"
@@ -311,9 +312,22 @@ func Dial(ctx context.Context, o Options) (net.Conn, error) {
 
 // Stale reports whether an idle connection cannot be used: the node has closed or reset
 // it, or sent something unexpectedly.
-func Stale(nc net.Conn) bool {
-	if secure, ok := nc.(*tls.Conn); ok {
-		nc = secure.NetConn()
+func Stale(nc net.Conn) bool { return watch(below(nc)).readable() }
+
+// Closed reports whether a connection has been closed on this side.
+func Closed(nc net.Conn) bool {
+	s, ok := below(nc).(syscall.Conn)
+	if !ok {
+		return false
 	}
-	return watch(nc).readable()
+	raw, err := s.SyscallConn()
+	return err != nil || raw.Control(func(uintptr) {}) != nil
+}
+
+// below returns the connection that TLS is spoken on, or nc itself.
+func below(nc net.Conn) net.Conn {
+	if secure, ok := nc.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return nc
 }

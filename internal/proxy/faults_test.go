@@ -407,3 +407,38 @@ func TestAClientThatReadsNothing(t *testing.T) {
 	require.Equal(t, "canceled", r.Outcome)
 	require.NotEqual(t, selection.Unreachable.String(), h.proxy.Nodes()[0].State)
 }
+
+// A node that breaks off in the middle of the head of its answer, while the client waits to be told
+// whether its body is wanted, is no reason for the client to wait for longer.
+func TestANodeBreaksOffBeforeItAskedForTheBody(t *testing.T) {
+	const patience = 20 * time.Millisecond
+	h := start(t, 1, func(o *Options) {
+		o.Transport = &http.Transport{DisableCompression: true, ExpectContinueTimeout: patience}
+	})
+	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 4")
+			time.Sleep(5 * patience) // the transport has begun to read the body
+			_ = c.Close()
+		}
+	}
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, "PUT /idx/_doc/1 HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nX-Stream: 1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	r := bufio.NewReader(c)
+	for {
+		resp, err := http.ReadResponse(r, nil)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		if resp.StatusCode != http.StatusContinue { // which comes where the head was late
+			require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+			return
+		}
+		_, err = io.WriteString(c, "{}")
+		require.NoError(t, err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/leg"
@@ -86,6 +87,7 @@ type upload struct {
 	*clientBody
 	asking  bool            // the client waits for 100 Continue
 	ended   <-chan struct{} // closed when the exchange has ended
+	conn    atomic.Pointer[net.Conn]
 	stale   atomic.Bool
 	heard   atomic.Bool   // the node has begun to answer
 	interim chan struct{} // closed when that was an interim answer: the body may be sent
@@ -99,6 +101,7 @@ type upload struct {
 
 // check closes a connection that the node has closed, before anything is sent on it.
 func (u *upload) check(got httptrace.GotConnInfo) {
+	u.conn.Store(&got.Conn)
 	stale := got.Reused && leg.Stale(got.Conn)
 	if stale {
 		_ = got.Conn.Close()
@@ -111,18 +114,37 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.stale.Load() {
 		return 0, errStale
 	}
-	if u.asking && u.heard.Load() {
-		select {
-		case <-u.interim:
-		case <-u.ended: // returning earlier with an error would lose the answer
-			return 0, http.ErrBodyReadAfterClose
-		}
+	if u.asking && u.heard.Load() && !u.wanted() {
+		return 0, http.ErrBodyReadAfterClose
 	}
 	u.mu.Lock()
 	u.reading = true
 	u.mu.Unlock()
 	return u.clientBody.Read(p)
 }
+
+// wanted waits until the node that has begun to answer asks for the body. It reports false once the exchange or
+// the connection has ended: to return earlier would lose the answer. The transport closes the connection
+// when the node breaks off, and then waits for the reading of the body to end.
+func (u *upload) wanted() bool {
+	look := time.NewTicker(closedInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-u.interim:
+			return true
+		case <-u.ended:
+			return false
+		case <-look.C:
+			if conn := u.conn.Load(); conn != nil && leg.Closed(*conn) {
+				return false
+			}
+		}
+	}
+}
+
+// closedInterval is how often a connection is looked at on which the body may not be sent yet.
+const closedInterval = 50 * time.Millisecond
 
 // sendStream sends a request whose body streams, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
