@@ -411,15 +411,15 @@ func TestAClientThatReadsNothing(t *testing.T) {
 // A node that breaks off in the middle of the head of its answer, while the client waits to be told
 // whether its body is wanted, is no reason for the client to wait for longer.
 func TestANodeBreaksOffBeforeItAskedForTheBody(t *testing.T) {
-	const patience = 20 * time.Millisecond
+	const thinks = 20 * time.Millisecond
 	h := start(t, 1, func(o *Options) {
-		o.Transport = &http.Transport{DisableCompression: true, ExpectContinueTimeout: patience}
+		o.Transport = &http.Transport{DisableCompression: true, ExpectContinueTimeout: thinks}
 	})
 	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			_, _ = io.WriteString(c, "HTTP/1.1 4")
-			time.Sleep(5 * patience) // the transport has begun to read the body
+			time.Sleep(5 * thinks) // the transport has begun to read the body
 			_ = c.Close()
 		}
 	}
@@ -428,7 +428,7 @@ func TestANodeBreaksOffBeforeItAskedForTheBody(t *testing.T) {
 	defer c.Close()
 	_, err = io.WriteString(c, "PUT /idx/_doc/1 HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nX-Stream: 1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 	require.NoError(t, err)
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
 	r := bufio.NewReader(c)
 	for {
 		resp, err := http.ReadResponse(r, nil)
