@@ -85,9 +85,9 @@ var errStale = errors.New("the node had closed the connection")
 // the client to send it.
 type upload struct {
 	*clientBody
-	asking  bool            // the client waits for 100 Continue
-	ended   <-chan struct{} // closed when the exchange has ended
-	conn    atomic.Pointer[net.Conn]
+	asking  bool                     // the client waits for 100 Continue
+	ended   <-chan struct{}          // closed when the exchange has ended
+	conn    atomic.Pointer[net.Conn] // to the node
 	stale   atomic.Bool
 	heard   atomic.Bool   // the node has begun to answer
 	interim chan struct{} // closed when that was an interim answer: the body may be sent

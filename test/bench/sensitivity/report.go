@@ -126,7 +126,7 @@ func (r *report) render() string {
 		time.Now().UTC().Format(time.DateOnly), o.commit, o.command, machine.Name())
 	fmt.Fprintf(&b, "Each line is a build in which one constant is halved or doubled (whole numbers are rounded), or one rule is switched off. "+
 		"It plays the catalogue of the lab with %d seeds, and %d random scenarios of seed %d. "+
-		"Rows are named whose median p99 (ms) moved by more than %.0f %%, with p99 before and after. ", o.seeds, o.random, o.seed, 100*(moved-1))
+		"Rows are named if their median p99 (ms) moved by more than %.0f %%, with p99 before and after. ", o.seeds, o.random, o.seed, 100*(moved-1))
 	b.WriteString("The median is that of all rows, after by before. \"Failed\" is the mean share of searches of the catalogue, and the number of those of the random scenarios. " +
 		"\"No worse\" counts random scenarios with a p99 of at most 1.10 × the engine's. \"Ejected\" are ejections of nodes without a fault. " +
 		"The second line is the same build with other seeds of the catalogue: it tells what is chance.\n")

@@ -70,7 +70,7 @@ func ofProof() []rule {
 		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, last, avoided, unfit, unfitSuspect)", "cmp.Or(suspect, last, avoided)"},
 		{"probes that all time out end an avoidance", "compare.go", "if e.state == probeFailed && peers >= millis(ProbeTimeout) && !e.about {", "if false {"},
 		{"a burst ends an ejection", "probe.go", "burst: probeBurst}", "burst: 1}"},
-		{"peers are nodes whose probes tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
+		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
 		{"a failing node is probed through itself", "probe.go", "case n.health.condition() == Failing:", "case false:"},
 	}
 }
