@@ -70,11 +70,11 @@ func (p *Proxy) Probe(ctx context.Context) { p.sendProbes(ctx, p.o.Selector) }
 func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 	end := func(probe selection.Probe, o selection.ProbeOutcome, state selection.State) {
 		p.metrics.probes.WithLabelValues(probeResult(o)).Inc()
-		if o.Timed() && !probe.AboutVia() {
+		if o.Timed() {
 			p.metrics.probeTime.WithLabelValues(state.String()).Observe(o.Took.Seconds())
 		}
 		from.ObserveProbe(probe, o, time.Now())
-		if !o.Unfit && !probe.AboutVia() {
+		if !o.Unfit {
 			p.o.OnProbe(probe.Node.ID, o.Took)
 		}
 	}
@@ -156,14 +156,7 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 	if via == nil {
 		return inconclusive("no other coordinating node")
 	}
-	if probe.AboutVia() && via.node != probe.Via {
-		return inconclusive("the node has no address")
-	}
-	o := p.exchangeBurst(ctx, via, probe, shard)
-	if probe.AboutVia() && !o.Unfit {
-		o.Took = time.Since(now) // what is probed is the way to the coordinating node
-	}
-	return o
+	return p.exchangeBurst(ctx, via, probe, shard)
 }
 
 // probeVia returns where to send a probe: to the node that the selector names, else to

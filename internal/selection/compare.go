@@ -22,7 +22,7 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, took, elapsed)
-		if known && !e.about {
+		if known {
 			e.node.probe.compared()
 		}
 		if e.state == probeVoid {
@@ -40,7 +40,7 @@ func (s *Selector) judge(r *round, at int64) {
 			s.overdue(e, took, peers, at)
 			r.noteLate(e)
 		case e.state != probeAnswered:
-			if e.state == probeFailed && peers >= millis(ProbeTimeout) && !e.about { // those of its peers timed out, too
+			if e.state == probeFailed && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
 		case !known || took <= l.good:
@@ -76,17 +76,15 @@ func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
 	if r.local || e.node.health.excluded() {
 		l.good = l.late
 	}
-	if !e.about {
-		excuse := s.excuse(e.node)
-		l.good += excuse
-		l.late += excuse
-	}
+	excuse := s.excuse(e.node)
+	l.good += excuse
+	l.late += excuse
 	return l
 }
 
 // noteLate notes since when a probe is awaited that is late.
 func (r *round) noteLate(e *entry) {
-	if e.judged && e.state == probeAwaited && !e.about {
+	if e.judged && e.state == probeAwaited {
 		e.node.probe.overdue.CompareAndSwap(0, r.sent)
 	}
 }
@@ -94,7 +92,7 @@ func (r *round) noteLate(e *entry) {
 // overdue notes a probe that took, or has taken, too long.
 func (s *Selector) overdue(e *entry, took, peers float64, at int64) {
 	e.judged = true
-	if e.state == probeAwaited && !e.about { // not waited for any longer
+	if e.state == probeAwaited { // not waited for any longer
 		e.node.probe.inFlight--
 	}
 	s.speaksAgainst(e, charge{late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
@@ -128,7 +126,7 @@ func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 	r.times = r.times[:0]
 	for j, o := range r.entries {
 		switch {
-		case j == i || o.about || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected:
+		case j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected:
 		case o.state == probeAwaited:
 			open++
 			r.times = append(r.times, elapsed)
@@ -227,10 +225,6 @@ func (s *Selector) unclear(n *Node, at int64) {
 // they are at the same work is good as soon as it has nothing to do, so it stays avoided for
 // as long as an ejection takes at least.
 func (s *Selector) speaksFor(e *entry, at int64) {
-	if e.about {
-		e.via.probe.silentAt.Store(0)
-		return
-	}
 	n := e.node
 	n.probe.against.Store(0)
 	n.probe.compared()
@@ -258,12 +252,6 @@ type charge struct {
 // speaksAgainst notes a probe that failed, or took far longer than those of its peers. The node
 // is avoided, and is ejected once such probes are proof.
 func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
-	if e.about {
-		e.via.observeOverhead(max(e.took, millis(suspicionInterval)), at)
-		e.via.probe.silentAt.Store(at)
-		s.askVia(e.via, at)
-		return
-	}
 	n, p, as := e.node, &e.node.probe, Slow
 	if e.foreign {
 		c.why += " (sent by another sidestep)"

@@ -49,7 +49,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
-	case !n.usable() || n.leaves(at) || !few.fit && !s.coordinates(n, at) || !few.sound && n.fails():
+	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
 		h += unfitRank
 	case !few.idle && n.loaded(at):
 		h += fullRank
@@ -63,17 +63,16 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 type scarcity struct{ fit, sound, idle bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
-func (s *Selector) coordinates(n *Node, at int64) bool {
-	return n.health.condition() == Fine && s.answers(n, at) && !n.leaves(at)
+func (n *Node) coordinates(at int64) bool {
+	return n.health.condition() == Fine && n.answers(at) && !n.leaves(at)
 }
 
 // fails reports whether the last poll of n was answered with an error. It may fail whatever is sent through it.
 func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.missedAt.Load() != 0 }
 
-// answers reports whether n can be reached, answered its last poll, and the last probe
-// through it.
-func (s *Selector) answers(n *Node, at int64) bool {
-	return !n.out() && n.State() != Unresponsive && !s.silent(n, at)
+// answers reports whether n can be reached, answered its last poll, and is not silent.
+func (n *Node) answers(at int64) bool {
+	return !n.out() && n.State() != Unresponsive && !n.owes(at)
 }
 
 // local reports whether the node is in this client's zone, or zones do not count.
@@ -82,7 +81,7 @@ func (s *Selector) local(n *Node) bool { return s.zone == "" || n.Zone == s.zone
 // scarcity finds out of which of nodes few are left, if something speaks against one of those asked
 // for, or it is busy: else that is all the same.
 func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
-	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || n.fails() || !s.coordinates(n, at) }) {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || n.fails() || !n.coordinates(at) }) {
 		return scarcity{}
 	}
 	all, fit, sound, local, idle := 0, 0, 0, 0, 0
@@ -90,7 +89,7 @@ func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
 		if !n.mayCoordinate() {
 			continue
 		}
-		well := s.coordinates(n, at)
+		well := n.coordinates(at)
 		all++
 		if well {
 			fit++

@@ -69,9 +69,9 @@ func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 	}
 }
 
-// Ejected and avoided nodes coordinate nothing either where most of the others are silent for a moment, though
+// Ejected and avoided nodes coordinate nothing either where most of the others answer no polls for a moment, though
 // they are listed for shards of which the other copies are on such nodes.
-func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T) {
+func TestEjectedNodesDoNotCoordinateWhereOthersDoNotAnswerForAMoment(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	for _, n := range nodes {
 		set(&n.reach, 1)
@@ -80,10 +80,9 @@ func TestEjectedNodesDoNotCoordinateWhereOthersAreSilentForAMoment(t *testing.T)
 	s.eject(nodes[2], Slow, s.since(epoch), "a test")
 	nodes[3].health.avoid.Store(1)
 	for _, n := range nodes[:2] {
-		n.probe.silentAt.Store(s.since(epoch) + 1)
+		n.polled.Store(int32(Unresponsive))
 	}
-	nodes[4].asking.sentAt.Store(s.since(epoch) + 1)
-	nodes[4].asking.silent.Store(true)
+	silence(nodes[4], at(1))
 	for i := range 100 {
 		now := at(time.Duration(i+1) * time.Millisecond)
 		d := choose(s, nodes, [][]int{{0, 1}, {2, 4}, {3, 4}}, now)
@@ -132,7 +131,7 @@ func TestANodeThatAnswersPollsWithErrorsCoordinatesNothing(t *testing.T) {
 	s.ObservePoll(nodes[0].ID, fails, now)
 	s.ObservePoll(nodes[2].ID, fails, now)
 	require.Len(t, through(), 3)
-	nodes[2].probe.silentAt.Store(s.since(now))
+	s.Leave(nodes[2], now.Add(time.Minute))
 	require.NotContains(t, through(), nodes[2], "what else speaks against a node counts all the same")
 
 	s, _ = newTest(t, "adaptive", 1)
@@ -356,7 +355,7 @@ func TestOneShardGoesToItsCopy(t *testing.T) {
 	}
 	for name, degrade := range map[string]func(*Selector, *Node){
 		"HTTP slow":    func(_ *Selector, n *Node) { set(&n.reach, 30) },
-		"silent":       func(s *Selector, n *Node) { n.probe.silentAt.Store(s.since(at(2 * time.Second))) },
+		"silent":       func(_ *Selector, n *Node) { silence(n, at(2*time.Second)) },
 		"unresponsive": func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(2*time.Second)) },
 		"ejected":      func(s *Selector, n *Node) { s.eject(n, Slow, s.since(at(2*time.Second)), "a test") },
 		"slow start":   func(s *Selector, n *Node) { s.slowStart(n, s.since(at(2*time.Second))) },

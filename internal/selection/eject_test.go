@@ -12,6 +12,12 @@ import (
 // at is a moment of the tests.
 func at(d time.Duration) time.Time { return epoch.Add(d) }
 
+// silence has n owe an answer since now.
+func silence(n *Node, now time.Time) {
+	n.asking.sentAt.Store(max(1, int64(now.Sub(epoch))))
+	n.asking.silent.Store(true)
+}
+
 // states returns the states of nodes.
 func states(nodes []*Node) []State {
 	out := make([]State, len(nodes))

@@ -87,10 +87,7 @@ func TestAListOfAllCopiesGainsNothing(t *testing.T) {
 // time that took.
 func TestAListLeavesOutWhatIsFarWorseThanASlowNode(t *testing.T) {
 	for name, worse := range map[string]func(n *Node){
-		"silent": func(n *Node) {
-			n.asking.sentAt.Store(int64(time.Second) - 1)
-			n.asking.silent.Store(true)
-		},
+		"silent": func(n *Node) { silence(n, at(time.Second-1)) },
 		"starved": func(n *Node) {
 			n.health.starved.Store(int64(time.Minute))
 			n.short.Store(true)
@@ -206,7 +203,7 @@ func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *test
 		require.Equal(t, NoGain, second.Reason)
 		require.True(t, slow.in(second.Nodes))
 		if silent {
-			first.Coordinator.probe.silentAt.Store(int64(time.Second))
+			silence(first.Coordinator, at(time.Second))
 		}
 		require.Equal(t, silent, g.Worthwhile(first, second, at(time.Second+time.Millisecond)))
 	}

@@ -160,8 +160,7 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // Worthwhile reports whether a second attempt as decided in second may be sooner
 // than the first, overdue one. So it is if it leaves out a node of the first that stands out by now, or is silent,
 // and that takes far longer than searches wait in the queues of the second. So it is, too, if the first waits at a
-// coordinating node that does not
-// answer, and the second is to take another. Otherwise, or where searches are rejected, the
+// coordinating node that does not answer, and the second is to take another. Otherwise, or where searches are rejected, the
 // cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
 // wait for a node instead that is ejected, or avoided, and that the first left out, unless the
 // first waits for one that answers nothing at all.
@@ -183,7 +182,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 		}
 	}
 	c := first.Coordinator
-	return c != nil && (s.silent(c, at) || s.unheard(first, at))
+	return c != nil && (c.owes(at) || s.unheard(first, at))
 }
 
 // hangs reports whether a node of d that second leaves out cannot be reached, is silent, or did
@@ -192,6 +191,18 @@ func (d *Decision) hangs(second *Decision, at int64) bool {
 	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
 		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.hung())
 	})
+}
+
+// unheard reports whether nothing came back through the coordinating node of d in
+// the second half of the time that d has waited. It must do where nobody sends
+// probes, or those of the nodes with the copies tell nothing.
+func (s *Selector) unheard(d *Decision, at int64) bool {
+	told := func(n *Node) bool { return !s.blind(n, at) }
+	if lately(&s.probes.lookedAt, at) && slices.ContainsFunc(d.Nodes, told) {
+		return false
+	}
+	heard := d.Coordinator.heardAt.Load()
+	return heard-d.start <= at-heard
 }
 
 // EjectedSince reports whether a node of d, or its coordinating node, was ejected after the

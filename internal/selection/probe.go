@@ -24,9 +24,6 @@ type Probe struct {
 	entry int
 }
 
-// AboutVia reports whether it is the time that the way to Via takes that counts.
-func (p Probe) AboutVia() bool { return p.round != nil && p.round.entries[p.entry].about }
-
 // ProbeOutcome is how a probe ended.
 type ProbeOutcome struct {
 	Took time.Duration
@@ -43,7 +40,7 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 
 // probing is what is known of the probes of a node.
 type probing struct {
-	wanted     atomic.Bool  // something speaks against it as holder of copies
+	wanted     atomic.Bool  // something speaks against it
 	askedAt    atomic.Int64 // ns: when that last began
 	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
 	aloneAt    atomic.Int64 // ns: since when its probes end in time and are compared with nothing; 0: they are compared
@@ -52,10 +49,6 @@ type probing struct {
 	voids      atomic.Int32 // probes in a row that told nothing
 	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
 	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
-	viaWanted  atomic.Bool  // something speaks against it as coordinating node
-	viaAskedAt atomic.Int64 // ns: when that last began
-	viaAway    atomic.Int32 // probes of the way to it that are awaited
-	silentAt   atomic.Int64 // ns: when a probe through it was last overdue; 0: none is
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
 	took       stats.Number // ms: that the last of them took
@@ -71,7 +64,6 @@ type probing struct {
 	last     int64 // ns: when the last one was sent
 	lateAt   int64 // ns: when one last spoke against it
 	lateFor  int64 // ns: for how long they have, and none for it; each counts for suspicionInterval at most
-	viaLast  int64 // ns: when the last of these was sent
 }
 
 // round is a set of probes that were sent in the same instant, so that their times can
@@ -88,7 +80,6 @@ type round struct {
 // entry is one probe of a round.
 type entry struct {
 	node, via *Node
-	about     bool // it is the way to via that is asked for
 	state     entryState
 	took      float64 // ms, once answered or failed
 	outcome   ProbeOutcome
@@ -193,7 +184,7 @@ func (n *Node) alone() bool {
 func (p *probing) compared() { p.aloneAt.Store(0) }
 
 // Suspect notes that a search on d takes much longer than such searches usually
-// do: some node of d may be slow, or its coordinating node, so they are all to be probed.
+// do: some node of d may be slow, so they are all to be probed.
 func (s *Selector) Suspect(d *Decision, now time.Time) {
 	if !s.policy.health {
 		return
@@ -201,19 +192,6 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 	at := s.since(now)
 	for _, n := range d.Nodes {
 		s.ask(n, at)
-	}
-	if c := d.Coordinator; c != nil {
-		s.askVia(c, at)
-	}
-}
-
-// askVia wants the way through c probed, if it is not wanted already, or nobody has
-// probed it for long, and the cluster can do without c.
-func (s *Selector) askVia(c *Node, at int64) {
-	p := &c.probe
-	if (!p.viaWanted.Load() || at-p.viaAskedAt.Load() > int64(ProbeTimeout)) && !s.needed(c, at) {
-		p.viaAskedAt.Store(at)
-		p.viaWanted.Store(true)
 	}
 }
 
@@ -240,12 +218,9 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	clear(s.probes.open[len(open):])
 	s.probes.open = open
 	s.sample(nodes, at)
-	var suspects, returning, vias []*Node
+	var suspects, returning []*Node
 	for _, n := range nodes {
 		s.advance(n, at)
-		if p := &n.probe; p.viaWanted.Load() && !n.out() && p.viaAway.Load() == 0 && at-p.viaLast >= int64(suspicionInterval) && len(vias) < roundSize {
-			vias = append(vias, n)
-		}
 		switch {
 		case !s.due(n, at):
 		case n.health.excluded() && n.health.good.Load() == twice-1:
@@ -254,11 +229,11 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 			suspects = append(suspects, n)
 		}
 	}
-	if len(suspects)+len(vias) > 0 {
-		dst = s.begin(dst, nodes, occasion{suspects: suspects, vias: vias, burst: 1}, at)
+	if len(suspects) > 0 {
+		dst = s.begin(dst, nodes, suspects, 1, at)
 	}
 	if len(returning) > 0 {
-		dst = s.begin(dst, nodes, occasion{suspects: returning, burst: probeBurst}, at)
+		dst = s.begin(dst, nodes, returning, probeBurst, at)
 	}
 	return dst
 }
@@ -293,20 +268,12 @@ func (s *Selector) jittered(d time.Duration, at int64) time.Duration {
 	return time.Duration(float64(d) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1))) //nolint:gosec // a draw, not a number
 }
 
-// occasion is what a round is sent for.
-type occasion struct {
-	suspects []*Node // as holders of copies
-	vias     []*Node // as coordinating nodes
-	burst    int     // searches at once of each probe
-}
-
-// begin sends a round: the suspects, two peers to compare them with, and a probe through
-// each suspect coordinating node.
-func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Probe {
-	suspects, vias := o.suspects, o.vias
+// begin sends a round: the suspects, and two peers to compare them with. Each probe is of burst
+// searches at once.
+func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int64) []Probe {
 	s.probes.number++
-	r := &round{sent: at, burst: o.burst > 1}
-	via := s.via(nodes, suspects, vias, at)
+	r := &round{sent: at, burst: burst > 1}
+	via := s.via(nodes, suspects, at)
 	if via == nil {
 		return dst
 	}
@@ -328,33 +295,19 @@ func (s *Selector) begin(dst []Probe, nodes []*Node, o occasion, at int64) []Pro
 		r.local = true
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
-	for _, c := range vias {
-		of := c
-		if len(peers) > 0 {
-			of = peers[0]
-		}
-		if c != via {
-			c.probe.viaWanted.Store(false)
-			c.probe.viaLast = at
-			c.probe.viaAway.Add(1)
-			r.entries = append(r.entries, entry{node: of, via: c, about: true})
-		}
-	}
 	if len(r.entries) == 0 {
 		return dst
 	}
 	for i, e := range r.entries {
-		if !e.about {
-			p := &e.node.probe
-			p.inFlight++
-			p.last = at
-			p.wanted.Store(false)
-			if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(roundLife) { // what told nothing is long ago
-				p.voids.Store(0)
-				p.unanswered.Store(at)
-			}
+		p := &e.node.probe
+		p.inFlight++
+		p.last = at
+		p.wanted.Store(false)
+		if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(roundLife) { // what told nothing is long ago
+			p.voids.Store(0)
+			p.unanswered.Store(at)
 		}
-		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: o.burst, round: r, entry: i})
+		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
 	}
 	s.probes.open = append(s.probes.open, r)
 	return dst
@@ -368,7 +321,7 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
-		case n == via || !s.fit(n, at) || slices.Contains(suspects, n):
+		case n == via || !n.fit(at) || slices.Contains(suspects, n):
 		case n.probe.voids.Load() > 0 && lately(&n.probe.idleAt, at):
 			idle = append(idle, n)
 		case len(out) < twice:
@@ -382,36 +335,33 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 }
 
 // via returns the data node to send a round through, in each round another one: if
-// possible none of the suspects, and rather one that is suspect as holder of copies than
-// as coordinating node. If none is fit it is one that is merely avoided, or does not answer polls, and a suspect only if there is no
+// possible none of the suspects. If none is fit it is one that is merely avoided, or does not answer polls, and a suspect only if there is no
 // other: the next round goes through another of these. It is nil if all are ejected.
-func (s *Selector) via(nodes, suspects, vias []*Node, at int64) *Node {
-	var suspect, last, avoided, unfit, unfitSuspect *Node
+func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
+	var suspect, avoided, unfit, unfitSuspect *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
-		fit, suspected := s.fit(n, at), slices.Contains(suspects, n)
+		fit, suspected := n.fit(at), slices.Contains(suspects, n)
 		switch {
 		case n.NoData || !n.serves():
 		case !fit && suspected:
 			unfitSuspect = cmp.Or(unfitSuspect, n)
-		case !fit && s.answers(n, at):
+		case !fit && n.answers(at):
 			avoided = cmp.Or(avoided, n)
 		case !fit:
 			unfit = cmp.Or(unfit, n)
-		case slices.Contains(vias, n):
-			last = cmp.Or(last, n)
 		case suspected:
 			suspect = cmp.Or(suspect, n)
 		default:
 			return n
 		}
 	}
-	return cmp.Or(suspect, last, avoided, unfit, unfitSuspect)
+	return cmp.Or(suspect, avoided, unfit, unfitSuspect)
 }
 
 // fit reports whether n may coordinate probes, or be compared with.
-func (s *Selector) fit(n *Node, at int64) bool {
-	return !n.NoData && n.usable() && s.answers(n, at)
+func (n *Node) fit(at int64) bool {
+	return !n.NoData && n.usable() && n.answers(at)
 }
 
 // ObserveProbe feeds how a probe ended.
@@ -420,7 +370,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 		return // not one of this selector's
 	}
 	at := s.since(now)
-	if o.Timed() && !p.AboutVia() {
+	if o.Timed() {
 		p.Node.probe.timed.Add(1)
 		p.Node.probe.spent.Add(int64(o.Took))
 		p.Node.probe.tookAsLong(millis(o.Took))
@@ -429,14 +379,10 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
 	e.took, e.outcome = millis(o.Took), o
-	if e.about {
-		e.via.probe.viaAway.Add(-1)
-	} else {
-		e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
-		e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
-		if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
-			e.uncompared(o, at)
-		}
+	e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
+	e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
+	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
+		e.uncompared(o, at)
 	}
 	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
@@ -476,22 +422,4 @@ func (p *probing) ended(void, late bool, at int64) {
 	}
 	p.voids.Store(0)
 	p.unanswered.Store(0)
-}
-
-// silent reports whether n, as coordinating node, has not answered a probe that others
-// have, or is asked for an answer of its own that others have given.
-func (s *Selector) silent(n *Node, at int64) bool {
-	return lately(&n.probe.silentAt, at) || n.owes(at)
-}
-
-// unheard reports whether nothing came back through the coordinating node of d in
-// the second half of the time that d has waited. It must do where nobody sends
-// probes, or those of the nodes with the copies tell nothing.
-func (s *Selector) unheard(d *Decision, at int64) bool {
-	c := d.Coordinator
-	asked := at - c.probe.viaAskedAt.Load()
-	heard := c.heardAt.Load()
-	waits := c.probe.viaWanted.Load() && c.probe.viaAway.Load() == 0 && asked > int64(twice*suspicionInterval) && asked < int64(ProbeTimeout)
-	told := slices.ContainsFunc(d.Nodes, func(n *Node) bool { return !s.blind(n, at) })
-	return (waits || !told) && heard-d.start <= at-heard
 }

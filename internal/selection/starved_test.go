@@ -125,8 +125,7 @@ func TestAStarvedNodeIsNearlyTheLastChoice(t *testing.T) {
 		nodes[1].probe.took.Set(took)
 		require.Equal(t, list, names(decide(s, nodes, now)), took)
 		nodes[1].health.clear()
-		nodes[1].asking.sentAt.Store(int64(now))
-		nodes[1].asking.silent.Store(true)
+		silence(nodes[1], at(now))
 		require.Equal(t, list, names(decide(s, nodes, now)), "%g, and silent", took)
 	}
 }

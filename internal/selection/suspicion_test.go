@@ -250,7 +250,7 @@ func TestFiguresCountProbesThatHaveATime(t *testing.T) {
 	} {
 		s.Suspect(&Decision{Nodes: nodes[1:2], Coordinator: nodes[0]}, at(now))
 		probe(s, nodes, now, func(p Probe) ProbeOutcome {
-			if p.Node == nodes[1] && !p.AboutVia() {
+			if p.Node == nodes[1] {
 				return o
 			}
 			return ProbeOutcome{Unfit: true}
@@ -315,18 +315,6 @@ func TestProbesThatAllTimeOutSayNothing(t *testing.T) {
 		probe(s, nodes, now, late(ProbeTimeout, nodes...))
 	}
 	require.Equal(t, []State{Fine, Fine, Slow, Fine, Fine}, states(nodes))
-}
-
-// While the way through a coordinating node is slow, it is asked about, but not all the time.
-func TestASilentNodeIsAskedAboutNowAndThen(t *testing.T) {
-	v := newVirtual(t, "adaptive", well)
-	v.through = by(300, 0, time.Hour, 2)
-	before := 0
-	v.after(time.Second, func() { before = v.probes })
-	v.run(80, 11*time.Second)
-	const asked = 10 * int(time.Second/(300*time.Millisecond)) // as often as the one before is answered
-	const samples = 10 * int(time.Second/ProbeTimeout)
-	require.InDelta(t, (asked+samples)*(1+twice), v.probes-before, 25)
 }
 
 // A shard whose copies are on a node in slow start and on an ejected one is served by the

@@ -178,9 +178,7 @@ func (v *virtual) probe() {
 	}
 	for _, p := range v.s.Probes(nil, v.nodes, epoch.Add(v.now)) {
 		v.probes++
-		if !p.AboutVia() {
-			v.probedAt[v.position(p.Node)] = append(v.probedAt[v.position(p.Node)], v.now)
-		}
+		v.probedAt[v.position(p.Node)] = append(v.probedAt[v.position(p.Node)], v.now)
 		took := 2*time.Millisecond + v.takes(v.position(p.Node), v.position(p.Via))
 		o := ProbeOutcome{Took: min(took, ProbeTimeout), Failed: took >= ProbeTimeout}
 		if v.refuse {

@@ -52,9 +52,6 @@ func (r *sidestep) via(p selection.Probe) *selection.Node {
 	if p.Via != nil && p.Via.Alive() && !r.w.nodes[r.index[p.Via]].unplaced {
 		return p.Via
 	}
-	if p.AboutVia() {
-		return nil
-	}
 	return r.s.Coordinator(r.nodes, func(n *selection.Node) bool {
 		return n.Alive() && r.coordinates(n) && n != p.Node
 	}, r.now())
@@ -84,9 +81,7 @@ func (r *sidestep) sendProbe(p selection.Probe) {
 		return
 	}
 	awaited := max(1, p.Burst)
-	if !p.AboutVia() {
-		n.probed += awaited
-	}
+	n.probed += awaited
 	back := func(failed bool) {
 		w.c.after(w.toClient(via), func() {
 			if awaited--; awaited > 0 && !failed {
