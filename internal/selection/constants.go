@@ -47,7 +47,7 @@ const (
 	// suspicionInterval is between two rounds for the same suspicion: a bad node is avoided
 	// after the first, and ejected within a second where shard queries take no more than that, and the node
 	// is polled several times in it.
-	// transport_300ms.
+	// slow_10x_20_sidecars.
 	suspicionInterval = 100 * time.Millisecond
 	// probeInterval is between probes of an ejected node, or of an avoided one that has a queue, or needs a poll to be proof, give or take
 	// probeJitter of it, so that the probes of many clients do not meet. slow_10x_20_sidecars.

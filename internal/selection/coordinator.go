@@ -45,7 +45,7 @@ func (n *Node) longerOf(most float64) float64 {
 // Neither counts where few are left: the others are not bad, the cluster is full, and the few
 // would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are about to
 // leave, come last.
-func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
+func (n *Node) coordinatingRank(at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
@@ -143,7 +143,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response := t.s.bestRank(pool, few, t.at), 0.0
+	best, response := bestRank(pool, few, t.at), 0.0
 	for _, n := range pool {
 		response = n.longerOf(response)
 	}
@@ -155,7 +155,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 				d.others = append(d.others, n)
 			}
 		}
-		others := t.s.bestRank(d.others, few, t.at)
+		others := bestRank(d.others, few, t.at)
 		if spread && len(d.others) > 0 || asGood(others, response) < best {
 			pool, best = d.others, others
 		}
@@ -164,7 +164,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 	d.inTurn = d.inTurn[:0]
 	busy, cheapest := busyCoordinator(pool), math.Inf(1)
 	for _, n := range pool {
-		rank := t.s.coordinatingRank(n, t.at, few)
+		rank := n.coordinatingRank(t.at, few)
 		if rank <= limit && n.coordinating.Load() <= busy {
 			d.inTurn = append(d.inTurn, n)
 		}
@@ -178,10 +178,10 @@ func (d *Decision) coordinate(req Request, t turn) {
 }
 
 // bestRank returns the lowest coordinating rank of nodes, +Inf if there are none.
-func (s *Selector) bestRank(nodes []*Node, few scarcity, at int64) float64 {
+func bestRank(nodes []*Node, few scarcity, at int64) float64 {
 	best := math.Inf(1)
 	for _, n := range nodes {
-		best = min(best, s.coordinatingRank(n, at, few))
+		best = min(best, n.coordinatingRank(at, few))
 	}
 	return best
 }
@@ -235,7 +235,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		return first
 	}
 	few := s.scarcity(nodes, at, first, second)
-	rank, other := s.coordinatingRank(first, at, few), s.coordinatingRank(second, at, few)
+	rank, other := first.coordinatingRank(at, few), second.coordinatingRank(at, few)
 	best, response := min(rank, other), first.longerOf(second.longerOf(0))
 	limit := asGood(best, response)
 	cost := func(n *Node, rank float64) float64 {

@@ -46,7 +46,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, s.coordinatingRank(nodes[0], s.since(epoch.Add(after)), scarcity{}), 0.1)
+		require.InDelta(t, want, nodes[0].coordinatingRank(s.since(epoch.Add(after)), scarcity{}), 0.1)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestANodeThatAnswersPollsWithErrorsCoordinatesNothing(t *testing.T) {
 	s.ObservePoll(nodes[0].ID, fails, now)
 	s.ObservePoll(nodes[2].ID, fails, now)
 	require.Len(t, through(), 3)
-	s.Leave(nodes[2], now.Add(time.Minute))
+	silence(nodes[2], now)
 	require.NotContains(t, through(), nodes[2], "what else speaks against a node counts all the same")
 
 	s, _ = newTest(t, "adaptive", 1)

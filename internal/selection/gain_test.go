@@ -205,6 +205,7 @@ func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *test
 		if silent {
 			silence(first.Coordinator, at(time.Second))
 		}
+		g.Probes(nil, g.nodes, at(time.Second))
 		require.Equal(t, silent, g.Worthwhile(first, second, at(time.Second+time.Millisecond)))
 	}
 }

@@ -160,9 +160,8 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // Worthwhile reports whether a second attempt as decided in second may be sooner
 // than the first, overdue one. So it is if it leaves out a node of the first that stands out by now, or is silent,
 // and that takes far longer than searches wait in the queues of the second. So it is, too, if the first waits at a
-// coordinating node that does not answer, and the second is to take another. Otherwise, or where searches are rejected, the
-// cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to
-// wait for a node instead that is ejected, or avoided, and that the first left out, unless the
+// coordinating node that does not answer, and the second is to take another. Otherwise, or where searches are
+// rejected, the cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to wait for a node instead that is ejected, or avoided, and that the first left out, unless the
 // first waits for one that answers nothing at all.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {

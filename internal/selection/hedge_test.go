@@ -132,6 +132,7 @@ func TestANodeThatIsNeededIsUsedAlthoughItIsSilent(t *testing.T) {
 	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
 	occupy(l.nodes, 0.28)
 	l.first.Coordinator = l.nodes[0]
+	l.Probes(nil, l.nodes, at(askedAt))
 	second, worthwhile := l.second(30 * time.Millisecond)
 	require.False(t, worthwhile)
 	require.Equal(t, NoOutlier, second.Reason)

@@ -15,6 +15,7 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	first := decide(s, nodes, time.Second)
 	s.Acquire(first, at(time.Second))
 	first.Coordinator = nodes[0]
+	require.Empty(t, s.Probes(nil, nodes, at(1100*time.Millisecond)), "nothing is suspected")
 	s.Suspect(first, at(1100*time.Millisecond))
 	again := func(now time.Duration) bool { return s.Worthwhile(first, decide(s, nodes, now), at(now)) }
 	require.False(t, again(1100*time.Millisecond), "suspicion alone")
@@ -37,10 +38,11 @@ func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
 		arrange func(s *Selector, nodes []*Node)
 		want    bool
 	}{
-		"no copy":            {func(_ *Selector, nodes []*Node) { refuse(nodes[4]) }, false},
-		"nobody may search":  {func(_ *Selector, nodes []*Node) { refuse(nodes...) }, true},
-		"nobody probes":      {func(s *Selector, _ []*Node) { s.probes.lookedAt.Store(0) }, true},
-		"nobody does so now": {func(s *Selector, _ []*Node) { s.probes.lookedAt.Store(int64(now - time.Second)) }, true},
+		"all tell something": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)) }, false},
+		"no copy":            {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)); refuse(nodes[4]) }, false},
+		"nobody may search":  {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)); refuse(nodes...) }, true},
+		"nobody probes":      {func(*Selector, []*Node) {}, true},
+		"nobody does so now": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(sent)) }, true},
 	} {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
@@ -94,6 +96,7 @@ func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 		nodes[1].health.avoid.Store(1)
 		nodes[1].probe.took.Set(100)
 		set(&nodes[2].queue, queue)
+		s.Probes(nil, nodes, at(1100*time.Millisecond))
 		s.Choose(&second, req, at(1100*time.Millisecond))
 		require.False(t, nodes[1].in(second.Nodes))
 		require.Equal(t, want, s.Worthwhile(&first, &second, at(1100*time.Millisecond)), "%g shard queries of 5 ms wait", queue)

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -26,7 +25,6 @@ func newTest(t testing.TB, policy string, n int) (*Selector, []*Node) {
 	for _, node := range nodes {
 		s.ObservePoll(node.ID, Poll{State: Fine}, epoch)
 	}
-	s.probes.lookedAt.Store(math.MaxInt64) // somebody asks for probes, all the time
 	return s, nodes
 }
 

@@ -25,7 +25,7 @@ type FoundProbe struct {
 	Outcome   ProbeOutcome
 }
 
-// shared is what sidesteps tell each other of their probes. All but others is guarded by Selector.probes.
+// shared is what sidesteps tell each other of their probes. All but lookedAt and others is guarded by Selector.probes.
 type shared struct {
 	findings []Finding    // the last rounds that were sent here
 	number   int64        // of the last one

@@ -198,7 +198,6 @@ func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 // A client that sends no probes, as it is switched off, names no suspects, and judges nothing.
 func TestAClientThatDoesNotProbeTakesNoPart(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 4)
-	s.probes.lookedAt.Store(0)
 	now := epoch.Add(time.Minute)
 	s.eject(nodes[3], Slow, s.since(now), "a test")
 	require.Empty(t, s.Suspects(nil, now))

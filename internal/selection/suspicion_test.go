@@ -248,7 +248,7 @@ func TestFiguresCountProbesThatHaveATime(t *testing.T) {
 		{Took: time.Millisecond, Failed: true, Message: "rejected"},
 		{Unfit: true},
 	} {
-		s.Suspect(&Decision{Nodes: nodes[1:2], Coordinator: nodes[0]}, at(now))
+		s.Suspect(&Decision{Nodes: nodes[1:2]}, at(now))
 		probe(s, nodes, now, func(p Probe) ProbeOutcome {
 			if p.Node == nodes[1] {
 				return o
