@@ -105,7 +105,7 @@ func TestOutcomes(t *testing.T) {
 		"complete": {func(*http.Request) (*http.Response, error) { return reply(200, whole) }, Result{OK: 1}, ""},
 		"partial": {func(*http.Request) (*http.Response, error) {
 			return reply(200, strings.Replace(whole, `"failed":0`, `"failed":2`, 1))
-		}, Result{Partial: 1}, ""},
+		}, Result{Partial: 1}, `partial: {"total":5,"successful":5,"skipped":0,"failed":2}`},
 		"timed out search": {func(*http.Request) (*http.Response, error) {
 			return reply(200, strings.Replace(whole, `"timed_out":false`, `"timed_out":true`, 1))
 		}, Result{OK: 1, TimedOut: 1}, ""},

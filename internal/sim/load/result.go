@@ -28,7 +28,7 @@ type Result struct {
 	InTime int64
 	// Refused are those of Failed that were answered 429.
 	Refused int64
-	// FirstErrors holds the first different errors, at most five.
+	// FirstErrors holds the first different errors, at most five, and _shards of partial answers.
 	FirstErrors []string
 
 	latency  *hdrhistogram.Histogram // µs
@@ -164,8 +164,9 @@ func (r *Result) add(o outcome, deadline time.Duration) {
 	case o.failed != nil:
 		r.Failed++
 		r.note(o.failed.Error())
-	case o.partial:
+	case o.partial != nil:
 		r.Partial++
+		r.note(o.partial.Error())
 	default:
 		r.OK++
 		_ = r.accepted.RecordValue(took)

@@ -19,7 +19,8 @@ type outcome struct {
 	latency          time.Duration
 	failed           error // nil: HTTP status below 400, read to its end
 	status           int   // 0: no answer
-	partial, timeout bool
+	timeout          bool
+	partial          error // what is missing, in the words of the answer; nil: nothing
 }
 
 var errRequestTimeout = errors.New("no answer in time")
@@ -80,8 +81,7 @@ func readHead(head []byte) outcome {
 		}
 		switch key {
 		case "_shards":
-			var shards struct{ Total, Successful, Failed int }
-			o.partial = d.Decode(&shards) == nil && (shards.Failed > 0 || shards.Successful < shards.Total)
+			o.partial = missing(d)
 			return o
 		case "timed_out":
 			err = d.Decode(&o.timeout)
@@ -94,6 +94,16 @@ func readHead(head []byte) outcome {
 		}
 	}
 	return o
+}
+
+// missing reads _shards, and returns nil if no shard is missing.
+func missing(d *json.Decoder) error {
+	var text json.RawMessage
+	var shards struct{ Total, Successful, Failed int }
+	if d.Decode(&text) != nil || json.Unmarshal(text, &shards) != nil || shards.Failed == 0 && shards.Successful >= shards.Total {
+		return nil
+	}
+	return fmt.Errorf("partial: %.1000s", text)
 }
 
 // readAll reads a body to its end and returns its beginning.
