@@ -45,7 +45,9 @@ func (s *Selector) judge(r *round, at int64) {
 			}
 		case !known || took <= l.good:
 			e.judged = true
-			s.speaksFor(e, at)
+			if r.sent >= e.node.probe.lateAt { // else one sent later, through another node, speaks against it
+				s.speaksFor(e, at)
+			}
 		default:
 			e.judged = true
 			s.unclear(e.node, at)

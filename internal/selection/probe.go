@@ -241,14 +241,14 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 // due reports whether n is to be probed at the moment at.
 func (s *Selector) due(n *Node, at int64) bool {
 	p := &n.probe
-	if n.out() || n.NoData || p.inFlight > 0 {
+	if n.out() || n.NoData {
 		return false
 	}
-	if p.wanted.Load() {
-		return at-p.last >= int64(suspicionInterval)
+	if p.wanted.Load() { // the first of two awaited ones may wait at the node that it was sent through
+		return p.inFlight < twice && at-p.last >= int64(suspicionInterval)
 	}
 	fine := n.health.condition() == Fine
-	if fine && !n.health.avoided() {
+	if fine && !n.health.avoided() || p.inFlight > 0 {
 		return false
 	}
 	again := !fine && n.health.good.Load() == twice-1

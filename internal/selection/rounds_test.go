@@ -95,6 +95,27 @@ func TestASlowCoordinatingNodeIsNotEjected(t *testing.T) {
 	}
 }
 
+// A round that goes through the bad node tells nothing until its probes have ended, if at all. It holds up no other one,
+// and what it tells late does not let in a node that a later one has found.
+func TestARoundThroughTheBadNodeHoldsUpNothing(t *testing.T) {
+	const from = 10*time.Second + 111*time.Millisecond // one of these rounds is then sent first through the bad node
+	for _, ms := range []int{300, 5000} {
+		for _, n := range []int{3, 5} {
+			for victim := range n {
+				v := newVirtualOf(t, "adaptive", n, by(ms, from, time.Hour, victim))
+				v.through, v.when = by(ms, from, time.Hour, victim), true
+				for at := from + 2*suspicionInterval; at < from+2*time.Second; at += 10 * time.Millisecond {
+					v.after(at, func() {
+						require.False(t, v.nodes[victim].usable(), "node %d of %d, %d ms, after %s", victim, n, ms, at-from)
+					})
+				}
+				v.run(40, 20*time.Second)
+				require.Len(t, v.ejected(), 1)
+			}
+		}
+	}
+}
+
 // Of few nodes, one is slow as holder of copies and as coordinating node.
 func TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected(t *testing.T) {
 	for _, n := range []int{2, 3} {

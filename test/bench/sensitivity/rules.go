@@ -69,6 +69,7 @@ func ofProof() []rule {
 		{"probes that all time out end an avoidance", "compare.go", "if e.state == probeFailed && peers >= millis(ProbeTimeout) {", "if false {"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
 		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
+		{"a round holds up no other one", "probe.go", "p.inFlight < twice &&", "p.inFlight == 0 &&"},
 		{"a failing node is probed through itself", "probe.go", "case n.health.condition() == Failing:", "case false:"},
 	}
 }
