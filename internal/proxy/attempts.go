@@ -217,9 +217,6 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	defer x.mu.Unlock()
 	x.consume(t)
 	if t.abandoned {
-		if t.err != nil {
-			x.p.o.Selector.Abandon(&t.decision, now)
-		}
 		t.unlease()
 		t.discard()
 		return x.machine.Ended(t.number, attempt.Result{}), now

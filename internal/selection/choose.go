@@ -304,22 +304,12 @@ func (n *Node) rankExcluded(at int64) float64 {
 // hung reports whether the node did not answer its last probe.
 func (n *Node) hung() bool { return n.probe.took.Value() >= millis(ProbeTimeout) }
 
-// rankUnmeasured ranks candidates of which no time is known: under the policy adaptive by
-// their queues, if all have answered polls; else they take turns.
+// rankUnmeasured has candidates take turns of which no time is known.
 func (d *Decision) rankUnmeasured(req Request, t turn) {
-	polled := t.s.policy.health
-	for _, p := range d.order {
-		_, known := req.Nodes[p].queue.Value()
-		polled = polled && known
-	}
-	if !polled && d.Reason == Ranked {
+	if d.Reason == Ranked {
 		d.Reason = NoStatistics
 	}
-	for i, p := range d.order {
-		if polled {
-			d.candidates[p].rank = d.measured[i].Rank(t.s.n)
-			continue
-		}
+	for _, p := range d.order {
 		d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, nil, t)
 	}
 }

@@ -123,7 +123,6 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	defer s.ejecting.Unlock()
 	s.changing(n, at, why, func() {
 		h := &n.health
-		n.probe.compared()
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)
@@ -219,11 +218,11 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
+		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || n.blind()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && s.blind(n, at) {
+		if h.avoided() && n.blind() {
 			s.letIn(n, at)
 			n.probe.against.Store(0)
 		}

@@ -80,7 +80,6 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		return
 	}
 	if d.Coordinator != nil {
-		raise(&d.Coordinator.coordinatedAt, d.start)
 		raise(&d.Coordinator.heardAt, at)
 	}
 	if d.Coordinator != nil && o.HasTook {
@@ -89,16 +88,6 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
 		d.Nodes[0].response.Observe(o.inside())
-	}
-}
-
-// Abandon feeds what a search told that was given up at now because another
-// attempt was sooner: it would have taken longer still. It is held against the
-// coordinating node if that has answered no search begun later.
-func (s *Selector) Abandon(d *Decision, now time.Time) {
-	at := s.since(now)
-	if c := d.Coordinator; c != nil && c.coordinatedAt.Load() <= d.start {
-		c.observeOverhead(millis(time.Duration(at-d.start)), at)
 	}
 }
 

@@ -61,12 +61,11 @@ type statistics struct {
 	rejected   stats.EWMA   // share of its search tasks that it rejected
 	rejectedAt atomic.Int64 // ns: when that was last much
 
-	coordinating  atomic.Int64 // requests sent through this node, not yet answered
-	overhead      stats.EWMA   // response time less `took`: HTTP and coordination
-	observedAt    atomic.Int64 // ns: when overhead was last observed
-	coordinatedAt atomic.Int64 // ns: latest start of a search that it answered as coordinator
-	heardAt       atomic.Int64 // ns: its latest answer to a client
-	reach         stats.EWMA   // time of polls: HTTP again, whether it coordinates or not
+	coordinating atomic.Int64 // requests sent through this node, not yet answered
+	overhead     stats.EWMA   // response time less `took`: HTTP and coordination
+	observedAt   atomic.Int64 // ns: when overhead was last observed
+	heardAt      atomic.Int64 // ns: its latest answer to a client
+	reach        stats.EWMA   // time of polls: HTTP again, whether it coordinates or not
 
 	searches  atomic.Int64 // searches whose list had this node
 	failures  atomic.Int64

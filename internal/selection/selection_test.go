@@ -165,10 +165,14 @@ func TestNodesThatServedNothingTakeTurns(t *testing.T) {
 	counts := map[string]int{}
 	for range 300 {
 		d := choose(s, nodes, [][]int{{0, 1, 2}}, epoch)
-		require.Equal(t, Ranked, d.Reason, "by their queues")
+		require.Equal(t, NoStatistics, d.Reason)
 		counts[names(d)]++
 	}
 	require.Equal(t, map[string]int{"a": 100, "b": 100, "c": 100}, counts)
+
+	var d Decision
+	s.Choose(&d, Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}, Outliers: true}, epoch)
+	require.Equal(t, NoOutlier, d.Reason, "where lists are only made because of outliers there is none")
 }
 
 func TestNewNodeIsNeitherFloodedNorStarved(t *testing.T) {

@@ -170,7 +170,7 @@ func (d *Decision) suspects(req Request, t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.blind() && n.probe.unfit.Load() && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
@@ -233,7 +233,7 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 
 // mayLeave reports whether the choice may be left to the engine at all.
 func (s *Selector) mayLeave(d *Decision, req Request) bool {
-	return s.policy.health && req.Outliers && d.Reason == Ranked && !d.remote &&
+	return s.policy.health && req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
 		len(req.Shards) > 0 && len(req.Avoid) == 0 && !req.Sticky
 }
 

@@ -397,12 +397,7 @@ func (r *sidestep) recordFailure(s *search) {
 }
 
 // abandon implements router.
-func (r *sidestep) abandon(t *try) {
-	if t.steered {
-		r.s.Abandon(t.decision, r.now())
-	}
-	r.release(t)
-}
+func (r *sidestep) abandon(t *try) { r.release(t) }
 
 // close implements router.
 func (r *sidestep) close(s *search) {

@@ -16,11 +16,11 @@ const headSize = 16 << 10
 
 // outcome is what came of one request.
 type outcome struct {
-	latency          time.Duration
-	failed           error // nil: HTTP status below 400, read to its end
-	status           int   // 0: no answer
-	timeout          bool
-	partial          error // what is missing, in the words of the answer; nil: nothing
+	latency time.Duration
+	failed  error // nil: HTTP status below 400, read to its end
+	status  int   // 0: no answer
+	timeout bool
+	partial error // what is missing, in the words of the answer; nil: nothing
 }
 
 var errRequestTimeout = errors.New("no answer in time")

@@ -18,14 +18,14 @@ func ofNodes() []rule {
 		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
 		{"a list gains something: queues", "slow.go", "&& waits <= most", ""},
 		{"a list gains something: the longest wait past what answers nothing", "slow.go", "max(most, millis(ProbeTimeout))", "math.Inf(1)"},
-		{"a node that cannot be compared returns", "eject.go", "|| n.alone()", ""},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
 		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.health.avoided()"},
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
-		{"response times are proof where probes are refused", "probe.go", "return since != 0 &&", "return false && since != 0 &&"},
+		{"response times are proof where probes are refused", "slow.go", "if n.blind() && n.probe.unfit", "if false && n.probe.unfit"},
+		{"where probes tell nothing time ends an ejection", "eject.go", "|| n.blind()) {", ") {"},
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
@@ -38,15 +38,13 @@ func ofNodes() []rule {
 		{"a node that was unreachable must answer probes", "lease.go", `if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {`, "if true {"},
 		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
 		{"a late poll of a node that answers clients is no reason", "lease.go", "if p.State == Unresponsive && n.heardAt", "if false && n.heardAt"},
-		{"a search that is given up counts for its coordinating node", "lease.go", "c != nil && c.coordinatedAt.Load() <= d.start", "false && c != nil && c.coordinatedAt.Load() <= d.start"},
 	}
 }
 
 // ofProof are the rules of what proves something.
 func ofProof() []rule {
 	return []rule{
-		{"the median that counts: always the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own", "if false || own"},
-		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere() || false && own >= millis(ProbeTimeout)"},
+		{"the median of timed-out probes: the upper", "compare.go", "if own >= millis(ProbeTimeout)", "if false && own >= millis(ProbeTimeout)"},
 		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
 		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere() {", "if false {"},
 		{"an ejected node is compared as when it was ejected", "slow.go", "if !t.acts || n.health.excluded() {", "if !t.acts {"},
@@ -68,7 +66,7 @@ func ofProof() []rule {
 		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, avoided, unfit, unfitSuspect)", "cmp.Or(suspect, avoided)"},
 		{"probes that all time out end an avoidance", "compare.go", "if e.state == probeFailed && peers >= millis(ProbeTimeout) {", "if false {"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
-		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
+		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.untold.Load() != 0 &&", "case false &&"},
 		{"a round holds up no other one", "probe.go", "p.inFlight < twice &&", "p.inFlight == 0 &&"},
 		{"a failing node is probed through itself", "probe.go", "case n.health.condition() == Failing:", "case false:"},
 	}
@@ -81,7 +79,6 @@ func ofSearches() []rule {
 		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle(req)", "false && d.seesLittle(req)"},
 		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
-		{"without times the queues rank", "choose.go", "polled := t.s.policy.health", "polled := false"},
 		{"of excluded nodes the last probe ranks", "choose.go", "c.slow && (n.owes(t.at) || !n.usable())", "false && c.slow && (n.owes(t.at) || !n.usable())"},
 		{"all copies near the best are listed", "list.go", "return t.factor*best + t.slack", "return best"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
@@ -95,7 +92,6 @@ func ofSearches() []rule {
 		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
 		{"coordinating: not by nodes that something speaks against", "coordinator.go", "!few.fit && !n.coordinates(at)", "false && !few.fit && !n.coordinates(at)"},
 		{"coordinating: the time of polls counts", "coordinator.go", "h := n.overheadAt(at) + polled", "h := n.overheadAt(at) + 0*polled"},
-		{"hedge: not for an ejected node that the first left out", "hedge.go", "!first.hangs(second, at) &&", "false &&"},
 		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (n.out() || FarFactor*waits <= n.takes(at))", ""},
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && c.owes(at)"},
