@@ -62,7 +62,28 @@ func refuse(nodes ...*Node) {
 	}
 }
 
-// A second attempt that would wait in queues instead is none.
+// A second attempt that would wait for an ejected node, which the first left out, is none.
+func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
+	for _, other := range []bool{false, true} { // there is another copy
+		s, nodes := newTest(t, "adaptive", 5)
+		shards := [][]int{{0, 1}, {1, 2}}
+		if other {
+			shards = [][]int{{0, 1, 3}, {1, 2}}
+		}
+		req := Request{Nodes: nodes, Shards: shards}
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		var first, second Decision
+		s.Choose(&first, req, at(1100*time.Millisecond))
+		require.False(t, nodes[0].in(first.Nodes))
+		s.Acquire(&first, at(1100*time.Millisecond))
+		nodes[1].health.avoid.Store(1)
+		s.Choose(&second, req, at(1200*time.Millisecond))
+		require.Equal(t, !other, nodes[0].in(second.Nodes))
+		require.Equal(t, other, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
+	}
+}
+
+// Nor is one that would wait in queues instead.
 func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 	for queue, want := range map[float64]bool{0: true, 5: true, 20: false} {
 		s, nodes := newTest(t, "adaptive", 5)
