@@ -81,7 +81,7 @@ type Result struct {
 	Answered bool
 	// Lost is the number of shards that are missing from a partial answer.
 	Lost int
-	// Full: shards failed as the queues of the nodes with their copies were full.
+	// Full: shards failed as the queues of nodes with their copies were full, and other nodes with copies are busy, too.
 	Full bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.

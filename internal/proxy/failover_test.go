@@ -84,8 +84,9 @@ func TestABadAnswerIsFollowedByTheNextBestCopies(t *testing.T) {
 	}
 }
 
-// Where sidestep has left no copy out, the engine has asked every copy of the shards that failed.
-// To send such a search again would keep the queues full.
+// Where sidestep has left no copy out, the engine has asked every copy of the shards that failed, as far as it asks at all: not
+// for the documents of a shard that has answered the query. So a search is sent again of which shards are missing, if nodes
+// beside those that failed have room. Any other would only keep the queues full.
 func TestASearchIsNotRepeatedWhereTheQueuesOfAllCopiesAreFull(t *testing.T) {
 	const rejected = `{"type":"es_rejected_execution_exception","reason":"rejected execution"}`
 	for name, bad := range map[string]struct {
@@ -95,17 +96,20 @@ func TestASearchIsNotRepeatedWhereTheQueuesOfAllCopiesAreFull(t *testing.T) {
 		"all shards":  {http.StatusTooManyRequests, `{"error":{"root_cause":[` + rejected + `],"type":"search_phase_execution_exception","reason":"all shards failed","failed_shards":[{"shard":0,"reason":` + rejected + `}]},"status":429}`},
 		"some shards": {http.StatusOK, `{"took":3,"timed_out":false,"_shards":{"total":3,"successful":2,"skipped":0,"failed":1,"failures":[{"shard":0,"index":"idx","node":"id-a","reason":` + rejected + `}]},"hits":{"hits":[]}}`},
 	} {
-		for _, narrowed := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, narrowed=%t", name, narrowed), func(t *testing.T) {
+		for _, others := range []string{"narrowed", "have room", "reject, too"} {
+			t.Run(name+", others "+others, func(t *testing.T) {
 				h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
 				h.slow()
-				if narrowed {
+				switch others {
+				case "narrowed":
 					h.slow(1)
 					h.slow(1)
+				case "reject, too":
+					h.selector.ObservePoll("id-c", selection.Poll{State: selection.Fine, Rejected: 0.5}, time.Now())
 				}
 				badOnce(h, respond(bad.status, bad.body))
 				resp, body := h.do("POST", "/idx/_search", `{}`)
-				if narrowed {
+				if others == "narrowed" || others == "have room" && bad.status == http.StatusOK {
 					require.Equal(t, complete, body, "another copy may have room")
 					require.Len(t, h.seen(), 2)
 					for _, n := range h.proxy.Nodes() {

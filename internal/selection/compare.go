@@ -22,8 +22,8 @@ func (s *Selector) judge(r *round, at int64) {
 			took = elapsed
 		}
 		peers, known, alone := r.peers(i, took, elapsed)
-		if known && e.state != probeAwaited && !e.outcome.Unfit {
-			e.node.probe.told()
+		if known {
+			e.node.probe.compared()
 		}
 		if e.state == probeVoid {
 			continue
@@ -58,11 +58,13 @@ func (s *Selector) judge(r *round, at int64) {
 // uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
 // the node that it was sent through.
 func (e *entry) uncompared(o ProbeOutcome, at int64) {
+	p := &e.node.probe
 	if o.Took >= ProbeTimeout || o.Failed && e.via == e.node {
-		e.node.probe.told() // it has not answered, whatever others do
+		p.compared() // it has not answered, whatever others do
 		return
 	}
-	e.node.probe.toldNothing(false, at)
+	p.aloneLast.Store(at)
+	p.aloneAt.CompareAndSwap(0, at)
 }
 
 // limits are the times (ms) up to which a probe speaks for its node, and above which it speaks
@@ -92,7 +94,6 @@ func (r *round) noteLate(e *entry) {
 // overdue notes a probe that took, or has taken, too long.
 func (s *Selector) overdue(e *entry, took, peers float64, at int64) {
 	e.judged = true
-	e.node.probe.told()
 	if e.state == probeAwaited { // not waited for any longer
 		e.node.probe.inFlight--
 	}
@@ -101,8 +102,9 @@ func (s *Selector) overdue(e *entry, took, peers float64, at int64) {
 
 // peers returns the median of what the other probes of r took (ms), and whether it is known
 // yet; alone: there are no others. Of an even number the upper median counts: where probes wait
-// in full queues one is easily several times as long as the shortest of few others. Where the node
-// did not answer its own in time, the lower one does. What is ejected is nothing to
+// in full queues one is easily several times as long as the shortest of few others. Where
+// response times speak against the node, too, or it did not answer its own in time, the lower one
+// does. What is ejected is nothing to
 // compare with, unless nothing else serves the same.
 func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone bool) {
 	open := r.collect(i, elapsed, false)
@@ -114,7 +116,7 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 	}
 	lower, upper := stats.Medians(r.times)
 	answered := len(r.times) - open
-	if own >= millis(ProbeTimeout) {
+	if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout) {
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false
@@ -227,7 +229,7 @@ func (s *Selector) unclear(n *Node, at int64) {
 func (s *Selector) speaksFor(e *entry, at int64) {
 	n := e.node
 	n.probe.against.Store(0)
-	n.probe.told()
+	n.probe.compared()
 	if e.single && n.health.excluded() && n.health.good.Load() == twice-1 {
 		return // a burst ends an ejection, of one's own or of another's
 	}

@@ -123,6 +123,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	defer s.ejecting.Unlock()
 	s.changing(n, at, why, func() {
 		h := &n.health
+		n.probe.compared()
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)
@@ -218,11 +219,11 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || n.blind()) {
+		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && n.blind() {
+		if h.avoided() && s.blind(n, at) {
 			s.letIn(n, at)
 			n.probe.against.Store(0)
 		}

@@ -161,16 +161,12 @@ func (s *Selector) late(n *Node, usual *peerAnswers, at int64) bool {
 // than the first, overdue one. So it is if it leaves out a node of the first that stands out by now, or is silent,
 // and that takes far longer than searches wait in the queues of the second. So it is, too, if the first waits at a
 // coordinating node that does not answer, and the second is to take another. Otherwise, or where searches are
-// rejected, the cluster is busy, and a second attempt would only make it busier. Nor is it worthwhile to wait for a node instead that is ejected, or avoided, and that the first left out, unless the
-// first waits for one that answers nothing at all.
+// rejected, the cluster is busy, and a second attempt would only make it busier.
 func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	if second.Reason == Overloaded {
 		return false
 	}
 	at := s.since(now)
-	if second.Reason.Lists() && !first.hangs(second, at) && slices.ContainsFunc(second.Nodes, func(n *Node) bool { return !n.usable() && !n.in(first.Nodes) }) {
-		return false
-	}
 	waits := 0.0 // ms
 	for _, n := range second.Nodes {
 		waits = max(waits, n.queued())
@@ -184,19 +180,11 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	return c != nil && (c.owes(at) || s.unheard(first, at))
 }
 
-// hangs reports whether a node of d that second leaves out cannot be reached, is silent, or did
-// not answer its last probe.
-func (d *Decision) hangs(second *Decision, at int64) bool {
-	return slices.ContainsFunc(d.Nodes, func(n *Node) bool {
-		return !n.in(second.Nodes) && (n.out() || n.owes(at) || n.hung())
-	})
-}
-
 // unheard reports whether nothing came back through the coordinating node of d in
 // the second half of the time that d has waited. It must do where nobody sends
 // probes, or those of the nodes with the copies tell nothing.
 func (s *Selector) unheard(d *Decision, at int64) bool {
-	told := func(n *Node) bool { return !n.blind() }
+	told := func(n *Node) bool { return !s.blind(n, at) }
 	if lately(&s.probes.lookedAt, at) && slices.ContainsFunc(d.Nodes, told) {
 		return false
 	}

@@ -49,3 +49,29 @@ func TestFewRejectionsAreABurst(t *testing.T) {
 	}
 	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, at).Reason)
 }
+
+// A full queue is the exception where all other nodes with copies take what is sent to them.
+func TestThereIsRoomBesideAFullQueue(t *testing.T) {
+	now := epoch.Add(time.Second)
+	for name, c := range map[string]struct {
+		arrange func(s *Selector, n *Node)
+		sole    bool // the full node has the only copy of some shard
+		want    bool
+	}{
+		"the others have room":     {want: true},
+		"one rejects":              {arrange: func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Fine, Rejected: 0.5}, now) }},
+		"the CPUs of one are busy": {arrange: func(_ *Selector, n *Node) { n.Processors = 1; n.used.Set(0.95) }},
+		"one is avoided":           {arrange: func(_ *Selector, n *Node) { n.health.avoid.Store(1) }},
+		"one is gone":              {arrange: func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unreachable}, now) }},
+		"a shard has one copy":     {sole: true},
+		"the full one rejects":     {arrange: func(s *Selector, n *Node) { s.ObservePoll("a", Poll{State: Fine, Rejected: 0.5}, now) }, want: true},
+	} {
+		s, nodes := newTest(t, "adaptive", 3)
+		if c.arrange != nil {
+			c.arrange(s, nodes[2])
+		}
+		d := Decision{Nodes: nodes, sole: []bool{c.sole, false, false}}
+		require.Equal(t, c.want, s.RoomBeside(nodes[:1], &d, now.Add(time.Millisecond)), name)
+		require.False(t, s.RoomBeside(nodes, &d, now), "there is no other node")
+	}
+}

@@ -40,22 +40,24 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 
 // probing is what is known of the probes of a node.
 type probing struct {
-	wanted    atomic.Bool  // something speaks against it
-	askedAt   atomic.Int64 // ns: when that last began
-	untold    atomic.Int64 // ns: since when its probes tell nothing; 0: they do, or none has ended
-	untoldAt  atomic.Int64 // ns: when the last of these ended
-	unfit     atomic.Bool  // that one could not be sent, or was refused; else there was nothing to compare it with
-	blindAt   atomic.Int64 // ns: when response times were last taken for proof
-	against   atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
-	timed     atomic.Int64 // probes whose time is in spent
-	spent     atomic.Int64 // ns: that they took
-	took      stats.Number // ms: that the last of them took
-	refused   atomic.Bool  // the last of them failed at once
-	overdue   atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
-	toldAt    atomic.Int64 // ns: when another sidestep last told of a probe of it
-	heardAt   atomic.Int64 // ns: when one that counted was last told of
-	weighedAt atomic.Int64 // ns: when needed was found out
-	needed    atomic.Bool  // the others could not carry its load
+	wanted     atomic.Bool  // something speaks against it
+	askedAt    atomic.Int64 // ns: when that last began
+	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
+	aloneAt    atomic.Int64 // ns: since when its probes end in time and are compared with nothing; 0: they are compared
+	aloneLast  atomic.Int64 // ns: when the last of these ended
+	blindAt    atomic.Int64 // ns: when response times were last taken for proof
+	voids      atomic.Int32 // probes in a row that told nothing
+	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
+	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
+	timed      atomic.Int64 // probes whose time is in spent
+	spent      atomic.Int64 // ns: that they took
+	took       stats.Number // ms: that the last of them took
+	refused    atomic.Bool  // the last of them failed at once
+	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
+	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
+	heardAt    atomic.Int64 // ns: when one that counted was last told of
+	weighedAt  atomic.Int64 // ns: when needed was found out
+	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
 	inFlight int
@@ -165,24 +167,21 @@ func (s *Selector) askAgain(n *Node, at int64) {
 	}
 }
 
-// blind reports whether probes of n have told nothing for roundLife, since one last spoke against it: they are refused,
-// say, or there is nothing to compare them with, as no other node has a copy, or all of them reject what they are sent.
-func (n *Node) blind() bool {
-	since := n.probe.untold.Load()
-	return since != 0 && n.probe.untoldAt.Load()-max(since, n.health.badAt.Load()) > int64(roundLife)
+// blind reports whether probes of n tell nothing, as they are refused, say.
+func (s *Selector) blind(n *Node, at int64) bool {
+	since := n.probe.unanswered.Load()
+	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
 }
 
-// told notes that a probe says something, for the node or against it.
-func (p *probing) told() { p.untold.Store(0) }
-
-// toldNothing notes a probe that does not, unfit or compared with nothing. What told nothing is forgotten after roundLife.
-func (p *probing) toldNothing(unfit bool, at int64) {
-	if p.untold.Load() == 0 || at-p.untoldAt.Load() > int64(roundLife) {
-		p.untold.Store(at)
-	}
-	p.untoldAt.Store(at)
-	p.unfit.Store(unfit)
+// alone reports whether probes of n were answered, or failed at once through another node, for roundLife, and there was
+// nothing to compare them with: no other node has a copy, say, or all of them reject what they are sent.
+func (n *Node) alone() bool {
+	since := n.probe.aloneAt.Load()
+	return n.probe.aloneLast.Load()-since > int64(roundLife) && since != 0
 }
+
+// compared notes that there is something to compare a probe with.
+func (p *probing) compared() { p.aloneAt.Store(0) }
 
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, so they are all to be probed.
@@ -258,7 +257,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	}
 	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
-	if (!again || p.heardAt.Load() >= p.last) && p.untold.Load() == 0 {
+	if (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
@@ -304,6 +303,10 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		p.inFlight++
 		p.last = at
 		p.wanted.Store(false)
+		if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(roundLife) { // what told nothing is long ago
+			p.voids.Store(0)
+			p.unanswered.Store(at)
+		}
 		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
 	}
 	s.probes.open = append(s.probes.open, r)
@@ -319,7 +322,7 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
 		case n == via || !n.fit(at) || slices.Contains(suspects, n):
-		case n.probe.untold.Load() != 0 && lately(&n.probe.untoldAt, at):
+		case n.probe.voids.Load() > 0 && lately(&n.probe.idleAt, at):
 			idle = append(idle, n)
 		case len(out) < twice:
 			out = append(out, n)
@@ -376,14 +379,9 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
 	e.took, e.outcome = millis(o.Took), o
-	if !e.judged { // while it was awaited: given up
-		e.node.probe.inFlight--
-	}
+	e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 	e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
-	switch {
-	case o.Unfit:
-		e.node.probe.toldNothing(true, at)
-	case !e.judged && p.round.sent > e.node.health.badAt.Load():
+	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
 		e.uncompared(o, at)
 	}
 	e.state = e.stateAfter(o, at)
@@ -409,4 +407,19 @@ func (p *probing) awaited(at int64) float64 {
 		return millis(time.Duration(at - sent))
 	}
 	return 0
+}
+
+// ended notes that a probe of the node ended; void: it told nothing; late: it was given up
+// before.
+func (p *probing) ended(void, late bool, at int64) {
+	if !late {
+		p.inFlight--
+	}
+	if void {
+		p.voids.Add(1)
+		p.idleAt.Store(at)
+		return
+	}
+	p.voids.Store(0)
+	p.unanswered.Store(0)
 }

@@ -57,33 +57,12 @@ func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
 // refuse has all probes of the nodes tell nothing, for long.
 func refuse(nodes ...*Node) {
 	for _, n := range nodes {
-		n.probe.untold.Store(1)
-		n.probe.untoldAt.Store(int64(roundLife) + 2)
+		n.probe.unanswered.Store(1 - int64(roundLife))
+		n.probe.voids.Store(twice)
 	}
 }
 
-// A second attempt that would wait for an ejected node, which the first left out, is none.
-func TestASecondAttemptWaitsForNoEjectedNode(t *testing.T) {
-	for _, other := range []bool{false, true} { // there is another copy
-		s, nodes := newTest(t, "adaptive", 5)
-		shards := [][]int{{0, 1}, {1, 2}}
-		if other {
-			shards = [][]int{{0, 1, 3}, {1, 2}}
-		}
-		req := Request{Nodes: nodes, Shards: shards}
-		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
-		var first, second Decision
-		s.Choose(&first, req, at(1100*time.Millisecond))
-		require.False(t, nodes[0].in(first.Nodes))
-		s.Acquire(&first, at(1100*time.Millisecond))
-		nodes[1].health.avoid.Store(1)
-		s.Choose(&second, req, at(1200*time.Millisecond))
-		require.Equal(t, !other, nodes[0].in(second.Nodes))
-		require.Equal(t, other, s.Worthwhile(&first, &second, at(1200*time.Millisecond)))
-	}
-}
-
-// Nor is one that would wait in queues instead.
+// A second attempt that would wait in queues instead is none.
 func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 	for queue, want := range map[float64]bool{0: true, 5: true, 20: false} {
 		s, nodes := newTest(t, "adaptive", 5)

@@ -170,7 +170,7 @@ func (d *Decision) suspects(req Request, t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if n.blind() && n.probe.unfit.Load() && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}

@@ -48,6 +48,8 @@ type router interface {
 	// learn takes in how an attempt ended, abandon that another was sooner.
 	learn(s *search, t *try, o outcome)
 	abandon(t *try)
+	// roomBeside reports whether nodes with copies have room that t did not fail on.
+	roomBeside(t *try, o outcome) bool
 	// close is told that s has been answered, or never will be.
 	close(s *search)
 }
@@ -82,6 +84,7 @@ func (r *simple) steer(s *search) (plan, planning)             { return r.route(
 func (r *simple) sent(*search, *try)                           {}
 func (r *simple) release(*try)                                 {}
 func (r *simple) abandon(*try)                                 {}
+func (r *simple) roomBeside(*try, outcome) bool                { return false }
 func (r *simple) close(*search)                                {}
 
 func (r *simple) unchanged(s *search) (plan, bool) {

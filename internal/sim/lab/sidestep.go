@@ -396,6 +396,18 @@ func (r *sidestep) recordFailure(s *search) {
 	r.s.Observe(s.decided.decision, o, r.now())
 }
 
+// roomBeside implements router.
+func (r *sidestep) roomBeside(t *try, o outcome) bool {
+	if !t.steered {
+		return false
+	}
+	var full []*selection.Node
+	for _, p := range r.blame(t, o) {
+		full = append(full, r.nodes[p])
+	}
+	return r.s.RoomBeside(full, t.decision, r.now())
+}
+
 // abandon implements router.
 func (r *sidestep) abandon(t *try) { r.release(t) }
 

@@ -24,8 +24,8 @@ func ofNodes() []rule {
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.health.avoided()"},
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
-		{"response times are proof where probes are refused", "slow.go", "if n.blind() && n.probe.unfit", "if false && n.probe.unfit"},
-		{"where probes tell nothing time ends an ejection", "eject.go", "|| n.blind()) {", ") {"},
+		{"a node that cannot be compared returns", "eject.go", "|| n.alone()", ""},
+		{"response times are proof where probes are refused", "probe.go", "return since != 0 &&", "return false && since != 0 &&"},
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
@@ -44,7 +44,8 @@ func ofNodes() []rule {
 // ofProof are the rules of what proves something.
 func ofProof() []rule {
 	return []rule{
-		{"the median of timed-out probes: the upper", "compare.go", "if own >= millis(ProbeTimeout)", "if false && own >= millis(ProbeTimeout)"},
+		{"the median that counts: always the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own", "if false || own"},
+		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere() || false && own >= millis(ProbeTimeout)"},
 		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
 		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere() {", "if false {"},
 		{"an ejected node is compared as when it was ejected", "slow.go", "if !t.acts || n.health.excluded() {", "if !t.acts {"},
@@ -66,7 +67,7 @@ func ofProof() []rule {
 		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, avoided, unfit, unfitSuspect)", "cmp.Or(suspect, avoided)"},
 		{"probes that all time out end an avoidance", "compare.go", "if e.state == probeFailed && peers >= millis(ProbeTimeout) {", "if false {"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
-		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.untold.Load() != 0 &&", "case false &&"},
+		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
 		{"a round holds up no other one", "probe.go", "p.inFlight < twice &&", "p.inFlight == 0 &&"},
 		{"a failing node is probed through itself", "probe.go", "case n.health.condition() == Failing:", "case false:"},
 	}
