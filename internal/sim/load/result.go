@@ -164,9 +164,9 @@ func (r *Result) add(o outcome, deadline time.Duration) {
 	case o.failed != nil:
 		r.Failed++
 		r.note(o.failed.Error())
-	case o.partial != nil:
+	case o.partial != "":
 		r.Partial++
-		r.note(o.partial.Error())
+		r.note("partial: " + o.partial)
 	default:
 		r.OK++
 		_ = r.accepted.RecordValue(took)

@@ -20,7 +20,7 @@ type outcome struct {
 	failed  error // nil: HTTP status below 400, read to its end
 	status  int   // 0: no answer
 	timeout bool
-	partial error // what is missing, in the words of the answer; nil: nothing
+	partial string // _shards, if some are missing
 }
 
 var errRequestTimeout = errors.New("no answer in time")
@@ -96,14 +96,14 @@ func readHead(head []byte) outcome {
 	return o
 }
 
-// missing reads _shards, and returns nil if no shard is missing.
-func missing(d *json.Decoder) error {
+// missing reads _shards, and returns them if some are missing.
+func missing(d *json.Decoder) string {
 	var text json.RawMessage
 	var shards struct{ Total, Successful, Failed int }
-	if d.Decode(&text) != nil || json.Unmarshal(text, &shards) != nil || shards.Failed == 0 && shards.Successful >= shards.Total {
-		return nil
+	if d.Decode(&text) == nil && json.Unmarshal(text, &shards) == nil && (shards.Failed > 0 || shards.Successful < shards.Total) {
+		return fmt.Sprintf("%.1000s", text)
 	}
-	return fmt.Errorf("partial: %.1000s", text)
+	return ""
 }
 
 // readAll reads a body to its end and returns its beginning.
