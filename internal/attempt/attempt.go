@@ -250,7 +250,7 @@ func (m *Machine) afterSteered(r Result) Action {
 	case r.Cause == Partial && r.Unavailable && !m.narrowed && m.budget.Allows():
 		return m.settle() // the engine has found no copy to ask, as for the client's own search
 	case r.Full && !m.narrowed:
-		return m.answer() // the engine has asked every copy, and more would keep the queues full
+		return m.answer() // no other copy has room, and more would keep the queues full
 	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
 		return m.answer() // other nodes have no memory, either
 	case !m.budget.Allows():

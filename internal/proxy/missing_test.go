@@ -32,7 +32,7 @@ func TestASearchOfShardsWithoutACopyIsSentOnceMore(t *testing.T) {
 		{missing, missing, 3}, {noCopy, noCopy, 3}, // and once more
 		{partial(1, "id-a"), partial(1, "id-a"), 3}, {unlisted, unlisted, 3}, // two lists, and without
 	} {
-		h := start(t, 3, nil)
+		h := start(t, 3, nil) // without a hedge budget: a second attempt would be counted, too
 		h.slow(1)
 		var sent atomic.Int64
 		h.answer = func(node string, w http.ResponseWriter, r *http.Request) {

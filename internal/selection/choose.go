@@ -16,7 +16,7 @@ type Reason string
 const (
 	// Ranked: copies chosen by rank.
 	Ranked Reason = "ranked"
-	// NoStatistics: nothing is known of any candidate, so they take turns.
+	// NoStatistics: no time is known of any candidate, so all are equal.
 	NoStatistics Reason = "no_statistics"
 	// FailOpen: every copy of some shard is on a node that should be kept out;
 	// all its copies are listed.
@@ -253,7 +253,7 @@ func (d *Decision) find(shards [][]int) {
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the
-// others: neither flooded nor starved. If nobody has any, they take turns.
+// others: neither flooded nor starved. If none has any, all are equal.
 func (d *Decision) rank(req Request, t turn) {
 	d.sorted = d.sorted[:0]
 	for i, p := range d.order {
@@ -270,11 +270,12 @@ func (d *Decision) rank(req Request, t turn) {
 	if len(d.sorted) == len(d.order) {
 		return
 	}
-	if len(d.sorted) == 0 {
-		d.rankUnmeasured(req, t)
-		return
+	median := 0.0
+	if len(d.sorted) > 0 {
+		_, median = stats.Medians(d.sorted)
+	} else if d.Reason == Ranked {
+		d.Reason = NoStatistics
 	}
-	_, median := stats.Medians(d.sorted)
 	for _, p := range d.order {
 		if c := &d.candidates[p]; math.IsNaN(c.rank) {
 			c.rank = median
@@ -303,13 +304,3 @@ func (n *Node) rankExcluded(at int64) float64 {
 
 // hung reports whether the node did not answer its last probe.
 func (n *Node) hung() bool { return n.probe.took.Value() >= millis(ProbeTimeout) }
-
-// rankUnmeasured has candidates take turns of which no time is known.
-func (d *Decision) rankUnmeasured(req Request, t turn) {
-	if d.Reason == Ranked {
-		d.Reason = NoStatistics
-	}
-	for _, p := range d.order {
-		d.candidates[p].rank = rankRoundRobin(req.Nodes[p], p, nil, t)
-	}
-}

@@ -34,10 +34,10 @@ func (s *Selector) judge(r *round, at int64) {
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, charge{late: took > l.late, why: "probe failed: " + e.outcome.Message}, at)
+				s.speaksAgainst(e, charge{sent: r.sent, late: took > l.late, why: "probe failed: " + e.outcome.Message}, at)
 			}
 		case known && took > l.late:
-			s.overdue(e, took, peers, at)
+			s.overdue(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
 			r.noteLate(e)
 		case e.state != probeAnswered:
 			if e.state == probeFailed && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
@@ -45,7 +45,7 @@ func (s *Selector) judge(r *round, at int64) {
 			}
 		case !known || took <= l.good:
 			e.judged = true
-			if r.sent >= e.node.probe.lateAt { // else one sent later, through another node, speaks against it
+			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
 				s.speaksFor(e, at)
 			}
 		default:
@@ -92,12 +92,12 @@ func (r *round) noteLate(e *entry) {
 }
 
 // overdue notes a probe that took, or has taken, too long.
-func (s *Selector) overdue(e *entry, took, peers float64, at int64) {
+func (s *Selector) overdue(e *entry, c charge, at int64) {
 	e.judged = true
 	if e.state == probeAwaited { // not waited for any longer
 		e.node.probe.inFlight--
 	}
-	s.speaksAgainst(e, charge{late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
+	s.speaksAgainst(e, c, at)
 }
 
 // peers returns the median of what the other probes of r took (ms), and whether it is known
@@ -247,6 +247,7 @@ func (p *probing) tookAsLong(ms float64) {
 
 // charge is what a probe says against its node.
 type charge struct {
+	sent int64 // ns: when it was sent
 	late bool // it took too long, whether it failed or not
 	why  string
 }
@@ -265,7 +266,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	} else {
 		p.lateFor += max(0, min(at-p.lateAt, int64(suspicionInterval)))
 	}
-	p.lateAt = max(p.lateAt, at)
+	p.lateAt, p.lateSent = max(p.lateAt, at), max(p.lateSent, c.sent)
 	if e.refused() && !c.late {
 		as = Failing
 		p.took.Set(millis(ProbeTimeout))

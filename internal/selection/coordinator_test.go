@@ -383,7 +383,6 @@ func TestNodesWithoutDataCoordinateIfTheyMay(t *testing.T) {
 	for _, n := range nodes {
 		s.ObservePoll(n.ID, Poll{State: Fine}, epoch)
 	}
-	setTimes(nodes[2:], 5, 3)
 	seen := map[string]int{}
 	for range 1000 {
 		seen[choose(s, nodes, [][]int{{2, 3}, {3, 4}, {4, 2}}, at(time.Second)).Coordinator.ID]++

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RoomBeside reports whether d has nodes beside those whose queues are full, and all of them take what is sent to
+// RoomBeside reports whether d has nodes beside those with full queues, and all of them take what is sent to
 // them: they reject nothing, and their CPUs are not full. Then another attempt may find room. The engine asks every
 // copy of a shard until one has answered the query, but no other one if that one's queue is full when its documents
 // are fetched.

@@ -63,6 +63,7 @@ type probing struct {
 	inFlight int
 	last     int64 // ns: when the last one was sent
 	lateAt   int64 // ns: when one last spoke against it
+	lateSent int64 // ns: when that one was sent
 	lateFor  int64 // ns: for how long they have, and none for it; each counts for suspicionInterval at most
 }
 
@@ -244,8 +245,8 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if n.out() || n.NoData {
 		return false
 	}
-	if p.wanted.Load() { // the first of two awaited ones may wait at the node that it was sent through
-		return p.inFlight < twice && at-p.last >= int64(suspicionInterval)
+	if p.wanted.Load() { // a second one, as the first may wait at the node that it was sent through, but not of what is ejected
+		return (p.inFlight == 0 || p.inFlight < twice && !n.health.excluded()) && at-p.last >= int64(suspicionInterval)
 	}
 	fine := n.health.condition() == Fine
 	if fine && !n.health.avoided() || p.inFlight > 0 {

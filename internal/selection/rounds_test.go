@@ -116,6 +116,33 @@ func TestARoundThroughTheBadNodeHoldsUpNothing(t *testing.T) {
 	}
 }
 
+// What is ejected has one probe at a time, whoever asks: it returns after a good one and a good burst. A probe that was sent
+// before the ejection is neither.
+func TestAnEjectedNodeIsProbedOnceAtATime(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	of := func(probes []Probe) (all []Probe) {
+		for _, p := range probes {
+			if p.Node == nodes[2] {
+				all = append(all, p)
+			}
+		}
+		return all
+	}
+	suspected := Decision{Nodes: nodes[1:3], Coordinator: nodes[1]}
+	s.Suspect(&suspected, at(time.Second))
+	before := s.Probes(nil, nodes, at(time.Second))
+	require.Len(t, of(before), 1)
+	s.eject(nodes[2], Failing, s.since(at(1050*time.Millisecond)), "a test")
+	for _, p := range before {
+		s.ObserveProbe(p, ProbeOutcome{Took: 60 * time.Millisecond}, at(1060*time.Millisecond))
+	}
+	require.Zero(t, nodes[2].health.good.Load())
+
+	require.Len(t, of(s.Probes(nil, nodes, at(2*time.Second))), 1)
+	s.Suspect(&suspected, at(2200*time.Millisecond))
+	require.Empty(t, of(s.Probes(nil, nodes, at(2300*time.Millisecond))))
+}
+
 // Of few nodes, one is slow as holder of copies and as coordinating node.
 func TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected(t *testing.T) {
 	for _, n := range []int{2, 3} {

@@ -84,7 +84,7 @@ func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 	}
 }
 
-// But the best of two bad copies is, if the first attempt waits for a node that answers nothing.
+// The best of two bad copies is worth a second attempt, if the first waits for a node that answers nothing.
 func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)

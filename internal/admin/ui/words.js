@@ -42,7 +42,7 @@ export const MODES = {
 const REASONS = {
   ranked: ["steered", "copies chosen by rank"],
   affinity: ["steered", "to the copies of the preference string or the target"],
-  no_statistics: ["steered", "nothing measured yet: copies take turns"],
+  no_statistics: ["steered", "nothing measured yet: all copies are equal"],
   fail_open: ["steered", "all copies of some shard are on nodes that should be ejected: all of them listed"],
   one_shard: ["steered", "operations of a bulk are kept on one shard"],
   one_slot: ["steered", "operations of a bulk are kept in one slot"],

@@ -126,7 +126,7 @@ func (w *world) ended(s *search, t *try, o outcome) {
 		for _, other := range s.tries {
 			if !other.ended {
 				other.ended, other.cancelled = true, true
-				r.abandon(other)
+				r.release(other)
 			}
 		}
 	}

@@ -45,9 +45,8 @@ type router interface {
 	// sent takes the lease of an attempt, release returns it.
 	sent(s *search, t *try)
 	release(t *try)
-	// learn takes in how an attempt ended, abandon that another was sooner.
+	// learn takes in how an attempt ended.
 	learn(s *search, t *try, o outcome)
-	abandon(t *try)
 	// roomBeside reports whether nodes with copies have room that t did not fail on.
 	roomBeside(t *try, o outcome) bool
 	// close is told that s has been answered, or never will be.
@@ -83,7 +82,6 @@ func (r *simple) open(*search) (attempt.Rule, *attempt.Budget) { return r.rule, 
 func (r *simple) steer(s *search) (plan, planning)             { return r.route(s), planned }
 func (r *simple) sent(*search, *try)                           {}
 func (r *simple) release(*try)                                 {}
-func (r *simple) abandon(*try)                                 {}
 func (r *simple) roomBeside(*try, outcome) bool                { return false }
 func (r *simple) close(*search)                                {}
 

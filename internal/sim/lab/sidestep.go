@@ -408,9 +408,6 @@ func (r *sidestep) roomBeside(t *try, o outcome) bool {
 	return r.s.RoomBeside(full, t.decision, r.now())
 }
 
-// abandon implements router.
-func (r *sidestep) abandon(t *try) { r.release(t) }
-
 // close implements router.
 func (r *sidestep) close(s *search) {
 	first := false
