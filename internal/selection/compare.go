@@ -248,7 +248,7 @@ func (p *probing) tookAsLong(ms float64) {
 // charge is what a probe says against its node.
 type charge struct {
 	sent int64 // ns: when it was sent
-	late bool // it took too long, whether it failed or not
+	late bool  // it took too long, whether it failed or not
 	why  string
 }
 
