@@ -81,8 +81,10 @@ type Result struct {
 	Answered bool
 	// Lost is the number of shards that are missing from a partial answer.
 	Lost int
-	// Full: shards failed as the queues of nodes with their copies were full, and other nodes with copies are busy, too.
+	// Full: shards failed as the queues of the nodes with their copies were full.
 	Full bool
+	// Room: then all other nodes with copies have room.
+	Room bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.
 	Unavailable bool
@@ -249,7 +251,7 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.answer()
 	case r.Cause == Partial && r.Unavailable && !m.narrowed && m.budget.Allows():
 		return m.settle() // the engine has found no copy to ask, as for the client's own search
-	case r.Full && !m.narrowed:
+	case r.Full && !m.narrowed && (r.Cause != Partial || !r.Room):
 		return m.answer() // no other copy has room, and more would keep the queues full
 	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
 		return m.answer() // other nodes have no memory, either

@@ -228,8 +228,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if gone {
 		x.machine.Gone()
 	}
-	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Elapsed: now.Sub(x.Began)}
-	r.Full = t.full && (t.cause != attempt.Partial || !x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now))
+	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, Elapsed: now.Sub(x.Began)}
+	r.Room = t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	if t.resp != nil {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()

@@ -118,7 +118,7 @@ func (w *world) ended(s *search, t *try, o outcome) {
 	r.release(t)
 	t.cause = judge(s, t, &o)
 	next := s.machine.Ended(t.number, attempt.Result{
-		Cause: t.cause, Answered: o.status != 0, Lost: o.failed, Full: o.full && (t.cause != attempt.Partial || !r.roomBeside(t, o)),
+		Cause: t.cause, Answered: o.status != 0, Lost: o.failed, Full: o.full, Room: o.full && r.roomBeside(t, o),
 		Unavailable: o.status == http.StatusServiceUnavailable, Elapsed: w.c.now - s.start,
 	})
 	r.learn(s, t, o)

@@ -28,7 +28,7 @@ type Result struct {
 	InTime int64
 	// Refused are those of Failed that were answered 429.
 	Refused int64
-	// FirstErrors holds the first different errors, at most five, and _shards of partial answers.
+	// FirstErrors holds the first different errors, and _shards of partial answers, at most five.
 	FirstErrors []string
 
 	latency  *hdrhistogram.Histogram // µs
