@@ -41,7 +41,7 @@ func newMetrics(registry *prometheus.Registry, version string, ready func() erro
 	build.Set(1)
 	isReady := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sidestep_ready",
-		Help: "1 if searches can be steered, as /-/ready says.",
+		Help: "1 once placement and statistics are there, as /-/ready says. It stays 1 when the placement is outdated.",
 	}, func() float64 {
 		if ready() != nil {
 			return 0

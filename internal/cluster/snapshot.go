@@ -196,6 +196,14 @@ const (
 	MissSegmentReplication Miss = "segment_replication" // the engine itself must find that no preference is given
 )
 
+// Misses returns the closed set, without MissNone.
+func Misses() []Miss {
+	return []Miss{
+		MissUnknownTarget, MissShardUnavailable, MissNoPlacement, MissUnsupported, MissClosed, MissEmptyTarget,
+		MissNotOneIndex, MissRoutedByFields, MissSegmentReplication,
+	}
+}
+
 // Sources of a placement. The set is closed: used as a metric label.
 const (
 	SourceCatShards    = "cat_shards"

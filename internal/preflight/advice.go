@@ -29,6 +29,7 @@ func explanations() map[string]explanation {
 		"no_placement":          {means: "nothing was known yet of where copies are", advice: "normal for the first second; else see what is said above of cluster and account", trouble: true},
 		"stale_placement":       {means: "where copies are could not be confirmed for cluster.placement_max_age", advice: "see whether any node answers _cluster/state/version?local=true", trouble: true},
 		"unsupported_index":     {means: "a searchable snapshot, a warm index or the like", advice: "nothing to do: the engine knows better where these are fast"},
+		"closed_index":          {means: "an index of the target is closed", advice: "open it, or take it out of the target: the engine refuses such searches"},
 		"empty_target":          {means: "the target stands for no shard", advice: "nothing to do: look whether the clients mean it"},
 		"not_one_index":         {means: "a document is read from what is no single index", advice: "read it from its index instead of an alias of several"},
 		"routed_by_fields":      {means: "a document is read from a time series or logsdb index, where its id does not tell the shard", advice: "nothing to do"},

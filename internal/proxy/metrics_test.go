@@ -34,11 +34,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	} {
 		values = append(values, string(r))
 	}
-	for _, m := range []cluster.Miss{
-		cluster.MissUnknownTarget, cluster.MissShardUnavailable, cluster.MissNoPlacement,
-		cluster.MissUnsupported, cluster.MissEmptyTarget,
-		cluster.MissNotOneIndex, cluster.MissRoutedByFields, cluster.MissSegmentReplication,
-	} {
+	for _, m := range cluster.Misses() {
 		values = append(values, string(m))
 	}
 	values = append(values, reasonOneShard, reasonOneSlot)

@@ -136,12 +136,23 @@ type candidate struct {
 	rank   float64
 	tasks  float64
 	seen   bool
-	out    bool // not to be listed while the shard has another copy
-	slow   bool // the same, but rather than one that is out
 	remote bool // in another zone
 	listed bool
 	sole   bool
 	why    Exclusion
+}
+
+// out reports whether the node is not to be listed while the shard has another copy, whatever that is.
+func (c *candidate) out() bool { return c.why == GoneUnreachable || c.why == FailedBefore }
+
+// slow reports whether it is not to be listed while the shard has another copy that is not out either.
+func (c *candidate) slow() bool { return c.why.KeepsOut() && !c.out() }
+
+// exclude notes why the node is not to be listed. What spoke against it first is kept.
+func (c *candidate) exclude(why Exclusion) {
+	if !c.why.KeepsOut() {
+		c.why = why
+	}
 }
 
 // Choose fills d with the decision for req at now. Every shard of req keeps at
@@ -161,11 +172,11 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
 	d.locate(req, s.zone)
 	for _, p := range d.order {
-		if n := req.Nodes[p]; n.out() || n.in(req.Avoid) {
-			d.candidates[p].out, d.candidates[p].why = true, FailedBefore
-			if n.out() {
-				d.candidates[p].why = GoneUnreachable
-			}
+		switch n := req.Nodes[p]; {
+		case n.out():
+			d.candidates[p].exclude(GoneUnreachable)
+		case n.in(req.Avoid):
+			d.candidates[p].exclude(FailedBefore)
 		}
 	}
 	leaving := d.excludeLeaving(req, t)
@@ -263,7 +274,7 @@ func (d *Decision) rank(req Request, t turn) {
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if c.slow && (n.owes(t.at) || !n.usable()) {
+		if c.slow() && (n.owes(t.at) || !n.usable()) {
 			c.rank = n.rankExcluded(t.at)
 		}
 	}

@@ -11,7 +11,7 @@ type fitness struct {
 
 // fits reports whether a copy on the node of c may be listed.
 func (f fitness) fits(c *candidate) bool {
-	return !c.out && (!c.slow || f.slow || f.starts && c.why == NotItsTurn) && (f.remote || !c.remote)
+	return !c.out() && (!c.slow() || f.slow || f.starts && c.why == NotItsTurn) && (f.remote || !c.remote)
 }
 
 // eligible says which copies of a shard may be listed: those on nodes that are neither

@@ -18,13 +18,13 @@ type Outline struct {
 func (d *Decision) listGood(near tolerance) bool {
 	best, good := math.Inf(1), 0
 	for _, p := range d.order {
-		if c := &d.candidates[p]; !c.out && !c.slow {
+		if c := &d.candidates[p]; !c.why.KeepsOut() {
 			best = min(best, c.rank)
 		}
 	}
 	limit := near.limit(best)
 	for _, p := range d.order {
-		if c := &d.candidates[p]; !c.out && !c.slow && c.rank <= limit {
+		if c := &d.candidates[p]; !c.why.KeepsOut() && c.rank <= limit {
 			c.listed = true
 			good++
 		}

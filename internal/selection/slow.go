@@ -33,7 +33,7 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 				c.exclude(NotItsTurn)
 			}
 		}
-		if !c.slow && !leaving && (n.health.avoided() || n.owes(t.at)) {
+		if !leaving && (n.health.avoided() || n.owes(t.at)) {
 			c.exclude(Suspected)
 		}
 	}
@@ -80,7 +80,7 @@ func (d *Decision) spare(req Request, t turn) {
 		if service, ok := n.service.Value(); ok {
 			d.sorted = append(d.sorted, service)
 		}
-		if c.out || c.slow {
+		if c.why.KeepsOut() {
 			rate, _ := n.rate.Value()
 			moved += rate
 			continue
@@ -100,7 +100,7 @@ func (d *Decision) spare(req Request, t turn) {
 			continue
 		}
 		if others.miss(n) && State(n.polled.Load()) == Fine {
-			c.slow, c.why = false, Needed
+			c.why = Needed
 			if t.acts {
 				raise(&n.neededAt, t.at)
 			}
@@ -131,15 +131,7 @@ func (s *Selector) weigh(n *Node) bool {
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
-func (c *candidate) provedSlow() bool { return c.slow && (c.why == KeptSlow || c.why == Suspected) }
-
-// exclude marks a candidate as slow. What spoke against it first is kept.
-func (c *candidate) exclude(why Exclusion) {
-	c.slow = true
-	if !c.why.KeepsOut() {
-		c.why = why
-	}
-}
+func (c *candidate) provedSlow() bool { return c.why == KeptSlow || c.why == Suspected }
 
 // suspects finds the candidates whose response time, less what their own queues explain,
 // is above FarFactor times the median plus SlowSlack.
@@ -217,7 +209,7 @@ func (d *Decision) troubled(req Request) bool {
 		if n.out() || n.failsAtOnce() || c.why == Needed {
 			continue
 		}
-		if c.out || c.slow || n.health.condition() != Fine {
+		if c.why.KeepsOut() || n.health.condition() != Fine {
 			return true
 		}
 	}
@@ -252,16 +244,16 @@ func (d *Decision) gains(req Request, at int64) bool {
 		c, n := &d.candidates[p], req.Nodes[p]
 		_, known := n.response.Value()
 		switch {
-		case c.out || n.failsAtOnce():
-		case c.listed && c.slow:
+		case c.out() || n.failsAtOnce():
+		case c.listed && c.slow():
 			used = max(used, n.takes(at))
 		case c.listed:
 			waits = max(waits, n.queued())
 		case c.why == Leaving:
 			return true
-		case c.slow && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
+		case c.slow() && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
 			lost = true
-		case c.slow:
+		case c.slow():
 			left = max(left, n.takes(at))
 		}
 	}

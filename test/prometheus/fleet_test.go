@@ -3,6 +3,7 @@ package prometheus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +37,7 @@ const (
 	flooded    = "sidestep-flooded"
 	overloaded = "sidestep-overloaded"
 	unmeasured = "sidestep-unmeasured"
+	restarting = "sidestep-restarting"
 
 	well = "sidestep-well"
 )
@@ -77,9 +79,12 @@ func (f *fleet) startSteering() {
 	f.load(f.start(steering, thrifty, nil), 25*time.Millisecond, "GET /logs/_search")
 	f.stallInTurn(stalling)
 
-	// Meets a node that is slow and that another client floods, so that searches wait in its queue.
+	// Meets a node that is slow and that another client floods, so that searches wait in its queue. The folder
+	// of its records cannot be made.
 	queueing := startCluster(f.t, 3)
-	f.load(f.start(flooded, settings(queueing.URLs()...), nil), 25*time.Millisecond, "GET /logs/_search")
+	unkept := settings(queueing.URLs()...)
+	unkept.Diagnosis.Dir = "/dev/null/records"
+	f.load(f.start(flooded, unkept, nil), 25*time.Millisecond, "GET /logs/_search")
 	target := queueing.Nodes()[0]
 	target.SetFault(simcluster.Fault{Factor: 50})
 	f.loadAt(target.URL(), 20*time.Second, 5*time.Millisecond, "GET /logs/_search?preference=_local")
@@ -156,6 +161,9 @@ func (f *fleet) startOthers() {
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
 
+	// Starts anew each second, as far as it tells.
+	f.targets[restarting] = []string{restarts(t)}
+
 	// Is well.
 	f.load(f.start(well, settings(startCluster(t, 3).URLs()...), nil), 150*time.Millisecond, "GET /logs/_search", "GET /all/_count")
 }
@@ -218,6 +226,16 @@ func (f *fleet) failNowAndThen(c *simcluster.Cluster) {
 		}
 	}()
 	f.t.Cleanup(func() { <-ended })
+}
+
+// restarts returns the address of what tells Prometheus that it was started less than a second ago.
+func restarts(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "process_start_time_seconds %d\nsidestep_build_info{version=\"1.2.3\"} 1\n", time.Now().Unix())
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }
 
 // settings are the defaults, but for addresses.

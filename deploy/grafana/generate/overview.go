@@ -48,8 +48,8 @@ func overview() row {
 			queries: []query{{`sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "requests"}},
 		},
 		{
-			kind: stat, title: "Failed", width: 3, unit: "percentunit", warn: 0.001, bad: 0.01, about: "Requests that ended in an error of the engine's, a partial result or no connection, of all. SidestepClientErrors fires above 1 %.",
-			queries: []query{{`(sum(rate(sidestep_requests_total{SEL, outcome=~"engine_error|unreachable|partial"}[$__rate_interval])) or vector(0)) / sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "failed"}},
+			kind: stat, title: "Failed", width: 3, unit: "percentunit", warn: 0.001, bad: 0.01, about: "Requests that ended in an error of the engine's, a partial result, an answer that broke off or no connection, of all. SidestepClientErrors fires above 1 %.",
+			queries: []query{{`(sum(rate(sidestep_requests_total{SEL, outcome=~"engine_error|unreachable|partial|cut_off"}[$__rate_interval])) or vector(0)) / sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "failed"}},
 		},
 		{
 			kind: stat, title: "p99 of searches", width: 3, unit: "s", about: "99th percentile of the time of searches through sidestep.",

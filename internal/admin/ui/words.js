@@ -68,6 +68,7 @@ const REASONS = {
   no_placement: ["passed", "the placement is not known yet"],
   stale_placement: ["passed", "the placement could not be confirmed for too long"],
   unsupported_index: ["passed", "serverless, remote snapshot, warm or the like"],
+  closed_index: ["passed", "an index of the target is closed"],
   empty_target: ["passed", "the target stands for no shard"],
   not_one_index: ["passed", "documents read by id from a target that is not a single index"],
   routed_by_fields: ["passed", "neither id nor routing determines the shard (time series, logsdb)"],
