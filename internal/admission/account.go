@@ -16,11 +16,21 @@ func (c *Control) place(t *Ticket, now time.Time) {
 	}
 	k.sentAt = now
 	k.virtual = max(k.virtual, c.virtual)
-	if c.length > 0 { // else nobody waits for a turn
+	if c.contended(k, now) { // else nobody else waits for a turn
 		k.virtual += k.price(t.cost, c.took)
 	}
 	t.placed = true
 	c.hold(t, 1)
+}
+
+// contended reports whether something of another class waits for room, and not for the clock.
+func (c *Control) contended(k *class, now time.Time) bool {
+	for i := range c.classes {
+		if other := &c.classes[i]; other != k && other.oldest != nil && other.may(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // send counts a ticket as in flight.
@@ -38,7 +48,7 @@ func (c *Control) hold(t *Ticket, sign float64) {
 	if t.Passes {
 		return
 	}
-	add(&c.classes[t.Class].inFlight, sign*t.cost)
+	add(&c.classes[t.Class].inFlight, sign*t.atNodes())
 	for _, h := range t.charges {
 		add(&h.node.searches, sign*h.tasks)
 	}

@@ -181,6 +181,7 @@ func (c *Control) SetMode(m Mode, now time.Time) []*Ticket {
 
 // Update makes the control know exactly these nodes, by id.
 func (c *Control) Update(ids []string) {
+	before := c.nodes
 	nodes := make(map[string]*Node, len(ids))
 	c.order = c.order[:0]
 	for _, id := range ids {
@@ -192,6 +193,11 @@ func (c *Control) Update(ids []string) {
 		c.order = append(c.order, n)
 	}
 	c.nodes = nodes
+	for id, n := range before {
+		if nodes[id] == nil {
+			n.polledAt = time.Time{} // what waits for it waits no longer
+		}
+	}
 }
 
 // Observe takes in an answered poll of a node. It returns the tickets whose verdict it
@@ -247,7 +253,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	}
 	k := &c.classes[t.Class]
 	roomy, goes := c.look(t, now)
-	if !roomy || c.exceedsShare(t, now) {
+	if !roomy || c.holds(t, now) {
 		c.bind(t)
 	}
 	switch {
@@ -260,6 +266,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		if t.Verdict == Waits && !roomy {
 			c.claim(t, now)
 		}
+		k.held = k.held || t.Verdict == Waits && c.exceedsShare(t, now)
 		if t.Verdict == Waits && k.limited() { // the clock alone may have brought its turn
 			c.pump(now)
 			c.turned = slices.DeleteFunc(c.turned, func(other *Ticket) bool { return other == t })
@@ -272,7 +279,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 // at once.
 func (c *Control) look(t *Ticket, now time.Time) (roomy, goes bool) {
 	roomy = t.Passes || !c.awaited(t) && c.fits(t, now)
-	return roomy, t.Passes || c.o.Mode == Off || roomy && c.classes[t.Class].inTurn(now) && !c.exceedsShare(t, now)
+	return roomy, t.Passes || c.o.Mode == Off || roomy && c.classes[t.Class].inTurn(now) && !c.holds(t, now)
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
@@ -288,18 +295,6 @@ func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 		return Refused, why
 	}
 	return Waits, ""
-}
-
-// claim has what comes after a ticket keep off its nodes, until the next pump. It returns
-// how many of these nothing had a claim to. Nodes of which nothing is known are free.
-func (c *Control) claim(t *Ticket, now time.Time) (claimed int) {
-	for _, h := range t.charges {
-		if h.node.claimed != c.round && !h.node.stale(now) {
-			h.node.claimed = c.round
-			claimed++
-		}
-	}
-	return claimed
 }
 
 // Done ends the stay of a ticket that was admitted, once its answer has begun or none will
@@ -343,16 +338,19 @@ func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
 	return c.pump(now) // it may have had a claim
 }
 
-// Move changes where a ticket that was admitted is sent to, as it was decided anew.
-func (c *Control) Move(t *Ticket) {
+// Move changes where a ticket that was admitted is sent to, as it was decided anew. It returns the tickets whose
+// verdict it changed, valid until the next call: there is room again where the ticket was to be sent before.
+func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
+	c.turned = c.turned[:0]
 	if !t.charged || !t.placed {
-		return
+		return nil
 	}
 	c.giveBack(t)
 	c.spread(t)
 	t.placed = true
 	c.hold(t, 1)
 	c.charge(t)
+	return c.pump(now)
 }
 
 // Fits reports whether t could be admitted by now if nothing waited. It fills in nothing.
@@ -434,52 +432,5 @@ func (c *Control) spread(t *Ticket) {
 			most = c.dearest(n, serving)
 		}
 		t.charges = append(t.charges, charge{n, min(t.cost/float64(serving), most), false})
-	}
-}
-
-// fits reports whether there is room for a ticket: on each node that it needs, and in sum
-// on those among which the engine chooses. One that is larger than the limits fits where
-// nothing is that had to wait for room. Of nodes of which nothing is known nothing is asked.
-func (c *Control) fits(t *Ticket, now time.Time) bool {
-	share := c.o.share()
-	var room, cost float64
-	known, idle := false, true
-	for _, h := range t.charges {
-		if h.node.stale(now) {
-			t.Unmeasured = true
-			continue
-		}
-		r := h.node.room(share)
-		if h.needed {
-			if h.node.searches > 0 && r < h.tasks {
-				return false
-			}
-			continue
-		}
-		known = true
-		idle = idle && h.node.searches <= 0
-		room += max(r, min(0, h.node.most()*share-h.node.ours)) // what others fill up takes none from here
-		cost += h.tasks
-	}
-	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
-	const dust = 1e-9 // of sums of fractions
-	return !known || idle || room+dust >= cost
-}
-
-// awaited reports whether something that waits comes before a new ticket.
-func (c *Control) awaited(t *Ticket) bool {
-	if c.length == 0 {
-		return false
-	}
-	return slices.ContainsFunc(t.charges, func(h charge) bool { return h.node.claimed == c.round })
-}
-
-// bind notes that the limits of the nodes of a ticket are what it waits for.
-func (c *Control) bind(t *Ticket) {
-	share := c.o.share()
-	for _, h := range t.charges {
-		if !h.needed || h.node.room(share) < h.tasks {
-			h.node.bound = true
-		}
 	}
 }

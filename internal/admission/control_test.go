@@ -138,12 +138,12 @@ func TestMovingATicketChargesOnce(t *testing.T) {
 	r := newRig(t, limited(4), 2)
 	s := r.search(0)
 	s.Parts = []Part{{Node: "1", Tasks: 1, Needed: true}}
-	r.Move(s)
+	r.Move(s, r.now)
 	require.Zero(t, r.View("0", r.now).Admitted)
 	require.Equal(t, 1.0, r.View("1", r.now).Admitted)
 	r.done(s)
 	require.Zero(t, r.View("1", r.now).Admitted)
-	r.Move(s)
+	r.Move(s, r.now)
 	require.Zero(t, r.View("1", r.now).Admitted)
 }
 

@@ -33,12 +33,12 @@ func (c *Control) lowerFor(t *Ticket, waited time.Duration) (int, bool) {
 }
 
 // enters returns the class of a new ticket: its own, or the first below it that has
-// something left of its rate.
+// something left of its rate beside what waits in it.
 func (c *Control) enters(t *Ticket, now time.Time) int {
 	at := t.Class
 	for range c.classes {
 		k := &c.classes[at]
-		if t.Passes || k.lower < 0 || k.may(now) {
+		if t.Passes || k.lower < 0 || k.may(now) && (!k.limited() || k.tokens >= float64(1+k.length)) {
 			break
 		}
 		at = k.lower

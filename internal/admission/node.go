@@ -38,7 +38,8 @@ type Node struct {
 	inPool    float64 // part of what was in flight that waited or ran in the node's pool; 0: not known
 	flown     float64 // mean of what was in flight
 	elsewhere float64 // part of what is in flight that is in no pool; 0: not known
-	claimed   uint64  // the pump in which something that waits laid claim to it
+	claimed   uint64  // the pump in which something that waits laid claim to room of it
+	reserved  float64 // shard queries, of that pump: how much
 	moves     uint64  // costSample.moves at the last poll
 
 	// of the frame

@@ -51,6 +51,7 @@ type class struct {
 	newer  bool    // the pump goes from the newest to the oldest
 	missed int     // tickets that the pump has looked past
 	over   bool    // the pump has looked at all, or may send no more
+	held   bool    // something that waits is held back by the share of the class: nothing that comes later goes before it
 }
 
 func newClass(k Class) class {
@@ -136,17 +137,14 @@ func (k *class) gaveUp(waited time.Duration, now time.Time) {
 
 // newestFirst reports whether the newest of what waits is to be sent first. As long as
 // clients have patience the order is that of arrival. Once the oldest has waited for half
-// of the time after which clients leave, this order would serve those that are about to
+// of the time after which clients leave, or are refused, this order would serve those that are about to
 // leave, and so nobody: then the newest have the best chance.
 func (k *class) newestFirst(now time.Time) bool {
 	patience := k.Deadline
-	if patience == 0 {
-		if k.left < leftMuch || now.Sub(k.leftAt) > forgetLeft {
-			return false
-		}
+	if k.left >= leftMuch && now.Sub(k.leftAt) <= forgetLeft && (patience == 0 || k.patience < patience) {
 		patience = k.patience
 	}
-	return k.oldest != nil && now.Sub(k.oldest.began) > patience/2
+	return patience > 0 && k.oldest != nil && now.Sub(k.oldest.began) > patience/2
 }
 
 // queue makes a ticket wait, if there is room for it. If not, one of the class that has
@@ -178,10 +176,27 @@ func (c *Control) full(t *Ticket) Reason {
 	return ""
 }
 
-// inPlaceOf returns the ticket that waits and is refused in place of t; nil if t is.
+// inPlaceOf returns the ticket that waits and is refused in place of t: of the class that has most waiting the
+// first that makes room, from the end that would be sent last; nil if t is.
 func (c *Control) inPlaceOf(t *Ticket, why Reason, now time.Time) *Ticket {
-	if out := c.victim(t, now); out != nil && c.makesRoom(out, t, why) {
-		return out
+	worst := c.worst(t)
+	newer := c.newestFirst(worst, now)
+	if !newer && worst == &c.classes[t.Class] {
+		return nil
+	}
+	out := worst.newest
+	if newer {
+		out = worst.oldest
+	}
+	for range scan {
+		if out == nil || c.makesRoom(out, t, why) {
+			return out
+		}
+		if newer {
+			out = out.next
+		} else {
+			out = out.before
+		}
 	}
 	return nil
 }
@@ -223,26 +238,20 @@ func (c *Control) overflows(t *Ticket) bool {
 	return len(t.charges) > 0 && waits+own > max(size*share, own)
 }
 
-// victim returns what is refused in place of t, nil if t is.
-func (c *Control) victim(t *Ticket, now time.Time) *Ticket {
-	own := &c.classes[t.Class]
-	most, worst := (own.cost+t.cost)/own.Weight, own
+// worst returns the class that has most waiting for its weight, if t waited, too.
+func (c *Control) worst(t *Ticket) *class {
+	worst := &c.classes[t.Class]
+	most := (worst.cost + t.cost) / worst.Weight
 	for i := range c.classes {
 		if k := &c.classes[i]; k.cost/k.Weight > most {
 			most, worst = k.cost/k.Weight, k
 		}
 	}
-	switch {
-	case c.newestFirst(worst, now):
-		return worst.oldest
-	case worst == own:
-		return nil
-	}
-	return worst.newest
+	return worst
 }
 
 // pump admits what waits and fits, class by class in the order of the work done for each.
-// What does not fit lays claim to its nodes: nothing that comes after it takes them.
+// What does not fit lays claim to room on its nodes: nothing that comes after it takes that.
 func (c *Control) pump(now time.Time) []*Ticket {
 	c.round++
 	if c.o.Mode == Observe {
@@ -263,7 +272,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		t := k.cursor
 		k.advance()
 		if c.exceedsShare(t, now) {
-			k.over = true
+			k.over, k.held = true, true
 			c.bind(t)
 			continue
 		}
@@ -288,15 +297,6 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		c.bindAll()
 	}
 	return c.turned
-}
-
-// bindAll notes that limits are what is waited for.
-func (c *Control) bindAll() {
-	for _, n := range c.order {
-		if n.claimed == c.round {
-			n.bound = true
-		}
-	}
 }
 
 // turn returns the class whose turn it is, nil if none has anything to send.
@@ -328,7 +328,7 @@ func (c *Control) newestFirst(k *class, now time.Time) bool {
 
 // begin prepares the class for a pump.
 func (k *class) begin(newer bool) {
-	k.newer, k.over, k.missed = newer, false, 0
+	k.newer, k.over, k.held, k.missed = newer, false, false, 0
 	if k.cursor = k.oldest; k.newer {
 		k.cursor = k.newest
 	}
@@ -348,10 +348,16 @@ func (k *class) active(now time.Time) bool {
 	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
 }
 
+// holds reports whether the share of its class holds a new ticket back, or one that came before it.
+func (c *Control) holds(t *Ticket, now time.Time) bool {
+	return c.classes[t.Class].held || c.exceedsShare(t, now)
+}
+
 // exceedsShare reports whether a ticket would give its class more than its share of what keeps
 // all nodes busy while others are active, even if these leave room. Running searches
 // cannot be stopped, so a class whose searches take long must not fill all nodes with
-// them. They count the more the longer they take. One search of each class is always
+// them. They count the more the longer they take. One search counts for half of the share at most until it is sent,
+// so that a wide one need not wait until nothing of its class is in flight. One search of each class is always
 // sent.
 func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 	k := &c.classes[t.Class]
@@ -377,7 +383,8 @@ func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 	if c.took > 0 && k.took > 0 {
 		longer = k.took / c.took
 	}
-	return limits > 0 && (k.inFlight+t.cost)*longer > limits*k.Weight/weights
+	most := limits * k.Weight / weights
+	return limits > 0 && k.inFlight*longer+min(t.atNodes()*longer, most/2) > most
 }
 
 // stayed takes in that a search waited until it was admitted.
@@ -437,6 +444,6 @@ func (c *Control) remove(t *Ticket) {
 	c.length--
 	c.bytes -= t.Bytes
 	if c.weigh(t, -1); k.length == 0 {
-		k.cost = 0
+		k.cost, k.held = 0, false
 	}
 }

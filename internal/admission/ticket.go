@@ -39,6 +39,15 @@ type charge struct {
 	needed bool
 }
 
+// atNodes returns how many shard queries the nodes have of the ticket at a time.
+func (t *Ticket) atNodes() float64 {
+	sum := 0.0
+	for _, h := range t.charges {
+		sum += h.tasks
+	}
+	return sum
+}
+
 // Reset makes t ready for another search.
 func (t *Ticket) Reset() { *t = Ticket{Parts: t.Parts[:0], charges: t.charges[:0], Owner: t.Owner} }
 

@@ -90,8 +90,6 @@ type Result struct {
 	Unavailable bool
 	// Late: nothing was sent, as a connection could not be made in time.
 	Late bool
-	// Elapsed is the time since the request arrived.
-	Elapsed time.Duration
 }
 
 const (
@@ -301,8 +299,7 @@ func (m *Machine) NoOther(overloaded bool) Action {
 	return m.asWritten()
 }
 
-// NoNode says that no node is left to send to. elapsed is the time since the request
-// arrived.
+// NoNode says that no node is left to send to. elapsed is the time since the first attempt was sent.
 func (m *Machine) NoNode(elapsed time.Duration) Action {
 	switch {
 	case m.gone || m.spent:

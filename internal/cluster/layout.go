@@ -83,6 +83,12 @@ func (s *Snapshot) locate(doc es.Document) (ShardName, []int, Miss) {
 	return ShardName{Index: layout.Index, Number: number}, serving, MissNone
 }
 
+// IsIndexName reports whether both engines may have an index of that name, by what names and index expressions
+// begin with, and what they may hold.
+func IsIndexName(name string) bool {
+	return IsOneName(name) && len(name) <= 255 && strings.IndexByte("-_+", name[0]) < 0 && !strings.ContainsAny(name, "\\/?\"<>| #")
+}
+
 // IsOneName tells what may be the name of one index or alias from index
 // expressions, which reads by id do not take.
 func IsOneName(index string) bool {

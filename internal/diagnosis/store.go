@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -14,8 +13,6 @@ import (
 const (
 	// maxRecords bounds how many records are kept, whatever their size.
 	maxRecords = 500
-	// maxUnsaved bounds the records that wait to be written; further ones stay in memory.
-	maxUnsaved = 16
 	// maxFolded bounds the folded stacks of a record.
 	maxFolded = 256 << 10
 )
@@ -28,7 +25,7 @@ type store struct {
 	metrics  *metrics
 	logger   *slog.Logger
 	complain rate.Sometimes
-	unsaved  chan string // ids
+	unsaved  chan struct{} // a hint that some record is not on disk
 
 	mu   sync.Mutex
 	kept []*kept // the oldest first
@@ -52,7 +49,7 @@ type content struct {
 func newStore(o Options, m *metrics) *store {
 	s := &store{
 		maxBytes: o.MaxSize, metrics: m, logger: o.Logger,
-		complain: rate.Sometimes{Interval: complainEvery}, unsaved: make(chan string, maxUnsaved),
+		complain: rate.Sometimes{Interval: complainEvery}, unsaved: make(chan struct{}, 1),
 	}
 	if o.Dir != "" {
 		s.files = &files{dir: o.Dir}
@@ -61,7 +58,7 @@ func newStore(o Options, m *metrics) *store {
 }
 
 // run loads the files and writes new records until ctx ends. Then it writes those that
-// wait.
+// wait. What cannot be written is tried again with the next record, and at the end.
 func (s *store) run(ctx context.Context) {
 	if s.files == nil {
 		return
@@ -70,15 +67,24 @@ func (s *store) run(ctx context.Context) {
 	s.removeGone()
 	for {
 		select {
-		case id := <-s.unsaved:
-			s.save(id)
-			s.removeGone()
+		case <-s.unsaved:
+			s.saveAll()
 		case <-ctx.Done():
-			for len(s.unsaved) > 0 {
-				s.save(<-s.unsaved)
-			}
-			s.removeGone()
+			s.saveAll()
 			return
+		}
+	}
+}
+
+// saveAll writes all records that are not on disk, until one cannot be written.
+func (s *store) saveAll() {
+	defer s.removeGone()
+	s.mu.Lock()
+	unsaved := slices.DeleteFunc(slices.Clone(s.kept), func(k *kept) bool { return k.body == nil })
+	s.mu.Unlock()
+	for _, k := range unsaved {
+		if !s.save(k) {
+			return // the disk is full, say
 		}
 	}
 }
@@ -106,9 +112,8 @@ func (s *store) put(record Record, folded string) {
 		return
 	}
 	select {
-	case s.unsaved <- record.ID:
-	default:
-		s.failed(errors.New("too many records wait for the disk"))
+	case s.unsaved <- struct{}{}:
+	default: // it was hinted already
 	}
 }
 
@@ -132,23 +137,19 @@ func (s *store) add(k *kept) {
 	s.metrics.bytes.Set(float64(s.held))
 }
 
-// save writes a record to its file. If that fails it stays in memory.
-func (s *store) save(id string) {
-	k := s.find(id)
-	if k == nil || k.body == nil {
-		return
-	}
-	if err := s.files.write(id, k.body); err != nil {
+// save writes a record to its file. If that fails it stays in memory, and save reports false.
+func (s *store) save(k *kept) bool {
+	if err := s.files.write(k.spike.ID, k.body); err != nil {
 		s.failed(err)
-		return
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Contains(s.kept, k) { // it was deleted meanwhile
-		s.gone = append(s.gone, id)
-		return
+		s.gone = append(s.gone, k.spike.ID)
 	}
 	k.body = nil
+	return true
 }
 
 // failed counts a record that could not be written, and logs that at most once in

@@ -16,7 +16,8 @@ type Document struct {
 
 // MGetDocuments returns the documents that the body of a multi get names, in its order.
 // index and routing are those of the request line, for documents that name none. ok is
-// false if the engines may read the body differently; then docs means nothing.
+// false if the engines may read the body differently; then docs means nothing. Of more than [MaxItems] only the
+// first are returned, one more than that.
 func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool) {
 	s := scanner{b: body}
 	if s.expect('{') != scanOK {
@@ -42,6 +43,9 @@ func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool
 		}
 		if docs, ok = s.documents(docs, base, item); !ok {
 			return nil, false
+		}
+		if len(docs) > MaxItems {
+			return docs, true
 		}
 	}
 	_, st := s.peek()
@@ -79,7 +83,9 @@ func (s *scanner) documents(docs []Document, base Document, item func(Document) 
 		if st != scanOK || doc.Index == "" || doc.ID == "" {
 			return nil, false
 		}
-		docs = append(docs, doc)
+		if docs = append(docs, doc); len(docs) > MaxItems {
+			return docs, true
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func followsID(before []string) bool {
 	last := before[len(before)-1]
 	switch last {
 	case "_doc", "_source", "_create", "_update", "_explain", "_termvectors", "scroll",
-		"_async_search", "_asynchronous_search", "async", "status":
+		"_async_search", "_asynchronous_search", "async", "status", "delete", hidden: // an id with a slash
 		return true
 	case "search":
 		return before[len(before)-2] == "_eql"
@@ -41,7 +41,7 @@ func followsID(before []string) bool {
 // isAPI reports whether a segment after one with an id is the name of an API.
 func isAPI(segment string) bool {
 	switch segment {
-	case "_search", "_count", "_msearch", "_mget", "_bulk", "_mapping", "_update", "_source", "_explain", "_termvectors", "_create", "template", "status", "async":
+	case "_search", "_count", "_msearch", "_mget", "_bulk", "_mapping", "_update", "_source", "_explain", "_termvectors", "_create", "template", "status", "async", "delete":
 		return true
 	}
 	return false

@@ -7,6 +7,10 @@ import (
 	"unicode/utf8"
 )
 
+// MaxItems bounds the items of a multi-search, and the documents of a multi get, that are read: what is known of
+// one takes some hundred bytes, however short it is.
+const MaxItems = 10_000
+
 // Item is one search of a multi-search: a header line and the line of its body.
 type Item struct {
 	// Target, Routing and Preference are as in [Request]. What the header does not give
@@ -84,12 +88,13 @@ func ReadsLines(contentType string) bool {
 // MultiSearch appends the items of a multi-search to items. r is the content of the
 // request line. readable is false if engines disagree about which lines are headers: a
 // leading line feed is skipped by some and an empty header to others, and a last line
-// without a line feed is an error. A last header without a body is no item.
+// without a line feed is an error. A last header without a body is no item. Of more than MaxItems only the first are appended,
+// one more than that.
 func MultiSearch(items []Item, r Request, body []byte) (_ []Item, readable bool) {
 	if len(body) == 0 || body[0] == '\n' || body[len(body)-1] != '\n' {
 		return items, false
 	}
-	for pos := 0; pos < len(body); {
+	for pos := 0; pos < len(body) && len(items) <= MaxItems; {
 		header := bytes.IndexByte(body[pos:], '\n')
 		source := bytes.IndexByte(body[pos+header+1:], '\n')
 		if source < 0 {

@@ -161,9 +161,16 @@ func (x *exchange) awaitWriter() {
 	}
 }
 
-// Ready reports whether something of the body, or of its framing, can be read without
-// waiting. With TLS it is false while a record is still in the socket: it may not be whole.
+// Ready reports whether something of the body can be read without
+// waiting. With TLS it is false while a record is still in the socket: it may not be whole. What is there may be
+// no more than the end of a chunk: reading on would wait for the next one.
 func (x *exchange) Ready() bool {
 	c := x.conn
-	return !x.over.Load() && (c.br.Buffered() > 0 || c.secure == nil && c.socket.readable())
+	if x.over.Load() {
+		return false
+	}
+	if c.br.Buffered() == 0 && c.secure == nil && c.socket.readable() {
+		_, _ = c.br.Peek(1) // reads what is there; the next Read has the error
+	}
+	return c.br.Buffered() > len("\r\n")
 }

@@ -165,7 +165,8 @@ func (a *admissions) follow(routing Mode) {
 		m = admission.Observe
 	}
 	a.mode.Store(m)
-	a.signal(a.control.SetMode(m, time.Now()))
+	now := time.Now()
+	a.signal(a.control.SetMode(m, now), now)
 }
 
 // inForce returns the mode in force.
@@ -191,7 +192,7 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := &x.ticket
-	a.signal(a.control.Offer(t, now))
+	a.signal(a.control.Offer(t, now), now)
 	switch {
 	case t.Verdict == admission.Waits && x.turn == nil:
 		x.turn = make(chan struct{}, 1)
@@ -208,7 +209,8 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason, s
 	defer a.mu.Unlock()
 	t := &x.ticket
 	if t.Verdict == admission.Waits {
-		a.signal(a.control.Leave(t, admission.TooLate, time.Now()))
+		now := time.Now()
+		a.signal(a.control.Leave(t, admission.TooLate, now), now)
 	}
 	select {
 	case <-x.turn: // what came meanwhile
@@ -224,18 +226,19 @@ func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
 	defer a.mu.Unlock()
 	switch {
 	case gone:
-		a.signal(a.control.Abandon(t, now))
+		a.signal(a.control.Abandon(t, now), now)
 		return
 	case rejected:
 		a.control.Rejected(t, now)
 	}
-	a.signal(a.control.Done(t, now))
+	a.signal(a.control.Done(t, now), now)
 }
 
 func (a *admissions) move(t *admission.Ticket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.control.Move(t)
+	now := time.Now()
+	a.signal(a.control.Move(t, now), now)
 }
 
 func (a *admissions) fits(t *admission.Ticket) bool {
@@ -248,8 +251,9 @@ func (a *admissions) fits(t *admission.Ticket) bool {
 func (a *admissions) downgrade(t *admission.Ticket) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	moved, turned := a.control.Downgrade(t, time.Now())
-	a.signal(turned)
+	now := time.Now()
+	moved, turned := a.control.Downgrade(t, now)
+	a.signal(turned, now)
 	return moved
 }
 
@@ -263,11 +267,12 @@ func (a *admissions) patience(t *admission.Ticket) time.Duration {
 func (a *admissions) turn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.signal(a.control.Turn(time.Now()))
+	now := time.Now()
+	a.signal(a.control.Turn(now), now)
 }
 
-// signal tells the requests whose verdict has come. a.mu is held.
-func (a *admissions) signal(turned []*admission.Ticket) {
+// signal tells the requests whose verdict has come by now. a.mu is held.
+func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 	for _, t := range turned {
 		t.Owner.(*exchange).turn <- struct{}{} // it has room for one
 	}
@@ -275,9 +280,8 @@ func (a *admissions) signal(turned []*admission.Ticket) {
 	if a.timer == nil {
 		return
 	}
-	now := time.Now()
 	if next := a.control.Next(now); !next.IsZero() {
-		a.timer.Reset(next.Sub(now))
+		a.timer.Reset(time.Until(next))
 	}
 }
 
@@ -321,7 +325,7 @@ func (a *admissions) observe(st cluster.NodeStats) {
 	if !a.writes {
 		p.QueueSize = int64(a.queues[st.Node])
 	}
-	a.signal(a.control.Observe(st.Node, p, st.At))
+	a.signal(a.control.Observe(st.Node, p, st.At), st.At)
 }
 
 // classViews describes the classes; none while admission of writes is off, which nobody

@@ -249,7 +249,7 @@ func TestAClassMayDowngrade(t *testing.T) {
 	c := startGated(t, 10, func(a *Admission) {
 		a.Classes = []AdmissionClass{
 			{Class: admission.Class{Name: "hurried", Deadline: 10 * time.Millisecond, Downgrade: "hesitant"}, OpaqueIDPrefix: "now-"},
-			{Class: admission.Class{Name: "hesitant", Deadline: 20 * time.Millisecond, Downgrade: "patient"}, OpaqueIDPrefix: "soon-"},
+			{Class: admission.Class{Name: "hesitant", Deadline: time.Second, Downgrade: "patient"}, OpaqueIDPrefix: "soon-"},
 			{Class: admission.Class{Name: "patient"}, OpaqueIDPrefix: "later-"},
 		}
 	})

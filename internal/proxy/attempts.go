@@ -66,7 +66,7 @@ func (x *exchange) steer() attempt.Action {
 		if t != x.first {
 			t.release()
 		}
-		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.Began)) })
+		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(x.trying(now)) })
 	}
 	return x.dispatch(t, record.Failover, now)
 }
@@ -74,6 +74,14 @@ func (x *exchange) steer() attempt.Action {
 // ownSent reports whether the request was sent as the client wrote it.
 func (x *exchange) ownSent() bool {
 	return slices.ContainsFunc(x.tries, func(t *try) bool { return !t.steered })
+}
+
+// trying returns for how long nodes have been tried.
+func (x *exchange) trying(now time.Time) time.Duration {
+	if len(x.tries) == 0 {
+		return 0
+	}
+	return now.Sub(x.tries[0].began)
 }
 
 // last returns the attempt sent last, nil if there is none.
@@ -110,7 +118,7 @@ func (x *exchange) asWritten() attempt.Action {
 	now := time.Now()
 	if !x.pick(t, now) {
 		t.release()
-		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(now.Sub(x.Began)) })
+		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(x.trying(now)) })
 	}
 	return x.dispatch(t, record.Failover, now)
 }
@@ -228,7 +236,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if gone {
 		x.machine.Gone()
 	}
-	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, Elapsed: now.Sub(x.Began)}
+	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full}
 	r.Room = t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	if t.resp != nil {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
@@ -339,8 +347,14 @@ func (x *exchange) winner(number int) *try {
 	return t
 }
 
-// blameTransport records that u failed to carry a request.
+// blameTransport records that u failed to carry a request, unless it is this process that could not connect.
 func (p *Proxy) blameTransport(u *upstream, err error, now time.Time) {
+	if leg.OwnLack(err) {
+		p.complaints.Do(func() {
+			p.o.Logger.Warn("sidestep can make no more connections; logged at most once in ten seconds", "err", err)
+		})
+		return
+	}
 	p.o.Selector.MarkUnreachable(u.node, err.Error(), now)
 }
 

@@ -99,9 +99,11 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 		if len(body) == cap(body) {
 			grown := min(2*int64(cap(body)), limit+1)
 			if grown <= int64(len(body)) {
+				deadline.lift()
 				return body, errTooMuch
 			}
 			if !x.reserve(grown - x.held) {
+				deadline.lift()
 				return body, errNoRoom
 			}
 			body = append(make([]byte, 0, grown), body...)
@@ -115,6 +117,7 @@ func (x *exchange) readBody(source io.Reader, limit int64) ([]byte, error) {
 			_ = x.r.Body.Close() // or the server tries to read the rest
 			return body, nil
 		case int64(len(body)) > limit:
+			deadline.lift()
 			return body, errTooMuch
 		case err != nil: // the deadline stays set, so that the server does not wait for the rest
 			return nil, err
@@ -137,8 +140,8 @@ func (x *exchange) reserve(n int64) bool {
 // read.
 func (x *exchange) letThrough(source io.ReadCloser, read []byte) {
 	x.soft = true
-	if x.Reason == "" && x.Operation != es.Search {
-		x.Reason = reasonTooLarge // a rejected one could not be sent again
+	if x.Reason == "" && (x.Operation != es.Search || x.mayForbid() || !x.p.o.Open()) {
+		x.Reason = reasonTooLarge // what is refused for its list of nodes could not be sent again without
 	}
 	x.streamBody(source, read)
 	x.lookForPIT()
@@ -174,10 +177,11 @@ type readDeadline struct {
 	patience time.Duration
 	end      time.Time // of all parts; zero: none
 	set      bool
+	runs     bool // it ends the body although nobody reads: a timer of HTTP/2
 }
 
 func newReadDeadline(x *exchange) readDeadline {
-	return readDeadline{control: http.NewResponseController(x.w), patience: x.p.o.BodyTimeout}
+	return readDeadline{control: http.NewResponseController(x.w), patience: x.p.o.BodyTimeout, runs: x.r.ProtoMajor > 1}
 }
 
 // push sets the deadline for the next part.
@@ -223,17 +227,24 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		b.ended.Store(true)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !b.over {
-			b.deadline.lift()
-		}
+		b.lift()
+	case err == nil && b.deadline.runs: // the node may take any time for this part
+		b.lift()
 	case errors.Is(err, os.ErrDeadlineExceeded): // or cut off by finish
 		b.stalled.Store(true)
 	case err != nil:
 		b.gone.Store(true)
 	}
 	return n, err
+}
+
+// lift removes the deadline, unless the handler is about to return.
+func (b *clientBody) lift() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		b.deadline.lift()
+	}
 }
 
 // before prepares a read from the client, or returns what had been read earlier.

@@ -52,6 +52,10 @@ func (x *exchange) chooseItems(now time.Time) {
 		x.Reason = string(es.PassUnreadableBody)
 		return
 	}
+	if len(m.items) > es.MaxItems {
+		x.Reason = reasonTooMany
+		return
+	}
 	m.preferences = make([]string, len(m.items))
 	defer x.expectItems(m)
 	for i, item := range m.items {

@@ -15,7 +15,7 @@ const (
 	reasonOperationOff = "operation_off" // switched off for this operation alone
 	reasonStale        = "stale_placement"
 	reasonTooLong      = "request_line_too_long"
-	reasonTooMany      = "too_many_items"       // in a multi-search
+	reasonTooMany      = "too_many_items"       // in a multi-search or multi get
 	reasonForbidden    = "preference_forbidden" // strict weighted routing
 	reasonFailing      = "failing_everywhere"   // second attempts fail, too: the request is sent once, as the client wrote it
 )
@@ -114,8 +114,11 @@ func (x *exchange) documents() ([]es.Document, string) {
 		return nil, string(es.PassUnverifiable) // see judgeRead
 	}
 	docs, ok := es.MGetDocuments(x.body, r.Target, r.Routing)
-	if !ok {
+	switch {
+	case !ok:
 		return nil, string(es.PassUnreadableBody)
+	case len(docs) > es.MaxItems:
+		return nil, reasonTooMany
 	}
 	if r.Routing == "" { // else classify recorded the request line
 		for _, doc := range docs {

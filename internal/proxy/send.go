@@ -40,7 +40,15 @@ func (x *exchange) send(t *try) {
 	} else {
 		t.judgeOwn()
 	}
+	if t.cause == attempt.Good && t.brokeOff() && x.rule.Repeatable && x.rule.Answers {
+		t.err = fmt.Errorf("answer of %s: %w", t.upstream.node.Name, t.readErr)
+		t.cause = attempt.Transport
+		t.discard()
+	}
 }
+
+// brokeOff reports whether the answer broke off before anything of it was passed on.
+func (a *answer) brokeOff() bool { return a.readErr != nil && !errors.Is(a.readErr, io.EOF) }
 
 // needsTransport reports whether net/http sends the request: its body streams, or it has trailers. Such an attempt
 // cannot be aborted.

@@ -144,8 +144,21 @@ func TestNothingIsSteeredByAnOldPlacement(t *testing.T) {
 	require.Contains(t, resp.Header.Get(decisionHeader), "reason=stale_placement")
 }
 
-func TestBodyTooLargeToHoldStreamsWithTheEngineFallback(t *testing.T) {
+// What streams cannot be sent again without its list of nodes. So it has none where that may be refused, for want of
+// credentials, say: the client would read of a request that is not its own.
+func TestWhatStreamsPassesWhereAListMayBeRefused(t *testing.T) {
 	h := start(t, 3, func(o *Options) { o.MaxHeldBody = 100 })
+	h.slow(1)
+	resp, _ := h.do("POST", "/idx/_search", `{"query":"`+strings.Repeat("x", 1000)+`"}`, explainHeader, "1")
+	require.Equal(t, "/idx/_search", h.seen()[0].uri)
+	require.Contains(t, resp.Header.Get(decisionHeader), "reason=body_too_large;")
+}
+
+func TestBodyTooLargeToHoldStreamsWithTheEngineFallback(t *testing.T) {
+	h := start(t, 3, func(o *Options) {
+		o.MaxHeldBody = 100
+		o.Open = func() bool { return true }
+	})
 	body := `{"query":"` + strings.Repeat("x", 1<<20) + `"}`
 	resp, text := h.do("POST", "/idx/_search", body)
 	require.Equal(t, http.StatusOK, resp.StatusCode)

@@ -78,6 +78,15 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 		target.Scheme, target.Host = t.upstream.url.Scheme, t.upstream.url.Host
 		out := r.WithContext(r.Context())
 		out.URL = &target
+		if x.Span != nil {
+			out.Header = r.Header.Clone()
+			for _, key := range []string{"Traceparent", "Tracestate"} {
+				out.Header.Del(key)
+				for _, value := range t.header[key] {
+					out.Header.Add(key, value)
+				}
+			}
+		}
 		resp, err := t.upstream.transport.RoundTrip(out)
 		t.unlease()
 		if err == nil {

@@ -93,10 +93,11 @@ func few(names []string) []string {
 	return names[:min(len(names), maxRecordNodes)]
 }
 
-// bounded cuts text to so many bytes, between characters.
+// bounded cuts text to so many bytes, between characters. It is a copy: what a client sent is mostly a part of its
+// whole request line, which would stay in memory as long as the record does.
 func bounded(text string, limit int) string {
 	if len(text) <= limit {
-		return text
+		return strings.Clone(text)
 	}
 	for limit > 0 && !utf8.RuneStart(text[limit]) {
 		limit--

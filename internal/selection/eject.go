@@ -223,7 +223,7 @@ func (s *Selector) advance(n *Node, at int64) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && s.blind(n, at) {
+		if h.avoided() && (s.blind(n, at) || n.alone()) {
 			s.letIn(n, at)
 			n.probe.against.Store(0)
 		}

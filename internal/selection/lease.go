@@ -171,8 +171,9 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	if p.State != Fine {
 		raise(&n.missedAt, at)
 	}
-	if p.State == Unresponsive && n.heardAt.Load() > at-int64(p.Took) {
-		// It answers clients while it owes the poll: it is busy, which is no proof.
+	if p.State == Unresponsive && (n.out() || n.heardAt.Load() > at-int64(p.Took)) {
+		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which
+		// is no proof.
 		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
@@ -223,7 +224,7 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
-	wasOut := n.out()
+	wasOut, was := n.out(), State(n.polled.Load())
 	s.changing(n, at, why, func() {
 		if n.polled.Store(int32(life)); life == Unreachable {
 			n.health.clear()
@@ -234,7 +235,9 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	}
 	if life != Fine && !n.health.excluded() { // only one of these asks
 		s.askAgain(n, at)
-		s.ask(n, at)
+		if life != was { // of a node that answers its probes well each further poll tells nothing new
+			s.ask(n, at)
+		}
 	}
 	if wasOut && !n.out() {
 		// It must answer probes before it gets its share little by little. What was

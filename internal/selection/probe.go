@@ -296,8 +296,8 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		r.local = true
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
-	if len(r.entries) == 0 {
-		return dst
+	if len(r.entries) == 0 { // it is the only one that is left
+		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for i, e := range r.entries {
 		p := &e.node.probe
@@ -337,14 +337,16 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 
 // via returns the data node to send a round through, in each round another one: if
 // possible none of the suspects. If none is fit it is one that is merely avoided, or does not answer polls, and a suspect only if there is no
-// other: the next round goes through another of these. It is nil if all are ejected.
+// other: the next round goes through another of these. What is ejected is the last resort. It is nil if none can be reached.
 func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
-	var suspect, avoided, unfit, unfitSuspect *Node
+	var suspect, avoided, unfit, unfitSuspect, ejected *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		fit, suspected := n.fit(at), slices.Contains(suspects, n)
 		switch {
-		case n.NoData || !n.serves():
+		case n.NoData || n.out():
+		case !n.serves():
+			ejected = cmp.Or(ejected, n)
 		case !fit && suspected:
 			unfitSuspect = cmp.Or(unfitSuspect, n)
 		case !fit && n.answers(at):
@@ -357,7 +359,7 @@ func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
 			return n
 		}
 	}
-	return cmp.Or(suspect, avoided, unfit, unfitSuspect)
+	return cmp.Or(suspect, avoided, unfit, unfitSuspect, ejected)
 }
 
 // fit reports whether n may coordinate probes, or be compared with.

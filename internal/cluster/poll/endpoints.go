@@ -63,6 +63,11 @@ func (f *endpoints) addresses() []*url.URL {
 	return all
 }
 
+// isSeed reports whether u is a configured address.
+func (f *endpoints) isSeed(u *url.URL) bool {
+	return slices.ContainsFunc(f.seeds, func(seed *url.URL) bool { return seed.Host == u.Host })
+}
+
 // candidates returns the addresses in the order in which to ask them: nodes that
 // work in turn (a single one might be cut off from the cluster without knowing),
 // then seeds that do, then what failed, the longest ago first.

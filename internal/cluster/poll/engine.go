@@ -19,6 +19,9 @@ import (
 const (
 	// infoDeadline bounds `GET /`, which every node answers by itself.
 	infoDeadline = 2 * time.Second
+	// longestPass is how long all addresses are asked what they are, one after the other. After that it is
+	// the seeds alone: all others may be gone.
+	longestPass = 5 * time.Second
 	selfPath     = "_nodes/_local/http?filter_path=cluster_name,nodes.*.version,nodes.*.build_flavor"
 )
 
@@ -29,14 +32,27 @@ var errNoShardsAPI = &stateError{
 }
 
 // Recognise asks every address what it is until one is an engine, and returns
-// which one. If none is, the error tells the most that is known: a refusal says
+// which one. Once the cluster is known one of another cluster is passed over, see [foreign]. If none is, the error tells the most that is known: a refusal says
 // more than a stranger, a stranger more than silence.
 func (p *Poller) Recognise(ctx context.Context) (*cluster.Identity, *url.URL, error) {
 	var refused, stranger, silent error
+	var other foreign
+	if s := p.Snapshot(); s != nil {
+		other.known = s.ClusterUUID
+	}
+	started := time.Now()
 	for _, u := range p.endpoints.candidates() {
+		if time.Since(started) > longestPass && !p.endpoints.isSeed(u) {
+			continue
+		}
 		found, err := p.recogniseOne(ctx, u)
-		if err == nil {
+		if err == nil && (other.known == "" || found.ClusterUUID == other.known) {
+			p.strangerSince.Store(nil)
 			return found, u, nil
+		}
+		if err == nil {
+			other.note(found, u)
+			continue
 		}
 		switch stateOf(err) {
 		case StateUnauthorized:
@@ -47,7 +63,39 @@ func (p *Poller) Recognise(ctx context.Context) (*cluster.Identity, *url.URL, er
 			silent = alsoFailed(silent, err)
 		}
 	}
-	return nil, nil, cmp.Or(refused, stranger, silent, errNoAddress)
+	failed := cmp.Or(refused, stranger, silent)
+	if other.found != nil {
+		return p.believe(&other, failed)
+	}
+	return nil, nil, cmp.Or(failed, errNoAddress)
+}
+
+// foreign is a cluster found behind the addresses of the one that is known: an address that was given to another one, a
+// node that has lost its disk and begun a cluster of its own. Or the cluster was replaced.
+type foreign struct {
+	known string // uuid; empty: nothing is known
+	found *cluster.Identity
+	from  *url.URL
+}
+
+func (f *foreign) note(found *cluster.Identity, from *url.URL) {
+	if f.found == nil {
+		f.found, f.from = found, from
+	}
+}
+
+// believe returns the other cluster if the known one is gone: nothing that was asked failed to answer, or nothing of the
+// known one has for [Options.PlacementMaxAge]. Until then it is an error: what merely does not answer for a moment must not
+// lose its clients to what does.
+func (p *Poller) believe(f *foreign, failed error) (*cluster.Identity, *url.URL, error) {
+	p.strangerSince.CompareAndSwap(nil, new(time.Now()))
+	if since := p.strangerSince.Load(); failed != nil && since != nil && time.Since(*since) < p.o.PlacementMaxAge {
+		return nil, nil, fmt.Errorf("%s is of another cluster (%s, uuid %s), and none of the known one (uuid %s) answers: %w",
+			f.from.Redacted(), f.found.ClusterName, f.found.ClusterUUID, f.known, failed)
+	}
+	p.o.Logger.Warn("another cluster is behind the addresses", "from", f.from.Redacted(), "name", f.found.ClusterName, "uuid", f.found.ClusterUUID, "before", f.known)
+	p.strangerSince.Store(nil)
+	return f.found, f.from, nil
 }
 
 func (p *Poller) recogniseOne(ctx context.Context, u *url.URL) (*cluster.Identity, error) {

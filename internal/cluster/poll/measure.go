@@ -344,6 +344,9 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	if last == nil {
 		return next, nil
 	}
+	if pool.Completed < last.raw.ThreadPool.Search.Completed {
+		return next, nil // the node restarted, or another relay is behind: there is no difference to tell
+	}
 	into.Elapsed = into.At.Sub(last.at)
 	if cpu := r.OS.Cgroup.CPU; cpu.Stat.Throttled > last.raw.OS.Cgroup.CPU.Stat.Throttled {
 		into.Throttled = min(time.Duration(cpu.Period)*time.Microsecond, longestPeriod)
@@ -353,9 +356,6 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 	}
 	into.Used = next.used
 	before := *last.raw
-	if pool.Completed < before.ThreadPool.Search.Completed {
-		before = RawStats{} // the node restarted
-	}
 	if r.AdaptiveSelection == nil { // not asked for
 		r.AdaptiveSelection = before.AdaptiveSelection
 	}

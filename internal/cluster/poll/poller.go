@@ -104,6 +104,8 @@ type Poller struct {
 	source       atomic.Pointer[string]
 	interval     atomic.Int64               // ns: at which nodes in use are polled, 0 while unknown
 	members      atomic.Pointer[membership] // that the node list was made from
+	// when another cluster was found behind the addresses, and the known one was not; nil: it is there
+	strangerSince atomic.Pointer[time.Time]
 
 	leftAlone  leftAloneAnswer
 	departures departures

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -25,13 +26,18 @@ const (
 	maxReaders = 2000
 	// readerPatience is how long a reader may take to take its answer.
 	readerPatience = 10 * time.Second
-	// maxUses bounds the names of indices that are read, in bytes.
-	maxUses = 8 << 20
+	// maxUses bounds the names of indices that are read, in bytes, maxMissing how many of those of which
+	// nothing is known are asked for at once.
+	maxUses    = 8 << 20
+	maxMissing = 1000
 	// lookUpsAtOnce bounds the look-ups for others that are under way at once.
 	lookUpsAtOnce = 8
 	// relayedAge is how old a placement may be to be told.
 	relayedAge = 10 * time.Second
 )
+
+// errNoList is why a list of names is refused.
+var errNoList = errors.New("no list")
 
 // Server serves what a poller found out to others, as the protocol in protocol.go says.
 // It has no accounts and tells no credentials.
@@ -252,17 +258,35 @@ func (srv *Server) takeUses(w http.ResponseWriter, r *http.Request) string {
 	if err != nil {
 		return refuse(w, http.StatusBadRequest, "the body is not compressed")
 	}
-	var names []string
-	if err := json.NewDecoder(io.LimitReader(z, maxUses)).Decode(&names); err != nil {
+	missing, err := noteUses(srv.p.Snapshot(), io.LimitReader(z, maxUses))
+	if err != nil {
 		return refuse(w, http.StatusBadRequest, "the body is no list of names")
-	}
-	s := srv.p.Snapshot()
-	for _, name := range names {
-		s.Use(name)
 	}
 	srv.placing.Lock()
 	defer srv.placing.Unlock()
-	srv.p.Place(context.WithoutCancel(r.Context()), names)
+	srv.p.Place(context.WithoutCancel(r.Context()), missing)
 	w.WriteHeader(http.StatusNoContent)
 	return relayedUses
+}
+
+// noteUses notes a list of names of indices as used. It returns those whose copies are not known, maxMissing at
+// most. What is not the name of one index is left out: whoever reads what a relay tells must not have it read the
+// placement of all indices, or forget one.
+func noteUses(s *cluster.Snapshot, list io.Reader) (missing []string, err error) {
+	decoder := json.NewDecoder(list)
+	if open, err := decoder.Token(); err != nil || open != json.Delim('[') {
+		return nil, cmp.Or(err, errNoList)
+	}
+	for decoder.More() {
+		var name string
+		if err := decoder.Decode(&name); err != nil {
+			return nil, err
+		}
+		s.Use(name)
+		if len(missing) < maxMissing && cluster.IsIndexName(name) && !s.Believes(name) {
+			missing = append(missing, name)
+		}
+	}
+	_, err = decoder.Token()
+	return missing, err
 }

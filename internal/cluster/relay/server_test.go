@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +47,29 @@ func TestTargetsAreLookedUpOnceForAll(t *testing.T) {
 		w.Resolves("logs-*", "", []string{"n1"})
 	}
 	require.Equal(t, 1, f.Count("/logs-*/_search_shards"))
+}
+
+// Whoever reads what a relay tells has it look up single indices alone, and a bounded number of them.
+func TestUsesAreNamesOfIndices(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} })
+	relay := start(t, f, nil)
+	relay.Eventually("the relay is ready", func() bool { return relay.Ready() == nil })
+	names := []string{"a", "*", "_all", "a,b", "-a", "a*", "<a-{now}>", "x:a", "a/b", strings.Repeat("a", 256), ""}
+	for i := range 2 * maxMissing {
+		names = append(names, fmt.Sprintf("new-%d", i))
+	}
+	list, err := json.Marshal(names)
+	require.NoError(t, err)
+	missing, err := noteUses(relay.Snapshot(), bytes.NewReader(list))
+	require.NoError(t, err)
+	require.Len(t, missing, maxMissing)
+	require.Equal(t, "new-0", missing[0])
+	for _, body := range []string{"", "{}", `["a"`, `["a",1]`} {
+		_, err := noteUses(relay.Snapshot(), strings.NewReader(body))
+		require.Error(t, err, body)
+	}
 }
 
 func TestRelayRefuses(t *testing.T) {

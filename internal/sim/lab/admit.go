@@ -126,7 +126,7 @@ func (g *controlled) chooseAnew(s *search) {
 	s.decided = nil
 	g.w.open(s)
 	g.expect(s)
-	g.control.Move(&s.ticket)
+	g.settled(g.control.Move(&s.ticket, g.now()))
 }
 
 // close implements router.

@@ -119,7 +119,7 @@ func (w *world) ended(s *search, t *try, o outcome) {
 	t.cause = judge(s, t, &o)
 	next := s.machine.Ended(t.number, attempt.Result{
 		Cause: t.cause, Answered: o.status != 0, Lost: o.failed, Full: o.full, Room: o.full && r.roomBeside(t, o),
-		Unavailable: o.status == http.StatusServiceUnavailable, Elapsed: w.c.now - s.start,
+		Unavailable: o.status == http.StatusServiceUnavailable,
 	})
 	r.learn(s, t, o)
 	if next.Do == attempt.Answer {

@@ -64,7 +64,7 @@ func ofProof() []rule {
 		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() || at-", "if true || at-"},
 		{"an avoided node gives way to proof", "eject.go", "if proof && avoided != nil", "if false && avoided != nil"},
 		{"a probe between good and bad says nothing", "compare.go", "if r.local || e.node.health.excluded() {", "if true {"},
-		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, avoided, unfit, unfitSuspect)", "cmp.Or(suspect, avoided)"},
+		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, avoided, unfit, unfitSuspect, ejected)", "cmp.Or(suspect, avoided)"},
 		{"probes that all time out end an avoidance", "compare.go", "if e.state == probeFailed && peers >= millis(ProbeTimeout) {", "if false {"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
 		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},

@@ -1,0 +1,179 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A search that the share of its class holds back is overtaken by nothing that comes later, or a wide one
+// would wait for as long as small ones come. Other classes pass.
+func TestWhatAShareHoldsBackIsNotOvertaken(t *testing.T) {
+	o := limited(20)
+	o.Classes = []Class{{Name: "default"}, {Name: "other"}}
+	r := newRig(t, o, 1)
+	r.poll(Poll{Completed: 1})
+	r.of(1, 0)
+	var small []*Ticket
+	for range 8 {
+		small = append(small, r.of(0, 0))
+		require.Equal(t, Admitted, small[len(small)-1].Verdict)
+	}
+	wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 300, Needed: true}}}
+	r.Offer(wide, r.now)
+	require.Equal(t, Waits, wide.Verdict, "8 in flight and 5 at a time are more than half of the limit")
+	later := r.of(0, 0)
+	require.Equal(t, Waits, later.Verdict)
+	require.Equal(t, Admitted, r.of(1, 0).Verdict)
+	for _, s := range small[:3] {
+		r.done(s)
+	}
+	require.Equal(t, []Verdict{Admitted, Waits}, []Verdict{wide.Verdict, later.Verdict})
+	r.done(wide)
+	require.Equal(t, Admitted, later.Verdict)
+	require.Equal(t, Admitted, r.of(0, 0).Verdict)
+}
+
+// One that is wider than the share of its class goes when half of the share is free, and not only when nothing of its class is
+// in flight.
+func TestAWideSearchNeedsHalfOfAShare(t *testing.T) {
+	o := limited(20)
+	o.Classes = []Class{{Name: "default"}, {Name: "other"}}
+	r := newRig(t, o, 1)
+	r.poll(Poll{Completed: 1})
+	r.of(1, 0)
+	for range 5 {
+		r.of(0, 0)
+	}
+	wide := &Ticket{Searches: 2, Parts: []Part{{Node: "0", Tasks: 14, Needed: true}}}
+	r.Offer(wide, r.now)
+	require.Equal(t, Admitted, wide.Verdict)
+}
+
+// What waits for one node reserves on the others what it sends there, and that only if it is the next one for
+// the node that it waits for.
+func TestANodeThatManyWaitForLeavesTheOthers(t *testing.T) {
+	r := newRig(t, limited(4), 3)
+	var busy []*Ticket
+	for range 4 {
+		busy = append(busy, r.search(0))
+	}
+	var all []*Ticket
+	for range 5 {
+		s := &Ticket{Parts: []Part{{Node: "0", Tasks: 1, Needed: true}, {Node: "1", Tasks: 1}, {Node: "2", Tasks: 1}}}
+		r.Offer(s, r.now)
+		require.Equal(t, Waits, s.Verdict)
+		all = append(all, s)
+	}
+	for range 3 {
+		require.Equal(t, Admitted, r.search(1).Verdict)
+	}
+	behind := r.search(1)
+	require.Equal(t, Waits, behind.Verdict, "the last place is that of the first that waits")
+	r.done(busy[0])
+	require.Equal(t, []Verdict{Admitted, Waits, Waits}, []Verdict{all[0].Verdict, all[1].Verdict, behind.Verdict})
+}
+
+// What waits for nodes that have not enough room in sum reserves all of it: nothing small keeps it waiting for ever.
+func TestWhatLacksRoomInSumIsNotOvertaken(t *testing.T) {
+	r := newRig(t, limited(4), 2)
+	var small []*Ticket
+	for range 3 {
+		small = append(small, r.search(0), r.search(1))
+	}
+	wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 2}, {Node: "1", Tasks: 2}}}
+	r.Offer(wide, r.now)
+	require.Equal(t, Waits, wide.Verdict)
+	require.Equal(t, Waits, r.search(0).Verdict)
+	r.done(small[0])
+	r.done(small[1])
+	require.Equal(t, Admitted, wide.Verdict)
+}
+
+// What waits for a node that has left the cluster waits no longer.
+func TestANodeThatLeavesIsNotWaitedFor(t *testing.T) {
+	r := newRig(t, limited(1), 2)
+	r.search(0)
+	waits := r.search(0)
+	require.Equal(t, Waits, waits.Verdict)
+	r.Update([]string{"1"})
+	r.poll(Poll{})
+	require.Equal(t, Admitted, waits.Verdict)
+}
+
+// While its nodes are full, what exceeds the rate of a class is of the lower one: it would wait for the clock later.
+func TestWhatWaitsForRoomUsesUpTheRate(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "first", Rate: 5, Downgrade: "second"}, {Name: "second"}}
+	r := newRig(t, o, 1)
+	busy := r.of(1, 0)
+	a, b := r.of(0, 0), r.of(0, 0)
+	require.Equal(t, []int{0, 1}, []int{a.Class, b.Class})
+	r.done(busy)
+	r.done(a)
+	require.Equal(t, Admitted, b.Verdict)
+}
+
+// In place of a search of another class one of a flood is refused that makes room, whatever came last.
+func TestAFullQueueLooksForWhatMakesRoom(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "flood"}, {Name: "other"}}
+	r := newRig(t, o, 2)
+	for _, n := range r.order {
+		n.capacity = 10
+	}
+	r.of(0, 0)
+	r.of(0, 1)
+	for range 10 {
+		require.Equal(t, Waits, r.of(0, 0).Verdict)
+	}
+	require.Equal(t, Waits, r.of(0, 1).Verdict)
+	other := &Ticket{Class: 1, Parts: []Part{{Node: "0", Tasks: 1, Needed: true}}}
+	turned := r.Offer(other, r.now)
+	require.Equal(t, Waits, other.Verdict)
+	require.Len(t, turned, 1)
+	require.Equal(t, "0", turned[0].Parts[0].Node)
+	require.Equal(t, 10, r.Classes()[0].Waiting)
+}
+
+// A deadline that is longer than clients wait does not keep the order of arrival once they leave.
+func TestClientsMayWaitForLessThanADeadline(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "default", Deadline: time.Hour}}
+	r := newRig(t, o, 1)
+	under := r.search(0)
+	for range 5 {
+		gone := r.search(0)
+		r.now = r.now.Add(time.Second)
+		r.poll(Poll{})
+		r.Leave(gone, TooLate, r.now)
+	}
+	oldest := r.search(0)
+	r.now = r.now.Add(time.Second)
+	newest := r.search(0)
+	r.done(under)
+	require.Equal(t, []Verdict{Waits, Admitted}, []Verdict{oldest.Verdict, newest.Verdict})
+}
+
+// What a class is sent while another waits for the clock alone costs it no turn later.
+func TestWhatWaitsForTheClockMakesNoDebt(t *testing.T) {
+	o := limited(1000)
+	o.Classes = []Class{{Name: "slow", Rate: 1}, {Name: "default"}, {Name: "other"}}
+	r := newRig(t, o, 1)
+	r.of(0, 0)
+	require.Equal(t, Waits, r.of(0, 0).Verdict)
+	for range 100 {
+		r.done(r.of(1, 0))
+	}
+	require.Zero(t, r.classes[1].virtual)
+}
+
+// Deciding anew where a search is sent frees the node where it was to be sent, for what waits there.
+func TestMovingATicketLetsAnotherIn(t *testing.T) {
+	r := newRig(t, limited(1), 2)
+	s, waits := r.search(0), r.search(0)
+	s.Parts = []Part{{Node: "1", Tasks: 1, Needed: true}}
+	require.Len(t, r.Move(s, r.now), 1)
+	require.Equal(t, Admitted, waits.Verdict)
+}

@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// fits reports whether there is room for a ticket. Of nodes of which nothing is known nothing is asked.
+func (c *Control) fits(t *Ticket, now time.Time) bool {
+	one, sum := c.lacks(t, now)
+	return !one && !sum
+}
+
+// lacks reports whether there is no room for a ticket: on one of the nodes that it needs, or in sum
+// on those among which the engine chooses. One that is larger than the limits fits where
+// nothing is that had to wait for room.
+func (c *Control) lacks(t *Ticket, now time.Time) (one, sum bool) {
+	share := c.o.share()
+	var room, cost float64
+	known, idle := false, true
+	for _, h := range t.charges {
+		if h.node.stale(now) {
+			t.Unmeasured = true
+			continue
+		}
+		r := h.node.room(share)
+		if h.needed {
+			one = one || h.node.searches > 0 && r < h.tasks
+			continue
+		}
+		known = true
+		idle = idle && h.node.searches <= 0
+		room += max(r, min(0, h.node.most()*share-h.node.ours)) // what others fill up takes none from here
+		cost += h.tasks
+	}
+	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
+	const dust = 1e-9 // of sums of fractions
+	return one, known && !idle && room+dust < cost
+}
+
+// free returns how much room of the node nothing that waits has a claim to.
+func (n *Node) free(round uint64, share float64) float64 {
+	if n.claimed != round {
+		return n.room(share)
+	}
+	return n.room(share) - n.reserved
+}
+
+// awaited reports whether something that waits comes before a new ticket on one of its nodes.
+func (c *Control) awaited(t *Ticket) bool {
+	if c.length == 0 {
+		return false
+	}
+	share := c.o.share()
+	return slices.ContainsFunc(t.charges, func(h charge) bool {
+		return h.node.claimed == c.round && h.node.free(c.round, share) < h.tasks
+	})
+}
+
+// claim reserves room for a ticket that waits, until the next pump: nothing that comes after it takes that. It
+// is what the ticket sends to each node; of nodes that have not enough of it in sum, all. One that is
+// behind another on some node can go after that one alone, and reserves nothing where it has room. So a node that many
+// wait for does not keep the others idle. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
+func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
+	share, behind := c.o.share(), c.awaited(t)
+	_, short := c.lacks(t, now)
+	for _, h := range t.charges {
+		n, tasks := h.node, h.tasks
+		if n.stale(now) || behind && n.free(c.round, share) >= tasks {
+			continue
+		}
+		if short && !h.needed {
+			tasks = math.Inf(1)
+		}
+		first := n.claimed != c.round
+		if first {
+			n.claimed, n.reserved = c.round, 0
+		}
+		left := n.free(c.round, share)
+		n.reserved += tasks
+		if left <= tasks && (first || left > 0) {
+			exhausted++
+		}
+	}
+	return exhausted
+}
+
+// bind notes that the limits of the nodes of a ticket are what it waits for.
+func (c *Control) bind(t *Ticket) {
+	share := c.o.share()
+	for _, h := range t.charges {
+		if !h.needed || h.node.room(share) < h.tasks {
+			h.node.bound = true
+		}
+	}
+}
+
+// bindAll notes that limits are what is waited for.
+func (c *Control) bindAll() {
+	share := c.o.share()
+	for _, n := range c.order {
+		if n.claimed == c.round && n.free(c.round, share) <= 0 {
+			n.bound = true
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package poll
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster/clustertest"
+)
+
+// broken has the nodes of f answer nothing well.
+func broken(_ *clustertest.Node, w http.ResponseWriter, _ *http.Request) bool {
+	w.WriteHeader(http.StatusServiceUnavailable)
+	return true
+}
+
+// Another cluster behind one of the addresses is not believed while the known one merely does not answer.
+func TestAnotherClusterIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		maxAge   time.Duration
+		believed bool
+	}{"for a moment": {time.Hour, false}, "for good": {100 * time.Millisecond, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, other := clustertest.New(t, 1), clustertest.New(t, 1)
+			other.Change(func() { other.UUID = "uuid-other" })
+			other.On(broken)
+			seed, err := url.Parse(other.Nodes[0].Server.URL)
+			require.NoError(t, err)
+			w := watch(t, f, func(o *Options) {
+				o.Seeds = append(o.Seeds, seed)
+				o.PlacementMaxAge = c.maxAge
+			})
+			uuid := func() string {
+				if s := w.Snapshot(); s != nil {
+					return s.ClusterUUID
+				}
+				return ""
+			}
+			w.Eventually("the cluster is known", func() bool { return uuid() == f.UUID })
+			f.On(broken)
+			other.On(nil)
+			if c.believed {
+				w.Eventually("the other one is believed", func() bool { return uuid() == "uuid-other" })
+				return
+			}
+			w.Eventually("it is told why", func() bool { return strings.Contains(w.Status().Error, "is of another cluster") })
+			require.Equal(t, f.UUID, uuid())
+			f.On(nil)
+			w.Eventually("the cluster is back", func() bool { return w.Status().State == StateOK })
+			require.Equal(t, f.UUID, uuid())
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A node that cannot be reached is back when it answers a poll, not when one is late.
+func TestALatePollIsNoReturn(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, at(time.Second))
+	for i := range 5 {
+		s.ObservePoll(nodes[0].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Duration(i+2)*time.Second))
+		require.Equal(t, Unreachable, nodes[0].State())
+	}
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(10*time.Second))
+	require.Equal(t, Slow, nodes[0].State(), "it must answer probes before it gets its share")
+}
+
+// A node whose statistics fail is probed when that begins. What its probes tell does not change with each
+// poll that fails.
+func TestPollsThatGoOnFailingAskForNoMoreProbes(t *testing.T) {
+	for _, state := range []State{Unknown, Unresponsive} {
+		s, nodes := newTest(t, "adaptive", 5)
+		wanted := &nodes[0].probe.wanted
+		for i := range 5 {
+			s.ObservePoll(nodes[0].ID, Poll{State: state}, at(time.Duration(i+1)*time.Second))
+			require.Equal(t, i == 0, wanted.Swap(false), "%s, poll %d", state, i)
+		}
+		s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(10*time.Second))
+		s.ObservePoll(nodes[0].ID, Poll{State: state}, at(11*time.Second))
+		require.True(t, wanted.Load(), state.String())
+	}
+}
+
+// The only node that is left serves everything. Nothing is to be compared with it, so it is not shown as bad for good.
+func TestTheOnlyNodeThatIsLeftReturns(t *testing.T) {
+	for name, keepOut := range map[string]func(*Selector, *Node){
+		"ejected": func(s *Selector, n *Node) { s.eject(n, Slow, s.since(at(time.Second)), "a test") },
+		"avoided": func(s *Selector, n *Node) {
+			n.health.avoid.Store(s.since(at(time.Second)))
+			n.probe.wanted.Store(true)
+		},
+	} {
+		s, nodes := newTest(t, "adaptive", 2)
+		keepOut(s, nodes[0])
+		s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(time.Second))
+		require.Positive(t, answerProbes(s, nodes, time.Second, 10*time.Second, answeredWell), name)
+		require.True(t, nodes[0].usable(), name)
+	}
+}
