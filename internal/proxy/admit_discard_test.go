@@ -113,6 +113,7 @@ func TestTheBytesOfARefusedRequestAreCounted(t *testing.T) {
 func TestTheHeldBytesOfARefusedSearchAreCounted(t *testing.T) {
 	c := startGated(t, 1, nil)
 	c.proxy.o.MaxHeldBody = 2000
+	c.useElasticsearch()
 	first, second := c.search(), c.search()
 	l := &logged{}
 	c.proxy.o.Records = record.NewRecorder()

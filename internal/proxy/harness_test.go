@@ -97,6 +97,14 @@ func (h *harness) close() {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
+// useElasticsearch has the nodes be of Elasticsearch without accounts, which refuses no list of nodes.
+func (h *harness) useElasticsearch() {
+	c := *h.snapshot()
+	c.Engine = cluster.Engine{Distribution: "elasticsearch", Major: 8}
+	h.proxy.UseSnapshot(&c)
+	h.proxy.o.Open = func() bool { return true }
+}
+
 func (h *harness) snapshot() *cluster.Snapshot {
 	c := cluster.Contents{
 		Engine:   cluster.Engine{Distribution: "opensearch", Version: "3.6.0", Major: 3, Minor: 6},

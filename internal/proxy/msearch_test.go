@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/cluster"
 	"sidestep/internal/selection"
 	"sidestep/internal/selection/account"
 )
@@ -134,9 +133,7 @@ func TestMultiSearchesThatPass(t *testing.T) {
 // Only OpenSearch forbids preferences: elsewhere nothing need be seen.
 func TestMultiSearchNeedsNoVerdictFromElasticsearch(t *testing.T) {
 	h := start(t, 3, nil)
-	c := *h.snapshot()
-	c.Engine = cluster.Engine{Distribution: "elasticsearch", Major: 8}
-	h.proxy.UseSnapshot(&c)
+	h.useElasticsearch()
 	h.slow(1)
 	h.answer = respond(http.StatusOK, responses(found, found))
 	_, _, seen := h.msearch("/_msearch?filter_path=responses.hits", twoItems, "Accept-Encoding", "br")

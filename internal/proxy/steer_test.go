@@ -155,10 +155,8 @@ func TestWhatStreamsPassesWhereAListMayBeRefused(t *testing.T) {
 }
 
 func TestBodyTooLargeToHoldStreamsWithTheEngineFallback(t *testing.T) {
-	h := start(t, 3, func(o *Options) {
-		o.MaxHeldBody = 100
-		o.Open = func() bool { return true }
-	})
+	h := start(t, 3, func(o *Options) { o.MaxHeldBody = 100 })
+	h.useElasticsearch()
 	body := `{"query":"` + strings.Repeat("x", 1<<20) + `"}`
 	resp, text := h.do("POST", "/idx/_search", body)
 	require.Equal(t, http.StatusOK, resp.StatusCode)

@@ -235,7 +235,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 	}
 	if life != Fine && !n.health.excluded() { // only one of these asks
 		s.askAgain(n, at)
-		if life != was { // of a node that answers its probes well each further poll tells nothing new
+		if life != Unknown || was != Unknown { // one error after the other tells nothing new of a node that answers its probes well
 			s.ask(n, at)
 		}
 	}

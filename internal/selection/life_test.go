@@ -19,20 +19,18 @@ func TestALatePollIsNoReturn(t *testing.T) {
 	require.Equal(t, Slow, nodes[0].State(), "it must answer probes before it gets its share")
 }
 
-// A node whose statistics fail is probed when that begins. What its probes tell does not change with each
-// poll that fails.
-func TestPollsThatGoOnFailingAskForNoMoreProbes(t *testing.T) {
-	for _, state := range []State{Unknown, Unresponsive} {
-		s, nodes := newTest(t, "adaptive", 5)
-		wanted := &nodes[0].probe.wanted
-		for i := range 5 {
-			s.ObservePoll(nodes[0].ID, Poll{State: state}, at(time.Duration(i+1)*time.Second))
-			require.Equal(t, i == 0, wanted.Swap(false), "%s, poll %d", state, i)
-		}
-		s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(10*time.Second))
-		s.ObservePoll(nodes[0].ID, Poll{State: state}, at(11*time.Second))
-		require.True(t, wanted.Load(), state.String())
+// A node that answers its polls with errors is probed when that begins. What its probes tell does not change with each
+// further error.
+func TestErrorsOfPollsThatGoOnAskForNoMoreProbes(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	wanted := &nodes[0].probe.wanted
+	for i := range 5 {
+		s.ObservePoll(nodes[0].ID, Poll{State: Unknown}, at(time.Duration(i+1)*time.Second))
+		require.Equal(t, i == 0, wanted.Swap(false), i)
 	}
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(10*time.Second))
+	s.ObservePoll(nodes[0].ID, Poll{State: Unknown}, at(11*time.Second))
+	require.True(t, wanted.Load())
 }
 
 // The only node that is left serves everything. Nothing is to be compared with it, so it is not shown as bad for good.
