@@ -22,7 +22,7 @@ const (
 	// longestPass is how long all addresses are asked what they are, one after the other. After that it is
 	// the seeds alone: all others may be gone.
 	longestPass = 5 * time.Second
-	selfPath     = "_nodes/_local/http?filter_path=cluster_name,nodes.*.version,nodes.*.build_flavor"
+	selfPath    = "_nodes/_local/http?filter_path=cluster_name,nodes.*.version,nodes.*.build_flavor"
 )
 
 // errNoShardsAPI is the state of serverless.

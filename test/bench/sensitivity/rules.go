@@ -24,7 +24,7 @@ func ofNodes() []rule {
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.health.avoided()"},
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
-		{"a node that cannot be compared returns", "eject.go", "|| n.alone()", ""},
+		{"a node that cannot be compared returns", "eject.go", " || n.alone()) {\n\t\t\ts.slowStart(n, at)", ") {\n\t\t\ts.slowStart(n, at)"},
 		{"response times are proof where probes are refused", "probe.go", "return since != 0 &&", "return false && since != 0 &&"},
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
