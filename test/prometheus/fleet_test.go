@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +40,7 @@ const (
 	overloaded = "sidestep-overloaded"
 	unmeasured = "sidestep-unmeasured"
 	restarting = "sidestep-restarting"
+	forgetful  = "sidestep-forgetful"
 
 	well = "sidestep-well"
 )
@@ -79,12 +82,9 @@ func (f *fleet) startSteering() {
 	f.load(f.start(steering, thrifty, nil), 25*time.Millisecond, "GET /logs/_search")
 	f.stallInTurn(stalling)
 
-	// Meets a node that is slow and that another client floods, so that searches wait in its queue. The folder
-	// of its records cannot be made.
+	// Meets a node that is slow and that another client floods, so that searches wait in its queue.
 	queueing := startCluster(f.t, 3)
-	unkept := settings(queueing.URLs()...)
-	unkept.Diagnosis.Dir = "/dev/null/records"
-	f.load(f.start(flooded, unkept, nil), 25*time.Millisecond, "GET /logs/_search")
+	f.load(f.start(flooded, settings(queueing.URLs()...), nil), 25*time.Millisecond, "GET /logs/_search")
 	target := queueing.Nodes()[0]
 	target.SetFault(simcluster.Fault{Factor: 50})
 	f.loadAt(target.URL(), 20*time.Second, 5*time.Millisecond, "GET /logs/_search?preference=_local")
@@ -160,6 +160,16 @@ func (f *fleet) startOthers() {
 
 	// Is down.
 	f.targets[down] = []string{freeAddress(t)}
+
+	// Meets a node that is gone for a moment, and cannot keep the record of it: the folder cannot be made any more.
+	brief := startCluster(t, 3)
+	unkept := settings(brief.URLs()...)
+	unkept.Diagnosis.Dir = filepath.Join(t.TempDir(), "records")
+	f.load(f.start(forgetful, unkept, nil), 150*time.Millisecond, "GET /logs/_search")
+	require.NoError(t, os.WriteFile(unkept.Diagnosis.Dir, nil, 0o600))
+	brief.Nodes()[0].SetFault(simcluster.Fault{Refuse: true})
+	back := time.AfterFunc(3*time.Second, func() { brief.Nodes()[0].SetFault(simcluster.Fault{}) })
+	t.Cleanup(func() { back.Stop() })
 
 	// Starts anew each second, as far as it tells.
 	f.targets[restarting] = []string{restarts(t)}

@@ -35,7 +35,7 @@ var comesAbout = map[string]map[string]string{
 	"SidestepNodeDegraded":         {"job": steering, "node": slowNode},
 	"SidestepNodeBusy":             {"job": flooded},
 	"SidestepNodeUnreachable":      {"job": steering, "node": goneNode},
-	"SidestepRecordsLost":          {"job": flooded},
+	"SidestepRecordsLost":          {"job": forgetful},
 	"SidestepNodeFlapping":         {"job": steering, "node": flappingNode},
 	"SidestepFailovers":            {"job": failing, "cause": "engine_error"},
 	"SidestepHedgeBudgetExhausted": {"job": steering},

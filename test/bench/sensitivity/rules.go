@@ -37,7 +37,7 @@ func ofNodes() []rule {
 		{"failures eject", "eject.go", "if n.strikes.Add(1) >= twice", "if false && n.strikes.Add(1) >= twice"},
 		{"a node that was unreachable must answer probes", "lease.go", `if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {`, "if true {"},
 		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
-		{"a late poll of a node that answers clients is no reason", "lease.go", "if p.State == Unresponsive && n.heardAt", "if false && n.heardAt"},
+		{"a late poll of a node that answers clients is no reason", "lease.go", "(n.out() || n.heardAt", "(n.out() || false && n.heardAt"},
 	}
 }
 
