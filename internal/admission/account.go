@@ -12,21 +12,21 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 func (c *Control) place(t *Ticket, now time.Time) {
 	k := &c.classes[t.Class]
 	if !t.Passes {
-		k.spend(now)
+		k.sends.spend(now)
 	}
 	k.sentAt = now
 	k.virtual = max(k.virtual, c.virtual)
-	if c.contended(k, now) { // else nobody else waits for a turn
+	if c.contended(now) { // else nobody waits for a turn
 		k.virtual += k.price(t.cost, c.took)
 	}
 	t.placed = true
 	c.hold(t, 1)
 }
 
-// contended reports whether something of another class waits for room, and not for the clock.
-func (c *Control) contended(k *class, now time.Time) bool {
+// contended reports whether something waits for room, and not for the clock.
+func (c *Control) contended(now time.Time) bool {
 	for i := range c.classes {
-		if other := &c.classes[i]; other != k && other.oldest != nil && other.may(now) {
+		if k := &c.classes[i]; k.oldest != nil && k.may(now) {
 			return true
 		}
 	}

@@ -252,6 +252,9 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		t.Class = lower
 	}
 	k := &c.classes[t.Class]
+	if !t.Passes {
+		k.entries.spend(now)
+	}
 	roomy, goes := c.look(t, now)
 	if !roomy || c.holds(t, now) {
 		c.bind(t)
@@ -263,7 +266,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		c.follow(t, roomy, now)
 	default:
 		c.queue(t, now)
-		if t.Verdict == Waits && !roomy {
+		if t.Verdict == Waits && !roomy && !c.awaited(t) {
 			c.claim(t, now)
 		}
 		k.held = k.held || t.Verdict == Waits && c.exceedsShare(t, now)
@@ -374,7 +377,7 @@ func (c *Control) Next(now time.Time) time.Time {
 		if k.oldest == nil || k.may(now) { // or it waits for room
 			continue
 		}
-		if at := k.ready(); next.IsZero() || at.Before(next) {
+		if at := k.sends.ready(); next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}

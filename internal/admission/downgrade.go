@@ -33,12 +33,13 @@ func (c *Control) lowerFor(t *Ticket, waited time.Duration) (int, bool) {
 }
 
 // enters returns the class of a new ticket: its own, or the first below it that has
-// something left of its rate beside what waits in it.
+// something left of its rate. What waits in a class has used up its part of that when it came, not when it is sent: while nodes are
+// full, what exceeds the rate would wait for room first, and for the clock then.
 func (c *Control) enters(t *Ticket, now time.Time) int {
 	at := t.Class
 	for range c.classes {
 		k := &c.classes[at]
-		if t.Passes || k.lower < 0 || k.may(now) && (!k.limited() || k.tokens >= float64(1+k.length)) {
+		if t.Passes || k.lower < 0 || k.entries.may(now) {
 			break
 		}
 		at = k.lower

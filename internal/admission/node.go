@@ -40,6 +40,7 @@ type Node struct {
 	elsewhere float64 // part of what is in flight that is in no pool; 0: not known
 	claimed   uint64  // the pump in which something that waits laid claim to room of it
 	reserved  float64 // shard queries, of that pump: how much
+	exhausted uint64  // the pump in which nothing was left beside
 	moves     uint64  // costSample.moves at the last poll
 
 	// of the frame

@@ -115,6 +115,20 @@ func TestWhatWaitsForRoomUsesUpTheRate(t *testing.T) {
 	require.Equal(t, Admitted, b.Verdict)
 }
 
+// What comes within the rate of a class is never of the lower one, however many wait for room.
+func TestWhatIsWithinTheRateIsNotDowngraded(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "first", Rate: 10, Downgrade: "second"}, {Name: "second"}}
+	r := newRig(t, o, 1)
+	r.of(1, 0)
+	for range 50 {
+		require.Zero(t, r.of(0, 0).Class)
+		r.now = r.now.Add(200 * time.Millisecond)
+		r.poll(Poll{})
+	}
+	require.Equal(t, 50, r.Classes()[0].Waiting)
+}
+
 // In place of a search of another class one of a flood is refused that makes room, whatever came last.
 func TestAFullQueueLooksForWhatMakesRoom(t *testing.T) {
 	o := limited(1)

@@ -40,8 +40,8 @@ type class struct {
 	sentAt         time.Time // when one was last admitted
 	virtual        float64   // seconds of work, by its weight
 	took           float64   // seconds within which the fastest fifth of its searches are answered
-	tokens         float64
-	filledAt       time.Time
+	sends          bucket    // of Rate
+	entries        bucket    // the same, of what is not downgraded as it comes
 
 	left     float64       // share of what waited that left
 	leftAt   time.Time     // when one last did
@@ -58,47 +58,58 @@ func newClass(k Class) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, tokens: max(1, burst*k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
+	return class{Class: k, sends: newBucket(k.Rate), entries: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
+}
+
+// bucket lets so many pass in a second, and for burst catches up on what has not passed.
+type bucket struct {
+	rate, tokens float64 // rate 0: any number pass
+	filledAt     time.Time
+}
+
+func newBucket(rate float64) bucket { return bucket{rate: rate, tokens: max(1, burst*rate)} }
+
+// fill adds the tokens of the time that has passed.
+func (b *bucket) fill(now time.Time) {
+	if now.Before(b.filledAt) {
+		return
+	}
+	if !b.filledAt.IsZero() {
+		b.tokens = min(max(1, burst*b.rate), b.tokens+b.rate*max(0, now.Sub(b.filledAt).Seconds()))
+	}
+	b.filledAt = now
+}
+
+// may reports whether another one may pass.
+func (b *bucket) may(now time.Time) bool {
+	if b.rate == 0 {
+		return true
+	}
+	b.fill(now)
+	return b.tokens >= 1
+}
+
+// ready returns when another one may pass.
+func (b *bucket) ready() time.Time {
+	return b.filledAt.Add(time.Duration(max(0, 1-b.tokens)/b.rate*float64(time.Second)) + time.Microsecond)
+}
+
+func (b *bucket) spend(now time.Time) {
+	if b.rate > 0 {
+		b.fill(now)
+		b.tokens = max(0, b.tokens-1) // what is only observed is no debt
+	}
 }
 
 // limited reports whether the class has a rate.
 func (k *class) limited() bool { return k.Rate > 0 }
 
-// fill adds the tokens of the time that has passed.
-func (k *class) fill(now time.Time) {
-	if now.Before(k.filledAt) {
-		return
-	}
-	if !k.filledAt.IsZero() {
-		k.tokens = min(max(1, burst*k.Rate), k.tokens+k.Rate*max(0, now.Sub(k.filledAt).Seconds()))
-	}
-	k.filledAt = now
-}
-
 // may reports whether the rate of the class lets another search be sent.
-func (k *class) may(now time.Time) bool {
-	if !k.limited() {
-		return true
-	}
-	k.fill(now)
-	return k.tokens >= 1
-}
+func (k *class) may(now time.Time) bool { return k.sends.may(now) }
 
 // inTurn reports whether a new search of the class may be sent before those that wait.
 func (k *class) inTurn(now time.Time) bool {
 	return !k.limited() || k.oldest == nil && k.may(now)
-}
-
-// ready returns when the rate of the class lets another search be sent.
-func (k *class) ready() time.Time {
-	return k.filledAt.Add(time.Duration(max(0, 1-k.tokens)/k.Rate*float64(time.Second)) + time.Microsecond)
-}
-
-func (k *class) spend(now time.Time) {
-	if k.limited() {
-		k.fill(now)
-		k.tokens = max(0, k.tokens-1) // what is only observed is no debt
-	}
 }
 
 // learn takes in how long a search of the class took. It keeps the time within which the
@@ -176,23 +187,23 @@ func (c *Control) full(t *Ticket) Reason {
 	return ""
 }
 
-// inPlaceOf returns the ticket that waits and is refused in place of t: of the class that has most waiting the
-// first that makes room, from the end that would be sent last; nil if t is.
+// inPlaceOf returns the ticket that waits and is refused in place of t; nil if t itself is. It is one of the class that
+// has most waiting: of those that make room the one that would be sent last.
 func (c *Control) inPlaceOf(t *Ticket, why Reason, now time.Time) *Ticket {
 	worst := c.worst(t)
-	newer := c.newestFirst(worst, now)
-	if !newer && worst == &c.classes[t.Class] {
+	newestFirst := c.newestFirst(worst, now)
+	if !newestFirst && worst == &c.classes[t.Class] {
 		return nil
 	}
 	out := worst.newest
-	if newer {
+	if newestFirst {
 		out = worst.oldest
 	}
 	for range scan {
 		if out == nil || c.makesRoom(out, t, why) {
 			return out
 		}
-		if newer {
+		if newestFirst {
 			out = out.next
 		} else {
 			out = out.before
@@ -276,8 +287,11 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			c.bind(t)
 			continue
 		}
-		if c.awaited(t) || !c.fits(c.renewed(t), now) {
-			claimed += c.claim(t, now)
+		behind := c.awaited(t)
+		if behind || !c.fits(c.renewed(t), now) {
+			if !behind {
+				claimed += c.claim(t, now)
+			}
 			k.missed++
 			k.over = k.missed >= scan
 			continue

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -47,39 +46,45 @@ func (n *Node) free(round uint64, share float64) float64 {
 	return n.room(share) - n.reserved
 }
 
-// awaited reports whether something that waits comes before a new ticket on one of its nodes.
+// awaited reports whether something that waits comes before a ticket on one of its nodes.
 func (c *Control) awaited(t *Ticket) bool {
 	if c.length == 0 {
 		return false
 	}
 	share := c.o.share()
-	return slices.ContainsFunc(t.charges, func(h charge) bool {
-		return h.node.claimed == c.round && h.node.free(c.round, share) < h.tasks
-	})
+	for i := range t.charges { // mostly it is the same node as the last time
+		at := (t.blocked + i) % len(t.charges)
+		if h := &t.charges[at]; h.node.claimed == c.round && h.node.free(c.round, share) < h.tasks {
+			t.blocked = at
+			return true
+		}
+	}
+	return false
 }
 
-// claim reserves room for a ticket that waits, until the next pump: nothing that comes after it takes that. It
-// is what the ticket sends to each node; of nodes that have not enough of it in sum, all. One that is
-// behind another on some node can go after that one alone, and reserves nothing where it has room. So a node that many
-// wait for does not keep the others idle. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
+// claim reserves room for a ticket that waits and that nothing comes before: until the next pump nothing
+// that comes after it takes that. It is what the ticket sends to each node; of nodes that have not enough of it in sum,
+// all. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
+//
+// A ticket that comes after another one on some node reserves nothing: only after that one it can go. So a node that many wait for does
+// not keep the others idle.
 func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
-	share, behind := c.o.share(), c.awaited(t)
+	share := c.o.share()
 	_, short := c.lacks(t, now)
 	for _, h := range t.charges {
 		n, tasks := h.node, h.tasks
-		if n.stale(now) || behind && n.free(c.round, share) >= tasks {
+		if n.stale(now) {
 			continue
 		}
 		if short && !h.needed {
 			tasks = math.Inf(1)
 		}
-		first := n.claimed != c.round
-		if first {
+		if n.claimed != c.round {
 			n.claimed, n.reserved = c.round, 0
 		}
-		left := n.free(c.round, share)
 		n.reserved += tasks
-		if left <= tasks && (first || left > 0) {
+		if n.exhausted != c.round && n.free(c.round, share) <= 0 {
+			n.exhausted = c.round
 			exhausted++
 		}
 	}

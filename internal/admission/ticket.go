@@ -28,6 +28,7 @@ type Ticket struct {
 	charged bool      // it is in flight
 	placed  bool      // and there was room for it
 	queued  bool      // it is in the queue of its class
+	blocked int       // position in charges of the node where something came before it last
 	next    *Ticket   // in its class's queue
 	before  *Ticket
 }

@@ -1,6 +1,11 @@
 package cluster
 
-import "time"
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+)
 
 // PollState says how a poll of a node ended. The set is closed: used as a metric
 // label.
@@ -87,4 +92,10 @@ type Seen struct {
 // It is false if the poll failed.
 func (s NodeStats) WritesQueue() bool {
 	return s.State == PollOK && (min(s.WriteQueue, s.WriteQueueBefore) > 0 || s.WriteRejected > 0)
+}
+
+// OwnLack reports whether a connection was not made as this machine, or this process, has no descriptor or memory
+// left for it. That tells nothing of the node.
+func OwnLack(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(lack error) bool { return errors.Is(err, lack) })
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
-	"syscall"
 )
 
 // failure is why there is no answer. It wraps the cause.
@@ -39,12 +37,6 @@ func NotSent(err error) bool {
 func Timeout(err error) bool {
 	var f *failure
 	return errors.As(err, &f) && f.late
-}
-
-// OwnLack reports whether a connection was not made as this machine, or this process, has no descriptor or memory
-// left for it. That tells nothing of the node.
-func OwnLack(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // errStale says that a pooled connection cannot be used: the node has closed or reset it,

@@ -27,11 +27,12 @@ type exchange struct {
 
 	written chan struct{} // closed when the message is written by a goroutine of its own; nil: there is none
 
-	body   io.Reader   // of http.ReadResponse
-	keep   bool        // the answer leaves the connection open
-	err    error       // of the last Read
-	over   atomic.Bool // the connection is kept, closed, or about to be
-	closed atomic.Bool
+	body    io.Reader   // of http.ReadResponse
+	keep    bool        // the answer leaves the connection open
+	chunked bool        // it comes in chunks
+	err     error       // of the last Read
+	over    atomic.Bool // the connection is kept, closed, or about to be
+	closed  atomic.Bool
 }
 
 // exchange sends m and reads the head of the answer.
@@ -58,6 +59,7 @@ func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failu
 		x.finish(x.reusable())
 		return resp, nil
 	}
+	x.chunked = len(resp.TransferEncoding) > 0
 	x.body, resp.Body = resp.Body, x
 	return resp, nil
 }
@@ -162,15 +164,15 @@ func (x *exchange) awaitWriter() {
 }
 
 // Ready reports whether something of the body can be read without
-// waiting. With TLS it is false while a record is still in the socket: it may not be whole. What is there may be
-// no more than the end of a chunk: reading on would wait for the next one.
+// waiting. With TLS it is false while a record is still in the socket: it may not be whole. Of chunks it is false
+// where no more than the end of one may be there: reading on would wait for the next one.
 func (x *exchange) Ready() bool {
 	c := x.conn
-	if x.over.Load() {
+	switch {
+	case x.over.Load():
 		return false
+	case x.chunked:
+		return c.br.Buffered() > len("\r\n")
 	}
-	if c.br.Buffered() == 0 && c.secure == nil && c.socket.readable() {
-		_, _ = c.br.Peek(1) // reads what is there; the next Read has the error
-	}
-	return c.br.Buffered() > len("\r\n")
+	return c.br.Buffered() > 0 || c.secure == nil && c.socket.readable()
 }

@@ -38,7 +38,7 @@ func explanations() map[string]explanation {
 		"body_too_large":        {means: "the body cannot be held", advice: "raise limits.held_body, or do without Expect: 100-continue"},
 		"held_bodies_full":      {means: "so many request bodies are held already that more would exceed limits.held_bodies", advice: "raise limits.held_bodies, or send smaller bodies"},
 		"failing_everywhere":    {means: "second attempts failed as the first ones did, so searches went out once, as the client wrote them", advice: "look at the cluster: it fails or rejects most searches"},
-		"too_many_items":        {means: "items of a multi-search beyond the first 100 targets, or too long", advice: "send smaller multi-searches"},
+		"too_many_items":        {means: "items of a multi-search beyond the first 100 targets, or too long, or more than 10,000 items or documents", advice: "send smaller multi-searches and multi gets"},
 		"preference_forbidden":  {means: "the cluster refuses preferences for nodes (strict weighted routing)", advice: "delete the weights, or set cluster.routing.weighted.strict to false", trouble: true},
 		"mode_off":              {means: "mode off", advice: "switch to observe or route"},
 		"client_gone":           {means: "the client left before anything was decided", advice: nothing},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidestep/internal/attempt"
+	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 	"sidestep/internal/leg"
 	"sidestep/internal/record"
@@ -349,7 +350,7 @@ func (x *exchange) winner(number int) *try {
 
 // blameTransport records that u failed to carry a request, unless it is this process that could not connect.
 func (p *Proxy) blameTransport(u *upstream, err error, now time.Time) {
-	if leg.OwnLack(err) {
+	if cluster.OwnLack(err) {
 		p.complaints.Do(func() {
 			p.o.Logger.Warn("sidestep can make no more connections; logged at most once in ten seconds", "err", err)
 		})

@@ -19,7 +19,7 @@ const heldScratch = 512
 
 // Reasons for streaming a body that could be held.
 const (
-	reasonTooLarge = "body_too_large"   // no search, and too large to hold, or not to be read before the engine asks for it
+	reasonTooLarge = "body_too_large"   // too large to hold, or not to be read before the engine asks for it
 	reasonNoRoom   = "held_bodies_full" // limits.held_bodies bytes are held already
 )
 

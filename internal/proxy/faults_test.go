@@ -163,51 +163,6 @@ func TestACutOffAnswerIsNotOK(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(h.proxy.metrics.requests.WithLabelValues("search", "no_statistics", "ok")))
 }
 
-// A search whose answer breaks off before it can be judged has no answer.
-func TestASearchIsSentAgainIfItsAnswerBreaksOffAtOnce(t *testing.T) {
-	h := start(t, 3, nil)
-	first := true
-	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
-		if !first {
-			_, _ = io.WriteString(w, complete)
-			return
-		}
-		first = false
-		w.Header().Set("Content-Length", "100000")
-		_, _ = io.WriteString(w, `{"took":`)
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	resp, body := h.do("GET", "/idx/_search", "")
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, complete, body)
-	require.Len(t, h.seen(), 2)
-}
-
-// A node may take any time between two chunks: what has come is not kept until the next one.
-func TestAChunkIsPassedOnBeforeTheNextOneBegins(t *testing.T) {
-	h := start(t, 3, nil)
-	more := make(chan struct{})
-	part := complete + strings.Repeat(" ", 20_000)
-	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, part)
-		_ = http.NewResponseController(w).Flush()
-		<-more
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.front.URL+"/idx/_search", http.NoBody)
-	require.NoError(t, err)
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	late := time.AfterFunc(time.Minute, func() { close(more) })
-	_, err = io.ReadFull(resp.Body, make([]byte, len(part)))
-	require.NoError(t, err)
-	require.True(t, late.Stop(), "the part came with the next one")
-	close(more)
-	_, err = io.Copy(io.Discard, resp.Body)
-	require.NoError(t, err)
-}
-
 // A client that reads slowly makes no node look silent: what is outstanding ends with the
 // head of the answer.
 func TestASlowReaderHoldsNoLease(t *testing.T) {

@@ -53,7 +53,7 @@ func (x *exchange) chooseItems(now time.Time) {
 		return
 	}
 	if len(m.items) > es.MaxItems {
-		x.Reason = reasonTooMany
+		x.Reason, x.ticket.Searches = reasonTooMany, len(m.items)
 		return
 	}
 	m.preferences = make([]string, len(m.items))

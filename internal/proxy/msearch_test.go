@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/es"
 	"sidestep/internal/selection"
 	"sidestep/internal/selection/account"
 )
@@ -300,4 +301,21 @@ func TestMultiSearchCountsItsItemsWhileTheyAreOutstanding(t *testing.T) {
 	after := account.Nodes(h.selector, h.proxy.view.Load().nodes, time.Now())
 	require.Equal(t, before[0].Parts.ResponseTime, after[0].Parts.ResponseTime, "it changes no response time")
 	require.Equal(t, selection.Fine.String(), after[0].State)
+}
+
+// What is known of an item takes more memory than a short one takes on the wire.
+func TestWhatNamesTooManyItemsPasses(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	for uri, body := range map[string]string{
+		"/idx/_msearch": strings.Repeat("{}\n{}\n", es.MaxItems+1),
+		"/idx/_mget":    `{"ids":["1"` + strings.Repeat(`,"1"`, es.MaxItems) + `]}`,
+	} {
+		resp, _ := h.do("POST", uri, body, explainHeader, "1")
+		require.Contains(t, resp.Header.Get(decisionHeader), "reason=too_many_items;", uri)
+		seen := h.seen()
+		require.Len(t, seen, 1)
+		require.Equal(t, uri, seen[0].uri)
+		require.Equal(t, body, seen[0].body)
+	}
 }

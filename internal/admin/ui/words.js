@@ -77,7 +77,7 @@ const REASONS = {
   body_too_large: ["passed", "the body is larger than limits.held_body"],
   held_bodies_full: ["passed", "limits.held_bodies are held already: it is streamed and tried once"],
   failing_everywhere: ["passed", "second attempts fail, too: searches go out once until one succeeds"],
-  too_many_items: ["passed", "too many items in a multi-search"],
+  too_many_items: ["passed", "too many items in a multi-search or multi get"],
   preference_forbidden: ["passed", "the cluster forbids node preferences (strict weighted routing)"],
   client_gone: ["passed", "the client left before a decision"],
 };

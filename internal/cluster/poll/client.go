@@ -177,7 +177,7 @@ func pollState(err error) cluster.PollState {
 		return cluster.PollOK
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		return cluster.PollUnresponsive
-	case isConnectionError(err) && !ownLack(err):
+	case isConnectionError(err) && !cluster.OwnLack(err):
 		return cluster.PollUnreachable
 	}
 	return cluster.PollFailed
@@ -193,12 +193,6 @@ func isConnectionError(err error) bool {
 		return true
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
-}
-
-// ownLack reports whether this machine, or this process, has no descriptor or memory left for a connection.
-// That tells nothing of the node.
-func ownLack(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
 // settled reports whether another address would answer the same: it is an answer

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"slices"
@@ -163,9 +162,6 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string,
 	d := &p.departures
 	if d.uuid != uuid {
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
-		if p.o.Source != nil { // all who had it for a relay begin to poll at the same moment
-			d.after = time.Now().Add(rand.N(wholeGrace))
-		}
 	}
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})

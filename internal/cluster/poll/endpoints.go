@@ -56,16 +56,16 @@ func (f *endpoints) use(nodes []*cluster.Node) {
 func (f *endpoints) addresses() []*url.URL {
 	all := slices.Clone(f.nodes)
 	for _, seed := range f.seeds {
-		if !slices.ContainsFunc(f.nodes, func(u *url.URL) bool { return u.Host == seed.Host }) {
+		if !has(f.nodes, seed) {
 			all = append(all, seed)
 		}
 	}
 	return all
 }
 
-// isSeed reports whether u is a configured address.
-func (f *endpoints) isSeed(u *url.URL) bool {
-	return slices.ContainsFunc(f.seeds, func(seed *url.URL) bool { return seed.Host == u.Host })
+// has reports whether an address is one of a list.
+func has(list []*url.URL, u *url.URL) bool {
+	return slices.ContainsFunc(list, func(other *url.URL) bool { return other.Host == u.Host })
 }
 
 // candidates returns the addresses in the order in which to ask them: nodes that

@@ -42,7 +42,7 @@ func (p *Poller) Recognise(ctx context.Context) (*cluster.Identity, *url.URL, er
 	}
 	started := time.Now()
 	for _, u := range p.endpoints.candidates() {
-		if time.Since(started) > longestPass && !p.endpoints.isSeed(u) {
+		if time.Since(started) > longestPass && !has(p.endpoints.seeds, u) {
 			continue
 		}
 		found, err := p.recogniseOne(ctx, u)

@@ -114,4 +114,5 @@ func (b *statusBoard) get() Status {
 func (p *Poller) AnsweredByRelay() {
 	p.status.report(discovering, nil)
 	p.status.report(placing, nil)
+	p.strangerSince.Store(nil)
 }

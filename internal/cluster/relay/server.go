@@ -27,7 +27,7 @@ const (
 	// readerPatience is how long a reader may take to take its answer.
 	readerPatience = 10 * time.Second
 	// maxUses bounds the names of indices that are read, in bytes, maxMissing how many of those of which
-	// nothing is known are asked for at once.
+	// nothing is known are asked for. What is left out is asked for when a search misses it.
 	maxUses    = 8 << 20
 	maxMissing = 1000
 	// lookUpsAtOnce bounds the look-ups for others that are under way at once.
