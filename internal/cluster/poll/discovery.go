@@ -84,7 +84,7 @@ func (n *infoNode) searchQueue() int {
 // pauses while nothing answers.
 func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
-	if p.o.Source != nil && p.Snapshot() != nil { // all who had it for a relay begin to poll at the same moment
+	if p.o.Source != nil && p.Snapshot() != nil { // all that had it for a relay begin to poll at the same moment
 		p.departures.after = time.Now().Add(rand.N(wholeGrace))
 	}
 	for {
