@@ -255,8 +255,8 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	if !t.Passes {
 		k.entries.spend(now)
 	}
-	roomy, goes := c.look(t, now)
-	if !roomy || c.holds(t, now) {
+	roomy, over, goes := c.look(t, now)
+	if !roomy || over || k.held {
 		c.bind(t)
 	}
 	switch {
@@ -266,10 +266,10 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		c.follow(t, roomy, now)
 	default:
 		c.queue(t, now)
-		if t.Verdict == Waits && !roomy && !c.awaited(t) {
+		if t.Verdict == Waits && !roomy {
 			c.claim(t, now)
 		}
-		k.held = k.held || t.Verdict == Waits && c.exceedsShare(t, now)
+		k.held = k.held || t.Verdict == Waits && over
 		if t.Verdict == Waits && k.limited() { // the clock alone may have brought its turn
 			c.pump(now)
 			c.turned = slices.DeleteFunc(c.turned, func(other *Ticket) bool { return other == t })
@@ -278,11 +278,12 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	return c.turned
 }
 
-// look reports whether the nodes of a new ticket have room for it, and whether it goes on
-// at once.
-func (c *Control) look(t *Ticket, now time.Time) (roomy, goes bool) {
-	roomy = t.Passes || !c.awaited(t) && c.fits(t, now)
-	return roomy, t.Passes || c.o.Mode == Off || roomy && c.classes[t.Class].inTurn(now) && !c.holds(t, now)
+// look reports whether the nodes of a new ticket have room for it, whether it exceeds the share of its class, and
+// whether it goes on at once.
+func (c *Control) look(t *Ticket, now time.Time) (roomy, over, goes bool) {
+	k := &c.classes[t.Class]
+	roomy, over = t.Passes || !c.awaited(t) && c.fits(t, now), c.exceedsShare(t, now)
+	return roomy, over, t.Passes || c.o.Mode == Off || roomy && k.inTurn(now) && !k.held && !over
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
@@ -291,7 +292,7 @@ func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
 	t.Unmeasured = false
 	c.spread(t)
 	t.Class = c.enters(t, now)
-	if _, goes := c.look(t, now); goes {
+	if _, _, goes := c.look(t, now); goes {
 		return Admitted, ""
 	}
 	if why := c.full(t); why != "" && c.inPlaceOf(t, why, now) == nil {

@@ -12,7 +12,7 @@ import "time"
 func (c *Control) follow(t *Ticket, roomy bool, now time.Time) {
 	c.classes[t.Class].wouldWait++
 	c.queue(t, now)
-	if t.queued && !roomy && !c.awaited(t) {
+	if t.queued && !roomy {
 		c.claim(t, now)
 	}
 	c.send(t, now)

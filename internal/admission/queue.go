@@ -287,11 +287,8 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			c.bind(t)
 			continue
 		}
-		behind := c.awaited(t)
-		if behind || !c.fits(c.renewed(t), now) {
-			if !behind {
-				claimed += c.claim(t, now)
-			}
+		if c.awaited(t) || !c.fits(c.renewed(t), now) {
+			claimed += c.claim(t, now)
 			k.missed++
 			k.over = k.missed >= scan
 			continue
@@ -360,11 +357,6 @@ func (k *class) advance() {
 // active reports whether the class has, or had a moment ago, something to do.
 func (k *class) active(now time.Time) bool {
 	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
-}
-
-// holds reports whether the share of its class holds a new ticket back, or one that came before it.
-func (c *Control) holds(t *Ticket, now time.Time) bool {
-	return c.classes[t.Class].held || c.exceedsShare(t, now)
 }
 
 // exceedsShare reports whether a ticket would give its class more than its share of what keeps

@@ -62,13 +62,16 @@ func (c *Control) awaited(t *Ticket) bool {
 	return false
 }
 
-// claim reserves room for a ticket that waits and that nothing comes before: until the next pump nothing
+// claim reserves room for a ticket that waits, unless another one comes before it: until the next pump nothing
 // that comes after it takes that. It is what the ticket sends to each node; of nodes that have not enough of it in sum,
 // all. It returns of how many nodes nothing is left. Nodes of which nothing is known are free.
 //
 // A ticket that comes after another one on some node reserves nothing: only after that one it can go. So a node that many wait for does
 // not keep the others idle.
 func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
+	if c.awaited(t) {
+		return 0
+	}
 	share := c.o.share()
 	_, short := c.lacks(t, now)
 	for _, h := range t.charges {

@@ -161,7 +161,11 @@ func (p *Poller) outdated(known, version int64) bool {
 func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string, version int64) {
 	d := &p.departures
 	if d.uuid != uuid {
+		before := *d
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
+		if before.uuid == "" { // no answer of another cluster has set it
+			d.after = before.after
+		}
 	}
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})

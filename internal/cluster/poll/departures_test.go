@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -248,4 +249,19 @@ func TestAccountThatMayNotReadAnnouncements(t *testing.T) {
 	a.Eventually("asked and refused", func() bool { return count() > 3 && a.Ready() == nil })
 	require.Empty(t, leaving(a.Snapshot()))
 	require.Equal(t, 1, strings.Count(log.String(), "it cannot be read which nodes are to leave"))
+}
+
+// What spreads the reads of many after a relay fell silent is kept when they first learn which cluster it is.
+func TestTheFirstReadAfterARelayWaits(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: &http.Transport{}}})
+	discover(p, nil)
+	p.departures.after = time.Now().Add(time.Hour)
+	p.readDepartures(t.Context(), seed, f.UUID, 7)
+	require.Zero(t, f.Count("/_cluster/state/metadata"))
+	p.readDepartures(t.Context(), seed, "another", 7)
+	require.Equal(t, 1, f.Count("/_cluster/state/metadata"), "that was the cost of the other cluster's answers")
 }
