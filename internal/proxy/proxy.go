@@ -253,7 +253,7 @@ func (p *Proxy) Close() {
 func (p *Proxy) UseSnapshot(s *cluster.Snapshot) {
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
-	p.view.Store(newView(s, p.view.Load(), p.o))
+	p.view.Store(newView(s, p.view.Load(), p.o, time.Now()))
 	p.admission.update(s)
 	p.writes.update(s)
 	p.checkZone(s)

@@ -86,7 +86,7 @@ func measured(b *testing.B, s *cluster.Snapshot, known bool, slow int, now time.
 			seen[n.ID] = selection.Seen{Now: time.Second}
 		}
 	}
-	nodes := selector.Update(infos)
+	nodes := selector.Update(infos, time.Now())
 	for i, n := range s.Nodes {
 		if !known {
 			break

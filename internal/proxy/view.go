@@ -26,7 +26,7 @@ type view struct {
 }
 
 // newView makes the view of s. It keeps statistics and connections of the view before.
-func newView(s *cluster.Snapshot, before *view, o Options) *view {
+func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view {
 	if before.snapshot != nil && slices.Equal(before.snapshot.Nodes, s.Nodes) {
 		same := *before // most snapshots only confirm the placement
 		same.snapshot = s
@@ -38,7 +38,7 @@ func newView(s *cluster.Snapshot, before *view, o Options) *view {
 	}
 	v := &view{
 		snapshot:  s,
-		nodes:     o.Selector.Update(infos),
+		nodes:     o.Selector.Update(infos, now),
 		upstreams: make([]*upstream, len(s.Nodes)),
 
 		preferences: new(preferences),

@@ -102,6 +102,7 @@ type Decision struct {
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow
 	remote      bool      // some candidate is in another zone, and some is not
+	expects     bool      // see [Decision.Expects]
 
 	// scratch, by position, valid for the positions in order
 	candidates []candidate
@@ -191,7 +192,11 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
 	case s.leaveToEngine(d, req):
-		d.listAll(NoOutlier)
+		if d.expects = s.expects(d, req, t.at); d.expects {
+			d.listSets(req, policy{near: 1, slack: math.Inf(1)}, s.factor)
+		} else {
+			d.listAll(NoOutlier)
+		}
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
 	case req.OneShard():
@@ -228,7 +233,7 @@ func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
 	d.order, d.sorted = d.order[:0], d.sorted[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
-	d.limit = 0
+	d.limit, d.expects = 0, false
 	if cap(d.candidates) < len(req.Nodes) {
 		d.candidates = make([]candidate, len(req.Nodes))
 	}

@@ -98,6 +98,9 @@ const (
 	// SlowStart is how long the share of a node that is back, or new, grows from nothing: a
 	// part of the searches fills its caches. cold_node.
 	SlowStart = 3 * time.Second
+	// absence is how long a node that left is expected back, and how long one that joined is expected to get copies:
+	// longer than most restarts take. The rows rolling and announced of the chaos table.
+	absence = useFactor * holdMemory
 
 	// A node gets more of its own only up to loadBound times what the others have in the mean,
 	// plus two: the bound of consistent hashing with bounded loads. It is for searches

@@ -298,7 +298,7 @@ func TestOthersCoordinateForAFullNodeInItsZone(t *testing.T) {
 		for i, z := range []string{"a", "a", c.zone, c.zone, "b", "b"} {
 			infos = append(infos, NodeInfo{ID: fmt.Sprint(i), Processors: 2, Zone: z})
 		}
-		nodes := s.Update(infos)
+		nodes := s.Update(infos, epoch)
 		served(s, nodes[:2], 100, 20*time.Millisecond, time.Second)
 		served(s, nodes[2:], 100, c.takes, time.Second)
 		got := map[int]bool{}
@@ -379,7 +379,7 @@ func TestNodesWithoutDataCoordinateIfTheyMay(t *testing.T) {
 	for i := range 3 {
 		infos = append(infos, NodeInfo{ID: fmt.Sprint("data", i)})
 	}
-	nodes := s.Update(infos)
+	nodes := s.Update(infos, epoch)
 	for _, n := range nodes {
 		s.ObservePoll(n.ID, Poll{State: Fine}, epoch)
 	}
@@ -412,7 +412,7 @@ func TestNodesWithoutDataCoordinateIfTheyMay(t *testing.T) {
 		infos[i].Zone = "own"
 	}
 	infos[1].Zone = "other"
-	for nodes = s.Update(infos); seen["data2"] < 300; {
+	for nodes = s.Update(infos, epoch); seen["data2"] < 300; {
 		id := choose(s, nodes, [][]int{{2, 3}, {3, 4}, {4, 2}}, at(time.Second)).Coordinator.ID
 		require.NotEqual(t, "only", id)
 		seen[id]++
@@ -427,7 +427,7 @@ func TestClientsThatBeginTogetherSpread(t *testing.T) {
 	for client := range clients {
 		s, err := New(Options{Policy: "adaptive", Epoch: epoch, Seed: uint64(client)})
 		require.NoError(t, err)
-		nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}})
+		nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}, epoch)
 		sent[choose(s, nodes, ring(5, 2, 5), epoch).Coordinator.ID]++
 		sent[s.Coordinator(nodes, func(*Node) bool { return true }, epoch).ID]++
 	}

@@ -302,7 +302,7 @@ func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
 		name := "m" + string(rune('0'+i))
 		infos = append(infos, NodeInfo{ID: name, Name: name, NoData: true})
 	}
-	nodes = s.Update(infos)
+	nodes = s.Update(infos, epoch)
 	for _, n := range nodes {
 		s.ObservePoll(n.ID, Poll{State: Fine}, epoch)
 	}
@@ -361,7 +361,7 @@ func TestNewNodesRampUp(t *testing.T) {
 	for _, n := range nodes {
 		infos = append(infos, n.NodeInfo)
 	}
-	all := s.Update(infos)
+	all := s.Update(infos, epoch)
 	choose(s, all, [][]int{{0, 1, 2, 3}}, epoch)
 	require.Equal(t, Ramping, all[0].State())
 	require.Equal(t, []State{Fine, Fine, Fine}, states(all[1:]), "those that were there are not new")

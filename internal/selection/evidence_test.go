@@ -81,7 +81,7 @@ func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 		infos[i] = n.NodeInfo
 	}
 	infos[2].Zone, infos[2].Processors = "b", 8
-	after := s.Update(infos)
+	after := s.Update(infos, epoch)
 	require.Equal(t, "b", after[2].Zone)
 	require.Empty(t, nodes[2].Zone, "decisions read it without a lock")
 	require.Equal(t, Slow, after[2].State())
@@ -191,7 +191,7 @@ func TestProofOutlivesAnUpdate(t *testing.T) {
 		infos[i] = n.NodeInfo
 		infos[i].Processors = 8
 	}
-	updated := s.Update(infos)
+	updated := s.Update(infos, epoch)
 	require.True(t, updated[2].Same(nodes[2]))
 	require.False(t, updated[2].Same(nodes[1]))
 	require.True(t, s.makeRoom(nodes[2], false, 1), "it is avoided, and not another one")

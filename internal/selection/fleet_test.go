@@ -24,7 +24,7 @@ func withProcessors(t *testing.T, count int) (*Selector, []*Node) {
 		infos[i] = n.NodeInfo
 		infos[i].Processors = 2
 	}
-	return s, s.Update(infos)
+	return s, s.Update(infos, epoch)
 }
 
 // A hundred sidesteps that each see a hundredth of the searches know the same old queues. They

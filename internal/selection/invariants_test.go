@@ -98,7 +98,7 @@ func BenchmarkChoose(b *testing.B) {
 			for i := range infos {
 				infos[i] = NodeInfo{ID: fmt.Sprint(i), Name: fmt.Sprint(i)}
 			}
-			nodes := s.Update(infos)
+			nodes := s.Update(infos, epoch)
 			setTimes(nodes, 5, 3)
 			req := Request{Nodes: nodes, Shards: ring(c.shards, c.copies, c.nodes)}
 			var d Decision

@@ -144,9 +144,9 @@ func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 2)
 	setTimes(nodes, 5, 3)
-	kept := s.Update([]NodeInfo{{ID: nodes[1].ID, Name: nodes[1].Name}})
+	kept := s.Update([]NodeInfo{{ID: nodes[1].ID, Name: nodes[1].Name}}, epoch)
 	require.Same(t, nodes[1], kept[0])
-	back := s.Update([]NodeInfo{{ID: nodes[0].ID, Name: nodes[0].Name}, {ID: nodes[1].ID, Name: nodes[1].Name}})
+	back := s.Update([]NodeInfo{{ID: nodes[0].ID, Name: nodes[0].Name}, {ID: nodes[1].ID, Name: nodes[1].Name}}, epoch)
 	require.NotSame(t, nodes[0], back[0])
 	require.Same(t, nodes[1], back[1])
 }

@@ -1,6 +1,10 @@
 package selection
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Drained is how a node is said to leave that [Selector.Leave] was told of.
 const Drained = "drained"
@@ -40,3 +44,49 @@ func (d *Decision) excludeLeaving(req Request, t turn) (found bool) {
 	}
 	return found
 }
+
+// expect notes which data nodes left or join as known takes the place of s.nodes: a shard may get a copy there
+// that no placement tells of yet. s.mu is held.
+func (s *Selector) expect(known map[string]*Node, at int64) {
+	for id, n := range s.nodes {
+		if known[id] == nil && !n.NoData {
+			s.expected[id] = at
+		}
+	}
+	for id, n := range known {
+		if s.nodes[id] == nil && n.joined.Load() && !n.NoData {
+			s.expected[id] = at
+		}
+	}
+	maps.DeleteFunc(s.expected, func(_ string, since int64) bool { return at-since >= int64(absence) })
+	s.setExpected()
+}
+
+// arrived notes that n has a copy.
+func (s *Selector) arrived(n *Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.expected, n.ID)
+	s.setExpected()
+}
+
+// setExpected sets until when a node is expected. s.mu is held.
+func (s *Selector) setExpected() {
+	until := int64(0)
+	for _, since := range s.expected {
+		until = max(until, since+int64(absence))
+	}
+	s.expectedUntil.Store(until)
+}
+
+// expects reports whether d is to list all nodes that are known, although none stands out: a data node is away that was
+// there before, or has no copies yet that has joined. The engine searches a copy as soon as it is there, on a node that is
+// cold. A list keeps searches from it until it is known: then its share grows. Of the copies listed the engine
+// draws lots, so nothing may wait in queues meanwhile.
+func (s *Selector) expects(d *Decision, req Request, at int64) bool {
+	return s.expectedUntil.Load() > at &&
+		!slices.ContainsFunc(d.order, func(p int) bool { return req.Nodes[p].queued() > SlowSlack })
+}
+
+// Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.
+func (d *Decision) Expects() bool { return d.expects }

@@ -61,13 +61,13 @@ func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
 
 	s, nodes = marked()
 	infos := []NodeInfo{nodes[0].NodeInfo, nodes[1].NodeInfo}
-	s.Update(infos[:1])
-	require.False(t, s.Update(infos)[1].leaves(s.since(at(4*time.Second))), "it left the cluster, and joined again")
+	s.Update(infos[:1], epoch)
+	require.False(t, s.Update(infos, epoch)[1].leaves(s.since(at(4*time.Second))), "it left the cluster, and joined again")
 
 	s, nodes = marked()
 	info := nodes[1].NodeInfo
 	info.Zone = "other"
-	require.True(t, s.Update([]NodeInfo{info})[0].leaves(s.since(at(4*time.Second))), "something else of it changed")
+	require.True(t, s.Update([]NodeInfo{info}, epoch)[0].leaves(s.since(at(4*time.Second))), "something else of it changed")
 }
 
 // Where all copies of a shard are on nodes that leave, or are ejected, one that leaves is listed.
@@ -130,7 +130,7 @@ func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
 		infos[i] = n.NodeInfo
 	}
 	infos[1].Announced = "excluded"
-	nodes = s.Update(infos)
+	nodes = s.Update(infos, epoch)
 	setTimes(nodes, 5, 3)
 	for range 50 {
 		d := choose(s, nodes, ring(5, 2, 5), at(2*time.Second))
@@ -143,7 +143,7 @@ func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
 	require.Zero(t, s.Figures(nodes[1], at(2*time.Second)).LeavingUntil)
 
 	infos[1].Announced = ""
-	nodes = s.Update(infos)
+	nodes = s.Update(infos, epoch)
 	require.Equal(t, NoOutlier, decide(s, nodes, 3*time.Second).Reason)
 	require.Empty(t, s.Figures(nodes[1], at(3*time.Second)).Leaving)
 }

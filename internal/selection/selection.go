@@ -56,16 +56,18 @@ type Selector struct {
 	probers  atomic.Int64 // see [Selector.Probers]; 0: not told
 	ejecting sync.Mutex   // held to eject a node or let it in: two at once must not exceed the cap
 
-	coordinatingOnly atomic.Bool // whether some node is [NodeInfo.CoordinatingOnly]
+	coordinatingOnly atomic.Bool  // whether some node is [NodeInfo.CoordinatingOnly]
+	expectedUntil    atomic.Int64 // ns: until when some node may get copies that is not known yet; 0: none
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 
-	mu    sync.Mutex // guards nodes; taken by Update and ObservePoll only
-	nodes map[string]*Node
-	all   atomic.Pointer[[]*Node] // the same, in the order of the last Update
+	mu       sync.Mutex // guards nodes and expected; taken by Update and ObservePoll, and when a node gets its first copy
+	nodes    map[string]*Node
+	expected map[string]int64        // ns: when data nodes left or joined that have no copies since, by id
+	all      atomic.Pointer[[]*Node] // the same, in the order of the last Update
 }
 
 // New returns a Selector without nodes. An unknown policy or Clients < 0 is an
@@ -94,6 +96,7 @@ func New(o Options) (*Selector, error) {
 		factor:   o.ZoneFactor,
 		onChange: o.OnChange,
 		nodes:    map[string]*Node{},
+		expected: map[string]int64{},
 	}
 	s.all.Store(new([]*Node))
 	return s, nil
@@ -129,10 +132,10 @@ type NodeInfo struct {
 	Announced string
 }
 
-// Update makes the selector know exactly these nodes and returns them in the
-// order given. Nodes known before keep their statistics, whatever else of them changed; nodes
+// Update makes the selector know exactly these nodes from now on and returns them in the
+// order given. Nodes known before keep their statistics, whatever else of them changed; those of nodes
 // that left are forgotten, so that a node that comes back starts without statistics.
-func (s *Selector) Update(infos []NodeInfo) []*Node {
+func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := make(map[string]*Node, len(infos))
@@ -149,6 +152,7 @@ func (s *Selector) Update(infos []NodeInfo) []*Node {
 		known[info.ID] = n
 		out[i] = n
 	}
+	s.expect(known, s.since(now))
 	s.nodes = known
 	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.all.Store(&out)

@@ -21,7 +21,7 @@ func newTest(t testing.TB, policy string, n int) (*Selector, []*Node) {
 	for i := range infos {
 		infos[i] = NodeInfo{ID: "id-" + string(rune('a'+i)), Name: string(rune('a' + i))}
 	}
-	nodes := s.Update(infos)
+	nodes := s.Update(infos, epoch)
 	for _, node := range nodes {
 		s.ObservePoll(node.ID, Poll{State: Fine}, epoch)
 	}

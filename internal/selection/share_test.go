@@ -26,7 +26,7 @@ func newToldBy(t *testing.T, v *virtual) *toldBy {
 	for _, n := range v.nodes {
 		infos = append(infos, NodeInfo{ID: n.ID, Name: n.Name})
 	}
-	f.nodes = f.Update(infos)
+	f.nodes = f.Update(infos, epoch)
 	return f
 }
 
@@ -104,7 +104,7 @@ func TestFindingsAreKeptForAWhile(t *testing.T) {
 	}
 	unheard(last.Sent.Add(3*roundLife), "it is old")
 	unheard(last.Sent.Add(-time.Second), "it is not sent yet")
-	f.nodes = f.Update([]NodeInfo{{ID: v.nodes[0].ID}})
+	f.nodes = f.Update([]NodeInfo{{ID: v.nodes[0].ID}}, epoch)
 	unheard(last.Sent.Add(time.Second), "the others have left")
 	for range 3 * maxFindings {
 		f.TakeIn(last)
@@ -178,7 +178,7 @@ func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 	for seed := range uint64(clients) {
 		s, err := New(Options{Policy: "adaptive", Clients: 1, Epoch: epoch, Seed: seed})
 		require.NoError(t, err)
-		nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}})
+		nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, epoch)
 		s.Probers(500)
 		at := epoch.Add(time.Minute)
 		s.eject(nodes[3], Slow, s.since(at), "a test")

@@ -20,7 +20,7 @@ func TestWeightsStandForShards(t *testing.T) {
 		for i := range infos {
 			infos[i] = NodeInfo{ID: string(rune('a' + i)), Name: string(rune('a' + i))}
 		}
-		nodes := s.Update(infos)
+		nodes := s.Update(infos, epoch)
 		setTimes(nodes, 1+20*rng.Float64(), 1+3*rng.Float64())
 		once := Request{Nodes: nodes, Affinity: uint64(rng.IntN(2)) * rng.Uint64(), Outliers: rng.IntN(2) == 0}
 		each := once

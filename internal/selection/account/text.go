@@ -141,6 +141,9 @@ func (about subject) occasion() string {
 			return "as " + n.Node.Name + " is " + f.State.String()
 		}
 	}
+	if about.d.Expects() {
+		return "as a node that has left is expected back, or one that has joined is expected to get copies, and would be cold"
+	}
 	return "as copies differ"
 }
 

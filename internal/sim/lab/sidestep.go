@@ -82,7 +82,7 @@ func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, err
 			infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus), NoData: w.nodes[i].role != dataNode}
 		}
 		r := &sidestep{
-			variant: v, w: w, s: s, nodes: s.Update(infos), index: map[*selection.Node]int{}, held: w.held(),
+			variant: v, w: w, s: s, nodes: s.Update(infos, epoch()), index: map[*selection.Node]int{}, held: w.held(),
 			budget: attempt.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
 		}
 		for range w.indices {

@@ -1,0 +1,94 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// infosOf returns what the selector was told of nodes.
+func infosOf(nodes []*Node) []NodeInfo {
+	infos := make([]NodeInfo, len(nodes))
+	for i, n := range nodes {
+		infos[i] = n.NodeInfo
+	}
+	return infos
+}
+
+// The engine searches the copies of a node that comes back before any placement tells of them. A list of the
+// nodes that are known keeps searches from it while it is cold.
+func TestSearchesAreListedUntilANodeThatLeftIsBackAndWarm(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	infos := infosOf(nodes)
+	d := decide(s, nodes, time.Second)
+	require.Equal(t, NoOutlier, d.Reason)
+	require.False(t, d.Expects())
+
+	left := s.Update(infos[:4], at(2*time.Second))
+	d = decide(s, left, 30*time.Second)
+	require.Equal(t, Ranked, d.Reason)
+	require.True(t, d.Expects())
+	require.Equal(t, "abcd", names(d))
+
+	back := s.Update(infos, at(40*time.Second))
+	require.Equal(t, Ranked, decide(s, back[:4], 41*time.Second).Reason, "it has no copies yet")
+	decide(s, back, 42*time.Second) // it has
+	require.Equal(t, Ramping, back[4].health.condition())
+	d = decide(s, back, 42*time.Second)
+	require.Equal(t, Ranked, d.Reason, "its share grows")
+	require.False(t, d.Expects())
+	require.Equal(t, NoOutlier, decide(s, back, 42*time.Second+SlowStart).Reason)
+}
+
+func TestANodeIsNotExpectedForEver(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	infos := infosOf(nodes)
+	left := s.Update(infos[:4], at(time.Second))
+	require.Equal(t, Ranked, decide(s, left, absence).Reason)
+	require.Equal(t, NoOutlier, decide(s, left, time.Second+absence).Reason)
+	s.Update(infos[:3], at(2*time.Second+absence))
+	require.Len(t, s.expected, 1, "of those that are expected no longer nothing is kept")
+}
+
+func TestWhatHoldsNoShardsIsNotExpected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	infos := infosOf(nodes)
+	infos[4].NoData = true
+	nodes = s.Update(infos, at(time.Second))
+	setTimes(nodes, 5, 3)
+	s.Update(infos[:4], at(2*time.Second))
+	require.Equal(t, NoOutlier, decide(s, nodes[:4], 3*time.Second).Reason)
+	s.Update(infos, at(4*time.Second))
+	require.Equal(t, NoOutlier, decide(s, nodes[:4], 5*time.Second).Reason)
+}
+
+// Of the copies listed the engine draws lots. While searches wait in queues that costs more than a cold node does. Where
+// a node stands out other rules decide.
+func TestNothingWaitsForANodeThatIsExpected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	infos := infosOf(nodes)
+	nodes = s.Update(infos[:4], at(time.Second))
+	require.Equal(t, Ranked, decide(s, nodes, 2*time.Second).Reason)
+	set(&nodes[1].queue, 100)
+	require.Equal(t, NoOutlier, decide(s, nodes, 2*time.Second).Reason, "searches wait")
+	nodes[1].queue.Reset()
+	set(&nodes[1].service, 30)
+	require.Equal(t, "abcd", names(decide(s, nodes, 2*time.Second)), "whatever they take")
+	s.MarkUnreachable(nodes[0], "a test", at(2*time.Second))
+	require.Equal(t, "bcd", names(decide(s, nodes, 2*time.Second)))
+	s.eject(nodes[1], Slow, s.since(at(2*time.Second)), "a test")
+	d := &Decision{}
+	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{1}, {2, 3}}, Outliers: true}, at(3*time.Second))
+	require.Equal(t, NoGain, d.Reason, "a slow node would have to be used")
+}
+
+// Where the choice is never left to the engine nothing changes.
+func TestOtherPoliciesExpectNothing(t *testing.T) {
+	s, nodes := newTest(t, "round_robin", 5)
+	left := s.Update(infosOf(nodes)[:4], at(time.Second))
+	require.Equal(t, Ranked, decide(s, left, 2*time.Second).Reason)
+}
