@@ -192,9 +192,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
 	case s.leaveToEngine(d, req):
-		if d.expects = s.expects(d, req, t.at); d.expects {
-			d.listSets(req, policy{near: 1, slack: math.Inf(1)}, s.factor)
-		} else {
+		if d.expects = s.expects(d, req, t.at) && d.listKnown(req, s.factor); !d.expects {
 			d.listAll(NoOutlier)
 		}
 	case req.Affinity != 0 && d.Reason != NoChoice:

@@ -80,6 +80,9 @@ func TestNothingWaitsForANodeThatIsExpected(t *testing.T) {
 	require.Equal(t, "abcd", names(decide(s, nodes, 2*time.Second)), "whatever they take")
 	s.MarkUnreachable(nodes[0], "a test", at(2*time.Second))
 	require.Equal(t, "bcd", names(decide(s, nodes, 2*time.Second)))
+	s.MarkUnreachable(nodes[1], "a test", at(2*time.Second))
+	require.Equal(t, NoOutlier, decide(s, nodes, 2*time.Second).Reason, "the copy that a shard has left may be on the node that is expected")
+	nodes[1].polled.Store(int32(Fine))
 	s.eject(nodes[1], Slow, s.since(at(2*time.Second)), "a test")
 	d := &Decision{}
 	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{1}, {2, 3}}, Outliers: true}, at(3*time.Second))

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -86,6 +87,13 @@ func (s *Selector) setExpected() {
 func (s *Selector) expects(d *Decision, req Request, at int64) bool {
 	return s.expectedUntil.Load() > at &&
 		!slices.ContainsFunc(d.order, func(p int) bool { return req.Nodes[p].queued() > SlowSlack })
+}
+
+// listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has
+// none, it may be on the node that is expected.
+func (d *Decision) listKnown(req Request, factor float64) bool {
+	d.listSets(req, policy{near: 1, slack: math.Inf(1)}, factor)
+	return d.Reason != FailOpen
 }
 
 // Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.
