@@ -16,7 +16,11 @@ import (
 // rewrite prepares the outbound request: the header fields, which all attempts share, and
 // the preference of the first one.
 func (x *exchange) rewrite() {
-	if x.first != nil && !x.first.rewrite() {
+	switch {
+	case x.first == nil || x.first.rewrite():
+	case x.first.decision.Open() && x.first.rewrite(): // none stands out: it need not be listed
+		x.Reason = string(x.first.decision.Reason)
+	default:
 		x.Reason = reasonTooLong
 		x.first.release()
 		x.first = nil

@@ -19,6 +19,10 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 	req := Request{Nodes: nodes, Shards: ring(20, 3, 10), Outliers: true}
 	zero(req)
 	zero(Request{Nodes: nodes, Shards: [][]int{{0, 1, 2}}, Outliers: true})
+	s.expectedUntil.Store(int64(time.Minute))
+	zero(req)
+	require.True(t, d.Expects())
+	s.expectedUntil.Store(0)
 	set(&nodes[1].response, 300)
 	zero(req)
 	suspect(s, nodes, time.Second/2, 1, late(300*time.Millisecond, nodes[2]))

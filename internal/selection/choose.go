@@ -62,7 +62,8 @@ type Request struct {
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
 	Avoid []*Node
-	// Outliers asks for a list only while some candidate stands out and the list gains something; else the
+	// Outliers asks for a list only while some candidate stands out and the list gains something, or a node is
+	// expected ([Decision.Expects]); else the
 	// decision is NoOutlier or NoGain, with all candidates in it: what the engine picks
 	// is among them. One shard is chosen unless others send more to its nodes. Other
 	// policies than adaptive do not know outliers and list always.
@@ -192,9 +193,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
 	case s.leaveToEngine(d, req):
-		if d.expects = s.expects(d, req, t.at) && d.listKnown(req, s.factor); !d.expects {
-			d.listAll(NoOutlier)
-		}
+		s.leave(d, req, NoOutlier, t.at)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
 	case req.OneShard():
@@ -202,7 +201,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	default:
 		d.listSets(req, s.policy, s.factor)
 		if s.mayLeave(d, req) && !d.gains(req, t.at) {
-			d.listAll(d.ungained())
+			s.leave(d, req, d.ungained(), t.at)
 		}
 	}
 	d.gather(req)

@@ -100,7 +100,7 @@ const (
 	SlowStart = 3 * time.Second
 	// absence is how long a node that left is expected back, and how long one that joined is expected to get copies:
 	// longer than most restarts take. The rows rolling and announced of the chaos table.
-	absence = useFactor * holdMemory
+	absence = twice * twice * twice * holdMemory
 
 	// A node gets more of its own only up to loadBound times what the others have in the mean,
 	// plus two: the bound of consistent hashing with bounded loads. It is for searches

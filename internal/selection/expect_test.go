@@ -51,6 +51,14 @@ func TestANodeIsNotExpectedForEver(t *testing.T) {
 	require.Equal(t, NoOutlier, decide(s, left, time.Second+absence).Reason)
 	s.Update(infos[:3], at(2*time.Second+absence))
 	require.Len(t, s.expected, 1, "of those that are expected no longer nothing is kept")
+
+	empty := append(infos[:3:3], NodeInfo{ID: "empty"})
+	s.Update(empty, at(2*absence))
+	for i := range time.Duration(3) { // others come and go
+		s.Update(append(empty[:4:4], NodeInfo{ID: "manager", NoData: true}), at(2*absence+i*time.Minute))
+		s.Update(empty, at(2*absence+i*time.Minute))
+	}
+	require.Equal(t, s.since(at(2*absence)), s.expected["empty"])
 }
 
 func TestWhatHoldsNoShardsIsNotExpected(t *testing.T) {
@@ -76,8 +84,11 @@ func TestNothingWaitsForANodeThatIsExpected(t *testing.T) {
 	set(&nodes[1].queue, 100)
 	require.Equal(t, NoOutlier, decide(s, nodes, 2*time.Second).Reason, "searches wait")
 	nodes[1].queue.Reset()
-	set(&nodes[1].service, 30)
-	require.Equal(t, "abcd", names(decide(s, nodes, 2*time.Second)), "whatever they take")
+	set(&nodes[1].response, 100)
+	require.Equal(t, NoOutlier, decide(s, nodes, 2*time.Second).Reason, "one takes far longer than the others")
+	set(&nodes[1].response, 20)
+	require.Equal(t, Ranked, decide(s, nodes, 2*time.Second).Reason)
+	require.Equal(t, "abcd", names(decide(s, nodes, 2*time.Second)), "a little longer is no reason to leave it out")
 	s.MarkUnreachable(nodes[0], "a test", at(2*time.Second))
 	require.Equal(t, "bcd", names(decide(s, nodes, 2*time.Second)))
 	s.MarkUnreachable(nodes[1], "a test", at(2*time.Second))
@@ -94,4 +105,82 @@ func TestOtherPoliciesExpectNothing(t *testing.T) {
 	s, nodes := newTest(t, "round_robin", 5)
 	left := s.Update(infosOf(nodes)[:4], at(time.Second))
 	require.Equal(t, Ranked, decide(s, left, 2*time.Second).Reason)
+}
+
+// What sticks to its copies is left to the engine with its string.
+func TestNothingThatSticksToItsCopiesIsListed(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	nodes = s.Update(infosOf(nodes)[:4], at(time.Second))
+	d := &Decision{}
+	s.Choose(d, Request{Nodes: nodes, Shards: ring(4, 2, 4), Outliers: true, Affinity: 7}, at(2*time.Second))
+	require.Equal(t, NoOutlier, d.Reason)
+}
+
+// Of one shard of which others search more than this client, all copies that are known are listed.
+func TestCopiesOfOneShardAreListedThatOthersSearch(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	nodes = s.Update(infosOf(nodes)[:4], at(time.Second))
+	for _, n := range nodes {
+		set(&n.rate, 1)
+	}
+	d := &Decision{}
+	s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{0, 1, 2}}, Outliers: true}, at(2*time.Second))
+	require.True(t, d.Expects())
+	require.Equal(t, "abc", names(d))
+}
+
+func TestANodeInSlowStartThatHasItsTurnDoesNotUncoverAnother(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	infos := infosOf(nodes)
+	s.Update(infos[:3], at(time.Second))
+	nodes = s.Update(infos[:4], at(2*time.Second))
+	setTimes(nodes, 5, 3)
+	decide(s, nodes, 3*time.Second)
+	require.Equal(t, Ramping, nodes[3].health.condition())
+	for range 20 {
+		require.Equal(t, Ranked, decide(s, nodes, 5900*time.Millisecond).Reason)
+	}
+}
+
+func TestWhatANodeTurnsOutToBeEndsThatItIsExpected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	infos := infosOf(nodes)
+	joined := NodeInfo{ID: "manager"} // its roles are not told yet
+	s.Update(append(infos[:5:5], joined), at(time.Second))
+	require.Contains(t, s.expected, joined.ID)
+	joined.NoData = true
+	s.Update(append(infos[:5:5], joined), at(2*time.Second))
+	require.Empty(t, s.expected)
+	require.Zero(t, s.expectedUntil.Load())
+
+	s.Update([]NodeInfo{{ID: "x"}, {ID: "y"}}, at(3*time.Second))
+	require.Empty(t, s.expected, "it is another cluster")
+	s.Update(nil, at(4*time.Second))
+	s.Update(infos, at(5*time.Second))
+	require.Empty(t, s.expected, "all were away")
+}
+
+// A list may be too long for a request: then the engine chooses among all.
+func TestOpenTakesAListBackThatIsMadeForANodeThatIsExpected(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	require.False(t, decide(s, nodes, time.Second).Open())
+	d := decide(s, s.Update(infosOf(nodes)[:4], at(time.Second)), 2*time.Second)
+	require.True(t, d.Open())
+	require.Equal(t, NoOutlier, d.Reason)
+	require.False(t, d.Open())
+}
+
+func TestAPreviewEndsNoExpectation(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	setTimes(nodes, 5, 3)
+	infos := infosOf(nodes)
+	s.Update(infos[:4], at(time.Second))
+	nodes = s.Update(infos, at(2*time.Second))
+	s.Preview(&Decision{}, Request{Nodes: nodes, Shards: ring(5, 2, 5), Outliers: true}, at(3*time.Second))
+	require.NotZero(t, s.expectedUntil.Load())
+	require.NotEqual(t, Ramping, nodes[4].health.condition())
 }

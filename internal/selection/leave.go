@@ -47,19 +47,25 @@ func (d *Decision) excludeLeaving(req Request, t turn) (found bool) {
 }
 
 // expect notes which data nodes left or join as known takes the place of s.nodes: a shard may get a copy there
-// that no placement tells of yet. s.mu is held.
+// that no placement tells of yet. Where none of the nodes is left it is another cluster. s.mu is held.
 func (s *Selector) expect(known map[string]*Node, at int64) {
+	stays := false
 	for id, n := range s.nodes {
-		if known[id] == nil && !n.NoData {
+		if known[id] != nil {
+			stays = true
+		} else if !n.NoData {
 			s.expected[id] = at
 		}
 	}
 	for id, n := range known {
-		if s.nodes[id] == nil && n.joined.Load() && !n.NoData {
+		switch {
+		case n.NoData || !n.joined.Load():
+			delete(s.expected, id)
+		case s.nodes[id] == nil:
 			s.expected[id] = at
 		}
 	}
-	maps.DeleteFunc(s.expected, func(_ string, since int64) bool { return at-since >= int64(absence) })
+	maps.DeleteFunc(s.expected, func(_ string, since int64) bool { return !stays || at-since >= int64(absence) })
 	s.setExpected()
 }
 
@@ -67,8 +73,10 @@ func (s *Selector) expect(known map[string]*Node, at int64) {
 func (s *Selector) arrived(n *Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.expected, n.ID)
-	s.setExpected()
+	if n.Same(s.nodes[n.ID]) {
+		delete(s.expected, n.ID)
+		s.setExpected()
+	}
 }
 
 // setExpected sets until when a node is expected. s.mu is held.
@@ -80,13 +88,24 @@ func (s *Selector) setExpected() {
 	s.expectedUntil.Store(until)
 }
 
-// expects reports whether d is to list all nodes that are known, although none stands out: a data node is away that was
-// there before, or has no copies yet that has joined. The engine searches a copy as soon as it is there, on a node that is
-// cold. A list keeps searches from it until it is known: then its share grows. Of the copies listed the engine
-// draws lots, so nothing may wait in queues meanwhile.
-func (s *Selector) expects(d *Decision, req Request, at int64) bool {
-	return s.expectedUntil.Load() > at &&
-		!slices.ContainsFunc(d.order, func(p int) bool { return req.Nodes[p].queued() > SlowSlack })
+// leave leaves the choice to the engine, for this reason. While a node is expected it is to choose among the nodes that are
+// known, if none stands out: a data node is away that was there before, or has joined and has no copies yet. The engine
+// searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
+// share grows.
+func (s *Selector) leave(d *Decision, req Request, why Reason, at int64) {
+	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike(req) && d.listKnown(req, s.factor) {
+		d.expects = true
+		return
+	}
+	d.listAll(why)
+}
+
+// alike reports whether in no queue of a candidate searches wait for long, and none takes far longer than the others: of the
+// copies listed the engine draws lots, of all copies it uses those on such nodes less.
+func (d *Decision) alike(req Request) bool {
+	return !slices.ContainsFunc(d.order, func(p int) bool {
+		return d.candidates[p].why == OverLimit || req.Nodes[p].queued() > SlowSlack
+	})
 }
 
 // listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has
@@ -98,3 +117,13 @@ func (d *Decision) listKnown(req Request, factor float64) bool {
 
 // Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.
 func (d *Decision) Expects() bool { return d.expects }
+
+// Open leaves the choice to the engine after all, where d lists nodes only as another one is expected, and reports
+// whether it does: the list does not fit into a request, say.
+func (d *Decision) Open() bool {
+	if !d.expects {
+		return false
+	}
+	d.expects, d.Reason = false, NoOutlier
+	return true
+}

@@ -2,8 +2,8 @@
 // each node, and from ranks the set of nodes that serves a search. It is pure:
 // no I/O, no clock, no goroutine. Time and chance are arguments.
 //
-// A [Selector] is safe for concurrent use. Its hot path takes no lock: all
-// statistics of a node are atomics.
+// A [Selector] is safe for concurrent use. Its hot path takes no lock, but when a node
+// changes its state: all statistics of a node are atomics.
 package selection
 
 import (

@@ -108,7 +108,7 @@ func (about subject) summary(a Account) string {
 	case selection.Affinity:
 		return "The copies that the preference string, or the target, sticks to are listed. " + a.keptOut()
 	}
-	if about.req.OneShard() {
+	if about.req.OneShard() && !about.d.Expects() {
 		return "One shard is searched, so its best copy is named: " + a.best() + "."
 	}
 	return fmt.Sprintf("%d of %d nodes with a copy are listed, %s. %s", len(about.d.Nodes), len(about.nodes), about.occasion(), a.keptOut())
@@ -121,6 +121,8 @@ func (about subject) occasion() string {
 		local, remote = local || !n.Remote, remote || n.Remote
 	}
 	switch {
+	case about.d.Expects():
+		return "as a node that has left is expected back, or one that has joined is expected to get copies, and would be cold"
 	case !about.s.Ejects():
 		return "as the policy " + about.s.Policy() + " always lists"
 	case len(about.req.Avoid) > 0:
@@ -140,9 +142,6 @@ func (about subject) occasion() string {
 		case f.Proved != selection.Fine:
 			return "as " + n.Node.Name + " is " + f.State.String()
 		}
-	}
-	if about.d.Expects() {
-		return "as a node that has left is expected back, or one that has joined is expected to get copies, and would be cold"
 	}
 	return "as copies differ"
 }
