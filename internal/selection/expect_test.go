@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -52,11 +53,12 @@ func TestANodeIsNotExpectedForEver(t *testing.T) {
 	s.Update(infos[:3], at(2*time.Second+absence))
 	require.Len(t, s.expected, 1, "of those that are expected no longer nothing is kept")
 
-	empty := append(infos[:3:3], NodeInfo{ID: "empty"})
+	empty := []NodeInfo{infos[0], infos[1], infos[2], {ID: "empty"}}
+	manager := NodeInfo{ID: "manager", NoData: true}
 	s.Update(empty, at(2*absence))
-	for i := range time.Duration(3) { // others come and go
-		s.Update(append(empty[:4:4], NodeInfo{ID: "manager", NoData: true}), at(2*absence+i*time.Minute))
-		s.Update(empty, at(2*absence+i*time.Minute))
+	for range 3 { // others come and go
+		s.Update(slices.Concat(empty, []NodeInfo{manager}), at(2*absence+time.Minute))
+		s.Update(empty, at(2*absence+time.Minute))
 	}
 	require.Equal(t, s.since(at(2*absence)), s.expected["empty"])
 }
