@@ -18,7 +18,7 @@ import (
 func (x *exchange) rewrite() {
 	switch {
 	case x.first == nil || x.first.rewrite():
-	case x.first.decision.Open() && x.first.rewrite(): // none stands out: it need not be listed
+	case x.first.decision.Unlist() && x.first.rewrite(): // none stands out: it need not be listed
 		x.Reason = string(x.first.decision.Reason)
 	default:
 		x.Reason = reasonTooLong

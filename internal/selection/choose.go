@@ -193,7 +193,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
 	case s.leaveToEngine(d, req):
-		s.leave(d, req, NoOutlier, t.at)
+		s.letChoose(d, req, NoOutlier, t.at)
 	case req.Affinity != 0 && d.Reason != NoChoice:
 		d.listSame(req, t)
 	case req.OneShard():
@@ -201,7 +201,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	default:
 		d.listSets(req, s.policy, s.factor)
 		if s.mayLeave(d, req) && !d.gains(req, t.at) {
-			s.leave(d, req, d.ungained(), t.at)
+			s.letChoose(d, req, d.ungained(), t.at)
 		}
 	}
 	d.gather(req)

@@ -294,10 +294,7 @@ func TestNeverMoreThanAThirdOfTheDataNodesIsEjected(t *testing.T) {
 func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
 	t.Helper()
 	s, nodes := newTest(t, "adaptive", data)
-	infos := make([]NodeInfo, 0, data+managers)
-	for _, n := range nodes {
-		infos = append(infos, n.NodeInfo)
-	}
+	infos := infosOf(nodes)
 	for i := range managers {
 		name := "m" + string(rune('0'+i))
 		infos = append(infos, NodeInfo{ID: name, Name: name, NoData: true})
@@ -357,10 +354,7 @@ func TestProbesThatFailAtOnceEject(t *testing.T) {
 
 func TestNewNodesRampUp(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
-	infos := []NodeInfo{{ID: "new", Name: "new"}}
-	for _, n := range nodes {
-		infos = append(infos, n.NodeInfo)
-	}
+	infos := slices.Concat([]NodeInfo{{ID: "new", Name: "new"}}, infosOf(nodes))
 	all := s.Update(infos, epoch)
 	choose(s, all, [][]int{{0, 1, 2, 3}}, epoch)
 	require.Equal(t, Ramping, all[0].State())

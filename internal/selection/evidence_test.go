@@ -76,10 +76,7 @@ func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 	d := decide(s, nodes, time.Second)
 	s.Acquire(d, at(time.Second))
 	s.eject(nodes[2], Slow, 1, "a test")
-	infos := make([]NodeInfo, len(nodes))
-	for i, n := range nodes {
-		infos[i] = n.NodeInfo
-	}
+	infos := infosOf(nodes)
 	infos[2].Zone, infos[2].Processors = "b", 8
 	after := s.Update(infos, epoch)
 	require.Equal(t, "b", after[2].Zone)
@@ -186,9 +183,8 @@ func TestProofOutlivesAnUpdate(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 3)
 	setTimes(nodes, 5, 3)
 	nodes[2].health.avoid.Store(1)
-	infos := make([]NodeInfo, len(nodes))
-	for i, n := range nodes {
-		infos[i] = n.NodeInfo
+	infos := infosOf(nodes)
+	for i := range infos {
 		infos[i].Processors = 8
 	}
 	updated := s.Update(infos, epoch)

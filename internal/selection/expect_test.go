@@ -8,15 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// infosOf returns what the selector was told of nodes.
-func infosOf(nodes []*Node) []NodeInfo {
-	infos := make([]NodeInfo, len(nodes))
-	for i, n := range nodes {
-		infos[i] = n.NodeInfo
-	}
-	return infos
-}
-
 // The engine searches the copies of a node that comes back before any placement tells of them. A list of the
 // nodes that are known keeps searches from it while it is cold.
 func TestSearchesAreListedUntilANodeThatLeftIsBackAndWarm(t *testing.T) {
@@ -166,14 +157,14 @@ func TestWhatANodeTurnsOutToBeEndsThatItIsExpected(t *testing.T) {
 }
 
 // A list may be too long for a request: then the engine chooses among all.
-func TestOpenTakesAListBackThatIsMadeForANodeThatIsExpected(t *testing.T) {
+func TestUnlistTakesAListBackThatIsMadeForANodeThatIsExpected(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
 	setTimes(nodes, 5, 3)
-	require.False(t, decide(s, nodes, time.Second).Open())
+	require.False(t, decide(s, nodes, time.Second).Unlist())
 	d := decide(s, s.Update(infosOf(nodes)[:4], at(time.Second)), 2*time.Second)
-	require.True(t, d.Open())
+	require.True(t, d.Unlist())
 	require.Equal(t, NoOutlier, d.Reason)
-	require.False(t, d.Open())
+	require.False(t, d.Unlist())
 }
 
 func TestAPreviewEndsNoExpectation(t *testing.T) {

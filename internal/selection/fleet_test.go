@@ -19,9 +19,8 @@ func served(s *Selector, nodes []*Node, queries int64, service, now time.Duratio
 func withProcessors(t *testing.T, count int) (*Selector, []*Node) {
 	t.Helper()
 	s, nodes := newTest(t, "adaptive", count)
-	infos := make([]NodeInfo, count)
-	for i, n := range nodes {
-		infos[i] = n.NodeInfo
+	infos := infosOf(nodes)
+	for i := range infos {
 		infos[i].Processors = 2
 	}
 	return s, s.Update(infos, epoch)

@@ -1,11 +1,6 @@
 package selection
 
-import (
-	"maps"
-	"math"
-	"slices"
-	"time"
-)
+import "time"
 
 // Drained is how a node is said to leave that [Selector.Leave] was told of.
 const Drained = "drained"
@@ -44,86 +39,4 @@ func (d *Decision) excludeLeaving(req Request, t turn) (found bool) {
 		}
 	}
 	return found
-}
-
-// expect notes which data nodes left or join as known takes the place of s.nodes: a shard may get a copy there
-// that no placement tells of yet. Where none of the nodes is left it is another cluster. s.mu is held.
-func (s *Selector) expect(known map[string]*Node, at int64) {
-	stays := false
-	for id, n := range s.nodes {
-		if known[id] != nil {
-			stays = true
-		} else if !n.NoData {
-			s.expected[id] = at
-		}
-	}
-	for id, n := range known {
-		switch {
-		case n.NoData || !n.joined.Load():
-			delete(s.expected, id)
-		case s.nodes[id] == nil:
-			s.expected[id] = at
-		}
-	}
-	maps.DeleteFunc(s.expected, func(_ string, since int64) bool { return !stays || at-since >= int64(absence) })
-	s.setExpected()
-}
-
-// arrived notes that n has a copy.
-func (s *Selector) arrived(n *Node) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n.Same(s.nodes[n.ID]) {
-		delete(s.expected, n.ID)
-		s.setExpected()
-	}
-}
-
-// setExpected sets until when a node is expected. s.mu is held.
-func (s *Selector) setExpected() {
-	until := int64(0)
-	for _, since := range s.expected {
-		until = max(until, since+int64(absence))
-	}
-	s.expectedUntil.Store(until)
-}
-
-// leave leaves the choice to the engine, for this reason. While a node is expected it is to choose among the nodes that are
-// known, if none stands out: a data node is away that was there before, or has joined and has no copies yet. The engine
-// searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
-// share grows.
-func (s *Selector) leave(d *Decision, req Request, why Reason, at int64) {
-	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike(req) && d.listKnown(req, s.factor) {
-		d.expects = true
-		return
-	}
-	d.listAll(why)
-}
-
-// alike reports whether in no queue of a candidate searches wait for long, and none takes far longer than the others: of the
-// copies listed the engine draws lots, of all copies it uses those on such nodes less.
-func (d *Decision) alike(req Request) bool {
-	return !slices.ContainsFunc(d.order, func(p int) bool {
-		return d.candidates[p].why == OverLimit || req.Nodes[p].queued() > SlowSlack
-	})
-}
-
-// listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has
-// none, it may be on the node that is expected.
-func (d *Decision) listKnown(req Request, factor float64) bool {
-	d.listSets(req, policy{near: 1, slack: math.Inf(1)}, factor)
-	return d.Reason != FailOpen
-}
-
-// Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.
-func (d *Decision) Expects() bool { return d.expects }
-
-// Open leaves the choice to the engine after all, where d lists nodes only as another one is expected, and reports
-// whether it does: the list does not fit into a request, say.
-func (d *Decision) Open() bool {
-	if !d.expects {
-		return false
-	}
-	d.expects, d.Reason = false, NoOutlier
-	return true
 }

@@ -125,10 +125,7 @@ func TestAnEjectedNodeThatLeavesIsRankedAsEjected(t *testing.T) {
 // What the cluster announces counts as what an operator says, until the cluster says otherwise.
 func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
 	s, nodes := newTest(t, "adaptive", 5)
-	infos := make([]NodeInfo, len(nodes))
-	for i, n := range nodes {
-		infos[i] = n.NodeInfo
-	}
+	infos := infosOf(nodes)
 	infos[1].Announced = "excluded"
 	nodes = s.Update(infos, epoch)
 	setTimes(nodes, 5, 3)

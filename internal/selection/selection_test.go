@@ -28,6 +28,15 @@ func newTest(t testing.TB, policy string, n int) (*Selector, []*Node) {
 	return s, nodes
 }
 
+// infosOf returns what the selector was told of nodes.
+func infosOf(nodes []*Node) []NodeInfo {
+	infos := make([]NodeInfo, len(nodes))
+	for i, n := range nodes {
+		infos[i] = n.NodeInfo
+	}
+	return infos
+}
+
 // ring lays shards out so that shard i has its copies on nodes i, i+1, …
 func ring(shards, copies, nodes int) [][]int {
 	out := make([][]int, shards)
