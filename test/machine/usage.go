@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 )
 
@@ -79,6 +80,14 @@ func (u *Usage) Add(before, after Usage) {
 	u.All += after.All - before.All
 	u.Busy += after.Busy - before.Busy
 	u.Own += after.Own - before.Own
+}
+
+// Idle is how many cores had nothing to do; 0 if it is not known.
+func (u Usage) Idle() float64 {
+	if u.All <= 0 {
+		return 0
+	}
+	return float64(runtime.NumCPU()) * float64(u.All-u.Busy) / float64(u.All)
 }
 
 // Others is the share of the machine that others used: more than a few hundredths

@@ -3,6 +3,7 @@ package machine
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ func TestUsage(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	require.Empty(t, readUsage(proc, 7).Others(), "no /proc")
+	require.Zero(t, readUsage(proc, 7).Idle(), "no /proc")
 	write("stat", "cpu  100 20 30 1000 5 1 2 3 99 0\ncpu0 1 2 3 4\n")
 	// Fields 14 to 17 are 1, 2, 3, 4; the name has all that a parser trips over.
 	process := func(pid, parent string) {
@@ -30,4 +32,5 @@ func TestUsage(t *testing.T) {
 	var sum Usage
 	sum.Add(Usage{All: 1061, Busy: 100, Own: 10}, u)
 	require.Equal(t, "0.36", sum.Others())
+	require.InDelta(t, 0.44*float64(runtime.NumCPU()), sum.Idle(), 1e-9)
 }

@@ -118,7 +118,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,0,5,1,0.2,10,0,0,0,0\n")
+	require.Contains(t, string(text), "100.0,1.5,off,1,100,0,0,0,0,0,0,0,5,1,0.2,10,0,0,0,0,0\n")
 	for _, suffix := range []string{".md", ".svg"} {
 		require.FileExists(t, r.path(suffix))
 	}

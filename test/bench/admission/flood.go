@@ -80,9 +80,9 @@ func (s *stage) startFlood(ctx context.Context, targets []string, a arm) func() 
 	}
 	done := make(chan error, 1)
 	go func() {
-		led, counted, err := s.pair(ctx, targets, stream{s.floodSends, aggregation}, 0)
+		of, err := s.pair(ctx, targets, stream{s.floodSends, aggregation}, 0)
 		if err == nil {
-			f.of(s.lead, led, counted)
+			f.of(s.lead, of.led, of.counted)
 		}
 		done <- err
 	}()

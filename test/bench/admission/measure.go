@@ -20,6 +20,7 @@ import (
 type turn struct {
 	result *loadgen.Result
 	length time.Duration
+	usage  machine.Usage // of the machine, by everything
 	// The following are of the turn with its lead-in.
 	flood    flooded
 	sent     float64 // searches of the client
@@ -119,7 +120,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 		}
 	}
 	flooded := s.startFlood(ctx, targets, a)
-	led, counted, err := s.pair(ctx, targets, stream{l.rate, search}, first+100_000)
+	of, err := s.pair(ctx, targets, stream{l.rate, search}, first+100_000)
 	beside, failed := flooded()
 	if err := errors.Join(err, failed); err != nil {
 		return t, err
@@ -127,7 +128,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	if t.backlog, err = s.backlog(); err != nil {
 		return t, err
 	}
-	t.result, t.length, t.sent = counted, s.turn, float64(settled.Sent+led.Sent+counted.Sent+beside.sent)
+	t.result, t.length, t.usage, t.sent = of.counted, s.turn, of.usage, float64(settled.Sent+of.led.Sent+of.counted.Sent+beside.sent)
 	t.flood = beside
 	if f != nil {
 		if t.doing, err = readDoing(ctx, f); err != nil {
@@ -143,15 +144,21 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	return t, err
 }
 
+// pair is what came of a lead-in and of its turn, and what was used in the turn.
+type pair struct {
+	led, counted *loadgen.Result
+	usage        machine.Usage
+}
+
 // pair sends the lead-in of a turn and the turn, which begins when the lead-in has sent its
 // last search, however many of these are under way.
-func (s *stage) pair(ctx context.Context, targets []string, of stream, first int) (led, counted *loadgen.Result, err error) {
-	led = &loadgen.Result{}
+func (s *stage) pair(ctx context.Context, targets []string, of stream, first int) (pair, error) {
+	p := pair{led: &loadgen.Result{}}
 	leading := make(chan error, 1)
 	if s.lead > 0 {
 		go func() {
 			var failed error
-			led, failed = s.send(ctx, targets, of, s.lead, first)
+			p.led, failed = s.send(ctx, targets, of, s.lead, first)
 			leading <- failed
 		}()
 		select {
@@ -161,8 +168,12 @@ func (s *stage) pair(ctx context.Context, targets []string, of stream, first int
 	} else {
 		leading <- nil
 	}
-	counted, err = s.send(ctx, targets, of, s.turn, first+100_000)
-	return led, counted, errors.Join(err, <-leading)
+	began := machine.ReadUsage()
+	var err error
+	p.counted, err = s.send(ctx, targets, of, s.turn, first+100_000)
+	p.usage.Add(began, machine.ReadUsage())
+	err = errors.Join(err, <-leading)
+	return p, err
 }
 
 // stream is searches at a rate, per second.

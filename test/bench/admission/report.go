@@ -67,6 +67,7 @@ func partial(t turn) float64  { return float64(t.result.Partial) / float64(t.res
 func opened(t turn) float64   { return t.counters.opened / t.sent }
 func backlog(t turn) float64  { return t.backlog }
 func drained(t turn) float64  { return harness.Milliseconds(t.drained) }
+func idle(t turn) float64     { return t.usage.Idle() }
 func cpu(t turn) float64 {
 	sum := 0.0
 	for _, used := range t.counters.cpu {
@@ -127,7 +128,8 @@ The capacity is what a closed loop of %d connections gets from the nodes directl
 that goes round robin over all nodes, **control** the same once more, **off** the same client before a sidestep without admission; **auto** and **target** (%s) are the modes of admission.
 The ways take turns in an order drawn by lot, each after %s of rest, %s at half of the capacity and %s at its load, which count for nothing but in what is counted by search. A sidestep is started
 for each of its turns. Goodput is what was answered, completely, within %s of the scheduled start; the client closes its connection after %s. Times are of complete answers, in ms.
-The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts, connections opened and CPU of the nodes by search; how many
+The other columns are shares of the searches; what the nodes rejected, in tasks by turn; shard queries, attempts, connections opened and CPU of the nodes by search; how many cores of the
+machine were idle meanwhile: where these are few, load generator and sidestep wait for a core, too; how many
 connections the nodes had not accepted when the last client had left; and how long they went on then. They carry out searches on such connections too, though nobody waits for them:
 a backlog that takes longer than the deadline leaves only searches on connections that are in use already. Figures are medians of the turns, ratios are of these medians, with the 95 %% interval of a bootstrap over the rounds. Load generator and sidestep have no quota.
 `
@@ -163,8 +165,8 @@ func (r *report) markdown() string {
 func (r *report) section(l *level) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %g × capacity: %.0f searches/s\n\n", l.load, l.rate)
-	b.WriteString("| arm | goodput, /s | of capacity | to direct | mean | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | opened | CPU, ms | not accepted | drained |\n" +
-		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| arm | goodput, /s | of capacity | to direct | mean | p50 | p99 | p99 to direct | refused | late | partial | rejections | shard queries | attempts | opened | CPU, ms | idle | not accepted | drained |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	base := l.of(armDirect)
 	for _, t := range l.arms {
 		var good, tail bootstrap.Estimate
@@ -176,8 +178,8 @@ func (r *report) section(l *level) string {
 			good, tail = t.to(to, goodput), t.to(to, p99)
 		}
 		m := t.median
-		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(mean), m(p50), m(p99), tail,
-			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(opened), m(cpu), m(backlog), m(drained))
+		fmt.Fprintf(&b, "| %s | %.0f | %.2f | %s | %.0f | %.0f | %.0f | %s | %.3f | %.3f | %.3f | %.0f | %.2f | %.3f | %.3f | %.1f | %.2f | %.0f | %.0f |\n", t.arm, m(goodput), m(goodput)/r.capacity, good, m(mean), m(p50), m(p99), tail,
+			m(refused), m(late), m(partial), m(rejected), m(queries), m(attempts), m(opened), m(cpu), m(idle), m(backlog), m(drained))
 	}
 	b.WriteString("\n")
 	for _, t := range l.arms {
@@ -234,7 +236,7 @@ var columns = []struct {
 	{"goodput_per_s", goodput},
 	{"mean_ms", mean}, {"p50_ms", p50}, {"p99_ms", p99},
 	{"refused", refused}, {"late", late}, {"partial", partial},
-	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"opened_per_search", opened}, {"cpu_ms_per_search", cpu}, {"not_accepted", backlog}, {"drained_ms", drained},
+	{"rejections", rejected}, {"shard_queries_per_search", queries}, {"attempts_per_search", attempts}, {"opened_per_search", opened}, {"cpu_ms_per_search", cpu}, {"idle_cores", idle}, {"not_accepted", backlog}, {"drained_ms", drained},
 	{"flood_answered_per_s", floodRate}, {"flood_refused", floodRefused},
 }
 
