@@ -15,8 +15,9 @@ type Hedges struct {
 	// kinds holds what is known of searches by target; targets share a kind when
 	// their hashes do, so that memory is bounded.
 	kinds  [256]kind
-	second tokens // of second attempts
-	asks   tokens // of searches whose nodes are asked
+	second tokens        // of second attempts
+	asks   tokens        // of searches whose nodes are asked
+	lost   atomic.Uint64 // share of the second attempts that lost of late: the bits of a float64
 
 	// Searches are counted by windows of savingTime.
 	windowAt    atomic.Int64 // Unix ns: when the present one began
@@ -33,17 +34,17 @@ func (t *tokens) add(more, most float64) {
 	}
 }
 
-// left reports whether there is one.
-func (t *tokens) left() bool { return t.Load() >= 1000 }
+// left reports whether there are so many.
+func (t *tokens) left(many float64) bool { return float64(t.Load()) >= 1000*many }
 
-// spend takes one, false if there is none left.
-func (t *tokens) spend() bool {
+// spend takes so many, false if there are fewer.
+func (t *tokens) spend(many float64) bool {
 	for {
 		left := t.Load()
-		if left < 1000 {
+		if float64(left) < 1000*many {
 			return false
 		}
-		if t.CompareAndSwap(left, left-1000) {
+		if t.CompareAndSwap(left, left-int64(1000*many)) {
 			return true
 		}
 	}
@@ -71,6 +72,8 @@ const (
 	// turns bad all searches of a moment, not one in twenty, are overdue.
 	savingTime = 10 * time.Second
 	minSaved   = 15
+	// endedBy is how far the end of one second attempt moves the share of those that lost.
+	endedBy = 0.25
 	// moveBy is how far one time moves the estimate of a quantile, relatively;
 	// moveFirstBy holds for the first firstTimes, which a cold engine makes long.
 	moveBy, moveFirstBy = 0.05, 0.5
@@ -180,19 +183,43 @@ func doubled(first time.Duration, times int) time.Duration {
 }
 
 // Left reports whether there may be a second attempt.
-func (h *Hedges) Left() bool { return h.second.left() }
+func (h *Hedges) Left() bool { return h.second.left(h.price()) }
 
-// Spend takes one second attempt from the budget, false if there is none left.
-func (h *Hedges) Spend() bool { return h.second.spend() }
+// Exhausted reports whether there may be none even where they win.
+func (h *Hedges) Exhausted() bool { return !h.second.left(1) }
+
+// Spend takes one second attempt from the budget, false if too little is left.
+func (h *Hedges) Spend() bool { return h.second.spend(h.price()) }
+
+// price is what a second attempt takes from the budget: one where they win. Where most lose, as in a
+// cluster that is busy everywhere, it is as much more as there are of them to one that wins. One may
+// be saved up for always, which finds out whether they win again.
+func (h *Hedges) price() float64 {
+	return min(1/(1-math.Float64frombits(h.lost.Load())), minSaved)
+}
+
+// Ended takes in whether a second attempt was answered first, and well.
+func (h *Hedges) Ended(won bool) {
+	for {
+		old := h.lost.Load()
+		share := math.Float64frombits(old) * (1 - endedBy)
+		if !won {
+			share += endedBy
+		}
+		if h.lost.CompareAndSwap(old, math.Float64bits(share)) {
+			return
+		}
+	}
+}
 
 // Ask reports whether the nodes of a late search may be asked, and counts that: as many
 // searches as may have a second attempt.
-func (h *Hedges) Ask() bool { return h.asks.spend() }
+func (h *Hedges) Ask() bool { return h.asks.spend(1) }
 
 // ToAsk returns what find finds to be asked for a late search, nothing if h does not allow it. It
 // counts as [Hedges.Ask] if anything is found.
 func ToAsk[T any](h *Hedges, find func() []T) []T {
-	if !h.asks.left() {
+	if !h.asks.left(1) {
 		return nil
 	}
 	found := find()

@@ -31,6 +31,35 @@ func TestHedgesStayWithinTheirBudget(t *testing.T) {
 	require.False(t, ok)
 }
 
+// Where second attempts lose, as the cluster is busy everywhere, few are made, and one now and then
+// finds out that they win again.
+func TestSecondAttemptsThatLoseCostMore(t *testing.T) {
+	h, at := NewHedges(0.05), time.Unix(100, 0)
+	searches := func(n int) {
+		for range n {
+			h.Delay("x", at)
+		}
+	}
+	made := func(won bool) (n int) {
+		for h.Spend() {
+			h.Ended(won)
+			n++
+		}
+		require.False(t, h.Left())
+		return n
+	}
+	searches(1000)
+	require.InDelta(t, 8, made(false), 2, "a fifth of what there may be")
+	for range 10 {
+		searches(minSaved * 20)
+		require.Equal(t, 1, made(false), "and one in some hundred searches later on")
+	}
+	searches(1000)
+	require.Greater(t, made(true), 25, "they win again")
+	searches(1000)
+	require.InDelta(t, 50, made(true), 2)
+}
+
 func TestHedgesAreSavedUpForTenSeconds(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
 	second := func(searches int) {

@@ -340,6 +340,7 @@ func (x *exchange) winner(number int) *try {
 	t := x.tries[number]
 	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge {
 		result := hedgeLost
+		x.p.hedges.Ended(number == 1)
 		if number == 1 {
 			result = hedgeWon
 		}

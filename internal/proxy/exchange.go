@@ -109,10 +109,10 @@ type exchange struct {
 	grace     time.Duration // from when the first attempt is late until it is overdue
 	overdueAt time.Time     // when it is
 	probed    bool          // its nodes have been probed
-	// overBudget: a second attempt was not made for want of budget; only the timer's goroutine looks.
-	overBudget bool
-	over       bool // no hedge may start any more
-	waits      bool // the handler's goroutine waits for the end of the hedge
+	// unmade: a second attempt was not made for want of budget; only the timer's goroutine looks.
+	unmade bool
+	over   bool // no hedge may start any more
+	waits  bool // the handler's goroutine waits for the end of the hedge
 	// passInterim is the method value of interim, kept to save an allocation.
 	passInterim func(int, http.Header)
 	next        chan attempt.Action // the action after the end of a hedge, for the handler's goroutine

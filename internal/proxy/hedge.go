@@ -12,6 +12,7 @@ const (
 	hedgeWon        = "won"
 	hedgeLost       = "lost"
 	hedgeOverBudget = "over_budget"
+	hedgeUnlikely   = "unlikely" // to win, as those made before lost
 )
 
 // armHedge sets the timer that fires when the first attempt is late and, before that, when
@@ -136,10 +137,7 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	}
 	free := p.o.Selector.EjectedSince(first)
 	if !free && !p.hedges.Left() {
-		if !x.overBudget {
-			x.overBudget = true
-			p.metrics.hedges.with(hedgeOverBudget).Inc()
-		}
+		x.countUnmade()
 		return nil
 	}
 	t := newTry(x)
@@ -150,6 +148,19 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	}
 	t.release()
 	return nil
+}
+
+// countUnmade counts, once for each request, that there was no budget for a second attempt.
+func (x *exchange) countUnmade() {
+	if x.unmade {
+		return
+	}
+	x.unmade = true
+	result := hedgeUnlikely
+	if x.p.hedges.Exhausted() {
+		result = hedgeOverBudget
+	}
+	x.p.metrics.hedges.with(result).Inc()
 }
 
 // mostAlive reports whether more than half of the nodes are alive. If not, the cluster

@@ -65,9 +65,9 @@ func newMetrics(reg prometheus.Registerer, p *Proxy) *metrics {
 	}
 	m.hedges = newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "sidestep_hedges_total",
-		Help: "Hedges: second attempts for overdue searches, by result; over_budget were not made.",
+		Help: "Hedges: second attempts for overdue searches, by result; over_budget and unlikely were not made.",
 	}, []string{"result"}))
-	for _, result := range []string{hedgeWon, hedgeLost, hedgeOverBudget} {
+	for _, result := range []string{hedgeWon, hedgeLost, hedgeOverBudget, hedgeUnlikely} {
 		m.hedges.with(result)
 	}
 	m.registerProbes(auto)

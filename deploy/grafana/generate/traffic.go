@@ -66,7 +66,7 @@ func decisions() row {
 func attempts() row {
 	return row{"Further attempts", []panel{
 		{
-			title: "Second attempts for overdue searches", unit: "reqps", about: "won: the second attempt was sooner; lost: the first was; over_budget: wanted and not made (routing.hedge_budget).",
+			title: "Second attempts for overdue searches", unit: "reqps", about: "won: the second attempt was sooner; lost: the first was; over_budget: wanted and not made (routing.hedge_budget); unlikely: not made, as those made before lost.",
 			queries: []query{{`sum by (result) (rate(sidestep_hedges_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{

@@ -26,6 +26,7 @@ type search struct {
 	machine attempt.Machine
 	rule    attempt.Rule
 	tries   []*try
+	second  *try            // the second attempt beside the first; nil: there was none
 	tried   []int           // nodes that attempts went through
 	round   int             // where in tried a new round began
 	decided *plan           // the first attempt, made when the search came
