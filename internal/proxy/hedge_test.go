@@ -117,6 +117,38 @@ func TestABadHedgeDoesNotBeatTheFirstAttempt(t *testing.T) {
 	require.Len(t, h.seen(), 2)
 }
 
+// Where second attempts lose there are fewer, and a search that would have had one is counted, once. They are
+// made again when they win.
+func TestASearchWhoseSecondAttemptIsUnlikelyToWin(t *testing.T) {
+	h := startHedging(t, 3)
+	ended := func(won bool) {
+		for range 20 {
+			h.proxy.hedges.Ended(won)
+		}
+	}
+	unlikely := func() int { return tallied(h.proxy.metrics.hedges, hedgeUnlikely) }
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		for unlikely() == 0 && r.Context().Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		respond(http.StatusOK, complete)(node, w, r)
+	}
+	ended(false)
+	resp, _ := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, h.seen(), 1)
+	require.Equal(t, 1, unlikely())
+	require.Zero(t, tallied(h.proxy.metrics.hedges, hedgeOverBudget))
+
+	ended(true)
+	hangFirst(h)
+	resp, _ = h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, h.seen(), 2)
+	require.Equal(t, 1, unlikely())
+	require.Equal(t, 1, tallied(h.proxy.metrics.hedges, hedgeWon))
+}
+
 func TestTwoBadAttemptsAreFollowedByTheClientsOwnRequest(t *testing.T) {
 	h := startHedging(t, 3)
 	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
