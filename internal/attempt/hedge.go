@@ -16,7 +16,7 @@ type Hedges struct {
 	// their hashes do, so that memory is bounded.
 	kinds  [256]kind
 	second tokens        // of second attempts
-	asks   tokens        // of searches whose nodes are asked
+	asks   tokens        // of searches of which the nodes are asked
 	lost   atomic.Uint64 // share of the second attempts that lost of late: the bits of a float64
 
 	// Searches are counted by windows of savingTime.

@@ -16,16 +16,18 @@ func spent(h *Hedges) (made int) {
 	return made
 }
 
+// counted has h count n searches at a moment.
+func counted(h *Hedges, at time.Time, n int) {
+	for range n {
+		h.Delay("x", at)
+	}
+}
+
 func TestHedgesStayWithinTheirBudget(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
-	searches := func(n int) {
-		for range n {
-			h.Delay("x", at)
-		}
-	}
-	searches(1000)
+	counted(h, at, 1000)
 	require.LessOrEqual(t, spent(h), 50, "one in twenty")
-	searches(100)
+	counted(h, at, 100)
 	require.Equal(t, 5, spent(h))
 	_, _, ok := NewHedges(0).Delay("x", at)
 	require.False(t, ok)
@@ -35,11 +37,6 @@ func TestHedgesStayWithinTheirBudget(t *testing.T) {
 // finds out that they win again.
 func TestSecondAttemptsThatLoseCostMore(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
-	searches := func(n int) {
-		for range n {
-			h.Delay("x", at)
-		}
-	}
 	made := func(won bool) (n int) {
 		for h.Spend() {
 			h.Ended(won)
@@ -48,15 +45,15 @@ func TestSecondAttemptsThatLoseCostMore(t *testing.T) {
 		require.False(t, h.Left())
 		return n
 	}
-	searches(1000)
+	counted(h, at, 1000)
 	require.InDelta(t, 8, made(false), 2, "a fifth of what there may be")
 	for range 10 {
-		searches(minSaved * 20)
+		counted(h, at, minSaved*20)
 		require.Equal(t, 1, made(false), "and one in some hundred searches later on")
 	}
-	searches(1000)
+	counted(h, at, 1000)
 	require.Greater(t, made(true), 25, "they win again")
-	searches(1000)
+	counted(h, at, 1000)
 	require.InDelta(t, 50, made(true), 2)
 }
 
@@ -64,9 +61,7 @@ func TestHedgesAreSavedUpForTenSeconds(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
 	second := func(searches int) {
 		at = at.Add(time.Second)
-		for range searches {
-			h.Delay("x", at)
-		}
+		counted(h, at, searches)
 	}
 	for range 600 {
 		second(1)
@@ -111,9 +106,7 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 	}
 	require.InDelta(t, 100, asked, 1, "one search in twenty")
 	require.InDelta(t, 100, spent(h), 1, "the second attempts are all left")
-	for range 10_000 {
-		h.Delay("x", at)
-	}
+	counted(h, at, 10_000)
 	asked = 0
 	for h.Ask() {
 		asked++

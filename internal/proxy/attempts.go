@@ -339,11 +339,11 @@ func (x *exchange) winner(number int) *try {
 	}
 	t := x.tries[number]
 	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge {
-		result := hedgeLost
-		x.p.hedges.Ended(number == 1)
-		if number == 1 {
+		won, result := number == 1, hedgeLost
+		if won {
 			result = hedgeWon
 		}
+		x.p.hedges.Ended(won)
 		x.p.metrics.hedges.with(result).Inc()
 	}
 	return t

@@ -62,7 +62,7 @@ func (w *world) follow(s *search, next attempt.Action) {
 			})
 			return
 		case attempt.Answer:
-			w.conclude(s, next.Attempt >= 0 && s.tries[next.Attempt].cause == attempt.Good && s.tries[next.Attempt].complete)
+			w.conclude(s, next.Attempt >= 0 && s.tries[next.Attempt].good())
 			return
 		default: // an attempt is under way
 			return

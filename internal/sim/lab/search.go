@@ -55,6 +55,9 @@ type try struct {
 	cancelled bool
 }
 
+// good reports whether its answer is the client's, and lacks nothing.
+func (t *try) good() bool { return t.complete && t.cause == attempt.Good }
+
 // last returns the attempt that was sent last.
 func (s *search) last() *try { return s.tries[len(s.tries)-1] }
 

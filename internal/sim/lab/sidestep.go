@@ -410,9 +410,8 @@ func (r *sidestep) roomBeside(t *try, o outcome) bool {
 
 // close implements router.
 func (r *sidestep) close(s *search) {
-	well := func(t *try) bool { return t.complete && t.cause == attempt.Good }
-	if s.second != nil && slices.ContainsFunc(s.tries, well) {
-		r.budget.Ended(well(s.second))
+	if s.second != nil && slices.ContainsFunc(s.tries, (*try).good) {
+		r.budget.Ended(s.second.good())
 	}
 	first := false
 	for _, t := range s.tries {
@@ -445,7 +444,7 @@ func (r *sidestep) overdue(s *search, at time.Duration, probed bool) {
 	switch next.Do {
 	case attempt.Hedge:
 		r.w.send(s, second, true)
-		s.second = s.tries[len(s.tries)-1]
+		s.second = s.last()
 		return
 	case attempt.Ask:
 		for _, a := range attempt.ToAsk(r.budget, func() []selection.Asking { return r.s.Ask(nil, s.decided.decision, r.now()) }) {

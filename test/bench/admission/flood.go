@@ -80,9 +80,9 @@ func (s *stage) startFlood(ctx context.Context, targets []string, a arm) func() 
 	}
 	done := make(chan error, 1)
 	go func() {
-		of, err := s.pair(ctx, targets, stream{s.floodSends, aggregation}, 0)
+		sent, err := s.pair(ctx, targets, stream{s.floodSends, aggregation}, 0)
 		if err == nil {
-			f.of(s.lead, of.led, of.counted)
+			f.of(s.lead, sent.led, sent.counted)
 		}
 		done <- err
 	}()

@@ -120,7 +120,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 		}
 	}
 	flooded := s.startFlood(ctx, targets, a)
-	of, err := s.pair(ctx, targets, stream{l.rate, search}, first+100_000)
+	sent, err := s.pair(ctx, targets, stream{l.rate, search}, first+100_000)
 	beside, failed := flooded()
 	if err := errors.Join(err, failed); err != nil {
 		return t, err
@@ -128,7 +128,7 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	if t.backlog, err = s.backlog(); err != nil {
 		return t, err
 	}
-	t.result, t.length, t.usage, t.sent = of.counted, s.turn, of.usage, float64(settled.Sent+of.led.Sent+of.counted.Sent+beside.sent)
+	t.result, t.length, t.usage, t.sent = sent.counted, s.turn, sent.usage, float64(settled.Sent+sent.led.Sent+sent.counted.Sent+beside.sent)
 	t.flood = beside
 	if f != nil {
 		if t.doing, err = readDoing(ctx, f); err != nil {
@@ -172,7 +172,7 @@ func (s *stage) pair(ctx context.Context, targets []string, of stream, first int
 	var err error
 	p.counted, err = s.send(ctx, targets, of, s.turn, first+100_000)
 	p.usage.Add(began, machine.ReadUsage())
-	err = errors.Join(err, <-leading)
+	err = errors.Join(err, <-leading) // p.led is there from here on
 	return p, err
 }
 
