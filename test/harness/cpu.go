@@ -98,11 +98,28 @@ func (n *Node) CPUUsed() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
 	}
-	var used time.Duration
-	for _, pid := range members {
+	used, err := cpuUsed(members)
+	if err != nil {
+		return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
+	}
+	return used, nil
+}
+
+// CPUUsed is the CPU time that sidestep has used so far.
+func (f *Front) CPUUsed() (time.Duration, error) {
+	used, err := cpuUsed([]int{f.PID()})
+	if err != nil {
+		return 0, fmt.Errorf("read the CPU time of the sidestep %s: %w", f.Name, err)
+	}
+	return used, nil
+}
+
+// cpuUsed is the CPU time that processes have used so far; what has ended counts for nothing.
+func cpuUsed(pids []int) (used time.Duration, err error) {
+	for _, pid := range pids {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		if err != nil {
-			continue // it has ended
+			continue
 		}
 		// After the name: STATE PPID … with utime and stime as the 12th and 13th.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -112,7 +129,7 @@ func (n *Node) CPUUsed() (time.Duration, error) {
 		for _, field := range fields[11:13] {
 			ticks, err := strconv.ParseInt(string(field), 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
+				return 0, err
 			}
 			used += time.Duration(ticks) * tick
 		}

@@ -180,15 +180,23 @@ func (f *Front) SumBy(ctx context.Context, metric, label string) (map[string]flo
 	if err != nil {
 		return nil, err
 	}
+	return sumBy(families[metric].GetMetric(), label, nil), nil
+}
+
+// sumBy sums up those series whose labels include the given ones, by the value of another label.
+func sumBy(all []*dto.Metric, label string, labels map[string]string) map[string]float64 {
 	sums := map[string]float64{}
-	for _, series := range families[metric].GetMetric() {
+	for _, series := range all {
+		if !matches(series, labels) {
+			continue
+		}
 		for _, pair := range series.GetLabel() {
 			if pair.GetName() == label {
 				sums[pair.GetValue()] += series.GetCounter().GetValue() + series.GetGauge().GetValue()
 			}
 		}
 	}
-	return sums, nil
+	return sums
 }
 
 // Within returns how many values of a histogram are within a bound of its buckets, and

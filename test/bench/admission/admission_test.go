@@ -28,28 +28,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestVariants(t *testing.T) {
-	all, err := parseVariants("a=routing.hedge_budget:0+cluster.stats_timeout:9s  b=binary:/old")
-	require.NoError(t, err)
-	require.Equal(t, []variant{
-		{name: "a", keys: map[string]string{"routing.hedge_budget": "0", "cluster.stats_timeout": "9s"}},
-		{name: "b", binary: "/old", keys: map[string]string{}},
-	}, all)
-	for _, bad := range []string{"a", "=x:y", "a=x", "a=:y", "a=x:"} {
-		_, err := parseVariants(bad)
-		require.Error(t, err, bad)
-	}
-	path := filepath.Join(t.TempDir(), "a.yaml")
-	require.NoError(t, all[0].write(path))
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "cluster:\n    stats_timeout: 9s\nrouting:\n    hedge_budget: 0\n", string(text))
-	require.NoError(t, options{}.modes()[0].write(path))
-	text, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "admission:\n    mode: \"off\"\n", string(text), "no boolean")
-}
-
 func TestFindArms(t *testing.T) {
 	names := func(o options) []string {
 		arms, err := o.findArms(t.Context(), t.TempDir(), t.Logf)
@@ -122,13 +100,6 @@ func TestReport(t *testing.T) {
 	for _, suffix := range []string{".md", ".svg"} {
 		require.FileExists(t, r.path(suffix))
 	}
-}
-
-func TestExtra(t *testing.T) {
-	d := doing{hedges: map[string]float64{"won": 1, "lost": 2, "over_budget": 9}, failovers: map[string]float64{"partial": 4, "unreachable": 8}}
-	require.Equal(t, 7.0, d.extra(), "what was not sent does not count")
-	require.Equal(t, "b 3, a 1", shown(map[string]float64{"a": 1, "b": 3, "c": 0}))
-	require.Equal(t, "none", shown(nil))
 }
 
 func TestFloodArms(t *testing.T) {

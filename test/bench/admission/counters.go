@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -100,75 +99,4 @@ func (s *stage) drain(ctx context.Context) (time.Duration, error) {
 		}
 	})
 	return time.Since(began), err
-}
-
-// doing is what a sidestep did in a turn.
-type doing struct {
-	reasons, hedges, failovers, probes, asks, polls, states, failures, queues map[string]float64
-}
-
-// counted are counts by some label, and what of.
-type counted struct {
-	what string
-	by   *map[string]float64
-}
-
-// told are the counts of d that a report tells, in its order.
-func (d *doing) told() []counted {
-	return []counted{
-		{"reasons", &d.reasons}, {"hedges", &d.hedges}, {"failovers", &d.failovers}, {"probes", &d.probes},
-		{"asks", &d.asks}, {"polls", &d.polls}, {"states", &d.states},
-	}
-}
-
-// String tells them.
-func (d *doing) String() string {
-	var parts []string
-	for _, c := range d.told() {
-		parts = append(parts, c.what+" "+shown(*c.by))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// readDoing reads the metrics of a sidestep.
-func readDoing(ctx context.Context, f *harness.Front) (doing, error) {
-	var d doing
-	for _, one := range []struct {
-		into          *map[string]float64
-		metric, label string
-	}{
-		{&d.reasons, "sidestep_requests_total", "reason"},
-		{&d.hedges, "sidestep_hedges_total", "result"},
-		{&d.failovers, "sidestep_failovers_total", "cause"},
-		{&d.probes, "sidestep_probes_total", "result"},
-		{&d.asks, "sidestep_asks_total", "result"},
-		{&d.failures, "sidestep_node_failures_total", "node"},
-		{&d.queues, "sidestep_node_queue", "node"},
-	} {
-		sums, err := f.SumBy(ctx, one.metric, one.label)
-		if err != nil {
-			return d, err
-		}
-		*one.into = sums
-	}
-	d.polls = map[string]float64{}
-	for _, result := range []string{"ok", "unresponsive", "unreachable", "failed"} {
-		sum, err := f.Sum(ctx, "sidestep_cluster_polls_total", map[string]string{"kind": "stats", "result": result})
-		if err != nil {
-			return d, err
-		}
-		d.polls[result] = sum
-	}
-	return d, nil
-}
-
-// extra returns the attempts beyond one for each search.
-func (d doing) extra() float64 {
-	sent := d.hedges["won"] + d.hedges["lost"]
-	for cause, n := range d.failovers {
-		if cause != "unreachable" {
-			sent += n
-		}
-	}
-	return sent
 }

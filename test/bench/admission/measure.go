@@ -25,7 +25,8 @@ type turn struct {
 	flood    flooded
 	sent     float64 // searches of the client
 	counters counters
-	doing    doing // of sidestep
+	doing    harness.Doing      // of sidestep
+	queues   map[string]float64 // by node, as sidestep sees them at the end
 	drained  time.Duration
 	// backlog is how many connections the nodes had not accepted at the end of the turn,
 	// when the last client had left.
@@ -131,10 +132,13 @@ func (s *stage) take(ctx context.Context, a arm, l *level, capacity float64) (t 
 	t.result, t.length, t.usage, t.sent = sent.counted, s.turn, sent.usage, float64(settled.Sent+sent.led.Sent+sent.counted.Sent+beside.sent)
 	t.flood = beside
 	if f != nil {
-		if t.doing, err = readDoing(ctx, f); err != nil {
+		if t.doing, err = f.Doing(ctx); err != nil {
 			return t, err
 		}
-		t.doing.states = stateChanges(f)
+		t.doing[harness.DoesStates] = stateChanges(f)
+		if t.queues, err = f.SumBy(ctx, "sidestep_node_queue", "node"); err != nil {
+			return t, err
+		}
 	}
 	if t.drained, err = s.drain(ctx); err != nil {
 		return t, err
@@ -244,8 +248,8 @@ func (t turn) String() string {
 	if t.flood.sent > 0 {
 		fmt.Fprintf(&b, "; flood %d of %d answered, %d refused", t.flood.answered, t.flood.sent, t.flood.refused)
 	}
-	if t.doing.reasons != nil {
-		fmt.Fprintf(&b, "; %s; failures %s; queues %s", &t.doing, shown(t.doing.failures), shown(t.doing.queues))
+	if t.doing != nil {
+		fmt.Fprintf(&b, "; %s; queues %s", t.doing, harness.Counts(t.queues))
 	}
 	return b.String()
 }

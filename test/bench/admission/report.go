@@ -1,16 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +57,7 @@ func p50(t turn) float64      { return harness.Milliseconds(t.result.Accepted(0.
 func p99(t turn) float64      { return harness.Milliseconds(t.result.Accepted(0.99)) }
 func rejected(t turn) float64 { return t.counters.rejected }
 func queries(t turn) float64  { return t.counters.queries / t.sent }
-func attempts(t turn) float64 { return (t.sent + t.doing.extra()) / t.sent }
+func attempts(t turn) float64 { return (t.sent + t.doing.Extra()) / t.sent }
 func refused(t turn) float64  { return float64(t.result.Refused) / float64(t.result.Sent) }
 func late(t turn) float64     { return float64(t.result.TimedOut) / float64(t.result.Sent) }
 func partial(t turn) float64  { return float64(t.result.Partial) / float64(t.result.Sent) }
@@ -183,8 +180,8 @@ func (r *report) section(l *level) string {
 	}
 	b.WriteString("\n")
 	for _, t := range l.arms {
-		if d := t.doing(); d.reasons != nil {
-			fmt.Fprintf(&b, "%s did: %s.\n\n", t.arm, &d)
+		if d := t.doing(); len(d) > 0 {
+			fmt.Fprintf(&b, "%s did: %s.\n\n", t.arm, d)
 		}
 	}
 	b.WriteString(r.floodTable(l))
@@ -195,37 +192,12 @@ func (r *report) section(l *level) string {
 }
 
 // doing sums up what the sidesteps of all turns did.
-func (t *tally) doing() doing {
-	var all doing
+func (t *tally) doing() harness.Doing {
+	all := harness.Doing{}
 	for _, one := range t.turns {
-		sums := all.told()
-		for i, c := range one.doing.told() {
-			for key, n := range *c.by {
-				if *sums[i].by == nil {
-					*sums[i].by = map[string]float64{}
-				}
-				(*sums[i].by)[key] += n
-			}
-		}
+		all.Add(one.doing, 1)
 	}
 	return all
-}
-
-// shown lists counts, the greatest first, without those of nothing.
-func shown(counts map[string]float64) string {
-	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	var parts []string
-	for _, key := range keys {
-		if counts[key] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %.0f", key, counts[key]))
-		}
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ", ")
 }
 
 // columns of the table of turns.

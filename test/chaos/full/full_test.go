@@ -19,7 +19,7 @@ func TestParse(t *testing.T) {
 
 func TestWays(t *testing.T) {
 	seen, direct, fixed := map[string]bool{}, 0, 0
-	for _, w := range ways() {
+	for _, w := range fullWays() {
 		require.False(t, seen[w.name], w.name)
 		seen[w.name] = true
 		if !w.front {
@@ -36,7 +36,7 @@ func TestWays(t *testing.T) {
 // The verdict compares with the best way through sidestep, not with a better direct one.
 func TestVerdict(t *testing.T) {
 	m := measured{setting: settings()[0]}
-	for _, w := range ways() {
+	for _, w := range fullWays() {
 		one := &tally{way: w, perSec: []float64{500}, p50: []float64{40}, p99: []float64{100}, cpu: make([]float64, nodeCount)}
 		switch {
 		case !w.front:

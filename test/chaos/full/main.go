@@ -12,6 +12,10 @@
 // In the settings "half" and "half-quota" searches start on schedule, half as many as round robin
 // through sidestep answers when the cluster is full. There sidestep, alone and as ten at once, is
 // compared with that way, which is there twice.
+//
+// With -variants, sidesteps of other configurations or builds take turns with these, in place of
+// the direct ways. The report tells what CPU nodes and sidesteps took for a search, and what each
+// sidestep did beside sending searches.
 package main
 
 import (
@@ -35,6 +39,7 @@ type options struct {
 	warm        time.Duration
 	lately      time.Duration // of each way before the first round
 	connections int
+	variants    []way // of sidestep
 	command     string
 }
 
@@ -76,10 +81,18 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.warm, "warm", time.Minute, "warm-up of the nodes")
 	set.DurationVar(&o.lately, "settle", 10*time.Second, "each way before the first round, which counts for nothing")
 	set.IntVar(&o.connections, "connections", 40, "connections of the closed loop")
+	variants := set.String("variants", "", "further sidesteps in place of the direct ways, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
 	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
 	o.command = harness.Command("bin/full", set, "sidestep", "out")
+	all, err := harness.ParseVariants(*variants)
+	if err != nil {
+		return o, err
+	}
+	for _, v := range all {
+		o.variants = append(o.variants, way{name: v.Name, front: true, variant: v})
+	}
 	for name := range strings.SplitSeq(*names, ",") {
 		i := slices.IndexFunc(settings(), func(s setting) bool { return s.name == name })
 		if i < 0 {

@@ -57,6 +57,11 @@ func (t *tally) busiest() (most, used float64) {
 	return most * nodeCount / max(used, 1e-9), used
 }
 
+// answers returns how many searches were answered completely, at least one.
+func (t *tally) answers() float64 {
+	return float64(max(1, t.result.OK))
+}
+
 // add takes in a setting.
 func (r *report) add(m measured) {
 	var out strings.Builder
@@ -66,16 +71,21 @@ func (r *report) add(m measured) {
 		to, base = wayRound, m.of(wayRound)
 		fmt.Fprintf(&out, "%.0f searches a second.\n\n", m.rate)
 	}
-	fmt.Fprintf(&out, "| way | searches/s | to %[1]s | p50 | to %[1]s | p99 | to %[1]s | failed | busiest node | CPU, cores |\n", to)
-	out.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	fmt.Fprintf(&out, "| way | searches/s | to %[1]s | p50 | to %[1]s | p99 | to %[1]s | failed | busiest node | CPU, cores | CPU of the nodes a search, ms | of sidestep, ms |\n", to)
+	out.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, t := range m.tallies {
 		busiest, used := t.busiest()
-		fmt.Fprintf(&out, "| %s | %.0f | %s | %.1f | %s | %.1f | %s | %d | %.2f | %.2f |\n", t.name,
+		fmt.Fprintf(&out, "| %s | %.0f | %s | %.1f | %s | %.1f | %s | %d | %.2f | %.2f | %.2f | %.2f |\n", t.name,
 			bootstrap.Median(t.perSec), bootstrap.Ratio(t.perSec, base.perSec), bootstrap.Median(t.p50), bootstrap.Ratio(t.p50, base.p50),
 			bootstrap.Median(t.p99), bootstrap.Ratio(t.p99, base.p99), t.result.Failed+t.result.Partial, busiest,
-			used/(float64(len(t.perSec))*r.turn.Seconds()))
+			used/(float64(len(t.perSec))*r.turn.Seconds()), 1000*used/t.answers(), 1000*t.own/t.answers())
 	}
 	out.WriteString("\n")
+	for _, t := range m.tallies {
+		if len(t.doing) > 0 && !t.fixed() {
+			fmt.Fprintf(&out, "%s did: %s.\n\n", t.name, t.doing)
+		}
+	}
 	for _, v := range m.verdicts() {
 		fmt.Fprintf(&out, "- %s.\n", v)
 	}

@@ -29,6 +29,8 @@ type way struct {
 	local bool // with preference=_local
 	front bool // through a sidestep
 	count int  // through so many, in turn; 0: one
+	// variant is how the sidestep differs from one with the defaults.
+	variant harness.Variant
 }
 
 // fixed reports whether sidestep is to do as well as this way.
@@ -56,8 +58,8 @@ const (
 	wayTen      = "ten sidesteps"
 )
 
-// ways returns all ways into a full cluster, in the order of the table.
-func ways() []way {
+// fullWays are those into a full cluster, in the order of the table.
+func fullWays() []way {
 	fixed := []way{{name: "round robin", nodes: nodeCount}, {name: "_local", nodes: nodeCount, local: true}, {name: "two nodes", nodes: 2}, {name: "one node", nodes: 1}}
 	all := slices.Clone(fixed)
 	for _, w := range fixed {
@@ -78,12 +80,16 @@ func halfWays() []way {
 	}
 }
 
-// waysInto returns the ways that are played in a setting.
-func waysInto(at setting) []way {
+// ways returns the ways that are played in a setting.
+func (o options) ways(at setting) []way {
+	all := fullWays()
 	if at.half {
-		return halfWays()
+		all = halfWays()
 	}
-	return ways()
+	if len(o.variants) == 0 {
+		return all
+	}
+	return append(slices.DeleteFunc(all, func(w way) bool { return !w.front }), o.variants...)
 }
 
 // fixedWay is the configuration of a sidestep that takes its upstreams in turn.
@@ -116,7 +122,11 @@ func (s *stage) start(ctx context.Context, of []way) error {
 			if s.Front(name) != nil {
 				continue
 			}
-			o := harness.Sidestep{Name: name}
+			o := harness.Sidestep{Name: name, Binary: w.variant.Binary}
+			var err error
+			if o.Config, err = w.variant.Config(); err != nil {
+				return err
+			}
 			if w.fixed() {
 				o.Config, o.Upstreams = fixedWay, s.Cluster.URLs()[:w.nodes]
 			}
@@ -135,6 +145,8 @@ type tally struct {
 	perSec   []float64 // complete answers a second, by turn
 	p50, p99 []float64 // ms, by turn
 	cpu      []float64 // seconds that each node used
+	own      float64   // seconds that its sidesteps used
+	doing    harness.Doing
 }
 
 // measured is what came of a setting.
@@ -153,7 +165,7 @@ func (m measured) of(name string) *tally {
 // measure gives all ways their turns in a setting.
 func (s *stage) measure(ctx context.Context, at setting) (m measured, err error) {
 	m.setting = at
-	all := waysInto(at)
+	all := s.ways(at)
 	if err := s.start(ctx, all); err != nil {
 		return m, err
 	}
@@ -164,7 +176,7 @@ func (s *stage) measure(ctx context.Context, at setting) (m measured, err error)
 		}
 	}
 	for _, w := range all {
-		m.tallies = append(m.tallies, &tally{way: w, cpu: make([]float64, nodeCount)})
+		m.tallies = append(m.tallies, &tally{way: w, cpu: make([]float64, nodeCount), doing: harness.Doing{}})
 	}
 	if at.half {
 		if m.rate, err = s.halfRate(ctx, m.of(wayRound).way); err != nil {
@@ -212,20 +224,15 @@ func (s *stage) take(ctx context.Context, t *tally, rate float64, first int) err
 	if _, err := s.fire(ctx, t.way, rate, s.lead, first); err != nil {
 		return err
 	}
-	before, err := s.cpu()
-	if err != nil {
+	if err := s.count(ctx, t, -1); err != nil {
 		return err
 	}
 	result, err := s.fire(ctx, t.way, rate, s.turn, first+1<<18)
 	if err != nil {
 		return err
 	}
-	after, err := s.cpu()
-	if err != nil {
+	if err := s.count(ctx, t, 1); err != nil {
 		return err
-	}
-	for i := range after {
-		t.cpu[i] += after[i] - before[i]
 	}
 	t.result.Merge(result)
 	t.perSec = append(t.perSec, result.Throughput())
@@ -234,17 +241,29 @@ func (s *stage) take(ctx context.Context, t *tally, rate float64, first int) err
 	return nil
 }
 
-// cpu returns the CPU seconds that each node has used so far.
-func (s *stage) cpu() ([]float64, error) {
-	var used []float64
-	for _, node := range s.Cluster.Nodes {
-		d, err := node.CPUUsed()
+// count adds what nodes and sidesteps have used and done so far, times factor: -1 before a turn,
+// and 1 after it.
+func (s *stage) count(ctx context.Context, t *tally, factor float64) error {
+	for i, node := range s.Cluster.Nodes {
+		used, err := node.CPUUsed()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		used = append(used, d.Seconds())
+		t.cpu[i] += factor * used.Seconds()
 	}
-	return used, nil
+	for _, name := range t.fronts() {
+		used, err := s.Front(name).CPUUsed()
+		if err != nil {
+			return err
+		}
+		t.own += factor * used.Seconds()
+		doing, err := s.Front(name).Doing(ctx)
+		if err != nil {
+			return err
+		}
+		t.doing.Add(doing, factor)
+	}
+	return nil
 }
 
 // fire sends searches one way, numbered from first on: rate a second, or if that is 0 as fast as
