@@ -24,7 +24,8 @@ type conn struct {
 	secure *tls.Conn // nc if it speaks TLS, else nil
 	socket watched
 	abort  func()    // closes nc
-	since  time.Time // idle since, or zero: it was never used before
+	since  time.Time // idle since, or zero: it never was
+	proven bool      // an answer was read
 
 	// Of the exchange, for the goroutine that reads:
 	br     *bufio.Reader
@@ -76,8 +77,12 @@ func (c *conn) begin() {
 	c.wrote, c.writeErr = 0, nil
 }
 
+// isNew reports whether c was never idle.
+func (c *conn) isNew() bool { return c.since.IsZero() }
+
 // rest returns c to the pool.
 func (c *conn) rest() {
+	c.proven = true
 	c.br.Reset(nil)
 	c.pool.readers.Put(c.br)
 	c.br = nil
@@ -102,7 +107,7 @@ func (c *conn) write(head, body []byte) {
 	*b = append(append((*b)[:0], head...), body...)
 	wrote := 0
 	if c.inTurn(len(*b)) {
-		wrote, c.writeErr = c.socket.send(*b, !c.since.IsZero())
+		wrote, c.writeErr = c.socket.send(*b, !c.isNew())
 		c.wrote = int64(wrote)
 	}
 	if c.writeErr == nil && wrote < len(*b) {

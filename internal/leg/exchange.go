@@ -75,7 +75,7 @@ func (x *exchange) fail(doing string, err error) *failure {
 	x.finish(false)
 	c := x.conn
 	f := &failure{doing: doing, err: err, unanswered: !c.heard}
-	f.notSent = c.writeErr != nil && c.wrote == 0 || c.since.IsZero() && !c.heard && refused(err)
+	f.notSent = c.writeErr != nil && c.wrote == 0 || !c.proven && !c.heard && refused(err)
 	f.stale = errors.Is(c.writeErr, errStale)
 	if err := x.m.ended(x.ctx); err != nil {
 		f.err = err

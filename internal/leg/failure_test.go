@@ -170,9 +170,12 @@ func TestCancelWhileDialing(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}
 	}
-	_, err = n.pool(shaking).Do(ctx, get())
+	p := n.pool(shaking)
+	_, err = p.Do(ctx, get())
 	requireCanceled(t, err)
 	require.True(t, NotSent(err))
+	require.Eventually(t, func() bool { return n.open.Load() == 1 }, patience, time.Millisecond, "hands are still shaken, for the next")
+	p.Close()
 	n.closed()
 }
 

@@ -32,7 +32,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is nil for plain HTTP. An empty ServerName is the host of Address.
 	TLS *tls.Config
-	// HandshakeTimeout bounds the TLS handshake; 0 means no bound.
+	// HandshakeTimeout bounds the TLS handshake; 0 means 10 s, as in [http.DefaultTransport].
 	HandshakeTimeout time.Duration
 	// MaxIdle is the number of idle connections that are kept.
 	MaxIdle int
@@ -44,8 +44,9 @@ type Options struct {
 }
 
 const (
-	defaultMaxHead = 10 << 20
-	readBuffer     = 4 << 10
+	defaultMaxHead   = 10 << 20
+	defaultHandshake = 10 * time.Second
+	readBuffer       = 4 << 10
 )
 
 // Pool sends requests to one node. Its methods may be called by several goroutines
@@ -56,10 +57,15 @@ type Pool struct {
 	buffers sync.Pool // *[]byte, a head with a small body behind it
 
 	mu     sync.Mutex
-	idle   []*conn     // by the time they became idle
+	idle   []*conn     // by the time they became idle; none while messages wait
+	waits  []*wait     // of messages, the oldest first
+	making int         // connections that are being made for them: as many or more
 	timer  *time.Timer // runs sweep; made when it is first needed
 	armed  bool        // the timer will fire
 	closed bool
+
+	dialing context.Context //nolint:containedctx // of connections that are made for those who wait
+	stop    func()          // ends it
 }
 
 // New returns a pool without connections.
@@ -69,6 +75,9 @@ func New(o Options) *Pool {
 	}
 	if o.MaxHead <= 0 {
 		o.MaxHead = defaultMaxHead
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = defaultHandshake
 	}
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
@@ -80,8 +89,9 @@ func New(o Options) *Pool {
 			}
 		}
 	}
+	dialing, stop := context.WithCancel(context.Background())
 	return &Pool{
-		o:       o,
+		o: o, dialing: dialing, stop: stop,
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
@@ -115,31 +125,48 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 	if err := m.ended(ctx); err != nil {
 		return nil, &failure{doing: "send", err: err, notSent: true}
 	}
-	sent := false
-	for c := p.take(m); c != nil; c = p.take(m) {
-		resp, err := c.exchange(ctx, m)
+	fresh, sent := false, false
+	for {
+		c, err := p.connect(ctx, m, fresh)
 		if err == nil {
-			return resp, nil
+			var resp *http.Response
+			if resp, err = c.exchange(ctx, m); err == nil {
+				return resp, nil
+			}
 		}
-		if err.stale && m.ended(ctx) == nil {
-			continue
-		}
-		again := err.notSent || m.Repeatable && err.unanswered
-		if !again || m.ended(ctx) != nil {
+		again := c != nil && !c.isNew() && m.ended(ctx) == nil
+		switch {
+		case again && err.stale:
+		case again && (err.notSent || m.Repeatable && err.unanswered):
+			fresh, sent = true, !err.notSent
+		default:
+			err.notSent = err.notSent && !sent
 			return nil, err
 		}
-		sent = !err.notSent
-		break
 	}
-	c, err := p.dialFor(ctx, m)
-	if err == nil {
-		var resp *http.Response
-		if resp, err = c.exchange(ctx, m); err == nil {
-			return resp, nil
+}
+
+// connect returns a connection for m: an idle one, or else the first that another message gives back or
+// that is made; if fresh, or when the pool is closed, one that is made for m alone.
+func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *failure) {
+	for !fresh {
+		c, w := p.claim()
+		if w != nil {
+			var err *failure
+			if c, err = p.await(ctx, m, w); err != nil {
+				return nil, err
+			}
 		}
+		if c == nil {
+			break
+		}
+		// A message that is written together with reading finds out then.
+		if c.isNew() || c.inTurn(len(m.Head)+len(m.Body)) || !c.stale() {
+			return c, nil
+		}
+		c.abort()
 	}
-	err.notSent = err.notSent && !sent
-	return nil, err
+	return p.dialFor(ctx, m)
 }
 
 // dialFor makes a connection for m. Goroutines of package net that look up a name, or try another address,
@@ -165,13 +192,16 @@ func (p *Pool) CloseIdle() {
 	closeAll(idle)
 }
 
-// Close closes the idle connections, and those in use when their answer has been
+// Close closes the idle connections, those that are made for nobody, and those in use when their answer has been
 // read. Messages can still be sent, each on a connection of its own.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	if p.timer != nil {
 		p.timer.Stop()
+	}
+	if len(p.waits) == 0 {
+		p.stop()
 	}
 	p.mu.Unlock()
 	p.CloseIdle()
@@ -182,43 +212,6 @@ func (p *Pool) Idle() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.idle)
-}
-
-// take returns the usable connection that became idle last, nil if there is none. If the
-// message is written together with reading, the connection is checked then.
-func (p *Pool) take(m *Message) *conn {
-	for {
-		p.mu.Lock()
-		last := len(p.idle) - 1
-		if last < 0 {
-			p.mu.Unlock()
-			return nil
-		}
-		c := p.idle[last]
-		p.idle[last] = nil
-		p.idle = p.idle[:last]
-		p.mu.Unlock()
-		if c.inTurn(len(m.Head)+len(m.Body)) || !c.stale() {
-			return c
-		}
-		c.abort()
-	}
-}
-
-// put keeps c for the next message, unless there are MaxIdle already.
-func (p *Pool) put(c *conn) {
-	c.since = time.Now()
-	p.mu.Lock()
-	if p.closed || len(p.idle) >= p.o.MaxIdle {
-		p.mu.Unlock()
-		c.abort()
-		return
-	}
-	p.idle = append(p.idle, c)
-	if p.o.IdleTimeout > 0 && !p.armed {
-		p.arm(p.o.IdleTimeout)
-	}
-	p.mu.Unlock()
 }
 
 // arm schedules sweep after d. The caller holds the lock.
