@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/test/harness"
 )
 
 func TestParse(t *testing.T) {
@@ -15,6 +17,25 @@ func TestParse(t *testing.T) {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
 	}
+}
+
+// Variants take turns with the ways through sidestep.
+func TestVariants(t *testing.T) {
+	o, err := parse([]string{"-variants", "rare=cluster.stats_interval:5s", "-out", "x"})
+	require.NoError(t, err)
+	var names []string
+	for _, w := range o.ways(settings()[0]) {
+		require.True(t, w.front, w.name)
+		names = append(names, w.name)
+	}
+	require.Equal(t, []string{"off, round robin", "off, _local", "off, two nodes", "off, one node", "sidestep", "rare"}, names)
+	require.False(t, o.variants[0].fixed())
+	config, err := o.variants[0].variant.Config()
+	require.NoError(t, err)
+	require.Equal(t, "cluster:\n    stats_interval: 5s\n", config)
+	_, err = parse([]string{"-variants", "rare", "-out", "x"})
+	require.Error(t, err)
+	require.Len(t, options{}.ways(settings()[0]), len(fullWays()))
 }
 
 func TestWays(t *testing.T) {
@@ -60,6 +81,10 @@ func TestVerdict(t *testing.T) {
 	r := report{}
 	r.add(m)
 	require.Contains(t, r.text(), "| sidestep | 960 | 0.96 [0.96, 0.96] | 40.0 |")
+	m.of(waySidestep).result.OK, m.of(waySidestep).own = 2000, 0.5
+	m.of(waySidestep).cpu, m.of(waySidestep).doing = []float64{2, 2, 2, 2, 2}, harness.Doing{harness.DoesPolls: {"ok": 7}}
+	r.add(m)
+	require.Contains(t, r.text(), "| 5.00 | 0.25 |\n\nsidestep did: polls ok 7.\n")
 }
 
 // turns are those of a way that took so long, in ms, and used the nodes' CPUs so.

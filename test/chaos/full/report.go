@@ -120,9 +120,8 @@ func (r *report) text() string {
 	return fmt.Sprintf(`# A cluster that is healthy, full and half full: %s %s
 
 By `+"`make chaos-full`"+`: %d rounds of turns of %s in an order drawn by lot. Five nodes, 5 shards × 2 copies, 20,000 documents.
-Full: %d connections, each sending the next search when the last is answered. The first four ways are without sidestep, the next
-four through a sidestep that goes that way and does nothing else, the last is sidestep. Half full: searches start on schedule, half as
-many as the nodes answer round robin through sidestep, measured before. Medians over the turns, times in ms; ratios with the interval
+Full: %d connections, each sending the next search when the last is answered. Those named "off" go through a sidestep that goes that way
+and does nothing else. Half full: searches start on schedule, half as many as the nodes answer round robin through sidestep, measured before. Medians over the turns, times in ms; ratios with the interval
 that holds them with a probability of 95 %%. "Busiest node" is its CPU relative to the mean.
 
 %s
