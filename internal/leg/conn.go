@@ -23,9 +23,10 @@ type conn struct {
 	nc     net.Conn
 	secure *tls.Conn // nc if it speaks TLS, else nil
 	socket watched
-	abort  func()    // closes nc
-	since  time.Time // idle since, or zero: it never was
-	proven bool      // an answer was read
+	abort  func() // closes nc
+	proven bool   // an answer was read
+	// idleSince is zero if it never was idle.
+	idleSince time.Time
 
 	// Of the exchange, for the goroutine that reads:
 	br     *bufio.Reader
@@ -56,14 +57,26 @@ func (c *conn) Read(p []byte) (int, error) {
 // stale reports whether c, which is idle, cannot be used: the node has closed or reset
 // it, or sent something unexpectedly.
 func (c *conn) stale() bool {
-	return c.socket.readable() || c.secure != nil && c.decrypted()
+	readable := c.socket.readable()
+	switch {
+	case c.secure == nil || readable && c.proven:
+		return readable
+	case readable:
+		return c.decrypted(time.Now().Add(ticketPatience))
+	default:
+		return c.decrypted(time.Unix(1, 0))
+	}
 }
 
-// decrypted reports whether TLS has data that has left the socket already: records that
+// ticketPatience is how long it takes, at the most, to read what a server sends of its own accord after a TLS handshake: tickets for
+// other sessions. They are still to be read if nothing was sent since.
+const ticketPatience = time.Millisecond
+
+// decrypted reports whether TLS has data: records that
 // came together with the end of the last answer. With a deadline in the past nothing is
 // read from the socket.
-func (c *conn) decrypted() bool {
-	_ = c.secure.SetReadDeadline(time.Unix(1, 0))
+func (c *conn) decrypted(deadline time.Time) bool {
+	_ = c.secure.SetReadDeadline(deadline)
 	var b [1]byte
 	n, err := c.secure.Read(b[:])
 	_ = c.secure.SetReadDeadline(time.Time{})
@@ -78,7 +91,7 @@ func (c *conn) begin() {
 }
 
 // isNew reports whether c was never idle.
-func (c *conn) isNew() bool { return c.since.IsZero() }
+func (c *conn) isNew() bool { return c.idleSince.IsZero() }
 
 // rest returns c to the pool.
 func (c *conn) rest() {

@@ -57,15 +57,12 @@ type Pool struct {
 	buffers sync.Pool // *[]byte, a head with a small body behind it
 
 	mu     sync.Mutex
-	idle   []*conn     // by the time they became idle; none while messages wait
-	waits  []*wait     // of messages, the oldest first
-	making int         // connections that are being made for them: as many or more
-	timer  *time.Timer // runs sweep; made when it is first needed
-	armed  bool        // the timer will fire
+	idle   []*conn            // by the time they became idle; none while messages wait
+	waits  []*wait            // of messages, the oldest first
+	spares map[*wait]struct{} // those that ended, while a connection is being made that nobody waits for
+	timer  *time.Timer        // runs sweep; made when it is first needed
+	armed  bool               // the timer will fire
 	closed bool
-
-	dialing context.Context //nolint:containedctx // of connections that are made for those who wait
-	stop    func()          // ends it
 }
 
 // New returns a pool without connections.
@@ -89,9 +86,9 @@ func New(o Options) *Pool {
 			}
 		}
 	}
-	dialing, stop := context.WithCancel(context.Background())
 	return &Pool{
-		o: o, dialing: dialing, stop: stop,
+		o:       o,
+		spares:  map[*wait]struct{}{},
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
@@ -147,7 +144,7 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 }
 
 // connect returns a connection for m: an idle one, or else the first that another message gives back or
-// that is made; if fresh, or when the pool is closed, one that is made for m alone.
+// that is made; or if fresh one that is made for m alone.
 func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *failure) {
 	for !fresh {
 		c, w := p.claim()
@@ -156,9 +153,6 @@ func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *fai
 			if c, err = p.await(ctx, m, w); err != nil {
 				return nil, err
 			}
-		}
-		if c == nil {
-			break
 		}
 		// A message that is written together with reading finds out then.
 		if c.isNew() || c.inTurn(len(m.Head)+len(m.Body)) || !c.stale() {
@@ -200,8 +194,8 @@ func (p *Pool) Close() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	if len(p.waits) == 0 {
-		p.stop()
+	for w := range p.spares {
+		w.cancel()
 	}
 	p.mu.Unlock()
 	p.CloseIdle()
@@ -230,14 +224,14 @@ func (p *Pool) sweep() {
 	now := time.Now()
 	p.mu.Lock()
 	n := 0
-	for n < len(p.idle) && now.Sub(p.idle[n].since) >= p.o.IdleTimeout {
+	for n < len(p.idle) && now.Sub(p.idle[n].idleSince) >= p.o.IdleTimeout {
 		n++
 	}
 	old := slices.Clone(p.idle[:n])
 	p.idle = slices.Delete(p.idle, 0, n)
 	p.armed = false
 	if len(p.idle) > 0 && !p.closed {
-		p.arm(p.o.IdleTimeout - now.Sub(p.idle[0].since))
+		p.arm(p.o.IdleTimeout - now.Sub(p.idle[0].idleSince))
 	}
 	p.mu.Unlock()
 	closeAll(old)
@@ -272,10 +266,8 @@ func (p *Pool) dial(ctx context.Context) (*conn, *failure) {
 
 func (p *Pool) handshake(ctx context.Context, nc net.Conn) (*tls.Conn, error) {
 	secure := tls.Client(nc, p.o.TLS)
-	if p.o.HandshakeTimeout > 0 {
-		if err := nc.SetDeadline(time.Now().Add(p.o.HandshakeTimeout)); err != nil {
-			return nil, err
-		}
+	if err := nc.SetDeadline(time.Now().Add(p.o.HandshakeTimeout)); err != nil {
+		return nil, err
 	}
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, err

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// wait is the wait of a message for a connection. Each has one made, and gets the first that another message gives
-// back, or that is made. What is made for a message that has left, or got another one, is for the next. So no
-// TLS handshake is in vain while messages are given up, and one that takes long keeps none waiting for longer
-// than the others take.
+// wait is the wait of a message for a connection. One is made for it, and it gets that one, or before that the
+// first that another message gives back, or that was made for one that has left. What is being made for a
+// message that has left, or got another one, is spare: it is for the next, unless as many are being made as the pool keeps. So
+// handshakes are not in vain while messages are given up, and one that takes long keeps none waiting.
 type wait struct {
-	since time.Time
-	got   chan arrival // of one
+	got    chan arrival // of one
+	cancel func()       // ends what is being made for it
 }
 
 // arrival is what a wait ends with.
@@ -22,8 +22,7 @@ type arrival struct {
 	err  *failure
 }
 
-// claim returns the idle connection that became idle last, or if there is none a wait for one; neither when
-// the pool is closed.
+// claim returns the idle connection that became idle last, or if there is none a wait for one.
 func (p *Pool) claim() (*conn, *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,15 +32,14 @@ func (p *Pool) claim() (*conn, *wait) {
 		p.idle = p.idle[:last]
 		return c, nil
 	}
-	if p.closed {
-		return nil, nil
-	}
-	w := &wait{since: time.Now(), got: make(chan arrival, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &wait{got: make(chan arrival, 1), cancel: cancel}
 	p.waits = append(p.waits, w)
-	if p.making < len(p.waits)+max(0, p.o.MaxIdle) { // more would not be kept
-		p.making++
-		go p.make()
-	}
+	go func() {
+		c, err := p.dial(ctx)
+		cancel()
+		p.made(w, c, err)
+	}()
 	return nil, w
 }
 
@@ -52,85 +50,95 @@ func (p *Pool) await(ctx context.Context, m *Message, w *wait) (*conn, *failure)
 	defer m.Abort.watch(nil)
 	select {
 	case a := <-w.got:
-		return a.conn, a.err
+		if m.ended(ctx) == nil {
+			return a.conn, a.err
+		}
+		p.giveBack(a)
 	case <-ctx.Done():
+		p.leave(w)
 	case <-left:
+		p.leave(w)
 	}
-	p.leave(w)
 	return nil, &failure{doing: "connect", err: m.ended(ctx), notSent: true}
 }
 
 // leave ends a wait early.
 func (p *Pool) leave(w *wait) {
 	p.mu.Lock()
-	i := slices.Index(p.waits, w)
-	if i >= 0 {
-		p.waits = slices.Delete(p.waits, i, i+1)
+	waits := p.drop(w)
+	if waits {
+		p.spare(w)
 	}
 	p.mu.Unlock()
-	if i >= 0 {
-		return
+	if !waits {
+		p.giveBack(<-w.got)
 	}
-	if a := <-w.got; a.err == nil {
+}
+
+// giveBack keeps what nobody waits for any more.
+func (p *Pool) giveBack(a arrival) {
+	if a.err == nil {
 		p.put(a.conn)
 	}
 }
 
-// hand ends the oldest wait, if there is one. The caller holds the lock.
-func (p *Pool) hand(a arrival) bool {
-	if len(p.waits) == 0 {
+// drop ends w, and reports whether it had not ended before. The caller holds the lock.
+func (p *Pool) drop(w *wait) bool {
+	i := slices.Index(p.waits, w)
+	if i >= 0 {
+		p.waits = slices.Delete(p.waits, i, i+1)
+	}
+	return i >= 0
+}
+
+// spare says that w does not need what is being made for it. The caller holds the lock.
+func (p *Pool) spare(w *wait) {
+	if p.closed || len(p.spares) >= p.o.MaxIdle {
+		w.cancel()
+		return
+	}
+	p.spares[w] = struct{}{}
+}
+
+// hand gives c to the message that has waited longest, if there is one. The caller holds the lock.
+func (p *Pool) hand(c *conn) bool {
+	if len(p.waits) == 0 || p.o.MaxIdle < 0 {
 		return false
 	}
-	p.waits[0].got <- a
-	p.waits = slices.Delete(p.waits, 0, 1)
+	w := p.waits[0]
+	p.drop(w)
+	p.spare(w)
+	w.got <- arrival{conn: c}
 	return true
 }
 
-// make makes a connection for those who wait.
-func (p *Pool) make() {
-	for {
-		began := time.Now()
-		c, err := p.dial(p.dialing)
-		if !p.made(c, err, began) {
-			return
-		}
-	}
-}
-
-// made takes in what came of a connection. If it failed, but all who wait came after it was begun, it is no reason
-// for them: again reports that another one is to be made, as there is none for each of them.
-func (p *Pool) made(c *conn, err *failure, began time.Time) (again bool) {
+// made takes in what came of the connection that was made for w.
+func (p *Pool) made(w *wait, c *conn, err *failure) {
 	p.mu.Lock()
-	p.making--
-	taken := false
-	switch {
-	case err == nil || len(p.waits) > 0 && !p.waits[0].since.After(began):
-		taken = p.hand(arrival{conn: c, err: err})
-	case p.making < len(p.waits):
-		p.making++
-		again = true
-	}
+	waits := p.drop(w)
+	delete(p.spares, w)
 	p.mu.Unlock()
-	if err == nil && !taken {
-		p.put(c)
+	if waits {
+		w.got <- arrival{conn: c, err: err}
+	} else {
+		p.giveBack(arrival{conn: c, err: err})
 	}
-	return again
 }
 
 // put keeps c for the next message, unless there are MaxIdle already. One that waits gets it at once.
 func (p *Pool) put(c *conn) {
-	c.since = time.Now()
+	c.idleSince = time.Now()
 	p.mu.Lock()
-	if p.closed || len(p.idle) >= p.o.MaxIdle && len(p.waits) == 0 {
-		p.mu.Unlock()
-		c.abort()
-		return
-	}
-	if !p.hand(arrival{conn: c}) {
+	kept := p.hand(c)
+	if !kept && !p.closed && len(p.idle) < p.o.MaxIdle {
+		kept = true
 		p.idle = append(p.idle, c)
 		if p.o.IdleTimeout > 0 && !p.armed {
 			p.arm(p.o.IdleTimeout)
 		}
 	}
 	p.mu.Unlock()
+	if !kept {
+		c.abort()
+	}
 }

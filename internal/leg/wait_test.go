@@ -2,10 +2,10 @@ package leg
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,32 +14,133 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// giveUp sends a message and gives it up once the node has been connected to.
+func giveUp(t *testing.T, n *node, p *Pool) {
+	t.Helper()
+	before := n.accepted.Load()
+	connected := func() bool { return n.accepted.Load() > before }
+	m := get()
+	m.Abort = &Abort{}
+	ctx, cancel := canceled(t)
+	if before%2 == 0 {
+		cancel = m.Abort.Now
+	}
+	go func() {
+		for !connected() {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err := p.Do(ctx, m)
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, NotSent(err))
+	require.False(t, Timeout(err))
+}
+
+// ticketsLast is a server's connection below TLS that holds back the last record of its handshake, until the
+// client's is over: many servers send tickets only then.
+type ticketsLast struct {
+	net.Conn
+	held  []byte
+	shook bool
+}
+
+func (c *ticketsLast) Write(p []byte) (int, error) {
+	if c.shook {
+		return c.Conn.Write(p)
+	}
+	last := 0
+	for from := 0; from < len(p); from += 5 + int(p[from+3])<<8 + int(p[from+4]) {
+		last = from
+	}
+	c.held = append(c.held, p[last:]...)
+	n, err := c.Conn.Write(p[:last])
+	return n + len(p) - last, err
+}
+
+func (c *ticketsLast) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if len(c.held) > 0 && !c.shook {
+		c.shook = true
+		_, _ = c.Conn.Write(c.held)
+	}
+	return n, err
+}
+
 // What is made for a message that was given up is for the next one.
 func TestNoHandshakeIsInVain(t *testing.T) {
 	shake, goOn := context.WithCancel(t.Context())
-	defer goOn()
 	n := start(t, serving(), func(p *peer) {
 		<-shake.Done()
 		answering(hello)(p)
 	})
 	p := n.pool(nil)
-	for range 2 {
-		ctx, cancel := canceled(t)
-		time.AfterFunc(5*time.Millisecond, cancel)
-		_, err := p.Do(ctx, get())
-		requireCanceled(t, err)
-		require.True(t, NotSent(err))
+	giveUp(t, n, p)
+	giveUp(t, n, p)
+	goOn()
+	require.Eventually(t, func() bool { return p.Idle() == 2 }, patience, time.Millisecond)
+	held := hold(t, p, 2)
+	require.EqualValues(t, 2, n.accepted.Load())
+	for _, resp := range held {
+		finish(t, resp)
 	}
+}
+
+// Tickets that come after the handshake do not make a connection stale that was never used.
+func TestTicketsAreNoAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	p := New(Options{Address: l.Addr().String(), MaxIdle: 1, TLS: trusting()})
+	p.o.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1) // a server of Go sends none else
+	t.Cleanup(p.Close)
 	m := get()
 	m.Abort = &Abort{}
-	time.AfterFunc(5*time.Millisecond, m.Abort.Now)
-	_, err := p.Do(t.Context(), m)
-	require.ErrorIs(t, err, context.Canceled)
-	require.True(t, NotSent(err))
-	goOn()
-	require.Eventually(t, func() bool { return p.Idle() == 3 }, patience, time.Millisecond)
-	ask(t, p, get())
-	require.EqualValues(t, 3, n.accepted.Load())
+	given := make(chan error, 1)
+	go func() {
+		_, err := p.Do(t.Context(), m)
+		given <- err
+	}()
+	c, err := l.Accept()
+	require.NoError(t, err)
+	m.Abort.Now()
+	require.ErrorIs(t, <-given, context.Canceled)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		defer c.Close()
+		answering(hello)(newPeer(&node{}, tls.Server(&ticketsLast{Conn: c}, serving()), 1))
+	}()
+	require.Eventually(t, func() bool { return p.Idle() == 1 }, patience, time.Millisecond)
+	arrived(t, p)
+	_, body := ask(t, p, get())
+	require.Equal(t, "hello", body)
+	require.Equal(t, 1, p.Idle())
+	p.Close()
+	<-served
+}
+
+// What nobody waits for is bounded, and ends with the pool.
+func TestSparesAreBounded(t *testing.T) {
+	n := start(t, serving(), func(p *peer) { _, _ = io.Copy(io.Discard, p.NetConn()) })
+	p := n.pool(func(o *Options) { o.MaxIdle = 2 })
+	for range 4 {
+		giveUp(t, n, p)
+	}
+	require.Eventually(t, func() bool { return n.open.Load() == 2 }, patience, time.Millisecond)
+	require.Never(t, func() bool { return n.open.Load() < 2 }, 50*time.Millisecond, time.Millisecond)
+	p.Close()
+	n.closed()
+	giveUp(t, n, p)
+	n.closed()
+}
+
+// A pool that keeps no connections gives each message one of its own.
+func TestNoneIsKept(t *testing.T) {
+	n := start(t, serving(), func(p *peer) { _, _ = io.Copy(io.Discard, p.NetConn()) })
+	p := n.pool(func(o *Options) { o.MaxIdle = -1 })
+	giveUp(t, n, p)
+	n.closed()
 }
 
 // A message gets the first connection that is there, not the one that was begun for it.
@@ -94,94 +195,37 @@ func dialed(dial func(number int32) (time.Duration, error)) (*Pool, *atomic.Int3
 
 var errDial = errors.New("no connection")
 
-// A message fails by a connection that was begun when it waited already; one begun for another is
-// no reason.
-func TestEachWaitsAsLong(t *testing.T) {
+// A message fails by the connection that is made for it, and by no other.
+func TestEachFailsByItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, dials := dialed(func(number int32) (time.Duration, error) {
-			if number == 1 {
-				return 2 * time.Second, errDial
-			}
-			return 500 * time.Millisecond, nil
+			return time.Duration(number) * time.Second, map[int32]error{2: errDial, 3: errDial}[number]
 		})
-		first, second := make(chan error, 1), make(chan error, 1)
+		outcomes := make([]chan error, 3)
+		for i := range outcomes {
+			outcomes[i] = make(chan error, 1)
+			go func() { outcomes[i] <- read(t, p) }()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		require.NoError(t, <-outcomes[0])
+		require.NoError(t, <-outcomes[1], "by what the first gave back")
+		require.NoError(t, <-outcomes[2])
+		require.EqualValues(t, 3, dials.Load())
+		p.Close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := dialed(func(number int32) (time.Duration, error) {
+			return 2 * time.Second / time.Duration(number), map[int32]error{2: errDial}[number]
+		})
+		first := make(chan error, 1)
 		go func() { first <- read(t, p) }()
-		time.Sleep(100 * time.Millisecond)
-		go func() { second <- read(t, p) }()
-		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, <-first, "by the connection of the second")
-		require.NoError(t, <-second, "by that which the first gave back")
-		require.EqualValues(t, 2, dials.Load())
+		time.Sleep(time.Millisecond)
+		err := read(t, p)
+		require.ErrorIs(t, err, errDial)
+		require.True(t, NotSent(err))
+		require.NoError(t, <-first)
 		p.Close()
-	})
-	synctest.Test(t, func(t *testing.T) {
-		p, dials := dialed(func(int32) (time.Duration, error) { return time.Second, errDial })
-		began := time.Now()
-		failed := make(chan error)
-		for range 3 {
-			go func() { failed <- read(t, p) }()
-		}
-		for range 3 {
-			err := <-failed
-			require.ErrorIs(t, err, errDial)
-			require.True(t, NotSent(err))
-		}
-		require.Equal(t, time.Second, time.Since(began))
-		require.EqualValues(t, 3, dials.Load())
-		p.Close()
-	})
-}
-
-// Where the connection of a message went to another one, whose own fails, one more is made.
-func TestNoMessageWaitsForNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, dials := dialed(func(number int32) (time.Duration, error) {
-			if number == 1 {
-				return 2 * time.Second, errDial
-			}
-			return 500 * time.Millisecond, nil
-		})
-		held := make(chan *http.Response, 1)
-		go func() {
-			resp, err := p.Do(t.Context(), get())
-			if err != nil {
-				t.Error(err)
-			}
-			held <- resp
-		}()
-		time.Sleep(100 * time.Millisecond)
-		began := time.Now()
-		require.NoError(t, read(t, p))
-		require.Equal(t, 2400*time.Millisecond, time.Since(began), "from 2 s on a third one is made")
-		require.EqualValues(t, 3, dials.Load())
-		finish(t, <-held)
-		p.Close()
-	})
-}
-
-// However many messages are given up, no more connections are made than can be kept.
-func TestNotMoreConnectionsAreMadeThanAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, dials := dialed(func(int32) (time.Duration, error) { return time.Second, nil })
-		for range 50 {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			_, err := p.Do(ctx, get())
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		require.EqualValues(t, 11, dials.Load(), "the last one waited, beside ten for nobody")
-		answers := make(chan error)
-		for range 3 {
-			go func() { answers <- read(t, p) }()
-		}
-		for range 3 {
-			require.NoError(t, <-answers)
-		}
-		p.Close()
-		synctest.Wait()
-		made := dials.Load()
-		require.NoError(t, read(t, p))
-		require.Equal(t, made+1, dials.Load(), "a closed pool makes one for each")
 	})
 }
 
@@ -200,9 +244,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := dialed(func(int32) (time.Duration, error) { return time.Second, nil })
 		time.AfterFunc(time.Millisecond, p.Close)
-		resp, err := p.Do(t.Context(), get())
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
+		require.NoError(t, read(t, p))
+		require.Zero(t, p.Idle())
 	})
 }
