@@ -123,12 +123,14 @@ func (s *stage) start(ctx context.Context, of []way) error {
 				continue
 			}
 			o := harness.Sidestep{Name: name, Binary: w.variant.Binary}
-			var err error
-			if o.Config, err = w.variant.Config(); err != nil {
-				return err
-			}
-			if w.fixed() {
+			switch {
+			case w.fixed():
 				o.Config, o.Upstreams = fixedWay, s.Cluster.URLs()[:w.nodes]
+			case len(w.variant.Keys) > 0:
+				var err error
+				if o.Config, err = w.variant.Config(); err != nil {
+					return err
+				}
 			}
 			if _, err := s.StartSidestep(ctx, o); err != nil {
 				return err
