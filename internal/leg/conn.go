@@ -68,13 +68,13 @@ func (c *conn) stale() bool {
 	}
 }
 
-// ticketPatience is how long it takes, at the most, to read what a server sends of its own accord after a TLS handshake: tickets for
-// other sessions. They are still to be read if nothing was sent since.
+// ticketPatience is how long reading what a server sends of its own accord after a TLS handshake may take:
+// tickets for other sessions. They are still to be read where no answer was.
 const ticketPatience = time.Millisecond
 
-// decrypted reports whether TLS has data: records that
-// came together with the end of the last answer. With a deadline in the past nothing is
-// read from the socket.
+// decrypted reports whether TLS has data before the deadline, or has ended. With a deadline in the past nothing
+// is read from the socket: what is found then has left it already, in records that came together with the end
+// of the last answer.
 func (c *conn) decrypted(deadline time.Time) bool {
 	_ = c.secure.SetReadDeadline(deadline)
 	var b [1]byte

@@ -146,7 +146,10 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 // connect returns a connection for m: an idle one, or else the first that another message gives back or
 // that is made; or if fresh one that is made for m alone.
 func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *failure) {
-	for !fresh {
+	if fresh {
+		return p.dialFor(ctx, m)
+	}
+	for {
 		c, w := p.claim()
 		if w != nil {
 			var err *failure
@@ -160,7 +163,6 @@ func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *fai
 		}
 		c.abort()
 	}
-	return p.dialFor(ctx, m)
 }
 
 // dialFor makes a connection for m. Goroutines of package net that look up a name, or try another address,

@@ -38,7 +38,7 @@ func (p *Pool) claim() (*conn, *wait) {
 	go func() {
 		c, err := p.dial(ctx)
 		cancel()
-		p.made(w, c, err)
+		p.made(w, arrival{conn: c, err: err})
 	}()
 	return nil, w
 }
@@ -113,15 +113,15 @@ func (p *Pool) hand(c *conn) bool {
 }
 
 // made takes in what came of the connection that was made for w.
-func (p *Pool) made(w *wait, c *conn, err *failure) {
+func (p *Pool) made(w *wait, a arrival) {
 	p.mu.Lock()
 	waits := p.drop(w)
 	delete(p.spares, w)
 	p.mu.Unlock()
 	if waits {
-		w.got <- arrival{conn: c, err: err}
+		w.got <- a
 	} else {
-		p.giveBack(arrival{conn: c, err: err})
+		p.giveBack(a)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// giveUp sends a message and gives it up once the node has been connected to.
+// giveUp sends a message and gives it up once the node has been connected to: through its Abort and through its
+// context, in turn.
 func giveUp(t *testing.T, n *node, p *Pool) {
 	t.Helper()
 	before := n.accepted.Load()
-	connected := func() bool { return n.accepted.Load() > before }
 	m := get()
 	m.Abort = &Abort{}
 	ctx, cancel := canceled(t)
@@ -26,7 +26,7 @@ func giveUp(t *testing.T, n *node, p *Pool) {
 		cancel = m.Abort.Now
 	}
 	go func() {
-		for !connected() {
+		for n.accepted.Load() == before {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
@@ -156,26 +156,20 @@ func TestAMessageGetsTheFirstConnection(t *testing.T) {
 	p := n.pool(nil)
 	held := hold(t, p, 1)
 	waits := make(chan error)
-	go func() {
-		resp, err := p.Do(t.Context(), get())
-		if err == nil {
-			err = resp.Body.Close()
-		}
-		waits <- err
-	}()
+	go func() { waits <- read(t, p) }()
 	require.Eventually(t, func() bool { return n.accepted.Load() == 2 }, patience, time.Millisecond)
 	finish(t, held[0])
 	require.NoError(t, <-waits)
 	goOn()
-	require.Eventually(t, func() bool { return p.Idle() > 0 }, patience, time.Millisecond, "the other one is kept")
+	require.Eventually(t, func() bool { return p.Idle() == 2 }, patience, time.Millisecond, "the other one is kept, too")
 }
 
-// dialed is a pool whose connections are made, or fail, after the given times; and how many were begun.
+// dialed is a pool of which connections are made, or fail, after the given times; and how many were begun.
 func dialed(dial func(number int32) (time.Duration, error)) (*Pool, *atomic.Int32) {
-	dials := new(atomic.Int32)
-	return New(Options{MaxIdle: 10, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		number := dials.Add(1)
-		takes, err := dial(number)
+	p, dials := piped(Options{MaxIdle: 10}, answering(hello)), new(atomic.Int32)
+	connect := p.o.Dial
+	p.o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		takes, err := dial(dials.Add(1))
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
@@ -184,13 +178,9 @@ func dialed(dial func(number int32) (time.Duration, error)) (*Pool, *atomic.Int3
 		if err != nil {
 			return nil, err
 		}
-		client, server := net.Pipe()
-		go func() {
-			defer server.Close()
-			answering(hello)(newPeer(&node{}, server, int(number)))
-		}()
-		return client, nil
-	}}), dials
+		return connect(ctx, network, address)
+	}
+	return p, dials
 }
 
 var errDial = errors.New("no connection")

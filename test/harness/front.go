@@ -183,7 +183,7 @@ func (f *Front) SumBy(ctx context.Context, metric, label string) (map[string]flo
 	return sumBy(families[metric].GetMetric(), label, nil), nil
 }
 
-// sumBy sums up those series whose labels include the given ones, by the value of another label.
+// sumBy sums up the series that have the given labels, by the value of another one.
 func sumBy(all []*dto.Metric, label string, labels map[string]string) map[string]float64 {
 	sums := map[string]float64{}
 	for _, series := range all {

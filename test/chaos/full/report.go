@@ -82,7 +82,7 @@ func (r *report) add(m measured) {
 	}
 	out.WriteString("\n")
 	for _, t := range m.tallies {
-		if len(t.doing) > 0 && !t.fixed() {
+		if len(t.doing) > 0 {
 			fmt.Fprintf(&out, "%s did: %s.\n\n", t.name, t.doing)
 		}
 	}

@@ -259,6 +259,9 @@ func (s *stage) count(ctx context.Context, t *tally, factor float64) error {
 			return err
 		}
 		t.own += factor * used.Seconds()
+		if t.fixed() {
+			continue // it does nothing else
+		}
 		doing, err := s.Front(name).Doing(ctx)
 		if err != nil {
 			return err
