@@ -129,8 +129,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // ones are clearly worse, or half of them are full: then idle nodes of the own zone coordinate or, if
 // few are idle, all of that zone that nothing speaks against, as where clients go round robin.
 // Where one node can serve the search alone it coordinates it, too, and nothing travels between nodes,
-// unless it is full and enough others are idle. Nodes that only
-// coordinate take part in all else, but for those in another zone.
+// unless it is full and enough others are idle; or, if few are, those in whose queues searches wait for far less than in
+// its own. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -143,15 +143,16 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response := bestRank(pool, few, t.at), 0.0
+	best, response, waits := bestRank(pool, few, t.at), 0.0, math.Inf(1)
 	for _, n := range pool {
-		response = n.longerOf(response)
+		response, waits = n.longerOf(response), min(waits, n.queued())
 	}
-	spread := mostFull(pool) && (!req.OneShard() || !few.idle)
+	stays := req.OneShard() && few.idle
+	spread := mostFull(pool) && (!stays || waits > SlowSlack)
 	if spread || best > nearSlack {
 		d.others = d.others[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n)) {
+			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n) && (!stays || FarFactor*n.queued()+SlowSlack <= waits)) {
 				d.others = append(d.others, n)
 			}
 		}

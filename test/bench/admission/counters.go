@@ -18,8 +18,9 @@ type counters struct {
 	cpu               []float64 // seconds, by node
 }
 
-// drainLimit bounds the wait for the nodes to have nothing left to do.
-const drainLimit = 30 * time.Second
+// drainLimit bounds the wait for the nodes to have nothing left to do. After the flood of the warm-up
+// they go on for more than half a minute on some machines.
+const drainLimit = 2 * time.Minute
 
 // readCounters reads those of all nodes.
 func (s *stage) readCounters(ctx context.Context) (counters, error) {

@@ -14,7 +14,7 @@ func rules() []rule {
 func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
-		{"a list gains something: nodes that it has to use", "slow.go", "(lost || left > FarFactor*used)", "true"},
+		{"a list gains something: nodes that it has to use", "slow.go", "(lost || out && !used)", "(lost || out)"},
 		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
 		{"a list gains something: queues", "slow.go", "&& waits <= most", ""},
 		{"a list gains something: the longest wait past what answers nothing", "slow.go", "max(most, millis(ProbeTimeout))", "math.Inf(1)"},
@@ -86,7 +86,8 @@ func ofSearches() []rule {
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
 		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.loaded(at):", "case false && !few.idle && n.loaded(at):"},
 		{"coordinating: others do so for a full node", "coordinator.go", "spread := mostFull(pool) &&", "spread := false && mostFull(pool) &&"},
-		{"coordinating: all nodes do where few are idle", "coordinator.go", "(!req.OneShard() || !few.idle)", "!few.idle"},
+		{"coordinating: all nodes do where few are idle", "coordinator.go", "(!stays || waits > SlowSlack)", "!few.idle"},
+		{"coordinating: others do so for a crowded copy", "coordinator.go", "(!stays || waits > SlowSlack)", "!stays"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(h, 0)"},
 		{"coordinating: also by nodes that are not listed", "coordinator.go", "if spread || best > nearSlack {", "if spread {"},
 		{"coordinating: a busy node skips its turn", "coordinator.go", "rank <= limit && n.coordinating.Load() <= busy", "rank <= limit && n.coordinating.Load() <= busy+1<<40"},
