@@ -325,7 +325,7 @@ func TestOneShardStaysWithItsCopyInAFullCluster(t *testing.T) {
 
 // Where searches wait in its queue, and for far less in those of others, these coordinate: what a node coordinates takes
 // CPU from its shard queries.
-func TestOthersCoordinateForACrowdedCopyInAFullCluster(t *testing.T) {
+func TestOthersCoordinateWhereSearchesWaitForACopy(t *testing.T) {
 	for _, c := range []struct {
 		queues []float64 // of four nodes, of which two have a copy; a search that is in it takes 10 ms
 		want   []int

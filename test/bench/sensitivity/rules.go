@@ -87,7 +87,7 @@ func ofSearches() []rule {
 		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.loaded(at):", "case false && !few.idle && n.loaded(at):"},
 		{"coordinating: others do so for a full node", "coordinator.go", "spread := mostFull(pool) &&", "spread := false && mostFull(pool) &&"},
 		{"coordinating: all nodes do where few are idle", "coordinator.go", "(!stays || waits > SlowSlack)", "!few.idle"},
-		{"coordinating: others do so for a crowded copy", "coordinator.go", "(!stays || waits > SlowSlack)", "!stays"},
+		{"coordinating: others do so where searches wait for a copy", "coordinator.go", "(!stays || waits > SlowSlack)", "!stays"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(h, 0)"},
 		{"coordinating: also by nodes that are not listed", "coordinator.go", "if spread || best > nearSlack {", "if spread {"},
 		{"coordinating: a busy node skips its turn", "coordinator.go", "rank <= limit && n.coordinating.Load() <= busy", "rank <= limit && n.coordinating.Load() <= busy+1<<40"},
