@@ -212,7 +212,7 @@ func TestAccountOfFailingOpen(t *testing.T) {
 	shards := [][]int{{0, 1}, {2}, {3, 4}}
 	_, a := accountOf(s, nodes, shards, At(time.Millisecond), nil)
 	require.Equal(t, NoGain, a.Reason)
-	require.Contains(t, a.Summary, "c should be kept out, but a list would be no better: it would have to use this node, or others that are as slow")
+	require.Contains(t, a.Summary, "c should be kept out, but a list would be no better: it would have to use this node, or another slow one")
 	_, a = accountOf(s, nodes, shards, At(time.Millisecond), func(r *Request) { r.Outliers = false })
 	c := about(t, a, "c")
 	require.True(t, c.Listed)

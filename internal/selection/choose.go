@@ -23,8 +23,8 @@ const (
 	FailOpen Reason = "fail_open"
 	// NoOutlier: no node stands out, so the engine's own selection, which ranks for each shard, may decide.
 	NoOutlier Reason = "no_outlier"
-	// NoGain: a node is to be kept out, but a list would have to use it, or nodes that take as long, or in
-	// which searches wait, so the engine's own selection decides.
+	// NoGain: a node is to be kept out, but a list would have to use it, or another slow one, or nodes in whose queues
+	// searches wait, so the engine's own selection decides.
 	NoGain Reason = "no_gain"
 	// Affinity: the same copies for the same [Request.Affinity], while they are fit.
 	Affinity Reason = "affinity"

@@ -129,8 +129,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // ones are clearly worse, or half of them are full: then idle nodes of the own zone coordinate or, if
 // few are idle, all of that zone that nothing speaks against, as where clients go round robin.
 // Where one node can serve the search alone it coordinates it, too, and nothing travels between nodes,
-// unless it is full and enough others are idle; or, if few are, those in whose queues searches wait for far less than in
-// its own. Nodes that only coordinate take part in all else, but for those in another zone.
+// unless it is full and enough others are idle. If few are, nodes coordinate in whose queues searches wait for far less than
+// in its own. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -143,21 +143,25 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response, waits := bestRank(pool, few, t.at), 0.0, math.Inf(1)
+	best, response := bestRank(pool, few, t.at), 0.0
 	for _, n := range pool {
-		response, waits = n.longerOf(response), min(waits, n.queued())
+		response = n.longerOf(response)
 	}
-	stays := req.OneShard() && few.idle
-	spread := mostFull(pool) && (!stays || waits > SlowSlack)
-	if spread || best > nearSlack {
-		d.others = d.others[:0]
+	d.others = d.others[:0]
+	spread := mostFull(pool)
+	if spread && req.OneShard() && few.idle {
+		spread = d.waitLess(req, t)
+	}
+	if len(d.others) == 0 && (spread || best > nearSlack) {
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n) && (!stays || FarFactor*n.queued()+SlowSlack <= waits)) {
+			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n)) {
 				d.others = append(d.others, n)
 			}
 		}
+	}
+	if len(d.others) > 0 {
 		others := bestRank(d.others, few, t.at)
-		if spread && len(d.others) > 0 || asGood(others, response) < best {
+		if spread || asGood(others, response) < best {
 			pool, best = d.others, others
 		}
 	}
@@ -176,6 +180,22 @@ func (d *Decision) coordinate(req Request, t turn) {
 	if len(d.inTurn) > 0 {
 		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
 	}
+}
+
+// waitLess puts the nodes of the own zone into d.others that nothing speaks against, and in whose queues searches wait
+// for far less than in the shortest of the listed nodes'. It reports whether there are any.
+func (d *Decision) waitLess(req Request, t turn) bool {
+	waits := math.Inf(1) // ms
+	for _, n := range d.Nodes {
+		waits = min(waits, n.queued())
+	}
+	for _, n := range req.Nodes {
+		well := n.usable() && n.coordinates(t.at) && !n.fails()
+		if well && n.mayCoordinate() && t.s.local(n) && FarFactor*n.queued()+SlowSlack <= waits {
+			d.others = append(d.others, n)
+		}
+	}
+	return len(d.others) > 0
 }
 
 // bestRank returns the lowest coordinating rank of nodes, +Inf if there are none.

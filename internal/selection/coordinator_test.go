@@ -323,35 +323,6 @@ func TestOneShardStaysWithItsCopyInAFullCluster(t *testing.T) {
 	}
 }
 
-// Where searches wait in its queue, and for far less in those of others, these coordinate: what a node coordinates takes
-// CPU from its shard queries.
-func TestOthersCoordinateWhereSearchesWaitForACopy(t *testing.T) {
-	for _, c := range []struct {
-		queues []float64 // of four nodes, of which two have a copy; a search that is in it takes 10 ms
-		want   []int
-	}{
-		{[]float64{0, 0, 0, 0}, []int{0, 1}},
-		{[]float64{20, 20, 20, 20}, []int{0, 1}},
-		{[]float64{20, 20, 0, 8}, []int{2}},
-		{[]float64{50, 50, 0, 8}, []int{2, 3}},
-		{[]float64{50, 0, 0, 0}, []int{1}},
-		{[]float64{50, 50, 40, 20}, []int{0, 1}},
-	} {
-		s, nodes := withProcessors(t, 4)
-		served(s, nodes, 100, 20*time.Millisecond, time.Second)
-		for i, q := range c.queues {
-			set(&nodes[i].queue, q)
-		}
-		got := map[int]bool{}
-		for range 50 {
-			d := choose(s, nodes, [][]int{{0, 1}}, at(time.Second))
-			require.Len(t, d.Nodes, 1)
-			got[slices.Index(nodes, d.Coordinator)] = true
-		}
-		require.Equal(t, c.want, slices.Sorted(maps.Keys(got)), "%v", c.queues)
-	}
-}
-
 // However long searches take, and however much the others coordinate: what waits through a node
 // that answers nothing waits longer.
 func TestANodeThatAnswersNothingCoordinatesOnlyIfNoOtherIsLeft(t *testing.T) {

@@ -232,36 +232,38 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
 // engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. So a list that has
-// to use nodes that are to be kept out, for want of other copies, sends them more. It gains nothing,
-// nor does a list of nodes in whose queues searches wait for far longer than what is left out takes. What answers
+// to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing.
+// Nor does a list of other nodes in whose queues searches wait for far longer than what is left out takes. What answers
 // nothing, or comes back, is worse than what has to be used, but no searches are to wait in queues for longer than
-// ProbeTimeout to be spared it. A node that fails at once, or cannot be reached, costs the engine hardly any time.
-// One that is leaving is left out in any case: an operator wants it.
+// ProbeTimeout to be spared it; so is what was starved of CPU. A node that fails at once, or cannot be reached, costs the engine
+// hardly any time. One that is leaving is left out in any case: an operator wants it.
 func (d *Decision) gains(req Request, at int64) bool {
-	left, waits := 0.0, 0.0  // ms: what is left out takes; in queues of what is listed
-	var out, used, lost bool // something is left out; has to be used; is left out that answers nothing, or comes back
+	left, waits := 0.0, 0.0 // ms: what is left out takes; in queues of what is listed, but for what is used
+	// A slow node has to be used; is left out; one that was starved is; one that answers nothing, or comes back, is.
+	var used, slower, starved, lost bool
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		_, known := n.response.Value()
 		switch {
-		case c.out() || n.failsAtOnce():
 		case c.listed && c.provedSlow():
 			used = true
+		case c.out() || n.failsAtOnce():
 		case c.listed:
 			waits = max(waits, n.queued())
 		case c.why == Leaving:
 			return true
-		case c.slow() && (!c.provedSlow() || !known || n.rankExcluded(at) >= millis(ProbeTimeout)):
+		case c.slow() && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
 			lost = true
 		case c.slow():
-			out, left = true, max(left, n.takes(at))
+			slower, left = true, max(left, n.takes(at))
+			starved = starved || n.heldAsStarved()
 		}
 	}
 	most := FarFactor*left + SlowSlack
 	if lost {
 		most = max(most, millis(ProbeTimeout))
 	}
-	return (lost || out && !used) && waits <= most
+	return (lost || starved || slower && !used) && waits <= most
 }
 
 // failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.

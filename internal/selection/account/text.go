@@ -160,7 +160,7 @@ func (a Account) calm() string {
 func (a Account) noGain() string {
 	for _, c := range a.Candidates {
 		if c.Excluded.KeepsOut() && c.Excluded != selection.KeptFailing && c.Excluded != selection.GoneUnreachable {
-			return c.Node + " should be kept out, but a list would be no better: it would have to use this node, or others that are as slow, or have long queues, and the engine uses those less, for each shard."
+			return c.Node + " should be kept out, but a list would be no better: it would have to use this node, or another slow one, or nodes with long queues, and the engine uses those less, for each shard."
 		}
 	}
 	return "no list would be better."
