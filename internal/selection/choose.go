@@ -297,17 +297,16 @@ func (d *Decision) rank(req Request, t turn) {
 }
 
 // rankExcluded returns the rank (ms) of a node that is excluded, for shards that have copies on such
-// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and is not near
-// it: a node that is silent, for a second at most, which is near one that takes a third of that; one that was starved of CPU, as its
-// last probe met it idle; one that fails, or did not answer its last probe.
+// nodes only: by how soon it answered its last probe. Each of these comes after the one before: a node
+// that is silent, for ProbeTimeout at most; one that was starved of CPU, as its last probe met it idle;
+// one that fails, or did not answer its last probe.
 func (n *Node) rankExcluded(at int64) float64 {
-	const next = twice * twice
 	timeout := millis(ProbeTimeout)
 	switch {
 	case n.health.condition() == Failing || n.hung():
-		return next * next * timeout
+		return twice * twice * timeout
 	case n.heldAsStarved():
-		return next * timeout
+		return twice * timeout
 	case n.owes(at):
 		return timeout
 	default:

@@ -8,9 +8,8 @@ import "time"
 // cluster is, or how busy.
 const (
 	// A figure is far from what it is compared with if it is more than FarFactor times that,
-	// plus a slack: the response time of a node (suspicion), the time of a probe (proof), the
-	// rank of a copy (not listed beside the best one). Less is what the work of a moment
-	// does. healthy_80, bimodal_500ms; transport_80 for copies.
+	// plus a slack: the response time of a node (suspicion), the time of a probe (proof). Less is what
+	// the work of a moment does. healthy_80, bimodal_500ms.
 	FarFactor = 3
 	// SlowSlack (ms) is for suspicion, which costs a few probes at most: above what differs by
 	// chance where searches take a millisecond. slow_10x.
@@ -19,7 +18,8 @@ const (
 	// trouble. bimodal_500ms.
 	peerSlack = twice * SlowSlack
 	// nearSlack (ms) is for copies, and for coordinating nodes: what ranks differ by on a fast
-	// cluster. healthy_60.
+	// cluster. A list names the copies of a shard that are worse than the best by no more than that: the
+	// engine draws lots among them, so that a slower one would get as much as the best. healthy_60.
 	nearSlack = 5.0
 	// noise (ms) is what the time of an idle node differs by. It takes the place of peerSlack
 	// where response times speak against the node for every target that it serves: a probe

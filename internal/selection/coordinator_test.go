@@ -202,7 +202,7 @@ func TestAFewNodesDoNotCoordinateEverything(t *testing.T) {
 func TestFullNodesCoordinateOnlyWhereMostAreFull(t *testing.T) {
 	for full := range 6 {
 		s, nodes := withProcessors(t, 5)
-		served(s, nodes[:full], 100, 20*time.Millisecond, time.Second)
+		served(s, nodes[:full], 200, 10*time.Millisecond, time.Second)
 		served(s, nodes[full:], 100, 10*time.Millisecond, time.Second)
 		listed, passing := map[*Node]int{}, map[*Node]int{}
 		for range 300 {
@@ -254,8 +254,8 @@ func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, nodes := withProcessors(t, len(c.are))
 			for i, n := range nodes {
-				times := map[string]time.Duration{full: 20 * time.Millisecond, avoided: 20 * time.Millisecond, between: 16 * time.Millisecond}
-				served(s, nodes[i:i+1], 100, max(times[c.are[i]], 10*time.Millisecond), time.Second)
+				queries := map[string]int64{full: 200, avoided: 200, between: 160}
+				served(s, nodes[i:i+1], max(queries[c.are[i]], 100), 10*time.Millisecond, time.Second)
 				switch c.are[i] {
 				case silent:
 					s.ObservePoll(n.ID, Poll{State: Unresponsive, Took: time.Millisecond}, at(time.Second))

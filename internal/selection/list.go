@@ -47,24 +47,13 @@ func (d *Decision) listBest(copies []int, t turn) {
 	d.candidates[best].listed = true
 }
 
-// tolerance says which copies of a shard are about as good as its best one.
-type tolerance struct{ factor, slack float64 }
-
-// limit returns the worst rank that is near the best.
-func (t tolerance) limit(best float64) float64 {
-	if t.factor == 0 {
-		return best
-	}
-	return t.factor*best + t.slack
-}
-
 // listSets lists copies of all shards. The list so made has the lowest possible
-// worst rank, up to the tolerance of the policy: each shard's best copy is listed, and
-// no copy far from its shard's best is.
+// worst rank, up to what the policy counts as equal: each shard's best copy is listed, and
+// no copy that is worse by more is.
 func (d *Decision) listSets(req Request, pol policy, factor float64) {
-	var near tolerance
+	near := 0.0
 	if d.Reason == Ranked {
-		near = tolerance{pol.near, pol.slack}
+		near = pol.near
 	}
 	if req.Outline != nil && !d.remote && d.listGood(near) {
 		d.listOthers(req, near, factor)
@@ -76,7 +65,7 @@ func (d *Decision) listSets(req Request, pol policy, factor float64) {
 }
 
 // listNear lists the copies of a shard that are about as good as its best one.
-func (d *Decision) listNear(copies []int, near tolerance, factor float64) {
+func (d *Decision) listNear(copies []int, near, factor float64) {
 	may, ok := d.eligible(copies, factor)
 	if !ok {
 		d.failOpen(copies)
@@ -88,7 +77,7 @@ func (d *Decision) listNear(copies []int, near tolerance, factor float64) {
 			best = min(best, c.rank)
 		}
 	}
-	limit := near.limit(best)
+	limit := best + near
 	for _, p := range copies {
 		if c := &d.candidates[p]; may.fits(c) && c.rank <= limit {
 			c.listed = true

@@ -15,14 +15,14 @@ type Outline struct {
 // listGood lists the copies that are near the best of all, and so near the best of
 // their set. It reports whether these are the most, so that few sets are left to be
 // looked at: those of the others.
-func (d *Decision) listGood(near tolerance) bool {
+func (d *Decision) listGood(near float64) bool {
 	best, good := math.Inf(1), 0
 	for _, p := range d.order {
 		if c := &d.candidates[p]; !c.why.KeepsOut() {
 			best = min(best, c.rank)
 		}
 	}
-	limit := near.limit(best)
+	limit := best + near
 	for _, p := range d.order {
 		if c := &d.candidates[p]; !c.why.KeepsOut() && c.rank <= limit {
 			c.listed = true
@@ -33,7 +33,7 @@ func (d *Decision) listGood(near tolerance) bool {
 }
 
 // listOthers lists what listNear lists for all sets, where the good copies are listed.
-func (d *Decision) listOthers(req Request, near tolerance, factor float64) {
+func (d *Decision) listOthers(req Request, near, factor float64) {
 	for i, p := range d.order {
 		if d.candidates[p].listed {
 			continue

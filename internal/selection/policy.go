@@ -14,16 +14,16 @@ type turn struct {
 // policy ranks nodes: lower is better, NaN means "no statistics".
 type policy struct {
 	rank func(n *Node, position int, m *measure, t turn) float64
-	// near and slack say which copies count as equal to the best copy of a shard:
-	// rank ≤ near·best + slack. With 0 one copy per shard is listed.
-	near, slack float64
+	// near says which copies count as equal to the best copy of a shard: those whose ranks are
+	// worse by no more than that, in the unit of the rank.
+	near float64
 	// health says that nodes that stand out are kept out, see [State].
 	health bool
 }
 
 // policies by name. All but adaptive exist to be compared with.
 var policies = map[string]policy{
-	"adaptive":    {rank: rankLoad, near: FarFactor, slack: nearSlack, health: true},
+	"adaptive":    {rank: rankLoad, near: nearSlack, health: true},
 	"ars":         {rank: rankARS},
 	"round_robin": {rank: rankRoundRobin},
 }
