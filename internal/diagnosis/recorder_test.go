@@ -165,6 +165,28 @@ func TestAFlappingNodeHasOneRecord(t *testing.T) {
 	}
 }
 
+// The record of a node that flaps for good is kept nevertheless, and the next trouble begins another.
+func TestARecordIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		began, ended time.Duration // before now; ended 0: not yet
+		capturing    bool
+		want         bool
+	}{
+		"lasts":                {began: 2 * longest},
+		"a moment ago":         {began: time.Minute, ended: time.Second},
+		"well for long":        {began: time.Minute, ended: pause, want: true},
+		"flaps":                {began: longest - time.Second, ended: time.Second},
+		"flaps for too long":   {began: longest, ended: time.Second, want: true},
+		"is still being asked": {began: longest, ended: pause, capturing: true},
+	} {
+		o := &recording{capturing: c.capturing, record: Record{Spike: Spike{Began: Time{epoch.Add(-c.began)}}}}
+		if c.ended > 0 {
+			o.record.Ended = &Time{epoch.Add(-c.ended)}
+		}
+		require.Equal(t, c.want, o.over(epoch), name)
+	}
+}
+
 // What is under way when sidestep stops is kept.
 func TestStopKeepsRecords(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())

@@ -141,11 +141,9 @@ func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 	r.capture(ctx, open) // to see how the node recovered
 }
 
-// close moves a record to the store when its node has been out of trouble for long
-// enough.
+// close moves a record to the store when it is over.
 func (r *Recorder) close(id string, open *recording, now time.Time) {
-	ended := open.record.Ended
-	if ended == nil || open.capturing || now.Sub(ended.Time) < pause {
+	if !open.over(now) {
 		return
 	}
 	r.assess(open, now)

@@ -23,6 +23,7 @@ type scripted struct {
 	records map[string]any
 	folded  string
 	explain any
+	slow    func() any
 	token   string // that a switch needs, if it is not empty
 }
 
@@ -31,7 +32,13 @@ func (s *scripted) Mode() string          { return "route" }
 func (s *scripted) Status() admin.Status  { return s.status() }
 func (s *scripted) SetMode(string) error  { return s.setErr }
 func (s *scripted) History(time.Time) any { return map[string]any{"at": []string{}, "nodes": []any{}} }
-func (s *scripted) Slow(int) any          { return []any{} }
+
+func (s *scripted) Slow(int) any {
+	if s.slow == nil {
+		return []any{}
+	}
+	return s.slow()
+}
 
 func (s *scripted) Explain(admin.Question) (any, error) { return s.explain, nil }
 
@@ -74,8 +81,8 @@ var errScripted = errors.New(`the switch is stuck: <b>"why"</b> & so on`)
 func node(name, state string, responseMS float64) map[string]any {
 	return map[string]any{
 		"id": "id-" + name, "name": name, "state": state, "since": time.Now().Add(-12 * time.Second).UTC(), "rank": responseMS,
-		"parts":             map[string]float64{"response_time_ms": responseMS, "service_time_ms": 4, "queue": 0, "outstanding": 1},
-		"outstanding":       1,
+		"parts":       map[string]float64{"response_time_ms": responseMS, "service_time_ms": 4, "queue": 0, "outstanding": 1},
+		"outstanding": 1, "coordinating": 2,
 		"share_last_minute": 0.25, "failures": 0, "poll_age_s": 0.1, "last_error": nil, "address": "127.0.0.1:9200",
 	}
 }

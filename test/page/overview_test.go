@@ -1,6 +1,8 @@
 package page
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +135,39 @@ func TestKeyboardReachesEverything(t *testing.T) {
 	tab.await(`document.querySelector("#headline-text").innerText.startsWith("node-3 has been ejected")`)
 	tab.await(`document.querySelector("#explain-answer table")`)
 	tab.reachesAll()
+}
+
+// While others become slow, a request that somebody reads stays open.
+func TestASlowRequestThatIsReadStaysOpen(t *testing.T) {
+	var newest atomic.Int64
+	began := time.Now().UTC()
+	s := &scripted{slow: func() any {
+		all := []any{}
+		for i := newest.Load(); i > max(0, newest.Load()-3); i-- {
+			all = append(all, map[string]any{
+				"at": began.Add(time.Duration(i) * time.Second), "duration_ms": 900, "operation": "search", "target": fmt.Sprintf("index-%d", i),
+				"status": 200, "outcome": "ok", "reason": "ranked", "attempts": []any{},
+			})
+		}
+		return all
+	}}
+	tab := open(t, s.serve(t), "/", desktop())
+	shows := func(count int64, want string) {
+		t.Helper()
+		newest.Store(count)
+		eval[bool](tab, `document.dispatchEvent(new Event("visibilitychange"))`) // it reads anew
+		tab.await(`[...document.querySelectorAll("#slow-list .target")].map((e) => e.innerText).join() === "`+want+`"`, want)
+	}
+	shows(0, "")
+	tab.await(`document.querySelector("#slow-empty").checkVisibility()`)
+	shows(1, "index-1")
+	require.False(t, eval[bool](tab, `document.querySelector("#slow-empty").checkVisibility()`))
+	press := func() { eval[bool](tab, `!document.querySelector("#slow-list details:last-child summary").click()`) }
+	press()
+	shows(9, "index-9,index-8,index-7,index-1")
+	require.Equal(t, []bool{false, false, false, true}, eval[[]bool](tab, `[...document.querySelectorAll("#slow-list details")].map((e) => e.open)`))
+	press()
+	shows(10, "index-10,index-9,index-8")
 }
 
 func TestSorting(t *testing.T) {

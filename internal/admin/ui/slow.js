@@ -9,14 +9,11 @@ const SHOWN = 20;
 
 // watchSlow keeps the list up to date.
 export function watchSlow() {
-  let shown = "";
   const read = async () => {
     if (document.hidden) return;
     try {
       const { slow } = await getJSON(`/slow?limit=${SHOWN}`);
-      const state = JSON.stringify(slow);
-      if (state !== shown) draw(slow || []);
-      shown = state;
+      draw(slow || []);
       note("");
     } catch (failure) {
       note(failure.status === 404 ? "This sidestep keeps no record of slow requests." : `Slow requests cannot be read: ${failure.message}`);
@@ -33,9 +30,25 @@ function note(text) {
   if (text) byID("slow-empty").hidden = true;
 }
 
+const entries = new Map(); // what is in the list, by record
+
+// draw changes only what is new or gone: moving an entry would take the focus from it, and one that
+// is open is being read, so it stays below the newest.
 function draw(records) {
-  byID("slow-empty").hidden = records.length > 0;
-  byID("slow-list").replaceChildren(...records.map(entry));
+  const list = byID("slow-list");
+  const wanted = records.map((r) => [JSON.stringify(r), r]);
+  const keys = new Set(wanted.map(([key]) => key));
+  for (const [key, element] of entries) {
+    if (keys.has(key) || element.open) continue;
+    element.remove();
+    entries.delete(key);
+  }
+  wanted.forEach(([key, record], i) => {
+    if (!entries.has(key)) entries.set(key, entry(record));
+    const element = entries.get(key);
+    if (list.children[i] !== element) list.insertBefore(element, list.children[i] ?? null);
+  });
+  byID("slow-empty").hidden = list.children.length > 0;
 }
 
 // entry is one request: a line, and what is behind it.

@@ -34,8 +34,8 @@ async function read() {
     if (state !== shown) {
       shown = state;
       show(record);
-      await readFolded(record);
     }
+    await readFolded(record).catch(() => {}); // if the spike lasts it is read again
   }
   if (!record?.ended) setTimeout(read, AGAIN);
 }
@@ -74,6 +74,9 @@ function facts(list, pairs) {
   list.replaceChildren(...pairs.filter(Boolean).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
 }
 
+// isOpen reports whether somebody reads what is folded away in a part of the page, which is drawn again.
+const isOpen = (part) => byID(part).querySelector("details")?.open ?? false;
+
 function evidence(list) {
   if (!list?.length) return null;
   return h("ul", { class: "evidence" }, list.map((e) => h("li", {}, e.text, e.unit || e.value ? h("span", { class: "figure" }, `${number(e.value)}${GAP}${e.unit || ""}`.trim()) : null)));
@@ -87,7 +90,7 @@ function showCause(record) {
     h("p", { class: "cause" }, h("b", {}, cause.word), own ? h("span", { class: "dim" }, ` score ${number(own.score)}`) : null),
     cause.act ? h("p", {}, cause.act) : "",
     evidence(record.evidence) || h("p", { class: "empty" }, "Nothing that was captured speaks for a cause."),
-    others.length ? h("details", {}, h("summary", {}, `${count(others.length, "other cause")} thought of`),
+    others.length ? h("details", { open: isOpen("cause") }, h("summary", {}, `${count(others.length, "other cause")} thought of`),
       others.map((c) => h("div", { class: "other" }, h("p", {}, h("b", {}, causeOf(c.cause).word), h("span", { class: "dim" }, ` score ${number(c.score)}`)), evidence(c.evidence)))) : "");
 }
 
@@ -140,7 +143,7 @@ function showCaptures(captures) {
   const failed = captures.filter((c) => c.error).length;
   byID("captures").replaceChildren(
     h("p", {}, `The node was asked ${count(captures.length, "time")}; ${failed ? `${percent(failed / captures.length)} of that was not answered.` : "it answered each time."}`),
-    h("details", {}, h("summary", {}, "Each time"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What was asked" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)))));
+    h("details", { open: isOpen("captures") }, h("summary", {}, "Each time"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What was asked" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)))));
 }
 
 set(byID("as-json"), "href", `${path}?format=json`);
