@@ -39,22 +39,27 @@ func wideSnapshot(nodes int) *cluster.Snapshot {
 	return cluster.NewSnapshot(c)
 }
 
+// wideCase is a search, and how the nodes are doing meanwhile.
+type wideCase struct {
+	target, nodes string
+	slow          int   // this many of them
+	queues        int64 // longest, of nodes that are busy unevenly
+}
+
 // BenchmarkWide resolves a wildcard over 2,000 indices with 10,000 shards and chooses
 // the nodes for it, as decide does: the plan is made for the first search after a
 // change, and kept.
 func BenchmarkWide(b *testing.B) {
 	for _, size := range []int{50, 1000} {
 		s := wideSnapshot(size)
-		for _, like := range []struct {
-			target, nodes string
-			slow          int
-		}{
+		for _, like := range []wideCase{
 			{target: "index-*", nodes: "unknown"}, {target: "index-*", nodes: "alike"}, {target: "index-*", nodes: "one-slow", slow: 1},
 			{target: "index-*", nodes: "fifth-slow", slow: size / 5}, {target: "index-7", nodes: "alike"},
+			{target: "index-*", nodes: "one-slow-uneven", slow: 1, queues: 20},
 		} {
 			b.Run(fmt.Sprintf("of=%d/target=%s/nodes=%s", size, like.target, like.nodes), func(b *testing.B) {
 				now := time.Now()
-				selector, nodes := measured(b, s, like.nodes != "unknown", like.slow, now)
+				selector, nodes := measured(b, s, like, now)
 				var d selection.Decision
 				b.ReportAllocs()
 				for b.Loop() {
@@ -71,9 +76,8 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// measured is a selector whose nodes were all seen to answer alike, but for some slow
-// ones.
-func measured(b *testing.B, s *cluster.Snapshot, known bool, slow int, now time.Time) (*selection.Selector, []*selection.Node) {
+// measured is a selector whose nodes do as in like, and answer alike but for the slow ones.
+func measured(b *testing.B, s *cluster.Snapshot, like wideCase, now time.Time) (*selection.Selector, []*selection.Node) {
 	b.Helper()
 	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: now.Add(-time.Minute)})
 	require.NoError(b, err)
@@ -82,16 +86,17 @@ func measured(b *testing.B, s *cluster.Snapshot, known bool, slow int, now time.
 	for i, n := range s.Nodes {
 		infos[i] = selection.NodeInfo{ID: n.ID, Name: n.ID}
 		seen[n.ID] = selection.Seen{Now: 5*time.Millisecond + time.Duration(i)*time.Microsecond}
-		if i < slow {
+		if i < like.slow {
 			seen[n.ID] = selection.Seen{Now: time.Second}
 		}
 	}
 	nodes := selector.Update(infos, time.Now())
 	for i, n := range s.Nodes {
-		if !known {
+		if like.nodes == "unknown" {
 			break
 		}
 		poll := selection.Poll{State: selection.Fine, Took: time.Millisecond, ServiceTime: 2 * time.Millisecond, Queries: 10, Elapsed: time.Second}
+		poll.Queue = float64(int64(i) % (like.queues + 1))
 		if i < 2 { // nobody tells of itself
 			poll.Coordinated = seen
 		}
