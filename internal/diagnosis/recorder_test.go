@@ -166,20 +166,50 @@ func TestAFlappingNodeHasOneRecord(t *testing.T) {
 }
 
 // The record of a node that flaps for good is kept nevertheless, and the next trouble begins another.
+func TestTheRecordOfANodeThatFlapsIsClosedAfterAWhile(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	slow := func() {
+		b.set(2, "slow")
+		eventually(t, func() bool { s := b.Spikes().Spikes; return len(s) > 0 && s[0].Ended == nil })
+	}
+	slow()
+	b.set(2, "ramping")
+	eventually(t, func() bool { return b.Spikes().Spikes[0].Ended != nil })
+	slow()
+	b.Recorder.mu.Lock()
+	b.open["nc"].record.Began = Time{time.Now().Add(-longest)}
+	b.Recorder.mu.Unlock()
+	b.set(2, "ramping")
+	eventually(t, func() bool { // the next look may close it
+		b.Recorder.mu.Lock()
+		defer b.Recorder.mu.Unlock()
+		o := b.open["nc"]
+		return o == nil || o.record.Ended != nil && !o.capturing
+	})
+	slow()
+	require.Len(t, b.Spikes().Spikes, 2)
+	require.Len(t, b.store.spikes(), 1)
+	require.Equal(t, 1, b.store.spikes()[0].Again)
+}
+
 func TestARecordIsOver(t *testing.T) {
+	var none *recording
+	require.False(t, none.over(epoch))
 	for name, c := range map[string]struct {
 		began, ended time.Duration // before now; ended 0: not yet
+		again        int
 		capturing    bool
 		want         bool
 	}{
-		"lasts":                {began: 2 * longest},
-		"a moment ago":         {began: time.Minute, ended: time.Second},
+		"lasts":                {began: 2 * longest, again: 1},
+		"a moment ago":         {began: time.Minute, ended: pause - 1},
 		"well for long":        {began: time.Minute, ended: pause, want: true},
-		"flaps":                {began: longest - time.Second, ended: time.Second},
-		"flaps for too long":   {began: longest, ended: time.Second, want: true},
-		"is still being asked": {began: longest, ended: pause, capturing: true},
+		"flaps":                {began: longest - 1, ended: time.Second, again: 1},
+		"flaps for too long":   {began: longest, ended: time.Second, again: 1, want: true},
+		"lasted for too long":  {began: longest, ended: time.Second},
+		"is still being asked": {began: longest, ended: pause, again: 1, capturing: true},
 	} {
-		o := &recording{capturing: c.capturing, record: Record{Spike: Spike{Began: Time{epoch.Add(-c.began)}}}}
+		o := &recording{capturing: c.capturing, record: Record{Spike: Spike{Began: Time{epoch.Add(-c.began)}, Again: c.again}}}
 		if c.ended > 0 {
 			o.record.Ended = &Time{epoch.Add(-c.ended)}
 		}

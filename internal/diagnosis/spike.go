@@ -98,7 +98,7 @@ const (
 	// trouble before that belongs to the same record. The selection lets a node return
 	// within ten seconds; later trouble may have another cause.
 	pause = 15 * time.Second
-	// longest is after what time a record is closed as soon as its node is out of trouble, even if that flaps.
+	// longest is after what time the record of a node that flaps is closed as soon as that is out of trouble.
 	longest = 15 * time.Minute
 	// busyLong is how long a node must be busy until that is trouble: uneven load makes nodes busy for a moment.
 	busyLong = time.Second
@@ -123,8 +123,11 @@ type recording struct {
 // lasts reports whether there is such a record, and its node is in trouble.
 func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }
 
-// over reports whether the node has been out of trouble for long enough, or has flapped for too long.
+// over reports whether the node has been out of trouble for long enough, or is so for a moment and has flapped for
+// too long.
 func (o *recording) over(now time.Time) bool {
-	ended := o.record.Ended
-	return ended != nil && !o.capturing && (now.Sub(ended.Time) >= pause || now.Sub(o.record.Began.Time) >= longest)
+	if o == nil || o.lasts() || o.capturing {
+		return false
+	}
+	return now.Sub(o.record.Ended.Time) >= pause || o.record.Again > 0 && now.Sub(o.record.Began.Time) >= longest
 }

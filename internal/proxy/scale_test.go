@@ -55,7 +55,7 @@ func BenchmarkWide(b *testing.B) {
 		for _, like := range []wideCase{
 			{target: "index-*", nodes: "unknown"}, {target: "index-*", nodes: "alike"}, {target: "index-*", nodes: "one-slow", slow: 1},
 			{target: "index-*", nodes: "fifth-slow", slow: size / 5}, {target: "index-7", nodes: "alike"},
-			{target: "index-*", nodes: "one-slow-uneven", slow: 1, queues: 20},
+			{target: "index-*", nodes: "one-slow-uneven", slow: 1, queues: 6},
 		} {
 			b.Run(fmt.Sprintf("of=%d/target=%s/nodes=%s", size, like.target, like.nodes), func(b *testing.B) {
 				now := time.Now()

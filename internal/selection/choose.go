@@ -297,16 +297,17 @@ func (d *Decision) rank(req Request, t turn) {
 }
 
 // rankExcluded returns the rank (ms) of a node that is excluded, for shards that have copies on such
-// nodes only: by how soon it answered its last probe. Each of these comes after the one before: a node
-// that is silent, for ProbeTimeout at most; one that was starved of CPU, as its last probe met it idle;
-// one that fails, or did not answer its last probe.
+// nodes only: by how soon it answered its last probe. Each of these comes after the one before, and after
+// long queues of nodes that are about to leave: a node that is silent, for ProbeTimeout at most; one that was
+// starved of CPU, as its last probe met it idle; one that fails, or did not answer its last probe.
 func (n *Node) rankExcluded(at int64) float64 {
+	const next = twice * twice
 	timeout := millis(ProbeTimeout)
 	switch {
 	case n.health.condition() == Failing || n.hung():
-		return twice * twice * timeout
+		return next * next * timeout
 	case n.heldAsStarved():
-		return twice * timeout
+		return next * timeout
 	case n.owes(at):
 		return timeout
 	default:

@@ -5,10 +5,11 @@ import "time"
 // Every constant of the selection: its unit, why it is what it is, and the scenario of the lab
 // (sidestep-lab lab), or the test, that needs it. make bench-sensitivity tells what each moves.
 // A node is compared with others at the same moment, so no constant depends on how fast a
-// cluster is, or how busy.
+// cluster is, or how busy. What is given in milliseconds is what differs by chance where searches take few.
 const (
 	// A figure is far from what it is compared with if it is more than FarFactor times that,
-	// plus a slack: the response time of a node (suspicion), the time of a probe (proof). Less is what
+	// plus a slack: the response time of a node (suspicion), the time of a probe (proof), the time in queues
+	// that a list, a second attempt or another coordinating node is worth. Less is what
 	// the work of a moment does. healthy_80, bimodal_500ms.
 	FarFactor = 3
 	// SlowSlack (ms) is for suspicion, which costs a few probes at most: above what differs by

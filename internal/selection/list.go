@@ -49,7 +49,7 @@ func (d *Decision) listBest(copies []int, t turn) {
 
 // listSets lists copies of all shards. The list so made has the lowest possible
 // worst rank, up to what the policy counts as equal: each shard's best copy is listed, and
-// no copy that is worse by more is.
+// others only if they are near it, or on a node that is listed for another shard.
 func (d *Decision) listSets(req Request, pol policy, factor float64) {
 	near := 0.0
 	if d.Reason == Ranked {
@@ -64,7 +64,7 @@ func (d *Decision) listSets(req Request, pol policy, factor float64) {
 	}
 }
 
-// listNear lists the copies of a shard that are about as good as its best one.
+// listNear lists the best copy of a shard, and those that are near it.
 func (d *Decision) listNear(copies []int, near, factor float64) {
 	may, ok := d.eligible(copies, factor)
 	if !ok {

@@ -295,3 +295,32 @@ func TestCoordinatorsHTTPSideIsPolled(t *testing.T) {
 	polls(4*time.Millisecond, 20)
 	require.InDelta(t, 20, share(), 10, "well again, found by polls alone")
 }
+
+// A list names the best copy of each shard, and those that are worse by 5 ms at most. Of the copies listed the engine draws lots, so
+// one that takes longer would get as much as the best. All shards share the list.
+func TestAListNamesTheBestCopiesAndThoseNearThem(t *testing.T) {
+	for _, c := range []struct {
+		ranks  [4]float64 // ms
+		shards [][]int
+		want   string
+	}{
+		{[4]float64{10, 14.9, 15.1, 100}, [][]int{{0, 1, 2}, {0, 1, 2}}, "ab"},
+		{[4]float64{100, 250, 90, 400}, [][]int{{0, 1}, {2, 3}}, "ac"},
+		{[4]float64{0.5, 5, 6, 6}, [][]int{{0, 1}, {0, 2}}, "ab"},
+		{[4]float64{10, 100, 200, 200}, [][]int{{0, 1}, {1, 2}}, "ab"},
+	} {
+		for _, summed := range []bool{false, true} {
+			s, nodes := newTest(t, "adaptive", len(c.ranks))
+			for i, rank := range c.ranks {
+				set(&nodes[i].service, rank)
+			}
+			req := Request{Nodes: nodes, Shards: c.shards}
+			if summed {
+				req = outlined(req)
+			}
+			d := &Decision{}
+			s.Choose(d, req, epoch)
+			require.Equal(t, c.want, names(d), "%v, summed up %v", c.ranks, summed)
+		}
+	}
+}

@@ -137,6 +137,17 @@ func TestKeyboardReachesEverything(t *testing.T) {
 	tab.reachesAll()
 }
 
+// The table of nodes fits into windows of any width, and is cards in narrow ones.
+func TestTheTableOfNodesFits(t *testing.T) {
+	s := startStage(t)
+	for _, width := range []int64{1100, 1024, 900, 861, 860, 600} {
+		l := look{width: width, height: 860}
+		tab := open(t, s.admin(), "/", l)
+		tab.awaitText("#headline-text", "All 5 nodes fine.")
+		tab.fits(l)
+	}
+}
+
 // While others become slow, a request that somebody reads stays open.
 func TestASlowRequestThatIsReadStaysOpen(t *testing.T) {
 	var newest atomic.Int64

@@ -24,8 +24,9 @@ export function headline(status) {
   }
   const unknown = nodes.filter((n) => n.state === "unknown").length;
   if (nodes.length === 0) return plain("none", "No node is known.");
-  if (unknown === nodes.length) return plain("none", `${count(unknown, "node")} found, none measured yet.`);
-  if (unknown > 0) return plain("good", `${prefix}${nodes.length - unknown} of ${count(nodes.length, "node")} fine, ${unknown} unknown: not polled yet, or polls of it fail.`);
+  const polls = "not polled yet, or their last polls were answered with an error";
+  if (unknown === nodes.length) return plain("none", `${count(unknown, "node")} found, all unknown: ${polls}.`);
+  if (unknown > 0) return plain("warn", `${prefix}${nodes.length - unknown} of ${count(nodes.length, "node")} fine, ${unknown} unknown: ${polls}.`);
   return plain("good", `${prefix}${nodes.length === 1 ? "The only node is" : `All ${nodes.length} nodes`} fine.`);
 }
 

@@ -15,13 +15,13 @@ const known = (node, v) => (node.rank === null ? null : v);
 const COLUMNS = [
   { key: "name", title: "Node" },
   { key: "state", title: "State" },
-  { key: "rank", title: "Rank", unit: "ms", hint: "time until a shard query that is sent now is done; lower is better", value: (n) => n.rank, show: short },
+  { key: "rank", title: "Rank", unit: "ms", hint: "service time times all that the node has to do; lower is better", value: (n) => n.rank, show: short },
   { key: "response", title: "Response", unit: "ms", hint: `of a shard search, from outside; the line: up to ${MINUTES} min, one scale for all nodes`, value: (n) => known(n, n.parts.response_time_ms), show: short, spark: true },
   { key: "service", title: "Service", unit: "ms", hint: "of a shard query, on the node itself", value: (n) => known(n, n.parts.service_time_ms), show: short },
   { key: "queue", title: "Queue", hint: "searches waiting for a thread on the node", value: (n) => known(n, n.parts.queue), show: short },
   { key: "outstanding", title: "Out\u00adstanding", hint: "searches sent and not answered yet", value: (n) => n.outstanding, show: thousands },
-  { key: "coordinating", title: "Co\u00adordinates", hint: "requests sent through the node and not answered yet, steered or not", value: (n) => n.coordinating, show: thousands },
   { key: "share", title: "Share", unit: "%", hint: `of the shard queries of the last minute; the line: up to ${MINUTES} min`, value: (n) => n.share_last_minute, show: (v) => percent(v).replace(`${GAP}%`, ""), spark: true },
+  { key: "coordinating", title: "Co\u00adordinates", hint: "requests sent through the node and not answered yet, steered or not", value: (n) => n.coordinating, show: thousands },
   { key: "failures", title: "Failures", hint: "blamed on the node", value: (n) => n.failures, show: thousands },
   { key: "polled", title: "Polled", unit: "s ago", hint: "its last answer to a poll of its statistics", value: (n) => n.poll_age_s, show: short },
 ];

@@ -14,6 +14,7 @@ let shown = "";
 let line = null;
 let flame = null;
 let folded = "";
+let unread = false; // the stacks of what is shown
 
 async function read() {
   let record;
@@ -34,10 +35,11 @@ async function read() {
     if (state !== shown) {
       shown = state;
       show(record);
+      unread = true;
     }
-    await readFolded(record).catch(() => {}); // if the spike lasts it is read again
+    if (unread) unread = await readFolded(record).then(() => false, () => true);
   }
-  if (!record?.ended) setTimeout(read, AGAIN);
+  if (!record?.ended || unread) setTimeout(read, AGAIN);
 }
 
 function problem(text) {
@@ -108,7 +110,8 @@ function showThreads(captures) {
 async function readFolded(record) {
   if (!record.hot_threads?.length) return;
   const answer = await fetch(`${path}/folded`);
-  const text = answer.ok ? await answer.text() : "";
+  if (!answer.ok) throw new Error(`the stacks cannot be read: ${answer.status}`);
+  const text = await answer.text();
   if (text === folded) return;
   folded = text;
   flame = text.trim() ? new Flame(byID("flame"), text) : null;
