@@ -54,6 +54,8 @@ func TestDegradedNode(t *testing.T) {
 				const copies = [...document.querySelectorAll(".copies tbody tr:not(.shard)")].filter((r) => r.innerText.includes("node-3"));
 				return copies.length > 0 && copies.every((r) => r.querySelector(".verdict-word").innerText === "not chosen" && r.querySelector(".why").innerText !== "");
 			})()`, "its copies are not chosen, and it says why")
+			tab.await(`document.querySelector("#fact-rate").innerText.endsWith("/s")`)
+			tab.await(`[...document.querySelectorAll("#nodes-body .spark .line")].every((p) => (p.getAttribute("d") || "").length > 60)`, "lines have a past")
 			tab.fits(l)
 			tab.accessible()
 			tab.screenshot(name)
