@@ -126,7 +126,7 @@ func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }
 // over reports whether the node has been out of trouble for long enough, or is so for a moment and has flapped for
 // too long.
 func (o *recording) over(now time.Time) bool {
-	if o == nil || o.lasts() || o.capturing {
+	if o.lasts() || o.capturing {
 		return false
 	}
 	return now.Sub(o.record.Ended.Time) >= pause || o.record.Again > 0 && now.Sub(o.record.Began.Time) >= longest

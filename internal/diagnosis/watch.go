@@ -37,10 +37,12 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	if !r.o.Enabled {
 		return
 	}
+	for id, open := range r.open { // before one is resumed
+		r.close(id, open, now)
+	}
 	known := make(map[string]bool, len(readings))
 	for _, n := range readings {
 		known[n.ID] = true
-		r.close(n.ID, now) // before it is resumed
 		open := r.open[n.ID]
 		switch {
 		case !open.lasts() && n.briefly(now):
@@ -57,7 +59,6 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		if !known[id] { // it left the cluster
 			r.end(ctx, open, now)
 		}
-		r.close(id, now)
 	}
 }
 
@@ -143,8 +144,7 @@ func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
 }
 
 // close moves a record to the store when it is over.
-func (r *Recorder) close(id string, now time.Time) {
-	open := r.open[id]
+func (r *Recorder) close(id string, open *recording, now time.Time) {
 	if !open.over(now) {
 		return
 	}

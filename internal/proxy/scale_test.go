@@ -76,7 +76,7 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// measured is a selector whose nodes do as in like, and answer alike but for the slow ones.
+// measured is a selector with nodes that do as in like, and answer alike but for the slow ones.
 func measured(b *testing.B, s *cluster.Snapshot, like wideCase, now time.Time) (*selection.Selector, []*selection.Node) {
 	b.Helper()
 	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: now.Add(-time.Minute)})

@@ -14,8 +14,8 @@ type turn struct {
 // policy ranks nodes: lower is better, NaN means "no statistics".
 type policy struct {
 	rank func(n *Node, position int, m *measure, t turn) float64
-	// near says which copies count as equal to the best copy of a shard: those whose ranks are
-	// worse by no more than that, in the unit of the rank.
+	// near says which copies count as equal to the best copy of a shard: those with ranks that
+	// are worse by no more than that, in the unit of the rank.
 	near float64
 	// health says that nodes that stand out are kept out, see [State].
 	health bool

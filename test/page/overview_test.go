@@ -16,6 +16,13 @@ func rows(tab *tab) []string {
 		r.querySelector(".name").innerText + " " + r.querySelector(".state").innerText.trim())`)
 }
 
+// awaitPast waits until the page knows rates, and its lines have a past.
+func (tab *tab) awaitPast() {
+	tab.t.Helper()
+	tab.await(`document.querySelector("#fact-rate").innerText.endsWith("/s")`)
+	tab.await(`[...document.querySelectorAll("#nodes-body .spark .line")].every((p) => (p.getAttribute("d") || "").length > 60)`)
+}
+
 func TestHealthyCluster(t *testing.T) {
 	s := startStage(t)
 	s.forPictures(30 * time.Second)
@@ -23,9 +30,8 @@ func TestHealthyCluster(t *testing.T) {
 	tab.awaitText("#headline-text", "All 5 nodes fine.")
 	tab.await(`[...document.querySelectorAll("#nodes-body tr")].map((r) => r.querySelector(".name").innerText + " " + r.dataset.state).join() ===
 		"node-1 fine,node-2 fine,node-3 fine,node-4 fine,node-5 fine"`)
-	tab.await(`document.querySelector("#fact-rate").innerText.endsWith("/s")`)
+	tab.awaitPast()
 	tab.await(`[...document.querySelectorAll("#decisions-body .reason")].some((e) => e.innerText === "no_outlier")`)
-	tab.await(`[...document.querySelectorAll("#nodes-body .spark .line")].every((p) => (p.getAttribute("d") || "").length > 60)`)
 	require.Equal(t, "OpenSearch 3.6.0", tab.text("#engine"))
 	require.Equal(t, "1.2.3", tab.text("#version"))
 	require.Equal(t, "live", tab.text("#link"))
@@ -54,8 +60,7 @@ func TestDegradedNode(t *testing.T) {
 				const copies = [...document.querySelectorAll(".copies tbody tr:not(.shard)")].filter((r) => r.innerText.includes("node-3"));
 				return copies.length > 0 && copies.every((r) => r.querySelector(".verdict-word").innerText === "not chosen" && r.querySelector(".why").innerText !== "");
 			})()`, "its copies are not chosen, and it says why")
-			tab.await(`document.querySelector("#fact-rate").innerText.endsWith("/s")`)
-			tab.await(`[...document.querySelectorAll("#nodes-body .spark .line")].every((p) => (p.getAttribute("d") || "").length > 60)`, "lines have a past")
+			tab.awaitPast()
 			tab.fits(l)
 			tab.accessible()
 			tab.screenshot(name)
