@@ -232,18 +232,15 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
 // engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. So a list that has
-// to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing.
-// Nor does a list of other nodes in whose queues searches wait for far longer than what is left out takes. What answers
-// nothing, or comes back, is worse than what has to be used, but no searches are to wait in queues for longer than
-// ProbeTimeout to be spared it; so is what was starved of CPU. A node that fails at once, or cannot be reached, costs the engine
-// hardly any time. One that is leaving is left out in any case: an operator wants it.
+// to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing, unless what it
+// leaves out takes as long as what answers nothing. Nor does a list of other nodes in whose queues searches wait for far
+// longer than what is left out takes, or for longer than ProbeTimeout. A node that fails at once, or cannot be reached,
+// costs the engine hardly any time. One that is leaving is left out in any case: an operator wants it.
 func (d *Decision) gains(req Request, at int64) bool {
-	left, waits := 0.0, 0.0 // ms: what is left out takes; in queues of what is listed, but for what is used
-	// A slow node has to be used; is left out; one that was starved is; one that answers nothing, or comes back, is.
-	var used, slower, starved, lost bool
+	left, waits := 0.0, 0.0 // ms: what is left out takes; in queues of what is listed
+	used := false           // a node that probes speak against is listed
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
-		_, known := n.response.Value()
 		switch {
 		case c.listed && c.provedSlow():
 			used = true
@@ -252,18 +249,11 @@ func (d *Decision) gains(req Request, at int64) bool {
 			waits = max(waits, n.queued())
 		case c.why == Leaving:
 			return true
-		case c.slow() && (!c.provedSlow() || !known || n.owes(at) || n.hung()):
-			lost = true
 		case c.slow():
-			slower, left = true, max(left, n.takes(at))
-			starved = starved || n.heldAsStarved()
+			left = max(left, n.takes(at))
 		}
 	}
-	most := FarFactor*left + SlowSlack
-	if lost {
-		most = max(most, millis(ProbeTimeout))
-	}
-	return (lost || starved || slower && !used) && waits <= most
+	return left > 0 && (!used || left >= millis(ProbeTimeout)) && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))
 }
 
 // failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.
@@ -271,9 +261,14 @@ func (n *Node) failsAtOnce() bool {
 	return n.health.condition() == Failing || n.health.avoided() && n.probe.refused.Load()
 }
 
-// takes returns how long (ms) an excluded node takes, by the worst that is known.
+// takes returns how long (ms) an excluded node takes, by the worst that is known: as long as what answers nothing, if
+// nothing is known, or it comes back.
 func (n *Node) takes(at int64) float64 {
-	return max(n.longerOf(n.rankExcluded(at)), n.probe.awaited(at))
+	ms := max(n.longerOf(n.rankExcluded(at)), n.probe.awaited(at))
+	if _, known := n.response.Value(); !known || n.health.condition() == Ramping {
+		ms = max(ms, millis(ProbeTimeout))
+	}
+	return ms
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is
