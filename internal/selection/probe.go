@@ -336,10 +336,10 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 }
 
 // via returns the data node to send a round through, in each round another one: if
-// possible none of the suspects. If none is fit it is one that is merely avoided, or does not answer polls, and a suspect only if there is no
-// other: the next round goes through another of these. What is ejected is the last resort. It is nil if none can be reached.
+// possible none of the suspects, else one of these, else one that is avoided, or does not answer polls. What is ejected is the
+// last resort. It is nil if none can be reached.
 func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
-	var suspect, avoided, unfit, unfitSuspect, ejected *Node
+	var suspect, unfit, ejected *Node
 	for i := range nodes {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		fit, suspected := n.fit(at), slices.Contains(suspects, n)
@@ -347,10 +347,6 @@ func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
 		case n.NoData || n.out():
 		case !n.serves():
 			ejected = cmp.Or(ejected, n)
-		case !fit && suspected:
-			unfitSuspect = cmp.Or(unfitSuspect, n)
-		case !fit && n.answers(at):
-			avoided = cmp.Or(avoided, n)
 		case !fit:
 			unfit = cmp.Or(unfit, n)
 		case suspected:
@@ -359,7 +355,7 @@ func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
 			return n
 		}
 	}
-	return cmp.Or(suspect, avoided, unfit, unfitSuspect, ejected)
+	return cmp.Or(suspect, unfit, ejected)
 }
 
 // fit reports whether n may coordinate probes, or be compared with.
