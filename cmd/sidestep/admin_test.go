@@ -222,7 +222,7 @@ func TestSpikesCommand(t *testing.T) {
 	s := newStage(t)
 	code, out, stderr := s.command(t, "spikes")
 	require.Zero(t, code, stderr)
-	require.Equal(t, "no spikes: no node has stood out since sidestep was started\n", out)
+	require.Equal(t, "no spikes: no node has stood out since records are kept\n", out)
 	code, out, stderr = s.command(t, "spikes", "42")
 	require.Equal(t, 1, code)
 	require.Empty(t, out)

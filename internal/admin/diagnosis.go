@@ -25,6 +25,9 @@ type Diagnosis interface {
 // defaultHistory is how many seconds of the history are shown if no number is given.
 const defaultHistory = 300
 
+// mostHistory is more than is kept.
+const mostHistory = 86400
+
 func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 	seconds := defaultHistory
 	if text := r.URL.Query().Get("seconds"); text != "" {
@@ -33,7 +36,7 @@ func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("seconds must be a whole number above 0, not %q", text)})
 			return
 		}
-		seconds = n
+		seconds = min(n, mostHistory)
 	}
 	h.compact(w, h.diagnosis.History(time.Now().Add(-time.Duration(seconds)*time.Second)))
 }

@@ -25,9 +25,11 @@ type Status struct {
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    any              `json:"spikes"` // the newest, as /spikes
+	// SpikesOff says that none are recorded.
+	SpikesOff bool `json:"spikes_off,omitempty"`
 	// Admission is nil while it is off.
 	Admission *Admission `json:"admission,omitempty"`
-	// Bulks is nil if bulk.single_shard names no index.
+	// Bulks is nil if neither bulk.single_shard nor bulk.routing_size names an index.
 	Bulks *Bulks `json:"bulks,omitempty"`
 }
 

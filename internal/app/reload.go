@@ -16,9 +16,11 @@ import (
 const readyPoll = 20 * time.Millisecond
 
 // ReloadConfig reads the configuration again and applies it, see [App.Reload]. It reopens
-// the logs of requests in any case.
+// the logs of requests in any case. Of several at once each reads after the one before has been applied.
 func (a *App) ReloadConfig() error {
 	a.logs.reopen()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.options.Load == nil {
 		return errors.New("there is no configuration to read again")
 	}
@@ -26,7 +28,7 @@ func (a *App) ReloadConfig() error {
 	if err != nil {
 		return a.reloaded(err)
 	}
-	return a.Reload(cfg)
+	return a.reloaded(a.reload(cfg))
 }
 
 // Reload applies cfg without dropping a request. On error nothing changes. The listeners

@@ -23,7 +23,7 @@ func (s service) Nodes() any { return s.app.current.Load().proxy.Nodes() }
 // Status implements admin.Service.
 func (s service) Status() admin.Status {
 	p := s.app.current.Load()
-	totals := p.proxy.Totals()
+	totals, spikes := p.proxy.Totals(), s.app.recorder.Spikes()
 	status := admin.Status{
 		Mode:      string(p.proxy.Mode()),
 		Policy:    p.recipe.policy,
@@ -34,7 +34,8 @@ func (s service) Status() admin.Status {
 		Outcomes:  totals.Outcomes,
 		Failovers: totals.Failovers,
 		Hedges:    totals.Hedges,
-		Spikes:    newest(s.app.recorder.Spikes().Spikes),
+		Spikes:    newest(spikes.Spikes),
+		SpikesOff: spikes.Off,
 	}
 	if mode := p.proxy.AdmissionMode(); mode != admission.Off {
 		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped, Classes: p.proxy.AdmissionClasses()}

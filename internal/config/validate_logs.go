@@ -1,11 +1,12 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 )
 
-// maxKept bounds the memory of records of requests: about 5 kB each, and four kinds.
+// maxKept bounds the memory of records of requests: about 5 kB each, and five kinds.
 const maxKept = 1000
 
 func (c *checker) logs(l Logs) {
@@ -30,6 +31,12 @@ func (c *checker) output(path, name string) {
 	}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		c.add(path, "%s is a directory: name a file in it, stdout or stderr", name)
+		return
+	}
+	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+		_ = f.Close()
+	} else if !errors.Is(err, os.ErrNotExist) {
+		c.add(path, "cannot be written to: %v", err)
 		return
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {

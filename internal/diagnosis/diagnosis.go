@@ -145,7 +145,7 @@ func (r *Recorder) Spikes() Spikes {
 	slices.SortStableFunc(all, func(a, b Spike) int {
 		return cmp.Or(b.Began.Compare(a.Began.Time), strings.Compare(a.ID, b.ID))
 	})
-	return Spikes{Spikes: all}
+	return Spikes{Spikes: all, Off: !r.o.Enabled}
 }
 
 // Spike returns a whole record; false if there is none of this id.

@@ -79,6 +79,8 @@ type Evidence struct {
 // Spikes is the answer of /spikes.
 type Spikes struct {
 	Spikes []Spike `json:"spikes"` // the newest first
+	// Off says that none are recorded.
+	Off bool `json:"off,omitempty"`
 }
 
 const (

@@ -130,7 +130,7 @@ func (s *stage) finding(r *preflight.Report, pattern string) preflight.Finding {
 
 func TestHealthy(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 3, Adaptive: true}).discover()
-	s.facts.Decisions = map[string]int64{"no_outlier": 55, "no_gain": 5, "ranked": 30, "client_preference": 10, "not_steerable": 7}
+	s.facts.Decisions = map[string]int64{"no_outlier": 55, "no_gain": 5, "ranked": 30, "client_preference": 10, "not_steerable": 7, "one_shard": 900, "one_slot": 100}
 	report := s.run()
 	got := lines(report)
 	require.Regexp(t, `^ok nodes: the nodes' clocks agree with this one to within \d+ ms$`, got[7])
@@ -147,7 +147,7 @@ func TestHealthy(t *testing.T) {
 		"ok copies: 1 index, 2 shards, each with more than one copy",
 		"ok settings: the engine's own adaptive selection is on: it decides while no node stands out",
 		"ok settings: no awareness attributes, and no zone of sidestep's own",
-		"ok traffic: of 100 searches and reads 30 % were steered, 60 % were left to the engine as no list would be better, 10 % passed for other reasons; 7 requests of other kinds",
+		"ok traffic: of 100 searches and reads 30 % were steered, 60 % were left to the engine as no list would be better, 10 % passed for other reasons; 1007 requests of other kinds",
 		"note traffic: 10 % passed (client_preference): the client chose copies itself by its preference",
 		"note traffic: 5.0 % left to the engine (no_gain): a node should be kept out, but a list would have to use it, or others that are as slow, or full: the engine's own selection decides",
 	}, got)
@@ -334,7 +334,7 @@ func TestTraffic(t *testing.T) {
 		want  []string
 	}{
 		{"nothing", preflight.Facts{Mode: "route"}, []string{"note traffic: no search has passed yet"}},
-		{"only writes", preflight.Facts{Mode: "route", Decisions: map[string]int64{"not_steerable": 5}}, []string{"note traffic: no search has passed yet"}},
+		{"only writes", preflight.Facts{Mode: "route", Decisions: map[string]int64{"not_steerable": 5, "one_shard": 3}}, []string{"note traffic: no search has passed yet"}},
 		{
 			"observe", preflight.Facts{
 				Mode:      "observe",

@@ -70,7 +70,7 @@ func tally(facts Facts) totals {
 	}
 	for reason, n := range all {
 		switch {
-		case reason == "not_steerable":
+		case reason == "not_steerable", reason == "one_shard", reason == "one_slot": // the last two are bulks
 			t.other += n
 			continue
 		case steers(reason):

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -206,11 +208,9 @@ func (c *skewCollector) Collect(ch chan<- prometheus.Metric) {
 	if books == nil {
 		return
 	}
-	n := 0
-	for index, skew := range books.Skews(time.Now().Add(-skewAge)) {
-		if n++; n > maxSkews {
-			return
-		}
-		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, skew, index)
+	skews := books.Skews(time.Now().Add(-skewAge))
+	indices := slices.Sorted(maps.Keys(skews)) // the same ones each time
+	for _, index := range indices[:min(len(indices), maxSkews)] {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, skews[index], index)
 	}
 }

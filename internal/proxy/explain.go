@@ -58,6 +58,8 @@ type Explanation struct {
 	// be.
 	KeptOut selection.Bound    `json:"kept_out"`
 	Shards  []ShardExplanation `json:"shards,omitempty"`
+	// ShardsOmitted is how many shards there are beyond those shown.
+	ShardsOmitted int `json:"shards_omitted,omitempty"`
 	// Admission is nil while it is off, and where it does not concern the operation.
 	Admission *AdmissionExplanation `json:"admission,omitempty"`
 }
@@ -188,15 +190,15 @@ func (p *Proxy) exchangeFor(q Question) (*exchange, error) {
 	return x, nil
 }
 
-// planFor resolves the target, whether or not it is steered now.
+// planFor resolves the target, whether or not it is steered now. It is not searched for that.
 func (x *exchange) planFor(now time.Time) (*cluster.Plan, string) {
 	if x.request.Pass != es.PassNone {
 		return nil, ""
 	}
-	return x.planAt(x.view.snapshot, now)
+	return x.copiesAt(x.view.snapshot, now)
 }
 
-// maxExplained is how many candidates an explanation shows.
+// maxExplained is how many candidates an explanation shows, and how many shards.
 const maxExplained = 1000
 
 // explainDecision tells what is decided about x.
@@ -217,6 +219,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 		e.Preference = es.SetPreference("", x.view.preferences.of(d.Nodes, x.soft))
 	}
 	e.Shards = p.explainShards(x, d, now)
+	e.ShardsOmitted = len(x.plan.Shards) - len(e.Shards)
 }
 
 func (p *Proxy) explainShards(x *exchange, d *selection.Decision, now time.Time) []ShardExplanation {
@@ -225,8 +228,9 @@ func (p *Proxy) explainShards(x *exchange, d *selection.Decision, now time.Time)
 	for _, n := range d.Nodes {
 		listed[n.ID] = true
 	}
-	out := make([]ShardExplanation, len(x.plan.Shards))
-	for i, copies := range x.plan.Shards {
+	shards := x.plan.Shards[:min(len(x.plan.Shards), maxExplained)]
+	out := make([]ShardExplanation, len(shards))
+	for i, copies := range shards {
 		name := x.plan.Names[i]
 		out[i] = ShardExplanation{Index: name.Index, Shard: name.Number, NotServing: idleCopies(x.view.snapshot, name)}
 		for _, pos := range copies {

@@ -53,9 +53,19 @@ func (x *exchange) mayDecide(now time.Time) bool {
 	return true
 }
 
-// planAt finds the copies in a snapshot. If the plan is nil the second result is the
-// reason.
+// planAt finds the copies in a snapshot for a request that is to be served: they are in use from now on. If the plan is
+// nil the second result is the reason.
 func (x *exchange) planAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, string) {
+	plan, why := x.copiesAt(s, now)
+	if plan != nil {
+		x.p.o.Use(plan)
+		x.p.probes.recent.add(plan, now)
+	}
+	return plan, why
+}
+
+// copiesAt finds the copies in a snapshot. If the plan is nil the second result is the reason.
+func (x *exchange) copiesAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, string) {
 	switch {
 	case s == nil:
 		return nil, string(cluster.MissNoPlacement)
@@ -70,8 +80,6 @@ func (x *exchange) planAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, st
 	if why != "" {
 		return nil, why
 	}
-	x.p.o.Use(plan)
-	x.p.probes.recent.add(plan, now)
 	return plan, ""
 }
 

@@ -130,9 +130,12 @@ func (c *Client) ask(ctx context.Context, q question) (json.RawMessage, error) {
 		return nil, c.inWords(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return nil, c.inWords(err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer of %s is larger than %d MiB", c.base.Host, maxAnswer>>20)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.refused(q.path, resp.StatusCode, body)

@@ -104,7 +104,7 @@ func TestTLS(t *testing.T) {
 	require.EqualError(t, err, host(server)+" speaks TLS: begin the address with https:// (--admin)")
 	out, err := spikesAt(t, client.Options{Address: server.URL, CAFile: ca})
 	require.NoError(t, err)
-	require.Equal(t, "no spikes: no node has stood out since sidestep was started\n", out)
+	require.Equal(t, "no spikes: no node has stood out since records are kept\n", out)
 
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()

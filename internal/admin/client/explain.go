@@ -20,18 +20,19 @@ const (
 
 // explanation is the answer of /explain, as far as it is shown.
 type explanation struct {
-	Target      string   `json:"target"`
-	Routing     string   `json:"routing"`
-	Mode        string   `json:"mode"`
-	Policy      string   `json:"policy"`
-	Steered     bool     `json:"steered"`
-	Reason      string   `json:"reason"`
-	Summary     string   `json:"summary"`
-	Preference  string   `json:"preference"`
-	Nodes       []string `json:"nodes"`
-	Coordinator string   `json:"coordinator"`
-	Exact       bool     `json:"exact"`
-	Shards      []struct {
+	Target        string   `json:"target"`
+	Routing       string   `json:"routing"`
+	Mode          string   `json:"mode"`
+	Policy        string   `json:"policy"`
+	Steered       bool     `json:"steered"`
+	Reason        string   `json:"reason"`
+	Summary       string   `json:"summary"`
+	Preference    string   `json:"preference"`
+	Nodes         []string `json:"nodes"`
+	Coordinator   string   `json:"coordinator"`
+	Exact         bool     `json:"exact"`
+	ShardsOmitted int      `json:"shards_omitted"`
+	Shards        []struct {
 		Index  string      `json:"index"`
 		Shard  int         `json:"shard"`
 		Copies []shardCopy `json:"copies"`
@@ -193,6 +194,9 @@ func (e explanation) table(out io.Writer) {
 		}
 	}
 	_ = g.Flush() // errors show where out is used next
+	if e.ShardsOmitted > 0 {
+		printf(out, "… and %d more shards", e.ShardsOmitted)
+	}
 }
 
 // chosen says whether the copy is listed, and why not.

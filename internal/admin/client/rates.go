@@ -51,7 +51,7 @@ func (t trail) rates() rates {
 	r.failovers = float64(sum(last.Failovers)-sum(first.Failovers)) / seconds
 	r.hedges = float64(made(last.Hedges)-made(first.Hedges)) / seconds
 	reasons := last.reasons(first)
-	all := sum(reasons) - reasons["not_steerable"]
+	all := sum(reasons) - reasons["not_steerable"] - reasons["one_shard"] - reasons["one_slot"] // the last two are bulks
 	if all > 0 {
 		var steered, toEngine int64
 		for reason, n := range reasons {

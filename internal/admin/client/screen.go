@@ -42,16 +42,21 @@ func (v view) render() []string {
 	lines := v.head(s, r)
 	lines = append(lines, v.line(strong, v.titles()))
 	table := v.table(s, r)
-	room := len(table)
-	if v.height > 0 {
-		room = max(1, v.height-frame)
-	}
-	offset := min(v.offset, max(0, len(table)-room))
+	room := v.room(len(table))
+	offset := min(v.offset, len(table)-room)
 	shown := table[offset:min(len(table), offset+room)]
 	if rest := len(table) - offset - len(shown); rest > 0 && len(shown) > 0 {
 		shown = append(shown[:len(shown)-1:len(shown)-1], v.line(plain, fmt.Sprintf("… %d more lines below", rest+1)))
 	}
 	return append(lines, shown...)
+}
+
+// room returns how many of so many lines of the table fit.
+func (v view) room(lines int) int {
+	if v.height <= 0 {
+		return lines
+	}
+	return min(lines, max(1, v.height-frame))
 }
 
 // head says how sidestep is doing.
@@ -94,7 +99,7 @@ func bulks(s status) string {
 	if s.Bulks.Mode != "route" {
 		text += s.Bulks.Mode + ": "
 	}
-	text += fmt.Sprintf("%d one shard, %d mixed, %d passed", s.Bulks.Results["one_shard"], s.Bulks.Results["mixed"], s.Bulks.Results["passed"])
+	text += fmt.Sprintf("%d one shard, %d mixed, %d passed", s.Bulks.Results["one_shard"]+s.Bulks.Results["one_slot"], s.Bulks.Results["mixed"], s.Bulks.Results["passed"])
 	if s.Bulks.Index != "" {
 		text += fmt.Sprintf(", skew %.2f", s.Bulks.Skew)
 	}
@@ -139,6 +144,9 @@ func traffic(s status, r rates) string {
 
 // spikeLine tells of the newest spike.
 func (v view) spikeLine(s status) string {
+	if len(s.Spikes) == 0 && s.SpikesOff {
+		return v.line(plain, "spikes are not recorded (diagnosis.enabled)")
+	}
 	if len(s.Spikes) == 0 {
 		return v.line(plain, "no spikes")
 	}

@@ -43,7 +43,7 @@ func sample(seconds int64) status {
 	s := status{
 		At: at, Version: "1.2.3", Mode: "route", Policy: "adaptive",
 		Requests:  1000 + 200*seconds,
-		Decisions: map[string]int64{"ranked": 400 + 60*seconds, "no_outlier": 500 + 100*seconds, "no_gain": 20 * seconds, "not_steerable": 100 + 20*seconds},
+		Decisions: map[string]int64{"ranked": 400 + 60*seconds, "no_outlier": 500 + 100*seconds, "no_gain": 20 * seconds, "not_steerable": 100 + 20*seconds, "one_shard": 50 * seconds, "one_slot": 5 * seconds},
 		Failovers: map[string]int64{"rejected": 3 + seconds, "transport": 1},
 		Hedges:    map[string]int64{"won": 2, "lost": 1, "over_budget": 9 * seconds},
 		Nodes: []node{
@@ -164,7 +164,7 @@ func TestRatesInModeObserve(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	v := view{trail: trail{}.add(sample(0)), sort: columnState}
+	v := view{trail: trail{}.add(sample(0)), sort: columnState, height: frame + 2}
 	press := func(keys ...string) view {
 		at := v
 		for _, key := range keys {
@@ -179,7 +179,11 @@ func TestKeys(t *testing.T) {
 	require.True(t, press("p").paused)
 	require.False(t, press("p", "space").paused)
 	require.Equal(t, 0, press("up").offset)
-	require.Equal(t, 7, press("pgdown", "pgdown").offset, "of two lines a node")
+	lines := len(v.table(v.trail.latest(), v.trail.rates()))
+	require.Equal(t, lines-2, press("pgdown", "pgdown").offset, "the last two lines are shown")
+	require.Equal(t, lines-3, press("pgdown", "pgdown", "up").offset)
+	v.height = 0
+	require.Equal(t, 0, press("down").offset, "all are shown")
 	require.Equal(t, 0, press("down", "down", "home").offset)
 
 	paused := press("p")

@@ -61,6 +61,7 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 	}
 	var told struct {
 		Spikes []spike `json:"spikes"`
+		Off    bool    `json:"off"`
 	}
 	if err := c.read(raw, &told); err != nil {
 		return err
@@ -68,8 +69,13 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 	if f == JSON {
 		return indented(out, raw)
 	}
+	if told.Off {
+		printf(out, "spikes are not recorded: diagnosis.enabled is false")
+	}
 	if len(told.Spikes) == 0 {
-		printf(out, "no spikes: no node has stood out since sidestep was started")
+		if !told.Off {
+			printf(out, "no spikes: no node has stood out since records are kept")
+		}
 		return nil
 	}
 	g := newGrid(out, "ID", "NODE", "BEGAN", "LASTED", "STATE", "CAUSE", "SUMMARY")

@@ -23,6 +23,7 @@ type status struct {
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
 	Spikes    []spike          `json:"spikes"`
+	SpikesOff bool             `json:"spikes_off"`
 	Admission *struct {
 		Mode    string `json:"mode"`
 		Waiting int64  `json:"waiting"`

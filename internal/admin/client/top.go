@@ -185,6 +185,7 @@ func (v view) pressed(key string) view {
 	case "home":
 		v.offset = 0
 	}
-	v.offset = max(0, min(v.offset, 2*len(v.trail.latest().Nodes)-1))
+	lines := len(v.table(v.trail.latest(), v.trail.rates()))
+	v.offset = max(0, min(v.offset, lines-v.room(lines)))
 	return v
 }

@@ -90,7 +90,8 @@ function show(e) {
     summary ? h("p", {}, summary) : "",
     e.shards?.length && e.exact === false ? h("p", { class: "dim" }, "The routing is not resolved yet: more shards are shown than the search will touch. Ask again in a moment.") : "",
     h("dl", { class: "facts small" }, facts.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))),
-    groups.length ? copies(e, groups) : "");
+    groups.length ? copies(e, groups) : "",
+    e.shards_omitted ? h("p", { class: "dim" }, `… and ${count(e.shards_omitted, "more shard", "more shards")}`) : "");
 }
 
 function decoded(query) {

@@ -17,7 +17,8 @@ export class SpikeList {
   show(status) {
     const spikes = status.spikes || [];
     const now = Date.parse(status.at);
-    byID("spikes-empty").hidden = spikes.length > 0;
+    byID("spikes-empty").hidden = spikes.length > 0 || status.spikes_off;
+    byID("spikes-off").hidden = !status.spikes_off;
     byID("spikes-some").hidden = spikes.length === 0;
     if (spikes.length === 0) return;
     // Drawn again when something changed; while a spike lasts, each second.
