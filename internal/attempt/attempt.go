@@ -24,7 +24,7 @@ const (
 	NoCopy      Cause = "no_copy"      // 400: the placement proved wrong
 	Partial     Cause = "partial"      // some shards are missing from the result
 	Forbidden   Cause = "forbidden"    // 403: strict weighted routing
-	Refused     Cause = "refused"      // 400 or 405 whose text may be due to the preference
+	Refused     Cause = "refused"      // 400, 401, 403 or 405 that may be due to the preference
 	Request     Cause = "request"      // it is about the request, not a node: final
 )
 
@@ -206,7 +206,7 @@ func (m *Machine) Ended(i int, r Result) Action {
 	}
 	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused {
 		m.failed++
-		if m.failed > 1 && !m.gone {
+		if m.failed > 1 && i > 0 && !m.steersAside(i) && !m.gone { // it was sent as another one had failed
 			m.budget.Failed()
 		}
 	}

@@ -15,7 +15,7 @@ type Head struct {
 	TimedOut bool          // the search's own timeout cut it short
 	// HasShards says that `_shards` was read to its end. The numbers below are
 	// filled in as they come: in a prefix too short for a long list of failures
-	// Failed is there already.
+	// Failed and Missing are there already.
 	HasShards                          bool
 	Total, Successful, Skipped, Failed int
 	// Missing is how many shards neither succeeded nor failed, if the total and those that succeeded are told:
@@ -86,6 +86,11 @@ func (s *scanner) shards(h *Head) status {
 		return st
 	}
 	succeeded := false
+	missing := func() {
+		if succeeded {
+			h.Missing = max(0, h.Total-h.Successful-h.Failed)
+		}
+	}
 	st := s.members(func(key []byte) status {
 		switch string(key) {
 		case "total":
@@ -98,13 +103,14 @@ func (s *scanner) shards(h *Head) status {
 		case "failed":
 			return s.count(&h.Failed)
 		case "failures":
+			missing() // the engines tell the numbers first
 			return s.failures(h)
 		default:
 			return s.skip()
 		}
 	})
-	if st == scanOK && succeeded {
-		h.Missing = max(0, h.Total-h.Successful-h.Failed)
+	if st == scanOK {
+		missing()
 	}
 	return st
 }

@@ -138,6 +138,21 @@ func TestShardsWithoutAResult(t *testing.T) {
 	}
 }
 
+// A list of failures may be longer than the beginning that is read. How many there are stands before it.
+func TestALongListOfFailuresIsKnownBeforeItEnds(t *testing.T) {
+	list := strings.Repeat(`{"shard":1,"node":"a","reason":{}},`, 100)
+	for shards, lost := range map[string]int{
+		`{"total":200,"successful":80,"skipped":0,"failed":120,"failures":[`: 120,
+		`{"total":200,"successful":80,"skipped":0,"failed":100,"failures":[`: 120,
+	} {
+		h, done := ScanHead([]byte(`{"took":1,"_shards":`+shards+list), false)
+		require.False(t, done)
+		require.False(t, h.HasShards)
+		require.Equal(t, lost, h.Lost())
+		require.Equal(t, []string{"a"}, h.FailedNodes)
+	}
+}
+
 func TestScanHeadDoesNotAllocate(t *testing.T) {
 	body := response(t, "opensearch-3.6-pretty-phase-took.json")
 	require.Zero(t, testing.AllocsPerRun(100, func() { ScanHead(body, false) }))

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -233,6 +234,19 @@ func (x *exchange) answerStalled() {
 	x.Outcome = string(outcomeClientError)
 	x.w.Header().Set("Connection", "close")
 	x.answerOwn(http.StatusRequestTimeout, "request_timeout_exception", "nothing of the request's body came for limits.body_timeout")
+}
+
+// malformed reports whether reading the body ended with err as its chunks are no chunks: the client is still there.
+func (x *exchange) malformed(err error) bool {
+	var broken net.Error
+	return len(x.r.TransferEncoding) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) && !errors.As(err, &broken) && x.r.Context().Err() == nil
+}
+
+// answerMalformed answers a client whose body cannot be read.
+func (x *exchange) answerMalformed() {
+	x.Outcome = string(outcomeClientError)
+	x.w.Header().Set("Connection", "close")
+	x.answerOwn(http.StatusBadRequest, "parse_exception", "the request's body is not in chunks as it says")
 }
 
 // answerOwn answers with an error of sidestep's own.

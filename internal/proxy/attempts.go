@@ -334,11 +334,7 @@ func (x *exchange) winner(number int) *try {
 		}
 	}
 	x.mu.Unlock()
-	if number < 0 {
-		return nil
-	}
-	t := x.tries[number]
-	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge {
+	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge && (number >= 0 || !x.hasLeft()) {
 		won, result := number == 1, hedgeLost
 		if won {
 			result = hedgeWon
@@ -346,7 +342,10 @@ func (x *exchange) winner(number int) *try {
 		x.p.hedges.Ended(won)
 		x.p.metrics.hedges.with(result).Inc()
 	}
-	return t
+	if number < 0 {
+		return nil
+	}
+	return x.tries[number]
 }
 
 // blameTransport records that u failed to carry a request, unless it is this process that could not connect.

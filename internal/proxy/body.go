@@ -75,6 +75,9 @@ func (x *exchange) hasRead(source io.ReadCloser, body []byte, err error) bool {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.answerStalled()
 		return false
+	case x.malformed(err):
+		x.answerMalformed()
+		return false
 	default:
 		x.clientGone = true
 		panic(http.ErrAbortHandler)

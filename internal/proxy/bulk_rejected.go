@@ -52,6 +52,8 @@ func (x *exchange) resolveBulk(t *try) bool {
 		t.begin = result.encode()
 		t.resp.ContentLength = int64(len(t.begin))
 		t.resp.Header.Set("Content-Length", strconv.Itoa(len(t.begin)))
+		t.resp.Header.Del("Content-Encoding")
+		t.resp.Header.Del("ETag")
 	}
 	return true
 }

@@ -97,7 +97,7 @@ type exchange struct {
 	machine attempt.Machine
 	tries   []*try
 	tryRoom [3]*try
-	// tried are the upstreams of the attempts since the last pause.
+	// tried are the upstreams of the attempts.
 	tried []*upstream
 	timer *time.Timer   // of the hedge
 	round int           // index in tried where the current round of the client's own request begins
@@ -220,6 +220,7 @@ type try struct {
 	abort    leg.Abort
 	// abandoned: another attempt answered first. Guarded by the exchange's mu.
 	abandoned bool
+	paid      bool // it took part of the budget of hedges
 	answer
 }
 

@@ -69,6 +69,9 @@ func (x *exchange) overdue() {
 		x.armed = false
 		x.mu.Unlock()
 		if second != nil {
+			if second.paid {
+				x.p.hedges.Refund()
+			}
 			second.release()
 		}
 		return
@@ -143,8 +146,10 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	t := newTry(x)
 	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	t.steered = true
-	if p.o.Selector.Worthwhile(first, &t.decision, now) && t.rewrite() && x.pick(t, now) && (free || p.hedges.Spend()) {
-		return t
+	if p.o.Selector.Worthwhile(first, &t.decision, now) && t.rewrite() && x.pick(t, now) {
+		if t.paid = !free && p.hedges.Spend(); free || t.paid {
+			return t
+		}
 	}
 	t.release()
 	return nil

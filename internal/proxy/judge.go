@@ -164,7 +164,7 @@ func (t *try) judgeOwn() {
 		t.cause = attempt.Rejected
 	case status >= http.StatusInternalServerError && x.rule.searches:
 		t.cause = attempt.EngineError
-	case status == http.StatusOK && (x.rule.Answers || x.explain && x.rule.searches):
+	case status == http.StatusOK && (x.rule.Answers || x.rule.searches && (x.explain || x.Reason == reasonFailing)):
 		t.judgeShards()
 	}
 }
@@ -175,7 +175,7 @@ func (t *try) judgeShards() {
 		t.head, done = es.ScanHead(prefix, complete)
 		return done
 	})
-	if t.head.HasShards && t.head.Lost() > 0 {
+	if t.head.Lost() > 0 { // though a list of failures may be longer than what is judged
 		t.cause = attempt.Partial
 	}
 }

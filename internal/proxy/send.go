@@ -27,7 +27,12 @@ func (x *exchange) send(t *try) {
 	if x.needsTransport() {
 		send = x.sendStream
 	}
-	if t.resp, t.err = send(t); t.err != nil { //nolint:bodyclose // release closes it
+	t.resp, t.err = send(t) //nolint:bodyclose // release closes it
+	if t.err == nil && t.resp.StatusCode < http.StatusContinue { // net/http passes none on
+		t.err = fmt.Errorf("a status of %d, which there is not", t.resp.StatusCode)
+		t.discard()
+	}
+	if t.err != nil {
 		t.cause = attempt.Transport
 		if leg.NotSent(t.err) {
 			t.cause = attempt.Unreachable
@@ -50,10 +55,15 @@ func (x *exchange) send(t *try) {
 // brokeOff reports whether the answer broke off before anything of it was passed on.
 func (a *answer) brokeOff() bool { return a.readErr != nil && !errors.Is(a.readErr, io.EOF) }
 
-// needsTransport reports whether net/http sends the request: its body streams, or it has trailers. Such an attempt
-// cannot be aborted.
+// needsTransport reports whether net/http sends the request: its body streams, or it has trailers, or takes them. Such an
+// attempt cannot be aborted.
 func (x *exchange) needsTransport() bool {
-	return x.streams || len(x.trailer) > 0 || x.r.Header["Te"] != nil
+	return x.streams || len(x.trailer) > 0 || takesTrailers(x.r.Header)
+}
+
+// takesTrailers reports whether the client takes trailers of an answer. Other values of TE concern its connection alone.
+func takesTrailers(h http.Header) bool {
+	return strings.Contains(joined(h["Te"]), "trailers")
 }
 
 // sendHeld sends a request whose body is held, or that has none.
@@ -192,12 +202,12 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 func (x *exchange) outbound(t *try) *http.Request {
 	out := x.r.WithContext(x.r.Context()) // a copy
 	target := *x.r.URL
-	target.Scheme, target.Host, target.RawQuery = t.upstream.url.Scheme, t.upstream.url.Host, t.query
+	target.Scheme, target.Host, target.RawQuery = t.upstream.url.Scheme, t.upstream.url.Host, string(appendTarget(nil, t.query))
 	if strings.HasPrefix(x.Path, "//") { // net/url would take this for the start of a host
 		target.RawPath = string(escapeOdd(x.Path))
 		target.Path, _ = url.PathUnescape(target.RawPath) // no error: the server has accepted it
 	} else {
-		target.Opaque = x.Path
+		target.Opaque = string(appendTarget(nil, x.Path))
 	}
 	h := x.r.Header
 	if x.Span != nil {
@@ -210,8 +220,8 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	if !x.streams {
 		body := string(t.body)
-		if out.Body = http.NoBody; body != "" {
-			out.Body = io.NopCloser(strings.NewReader(body))
+		if out.Body = http.NoBody; body != "" || !x.rule.Repeatable && x.Method == http.MethodGet {
+			out.Body = io.NopCloser(strings.NewReader(body)) // if it is empty, only net/http does not repeat the request
 		}
 		if len(x.trailer) == 0 { // trailers need chunks
 			out.ContentLength, out.TransferEncoding = int64(len(body)), nil
@@ -229,10 +239,11 @@ func upstreamHeader(h http.Header, but []string) http.Header {
 			out[name] = values
 		}
 	}
-	for _, name := range []string{"Expect", "Te"} { // these concern the body, which streams
-		if values, ok := h[name]; ok && (name == "Expect" || strings.Contains(joined(values), "trailers")) {
-			out[name] = values
-		}
+	if values, ok := h["Expect"]; ok { // it concerns the body, which streams
+		out["Expect"] = values
+	}
+	if takesTrailers(h) {
+		out["Te"] = h["Te"]
 	}
 	if _, ok := out["User-Agent"]; !ok {
 		out["User-Agent"] = []string{""}
