@@ -11,13 +11,13 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 // place gives a ticket its part of what its class and its nodes may have in flight.
 func (c *Control) place(t *Ticket, now time.Time) {
 	k := &c.classes[t.Class]
-	if !t.Passes {
+	if !t.Passes { // what waits for nobody takes nobody's turn
 		k.sends.spend(now)
-	}
-	k.sentAt = now
-	k.virtual = max(k.virtual, c.virtual)
-	if c.contended(now) { // else nobody waits for a turn
-		k.virtual += k.price(t.cost, c.took)
+		k.sentAt = now
+		k.virtual = max(k.virtual, c.virtual)
+		if c.contended(now) { // else nobody waits for a turn
+			k.virtual += k.price(t.cost, c.took)
+		}
 	}
 	t.placed = true
 	c.hold(t, 1)

@@ -270,7 +270,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 			c.claim(t, now)
 		}
 		k.held = k.held || t.Verdict == Waits && over
-		if t.Verdict == Waits && k.limited() { // the clock alone may have brought its turn
+		if t.Verdict == Waits && (k.limited() || len(c.turned) > 0) { // the clock alone may have brought its turn, and what was refused in its place may have had a claim
 			c.pump(now)
 			c.turned = slices.DeleteFunc(c.turned, func(other *Ticket) bool { return other == t })
 		}
@@ -313,7 +313,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 	if c.o.Learns {
 		c.learnCost(t)
 	}
-	if k := &c.classes[t.Class]; !t.Passes {
+	if k := &c.classes[t.Class]; !t.Passes && !t.Failed {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
 	}
@@ -322,6 +322,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 
 // Abandon is [Control.Done] for a ticket whose client left before its answer came.
 func (c *Control) Abandon(t *Ticket, now time.Time) []*Ticket {
+	t.Failed = true
 	if t.charged && (t.Waited() > 0 || t.queued) {
 		c.classes[t.Class].gaveUp(now.Sub(t.began), now)
 	}
@@ -357,7 +358,7 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	return c.pump(now)
 }
 
-// Fits reports whether t could be admitted by now if nothing waited. It fills in nothing.
+// Fits reports whether a ticket that is not offered could be admitted by now if nothing waited.
 func (c *Control) Fits(t *Ticket, now time.Time) bool {
 	c.spread(t)
 	return c.fits(t, now)

@@ -116,3 +116,69 @@ func TestAFullQueueRefusesWhatIsInIt(t *testing.T) {
 	require.Equal(t, Refused, last.Verdict)
 	require.Equal(t, 8, r.Classes()[0].Waiting)
 }
+
+// What fails at once says nothing of how long searches of a class take.
+func TestFailuresDoNotTellHowLongSearchesTake(t *testing.T) {
+	r := newRig(t, limited(5), 1)
+	slow := r.search(0)
+	r.now = r.now.Add(10 * time.Second)
+	r.done(slow)
+	for range 500 {
+		failed := r.search(0)
+		failed.Failed = true
+		r.now = r.now.Add(time.Millisecond)
+		r.done(failed)
+		gone := r.search(0)
+		r.now = r.now.Add(time.Millisecond)
+		r.Abandon(gone, r.now)
+	}
+	require.InDelta(t, 10, r.classes[0].took, 1e-9)
+}
+
+// Searches that are large for a limit leave a part of it that none of them fits into. It grows all the same.
+func TestALimitGrowsForSearchesThatDoNotFillIt(t *testing.T) {
+	r := newRig(t, Options{Mode: Auto, Min: 13}, 1)
+	r.order[0].limit = 13
+	for range 5 {
+		r.Offer(&Ticket{Parts: []Part{{Node: "0", Tasks: 5, Needed: true}}}, r.now)
+	}
+	require.InDelta(t, 10, r.order[0].ours, 0)
+	for range 30 {
+		r.now = r.now.Add(time.Second)
+		r.poll(Poll{Threads: 13, Active: 10, Completed: 10})
+		r.Offer(&Ticket{Parts: []Part{{Node: "0", Tasks: 5, Needed: true}}}, r.now)
+	}
+	require.Greater(t, r.order[0].limit, 15.0)
+}
+
+// What waits and is refused in place of another one may have kept something else waiting: that goes then.
+func TestWhatIsRefusedFromTheQueueKeepsNothingWaiting(t *testing.T) {
+	o := limited(2)
+	o.Queue.Length = 2
+	o.Classes = []Class{{Name: "wide"}, {Name: "other"}}
+	r := newRig(t, o, 2)
+	r.of(1, 0)
+	wide := &Ticket{Parts: []Part{{Node: "0", Tasks: 2, Needed: true}, {Node: "1", Tasks: 2, Needed: true}}}
+	r.Offer(wide, r.now)
+	behind := r.of(1, 1)
+	require.Equal(t, []Verdict{Waits, Waits}, []Verdict{wide.Verdict, behind.Verdict})
+	r.classes[0].Weight = 0.1
+	last := r.of(1, 1)
+	require.Equal(t, Refused, wide.Verdict)
+	require.Equal(t, []Verdict{Admitted, Admitted}, []Verdict{behind.Verdict, last.Verdict})
+}
+
+// Reads by id, and continuations, wait for nobody: they keep no class of searches to its share, and take no turn.
+func TestWhatPassesTakesNobodysTurn(t *testing.T) {
+	o := limited(20)
+	o.Classes = []Class{{Name: "reports", Weight: 1}, {Name: "reads", Weight: 9}}
+	r := newRig(t, o, 1)
+	r.order[0].serves = true
+	read := &Ticket{Class: 1, Passes: true, Parts: []Part{{Node: "0", Tasks: 1}}}
+	r.Offer(read, r.now)
+	r.done(read)
+	for range 10 {
+		require.Equal(t, Admitted, r.of(0, 0).Verdict)
+	}
+	require.Zero(t, r.classes[1].virtual)
+}

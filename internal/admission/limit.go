@@ -61,6 +61,7 @@ type frame struct {
 	queue           float64 // mean of the polls
 	part            float64 // 1 - Node.elsewhere
 	peak            float64 // most shard queries in flight
+	filled          float64 // likewise, with a search that there was no room for
 	bound           bool    // something waited for the node
 	rejected        bool    // the limit was lowered for it
 	rate            float64 // λ: shard queries completed in a second
@@ -85,7 +86,7 @@ func (f frame) auto() (float64, Change) {
 		from := min(f.limit, max(f.peak, f.min))
 		carried := min(from, f.rate*f.base*(1+waiting))
 		return f.bounded(max(carried, from-gain*excess)), Shrank
-	case excess < -band*f.wanted && f.bound && !f.rejected && f.peak >= bindsFrom*f.limit:
+	case excess < -band*f.wanted && f.bound && !f.rejected && max(f.peak, f.filled) >= bindsFrom*f.limit:
 		return f.bounded(f.limit + max(1, min(-gain*excess/f.part, growth*f.limit))), Grew
 	}
 	return f.limit, Kept

@@ -20,6 +20,7 @@ func TestAuto(t *testing.T) {
 		{"a short queue, nearly all being elsewhere", func(f *frame) { f.queue, f.part = 0, 0.01 }, 30, Grew},
 		{"a short queue while it does not bind", func(f *frame) { f.bound = false }, 20, Kept},
 		{"something else binds", func(f *frame) { f.peak = 10 }, 20, Kept},
+		{"a search did not fit beside what is in flight", func(f *frame) { f.peak, f.filled = 15, 22 }, 21, Grew},
 		{"it was lowered in this frame", func(f *frame) { f.rejected = true }, 20, Kept},
 		{"the queue that is wanted", func(f *frame) { f.queue = 4.5 }, 20, Kept},
 		{"a long queue", func(f *frame) { f.queue = 14 }, 17.5, Shrank},

@@ -52,6 +52,7 @@ type Node struct {
 	completed int64
 	stalled   time.Duration // the longest that a poll told
 	peak      float64
+	filled    float64 // see frame.filled
 	bound     bool
 	rejected  bool
 }
@@ -148,12 +149,12 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 
 func (n *Node) beginFrame(now time.Time) {
 	n.since, n.polls, n.queues, n.pooled, n.flights = now, 0, 0, 0, 0
-	n.completed, n.stalled, n.peak, n.bound, n.rejected = 0, 0, 0, false, false
+	n.completed, n.stalled, n.peak, n.filled, n.bound, n.rejected = 0, 0, 0, 0, false, false
 }
 
 // frame returns what is known of the frame that goes on.
 func (n *Node) frame(o *Options) frame {
-	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, bound: n.bound, rejected: n.rejected, base: n.base}
+	f := frame{limit: n.limit, min: o.Min, max: o.Max, wanted: n.wanted(), part: 1 - n.elsewhere, peak: n.peak, filled: n.filled, bound: n.bound, rejected: n.rejected, base: n.base}
 	if f.min == 0 {
 		f.min = n.threads
 	}

@@ -30,7 +30,7 @@ func (c *Control) lacks(t *Ticket, now time.Time) (one, sum bool) {
 		}
 		known = true
 		idle = idle && h.node.searches <= 0
-		room += max(r, min(0, h.node.most()*share-h.node.ours)) // what others fill up takes none from here
+		room += max(r, min(0, h.node.most()*share-(h.node.ours-h.node.ahead))) // what others fill up takes none from here
 		cost += h.tasks
 	}
 	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
@@ -98,8 +98,12 @@ func (c *Control) claim(t *Ticket, now time.Time) (exhausted int) {
 func (c *Control) bind(t *Ticket) {
 	share := c.o.share()
 	for _, h := range t.charges {
-		if !h.needed || h.node.room(share) < h.tasks {
+		short := h.node.room(share) < h.tasks
+		if !h.needed || short {
 			h.node.bound = true
+		}
+		if short { // searches that are large for the limit leave a part of it that none of them fits into
+			h.node.filled = max(h.node.filled, h.node.flight(share)+h.tasks/share)
 		}
 	}
 }

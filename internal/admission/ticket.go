@@ -15,6 +15,8 @@ type Ticket struct {
 	Passes bool
 	Bytes  int64 // that are held while it waits
 	Owner  any   // the caller's own
+	// Failed: no node has answered it well. How long that took says nothing of its class.
+	Failed bool
 
 	Verdict Verdict
 	Reason  Reason // of a refusal

@@ -267,3 +267,21 @@ func TestABrokenClientCostsTheOthersLittle(t *testing.T) {
 	}
 	require.LessOrEqual(t, failed, 200, "2 % of the others' searches")
 }
+
+// A second attempt that is sent while the first is late repeats nothing: if both fail, that says no more of the cluster
+// than one failure does. The one after them is charged.
+func TestAPairThatFailsIsNoFailedRepetition(t *testing.T) {
+	var b Budget
+	m := New(Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, &b)
+	require.Equal(t, Steer, m.Begin().Do)
+	m.Sent(true, false)
+	require.Equal(t, Hedge, m.Overdue(true, 0).Do)
+	m.Sent(true, false)
+	m.Ended(1, Result{Cause: EngineError, Answered: true})
+	next := m.Ended(0, Result{Cause: EngineError, Answered: true})
+	require.Zero(t, b.used.Load())
+	require.Equal(t, Steer, next.Do)
+	m.Sent(true, false)
+	m.Ended(2, Result{Cause: EngineError, Answered: true})
+	require.EqualValues(t, creditUnit, b.used.Load())
+}

@@ -113,3 +113,12 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 	}
 	require.Equal(t, minSaved, asked, "few are saved up: one answer does for all searches of a moment")
 }
+
+func TestASecondAttemptThatIsNotSentCostsNothing(t *testing.T) {
+	h := NewHedges(1)
+	h.Delay("idx", time.Unix(0, 0))
+	require.True(t, h.Spend())
+	require.False(t, h.Left())
+	h.Refund()
+	require.True(t, h.Spend())
+}

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -160,11 +161,24 @@ func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 
 // forget removes what is too old, and the oldest beyond most.
 func (a *Ambiguous) forget(now time.Time, most int) {
-	for len(a.order) > 0 && (len(a.order) > most || now.Sub(a.order[0].at) > ambiguousAge) {
+	if len(a.order) >= 2*maxAmbiguous {
+		a.order = slices.DeleteFunc(a.order, func(o ordered) bool { return !a.holds(o) })
+	}
+	for len(a.order) > 0 {
 		first := a.order[0]
+		holds := a.holds(first)
+		if holds && len(a.bulks) <= most && now.Sub(first.at) <= ambiguousAge {
+			return
+		}
 		a.order = a.order[1:]
-		if b, ok := a.bulks[first.key]; ok && b.at.Equal(first.at) {
+		if holds {
 			delete(a.bulks, first.key)
 		}
 	}
+}
+
+// holds reports whether the bulk is remembered since then: it was not taken meanwhile, nor remembered again.
+func (a *Ambiguous) holds(o ordered) bool {
+	b, ok := a.bulks[o.key]
+	return ok && b.at.Equal(o.at)
 }

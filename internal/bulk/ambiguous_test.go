@@ -139,3 +139,21 @@ func TestRewriterMakesIDs(t *testing.T) {
 		"\n{}\n{\"create\":{\"_id\":\"P3\",\"routing\":\"7\" }}\n{}\n{\"index\":{\"_id\":\"1\"}}\n{}\n", got)
 	require.Equal(t, []bool{true, true, false}, renamed)
 }
+
+// A bulk that is taken and remembered again and again takes the place of no other one.
+func TestRepeatedBulksTakeTheRoomOfOne(t *testing.T) {
+	var a Ambiguous
+	now := time.Unix(1000, 0)
+	a.Remember(Key{1}, Minted{Prefix: "p"}, now)
+	for i := range 5 * maxAmbiguous {
+		at := now.Add(time.Duration(i) * time.Millisecond)
+		a.Remember(Key{2}, Minted{}, at)
+		_, ok := a.Take(Key{2}, at)
+		require.True(t, ok)
+		require.LessOrEqual(t, len(a.order), 2*maxAmbiguous)
+	}
+	m, ok := a.Take(Key{1}, now.Add(time.Minute))
+	require.True(t, ok)
+	require.Equal(t, "p", m.Prefix)
+	require.Empty(t, a.bulks)
+}

@@ -273,7 +273,9 @@ var refusals = map[admission.Reason]string{
 func (x *exchange) dismiss(answered *try) {
 	if x.admitted {
 		x.admitted = false
-		full := answered != nil && answered.resp != nil && answered.resp.StatusCode == http.StatusTooManyRequests
+		answer := answered != nil && answered.resp != nil
+		full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
+		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest
 		x.admitter.done(&x.ticket, x.knownGone(), full)
 	}
 }

@@ -46,7 +46,8 @@ func (x *exchange) answer(t *try) {
 		x.rewriteAddresses(t)
 	}
 	if x.bulk.repeats() {
-		if !x.resolveBulk(t) {
+		resolved := x.resolveBulk(t)
+		if x.dismiss(t); !resolved {
 			x.answerUnresolved()
 			return
 		}

@@ -227,7 +227,7 @@ func (r *bulkResult) restore(renamed []bool) bool {
 			id, _ := json.Marshal(one.ID)       //nolint:errchkjson // as above
 			raw = []byte(`{"create":{"_index":` + string(index) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}}`)
 		}
-		if renamed[i] {
+		if renamed[i] && verb == "create" {
 			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first match is the verb
 		}
 		r.items[i] = raw

@@ -24,6 +24,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.rewrite()
 	answered := x.attempts()
-	x.dismiss(answered)
+	if !x.bulk.repeats() { // what is rejected of a bulk is sent again before it is answered
+		x.dismiss(answered)
+	}
 	x.answer(answered)
 }
