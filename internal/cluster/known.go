@@ -245,8 +245,12 @@ func (st *Store) Confirmed(clusterUUID string, version int64, asOf time.Time) {
 // confirm notes that a version is current. Indices that were last seen at one that
 // was not current any more believeFor ago are not trusted from now on.
 func (k *known) confirm(v confirmation) {
+	n := len(k.history)
+	if n > 0 && k.history[n-1].version != v.version && v.asOf.Sub(k.placedAt) >= believeFor {
+		k.history, n = nil, 0 // for that long nobody knows what was current
+	}
 	k.version, k.placedAt = v.version, v.asOf
-	if n := len(k.history); n == 0 || k.history[n-1].version != v.version {
+	if n == 0 || k.history[n-1].version != v.version {
 		k.history = append(k.history, v)
 	}
 	for len(k.history) > 1 && v.asOf.Sub(k.history[1].asOf) >= believeFor {

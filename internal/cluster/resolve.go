@@ -75,7 +75,7 @@ func (s *Snapshot) NamesIn(t Target) []string {
 }
 
 // IndicesOf returns the names of the indices that an index expression stands for, empty
-// for all there are. known is false while it is not known: it is looked up in the
+// for all there are. known is false while it is not known, or what is known of it may be too old: it is looked up in the
 // background, on the terms of [Store.Learn]. A target that is not there stands for none,
 // and so does one of which not all indices could be seen. It does no I/O.
 func (st *Store) IndicesOf(expression string) (names []string, known bool) {
@@ -87,12 +87,17 @@ func (st *Store) IndicesOf(expression string) (names []string, known bool) {
 		return nil, true
 	case s.table == nil:
 		return nil, false
-	case s.table.get(expression) != nil:
+	}
+	if p := s.table.get(expression); p != nil {
+		if p.use.mark(s); !s.believes(p) {
+			st.Learn(expression, "")
+			return nil, false
+		}
 		return []string{expression}, true
 	}
 	t := LookUp{Target: Target{Expression: expression}}
-	if l := s.target(t); l != nil {
-		if l.Incomplete {
+	if l := st.targets.upToDate(t, s.Version, time.Now()); l != nil {
+		if l.markUsed(s.stamp); l.Incomplete {
 			return nil, true // it names those alone that have shards at work
 		}
 		return l.indicesOnce(), true

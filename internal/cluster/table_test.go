@@ -141,8 +141,11 @@ func TestTrust(t *testing.T) {
 	require.LessOrEqual(t, len(k.history), 1+int(believeFor/time.Second))
 	k.confirm(confirmation{100, at.Add(time.Hour)})
 	require.Equal(t, int64(100), k.trusted)
+	k.confirm(confirmation{100, at.Add(2*time.Hour - time.Second)})
 	k.confirm(confirmation{101, at.Add(2 * time.Hour)})
 	require.Equal(t, int64(100), k.trusted, "it held until a moment ago")
+	k.confirm(confirmation{102, at.Add(2*time.Hour + believeFor)})
+	require.Equal(t, int64(102), k.trusted, "how long the one before held is not known")
 }
 
 func TestNodesComingAndGoingLeaveTheTable(t *testing.T) {

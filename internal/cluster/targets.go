@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -241,6 +242,22 @@ func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
 	return &found
 }
 
+// upToDate returns what was found at this version or later, or just now, or what is looked up again whenever the version
+// moves as it is in use; nil if that is not so. It does not mark it as used.
+func (c *Targets) upToDate(t LookUp, version int64, now time.Time) *target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.resolved.Peek(t)
+	if !ok {
+		return nil
+	}
+	age := now.Sub(l.At)
+	if l.Version >= version || age < justNow || l.used.Load() && age < lookUpMaxAge {
+		return l
+	}
+	return nil
+}
+
 // lacks reports whether there is no such target at this version.
 func (c *Targets) lacks(t LookUp, version int64) bool {
 	c.mu.Lock()
@@ -280,6 +297,11 @@ func (c *Targets) clear() {
 func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	type dueSince struct {
+		LookUp
+		at time.Time
+	}
+	var known []dueSince
 	var due []LookUp
 	for _, key := range c.resolved.Keys() {
 		l, ok := c.resolved.Peek(key)
@@ -294,12 +316,15 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 		if c.queued[key] || time.Since(l.At) < lookUpCostFactor*l.Took {
 			continue
 		}
-		if resolves := l.resolves(); resolves && limit > 0 {
-			due = append(due, key)
-			limit--
-		} else if !resolves && c.unknown.Allow() {
+		if l.resolves() {
+			known = append(known, dueSince{key, l.At})
+		} else if c.unknown.Allow() {
 			due = append(due, key)
 		}
+	}
+	slices.SortStableFunc(known, func(a, b dueSince) int { return a.at.Compare(b.at) }) // each has its turn, however fast the version moves
+	for _, one := range known[:min(len(known), limit)] {
+		due = append(due, one.LookUp)
 	}
 	return due
 }

@@ -149,3 +149,56 @@ func BenchmarkLearn(b *testing.B) {
 		})
 	}
 }
+
+// However fast the version of the cluster state moves, each target in use has its turn, the one that waits longest first.
+func TestEachTargetInUseIsLookedUpAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := testTargets()
+		const targets, atOnce = 25, 10
+		find := func(about LookUp, version int64) {
+			s.LookedUp(about, &Resolved{Shards: make([]ShardName, 1), Version: version, At: time.Now()})
+		}
+		for i := range targets {
+			find(LookUp{Target: Target{Expression: strconv.Itoa(i)}}, 1)
+		}
+		again := map[LookUp]bool{}
+		for version := int64(2); version < 5; version++ {
+			time.Sleep(time.Second)
+			for i := range targets {
+				l, _ := s.forSnapshot().Get(LookUp{Target: Target{Expression: strconv.Itoa(i)}})
+				l.markUsed(time.Now().Unix())
+			}
+			for _, about := range s.outdated(version, time.Now().Add(-lookUpMaxAge), atOnce) {
+				again[about] = true
+				find(about, version)
+			}
+		}
+		require.Len(t, again, targets)
+	})
+}
+
+// What a target stood for is believed at this version, for a moment after it was looked up, and while it is in use, as it
+// is looked up again then. It is not if nobody has used it since the version moved.
+func TestATargetThatNobodyUsedIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := testTargets()
+		about := LookUp{Target: Target{Expression: "logs-*"}}
+		known := func(version int64) bool { return s.upToDate(about, version, time.Now()) != nil }
+		require.False(t, known(1))
+		s.LookedUp(about, &Resolved{Shards: make([]ShardName, 1), Version: 1, At: time.Now()})
+		require.True(t, known(2), "just now")
+		time.Sleep(24 * time.Hour)
+		require.True(t, known(1), "nothing has changed")
+		require.False(t, known(2))
+		l, _ := s.forSnapshot().Get(about)
+		l.markUsed(time.Now().Unix())
+		require.False(t, known(2), "it is too old")
+		s.LookedUp(about, &Resolved{Shards: make([]ShardName, 1), Version: 2, At: time.Now()})
+		time.Sleep(2 * justNow)
+		require.True(t, known(3), "it is in use")
+		require.Empty(t, s.outdated(2, time.Now().Add(-lookUpMaxAge), 1))
+		require.False(t, known(3), "it is not any more")
+	})
+}

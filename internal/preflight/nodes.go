@@ -199,7 +199,7 @@ func copies(s *cluster.Snapshot) []Finding {
 			}
 			shards++
 			switch {
-			case serving == 0 && len(unserved) <= maxNamed:
+			case serving == 0:
 				unserved = append(unserved, fmt.Sprintf("%s[%d]", index.Name, shard.Number))
 			case serving == 1:
 				lone++

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// deadline bounds a whole check, defaultTimeout one of its questions.
+	// deadline bounds a whole check, defaultTimeout one of its questions: longer than a node waits for the others that it
+	// asks for their part.
 	deadline       = 15 * time.Second
-	defaultTimeout = 2 * time.Second
+	defaultTimeout = 3 * time.Second
 )
 
 // Level says how much a finding matters.

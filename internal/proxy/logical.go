@@ -97,6 +97,8 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 		return nil, routedTooLong
 	case strings.Contains(target, "<"): // date math changes at midnight
 		return nil, routedDoubtful
+	case v != nil && p.tooOld(v, time.Now()):
+		return nil, routedDoubtful
 	}
 	names, known := p.o.Bulk.IndicesOf(target)
 	switch {

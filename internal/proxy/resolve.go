@@ -69,7 +69,7 @@ func (x *exchange) copiesAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, 
 	switch {
 	case s == nil:
 		return nil, string(cluster.MissNoPlacement)
-	case !s.PlacedAt.IsZero() && now.Sub(s.PlacedAt) > x.p.o.MaxPlacementAge:
+	case x.p.tooOld(s, now):
 		return nil, reasonStale
 	}
 	find := x.locateTarget
@@ -81,6 +81,11 @@ func (x *exchange) copiesAt(s *cluster.Snapshot, now time.Time) (*cluster.Plan, 
 		return nil, why
 	}
 	return plan, ""
+}
+
+// tooOld reports whether it could not be confirmed for long where copies are.
+func (p *Proxy) tooOld(s *cluster.Snapshot, now time.Time) bool {
+	return !s.PlacedAt.IsZero() && now.Sub(s.PlacedAt) > p.o.MaxPlacementAge
 }
 
 // locateTarget finds the copies of the shards of the target.

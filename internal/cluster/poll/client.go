@@ -195,8 +195,7 @@ func isConnectionError(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// settled reports whether another address would answer the same: it is an answer
-// or a refusal, and not the node's own trouble.
+// settled reports whether it is an answer or a refusal, and not the node's own trouble.
 func settled(err error) bool {
 	if err == nil {
 		return true

@@ -16,6 +16,8 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 2 * time.Second
+	// nodesWait is how long a node waits for the others that it asks for their part (nodesPath).
+	nodesWait = 2 * time.Second
 	// discoveryPause is the least time between two discoveries that hints ask for.
 	discoveryPause = time.Second
 
@@ -167,7 +169,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 	var told struct {
 		Nodes map[string]infoNode `json:"nodes"`
 	}
-	_, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindNodes, Path: nodesPath, Deadline: p.o.PollTimeout, Decode: DecodeJSON(&told)})
+	_, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindNodes, Path: nodesPath, Deadline: max(p.o.PollTimeout, nodesWait+staticSlack), Decode: DecodeJSON(&told)})
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes' addresses: %w", err)
 	}
@@ -264,7 +266,12 @@ func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, 
 		Settings map[string]string `json:"settings"`
 	}
 	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
+	after := started.Add(wholeCostFactor * time.Since(started))
 	if err != nil {
+		if known.uuid != uuid {
+			*known = leftAloneAnswer{uuid: uuid}
+		}
+		known.after = after
 		return known.leftAlone
 	}
 	found := leftAlone{unsupported: map[string]bool{}, closed: map[string]bool{}}
@@ -280,6 +287,6 @@ func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, 
 			found.closed[index] = true
 		}
 	}
-	*known = leftAloneAnswer{leftAlone: found, uuid: uuid, version: version, after: started.Add(wholeCostFactor * time.Since(started))}
+	*known = leftAloneAnswer{leftAlone: found, uuid: uuid, version: version, after: after}
 	return found
 }

@@ -33,6 +33,9 @@ const (
 	// staticSlack is what a cluster-wide poll gets on top of the timeout that the
 	// engine itself applies to its nodes.
 	staticSlack = 500 * time.Millisecond
+
+	// mostOthers bounds the nodes that are remembered to have answered in place of another one.
+	mostOthers = 1000
 )
 
 // statsAnswer is the answer of _nodes/…/stats.
@@ -112,6 +115,7 @@ func (p *Poller) startPollers(ctx context.Context, pollers map[string]*nodePolle
 func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n *schedule) {
 	var last *Baseline
 	pace := p.newPace(n)
+	others := map[string]bool{} // nodes that answered in place of this one
 	for {
 		started := time.Now()
 		stats := cluster.NodeStats{Node: id}
@@ -129,8 +133,12 @@ func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n
 			if err != nil {
 				break
 			}
-			if answered != id {
-				hint(p.rediscover) // another node took the address over
+			if answered != id && !others[answered] { // it took the address over; or there is something before them all
+				if len(others) >= mostOthers {
+					clear(others)
+				}
+				others[answered] = true
+				hint(p.rediscover)
 			}
 			if last != nil && last.node != answered {
 				last = nil
@@ -145,7 +153,7 @@ func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n
 			pace.ceiling.observe(raw.ThreadPool.Management.Completed, raw.OS.quota(), stats.At)
 		}
 		p.measuredNode(stats, started, told, err)
-		if !pace.Wait(ctx, started, pollState(err)) {
+		if !pace.Wait(ctx, started, err) {
 			return
 		}
 	}
@@ -198,7 +206,7 @@ func (p *Poller) measureAll(ctx context.Context) {
 				pace.ceiling.observe(answer.tasks(), 0, started)
 			}
 		}
-		if !pace.Wait(ctx, started, pollState(err)) {
+		if !pace.Wait(ctx, started, err) {
 			return
 		}
 		p.polledEvery(time.Duration(all.interval.Load()))

@@ -86,17 +86,24 @@ func (p *Poller) newPace(n *schedule) *Pace {
 // NewPace returns the pace of one who asks in place of the pollers: a relay's follower.
 func (p *Poller) NewPace() *Pace { return p.newPace(newSchedule(p.o.StatsInterval)) }
 
-// Wait waits until the poll after the one that started then and ended like this.
-// It reports false if ctx ended.
-func (p *Pace) Wait(ctx context.Context, started time.Time, state cluster.PollState) bool {
+// Wait waits until the poll after the one that started then and ended with err. Where the account is refused it waits
+// twice as long each time: each refusal costs the engine the check of a password. It reports false if ctx ended.
+func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 	now := time.Now()
 	idle, wake := p.activity.look(now)
 	usual := time.Duration(p.schedule.usual.Load())
 	interval := p.ceiling.stretch(usual)
 	p.schedule.rate.Store(math.Float64bits(p.ceiling.rate))
 	stretched := interval > usual
-	p.now = min(2*p.now, p.longest)
+	refused := stateOf(err) == StateUnauthorized
+	longest := p.longest
+	if refused {
+		longest = max(longest, ceilingInterval)
+	}
+	p.now = min(2*p.now, longest)
 	switch {
+	case refused:
+		interval = max(interval, p.now)
 	case idle:
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
@@ -105,7 +112,7 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, state cluster.PollSt
 		p.now = usual
 	}
 	p.schedule.interval.Store(int64(interval))
-	if state == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {
+	if pollState(err) == cluster.PollUnresponsive && !stretched && !p.schedule.rare.Load() {
 		return p.pause(ctx, retryPause, wake)
 	}
 	// A pause is kept also after polls that took longer than the interval.

@@ -27,6 +27,9 @@ const (
 	fullFor = 2 * time.Second
 	// readersOver is over how many reports readers are counted.
 	readersOver = 8
+	// longestHeld is how long a question may wait for a report where nodes are polled more rarely: those who ask take a
+	// relay that says nothing for cluster.source.silence for dead.
+	longestHeld = time.Second
 	// maxGone bounds the deleted indices that are remembered.
 	maxGone = 10_000
 )
@@ -90,15 +93,21 @@ type polled struct {
 
 func newFeed(snapshot func() *cluster.Snapshot, shortest time.Duration, prober Prober) *feed {
 	return &feed{
-		snapshot: snapshot, prober: prober, shortest: shortest, interval: shortest, relay: rand.Text(), born: time.Now(), fresh: map[string]*polled{},
+		snapshot: snapshot, prober: prober, shortest: min(shortest, longestHeld), interval: min(shortest, longestHeld), relay: rand.Text(), born: time.Now(), fresh: map[string]*polled{},
 		numbers: map[string]int{}, indices: map[string]*fedIndex{}, stats: map[string]*polled{},
 	}
 }
 
 // poll takes in a poll of a node.
 func (f *feed) poll(stats cluster.NodeStats, raw *poll.RawStats) {
+	s := f.snapshot()
 	f.polling.Lock()
 	defer f.polling.Unlock()
+	if s != nil && len(f.fresh) > 2*len(s.Nodes)+100 { // nobody reads reports, and nodes come and go
+		maps.DeleteFunc(f.fresh, func(id string, _ *polled) bool {
+			return !slices.ContainsFunc(s.Nodes, func(n *cluster.Node) bool { return n.ID == id })
+		})
+	}
 	f.fresh[stats.Node] = &polled{stats: stats, raw: raw}
 }
 
@@ -166,8 +175,9 @@ func encodeBody(v any) ([]byte, error) {
 // make takes in what is known now, as the next report.
 func (f *feed) make(now time.Time) {
 	s := f.snapshot()
-	if len(f.ids) > 4*len(s.Nodes)+1000 {
-		f.restart() // the list of ids grows as long as nodes come and go
+	// The list of ids grows as long as nodes come and go. Of another cluster nothing is as before, whatever is called alike.
+	if len(f.ids) > 4*len(s.Nodes)+1000 || f.told != nil && f.told.ClusterUUID != s.ClusterUUID {
+		f.restart()
 	}
 	f.seq++
 	f.readers += (float64(f.given) - f.readers) / readersOver

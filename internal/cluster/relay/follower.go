@@ -94,7 +94,7 @@ func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 			f.apply(r)
 			f.tellUses(ctx)
 			heard, pause = time.Now(), firstReturn
-			if !pace.Wait(ctx, started, cluster.PollOK) {
+			if !pace.Wait(ctx, started, nil) {
 				return
 			}
 			continue
