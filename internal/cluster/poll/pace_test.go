@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 type statsServer struct {
 	mu       sync.Mutex
 	delay    time.Duration
+	status   int // 0: 200
 	flying   int
 	polledAt []time.Time
 }
@@ -30,7 +32,7 @@ func (s *statsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.polledAt = append(s.polledAt, time.Now())
 	s.flying++
-	most, delay := s.flying, s.delay
+	most, delay, status := s.flying, s.delay, cmp.Or(s.status, http.StatusOK)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -44,7 +46,7 @@ func (s *statsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	body := `{"nodes":{"n1":{"thread_pool":{"search":{"threads":4}}}}}`
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 // rest waits until no poll is on its way.
@@ -199,6 +201,34 @@ func TestTimeoutIsFollowedByAPoll(t *testing.T) {
 		search(c, 2*deadline)
 		told := tell()
 		require.Equal(t, cluster.PollOK, told[len(told)-1].State)
+	})
+}
+
+// answer makes answers have this status from the next poll on.
+func (s *statsServer) answer(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+}
+
+// A refusal costs the engine the check of a password, and some shut out the address that it comes from.
+func TestARefusedAccountIsTriedRarely(t *testing.T) {
+	t.Parallel()
+	paced(t, func(t *testing.T, c *Poller, s *statsServer, tell func() []cluster.NodeStats) {
+		search(c, time.Second)
+		s.answer(http.StatusUnauthorized)
+		search(c, time.Minute)
+		gaps := s.pauses(time.Now())
+		for _, gap := range gaps[len(gaps)-2:] {
+			require.InDelta(t, ceilingInterval, gap, float64(ceilingInterval)/4)
+		}
+		tell()
+		s.answer(http.StatusOK)
+		search(c, 2*ceilingInterval)
+		told := tell()
+		require.Equal(t, cluster.PollOK, told[len(told)-1].State)
+		gaps = s.pauses(time.Now())
+		require.Less(t, gaps[len(gaps)-1], 250*time.Millisecond, "often again")
 	})
 }
 

@@ -1,0 +1,51 @@
+package relay
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+)
+
+// Reports come every second although nodes are polled more rarely: those who ask take a relay that is silent for dead.
+func TestReportsComeThoughPollsAreRare(t *testing.T) {
+	s := cluster.NewSnapshot(cluster.Contents{ClusterUUID: "u", Indices: []cluster.Index{}})
+	f := newFeed(func() *cluster.Snapshot { return s }, time.Minute, nil)
+	_, _, err := f.try("", 0)
+	require.NoError(t, err)
+	body, pause, err := f.try(f.relay, f.seq)
+	require.NoError(t, err)
+	require.Nil(t, body)
+	require.LessOrEqual(t, pause, longestHeld)
+}
+
+// Where another cluster has the place of the one before, with nodes and indices of the same names, everything is told anew.
+func TestAnotherClusterIsToldOfAnew(t *testing.T) {
+	contents := cluster.Contents{ClusterUUID: "u", Indices: []cluster.Index{}}
+	s := cluster.NewSnapshot(contents)
+	f := newFeed(func() *cluster.Snapshot { return s }, time.Millisecond, nil)
+	_, _, err := f.try("", 0)
+	require.NoError(t, err)
+	before := f.relay
+	f.make(time.Now())
+	require.Equal(t, before, f.relay)
+	contents.ClusterUUID = "v"
+	s = cluster.NewSnapshot(contents)
+	f.make(time.Now())
+	require.NotEqual(t, before, f.relay)
+}
+
+// Polls of nodes that have left are not kept where nobody asks for reports.
+func TestPollsOfNodesThatLeftAreNotKept(t *testing.T) {
+	s := cluster.NewSnapshot(cluster.Contents{ClusterUUID: "u", Nodes: []*cluster.Node{{ID: "stays"}}, Indices: []cluster.Index{}})
+	f := newFeed(func() *cluster.Snapshot { return s }, time.Hour, nil)
+	for i := range 1000 {
+		f.poll(cluster.NodeStats{Node: "stays"}, nil)
+		f.poll(cluster.NodeStats{Node: strconv.Itoa(i)}, nil)
+	}
+	require.Less(t, len(f.fresh), 200)
+	require.Contains(t, f.fresh, "stays")
+}
