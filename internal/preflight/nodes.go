@@ -198,10 +198,10 @@ func copies(s *cluster.Snapshot) []Finding {
 				}
 			}
 			shards++
-			switch {
-			case serving == 0:
+			switch serving {
+			case 0:
 				unserved = append(unserved, fmt.Sprintf("%s[%d]", index.Name, shard.Number))
-			case serving == 1:
+			case 1:
 				lone++
 			}
 		}

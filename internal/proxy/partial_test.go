@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// The list of what failed may be longer than what is judged of an answer.
+func TestAPartialAnswerWithALongListOfFailuresIsSeen(t *testing.T) {
+	list := strings.Repeat(`{"shard":0,"index":"idx","node":"id-a","reason":{"type":"es_rejected_execution_exception","reason":"`+strings.Repeat("x", 500)+`"}},`, 200)
+	h := start(t, 3, nil)
+	h.slow(1)
+	badOnce(h, respond(http.StatusOK, strings.Replace(partial(2, "id-a"), `"failures":[`, `"failures":[`+list, 1)))
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	require.Len(t, h.seen(), 2)
+}
+
+// While searches fail everywhere one that is partial is no success: the next is not repeated for it.
+func TestAPartialAnswerGivesNoCredit(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	h.answer = respond(http.StatusOK, partial(1, "id-a"))
+	for range 40 {
+		h.do("POST", "/idx/_search", "{}")
+	}
+	h.seen()
+	for range 20 {
+		h.do("POST", "/idx/_search", "{}")
+	}
+	require.Len(t, h.seen(), 20)
+	require.Positive(t, testutil.ToFloat64(h.proxy.metrics.requests.WithLabelValues("search", reasonFailing, "partial")))
+}
+
+// A client that sends chunks that are none is told so, as by the engines.
+func TestABodyThatIsNotInChunksIsAnswered(t *testing.T) {
+	h := start(t, 2, nil)
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = io.WriteString(c, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	require.True(t, resp.Close)
+	require.Empty(t, h.seen())
+}
