@@ -29,7 +29,9 @@ var (
 const (
 	exitOK      = 0
 	exitFailure = 1
-	exitUsage   = 2 // bad flags or configuration: nothing was started
+	exitUsage   = 2 // bad flags: nothing was started. A panic of Go ends with it, too
+	// exitConfig is for a bad configuration, which does not get better by itself (EX_CONFIG of sysexits.h).
+	exitConfig = 78
 )
 
 func main() {
@@ -110,7 +112,7 @@ func moved(name string) func(args []string, stdout, stderr io.Writer) int {
 func refuse(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "sidestep: the configuration is not valid, nothing was started:\n  %s\n",
 		strings.ReplaceAll(err.Error(), "\n", "\n  "))
-	return exitUsage
+	return exitConfig
 }
 
 // serve runs until a signal or a broken listener ends it.

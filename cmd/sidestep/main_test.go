@@ -69,24 +69,24 @@ func TestExitCodesAndMessages(t *testing.T) {
 		code           int
 		stdout, stderr string // regular expressions
 	}{
-		{"no upstream", nil, 2, `^$`, invalid + `  upstream\.urls: at least one node is needed, such as http://127\.0\.0\.1:9200 \(or give --upstream\)\n$`},
-		{"every problem at once", []string{"--config", bad, "--listen", "here"}, 2, `^$`, invalid +
+		{"no upstream", nil, 78, `^$`, invalid + `  upstream\.urls: at least one node is needed, such as http://127\.0\.0\.1:9200 \(or give --upstream\)\n$`},
+		{"every problem at once", []string{"--config", bad, "--listen", "here"}, 78, `^$`, invalid +
 			`  --listen: listen: "here" is not an address: .*\n` +
 			`  \S+sidestep\.yaml:3: upstream\.dail_timeout: unknown key; did you mean "upstream\.dial_timeout"\?\n` +
 			`  \S+sidestep\.yaml:5: routing\.mode: "on" is not one of route, observe, off\n$`},
-		{"check of a bad file", []string{"--config", bad, "--config.check"}, 2, `^$`, invalid},
+		{"check of a bad file", []string{"--config", bad, "--config.check"}, 78, `^$`, invalid},
 		{"check of a good file", []string{"--config", good, "--config.check"}, 0, `^configuration is valid\n$`, `^$`},
-		{"check looks into files", []string{"--config", twoLines, "--config.check"}, 2, `^$`, `holds more than one line`},
-		{"flags win", []string{"--config", good, "--routing.mode=no", "--config.check"}, 2, `^$`, `  --routing\.mode: routing\.mode: "no" is not`},
+		{"check looks into files", []string{"--config", twoLines, "--config.check"}, 78, `^$`, `holds more than one line`},
+		{"flags win", []string{"--config", good, "--routing.mode=no", "--config.check"}, 78, `^$`, `  --routing\.mode: routing\.mode: "no" is not`},
 		{"flags of all kinds", []string{
 			"--upstream", "http://a:1,http://b:1", "--upstream", "http://c:1", "--admin", "127.0.0.1:1",
 			"--routing.policy", "ars", "--log.level", "debug", "--config.check",
 		}, 0, `valid`, `^$`},
 		{"retired policy", []string{"--config", good, "--routing.policy", "prequal", "--config.check"}, 0, `valid`, `level=WARN .*policy=prequal successor=adaptive\n$`},
 		{"zone", []string{"--config", zoned, "--zone", "eu-1b", "--config.check"}, 0, `valid`, `^$`},
-		{"zone without attribute", []string{"--config", good, "--zone", "eu-1b", "--config.check"}, 2, `^$`,
+		{"zone without attribute", []string{"--config", good, "--zone", "eu-1b", "--config.check"}, 78, `^$`,
 			`  \S+sidestep\.yaml: routing\.zone\.attribute: must be set, as local is\n$`},
-		{"no file", []string{"--config", "/nowhere.yaml"}, 2, `^$`, `  /nowhere\.yaml: cannot be read: no such file or directory\n$`},
+		{"no file", []string{"--config", "/nowhere.yaml"}, 78, `^$`, `  /nowhere\.yaml: cannot be read: no such file or directory\n$`},
 		{"unknown flag", []string{"--lisen", "x"}, 2, `^$`, `^sidestep: flag provided but not defined: -lisen\nsidestep --help lists the flags\.\n$`},
 		{"argument", []string{"start"}, 2, `^$`, `^sidestep: unexpected argument "start"\n`},
 		{"help", []string{"--help"}, 0, `Usage:\n(.|\n)*--upstream(.|\n)*--config\.check`, `^$`},

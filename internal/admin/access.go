@@ -50,7 +50,7 @@ func (a Access) knows(r *http.Request) bool {
 // sorts of names, and what a token guards.
 func (a Access) forAll(path string) bool {
 	switch path {
-	case "/-/healthy", "/-/ready":
+	case "/-/healthy", "/-/serving", "/-/ready":
 		return true
 	case "/snapshot", "/snapshot/target", "/snapshot/uses":
 		return a.SnapshotsGuarded

@@ -21,6 +21,8 @@ import (
 type Service interface {
 	// Ready returns nil if searches can be steered, otherwise what is missing.
 	Ready() error
+	// Serving reports whether the process has not begun to stop.
+	Serving() bool
 	Nodes() any
 	// Status fills all fields except At, Version and Ready.
 	Status() Status
@@ -92,6 +94,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /{$}", uiPage("index.html"))
 	mux.HandleFunc("GET /ui/{file...}", uiFile)
 	mux.HandleFunc("GET /-/healthy", h.healthy)
+	mux.HandleFunc("GET /-/serving", h.serving)
 	mux.HandleFunc("GET /-/ready", h.ready)
 	mux.HandleFunc("GET /nodes", h.nodes)
 	mux.HandleFunc("GET /status", h.status)

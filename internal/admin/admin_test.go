@@ -28,6 +28,7 @@ type fake struct {
 
 	admissionMode string
 	ready         error
+	stopping      bool
 	reloadErr     error
 	setErr        error
 	drained       string
@@ -40,9 +41,10 @@ type fake struct {
 	asked atomic.Int64 // how often Status was
 }
 
-func (f *fake) Ready() error { return f.ready }
-func (f *fake) Nodes() any   { return f.nodes }
-func (f *fake) Mode() string { return f.mode }
+func (f *fake) Ready() error  { return f.ready }
+func (f *fake) Serving() bool { return !f.stopping }
+func (f *fake) Nodes() any    { return f.nodes }
+func (f *fake) Mode() string  { return f.mode }
 
 func (f *fake) Status() admin.Status {
 	f.asked.Add(1)
@@ -135,6 +137,8 @@ func TestPages(t *testing.T) {
 		want                       string
 	}{
 		{name: "healthy", method: "GET", target: "/-/healthy", status: 200, want: "healthy\n"},
+		{name: "serving", method: "GET", target: "/-/serving", status: 200, want: "serving\n"},
+		{name: "stopping", method: "GET", target: "/-/serving", service: &fake{stopping: true}, status: 503, want: "stopping\n"},
 		{name: "ready", method: "GET", target: "/-/ready", status: 200, want: "ready\n"},
 		{
 			name: "not ready", method: "GET", target: "/-/ready",
@@ -281,7 +285,7 @@ func TestOtherSitesMayNotSwitch(t *testing.T) {
 func TestIndexNamesEveryPage(t *testing.T) {
 	w := do(t, newHandler(&fake{}), "GET /", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	for _, page := range []string{"/-/healthy", "/-/ready", "/nodes", "/explain", "/slow", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
+	for _, page := range []string{"/-/healthy", "/-/serving", "/-/ready", "/nodes", "/explain", "/slow", "/check", "/history", "/spikes", "/metrics", "/-/routing", "/snapshot", "/-/reload", "/debug/pprof/"} {
 		require.Contains(t, w.Body.String(), page)
 	}
 	require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))

@@ -18,6 +18,15 @@ func (h *handler) healthy(w http.ResponseWriter, _ *http.Request) {
 	h.text(w, http.StatusOK, "healthy")
 }
 
+// serving is for balancers: what is answered 503 closes its connections soon, and still takes new ones.
+func (h *handler) serving(w http.ResponseWriter, _ *http.Request) {
+	if !h.service.Serving() {
+		h.text(w, http.StatusServiceUnavailable, "stopping")
+		return
+	}
+	h.text(w, http.StatusOK, "serving")
+}
+
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	if err := h.service.Ready(); err != nil {
 		missing := "not ready"

@@ -187,6 +187,9 @@ func (a *App) Ready() error {
 	return a.current.Load().poller.Ready()
 }
 
+// Serving reports whether the process has not begun to stop.
+func (a *App) Serving() bool { return !a.draining.Load() }
+
 // Mode returns the current mode of routing.
 func (a *App) Mode() proxy.Mode { return a.current.Load().proxy.Mode() }
 

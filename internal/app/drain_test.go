@@ -90,6 +90,7 @@ func TestDrain(t *testing.T) {
 
 	stopped := stopping(t, s)
 	require.Equal(t, http.StatusServiceUnavailable, s.get(s.adminURL("/-/ready")).status)
+	require.Equal(t, http.StatusServiceUnavailable, s.get(s.adminURL("/-/serving")).status)
 	require.Equal(t, http.StatusOK, s.get(s.adminURL("/-/healthy")).status)
 	require.True(t, old.ask(), "an answer closes its connection")
 	old.ended()

@@ -17,6 +17,9 @@ type service struct{ app *App }
 // Ready implements admin.Service.
 func (s service) Ready() error { return s.app.Ready() }
 
+// Serving implements admin.Service.
+func (s service) Serving() bool { return s.app.Serving() }
+
 // Nodes implements admin.Service.
 func (s service) Nodes() any { return s.app.current.Load().proxy.Nodes() }
 
