@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"sidestep/internal/app"
+	"sidestep/internal/config"
 )
 
 // Set by the linker; without it they are what version control told the compiler.
@@ -128,6 +129,9 @@ func serve(sidestep *app.App, logger *slog.Logger) int {
 	go app.LimitProcessors(ctx)
 	if err := sidestep.Start(context.Background()); err != nil {
 		logger.Error("cannot start", "err", err)
+		if _, bad := errors.AsType[*config.Problem](err); bad { // a log that cannot be opened
+			return exitConfig
+		}
 		return exitFailure
 	}
 	for {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -69,7 +68,7 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 		opened, err := record.Open(log.o)
 		if err != nil {
 			l.drop(next)
-			return openedLogs{}, fmt.Errorf("logs.%s.output: %w", log.o.Name, err)
+			return openedLogs{}, &config.Problem{Path: "logs." + log.o.Name + ".output", Message: err.Error()}
 		}
 		*log.into, next.fresh = opened, append(next.fresh, opened)
 	}

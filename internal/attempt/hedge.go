@@ -191,8 +191,8 @@ func (h *Hedges) Exhausted() bool { return !h.second.left(1) }
 // Spend takes one second attempt from the budget, false if too little is left.
 func (h *Hedges) Spend() bool { return h.second.spend(h.price()) }
 
-// Refund gives back what the last Spend took, as the attempt was not sent.
-func (h *Hedges) Refund() { h.second.Add(int64(1000 * h.price())) }
+// Refund gives back what a second attempt takes at least, as one that Spend allowed was not sent.
+func (h *Hedges) Refund() { h.second.Add(1000) }
 
 // price is what a second attempt takes from the budget: one where they win. Where most lose, as in a
 // cluster that is busy everywhere, it is as much more as there are of them to one that wins. One may

@@ -104,6 +104,7 @@ func (r *Resolved) Indices() []string {
 type target struct {
 	Resolved // Version, At and Took are guarded by the mutex of Targets
 
+	tried  time.Time // when it was last to be looked up again; guarded by the mutex of Targets
 	used   atomic.Bool
 	usedAt atomic.Int64 // Snapshot.stamp of the last use
 	joined atomic.Pointer[joined]

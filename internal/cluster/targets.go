@@ -317,13 +317,20 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 			continue
 		}
 		if l.resolves() {
-			known = append(known, dueSince{key, l.At})
+			at := l.At
+			if l.tried.After(at) {
+				at = l.tried
+			}
+			known = append(known, dueSince{key, at})
 		} else if c.unknown.Allow() {
 			due = append(due, key)
 		}
 	}
 	slices.SortStableFunc(known, func(a, b dueSince) int { return a.at.Compare(b.at) }) // each has its turn, however fast the version moves
 	for _, one := range known[:min(len(known), limit)] {
+		if l, ok := c.resolved.Peek(one.LookUp); ok {
+			l.tried = time.Now()
+		}
 		due = append(due, one.LookUp)
 	}
 	return due

@@ -73,6 +73,7 @@ type bulkWrite struct {
 	again      *repeatable // nil if it cannot be repeated
 	entered    *bulk.Key   // entered into the list of bulks in flight
 	unresolved bool        // it is unknown what was stored
+	waited     bool        // before operations that the engine had rejected were sent again
 	left       bool        // the client left before its answer
 	measured   bool        // the connection shows whether the answer is read
 

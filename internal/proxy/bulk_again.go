@@ -165,6 +165,9 @@ func newPrefix() string {
 // repeats reports whether the bulk can be repeated even if it may have been stored.
 func (b *bulkWrite) repeats() bool { return b != nil && b.again != nil }
 
+// hasWaited reports whether the time that it took is not all the engine's.
+func (b *bulkWrite) hasWaited() bool { return b != nil && b.waited }
+
 // bodyToSend returns the body of the next attempt. Once an attempt may have been
 // received, the operations no longer overwrite what is stored.
 func (x *exchange) bodyToSend() []byte {

@@ -72,6 +72,7 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.sleep(jittered) {
 			return changed
 		}
+		x.bulk.waited = true
 		x.p.metrics.bulk.retried.Add(float64(len(rejected)))
 		answered, broken := x.sendRejected(body, len(rejected))
 		if broken && !x.bulk.again.create { // from now on operations do not overwrite what is stored

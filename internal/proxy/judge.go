@@ -175,7 +175,7 @@ func (t *try) judgeShards() {
 		t.head, done = es.ScanHead(prefix, complete)
 		return done
 	})
-	if t.head.Lost() > 0 { // though a list of failures may be longer than what is judged
+	if t.head.Lost() > 0 && (t.head.HasShards || !t.brokeOff()) { // a list of failures may be longer than what is judged
 		t.cause = attempt.Partial
 	}
 }

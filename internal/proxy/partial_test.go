@@ -54,3 +54,32 @@ func TestABodyThatIsNotInChunksIsAnswered(t *testing.T) {
 	require.True(t, resp.Close)
 	require.Empty(t, h.seen())
 }
+
+// A client that leaves before the last line of its chunks gets no answer, and is not told that they are none.
+func TestAClientThatLeavesInTheMiddleOfItsChunksIsGone(t *testing.T) {
+	h := start(t, 2, nil)
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(c, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+	require.NoError(t, err)
+	require.NoError(t, c.(*net.TCPConn).CloseWrite())
+	text, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Empty(t, text)
+	require.NoError(t, c.Close())
+	require.Empty(t, h.seen())
+}
+
+// An answer that breaks off in the list of what failed is that of a broken connection.
+func TestAPartialAnswerThatBreaksOffIsABrokenConnection(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	badOnce(h, func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100000")
+		_, _ = io.WriteString(w, strings.TrimSuffix(partial(2, "id-a"), `]},"hits":{"hits":[]}}`))
+		panic(http.ErrAbortHandler)
+	})
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	require.Positive(t, testutil.ToFloat64(h.proxy.metrics.failovers.WithLabelValues("transport")))
+}

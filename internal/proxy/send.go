@@ -221,7 +221,7 @@ func (x *exchange) outbound(t *try) *http.Request {
 	if !x.streams {
 		body := string(t.body)
 		if out.Body = http.NoBody; body != "" || !x.rule.Repeatable && x.Method == http.MethodGet {
-			out.Body = io.NopCloser(strings.NewReader(body)) // if it is empty, only net/http does not repeat the request
+			out.Body = io.NopCloser(strings.NewReader(body)) // an empty one keeps net/http from repeating a GET
 		}
 		if len(x.trailer) == 0 { // trailers need chunks
 			out.ContentLength, out.TransferEncoding = int64(len(body)), nil

@@ -195,7 +195,7 @@ func (e explanation) table(out io.Writer) {
 	}
 	_ = g.Flush() // errors show where out is used next
 	if e.ShardsOmitted > 0 {
-		printf(out, "… and %d more shards", e.ShardsOmitted)
+		printf(out, "… and %d more: a target of fewer indices shows all of its shards", e.ShardsOmitted)
 	}
 }
 

@@ -99,7 +99,11 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 		wait := p.meanRate.stretch(p.o.DiscoveryInterval, discoveryLongest)
 		if err != nil && stateOf(err) != StateNoShardsAPI {
 			wait = min(jitter(backoff), wait)
-			backoff = min(2*backoff, lastBackoff)
+			longest := lastBackoff
+			if stateOf(err) == StateUnauthorized {
+				longest = ceilingInterval
+			}
+			backoff = min(2*backoff, longest)
 		} else {
 			backoff = firstBackoff
 		}
