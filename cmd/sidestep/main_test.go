@@ -87,6 +87,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"zone without attribute", []string{"--config", good, "--zone", "eu-1b", "--config.check"}, 78, `^$`,
 			`  \S+sidestep\.yaml: routing\.zone\.attribute: must be set, as local is\n$`},
 		{"no file", []string{"--config", "/nowhere.yaml"}, 78, `^$`, `  /nowhere\.yaml: cannot be read: no such file or directory\n$`},
+		{"a log that cannot be opened", []string{"--config", file(t, "upstream:\n  urls: [http://a:9200]\nlisten: 127.0.0.1:0\nadmin:\n  listen: 127.0.0.1:0\nlogs:\n  access:\n    output: /proc/self/none\n")}, 78, `^$`, `cannot start.*logs\.access\.output`},
 		{"unknown flag", []string{"--lisen", "x"}, 2, `^$`, `^sidestep: flag provided but not defined: -lisen\nsidestep --help lists the flags\.\n$`},
 		{"argument", []string{"start"}, 2, `^$`, `^sidestep: unexpected argument "start"\n`},
 		{"help", []string{"--help"}, 0, `Usage:\n(.|\n)*--upstream(.|\n)*--config\.check`, `^$`},
