@@ -13,7 +13,7 @@ const (
 	// lookUpMaxAge is how long a target in use is believed although the cluster
 	// state did not move: the node asked may have been behind.
 	lookUpMaxAge = time.Minute
-	// justNow is how old a look-up may be that is made again for nobody.
+	// justNow is for how long what was looked up is believed although nothing uses it.
 	justNow = time.Second
 	// lookUpCostFactor bounds the share of time that is spent on looking a target up again:
 	// one that took t is not looked up before lookUpCostFactor·t.

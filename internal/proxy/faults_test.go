@@ -313,13 +313,20 @@ func TestAcceptIsJudgedOverAllItsLines(t *testing.T) {
 	}
 }
 
-// open sends the head of an upload and the first byte of its body.
-func (h *harness) open(uri string, declared int) net.Conn {
+// dial connects a client, until the test ends.
+func (h *harness) dial() net.Conn {
 	h.t.Helper()
 	c, err := new(net.Dialer).DialContext(h.t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = c.Close() })
-	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", uri, declared)
+	return c
+}
+
+// open sends the head of an upload and the first byte of its body.
+func (h *harness) open(uri string, declared int) net.Conn {
+	h.t.Helper()
+	c := h.dial()
+	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", uri, declared)
 	require.NoError(h.t, err)
 	return c
 }

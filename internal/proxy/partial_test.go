@@ -42,10 +42,8 @@ func TestAPartialAnswerGivesNoCredit(t *testing.T) {
 // A client that sends chunks that are none is told so, as by the engines.
 func TestABodyThatIsNotInChunksIsAnswered(t *testing.T) {
 	h := start(t, 2, nil)
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
-	_, err = io.WriteString(c, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n")
+	c := h.dial()
+	_, err := io.WriteString(c, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n")
 	require.NoError(t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	require.NoError(t, err)
@@ -58,15 +56,13 @@ func TestABodyThatIsNotInChunksIsAnswered(t *testing.T) {
 // A client that leaves before the last line of its chunks gets no answer, and is not told that they are none.
 func TestAClientThatLeavesInTheMiddleOfItsChunksIsGone(t *testing.T) {
 	h := start(t, 2, nil)
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
-	require.NoError(t, err)
-	_, err = io.WriteString(c, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+	c := h.dial()
+	_, err := io.WriteString(c, "POST /idx/_search HTTP/1.1\r\nHost: es\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
 	require.NoError(t, err)
 	require.NoError(t, c.(*net.TCPConn).CloseWrite())
 	text, err := io.ReadAll(c)
 	require.NoError(t, err)
 	require.Empty(t, text)
-	require.NoError(t, c.Close())
 	require.Empty(t, h.seen())
 }
 
