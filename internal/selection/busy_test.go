@@ -181,3 +181,28 @@ func TestProbesAreSentThroughUnfitNodesIfThereAreNoOthers(t *testing.T) {
 	}
 	require.True(t, nodes[0].usable())
 }
+
+// A node is avoided as its probes are late, others' are not. Once those of the others are, too, that ends, as there is nothing
+// that speaks against the one alone.
+func TestProbesThatAllTimeOutEndAnAvoidance(t *testing.T) {
+	for _, late := range []time.Duration{ProbeTimeout, 400 * time.Millisecond} {
+		s, nodes := newTest(t, "adaptive", 5)
+		began := time.Second
+		for now := began; now < 8*time.Second; now += 100 * time.Millisecond {
+			for _, n := range nodes {
+				s.ObservePoll(n.ID, Poll{State: Fine, Queue: 5, Queries: 10, Elapsed: 100 * time.Millisecond}, at(now))
+			}
+			if now == began {
+				s.speaksAgainst(&entry{node: nodes[2], via: nodes[0]}, charge{late: true, why: "a test"}, int64(now))
+				require.False(t, nodes[2].usable())
+			}
+			probeUnpolled(s, nodes, now, func(p Probe) ProbeOutcome {
+				if p.Node == nodes[2] {
+					return ProbeOutcome{Took: ProbeTimeout, Failed: true}
+				}
+				return ProbeOutcome{Took: late, Failed: late == ProbeTimeout}
+			})
+		}
+		require.Equal(t, late == ProbeTimeout, nodes[2].usable(), late)
+	}
+}

@@ -28,22 +28,29 @@ func (s *Selector) judge(r *round, at int64) {
 		if e.state == probeVoid {
 			continue
 		}
-		limit := FarFactor*peers + e.slack(at) + s.excuse(e.node)
+		l := s.limits(r, e, peers, at)
 		switch {
 		case alone:
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, charge{sent: r.sent, late: took > limit, why: "probe failed: " + e.outcome.Message}, at)
+				s.speaksAgainst(e, charge{sent: r.sent, late: took > l.late, why: "probe failed: " + e.outcome.Message}, at)
 			}
-		case known && took > limit:
+		case known && took > l.late:
 			s.overdue(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
 			r.noteLate(e)
-		case e.state == probeAnswered:
+		case e.state != probeAnswered:
+			if e.state == probeFailed && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
+				s.unclear(e.node, at)
+			}
+		case !known || took <= l.good:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
 				s.speaksFor(e, at)
 			}
+		default:
+			e.judged = true
+			s.unclear(e.node, at)
 		}
 	}
 }
@@ -58,6 +65,23 @@ func (e *entry) uncompared(o ProbeOutcome, at int64) {
 	}
 	p.aloneLast.Store(at)
 	p.aloneAt.CompareAndSwap(0, at)
+}
+
+// limits are the times (ms) up to which a probe speaks for its node, and above which it speaks
+// against it.
+type limits struct{ good, late float64 }
+
+// limits returns those of e, of whose peers the median is peers (ms).
+func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
+	slack := e.slack(at)
+	l := limits{good: FarFactor*peers + noise, late: FarFactor*peers + slack}
+	if r.local || e.node.health.excluded() {
+		l.good = l.late
+	}
+	excuse := s.excuse(e.node)
+	l.good += excuse
+	l.late += excuse
+	return l
 }
 
 // noteLate notes since when a probe is awaited that is late.
@@ -187,6 +211,16 @@ func (s *Selector) enough(n *Node) int64 {
 func (s *Selector) work(n *Node) float64 {
 	own, _ := n.service.Value()
 	return max(own, s.usualService())
+}
+
+// unclear notes a probe that was neither good nor bad. Where none was bad for as long as an
+// ejection takes at least, what spoke against the node before ends. Sooner it must not: a
+// slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
+func (s *Selector) unclear(n *Node, at int64) {
+	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
+		n.probe.against.Store(0)
+		s.letIn(n, at)
+	}
 }
 
 // speaksFor notes a probe that was as good as those of its peers. A node that is slower than

@@ -232,13 +232,13 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
 // engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. So a list that has
-// to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing, unless what it
-// leaves out takes as long as what answers nothing. Nor does a list of other nodes in whose queues searches wait for far
+// to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing, unless it
+// leaves out what answers nothing. Nor does a list of other nodes in whose queues searches wait for far
 // longer than what is left out takes, or for longer than ProbeTimeout. A node that fails at once, or cannot be reached,
 // costs the engine hardly any time. One that is leaving is left out in any case: an operator wants it.
 func (d *Decision) gains(req Request, at int64) bool {
 	left, waits := 0.0, 0.0 // ms: what is left out takes; in queues of what is listed
-	used := false           // a node that probes speak against is listed
+	var used, silent bool   // a node that probes speak against is listed; one that answers nothing is left out
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		switch {
@@ -251,9 +251,10 @@ func (d *Decision) gains(req Request, at int64) bool {
 			return true
 		case c.slow():
 			left = max(left, n.takes(at))
+			silent = silent || n.answersNothing(at)
 		}
 	}
-	return left > 0 && (!used || left >= millis(ProbeTimeout)) && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))
+	return left > 0 && (!used || silent) && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))
 }
 
 // failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.
@@ -261,14 +262,21 @@ func (n *Node) failsAtOnce() bool {
 	return n.health.condition() == Failing || n.health.avoided() && n.probe.refused.Load()
 }
 
-// takes returns how long (ms) an excluded node takes, by the worst that is known: as long as what answers nothing, if
-// nothing is known, or it comes back.
+// takes returns how long (ms) an excluded node takes, by the worst that is known: ProbeTimeout or more, if it answers
+// nothing.
 func (n *Node) takes(at int64) float64 {
 	ms := max(n.longerOf(n.rankExcluded(at)), n.probe.awaited(at))
-	if _, known := n.response.Value(); !known || n.health.condition() == Ramping {
+	if n.answersNothing(at) {
 		ms = max(ms, millis(ProbeTimeout))
 	}
 	return ms
+}
+
+// answersNothing reports whether an excluded node is as bad as one that answers nothing: it is silent, did not answer its last
+// probe, or was starved; or nothing is known of how long it takes, or it comes back.
+func (n *Node) answersNothing(at int64) bool {
+	_, known := n.response.Value()
+	return !known || n.health.condition() == Ramping || n.rankExcluded(at) >= millis(ProbeTimeout)
 }
 
 // seesLittle reports whether others send more to the candidates than this client does. What is
