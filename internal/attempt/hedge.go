@@ -192,7 +192,7 @@ func (h *Hedges) Exhausted() bool { return !h.second.left(1) }
 func (h *Hedges) Spend() bool { return h.second.spend(h.price()) }
 
 // Refund gives back what a second attempt takes at least, as one that Spend allowed was not sent.
-func (h *Hedges) Refund() { h.second.Add(1000) }
+func (h *Hedges) Refund() { h.second.add(1, math.Inf(1)) }
 
 // price is what a second attempt takes from the budget: one where they win. Where most lose, as in a
 // cluster that is busy everywhere, it is as much more as there are of them to one that wins. One may

@@ -242,6 +242,14 @@ func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
 	return &found
 }
 
+// triedAt returns when the target was last looked up, or was to be.
+func (l *target) triedAt() time.Time {
+	if l.tried.After(l.At) {
+		return l.tried
+	}
+	return l.At
+}
+
 // upToDate returns what was found at this version or later, or just now, or what is looked up again whenever the version
 // moves as it is in use; nil if that is not so. It does not mark it as used.
 func (c *Targets) upToDate(t LookUp, version int64, now time.Time) *target {
@@ -297,11 +305,11 @@ func (c *Targets) clear() {
 func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	type dueSince struct {
+	type one struct {
 		LookUp
-		at time.Time
+		*target
 	}
-	var known []dueSince
+	var known []one
 	var due []LookUp
 	for _, key := range c.resolved.Keys() {
 		l, ok := c.resolved.Peek(key)
@@ -317,21 +325,15 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 			continue
 		}
 		if l.resolves() {
-			at := l.At
-			if l.tried.After(at) {
-				at = l.tried
-			}
-			known = append(known, dueSince{key, at})
+			known = append(known, one{key, l})
 		} else if c.unknown.Allow() {
 			due = append(due, key)
 		}
 	}
-	slices.SortStableFunc(known, func(a, b dueSince) int { return a.at.Compare(b.at) }) // each has its turn, however fast the version moves
-	for _, one := range known[:min(len(known), limit)] {
-		if l, ok := c.resolved.Peek(one.LookUp); ok {
-			l.tried = time.Now()
-		}
-		due = append(due, one.LookUp)
+	slices.SortStableFunc(known, func(a, b one) int { return a.triedAt().Compare(b.triedAt()) }) // each has its turn, however fast the version moves
+	for _, k := range known[:min(len(known), limit)] {
+		k.tried = time.Now()
+		due = append(due, k.LookUp)
 	}
 	return due
 }

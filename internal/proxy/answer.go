@@ -242,7 +242,7 @@ func (x *exchange) malformed(err error) bool {
 	return len(x.r.TransferEncoding) > 0 && strings.Contains(err.Error(), "chunk")
 }
 
-// answerMalformed answers a client whose body cannot be read.
+// answerMalformed answers a request with a body that cannot be read.
 func (x *exchange) answerMalformed() {
 	x.Outcome = string(outcomeClientError)
 	x.w.Header().Set("Connection", "close")

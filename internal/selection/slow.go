@@ -233,7 +233,7 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
 // engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. So a list that has
 // to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing, unless it
-// leaves out what answers nothing. Nor does a list of other nodes in whose queues searches wait for far
+// leaves out what answers nothing. Nor does a list of other nodes with queues in which searches wait for far
 // longer than what is left out takes, or for longer than ProbeTimeout. A node that fails at once, or cannot be reached,
 // costs the engine hardly any time. One that is leaving is left out in any case: an operator wants it.
 func (d *Decision) gains(req Request, at int64) bool {

@@ -144,10 +144,11 @@ func traffic(s status, r rates) string {
 
 // spikeLine tells of the newest spike.
 func (v view) spikeLine(s status) string {
-	if len(s.Spikes) == 0 && s.SpikesOff {
+	switch {
+	case len(s.Spikes) > 0:
+	case s.SpikesOff:
 		return v.line(plain, "spikes are not recorded (diagnosis.enabled)")
-	}
-	if len(s.Spikes) == 0 {
+	default:
 		return v.line(plain, "no spikes")
 	}
 	k := s.Spikes[0]

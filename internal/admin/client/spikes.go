@@ -69,13 +69,13 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 	if f == JSON {
 		return indented(out, raw)
 	}
-	if told.Off {
+	switch {
+	case told.Off:
 		printf(out, "spikes are not recorded: diagnosis.enabled is false")
+	case len(told.Spikes) == 0:
+		printf(out, "no spikes: no node has stood out since records are kept")
 	}
 	if len(told.Spikes) == 0 {
-		if !told.Off {
-			printf(out, "no spikes: no node has stood out since records are kept")
-		}
 		return nil
 	}
 	g := newGrid(out, "ID", "NODE", "BEGAN", "LASTED", "STATE", "CAUSE", "SUMMARY")

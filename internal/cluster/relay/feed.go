@@ -27,7 +27,7 @@ const (
 	fullFor = 2 * time.Second
 	// readersOver is over how many reports readers are counted.
 	readersOver = 8
-	// longestHeld is how long a question may wait for a report where nodes are polled more rarely: those who ask take a
+	// longestHeld is how long a question may wait for a report where nodes are polled more rarely: those that ask take a
 	// relay that says nothing for cluster.source.silence for dead.
 	longestHeld = time.Second
 	// maxGone bounds the deleted indices that are remembered.
@@ -92,8 +92,9 @@ type polled struct {
 }
 
 func newFeed(snapshot func() *cluster.Snapshot, shortest time.Duration, prober Prober) *feed {
+	shortest = min(shortest, longestHeld)
 	return &feed{
-		snapshot: snapshot, prober: prober, shortest: min(shortest, longestHeld), interval: min(shortest, longestHeld), relay: rand.Text(), born: time.Now(), fresh: map[string]*polled{},
+		snapshot: snapshot, prober: prober, shortest: shortest, interval: shortest, relay: rand.Text(), born: time.Now(), fresh: map[string]*polled{},
 		numbers: map[string]int{}, indices: map[string]*fedIndex{}, stats: map[string]*polled{},
 	}
 }
@@ -105,7 +106,8 @@ func (f *feed) poll(stats cluster.NodeStats, raw *poll.RawStats) {
 	defer f.polling.Unlock()
 	if s != nil && len(f.fresh) > 2*len(s.Nodes)+100 { // nobody reads reports, and nodes come and go
 		maps.DeleteFunc(f.fresh, func(id string, _ *polled) bool {
-			return !slices.ContainsFunc(s.Nodes, func(n *cluster.Node) bool { return n.ID == id })
+			_, known := s.Position(id)
+			return !known
 		})
 	}
 	f.fresh[stats.Node] = &polled{stats: stats, raw: raw}

@@ -10,7 +10,7 @@ import (
 	"sidestep/internal/cluster"
 )
 
-// Reports come every second although nodes are polled more rarely: those who ask take a relay that is silent for dead.
+// Reports come every second although nodes are polled more rarely: those that ask take a relay that is silent for dead.
 func TestReportsComeThoughPollsAreRare(t *testing.T) {
 	s := cluster.NewSnapshot(cluster.Contents{ClusterUUID: "u", Indices: []cluster.Index{}})
 	f := newFeed(func() *cluster.Snapshot { return s }, time.Minute, nil)
