@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"sidestep/internal/admission"
@@ -110,7 +111,7 @@ func (g *controlled) proceed(t *admission.Ticket) {
 		g.w.c.after(0, func() {
 			if !s.settled {
 				g.w.measure.refused++
-				g.w.conclude(s, false)
+				g.w.conclude(s, false, http.StatusTooManyRequests)
 			}
 		})
 	}

@@ -62,7 +62,11 @@ func (w *world) follow(s *search, next attempt.Action) {
 			})
 			return
 		case attempt.Answer:
-			w.conclude(s, next.Attempt >= 0 && s.tries[next.Attempt].good())
+			status := 0
+			if next.Attempt >= 0 {
+				status = s.tries[next.Attempt].status
+			}
+			w.conclude(s, next.Attempt >= 0 && s.tries[next.Attempt].good(), status)
 			return
 		default: // an attempt is under way
 			return
@@ -70,10 +74,18 @@ func (w *world) follow(s *search, next attempt.Action) {
 	}
 }
 
-// conclude ends s with its answer.
-func (w *world) conclude(s *search, ok bool) {
+// conclude ends s with its answer, of this status. Clients send a search again that got none, or that a server
+// could not answer, as the official ones do.
+func (w *world) conclude(s *search, ok bool, status int) {
 	s.settled = true
 	w.routers[s.sidecar].close(s)
+	if !ok && !s.left && s.repeats > 0 && (status == 0 || status == http.StatusServiceUnavailable) {
+		w.begin(&search{
+			number: s.number, start: s.start, kind: s.kind, index: s.index, shards: s.shards, demands: s.demands,
+			sidecar: s.sidecar, class: s.class, finished: s.finished, repeats: s.repeats - 1,
+		})
+		return
+	}
 	s.finished(ok)
 }
 
@@ -114,12 +126,12 @@ func (w *world) send(s *search, p plan, steered bool) {
 // ended notes how an attempt ended and does what is next.
 func (w *world) ended(s *search, t *try, o outcome) {
 	r := w.routers[s.sidecar]
-	t.ended, t.complete = true, o.good()
+	t.ended, t.complete, t.status = true, o.good(), o.status
 	r.release(t)
 	t.cause = judge(s, t, &o)
 	next := s.machine.Ended(t.number, attempt.Result{
 		Cause: t.cause, Answered: o.status != 0, Lost: o.failed, Full: o.full, Room: o.full && r.roomBeside(t, o),
-		Unavailable: o.status == http.StatusServiceUnavailable,
+		Unavailable: o.status == http.StatusServiceUnavailable || t.cause == attempt.Partial && o.noCopies,
 	})
 	r.learn(s, t, o)
 	if next.Do == attempt.Answer {
@@ -157,11 +169,14 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 // blame returns the nodes at fault for a bad answer of a listed set: those of the set
 // that it names. If it names none, it is the whole set for a partial result, and the
 // coordinating node for an error. If a shard has no copy on the set, that concerns the
-// whole set.
-func blame(cause attempt.Cause, set, named []int, coordinator int) []int {
+// whole set. If shards had no copy to ask, no node that answered is at fault.
+func blame(cause attempt.Cause, set []int, o *outcome, coordinator int) []int {
+	if cause == attempt.Partial && o.noCopies {
+		return nil
+	}
 	var blamed []int
 	for _, n := range set {
-		if cause != attempt.NoCopy && slices.Contains(named, n) {
+		if cause != attempt.NoCopy && slices.Contains(o.named, n) {
 			blamed = append(blamed, n)
 		}
 	}

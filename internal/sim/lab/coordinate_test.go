@@ -35,8 +35,8 @@ func use(t *testing.T, sc Scenario, policy string, seed uint64) (utilisation [][
 			for i, n := range w.nodes {
 				n.settle()
 				n.plan()
-				now = append(now, (n.spent-before[i])/n.cpus)
-				before[i] = n.spent
+				now = append(now, (n.busy-before[i])/n.cpus)
+				before[i] = n.busy
 			}
 			if at > sc.warmup {
 				utilisation = append(utilisation, now)

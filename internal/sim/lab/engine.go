@@ -24,6 +24,7 @@ type outcome struct {
 	refused  bool  // there was no connection: nothing was sent
 	failed   int   // shards that are not part of the answer
 	full     bool  // all of these, as the queues of all copies asked were full
+	noCopies bool  // all of these, as no copy was left to ask
 	named    []int // nodes that the answer names for it
 }
 
@@ -41,9 +42,20 @@ type gather struct {
 	missing int // shards; below 0: it has ended
 	failed  int
 	refused int // of these: as a queue was full
+	unasked int // of these: as no copy was left
 	named   []int
+	lanes   map[int]*lane // by node; nil: the search has no more shards than a node is asked at once
 	reply   func(outcome)
 }
+
+// lane are the shard queries of one search on one node.
+type lane struct {
+	open    int
+	waiting []func()
+}
+
+// atOnce is how many shard queries of one search a node is sent at once: max_concurrent_shard_requests.
+const atOnce = 5
 
 // execute runs s at the coordinating node as planned. reply is called there.
 func (w *world) execute(c *coordinator, s *search, r *try, reply func(outcome)) {
@@ -56,6 +68,10 @@ func (w *world) execute(c *coordinator, s *search, r *try, reply func(outcome)) 
 		return
 	}
 	g := &gather{w: w, c: c, s: s, run: r, began: w.c.now, missing: len(s.shards), reply: reply}
+	if len(s.shards) > atOnce {
+		g.lanes = map[int]*lane{}
+	}
+	c.planned = append(c.planned[:0], c.outstanding...)
 	orders := make([][]int, len(s.shards))
 	for i, shard := range s.shards {
 		orders[i] = w.order(c, s, shard, r.plan)
@@ -73,28 +89,29 @@ func (w *world) execute(c *coordinator, s *search, r *try, reply func(outcome)) 
 
 // order returns the copies of a shard that may serve, best first.
 func (w *world) order(c *coordinator, s *search, shard int, p plan) []int {
-	copies := w.shards[shard]
-	first := make([]int, 0, len(copies))
-	var rest []int
-	for _, n := range copies {
-		switch {
-		case w.nodes[n].absent.on():
-		case p.listed == nil || slices.Contains(p.listed, n):
-			first = append(first, n)
-		case p.prefer:
-			rest = append(rest, n)
+	copies := make([]int, 0, len(w.shards[shard]))
+	for _, n := range w.shards[shard] {
+		if !w.nodes[n].absent.on() {
+			copies = append(copies, n)
 		}
 	}
-	by := c.rotation[shard]
+	// All copies are rotated, those that a list leaves out, too: the one behind these gets their turn.
+	rotateBy(copies, c.rotation[shard])
 	c.rotation[shard]++
-	rotateBy(first, by)
-	rotateBy(rest, by)
+	first, rest := copies, []int(nil)
+	if p.listed != nil {
+		first, rest = divide(copies, func(n int) bool { return slices.Contains(p.listed, n) })
+		if !p.prefer {
+			rest = nil
+		}
+	}
 	if w.knows {
 		first, rest = w.apart(first, s.index)
 	}
 	// A list switches the engine's ranking off, which is for searches alone.
-	if p.listed == nil && s.kind != readByID {
+	if p.listed == nil && s.kind != readByID && len(first) > 1 {
 		w.rank(c, first, &w.trial)
+		c.planned[first[0]]++ // so that the next shard of the search is ranked with it
 	}
 	return append(first, rest...)
 }
@@ -102,18 +119,24 @@ func (w *world) order(c *coordinator, s *search, shard int, p plan) []int {
 // apart returns the copies that a client in the know would use, and the others behind
 // them; all where there is no such copy.
 func (w *world) apart(copies []int, index int) (good, bad []int) {
-	good = make([]int, 0, len(copies))
-	for _, n := range copies {
-		if w.nodes[n].toAvoid(index) {
-			bad = append(bad, n)
-			continue
-		}
-		good = append(good, n)
-	}
+	good, bad = divide(copies, func(n int) bool { return !w.nodes[n].toAvoid(index) })
 	if len(good) == 0 {
 		return bad, nil
 	}
 	return good, bad
+}
+
+// divide returns the copies that are in, and the others.
+func divide(copies []int, in func(n int) bool) (first, rest []int) {
+	first = make([]int, 0, len(copies))
+	for _, n := range copies {
+		if in(n) {
+			first = append(first, n)
+			continue
+		}
+		rest = append(rest, n)
+	}
+	return first, rest
 }
 
 // rotateBy moves the first by elements to the end.
@@ -131,12 +154,55 @@ func rotateBy(copies []int, by uint32) {
 // query asks the first of copies for shard i of the search, the next if it fails.
 func (g *gather) query(i int, copies []int) {
 	if len(copies) == 0 {
+		g.unasked++
 		g.lose(-1)
 		return
 	}
+	g.enter(copies[0], func() { g.ask(i, copies) })
+}
+
+// enter does what asks a node, now or as soon as fewer shard queries of the search are there.
+func (g *gather) enter(node int, ask func()) {
+	if g.lanes == nil {
+		ask()
+		return
+	}
+	l := g.lanes[node]
+	if l == nil {
+		l = &lane{}
+		g.lanes[node] = l
+	}
+	if l.open == atOnce {
+		l.waiting = append(l.waiting, ask)
+		return
+	}
+	l.open++
+	ask()
+}
+
+// leave makes room for the next shard query on a node.
+func (g *gather) leave(node int) {
+	l := g.lanes[node]
+	if l == nil {
+		return
+	}
+	if len(l.waiting) == 0 || g.missing <= 0 {
+		l.open--
+		return
+	}
+	next := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	next()
+}
+
+// ask asks the first of copies for shard i.
+func (g *gather) ask(i int, copies []int) {
 	w, c, n := g.w, g.c, g.w.nodes[copies[0]]
 	sent := w.c.now
-	c.outstanding[n.id]++
+	searches := g.s.kind != readByID // what the engine counts
+	if searches {
+		c.outstanding[n.id]++
+	}
 	n.assigned++
 	w.measure.dispatch(n.id, sent)
 	t := &task{demand: g.s.demands[i] * n.slowFor(g.s.index), cancelled: &g.run.cancelled}
@@ -144,7 +210,10 @@ func (g *gather) query(i int, copies []int) {
 		n.assigned--
 		w.c.after(w.hop(n, c.node), func() {
 			c.node.receive(func() {
-				c.outstanding[n.id]--
+				if searches {
+					c.outstanding[n.id]--
+				}
+				g.leave(n.id)
 				g.heard(i, t, ok, sent, copies)
 			})
 		})
@@ -181,8 +250,11 @@ func (g *gather) heard(i int, t *task, ok bool, sent time.Duration, copies []int
 	}
 }
 
-// full reports whether shards failed, and all of them as the queues of their copies were full.
-func (g *gather) full() bool { return g.refused > 0 && g.refused == g.failed }
+// outcome is the answer, as far as failed shards are concerned.
+func (g *gather) outcome(status int) outcome {
+	lost := func(count int) bool { return count > 0 && count == g.failed }
+	return outcome{status: status, failed: g.failed, full: lost(g.refused), noCopies: lost(g.unasked), named: g.named}
+}
 
 // lose notes that a shard has no copy left, which failed last on this node.
 func (g *gather) lose(node int) {
@@ -205,14 +277,13 @@ func (g *gather) answerIfAll() {
 		if g.refused > 0 {
 			status = http.StatusTooManyRequests
 		}
-		g.end(outcome{status: status, failed: g.failed, full: g.full(), named: g.named})
+		g.end(g.outcome(status))
 		return
 	}
 	g.c.node.work(g.w.reduce(g.s), func() {
-		g.end(outcome{
-			status: http.StatusOK, failed: g.failed, full: g.full(), named: g.named,
-			took: (g.w.c.now - g.began).Truncate(time.Millisecond), hasTook: g.s.kind != readByID,
-		})
+		o := g.outcome(http.StatusOK)
+		o.took, o.hasTook = (g.w.c.now - g.began).Truncate(time.Millisecond), g.s.kind != readByID
+		g.end(o)
 	})
 }
 

@@ -56,11 +56,11 @@ func restarts(all fault, away, between time.Duration) []fault {
 	var out []fault
 	at := all.from
 	for _, n := range all.nodes {
-		if at+away > all.to {
+		if at >= all.to {
 			break
 		}
 		f := all
-		f.nodes, f.from, f.to = []int{n}, at, at+away
+		f.nodes, f.from, f.to = []int{n}, at, min(at+away, all.to)
 		out = append(out, f)
 		at += away + between
 	}
@@ -132,8 +132,12 @@ func (d *Draw) faulty() map[int]bool {
 	return out
 }
 
-// patience of the clients: as that of the official ones.
-const patience = 30 * time.Second
+// Of the clients, as of the official ones: how long they wait, and how often they send again what got no answer, or
+// which a server could not answer.
+const (
+	patience = 30 * time.Second
+	repeats  = 3
+)
 
 // Of the measured time, when faults begin and end.
 const (
@@ -152,7 +156,7 @@ func (d *Draw) scenario(seed uint64) *Scenario {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	sc := &Scenario{
 		Name: "random", machine: machineOf(d.SimulatedCPUs), nodes: d.DataNodes,
-		load: d.Load, sidecars: d.Sidecars, untold: !d.Told, drawn: d, laid: laid, patience: patience,
+		load: d.Load, sidecars: d.Sidecars, untold: !d.Told, drawn: d, laid: laid, patience: patience, repeats: repeats,
 		pollInterval: 200 * time.Millisecond, pollTimeout: time.Second,
 		warmup: seconds(d.Warmup), length: seconds(d.Warmup + d.Measured),
 	}

@@ -139,11 +139,11 @@ func (m *measure) note(start, now time.Duration, ok bool) {
 	_ = m.latency.RecordValue(max(1, (now - start).Microseconds()))
 }
 
-// close counts what was never answered with the time it has waited.
+// close counts what was never answered as failed.
 func (m *measure) close(now time.Duration) {
 	for start, n := range m.begun {
 		for range n {
-			m.note(time.Duration(start), now, true)
+			m.note(time.Duration(start), now, false)
 		}
 	}
 }

@@ -38,14 +38,16 @@ type node struct {
 	avoided    switches   // a client in the know would not use it now
 	avoidedFor []switches // the same, for an index
 
-	jobs    jobHeap
-	given   float64 // CPU seconds that each running job has been given since the start
-	givenAt time.Duration
-	spent   float64 // CPU seconds in all
-	planned uint64  // number of the completion that is planned; others are void
-	active  int     // search threads in use
-	waiting []*task
-	asleep  []func() // what reached the node while it was paused
+	jobs           jobHeap
+	given          float64 // CPU seconds that each running job has been given since the start
+	givenAt        time.Duration
+	busy           float64       // CPU seconds that its CPUs were at work
+	used, busyThen float64       // as the node last looked
+	lookedAt       time.Duration // when that was
+	planned        uint64        // number of the completion that is planned; others are void
+	active         int           // search threads in use
+	waiting        []*task
+	asleep         []func() // what reached the node while it was paused
 
 	assigned  int // shard queries sent here and not answered, wherever they are
 	completed int64
@@ -67,11 +69,11 @@ type task struct {
 	done      func(ok bool)
 }
 
-// job is work that shares the CPUs: a task that holds a search thread, or what a
-// node does beside searching (task is nil).
+// job is work that shares the CPUs: a task, or what a node does beside these (task is nil).
 type job struct {
 	finish float64 // value of given at which it is done
 	task   *task
+	beside bool // the task holds no search thread
 	done   func()
 }
 
@@ -100,8 +102,20 @@ func (s switches) on() bool { return s > 0 }
 func (n *node) settle() {
 	given := n.rate() * (n.c.now - n.givenAt).Seconds()
 	n.given += given
-	n.spent += given * float64(len(n.jobs))
+	if !n.paused {
+		n.busy += min(float64(len(n.jobs)), n.cpus) * (n.c.now - n.givenAt).Seconds()
+	}
 	n.givenAt = n.c.now
+}
+
+// usage returns how many CPUs the node kept busy in the second before it last looked: it looks once a second.
+func (n *node) usage() float64 {
+	if elapsed := n.c.now - n.lookedAt; elapsed >= time.Second {
+		n.settle()
+		n.used = (n.busy - n.busyThen) / elapsed.Seconds()
+		n.lookedAt, n.busyThen = n.c.now, n.busy
+	}
+	return n.used
 }
 
 // plan schedules the next completion; to be called after the rate changed.
@@ -129,7 +143,7 @@ func (n *node) finishJobs() {
 		finished = append(finished, n.jobs.pop())
 	}
 	for _, j := range finished {
-		if j.task != nil {
+		if j.task != nil && !j.beside {
 			n.free(j.task)
 		}
 	}
@@ -181,8 +195,9 @@ func (n *node) submit(t *task) {
 }
 
 func (n *node) reject(t *task) {
-	n.rejected++
-	t.refused = !n.fails.on()
+	if t.refused = !n.fails.on(); t.refused {
+		n.rejected++
+	}
 	n.c.after(rejectTime, func() { t.done(false) })
 }
 
@@ -209,8 +224,14 @@ func (n *node) work(demand float64, done func()) {
 		done()
 		return
 	}
+	n.push(job{finish: demand, done: done})
+}
+
+// push begins a job, which takes finish CPU seconds.
+func (n *node) push(j job) {
 	n.settle()
-	n.jobs.push(job{finish: n.given + demand, done: done})
+	j.finish += n.given
+	n.jobs.push(j)
 	n.plan()
 }
 
@@ -246,10 +267,13 @@ func (n *node) setAbsent(absent bool) {
 	if !absent || n.absent > 1 {
 		return
 	}
-	jobs, waiting := n.jobs, n.waiting
+	jobs, waiting, asleep := n.jobs, n.waiting, n.asleep
 	n.settle()
 	n.jobs, n.waiting, n.asleep, n.active = nil, nil, nil, 0
 	n.plan()
+	for _, do := range asleep {
+		do() // and finds that there is no process
+	}
 	for _, j := range jobs {
 		if j.task != nil {
 			j.task.done(false)
@@ -268,13 +292,13 @@ func (n *node) read(t *task) {
 	case n.fails.on():
 		n.c.after(rejectTime, func() { t.done(false) })
 	default:
-		n.work(t.demand, func() { t.done(true) })
+		n.push(job{finish: t.demand, task: t, beside: true})
 	}
 }
 
 // receive does what reaches the node: at once, or when it wakes.
 func (n *node) receive(do func()) {
-	if n.paused {
+	if n.paused && !n.absent.on() {
 		n.asleep = append(n.asleep, do)
 		return
 	}

@@ -13,6 +13,7 @@ type poll struct {
 	unreachable bool
 	failed      bool // answered with an error
 	queue       int
+	used        float64       // CPUs that the node kept busy of late
 	active      float64       // mean of the search threads at work
 	service     time.Duration // mean of the shard queries since the last poll
 	served      int64
@@ -202,7 +203,7 @@ func (p *poller) read() (poll, func()) {
 	n, c := p.node, p.w.coordinators[p.node.id]
 	completed, rejected, inThread, changes := n.completed, n.rejected, n.inThread.Truncate(time.Millisecond), c.changes
 	result := poll{
-		queue: len(n.waiting), active: float64(n.active), served: completed - p.completed, rejections: rejected - p.rejected,
+		queue: len(n.waiting), active: float64(n.active), used: n.usage(), served: completed - p.completed, rejections: rejected - p.rejected,
 	}
 	now := p.w.c.now
 	if p.readAt > 0 {
@@ -286,7 +287,7 @@ func (r *sidestep) touch(s *search) {
 func (r *sidestep) poll(node int, p poll) {
 	sp := selection.Poll{
 		State: selection.Fine, Took: p.took, Queue: float64(p.queue),
-		ServiceTime: p.service, Queries: p.served, Elapsed: p.elapsed, Rejected: p.rejected, Coordinated: p.coordinated,
+		ServiceTime: p.service, Queries: p.served, Elapsed: p.elapsed, Rejected: p.rejected, Used: p.used, Coordinated: p.coordinated,
 	}
 	switch {
 	case p.unanswered:

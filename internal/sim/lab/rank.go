@@ -26,7 +26,8 @@ type coordinator struct {
 	seen        []seen
 	known       int // entries of seen that hold something
 	changes     uint64
-	outstanding []int32
+	outstanding []int32   // shard queries of searches, by node
+	planned     []int32   // the same, with those of the search that is being planned
 	gathers     []*gather // under way
 	rotation    []uint32  // by shard: the engine starts at another copy each time
 }
@@ -45,7 +46,7 @@ func rotate(*coordinator, []int, *trial) {}
 
 func leastOutstanding(c *coordinator, copies []int, _ *trial) {
 	slices.SortStableFunc(copies, func(a, b int) int {
-		return cmp.Compare(c.outstanding[a], c.outstanding[b])
+		return cmp.Compare(c.planned[a], c.planned[b])
 	})
 }
 
@@ -56,7 +57,7 @@ type formula func(response, service, q float64) float64
 func arsPublished(response, service, q float64) float64 { return response - service + q*q*q*service }
 
 // arsInverted is OpenSearch today and Elasticsearch before 7.13: the service time
-// taken for the service rate.
+// taken for the service rate. A node without searches outstanding counts as having one.
 func arsInverted(response, service, q float64) float64 {
 	s := max(service, 1e-6)
 	return response - 1/s + q*q*q/s
@@ -66,9 +67,13 @@ func arsInverted(response, service, q float64) float64 {
 func arsQueue(_, service, q float64) float64 { return q * q * q * service }
 
 // adaptive is the engine's adaptive replica selection with one of the formulas.
-// overwrite says that losing sets the service time to the mean with the winner's
-// instead of averaging it in, as OpenSearch does.
-func adaptive(rank formula, overwrite bool) ranking {
+// openSearch says that losing sets the service time to the mean with the winner's
+// instead of averaging it in, and that no search outstanding counts as one.
+func adaptive(rank formula, openSearch bool) ranking {
+	least := int32(0)
+	if openSearch {
+		least = 1
+	}
 	return func(c *coordinator, copies []int, _ *trial) {
 		if len(copies) < 2 {
 			return
@@ -78,7 +83,7 @@ func adaptive(rank formula, overwrite bool) ranking {
 			if !s.known {
 				return math.Inf(-1) // no statistics: first
 			}
-			q := 1 + float64(c.outstanding[n])*float64(c.known) + math.Floor(s.queue.value)
+			q := 1 + float64(max(least, c.planned[n]))*float64(c.known) + math.Floor(s.queue.value)
 			return rank(s.response.value, s.service, q)
 		}
 		slices.SortStableFunc(copies, func(a, b int) int { return cmp.Compare(of(a), of(b)) })
@@ -88,7 +93,7 @@ func adaptive(rank formula, overwrite bool) ranking {
 		}
 		for _, n := range copies[1:] {
 			if l := &c.seen[n]; l.known {
-				c.pull(l, &w, overwrite)
+				c.pull(l, &w, openSearch)
 			}
 		}
 	}
@@ -124,6 +129,16 @@ func (c *coordinator) hear(n *node, took time.Duration) {
 	s.peakAt = c.node.c.now
 }
 
+// forget drops what is known of a node that has left, and what it knew itself.
+func (c *coordinator) forget(n int) {
+	for i := range c.seen {
+		if s := &c.seen[i]; s.known && (i == n || c.node.id == n) {
+			*s = seen{}
+			c.known--
+		}
+	}
+}
+
 // peakDecay is τ of Peak-EWMA in Finagle, linkerd and Envoy.
 const peakDecay = 10 * time.Second
 
@@ -141,7 +156,7 @@ func peakOfTwo(c *coordinator, copies []int, t *trial) {
 	cost := func(n int) float64 {
 		s := &c.seen[n]
 		w := math.Exp(-(c.node.c.now - s.peakAt).Seconds() / peakDecay.Seconds())
-		return s.peak * w * float64(c.outstanding[n]+1)
+		return s.peak * w * float64(c.planned[n]+1)
 	}
 	if len(copies) > 2 {
 		t.rng.Shuffle(len(copies), func(i, j int) { copies[i], copies[j] = copies[j], copies[i] })
@@ -171,7 +186,8 @@ func (w *world) finish(c *coordinator, n int) float64 {
 		speed = 1e-3
 	}
 	demand := w.sc.demand.Seconds()
-	t := max(demand, float64(m.assigned+1)*demand/m.cpus) / speed
+	assigned := float64(m.assigned) + float64(c.planned[n]-c.outstanding[n])
+	t := max(demand, (assigned+1)*demand/m.cpus) / speed
 	if m != c.node {
 		t += m.transport.Seconds()
 	}

@@ -19,7 +19,7 @@ func TestFormulas(t *testing.T) {
 
 func newCoordinator() *coordinator {
 	return &coordinator{
-		node: &node{c: &clock{}}, seen: make([]seen, 3), outstanding: make([]int32, 3),
+		node: &node{c: &clock{}}, seen: make([]seen, 3), outstanding: make([]int32, 3), planned: make([]int32, 3),
 	}
 }
 
@@ -48,12 +48,58 @@ func TestAdaptiveSelection(t *testing.T) {
 	rank(c, copies, nil)
 	require.Equal(t, []int{2, 1}, copies, "without statistics: first")
 
-	c.outstanding[1] = 3 // q̂ = 1 + 3·2 = 7
+	c.planned[1] = 3 // q̂ = 1 + 3·2 = 7
 	copies = []int{1, 0}
 	rank(c, copies, nil)
 	require.Equal(t, []int{0, 1}, copies)
 
-	adaptive(arsInverted, true)(c, []int{0, 1}, nil)
+}
+
+// OpenSearch sets the service time of a loser to the mean with the winner's, and ranks a node that has nothing
+// to do as if it had one search.
+func TestAdaptiveSelectionOfOpenSearch(t *testing.T) {
+	c := newCoordinator()
+	c.know(0, 20, 50)
+	c.know(1, 10, 2)
+	copies := []int{1, 0}
+	adaptive(arsInverted, true)(c, copies, nil)
+	require.Equal(t, []int{0, 1}, copies, "20 - 1/50 + 27/50 is less than 10 - 1/2 + 27/2")
+	require.Equal(t, 26.0, c.seen[1].service)
+}
+
+// Each shard of a search is ranked with the shard queries planned for those before it.
+func TestShardsOfOneSearchSpread(t *testing.T) {
+	sc := base("x", "")
+	sc.nodes, sc.shards = 2, 10
+	list, err := pick([]string{"ars"})
+	require.NoError(t, err)
+	w, err := newWorld(&sc, list[0], 1)
+	require.NoError(t, err)
+	c := w.coordinators[0]
+	for n, response := range []float64{10, 12} {
+		c.know(n, response, 5)
+	}
+	s := &search{shards: w.indices[0], demands: make([]float64, 10)}
+	w.execute(c, s, &try{}, func(outcome) {})
+	require.Equal(t, int32(5), c.outstanding[0])
+	require.Equal(t, int32(5), c.outstanding[1])
+}
+
+// A node is sent five shard queries of a search at once.
+func TestANodeIsSentFewShardQueriesAtOnce(t *testing.T) {
+	sc := base("x", "")
+	sc.nodes, sc.shards, sc.copies = 1, 12, 1
+	w, err := newWorld(&sc, policies()[0], 1)
+	require.NoError(t, err)
+	answered := 0
+	s := &search{shards: w.indices[0], demands: make([]float64, 12)}
+	w.execute(w.coordinators[0], s, &try{}, func(o outcome) { answered += o.status })
+	most := int32(0)
+	for most = max(most, w.coordinators[0].outstanding[0]); w.c.step(time.Second); {
+		most = max(most, w.coordinators[0].outstanding[0])
+	}
+	require.Equal(t, int32(atOnce), most)
+	require.Equal(t, 200, answered)
 }
 
 func TestPeakEWMA(t *testing.T) {
@@ -73,4 +119,35 @@ func TestRotationStartsAtAnotherCopyEachTime(t *testing.T) {
 	require.Equal(t, []int{2, 1}, w.order(c, &search{}, 1, plan{listed: []int{2, 4}, prefer: true}))
 	require.Len(t, w.order(c, &search{}, 1, plan{listed: []int{4}, prefer: true}), 2)
 	require.Empty(t, w.order(c, &search{}, 1, plan{listed: []int{4}}))
+}
+
+// Of three copies the one behind the copy that a list leaves out gets its turn, too, as in the engines.
+func TestAListRotatesUnevenly(t *testing.T) {
+	sc := base("x", "")
+	sc.copies = 3
+	w, err := newWorld(&sc, policies()[0], 1)
+	require.NoError(t, err)
+	first := map[int]int{}
+	for range 300 {
+		first[w.order(w.coordinators[0], &search{}, 1, plan{listed: []int{1, 2}})[0]]++
+	}
+	require.Equal(t, map[int]int{1: 200, 2: 100}, first)
+}
+
+// What a node was reading when its process ends, another copy reads, and nothing of it stays counted.
+func TestAReadThatIsLostGoesToTheNextCopy(t *testing.T) {
+	sc := base("x", "")
+	w, err := newWorld(&sc, policies()[0], 1)
+	require.NoError(t, err)
+	status := 0
+	s := &search{kind: readByID, shards: w.indices[0][1:2], demands: []float64{0.05}}
+	w.execute(w.coordinators[4], s, &try{}, func(o outcome) { status = o.status })
+	w.c.after(10*time.Millisecond, func() { w.nodes[1].setAbsent(true) })
+	w.c.after(10*time.Millisecond, func() { w.nodes[2].setPaused(true) })
+	w.c.after(20*time.Millisecond, func() { w.nodes[2].setPaused(false) })
+	for w.c.step(time.Second) {
+	}
+	require.Equal(t, 200, status)
+	require.Zero(t, w.nodes[1].assigned+w.nodes[2].assigned)
+	require.Equal(t, make([]int32, 5), w.coordinators[4].outstanding)
 }

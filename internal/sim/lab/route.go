@@ -94,7 +94,7 @@ func (r *simple) unchanged(s *search) (plan, bool) {
 
 func (r *simple) learn(s *search, t *try, o outcome) {
 	if !o.good() {
-		o.named = blame(t.cause, t.listed, o.named, t.coordinator)
+		o.named = blame(t.cause, t.listed, &o, t.coordinator)
 		s.avoid = append(s.avoid, o.named...)
 	}
 	if t.steered || r.rule.Steered == 0 {
@@ -116,7 +116,7 @@ func (r *simple) polls() bool {
 }
 
 // clients go round robin over the coordinating nodes and leave the copies to the
-// engine. They do not try again, but for a node that they cannot connect to.
+// engine. A node that they cannot connect to they skip.
 type clients struct {
 	w    *world
 	turn int

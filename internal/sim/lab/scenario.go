@@ -47,6 +47,8 @@ type Scenario struct {
 	laid  *layout
 	// patience is after what time a client gives up; 0: never.
 	patience time.Duration
+	// repeats is how often a client sends again at once what no server could answer.
+	repeats int
 
 	// deadline is after what time, exactly, a client closes its connection; 0: never.
 	deadline time.Duration

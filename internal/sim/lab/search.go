@@ -31,6 +31,7 @@ type search struct {
 	round   int             // where in tried a new round began
 	decided *plan           // the first attempt, made when the search came
 	near    *selection.Node // to send it through although it is not steered; may be nil
+	repeats int             // how often its client sends it again, if it gets an error that another node may not give
 	left    bool            // its client has closed the connection
 	settled bool            // answered, for better or worse
 
@@ -48,6 +49,7 @@ type try struct {
 	steered  bool
 	sent     time.Duration
 	ended    bool
+	status   int  // of HTTP; 0: no answer
 	complete bool // its answer lacks nothing
 	cause    attempt.Cause
 	// cancelled: nobody waits for it. What waits for a thread is dropped, what runs is
@@ -153,5 +155,5 @@ func (w *world) giveUp(s *search) {
 			w.routers[s.sidecar].release(t)
 		}
 	}
-	w.conclude(s, false)
+	w.conclude(s, false, 0)
 }

@@ -36,7 +36,9 @@ type sidestep struct {
 	variant
 	w        *world
 	s        *selection.Selector
-	nodes    []*selection.Node
+	infos    []selection.NodeInfo
+	nodes    []*selection.Node // those that have left as they were when they did
+	present  []*selection.Node // those that have not
 	seeds    []*selection.Node // the first nodes that coordinate
 	probes   []selection.Probe
 	index    map[*selection.Node]int
@@ -82,20 +84,36 @@ func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, err
 			infos[i] = selection.NodeInfo{ID: w.ids[i], Name: w.ids[i], Processors: int(w.nodes[i].cpus), NoData: w.nodes[i].role != dataNode}
 		}
 		r := &sidestep{
-			variant: v, w: w, s: s, nodes: s.Update(infos, epoch()), index: map[*selection.Node]int{}, held: w.held(),
+			variant: v, w: w, s: s, infos: infos, nodes: make([]*selection.Node, known), index: map[*selection.Node]int{}, held: w.held(),
 			budget: attempt.NewHedges(v.hedges), usedAt: make([]time.Duration, len(w.indices)),
 		}
 		for range w.indices {
 			r.overdueOf = append(r.overdueOf, attempt.NewHedges(v.hedges))
 		}
-		for i, n := range r.nodes {
-			r.index[n] = i
+		r.place()
+		w.sidesteps = append(w.sidesteps, r)
+		for _, n := range r.nodes {
 			if r.coordinates(n) && len(r.seeds) < seeds {
 				r.seeds = append(r.seeds, n)
 			}
 		}
 		w.c.after(time.Duration(rng.Float64()*float64(probeTick)), r.probe)
 		return r, nil
+	}
+}
+
+// place takes in which nodes are there.
+func (r *sidestep) place() {
+	var there []selection.NodeInfo
+	var at []int
+	for i, info := range r.infos {
+		if !r.w.nodes[i].unplaced {
+			there, at = append(there, info), append(at, i)
+		}
+	}
+	r.present = r.s.Update(there, r.now())
+	for i, n := range r.present {
+		r.nodes[at[i]], r.index[n] = n, at[i]
 	}
 }
 
@@ -345,6 +363,9 @@ func (r *sidestep) release(t *try) {
 
 // learn implements router.
 func (r *sidestep) learn(s *search, t *try, o outcome) {
+	if o.status != 0 && t.coordinator < len(r.nodes) {
+		r.s.Heard(r.nodes[t.coordinator], r.now())
+	}
 	switch t.cause {
 	case attempt.Unreachable, attempt.Transport:
 		if t.coordinator < len(r.nodes) {
@@ -378,7 +399,7 @@ func (r *sidestep) blame(t *try, o outcome) []int {
 	if !t.steered {
 		return nil
 	}
-	return blame(t.cause, r.positions(t.decision.Nodes), o.named, t.coordinator)
+	return blame(t.cause, r.positions(t.decision.Nodes), &o, t.coordinator)
 }
 
 // recordFailure counts the failure against the nodes at fault, as the same search
@@ -437,6 +458,9 @@ func (r *sidestep) arm(s *search) {
 // overdue asks the machine what to do about an attempt that takes long, and is overdue at at.
 func (r *sidestep) overdue(s *search, at time.Duration, probed bool) {
 	if s.settled {
+		return
+	}
+	if s.tries[0].ended { // and another may follow it
 		return
 	}
 	second, ok := r.second(s, probed)

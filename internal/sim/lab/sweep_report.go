@@ -58,10 +58,14 @@ func quantiles(t io.Writer, name string, played []Played, of func(*Played) float
 	slices.Sort(values)
 	fmt.Fprint(t, name)
 	for _, q := range []float64{1, 10, 50, 90, 98, 99, 100} {
-		at := int(math.Ceil(q/100*float64(len(values)))) - 1
-		fmt.Fprintf(t, "\t%.3f", values[max(0, at)])
+		fmt.Fprintf(t, "\t%.3f", ranked(values, q/100))
 	}
 	fmt.Fprintln(t)
+}
+
+// ranked returns the value that a share q of sorted values does not exceed.
+func ranked(sorted []float64, q float64) float64 {
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
 // printControl says how much of a ratio is chance.
@@ -153,7 +157,7 @@ func printKinds(t io.Writer, played []Played) {
 				values[i] = v(&of[i])
 			}
 			slices.Sort(values)
-			return values[int(q*float64(len(values)-1))]
+			return ranked(values, q)
 		}
 		wrong, _ := split(of, func(p *Played) bool { return p.Ejected > 0 })
 		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%d\n", kind, len(of),

@@ -24,6 +24,7 @@ type world struct {
 	patient      []*search // that clients wait for, and some that they do not any more
 	trial        trial
 	routers      []router
+	sidesteps    []*sidestep // of these, and a relay's
 	measure      *measure
 
 	// Streams of chance, one for each purpose, so that every policy meets the same
@@ -79,7 +80,7 @@ func (w *world) build(rng *rand.Rand) {
 	}
 	for i, n := range w.nodes {
 		c := &coordinator{
-			node: n, seen: make([]seen, len(w.nodes)), outstanding: make([]int32, len(w.nodes)),
+			node: n, seen: make([]seen, len(w.nodes)), outstanding: make([]int32, len(w.nodes)), planned: make([]int32, len(w.nodes)),
 			rotation: make([]uint32, len(w.shards)),
 		}
 		for s := range c.rotation {
@@ -246,8 +247,19 @@ func (w *world) fault(f *fault, n int, on bool) {
 	}
 	if is {
 		w.coordinators[n].reset()
+		for _, c := range w.coordinators {
+			c.forget(n)
+		}
 	}
-	w.c.after(placementDelay, func() { node.unplaced = node.absent.on() })
+	w.c.after(placementDelay, func() {
+		if node.unplaced == node.absent.on() {
+			return
+		}
+		node.unplaced = node.absent.on()
+		for _, r := range w.sidesteps {
+			r.place()
+		}
+	})
 }
 
 // placementDelay is how long a sidecar takes to learn, in the mean, that a node left or
@@ -325,6 +337,7 @@ func (w *world) connection(number int) {
 func (w *world) search(s *search, finished func(ok bool)) {
 	w.begun++
 	s.number, s.start = w.begun, w.c.now
+	s.repeats = w.sc.repeats
 	s.finished = func(ok bool) {
 		w.measure.finish(s.start, w.c.now, ok)
 		w.measure.classed(s, w.c.now, ok)
