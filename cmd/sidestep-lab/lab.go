@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -15,7 +16,7 @@ for each scenario. Nothing is sent to any cluster.
 Usage:
   sidestep-lab lab [flags]
 
-  --overload              too many searches, with and without admission; run nothing else
+  --overload              too many searches, with and without admission; run nothing else. Takes --seeds alone
   --list                  name the scenarios and policies, run nothing
   --scenario NAME[,...]   run these scenarios only (all). May be repeated
   --policy NAME[,...]     run these policies only (all). May be repeated
@@ -53,7 +54,12 @@ func runLab(args []string, stdout, stderr io.Writer) int {
 	set.IntVar(&o.Seeds, "seeds", 5, "")
 	set.DurationVar(&o.PollInterval, "poll", 0, "")
 	set.StringVar(&o.Dir, "out", "", "")
-	validate := func() error { return o.Validate() } //nolint:gocritic // unlambda: o.Validate would be that of the flags before they are read
+	validate := func() error {
+		if *overload && (o.Scenarios != nil || o.Policies != nil || o.PollInterval > 0 || o.Dir != "") {
+			return errors.New("--overload has scenarios and policies of its own: of the other flags it takes --seeds alone")
+		}
+		return o.Validate()
+	}
 	return command{set: set, usage: labUsage, validate: validate, run: func(ctx context.Context) error {
 		switch {
 		case *list:

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -125,7 +127,7 @@ func readBulk(r *request, target string) (operations []operation, bad *apiError)
 func (n *Node) writeShards(r *request, s *state, groups map[shardRef]*apiError) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for ref := range groups {
+	for _, ref := range slices.Collect(maps.Keys(groups)) { // groups is written meanwhile
 		for _, cp := range s.index(ref.Index).Shards[ref.Number] {
 			if !cp.active() {
 				continue

@@ -119,6 +119,7 @@ func TestSettingsSwitchAdaptive(t *testing.T) {
 	}
 	require.Equal(t, "false", ask(t, n, 200, "GET /_cluster/settings").at("persistent", adaptiveSetting))
 	ask(t, n, 400, "PUT /_cluster/settings", `{"transient":{"cluster.routing.use_adaptive_replica_selection":"maybe"}}`)
+	require.Nil(t, ask(t, n, 200, "GET /_cluster/settings").at("transient", adaptiveSetting), "what was refused is not kept")
 	ask(t, n, 400, "PUT /_cluster/settings", `{`)
 }
 

@@ -56,20 +56,22 @@ func (c *collector) end(node string) {
 func (c *collector) record(node string, queue int, response, service time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(node, observed{queue: float64(queue), response: float64(response), service: float64(service)})
+	c.add(node, observed{queue: float64(queue), response: float64(response), service: float64(service)}, true)
 }
 
-func (c *collector) add(node string, v observed) {
+// add moves what is known of a node toward v. The service time is the node's own average: it is taken as it is, if
+// asIs.
+func (c *collector) add(node string, v observed, asIs bool) {
 	avg, ok := c.seen[node]
 	if !ok {
 		c.seen[node] = v
 		return
 	}
-	c.seen[node] = observed{
-		queue:    ewma(avg.queue, v.queue),
-		response: ewma(avg.response, v.response),
-		service:  ewma(avg.service, v.service),
+	next := observed{queue: ewma(avg.queue, v.queue), response: ewma(avg.response, v.response), service: v.service}
+	if !asIs {
+		next.service = ewma(avg.service, v.service)
 	}
+	c.seen[node] = next
 }
 
 // forget drops a node that left the cluster.
@@ -99,7 +101,7 @@ func (c *collector) rank(copies []shardCopy, pending map[string]int64) []shardCo
 	for _, cp := range copies {
 		ranks[cp.Node] = math.Inf(-1)
 		if o, ok := c.seen[cp.Node]; ok {
-			ranks[cp.Node] = c.value(o, outstanding(pending, cp.Node))
+			ranks[cp.Node] = c.value(o, c.outstanding(pending, cp.Node))
 		}
 	}
 	sorted := slices.Clone(copies)
@@ -116,17 +118,17 @@ func (c *collector) rank(copies []shardCopy, pending map[string]int64) []shardCo
 				queue:    math.Floor((best.queue + o.queue) / 2),
 				response: (best.response + o.response) / 2,
 				service:  (best.service + o.service) / 2,
-			})
+			}, c.inverted)
 		}
 	}
 	pending[winner]++
 	return sorted
 }
 
-// outstanding is at least 1, as in the engines, unless the node is counted.
-func outstanding(pending map[string]int64, node string) float64 {
+// outstanding is at least 1 on OpenSearch, unless the node is counted.
+func (c *collector) outstanding(pending map[string]int64, node string) float64 {
 	n, ok := pending[node]
-	if !ok {
+	if !ok && c.inverted {
 		return 1
 	}
 	return float64(n)

@@ -3,6 +3,7 @@ package simcluster
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 )
 
@@ -11,6 +12,8 @@ const adaptiveSetting = "cluster.routing.use_adaptive_replica_selection"
 // withSetting sets a flat key in a scope, or removes it if the value is nil.
 func (s *state) withSetting(scope, key string, value any) (*state, error) {
 	next := s.change()
+	next.Settings = maps.Clone(s.Settings) // what was published before stays as it is
+	next.Settings[scope] = maps.Clone(s.Settings[scope])
 	if value == nil {
 		delete(next.Settings[scope], key)
 	} else {

@@ -151,6 +151,14 @@ func Summarize(lines io.Reader, o SweepOptions) error {
 	if len(played) == 0 {
 		return errors.New("there are no lines")
 	}
+	for _, p := range played {
+		switch {
+		case p.P99.Engine == 0:
+			return fmt.Errorf("seed %d: there is no figure of the engine to compare with", p.Seed)
+		case p.P99.Oracle == 0 && !o.Control:
+			return fmt.Errorf("seed %d: there is no figure of the oracle; lines of a control are read with --control", p.Seed)
+		}
+	}
 	return o.conclude(played)
 }
 

@@ -50,9 +50,9 @@ func printPublished(out io.Writer, p *published, rows []Row) error {
 	line("published, without adaptive selection", p.off)
 	ours("round_robin")
 	line("published, adaptive selection", p.ars)
-	ours("ars")
+	ours("ars_opensearch") // the formula of the engine of then, too
 	for _, r := range rows {
-		if r.Policy != "round_robin" && r.Policy != "ars" {
+		if r.Policy != "round_robin" && r.Policy != "ars_opensearch" {
 			ours(r.Policy)
 		}
 	}
