@@ -20,6 +20,11 @@ const (
 	jitter  = 50 * time.Millisecond
 	quota   = 0.05 // of a core
 
+	// A node that pauses is stopped and running in turn for so long; one that flaps is late, and not, for flap each.
+	stopped = 1500 * time.Millisecond
+	running = 2500 * time.Millisecond
+	flap    = 3 * time.Second
+
 	// A collection stops a node for so long, each node once in such a time in the mean.
 	collection      = 150 * time.Millisecond
 	collectionEvery = 15 * time.Second
@@ -64,14 +69,14 @@ func limitCPU(_ context.Context, bad []*harness.Node) (repair, error) {
 }
 
 func pauses(ctx context.Context, bad []*harness.Node) (repair, error) {
-	return alternate(ctx, phase{1500 * time.Millisecond, bad[0].Pause}, phase{2500 * time.Millisecond, bad[0].Resume}), nil
+	return alternate(ctx, phase{stopped, bad[0].Pause}, phase{running, bad[0].Resume}), nil
 }
 
 func flapping(ctx context.Context, bad []*harness.Node) (repair, error) {
 	repaired := resetToxics(bad)
 	return alternate(ctx,
-		phase{3 * time.Second, func() error { return slowTransport(bad[0]) }},
-		phase{3 * time.Second, func() error { return repaired(context.WithoutCancel(ctx)) }}), nil
+		phase{flap, func() error { return slowTransport(bad[0]) }},
+		phase{flap, func() error { return repaired(context.WithoutCancel(ctx)) }}), nil
 }
 
 // phase is one state of an alternating fault.

@@ -64,7 +64,7 @@ func parse(arguments []string) (options, error) {
 		"always/only_nodes,always/prefer_nodes,outlier/only_nodes,outlier/prefer_nodes,policy:ars,calm=policy:round_robin/hedge_budget:0")
 	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each load has one turn")
 	set.DurationVar(&o.lead, "lead", 400*time.Millisecond, "lead-in of each turn, which counts for nothing")
-	set.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of one turn; some rows have longer and fewer ones")
+	set.DurationVar(&o.slice, "slice", 2500*time.Millisecond, "length of one turn: p99 of 100 searches is the second longest; some rows have longer ones")
 	set.DurationVar(&o.settle, "settle", 3*time.Second, "from the fault to the first round, under load through sidestep")
 	set.DurationVar(&o.back, "back", 10*time.Second, "from the end of the fault until sidestep is no longer watched")
 	set.DurationVar(&o.pause, "pause", 2*time.Second, "from there to the next scenario, under the engine's load")
@@ -113,8 +113,8 @@ func (o options) estimateOne(sc scenario) time.Duration {
 	if sc.begin != nil {
 		drains = max(drains, lastAnswer)
 	}
-	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length)+2*drains) + 2*time.Second // between the loads
-	if sc.connections > 0 {                                                                     // its lead-in waits, too
+	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length+sc.period/2)+2*drains) + 2*time.Second // between the loads
+	if sc.connections > 0 {                                                                                 // its lead-in waits, too
 		sum += time.Duration(count*loads*sc.connections)*lastAnswers + time.Duration(count)*2*drains
 	}
 	switch {

@@ -205,6 +205,9 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 			disturbing.Go(func() { failure = m.scenario.disturb(ctx, m.stage, m.round, length) })
 		}
 	}}
+	if m.scenario.period > 0 {
+		_ = harness.Pause(ctx, time.Duration(m.order.Float64()*float64(m.scenario.period)))
+	}
 	v, second, err := m.fireAll(ctx, at)
 	disturbing.Wait()
 	if err := errors.Join(err, failure); err != nil {

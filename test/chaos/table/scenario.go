@@ -39,6 +39,7 @@ type scenario struct {
 	drains      time.Duration // about how long a turn of the engine's lasts longer
 	stretch     float64       // of its turns: so many times as long as others; 0: 1
 	share       float64       // of the rounds that others have; 0: 1
+	period      time.Duration // in which what begin does comes again: each turn begins at another moment of it
 }
 
 // Times of a search after which a client gives up.
@@ -56,28 +57,28 @@ func scenarios() []scenario {
 		{name: "transport", title: "transport latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport), asks: nearOracle()},
 		{name: "http", title: "HTTP latency 300 ± 50 ms", bad: 1, http: true, begin: toxic(slowHTTP), asks: nearOracle()},
 		{name: "both", title: "transport and HTTP latency 300 ± 50 ms", bad: 1, begin: toxic(slowTransport, slowHTTP), asks: nearOracle()},
-		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, share: 0.6, begin: limitCPU, asks: nearOracle()},
-		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, begin: pauses, asks: nearOracle()},
-		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, begin: flapping, asks: nearOracle()},
+		{name: "cpu", title: "CPU quota 5 % of a core", bad: 1, timeout: starves, drains: starves, begin: limitCPU, asks: nearOracle()},
+		{name: "pauses", title: "stopped 1.5 s, running 2.5 s", bad: 1, timeout: hangs, pooled: true, period: stopped + running, begin: pauses, asks: nearOracle()},
+		{name: "flapping", title: "transport latency 3 s on, 3 s off", bad: 1, pooled: true, period: 2 * flap, begin: flapping, asks: nearOracle()},
 		{name: "blackhole", title: "HTTP swallows everything", bad: 1, http: true, timeout: swallowed, drains: swallowed, begin: toxic((*harness.Node).BlackholeHTTP), asks: nearOracle()},
 		{name: "refused", title: "HTTP connections refused", bad: 1, http: true, begin: toxic((*harness.Node).RefuseHTTP), asks: nearOracle()},
 		{name: "rejects", title: "searches answered 429 and 503 at once", bad: 1, http: true, begin: rejects, asks: nearOracle()},
 		{name: "kill", title: "killed (-9), then back", bad: 1, timeout: hangs, begin: kill, back: 45 * time.Second, asks: nearOracle()},
-		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 95 * time.Second, stretch: 4, pooled: true, whole: rollingRestart, asks: nearOracle()},
-		{name: "announced", title: "rolling restart of all nodes, each drained before", timeout: hangs, takes: 105 * time.Second, stretch: 4, pooled: true, whole: announcedRestart, asks: asks{oracle: nearlyOracle}},
+		{name: "rolling", title: "rolling restart of all nodes", timeout: hangs, takes: 95 * time.Second, stretch: 2.4, pooled: true, whole: rollingRestart, asks: nearOracle()},
+		{name: "announced", title: "rolling restart of all nodes, each drained before", timeout: hangs, takes: 105 * time.Second, stretch: 2.4, pooled: true, whole: announcedRestart, asks: asks{oracle: nearlyOracle}},
 		{name: "two", title: "two of five: transport latency 300 ± 50 ms", bad: 2, begin: toxic(slowTransport), asks: nearOracle()},
-		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, stretch: 2, share: 0.6, asks: nothingWrong()},
+		{name: "closed", title: "healthy, closed loop, 100 connections", connections: 100, asks: nothingWrong()},
 		{
 			name: "closed-cpu", title: "CPU quota 5 % of a core, closed loop, 100 connections", bad: 1, connections: 100,
-			timeout: starves, drains: starves, stretch: 2, share: 0.6, begin: limitCPU, asks: asks{oracle: farFromOracle, avoid: time.Second},
+			timeout: starves, drains: starves, begin: limitCPU, asks: asks{oracle: farFromOracle, avoid: time.Second},
 		},
 		{
 			name: "tenants", title: "two tenants, a heavy index on two of five nodes", ways: withoutOracle(), rate: lightRate,
-			second: heavy(), stretch: 2, share: 1.4, takes: 14 * time.Second, prepare: addHeavy, asks: nothingWrong(),
+			second: heavy(), stretch: 1.2, share: 1.4, takes: 14 * time.Second, prepare: addHeavy, asks: nothingWrong(),
 		},
 		{
 			name: "collections", title: "every node stands still for 150 ms, once in 15 s", ways: withoutOracle(),
-			stretch: 2, share: 1.6, pooled: true, disturb: collect, asks: asks{gain: 0.5, attempts: 1.1},
+			stretch: 1.2, share: 1.6, pooled: true, disturb: collect, asks: asks{gain: 0.5, attempts: 1.1},
 		},
 		{
 			name: "statistics", title: "statistics of one node 1.5 s late, its searches good", ways: withoutOracle(),
@@ -89,7 +90,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "managers", title: "three nodes and three managers, healthy, closed loop, 40 connections", shape: managed(),
-			ways: withoutOracle(), connections: 40, stretch: 2, share: 0.7,
+			ways: withoutOracle(), connections: 40,
 			asks: asks{noWorse: true, noEjection: true, noManager: true},
 		},
 	}

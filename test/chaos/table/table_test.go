@@ -71,8 +71,8 @@ func TestTurnsAreManyAndNotTooShort(t *testing.T) {
 	require.NoError(t, err)
 	for _, sc := range scenarios() {
 		count, length := o.turns(sc)
-		require.GreaterOrEqual(t, count, 4, sc.name)
-		require.GreaterOrEqual(t, length, 1500*time.Millisecond, sc.name)
+		require.GreaterOrEqual(t, count, 6, sc.name, "the range of fewer turns holds their median with less than 95 %")
+		require.GreaterOrEqual(t, length, 2500*time.Millisecond, sc.name)
 	}
 	count, length := options{rounds: 6, slice: time.Second}.turns(scenario{share: 0.6, stretch: 2.5})
 	require.Equal(t, 4, count)
@@ -81,11 +81,11 @@ func TestTurnsAreManyAndNotTooShort(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-func TestAllOfItTakesLessThan35Minutes(t *testing.T) {
+func TestAllOfItTakesLessThan45Minutes(t *testing.T) {
 	for _, engine := range []string{"opensearch", "elasticsearch"} {
 		o, err := parse([]string{"-engine", engine})
 		require.NoError(t, err)
-		require.Less(t, o.estimate(o.scenarios), 35*time.Minute)
+		require.Less(t, o.estimate(o.scenarios), 45*time.Minute)
 	}
 }
 
