@@ -354,7 +354,7 @@ chaos-timed: build prometheus page-tools ## assert how soon faults are found and
 	SIDESTEP_ENGINE=$(ENGINE) SIDESTEP_ENGINE_VERSION=$(ENGINE_VERSION) $(GO) test -count=1 -v -timeout 60m ./test/chaos -timed
 
 .PHONY: chaos-table
-chaos-table: build ## measure degraded nodes of a real cluster, 35 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
+chaos-table: build ## measure degraded nodes of a real cluster, 45 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos $(MEASURED) $(CHAOS)
 
