@@ -30,7 +30,6 @@ type bulkResult struct {
 // side to indices of its own, and compares the answers and in the end what is stored.
 func (s *stage) writeBulks(ctx context.Context, seed, count uint64, logf func(string, ...any)) (*bulkResult, error) {
 	f, err := s.openBulks(ctx, logf)
-	defer func() { harness.Close(f, nil, err != nil) }()
 	if err != nil {
 		return nil, err
 	}
