@@ -92,6 +92,7 @@ func TestReport(t *testing.T) {
 	verdicts := r.verdicts()
 	require.Len(t, verdicts, 4, "below 0.8 nothing is judged")
 	require.Contains(t, verdicts[0], "1.5 × capacity: held: goodput of off to direct 0.98")
+	require.Contains(t, verdicts[1], "1.5 × capacity: missed: p99 of off to direct , at most", "no time was measured")
 	require.Contains(t, verdicts[2], "2 × capacity: missed: goodput of off to direct 0.29")
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
