@@ -116,8 +116,10 @@ func (f *Front) awaitStart(ctx context.Context) error {
 	}
 }
 
-// AwaitReady waits until sidestep says that it can steer searches.
+// AwaitReady waits until sidestep says that it can steer searches, at most for [Patience].
 func (f *Front) AwaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	for {
 		status, body, err := f.Admin(ctx, http.MethodGet, "/-/ready", "")
 		if err == nil && status == http.StatusOK {
