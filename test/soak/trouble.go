@@ -44,7 +44,7 @@ func (t *troubles) makeNodesFail(ctx context.Context) {
 	all := t.stage.cluster.Nodes()
 	for sleep(ctx, 3*time.Second) == nil {
 		n := all[rng.IntN(len(all))]
-		lasts := time.Second + rand.N(3*time.Second)
+		lasts := time.Second + below(rng, 3*time.Second)
 		switch rng.IntN(4) {
 		case 0:
 			t.paused.Add(1)
