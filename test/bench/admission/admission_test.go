@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, []float64{0.5, 1.5}, o.loads)
 	require.Equal(t, o.deadline, o.patience, "the client leaves at its deadline")
 	require.Equal(t, "bin/admission -engine elasticsearch -loads 0.5,1.5", o.command)
-	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-loads", "x"}, {"-loads", "0"}, {"more"}} {
+	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-loads", "x"}, {"-loads", "0"}, {"more"}, {"-arms", "direct,of"}, {"-variants", "auto=a.b:c"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
 	}

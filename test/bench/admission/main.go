@@ -98,6 +98,12 @@ func parse(arguments []string) (options, error) {
 		}
 		o.loads = append(o.loads, load)
 	}
+	if _, err := o.wanted(); err != nil {
+		return o, err
+	}
+	if _, err := harness.ParseVariants(o.variants, names...); err != nil {
+		return o, err
+	}
 	if o.flood == 0 && slices.Contains(strings.Split(o.arms, ","), armRate) {
 		return o, errors.New("-arms rate needs a -flood")
 	}

@@ -86,7 +86,8 @@ func parse(arguments []string) (options, error) {
 		return o, err
 	}
 	o.command = harness.Command("bin/full", set, "sidestep", "out")
-	all, err := harness.ParseVariants(*variants)
+	taken := harness.Names(slices.Concat(fullWays(), halfWays()), func(w way) string { return w.name })
+	all, err := harness.ParseVariants(*variants, taken...)
 	if err != nil {
 		return o, err
 	}
