@@ -129,6 +129,11 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(arms, arm.relay) {
+		if _, err := harness.FindProxy("haproxy"); err != nil {
+			return fmt.Errorf("the arm %s: %w", armRelay, err)
+		}
+	}
 	s := &stage{options: o, arms: arms, logf: harness.Logf}
 	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
 	if err := s.open(ctx); err != nil {

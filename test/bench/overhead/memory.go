@@ -143,7 +143,7 @@ func (h *held) upTo(ctx context.Context, s *stage, p peer) error {
 
 // awaitEnd waits until p answers again after the connections were closed.
 func (s *stage) awaitEnd(ctx context.Context, p peer) error {
-	return eventually(ctx, p.name, func() error { return get(ctx, "http://"+p.addr+"/") })
+	return eventually(ctx, p.name, func(ctx context.Context) error { return get(ctx, "http://"+p.addr+"/") })
 }
 
 // load measures what p takes while all searchers send searches as fast as they are

@@ -43,7 +43,7 @@ func (b *longBody) Read(p []byte) (int, error) {
 
 // write measures what p takes while large bulks are on their way.
 func (h *held) write(ctx context.Context, p peer) error {
-	if err := eventually(ctx, "small bulks through "+p.name, func() error {
+	if err := eventually(ctx, "small bulks through "+p.name, func(ctx context.Context) error {
 		return sendBulk(ctx, p, 10*len(document()))
 	}); err != nil {
 		return err
