@@ -17,11 +17,11 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	o, err := parse([]string{"-engine", "elasticsearch", "-loads", "0.5,1.5", "-out", "x"})
+	o, err := parse([]string{"-engine", "elasticsearch", "-loads", "0.5,1.5", "-out", "x", "-seed", "7"})
 	require.NoError(t, err)
 	require.Equal(t, []float64{0.5, 1.5}, o.loads)
 	require.Equal(t, o.deadline, o.patience, "the client leaves at its deadline")
-	require.Equal(t, "bin/admission -engine elasticsearch -loads 0.5,1.5", o.command)
+	require.Equal(t, "bin/admission -engine elasticsearch -loads 0.5,1.5 -seed 7", o.command)
 	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-loads", "x"}, {"-loads", "0"}, {"more"}, {"-arms", "direct,of"}, {"-variants", "auto=a.b:c"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
@@ -104,9 +104,9 @@ func TestReport(t *testing.T) {
 }
 
 func TestFloodArms(t *testing.T) {
-	o, err := parse([]string{"-flood", "1", "-flood-rate", "20", "-loads", "0.3", "-arms", "direct,auto,rate", "-out", "x"})
+	o, err := parse([]string{"-flood", "1", "-flood-rate", "20", "-loads", "0.3", "-arms", "direct,auto,rate", "-out", "x", "-seed", "7"})
 	require.NoError(t, err)
-	require.Equal(t, "bin/admission -arms direct,auto,rate -flood 1 -flood-rate 20 -loads 0.3", o.command)
+	require.Equal(t, "bin/admission -arms direct,auto,rate -flood 1 -flood-rate 20 -loads 0.3 -seed 7", o.command)
 	o.Sidestep = "true"
 	dir := t.TempDir()
 	arms, err := o.findArms(t.Context(), dir, t.Logf)

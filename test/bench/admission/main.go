@@ -33,6 +33,7 @@ import (
 // options of a run.
 type options struct {
 	harness.Measured
+	seed        harness.Seed
 	trace       string // folder of sidestep's logs; empty: they are not kept
 	arms        string // comma list; empty: all that the binary knows
 	variants    string // see parseVariants
@@ -66,6 +67,7 @@ func parse(arguments []string) (options, error) {
 	set := flag.NewFlagSet("admission", flag.ContinueOnError)
 	o.Flags(set)
 	o.ResultFlags(set)
+	o.seed.Flag(set)
 	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
 	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target, rate beside a flood (default: all that sidestep knows), and relay: HAProxy")
 	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
@@ -85,6 +87,9 @@ func parse(arguments []string) (options, error) {
 	set.IntVar(&o.queue, "queue", 50, "thread_pool.search.queue_size")
 	set.IntVar(&o.connections, "connections", 20, "connections of the closed loop that measures the capacity")
 	if err := o.Parse(set, arguments); err != nil {
+		return o, err
+	}
+	if err := o.seed.Draw(set); err != nil {
 		return o, err
 	}
 	o.command = harness.Command("bin/admission", set, "sidestep", "out", "trace")

@@ -114,10 +114,10 @@ func TestChooseCases(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	o, err := parse([]string{"-engine", "elasticsearch", "-rounds", "2", "-out", "x"})
+	o, err := parse([]string{"-engine", "elasticsearch", "-rounds", "2", "-out", "x", "-seed", "7"})
 	require.NoError(t, err)
 	require.Equal(t, harness.DefaultVersion(harness.Elasticsearch), o.Version)
-	require.Equal(t, "bin/bulk -engine elasticsearch -rounds 2", o.command)
+	require.Equal(t, "bin/bulk -engine elasticsearch -rounds 2 -seed 7", o.command)
 	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-cases", "x"}, {"more"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
