@@ -92,14 +92,22 @@ func (m *Measured) Parse(set *flag.FlagSet, arguments []string) error {
 }
 
 // Command is the command line that measures the same again: the flags that were given, but
-// for those that say nothing about the measurement.
+// for those that say nothing about the measurement. A shell reads it as it was given.
 func Command(binary string, set *flag.FlagSet, silent ...string) string {
 	set.Visit(func(f *flag.Flag) {
 		if value := f.Value.String(); value != "" && !slices.Contains(silent, f.Name) {
-			binary += fmt.Sprintf(" -%s %s", f.Name, value)
+			binary += fmt.Sprintf(" -%s %s", f.Name, quoted(value))
 		}
 	})
 	return binary
+}
+
+// quoted is a word of a command line.
+func quoted(value string) string {
+	if !strings.ContainsAny(value, " \t\n\"'`$&|;<>()*?[]#~\\") {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 // Seed is that of what a command draws by lot.

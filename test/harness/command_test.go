@@ -54,6 +54,17 @@ func TestCommandLineOfAMeasurement(t *testing.T) {
 	require.Equal(t, "bin/any -engine elasticsearch -rounds 5", Command("bin/any", set, "version", "out"))
 }
 
+func TestCommandIsQuoted(t *testing.T) {
+	for value, want := range map[string]string{
+		"a=x:1 b=y:2": "'a=x:1 b=y:2'", "a/b,c=d:1+e.f:2": "a/b,c=d:1+e.f:2", `"off"`: `'"off"'`, "it's": `'it'\''s'`,
+	} {
+		set := flag.NewFlagSet("any", flag.ContinueOnError)
+		set.String("variants", "", "")
+		require.NoError(t, set.Parse([]string{"-variants", value}))
+		require.Equal(t, "bin/any -variants "+want, Command("bin/any", set))
+	}
+}
+
 func TestSeedIsPartOfTheCommand(t *testing.T) {
 	var seed Seed
 	set := flag.NewFlagSet("any", flag.ContinueOnError)
