@@ -84,11 +84,11 @@ func StartFront(ctx context.Context, binary string, upstreams []string, flags ..
 	f.cmd.Stdout, f.cmd.Stderr = log, log
 	f.cmd.SysProcAttr = ProcessAttributes(nil)
 	if err := f.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start sidestep: %w", err)
+		return nil, errors.Join(fmt.Errorf("start sidestep: %w", err), os.Remove(f.LogPath))
 	}
 	go func() { f.gone <- f.cmd.Wait() }()
-	if err := f.awaitStart(ctx); err != nil {
-		return nil, errors.Join(err, f.Stop())
+	if err := f.awaitStart(ctx); err != nil { // which has all that is in the log
+		return nil, errors.Join(err, f.Stop(), os.Remove(f.LogPath))
 	}
 	return f, nil
 }

@@ -59,7 +59,7 @@ type phase struct {
 
 // runStorm starts a simulated cluster and the binary, and measures the first table,
 // memory, and a load without changes and in a storm.
-func runStorm(ctx context.Context, o options, r *report) error {
+func runStorm(ctx context.Context, o options, r *report) (err error) {
 	sim, err := simcluster.Start(simcluster.Options{
 		Nodes: o.nodes, ServiceTime: time.Millisecond, Sigma: -1, Threads: 64, Seed: 1,
 		Indices: simcluster.Many(o.indices, simcluster.IndexSpec{Name: "index", Shards: 5, Replicas: 1}, 3000),
@@ -82,7 +82,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Stop() }()
+	defer func() { harness.Close(f, nil, err != nil) }()
 	if err := f.AwaitReady(ctx); err != nil {
 		return err
 	}
