@@ -80,7 +80,7 @@ func (l *load) run(ctx context.Context) {
 	begin := time.Now()
 	for i := 0; ; i++ {
 		due := time.Duration(float64(i) * float64(time.Second) / l.options.rate)
-		if due >= l.options.duration || sleep(ctx, time.Until(begin.Add(due))) != nil {
+		if due >= l.options.duration || harness.Pause(ctx, time.Until(begin.Add(due))) != nil {
 			return
 		}
 		one := rand.New(rand.NewPCG(rng.Uint64(), 4))
@@ -133,7 +133,7 @@ func (l *load) abortWaiting(ctx context.Context, rng *rand.Rand, conn net.Conn) 
 	if _, err := conn.Write(l.wire(r, len(r.body))); err != nil {
 		return err
 	}
-	return sleep(ctx, below(rng, abortAfter))
+	return harness.Pause(ctx, below(rng, abortAfter))
 }
 
 // abortAnswer goes away in the middle of a long answer.
@@ -153,7 +153,7 @@ func (l *load) abortBody(ctx context.Context, rng *rand.Rand, conn net.Conn) err
 	if _, err := conn.Write(l.wire(r, declared)); err != nil {
 		return err
 	}
-	return sleep(ctx, below(rng, abortAfter))
+	return harness.Pause(ctx, below(rng, abortAfter))
 }
 
 // wire is r as it is sent, with a body of which the length is said to be declared.
@@ -281,7 +281,7 @@ func (l *load) recordOf(ctx context.Context, name string) string {
 		return ""
 	}
 	// The record is kept a moment after the answer.
-	if err := sleep(ctx, 100*time.Millisecond); err != nil {
+	if err := harness.Pause(ctx, 100*time.Millisecond); err != nil {
 		return ""
 	}
 	var slow struct {

@@ -67,7 +67,7 @@ func soak(ctx context.Context, o options) (err error) {
 	if err := s.start(ctx, o); err != nil {
 		return err
 	}
-	if err := sleep(ctx, 3*time.Second); err != nil {
+	if err := harness.Pause(ctx, 3*time.Second); err != nil {
 		return err
 	}
 	before, err := s.look(ctx)
@@ -186,7 +186,7 @@ func (s *stage) watch(ctx context.Context, l *load, t *troubles) ([]sample, erro
 	var samples []sample
 	begin := time.Now()
 	for i := 1; ; i++ {
-		if err := sleep(ctx, time.Until(begin.Add(time.Duration(i)*time.Second))); err != nil {
+		if err := harness.Pause(ctx, time.Until(begin.Add(time.Duration(i)*time.Second))); err != nil {
 			return samples, err
 		}
 		now, err := s.look(ctx)
@@ -198,17 +198,5 @@ func (s *stage) watch(ctx context.Context, l *load, t *troubles) ([]sample, erro
 		if i%10 == 0 {
 			fmt.Printf("%6s  %s; %s; %s\n", elapsed.Round(time.Second), l.progress(), t, now)
 		}
-	}
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // state is what sidestep holds at a moment.
@@ -106,7 +108,7 @@ func (s *stage) awaitCalm(ctx context.Context, before state, atMost time.Duratio
 		if len(leftovers) == 0 || time.Now().After(end) {
 			return now, leftovers, nil
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := harness.Pause(ctx, time.Second); err != nil {
 			return now, nil, err
 		}
 	}

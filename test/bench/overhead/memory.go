@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -98,7 +100,7 @@ func raiseOpenFiles() error {
 // upTo measures what the uploads take: the head of each is complete, of its body one
 // byte has come.
 func (h *held) upTo(ctx context.Context, s *stage, p peer) error {
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	before, err := usageOf(p.pid)
@@ -126,7 +128,7 @@ func (h *held) upTo(ctx context.Context, s *stage, p peer) error {
 			open.Add(-1)
 		}()
 	}
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	h.open = open.Load()

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -48,7 +50,7 @@ func (h *held) write(ctx context.Context, p peer) error {
 	}); err != nil {
 		return err
 	}
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	before, err := usageOf(p.pid)
