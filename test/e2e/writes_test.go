@@ -313,10 +313,7 @@ func testKill(t *testing.T, f *harness.Front) {
 			}
 		})
 	}
-	finish := sync.OnceFunc(func() {
-		close(stop)
-		all.Wait()
-	})
+	finish := sync.OnceFunc(func() { close(stop); all.Wait() })
 	t.Cleanup(finish)
 	await := func(bulks int) {
 		for range bulks {

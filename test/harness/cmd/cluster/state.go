@@ -138,7 +138,8 @@ func abandon(serving *os.Process, ended <-chan error) error {
 		return fmt.Errorf("stop the cluster: %w", err)
 	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		fmt.Println("the cluster is stopped:", err)
 		return nil
 	case <-time.After(obedience):
 		return serving.Kill()
