@@ -347,7 +347,7 @@ bench-peers:
 CHAOS ?=
 
 .PHONY: chaos
-chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 70 minutes; ENGINE
+chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 80 minutes; ENGINE
 
 .PHONY: chaos-timed
 chaos-timed: build prometheus page-tools ## assert how soon faults are found and named, and what they cost; 8 minutes; ENGINE

@@ -28,11 +28,11 @@ func (e Estimate) String() string {
 func Ratio(values, base []float64) Estimate {
 	n := min(len(values), len(base))
 	mine, theirs := make([]float64, n), make([]float64, n)
-	return resampled(n, func(rounds []int) float64 {
+	return resampled(n, func(rounds []int) (float64, float64) {
 		for i, from := range rounds {
 			mine[i], theirs[i] = values[from], base[from]
 		}
-		return quotient(Median(mine), Median(theirs))
+		return Median(mine), Median(theirs)
 	})
 }
 
@@ -47,43 +47,36 @@ func QuantileRatio(values, base [][]float64, q float64) Estimate {
 		slices.Sort(all)
 		return Quantile(all, q)
 	}
-	return resampled(min(len(values), len(base)), func(rounds []int) float64 {
-		return quotient(of(values, rounds), of(base, rounds))
+	return resampled(min(len(values), len(base)), func(rounds []int) (float64, float64) {
+		return of(values, rounds), of(base, rounds)
 	})
 }
 
-// resampled returns a ratio over n rounds, with its interval. Draws without one, which are
-// not above 0, do not count.
-func resampled(n int, ratio func(rounds []int) float64) Estimate {
+// resampled returns the ratio of two values over n rounds, with its interval. It is not known
+// if it is 0, or has nothing to be compared with. Draws of the latter kind do not count.
+func resampled(n int, draw func(rounds []int) (value, base float64)) Estimate {
 	rounds := make([]int, n)
 	for i := range rounds {
 		rounds[i] = i
 	}
-	e := Estimate{Value: ratio(rounds)}
-	if n == 0 || e.Value == 0 {
+	value, base := draw(rounds)
+	if value == 0 || base == 0 {
 		return Estimate{}
 	}
+	e := Estimate{Value: value / base}
 	random := rand.New(rand.NewPCG(1, 95))
 	var drawn []float64
 	for range resamples {
 		for i := range rounds {
 			rounds[i] = random.IntN(n)
 		}
-		if r := ratio(rounds); r > 0 {
-			drawn = append(drawn, r)
+		if value, base := draw(rounds); base != 0 {
+			drawn = append(drawn, value/base)
 		}
 	}
 	slices.Sort(drawn)
 	e.Low, e.High = Quantile(drawn, 0.025), Quantile(drawn, 0.975)
 	return e
-}
-
-// quotient is 0 where there is nothing to compare with.
-func quotient(value, base float64) float64 {
-	if base == 0 {
-		return 0
-	}
-	return value / base
 }
 
 // Median returns the middle of values, or the mean of the middle two; 0 of none.

@@ -29,6 +29,13 @@ func TestRatio(t *testing.T) {
 	require.Less(t, e.Low, 2.0)
 	require.Greater(t, e.High, 2.0)
 	require.Equal(t, e, Ratio([]float64{150, 210, 190, 260, 200}, []float64{100, 110, 90, 105, 100}), "the same again")
+
+	// Rounds with nothing count, but not those with nothing to compare with.
+	e = Ratio([]float64{0, 0, 50, 70, 80}, []float64{100, 100, 100, 100, 100})
+	require.Equal(t, 0.5, e.Value)
+	require.Zero(t, e.Low)
+	require.Equal(t, 0.8, e.High)
+	require.Equal(t, Estimate{1, 1, 1}, Ratio([]float64{0, 1, 1}, []float64{0, 1, 1}))
 	require.Equal(t, "2.00 [2.00, 2.00]", Estimate{2, 2, 2}.String())
 	require.Empty(t, Estimate{}.String())
 }

@@ -40,7 +40,7 @@ func AtMost(about string, e Estimate, limit float64) Verdict {
 func NoHigher(about string, e, control Estimate) Verdict {
 	limit := max(1+Noise, control.High)
 	return Verdict{
-		About: fmt.Sprintf("%s %s, at most %g or within the control's %s", about, e, 1+Noise, control),
+		About: fmt.Sprintf("%s %s, at most %g%s", about, e, 1+Noise, within(control)),
 		Holds: e.Value > 0 && e.Value <= limit, Open: e.Low <= limit && e.High > limit,
 	}
 }
@@ -52,7 +52,15 @@ func NoLower(about string, e, control Estimate) Verdict {
 		limit = min(limit, control.Low)
 	}
 	return Verdict{
-		About: fmt.Sprintf("%s %s, at least %.2f or within the control's %s", about, e, 1/(1+Noise), control),
+		About: fmt.Sprintf("%s %s, at least %.2f%s", about, e, 1/(1+Noise), within(control)),
 		Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit,
 	}
+}
+
+// within is empty where there is no control.
+func within(control Estimate) string {
+	if control.Value == 0 {
+		return ""
+	}
+	return " or within the control's " + control.String()
 }

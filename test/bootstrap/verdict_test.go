@@ -23,8 +23,12 @@ func TestNoWorseIsATwentiethOrWithinTheControl(t *testing.T) {
 		{Estimate{Value: 0.9, Low: 0.8, High: 1}, wide, true, true},
 		{Estimate{Value: 1.05, Low: 1, High: 1.2}, Estimate{}, true, true}, // no control
 		{Estimate{}, wide, false, false},                                   // not measured
+		{Estimate{}, Estimate{}, false, false},
+		{Estimate{Value: 0.5, Low: 0, High: 1}, Estimate{Value: 1, Low: 0, High: 1}, true, false}, // a control that now and then did nothing
 	} {
 		require.Equal(t, tc.higher, NoHigher("p99", tc.e, tc.control).Holds, "%v, control %v", tc.e, tc.control)
 		require.Equal(t, tc.lower, NoLower("searches/s", tc.e, tc.control).Holds, "%v, control %v", tc.e, tc.control)
 	}
+	require.Equal(t, "missed: p99 , at most 1.05", NoHigher("p99", Estimate{}, Estimate{}).String())
+	require.Equal(t, "held: p99 1.00 [0.98, 1.02], at most 1.05 or within the control's 1.00 [0.70, 1.30]", NoHigher("p99", sharp, wide).String())
 }

@@ -98,7 +98,8 @@ func verdict(seen []sighting, faulty string, limit time.Duration) string {
 }
 
 // The node whose connections are slow is the one that is blamed, though each search it slows
-// was served by others as well, and nobody else is. Where time counts it takes a second.
+// was served by others as well, and nobody else is: in one of some trials. Where time counts
+// it takes a second.
 func TestSlowNodeAloneIsBlamed(t *testing.T) {
 	ctx := t.Context()
 	s := onStage(t)

@@ -38,9 +38,9 @@ func openCauses(t *testing.T) (*Stage, []Surface) {
 	return stage, desk.Surfaces
 }
 
-// Whatever is done to a node, everything that an operator looks at names that node and
+// Whatever is done to a node, everything that an operator looks at names that node alone and
 // what it suffers from, where time counts within five seconds; and when nothing is done,
-// nothing.
+// nothing. It must be so in one of some tries.
 func TestCauses(t *testing.T) {
 	stage, surfaces := openCauses(t)
 	limit := within(named, patience)

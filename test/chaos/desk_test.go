@@ -23,6 +23,7 @@ func TestDeskNamesNodeAndCause(t *testing.T) {
 	t.Cleanup(cluster.Stop)
 	sidestep, err := harness.StartFront(ctx, binary, cluster.URLs())
 	require.NoError(t, err)
+	t.Cleanup(func() { harness.Close(sidestep, nil, t.Failed()) })
 	t.Cleanup(func() { require.NoError(t, sidestep.Stop()) })
 	stage := &Stage{Stage: harness.Stage{Binary: binary}, Sidestep: sidestep, Logf: t.Logf}
 	require.NoError(t, sidestep.AwaitReady(ctx))

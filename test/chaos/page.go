@@ -42,9 +42,8 @@ func OpenPage(ctx context.Context, admin string) (*Page, error) {
 		endProcess()
 		_ = os.RemoveAll(profile)
 	}}
-	err = chromedp.Do(tab, chromedp.EmulateViewport(1280, 860), chromedp.Navigate(admin+"/"))
-	if err == nil {
-		err = p.await(ctx)
+	if err = chromedp.Do(tab); err == nil { // the browser lives as long as tab
+		err = p.show(ctx, admin+"/")
 	}
 	if err != nil {
 		p.Close()
@@ -53,12 +52,27 @@ func OpenPage(ctx context.Context, admin string) (*Page, error) {
 	return p, nil
 }
 
-// await waits until the page shows nodes.
-func (p *Page) await(ctx context.Context) error {
+// until returns the tab until ctx ends, or the function returned is called.
+func (p *Page) until(ctx context.Context) (tab context.Context, end func()) {
+	tab, cancel := context.WithCancel(p.tab)
+	stop := context.AfterFunc(ctx, cancel)
+	return tab, func() {
+		stop()
+		cancel()
+	}
+}
+
+// show opens an address and waits until the page shows nodes.
+func (p *Page) show(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
+	tab, end := p.until(ctx)
+	defer end()
+	if err := chromedp.Do(tab, chromedp.EmulateViewport(1280, 860), chromedp.Navigate(address)); err != nil {
+		return err
+	}
 	for {
-		shown, err := chromedp.Run(p.tab, chromedp.Evaluate[int](`document.querySelectorAll("#nodes-body tr").length`))
+		shown, err := chromedp.Run(tab, chromedp.Evaluate[int](`document.querySelectorAll("#nodes-body tr").length`))
 		if err == nil && shown > 0 {
 			return nil
 		}
@@ -91,8 +105,10 @@ const read = `(async () => {
 
 // Surface is what the page shows.
 func (p *Page) Surface() Surface {
-	return Surface{Name: "web page", Look: func(context.Context, time.Time) ([]Claim, error) {
-		return chromedp.Run(p.tab, chromedp.Evaluate[[]Claim](read, chromedp.EvalAwaitPromise))
+	return Surface{Name: "web page", Look: func(ctx context.Context, _ time.Time) ([]Claim, error) {
+		tab, end := p.until(ctx)
+		defer end()
+		return chromedp.Run(tab, chromedp.Evaluate[[]Claim](read, chromedp.EvalAwaitPromise))
 	}}
 }
 

@@ -69,8 +69,8 @@ const trials = 3
 
 // A node whose connections to the others are slow costs the engine's own selection its 99th
 // percentile, as long as every node coordinates searches. What sidestep exists for is that it
-// does not: once the node is found out, no search goes through it, none names it but for a shard
-// with its other copy on a silent node, and none is lost on the way there.
+// does not: once the node is found out, no search goes through it, hardly one names it, for a
+// shard with its other copy on a silent node, and none is lost on the way there.
 func TestSlowTransport(t *testing.T) {
 	ctx := t.Context()
 	s := onStage(t)
@@ -125,7 +125,7 @@ func (s *Stage) decide(ctx context.Context, t *testing.T, number int) harness.De
 }
 
 // requireFaster requires that the 99th percentile through sidestep is a fraction of the
-// engine's own, while a node is slow.
+// engine's own, while a node is slow, in one of some trials.
 func (s *Stage) requireFaster(ctx context.Context, t *testing.T) {
 	t.Helper()
 	const limit = 0.3

@@ -93,7 +93,8 @@ func (s *Stage) settle(ctx context.Context, to ...*harness.Node) error {
 	return s.AwaitFine(ctx)
 }
 
-// Wrong says what was not named rightly, or in time; it is empty if all was.
+// Wrong says what was not named rightly, or in time, and which healthy nodes were named, too;
+// it is empty if all was right.
 func (t *Trial) Wrong() []string {
 	var wrong []string
 	for _, f := range t.Findings {
@@ -107,6 +108,9 @@ func (t *Trial) Wrong() []string {
 			wrong = append(wrong, fmt.Sprintf("%s did not name %s of %s", f.Surface, strings.Join(t.Fault.Right, " or "), t.Node))
 		default:
 			wrong = append(wrong, fmt.Sprintf("%s named it after %s only", f.Surface, seconds(max(f.Node, f.Cause))))
+		}
+		for _, other := range f.Blamed {
+			wrong = append(wrong, fmt.Sprintf("%s also named %s", f.Surface, other))
 		}
 	}
 	return wrong

@@ -33,6 +33,7 @@ type Finding struct {
 	Node, Cause time.Duration
 	Text        string   // what it said when it named the cause
 	Others      []string // what else it named: other nodes, other causes
+	Blamed      []string // the other nodes among these, with what it said of them
 	Err         error    // of its last look, if that failed
 }
 
@@ -119,7 +120,8 @@ func (w *Watch) take(f *Finding, claims []Claim, after time.Duration) bool {
 		switch {
 		case w.known[c.key()]:
 		case c.Node != w.Node:
-			f.other(strings.TrimSpace(c.Node + " " + c.Cause))
+			told := strings.TrimSpace(c.Node + " " + c.Cause)
+			f.Others, f.Blamed = with(f.Others, told), with(f.Blamed, told)
 		default:
 			if f.Node < 0 {
 				f.Node = after
@@ -130,15 +132,17 @@ func (w *Watch) take(f *Finding, claims []Claim, after time.Duration) bool {
 					f.Cause, f.Text = after, c.Text
 				}
 			case c.Cause != "" && c.Cause != "unknown":
-				f.other(c.Cause)
+				f.Others = with(f.Others, c.Cause)
 			}
 		}
 	}
 	return f.Cause >= 0
 }
 
-func (f *Finding) other(text string) {
-	if !slices.Contains(f.Others, text) {
-		f.Others = append(f.Others, text)
+// with returns texts with one more, unless it is among them.
+func with(texts []string, text string) []string {
+	if slices.Contains(texts, text) {
+		return texts
 	}
+	return append(texts, text)
 }

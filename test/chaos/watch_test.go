@@ -44,7 +44,8 @@ func TestWatch(t *testing.T) {
 		require.Equal(t, "it stood still", sure.Text)
 		require.Equal(t, []string{"gc_pause", "node-2 gc_pause"}, sure.Others)
 		require.Equal(t, []string{
-			"vague did not name pause of node-1", "mistaken did not name node-1", "broken: not there",
+			"sure also named node-2 gc_pause", "vague did not name pause of node-1",
+			"mistaken did not name node-1", "mistaken also named node-2 gc_pause", "broken: not there",
 		}, trial.Wrong())
 		trial.Limit = 2 * time.Second
 		require.Equal(t, "sure named it after 3.0 s only", trial.Wrong()[0])

@@ -30,7 +30,6 @@ type bulkResult struct {
 // side to indices of its own, and compares the answers and in the end what is stored.
 func (s *stage) writeBulks(ctx context.Context, seed, count uint64, logf func(string, ...any)) (*bulkResult, error) {
 	f, err := s.openBulks(ctx, logf)
-	defer func() { harness.Close(f, nil, err != nil) }()
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func (r *bulkResult) String() string {
 func (r *bulkResult) report(o options, version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Bulks are answered alike: %s %s\n\n", o.Engine, version)
-	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count 0 -churn 0 -bulks %d -seed %d\n\n", o.Engine, o.bulks, o.seed)
+	fmt.Fprintf(&b, "    %s -count 0 -churn 0 -bulks %d\n\n", o.command, o.bulks)
 	fmt.Fprintf(&b, "%d bulks of %d operations were sent to a node and through a sidestep that keeps bulks on one shard, each to indices of their own. **%d were answered differently**, and what they wrote differs in %d indices (%d documents).\n\n",
 		r.bulks, r.items, r.differences, len(r.contents), r.documents)
 	fmt.Fprintf(&b, "Sidestep gave %.0f operations a routing. What it says of the bulks: %s. The engine's answers: %s.\n", r.planned, counts(r.reasons), counts(r.statuses))

@@ -25,6 +25,7 @@ type options struct {
 	count, churn, bulks uint64
 	seed, only          uint64
 	onlySet             bool
+	command             string // without what each part has of its own
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 		set.Uint64Var(&o.seed, "seed", 1, "seed of the lots")
 		set.Uint64Var(&o.only, "only", 0, "compare the conversation of this number alone")
 		err := o.Parse(set, arguments)
+		o.command = harness.Command("go run ./test/differential", set, "out", "count", "churn", "bulks")
 		set.Visit(func(f *flag.Flag) { o.onlySet = o.onlySet || f.Name == "only" })
 		return o.run, err
 	})

@@ -24,7 +24,7 @@ func write(path, text string) error {
 func report(o options, version string, t *tally) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The same answers: %s %s\n\n", o.Engine, version)
-	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count %d -churn 0 -seed %d\n\n", o.Engine, o.count, o.seed)
+	fmt.Fprintf(&b, "    %s -count %d -churn 0 -bulks 0\n\n", o.command, o.count)
 	fmt.Fprintf(&b, "%d requests were sent to a node and through sidestep, half of them with `routing.when: always`, half with the default. **%d were answered differently.**\n",
 		t.requests, t.differences)
 	fmt.Fprintf(&b, "\"varies\": the engine's own answers are not the same each time, and sidestep's was one that a node gave, too (%d in all).\n\n", t.varied)
@@ -77,7 +77,7 @@ func counts(m map[string]int) string {
 func (c churnResult) report(o options, version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Answers while the cluster changes: %s %s\n\n", o.Engine, version)
-	fmt.Fprintf(&b, "    go run ./test/differential -engine %s -count 0 -churn %d -seed %d\n\n", o.Engine, o.churn, o.seed)
+	fmt.Fprintf(&b, "    %s -count 0 -churn %d -bulks 0\n\n", o.command, o.churn)
 	fmt.Fprintf(&b, "%d reads, each asked directly, through sidestep, directly, through sidestep. What happened meanwhile: %s.\n", c.requests, counts(c.events))
 	b.WriteString("An answer is worse than the ones before and after it if they are better than partial, 4xx, 429, 5xx or none, and it is not; it is another one if they are alike.\n\n")
 	b.WriteString("| | worse | another one | undecided | again and again |\n|---|---:|---:|---:|---:|\n")

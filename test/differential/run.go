@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,8 @@ type verdict struct {
 // right if a client could have had it directly, and wrong if no node ever gives it.
 // Sidestep is not asked again: what it did wrong once, it did wrong. Conversations
 // that write are had again on both sides: one node learns of a change a moment later
-// than another, but not each time.
+// than another, but not each time. Not so where the answers have different grades: an
+// error once in place of a success is wrong for good.
 func (s *stage) compare(ctx context.Context, c conversation) verdict {
 	v := verdict{conversation: c}
 	direct, through := s.direct(c.number), s.through(c.number)
@@ -43,27 +45,25 @@ func (s *stage) compare(ctx context.Context, c conversation) verdict {
 		v.step, v.how = conversationsDiffer(c, v.direct, v.through)
 	}
 	both()
-	if v.how == "" {
-		return v
+	for again := 0; c.writes && again < rewrites && v.mayVary(); again++ {
+		both()
+		v.varied = v.how == ""
 	}
-	if c.writes {
-		for range rewrites {
-			if both(); v.how == "" {
-				v.varied = true
-				return v
-			}
-		}
-	} else {
-		for again := range uint64(repeats) {
-			answers := s.direct(c.number+again+1).converse(ctx, c)
-			if _, how := conversationsDiffer(c, answers, v.through); how == "" {
-				v.varied, v.how = true, ""
-				return v
-			}
+	for again := uint64(0); !c.writes && again < repeats && v.how != ""; again++ {
+		answers := s.direct(c.number+again+1).converse(ctx, c)
+		if _, how := conversationsDiffer(c, answers, v.through); how == "" {
+			v.varied, v.how = true, ""
 		}
 	}
-	v.commands = curls(c, direct, through)
+	if v.how != "" {
+		v.commands = curls(c, direct, through)
+	}
 	return v
+}
+
+// mayVary reports whether the answers differ, and are as good as each other.
+func (v verdict) mayVary() bool {
+	return v.how != "" && slices.EqualFunc(v.direct, v.through, func(a, b answer) bool { return grade(a) == grade(b) })
 }
 
 // repeats is how often the nodes are asked again, in turn, until one answers as

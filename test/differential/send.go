@@ -15,7 +15,6 @@ import (
 type answer struct {
 	status int
 	header http.Header
-	length int64 // Content-Length, -1 if the body came in chunks
 	body   []byte
 	err    error
 	// decision is the header in which sidestep explains itself; not part of the
@@ -104,7 +103,7 @@ func (s side) send(ctx context.Context, r request) answer {
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
-	a := answer{status: res.StatusCode, header: res.Header, length: res.ContentLength, body: body, err: err}
+	a := answer{status: res.StatusCode, header: res.Header, body: body, err: err}
 	a.decision = a.header.Get("X-Sidestep-Decision")
 	a.header.Del("X-Sidestep-Decision")
 	return a

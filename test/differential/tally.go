@@ -11,7 +11,6 @@ import (
 type tally struct {
 	requests, differences, varied int
 	operations                    map[string]*operationTally
-	failures                      []verdict // the first of them
 }
 
 // operationTally counts the requests of one operation.
@@ -61,9 +60,6 @@ func (t *tally) add(v verdict) {
 	if v.how != "" {
 		t.differences++
 		o.differences++
-		if len(t.failures) < maxShown {
-			t.failures = append(t.failures, v)
-		}
 	}
 }
 

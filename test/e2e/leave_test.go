@@ -21,7 +21,8 @@ type clientLoad struct {
 	listed map[string]int // searches by node that was listed
 }
 
-// keepSearching has some clients search until the function returned is called.
+// keepSearching has some clients search until the function returned is called. What failed is
+// to be looked at after that.
 func keepSearching(t *testing.T, base string) (load *clientLoad, end func()) {
 	t.Helper()
 	load = &clientLoad{listed: map[string]int{}}
@@ -104,20 +105,25 @@ func putSettings(ctx context.Context, t *testing.T, settings map[string]any) {
 	require.NoError(t, shared.Cluster.Do(ctx, http.MethodPut, "/_cluster/settings", map[string]any{"persistent": settings}, nil))
 }
 
-// leaver is a sidestep that reads every second which nodes are to leave, under load.
-func leaver(t *testing.T) (*harness.Front, *clientLoad, string) {
+// leaver is a sidestep that reads every second which nodes are to leave, under load, until the
+// function returned is called: none of the searches may have failed.
+func leaver(t *testing.T) (f *harness.Front, load *clientLoad, node string, end func()) {
 	t.Helper()
-	f := startBefore(t, shared.Cluster, harness.Always+"cluster: {discovery_interval: 1s}\n")
+	f = startBefore(t, shared.Cluster, harness.Always+"cluster: {discovery_interval: 1s}\n")
 	require.NoError(t, f.AwaitReady(t.Context()))
-	load, _ := keepSearching(t, f.URL)
-	node := shared.Cluster.Nodes[1].Name
+	load, stop := keepSearching(t, f.URL)
+	node = shared.Cluster.Nodes[1].Name
 	load.next(t, node, 20)
-	return f, load, node
+	return f, load, node, func() {
+		t.Helper()
+		stop()
+		require.Empty(t, load.failed)
+	}
 }
 
 // A drained node under load gets no new search, and none fails. Its own counters say so, too.
 func TestDrainUnderLoad(t *testing.T) {
-	f, load, node := leaver(t)
+	f, load, node, end := leaver(t)
 	drain := func(length string) {
 		status, body, err := f.Admin(t.Context(), http.MethodPut, "/-/drain", `{"node":"`+node+`","for":"`+length+`"}`)
 		require.NoError(t, err)
@@ -140,7 +146,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	require.Equal(t, map[string]string{node: "drained"}, leavingNodes(t, f))
 	drain("0s")
 	load.next(t, node, 20)
-	require.Empty(t, load.failed)
+	end()
 }
 
 // A node that is excluded from allocation is about to leave, until it is not excluded any more.
@@ -148,7 +154,7 @@ func TestDrainUnderLoad(t *testing.T) {
 func TestExcludedNodeIsAboutToLeave(t *testing.T) {
 	const enable, exclusion = "cluster.routing.allocation.enable", "cluster.routing.allocation.exclude."
 	putSettings(t.Context(), t, map[string]any{enable: "none"})
-	f, load, node := leaver(t)
+	f, load, node, end := leaver(t)
 	about := []string{"_name", "_id"}
 	t.Cleanup(func() {
 		all := map[string]any{enable: nil}
@@ -180,5 +186,5 @@ func TestExcludedNodeIsAboutToLeave(t *testing.T) {
 		require.Eventually(t, func() bool { return len(leavingNodes(t, f)) == 0 }, patience, 50*time.Millisecond)
 		load.next(t, node, 20)
 	}
-	require.Empty(t, load.failed)
+	end()
 }

@@ -313,6 +313,8 @@ func testKill(t *testing.T, f *harness.Front) {
 			}
 		})
 	}
+	finish := sync.OnceFunc(func() { close(stop); all.Wait() })
+	t.Cleanup(finish)
 	await := func(bulks int) {
 		for range bulks {
 			<-ended
@@ -327,8 +329,7 @@ func testKill(t *testing.T, f *harness.Front) {
 	defer cancel()
 	require.NoError(t, victim.Restart(restart))
 	await(100)
-	close(stop)
-	all.Wait()
+	finish()
 	require.NoError(t, shared.Cluster.WaitGreen(restart, ""))
 	t.Logf("%s was back with all copies after %.0f s", victim.Name, time.Since(killed).Seconds())
 

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,8 +109,10 @@ func (n *Node) joined(ctx context.Context, count int) bool {
 }
 
 // WaitGreen waits until all copies of the indices (a comma list, or empty for
-// all) are started and none is moving.
+// all) are started and none is moving, at most for [Patience].
 func (c *Cluster) WaitGreen(ctx context.Context, indices string) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	path := "/_cluster/health"
 	if indices != "" {
 		path += "/" + indices
@@ -126,7 +129,7 @@ func (c *Cluster) WaitGreen(ctx context.Context, indices string) error {
 			}
 		}
 	}
-	return errors.Join(fmt.Errorf("wait for green: %w", ctx.Err()), last)
+	return errors.Join(fmt.Errorf("wait until all copies of %s are started: %w", cmp.Or(indices, "all indices"), ctx.Err()), last)
 }
 
 // ElectedLast returns the nodes with the elected cluster manager at the end.

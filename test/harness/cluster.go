@@ -39,10 +39,6 @@ type ClusterOptions struct {
 	Settings   map[string]string // further node settings; they win over ours
 	// NodeSettings are those of the first node, the second, …; they win over all.
 	NodeSettings []map[string]string
-	// OptimisingJIT lets the JVMs use their second compiler. Code gets faster after
-	// minutes under load, but five nodes that compile on a small machine take twice
-	// as long to start and are slower for the first minutes.
-	OptimisingJIT bool
 	// SerialGC lets the JVMs collect garbage with one thread and touch their heaps when they
 	// need them: they start with a tenth less CPU, and in half the memory. For tests that
 	// measure nothing.

@@ -6,10 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -90,14 +92,47 @@ func (m *Measured) Parse(set *flag.FlagSet, arguments []string) error {
 }
 
 // Command is the command line that measures the same again: the flags that were given, but
-// for those that say nothing about the measurement.
+// for those that say nothing about the measurement. A shell reads it as it was given.
 func Command(binary string, set *flag.FlagSet, silent ...string) string {
 	set.Visit(func(f *flag.Flag) {
 		if value := f.Value.String(); value != "" && !slices.Contains(silent, f.Name) {
-			binary += fmt.Sprintf(" -%s %s", f.Name, value)
+			binary += fmt.Sprintf(" -%s %s", f.Name, quoted(value))
 		}
 	})
 	return binary
+}
+
+// quoted is a word of a command line.
+func quoted(value string) string {
+	if !strings.ContainsAny(value, " \t\n\"'`$&|;<>()*?[]#~\\") {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+}
+
+// Seed is that of what a command draws by lot.
+type Seed uint64
+
+// maxSeed keeps drawn seeds short.
+const maxSeed = 9999
+
+// Flag adds the flag -seed to a set.
+func (s *Seed) Flag(set *flag.FlagSet) {
+	set.Uint64Var((*uint64)(s), "seed", 0, "`seed` of the order of turns; 0: drawn, and printed")
+}
+
+// Draw draws it if none was given, as if that had been given: it is part of [Command].
+func (s *Seed) Draw(set *flag.FlagSet) error {
+	if *s != 0 {
+		return nil
+	}
+	return set.Set("seed", strconv.FormatUint(1+rand.Uint64N(maxSeed), 10))
+}
+
+// Random returns a source of what is drawn, and prints the seed.
+func (s *Seed) Random() *rand.Rand {
+	Logf("seed %d", *s)
+	return rand.New(rand.NewPCG(uint64(*s), 0))
 }
 
 // Milliseconds is a duration as reports print it, with fractions.

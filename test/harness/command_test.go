@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,32 @@ func TestCommandLineOfAMeasurement(t *testing.T) {
 	require.Equal(t, DefaultVersion(Elasticsearch), m.Version)
 	require.Equal(t, 5, *rounds)
 	require.Equal(t, "bin/any -engine elasticsearch -rounds 5", Command("bin/any", set, "version", "out"))
+}
+
+func TestCommandIsQuoted(t *testing.T) {
+	for value, want := range map[string]string{
+		"a=x:1 b=y:2": "'a=x:1 b=y:2'", "a/b,c=d:1+e.f:2": "a/b,c=d:1+e.f:2", `"off"`: `'"off"'`, "it's": `'it'\''s'`,
+	} {
+		set := flag.NewFlagSet("any", flag.ContinueOnError)
+		set.String("variants", "", "")
+		require.NoError(t, set.Parse([]string{"-variants", value}))
+		require.Equal(t, "bin/any -variants "+want, Command("bin/any", set))
+	}
+}
+
+func TestSeedIsPartOfTheCommand(t *testing.T) {
+	var seed Seed
+	set := flag.NewFlagSet("any", flag.ContinueOnError)
+	seed.Flag(set)
+	require.NoError(t, set.Parse(nil))
+	require.NoError(t, seed.Draw(set))
+	require.NotZero(t, seed)
+	require.Equal(t, fmt.Sprintf("bin/any -seed %d", seed), Command("bin/any", set))
+	given := seed
+	require.NoError(t, seed.Draw(set))
+	require.Equal(t, given, seed)
+	order := seed.Random().Perm(100)
+	require.Equal(t, order, given.Random().Perm(100))
 }
 
 func TestParseDecision(t *testing.T) {

@@ -150,10 +150,9 @@ func (l launcher) environment(n *Node) []string {
 		prefix = "ES_"
 	}
 	heap := strconv.Itoa(l.options.HeapMB) + "m"
-	jvm := "-Xms" + heap + " -Xmx" + heap
-	if !l.options.OptimisingJIT {
-		jvm += " -XX:TieredStopAtLevel=1"
-	}
+	// With their second compiler nodes get faster after minutes under load, but five that
+	// compile on a small machine take twice as long to start and are slower until then.
+	jvm := "-Xms" + heap + " -Xmx" + heap + " -XX:TieredStopAtLevel=1"
 	if l.options.SerialGC {
 		jvm += " -XX:+UseSerialGC -XX:-AlwaysPreTouch"
 	}

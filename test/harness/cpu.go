@@ -94,7 +94,11 @@ const tick = 10 * time.Millisecond
 
 // CPUUsed is the CPU time that all processes of the node have used so far.
 func (n *Node) CPUUsed() (time.Duration, error) {
-	members, err := processGroup(n.PID())
+	group := n.PID()
+	if group == 0 { // that of the kernel's threads
+		return 0, fmt.Errorf("read the CPU time of %s: it does not run", n.Name)
+	}
+	members, err := processGroup(group)
 	if err != nil {
 		return 0, fmt.Errorf("read the CPU time of %s: %w", n.Name, err)
 	}

@@ -84,11 +84,11 @@ func StartFront(ctx context.Context, binary string, upstreams []string, flags ..
 	f.cmd.Stdout, f.cmd.Stderr = log, log
 	f.cmd.SysProcAttr = ProcessAttributes(nil)
 	if err := f.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start sidestep: %w", err)
+		return nil, errors.Join(fmt.Errorf("start sidestep: %w", err), os.Remove(f.LogPath))
 	}
 	go func() { f.gone <- f.cmd.Wait() }()
-	if err := f.awaitStart(ctx); err != nil {
-		return nil, errors.Join(err, f.Stop())
+	if err := f.awaitStart(ctx); err != nil { // which has all that is in the log
+		return nil, errors.Join(err, f.Stop(), os.Remove(f.LogPath))
 	}
 	return f, nil
 }
@@ -116,8 +116,10 @@ func (f *Front) awaitStart(ctx context.Context) error {
 	}
 }
 
-// AwaitReady waits until sidestep says that it can steer searches.
+// AwaitReady waits until sidestep says that it can steer searches, at most for [Patience].
 func (f *Front) AwaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	for {
 		status, body, err := f.Admin(ctx, http.MethodGet, "/-/ready", "")
 		if err == nil && status == http.StatusOK {

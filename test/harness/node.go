@@ -198,11 +198,13 @@ func (n *Node) Terminate(ctx context.Context) error {
 }
 
 // Restart starts a killed node again with its data and returns when it answers
-// and is back in the cluster.
+// and is back in the cluster. It waits for that for [Patience] at most.
 func (n *Node) Restart(ctx context.Context) error {
 	if n.PID() != 0 {
 		return fmt.Errorf("restart %s: it is running", n.Name)
 	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	for !portFree(n.httpPort) || !portFree(n.transportPort) {
 		if err := Pause(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("restart %s: its ports stay busy: %w", n.Name, err)

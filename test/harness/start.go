@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -80,20 +79,9 @@ func (n *Node) speaks() bool {
 // effort tells what became of a start: a node that used little CPU time did not get more, or
 // waits for something; what it said at last may tell for what.
 func (n *Node) effort(p *process) string {
-	var ticks int64
 	pids, _ := processGroup(p.pid) // without them it tells of none
-	for _, pid := range pids {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue // it has ended
-		}
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		for _, field := range fields[11:13] { // user and system time
-			used, _ := strconv.ParseInt(string(field), 10, 64)
-			ticks += used
-		}
-	}
+	used, _ := cpuUsed(pids)
 	log, _ := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("its %d processes used %d s of CPU time, the load is %.15q, its last line is %.300q", len(pids), ticks/100, load, lastLine(log))
+	return fmt.Sprintf("its %d processes used %.0f s of CPU time, the load is %.15q, its last line is %.300q", len(pids), used.Seconds(), load, lastLine(log))
 }

@@ -31,6 +31,21 @@ func FindPrometheus(root, program string) (string, error) {
 	return "", fmt.Errorf("%s is missing: run `make prometheus`, or install it (Debian: apt-get install prometheus)", program)
 }
 
+// FindProxy returns haproxy or nginx, also from where Debian keeps daemons, which is not on
+// every user's path.
+func FindProxy(program string) (string, error) {
+	for _, name := range []string{program, filepath.Join("/usr/sbin", program)} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	name := program
+	if program == "nginx" {
+		name = "nginx-light" // the package
+	}
+	return "", fmt.Errorf("%s is missing: run `make bench-peers`, or install it (Debian: apt-get install %s)", program, name)
+}
+
 // FreeAddress returns a loopback address on which nobody listens.
 func FreeAddress(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,14 +15,19 @@ type Variant struct {
 	Keys   map[string]string // of the configuration, "section.key" to a value in YAML
 }
 
-// ParseVariants reads "a=routing.hedge_budget:0+cluster.stats_timeout:9s b=binary:/old".
-func ParseVariants(list string) ([]Variant, error) {
+// ParseVariants reads "a=routing.hedge_budget:0+cluster.stats_timeout:9s b=binary:/old". A name
+// that is there twice, or taken, is an error.
+func ParseVariants(list string, taken ...string) ([]Variant, error) {
 	var all []Variant
 	for text := range strings.FieldsSeq(list) {
 		name, settings, named := strings.Cut(text, "=")
 		if !named || name == "" {
 			return nil, fmt.Errorf("variant %q: want name=key:value", text)
 		}
+		if slices.Contains(taken, name) {
+			return nil, fmt.Errorf("variant %q: its name is taken", text)
+		}
+		taken = append(taken, name)
 		v := Variant{Name: name, Keys: map[string]string{}}
 		for setting := range strings.SplitSeq(settings, "+") {
 			key, value, keyed := strings.Cut(setting, ":")

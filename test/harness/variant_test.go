@@ -13,8 +13,8 @@ func TestParseVariants(t *testing.T) {
 		{Name: "a", Keys: map[string]string{"routing.hedge_budget": "0", "cluster.stats_timeout": "9s"}},
 		{Name: "b", Binary: "/old", Keys: map[string]string{}},
 	}, all)
-	for _, bad := range []string{"a", "=x:y", "a=x", "a=:y", "a=x:"} {
-		_, err := ParseVariants(bad)
+	for _, bad := range []string{"a", "=x:y", "a=x", "a=:y", "a=x:", "a=x:y a=x:z", "direct=x:y"} {
+		_, err := ParseVariants(bad, "control", "direct")
 		require.Error(t, err, bad)
 	}
 	text, err := all[0].Config()

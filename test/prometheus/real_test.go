@@ -195,16 +195,23 @@ type watch struct {
 	seen map[string]bool
 }
 
-// calm waits until nothing alerts of the sidestep that is well. For a moment something
-// may: a busy machine lets scrapes and searches wait for seconds, and the rules are in
-// a hurry.
+// quiet is how long nothing may alert of the sidestep that is well: ten evaluations.
+const quiet = 10 * evaluations
+
+// calm waits until nothing has alerted of the sidestep that is well for ten evaluations in a
+// row. Before that something may: a busy machine lets scrapes and searches wait for seconds,
+// and the rules are in a hurry.
 func (w *watch) calm() {
 	w.t.Helper()
-	var now []alert
+	var last []alert
+	since := time.Now()
 	eventually(w.t, patience, func() bool {
-		now = slices.DeleteFunc(w.firing(), func(a alert) bool { return a.Labels["job"] != well })
-		return len(now) == 0
-	}, "alerts of what is well: %v", &now)
+		now := slices.DeleteFunc(w.firing(), func(a alert) bool { return a.Labels["job"] != well })
+		if len(now) > 0 {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= quiet
+	}, "alerts of what is well again and again, at last: %v", &last)
 }
 
 // await waits until all of these have fired. What they say must be complete.

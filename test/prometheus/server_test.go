@@ -22,6 +22,9 @@ import (
 // patience is how long a test waits for what must come about.
 const patience = 6 * time.Minute
 
+// evaluations is between two of the rules, and between two scrapes.
+const evaluations = 15 * time.Second / faster
+
 // server is a running Prometheus.
 type server struct {
 	t      *testing.T
@@ -40,7 +43,7 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(hurried(t, string(text))), 0o600))
 	}
-	every := fmt.Sprintf("%dms", (15 * time.Second / faster).Milliseconds())
+	every := fmt.Sprintf("%dms", evaluations.Milliseconds())
 	text := fmt.Sprintf("global: {scrape_interval: %s, scrape_timeout: %s, evaluation_interval: %s}\nrule_files: [%s, %s]\nscrape_configs:\n",
 		every, every, every, recordings, alerts)
 	for job, addresses := range targets {

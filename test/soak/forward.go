@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // forwarder terminates TLS before a node and passes on the bytes.
@@ -141,7 +143,7 @@ func (f *forwarder) restart(ctx context.Context, outage time.Duration) {
 	f.down.Store(true)
 	defer f.down.Store(false)
 	f.closeAll(false)
-	_ = sleep(ctx, outage)
+	_ = harness.Pause(ctx, outage)
 }
 
 func (f *forwarder) closeAll(forGood bool) {

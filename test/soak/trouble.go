@@ -9,6 +9,7 @@ import (
 	"time"
 
 	simcluster "sidestep/internal/sim/cluster"
+	"sidestep/test/harness"
 )
 
 // troubles makes nodes and their proxies fail, one node and one proxy at a time, and
@@ -42,9 +43,9 @@ func (t *troubles) err() error {
 func (t *troubles) makeNodesFail(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(t.seed, 1))
 	all := t.stage.cluster.Nodes()
-	for sleep(ctx, 3*time.Second) == nil {
+	for harness.Pause(ctx, 3*time.Second) == nil {
 		n := all[rng.IntN(len(all))]
-		lasts := time.Second + rand.N(3*time.Second)
+		lasts := time.Second + below(rng, 3*time.Second)
 		switch rng.IntN(4) {
 		case 0:
 			t.paused.Add(1)
@@ -55,7 +56,7 @@ func (t *troubles) makeNodesFail(ctx context.Context) {
 		default:
 			t.killed.Add(1)
 			n.Kill()
-			_ = sleep(ctx, lasts)
+			_ = harness.Pause(ctx, lasts)
 			if err := n.Return(); err != nil {
 				t.mu.Lock()
 				t.failed = err
@@ -68,14 +69,14 @@ func (t *troubles) makeNodesFail(ctx context.Context) {
 
 func (t *troubles) whileFault(ctx context.Context, n *simcluster.Node, f simcluster.Fault, lasts time.Duration) {
 	n.SetFault(f)
-	_ = sleep(ctx, lasts)
+	_ = harness.Pause(ctx, lasts)
 	n.SetFault(simcluster.Fault{})
 }
 
 // restartTLS restarts the proxy of one node after the other until ctx ends.
 func (t *troubles) restartTLS(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(t.seed, 2))
-	for sleep(ctx, 5*time.Second) == nil {
+	for harness.Pause(ctx, 5*time.Second) == nil {
 		t.restarted.Add(1)
 		t.stage.forwarders[rng.IntN(len(t.stage.forwarders))].restart(ctx, time.Second)
 	}

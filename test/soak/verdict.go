@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // state is what sidestep holds at a moment.
@@ -106,7 +108,7 @@ func (s *stage) awaitCalm(ctx context.Context, before state, atMost time.Duratio
 		if len(leftovers) == 0 || time.Now().After(end) {
 			return now, leftovers, nil
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := harness.Pause(ctx, time.Second); err != nil {
 			return now, nil, err
 		}
 	}
@@ -211,10 +213,7 @@ func (s *stage) conclude(ctx context.Context, r report) error {
 	if len(r.leftovers) > 0 {
 		errs = append(errs, s.keepGoroutines(ctx))
 	}
-	errs = append(errs, checkMemory(r.memory), s.checkLog())
-	if r.load.ok.Load() == 0 {
-		errs = append(errs, errors.New("no request succeeded"))
-	}
+	errs = append(errs, checkMemory(r.memory), s.checkLog(), r.load.check())
 	err := errors.Join(errs...)
 	if err == nil {
 		fmt.Println("nothing is left over")
@@ -224,9 +223,12 @@ func (s *stage) conclude(ctx context.Context, r report) error {
 
 // keepGoroutines writes down what all goroutines of sidestep do.
 func (s *stage) keepGoroutines(ctx context.Context) error {
-	_, text, err := s.sidestep.Admin(ctx, http.MethodGet, "/debug/pprof/goroutine?debug=1", "")
+	status, text, err := s.sidestep.Admin(ctx, http.MethodGet, "/debug/pprof/goroutine?debug=1", "")
 	if err != nil {
 		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("read the goroutines of sidestep: status %d: %.200s", status, text)
 	}
 	path := strings.TrimSuffix(s.sidestep.LogPath, ".log") + ".goroutines"
 	fmt.Println("goroutines of sidestep:", path)

@@ -31,6 +31,8 @@ type Options struct {
 	// Duration is how long requests are started. Those under way are then waited
 	// for.
 	Duration time.Duration
+	// Stop, if set, ends that before when it is closed.
+	Stop <-chan struct{}
 	// Timeout bounds one request, default 30 s.
 	Timeout time.Duration
 	// Deadline, if set, is within what time of its start, in an open loop the scheduled
@@ -103,11 +105,20 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		r.Transport = own
 	}
 	stopProgress := r.report(ctx)
+	starting, stop := context.WithCancel(ctx)
+	go func() {
+		defer stop()
+		select {
+		case <-o.Stop:
+		case <-starting.Done():
+		}
+	}()
 	if o.Rate > 0 {
-		r.openLoop(ctx)
+		r.openLoop(ctx, starting)
 	} else {
-		r.closedLoop(ctx)
+		r.closedLoop(ctx, starting)
 	}
+	stop()
 	stopProgress()
 	result := r.record.result
 	result.elapsed = max(time.Since(r.begin), time.Microsecond)
@@ -121,15 +132,15 @@ type run struct {
 	record  *recorder
 }
 
-// openLoop starts requests on schedule.
-func (r *run) openLoop(ctx context.Context) {
+// openLoop starts requests on schedule, until starting ends.
+func (r *run) openLoop(ctx, starting context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	slots := make(chan struct{}, r.MaxInFlight)
 	gap := float64(time.Second) / r.Rate
 	for i := 0; ; i++ {
 		after := time.Duration(float64(i) * gap)
-		if after >= r.Duration || !sleepUntil(ctx, r.begin.Add(after)) {
+		if after >= r.Duration || !sleepUntil(starting, r.begin.Add(after)) {
 			return
 		}
 		select {
@@ -144,12 +155,12 @@ func (r *run) openLoop(ctx context.Context) {
 	}
 }
 
-// closedLoop keeps every connection busy.
-func (r *run) closedLoop(ctx context.Context) {
+// closedLoop keeps every connection busy, until starting ends.
+func (r *run) closedLoop(ctx, starting context.Context) {
 	var wg sync.WaitGroup
 	for c := range r.Connections {
 		wg.Go(func() {
-			for i := c; time.Since(r.begin) < r.Duration && ctx.Err() == nil; i += r.Connections {
+			for i := c; time.Since(r.begin) < r.Duration && starting.Err() == nil; i += r.Connections {
 				r.send(ctx, i, time.Now())
 			}
 		})

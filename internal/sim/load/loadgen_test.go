@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,6 +157,27 @@ func TestCancelEndsAtOnceAndBlamesNobody(t *testing.T) {
 			r, err := Run(ctx, o)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Zero(t, r.Failed)
+		}
+	})
+}
+
+func TestStopWaitsForWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, o := range []Options{{Rate: 1}, {Connections: 3}} {
+			stop := make(chan struct{})
+			time.AfterFunc(2500*time.Millisecond, func() { close(stop) })
+			o.Duration, o.Timeout, o.Stop = time.Hour, time.Minute, stop
+			o.Request = func(i int) *http.Request { return &http.Request{URL: &url.URL{Path: "/" + strconv.Itoa(i)}} }
+			o.Transport = answers(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/2" { // it hangs
+					return wait(r.Context(), time.Hour)
+				}
+				return wait(r.Context(), 5*time.Second)
+			})
+			r := run1(t, o)
+			require.EqualValues(t, 2, r.OK)
+			require.EqualValues(t, 1, r.Failed)
+			require.EqualValues(t, 1, r.TimedOut)
 		}
 	})
 }

@@ -17,12 +17,12 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	o, err := parse([]string{"-engine", "elasticsearch", "-loads", "0.5,1.5", "-out", "x"})
+	o, err := parse([]string{"-engine", "elasticsearch", "-loads", "0.5,1.5", "-out", "x", "-seed", "7"})
 	require.NoError(t, err)
 	require.Equal(t, []float64{0.5, 1.5}, o.loads)
 	require.Equal(t, o.deadline, o.patience, "the client leaves at its deadline")
-	require.Equal(t, "bin/admission -engine elasticsearch -loads 0.5,1.5", o.command)
-	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-loads", "x"}, {"-loads", "0"}, {"more"}} {
+	require.Equal(t, "bin/admission -engine elasticsearch -loads 0.5,1.5 -seed 7", o.command)
+	for _, bad := range [][]string{{"-engine", "solr"}, {"-rounds", "0"}, {"-turn", "0s"}, {"-loads", "x"}, {"-loads", "0"}, {"more"}, {"-arms", "direct,of"}, {"-variants", "auto=a.b:c"}} {
 		_, err := parse(bad)
 		require.Error(t, err, bad)
 	}
@@ -92,6 +92,7 @@ func TestReport(t *testing.T) {
 	verdicts := r.verdicts()
 	require.Len(t, verdicts, 4, "below 0.8 nothing is judged")
 	require.Contains(t, verdicts[0], "1.5 × capacity: held: goodput of off to direct 0.98")
+	require.Contains(t, verdicts[1], "1.5 × capacity: missed: p99 of off to direct , at most", "no time was measured")
 	require.Contains(t, verdicts[2], "2 × capacity: missed: goodput of off to direct 0.29")
 	require.NoError(t, r.write(t.Logf))
 	text, err := os.ReadFile(r.path(".csv"))
@@ -103,9 +104,9 @@ func TestReport(t *testing.T) {
 }
 
 func TestFloodArms(t *testing.T) {
-	o, err := parse([]string{"-flood", "1", "-flood-rate", "20", "-loads", "0.3", "-arms", "direct,auto,rate", "-out", "x"})
+	o, err := parse([]string{"-flood", "1", "-flood-rate", "20", "-loads", "0.3", "-arms", "direct,auto,rate", "-out", "x", "-seed", "7"})
 	require.NoError(t, err)
-	require.Equal(t, "bin/admission -arms direct,auto,rate -flood 1 -flood-rate 20 -loads 0.3", o.command)
+	require.Equal(t, "bin/admission -arms direct,auto,rate -flood 1 -flood-rate 20 -loads 0.3 -seed 7", o.command)
 	o.Sidestep = "true"
 	dir := t.TempDir()
 	arms, err := o.findArms(t.Context(), dir, t.Logf)

@@ -53,12 +53,23 @@ func (o options) modes() []harness.Variant {
 	return append(all, harness.Variant{Name: armRate, Keys: map[string]string{"admission.mode": "auto"}})
 }
 
+// names are those that arms have by themselves.
+var names = []string{armDirect, armControl, armOff, armAuto, armTarget, armRate, armRelay}
+
+// wanted returns the names of those that were asked for. The last is not unless it is named.
+func (o options) wanted() ([]string, error) {
+	if o.arms == "" {
+		return names[:len(names)-1], nil
+	}
+	return harness.Choose("arm", o.arms, names, func(name string) string { return name })
+}
+
 // findArms returns the arms of a run. A mode of admission that the binary does not know is
 // left out; off is what it does then.
 func (o options) findArms(ctx context.Context, dir string, logf func(string, ...any)) ([]arm, error) {
-	wanted := []string{armDirect, armControl, armOff, armAuto, armTarget, armRate}
-	if o.arms != "" {
-		wanted = strings.Split(o.arms, ",")
+	wanted, err := o.wanted()
+	if err != nil {
+		return nil, err
 	}
 	var arms []arm
 	for _, name := range []string{armDirect, armControl, armRelay} {
@@ -81,7 +92,7 @@ func (o options) findArms(ctx context.Context, dir string, logf func(string, ...
 			logf("%s is left out: %v", v.Name, err)
 		}
 	}
-	variants, err := harness.ParseVariants(o.variants)
+	variants, err := harness.ParseVariants(o.variants, names...)
 	if err != nil {
 		return nil, err
 	}

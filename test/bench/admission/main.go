@@ -33,6 +33,7 @@ import (
 // options of a run.
 type options struct {
 	harness.Measured
+	seed        harness.Seed
 	trace       string // folder of sidestep's logs; empty: they are not kept
 	arms        string // comma list; empty: all that the binary knows
 	variants    string // see parseVariants
@@ -66,11 +67,12 @@ func parse(arguments []string) (options, error) {
 	set := flag.NewFlagSet("admission", flag.ContinueOnError)
 	o.Flags(set)
 	o.ResultFlags(set)
+	o.seed.Flag(set)
 	set.StringVar(&o.trace, "trace", "", "`folder` for the logs of sidestep, one a turn (default: none are kept)")
 	set.StringVar(&o.arms, "arms", "", "comma `list` of direct, control, off, auto, target, rate beside a flood (default: all that sidestep knows), and relay: HAProxy")
 	set.StringVar(&o.variants, "variants", "", "further arms, a space separated `list`: name=key:value+key:value, with keys of the configuration, or binary:PATH")
 	loads := set.String("loads", "0.5,0.8,1,1.5,2", "comma `list` of loads, relative to the capacity")
-	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each arm has one turn at each load")
+	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each arm has one turn at each load")
 	set.DurationVar(&o.turn, "turn", 5*time.Second, "length of one turn")
 	set.DurationVar(&o.rest, "rest", 1500*time.Millisecond, "before each turn, in which nothing is sent")
 	set.DurationVar(&o.settle, "settle", 2*time.Second, "before each turn at half of the capacity, which counts for nothing")
@@ -87,6 +89,9 @@ func parse(arguments []string) (options, error) {
 	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
+	if err := o.seed.Draw(set); err != nil {
+		return o, err
+	}
 	o.command = harness.Command("bin/admission", set, "sidestep", "out", "trace")
 	if o.patience == 0 {
 		o.patience = o.deadline
@@ -97,6 +102,12 @@ func parse(arguments []string) (options, error) {
 			return o, fmt.Errorf("-loads %s: %q is not a load", *loads, text)
 		}
 		o.loads = append(o.loads, load)
+	}
+	if _, err := o.wanted(); err != nil {
+		return o, err
+	}
+	if _, err := harness.ParseVariants(o.variants, names...); err != nil {
+		return o, err
 	}
 	if o.flood == 0 && slices.Contains(strings.Split(o.arms, ","), armRate) {
 		return o, errors.New("-arms rate needs a -flood")
@@ -122,6 +133,11 @@ func (o options) run(ctx context.Context) (err error) {
 	arms, err := o.findArms(ctx, dir, harness.Logf)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(arms, arm.relay) {
+		if _, err := harness.FindProxy("haproxy"); err != nil {
+			return fmt.Errorf("the arm %s: %w", armRelay, err)
+		}
 	}
 	s := &stage{options: o, arms: arms, logf: harness.Logf}
 	defer func() { s.Close(err != nil && ctx.Err() == nil) }()

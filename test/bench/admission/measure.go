@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -68,9 +67,10 @@ func (s *stage) measure(ctx context.Context, capacity float64) ([]*level, machin
 	}
 	var usage machine.Usage
 	began := machine.ReadUsage()
+	random := s.seed.Random()
 	for range s.rounds {
-		for _, l := range rand.Perm(len(levels)) {
-			for _, i := range rand.Perm(len(s.arms)) {
+		for _, l := range random.Perm(len(levels)) {
+			for _, i := range random.Perm(len(s.arms)) {
 				t, err := s.take(ctx, s.arms[i], levels[l], capacity)
 				if err != nil {
 					return nil, usage, fmt.Errorf("%s at %g times the capacity: %w", s.arms[i].name, levels[l].load, err)

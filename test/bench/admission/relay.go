@@ -55,9 +55,9 @@ func configureRelay(listen string, nodes []string) (string, error) {
 
 // startRelay starts one and returns its address, and what stops it.
 func (s *stage) startRelay(ctx context.Context) (address string, stop func(), err error) {
-	binary, err := exec.LookPath("haproxy")
+	binary, err := harness.FindProxy("haproxy")
 	if err != nil {
-		return "", nil, fmt.Errorf("the arm %s needs HAProxy: %w", armRelay, err)
+		return "", nil, err
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
 	if err != nil {

@@ -133,7 +133,7 @@ func (s *stage) send(ctx context.Context, a arm, d time.Duration) (turn, error) 
 	base := loadgen.NewTransport(s.connections)
 	defer base.CloseIdleConnections()
 	c := &clerk{base: base, documents: int64(s.documents)}
-	from := rand.IntN(distinct)
+	from := s.random.IntN(distinct)
 	before, known := s.shardRequests(ctx, a.index)
 	result, err := loadgen.Run(ctx, loadgen.Options{
 		Targets: a.targets, Connections: s.connections, Duration: d, Timeout: patience, Transport: c,

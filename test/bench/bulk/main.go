@@ -27,6 +27,7 @@ import (
 type options struct {
 	harness.Measured
 	scenarios   []scenario
+	seed        harness.Seed
 	rounds      int
 	turn        time.Duration
 	settle      time.Duration // turn of each arm before the rounds that count
@@ -53,6 +54,7 @@ func parse(arguments []string) (options, error) {
 	set := flag.NewFlagSet("bulk", flag.ContinueOnError)
 	o.Flags(set)
 	o.ResultFlags(set)
+	o.seed.Flag(set)
 	names := set.String("cases", "", "comma `list` of the cases (default: all)\n"+strings.Join(scenarioNames(), " "))
 	set.IntVar(&o.rounds, "rounds", 8, "`rounds` in which each arm has one turn")
 	set.DurationVar(&o.turn, "turn", 2*time.Second, "length of one turn")
@@ -62,6 +64,9 @@ func parse(arguments []string) (options, error) {
 	set.IntVar(&o.documents, "documents", 200, "documents of a bulk, of about 300 bytes each")
 	set.Float64Var(&o.fill, "fill", 4, "what an index begins with, relative to what its turns may add")
 	if err := o.Parse(set, arguments); err != nil {
+		return o, err
+	}
+	if err := o.seed.Draw(set); err != nil {
 		return o, err
 	}
 	o.command = harness.Command("bin/bulk", set, "sidestep", "out")
@@ -80,7 +85,7 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &stage{options: o, logf: harness.Logf, bodies: newBodies(o.documents)}
+	s := &stage{options: o, logf: harness.Logf, bodies: newBodies(o.documents), random: o.seed.Random()}
 	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
 	if err := s.open(ctx); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -91,7 +90,7 @@ func (s *stage) degraded(ctx context.Context, o *outcome, slow *harness.Node) (e
 	}
 	began := machine.ReadUsage()
 	for round := range s.rounds + 1 { // the first does not count
-		for _, i := range rand.Perm(len(s.arms)) {
+		for _, i := range s.random.Perm(len(s.arms)) {
 			length := s.turn
 			if round == 0 {
 				length = s.settle

@@ -15,9 +15,8 @@ import (
 
 // What is required of the aware sidestep, relative to direct.
 const (
-	wantThroughput = 1.5  // at least, while a node is degraded
-	wantP99        = 0.5  // at most, while a node is degraded
-	wantHealthy    = 0.95 // throughput at least, unless the control is as far off
+	wantThroughput = 1.5 // at least, while a node is degraded
+	wantP99        = 0.5 // at most, while a node is degraded
 )
 
 // report is the result of a run.
@@ -149,7 +148,8 @@ func (r *report) judge(o *outcome) []bootstrap.Verdict {
 	direct, aware := o.of(armDirect), o.of(armAware)
 	throughput := aware.to(direct, perSecond)
 	if o.scenario.begin == nil {
-		return []bootstrap.Verdict{fewer(aware.requests(), direct.requests()), noWorse(throughput, o.of(armControl).to(direct, perSecond))}
+		return []bootstrap.Verdict{fewer(aware.requests(), direct.requests()),
+			bootstrap.NoLower("documents/s of aware to direct", throughput, o.of(armControl).to(direct, perSecond))}
 	}
 	all := []bootstrap.Verdict{
 		bootstrap.AtLeast("documents/s of aware to direct", throughput, wantThroughput),
@@ -164,15 +164,6 @@ func (r *report) judge(o *outcome) []bootstrap.Verdict {
 
 func fewer(aware, direct float64) bootstrap.Verdict {
 	return bootstrap.Verdict{About: fmt.Sprintf("%.1f shard requests per bulk of aware, fewer than %.1f of direct", aware, direct), Holds: aware > 0 && aware < direct}
-}
-
-// noWorse holds within the limit, and within what the same client differs by.
-func noWorse(e, control bootstrap.Estimate) bootstrap.Verdict {
-	limit := min(wantHealthy, control.Low)
-	return bootstrap.Verdict{
-		About: fmt.Sprintf("documents/s of aware to direct %s, at least %g or within the control's %s", e, wantHealthy, control),
-		Holds: e.Value >= limit, Open: e.Low < limit && e.High >= limit,
-	}
 }
 
 // verdicts are those of all cases.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -35,9 +36,10 @@ type stage struct {
 	nodes   []*harness.Node // the one to degrade first
 	arms    []arm
 	bodies  [][]byte
-	laidOut layout  // of the indices that there are
-	layouts int     // so far
-	perCase float64 // documents that the best arm may write in all turns of a case
+	random  *rand.Rand // of the turns
+	laidOut layout     // of the indices that there are
+	layouts int        // so far
+	perCase float64    // documents that the best arm may write in all turns of a case
 	logf    func(string, ...any)
 }
 

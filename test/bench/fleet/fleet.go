@@ -21,6 +21,7 @@ import (
 	"sidestep/internal/cluster/poll"
 	"sidestep/internal/cluster/relay"
 	simcluster "sidestep/internal/sim/cluster"
+	"sidestep/test/harness"
 )
 
 const (
@@ -125,13 +126,13 @@ func (b *bench) measure(ctx context.Context, n int, relayed bool) (result, error
 	if err := f.awaitReady(ctx); err != nil {
 		return result{}, err
 	}
-	if err := wait(ctx, b.o.warmup); err != nil {
+	if err := harness.Pause(ctx, b.o.warmup); err != nil {
 		return result{}, err
 	}
 	b.count.take()
 	f.reset()
 	started, cpu := time.Now(), cpuTime()
-	if err := wait(ctx, b.o.window); err != nil {
+	if err := harness.Pause(ctx, b.o.window); err != nil {
 		return result{}, err
 	}
 	seconds := time.Since(started).Seconds()
@@ -153,15 +154,6 @@ func (b *bench) measure(ctx context.Context, n int, relayed bool) (result, error
 	return r, nil
 }
 
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -181,7 +173,7 @@ func (b *bench) start(ctx context.Context, n int, relayed bool) (*fleet, error) 
 		b.network.serve("relay", f.sent.counting(relay.NewServer(f.relay, nil, prometheus.NewRegistry())))
 		f.relay.Start(ctx)
 		for f.relay.Ready() != nil {
-			if err := wait(ctx, 100*time.Millisecond); err != nil {
+			if err := harness.Pause(ctx, 100*time.Millisecond); err != nil {
 				return nil, err
 			}
 		}
@@ -224,7 +216,7 @@ func (b *bench) newPoller(source poll.Source, s *sidecar) *poll.Poller {
 
 // search decides searches, as the proxy does, until ctx ends.
 func (s *sidecar) search(ctx context.Context) {
-	for wait(ctx, time.Duration(400+rand.IntN(200))*time.Millisecond) == nil {
+	for harness.Pause(ctx, time.Duration(400+rand.IntN(200))*time.Millisecond) == nil {
 		s.Touch()
 		s.resolvesAll()
 	}
@@ -258,7 +250,7 @@ func (f *fleet) awaitReady(ctx context.Context) error {
 	defer cancel()
 	for _, s := range f.sidecars {
 		for s.Ready() != nil || !s.resolvesAll() {
-			if err := wait(ctx, 100*time.Millisecond); err != nil {
+			if err := harness.Pause(ctx, 100*time.Millisecond); err != nil {
 				return fmt.Errorf("a fleet of %d is not ready: %w", len(f.sidecars), err)
 			}
 		}

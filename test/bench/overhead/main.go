@@ -69,6 +69,11 @@ func exitOn(err error) {
 
 // run measures what was asked for and writes the table.
 func run(ctx context.Context, o options) error {
+	for _, program := range []string{nginx, haproxy} {
+		if _, err := harness.FindProxy(program); err != nil {
+			return err
+		}
+	}
 	var table string
 	if o.memory {
 		rows, err := measureMemory(ctx, o)
@@ -120,7 +125,13 @@ func onStage(ctx context.Context, o options, connections int, f func(*stage, []p
 // versions says which programs were measured, in the order of the table.
 func versions(ctx context.Context, sidestep string) []string {
 	var out []string
-	for _, command := range [][]string{{sidestep, "--version"}, {find("nginx"), "-v"}, {find("haproxy"), "-v"}} {
+	commands := [][]string{{sidestep, "--version"}}
+	for _, program := range []string{nginx, haproxy} {
+		if path, err := harness.FindProxy(program); err == nil {
+			commands = append(commands, []string{path, "-v"})
+		}
+	}
+	for _, command := range commands {
 		text, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 		if err != nil {
 			continue

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // result gathers one peer's rounds.
@@ -89,19 +91,9 @@ func (c *comparison) each(ctx context.Context, size int, f func(context.Context,
 // rest is how long programs do nothing before their memory is looked at.
 const rest = 5 * time.Second
 
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // measureIdle lets every program rest before it looks at its memory.
 func (c *comparison) measureIdle(ctx context.Context) error {
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	for i, p := range c.peers {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -98,7 +100,7 @@ func raiseOpenFiles() error {
 // upTo measures what the uploads take: the head of each is complete, of its body one
 // byte has come.
 func (h *held) upTo(ctx context.Context, s *stage, p peer) error {
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	before, err := usageOf(p.pid)
@@ -126,7 +128,7 @@ func (h *held) upTo(ctx context.Context, s *stage, p peer) error {
 			open.Add(-1)
 		}()
 	}
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	h.open = open.Load()
@@ -143,7 +145,7 @@ func (h *held) upTo(ctx context.Context, s *stage, p peer) error {
 
 // awaitEnd waits until p answers again after the connections were closed.
 func (s *stage) awaitEnd(ctx context.Context, p peer) error {
-	return eventually(ctx, p.name, func() error { return get(ctx, "http://"+p.addr+"/") })
+	return eventually(ctx, p.name, func(ctx context.Context) error { return get(ctx, "http://"+p.addr+"/") })
 }
 
 // load measures what p takes while all searchers send searches as fast as they are

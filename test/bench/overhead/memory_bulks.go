@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 const (
@@ -43,12 +45,12 @@ func (b *longBody) Read(p []byte) (int, error) {
 
 // write measures what p takes while large bulks are on their way.
 func (h *held) write(ctx context.Context, p peer) error {
-	if err := eventually(ctx, "small bulks through "+p.name, func() error {
+	if err := eventually(ctx, "small bulks through "+p.name, func(ctx context.Context) error {
 		return sendBulk(ctx, p, 10*len(document()))
 	}); err != nil {
 		return err
 	}
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Pause(ctx, rest); err != nil {
 		return err
 	}
 	before, err := usageOf(p.pid)

@@ -2,18 +2,20 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"sidestep/test/bootstrap"
+	"sidestep/test/machine"
 )
 
 // header writes how and on what was measured.
 func header(b *strings.Builder, title, target string, versions []string) {
 	fmt.Fprintf(b, "# %s\n\n", title)
-	fmt.Fprintf(b, "Measured %s by `make %s`: %s, %d cores, %s; %s.\n\n",
-		time.Now().UTC().Format(time.DateOnly), target, cpuModel(), runtime.NumCPU(), runtime.Version(), strings.Join(versions, ", "))
+	fmt.Fprintf(b, "Measured %s by `make %s`: %s, %s; %s.\n\n",
+		time.Now().UTC().Format(time.DateOnly), target, machine.Name(), runtime.Version(), strings.Join(versions, ", "))
 }
 
 // render writes the table. The direct connection is the first of the results.
@@ -79,18 +81,12 @@ func ratios(values, base []float64) []float64 {
 	return out
 }
 
-// median returns the upper median of values, of which there must be one.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
-
 // number writes the median of values, or nothing if there are none.
 func number(values []float64, digits int) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.*f", digits, median(values))
+	return fmt.Sprintf("%.*f", digits, bootstrap.Median(values))
 }
 
 // micros writes the median of values in ns.
@@ -98,21 +94,7 @@ func micros(values []float64) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.0f", median(values)/float64(time.Microsecond))
+	return fmt.Sprintf("%.0f", bootstrap.Median(values)/float64(time.Microsecond))
 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
-
-// cpuModel is the processor's name, or its architecture where Linux tells none.
-func cpuModel() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}

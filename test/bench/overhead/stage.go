@@ -18,10 +18,14 @@ import (
 
 	"sidestep/internal/es"
 	"sidestep/test/bench/plain"
+	"sidestep/test/harness"
 )
 
-// haproxy is the peer that the others are compared with.
-const haproxy = "haproxy"
+// nginx and haproxy are the peers that must be installed; the others are compared with haproxy.
+const (
+	nginx   = "nginx"
+	haproxy = "haproxy"
+)
 
 // peer is one way to the cluster.
 type peer struct {
@@ -84,7 +88,7 @@ func (s *stage) startBackend(ctx context.Context) error {
 	if _, err := s.run(ctx, "backend", self, "backend", "-ready", ready); err != nil {
 		return err
 	}
-	return eventually(ctx, "the simulated cluster", func() error {
+	return eventually(ctx, "the simulated cluster", func(context.Context) error {
 		text, err := os.ReadFile(ready)
 		if err != nil {
 			return err
@@ -111,7 +115,7 @@ func (s *stage) startSidestep(ctx context.Context, binary string) (peer, error) 
 	}
 	p := peer{name: "sidestep", addr: ports[0], pid: cmd.Process.Pid, admin: "http://" + ports[1]}
 	p.metrics = p.admin + "/metrics"
-	if err := eventually(ctx, "sidestep", func() error { return get(ctx, p.admin+"/-/ready") }); err != nil {
+	if err := eventually(ctx, "sidestep", func(ctx context.Context) error { return get(ctx, p.admin+"/-/ready") }); err != nil {
 		return peer{}, err
 	}
 	return p, s.awaitSteering(ctx, p)
@@ -135,7 +139,11 @@ func (s *stage) startNginx(ctx context.Context) (peer, error) {
 	if err != nil {
 		return peer{}, err
 	}
-	return s.startPeer(ctx, peer{name: "nginx", addr: addr}, find("nginx"), "-p", s.dir, "-c", file, "-e", "stderr")
+	binary, err := harness.FindProxy(nginx)
+	if err != nil {
+		return peer{}, err
+	}
+	return s.startPeer(ctx, peer{name: nginx, addr: addr}, binary, "-p", s.dir, "-c", file, "-e", "stderr")
 }
 
 func (s *stage) startHaproxy(ctx context.Context) (peer, error) {
@@ -143,7 +151,11 @@ func (s *stage) startHaproxy(ctx context.Context) (peer, error) {
 	if err != nil {
 		return peer{}, err
 	}
-	return s.startPeer(ctx, peer{name: haproxy, addr: addr}, find("haproxy"), "-db", "-f", file)
+	binary, err := harness.FindProxy(haproxy)
+	if err != nil {
+		return peer{}, err
+	}
+	return s.startPeer(ctx, peer{name: haproxy, addr: addr}, binary, "-db", "-f", file)
 }
 
 // configure writes a proxy's configuration and returns its address and file.
@@ -167,7 +179,7 @@ func (s *stage) startPeer(ctx context.Context, p peer, command ...string) (peer,
 		return peer{}, err
 	}
 	p.pid = cmd.Process.Pid
-	return p, eventually(ctx, p.name, func() error { return get(ctx, "http://"+p.addr+"/") })
+	return p, eventually(ctx, p.name, func(ctx context.Context) error { return get(ctx, "http://"+p.addr+"/") })
 }
 
 // run starts a process whose output goes to a log in the stage's folder.
@@ -188,12 +200,12 @@ func (s *stage) run(ctx context.Context, name string, command ...string) (*exec.
 	return cmd, nil
 }
 
-// eventually tries for at most 15 s.
-func eventually(ctx context.Context, what string, try func() error) error {
+// eventually tries for at most 15 s, which ends what it tries, too.
+func eventually(ctx context.Context, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	for {
-		err := try()
+		err := try(ctx)
 		if err == nil {
 			return nil
 		}
@@ -239,14 +251,6 @@ func freeAddresses(n int) ([]string, error) {
 		out[i] = l.Addr().String()
 	}
 	return out, nil
-}
-
-// find also looks where Debian keeps daemons, which is not on every user's path.
-func find(program string) string {
-	if path, err := exec.LookPath(program); err == nil {
-		return path
-	}
-	return filepath.Join("/usr/sbin", program)
 }
 
 func firstLine(text []byte) string {

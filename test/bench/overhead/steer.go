@@ -18,7 +18,7 @@ const steered = "ranked"
 // awaitSteering waits until searches through p are sent with a list of nodes: a
 // sidestep that only passes requests on would flatter the table.
 func (s *stage) awaitSteering(ctx context.Context, p peer) error {
-	return eventually(ctx, "sidestep to steer", func() error { return s.steers(ctx, p) })
+	return eventually(ctx, "sidestep to steer", func(ctx context.Context) error { return s.steers(ctx, p) })
 }
 
 // steers returns an error unless a search of each size is steered past the degraded

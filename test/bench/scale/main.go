@@ -6,10 +6,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"sidestep/test/bench/plain"
@@ -26,6 +28,7 @@ type options struct {
 	phase    time.Duration // of searches through sidestep, without changes and in the storm
 	rate     float64       // searches a second
 	changes  int           // of the cluster state a second, in the storm
+	seed     harness.Seed
 	benches  bool
 	process  bool
 }
@@ -48,7 +51,9 @@ func main() {
 		set.IntVar(&o.changes, "changes", 1000, "changes of the cluster state a second in the storm")
 		set.BoolVar(&o.benches, "benches", true, "run the microbenchmarks")
 		set.BoolVar(&o.process, "process", true, "measure the binary, without changes and in the storm")
-		return func(ctx context.Context) error { return measure(ctx, o) }, set.Parse(arguments)
+		o.seed.Flag(set)
+		err := errors.Join(set.Parse(arguments), o.seed.Draw(set))
+		return func(ctx context.Context) error { return measure(ctx, o) }, err
 	})
 }
 
@@ -57,6 +62,9 @@ func measure(ctx context.Context, o options) error {
 	if o.benches {
 		var err error
 		if report.micro, err = runBenches(ctx, o.count); err != nil {
+			return err
+		}
+		if err := report.renderMicro(&strings.Builder{}); err != nil { // before all else is measured
 			return err
 		}
 		plot := filepath.Join(filepath.Dir(o.out), "scale-changes.svg")
@@ -69,7 +77,10 @@ func measure(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	text := report.render()
+	text, err := report.render()
+	if err != nil {
+		return err
+	}
 	fmt.Print(text)
 	return os.WriteFile(o.out, []byte(text), 0o644)
 }

@@ -18,20 +18,31 @@ type report struct {
 	phases []*phase
 }
 
-func (r *report) render() string {
+func (r *report) render() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Big clusters\n\nMeasured %s by `make bench-scale`: %d cores, %s.\n",
 		time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
 	if r.micro != nil {
-		r.renderMicro(&b)
+		if err := r.renderMicro(&b); err != nil {
+			return "", err
+		}
 	}
 	if r.phases != nil {
 		r.renderProcess(&b)
 	}
-	return b.String()
+	return b.String(), nil
 }
 
-func (r *report) renderMicro(b *strings.Builder) {
+// renderMicro writes the tables of the microbenchmarks. One that did not run is an error.
+func (r *report) renderMicro(b *strings.Builder) error {
+	var missing []string
+	of := func(name string) string {
+		took, ok := r.micro[name]
+		if !ok {
+			missing = append(missing, name)
+		}
+		return short(took)
+	}
 	fmt.Fprintf(b, "\n## Placement and resolution\n\nFive shards an index, two copies each, 50 nodes; Go microbenchmarks of `internal/cluster` and `internal/proxy`, the fastest of %d runs; changes and tables made anew in processor time, without collections of garbage.\n\n"+
 		"| | 100 shards | 5,000 | 50,000 | 500,000 |\n|---|---:|---:|---:|---:|\n", r.o.count)
 	for _, row := range []struct{ about, bench string }{
@@ -46,7 +57,7 @@ func (r *report) renderMicro(b *strings.Builder) {
 	} {
 		fmt.Fprintf(b, "| %s |", row.about)
 		for _, shards := range sizes {
-			fmt.Fprintf(b, " %s |", short(r.micro[fmt.Sprintf(row.bench, shards)]))
+			fmt.Fprintf(b, " %s |", of(fmt.Sprintf(row.bench, shards)))
 		}
 		b.WriteByte('\n')
 	}
@@ -61,8 +72,12 @@ func (r *report) renderMicro(b *strings.Builder) {
 		{"the same on 1,000 nodes; none stands out", "Wide/of=1000/target=index-*/nodes=alike"},
 		{"for comparison: resolve one index and choose", "Wide/of=50/target=index-7/nodes=alike"},
 	} {
-		fmt.Fprintf(b, "| %s | %s |\n", row.about, short(r.micro[row.bench]))
+		fmt.Fprintf(b, "| %s | %s |\n", row.about, of(row.bench))
 	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no benchmarks %s", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // short prints a duration with three digits.
@@ -84,8 +99,8 @@ func (r *report) renderProcess(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## The binary before %d shards × 2 copies on %d nodes\n\n", 5*r.o.indices, r.o.nodes)
 	fmt.Fprintf(b, "simcluster, sidestep and load share the machine; `routing.when: always`. From its start to the first table and statistics sidestep took %.2f s; then it was %.0f MiB resident.\n",
 		r.ready.Seconds(), r.idle.resident/mib)
-	fmt.Fprintf(b, "\n%.0f searches/s on %d indices for %s each, by turns of %s directly, through the smallest reverse proxy of the standard library (`plain`) and through sidestep; the storm is of relocations, and of 20 indices created and deleted a second. \"Added\" is the difference to the direct way in the same phase, in which all share the processors; \"own time\" what sidestep counts itself (`sidestep_overhead_seconds`).\n\n",
-		r.o.rate, searched, r.o.phase, turn)
+	fmt.Fprintf(b, "\n%.0f searches/s on %d indices for %s each, by turns of %s in an order drawn by lot (seed %d), each after %s that does not count, directly, through the smallest reverse proxy of the standard library (`plain`) and through sidestep; the storm is of relocations, and of 20 indices created and deleted a second. \"Added\" is the difference to the direct way in the same phase, in which all share the processors; \"own time\" what sidestep counts itself (`sidestep_overhead_seconds`), with what does not count.\n\n",
+		r.o.rate, searched, r.o.phase, turn, r.o.seed, leadIn)
 	fmt.Fprintf(b, "| | changes/s | failed, partial | p50 direct | added by plain | by sidestep | p99 direct | added by plain | by sidestep | own time ≤ %s | refreshes | heap, MiB | resident, MiB | at most | goroutines |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n", ownTime)
 	fmt.Fprintf(b, "| idle | | | | | | | | | | | %.1f | %.0f | %.0f | %.0f |\n", r.idle.heap/mib, r.idle.resident/mib, r.idle.most/mib, r.idle.goroutines)
 	for _, p := range r.phases {

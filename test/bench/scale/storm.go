@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +24,8 @@ const (
 	// turn is how long searches go one way, through sidestep or directly, before they
 	// go the other: a disturbance of the machine hits both.
 	turn = 5 * time.Second
+	// leadIn is before each turn, on its connections, and does not count.
+	leadIn = time.Second
 	// searched is how many of the indices are searched.
 	searched = 20
 	// ownTime is a bound of the buckets of sidestep_overhead_seconds.
@@ -34,6 +37,7 @@ type stand struct {
 	sim   *simcluster.Cluster
 	front *harness.Front
 	plain string // URL of the plain proxy
+	order *rand.Rand
 }
 
 // health is what sidestep's process holds after a collection of garbage, and what it
@@ -55,7 +59,7 @@ type phase struct {
 
 // runStorm starts a simulated cluster and the binary, and measures the first table,
 // memory, and a load without changes and in a storm.
-func runStorm(ctx context.Context, o options, r *report) error {
+func runStorm(ctx context.Context, o options, r *report) (err error) {
 	sim, err := simcluster.Start(simcluster.Options{
 		Nodes: o.nodes, ServiceTime: time.Millisecond, Sigma: -1, Threads: 64, Seed: 1,
 		Indices: simcluster.Many(o.indices, simcluster.IndexSpec{Name: "index", Shards: 5, Replicas: 1}, 3000),
@@ -78,7 +82,7 @@ func runStorm(ctx context.Context, o options, r *report) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Stop() }()
+	defer func() { harness.Close(f, nil, err != nil) }()
 	if err := f.AwaitReady(ctx); err != nil {
 		return err
 	}
@@ -91,11 +95,12 @@ func runStorm(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	defer stop()
+	at := stand{sim, f, other, o.seed.Random()}
 	for _, p := range []struct {
 		name  string
 		storm simcluster.Storm
 	}{{"without changes", simcluster.Storm{}}, {"storm", simcluster.Storm{Relocations: o.changes/2 - 20, Churn: 20}}} {
-		done, err := load(ctx, o, stand{sim, f, other}, p.storm)
+		done, err := load(ctx, o, at, p.storm)
 		if err != nil {
 			return err
 		}
@@ -117,21 +122,17 @@ func load(ctx context.Context, o options, s stand, storm simcluster.Storm) (*pha
 	var weather sync.WaitGroup
 	started := time.Now()
 	weather.Go(func() { p.changes = s.sim.Storm(stormy, storm) })
+	ways := []struct {
+		to   []string
+		into *loadgen.Result
+	}{{s.sim.URLs(), &p.direct}, {[]string{s.plain}, &p.plain}, {[]string{s.front.URL}, &p.sidestep}}
 	for range max(1, int(o.phase/turn)) {
-		for _, way := range []struct {
-			to   []string
-			into *loadgen.Result
-		}{{s.sim.URLs(), &p.direct}, {[]string{s.plain}, &p.plain}, {[]string{s.front.URL}, &p.sidestep}} {
-			result, err := loadgen.Run(ctx, loadgen.Options{
-				Targets: way.to, Rate: o.rate, Duration: turn,
-				Request: func(i int) *http.Request {
-					return &http.Request{Method: http.MethodGet, URL: &url.URL{Path: fmt.Sprintf("/index-%d/_search", i%searched)}}
-				},
-			})
+		for _, i := range s.order.Perm(len(ways)) {
+			result, err := take(ctx, o.rate, ways[i].to)
 			if err != nil {
 				return nil, err
 			}
-			way.into.Merge(result)
+			ways[i].into.Merge(result)
 		}
 	}
 	p.elapsed = time.Since(started)
@@ -145,6 +146,24 @@ func load(ctx context.Context, o options, s stand, storm simcluster.Storm) (*pha
 	p.quick = (after.quick - before.quick) / (after.requests - before.requests)
 	p.after, err = look(ctx, s.front)
 	return p, err
+}
+
+// take is one turn of a way.
+func take(ctx context.Context, rate float64, targets []string) (result *loadgen.Result, err error) {
+	transport := loadgen.NewTransport(512)
+	defer transport.CloseIdleConnections()
+	options := loadgen.Options{
+		Targets: targets, Rate: rate, Transport: transport,
+		Request: func(i int) *http.Request {
+			return &http.Request{Method: http.MethodGet, URL: &url.URL{Path: fmt.Sprintf("/index-%d/_search", i%searched)}}
+		},
+	}
+	for _, options.Duration = range []time.Duration{leadIn, turn} {
+		if result, err = loadgen.Run(ctx, options); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
 }
 
 // counts are counters of sidestep.

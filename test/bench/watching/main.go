@@ -2,7 +2,8 @@
 // spikes, traces of one request in a hundred, a line in the access log for each, a page
 // that is open and a Prometheus, all at once, against the same sidestep with all of that
 // off. Both stand before the same simulated cluster and take turns, so that a disturbance
-// of the machine hits both; first all nodes are well, then one is slow.
+// of the machine hits both; first all nodes are well, then one is slow. Page and Prometheus
+// look, and CPU is counted, in the turns of each side alone.
 package main
 
 import (
@@ -57,7 +58,7 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	defer stop()
-	if err := o.turns(ctx, sides, 2, func(*side, *loadgen.Result) {}); err != nil { // to warm up
+	if err := o.turns(ctx, sides, 2, func(*side, taken) {}); err != nil { // to warm up
 		return err
 	}
 	var text strings.Builder
@@ -70,7 +71,7 @@ func compare(ctx context.Context, o options) error {
 		{"one node slow: 300 ± 50 ms on its transport", simcluster.Fault{Extra: 300 * time.Millisecond, Jitter: 50 * time.Millisecond}},
 	} {
 		cluster.Nodes()[2].SetFault(situation.fault)
-		if err := o.turns(ctx, sides, 1, func(*side, *loadgen.Result) {}); err != nil { // to find out
+		if err := o.turns(ctx, sides, 1, func(*side, taken) {}); err != nil { // to find out
 			return err
 		}
 		rows, err := o.measure(ctx, sides)
@@ -84,32 +85,54 @@ func compare(ctx context.Context, o options) error {
 }
 
 // turns gives each side so many turns. Who begins changes.
-func (o options) turns(ctx context.Context, sides []*side, count int, done func(*side, *loadgen.Result)) error {
+func (o options) turns(ctx context.Context, sides []*side, count int, done func(*side, taken)) error {
 	for round := range count {
 		for i := range sides {
 			s := sides[(round+i)%len(sides)]
-			result, err := loadgen.Run(ctx, loadgen.Options{
-				Targets: []string{s.front.URL}, Rate: o.rate, Duration: o.slice, Transport: s.transport,
-				Request: func(int) *http.Request { return search(ctx) },
-			})
+			t, err := o.take(ctx, s)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			if result.Failed+result.Partial > 0 {
-				return fmt.Errorf("%s: %d failed, %d partial: %v", s.name, result.Failed, result.Partial, result.FirstErrors)
-			}
-			done(s, result)
+			done(s, t)
 		}
 	}
 	return nil
+}
+
+// taken is what came of one turn.
+type taken struct {
+	result *loadgen.Result
+	cpu    time.Duration // of sidestep
+}
+
+// take gives a side one turn.
+func (o options) take(ctx context.Context, s *side) (t taken, err error) {
+	defer s.watch(ctx)()
+	before, err := s.cpu(ctx)
+	if err != nil {
+		return t, err
+	}
+	t.result, err = loadgen.Run(ctx, loadgen.Options{
+		Targets: []string{s.front.URL}, Rate: o.rate, Duration: o.slice, Transport: s.transport,
+		Request: func(int) *http.Request { return search(ctx) },
+	})
+	if err != nil {
+		return t, err
+	}
+	if t.result.Failed+t.result.Partial > 0 {
+		return t, fmt.Errorf("%d failed, %d partial: %v", t.result.Failed, t.result.Partial, t.result.FirstErrors)
+	}
+	after, err := s.cpu(ctx)
+	t.cpu = after - before
+	return t, err
 }
 
 // measured is what came of one side in one situation.
 type measured struct {
 	name   string
 	result loadgen.Result
-	p99    []time.Duration // of each turn
-	cpu    time.Duration   // of sidestep, for each search
+	p99    []float64     // of each turn, in ms
+	cpu    time.Duration // of sidestep in its turns
 }
 
 func (o options) measure(ctx context.Context, sides []*side) ([]*measured, error) {
@@ -119,37 +142,10 @@ func (o options) measure(ctx context.Context, sides []*side) ([]*measured, error
 		rows[i] = &measured{name: s.name}
 		of[s] = rows[i]
 	}
-	before, err := cpuOf(ctx, sides)
-	if err != nil {
-		return nil, err
-	}
-	err = o.turns(ctx, sides, o.rounds, func(s *side, result *loadgen.Result) {
+	return rows, o.turns(ctx, sides, o.rounds, func(s *side, t taken) {
 		m := of[s]
-		m.result.Merge(result)
-		m.p99 = append(m.p99, result.Quantile(0.99))
+		m.result.Merge(t.result)
+		m.p99 = append(m.p99, harness.Milliseconds(t.result.Quantile(0.99)))
+		m.cpu += t.cpu
 	})
-	if err != nil {
-		return nil, err
-	}
-	after, err := cpuOf(ctx, sides)
-	if err != nil {
-		return nil, err
-	}
-	for i := range sides {
-		rows[i].cpu = (after[i] - before[i]) / time.Duration(max(1, rows[i].result.Sent))
-	}
-	return rows, nil
-}
-
-// cpuOf is the CPU time that each side has used.
-func cpuOf(ctx context.Context, sides []*side) ([]time.Duration, error) {
-	used := make([]time.Duration, len(sides))
-	for i, s := range sides {
-		seconds, err := s.front.Sum(ctx, "process_cpu_seconds_total", nil)
-		if err != nil {
-			return nil, err
-		}
-		used[i] = time.Duration(seconds * float64(time.Second))
-	}
-	return used, nil
 }

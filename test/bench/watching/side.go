@@ -23,6 +23,29 @@ type side struct {
 	name      string
 	front     *harness.Front
 	transport *http.Transport
+	watched   bool // in its turns
+}
+
+// cpu is the CPU time that sidestep has used.
+func (s *side) cpu(ctx context.Context) (time.Duration, error) {
+	seconds, err := s.front.Sum(ctx, "process_cpu_seconds_total", nil)
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// watch has a page and a Prometheus look at the side that watches, until the function
+// returned is called.
+func (s *side) watch(ctx context.Context) (stop func()) {
+	if !s.watched {
+		return func() {}
+	}
+	looking, look := context.WithCancel(ctx)
+	var lookers sync.WaitGroup
+	lookers.Go(func() { follow(looking, s.front.AdminURL+"/events") })
+	lookers.Go(func() { scrape(looking, s.front.AdminURL+"/metrics") })
+	return func() {
+		look()
+		lookers.Wait()
+	}
 }
 
 const off = `
@@ -50,7 +73,7 @@ func search(ctx context.Context) *http.Request {
 	return r
 }
 
-// startSides starts both, and who looks at the one that watches.
+// startSides starts both.
 func startSides(ctx context.Context, binary string, nodes []string) (sides []*side, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "sidestep-watching-")
 	if err != nil {
@@ -61,11 +84,7 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 		traces.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))
-	looking, look := context.WithCancel(ctx)
-	var lookers sync.WaitGroup
 	stop = func() {
-		look()
-		lookers.Wait()
 		for _, s := range sides {
 			s.transport.CloseIdleConnections()
 			if failure := s.front.Stop(); failure != nil {
@@ -82,7 +101,10 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 			stop()
 		}
 	}()
-	for _, one := range []struct{ name, text string }{{"off", off}, {"everything on", fmt.Sprintf(on, dir, receiver.URL)}} {
+	for _, one := range []struct {
+		name, text string
+		watched    bool
+	}{{"off", off, false}, {"everything on", fmt.Sprintf(on, dir, receiver.URL), true}} {
 		file := filepath.Join(dir, strings.Fields(one.name)[0]+".yaml")
 		if err := os.WriteFile(file, []byte(one.text), 0o600); err != nil {
 			return nil, nil, err
@@ -91,7 +113,7 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 		if err != nil {
 			return nil, nil, err
 		}
-		sides = append(sides, &side{name: one.name, front: f, transport: loadgen.NewTransport(512)})
+		sides = append(sides, &side{name: one.name, front: f, transport: loadgen.NewTransport(512), watched: one.watched})
 		ready, cancel := context.WithTimeout(ctx, time.Minute)
 		err = f.AwaitReady(ready)
 		cancel()
@@ -99,9 +121,6 @@ func startSides(ctx context.Context, binary string, nodes []string) (sides []*si
 			return nil, nil, err
 		}
 	}
-	watched := sides[len(sides)-1].front.AdminURL
-	lookers.Go(func() { follow(looking, watched+"/events") })
-	lookers.Go(func() { scrape(looking, watched+"/metrics") })
 	return sides, stop, nil
 }
 

@@ -33,8 +33,10 @@ func TestVariants(t *testing.T) {
 	config, err := o.variants[0].variant.Config()
 	require.NoError(t, err)
 	require.Equal(t, "cluster:\n    stats_interval: 5s\n", config)
-	_, err = parse([]string{"-variants", "rare", "-out", "x"})
-	require.Error(t, err)
+	for _, bad := range []string{"rare", "sidestep=a.b:c"} {
+		_, err = parse([]string{"-variants", bad, "-out", "x"})
+		require.Error(t, err, bad)
+	}
 	require.Len(t, options{}.ways(settings()[0]), len(fullWays()))
 }
 

@@ -75,7 +75,7 @@ func parse(arguments []string) (options, error) {
 	o.Flags(set)
 	o.ResultFlags(set)
 	names := set.String("settings", "shared,quota,half,half-quota", "comma `list` of settings")
-	set.IntVar(&o.rounds, "rounds", 5, "`rounds` in which each way has one turn")
+	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each way has one turn")
 	set.DurationVar(&o.lead, "lead", time.Second, "lead-in of each turn, which counts for nothing")
 	set.DurationVar(&o.turn, "turn", 4*time.Second, "length of one turn")
 	set.DurationVar(&o.warm, "warm", time.Minute, "warm-up of the nodes")
@@ -86,7 +86,8 @@ func parse(arguments []string) (options, error) {
 		return o, err
 	}
 	o.command = harness.Command("bin/full", set, "sidestep", "out")
-	all, err := harness.ParseVariants(*variants)
+	taken := harness.Names(slices.Concat(fullWays(), halfWays()), func(w way) string { return w.name })
+	all, err := harness.ParseVariants(*variants, taken...)
 	if err != nil {
 		return o, err
 	}

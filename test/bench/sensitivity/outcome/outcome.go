@@ -15,14 +15,13 @@ type Row struct {
 	Failed []float64 `json:"failed"` // share of the searches, 0..1
 }
 
-// Scenario is what became of one random scenario. Engine figures are 0 where only sidestep played.
+// Scenario is what became of one random scenario. EngineP99 is 0 where only sidestep played.
 type Scenario struct {
-	P99          float64 `json:"p99_ms"`
-	EngineP99    float64 `json:"engine_p99_ms,omitempty"`
-	Failed       float64 `json:"failed"` // searches
-	EngineFailed float64 `json:"engine_failed,omitempty"`
-	Attempts     float64 `json:"attempts"`
-	Ejected      int     `json:"ejected"` // ejections of nodes without a fault
+	P99       float64 `json:"p99_ms"`
+	EngineP99 float64 `json:"engine_p99_ms,omitempty"`
+	Failed    float64 `json:"failed"` // searches
+	Attempts  float64 `json:"attempts"`
+	Ejected   int     `json:"ejected"` // ejections of nodes without a fault
 }
 
 // Never (ms) stands for the time of a search that was never answered.

@@ -81,7 +81,7 @@ func sweep(out *outcome.Outcome, o lab.SweepOptions) error {
 	for i := range played {
 		p := &played[i]
 		out.Random = append(out.Random, outcome.Scenario{
-			P99: p.P99.Sidestep, EngineP99: p.P99.Engine, Failed: p.Failed.Sidestep, EngineFailed: p.Failed.Engine,
+			P99: p.P99.Sidestep, EngineP99: p.P99.Engine, Failed: p.Failed.Sidestep,
 			Attempts: p.Attempts.Sidestep, Ejected: p.Ejected,
 		})
 	}

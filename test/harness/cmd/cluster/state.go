@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -120,12 +122,36 @@ func up(a arguments, flags []string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	return follow(a.state, logPath, ended)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err = follow(ctx, a.state, logPath, ended)
+	if errors.Is(err, context.Canceled) { // down does not see it yet
+		err = errors.Join(err, abandon(cmd.Process, ended))
+	}
+	return err
 }
 
-// follow copies the log to our output until the state file is there or the
-// background process has ended.
-func follow(statePath, logPath string, ended <-chan error) error {
+// abandon ends the background process, which stops its nodes first; if it does not obey it is
+// killed, and its nodes die with it.
+func abandon(serving *os.Process, ended <-chan error) error {
+	if err := serving.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop the cluster: %w", err)
+	}
+	select {
+	case err := <-ended:
+		fmt.Println("the cluster is stopped:", err)
+		return nil
+	case <-time.After(obedience):
+		return serving.Kill()
+	}
+}
+
+// obedience is how long the background process may take to end.
+const obedience = 30 * time.Second
+
+// follow copies the log to our output until the state file is there, the background
+// process has ended, or ctx.
+func follow(ctx context.Context, statePath, logPath string, ended <-chan error) error {
 	log, err := os.Open(logPath)
 	if err != nil {
 		return fmt.Errorf("follow the start: %w", err)
@@ -142,6 +168,8 @@ func follow(statePath, logPath string, ended <-chan error) error {
 			return err
 		}
 		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the start is given up: %w", ctx.Err())
 		case err := <-ended:
 			_, copyErr := io.Copy(os.Stdout, log)
 			return errors.Join(fmt.Errorf("the cluster did not start: %w", err), copyErr)
@@ -164,7 +192,7 @@ func down(path string) error {
 	if err := syscall.Kill(s.PID, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop the cluster: %w", err)
 	}
-	for range 150 {
+	for end := time.Now().Add(obedience); time.Now().Before(end); {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			fmt.Println("the cluster is stopped")
 			return nil
