@@ -116,7 +116,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return nil, err
 	}
-	access, err := newAccess(cfg.Admin, o.Logger)
+	access, err := newAccess(cfg.Admin, o.Sockets.Admin, o.Logger)
 	if err != nil {
 		return nil, err
 	}

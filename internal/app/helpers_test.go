@@ -154,6 +154,12 @@ type sidestep struct {
 // start starts an App and stops it when the test ends; load may be nil.
 func start(t *testing.T, cfg config.Config, load func() (config.Config, error)) *sidestep {
 	t.Helper()
+	return startOn(t, app.Sockets{}, cfg, load)
+}
+
+// startOn is start with inherited sockets.
+func startOn(t *testing.T, sockets app.Sockets, cfg config.Config, load func() (config.Config, error)) *sidestep {
+	t.Helper()
 	s := &sidestep{
 		t: t, log: &testkit.Log{}, level: new(slog.LevelVar), registry: prometheus.NewRegistry(),
 		client: &http.Client{Transport: &http.Transport{}},
@@ -165,6 +171,7 @@ func start(t *testing.T, cfg config.Config, load func() (config.Config, error)) 
 		Level:    s.level,
 		Registry: s.registry,
 		Load:     load,
+		Sockets:  sockets,
 	})
 	require.NoError(t, err)
 	require.NoError(t, s.Start(t.Context()))

@@ -60,7 +60,7 @@ func (a *App) reload(cfg config.Config) error {
 	if err := config.Join(append(needRestart(a.cfg, cfg), a.keepSlots(cfg.Bulk)...)...); err != nil {
 		return err
 	}
-	access, err := newAccess(cfg.Admin, a.logger)
+	access, err := newAccess(cfg.Admin, a.options.Sockets.Admin, a.logger)
 	if err != nil {
 		return err
 	}
