@@ -46,6 +46,7 @@ type Options struct {
 type App struct {
 	options Options
 	logger  *slog.Logger
+	files   *rotation
 	metrics *metrics
 	tracer  *tracing.Tracer
 	data    *listener
@@ -89,6 +90,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 	a := &App{
 		options:  o,
 		logger:   o.Logger,
+		files:    &rotation{logger: o.Logger},
 		cfg:      cfg,
 		delay:    delay{ended: make(chan struct{})},
 		stopping: make(chan struct{}),
@@ -116,7 +118,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return nil, err
 	}
-	access, err := newAccess(cfg.Admin, o.Sockets.Admin, o.Logger)
+	access, err := newAccess(cfg.Admin, o.Sockets.Admin, a.files)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ func (a *App) Reload(cfg config.Config) error {
 
 // reloaded logs and counts the result of a reload.
 func (a *App) reloaded(err error) error {
+	a.files.reloads.Add(1)
 	a.metrics.reloaded(err == nil, time.Now())
 	if err == nil {
 		a.logger.Info("configuration reloaded")
@@ -60,7 +61,7 @@ func (a *App) reload(cfg config.Config) error {
 	if err := config.Join(append(needRestart(a.cfg, cfg), a.keepSlots(cfg.Bulk)...)...); err != nil {
 		return err
 	}
-	access, err := newAccess(cfg.Admin, a.options.Sockets.Admin, a.logger)
+	access, err := newAccess(cfg.Admin, a.options.Sockets.Admin, a.files)
 	if err != nil {
 		return err
 	}
@@ -120,12 +121,8 @@ func needRestart(before, after config.Config) []*config.Problem {
 // replacement returns the pipeline for cfg, started and ready; nil if the current one
 // already is what cfg asks for.
 func (a *App) replacement(cfg config.Config) (*pipeline, error) {
-	wanted, err := newRecipe(cfg)
-	if err != nil {
-		return nil, err
-	}
 	current := a.current.Load()
-	if reflect.DeepEqual(wanted, current.recipe) {
+	if reflect.DeepEqual(newRecipe(cfg), current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
 	next, err := newPipeline(cfg, a.logger, a.watchers())
