@@ -68,7 +68,7 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 		opened, err := record.Open(log.o)
 		if err != nil {
 			l.drop(next)
-			return openedLogs{}, &config.Problem{Path: "logs." + log.o.Name + ".output", Message: err.Error()}
+			return openedLogs{}, &config.Problem{Path: "logs." + log.o.Name + ".output", Message: err.Error(), Cause: err}
 		}
 		*log.into, next.fresh = opened, append(next.fresh, opened)
 	}

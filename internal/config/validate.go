@@ -95,6 +95,12 @@ func (c *checker) add(path, format string, args ...any) {
 	c.problems = append(c.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// unreadable adds a problem that is the fault of a file, or of what is in the way to it. If cause is nil it
+// is one of the configuration.
+func (c *checker) unreadable(path string, cause error, format string, args ...any) {
+	c.problems = append(c.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...), Cause: cause})
+}
+
 func (c *checker) listener(path, address string) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -160,7 +166,7 @@ func (c *checker) readable(path, file string) bool {
 	data, err := os.ReadFile(file)
 	switch {
 	case err != nil:
-		c.add(path, "%s cannot be read: %s", file, reason(err))
+		c.unreadable(path, err, "%s cannot be read: %s", file, reason(err))
 	case len(bytes.TrimSpace(data)) == 0:
 		c.add(path, "%s is empty", file)
 	default:
@@ -402,7 +408,7 @@ func (c *checker) diagnosis(d Diagnosis) {
 	}
 	switch info, err := os.Stat(d.Dir); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		c.add("diagnosis.dir", "%s cannot be used: %s", d.Dir, reason(err))
+		c.unreadable("diagnosis.dir", err, "%s cannot be used: %s", d.Dir, reason(err))
 	case err == nil && !info.IsDir():
 		c.add("diagnosis.dir", "%s is not a folder", d.Dir)
 	}
