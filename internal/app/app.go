@@ -229,7 +229,7 @@ func (a *App) stop(ctx context.Context) error {
 	defer cancel()
 	err := a.data.shutdown(graced)
 	a.logs.close()
-	a.recorder.Stop()
+	a.stopRecorder()
 	a.current.Load().stop()
 	a.tracer.Close(context.WithoutCancel(ctx))
 
