@@ -70,7 +70,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		logger.Error("cannot start", "err", err)
 		return exitFailure
 	}
-	sidestep, err := app.New(cfg, app.Options{Version: buildVersion(), Logger: logger, Level: level, Load: f.load, Sockets: sockets})
+	sidestep, err := app.New(cfg, app.Options{
+		Version: buildVersion(), Commit: buildCommit(), Logger: logger, Level: level, Load: f.load, Sockets: sockets,
+	})
 	if err != nil {
 		return refuse(stderr, err)
 	}

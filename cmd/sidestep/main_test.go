@@ -213,6 +213,8 @@ func TestLife(t *testing.T) {
 	p.awaitReady()
 	status, _ := p.get(p.data + "/logs/_search")
 	require.Equal(t, http.StatusOK, status)
+	_, metrics := p.get(p.admin + "/metrics")
+	require.Contains(t, metrics, `revision="0a1b2c3d",version="1.2.3"} 1`)
 
 	require.NoError(t, os.WriteFile(config, []byte(settings("ars", cluster)), 0o600))
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))

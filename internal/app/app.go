@@ -29,6 +29,8 @@ const adminGrace = time.Second
 // Options are what does not come from the configuration.
 type Options struct {
 	Version string
+	// Commit is what was built; empty if that is not known.
+	Commit string
 	// Logger, nil for none.
 	Logger *slog.Logger
 	// Level, if set, is the level of Logger. A reload changes it.
@@ -110,7 +112,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 		return nil, err
 	}
 	a.current.Store(first)
-	if a.metrics, err = newMetrics(o.Registry, o.Version, a.Ready); err != nil {
+	if a.metrics, err = newMetrics(o.Registry, o.Version, o.Commit, a.Ready); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	a.diagnose(first)

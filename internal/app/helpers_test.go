@@ -167,6 +167,7 @@ func startOn(t *testing.T, sockets app.Sockets, cfg config.Config, load func() (
 	var err error
 	s.App, err = app.New(cfg, app.Options{
 		Version:  "1.2.3",
+		Commit:   "0a1b2c3d",
 		Logger:   slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: s.level})),
 		Level:    s.level,
 		Registry: s.registry,
