@@ -71,8 +71,8 @@ func validate(cfg Config) []*Problem {
 	if cfg.Limits.HeldBody < 1 {
 		c.add("limits.held_body", "must be at least 1B")
 	}
-	if cfg.Limits.HeldBodies < 1 {
-		c.add("limits.held_bodies", "must be at least 1B")
+	if one := cfg.Limits.HeldBody; cfg.Limits.HeldBodies < max(one, 1) {
+		c.add("limits.held_bodies", "must be at least held_body (%s), which a single body may take", max(one, 1))
 	}
 	c.notNegative("limits.body_timeout", cfg.Limits.BodyTimeout)
 	c.notNegative("limits.write_timeout", cfg.Limits.WriteTimeout)

@@ -164,7 +164,6 @@ func New(o Options) (*Proxy, error) {
 	if o.MaxHeldBodies <= 0 {
 		o.MaxHeldBodies = 64 << 20
 	}
-	o.MaxHeldBodies = max(o.MaxHeldBodies, o.MaxHeldBody)
 	if o.Explain == "" {
 		o.Explain = ExplainOn
 	}
