@@ -68,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	sockets, err := app.InheritSockets()
 	if err != nil {
 		logger.Error("cannot start", "err", err)
-		return exitFailure
+		return exitConfig // the supervisor's: trying again would not help
 	}
 	sidestep, err := app.New(cfg, app.Options{
 		Version: buildVersion(), Commit: buildCommit(), Logger: logger, Level: level, Load: f.load, Sockets: sockets,
