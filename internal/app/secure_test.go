@@ -203,6 +203,22 @@ func TestRotatedSecretIsUsedAtOnce(t *testing.T) {
 	require.Equal(t, "ApiKey renewed", seen[len(seen)-1], "a secret that cannot be read stays in force")
 }
 
+// A reload reads secrets again, even if nothing shows that their files have changed.
+func TestAReloadReadsSecretsAgain(t *testing.T) {
+	u, dir := newUpstream(t), t.TempDir()
+	cfg := settings(u.URL)
+	cfg.Upstream.Auth.APIKeyFile = write(t, dir, "key", []byte("old"))
+	s := startReady(t, cfg, nil)
+	info, err := os.Stat(cfg.Upstream.Auth.APIKeyFile)
+	require.NoError(t, err)
+	polls := func() string { seen := u.seen("/_nodes"); return seen[len(seen)-1] }
+	require.Eventually(t, func() bool { return polls() == "ApiKey old" }, patience, 5*time.Millisecond)
+	write(t, dir, "key", []byte("new"))
+	require.NoError(t, os.Chtimes(cfg.Upstream.Auth.APIKeyFile, time.Time{}, info.ModTime()))
+	require.NoError(t, s.Reload(cfg))
+	require.Eventually(t, func() bool { return polls() == "ApiKey new" }, patience, 5*time.Millisecond)
+}
+
 // A redirect must not carry the account to another host.
 func TestPollsFollowNoRedirect(t *testing.T) {
 	var strayed atomic.Int64
