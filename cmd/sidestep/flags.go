@@ -42,7 +42,8 @@ Other:
 
 Signals: SIGHUP reads the file again; SIGTERM and SIGINT finish what is in flight,
 SIGTERM after limits.drain_delay. A second one ends the delay, or else all at once.
-Exit codes: 0 stopped or valid, 1 failed, 2 bad flags or configuration.
+Exit codes: 0 stopped or valid, 2 bad flags, 78 bad configuration, 1 failed otherwise:
+also where a file cannot be read, which may pass.
 `
 
 // flags is the command line.

@@ -31,7 +31,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // bad flags: nothing was started. A panic of Go ends with it, too
-	// exitConfig is for a bad configuration, which does not get better by itself (EX_CONFIG of sysexits.h).
+	// exitConfig is for a bad configuration, which does not get better by itself (EX_CONFIG of sysexits.h). Where files
+	// cannot be read it is exitFailure.
 	exitConfig = 78
 )
 
@@ -67,9 +68,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	sockets, err := app.InheritSockets()
 	if err != nil {
 		logger.Error("cannot start", "err", err)
-		return exitFailure
+		return exitConfig // the supervisor's: trying again would not help
 	}
-	sidestep, err := app.New(cfg, app.Options{Version: buildVersion(), Logger: logger, Level: level, Load: f.load, Sockets: sockets})
+	sidestep, err := app.New(cfg, app.Options{
+		Version: buildVersion(), Commit: buildCommit(), Logger: logger, Level: level, Load: f.load, Sockets: sockets,
+	})
 	if err != nil {
 		return refuse(stderr, err)
 	}
@@ -111,47 +114,57 @@ func moved(name string) func(args []string, stdout, stderr io.Writer) int {
 
 // refuse prints every problem of a configuration.
 func refuse(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "sidestep: the configuration is not valid, nothing was started:\n  %s\n",
-		strings.ReplaceAll(err.Error(), "\n", "\n  "))
-	return exitConfig
+	what, code := "the configuration is not valid", exitConfig
+	if config.Unreadable(err) {
+		what, code = "files cannot be read", exitFailure
+	}
+	fmt.Fprintf(stderr, "sidestep: %s, nothing was started:\n  %s\n", what, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	return code
 }
 
 // serve runs until a signal or a broken listener ends it.
 func serve(sidestep *app.App, logger *slog.Logger) int {
 	// The reader of the logs may end before sidestep does: then writing to them fails, and that is all.
 	signal.Ignore(syscall.SIGPIPE)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	reloads, stops := signals()
+	defer signal.Stop(reloads)
+	defer signal.Stop(stops)
 	ctx, ended := context.WithCancel(context.Background())
 	defer ended()
 	go app.LimitMemory(ctx)
 	go app.LimitProcessors(ctx)
 	if err := sidestep.Start(context.Background()); err != nil {
 		logger.Error("cannot start", "err", err)
-		if _, bad := errors.AsType[*config.Problem](err); bad { // a log that cannot be opened
+		if _, bad := errors.AsType[*config.Problem](err); bad && !config.Unreadable(err) { // a log that is none
 			return exitConfig
 		}
 		return exitFailure
 	}
 	for {
 		select {
-		case received := <-signals:
-			if received == syscall.SIGHUP {
-				go reload(sidestep, logger) // a signal to stop must not wait for it
-				continue
-			}
+		case <-reloads:
+			go reload(sidestep, logger) // a signal to stop must not wait for it
+		case received := <-stops:
 			if received == syscall.SIGINT {
 				sidestep.SkipDrain() // somebody at a terminal waits
 			}
-			return stop(sidestep, signals, logger)
+			return stop(sidestep, stops, logger)
 		case err := <-sidestep.Failed():
 			logger.Error("cannot serve any more", "err", err)
 			sidestep.SkipDrain()
-			stop(sidestep, signals, logger)
+			stop(sidestep, stops, logger)
 			return exitFailure
 		}
 	}
+}
+
+// signals returns those to reload and those to stop. A signal for which a channel has no room is lost, so one to
+// stop does not share its channel.
+func signals() (reloads, stops chan os.Signal) {
+	reloads, stops = make(chan os.Signal, 1), make(chan os.Signal, 2)
+	signal.Notify(reloads, syscall.SIGHUP)
+	signal.Notify(stops, syscall.SIGINT, syscall.SIGTERM)
+	return reloads, stops
 }
 
 func reload(sidestep *app.App, logger *slog.Logger) {
@@ -162,10 +175,10 @@ func reload(sidestep *app.App, logger *slog.Logger) {
 
 // stop finishes what is in flight. A second signal skips limits.drain_delay; one after
 // the delay ends the process at once.
-func stop(sidestep *app.App, signals <-chan os.Signal, logger *slog.Logger) int {
+func stop(sidestep *app.App, again <-chan os.Signal, logger *slog.Logger) int {
 	go func() {
-		for received := range signals {
-			if received != syscall.SIGHUP && !sidestep.SkipDrain() {
+		for range again {
+			if !sidestep.SkipDrain() {
 				os.Exit(exitFailure)
 			}
 		}

@@ -62,6 +62,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("two\nlines\n"), 0o600))
 	twoLines := file(t, "upstream:\n  urls: [http://a:9200]\n  auth:\n    api_key_file: "+secret+"\n")
+	absent := file(t, "upstream:\n  urls: [http://a:9200]\n  auth: {api_key_file: /nowhere}\n")
 	invalid := "sidestep: the configuration is not valid, nothing was started:\n"
 	for _, c := range []struct {
 		name           string
@@ -86,8 +87,10 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"zone", []string{"--config", zoned, "--zone", "eu-1b", "--config.check"}, 0, `valid`, `^$`},
 		{"zone without attribute", []string{"--config", good, "--zone", "eu-1b", "--config.check"}, 78, `^$`,
 			`  \S+sidestep\.yaml: routing\.zone\.attribute: must be set, as local is\n$`},
-		{"no file", []string{"--config", "/nowhere.yaml"}, 78, `^$`, `  /nowhere\.yaml: cannot be read: no such file or directory\n$`},
-		{"a log that cannot be opened", []string{"--config", file(t, "upstream:\n  urls: [http://a:9200]\nlisten: 127.0.0.1:0\nadmin:\n  listen: 127.0.0.1:0\nlogs:\n  access:\n    output: /proc/self/none\n")}, 78, `^$`, `cannot start.*logs\.access\.output`},
+		{"no file", []string{"--config", "/nowhere.yaml"}, 1, `^$`, `^sidestep: files cannot be read, nothing was started:\n  /nowhere\.yaml: cannot be read: no such file or directory\n$`},
+		{"a log that cannot be opened", []string{"--config", file(t, "upstream:\n  urls: [http://a:9200]\nlisten: 127.0.0.1:0\nadmin:\n  listen: 127.0.0.1:0\nlogs:\n  access:\n    output: /proc/self/none\n")}, 1, `^$`, `cannot start.*logs\.access\.output`},
+		{"a secret that is not there", []string{"--config", absent, "--config.check"}, 1, `^$`, `upstream\.auth\.api_key_file: /nowhere cannot be read: no such file`},
+		{"a secret that is not there, and a bad value", []string{"--config", absent, "--routing.mode=no"}, 78, `^$`, invalid + `(.|\n)*/nowhere cannot be read`},
 		{"unknown flag", []string{"--lisen", "x"}, 2, `^$`, `^sidestep: flag provided but not defined: -lisen\nsidestep --help lists the flags\.\n$`},
 		{"argument", []string{"start"}, 2, `^$`, `^sidestep: unexpected argument "start"\n`},
 		{"help", []string{"--help"}, 0, `Usage:\n(.|\n)*--upstream(.|\n)*--config\.check`, `^$`},
@@ -210,6 +213,8 @@ func TestLife(t *testing.T) {
 	p.awaitReady()
 	status, _ := p.get(p.data + "/logs/_search")
 	require.Equal(t, http.StatusOK, status)
+	_, metrics := p.get(p.admin + "/metrics")
+	require.Contains(t, metrics, `revision="0a1b2c3d",version="1.2.3"} 1`)
 
 	require.NoError(t, os.WriteFile(config, []byte(settings("ars", cluster)), 0o600))
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))

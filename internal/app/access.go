@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -11,25 +10,30 @@ import (
 	"sidestep/internal/config"
 )
 
-// newAccess returns what may be done on the admin listener. Clients that need a
-// certificate need no token.
-func newAccess(cfg config.Admin, logger *slog.Logger) (*admin.Access, error) {
+// newAccess returns what may be done on the admin listener, whose socket may be an inherited
+// one. Clients that need a certificate need no token.
+func newAccess(cfg config.Admin, inherited net.Listener, files *rotation) (*admin.Access, error) {
+	address := cfg.Listen
+	if inherited != nil {
+		address = inherited.Addr().String()
+	}
+	local := config.Loopback(address) || inherited != nil && inherited.Addr().Network() == "unix"
 	access := &admin.Access{
 		Hosts:            slices.Concat(cfg.AllowedHosts, ownNames(cfg.Listen)),
-		Open:             cfg.Loopback() || cfg.TLS.ClientCAFile != "",
+		Open:             local || cfg.TLS.ClientCAFile != "",
 		SnapshotsGuarded: cfg.SnapshotTokenFile != "",
 		Profiles:         cfg.Profiles,
 	}
 	if file := cfg.TokenFile; file != "" {
-		token, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
+		token, err := watchSecret(files, file)
 		if err != nil {
 			return nil, fmt.Errorf("admin.token_file: %w", err)
 		}
 		access.Token = token.get
 	}
 	if access.Token == nil && !access.Open {
-		logger.Warn("the admin listener is not on loopback and has no token: it refuses to switch the mode and to reload; set admin.token_file",
-			"listen", cfg.Listen)
+		files.logger.Warn("the admin listener is not on loopback and has no token: it refuses to switch the mode and to reload; set admin.token_file",
+			"listen", address)
 	}
 	return access, nil
 }

@@ -1,8 +1,11 @@
 package app_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,6 +63,39 @@ func TestAdminBeyondLoopbackNeedsAToken(t *testing.T) {
 	for _, secret := range []string{"opensesame", "changed again"} {
 		require.NotContains(t, s.log.String(), secret)
 		require.NotContains(t, s.admin("GET /metrics", "").body, secret)
+	}
+}
+
+// An inherited socket takes the place of admin.listen, so its address counts.
+func TestInheritedAdminSocketDecidesWhetherATokenIsNeeded(t *testing.T) {
+	for _, c := range []struct {
+		network, address, configured string
+		want                         int
+	}{
+		{"tcp", "0.0.0.0:0", "127.0.0.1:0", http.StatusForbidden},
+		{"tcp", "127.0.0.1:0", "0.0.0.0:0", http.StatusOK},
+		{"unix", filepath.Join(t.TempDir(), "admin"), "0.0.0.0:0", http.StatusOK},
+	} {
+		t.Run(c.network+" "+c.address, func(t *testing.T) {
+			socket, err := new(net.ListenConfig).Listen(t.Context(), c.network, c.address)
+			require.NoError(t, err)
+			cfg := settings("http://127.0.0.1:1")
+			cfg.Admin.Listen = c.configured
+			s := startOn(t, app.Sockets{Admin: socket}, cfg, nil)
+			s.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, c.network, socket.Addr().String())
+			}}
+			switched := func() int {
+				got, err := ask(t, s.client, "PUT http://127.0.0.1/-/routing", off)
+				require.NoError(t, err)
+				return got.status
+			}
+			require.Equal(t, c.want, switched())
+			require.Equal(t, c.want != http.StatusOK, strings.Contains(s.log.String(), "set admin.token_file"), s.log)
+			cfg.Admin.Profiles = true
+			require.NoError(t, s.Reload(cfg))
+			require.Equal(t, c.want, switched(), "after a reload")
+		})
 	}
 }
 

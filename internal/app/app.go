@@ -29,6 +29,8 @@ const adminGrace = time.Second
 // Options are what does not come from the configuration.
 type Options struct {
 	Version string
+	// Commit is what was built; empty if that is not known.
+	Commit string
 	// Logger, nil for none.
 	Logger *slog.Logger
 	// Level, if set, is the level of Logger. A reload changes it.
@@ -46,6 +48,7 @@ type Options struct {
 type App struct {
 	options Options
 	logger  *slog.Logger
+	files   *rotation
 	metrics *metrics
 	tracer  *tracing.Tracer
 	data    *listener
@@ -89,6 +92,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 	a := &App{
 		options:  o,
 		logger:   o.Logger,
+		files:    &rotation{logger: o.Logger},
 		cfg:      cfg,
 		delay:    delay{ended: make(chan struct{})},
 		stopping: make(chan struct{}),
@@ -108,7 +112,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 		return nil, err
 	}
 	a.current.Store(first)
-	if a.metrics, err = newMetrics(o.Registry, o.Version, a.Ready); err != nil {
+	if a.metrics, err = newMetrics(o.Registry, o.Version, o.Commit, a.Ready); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	a.diagnose(first)
@@ -116,7 +120,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return nil, err
 	}
-	access, err := newAccess(cfg.Admin, o.Logger)
+	access, err := newAccess(cfg.Admin, o.Sockets.Admin, a.files)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +231,7 @@ func (a *App) stop(ctx context.Context) error {
 	defer cancel()
 	err := a.data.shutdown(graced)
 	a.logs.close()
-	a.recorder.Stop()
+	a.stopRecorder()
 	a.current.Load().stop()
 	a.tracer.Close(context.WithoutCancel(ctx))
 

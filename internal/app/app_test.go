@@ -116,7 +116,7 @@ func TestSteersAndExplains(t *testing.T) {
 
 	metrics := s.get(s.adminURL("/metrics")).body
 	for _, want := range []string{
-		`sidestep_build_info{goversion="go`, `version="1.2.3"} 1`,
+		`sidestep_build_info{goversion="go`, `revision="0a1b2c3d",version="1.2.3"} 1`,
 		`sidestep_requests_total{operation="search"`, `sidestep_node_rank{`,
 		`sidestep_config_last_reload_successful 1`, `go_goroutines `, `process_resident_memory_bytes `,
 	} {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -18,6 +19,15 @@ func (a *App) diagnose(p *pipeline) {
 		Seeds:    p.recipe.upstream.Parsed(),
 		Client:   p.account,
 	})
+}
+
+// stopRecorder saves the records of spikes, as far as that is possible in time.
+func (a *App) stopRecorder() {
+	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	defer cancel()
+	if err := a.recorder.Stop(ctx); err != nil {
+		a.logger.Warn("records of spikes are lost", "err", err)
+	}
 }
 
 // readings converts the state of the nodes for the recorder.

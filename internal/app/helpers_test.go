@@ -154,6 +154,12 @@ type sidestep struct {
 // start starts an App and stops it when the test ends; load may be nil.
 func start(t *testing.T, cfg config.Config, load func() (config.Config, error)) *sidestep {
 	t.Helper()
+	return startOn(t, app.Sockets{}, cfg, load)
+}
+
+// startOn is start with inherited sockets.
+func startOn(t *testing.T, sockets app.Sockets, cfg config.Config, load func() (config.Config, error)) *sidestep {
+	t.Helper()
 	s := &sidestep{
 		t: t, log: &testkit.Log{}, level: new(slog.LevelVar), registry: prometheus.NewRegistry(),
 		client: &http.Client{Transport: &http.Transport{}},
@@ -161,10 +167,12 @@ func start(t *testing.T, cfg config.Config, load func() (config.Config, error)) 
 	var err error
 	s.App, err = app.New(cfg, app.Options{
 		Version:  "1.2.3",
+		Commit:   "0a1b2c3d",
 		Logger:   slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: s.level})),
 		Level:    s.level,
 		Registry: s.registry,
 		Load:     load,
+		Sockets:  sockets,
 	})
 	require.NoError(t, err)
 	require.NoError(t, s.Start(t.Context()))

@@ -67,7 +67,7 @@ func (s *Sockets) take(name string, file *os.File) error {
 		return errors.New("it is not used: there are at most two sockets, with the names data and admin")
 	}
 	if *place != nil {
-		return fmt.Errorf("is the second for %s", name)
+		return fmt.Errorf("is the second for %s: give one (one ListenStream= in the unit of systemd)", name)
 	}
 	listener, err := net.FileListener(file)
 	if err != nil {

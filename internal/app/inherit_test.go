@@ -77,11 +77,11 @@ func TestInheritedSocketsThatAreOfNoUse(t *testing.T) {
 	other, _ := socket(t, "metrics")
 	first, _ := socket(t, "sidestep.socket")
 	for want, files := range map[string][]*os.File{
-		"LISTEN_FDS: socket 1 of 1 (LISTEN_FD_3): is not a stream socket: ":               {named(t, plain, "LISTEN_FD_3")},
-		"LISTEN_FDS: socket 2 of 2 (admin): is not a stream socket: ":                     {data, named(t, datagrams, "admin")},
-		"LISTEN_FDS: socket 2 of 2 (data): is the second for data":                        {data, again},
-		"LISTEN_FDS: socket 2 of 2 (metrics): it is not used: ":                           {data, other},
-		"LISTEN_FDS: socket 3 of 3 (sidestep.socket): it is not used: there are at most ": {first, first, first},
+		"LISTEN_FDS: socket 1 of 1 (LISTEN_FD_3): is not a stream socket: ":                     {named(t, plain, "LISTEN_FD_3")},
+		"LISTEN_FDS: socket 2 of 2 (admin): is not a stream socket: ":                           {data, named(t, datagrams, "admin")},
+		"LISTEN_FDS: socket 2 of 2 (data): is the second for data: give one (one ListenStream=": {data, again},
+		"LISTEN_FDS: socket 2 of 2 (metrics): it is not used: ":                                 {data, other},
+		"LISTEN_FDS: socket 3 of 3 (sidestep.socket): it is not used: there are at most ":       {first, first, first},
 	} {
 		_, err := socketsOf(files)
 		require.ErrorContains(t, err, want)

@@ -60,7 +60,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 	// No IdleTimeout: the engines do not close idle connections either, and clients with
 	// connection pools rely on it.
 	var err error
-	l.server.TLSConfig, err = serverTLS("listen_tls", cfg.ListenTLS, negotiated, logger)
+	l.server.TLSConfig, err = serverTLS("listen_tls", cfg.ListenTLS, negotiated, a.files)
 	return l, err
 }
 
@@ -86,7 +86,7 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Quit: quit,
 	})
 	var err error
-	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, o.Logger)
+	l.server.TLSConfig, err = serverTLS("admin.tls", cfg.Admin.TLS, []string{http1}, a.files)
 	return l, err
 }
 
@@ -105,11 +105,11 @@ func newServer(cfg config.Config, logger *slog.Logger) *http.Server {
 
 // serverTLS returns nil if t says plain HTTP. Certificates are checked for changes at
 // each handshake, so that rotated ones are used at once.
-func serverTLS(key string, t config.ServerTLS, protocols []string, logger *slog.Logger) (*tls.Config, error) {
+func serverTLS(key string, t config.ServerTLS, protocols []string, files *rotation) (*tls.Config, error) {
 	if !t.Enabled() {
 		return nil, nil //nolint:nilnil // no TLS is not an error
 	}
-	pair, err := watchKeyPair(logger, t.CertFile, t.KeyFile)
+	pair, err := watchKeyPair(files, t.CertFile, t.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s.cert_file: %w", key, err)
 	}
@@ -121,7 +121,7 @@ func serverTLS(key string, t config.ServerTLS, protocols []string, logger *slog.
 	if t.ClientCAFile == "" {
 		return base, nil
 	}
-	authorities, err := watchAuthorities(logger, t.ClientCAFile)
+	authorities, err := watchAuthorities(files, t.ClientCAFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s.client_ca_file: %w", key, err)
 	}

@@ -12,7 +12,8 @@ import (
 	"sidestep/internal/record"
 )
 
-// logGrace is how long a stop or a reload waits for the last lines of a log.
+// logGrace is how long a stop or a reload waits for the last lines of a log, and a stop for the
+// records of spikes.
 const logGrace = 5 * time.Second
 
 // Names of the logs: label values of their metrics, and keys in the configuration.
@@ -68,7 +69,7 @@ func (l *requestLogs) open(cfg config.Logs) (openedLogs, error) {
 		opened, err := record.Open(log.o)
 		if err != nil {
 			l.drop(next)
-			return openedLogs{}, &config.Problem{Path: "logs." + log.o.Name + ".output", Message: err.Error()}
+			return openedLogs{}, &config.Problem{Path: "logs." + log.o.Name + ".output", Message: err.Error(), Cause: err}
 		}
 		*log.into, next.fresh = opened, append(next.fresh, opened)
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,7 @@ type metrics struct {
 }
 
 // newMetrics registers them; ready is asked at each scrape.
-func newMetrics(registry *prometheus.Registry, version string, ready func() error) (*metrics, error) {
+func newMetrics(registry *prometheus.Registry, version, commit string, ready func() error) (*metrics, error) {
 	m := &metrics{
 		pipeline: &pipelineMetrics{},
 		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -35,7 +34,7 @@ func newMetrics(registry *prometheus.Registry, version string, ready func() erro
 		Name: "sidestep_build_info",
 		Help: "1; the labels say what was built.",
 		ConstLabels: prometheus.Labels{
-			"version": version, "revision": revision(), "goversion": runtime.Version(),
+			"version": version, "revision": cmp.Or(commit, "unknown"), "goversion": runtime.Version(),
 		},
 	})
 	build.Set(1)
@@ -88,19 +87,4 @@ func (c *pipelineMetrics) Collect(ch chan<- prometheus.Metric) {
 	if registry := c.current.Load(); registry != nil {
 		registry.Collect(ch)
 	}
-}
-
-// revision is the commit that the binary was built from.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	var found string
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			found = setting.Value
-		}
-	}
-	return cmp.Or(found, "unknown")
 }

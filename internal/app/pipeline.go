@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -48,28 +47,23 @@ type pipeline struct {
 
 // recipe is what a pipeline is made from: two pipelines with equal recipes behave alike.
 type recipe struct {
-	upstream config.Upstream
-	cluster  config.Cluster
-	policy   string
-	clients  int
-	hedging  float64
-	when     string
-	prefer   string
-	steered  config.Operations
-	zone     config.Zone
-	affinity config.Affinity
-	only     bool // routing.coordinating_only
-	bulk     config.Bulk
-	admits   config.Admission
-	sniff    config.Clients
-	limits   heldLimits
-	explain  string
-	// authorities is the content of upstream.tls.ca_file, whose changes take effect only
-	// at a reload.
-	authorities string
-	// relayAuthorities is the same for cluster.source.tls.ca_file.
-	relayAuthorities string
-	snapshotToken    string // file
+	upstream      config.Upstream
+	cluster       config.Cluster
+	policy        string
+	clients       int
+	hedging       float64
+	when          string
+	prefer        string
+	steered       config.Operations
+	zone          config.Zone
+	affinity      config.Affinity
+	only          bool // routing.coordinating_only
+	bulk          config.Bulk
+	admits        config.Admission
+	sniff         config.Clients
+	limits        heldLimits
+	explain       string
+	snapshotToken string // file
 }
 
 // heldLimits are the limits of the data plane.
@@ -78,8 +72,8 @@ type heldLimits struct {
 	bodyTimeout, writeTimeout time.Duration
 }
 
-func newRecipe(cfg config.Config) (recipe, error) {
-	r := recipe{
+func newRecipe(cfg config.Config) recipe {
+	return recipe{
 		upstream:      cfg.Upstream,
 		cluster:       cfg.Cluster,
 		policy:        cfg.Routing.Policy,
@@ -98,27 +92,11 @@ func newRecipe(cfg config.Config) (recipe, error) {
 		explain:       cfg.Explain.Header,
 		snapshotToken: cfg.Admin.SnapshotTokenFile,
 	}
-	for _, read := range []struct {
-		path, file string
-		into       *string
-	}{
-		{"upstream.tls.ca_file", cfg.Upstream.TLS.CAFile, &r.authorities},
-		{"cluster.source.tls.ca_file", cfg.Cluster.Source.TLS.CAFile, &r.relayAuthorities},
-	} {
-		if read.file == "" {
-			continue
-		}
-		pem, err := os.ReadFile(read.file)
-		if err != nil {
-			return recipe{}, fmt.Errorf("%s: %w", read.path, err)
-		}
-		*read.into = string(pem)
-	}
-	return r, nil
 }
 
 // watchers observe what happens. They outlive pipelines.
 type watchers struct {
+	files    *rotation
 	recorder *diagnosis.Recorder
 	records  *record.Recorder
 	tracer   record.Tracer
@@ -126,7 +104,7 @@ type watchers struct {
 }
 
 func (a *App) watchers() watchers {
-	return watchers{recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
+	return watchers{files: a.files, recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
 // policyOf returns the policy in force: adaptive in place of one that is gone.
@@ -143,15 +121,12 @@ func policyOf(routing config.Routing, logger *slog.Logger) string {
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
 // are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
-	r, err := newRecipe(cfg)
+	transport, roots, err := newTransport(cfg.Upstream, w.files)
 	if err != nil {
 		return nil, err
 	}
-	transport, err := newTransport(cfg.Upstream, r.authorities, logger)
-	if err != nil {
-		return nil, err
-	}
-	p := &pipeline{recipe: r, registry: prometheus.NewRegistry(), polls: transport.Clone()}
+	p := &pipeline{recipe: newRecipe(cfg), registry: prometheus.NewRegistry(), polls: transport.Clone()}
+	trust(p.polls, roots)
 	logChange := proxy.LogChange(logger)
 	p.selector, err = selection.New(selection.Options{
 		Policy:     policyOf(cfg.Routing, logger),
@@ -168,12 +143,13 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	if err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
 	}
-	if err := p.observe(cfg, logger, w.recorder.History()); err != nil {
+	if err := p.observe(cfg, logger, w); err != nil {
 		return nil, err
 	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Seeds:            cfg.Upstream.Parsed(),
 		Transport:        transport,
+		Roots:            roots,
 		Selector:         p.selector,
 		Learn:            p.store.Learn,
 		LearnLayout:      p.store.LearnLayout,
@@ -214,12 +190,12 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 }
 
 // observe builds the part that polls the cluster, with sidestep's own account.
-func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diagnosis.History) error {
-	account, err := newAccount(cfg.Upstream, p.polls, logger)
+func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, w watchers) error {
+	account, err := newAccount(cfg.Upstream, p.polls, w.files)
 	if err != nil {
 		return err
 	}
-	source, err := relayOptions(cfg, p.recipe.relayAuthorities, logger)
+	source, err := relayOptions(cfg, w.files)
 	if err != nil {
 		return err
 	}
@@ -247,7 +223,7 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 		Registerer:        p.registry,
 		OnStats: func(s cluster.NodeStats) {
 			p.proxy.UseStats(s)
-			history.Poll(s)
+			w.recorder.History().Poll(s)
 		},
 	}
 	if source.URL != nil {
@@ -256,7 +232,7 @@ func (p *pipeline) observe(cfg config.Config, logger *slog.Logger, history *diag
 	}
 	p.poller = poll.New(p.store, o)
 	p.indices = newIndices(cfg.Bulk, p.poller)
-	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, sharing{p.selector}, p.registry), logger)
+	p.snapshots, err = guard(cfg.Admin.SnapshotTokenFile, relay.NewServer(p.poller, sharing{p.selector}, p.registry), w.files)
 	return err
 }
 

@@ -34,7 +34,7 @@ func (a *App) ReloadConfig() error {
 // Reload applies cfg without dropping a request. On error nothing changes. The listeners
 // and a few other keys cannot change: the error names them. A pipeline for a new upstream
 // is used once it is ready. One that does not become ready is used only if the old one is
-// not ready either.
+// not ready either, or if both reach and poll the cluster in the same way: then the cluster is at fault.
 func (a *App) Reload(cfg config.Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,6 +43,7 @@ func (a *App) Reload(cfg config.Config) error {
 
 // reloaded logs and counts the result of a reload.
 func (a *App) reloaded(err error) error {
+	a.files.reloads.Add(1)
 	a.metrics.reloaded(err == nil, time.Now())
 	if err == nil {
 		a.logger.Info("configuration reloaded")
@@ -60,7 +61,7 @@ func (a *App) reload(cfg config.Config) error {
 	if err := config.Join(append(needRestart(a.cfg, cfg), a.keepSlots(cfg.Bulk)...)...); err != nil {
 		return err
 	}
-	access, err := newAccess(cfg.Admin, a.logger)
+	access, err := newAccess(cfg.Admin, a.options.Sockets.Admin, a.files)
 	if err != nil {
 		return err
 	}
@@ -120,12 +121,8 @@ func needRestart(before, after config.Config) []*config.Problem {
 // replacement returns the pipeline for cfg, started and ready; nil if the current one
 // already is what cfg asks for.
 func (a *App) replacement(cfg config.Config) (*pipeline, error) {
-	wanted, err := newRecipe(cfg)
-	if err != nil {
-		return nil, err
-	}
 	current := a.current.Load()
-	if reflect.DeepEqual(wanted, current.recipe) {
+	if reflect.DeepEqual(newRecipe(cfg), current.recipe) {
 		return nil, nil //nolint:nilnil // nothing to replace is not an error
 	}
 	next, err := newPipeline(cfg, a.logger, a.watchers())
@@ -133,6 +130,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 		return nil, err
 	}
 	next.start(context.Background())
+	alike := reflect.DeepEqual(next.recipe.upstream, current.recipe.upstream) && next.recipe.cluster == current.recipe.cluster
 	// Two rounds of polls: one to find the nodes, one to measure them.
 	patience := time.NewTimer(2 * cfg.Cluster.PollTimeout)
 	defer patience.Stop()
@@ -145,6 +143,10 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 		case <-a.stopping:
 			err = errors.New("sidestep is stopping")
 		case <-patience.C:
+			if alike {
+				a.logger.Warn("the cluster does not answer: what was reloaded is in force, and nothing is steered until it does", "err", next.poller.Ready())
+				return next, nil
+			}
 			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.poller.Ready())
 		}
 		next.stop()

@@ -186,6 +186,20 @@ func TestReloadFromOneDeadUpstreamToAnother(t *testing.T) {
 	s.awaitReady()
 }
 
+// A cluster that is away is no reason to refuse what has nothing to do with it.
+func TestReloadWhileTheClusterIsAway(t *testing.T) {
+	u := newUpstream(t)
+	cfg := settings(u.URL)
+	cfg.Cluster.PollTimeout = 20 * time.Millisecond
+	s := startReady(t, cfg, nil)
+	u.Close()
+	changed := cfg
+	changed.Limits.HeldBody = 1
+	require.NoError(t, s.Reload(changed))
+	require.Error(t, s.Ready())
+	require.Contains(t, s.log.String(), "what was reloaded is in force")
+}
+
 func TestReloadWithoutASource(t *testing.T) {
 	s := start(t, settings("http://127.0.0.1:1"), nil)
 	require.EqualError(t, s.ReloadConfig(), "there is no configuration to read again")

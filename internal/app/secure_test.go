@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,17 +98,57 @@ func TestUpstreamThatIsNotTrusted(t *testing.T) {
 	require.NotContains(t, s.log.String(), "topsecret")
 }
 
-// The authorities of the upstream are the one file that a reload reads again.
-func TestReloadReadsTheUpstreamAuthoritiesAgain(t *testing.T) {
+func TestRotatedUpstreamAuthoritiesAreUsedAtOnce(t *testing.T) {
 	trusted, dir := newAuthority(t), t.TempDir()
-	cfg := settings(secureUpstream(t, trusted).URL)
+	u := secureUpstream(t, trusted)
+	cfg := settings(u.URL)
+	cfg.Limits.HeldBody = 1
 	cfg.Upstream.TLS.CAFile = write(t, dir, "ca.pem", newAuthority(t).pem)
 	cfg.Upstream.TLS.CertFile, cfg.Upstream.TLS.KeyFile = trusted.files(dir, "sidestep")
 	s := start(t, cfg, nil)
+	require.Equal(t, http.StatusServiceUnavailable, s.get(s.dataURL("/logs/_search")).status)
 	require.Error(t, s.Ready())
+	statuses := func() (held, streamed int) {
+		got, err := ask(t, s.client, "POST "+s.dataURL("/logs/_search"), `{"size": 1}`)
+		require.NoError(t, err)
+		return s.get(s.dataURL("/logs/_search")).status, got.status
+	}
+
 	write(t, dir, "ca.pem", trusted.pem)
-	require.NoError(t, s.Reload(cfg))
 	s.awaitReady()
+	held, streamed := statuses()
+	require.Equal(t, http.StatusOK, held)
+	require.Equal(t, http.StatusOK, streamed)
+
+	write(t, dir, "ca.pem", newAuthority(t).pem)
+	u.CloseClientConnections()
+	held, streamed = statuses()
+	require.Equal(t, http.StatusServiceUnavailable, held, "the old authority is not trusted any more")
+	require.Equal(t, http.StatusServiceUnavailable, streamed)
+}
+
+// With authorities of one's own the name in the certificate counts as ever, for polls and for clients' requests.
+func TestUpstreamOfAnotherName(t *testing.T) {
+	trusted, dir := newAuthority(t), t.TempDir()
+	u := secureUpstream(t, trusted)
+	for name, change := range map[string]func(cfg *config.Config){
+		"address": func(cfg *config.Config) {
+			cfg.Upstream.URLs = []string{strings.Replace(u.URL, "127.0.0.1", "localhost", 1)}
+		},
+		"server_name": func(cfg *config.Config) { cfg.Upstream.TLS.ServerName = "other.test" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := settings(u.URL)
+			cfg.Upstream.TLS.CAFile = write(t, dir, "ca.pem", trusted.pem)
+			cfg.Upstream.TLS.CertFile, cfg.Upstream.TLS.KeyFile = trusted.files(dir, "sidestep")
+			change(&cfg)
+			s := start(t, cfg, nil)
+			require.Equal(t, http.StatusServiceUnavailable, s.get(s.dataURL("/logs/_search")).status)
+			require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "x509: certificate is not valid for any names") },
+				patience, 5*time.Millisecond)
+			require.Error(t, s.Ready())
+		})
+	}
 }
 
 func TestOwnAccountIsForPollsAlone(t *testing.T) {
@@ -160,6 +201,22 @@ func TestRotatedSecretIsUsedAtOnce(t *testing.T) {
 	time.Sleep(5 * settings().Cluster.StatsInterval) // some more polls
 	seen := u.seen("/_nodes")
 	require.Equal(t, "ApiKey renewed", seen[len(seen)-1], "a secret that cannot be read stays in force")
+}
+
+// A reload reads secrets again, even if nothing shows that their files have changed.
+func TestAReloadReadsSecretsAgain(t *testing.T) {
+	u, dir := newUpstream(t), t.TempDir()
+	cfg := settings(u.URL)
+	cfg.Upstream.Auth.APIKeyFile = write(t, dir, "key", []byte("old"))
+	s := startReady(t, cfg, nil)
+	info, err := os.Stat(cfg.Upstream.Auth.APIKeyFile)
+	require.NoError(t, err)
+	polls := func() string { seen := u.seen("/_nodes"); return seen[len(seen)-1] }
+	require.Eventually(t, func() bool { return polls() == "ApiKey old" }, patience, 5*time.Millisecond)
+	write(t, dir, "key", []byte("new"))
+	require.NoError(t, os.Chtimes(cfg.Upstream.Auth.APIKeyFile, time.Time{}, info.ModTime()))
+	require.NoError(t, s.Reload(cfg))
+	require.Eventually(t, func() bool { return polls() == "ApiKey new" }, patience, 5*time.Millisecond)
 }
 
 // A redirect must not carry the account to another host.

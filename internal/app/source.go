@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 
@@ -13,30 +12,32 @@ import (
 
 // relayOptions returns where the view of the cluster is read; the URL is nil if the
 // configuration names no relay.
-func relayOptions(cfg config.Config, authorities string, logger *slog.Logger) (relay.Options, error) {
+func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
 	source := cfg.Cluster.Source
 	o := relay.Options{URL: source.Parsed(), Silence: source.Silence}
 	if o.URL == nil {
 		return o, nil
 	}
-	tlsConfig, err := clientTLS("cluster.source.tls", source.TLS, authorities, logger)
+	tlsConfig, roots, err := clientTLS("cluster.source.tls", source.TLS, files)
 	if err != nil {
 		return o, err
 	}
-	var transport http.RoundTripper = &http.Transport{
+	direct := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: cfg.Upstream.Dial, KeepAlive: keepAlive}).DialContext,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: cfg.Upstream.Dial,
 		IdleConnTimeout:     idleTimeout,
 	}
+	trust(direct, roots)
+	var transport http.RoundTripper = direct
 	if file := source.BearerTokenFile; file != "" {
-		token, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
+		token, err := watchSecret(files, file)
 		if err != nil {
 			return o, fmt.Errorf("cluster.source.bearer_token_file: %w", err)
 		}
 		secure := o.URL.Scheme == "https"
 		if !secure {
-			logger.Warn("the token for the relay is sent without encryption")
+			files.logger.Warn("the token for the relay is sent without encryption")
 		}
 		transport = &account{next: transport, authorization: func() string { return "Bearer " + token.get() }, secure: secure}
 	}
@@ -45,11 +46,11 @@ func relayOptions(cfg config.Config, authorities string, logger *slog.Logger) (r
 }
 
 // guard serves a snapshot to those who present the token in the file, if one is named.
-func guard(file string, snapshots http.Handler, logger *slog.Logger) (http.Handler, error) {
+func guard(file string, snapshots http.Handler, files *rotation) (http.Handler, error) {
 	if file == "" {
 		return snapshots, nil
 	}
-	token, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
+	token, err := watchSecret(files, file)
 	if err != nil {
 		return nil, fmt.Errorf("admin.snapshot_token_file: %w", err)
 	}

@@ -257,3 +257,16 @@ func TestARelayProbesForItsSidecars(t *testing.T) {
 	bad.SetFault(simcluster.Fault{})
 	sidecar.eventually(all("fine"), "both use it again")
 }
+
+func TestRotatedRelayAuthoritiesAreUsedAtOnce(t *testing.T) {
+	trusted, dir := newAuthority(t), t.TempDir()
+	_, relays, sidecars := fleetOf(t, "")
+	relays.Admin.TLS.CertFile, relays.Admin.TLS.KeyFile = trusted.files(dir, "relay")
+	relay := start(t, relays, nil)
+	sidecars.Cluster.Source.URL = "https://" + relay.AdminAddr().String() + "/snapshot"
+	sidecars.Cluster.Source.TLS.CAFile = write(t, dir, "ca.pem", newAuthority(t).pem)
+	s := startReady(t, sidecars, nil)
+	require.Equal(t, "polls", s.source())
+	write(t, dir, "ca.pem", trusted.pem)
+	s.eventually(func() bool { return s.source() == "relay" }, "it follows the relay")
+}

@@ -2,18 +2,19 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"time"
 
 	"sidestep/internal/config"
+	"sidestep/internal/leg"
 )
 
 const (
@@ -30,10 +31,10 @@ const (
 // newTransport returns the template of all connections to the cluster.
 // Environment variables for proxies are not looked at: sidestep sits beside the
 // cluster.
-func newTransport(u config.Upstream, authorities string, logger *slog.Logger) (*http.Transport, error) {
-	tlsConfig, err := clientTLS("upstream.tls", u.TLS, authorities, logger)
+func newTransport(u config.Upstream, files *rotation) (*http.Transport, authorities, error) {
+	tlsConfig, roots, err := clientTLS("upstream.tls", u.TLS, files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: u.Dial, KeepAlive: keepAlive}).DialContext,
@@ -44,32 +45,50 @@ func newTransport(u config.Upstream, authorities string, logger *slog.Logger) (*
 		MaxIdleConnsPerHost:   u.IdleConnections,
 		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: continueTimeout,
-	}, nil
+	}, roots, nil
 }
 
+// authorities returns those to trust now; nil: the system's.
+type authorities func() *x509.CertPool
+
 // clientTLS returns what the keys at path say of connections that sidestep makes.
-func clientTLS(path string, t config.ClientTLS, authorities string, logger *slog.Logger) (*tls.Config, error) {
+func clientTLS(path string, t config.ClientTLS, files *rotation) (*tls.Config, authorities, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         t.ServerName,
 		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // asked for by the operator
 	}
-	if authorities != "" {
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM([]byte(authorities)) {
-			return nil, fmt.Errorf("%s.ca_file: %s holds no certificate in PEM form", path, t.CAFile)
+	var roots authorities
+	if t.CAFile != "" {
+		pool, err := watchAuthorities(files, t.CAFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s.ca_file: %w", path, err)
 		}
+		roots = pool.get
 	}
 	if t.CertFile != "" {
-		pair, err := watchKeyPair(logger, t.CertFile, t.KeyFile)
+		pair, err := watchKeyPair(files, t.CertFile, t.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("%s.cert_file: %w", path, err)
+			return nil, nil, fmt.Errorf("%s.cert_file: %w", path, err)
 		}
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return pair.get(), nil
 		}
 	}
-	return c, nil
+	return c, roots, nil
+}
+
+// trust has t trust roots as they are at each handshake.
+func trust(t *http.Transport, roots authorities) {
+	if roots == nil {
+		return
+	}
+	o := leg.Options{Dial: t.DialContext, TLS: t.TLSClientConfig, Roots: roots, HandshakeTimeout: t.TLSHandshakeTimeout}
+	t.DialTLSContext = func(ctx context.Context, _, address string) (net.Conn, error) {
+		o := o
+		o.Address = address
+		return leg.Dial(ctx, o)
+	}
 }
 
 // newPollClient returns the client of sidestep's own polls. It follows no
@@ -92,7 +111,7 @@ type account struct {
 	secure bool
 }
 
-func newAccount(u config.Upstream, next http.RoundTripper, logger *slog.Logger) (http.RoundTripper, error) {
+func newAccount(u config.Upstream, next http.RoundTripper, files *rotation) (http.RoundTripper, error) {
 	a := u.Auth
 	file, format := a.PasswordFile, func(secret string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.Username+":"+secret))
@@ -105,13 +124,13 @@ func newAccount(u config.Upstream, next http.RoundTripper, logger *slog.Logger) 
 	case config.AuthBearer:
 		file, format = a.BearerTokenFile, func(secret string) string { return "Bearer " + secret }
 	}
-	secret, err := watch(logger, func() (string, error) { return readSecret(file) }, file)
+	secret, err := watchSecret(files, file)
 	if err != nil {
 		return nil, fmt.Errorf("upstream.auth: %w", err)
 	}
 	secure := u.Parsed()[0].Scheme == "https" // all of them are alike
 	if !secure {
-		logger.Warn("sidestep's own account is sent without encryption", "auth", a.Kind())
+		files.logger.Warn("sidestep's own account is sent without encryption", "auth", a.Kind())
 	}
 	return &account{
 		next:          next,

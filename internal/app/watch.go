@@ -4,29 +4,39 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
+// rotation is what all watched files have in common.
+type rotation struct {
+	logger  *slog.Logger
+	reloads atomic.Int64 // after each, files are read again even if they look the same
+}
+
 // watched is a value read from files, and read again when one of them changes:
 // certificates and secrets are rotated without a restart.
 type watched[T any] struct {
-	files  []string
-	read   func() (T, error)
-	logger *slog.Logger
+	*rotation
+	files []string
+	read  func() (T, error)
 
-	looking sync.Mutex // guards stamp
-	stamp   string     // of the files when they were last read
+	looking sync.Mutex // guards what follows
+	stamps  stamps     // of the files that the value is from
+	reload  int64      // the number of reloads by then
+	failure string     // the last one that was logged; empty once the files can be used
+	failed  stamps     // of the files then
 	value   atomic.Pointer[T]
 }
 
 // watch reads the value for the first time; only then a failure is an error.
-func watch[T any](logger *slog.Logger, read func() (T, error), files ...string) (*watched[T], error) {
-	w := &watched[T]{files: files, read: read, logger: logger}
-	w.stamp = stampOf(files) // before reading: a change in between is seen later
+func watch[T any](r *rotation, read func() (T, error), files ...string) (*watched[T], error) {
+	w := &watched[T]{rotation: r, files: files, read: read, reload: r.reloads.Load()}
+	w.stamps = stampsOf(files) // before reading: a change in between is seen later
 	value, err := read()
 	w.value.Store(&value)
 	return w, err
@@ -43,45 +53,60 @@ func (w *watched[T]) get() T {
 	return *w.value.Load()
 }
 
-// look reads the files again if they have changed.
+// look reads the files again if they have changed, and if they could not be read before.
 func (w *watched[T]) look() {
-	stamp := stampOf(w.files)
-	if stamp == w.stamp {
+	reload, stamps := w.reloads.Load(), stampsOf(w.files)
+	changed := !stamps.equal(w.stamps)
+	if !changed && reload == w.reload {
+		w.failure = ""
 		return
 	}
-	w.stamp = stamp // also after a failure, so that it is told once per change
 	value, err := w.read()
 	if err != nil {
-		w.logger.Warn("changed files cannot be used, the old ones stay in force", "files", w.files, "err", err)
+		if err.Error() != w.failure || !stamps.equal(w.failed) {
+			w.logger.Warn("changed files cannot be used, the old ones stay in force", "files", w.files, "err", err)
+		}
+		w.failure, w.failed = err.Error(), stamps
 		return
 	}
 	w.value.Store(&value)
-	w.logger.Info("changed files are in force", "files", w.files)
-}
-
-// stampOf changes when one of the files does.
-func stampOf(files []string) string {
-	var stamp strings.Builder
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
-			stamp.WriteString("missing;")
-			continue
-		}
-		fmt.Fprintf(&stamp, "%d %d;", info.ModTime().UnixNano(), info.Size())
+	w.stamps, w.reload, w.failure = stamps, reload, ""
+	if changed {
+		w.logger.Info("changed files are in force", "files", w.files)
 	}
-	return stamp.String()
 }
 
-func watchKeyPair(logger *slog.Logger, cert, key string) (*watched[*tls.Certificate], error) {
-	return watch(logger, func() (*tls.Certificate, error) {
+// stamps tell whether files have changed: one for each, nil for a file that is missing.
+type stamps []fs.FileInfo
+
+func stampsOf(files []string) stamps {
+	all := make(stamps, len(files))
+	for i, file := range files {
+		if info, err := os.Stat(file); err == nil {
+			all[i] = info
+		}
+	}
+	return all
+}
+
+func (s stamps) equal(other stamps) bool {
+	return slices.EqualFunc(s, other, func(a, b fs.FileInfo) bool {
+		if a == nil || b == nil {
+			return a == nil && b == nil
+		}
+		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	})
+}
+
+func watchKeyPair(r *rotation, cert, key string) (*watched[*tls.Certificate], error) {
+	return watch(r, func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		return &pair, err
 	}, cert, key)
 }
 
-func watchAuthorities(logger *slog.Logger, file string) (*watched[*x509.CertPool], error) {
-	return watch(logger, func() (*x509.CertPool, error) {
+func watchAuthorities(r *rotation, file string) (*watched[*x509.CertPool], error) {
+	return watch(r, func() (*x509.CertPool, error) {
 		pem, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -92,4 +117,8 @@ func watchAuthorities(logger *slog.Logger, file string) (*watched[*x509.CertPool
 		}
 		return pool, nil
 	}, file)
+}
+
+func watchSecret(r *rotation, file string) (*watched[string], error) {
+	return watch(r, func() (string, error) { return readSecret(file) }, file)
 }

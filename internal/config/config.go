@@ -61,14 +61,14 @@ type Admin struct {
 	Profiles bool `yaml:"profiles"`
 }
 
-// Loopback reports whether the listener can be reached only from its own machine.
-func (a Admin) Loopback() bool {
-	host, _, err := net.SplitHostPort(a.Listen)
+// Loopback reports whether a listener on address can be reached only from its own machine.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // Upstream is the cluster behind sidestep and how to reach it.

@@ -229,7 +229,7 @@ func TestLoopback(t *testing.T) {
 		"[::ffff:127.0.0.1]:9211": true, "0.0.0.0:9211": false, ":9211": false, "[::]:9211": false, "10.0.0.1:9211": false,
 		"localhost.example:9211": false, "nonsense": false,
 	} {
-		require.Equal(t, want, Admin{Listen: listen}.Loopback(), listen)
+		require.Equal(t, want, Loopback(listen), listen)
 	}
 }
 

@@ -122,7 +122,9 @@ func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path string) {
 		}
 		return
 	}
-	if err := node.Decode(into.Addr().Interface()); err != nil {
+	// go-yaml cuts fractions off.
+	cut := into.Kind() == reflect.Int && node.ShortTag() != "!!int"
+	if err := node.Decode(into.Addr().Interface()); err != nil || cut {
 		d.add(path, node.Line, "%q is not %s", node.Value, typeName(into))
 	}
 }

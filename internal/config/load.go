@@ -24,7 +24,7 @@ func Load(file string, overrides ...Override) (Config, error) {
 	if file != "" {
 		var err error
 		if data, err = os.ReadFile(file); err != nil {
-			return Config{}, Join(&Problem{Origin: file, Message: "cannot be read: " + reason(err)})
+			return Config{}, Join(&Problem{Origin: file, Message: "cannot be read: " + reason(err), Cause: err})
 		}
 	}
 	return Parse(file, data, overrides...)

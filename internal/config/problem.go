@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -17,9 +18,14 @@ type Problem struct {
 	Origin string
 	// Message says what is wrong and what would be right, in a few words.
 	Message string
+	// Cause is why a file cannot be read or opened; nil if what is written is wrong.
+	Cause error
 
 	line int
 }
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Cause }
 
 // Error is origin, path and message, separated by colons.
 func (p *Problem) Error() string {
@@ -57,4 +63,14 @@ func Problems(err error) []*Problem {
 		}
 	}
 	return problems
+}
+
+// Unreadable reports whether all that err holds is that files cannot be read or opened. That
+// may pass by itself, unlike what is written in them.
+func Unreadable(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !Unreadable(one) })
+	}
+	_, unreadable := errors.AsType[*fs.PathError](err)
+	return unreadable
 }

@@ -71,8 +71,8 @@ func validate(cfg Config) []*Problem {
 	if cfg.Limits.HeldBody < 1 {
 		c.add("limits.held_body", "must be at least 1B")
 	}
-	if cfg.Limits.HeldBodies < 1 {
-		c.add("limits.held_bodies", "must be at least 1B")
+	if one := cfg.Limits.HeldBody; cfg.Limits.HeldBodies < max(one, 1) {
+		c.add("limits.held_bodies", "must be at least held_body (%s), which a single body may take", max(one, 1))
 	}
 	c.notNegative("limits.body_timeout", cfg.Limits.BodyTimeout)
 	c.notNegative("limits.write_timeout", cfg.Limits.WriteTimeout)
@@ -93,6 +93,12 @@ func validate(cfg Config) []*Problem {
 
 func (c *checker) add(path, format string, args ...any) {
 	c.problems = append(c.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// unreadable adds a problem that is the fault of a file, or of what is in the way to it. If cause is nil it
+// is one of the configuration.
+func (c *checker) unreadable(path string, cause error, format string, args ...any) {
+	c.problems = append(c.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...), Cause: cause})
 }
 
 func (c *checker) listener(path, address string) {
@@ -160,7 +166,7 @@ func (c *checker) readable(path, file string) bool {
 	data, err := os.ReadFile(file)
 	switch {
 	case err != nil:
-		c.add(path, "%s cannot be read: %s", file, reason(err))
+		c.unreadable(path, err, "%s cannot be read: %s", file, reason(err))
 	case len(bytes.TrimSpace(data)) == 0:
 		c.add(path, "%s is empty", file)
 	default:
@@ -402,7 +408,7 @@ func (c *checker) diagnosis(d Diagnosis) {
 	}
 	switch info, err := os.Stat(d.Dir); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		c.add("diagnosis.dir", "%s cannot be used: %s", d.Dir, reason(err))
+		c.unreadable("diagnosis.dir", err, "%s cannot be used: %s", d.Dir, reason(err))
 	case err == nil && !info.IsDir():
 		c.add("diagnosis.dir", "%s is not a folder", d.Dir)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -28,11 +29,15 @@ func (c *checker) output(path, name string) {
 	case "", Stdout, Stderr:
 		return
 	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
+	switch info, err := os.Stat(name); {
+	case err == nil && info.IsDir():
 		c.add(path, "%s is a directory: name a file in it, stdout or stderr", name)
+		return
+	case err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
+		c.add(path, "%s is neither a file nor a character device: name a file, stdout or stderr", name)
 		return
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-		c.add(path, "%s is not in a directory that exists: name a file, stdout or stderr", name)
+		c.unreadable(path, err, "%s is not in a directory that exists: name a file, stdout or stderr", name)
 	}
 }

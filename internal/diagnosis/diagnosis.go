@@ -7,6 +7,7 @@ package diagnosis
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -106,8 +107,8 @@ func (r *Recorder) Start(ctx context.Context) {
 }
 
 // Stop ends the background work, closes the open records as they are, and waits until
-// they are saved.
-func (r *Recorder) Stop() {
+// they are saved. It returns an error if ctx ends first.
+func (r *Recorder) Stop(ctx context.Context) error {
 	r.cancel()
 	r.done.Wait()
 	r.mu.Lock()
@@ -119,7 +120,17 @@ func (r *Recorder) Stop() {
 	}
 	r.mu.Unlock()
 	r.finish()
-	r.saving.Wait()
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		r.saving.Wait()
+	}()
+	select {
+	case <-saved:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("diagnosis.dir does not take them: %w", ctx.Err())
+	}
 }
 
 // Look has the recorder read the nodes' states at once, as one has changed. It never

@@ -36,6 +36,15 @@ func (f *files) write(id string, body []byte) error {
 	return nil
 }
 
+// try reports whether files can be written.
+func (f *files) try() error {
+	if err := os.MkdirAll(f.dir, 0o750); err != nil {
+		return err
+	}
+	temporary := f.path("try") + unfinished
+	return errors.Join(writeSynced(temporary, nil), removed(temporary))
+}
+
 func writeSynced(path string, body []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {

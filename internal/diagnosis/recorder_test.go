@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -60,7 +61,7 @@ func newBench(t testing.TB, nodes int, handler http.Handler) *bench {
 	})
 	b.Start(t.Context())
 	t.Cleanup(func() {
-		b.Stop()
+		require.NoError(t, b.Stop(context.Background()))
 		client.CloseIdleConnections()
 	})
 	return b
@@ -220,7 +221,7 @@ func TestStopKeepsRecords(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())
 	b.set(0, "failing")
 	eventually(t, func() bool { return len(b.Spikes().Spikes) == 1 })
-	b.Stop()
+	require.NoError(t, b.Stop(t.Context()))
 	list := b.Spikes().Spikes
 	require.Len(t, list, 1)
 	_, ok := b.Spike(list[0].ID)
@@ -273,4 +274,16 @@ func BenchmarkBaseline(b *testing.B) {
 		_, _, err := a.stats(b.Context())
 		require.NoError(b, err)
 	}
+}
+
+// A stop does not wait for a disk that hangs.
+func TestAStopIsBounded(t *testing.T) {
+	b := newBench(t, 1, http.NotFoundHandler())
+	hangs := make(chan struct{})
+	b.saving.Go(func() { <-hangs })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, b.Stop(ended), "diagnosis.dir does not take them")
+	close(hangs)
+	require.NoError(t, b.Stop(t.Context()))
 }

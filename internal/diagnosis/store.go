@@ -57,11 +57,14 @@ func newStore(o Options, m *metrics) *store {
 	return s
 }
 
-// run loads the files and writes new records until ctx ends. Then it writes those that
+// run tells if there can be no files, loads those there are, and writes new records until ctx ends. Then it writes those that
 // wait. What cannot be written is tried again with the next record, and at the end.
 func (s *store) run(ctx context.Context) {
 	if s.files == nil {
 		return
+	}
+	if err := s.files.try(); err != nil {
+		s.logger.Warn("diagnosis.dir cannot be written: records of spikes stay in memory until it can, and end with the process", "err", err)
 	}
 	s.load()
 	s.removeGone()

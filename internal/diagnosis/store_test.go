@@ -55,6 +55,23 @@ func ids(s *store) (all []string) {
 	return all
 }
 
+// Whether the folder can be written is tried at the start, not when the first record is there.
+func TestAFolderThatCannotBeWrittenIsToldAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	bad := openStore(t, filepath.Join(file, "records"), 1<<20)
+	bad.stop()
+	require.Contains(t, bad.log.String(), "diagnosis.dir cannot be written")
+
+	good := openStore(t, filepath.Join(dir, "records"), 1<<20)
+	good.stop()
+	require.Empty(t, good.log.String())
+	left, err := os.ReadDir(filepath.Join(dir, "records"))
+	require.NoError(t, err, "the folder is made")
+	require.Empty(t, left)
+}
+
 func TestRecordsOutliveARestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when needed")
 	first := openStore(t, dir, 1<<20)

@@ -12,6 +12,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -32,6 +33,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is nil for plain HTTP. An empty ServerName is the host of Address.
 	TLS *tls.Config
+	// Roots, if set, returns the authorities to trust, in place of those of TLS, at each handshake.
+	Roots func() *x509.CertPool
 	// HandshakeTimeout bounds the TLS handshake; 0 means 10 s, as in [http.DefaultTransport].
 	HandshakeTimeout time.Duration
 	// MaxIdle is the number of idle connections that are kept.
@@ -267,7 +270,12 @@ func (p *Pool) dial(ctx context.Context) (*conn, *failure) {
 }
 
 func (p *Pool) handshake(ctx context.Context, nc net.Conn) (*tls.Conn, error) {
-	secure := tls.Client(nc, p.o.TLS)
+	config := p.o.TLS
+	if p.o.Roots != nil {
+		config = config.Clone()
+		config.RootCAs = p.o.Roots()
+	}
+	secure := tls.Client(nc, config)
 	if err := nc.SetDeadline(time.Now().Add(p.o.HandshakeTimeout)); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -58,7 +59,9 @@ type Options struct {
 	Seeds []*url.URL
 	// Transport is the template for each node's connections.
 	Transport *http.Transport
-	Selector  *selection.Selector
+	// Roots, if set, returns the authorities to trust at each handshake with a node.
+	Roots    func() *x509.CertPool
+	Selector *selection.Selector
 	// Learn asks for a target to be looked up in the background.
 	Learn func(target, routing string)
 	// LearnLayout asks for the layout of an index, by name or alias, in the background.
@@ -161,7 +164,6 @@ func New(o Options) (*Proxy, error) {
 	if o.MaxHeldBodies <= 0 {
 		o.MaxHeldBodies = 64 << 20
 	}
-	o.MaxHeldBodies = max(o.MaxHeldBodies, o.MaxHeldBody)
 	if o.Explain == "" {
 		o.Explain = ExplainOn
 	}
@@ -202,7 +204,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	for _, u := range o.Seeds {
 		n := selection.NewNode(selection.NodeInfo{ID: u.Host, Name: u.Host})
-		p.seeds = append(p.seeds, newUpstream(n, u, o.Transport))
+		p.seeds = append(p.seeds, newUpstream(n, u, o))
 	}
 	p.view.Store(&view{})
 	p.metrics = newMetrics(o.Registerer, p)

@@ -267,9 +267,10 @@ func escapeOdd(path string) []byte {
 
 // legOptions returns the options of connections to u, as the template of transports has
 // them.
-func legOptions(u *url.URL, template *http.Transport) leg.Options {
+func legOptions(u *url.URL, of Options) leg.Options {
+	template := of.Transport
 	o := leg.Options{
-		Address: address(u), Dial: template.DialContext, HandshakeTimeout: template.TLSHandshakeTimeout,
+		Address: address(u), Roots: of.Roots, Dial: template.DialContext, HandshakeTimeout: template.TLSHandshakeTimeout,
 		MaxIdle: template.MaxIdleConnsPerHost, IdleTimeout: template.IdleConnTimeout,
 	}
 	if o.MaxIdle == 0 {
@@ -297,11 +298,10 @@ func address(u *url.URL) string {
 	return u.Host + ":80"
 }
 
-// newTransport returns the transport to u for requests that the leg does not carry. It
-// uses the leg's dialer, whose errors tell what was sent.
-func newTransport(u *url.URL, template *http.Transport) *http.Transport {
+// newTransport returns the transport for requests that the leg with these options does not
+// carry. It uses the leg's dialer, whose errors tell what was sent.
+func newTransport(o leg.Options, template *http.Transport) *http.Transport {
 	t := template.Clone()
-	o := legOptions(u, template)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return leg.Dial(ctx, o) }
 	t.DialContext, t.DialTLSContext = dial, dial
 	return t

@@ -50,7 +50,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		old := before.upstream(v.nodes[i])
 		switch {
 		case old == nil || *old.url != *n.URL:
-			old = newUpstream(v.nodes[i], n.URL, o.Transport)
+			old = newUpstream(v.nodes[i], n.URL, o)
 		case old.node != v.nodes[i]: // something else of the node has changed
 			old = &upstream{node: v.nodes[i], url: old.url, leg: old.leg, transport: old.transport}
 		}
@@ -89,8 +89,9 @@ type upstream struct {
 	transport *http.Transport
 }
 
-func newUpstream(n *selection.Node, u *url.URL, template *http.Transport) *upstream {
-	return &upstream{node: n, url: u, leg: leg.New(legOptions(u, template)), transport: newTransport(u, template)}
+func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
+	to := legOptions(u, o)
+	return &upstream{node: n, url: u, leg: leg.New(to), transport: newTransport(to, o.Transport)}
 }
 
 func (u *upstream) close() {

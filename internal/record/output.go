@@ -1,8 +1,11 @@
 package record
 
 import (
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 )
 
 // filePermissions let the group of the process read a log, as is usual for logs.
@@ -22,12 +25,21 @@ func open(name string) (output, error) {
 	case Stderr:
 		return output{Writer: os.Stderr}, nil
 	}
-	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, filePermissions)
-	if err != nil {
+	// Where the output is a pipe that nobody reads, opening it would wait.
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, filePermissions)
+	switch info, _ := os.Stat(name); {
+	case info != nil && !writable(info.Mode()):
+		_ = file.Close() // nil if it could not be opened
+		return output{}, fmt.Errorf("%s is neither a file nor a character device: name a file, stdout or stderr", name)
+	case err != nil:
 		return output{}, err
 	}
 	return output{Writer: file, file: file}, nil
 }
+
+// writable reports whether a log may be written to what has this mode: a file or a character
+// device. A pipe or socket has no end that is always there.
+func writable(mode fs.FileMode) bool { return mode.IsRegular() || mode&fs.ModeCharDevice != 0 }
 
 func (o output) close() {
 	if o.file != nil {

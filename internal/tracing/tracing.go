@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -90,9 +92,22 @@ func (t *Tracer) Use(o Options) error {
 	t.options = &o
 	t.swap(context.Background(), next)
 	if next != nil {
+		if len(o.Headers) > 0 && exposed(next.endpoint) {
+			t.logger.Warn("headers for the receiver of traces, such as its token, are sent without encryption", "endpoint", next.endpoint)
+		}
 		t.logger.Info("requests are traced", "endpoint", next.endpoint, "protocol", next.protocol, "sampler", next.sampling())
 	}
 	return nil
+}
+
+// exposed reports whether others can read what is sent to endpoint: plain HTTP that leaves the machine.
+func exposed(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())
 }
 
 // Close sends what waits, within two seconds or until ctx ends, and records nothing

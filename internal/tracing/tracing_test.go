@@ -395,3 +395,23 @@ func BenchmarkRequest(b *testing.B) {
 		})
 	}
 }
+
+func TestHeadersWithoutEncryptionAreWarnedAbout(t *testing.T) {
+	token := map[string]string{"Authorization": "Bearer secret"}
+	for endpoint, c := range map[string]struct {
+		headers map[string]string
+		warned  bool
+	}{
+		"http://192.0.2.1:4318":  {token, true},
+		"http://collector:4318":  {token, true},
+		"http://192.0.2.2:4318":  {nil, false},
+		"https://192.0.2.1:4318": {token, false},
+		"http://127.0.0.1:4318":  {token, false},
+		"http://[::1]:4318":      {token, false},
+		"http://localhost:4318":  {token, false},
+	} {
+		_, log := newTracer(t, Options{Endpoint: endpoint, Headers: c.headers})
+		require.Equal(t, c.warned, strings.Contains(log.String(), "sent without encryption"), endpoint)
+		require.NotContains(t, log.String(), "Bearer secret")
+	}
+}
