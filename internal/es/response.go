@@ -104,7 +104,7 @@ func (s *scanner) shards(h *Head) status {
 			return s.count(&h.Failed)
 		case "failures":
 			missing() // the engines tell the numbers first
-			return s.failures(h)
+			return s.elements(func() status { return s.failure(h) })
 		default:
 			return s.skip()
 		}
@@ -123,33 +123,9 @@ func (s *scanner) count(into *int) status {
 	return st
 }
 
-// failures reads the list of `_shards.failures`.
-func (s *scanner) failures(h *Head) status {
-	if c, st := s.peek(); st != scanOK || c != '[' {
-		return s.skip()
-	}
-	s.i++
-	for first := true; ; first = false {
-		st := s.next(first, ']')
-		if st == scanEnd {
-			return scanOK
-		}
-		if st != scanOK {
-			return st
-		}
-		if st := s.failure(h); st != scanOK {
-			return st
-		}
-	}
-}
-
 // failure reads one failed shard.
 func (s *scanner) failure(h *Head) status {
-	if c, st := s.peek(); st != scanOK || c != '{' {
-		return s.skip()
-	}
-	s.i++
-	return s.members(func(key []byte) status {
+	return s.object(func(key []byte) status {
 		if string(key) != "node" {
 			return s.skip()
 		}
