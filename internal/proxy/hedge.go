@@ -180,10 +180,10 @@ func (p *Proxy) mostAlive(v *view) bool {
 	return 2*alive > len(v.nodes)
 }
 
-// abandonOthers gives up the attempts other than the winner. x.mu is held.
-func (x *exchange) abandonOthers(winner int, now time.Time) {
+// abandonOthers gives up the attempts other than this one. x.mu is held.
+func (x *exchange) abandonOthers(but int, now time.Time) {
 	for i, t := range x.tries {
-		if i == winner || x.Attempts[i].Outcome != "" {
+		if i == but || x.Attempts[i].Outcome != "" {
 			continue
 		}
 		t.abandoned = true
