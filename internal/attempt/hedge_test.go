@@ -10,7 +10,7 @@ import (
 
 // spent returns how many second attempts h had, and takes them all.
 func spent(h *Hedges) (made int) {
-	for h.Spend() {
+	for h.Spend() > 0 {
 		made++
 	}
 	return made
@@ -38,7 +38,7 @@ func TestHedgesStayWithinTheirBudget(t *testing.T) {
 func TestSecondAttemptsThatLoseCostMore(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
 	made := func(won bool) (n int) {
-		for h.Spend() {
+		for h.Spend() > 0 {
 			h.Ended(won)
 			n++
 		}
@@ -115,10 +115,19 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 }
 
 func TestASecondAttemptThatIsNotSentCostsNothing(t *testing.T) {
-	h := NewHedges(1)
-	h.Delay("idx", time.Unix(0, 0))
-	require.True(t, h.Spend())
-	require.False(t, h.Left())
-	h.Refund()
-	require.True(t, h.Spend())
+	for _, lost := range []int{0, 5} { // those that lose cost more
+		h, at := NewHedges(1), time.Unix(0, 0)
+		for range lost {
+			h.Ended(false)
+		}
+		for !h.Left() {
+			h.Delay("idx", at)
+		}
+		paid := h.Spend()
+		require.GreaterOrEqual(t, paid, 1.)
+		require.False(t, h.Left())
+		h.Refund(paid)
+		require.Positive(t, h.Spend())
+	}
+	require.Zero(t, NewHedges(1).Spend())
 }

@@ -220,7 +220,7 @@ type try struct {
 	abort    leg.Abort
 	// abandoned: another attempt answered first, or told that this one would be refused. Guarded by the exchange's mu.
 	abandoned bool
-	paid      bool // it took part of the budget of hedges
+	paid      float64 // what it took of the budget of hedges
 	answer
 }
 
