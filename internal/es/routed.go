@@ -59,6 +59,9 @@ func ReadRouted(method, rawPath, rawQuery string) Routed {
 }
 
 func routedKind(method string, path []string) RoutedKind {
+	if kind := typedKind(method, path); kind != RoutedNot {
+		return kind
+	}
 	switch op, _, _ := operation(method, path); op {
 	case Search, SearchTemplate, Count, AsyncSearch, PIT:
 		return RoutedSearch
@@ -74,7 +77,7 @@ func routedKind(method string, path []string) RoutedKind {
 		path = path[1:]
 	}
 	if len(path) == 2 && path[0] != "_doc" && (path[1] == "_delete_by_query" || path[1] == "_update_by_query") {
-		path = path[1:] // a mapping type of Elasticsearch 7 came first; _doc may come before an id
+		path = path[1:] // a mapping type came first
 	}
 	switch strings.Join(path, "/") {
 	case "_delete_by_query", "_update_by_query", "_search_shards", "_knn_search", "_graph/explore", "_rollup_search", "_fleet/_fleet_search":
@@ -84,6 +87,21 @@ func routedKind(method string, path []string) RoutedKind {
 	}
 	if len(path) == 2 && (path[0] == "_doc" || path[0] == "_create" || path[0] == "_update") {
 		return RoutedByID
+	}
+	return RoutedNot
+}
+
+// typedKind returns the kind of an operation below the mapping type `_doc` (7.x) that [operation] takes for a
+// document with such an id.
+func typedKind(method string, path []string) RoutedKind {
+	if len(path) < 3 || path[1] != "_doc" || path[2][0] != '_' || !isTarget(path[0]) {
+		return RoutedNot
+	}
+	switch api := strings.Join(path[2:], "/"); {
+	case isRead(method) && api == "_count", method == "POST" && (api == "_delete_by_query" || api == "_update_by_query"):
+		return RoutedSearch
+	case isRead(method) && (api == "_msearch" || api == "_msearch/template"):
+		return RoutedItems
 	}
 	return RoutedNot
 }
