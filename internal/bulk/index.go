@@ -49,6 +49,7 @@ type (
 	settings struct {
 		Shards          text            `json:"number_of_shards"`
 		PartitionSize   text            `json:"routing_partition_size"`
+		VirtualShards   text            `json:"number_of_virtual_shards"` // OpenSearch 3.6: between document and shard
 		Mode            text            `json:"mode"`
 		RoutingPath     json.RawMessage `json:"routing_path"`
 		DefaultPipeline text            `json:"default_pipeline"`
@@ -210,7 +211,7 @@ func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 		Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
 		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
 	}
-	if s.partitioned() || s.routedByFields() {
+	if s.partitioned() || s.virtual() || s.routedByFields() {
 		return index
 	}
 	division := [2]int{shards, m.RoutingShards}
@@ -239,6 +240,8 @@ func (m indexMetadata) refused(routed bool) Reason {
 		return ReasonClosed
 	case s.partitioned():
 		return ReasonPartitioned
+	case s.virtual():
+		return ReasonUnreadable
 	case s.routedByFields():
 		return ReasonRoutedByFields
 	case isPipeline(s.DefaultPipeline), isPipeline(s.FinalPipeline):
@@ -256,6 +259,8 @@ func (m indexMetadata) refused(routed bool) Reason {
 }
 
 func (s settings) partitioned() bool { return s.PartitionSize != "" && s.PartitionSize != "1" }
+
+func (s settings) virtual() bool { return s.VirtualShards != "" && s.VirtualShards != "-1" }
 
 func (s settings) routedByFields() bool {
 	path := string(s.RoutingPath)
