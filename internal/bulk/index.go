@@ -24,6 +24,8 @@ type Index struct {
 	// Resized says that the index was made by splitting, shrinking or cloning another
 	// one, whose slots it does not have.
 	Resized bool
+	// AppendOnly says that the index refuses documents with ids of the client's (OpenSearch).
+	AppendOnly bool
 	// WriteIndex is the index that documents go to: Name, except for a data stream; empty
 	// for an alias.
 	WriteIndex string
@@ -54,7 +56,10 @@ type (
 		RoutingPath     json.RawMessage `json:"routing_path"`
 		DefaultPipeline text            `json:"default_pipeline"`
 		FinalPipeline   text            `json:"final_pipeline"`
-		LogsDB          struct {
+		AppendOnly      struct {
+			Enabled text `json:"enabled"`
+		} `json:"append_only"`
+		LogsDB struct {
 			RouteOnSortFields text `json:"route_on_sort_fields"`
 		} `json:"logsdb"`
 		Resize struct {
@@ -210,6 +215,7 @@ func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 	index := Index{
 		Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
 		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
+		AppendOnly: s.AppendOnly.Enabled == "true",
 	}
 	if s.partitioned() || s.virtual() || s.routedByFields() {
 		return index

@@ -24,7 +24,7 @@ func TestParseIndices(t *testing.T) {
 	plain := Index{Name: "logs", WriteIndex: "logs", Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
 	for _, settings := range []string{
 		``, `,"routing_partition_size":"1"`, `,"default_pipeline":"_none","final_pipeline":"_none"`, `,"mode":"standard"`, `,"mode":"logsdb"`,
-		`,"routing_path":[]`, `,"logsdb":{"route_on_sort_fields":"false"}`, `,"number_of_virtual_shards":"-1"`, `,"append_only":{"enabled":"true"}`, `,"analysis":{"x":[1]}`, `,"mode":null`,
+		`,"routing_path":[]`, `,"logsdb":{"route_on_sort_fields":"false"}`, `,"number_of_virtual_shards":"-1"`, `,"append_only":{"enabled":"false"}`, `,"analysis":{"x":[1]}`, `,"mode":null`,
 	} {
 		require.Equal(t, map[string]Index{"logs": plain}, parse(t, metadata(settings, ``)), settings)
 	}
@@ -36,6 +36,14 @@ func TestParseIndices(t *testing.T) {
 	}
 	require.Empty(t, parse(t, `{}`))
 	require.Empty(t, parse(t, `{"metadata":{"indices":{}}}`))
+}
+
+func TestAppendOnlyIndices(t *testing.T) {
+	for _, enabled := range []string{`"true"`, `true`} {
+		index := parse(t, metadata(`,"append_only":{"enabled":`+enabled+`}`, ``))["logs"]
+		require.True(t, index.AppendOnly)
+		require.Empty(t, index.Refused)
+	}
 }
 
 func TestParseIndicesRefuses(t *testing.T) {
