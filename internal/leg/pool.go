@@ -103,8 +103,8 @@ type Message struct {
 	Head []byte
 	Body []byte
 	// Repeatable says that the message may be sent again, on a new connection, when a
-	// pooled one ends before any byte of the answer: the node closed it while it was
-	// idle. Otherwise that is an error, as the node may have acted on the message.
+	// pooled one ends within a second, before any byte of the answer: the node closed it while
+	// it was idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
 	// Abort aborts the message before ctx ends; it may be nil.
 	Abort *Abort
