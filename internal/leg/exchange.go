@@ -1,6 +1,7 @@
 package leg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -104,8 +105,8 @@ func (x *exchange) Read(p []byte) (int, error) {
 	case whole:
 	case x.closed.Load():
 		x.err = http.ErrBodyReadAfterClose
-	case x.ctx.Err() != nil:
-		x.err = ended(x.ctx)
+	default:
+		x.err = cmp.Or(x.m.ended(x.ctx), err)
 	}
 	if x.over.CompareAndSwap(false, true) {
 		x.finish(whole && x.reusable())

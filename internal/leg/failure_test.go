@@ -237,6 +237,29 @@ func TestCancelInTheBody(t *testing.T) {
 	})
 }
 
+func TestAbortInTheBody(t *testing.T) {
+	eachKind(t, func(t *testing.T, secure *tls.Config) {
+		n := start(t, secure, func(p *peer) {
+			p.request()
+			p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+			p.gone()
+		})
+		m := get()
+		m.Abort = &Abort{}
+		resp, err := n.pool(nil).Do(t.Context(), m)
+		require.NoError(t, err)
+		_, err = io.ReadFull(resp.Body, make([]byte, 5))
+		require.NoError(t, err)
+		m.Abort.Now()
+		for range 2 {
+			_, err = resp.Body.Read(make([]byte, 5))
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		require.NoError(t, resp.Body.Close())
+		n.closed()
+	})
+}
+
 func TestCancelAfterTheEnd(t *testing.T) {
 	n := start(t, nil, answering(hello))
 	p := n.pool(nil)
