@@ -205,7 +205,7 @@ func TestCancel(t *testing.T) {
 					requireCanceled(t, err)
 					require.False(t, NotSent(err))
 					require.EqualValues(t, 2, n.requests.Load())
-					require.Zero(t, p.Idle())
+					require.Zero(t, p.kept())
 					n.closed()
 				}
 			})
@@ -232,7 +232,7 @@ func TestCancelInTheBody(t *testing.T) {
 			requireCanceled(t, err)
 		}
 		require.NoError(t, resp.Body.Close())
-		require.Zero(t, p.Idle())
+		require.Zero(t, p.kept())
 		n.closed()
 	})
 }
@@ -340,7 +340,7 @@ func TestEarlyAnswer(t *testing.T) {
 					require.NoError(t, resp.Body.Close())
 					clear(m.Body) // the race detector notices who reads it
 					if c.close || size > 1<<20 {
-						require.Zero(t, p.Idle(), "the rest of the message was not sent")
+						require.Zero(t, p.kept(), "the rest of the message was not sent")
 					}
 					close(over)
 					p.Close()
@@ -379,7 +379,7 @@ func TestBrokenAnswers(t *testing.T) {
 				if c.is != nil {
 					require.ErrorIs(t, err, c.is)
 				}
-				require.Zero(t, p.Idle())
+				require.Zero(t, p.kept())
 				n.closed()
 			})
 		})
@@ -411,7 +411,7 @@ func TestBrokenBodies(t *testing.T) {
 				_, again := resp.Body.Read(make([]byte, 1))
 				require.Equal(t, err, again)
 				require.NoError(t, resp.Body.Close())
-				require.Zero(t, p.Idle())
+				require.Zero(t, p.kept())
 				n.closed()
 			})
 		})

@@ -179,15 +179,6 @@ func (p *Pool) dialFor(ctx context.Context, m *Message) (*conn, *failure) {
 	return p.dial(dialing)
 }
 
-// CloseIdle closes the connections that are idle now.
-func (p *Pool) CloseIdle() {
-	p.mu.Lock()
-	idle := p.idle
-	p.idle = nil
-	p.mu.Unlock()
-	closeAll(idle)
-}
-
 // Close closes the idle connections, those that are made for nobody, and those in use when their answer has been
 // read. Messages can still be sent, each on a connection of its own.
 func (p *Pool) Close() {
@@ -199,15 +190,10 @@ func (p *Pool) Close() {
 	for w := range p.spares {
 		w.cancel()
 	}
+	idle := p.idle
+	p.idle = nil
 	p.mu.Unlock()
-	p.CloseIdle()
-}
-
-// Idle returns the number of idle connections.
-func (p *Pool) Idle() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.idle)
+	closeAll(idle)
 }
 
 // arm schedules sweep after d. The caller holds the lock.

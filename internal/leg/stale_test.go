@@ -59,7 +59,7 @@ func TestStaleConnections(t *testing.T) {
 					})
 					p := n.pool(nil)
 					ask(t, p, m)
-					require.Equal(t, 1, p.Idle())
+					require.Equal(t, 1, p.kept())
 					close(idle)
 					arrived(t, p)
 					status, body := ask(t, p, m)
@@ -184,7 +184,7 @@ func TestCloseNotifyBehindTheEnd(t *testing.T) {
 	p := n.pool(nil)
 	_, body := ask(t, p, get())
 	require.Equal(t, "hello", body)
-	require.Zero(t, p.Idle())
+	require.Zero(t, p.kept())
 	n.closed()
 }
 
@@ -214,7 +214,7 @@ func TestNothingWritten(t *testing.T) {
 		resp, err := p.Do(t.Context(), get())
 		require.NoError(t, err)
 		finish(t, resp)
-		require.Equal(t, 1, p.Idle())
+		require.Equal(t, 1, p.kept())
 		// To look at a reset takes it away; the connection is dead all the same.
 		require.Eventually(t, sockets[0].readable, patience, time.Millisecond)
 		_, body := ask(t, p, m)
