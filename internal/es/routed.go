@@ -2,9 +2,7 @@ package es
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
-	"unicode/utf8"
 )
 
 // routingParam is the parameter that narrows what an operation touches.
@@ -173,51 +171,21 @@ func ReadHeaderRouting(line []byte, r Routed) (h HeaderRouting, ok bool) {
 	if len(line) == 0 {
 		return h, true
 	}
-	s := scanner{b: line}
-	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
-		return h, false
-	}
-	h.from, h.to, h.before, h.after = s.i, s.i, `"routing":`, ``
-	var seen headerKey
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			h.Doubtful = h.Doubtful && isPattern(h.Target)
-			return h, true
-		}
-		which := headerKeyOf(key)
-		if st != scanOK || seen&which != 0 {
-			return h, false
-		}
-		seen |= which
-		if first {
+	h.from = bytes.IndexByte(line, '{') + 1
+	h.to, h.before, h.after = h.from, `"routing":`, ``
+	_, _, ok = eachHeaderKey(line, func(s *scanner, key headerKey) bool {
+		start := s.i
+		ok := s.headerValue(key, &h.Target, &h.Routing, &h.Doubtful)
+		switch {
+		case key == keyRouting:
+			h.from, h.to, h.before, h.after = start, s.i, ``, ``
+		case h.before != "":
 			h.after = `,`
 		}
-		if !s.routedValue(&h, which) {
-			return h, false
-		}
-	}
-}
-
-// routedValue reads the value of a key of a header line.
-func (s *scanner) routedValue(h *HeaderRouting, key headerKey) (ok bool) {
-	start := s.i
-	switch key {
-	case keyIndex:
-		h.Target, ok = s.nameList()
-	case keyRouting:
-		h.Routing, ok = s.routing()
-		h.from, h.to, h.before, h.after = start, s.i, ``, ``
-	case keyExpandWildcards:
-		var states string
-		states, ok = s.nameList()
-		h.Doubtful = h.Doubtful || states != "open"
-	case keyIgnoreThrottled:
-		h.Doubtful, ok = true, s.skip() == scanOK
-	default:
-		ok = s.skip() == scanOK
-	}
-	return ok
+		return ok
+	})
+	h.Doubtful = h.Doubtful && isPattern(h.Target)
+	return h, ok
 }
 
 // With returns the line with another routing; with none, if it is empty, whatever the
