@@ -58,7 +58,7 @@ type Do uint8
 const (
 	Answer    Do = iota // with the answer of Action.Attempt; -1: there is no answer
 	Steer               // send it to other copies than those tried before
-	Unchanged           // send it as the client wrote it
+	Unchanged           // send it as the client wrote it; an attempt that is still in flight is given up
 	Pause               // as Unchanged, after Action.After, to any node again
 	Wait                // an attempt is still in flight
 	Ask                 // the search is late: ask whether its nodes answer, and call Overdue again After
@@ -188,10 +188,13 @@ func (m *Machine) Spent() { m.spent = true }
 
 // Ended records how attempt i ended, and returns the next action.
 func (m *Machine) Ended(i int, r Result) Action {
-	m.underWay--
 	if m.done {
 		return m.answer() // another attempt has answered
 	}
+	if m.unchanged && m.steersAside(i) {
+		return Action{Do: Wait} // it was given up
+	}
+	m.underWay--
 	m.late = m.late || r.Late
 	own := m.tried[i].own
 	if !own && r.Cause != Unreachable && !m.steersAside(i) {
@@ -219,6 +222,9 @@ func (m *Machine) Ended(i int, r Result) Action {
 	switch {
 	case m.gone || m.spent:
 		return m.answer()
+	case m.underWay > 0 && i == 0 && (r.Cause == Forbidden || r.Cause == Refused):
+		m.underWay = 0 // the hedge has a preference, too
+		return m.asWritten()
 	case m.underWay > 0:
 		return Action{Do: Wait}
 	case r.Cause == Unreachable && own:

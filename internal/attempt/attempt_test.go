@@ -198,6 +198,44 @@ func TestAHedge(t *testing.T) {
 	require.Equal(t, Suspect, m.Overdue(false, 0).Do)
 }
 
+// A hedge would be refused as well, and may hang.
+func TestAPreferenceThatIsRefusedEndsTheHedge(t *testing.T) {
+	for _, cause := range []Cause{Forbidden, Refused} {
+		begin := func(b *Budget) Machine {
+			m := New(search, b)
+			m.Begin()
+			m.Sent(true, false)
+			require.Equal(t, Hedge, m.Overdue(true, 0).Do)
+			m.Sent(true, false)
+			require.Equal(t, Action{Do: Unchanged}, m.Ended(0, answered(cause)))
+			return m
+		}
+		for name, hedge := range map[string]Result{"refused": answered(cause), "a failure": answered(EngineError), "cancelled": {}} {
+			t.Run(string(cause)+", "+name, func(t *testing.T) {
+				var b Budget
+				m := begin(&b)
+				require.Equal(t, Wait, m.Ended(1, hedge).Do, "before the client's own request is sent")
+				m.Sent(false, true)
+				require.Equal(t, Action{Do: Answer, Attempt: 2}, m.Ended(2, answered(EngineError)))
+
+				m = begin(&b)
+				m.Sent(false, true)
+				require.Equal(t, Wait, m.Overdue(true, 0).Do)
+				require.Equal(t, Action{Do: Unchanged}, m.Ended(2, Result{Cause: Unreachable}))
+				require.Equal(t, Wait, m.Ended(1, hedge).Do)
+				m.Sent(false, true)
+				require.Equal(t, Action{Do: Answer, Attempt: 3}, m.Ended(3, answered(EngineError)))
+
+				m = begin(&b)
+				m.Sent(false, true)
+				require.Equal(t, Action{Do: Answer, Attempt: 2}, m.Ended(2, answered(Good)))
+				require.Equal(t, Action{Do: Answer, Attempt: 2}, m.Ended(1, hedge))
+				require.Zero(t, b.used.Load())
+			})
+		}
+	}
+}
+
 // run sends one search through a cluster that answers as fails says and returns the
 // attempts and whether it succeeded.
 func run(b *Budget, fails func(attempt int) bool) (attempts int, ok bool) {

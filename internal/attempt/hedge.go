@@ -188,11 +188,16 @@ func (h *Hedges) Left() bool { return h.second.left(h.price()) }
 // Exhausted reports whether there may be none even where they win.
 func (h *Hedges) Exhausted() bool { return !h.second.left(1) }
 
-// Spend takes one second attempt from the budget, false if too little is left.
-func (h *Hedges) Spend() bool { return h.second.spend(h.price()) }
+// Spend takes a second attempt from the budget. It returns what that took, 0 if too little is left.
+func (h *Hedges) Spend() float64 {
+	if price := h.price(); h.second.spend(price) {
+		return price
+	}
+	return 0
+}
 
-// Refund gives back what a second attempt takes at least, as one that Spend allowed was not sent.
-func (h *Hedges) Refund() { h.second.add(1, math.Inf(1)) }
+// Refund gives back what Spend took for a second attempt that was not sent.
+func (h *Hedges) Refund(paid float64) { h.second.add(paid, math.Inf(1)) }
 
 // price is what a second attempt takes from the budget: one where they win. Where most lose, as in a
 // cluster that is busy everywhere, it is as much more as there are of them to one that wins. One may
@@ -215,19 +220,19 @@ func (h *Hedges) Ended(won bool) {
 	}
 }
 
-// Ask reports whether the nodes of a late search may be asked, and counts that: as many
+// ask reports whether the nodes of a late search may be asked, and counts that: as many
 // searches as may have a second attempt.
-func (h *Hedges) Ask() bool { return h.asks.spend(1) }
+func (h *Hedges) ask() bool { return h.asks.spend(1) }
 
 // ToAsk returns what find finds to be asked for a late search, nothing if h does not allow it. It
-// counts as [Hedges.Ask] if anything is found.
+// counts as asked once if anything is found.
 func ToAsk[T any](h *Hedges, find func() []T) []T {
 	if !h.asks.left(1) {
 		return nil
 	}
 	found := find()
 	if len(found) > 0 {
-		h.Ask()
+		h.ask()
 	}
 	return found
 }

@@ -10,7 +10,7 @@ import (
 
 // spent returns how many second attempts h had, and takes them all.
 func spent(h *Hedges) (made int) {
-	for h.Spend() {
+	for h.Spend() > 0 {
 		made++
 	}
 	return made
@@ -38,7 +38,7 @@ func TestHedgesStayWithinTheirBudget(t *testing.T) {
 func TestSecondAttemptsThatLoseCostMore(t *testing.T) {
 	h, at := NewHedges(0.05), time.Unix(100, 0)
 	made := func(won bool) (n int) {
-		for h.Spend() {
+		for h.Spend() > 0 {
 			h.Ended(won)
 			n++
 		}
@@ -100,7 +100,7 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 	asked := 0
 	for range 2000 {
 		h.Delay("x", at)
-		if h.Ask() {
+		if h.ask() {
 			asked++
 		}
 	}
@@ -108,17 +108,26 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 	require.InDelta(t, 100, spent(h), 1, "the second attempts are all left")
 	counted(h, at, 10_000)
 	asked = 0
-	for h.Ask() {
+	for h.ask() {
 		asked++
 	}
 	require.Equal(t, minSaved, asked, "few are saved up: one answer does for all searches of a moment")
 }
 
 func TestASecondAttemptThatIsNotSentCostsNothing(t *testing.T) {
-	h := NewHedges(1)
-	h.Delay("idx", time.Unix(0, 0))
-	require.True(t, h.Spend())
-	require.False(t, h.Left())
-	h.Refund()
-	require.True(t, h.Spend())
+	for _, lost := range []int{0, 5} { // those that lose cost more
+		h, at := NewHedges(1), time.Unix(0, 0)
+		for range lost {
+			h.Ended(false)
+		}
+		for !h.Left() {
+			h.Delay("idx", at)
+		}
+		paid := h.Spend()
+		require.GreaterOrEqual(t, paid, 1.)
+		require.False(t, h.Left())
+		h.Refund(paid)
+		require.Positive(t, h.Spend())
+	}
+	require.Zero(t, NewHedges(1).Spend())
 }

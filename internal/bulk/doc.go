@@ -62,7 +62,7 @@ const (
 	ReasonRoutingRequired Reason = "routing_required"  // the engine refuses operations without a routing, and its error must reach the client
 	ReasonJoinField       Reason = "join_field"        // children are routed by the ids of their parents
 	ReasonNoCustomRouting Reason = "no_custom_routing" // a data stream that refuses a routing
-	ReasonUnreadable      Reason = "unreadable"        // its metadata does not say how its documents are spread
+	ReasonUnreadable      Reason = "unreadable"        // its metadata does not say how its documents are spread, or they are over virtual shards
 )
 
 // Reasons of its index for operations with a routing.

@@ -24,6 +24,8 @@ type Index struct {
 	// Resized says that the index was made by splitting, shrinking or cloning another
 	// one, whose slots it does not have.
 	Resized bool
+	// AppendOnly says that the index refuses documents with ids of the client's (OpenSearch).
+	AppendOnly bool
 	// WriteIndex is the index that documents go to: Name, except for a data stream; empty
 	// for an alias.
 	WriteIndex string
@@ -49,11 +51,15 @@ type (
 	settings struct {
 		Shards          text            `json:"number_of_shards"`
 		PartitionSize   text            `json:"routing_partition_size"`
+		VirtualShards   text            `json:"number_of_virtual_shards"` // OpenSearch 3.6: between document and shard
 		Mode            text            `json:"mode"`
 		RoutingPath     json.RawMessage `json:"routing_path"`
 		DefaultPipeline text            `json:"default_pipeline"`
 		FinalPipeline   text            `json:"final_pipeline"`
-		LogsDB          struct {
+		AppendOnly      struct {
+			Enabled text `json:"enabled"`
+		} `json:"append_only"`
+		LogsDB struct {
 			RouteOnSortFields text `json:"route_on_sort_fields"`
 		} `json:"logsdb"`
 		Resize struct {
@@ -209,8 +215,9 @@ func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 	index := Index{
 		Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
 		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
+		AppendOnly: s.AppendOnly.Enabled == "true",
 	}
-	if s.partitioned() || s.routedByFields() {
+	if s.partitioned() || s.virtual() || s.routedByFields() {
 		return index
 	}
 	division := [2]int{shards, m.RoutingShards}
@@ -239,6 +246,8 @@ func (m indexMetadata) refused(routed bool) Reason {
 		return ReasonClosed
 	case s.partitioned():
 		return ReasonPartitioned
+	case s.virtual():
+		return ReasonUnreadable
 	case s.routedByFields():
 		return ReasonRoutedByFields
 	case isPipeline(s.DefaultPipeline), isPipeline(s.FinalPipeline):
@@ -256,6 +265,8 @@ func (m indexMetadata) refused(routed bool) Reason {
 }
 
 func (s settings) partitioned() bool { return s.PartitionSize != "" && s.PartitionSize != "1" }
+
+func (s settings) virtual() bool { return s.VirtualShards != "" && s.VirtualShards != "-1" }
 
 func (s settings) routedByFields() bool {
 	path := string(s.RoutingPath)

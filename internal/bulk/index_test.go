@@ -24,7 +24,7 @@ func TestParseIndices(t *testing.T) {
 	plain := Index{Name: "logs", WriteIndex: "logs", Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
 	for _, settings := range []string{
 		``, `,"routing_partition_size":"1"`, `,"default_pipeline":"_none","final_pipeline":"_none"`, `,"mode":"standard"`, `,"mode":"logsdb"`,
-		`,"routing_path":[]`, `,"logsdb":{"route_on_sort_fields":"false"}`, `,"append_only":{"enabled":"true"}`, `,"analysis":{"x":[1]}`, `,"mode":null`,
+		`,"routing_path":[]`, `,"logsdb":{"route_on_sort_fields":"false"}`, `,"number_of_virtual_shards":"-1"`, `,"append_only":{"enabled":"false"}`, `,"analysis":{"x":[1]}`, `,"mode":null`,
 	} {
 		require.Equal(t, map[string]Index{"logs": plain}, parse(t, metadata(settings, ``)), settings)
 	}
@@ -38,6 +38,14 @@ func TestParseIndices(t *testing.T) {
 	require.Empty(t, parse(t, `{"metadata":{"indices":{}}}`))
 }
 
+func TestAppendOnlyIndices(t *testing.T) {
+	for _, enabled := range []string{`"true"`, `true`} {
+		index := parse(t, metadata(`,"append_only":{"enabled":`+enabled+`}`, ``))["logs"]
+		require.True(t, index.AppendOnly)
+		require.Empty(t, index.Refused)
+	}
+}
+
 func TestParseIndicesRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		body string
@@ -45,6 +53,8 @@ func TestParseIndicesRefuses(t *testing.T) {
 	}{
 		{metadata(`,"routing_partition_size":"2"`, ``), ReasonPartitioned},
 		{metadata(`,"routing_partition_size":3`, ``), ReasonPartitioned},
+		{metadata(`,"number_of_virtual_shards":"12"`, ``), ReasonUnreadable},
+		{metadata(`,"number_of_virtual_shards":12`, ``), ReasonUnreadable},
 		{metadata(`,"mode":"time_series"`, ``), ReasonRoutedByFields},
 		{metadata(`,"mode":"TIME_SERIES","routing_path":["host"]`, ``), ReasonRoutedByFields},
 		{metadata(`,"mode":"logsdb","routing_path":["host"]`, ``), ReasonRoutedByFields},

@@ -17,6 +17,8 @@ const (
 	readSize = 32 << 10
 	// maxIndices is how many indices of one bulk are looked at.
 	maxIndices = 1000
+	// maxName is the longest name of an index that engines allow, in bytes.
+	maxName = 255
 )
 
 // Options say what a [Rewriter] does.
@@ -74,8 +76,8 @@ type Tally struct {
 // routing that is wanted for their index: one that is inserted where they have none, one
 // that stands in place of the client's where they have. All other bytes are those of the
 // body. Lines of source stream through,
-// whatever their length; memory is at most one action line of 64 KiB and 32 KiB to
-// read into.
+// whatever their length; memory is at most one action line of 64 KiB, 32 KiB to read into,
+// and what is known of the up to 1,000 indices that are looked at, with a routing and without.
 //
 // A bulk whose URL has a `routing`, `pipeline` or `require_alias`, or a type in its
 // path, must not be read through one: they hold for each of its operations. Neither
@@ -343,6 +345,8 @@ func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
 		return nil, ReasonOtherField
 	case len(name) == 0:
 		return nil, ReasonNoIndex
+	case len(name) > maxName:
+		return nil, ReasonUnknown
 	}
 	if a.Routing != "" {
 		kind = 1

@@ -119,6 +119,21 @@ func TestRewriterLooksAtSoManyIndices(t *testing.T) {
 }
 
 // The longest action line is the same however the body arrives.
+// Nothing is kept of a name that no index can have.
+func TestRewriterKeepsNoLongNames(t *testing.T) {
+	name := strings.Repeat("a", maxName)
+	body := "{\"index\":{\"_index\":\"" + name + "\"}}\n{}\n{\"index\":{\"_index\":\"" + name + "a\"}}\n{}\n"
+	var asked []string
+	r := NewRewriter(strings.NewReader(body), Options{Place: func(index string) (string, Reason) {
+		asked = append(asked, index)
+		return "7", ""
+	}})
+	_, err := io.Copy(io.Discard, r)
+	require.NoError(t, err)
+	require.Equal(t, []string{name}, asked)
+	require.Equal(t, map[Reason]int{ReasonUnknown: 1}, r.Tally().Passed)
+}
+
 func TestRewriterLongLines(t *testing.T) {
 	action := `{"index":{"_index":"a"`
 	action += strings.Repeat(" ", maxAction-len(action)-2) + "}}"

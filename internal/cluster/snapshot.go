@@ -192,7 +192,7 @@ const (
 
 	// Of reads by id alone:
 	MissNotOneIndex        Miss = "not_one_index"       // no index, an alias of several or with a routing of its own
-	MissRoutedByFields     Miss = "routed_by_fields"    // time series, logsdb: neither id nor routing tells the shard
+	MissRoutedByFields     Miss = "routed_by_fields"    // time series, logsdb, virtual shards: neither id nor routing tells the shard
 	MissSegmentReplication Miss = "segment_replication" // the engine itself must find that no preference is given
 )
 

@@ -3,6 +3,7 @@ package es
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // IsNoNodesError reports whether body is the engines' 400 for an `_only_nodes`
@@ -53,44 +54,116 @@ const (
 // cancelled by OpenSearch's backpressure gets 429, too many buckets get 503 on OpenSearch
 // and before Elasticsearch 8, too many scroll contexts 429.
 var requestFailures = [...]string{
-	`"too_many_buckets_exception"`, `"too_many_scroll_contexts_exception"`, `"task_cancelled_exception"`,
-	`"too_many_clauses"`, `"too_many_nested_clauses"`,
+	"too_many_buckets_exception", "too_many_scroll_contexts_exception", "task_cancelled_exception",
+	"too_many_clauses", "too_many_nested_clauses",
 }
+
+// rejection is the type of the error that a queue is full. Elasticsearch puts "es_" before it.
+const rejection = "rejected_execution_exception"
 
 // QueuesFull reports whether the start of an answer lists failures of shards, and all that it
 // lists are that a search queue was full: of a search that has no list of nodes, those of all the
 // copies. partial says that the answer is a result in which these shards are missing. An error that
-// lists no shard is about the coordinating node.
+// lists no shard is about the coordinating node. Before the failures of many shards their root causes
+// fill the start: from two on, they are those of shards.
 func QueuesFull(body []byte, partial bool) bool {
-	list := `"failed_shards":[`
+	if !isJSON(body) {
+		_, failures, _ := bytes.Cut(body, []byte("failed_shards"))
+		full := bytes.Count(failures, []byte(rejection))
+		return !partial && full > 0 && full == bytes.Count(failures, []byte("_exception"))
+	}
+	f, st := readFailures(body, partial)
+	switch {
+	case f.others > 0:
+		return false
+	case f.shards > 0:
+		return true
+	}
+	return st == scanMore && f.causes > 1
+}
+
+// ShardsUnread reports whether the start of an error answer ends before the failures of shards, if
+// there are any: so it does not tell whose fault it is.
+func ShardsUnread(body []byte) bool {
+	if !isJSON(body) {
+		return false
+	}
+	f, st := readFailures(body, false)
+	return st == scanMore && f.shards == 0
+}
+
+// failures counts what the start of an answer lists.
+type failures struct {
+	causes int // root causes
+	shards int // that failed
+	others int // of both, those that are not that a queue was full
+}
+
+// readFailures counts the failures in the start of an error, or of a partial result.
+func readFailures(body []byte, partial bool) (f failures, st status) {
+	object, list := "error", "failed_shards"
 	if partial {
-		list = `"failures":[`
+		object, list = "_shards", "failures"
 	}
-	_, failures, _ := bytes.Cut(body, []byte(list))
-	if partial { // what follows are documents, which can say anything
-		failures, _, _ = bytes.Cut(failures, []byte(`"hits"`))
+	s := scanner{b: body}
+	if st = s.member(object); st != scanOK {
+		return f, st
 	}
-	for full := false; ; full = true {
-		_, reason, more := bytes.Cut(failures, []byte(`"reason":{"type":"`))
-		if !more {
-			return full
+	return f, s.object(func(key []byte) status {
+		switch string(key) {
+		case "root_cause":
+			return s.elements(func() status { return s.errorType(&f, &f.causes) })
+		case list:
+			return s.elements(func() status {
+				return s.object(func(key []byte) status {
+					if string(key) == "reason" {
+						return s.errorType(&f, &f.shards)
+					}
+					return s.skip()
+				})
+			})
 		}
-		if !bytes.HasPrefix(bytes.TrimPrefix(reason, []byte("es_")), []byte(`rejected_execution_exception"`)) {
-			return false
+		return s.skip()
+	})
+}
+
+// errorType reads an error and counts it.
+func (s *scanner) errorType(f *failures, of *int) status {
+	return s.object(func(key []byte) status {
+		if string(key) != "type" {
+			return s.skip()
 		}
-		failures = reason
-	}
+		name, st := s.text()
+		if st != scanOK {
+			return st
+		}
+		*of++
+		if string(bytes.TrimPrefix(name, []byte("es_"))) != rejection {
+			f.others++
+		}
+		return scanOK
+	})
 }
 
 // FailureOf returns what the start of an error answer is about.
 func FailureOf(body []byte) Failure {
-	for _, name := range requestFailures {
-		if bytes.Contains(body, []byte(name)) {
-			return FailureRequest
-		}
+	quote := ""
+	if isJSON(body) { // whose texts can hold the names, too
+		quote = `"`
 	}
-	if bytes.Contains(body, []byte(`"circuit_breaking_exception"`)) {
+	says := func(name string) bool { return bytes.Contains(body, []byte(quote+name+quote)) }
+	switch {
+	case slices.ContainsFunc(requestFailures[:], says):
+		return FailureRequest
+	case says("circuit_breaking_exception"):
 		return FailureBreaker
 	}
 	return FailureOther
+}
+
+// isJSON reports whether an answer is JSON, and not YAML, CBOR or SMILE.
+func isJSON(body []byte) bool {
+	s := scanner{b: body}
+	c, _ := s.peek()
+	return c == '{'
 }

@@ -1,6 +1,10 @@
 package es
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +55,84 @@ func TestQueuesFull(t *testing.T) {
 		"some shards":                      {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[{"shard":0,"reason":` + rejected + `}]}`, true, true},
 		"some shards, another failure":     {`{"took":3,"_shards":{"total":2,"failed":1,"failures":[{"shard":0,"reason":{"type":"node_disconnected_exception"}}]}`, true, false},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, QueuesFull([]byte(c.body), c.partial)) })
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, QueuesFull([]byte(c.body), c.partial))
+			var pretty bytes.Buffer
+			if json.Indent(&pretty, []byte(c.body), "", "  ") == nil { // some are cut short
+				require.Equal(t, c.want, QueuesFull(pretty.Bytes(), c.partial), "pretty")
+			}
+		})
+	}
+}
+
+// yamlFailure is an answer to a search of which two shards failed, with errors of these types.
+func yamlFailure(first, second string) string {
+	return "---\nerror:\n  root_cause:\n  - type: \"" + first + "\"\n    reason: \"rejected execution\"\n" +
+		"  type: \"search_phase_execution_exception\"\n  reason: \"all shards failed\"\n  phase: \"query\"\n  grouped: true\n  failed_shards:\n" +
+		"  - shard: 0\n    index: \"a\"\n    reason:\n      type: \"" + first + "\"\n      reason: \"rejected execution\"\n" +
+		"  - shard: 1\n    index: \"a\"\n    reason:\n      type: \"" + second + "\"\n      reason: \"x\"\nstatus: 429\n"
+}
+
+func TestQueuesFullInOtherFormats(t *testing.T) {
+	const rejected, other = "es_rejected_execution_exception", "node_disconnected_exception"
+	require.True(t, QueuesFull([]byte(yamlFailure(rejected, rejected)), false))
+	require.False(t, QueuesFull([]byte(yamlFailure(rejected, other)), false))
+	require.False(t, QueuesFull([]byte("---\nerror:\n  root_cause:\n  - type: \""+rejected+"\"\n  type: \""+rejected+"\"\nstatus: 429\n"), false))
+	cbor := "\xbf\x65error\xbf\x6dfailed_shards\x9f\xbf\x66reason\xbf\x64type\x78\x1f" + rejected + "\xff\xff\xff\xff\xff"
+	require.True(t, QueuesFull([]byte(cbor), false))
+}
+
+func TestFailureOf(t *testing.T) {
+	for body, want := range map[string]Failure{
+		`{"error":{"type":"circuit_breaking_exception"}}`:                                          FailureBreaker,
+		"{\n  \"error\" : {\n    \"type\" : \"too_many_clauses\"\n  }\n}":                          FailureRequest,
+		`{"error":{"type":"x","reason":"no circuit_breaking_exception, and no too_many_clauses"}}`: FailureOther,
+		yamlFailure("circuit_breaking_exception", "circuit_breaking_exception"):                    FailureBreaker,
+		yamlFailure("task_cancelled_exception", "task_cancelled_exception"):                        FailureRequest,
+		"\xbf\x64type\x78\x1acircuit_breaking_exception\xff":                                       FailureBreaker,
+		":)\n\x05\xfa\x83type\x59circuit_breaking_exception\xfb":                                   FailureBreaker,
+		"\xbf\x64type\x70too_many_clauses\xff":                                                     FailureRequest,
+		"":                                                                                         FailureOther,
+	} {
+		require.Equal(t, want, FailureOf([]byte(body)), body)
+	}
+}
+
+// manyFailures is an answer to a search of which 30 shards failed. The first root cause is of a type of its own.
+func manyFailures(first, others string) string {
+	var causes, shards []string
+	for i := range 30 {
+		cause := fmt.Sprintf(`{"type":%q,"reason":"rejected execution of task %d%s"}`, others, i, strings.Repeat(" x", 250))
+		if i == 0 {
+			cause = strings.Replace(cause, others, first, 1)
+		}
+		causes, shards = append(causes, cause), append(shards, fmt.Sprintf(`{"shard":%d,"index":"a","node":"n","reason":%s}`, i, cause))
+	}
+	return `{"error":{"root_cause":[` + strings.Join(causes, ",") + `],"type":"search_phase_execution_exception","failed_shards":[` +
+		strings.Join(shards, ",") + `]},"status":429}`
+}
+
+func TestRootCausesTellBeforeTheFailedShards(t *testing.T) {
+	const rejected = "es_rejected_execution_exception"
+	all, mixed := manyFailures(rejected, rejected), manyFailures("node_disconnected_exception", rejected)
+	cause, list := strings.Index(all, `},{`), strings.Index(all, `"failed_shards"`)
+	for name, c := range map[string]struct {
+		start        string
+		full, unread bool
+	}{
+		"8 KiB":                        {all[:8<<10], true, true},
+		"everything":                   {all, true, false},
+		"some shards":                  {all[:list+2000], true, false},
+		"before the list":              {all[:list], true, true},
+		"one, which may be the node's": {all[:cause+2], false, true},
+		"another, too":                 {mixed[:8<<10], false, true},
+		"another, everything":          {mixed, false, false},
+		"two of the node's":            {`{"error":{"root_cause":[{"type":"` + rejected + `"},{"type":"` + rejected + `"}],"type":"x"},"status":429}`, false, false},
+		"YAML":                         {"---\nerror:\n  root_cause:\n  - type: \"" + rejected, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.full, QueuesFull([]byte(c.start), false))
+			require.Equal(t, c.unread, ShardsUnread([]byte(c.start)))
+		})
 	}
 }

@@ -105,6 +105,35 @@ func (s *scanner) members(value func(key []byte) status) status {
 	}
 }
 
+// object reads a value. It calls value with the key of each member if it is an object.
+func (s *scanner) object(value func(key []byte) status) status {
+	if c, st := s.peek(); st != scanOK || c != '{' {
+		return s.skip()
+	}
+	s.i++
+	return s.members(value)
+}
+
+// elements reads a value. It calls value for each element if it is an array.
+func (s *scanner) elements(value func() status) status {
+	if c, st := s.peek(); st != scanOK || c != '[' {
+		return s.skip()
+	}
+	s.i++
+	for first := true; ; first = false {
+		st := s.next(first, ']')
+		if st == scanEnd {
+			return scanOK
+		}
+		if st == scanOK {
+			st = value()
+		}
+		if st != scanOK {
+			return st
+		}
+	}
+}
+
 // text reads a string. The bytes are those of the input unless it has escapes.
 func (s *scanner) text() ([]byte, status) {
 	if st := s.expect('"'); st != scanOK {

@@ -196,33 +196,25 @@ func readHeader(line []byte, r Request) Item {
 		item.Pass = targetPass(item.Target, r.Expands)
 		return item
 	}
-	unreadable := Item{Pass: PassUnreadableHeader}
-	if !json.Valid(line) || !utf8.Valid(line) {
-		return unreadable
-	}
-	s := scanner{b: line}
-	if s.expect('{') != scanOK {
-		return unreadable
-	}
-	var seen headerKey
 	expands := r.Expands
 	item.form = formFirst
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			break
+	end, seen, ok := eachHeaderKey(line, func(s *scanner, key headerKey) (ok bool) {
+		switch key {
+		case 0:
+			return false
+		case keyPreference:
+			item.from, item.form = s.i, formValue
+			item.Preference, ok = s.plainText()
+			item.to = s.i
+			return ok
 		}
-		which := headerKeyOf(key)
-		if st != scanOK || which == 0 || seen&which != 0 {
-			return unreadable
-		}
-		seen |= which
-		if !s.headerValue(&item, which, &expands) {
-			return unreadable
-		}
+		return s.headerValue(key, &item.Target, &item.Routing, &expands)
+	})
+	if !ok {
+		return Item{Pass: PassUnreadableHeader}
 	}
 	if seen&keyPreference == 0 {
-		item.from, item.to = s.i-1, s.i-1
+		item.from, item.to = end, end
 		if seen != 0 {
 			item.form = formNext
 		}
@@ -238,24 +230,39 @@ func readHeader(line []byte, r Request) Item {
 	return item
 }
 
-// headerValue reads the value of a key; false if engines may read it differently.
-func (s *scanner) headerValue(item *Item, key headerKey, expands *bool) (ok bool) {
+// eachHeaderKey reads a header line. It calls value with each key, which reads the value, and reports whether
+// engines read it so, too. end is where the object is closed. ok is false for what engines may read otherwise.
+func eachHeaderKey(line []byte, value func(*scanner, headerKey) bool) (end int, seen headerKey, ok bool) {
+	s := scanner{b: line}
+	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
+		return 0, 0, false
+	}
+	for first := true; ; first = false {
+		key, st := s.key(first)
+		if st == scanEnd {
+			return s.i - 1, seen, true
+		}
+		which := headerKeyOf(key)
+		if st != scanOK || seen&which != 0 || !value(&s, which) {
+			return 0, 0, false
+		}
+		seen |= which
+	}
+}
+
+// headerValue reads the value of a key of a header line; false if engines may read it differently.
+func (s *scanner) headerValue(key headerKey, target, routing *string, expands *bool) (ok bool) {
 	switch key {
 	case keyIndex:
-		item.Target, ok = s.nameList()
+		*target, ok = s.nameList()
 	case keyRouting:
-		item.Routing, ok = s.plainText()
-	case keyPreference:
-		item.from, item.form = s.i, formValue
-		item.Preference, ok = s.plainText()
-		item.to = s.i
+		*routing, ok = s.routing()
 	case keyExpandWildcards:
 		var states string
 		states, ok = s.nameList()
 		*expands = *expands || states != "open"
 	case keyIgnoreThrottled:
-		*expands = true
-		ok = s.skip() == scanOK
+		*expands, ok = true, s.skip() == scanOK
 	default:
 		ok = s.skip() == scanOK
 	}

@@ -2,9 +2,9 @@ package es
 
 import "strings"
 
-// MaxRequestLine is the engines' default limit on a request line
+// maxRequestLine is the engines' default limit on a request line
 // (`http.max_initial_line_length`), in bytes.
-const MaxRequestLine = 4096
+const maxRequestLine = 4096
 
 // OnlyNodes is the preference that allows only the nodes with these ids. A shard without
 // a copy on them fails the search. See
@@ -19,11 +19,11 @@ func PreferNodes(ids []string) string { return "_prefer_nodes:" + strings.Join(i
 func isKeyword(preference string) bool { return strings.HasPrefix(preference, "_") }
 
 // FitsRequestLine reports whether a request line with this percent-encoded path and
-// query, including its line end, is within [MaxRequestLine].
+// query, including its line end, is within the engines' default limit.
 func FitsRequestLine(method, path, query string) bool {
 	line := len(method) + len(" ") + len(path) + len(" HTTP/1.1\r\n")
 	if query != "" {
 		line += len("?") + len(query)
 	}
-	return line <= MaxRequestLine
+	return line <= maxRequestLine
 }

@@ -16,7 +16,7 @@ func TestPreferences(t *testing.T) {
 func TestFitsRequestLine(t *testing.T) {
 	// "GET /a/_search?" and " HTTP/1.1\r\n" are 15 and 11 bytes.
 	require.True(t, FitsRequestLine("GET", "/a/_search", ""))
-	require.True(t, FitsRequestLine("GET", "/a/_search", strings.Repeat("q", MaxRequestLine-26)))
-	require.False(t, FitsRequestLine("GET", "/a/_search", strings.Repeat("q", MaxRequestLine-25)))
-	require.False(t, FitsRequestLine("GET", "/"+strings.Repeat("a", MaxRequestLine), ""))
+	require.True(t, FitsRequestLine("GET", "/a/_search", strings.Repeat("q", maxRequestLine-26)))
+	require.False(t, FitsRequestLine("GET", "/a/_search", strings.Repeat("q", maxRequestLine-25)))
+	require.False(t, FitsRequestLine("GET", "/"+strings.Repeat("a", maxRequestLine), ""))
 }

@@ -10,14 +10,13 @@ const maxFailedNodes = 16
 
 // Head is what the beginning of a search response says.
 type Head struct {
-	HasTook  bool
-	Took     time.Duration // the engine's own time for the search
-	TimedOut bool          // the search's own timeout cut it short
+	HasTook bool
+	Took    time.Duration // the engine's own time for the search
 	// HasShards says that `_shards` was read to its end. The numbers below are
 	// filled in as they come: in a prefix too short for a long list of failures
 	// Failed and Missing are there already.
-	HasShards                          bool
-	Total, Successful, Skipped, Failed int
+	HasShards                 bool
+	Total, Successful, Failed int
 	// Missing is how many shards neither succeeded nor failed, if the total and those that succeeded are told:
 	// OpenSearch (3.6.0), and Elasticsearch before 8.0, do not count a shard as failed that had no copy to ask.
 	Missing int
@@ -53,11 +52,6 @@ func ScanHead(prefix []byte, complete bool) (h Head, done bool) {
 			var millis int64
 			millis, h.HasTook, st = s.integer()
 			h.Took = time.Duration(millis) * time.Millisecond
-		case "timed_out":
-			var literal []byte
-			if literal, st = s.literal(); st == scanOK {
-				h.TimedOut = string(literal) == "true"
-			}
 		case "_shards":
 			st = s.shards(&h)
 			h.HasShards = st == scanOK
@@ -69,15 +63,6 @@ func ScanHead(prefix []byte, complete bool) (h Head, done bool) {
 		}
 	}
 	return h, complete || st != scanMore
-}
-
-// literal reads a value; a number or literal is returned as it stands.
-func (s *scanner) literal() ([]byte, status) {
-	c, st := s.peek()
-	if st == scanOK && (c == '{' || c == '[') {
-		return nil, s.skip()
-	}
-	return s.scalar()
 }
 
 // shards reads the `_shards` object.
@@ -98,13 +83,11 @@ func (s *scanner) shards(h *Head) status {
 		case "successful":
 			succeeded = true
 			return s.count(&h.Successful)
-		case "skipped":
-			return s.count(&h.Skipped)
 		case "failed":
 			return s.count(&h.Failed)
 		case "failures":
 			missing() // the engines tell the numbers first
-			return s.failures(h)
+			return s.elements(func() status { return s.failure(h) })
 		default:
 			return s.skip()
 		}
@@ -123,33 +106,9 @@ func (s *scanner) count(into *int) status {
 	return st
 }
 
-// failures reads the list of `_shards.failures`.
-func (s *scanner) failures(h *Head) status {
-	if c, st := s.peek(); st != scanOK || c != '[' {
-		return s.skip()
-	}
-	s.i++
-	for first := true; ; first = false {
-		st := s.next(first, ']')
-		if st == scanEnd {
-			return scanOK
-		}
-		if st != scanOK {
-			return st
-		}
-		if st := s.failure(h); st != scanOK {
-			return st
-		}
-	}
-}
-
 // failure reads one failed shard.
 func (s *scanner) failure(h *Head) status {
-	if c, st := s.peek(); st != scanOK || c != '{' {
-		return s.skip()
-	}
-	s.i++
-	return s.members(func(key []byte) status {
+	return s.object(func(key []byte) status {
 		if string(key) != "node" {
 			return s.skip()
 		}

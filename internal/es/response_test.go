@@ -32,8 +32,8 @@ func TestScanHeadOfRealResponses(t *testing.T) {
 		{"opensearch-3.6-pretty-phase-took.json", Head{HasTook: true, Took: 2 * time.Millisecond, HasShards: true, Total: 2, Successful: 2}},
 		{"opensearch-3.6-scroll.json", Head{HasTook: true, Took: 3 * time.Millisecond, HasShards: true, Total: 2, Successful: 2}},
 		{"partial.json", Head{
-			HasTook: true, Took: 1204 * time.Millisecond, TimedOut: true, HasShards: true,
-			Total: 6, Successful: 3, Skipped: 1, Failed: 3,
+			HasTook: true, Took: 1204 * time.Millisecond, HasShards: true,
+			Total: 6, Successful: 3, Failed: 3,
 			FailedNodes: []string{"x-h-GsjMRiGiAfkq9F230w", "k3_pQlmVS0yqW1w2yJ4xZg"}, NoNode: true,
 		}},
 		{"filtered-shards-failed.json", Head{HasShards: true}},
@@ -185,8 +185,6 @@ func headByDecoder(body []byte) (h Head) {
 		case "took":
 			n, ok := wholeNumber(m.value)
 			h.HasTook, h.Took = ok, time.Duration(n)*time.Millisecond
-		case "timed_out":
-			h.TimedOut = string(m.value) == "true"
 		case "_shards":
 			if m.value[0] != '{' {
 				return h
@@ -210,8 +208,6 @@ func shardsByDecoder(h *Head, body []byte) {
 			h.Total = int(n)
 		case "successful":
 			h.Successful, succeeded = int(n), true
-		case "skipped":
-			h.Skipped = int(n)
 		case "failed":
 			h.Failed = int(n)
 		case "failures":

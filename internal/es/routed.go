@@ -2,9 +2,7 @@ package es
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
-	"unicode/utf8"
 )
 
 // routingParam is the parameter that narrows what an operation touches.
@@ -59,6 +57,9 @@ func ReadRouted(method, rawPath, rawQuery string) Routed {
 }
 
 func routedKind(method string, path []string) RoutedKind {
+	if kind := typedKind(method, path); kind != RoutedNot {
+		return kind
+	}
 	switch op, _, _ := operation(method, path); op {
 	case Search, SearchTemplate, Count, AsyncSearch, PIT:
 		return RoutedSearch
@@ -74,7 +75,7 @@ func routedKind(method string, path []string) RoutedKind {
 		path = path[1:]
 	}
 	if len(path) == 2 && path[0] != "_doc" && (path[1] == "_delete_by_query" || path[1] == "_update_by_query") {
-		path = path[1:] // a mapping type of Elasticsearch 7 came first; _doc may come before an id
+		path = path[1:] // a mapping type came first
 	}
 	switch strings.Join(path, "/") {
 	case "_delete_by_query", "_update_by_query", "_search_shards", "_knn_search", "_graph/explore", "_rollup_search", "_fleet/_fleet_search":
@@ -84,6 +85,21 @@ func routedKind(method string, path []string) RoutedKind {
 	}
 	if len(path) == 2 && (path[0] == "_doc" || path[0] == "_create" || path[0] == "_update") {
 		return RoutedByID
+	}
+	return RoutedNot
+}
+
+// typedKind returns the kind of an operation below the mapping type `_doc` (7.x) that [operation] takes for a
+// document with such an id.
+func typedKind(method string, path []string) RoutedKind {
+	if len(path) < 3 || path[1] != "_doc" || path[2][0] != '_' || !isTarget(path[0]) {
+		return RoutedNot
+	}
+	switch api := strings.Join(path[2:], "/"); {
+	case isRead(method) && api == "_count", method == "POST" && (api == "_delete_by_query" || api == "_update_by_query"):
+		return RoutedSearch
+	case isRead(method) && (api == "_msearch" || api == "_msearch/template"):
+		return RoutedItems
 	}
 	return RoutedNot
 }
@@ -155,51 +171,21 @@ func ReadHeaderRouting(line []byte, r Routed) (h HeaderRouting, ok bool) {
 	if len(line) == 0 {
 		return h, true
 	}
-	s := scanner{b: line}
-	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
-		return h, false
-	}
-	h.from, h.to, h.before, h.after = s.i, s.i, `"routing":`, ``
-	var seen headerKey
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			h.Doubtful = h.Doubtful && isPattern(h.Target)
-			return h, true
-		}
-		which := headerKeyOf(key)
-		if st != scanOK || seen&which != 0 {
-			return h, false
-		}
-		seen |= which
-		if first {
+	h.from = bytes.IndexByte(line, '{') + 1
+	h.to, h.before, h.after = h.from, `"routing":`, ``
+	_, _, ok = eachHeaderKey(line, func(s *scanner, key headerKey) bool {
+		start := s.i
+		ok := s.headerValue(key, &h.Target, &h.Routing, &h.Doubtful)
+		switch {
+		case key == keyRouting:
+			h.from, h.to, h.before, h.after = start, s.i, ``, ``
+		case h.before != "":
 			h.after = `,`
 		}
-		if !s.routedValue(&h, which) {
-			return h, false
-		}
-	}
-}
-
-// routedValue reads the value of a key of a header line.
-func (s *scanner) routedValue(h *HeaderRouting, key headerKey) (ok bool) {
-	start := s.i
-	switch key {
-	case keyIndex:
-		h.Target, ok = s.nameList()
-	case keyRouting:
-		h.Routing, ok = s.routing()
-		h.from, h.to, h.before, h.after = start, s.i, ``, ``
-	case keyExpandWildcards:
-		var states string
-		states, ok = s.nameList()
-		h.Doubtful = h.Doubtful || states != "open"
-	case keyIgnoreThrottled:
-		h.Doubtful, ok = true, s.skip() == scanOK
-	default:
-		ok = s.skip() == scanOK
-	}
-	return ok
+		return ok
+	})
+	h.Doubtful = h.Doubtful && isPattern(h.Target)
+	return h, ok
 }
 
 // With returns the line with another routing; with none, if it is empty, whatever the

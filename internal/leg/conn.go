@@ -29,6 +29,7 @@ type conn struct {
 	idleSince time.Time
 
 	// Of the exchange, for the goroutine that reads:
+	begun  time.Time
 	br     *bufio.Reader
 	limit  int64 // that may still be read
 	heard  bool  // a byte was read
@@ -86,7 +87,7 @@ func (c *conn) decrypted(deadline time.Time) bool {
 // begin prepares c for a message and its answer.
 func (c *conn) begin() {
 	c.limit = int64(c.pool.o.MaxHead)
-	c.heard = false
+	c.begun, c.heard = time.Now(), false
 	c.wrote, c.writeErr = 0, nil
 }
 

@@ -13,7 +13,7 @@ type failure struct {
 	doing      string // the step: connect, write, …
 	err        error
 	notSent    bool // the node cannot act on the message
-	unanswered bool // the connection ended before any byte of an answer
+	unanswered bool // the connection ended soon, before any byte of an answer
 	late       bool // no connection in time
 	stale      bool // the pooled connection could not be used; nothing was written
 }

@@ -1,6 +1,7 @@
 package leg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -16,6 +17,9 @@ const (
 	// writerPatience is how long the end of an answer waits for that goroutine to finish,
 	// so that the connection can be kept. As in http.Transport.
 	writerPatience = 50 * time.Millisecond
+	// soon is how long after a message is begun a connection may end that the node had closed while it was
+	// idle. One that ends later was closed while the node worked.
+	soon = time.Second
 )
 
 // exchange is a message and its answer on a connection. It is the body of the answer.
@@ -74,7 +78,7 @@ func (x *exchange) write(head, body []byte) {
 func (x *exchange) fail(doing string, err error) *failure {
 	x.finish(false)
 	c := x.conn
-	f := &failure{doing: doing, err: err, unanswered: !c.heard}
+	f := &failure{doing: doing, err: err, unanswered: !c.heard && time.Since(c.begun) < soon}
 	f.notSent = c.writeErr != nil && c.wrote == 0 || !c.proven && !c.heard && refused(err)
 	f.stale = errors.Is(c.writeErr, errStale)
 	if err := x.m.ended(x.ctx); err != nil {
@@ -101,8 +105,8 @@ func (x *exchange) Read(p []byte) (int, error) {
 	case whole:
 	case x.closed.Load():
 		x.err = http.ErrBodyReadAfterClose
-	case x.ctx.Err() != nil:
-		x.err = ended(x.ctx)
+	default:
+		x.err = cmp.Or(x.m.ended(x.ctx), err)
 	}
 	if x.over.CompareAndSwap(false, true) {
 		x.finish(whole && x.reusable())

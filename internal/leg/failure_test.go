@@ -205,7 +205,7 @@ func TestCancel(t *testing.T) {
 					requireCanceled(t, err)
 					require.False(t, NotSent(err))
 					require.EqualValues(t, 2, n.requests.Load())
-					require.Zero(t, p.Idle())
+					require.Zero(t, p.kept())
 					n.closed()
 				}
 			})
@@ -232,7 +232,30 @@ func TestCancelInTheBody(t *testing.T) {
 			requireCanceled(t, err)
 		}
 		require.NoError(t, resp.Body.Close())
-		require.Zero(t, p.Idle())
+		require.Zero(t, p.kept())
+		n.closed()
+	})
+}
+
+func TestAbortInTheBody(t *testing.T) {
+	eachKind(t, func(t *testing.T, secure *tls.Config) {
+		n := start(t, secure, func(p *peer) {
+			p.request()
+			p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+			p.gone()
+		})
+		m := get()
+		m.Abort = &Abort{}
+		resp, err := n.pool(nil).Do(t.Context(), m)
+		require.NoError(t, err)
+		_, err = io.ReadFull(resp.Body, make([]byte, 5))
+		require.NoError(t, err)
+		m.Abort.Now()
+		for range 2 {
+			_, err = resp.Body.Read(make([]byte, 5))
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		require.NoError(t, resp.Body.Close())
 		n.closed()
 	})
 }
@@ -317,7 +340,7 @@ func TestEarlyAnswer(t *testing.T) {
 					require.NoError(t, resp.Body.Close())
 					clear(m.Body) // the race detector notices who reads it
 					if c.close || size > 1<<20 {
-						require.Zero(t, p.Idle(), "the rest of the message was not sent")
+						require.Zero(t, p.kept(), "the rest of the message was not sent")
 					}
 					close(over)
 					p.Close()
@@ -356,7 +379,7 @@ func TestBrokenAnswers(t *testing.T) {
 				if c.is != nil {
 					require.ErrorIs(t, err, c.is)
 				}
-				require.Zero(t, p.Idle())
+				require.Zero(t, p.kept())
 				n.closed()
 			})
 		})
@@ -388,7 +411,7 @@ func TestBrokenBodies(t *testing.T) {
 				_, again := resp.Body.Read(make([]byte, 1))
 				require.Equal(t, err, again)
 				require.NoError(t, resp.Body.Close())
-				require.Zero(t, p.Idle())
+				require.Zero(t, p.kept())
 				n.closed()
 			})
 		})

@@ -230,11 +230,11 @@ func TestWhichConnectionsAreKept(t *testing.T) {
 					require.Equal(t, c.body, body)
 				}
 				if c.kept {
-					require.Equal(t, 1, p.Idle())
+					require.Equal(t, 1, p.kept())
 					require.EqualValues(t, 1, n.accepted.Load())
 					p.Close()
 				} else {
-					require.Equal(t, 0, p.Idle())
+					require.Equal(t, 0, p.kept())
 					require.EqualValues(t, 3, n.accepted.Load())
 				}
 				n.closed()
@@ -253,7 +253,7 @@ func TestABodyThatEndsWithTheConnection(t *testing.T) {
 		status, body := ask(t, p, get())
 		require.Equal(t, 200, status)
 		require.Equal(t, "hello", body)
-		require.Equal(t, 0, p.Idle())
+		require.Equal(t, 0, p.kept())
 		n.closed()
 	})
 }
@@ -316,9 +316,9 @@ func TestManyAtATime(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.LessOrEqual(t, p.Idle(), 3)
+		require.LessOrEqual(t, p.kept(), 3)
 		require.EqualValues(t, 400, n.requests.Load())
-		require.Eventually(t, func() bool { return int(n.open.Load()) == p.Idle() }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return int(n.open.Load()) == p.kept() }, patience, time.Millisecond)
 		p.Close()
 		n.closed()
 	})

@@ -106,8 +106,8 @@ type Message struct {
 	Head []byte
 	Body []byte
 	// Repeatable says that the message may be sent again, on a new connection, when a
-	// pooled one ends before any byte of the answer: the node closed it while it was
-	// idle. Otherwise that is an error, as the node may have acted on the message.
+	// pooled one ends within a second, before any byte of the answer: the node closed it while
+	// it was idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
 	// Abort aborts the message before ctx ends; it may be nil.
 	Abort *Abort
@@ -182,15 +182,6 @@ func (p *Pool) dialFor(ctx context.Context, m *Message) (*conn, *failure) {
 	return p.dial(dialing)
 }
 
-// CloseIdle closes the connections that are idle now.
-func (p *Pool) CloseIdle() {
-	p.mu.Lock()
-	idle := p.idle
-	p.idle = nil
-	p.mu.Unlock()
-	closeAll(idle)
-}
-
 // Close closes the idle connections, those that are made for nobody, and those in use when their answer has been
 // read. Messages can still be sent, each on a connection of its own.
 func (p *Pool) Close() {
@@ -202,15 +193,10 @@ func (p *Pool) Close() {
 	for w := range p.spares {
 		w.cancel()
 	}
+	idle := p.idle
+	p.idle = nil
 	p.mu.Unlock()
-	p.CloseIdle()
-}
-
-// Idle returns the number of idle connections.
-func (p *Pool) Idle() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.idle)
+	closeAll(idle)
 }
 
 // arm schedules sweep after d. The caller holds the lock.

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +59,7 @@ func TestStaleConnections(t *testing.T) {
 					})
 					p := n.pool(nil)
 					ask(t, p, m)
-					require.Equal(t, 1, p.Idle())
+					require.Equal(t, 1, p.kept())
 					close(idle)
 					arrived(t, p)
 					status, body := ask(t, p, m)
@@ -182,7 +184,7 @@ func TestCloseNotifyBehindTheEnd(t *testing.T) {
 	p := n.pool(nil)
 	_, body := ask(t, p, get())
 	require.Equal(t, "hello", body)
-	require.Zero(t, p.Idle())
+	require.Zero(t, p.kept())
 	n.closed()
 }
 
@@ -212,12 +214,39 @@ func TestNothingWritten(t *testing.T) {
 		resp, err := p.Do(t.Context(), get())
 		require.NoError(t, err)
 		finish(t, resp)
-		require.Equal(t, 1, p.Idle())
+		require.Equal(t, 1, p.kept())
 		// To look at a reset takes it away; the connection is dead all the same.
 		require.Eventually(t, sockets[0].readable, patience, time.Millisecond)
 		_, body := ask(t, p, m)
 		require.Equal(t, "hello", body)
 		require.EqualValues(t, 2, n.requests.Load())
+	}
+}
+
+// One that ends after a while ended while the node worked: whoever sent the message decides.
+func TestConnectionEndsAfterAWhile(t *testing.T) {
+	for held, requests := range map[time.Duration]int32{soon - time.Millisecond: 3, soon: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var received atomic.Int32
+			p := piped(Options{MaxIdle: 10}, func(p *peer) {
+				for _, ok := p.request(); ok; _, ok = p.request() {
+					if received.Add(1) == 2 {
+						time.Sleep(held)
+						return
+					}
+					p.say(hello)
+				}
+			})
+			defer p.Close()
+			ask(t, p, get())
+			resp, err := p.Do(t.Context(), repeatable(get()))
+			if err == nil {
+				finish(t, resp)
+			}
+			require.Equal(t, requests == 3, err == nil)
+			require.False(t, NotSent(err))
+			require.Equal(t, requests, received.Load())
+		})
 	}
 }
 

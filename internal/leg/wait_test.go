@@ -78,7 +78,7 @@ func TestNoHandshakeIsInVain(t *testing.T) {
 	giveUp(t, n, p)
 	giveUp(t, n, p)
 	goOn()
-	require.Eventually(t, func() bool { return p.Idle() == 2 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return p.kept() == 2 }, patience, time.Millisecond)
 	held := hold(t, p, 2)
 	require.EqualValues(t, 2, n.accepted.Load())
 	for _, resp := range held {
@@ -111,11 +111,11 @@ func TestTicketsAreNoAnswer(t *testing.T) {
 		defer c.Close()
 		answering(hello)(newPeer(&node{}, tls.Server(&ticketsLast{Conn: c}, serving()), 1))
 	}()
-	require.Eventually(t, func() bool { return p.Idle() == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return p.kept() == 1 }, patience, time.Millisecond)
 	arrived(t, p)
 	_, body := ask(t, p, get())
 	require.Equal(t, "hello", body)
-	require.Equal(t, 1, p.Idle())
+	require.Equal(t, 1, p.kept())
 	p.Close()
 	<-served
 }
@@ -161,7 +161,7 @@ func TestAMessageGetsTheFirstConnection(t *testing.T) {
 	finish(t, held[0])
 	require.NoError(t, <-waits)
 	goOn()
-	require.Eventually(t, func() bool { return p.Idle() == 2 }, patience, time.Millisecond, "the other one is kept, too")
+	require.Eventually(t, func() bool { return p.kept() == 2 }, patience, time.Millisecond, "the other one is kept, too")
 }
 
 // dialed is a pool of which connections are made, or fail, after the given times; and how many were begun.
@@ -235,6 +235,6 @@ func TestCloseWhileWaiting(t *testing.T) {
 		p, _ := dialed(func(int32) (time.Duration, error) { return time.Second, nil })
 		time.AfterFunc(time.Millisecond, p.Close)
 		require.NoError(t, read(t, p))
-		require.Zero(t, p.Idle())
+		require.Zero(t, p.kept())
 	})
 }

@@ -32,7 +32,7 @@ func explanations() map[string]explanation {
 		"closed_index":          {means: "an index of the target is closed", advice: "open it, or take it out of the target: the engine refuses such searches"},
 		"empty_target":          {means: "the target stands for no shard", advice: "nothing to do: look whether the clients mean it"},
 		"not_one_index":         {means: "a document is read from what is no single index", advice: "read it from its index instead of an alias of several"},
-		"routed_by_fields":      {means: "a document is read from a time series or logsdb index, where its id does not tell the shard", advice: "nothing to do"},
+		"routed_by_fields":      {means: "a document is read from a time series or logsdb index, or one with virtual shards, where its id does not tell the shard", advice: "nothing to do"},
 		"segment_replication":   {means: "a document is read from an index with segment replication, which its primary must serve", advice: "nothing to do"},
 		"request_line_too_long": {means: "the list of nodes would not fit in the request line", advice: "give more replicas or fewer nodes to such targets, or shorten the client's own parameters"},
 		"body_too_large":        {means: "the body cannot be held", advice: "raise limits.held_body, or do without Expect: 100-continue"},

@@ -254,6 +254,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	switch next.Do {
 	case attempt.Steer, attempt.Unchanged, attempt.Pause:
 		x.p.metrics.failovers.with(string(t.cause)).Inc()
+		x.abandonOthers(t.number, now)
 	case attempt.Answer:
 		x.abandonOthers(next.Attempt, now)
 	}

@@ -68,7 +68,7 @@ type idResult uint8
 
 const (
 	minted idResult = iota
-	noIDs           // it cannot be repeated
+	noIDs           // it cannot be repeated, or an index of it refuses ids
 	noRoom          // it may have been stored before, and there is no memory to repeat it
 )
 
@@ -128,7 +128,7 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 }
 
 // rewrite returns the bulk as it is sent; false if some operation has an id or a routing
-// of the client's.
+// of the client's, or its index refuses ids.
 func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +136,11 @@ func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	out, _ := io.ReadAll(b.rewriter) // from memory
 	again.renamed = b.rewriter.Renamed()
 	t := b.rewriter.Tally()
-	return out, t.Planned > 0 && t.Planned == t.Operations
+	refuses := slices.ContainsFunc(t.Placed, func(p bulk.Placed) bool {
+		index, _ := b.x.p.o.Bulk.Index(p.Index)
+		return index.AppendOnly
+	})
+	return out, t.Planned > 0 && t.Planned == t.Operations && !refuses
 }
 
 // bulkKey identifies a bulk: the same body from the same client to the same URL.

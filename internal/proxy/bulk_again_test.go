@@ -205,6 +205,25 @@ func TestABulkThatNobodyKnowsOfIsMatchedWhenItComesAgain(t *testing.T) {
 	require.Len(t, s.stored(), 6, "it is matched once")
 }
 
+func TestABulkOnAnAppendOnlyIndexGetsNoIDs(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) {
+		b.Idempotent = true
+		plain := b.Index
+		b.Index = func(name string) (bulk.Index, bool) {
+			index, known := plain(name)
+			index.AppendOnly = true
+			return index, known
+		}
+	})
+	s.broken = breakConnection
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	seen := h.seen()
+	require.Len(t, seen, 1)
+	require.NotContains(t, seen[0].body, "_id")
+	require.Contains(t, seen[0].body, `"routing"`)
+}
+
 func TestABulkWithIDsOfTheClientIsNotRepeated(t *testing.T) {
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
 	s.broken = breakConnection

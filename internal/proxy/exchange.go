@@ -218,9 +218,9 @@ type try struct {
 	message  leg.Message
 	leased   bool
 	abort    leg.Abort
-	// abandoned: another attempt answered first. Guarded by the exchange's mu.
+	// abandoned: another attempt answered first, or told that this one would be refused. Guarded by the exchange's mu.
 	abandoned bool
-	paid      bool // it took part of the budget of hedges
+	paid      float64 // what it took of the budget of hedges
 	answer
 }
 

@@ -33,7 +33,7 @@ var passTexts = map[string]string{
 	string(cluster.MissUnsupported):        "The index is left alone: serverless, a remote snapshot, warm or the like.",
 	string(cluster.MissEmptyTarget):        "The target stands for no shard.",
 	string(cluster.MissNotOneIndex):        "A document is read by id from a target that is not a single index.",
-	string(cluster.MissRoutedByFields):     "In an index of time series or logsdb neither id nor routing determines the shard.",
+	string(cluster.MissRoutedByFields):     "In an index of time series or logsdb, or with virtual shards, neither id nor routing tells the shard.",
 	string(cluster.MissSegmentReplication): "With segment replication the engine reads the primary unless a preference is given.",
 }
 

@@ -97,11 +97,14 @@ func TestABadAnswerIsFollowedByTheNextBestCopies(t *testing.T) {
 // beside those that failed have room. Any other would only keep the queues full.
 func TestASearchIsNotRepeatedWhereTheQueuesOfAllCopiesAreFull(t *testing.T) {
 	const rejected = `{"type":"es_rejected_execution_exception","reason":"rejected execution"}`
+	many := strings.Repeat(rejected+",", 1000) // more than what is read of an answer to judge it
 	for name, bad := range map[string]struct {
 		status int
 		body   string
 	}{
 		"all shards":  {http.StatusTooManyRequests, `{"error":{"root_cause":[` + rejected + `],"type":"search_phase_execution_exception","reason":"all shards failed","failed_shards":[{"shard":0,"reason":` + rejected + `}]},"status":429}`},
+		"many shards": {http.StatusTooManyRequests, `{"error":{"root_cause":[` + many + rejected + `],"type":"search_phase_execution_exception","reason":"all shards failed","failed_shards":[]},"status":429}`},
+		"pretty":      {http.StatusTooManyRequests, "{\n  \"error\" : {\n    \"failed_shards\" : [\n      {\n        \"reason\" : " + rejected + "\n      }\n    ]\n  }\n}"},
 		"some shards": {http.StatusOK, `{"took":3,"timed_out":false,"_shards":{"total":3,"successful":2,"skipped":0,"failed":1,"failures":[{"shard":0,"index":"idx","node":"id-a","reason":` + rejected + `}]},"hits":{"hits":[]}}`},
 	} {
 		for _, others := range []string{"narrowed", "have room", "reject, too"} {

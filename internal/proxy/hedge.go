@@ -69,9 +69,7 @@ func (x *exchange) overdue() {
 		x.armed = false
 		x.mu.Unlock()
 		if second != nil {
-			if second.paid {
-				x.p.hedges.Refund()
-			}
+			x.p.hedges.Refund(second.paid)
 			second.release()
 		}
 		return
@@ -147,7 +145,10 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	t.steered = true
 	if p.o.Selector.Worthwhile(first, &t.decision, now) && t.rewrite() && x.pick(t, now) {
-		if t.paid = !free && p.hedges.Spend(); free || t.paid {
+		if free {
+			return t
+		}
+		if t.paid = p.hedges.Spend(); t.paid > 0 {
 			return t
 		}
 	}
@@ -180,10 +181,10 @@ func (p *Proxy) mostAlive(v *view) bool {
 	return 2*alive > len(v.nodes)
 }
 
-// abandonOthers gives up the attempts other than the winner. x.mu is held.
-func (x *exchange) abandonOthers(winner int, now time.Time) {
+// abandonOthers gives up the attempts other than this one. x.mu is held.
+func (x *exchange) abandonOthers(but int, now time.Time) {
 	for i, t := range x.tries {
-		if i == winner || x.Attempts[i].Outcome != "" {
+		if i == but || x.Attempts[i].Outcome != "" {
 			continue
 		}
 		t.abandoned = true

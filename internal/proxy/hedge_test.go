@@ -182,3 +182,33 @@ func TestWhatMustNotBeSentTwice(t *testing.T) {
 		require.Len(t, h.seen(), 1, uri)
 	}
 }
+
+// A second attempt has a preference as the first one has. What is refused for that is not kept waiting for it.
+func TestARefusedPreferenceDoesNotWaitForTheSecondAttempt(t *testing.T) {
+	h := startHedging(t, 3)
+	second, closed := make(chan struct{}), make(chan struct{})
+	var n atomic.Int64
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "_search") {
+			respond(http.StatusOK, complete)(node, w, r)
+			return
+		}
+		switch n.Add(1) {
+		case 1:
+			<-second
+			respond(http.StatusBadRequest, `{"status":400}`)(node, w, r)
+		case 2:
+			close(second)
+			<-r.Context().Done()
+			close(closed)
+		default:
+			respond(http.StatusOK, complete)(node, w, r)
+		}
+	}
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	<-closed
+	seen := h.seen()
+	require.Len(t, seen, 3)
+	require.NotContains(t, seen[2].uri, "preference")
+}

@@ -183,7 +183,8 @@ func (t *try) judgeShards() {
 // blame returns the nodes at fault for a bad answer: those that it names. If it names
 // none, it is the whole set for a partial result, and the answering node for an error. If
 // a shard has no copy on the set, that concerns the whole set. If shards had no copy to ask, no
-// node that answered is at fault.
+// node that answered is at fault. No node is known to be if what is judged of an error ends before the
+// shards that failed.
 func (t *try) blame() []*selection.Node {
 	var named func(n *selection.Node) bool
 	switch t.cause {
@@ -194,6 +195,9 @@ func (t *try) blame() []*selection.Node {
 		named = func(n *selection.Node) bool { return slices.Contains(t.head.FailedNodes, n.ID) }
 	case attempt.Rejected, attempt.EngineError, attempt.Breaker:
 		body := t.readHead(headLimit, nil)
+		if es.ShardsUnread(body) {
+			return nil
+		}
 		named = func(n *selection.Node) bool { return bytes.Contains(body, []byte(n.ID)) }
 	case attempt.NoCopy:
 		return slices.Clone(t.decision.Nodes)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -78,4 +79,22 @@ func TestAPartialAnswerThatBreaksOffIsABrokenConnection(t *testing.T) {
 	_, body := h.do("POST", "/idx/_search", `{}`)
 	require.Equal(t, complete, body)
 	require.Positive(t, testutil.ToFloat64(h.proxy.metrics.failovers.WithLabelValues("transport")))
+}
+
+// An error lists the root causes before the shards that failed and their nodes: those of many shards are longer than what is
+// judged of an answer.
+func TestNobodyIsBlamedForAnErrorWhoseShardsWereNotRead(t *testing.T) {
+	const head, cause = `{"error":{"root_cause":[`, `{"type":"node_disconnected_exception","reason":"%s"}`
+	for size, blamed := range map[int]uint64{10: 1, copyBuffer: 0} {
+		h := start(t, 3, nil)
+		h.slow(1)
+		badOnce(h, respond(http.StatusServiceUnavailable, head+fmt.Sprintf(cause, strings.Repeat("x", size))+`],"failed_shards":[]},"status":503}`))
+		_, body := h.do("POST", "/idx/_search", `{}`)
+		require.Equal(t, complete, body)
+		failures := uint64(0)
+		for _, n := range h.proxy.Nodes() {
+			failures += uint64(n.Failures)
+		}
+		require.Equal(t, blamed, failures)
+	}
 }

@@ -1,4 +1,4 @@
-//go:build linux && !race
+//go:build linux && !race && !386
 
 package rawsocket
 
@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Read reads from a socket that does not block.
-func Read(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_READ, fd, p, 0) }
+// read reads from a socket that does not block.
+func read(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_READ, fd, p, 0) }
 
 // Write writes to a socket that does not block.
 func Write(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_WRITE, fd, p, 0) }

@@ -1,12 +1,12 @@
-//go:build unix && (!linux || race)
+//go:build unix && (!linux || race || 386)
 
 package rawsocket
 
 import "syscall"
 
-// Read reads from a socket that does not block. The race detector follows what passes
+// read reads from a socket that does not block. The race detector follows what passes
 // through package syscall.
-func Read(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
+func read(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
 
 // Write writes to a socket that does not block.
 func Write(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }

@@ -40,7 +40,7 @@ func Of(c *net.TCPConn) *Conn {
 }
 
 func (t *transfer) read(fd uintptr) (done bool) {
-	t.n, t.err = Read(fd, t.p)
+	t.n, t.err = read(fd, t.p)
 	return !errors.Is(t.err, syscall.EAGAIN)
 }
 

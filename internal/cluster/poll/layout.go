@@ -69,6 +69,7 @@ func layoutPath(name string) string {
 	const index = "metadata.indices.*."
 	fields := []string{
 		index + "routing_num_shards", index + "settings.index.number_of_shards", index + "settings.index.routing_partition_size",
+		index + "settings.index.number_of_virtual_shards",
 		index + "settings.index.replication.type", index + "settings.index.mode", index + "settings.index.routing_path",
 	}
 	return "_cluster/state/metadata/" + url.PathEscape(name) + "?local=true&filter_path=" + strings.Join(fields, ",")
@@ -103,6 +104,7 @@ type indexMetadata struct {
 		Index struct {
 			NumberOfShards string `json:"number_of_shards"`
 			PartitionSize  string `json:"routing_partition_size"`
+			VirtualShards  string `json:"number_of_virtual_shards"` // OpenSearch 3.6: between document and shard
 			Replication    struct {
 				Type string `json:"type"`
 			} `json:"replication"`
@@ -116,7 +118,8 @@ func (m indexMetadata) layout(name string) (cluster.Layout, error) {
 	settings := m.Settings.Index
 	l := cluster.Layout{Index: name}
 	switch {
-	case settings.Mode != "" && settings.Mode != "standard", len(settings.RoutingPath) > 0:
+	case settings.Mode != "" && settings.Mode != "standard", len(settings.RoutingPath) > 0,
+		settings.VirtualShards != "" && settings.VirtualShards != "-1":
 		l.Miss = cluster.MissRoutedByFields
 		return l, nil
 	case strings.EqualFold(settings.Replication.Type, "SEGMENT"):

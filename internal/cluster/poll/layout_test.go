@@ -57,11 +57,13 @@ func TestLocate(t *testing.T) {
 		f.Indices = []cluster.Index{
 			clustertest.Index("a", []string{"n1", "n2"}, []string{"n2", "n3"}), clustertest.Index("b", []string{"n3"}),
 			clustertest.Index("seg", []string{"n1"}), clustertest.Index("tsdb", []string{"n1"}), clustertest.Index("path", []string{"n1"}), clustertest.Index("logs", []string{"n1"}),
+			clustertest.Index("virtual", []string{"n1"}), clustertest.Index("direct", []string{"n1"}),
 		}
 		f.Metadata = map[string]clustertest.Object{
 			"a": spread(2, nil), "b": spread(1, nil), "seg": spread(1, clustertest.Object{"replication": clustertest.Object{"type": "SEGMENT"}}),
 			"tsdb": spread(1, clustertest.Object{"mode": "time_series", "routing_path": []string{"d"}}),
 			"logs": spread(1, clustertest.Object{"mode": "logsdb"}), "path": spread(1, clustertest.Object{"routing_path": "d"}),
+			"virtual": spread(1, clustertest.Object{"number_of_virtual_shards": "4"}), "direct": spread(1, clustertest.Object{"number_of_virtual_shards": "-1"}),
 		}
 		f.Aliases["a"] = map[string]clustertest.Object{
 			"one": {}, "both": {}, "filtered": {"filter": clustertest.Object{}}, "routed": {"index_routing": "x", "search_routing": "x"},
@@ -74,6 +76,7 @@ func TestLocate(t *testing.T) {
 		"a": cluster.MissNone, "b": cluster.MissNone, "one": cluster.MissNone, "filtered": cluster.MissNone,
 		"both": cluster.MissNotOneIndex, "routed": cluster.MissNotOneIndex, "nothing": cluster.MissNotOneIndex,
 		"seg": cluster.MissSegmentReplication, "tsdb": cluster.MissRoutedByFields, "logs": cluster.MissRoutedByFields, "path": cluster.MissRoutedByFields,
+		"virtual": cluster.MissRoutedByFields, "direct": cluster.MissNone,
 	} {
 		_, miss := w.Snapshot().Locate([]es.Document{{Index: name, ID: "1"}})
 		require.Equal(t, cluster.MissUnknownTarget, miss, name)
