@@ -247,7 +247,7 @@ func (m *Machine) afterSteered(r Result) Action {
 	case r.Cause == Forbidden || r.Cause == Refused:
 		return m.asWritten()
 	case !m.rule.Answers:
-		if r.Cause == Transport && m.rule.Repeatable {
+		if m.rule.Repeatable && (r.Cause == Transport || r.Cause == EngineError && m.budget.Allows()) {
 			return m.asWritten()
 		}
 		return m.answer()

@@ -63,7 +63,7 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"state may have been created":      {once, []step{{true, Result{Cause: Transport}, answer(-1)}}},
 		"state was not created":            {once, []step{{true, Result{Cause: Unreachable}, steer}, {true, answered(Good), answer(1)}}},
 		"a read by id that broke":          {byID, []step{{true, Result{Cause: Transport}, unchanged}, {false, answered(Good), answer(1)}}},
-		"a read by id that failed":         {byID, []step{{true, answered(EngineError), answer(0)}}},
+		"a read by id that failed":         {byID, []step{{true, answered(EngineError), unchanged}, {false, answered(EngineError), answer(1)}}},
 		"a write that was not sent":        {write, []step{{false, Result{Cause: Unreachable}, unchanged}, {false, answered(Good), answer(1)}}},
 		"a write that may have been done":  {write, []step{{false, Result{Cause: Transport}, answer(-1)}}},
 		"a read that broke":                {read, []step{{false, Result{Cause: Transport}, unchanged}, {false, answered(Good), answer(1)}}},

@@ -63,6 +63,34 @@ func TestReadsByIDPreferTheBestCopy(t *testing.T) {
 	require.Contains(t, []string{"id-a", "id-c"}, preferred(t, h, "/idx/_doc/"+two))
 }
 
+// A node that stops answers 503, also to reads of documents that other nodes have. Clients ask another node then, which
+// they cannot do through one address.
+func TestAReadThatANodeCannotAnswerGoesThroughAnother(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	failing := ""
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if failing == "" || failing == node {
+			failing = node
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		respond(http.StatusOK, document)(node, w, r)
+	}
+	resp, body := h.do("GET", "/idx/_doc/"+idIn(0), "")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, document, body)
+	seen := h.seen()
+	require.Len(t, seen, 2)
+	require.Equal(t, "/idx/_doc/"+idIn(0), seen[1].uri, "as the client wrote it")
+
+	h.answer = respond(http.StatusServiceUnavailable, "none")
+	resp, body = h.do("GET", "/idx/_doc/"+idIn(0), "")
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.Equal(t, "none", body)
+	require.Len(t, h.seen(), 2, "one more attempt, no more")
+}
+
 // preferred returns what a read is sent with.
 func preferred(t *testing.T, h *harness, uri string) string {
 	t.Helper()
@@ -106,7 +134,7 @@ func TestReadsByIDThatPass(t *testing.T) {
 
 // What the engine says of a read stands: it has tried every copy.
 func TestAnswersToReadsByIDStand(t *testing.T) {
-	for _, status := range []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusInternalServerError} {
+	for _, status := range []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError} {
 		h := start(t, 3, nil)
 		h.slow(1)
 		h.answer = respond(status, `{"error":"on id-a"}`)

@@ -107,10 +107,13 @@ func (t *try) refuses() bool {
 }
 
 // judgeRead finds out whether the answer to a read by id is about the preference that was
-// added. Any other answer counts: the engine tries every copy, the preferred ones first.
+// added, or is an error of a node, as of one that stops, which another node may not give. Any other answer counts: the
+// engine tries every copy, the preferred ones first.
 func (t *try) judgeRead() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
+	case unavailable(status):
+		t.cause = attempt.EngineError
 	case t.refuses():
 		t.cause = attempt.Refused
 	case !x.mayForbid():
@@ -125,6 +128,11 @@ func (t *try) judgeRead() {
 			t.cause = attempt.Refused // a coding that cannot be read
 		}
 	}
+}
+
+// unavailable reports whether another node may give another answer than an error of this status: clients ask one.
+func unavailable(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // judgeItems finds out whether the answer to a multi-search is about the preferences.
@@ -162,7 +170,7 @@ func (t *try) judgeOwn() {
 	switch {
 	case status == http.StatusTooManyRequests && x.rule.searches:
 		t.cause = attempt.Rejected
-	case status >= http.StatusInternalServerError && x.rule.searches:
+	case status >= http.StatusInternalServerError && x.rule.searches, unavailable(status) && x.steering() == es.SteerByID:
 		t.cause = attempt.EngineError
 	case status == http.StatusOK && (x.rule.Answers || x.rule.searches && (x.explain || x.Reason == reasonFailing)):
 		t.judgeShards()

@@ -152,7 +152,7 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 		return attempt.Unreachable
 	case o.status == 0:
 		return attempt.Transport
-	case s.kind == readByID:
+	case s.kind == readByID && o.status != http.StatusServiceUnavailable:
 		return attempt.Good // the engine has tried every copy
 	case o.status == http.StatusTooManyRequests:
 		return attempt.Rejected
