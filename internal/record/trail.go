@@ -87,7 +87,7 @@ func Roles() []string {
 // Outcomes of an attempt beside the causes of failovers. The set is closed: it is logged.
 const (
 	Answered  = "answered"
-	Abandoned = "abandoned" // another attempt answered first
+	Abandoned = "abandoned" // another attempt answered first, or told that this one would be refused
 	Canceled  = "canceled"  // the client left
 	CutOff    = "cut_off"   // the answer broke off
 )

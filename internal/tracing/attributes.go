@@ -76,7 +76,7 @@ func Attributes() []Attribute {
 	add(keyClass, request, "the class of admission; absent while that is off")
 	add(keyWaited, request, "for how long admission made the request wait, in seconds; absent if it did not")
 	add(keyRole, attempt, "`first`, `failover` (the next best copies after a failure), `hedge` (a second attempt for an overdue search), `as_written` (the client's own request after steered attempts), `pass` (a request that is not steered), `probe` (a search of sidestep's own)")
-	add(keyCause, attempt, "why its answer was not the last word: a cause of `sidestep_failovers_total`, or `abandoned` if another attempt was sooner")
+	add(keyCause, attempt, "why its answer was not the last word: a cause of `sidestep_failovers_total`, or `abandoned` if another attempt was sooner or told that it would be refused")
 	add(keyPreference, attempt, "`only_nodes` or `prefer_nodes`, if the request was rewritten")
 	add(keyNodes, both, "names of the nodes listed, 32 at most")
 	add(keyCoordinator, both, "name of the node that the request was sent to; on a request, of the one that the answer came through")
