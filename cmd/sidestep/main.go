@@ -68,6 +68,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	sockets, err := app.InheritSockets()
 	if err != nil {
 		logger.Error("cannot start", "err", err)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			return exitFailure
+		}
 		return exitConfig // the supervisor's: trying again would not help
 	}
 	sidestep, err := app.New(cfg, app.Options{

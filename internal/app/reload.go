@@ -130,7 +130,6 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 		return nil, err
 	}
 	next.start(context.Background())
-	alike := reflect.DeepEqual(next.recipe.upstream, current.recipe.upstream) && next.recipe.cluster == current.recipe.cluster
 	// Two rounds of polls: one to find the nodes, one to measure them.
 	patience := time.NewTimer(2 * cfg.Cluster.PollTimeout)
 	defer patience.Stop()
@@ -143,11 +142,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 		case <-a.stopping:
 			err = errors.New("sidestep is stopping")
 		case <-patience.C:
-			if alike {
-				a.logger.Warn("the cluster does not answer: what was reloaded is in force, and nothing is steered until it does", "err", next.poller.Ready())
-				return next, nil
-			}
-			err = fmt.Errorf("upstream: the new one is not ready, so the old one is kept: %w", next.poller.Ready())
+			err = fmt.Errorf("the cluster does not answer with the new configuration, so the old one is kept, with what it knows; reload again when it does: %w", next.poller.Ready())
 		}
 		next.stop()
 		return nil, err

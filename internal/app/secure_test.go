@@ -55,7 +55,7 @@ func TestRotatedCertificatesAreUsedAtOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(cfg.ListenTLS.CertFile, []byte("half written"), 0o600))
 	_, err = ask(t, tlsClient(t, old), data, "")
 	require.NoError(t, err, "while a file is bad the old certificate serves")
-	require.Contains(t, s.log.String(), "changed files cannot be used")
+	require.Contains(t, s.log.String(), "files cannot be used")
 
 	next.files(dir, "data")
 	_, err = ask(t, tlsClient(t, next), data, "")

@@ -64,7 +64,7 @@ func (w *watched[T]) look() {
 	value, err := w.read()
 	if err != nil {
 		if err.Error() != w.failure || !stamps.equal(w.failed) {
-			w.logger.Warn("changed files cannot be used, the old ones stay in force", "files", w.files, "err", err)
+			w.logger.Warn("files cannot be used, those read before stay in force", "files", w.files, "err", err)
 		}
 		w.failure, w.failed = err.Error(), stamps
 		return

@@ -29,12 +29,12 @@ func (c *checker) output(path, name string) {
 	case "", Stdout, Stderr:
 		return
 	}
-	switch info, err := os.Stat(name); {
+	switch info, err := os.Lstat(name); { // /dev/stdout may stand for a pipe
 	case err == nil && info.IsDir():
 		c.add(path, "%s is a directory: name a file in it, stdout or stderr", name)
 		return
-	case err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
-		c.add(path, "%s is neither a file nor a character device: name a file, stdout or stderr", name)
+	case err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0:
+		c.add(path, "%s is a pipe or a socket, which nobody may read: name a file, stdout or stderr", name)
 		return
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {

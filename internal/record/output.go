@@ -28,7 +28,7 @@ func open(name string) (output, error) {
 	// Where the output is a pipe that nobody reads, opening it would wait.
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, filePermissions)
 	switch info, _ := os.Stat(name); {
-	case info != nil && !writable(info.Mode()):
+	case info != nil && !writable(info):
 		_ = file.Close() // nil if it could not be opened
 		return output{}, fmt.Errorf("%s is neither a file nor a character device: name a file, stdout or stderr", name)
 	case err != nil:
@@ -37,9 +37,17 @@ func open(name string) (output, error) {
 	return output{Writer: file, file: file}, nil
 }
 
-// writable reports whether a log may be written to what has this mode: a file or a character
-// device. A pipe or socket has no end that is always there.
-func writable(mode fs.FileMode) bool { return mode.IsRegular() || mode&fs.ModeCharDevice != 0 }
+// writable reports whether a log may be written to this: a file, a character device, or what is standard output or error
+// already, whatever that is. Of another pipe or socket nobody may read the other end.
+func writable(info fs.FileInfo) bool {
+	return info.Mode().IsRegular() || info.Mode()&fs.ModeCharDevice != 0 || is(os.Stdout, info) || is(os.Stderr, info)
+}
+
+// is reports whether info is of this file.
+func is(file *os.File, info fs.FileInfo) bool {
+	own, err := file.Stat()
+	return err == nil && os.SameFile(own, info)
+}
 
 func (o output) close() {
 	if o.file != nil {

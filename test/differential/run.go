@@ -32,7 +32,7 @@ type verdict struct {
 // right if a client could have had it directly, and wrong if no node ever gives it.
 // Sidestep is not asked again: what it did wrong once, it did wrong. Conversations
 // that write are had again on both sides: one node learns of a change a moment later
-// than another, but not each time. Not so where the answers have different grades: an
+// than another, but not each time. Not so where sidestep's is of a worse grade: an
 // error once in place of a success is wrong for good.
 func (s *stage) compare(ctx context.Context, c conversation) verdict {
 	v := verdict{conversation: c}
@@ -61,9 +61,9 @@ func (s *stage) compare(ctx context.Context, c conversation) verdict {
 	return v
 }
 
-// mayVary reports whether the answers differ, and are as good as each other.
+// mayVary reports whether the answers differ, and sidestep's are as good as those of the nodes, or better.
 func (v verdict) mayVary() bool {
-	return v.how != "" && slices.EqualFunc(v.direct, v.through, func(a, b answer) bool { return grade(a) == grade(b) })
+	return v.how != "" && slices.EqualFunc(v.direct, v.through, func(a, b answer) bool { return grade(b) <= grade(a) })
 }
 
 // repeats is how often the nodes are asked again, in turn, until one answers as

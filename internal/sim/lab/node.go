@@ -30,6 +30,7 @@ type node struct {
 	rejects    switches      // answers every shard query with 429
 	fails      switches      // answers everything, polls too, with 503
 	absent     switches
+	stopped    func()        // ends what it coordinates, as its process ends; may be nil
 	unplaced   bool          // sidecars know that it is absent
 	failAfter  time.Duration // fails every shard query after this time; 0: no
 	indexSlow  []float64     // factor of shard queries by index; nil: 1
@@ -108,7 +109,7 @@ func (n *node) settle() {
 	n.givenAt = n.c.now
 }
 
-// usage returns how many CPUs the node kept busy in the second before it last looked: it looks once a second.
+// usage returns how many CPUs the node kept busy until it last looked, since it did so before: once a second at most.
 func (n *node) usage() float64 {
 	if elapsed := n.c.now - n.lookedAt; elapsed >= time.Second {
 		n.settle()
@@ -271,6 +272,9 @@ func (n *node) setAbsent(absent bool) {
 	n.settle()
 	n.jobs, n.waiting, n.asleep, n.active = nil, nil, nil, 0
 	n.plan()
+	if n.stopped != nil {
+		n.stopped()
+	}
 	for _, do := range asleep {
 		do() // and finds that there is no process
 	}

@@ -90,6 +90,7 @@ func (w *world) build(rng *rand.Rand) {
 			}
 		}
 		w.ids = append(w.ids, "node-"+strconv.Itoa(i))
+		n.stopped = c.reset
 		w.coordinators = append(w.coordinators, c)
 	}
 }
@@ -246,7 +247,6 @@ func (w *world) fault(f *fault, n int, on bool) {
 		return
 	}
 	if is {
-		w.coordinators[n].reset()
 		for _, c := range w.coordinators {
 			c.forget(n)
 		}

@@ -152,7 +152,7 @@ turns in rounds of one run, in an order drawn by lot; each turn has a lead-in th
 are sent at once, each at its part of the rate, as every node stops once. Five nodes and 5 shards × 2 copies unless a row says
 otherwise; open loop likewise, latency in ms from the scheduled start. Percentiles are medians of the turns, but for "p99 of
 all", which is over the searches of all turns; in the rolling restart, and where nodes stand still or flap, all are. The nodes stand still at the same moments in all turns
-of a round; where one node stops or flaps again and again, each turn begins at a moment of that period that is drawn by lot. A turn has 100 searches, its p99 is the second longest. Ratios have the 95 % interval of
+of a round; where one node stops or flaps again and again, each turn begins at a moment of that period that is drawn by lot. A turn of an open loop has 100 searches or more; of 100 the second longest is p99. Ratios have the 95 % interval of
 a bootstrap over the rounds. "onset" is sidestep from 2 s before the fault until the first turn, "return" from 1 s before
 its end on; their percentiles are of all searches, and only a loss counts. A row passes when all holds that it asks: nothing
 failed or was partial; a gain, or nearness to the oracle, holds if the interval's upper end does; "no worse" holds if the ratio
