@@ -33,8 +33,8 @@ const (
 	aborting = 0.15
 	// mayFail is the share of the requests that may fail. Nodes are killed, or their proxies
 	// restart, for 40 % of the time: of a proxy that sends to all in turn and nothing twice,
-	// 8 % fail. What sidestep cannot send again are bodies above heldBody, 1 %.
-	mayFail = 0.02
+	// 8 % fail. Through sidestep 5 of 295,000 did in one run: of bodies above heldBody, which it cannot send again.
+	mayFail = 0.001
 	// heldBody is the default of limits.held_body: larger bodies are streamed.
 	heldBody = 1 << 20
 	// examples is how many errors of each kind are kept word by word.
