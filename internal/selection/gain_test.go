@@ -72,6 +72,20 @@ func TestAListThatUsesASlowNodeGainsNothing(t *testing.T) {
 	}
 }
 
+// A list that has to use a node whose queue is full gains nothing, whatever it leaves out: lots send the node its part of
+// all its shards, where the engine uses it for those alone that have no other copy.
+func TestAListThatUsesAFullNodeGainsNothing(t *testing.T) {
+	for _, took := range []float64{900, 5000} {
+		g := newGainTest(t)
+		g.slow(6, min(took, 900), took)
+		require.Equal(t, Ranked, g.decide(ring(9, 2, 9)).Reason)
+		g.nodes[7].rejectedAt.Store(g.since(at(time.Second)))
+		require.Equal(t, NoGain, g.decide(ring(9, 2, 9)).Reason)
+		g.Leave(g.nodes[8], at(time.Minute))
+		require.Equal(t, Ranked, g.decide(ring(9, 2, 9)).Reason, "a node that is about to leave is left out in any case")
+	}
+}
+
 // A list that leaves out nothing that takes long gains nothing either.
 func TestAListOfAllCopiesGainsNothing(t *testing.T) {
 	g := newGainTest(t)

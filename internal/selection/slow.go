@@ -233,12 +233,14 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
 // engine draws lots; of all copies it uses those on slow and on busy nodes less, for each shard. So a list that has
 // to use nodes that probes speak against, for want of other copies, sends them more, and gains nothing, unless it
-// leaves out what answers nothing. Nor does a list of other nodes with queues in which searches wait for far
-// longer than what is left out takes, or for longer than ProbeTimeout. A node that fails at once, or cannot be reached,
-// costs the engine hardly any time. One that is leaving is left out in any case: an operator wants it.
+// leaves out what answers nothing. Nor does a list with a node that rejects some of what it is sent, or with queues
+// in which searches wait for far longer than what is left out takes, or for longer than ProbeTimeout. A node that
+// fails at once, or cannot be reached, costs the engine hardly any time. One that is leaving is left out in any
+// case: an operator wants it.
 func (d *Decision) gains(req Request, at int64) bool {
 	left, waits := 0.0, 0.0 // ms: what is left out takes; in queues of what is listed
-	var used, silent bool   // a node that probes speak against is listed; one that answers nothing is left out
+	var used, full bool     // a node is listed that probes speak against, or that rejects some of what it is sent
+	var silent bool         // one that answers nothing is left out
 	for _, p := range d.order {
 		c, n := &d.candidates[p], req.Nodes[p]
 		switch {
@@ -246,7 +248,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 			used = true
 		case c.out() || n.failsAtOnce():
 		case c.listed:
-			waits = max(waits, n.queued())
+			waits, full = max(waits, n.queued()), full || n.rejects(at)
 		case c.why == Leaving:
 			return true
 		case c.slow():
@@ -254,7 +256,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 			silent = silent || n.answersNothing(at)
 		}
 	}
-	return left > 0 && (!used || silent) && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))
+	return left > 0 && !full && (!used || silent) && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))
 }
 
 // failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.
