@@ -139,7 +139,8 @@ func (tab *tab) listen(event any) {
 			complain("a request elsewhere: %s", e.Request.URL)
 		}
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+		icon := strings.HasSuffix(e.Entry.URL, "/favicon.ico") // of a document that is no page, and names none
+		if !icon && (e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning) {
 			complain("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 		}
 	case *runtime.EventConsoleAPICalled:
