@@ -10,7 +10,7 @@ import (
 	"sidestep/internal/config"
 )
 
-// newAccess returns what may be done on the admin listener, whose socket may be an inherited
+// newAccess returns what may be done on the admin listener, of which the socket may be an inherited
 // one. Clients that need a certificate need no token.
 func newAccess(cfg config.Admin, inherited net.Listener, files *rotation) (*admin.Access, error) {
 	address := cfg.Listen

@@ -34,7 +34,7 @@ func (a *App) ReloadConfig() error {
 // Reload applies cfg without dropping a request. On error nothing changes. The listeners
 // and a few other keys cannot change: the error names them. A pipeline for a new upstream
 // is used once it is ready. One that does not become ready is used only if the old one is
-// not ready either, or if both reach and poll the cluster in the same way: then the cluster is at fault.
+// not ready either.
 func (a *App) Reload(cfg config.Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -83,7 +83,7 @@ func QueuesFull(body []byte, partial bool) bool {
 }
 
 // ShardsUnread reports whether the start of an error answer ends before the failures of shards, if
-// there are any: so it does not tell whose fault it is.
+// there are any: so it does not tell which node is at fault.
 func ShardsUnread(body []byte) bool {
 	if !isJSON(body) {
 		return false

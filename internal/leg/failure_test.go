@@ -213,13 +213,16 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// answerHalf answers with half of a body, and waits until the connection is closed.
+func answerHalf(p *peer) {
+	p.request()
+	p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+	p.gone()
+}
+
 func TestCancelInTheBody(t *testing.T) {
 	eachKind(t, func(t *testing.T, secure *tls.Config) {
-		n := start(t, secure, func(p *peer) {
-			p.request()
-			p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
-			p.gone()
-		})
+		n := start(t, secure, answerHalf)
 		ctx, cancel := canceled(t)
 		p := n.pool(nil)
 		resp, err := p.Do(ctx, get())
@@ -239,11 +242,7 @@ func TestCancelInTheBody(t *testing.T) {
 
 func TestAbortInTheBody(t *testing.T) {
 	eachKind(t, func(t *testing.T, secure *tls.Config) {
-		n := start(t, secure, func(p *peer) {
-			p.request()
-			p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
-			p.gone()
-		})
+		n := start(t, secure, answerHalf)
 		m := get()
 		m.Abort = &Abort{}
 		resp, err := n.pool(nil).Do(t.Context(), m)

@@ -155,11 +155,7 @@ func TestAnEndedBodyLeavesTheNextAlone(t *testing.T) {
 }
 
 func TestCloseBeforeTheEnd(t *testing.T) {
-	n := start(t, nil, func(p *peer) {
-		p.request()
-		p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
-		p.gone()
-	})
+	n := start(t, nil, answerHalf)
 	p := n.pool(nil)
 	resp, err := p.Do(t.Context(), get())
 	require.NoError(t, err)
@@ -171,11 +167,7 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 
 func TestCloseWakesRead(t *testing.T) {
 	eachKind(t, func(t *testing.T, secure *tls.Config) {
-		n := start(t, secure, func(p *peer) {
-			p.request()
-			p.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
-			p.gone()
-		})
+		n := start(t, secure, answerHalf)
 		resp, err := n.pool(nil).Do(context.WithoutCancel(t.Context()), get())
 		require.NoError(t, err)
 		_, err = io.ReadFull(resp.Body, make([]byte, 5))

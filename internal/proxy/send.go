@@ -27,8 +27,7 @@ func (x *exchange) send(t *try) {
 	if x.needsTransport() {
 		send = x.sendStream
 	}
-	t.resp, t.err = send(t) //nolint:bodyclose // release closes it
-
+	t.resp, t.err = send(t)                                      //nolint:bodyclose // release closes it
 	if t.err == nil && t.resp.StatusCode < http.StatusContinue { // net/http passes none on
 		t.err = fmt.Errorf("a status of %d, which there is not", t.resp.StatusCode)
 		t.discard()

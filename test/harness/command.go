@@ -118,7 +118,7 @@ const maxSeed = 9999
 
 // Flag adds the flag -seed to a set.
 func (s *Seed) Flag(set *flag.FlagSet) {
-	set.Uint64Var((*uint64)(s), "seed", 0, "`seed` of the order of turns; 0: drawn, and printed")
+	set.Uint64Var((*uint64)(s), "seed", 0, "`seed` of what is drawn by lot, as the order of turns; 0: drawn, and printed")
 }
 
 // Draw draws it if none was given, as if that had been given: it is part of [Command].

@@ -62,11 +62,11 @@ func (w *world) follow(s *search, next attempt.Action) {
 			})
 			return
 		case attempt.Answer:
-			status := 0
+			ok, status := false, 0
 			if next.Attempt >= 0 {
-				status = s.tries[next.Attempt].status
+				ok, status = s.tries[next.Attempt].good(), s.tries[next.Attempt].status
 			}
-			w.conclude(s, next.Attempt >= 0 && s.tries[next.Attempt].good(), status)
+			w.conclude(s, ok, status)
 			return
 		default: // an attempt is under way
 			return

@@ -19,9 +19,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +40,7 @@ type options struct {
 	pause     time.Duration // from there to the next scenario
 	warm      time.Duration
 	rate      float64 // searches/s
-	seed      uint64  // of all that is drawn by lot
+	seed      harness.Seed
 	command   string
 }
 
@@ -70,14 +68,12 @@ func parse(arguments []string) (options, error) {
 	set.DurationVar(&o.pause, "pause", 2*time.Second, "from there to the next scenario, under the engine's load")
 	set.DurationVar(&o.warm, "warm", 40*time.Second, "warm-up of the nodes")
 	set.Float64Var(&o.rate, "rate", 40, "searches per second of the open loop: half of what two cores carry")
-	set.Uint64Var(&o.seed, "seed", 0, "`seed` of the order of turns and of what else is drawn by lot; 0: drawn, and printed")
+	o.seed.Flag(set)
 	if err := o.Parse(set, arguments); err != nil {
 		return o, err
 	}
-	if o.seed == 0 {
-		if err := set.Set("seed", strconv.FormatUint(1+rand.Uint64N(maxSeed), 10)); err != nil {
-			return o, fmt.Errorf("draw a seed: %w", err)
-		}
+	if err := o.seed.Draw(set); err != nil {
+		return o, err
 	}
 	o.command = harness.Command("bin/chaos", set, "sidestep", "out", "trace")
 	if o.rounds < 1 || o.slice <= 0 || o.rate <= 0 || o.settle <= 0 || o.back <= 0 || o.lead < 0 {
@@ -90,9 +86,6 @@ func parse(arguments []string) (options, error) {
 	o.scenarios, err = chooseScenarios(*names)
 	return o, err
 }
-
-// maxSeed keeps drawn seeds short.
-const maxSeed = 9999
 
 // estimate is about how long scenarios take, with the starts of their clusters.
 func (o options) estimate(scenarios []scenario) time.Duration {

@@ -69,7 +69,7 @@ func (s *stage) dataNodes() []*harness.Node { return s.Cluster.Nodes[:s.shape.da
 func (o options) lot(purpose string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(purpose)) // never fails
-	return rand.New(rand.NewPCG(o.seed, h.Sum64()))
+	return rand.New(rand.NewPCG(uint64(o.seed), h.Sum64()))
 }
 
 // exclude tells the oracle which nodes are bad.

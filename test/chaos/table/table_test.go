@@ -131,7 +131,7 @@ func TestCollections(t *testing.T) {
 }
 
 func TestLotsAreDrawnBySeedAndPurpose(t *testing.T) {
-	draw := func(seed uint64, purpose string) []int { return options{seed: seed}.lot(purpose).Perm(20) }
+	draw := func(seed harness.Seed, purpose string) []int { return options{seed: seed}.lot(purpose).Perm(20) }
 	again := draw(1, "two")
 	require.Equal(t, again, draw(1, "two"))
 	require.NotEqual(t, draw(1, "two"), draw(2, "two"))
