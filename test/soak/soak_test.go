@@ -93,11 +93,11 @@ func TestClientsTellWhatWentWrong(t *testing.T) {
 func TestFewRequestsMayFail(t *testing.T) {
 	l := newLoad("http://127.0.0.1:1", nil, options{})
 	require.ErrorContains(t, l.check(), "no request succeeded")
-	l.ok.Store(980)
+	l.ok.Store(19_980)
 	l.failed["status 502"], l.failed["no answer"] = 15, 5
 	require.NoError(t, l.check())
 	l.failed["partial"] = 1
-	require.EqualError(t, l.check(), "21 of 1001 requests failed, allowed are 2 %")
+	require.EqualError(t, l.check(), "21 of 20001 requests failed, allowed are 0.1 %")
 }
 
 func TestRequestsAreWhole(t *testing.T) {
