@@ -347,14 +347,14 @@ bench-peers:
 CHAOS ?=
 
 .PHONY: chaos
-chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 80 minutes; ENGINE
+chaos: chaos-timed chaos-table chaos-full ## assert how soon faults are found, and measure degraded nodes and full clusters, 85 minutes; ENGINE
 
 .PHONY: chaos-timed
 chaos-timed: build prometheus page-tools ## assert how soon faults are found and named, and what they cost; 8 minutes; ENGINE
 	SIDESTEP_ENGINE=$(ENGINE) SIDESTEP_ENGINE_VERSION=$(ENGINE_VERSION) $(GO) test -count=1 -v -timeout 60m ./test/chaos -timed
 
 .PHONY: chaos-table
-chaos-table: build ## measure degraded nodes of a real cluster, 45 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
+chaos-table: build ## measure degraded nodes of a real cluster, 50 minutes; ENGINE, CHAOS='-scenarios a,b -variants c,d …'
 	$(GO) build -trimpath -o bin/chaos ./test/chaos/table
 	bin/chaos $(MEASURED) $(CHAOS)
 

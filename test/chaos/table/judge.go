@@ -52,9 +52,9 @@ func none(about string, count int) bootstrap.Verdict {
 }
 
 // each returns a value of every turn.
-func (t *tally) each(of func(turn) float64) []float64 {
+func each(turns []turn, of func(turn) float64) []float64 {
 	var values []float64
-	for _, one := range t.turns {
+	for _, one := range turns {
 		values = append(values, of(one))
 	}
 	return values
@@ -74,7 +74,7 @@ func (t *tally) value(q float64, of func(turn) float64) float64 {
 	if t.pooled || len(t.turns) == 0 {
 		return harness.Milliseconds(t.result.Quantile(q))
 	}
-	return bootstrap.Median(t.each(of))
+	return bootstrap.Median(each(t.turns, of))
 }
 
 // to compares a percentile with that of another load; nothing if either was not sent.
@@ -83,16 +83,27 @@ func (t *tally) to(base *tally, q float64, of func(turn) float64) bootstrap.Esti
 	case t == nil || base == nil || len(t.turns) == 0 || len(base.turns) == 0:
 		return bootstrap.Estimate{}
 	case t.pooled:
-		return bootstrap.QuantileRatio(t.latencies(), base.latencies(), q)
+		return bootstrap.QuantileRatio(allLatencies(t.beside(base)), allLatencies(base.beside(t)), q)
 	default:
-		return bootstrap.Ratio(t.each(of), base.each(of))
+		return bootstrap.Ratio(each(t.beside(base), of), each(base.beside(t), of))
 	}
 }
 
-// latencies are those of each turn.
-func (t *tally) latencies() [][]float64 {
-	var all [][]float64
+// beside returns the turns in the rounds in which another load has one, too.
+func (t *tally) beside(other *tally) []turn {
+	var turns []turn
 	for _, one := range t.turns {
+		if slices.ContainsFunc(other.turns, func(o turn) bool { return o.round == one.round }) {
+			turns = append(turns, one)
+		}
+	}
+	return turns
+}
+
+// allLatencies are those of each turn.
+func allLatencies(turns []turn) [][]float64 {
+	var all [][]float64
+	for _, one := range turns {
 		all = append(all, one.latencies)
 	}
 	return all
@@ -162,7 +173,7 @@ func (t *tally) rate(base *tally) bootstrap.Estimate {
 	if t == nil || base == nil {
 		return bootstrap.Estimate{}
 	}
-	return bootstrap.Ratio(t.each(perSecond), base.each(perSecond))
+	return bootstrap.Ratio(each(t.beside(base), perSecond), each(base.beside(t), perSecond))
 }
 
 // misses returns what does not hold, in a word each.

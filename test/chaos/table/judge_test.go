@@ -89,6 +89,18 @@ func TestWhatIsNotInEveryTurnIsJudgedOverAll(t *testing.T) {
 	require.Equal(t, 9.0, (&tally{turns: slowOnce, pooled: true}).to(base, 0.99, p99).Value)
 }
 
+func TestTurnsAreComparedOfRoundsThatBothHave(t *testing.T) {
+	mine := &tally{turns: turnsOf(10, 90, 10, 90)}
+	for i := range mine.turns {
+		mine.turns[i].round = i + 1
+	}
+	base := &tally{turns: turnsOf(5, 5)}
+	base.turns[0].round, base.turns[1].round = 1, 3
+	require.Equal(t, bootstrap.Estimate{Value: 2, Low: 2, High: 2}, mine.to(base, 0.99, p99))
+	require.Equal(t, 50.0, mine.p99(), "all rounds count for what stands alone")
+	require.Equal(t, bootstrap.Estimate{Value: 0.5, Low: 0.5, High: 0.5}, mine.rate(base))
+}
+
 func TestLatencies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0

@@ -60,7 +60,7 @@ func parse(arguments []string) (options, error) {
 	set.StringVar(&o.trace, "trace", ".cache/chaos", "`folder` of the slowest searches and of the logs of sidestep")
 	variants := set.String("variants", "", "comma `list` of further sidesteps to measure, each of settings of its section routing:\n"+
 		"always/only_nodes,always/prefer_nodes,outlier/only_nodes,outlier/prefer_nodes,policy:ars,calm=policy:round_robin/hedge_budget:0")
-	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each load has one turn")
+	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each load has one turn; where sidestep is to be near the oracle, these two have as many again")
 	set.DurationVar(&o.lead, "lead", 400*time.Millisecond, "lead-in of each turn, which counts for nothing")
 	set.DurationVar(&o.slice, "slice", 2500*time.Millisecond, "length of one turn: p99 of 100 searches is the second longest; some rows have longer ones")
 	set.DurationVar(&o.settle, "settle", 3*time.Second, "from the fault to the first round, under load through sidestep")
@@ -101,14 +101,17 @@ func (o options) estimate(scenarios []scenario) time.Duration {
 
 func (o options) estimateOne(sc scenario) time.Duration {
 	count, length := o.turns(sc)
-	loads := len(o.loads(sc))
+	turns := 0
+	for round := range count {
+		turns += len(o.inRound(sc, round+1))
+	}
 	drains := sc.drains
 	if sc.begin != nil {
 		drains = max(drains, lastAnswer)
 	}
-	sum := time.Duration(count)*(time.Duration(loads)*(o.lead+length+sc.period/2)+2*drains) + 2*time.Second // between the loads
-	if sc.connections > 0 {                                                                                 // its lead-in waits, too
-		sum += time.Duration(count*loads*sc.connections)*lastAnswers + time.Duration(count)*2*drains
+	sum := time.Duration(turns)*(o.lead+length+sc.period/2) + time.Duration(o.rounds)*2*drains + 2*time.Second // between the loads
+	if sc.connections > 0 {                                                                                    // its lead-in waits, too
+		sum += time.Duration(turns*sc.connections)*lastAnswers + time.Duration(count)*2*drains
 	}
 	switch {
 	case sc.whole != nil: // all loads at once, for as long as it takes

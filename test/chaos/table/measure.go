@@ -51,6 +51,7 @@ type tally struct {
 
 // turn is what came of one turn of a load.
 type turn struct {
+	round         int
 	p50, p90, p99 time.Duration
 	perSecond     float64   // complete answers
 	latencies     []float64 // ms, rising; only if pooled
@@ -160,11 +161,11 @@ func (m *measurement) rounds(ctx context.Context) error {
 	return err
 }
 
-// playRound gives each load its turn, in an order drawn by lot. They send the same searches.
+// playRound gives each load of the round its turn, in an order drawn by lot. They send the same searches.
 func (m *measurement) playRound(ctx context.Context) error {
-	order := m.loads(m.scenario)
-	m.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	m.round++
+	order := m.inRound(m.scenario, m.round)
+	m.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	most := 0
 	for _, load := range order {
 		sent, err := m.play(ctx, m.tallies[load])
@@ -232,7 +233,7 @@ func (m *measurement) play(ctx context.Context, t *tally) (sent int, err error) 
 // take takes in what came of a turn.
 func (t *tally) take(v volley, round int) {
 	t.result.Merge(v.result)
-	one := turn{p50: v.result.Quantile(0.5), p90: v.result.Quantile(0.9), p99: v.result.Quantile(0.99), perSecond: v.result.Throughput()}
+	one := turn{round: round, p50: v.result.Quantile(0.5), p90: v.result.Quantile(0.9), p99: v.result.Quantile(0.99), perSecond: v.result.Throughput()}
 	if t.pooled {
 		one.latencies = latencies(v.result)
 	}

@@ -127,9 +127,27 @@ func (o options) loads(sc scenario) []string {
 	return loads
 }
 
-// turns returns how many turns a load has in the scenario, and how long each is.
+// inRound returns the ways that have a turn in a round of the scenario; the first is 1.
+func (o options) inRound(sc scenario, round int) []string {
+	loads := o.loads(sc)
+	if sc.doubles() && round%2 == 0 {
+		loads = slices.DeleteFunc(loads, func(load string) bool { return load == loadEngine || load == loadControl })
+	}
+	return loads
+}
+
+// doubles reports whether the scenario has twice as many rounds, as p99 is to be near that of the oracle, which
+// 100 searches of each hardly tell. The engine, which is far from both, and its control have no turn in the even ones.
+func (sc scenario) doubles() bool {
+	return sc.asks.oracle > 0 && sc.begin != nil && sc.connections == 0
+}
+
+// turns returns how many rounds the scenario has, and how long each turn is.
 func (o options) turns(sc scenario) (count int, length time.Duration) {
 	count, length = o.rounds, o.slice
+	if sc.doubles() {
+		count *= 2
+	}
 	if sc.share > 0 {
 		count = max(1, int(sc.share*float64(o.rounds)+0.5))
 	}

@@ -77,15 +77,24 @@ func TestTurnsAreManyAndNotTooShort(t *testing.T) {
 	count, length := options{rounds: 6, slice: time.Second}.turns(scenario{share: 0.6, stretch: 2.5})
 	require.Equal(t, 4, count)
 	require.Equal(t, 2500*time.Millisecond, length)
+	count, _ = options{rounds: 6}.turns(scenario{asks: nearOracle(), begin: limitCPU})
+	require.Equal(t, 12, count)
 	count, _ = options{rounds: 1}.turns(scenario{share: 0.1})
 	require.Equal(t, 1, count)
 }
 
-func TestAllOfItTakesLessThan45Minutes(t *testing.T) {
+func TestTheEngineHasATurnInEveryOtherRoundWhereTheOracleIsMet(t *testing.T) {
+	sc, o := scenario{asks: nearOracle(), begin: limitCPU}, options{}
+	require.Equal(t, []string{loadEngine, loadSidestep, loadOracle, loadControl}, o.inRound(sc, 1))
+	require.Equal(t, []string{loadSidestep, loadOracle}, o.inRound(sc, 2))
+	require.Len(t, o.inRound(scenario{asks: nothingWrong()}, 2), 4)
+}
+
+func TestAllOfItTakesLessThan55Minutes(t *testing.T) {
 	for _, engine := range []string{"opensearch", "elasticsearch"} {
 		o, err := parse([]string{"-engine", engine})
 		require.NoError(t, err)
-		require.Less(t, o.estimate(o.scenarios), 45*time.Minute)
+		require.Less(t, o.estimate(o.scenarios), 55*time.Minute)
 	}
 }
 
