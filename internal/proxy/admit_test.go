@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -363,4 +364,32 @@ func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
 	c.answer = nil
 	c.mu.Unlock()
 	require.Equal(t, http.StatusOK, (<-c.send(t.Context(), http.MethodGet, "/idx/_search", "")).status)
+}
+
+// No poll comes any more, as of a cluster that is cut off, and what is in flight does not end: what waits for nodes of
+// which nothing is known goes on all the same.
+func TestNothingWaitsForASilentCluster(t *testing.T) {
+	c := startGated(t, 10, nil)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(-14 * time.Second), State: cluster.PollOK, Threads: 2})
+	first, second := c.search(), c.search()
+	require.Equal(t, 1, c.waiting())
+	c.await(0)
+	require.Equal(t, 2, c.inFlight())
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+}
+
+// Two operators switch at once: admission is not on while routing is off.
+func TestModesThatAreSwitchedAtOnceAgree(t *testing.T) {
+	p := start(t, 1, nil).proxy
+	for range 20_000 {
+		require.NoError(t, p.SetMode(ModeRoute))
+		var both sync.WaitGroup
+		both.Go(func() { _ = p.SetMode(ModeOff) })
+		both.Go(func() { _ = p.SetAdmissionMode(admission.Auto) })
+		both.Wait()
+		require.Equal(t, admission.Off, p.AdmissionMode())
+	}
 }
