@@ -375,7 +375,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		}
 		if b.timed {
 			took := documents
-			if b.items.refused() { // a refusal takes no time
+			if b.items.refused() || b.waited { // a refusal takes no time, and what waits before it is sent again takes more
 				took = 0
 			}
 			p.book.End(p.shard, took, x.Upstream, now)
