@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,5 +69,27 @@ func TestClientsTryASlowShardWithOneBulk(t *testing.T) {
 	standings, _ := book.Preview(nil)
 	for _, s := range standings {
 		require.Zero(t, s.Outstanding)
+	}
+}
+
+// A bulk that asks for a refresh waits for that, which may be a second or more: its shard is neither silent nor slow.
+func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
+	for _, c := range []struct {
+		query string
+		tells bool
+	}{{"", true}, {"?refresh=false", true}, {"?refresh", false}, {"?refresh=true", false}, {"?refresh=wait_for", false}} {
+		b := startBulks(t, 3, nil)
+		book := b.books.Of(b.index, 1.5, time.Now())
+		silent := -1
+		b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+			silent = len(silentOf(book.Slow(time.Now().Add(time.Minute))))
+			stored(node, w, r)
+		}
+		resp, _ := b.do("POST", "/idx/_bulk"+c.query, five)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.EqualValues(t, 5, b.documents())
+		timed := slices.ContainsFunc(book.Times(), func(took time.Duration) bool { return took > 0 })
+		require.Equal(t, c.tells, timed, c.query)
+		require.Equal(t, c.tells, silent == 1, c.query)
 	}
 }
