@@ -212,7 +212,7 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if change := n.observe(p, &c.o, now); change != Kept {
 		c.changes[change]++
 	}
-	if n.inPool != inPool && c.o.Mode != Target && !c.o.Learns {
+	if n.inPool != inPool && c.o.Mode != Target {
 		c.findElsewhere(now)
 	}
 	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
