@@ -132,6 +132,9 @@ func (a *admissions) close() {
 // [Proxy.SetAdmissionMode] and [Proxy.SetMode] have set.
 func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.inForce() }
 
+// WritesMode returns the mode that writes are admitted in.
+func (p *Proxy) WritesMode() admission.Mode { return p.writes.inForce() }
+
 // OwnAdmissionMode returns the mode that [Proxy.SetAdmissionMode] has set.
 func (p *Proxy) OwnAdmissionMode() admission.Mode { return p.admission.own.Load().(admission.Mode) }
 
