@@ -375,12 +375,14 @@ func (b *bulkWrite) finish(now time.Time) {
 		if alone && b.items.refused() {
 			documents = min(documents, b.items.ok)
 		}
-		if b.timed {
-			took := documents
-			if b.items.refused() || b.waited { // a refusal takes no time, and what waits before it is sent again takes more
-				took = 0
-			}
-			p.book.End(p.shard, took, x.Upstream, now)
+		switch {
+		case !b.timed:
+		case x.Answered < 0:
+			p.book.Abandon(p.shard)
+		case b.items.refused() || b.waited: // a refusal takes no time, and what waits before it is sent again takes more
+			p.book.End(p.shard, 0, 0, now)
+		default:
+			p.book.End(p.shard, documents, x.Upstream, now)
 		}
 		p.book.Wrote(p.shard, documents, size)
 	}

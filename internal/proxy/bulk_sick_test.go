@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,4 +94,28 @@ func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
 		require.Equal(t, c.tells, timed, c.query)
 		require.Equal(t, c.tells, silent == 1, c.query)
 	}
+}
+
+// Clients that give up on a shard do not make it look as if it answered.
+func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	book, began := b.books.Of(b.index, 1.5, time.Now()), time.Now().Add(-time.Minute)
+	for shard := range 3 {
+		book.Begin(shard, began) // others wait, too
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	b.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
+		leave()
+		<-r.Context().Done()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	_, err = http.DefaultClient.Do(req)
+	require.Error(t, err)
+	require.Eventually(t, func() bool {
+		standings, _ := book.Preview(nil)
+		return !slices.ContainsFunc(standings, func(s bulk.Standing) bool { return s.Outstanding > 0 })
+	}, patience, time.Millisecond)
+	require.Len(t, silentOf(book.Slow(time.Now())), 3)
 }
