@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admission"
@@ -225,6 +226,39 @@ func TestAMultiSearchCountsItsItems(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-many).status)
 	c.let <- struct{}{}
 	require.Equal(t, http.StatusOK, (<-after).status)
+}
+
+// What was decided before it waited may be outdated: its nodes may be gone by then.
+func TestAMultiSearchThatWaitedIsDecidedAnew(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	c := &gatedNodes{let: make(chan struct{})}
+	c.harness = start(t, 3, func(o *Options) {
+		o.Registerer = reg
+		o.Admission.Mode, o.Admission.Min, o.Admission.Max = admission.Auto, 1, 1
+	})
+	c.slow(1)
+	c.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		<-c.let
+		respond(http.StatusOK, responses(found))("", w, r)
+	}
+	c.polled(2)
+	body := `{"index":"idx"}` + "\n{}\n"
+	first := c.send(t.Context(), http.MethodPost, "/_msearch", body)
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	second := c.send(t.Context(), http.MethodPost, "/_msearch", body)
+	c.await(1)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollUnreachable})
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-second).status)
+	seen := c.seen()
+	require.Len(t, seen, 1)
+	require.Equal(t, "c", seen[0].node)
+	require.Contains(t, seen[0].body, `"_prefer_nodes:id-`)
+	require.NotContains(t, seen[0].body, "id-a")
+	require.Equal(t, map[string]int{"ranked": 2}, counted(t, reg))
+	require.Zero(t, c.inFlight())
 }
 
 func TestAClassMayHaveADeadline(t *testing.T) {
