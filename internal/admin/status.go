@@ -28,16 +28,17 @@ type Status struct {
 	Spikes    any              `json:"spikes"` // the newest, as /spikes
 	// SpikesOff says that none are recorded.
 	SpikesOff bool `json:"spikes_off,omitempty"`
-	// Admission is nil while it is off.
+	// Admission is nil while neither searches nor writes are admitted by it.
 	Admission *Admission `json:"admission,omitempty"`
 	// Bulks is nil if neither bulk.single_shard nor bulk.routing_size names an index.
 	Bulks *Bulks `json:"bulks,omitempty"`
 }
 
-// Admission counts searches that had to wait.
+// Admission counts searches and writes that had to wait.
 type Admission struct {
-	Mode    string `json:"mode"`
-	Waiting int64  `json:"waiting"` // searches
+	Mode    string `json:"mode"`    // of searches
+	Writes  string `json:"writes"`  // the mode of writes
+	Waiting int64  `json:"waiting"` // searches and writes
 	Refused int64  `json:"refused"` // since the start
 	Dropped int64  `json:"dropped"`
 	Classes any    `json:"classes"` // see proxy.AdmissionClassStatus

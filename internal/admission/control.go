@@ -212,7 +212,7 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if change := n.observe(p, &c.o, now); change != Kept {
 		c.changes[change]++
 	}
-	if n.inPool != inPool && c.o.Mode != Target && !c.o.Learns {
+	if n.inPool != inPool && c.o.Mode != Target {
 		c.findElsewhere(now)
 	}
 	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
@@ -370,17 +370,26 @@ func (c *Control) Turn(now time.Time) []*Ticket {
 	return c.pump(now)
 }
 
-// Next returns when a class that is limited by its rate may send again; zero if nothing
-// waits for that alone.
+// Next returns when something that waits may be sent although nothing happens: the rate of its class lets it, or a node
+// has told nothing for so long that nothing waits for it. Zero if nothing waits.
 func (c *Control) Next(now time.Time) time.Time {
 	var next time.Time
-	for i := range c.classes {
-		k := &c.classes[i]
-		if k.oldest == nil || k.may(now) { // or it waits for room
-			continue
-		}
-		if at := k.sends.ready(); next.IsZero() || at.Before(next) {
+	sooner := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
 			next = at
+		}
+	}
+	if c.length == 0 {
+		return next
+	}
+	for i := range c.classes {
+		if k := &c.classes[i]; k.oldest != nil && !k.may(now) { // else it waits for room
+			sooner(k.sends.ready())
+		}
+	}
+	for _, n := range c.order {
+		if !n.stale(now) {
+			sooner(n.polledAt.Add(staleAfter + time.Microsecond))
 		}
 	}
 	return next

@@ -420,14 +420,17 @@ func TestAccountsAgreeWhateverHappens(t *testing.T) {
 	}
 }
 
-// A class that waits for room does not wait for the clock.
-func TestNextIsForRatesAlone(t *testing.T) {
+// A class that waits for room does not wait for the clock, but nothing waits for a node that tells nothing any more.
+func TestNextIsForRatesAndSilentNodes(t *testing.T) {
 	o := limited(1)
 	o.Classes = []Class{{Name: "a", Rate: 1000}}
 	r := newRig(t, o, 1)
 	r.search(0)
 	require.Equal(t, Waits, r.search(0).Verdict)
 	r.now = r.now.Add(time.Second)
+	require.Greater(t, r.Next(r.now).Sub(r.now), staleAfter/2)
+	r.now = r.Next(r.now)
+	require.Len(t, r.Turn(r.now), 1)
 	require.True(t, r.Next(r.now).IsZero())
 }
 

@@ -131,7 +131,9 @@ func (n *Node) endFrame(o *Options, now time.Time) Change {
 	}
 	rate := float64(n.completed) / took.Seconds()
 	n.gathers = min(rate*n.stalled.Seconds(), max(0, gathersMost*n.queueSize()-waiting*n.threads))
-	n.flown = n.flights / float64(n.polls)
+	if !o.Learns { // what is in flight of writes is a guess, on which no more is sent than a pool takes
+		n.flown = n.flights / float64(n.polls)
+	}
 	if n.inPool = 0; n.flights > 0 {
 		n.inPool = min(1, n.pooled/n.flights)
 	}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -115,4 +116,23 @@ func TestTwoWritesRunAtOnceHoweverDear(t *testing.T) {
 		require.Equal(t, []float64{0, 0, 0}, []float64{n.ours, n.searches, n.waiting})
 	}
 	require.Zero(t, r.classes[0].cost)
+}
+
+// Writes that wait for a refresh, and bodies that come slowly, are in flight and in no pool: limits grow until they all
+// go. Where the pools are full they do not.
+func TestWritesOutsideOfThePoolsDoNotKeepOthersWaiting(t *testing.T) {
+	grown := func(queue, active float64) float64 {
+		r := newRig(t, Options{Mode: Auto, Learns: true}, 3)
+		r.poll(Poll{Threads: 8, QueueSize: 10_000, Completed: 1})
+		for range 5 * 10 { // polls of 200 ms
+			r.now = r.now.Add(200 * time.Millisecond)
+			for _, n := range r.order {
+				n.ours, n.bound = n.most(), true
+			}
+			r.poll(Poll{Threads: 8, QueueSize: 10_000, Queue: queue, Active: active, Completed: 100})
+		}
+		return r.order[0].limit
+	}
+	require.Greater(t, grown(0, 0.3), 500.0)
+	require.Less(t, grown(100, 8), 100.0)
 }

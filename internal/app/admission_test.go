@@ -48,3 +48,17 @@ func TestAdmissionIsConfiguredShownAndSwitched(t *testing.T) {
 	require.NoError(t, s.Reload(cfg))
 	require.Equal(t, admission.Off, s.AdmissionMode())
 }
+
+// Writes are shown while searches are not admitted by it.
+func TestAdmissionOfWritesAloneIsShown(t *testing.T) {
+	simulated, err := simcluster.Start(simcluster.Options{Nodes: 1})
+	require.NoError(t, err)
+	t.Cleanup(simulated.Stop)
+	cfg := settings(simulated.URLs()...)
+	s := startReady(t, cfg, nil)
+	require.NotContains(t, s.get(s.adminURL("/status")).body, `"admission"`)
+	cfg.Admission.Writes.Mode = "auto"
+	require.NoError(t, s.Reload(cfg))
+	require.Regexp(t, `"admission": *\{\s*"mode": *"off",\s*"writes": *"auto"`, s.get(s.adminURL("/status")).body)
+	require.Contains(t, s.get(s.adminURL("/status")).body, `"class": "writes"`)
+}

@@ -40,8 +40,8 @@ func (s service) Status() admin.Status {
 		Spikes:    newest(spikes.Spikes),
 		SpikesOff: spikes.Off,
 	}
-	if mode := p.proxy.AdmissionMode(); mode != admission.Off {
-		status.Admission = &admin.Admission{Mode: string(mode), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped, Classes: p.proxy.AdmissionClasses()}
+	if mode, writes := p.proxy.AdmissionMode(), p.proxy.WritesMode(); mode != admission.Off || writes != admission.Off {
+		status.Admission = &admin.Admission{Mode: string(mode), Writes: string(writes), Waiting: totals.Waiting, Refused: totals.Refused, Dropped: totals.Dropped, Classes: p.proxy.AdmissionClasses()}
 	}
 	if p.indices != nil {
 		index, skew := p.proxy.BulkSkew()

@@ -9,9 +9,10 @@ import (
 
 const (
 	// ambiguousAge is how long a bulk is remembered of which it is unknown whether it was
-	// stored. maxAmbiguous bounds their number.
+	// stored. maxAmbiguous bounds their number, maxNames that of the indices that they name.
 	ambiguousAge = 10 * time.Minute
 	maxAmbiguous = 10_000
+	maxNames     = 20 * maxAmbiguous
 	// unreadAge is how long after an answer a reset of its connection means that the
 	// answer was not read. After that the connection was idle.
 	unreadAge = 10 * time.Second
@@ -31,6 +32,9 @@ type Minted struct {
 	Slots    map[string]Slot
 }
 
+// names returns how many indices it has the routing or the slot of.
+func (m *Minted) names() int { return len(m.Routings) + len(m.Slots) }
+
 // IDs returns a function that returns the ids of one pass over the bulk, in the order of
 // its operations.
 func (m *Minted) IDs() func() string {
@@ -47,6 +51,7 @@ type Ambiguous struct {
 	mu    sync.Mutex
 	going map[Key]chan struct{} // in flight; closed when it has ended
 	bulks map[Key]remembered
+	names int       // of indices that bulks have
 	order []ordered // by time
 	// answered are bulks whose answer was written, until their connections show whether
 	// it was read: at most one a connection.
@@ -112,7 +117,9 @@ func (a *Ambiguous) remember(k Key, m Minted, now time.Time) {
 	if a.bulks == nil {
 		a.bulks = make(map[Key]remembered)
 	}
+	a.drop(k)
 	a.bulks[k] = remembered{m, now}
+	a.names += m.names()
 	a.order = append(a.order, ordered{k, now})
 }
 
@@ -148,8 +155,7 @@ func (a *Ambiguous) Take(k Key, now time.Time) (Minted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget(now, maxAmbiguous)
-	b, ok := a.bulks[k]
-	delete(a.bulks, k)
+	b, ok := a.drop(k)
 	if w := a.answered[k]; w != nil {
 		delete(a.answered, k)
 		if !ok && w.holds(w.unread(), now) {
@@ -167,14 +173,22 @@ func (a *Ambiguous) forget(now time.Time, most int) {
 	for len(a.order) > 0 {
 		first := a.order[0]
 		holds := a.holds(first)
-		if holds && len(a.bulks) <= most && now.Sub(first.at) <= ambiguousAge {
+		if holds && len(a.bulks) <= most && a.names <= maxNames && now.Sub(first.at) <= ambiguousAge {
 			return
 		}
 		a.order = a.order[1:]
 		if holds {
-			delete(a.bulks, first.key)
+			a.drop(first.key)
 		}
 	}
+}
+
+// drop removes a bulk, and returns it.
+func (a *Ambiguous) drop(k Key) (remembered, bool) {
+	b, ok := a.bulks[k]
+	a.names -= b.names()
+	delete(a.bulks, k)
+	return b, ok
 }
 
 // holds reports whether the bulk is remembered since then: it was not taken meanwhile, nor remembered again.

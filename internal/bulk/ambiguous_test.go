@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -156,4 +157,29 @@ func TestRepeatedBulksTakeTheRoomOfOne(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "p", m.Prefix)
 	require.Empty(t, a.bulks)
+}
+
+// Bulks that name a thousand indices each are remembered as long as there is room for the names.
+func TestTheNamesThatAreRememberedAreBounded(t *testing.T) {
+	var a Ambiguous
+	routings := map[string]string{}
+	for i := range 1000 {
+		routings[strconv.Itoa(i)] = "0"
+	}
+	key := func(i int) Key { return Key{byte(i), byte(i >> 8)} }
+	now := time.Now()
+	const bulks = 2 * maxNames / 1000
+	for i := range bulks {
+		a.Remember(key(i), Minted{Routings: routings}, now.Add(time.Duration(i)))
+		a.Remember(key(i), Minted{Routings: routings}, now.Add(time.Duration(i)))
+	}
+	held := 0
+	for i := range bulks {
+		if _, known := a.Take(key(i), now); known {
+			held++
+			require.GreaterOrEqual(t, i, bulks/2-2)
+		}
+	}
+	require.InDelta(t, maxNames/1000, held, 2)
+	require.Zero(t, a.names)
 }

@@ -89,7 +89,7 @@ func (p *Pace) due(s *pace, now time.Time) bool {
 	return !now.Before(s.retry) && (p.since >= trialEvery || !now.Before(s.retry.Add(lastHold)))
 }
 
-// Begin notes that a bulk is sent to a shard. [Pace.End] must be called once for it.
+// Begin notes that a bulk is sent to a shard. [Pace.End] or [Pace.Abandon] must be called once for it.
 func (p *Pace) Begin(shard int, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,16 @@ func (p *Pace) Begin(shard int, now time.Time) {
 	}
 }
 
-// End notes that a bulk has ended. documents is how many the shard got, 0 if the time
+// Abandon notes that a bulk has got no answer, as its client left or the connection broke: a silent shard is as silent
+// as before.
+func (p *Pace) Abandon(shard int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.shards[shard]
+	s.outstanding = max(s.outstanding-1, 0)
+}
+
+// End notes that a bulk was answered. documents is how many the shard got, 0 if the time
 // that the bulk took tells nothing of the shard.
 func (p *Pace) End(shard, documents int, took time.Duration, now time.Time) {
 	p.mu.Lock()

@@ -174,6 +174,8 @@ type BulkLine struct {
 	// operations: no routing, no pipeline, no type, no parameter that is not known to be
 	// harmless.
 	Plain bool
+	// Refreshes says that the answer waits for a refresh, whatever the writes take.
+	Refreshes bool
 }
 
 // ReadBulkLine reads the request line of a bulk.
@@ -191,7 +193,9 @@ func ReadBulkLine(rawPath, rawQuery string) BulkLine {
 	}
 	for p, next := nextParam(rawQuery, 0); next >= 0; p, next = nextParam(rawQuery, next) {
 		switch p.name { // a percent-encoded name is unknown
-		case "refresh", "timeout", "wait_for_active_shards", "filter_path", "pretty", "human", "error_trace",
+		case "refresh":
+			l.Refreshes = p.value != "false"
+		case "timeout", "wait_for_active_shards", "filter_path", "pretty", "human", "error_trace",
 			"_source", "_source_includes", "_source_excludes", "require_data_stream", "list_executed_pipelines":
 		default:
 			l.Plain = false

@@ -81,7 +81,7 @@ type admissions struct {
 
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
-	timer   *time.Timer    // for classes with a rate; nil if there are none
+	timer   *time.Timer    // calls turn
 	known   []string       // ids of the nodes
 	queues  map[string]int // by id: what the queue of its search pool holds; 0: not known
 }
@@ -107,27 +107,23 @@ func newAdmissions(o Admission) *admissions {
 		a.classes = append(a.classes, admissionClass{AdmissionClass: AdmissionClass{Class: admission.Class{Name: defaultClass}}})
 	}
 	o.Options.Classes = nil
-	limited := false
 	for _, k := range a.classes {
 		o.Options.Classes = append(o.Options.Classes, k.Class)
-		limited = limited || k.Rate > 0
 	}
 	mode := cmp.Or(o.Mode, admission.Off)
 	a.own.Store(mode)
 	a.mode.Store(admission.Off) // until the proxy's own mode is known
 	o.Mode = admission.Off
 	a.control = admission.New(o.Options)
-	if limited {
-		a.timer = time.AfterFunc(time.Hour, a.turn)
-		a.timer.Stop()
-	}
+	a.timer = time.AfterFunc(time.Hour, a.turn)
+	a.timer.Stop()
 	return a
 }
 
 func (a *admissions) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.timer != nil && a.control.Waiting() == 0 { // else it is not set again
+	if a.control.Waiting() == 0 { // else it is not set again
 		a.timer.Stop()
 	}
 }
@@ -135,6 +131,9 @@ func (a *admissions) close() {
 // AdmissionMode returns the mode that searches are admitted in: the more careful of what
 // [Proxy.SetAdmissionMode] and [Proxy.SetMode] have set.
 func (p *Proxy) AdmissionMode() admission.Mode { return p.admission.inForce() }
+
+// WritesMode returns the mode that writes are admitted in.
+func (p *Proxy) WritesMode() admission.Mode { return p.writes.inForce() }
 
 // OwnAdmissionMode returns the mode that [Proxy.SetAdmissionMode] has set.
 func (p *Proxy) OwnAdmissionMode() admission.Mode { return p.admission.own.Load().(admission.Mode) }
@@ -149,15 +148,16 @@ func (p *Proxy) SetAdmissionMode(m admission.Mode) error {
 		return ErrNoTarget
 	}
 	p.admission.own.Store(m)
-	p.admission.follow(p.Mode())
+	p.admission.follow(p)
 	return nil
 }
 
-// follow puts the mode in force that the proxy's own leaves.
-func (a *admissions) follow(routing Mode) {
+// follow puts the mode in force that the proxy's own leaves. Both are read under the lock: whoever comes last sees what
+// was set.
+func (a *admissions) follow(p *Proxy) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	m := a.own.Load().(admission.Mode)
+	routing, m := p.Mode(), a.own.Load().(admission.Mode)
 	switch {
 	case routing == ModeOff:
 		m = admission.Off
@@ -263,7 +263,7 @@ func (a *admissions) patience(t *admission.Ticket) time.Duration {
 	return a.control.Patience(t)
 }
 
-// turn is called by the timer when a class may send again that is limited by its rate.
+// turn is called by the timer when something may be sent that waits, see [admission.Control.Next].
 func (a *admissions) turn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -277,9 +277,6 @@ func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 		t.Owner.(*exchange).turn <- struct{}{} // it has room for one
 	}
 	a.length.Store(int64(a.control.Waiting()))
-	if a.timer == nil {
-		return
-	}
 	if next := a.control.Next(now); !next.IsZero() {
 		a.timer.Reset(time.Until(next))
 	}

@@ -125,7 +125,7 @@ func (x *exchange) expectItems(m *multiSearch) {
 	if !x.admits {
 		return
 	}
-	x.ticket.Searches = len(m.items)
+	x.ticket.Searches, x.ticket.Parts = len(m.items), x.ticket.Parts[:0]
 	known := 0
 	for _, s := range m.searches {
 		for i, n := range s.decision.Nodes {
@@ -194,7 +194,11 @@ func (x *exchange) chooseAnew() {
 	if x.first == nil {
 		x.view = v
 	}
-	if x.first == nil || x.items != nil {
+	switch {
+	case x.first == nil:
+		return
+	case x.items != nil:
+		x.chooseItemsAnew(v, now)
 		return
 	}
 	plan, why := x.planAt(v.snapshot, now)
@@ -208,6 +212,15 @@ func (x *exchange) chooseAnew() {
 		x.first.release()
 		x.first = nil
 	}
+	x.followRule()
+	x.admitter.move(&x.ticket)
+}
+
+// chooseItemsAnew does the same with a multi-search. Its items have been counted.
+func (x *exchange) chooseItemsAnew(v *view, now time.Time) {
+	x.first.release()
+	x.view, x.first, x.items = v, nil, nil
+	x.chooseItems(now)
 	x.followRule()
 	x.admitter.move(&x.ticket)
 }

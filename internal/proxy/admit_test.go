@@ -5,10 +5,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/admission"
@@ -226,6 +228,39 @@ func TestAMultiSearchCountsItsItems(t *testing.T) {
 	require.Equal(t, http.StatusOK, (<-after).status)
 }
 
+// What was decided before it waited may be outdated: its nodes may be gone by then.
+func TestAMultiSearchThatWaitedIsDecidedAnew(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	c := &gatedNodes{let: make(chan struct{})}
+	c.harness = start(t, 3, func(o *Options) {
+		o.Registerer = reg
+		o.Admission.Mode, o.Admission.Min, o.Admission.Max = admission.Auto, 1, 1
+	})
+	c.slow(1)
+	c.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		<-c.let
+		respond(http.StatusOK, responses(found))("", w, r)
+	}
+	c.polled(2)
+	body := `{"index":"idx"}` + "\n{}\n"
+	first := c.send(t.Context(), http.MethodPost, "/_msearch", body)
+	require.Eventually(t, func() bool { return len(c.seen()) == 1 }, admitPatience, time.Millisecond)
+	second := c.send(t.Context(), http.MethodPost, "/_msearch", body)
+	c.await(1)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollUnreachable})
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-second).status)
+	seen := c.seen()
+	require.Len(t, seen, 1)
+	require.Equal(t, "c", seen[0].node)
+	require.Contains(t, seen[0].body, `"_prefer_nodes:id-`)
+	require.NotContains(t, seen[0].body, "id-a")
+	require.Equal(t, map[string]int{"ranked": 2}, counted(t, reg))
+	require.Zero(t, c.inFlight())
+}
+
 func TestAClassMayHaveADeadline(t *testing.T) {
 	c := startGated(t, 10, func(a *Admission) {
 		a.Classes = []AdmissionClass{{
@@ -363,4 +398,32 @@ func TestAdmissionAddsNothingWhileEverythingFails(t *testing.T) {
 	c.answer = nil
 	c.mu.Unlock()
 	require.Equal(t, http.StatusOK, (<-c.send(t.Context(), http.MethodGet, "/idx/_search", "")).status)
+}
+
+// No poll comes any more, as of a cluster that is cut off, and what is in flight does not end: what waits for nodes of
+// which nothing is known goes on all the same.
+func TestNothingWaitsForASilentCluster(t *testing.T) {
+	c := startGated(t, 10, nil)
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now().Add(-14 * time.Second), State: cluster.PollOK, Threads: 2})
+	first, second := c.search(), c.search()
+	require.Equal(t, 1, c.waiting())
+	c.await(0)
+	require.Equal(t, 2, c.inFlight())
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+}
+
+// Two operators switch at once: admission is not on while routing is off.
+func TestModesThatAreSwitchedAtOnceAgree(t *testing.T) {
+	p := start(t, 1, nil).proxy
+	for range 20_000 {
+		require.NoError(t, p.SetMode(ModeRoute))
+		var both sync.WaitGroup
+		both.Go(func() { _ = p.SetMode(ModeOff) })
+		both.Go(func() { _ = p.SetAdmissionMode(admission.Auto) })
+		both.Wait()
+		require.Equal(t, admission.Off, p.AdmissionMode())
+	}
 }

@@ -52,6 +52,7 @@ func TestWritesHaveLimitsOfTheirOwn(t *testing.T) {
 	const bulk = `{"index":{}}` + "\n{}\n"
 	first, second := c.write(bulk), c.write(bulk)
 	require.Equal(t, int64(1), c.proxy.writes.length.Load())
+	require.Equal(t, int64(1), c.proxy.Totals().Waiting)
 	search := c.send(t.Context(), http.MethodGet, "/lone/_search", "")
 	sent := 0
 	require.Eventually(t, func() bool { sent += len(c.seen()); return sent == 2 }, admitPatience, time.Millisecond, "a search does not wait for writes")

@@ -50,7 +50,9 @@ func (x *exchange) answer(t *try) {
 			x.answerUnresolved()
 			return
 		}
+		began := time.Now()
 		x.bulk.measured = x.bulk.connection() != nil && t.measure()
+		x.Upstream += time.Since(began)
 		x.bulk.left = x.hasLeft() // before the answer is written: the client cannot have read it
 	}
 	x.tookOf(t)

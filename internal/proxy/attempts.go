@@ -305,12 +305,17 @@ func (x *exchange) await() attempt.Action {
 // pause waits before the request is sent to all nodes again. It returns early if the
 // client leaves.
 func (x *exchange) pause(d time.Duration) {
-	began := time.Now()
-	x.sleep(d)
-	x.Upstream += time.Since(began)
+	x.waitsFor(d)
 	x.mu.Lock()
 	x.round = len(x.tried)
 	x.mu.Unlock()
+}
+
+// waitsFor waits before nodes are asked again, and reports false if the client leaves meanwhile.
+func (x *exchange) waitsFor(d time.Duration) bool {
+	began := time.Now()
+	defer func() { x.Upstream += time.Since(began) }()
+	return x.sleep(d)
 }
 
 // sleep waits, and reports false if the client leaves meanwhile.

@@ -67,7 +67,9 @@ type bulkWrite struct {
 	mode  Mode
 	index string // that of operations that name none
 	timed bool   // its time counts for the pace of its shard
-	items itemCount
+	// refreshes: its time is that of a refresh.
+	refreshes bool
+	items     itemCount
 
 	// Of the handler's goroutine alone:
 	again      *repeatable // nil if it cannot be repeated
@@ -140,7 +142,7 @@ func (x *exchange) planBulk() bool {
 		return false
 	}
 	x.p.o.Touch()
-	x.bulk = &bulkWrite{x: x, mode: mode, index: line.Index}
+	x.bulk = &bulkWrite{x: x, mode: mode, index: line.Index, refreshes: line.Refreshes}
 	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body, nil)
 	return true
 }
@@ -320,12 +322,12 @@ func (b *bulkWrite) wants() *selection.Node {
 }
 
 // sending is called when the bulk is about to be sent. The time of a bulk that was read
-// before counts for the pace of its shard.
+// before counts for the pace of its shard, unless it waits for a refresh.
 func (b *bulkWrite) sending(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.explain()
-	b.timed = !b.x.streams && b.alone()
+	b.timed = !b.x.streams && !b.refreshes && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)
 	}
@@ -373,12 +375,14 @@ func (b *bulkWrite) finish(now time.Time) {
 		if alone && b.items.refused() {
 			documents = min(documents, b.items.ok)
 		}
-		if b.timed {
-			took := documents
-			if b.items.refused() { // a refusal takes no time
-				took = 0
-			}
-			p.book.End(p.shard, took, x.Upstream, now)
+		switch {
+		case !b.timed:
+		case x.Answered < 0:
+			p.book.Abandon(p.shard)
+		case b.items.refused() || b.waited: // a refusal takes no time, and what waits before it is sent again takes more
+			p.book.End(p.shard, 0, 0, now)
+		default:
+			p.book.End(p.shard, documents, x.Upstream, now)
 		}
 		p.book.Wrote(p.shard, documents, size)
 	}

@@ -33,7 +33,7 @@ type repeatable struct {
 func (x *exchange) holdRepeatable(limit int64) bool {
 	b, start := x.bulk, time.Now()
 	read, err := x.readBody(x.r.Body, limit)
-	x.reading = time.Since(start)
+	x.reading += time.Since(start)
 	switch {
 	case errors.Is(err, errTooMuch), errors.Is(err, errNoRoom):
 		return x.streamAfter(read)
@@ -115,7 +115,8 @@ func (x *exchange) streamAfter(read []byte) bool {
 // enter waits until no equal bulk is in flight. It reports whether the client still
 // waits.
 func (b *bulkWrite) enter(k bulk.Key) bool {
-	ambiguous := &b.x.p.o.Bulk.Books.Ambiguous
+	ambiguous, began := &b.x.p.o.Bulk.Books.Ambiguous, time.Now()
+	defer func() { b.x.reading += time.Since(began) }()
 	for wait := ambiguous.Enter(k); wait != nil; wait = ambiguous.Enter(k) {
 		select {
 		case <-wait:

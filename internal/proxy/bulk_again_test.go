@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/bulk"
@@ -390,4 +392,30 @@ func TestABulkWhoseClientHasLeftIsMatched(t *testing.T) {
 	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, s.stored(), 2)
+}
+
+// Pauses before operations are sent again, and the rest of an answer that is awaited, are not what sidestep adds itself.
+func TestWhatABulkWaitsForIsNoOverhead(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	s.reject = 6 // three rounds: pauses of 175 ms in the mean
+	usual := h.answer
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		recorder := httptest.NewRecorder()
+		usual(node, recorder, r)
+		w.Header().Set("Content-Type", "application/json")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(20 * time.Millisecond)
+		_, _ = io.Copy(w, recorder.Body)
+	}
+	began := time.Now()
+	_, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	took := time.Since(began)
+	require.Contains(t, text, `"errors":false`)
+	require.Greater(t, took, 150*time.Millisecond)
+	var own dto.Metric
+	require.Eventually(t, func() bool {
+		require.NoError(t, h.proxy.metrics.overhead.Write(&own))
+		return own.GetHistogram().GetSampleCount() == 1
+	}, patience, time.Millisecond)
+	require.Less(t, own.GetHistogram().GetSampleSum(), took.Seconds()/2)
 }

@@ -69,7 +69,7 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 	for wait := firstRetry; ; wait *= 2 {
 		rejected, body := result.rejected(operations)
 		jittered := wait/2 + rand.N(wait)
-		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.sleep(jittered) {
+		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.waitsFor(jittered) {
 			return changed
 		}
 		x.bulk.waited = true
@@ -156,7 +156,9 @@ func readResult(t *try) (*bulkResult, bool) {
 	if !es.AcceptsJSON(t.resp.Header.Get("Content-Type")) {
 		return nil, false
 	}
+	began := time.Now()
 	body := t.readHead(maxResult+1, nil)
+	t.x.Upstream += time.Since(began)
 	if !errors.Is(t.readErr, io.EOF) || len(body) > maxResult {
 		return nil, false
 	}

@@ -1,6 +1,10 @@
 package proxy
 
 import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +72,50 @@ func TestClientsTryASlowShardWithOneBulk(t *testing.T) {
 	for _, s := range standings {
 		require.Zero(t, s.Outstanding)
 	}
+}
+
+// A bulk that asks for a refresh waits for that, which may be a second or more: its shard is neither silent nor slow.
+func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
+	for _, c := range []struct {
+		query string
+		tells bool
+	}{{"", true}, {"?refresh=false", true}, {"?refresh", false}, {"?refresh=true", false}, {"?refresh=wait_for", false}} {
+		b := startBulks(t, 3, nil)
+		book := b.books.Of(b.index, 1.5, time.Now())
+		silent := -1
+		b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+			silent = len(silentOf(book.Slow(time.Now().Add(time.Minute))))
+			stored(node, w, r)
+		}
+		resp, _ := b.do("POST", "/idx/_bulk"+c.query, five)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.EqualValues(t, 5, b.documents())
+		timed := slices.ContainsFunc(book.Times(), func(took time.Duration) bool { return took > 0 })
+		require.Equal(t, c.tells, timed, c.query)
+		require.Equal(t, c.tells, silent == 1, c.query)
+	}
+}
+
+// Clients that give up on a shard do not make it look as if it answered.
+func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	book, began := b.books.Of(b.index, 1.5, time.Now()), time.Now().Add(-time.Minute)
+	for shard := range 3 {
+		book.Begin(shard, began) // others wait, too
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	b.answer = func(_ string, _ http.ResponseWriter, r *http.Request) {
+		leave()
+		<-r.Context().Done()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	_, err = http.DefaultClient.Do(req)
+	require.Error(t, err)
+	require.Eventually(t, func() bool {
+		standings, _ := book.Preview(nil)
+		return !slices.ContainsFunc(standings, func(s bulk.Standing) bool { return s.Outstanding > 0 })
+	}, patience, time.Millisecond)
+	require.Len(t, silentOf(book.Slow(time.Now())), 3)
 }

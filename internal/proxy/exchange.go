@@ -59,7 +59,7 @@ type exchange struct {
 	discarded int64
 	// trailer receives the trailers of a body without length, once it has been read.
 	trailer http.Header
-	reading time.Duration // spent reading the request body
+	reading time.Duration // spent reading the request body, and waiting for an equal bulk to end
 	now     time.Time     // after that; the time that decisions use
 	// clientGone is set when reading the client's body fails: later failures are not a
 	// node's fault.

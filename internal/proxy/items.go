@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sidestep/internal/es"
 	"sidestep/internal/selection"
 )
@@ -65,14 +67,21 @@ func (x *exchange) chooseItems(now time.Time) {
 			x.Reason = reason
 		}
 	}
-	for reason, n := range m.count {
-		x.p.metrics.items.WithLabelValues(reason).Add(float64(n))
+	if x.Waited == 0 { // else they have been
+		m.tally(x.p.metrics.items)
 	}
 	if m.first < 0 || !x.decided(selection.Reason(x.Reason)) {
 		return
 	}
 	x.items, x.first = m, newTry(x)
 	m.describe(x.first)
+}
+
+// tally counts the items.
+func (m *multiSearch) tally(items *prometheus.CounterVec) {
+	for reason, n := range m.count {
+		items.WithLabelValues(reason).Add(float64(n))
+	}
 }
 
 // choose decides about one item and returns the reason.

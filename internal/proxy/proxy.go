@@ -221,8 +221,8 @@ func (p *Proxy) SetMode(m Mode) error {
 	if err := setMode(&p.mode, m); err != nil {
 		return err
 	}
-	p.admission.follow(m)
-	p.writes.follow(m)
+	p.admission.follow(p)
+	p.writes.follow(p)
 	return nil
 }
 

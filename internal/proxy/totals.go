@@ -15,7 +15,7 @@ type Totals struct {
 	Outcomes map[string]int64
 	// Failovers are by cause, Hedges and Sniffs by result.
 	Failovers, Hedges, Sniffs map[string]int64
-	// Waiting searches wait for admission now. Refused and Dropped were not admitted.
+	// Waiting searches and writes wait for admission now. Refused and Dropped were not admitted.
 	Waiting, Refused, Dropped int64
 	// Bulks are by result, their operations by plan.
 	Bulks, BulkOperations map[string]int64
@@ -34,7 +34,7 @@ func (p *Proxy) Totals() Totals {
 	t.Failovers = by(p.metrics.failovers, "cause")
 	t.Hedges = by(p.metrics.hedges, "result")
 	t.Sniffs = by(p.metrics.sniffs, "result")
-	t.Waiting = p.admission.length.Load()
+	t.Waiting = p.admission.length.Load() + p.writes.length.Load()
 	for _, series := range read(p.metrics.admission.refusals) {
 		t.Refused += series.count
 	}

@@ -45,6 +45,11 @@ func TestAdmissionOnTheOverview(t *testing.T) {
 			observed.Mode = "observe"
 			admits.Store(&observed)
 			tab.awaitText("#admission", "Only observed: no search waits or is refused.")
+
+			ofWrites := on
+			ofWrites.Mode, ofWrites.Writes = "off", "auto"
+			admits.Store(&ofWrites)
+			tab.awaitText("#admission-title", "of searches, mode off; of writes, mode auto")
 		})
 	}
 }

@@ -85,7 +85,7 @@ func bulks() row {
 	const none = "no index is in bulk.single_shard"
 	return row{"Bulks kept on one shard", []panel{
 		{
-			title: "Bulks by result", unit: "reqps", stacked: true, none: none, about: "one_shard: all of their operations were given a routing; mixed: some were; passed: none was.",
+			title: "Bulks by result", unit: "reqps", stacked: true, none: none, about: "one_shard: all of their operations were given a routing; one_slot: the same, some in place of the client's; mixed: some were; passed: none was.",
 			queries: []query{{`sum by (result) (rate(sidestep_bulks_total{SEL}[$__rate_interval]))`, "{{result}}"}},
 		},
 		{

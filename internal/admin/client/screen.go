@@ -81,13 +81,17 @@ func (v view) head(s status, r rates) []string {
 	}
 }
 
-// admissionOf tells of searches that wait, and of those that were given up since the
-// start, if any do.
+// admissionOf tells of searches and writes that wait, and of those that were given up since
+// the start, if any do.
 func admissionOf(s status) string {
 	if s.Admission == nil {
 		return ""
 	}
-	return fmt.Sprintf(" · admission %s: %d wait, %d refused, %d dropped", s.Admission.Mode, s.Admission.Waiting, s.Admission.Refused, s.Admission.Dropped)
+	mode := s.Admission.Mode
+	if w := s.Admission.Writes; w != "" && w != "off" {
+		mode += ", of writes " + w
+	}
+	return fmt.Sprintf(" · admission %s: %d wait, %d refused, %d dropped", mode, s.Admission.Waiting, s.Admission.Refused, s.Admission.Dropped)
 }
 
 // bulks tells of bulks since the start, if any are kept on one shard.

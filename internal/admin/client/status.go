@@ -26,6 +26,7 @@ type status struct {
 	SpikesOff bool             `json:"spikes_off"`
 	Admission *struct {
 		Mode    string `json:"mode"`
+		Writes  string `json:"writes"` // empty: a sidestep that does not tell
 		Waiting int64  `json:"waiting"`
 		Refused int64  `json:"refused"`
 		Dropped int64  `json:"dropped"`

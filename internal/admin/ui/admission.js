@@ -1,4 +1,4 @@
-// Searches that wait before the cluster, by class, and the limits of the nodes; nothing
+// Searches and writes that wait before the cluster, by class, and the limits of the nodes; nothing
 // while admission is off.
 
 import { byID, h, put } from "./dom.js";
@@ -6,11 +6,12 @@ import { number, thousands, NONE } from "./format.js";
 
 // showAdmission takes in what the status says of admission, if it does, and of the nodes.
 export function showAdmission(admission, nodes) {
-  const on = Boolean(admission) && admission.mode !== "off";
+  const on = Boolean(admission);
   byID("admission").hidden = byID("admission-link").hidden = !on;
   if (!on) return;
   byID("admission-observed").hidden = admission.mode !== "observe";
-  put(byID("admission-mode"), admission.mode);
+  const writes = admission.writes && admission.writes !== "off" ? `; of writes, mode ${admission.writes}` : "";
+  put(byID("admission-mode"), admission.mode + writes);
   put(byID("admission-waiting"), thousands(admission.waiting));
   put(byID("admission-refused"), thousands(admission.refused));
   put(byID("admission-dropped"), thousands(admission.dropped));
