@@ -232,6 +232,8 @@ func (c *checker) url(path, raw string) (scheme string, ok bool) {
 		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:9200")
 	case parsed.User != nil:
 		c.add(path, "must not hold a user or password: sidestep's own account is upstream.auth")
+	case parsed.Port() != "" && !reachable(parsed.Port()):
+		c.add(path, "port %s is not a number from 1 to 65535", parsed.Port())
 	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
 		c.add(path, "must be scheme, host and port alone, without path or query")
 	}
@@ -309,11 +311,11 @@ func (c *checker) auth(a Auth) {
 }
 
 func (c *checker) cluster(k Cluster) {
-	c.positive("cluster.discovery_interval", k.DiscoveryInterval)
-	c.positive("cluster.placement_interval", k.PlacementInterval)
+	c.interval("cluster.discovery_interval", k.DiscoveryInterval)
+	c.interval("cluster.placement_interval", k.PlacementInterval)
 	c.positive("cluster.placement_max_age", k.PlacementMaxAge)
-	c.positive("cluster.stats_interval", k.StatsInterval)
-	c.positive("cluster.stats_idle_interval", k.StatsIdleInterval)
+	c.interval("cluster.stats_interval", k.StatsInterval)
+	c.interval("cluster.stats_idle_interval", k.StatsIdleInterval)
 	c.positive("cluster.stats_timeout", k.StatsTimeout)
 	c.positive("cluster.poll_timeout", k.PollTimeout)
 	c.source(k.Source, k.PlacementMaxAge)
@@ -392,11 +394,17 @@ func (c *checker) clients(k Clients) {
 		return
 	}
 	host, port, err := net.SplitHostPort(k.PublishAddress)
-	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, "/ @") || errPort != nil || n == 0 {
+	if err != nil || host == "" || strings.ContainsAny(host, "/ @") || !reachable(port) {
 		c.add("clients.publish_address", "%q is not an address: write host:port, such as search.example:9210", k.PublishAddress)
 	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		c.add("clients.publish_address", "%q can be listened on but not reached: write the address that clients use", k.PublishAddress)
 	}
+}
+
+// reachable reports whether one can connect to a port of this number.
+func reachable(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n != 0
 }
 
 func (c *checker) diagnosis(d Diagnosis) {
@@ -417,6 +425,15 @@ func (c *checker) diagnosis(d Diagnosis) {
 func (c *checker) positive(path string, d time.Duration) {
 	if d <= 0 {
 		c.add(path, "must be longer than 0, not %s", d)
+	}
+}
+
+// leastInterval keeps a unit that was mistaken, such as 1ns, from becoming thousands of polls a second.
+const leastInterval = 10 * time.Millisecond
+
+func (c *checker) interval(path string, d time.Duration) {
+	if d < leastInterval {
+		c.add(path, "must be at least %s, not %s: the cluster is asked so often", leastInterval, d)
 	}
 }
 
