@@ -97,7 +97,7 @@ type Options struct {
 	Zone string
 	// Facts returns what is known now.
 	Facts func() Facts
-	// Timeout bounds each question, default 2 s.
+	// Timeout bounds each question, default 3 s.
 	Timeout time.Duration
 }
 
