@@ -23,6 +23,9 @@ const (
 	// asks for their part.
 	deadline       = 15 * time.Second
 	defaultTimeout = 3 * time.Second
+	// fresh is for how long a report is told to others who ask. Each check asks all nodes, and whoever
+	// reaches the admin listener can ask for one, pages of other sites too.
+	fresh = time.Second
 )
 
 // Level says how much a finding matters.
@@ -101,12 +104,16 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Checker makes checks, one at a time: who asks while one is being made gets its
+// Checker makes checks, one at a time: who asks while one is being made, or right after, gets its
 // report. Make it with [New].
 type Checker struct {
 	o     Options
 	ask   asker
 	calls singleflight.Group
+
+	// Only the call under way uses these.
+	last *Report
+	made time.Time
 }
 
 // New returns a checker.
@@ -117,12 +124,16 @@ func New(o Options) *Checker {
 	return &Checker{o: o, ask: asker{client: o.Client, timeout: o.Timeout}}
 }
 
-// Run makes a check. It takes at most 15 s, whatever the cluster does.
+// Run makes a check, unless one was made within the last second. It takes at most 15 s, whatever
+// the cluster does.
 func (c *Checker) Run(ctx context.Context) *Report {
 	report, _, _ := c.calls.Do("", func() (any, error) {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
-		defer cancel()
-		return c.run(bounded), nil
+		if c.last == nil || time.Since(c.made) >= fresh {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+			defer cancel()
+			c.last, c.made = c.run(bounded), time.Now()
+		}
+		return c.last, nil
 	})
 	return report.(*Report)
 }
