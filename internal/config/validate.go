@@ -122,12 +122,8 @@ func (c *checker) admin(a Admin) {
 			c.add(fmt.Sprintf("admin.allowed_hosts[%d]", i), "%q is not a host name: write it without scheme and port, or * for all names", name)
 		}
 	}
-	if a.TokenFile != "" {
-		c.readable("admin.token_file", a.TokenFile)
-	}
-	if a.SnapshotTokenFile != "" {
-		c.readable("admin.snapshot_token_file", a.SnapshotTokenFile)
-	}
+	c.secret("admin.token_file", a.TokenFile)
+	c.secret("admin.snapshot_token_file", a.SnapshotTokenFile)
 }
 
 func (c *checker) serverTLS(path string, t ServerTLS) {
@@ -173,6 +169,16 @@ func (c *checker) readable(path, file string) bool {
 		return true
 	}
 	return false
+}
+
+// secret checks the file of a secret, if one is named.
+func (c *checker) secret(path, file string) {
+	if file == "" || !c.readable(path, file) {
+		return
+	}
+	if _, err := ReadSecret(file); err != nil {
+		c.add(path, "%v", err)
+	}
 }
 
 func (c *checker) certificates(path, file string) {
@@ -277,9 +283,7 @@ func (c *checker) source(s Source, maxAge time.Duration) {
 		c.add("cluster.source.tls", "has no effect, as the URL is http: write https, or remove it")
 	}
 	c.clientTLS("cluster.source.tls", s.TLS)
-	if s.BearerTokenFile != "" {
-		c.readable("cluster.source.bearer_token_file", s.BearerTokenFile)
-	}
+	c.secret("cluster.source.bearer_token_file", s.BearerTokenFile)
 }
 
 func (c *checker) auth(a Auth) {
@@ -301,13 +305,9 @@ func (c *checker) auth(a Auth) {
 	if strings.Contains(a.Username, ":") {
 		c.add("upstream.auth.username", "must not hold a colon: basic authentication cannot carry one")
 	}
-	for _, secret := range []struct{ key, file string }{
-		{"password_file", a.PasswordFile}, {"api_key_file", a.APIKeyFile}, {"bearer_token_file", a.BearerTokenFile},
-	} {
-		if secret.file != "" {
-			c.readable("upstream.auth."+secret.key, secret.file)
-		}
-	}
+	c.secret("upstream.auth.password_file", a.PasswordFile)
+	c.secret("upstream.auth.api_key_file", a.APIKeyFile)
+	c.secret("upstream.auth.bearer_token_file", a.BearerTokenFile)
 }
 
 func (c *checker) cluster(k Cluster) {
