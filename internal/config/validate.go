@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -52,6 +54,7 @@ func validate(cfg Config) []*Problem {
 		c.add("admin.listen", "must differ from listen (%s)", cfg.Listen)
 	}
 	c.upstream(cfg.Upstream)
+	c.notItself(cfg)
 	c.cluster(cfg.Cluster)
 	c.oneOf("routing.mode", cfg.Routing.Mode)
 	if !cfg.Routing.RetiredPolicy() {
@@ -216,6 +219,24 @@ func (c *checker) upstream(u Upstream) {
 	c.auth(u.Auth)
 	c.positive("upstream.dial_timeout", u.Dial)
 	c.atLeast("upstream.idle_connections_per_node", u.IdleConnections, 1)
+}
+
+// notItself refuses the address of listen as that of a node: each request would be sent to sidestep
+// again, thousands of times, until no connection can be opened.
+func (c *checker) notItself(cfg Config) {
+	own, port, _ := net.SplitHostPort(cfg.Listen)
+	ip, err := netip.ParseAddr(own)
+	everywhere := own == "" || err == nil && ip.IsUnspecified()
+	for i, raw := range cfg.Upstream.URLs {
+		node, err := url.Parse(raw)
+		if err != nil || port == "" || cmp.Or(node.Port(), map[string]string{"http": "80", "https": "443"}[node.Scheme]) != port {
+			continue
+		}
+		local := Loopback(net.JoinHostPort(node.Hostname(), port))
+		if strings.EqualFold(node.Hostname(), own) || everywhere && local || Loopback(cfg.Listen) && strings.EqualFold(node.Hostname(), "localhost") {
+			c.add(fmt.Sprintf("upstream.urls[%d]", i), "is sidestep's own address, that of listen: give the cluster's")
+		}
+	}
 }
 
 // url checks one seed. No message quotes the text, which may hold a password.
