@@ -23,9 +23,9 @@ const (
 	// asks for their part.
 	deadline       = 15 * time.Second
 	defaultTimeout = 3 * time.Second
-	// fresh is for how long a report is told to others who ask. Each check asks all nodes, and whoever
-	// reaches the admin listener can ask for one, pages of other sites too.
-	fresh = time.Second
+	// apart is the least time between two checks. Each asks all nodes, and whoever reaches the admin
+	// listener can ask for one, pages of other sites too.
+	apart = time.Second
 )
 
 // Level says how much a finding matters.
@@ -104,16 +104,14 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Checker makes checks, one at a time: who asks while one is being made, or right after, gets its
-// report. Make it with [New].
+// Checker makes checks, one at a time and one a second: who asks while one is being made, or waited
+// for, gets its report. Make it with [New].
 type Checker struct {
 	o     Options
 	ask   asker
 	calls singleflight.Group
 
-	// Only the call under way uses these.
-	last *Report
-	made time.Time
+	last time.Time // when the last one ended; only the call under way uses it
 }
 
 // New returns a checker.
@@ -124,16 +122,15 @@ func New(o Options) *Checker {
 	return &Checker{o: o, ask: asker{client: o.Client, timeout: o.Timeout}}
 }
 
-// Run makes a check, unless one was made within the last second. It takes at most 15 s, whatever
-// the cluster does.
+// Run makes a check, at least a second after the last one. It takes at most 16 s, whatever the
+// cluster does.
 func (c *Checker) Run(ctx context.Context) *Report {
 	report, _, _ := c.calls.Do("", func() (any, error) {
-		if c.last == nil || time.Since(c.made) >= fresh {
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
-			defer cancel()
-			c.last, c.made = c.run(bounded), time.Now()
-		}
-		return c.last, nil
+		time.Sleep(apart - time.Since(c.last))
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+		defer cancel()
+		defer func() { c.last = time.Now() }()
+		return c.run(bounded), nil
 	})
 	return report.(*Report)
 }

@@ -432,12 +432,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 // Whoever reaches the admin listener can ask for checks, and each asks the whole cluster.
 func TestChecksAreMadeOnceASecond(t *testing.T) {
 	checker := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts { return preflight.Facts{Mode: "route"} }})
-	began := time.Now()
 	first := checker.Run(t.Context())
-	for range 100 {
-		if report := checker.Run(t.Context()); report != first {
-			require.Greater(t, time.Since(began), time.Second)
-		}
-	}
-	require.Eventually(t, func() bool { return checker.Run(t.Context()) != first }, time.Minute, 50*time.Millisecond)
+	began := time.Now()
+	require.NotSame(t, first, checker.Run(t.Context()), "it is made anew")
+	require.Greater(t, time.Since(began), 900*time.Millisecond)
 }
