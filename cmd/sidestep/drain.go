@@ -25,7 +25,7 @@ Usage:
 
   NODE is the name or the id of the node.
 
-  --for DURATION        for how long at most; 0s: no longer (10m)
+  --for DURATION        for how long at most, up to 24h; 0s: no longer (10m)
   --token-file FILE     the token of the admin listener (admin.token_file), if it has one
 ` + adminUsage + `
 Example:

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"sidestep/internal/config"
@@ -137,23 +135,6 @@ func newAccount(u config.Upstream, next http.RoundTripper, files *rotation) (htt
 		authorization: func() string { return format(secret.get()) },
 		secure:        secure,
 	}, nil
-}
-
-// readSecret reads a secret that stands alone in a file. Editors and shells add
-// a line end, which belongs to no secret.
-func readSecret(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	secret := bytes.TrimSpace(data)
-	if len(secret) == 0 {
-		return "", fmt.Errorf("%s is empty", file)
-	}
-	if bytes.ContainsAny(secret, "\r\n") {
-		return "", fmt.Errorf("%s holds more than one line", file)
-	}
-	return string(secret), nil
 }
 
 var errInsecure = errors.New("sidestep's own account is not sent without encryption, as the upstreams given are https")

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"sidestep/internal/config"
 )
 
 // rotation is what all watched files have in common.
@@ -120,5 +122,5 @@ func watchAuthorities(r *rotation, file string) (*watched[*x509.CertPool], error
 }
 
 func watchSecret(r *rotation, file string) (*watched[string], error) {
-	return watch(r, func() (string, error) { return readSecret(file) }, file)
+	return watch(r, func() (string, error) { return config.ReadSecret(file) }, file)
 }

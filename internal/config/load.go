@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,6 +81,23 @@ func parent(path string) string {
 // within reports whether path is the key itself or an element of it.
 func within(path, key string) bool {
 	return path == key || strings.HasPrefix(path, key+"[")
+}
+
+// ReadSecret reads a secret that stands alone in a file. Editors and shells add a line end,
+// which belongs to no secret.
+func ReadSecret(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	secret := bytes.TrimSpace(data)
+	if len(secret) == 0 {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	if bytes.ContainsAny(secret, "\r\n") {
+		return "", fmt.Errorf("%s holds more than one line", file)
+	}
+	return string(secret), nil
 }
 
 // reason returns why a file could not be used, without its name.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -52,6 +54,7 @@ func validate(cfg Config) []*Problem {
 		c.add("admin.listen", "must differ from listen (%s)", cfg.Listen)
 	}
 	c.upstream(cfg.Upstream)
+	c.notItself(cfg)
 	c.cluster(cfg.Cluster)
 	c.oneOf("routing.mode", cfg.Routing.Mode)
 	if !cfg.Routing.RetiredPolicy() {
@@ -122,12 +125,8 @@ func (c *checker) admin(a Admin) {
 			c.add(fmt.Sprintf("admin.allowed_hosts[%d]", i), "%q is not a host name: write it without scheme and port, or * for all names", name)
 		}
 	}
-	if a.TokenFile != "" {
-		c.readable("admin.token_file", a.TokenFile)
-	}
-	if a.SnapshotTokenFile != "" {
-		c.readable("admin.snapshot_token_file", a.SnapshotTokenFile)
-	}
+	c.secret("admin.token_file", a.TokenFile)
+	c.secret("admin.snapshot_token_file", a.SnapshotTokenFile)
 }
 
 func (c *checker) serverTLS(path string, t ServerTLS) {
@@ -175,6 +174,16 @@ func (c *checker) readable(path, file string) bool {
 	return false
 }
 
+// secret checks the file of a secret, if one is named.
+func (c *checker) secret(path, file string) {
+	if file == "" || !c.readable(path, file) {
+		return
+	}
+	if _, err := ReadSecret(file); err != nil {
+		c.add(path, "%v", err)
+	}
+}
+
 func (c *checker) certificates(path, file string) {
 	if !c.readable(path, file) {
 		return
@@ -212,6 +221,24 @@ func (c *checker) upstream(u Upstream) {
 	c.atLeast("upstream.idle_connections_per_node", u.IdleConnections, 1)
 }
 
+// notItself refuses the address of listen as that of a node: each request would be sent to sidestep
+// again, thousands of times, until no connection can be opened.
+func (c *checker) notItself(cfg Config) {
+	own, port, _ := net.SplitHostPort(cfg.Listen)
+	ip, err := netip.ParseAddr(own)
+	everywhere := own == "" || err == nil && ip.IsUnspecified()
+	for i, raw := range cfg.Upstream.URLs {
+		node, err := url.Parse(raw)
+		if err != nil || port == "" || cmp.Or(node.Port(), map[string]string{"http": "80", "https": "443"}[node.Scheme]) != port {
+			continue
+		}
+		local := Loopback(net.JoinHostPort(node.Hostname(), port))
+		if strings.EqualFold(node.Hostname(), own) || everywhere && local || Loopback(cfg.Listen) && strings.EqualFold(node.Hostname(), "localhost") {
+			c.add(fmt.Sprintf("upstream.urls[%d]", i), "is sidestep's own address, that of listen: give the cluster's")
+		}
+	}
+}
+
 // url checks one seed. No message quotes the text, which may hold a password.
 func (c *checker) url(path, raw string) (scheme string, ok bool) {
 	parsed, err := url.Parse(raw)
@@ -232,6 +259,8 @@ func (c *checker) url(path, raw string) (scheme string, ok bool) {
 		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:9200")
 	case parsed.User != nil:
 		c.add(path, "must not hold a user or password: sidestep's own account is upstream.auth")
+	case parsed.Port() != "" && !reachable(parsed.Port()):
+		c.add(path, "port %s is not a number from 1 to 65535", parsed.Port())
 	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
 		c.add(path, "must be scheme, host and port alone, without path or query")
 	}
@@ -275,9 +304,7 @@ func (c *checker) source(s Source, maxAge time.Duration) {
 		c.add("cluster.source.tls", "has no effect, as the URL is http: write https, or remove it")
 	}
 	c.clientTLS("cluster.source.tls", s.TLS)
-	if s.BearerTokenFile != "" {
-		c.readable("cluster.source.bearer_token_file", s.BearerTokenFile)
-	}
+	c.secret("cluster.source.bearer_token_file", s.BearerTokenFile)
 }
 
 func (c *checker) auth(a Auth) {
@@ -299,21 +326,17 @@ func (c *checker) auth(a Auth) {
 	if strings.Contains(a.Username, ":") {
 		c.add("upstream.auth.username", "must not hold a colon: basic authentication cannot carry one")
 	}
-	for _, secret := range []struct{ key, file string }{
-		{"password_file", a.PasswordFile}, {"api_key_file", a.APIKeyFile}, {"bearer_token_file", a.BearerTokenFile},
-	} {
-		if secret.file != "" {
-			c.readable("upstream.auth."+secret.key, secret.file)
-		}
-	}
+	c.secret("upstream.auth.password_file", a.PasswordFile)
+	c.secret("upstream.auth.api_key_file", a.APIKeyFile)
+	c.secret("upstream.auth.bearer_token_file", a.BearerTokenFile)
 }
 
 func (c *checker) cluster(k Cluster) {
-	c.positive("cluster.discovery_interval", k.DiscoveryInterval)
-	c.positive("cluster.placement_interval", k.PlacementInterval)
+	c.interval("cluster.discovery_interval", k.DiscoveryInterval)
+	c.interval("cluster.placement_interval", k.PlacementInterval)
 	c.positive("cluster.placement_max_age", k.PlacementMaxAge)
-	c.positive("cluster.stats_interval", k.StatsInterval)
-	c.positive("cluster.stats_idle_interval", k.StatsIdleInterval)
+	c.interval("cluster.stats_interval", k.StatsInterval)
+	c.interval("cluster.stats_idle_interval", k.StatsIdleInterval)
 	c.positive("cluster.stats_timeout", k.StatsTimeout)
 	c.positive("cluster.poll_timeout", k.PollTimeout)
 	c.source(k.Source, k.PlacementMaxAge)
@@ -392,11 +415,17 @@ func (c *checker) clients(k Clients) {
 		return
 	}
 	host, port, err := net.SplitHostPort(k.PublishAddress)
-	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, "/ @") || errPort != nil || n == 0 {
+	if err != nil || host == "" || strings.ContainsAny(host, "/ @") || !reachable(port) {
 		c.add("clients.publish_address", "%q is not an address: write host:port, such as search.example:9210", k.PublishAddress)
 	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		c.add("clients.publish_address", "%q can be listened on but not reached: write the address that clients use", k.PublishAddress)
 	}
+}
+
+// reachable reports whether one can connect to a port of this number.
+func reachable(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n != 0
 }
 
 func (c *checker) diagnosis(d Diagnosis) {
@@ -417,6 +446,15 @@ func (c *checker) diagnosis(d Diagnosis) {
 func (c *checker) positive(path string, d time.Duration) {
 	if d <= 0 {
 		c.add(path, "must be longer than 0, not %s", d)
+	}
+}
+
+// leastInterval keeps a unit that was mistaken, such as 1ns, from becoming thousands of polls a second.
+const leastInterval = 10 * time.Millisecond
+
+func (c *checker) interval(path string, d time.Duration) {
+	if d < leastInterval {
+		c.add(path, "must be at least %s, not %s: the cluster is asked so often", leastInterval, d)
 	}
 }
 

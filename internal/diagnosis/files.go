@@ -11,8 +11,9 @@ import (
 
 const (
 	suffix = ".json"
-	// unfinished is the suffix of files that are being written.
-	unfinished = ".tmp"
+	// unfinished is the suffix of files that are being written. What is left of them is deleted, so it
+	// is one that no other program uses, which may have files in the folder, too.
+	unfinished = ".sidestep-tmp"
 )
 
 // files are records in a folder, each in a file named by its id.

@@ -78,7 +78,8 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	first.put(recordOf(2), "search;a;b 3\n")
 	first.put(recordOf(1), "")
 	first.stop()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "r009.json.tmp"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "r009.json.sidestep-tmp"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "foreign.json.tmp"), []byte("{"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "foreign.json"), []byte("{}"), 0o600))
 
 	second := openStore(t, dir, 1<<20)
@@ -91,7 +92,8 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	require.Equal(t, "search;a;b 3\n", c.Folded)
 	_, ok = second.get("foreign")
 	require.False(t, ok)
-	require.NoFileExists(t, filepath.Join(dir, "r009.json.tmp"))
+	require.NoFileExists(t, filepath.Join(dir, "r009.json.sidestep-tmp"))
+	require.FileExists(t, filepath.Join(dir, "foreign.json.tmp"))
 	require.FileExists(t, filepath.Join(dir, "foreign.json"))
 	require.Contains(t, second.log.String(), "foreign.json")
 }

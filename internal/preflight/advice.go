@@ -9,7 +9,6 @@ type explanation struct {
 
 // explanations by reason; docs/metrics.md has the whole set.
 func explanations() map[string]explanation {
-	const nothing = "nothing to do: it is the client's choice"
 	return map[string]explanation{
 		"no_choice":             {means: "every shard has one copy only", advice: "set index.number_of_replicas to 1 or more"},
 		"overloaded":            {means: "all copies of some shard are on nodes that reject searches, their queues being full", advice: "the cluster gets more searches than it can take: send fewer, or add nodes and replicas", trouble: true},
@@ -40,8 +39,6 @@ func explanations() map[string]explanation {
 		"failing_everywhere":    {means: "second attempts failed as the first ones did, so searches went out once, as the client wrote them", advice: "look at the cluster: it fails or rejects most searches"},
 		"too_many_items":        {means: "items of a multi-search beyond the first 100 targets, or too long, or more than 10,000 items or documents", advice: "send smaller multi-searches and multi gets"},
 		"preference_forbidden":  {means: "the cluster refuses preferences for nodes (strict weighted routing)", advice: "delete the weights, or set cluster.routing.weighted.strict to false", trouble: true},
-		"mode_off":              {means: "mode off", advice: "switch to observe or route"},
-		"client_gone":           {means: "the client left before anything was decided", advice: nothing},
 		"no_gain":               {means: "a node should be kept out, but a list would have to use it, or others that are as slow, or full: the engine's own selection decides", advice: "more replicas give sidestep more to choose from; sidestep explain TARGET names the node"},
 	}
 }

@@ -23,6 +23,9 @@ const (
 	// asks for their part.
 	deadline       = 15 * time.Second
 	defaultTimeout = 3 * time.Second
+	// apart is the least time between two checks. Each asks all nodes, and whoever reaches the admin
+	// listener can ask for one, pages of other sites too.
+	apart = time.Second
 )
 
 // Level says how much a finding matters.
@@ -97,16 +100,18 @@ type Options struct {
 	Zone string
 	// Facts returns what is known now.
 	Facts func() Facts
-	// Timeout bounds each question, default 2 s.
+	// Timeout bounds each question, default 3 s.
 	Timeout time.Duration
 }
 
-// Checker makes checks, one at a time: who asks while one is being made gets its
-// report. Make it with [New].
+// Checker makes checks, one at a time and one a second: who asks while one is being made, or waited
+// for, gets its report. Make it with [New].
 type Checker struct {
 	o     Options
 	ask   asker
 	calls singleflight.Group
+
+	last time.Time // when the last one ended; only the call under way uses it
 }
 
 // New returns a checker.
@@ -117,11 +122,14 @@ func New(o Options) *Checker {
 	return &Checker{o: o, ask: asker{client: o.Client, timeout: o.Timeout}}
 }
 
-// Run makes a check. It takes at most 15 s, whatever the cluster does.
+// Run makes a check, at least a second after the last one. It takes at most 16 s, whatever the
+// cluster does.
 func (c *Checker) Run(ctx context.Context) *Report {
 	report, _, _ := c.calls.Do("", func() (any, error) {
+		time.Sleep(apart - time.Since(c.last))
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 		defer cancel()
+		defer func() { c.last = time.Now() }()
 		return c.run(bounded), nil
 	})
 	return report.(*Report)

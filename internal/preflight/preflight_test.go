@@ -348,6 +348,14 @@ func TestTraffic(t *testing.T) {
 			},
 		},
 		{
+			"route after observe", preflight.Facts{
+				Mode:      "route",
+				Decisions: map[string]int64{"observe": 90, "ranked": 10},
+				Observed:  map[string]int64{"ranked": 40, "no_outlier": 50},
+			},
+			[]string{"ok traffic: of 100 searches and reads 50 % were or would have been steered, 50 % were or would have been left to the engine as no list would be better, 0 % passed for other reasons; 0 requests of other kinds"},
+		},
+		{
 			"trouble", preflight.Facts{Mode: "route", Sniffed: 2, Decisions: map[string]int64{"ranked": 9000, "preference_forbidden": 900, "no_placement": 3, "something_new": 100}},
 			[]string{
 				"problem traffic: clients asked 2 times for the nodes' own addresses: they go around sidestep",
@@ -419,4 +427,13 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		require.NotContains(t, last.Text, "for this reason", reason)
 		require.NotEmpty(t, last.Advice, reason)
 	}
+}
+
+// Whoever reaches the admin listener can ask for checks, and each asks the whole cluster.
+func TestChecksAreMadeOnceASecond(t *testing.T) {
+	checker := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts { return preflight.Facts{Mode: "route"} }})
+	first := checker.Run(t.Context())
+	began := time.Now()
+	require.NotSame(t, first, checker.Run(t.Context()), "it is made anew")
+	require.Greater(t, time.Since(began), 900*time.Millisecond)
 }

@@ -59,8 +59,11 @@ type totals struct {
 func tally(facts Facts) totals {
 	t := totals{reasons: map[string]int64{}, verb: "were steered", were: "were"}
 	all := maps.Clone(facts.Decisions)
-	if facts.Mode == "observe" {
+	switch {
+	case facts.Mode == "observe":
 		t.verb, t.were = "would be steered", "would be"
+	case len(facts.Observed) > 0: // before somebody switched
+		t.verb, t.were = "were or would have been steered", "were or would have been"
 	}
 	if len(facts.Observed) > 0 {
 		delete(all, "observe")

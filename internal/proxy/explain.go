@@ -155,8 +155,11 @@ func (p *Proxy) exchangeFor(q Question) (*exchange, error) {
 		return nil, fmt.Errorf("unknown operation %q, valid are %s", q.Operation, strings.Join(ExplainedOperations(), ", "))
 	}
 	byID := strings.Contains(path, "%s")
-	if byID != (q.ID != "") {
-		return nil, fmt.Errorf("operation %s and id do not go together: get, explain and termvectors take the id of a document, the others none", q.Operation)
+	switch {
+	case byID && q.ID == "":
+		return nil, fmt.Errorf("operation %s needs the id of a document", q.Operation)
+	case !byID && q.ID != "":
+		return nil, fmt.Errorf("operation %s takes no id: get, explain and termvectors do", q.Operation)
 	}
 	if byID {
 		path = fmt.Sprintf(path, url.PathEscape(q.ID))

@@ -88,8 +88,11 @@ func (a *Attempt) record() AttemptRecord {
 // milliseconds returns d in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// few bounds a list of names.
+// few bounds a list of names; nil if there is none.
 func few(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
 	return names[:min(len(names), maxRecordNodes)]
 }
 

@@ -1,13 +1,17 @@
 package record
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/selection"
 	"sidestep/internal/selection/account"
 )
 
@@ -40,4 +44,23 @@ func TestKindsDoNotDisplaceEachOther(t *testing.T) {
 		kept = append(kept, one.Kept)
 	}
 	require.ElementsMatch(t, kinds, kept)
+}
+
+// A field that is absent in /slow is absent in a line, too.
+func TestALineHasTheFieldsOfItsRecord(t *testing.T) {
+	var trail Trail
+	trail.Reset(time.Now())
+	trail.Attempts = append(trail.Attempts, Attempt{Kind: First, Node: selection.NewNode(selection.NodeInfo{Name: "node-1"})})
+	trail.Answered = 0
+	rec := trail.record(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs/_search", http.NoBody), time.Now())
+	text, err := json.Marshal(rec)
+	require.NoError(t, err)
+	var shown map[string]any
+	require.NoError(t, json.Unmarshal(text, &shown))
+	var logged []string
+	for _, a := range rec.Attrs() {
+		logged = append(logged, a.Key)
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(shown)), logged)
+	require.NotContains(t, logged, "nodes", "the engine chose")
 }

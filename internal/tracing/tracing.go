@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
@@ -32,7 +33,7 @@ const (
 	// flushWithin is how long the spans that wait may take to leave when the receiver
 	// is given up.
 	flushWithin = 2 * time.Second
-	// complainEvery is how often at most the log says that spans cannot be sent.
+	// complainEvery is how often at most the log says that spans cannot be sent, or what else is wrong.
 	complainEvery = time.Minute
 )
 
@@ -57,7 +58,8 @@ type Options struct {
 type Tracer struct {
 	logger     *slog.Logger
 	spans      *prometheus.CounterVec
-	complaints rate.Sometimes
+	complaints rate.Sometimes // of spans that are not sent
+	others     rate.Sometimes
 	current    atomic.Pointer[provider] // nil while nothing is recorded
 
 	mu      sync.Mutex // serialises Use and Close
@@ -70,10 +72,11 @@ var _ record.Tracer = (*Tracer)(nil)
 // New returns a Tracer that records nothing.
 func New(logger *slog.Logger, reg prometheus.Registerer) *Tracer {
 	t := &Tracer{logger: logger, spans: newSpanCounter(reg)}
-	t.complaints.Interval = complainEvery
+	t.complaints.Interval, t.others.Interval = complainEvery, complainEvery
 	// What the SDK has to complain of would go to standard error in a format of its
-	// own; its handler is one for the process.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.complain))
+	// own; its handler and its log are those of the process.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.pass))
+	otel.SetLogger(logr.New(ownLog{logger}))
 	return t
 }
 
@@ -133,6 +136,37 @@ func (t *Tracer) complain(err error) {
 		t.logger.Warn("spans are not sent; logged at most once a minute, counted by sidestep_trace_spans_total", "err", err)
 	})
 }
+
+// pass tells the operator, now and then, what else the SDK complains of, such as a variable.
+func (t *Tracer) pass(err error) {
+	t.others.Do(func() {
+		t.logger.Warn("OpenTelemetry reports an error; logged at most once a minute", "err", err)
+	})
+}
+
+// ownLog takes what the SDK logs of its own: variables that it cannot read. It drops what these
+// hold, errors too, as that may be the receiver's token or password.
+type ownLog struct{ logger *slog.Logger }
+
+// Init implements logr.LogSink.
+func (ownLog) Init(logr.RuntimeInfo) {}
+
+// Enabled implements logr.LogSink: only errors are told.
+func (ownLog) Enabled(int) bool { return false }
+
+// Info implements logr.LogSink.
+func (ownLog) Info(int, string, ...any) {}
+
+// Error implements logr.LogSink.
+func (l ownLog) Error(_ error, what string, _ ...any) {
+	l.logger.Warn("a variable OTEL_* cannot be read, and is left out", "failed", what)
+}
+
+// WithValues implements logr.LogSink.
+func (l ownLog) WithValues(...any) logr.LogSink { return l }
+
+// WithName implements logr.LogSink.
+func (l ownLog) WithName(string) logr.LogSink { return l }
 
 // Headers that carry the context of a trace (W3C Trace Context).
 const (

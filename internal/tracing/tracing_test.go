@@ -415,3 +415,21 @@ func TestHeadersWithoutEncryptionAreWarnedAbout(t *testing.T) {
 		require.NotContains(t, log.String(), "Bearer secret")
 	}
 }
+
+// What OpenTelemetry cannot read of these it would write to standard error, token and all.
+func TestVariablesThatCannotBeReadAreNotQuoted(t *testing.T) {
+	for name, c := range map[string]struct{ variable, value, told string }{
+		"a colon in place of =": {"OTEL_EXPORTER_OTLP_HEADERS", "Authorization: Bearer SECRET", "parse headers"},
+		"not escaped":           {"OTEL_EXPORTER_OTLP_HEADERS", "authorization=SECRET%zz", "escape header value"},
+		"no URL":                {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:SECRET%4@127.0.0.1:1", "parse url"},
+		"of the sidestep":       {"OTEL_RESOURCE_ATTRIBUTES", "a=%zz", "OpenTelemetry reports an error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(c.variable, c.value)
+			_, l := newTracer(t, Options{Endpoint: "http://127.0.0.1:1", SampleRatio: 1})
+			require.Contains(t, l.String(), c.told)
+			require.NotContains(t, l.String(), "SECRET")
+			require.NotContains(t, l.String(), "spans are not sent")
+		})
+	}
+}
