@@ -5,12 +5,14 @@ import "time"
 const (
 	// pollCeiling is how many tasks a second the management pool of a node may
 	// complete, for all who ask it anything, before sidestep asks it more rarely. A
-	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen). A node
-	// with a quota of less than a processor may complete that part of them, down to leastShare:
-	// a poll takes an Elasticsearch node a millisecond of CPU or two. With less, two or three
+	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen), and takes
+	// a node a millisecond of CPU or two. A node with fewer processors than manyProcessors may
+	// complete that part of them, down to leastShare, so that polls take some 2 % of its CPU at most: with more a
+	// full node rejects more searches than it would without anybody who polls. With less, two or three
 	// sidesteps beside some other monitoring would poll rarely.
-	pollCeiling = 100
-	leastShare  = 0.5
+	pollCeiling    = 100
+	manyProcessors = 8
+	leastShare     = 0.25
 	// ceilingWindow is the least time over which tasks are counted.
 	ceilingWindow = 2 * time.Second
 	// ceilingInterval bounds how rarely a node in use is polled: with more than
@@ -35,8 +37,8 @@ type ceiling struct {
 func newCeiling() *ceiling { return &ceiling{rate: 1} }
 
 // observe takes in how many tasks a node has completed since it started, 0 if it
-// does not tell, and how many processors it may use, 0 if nothing limits it.
-func (c *ceiling) observe(completed int64, quota float64, at time.Time) {
+// does not tell, and how many processors it may use, 0 if that is not known.
+func (c *ceiling) observe(completed int64, processors float64, at time.Time) {
 	if completed == 0 {
 		return
 	}
@@ -48,7 +50,7 @@ func (c *ceiling) observe(completed int64, quota float64, at time.Time) {
 	if window < ceilingWindow {
 		return
 	}
-	load := float64(completed-c.completed) / window.Seconds() / (pollCeiling * share(quota))
+	load := float64(completed-c.completed) / window.Seconds() / (pollCeiling * share(processors))
 	c.since, c.completed = at, completed
 	if load > 1 {
 		c.rate /= min(load, 2) // others lower theirs, too: not all at once
@@ -57,12 +59,12 @@ func (c *ceiling) observe(completed int64, quota float64, at time.Time) {
 	c.rate = min(1, c.rate*(1+ceilingGrowth)+ceilingRise)
 }
 
-// share returns what part of [pollCeiling] a node with this quota may complete.
-func share(quota float64) float64 {
-	if quota <= 0 {
+// share returns what part of [pollCeiling] a node with so many processors may complete.
+func share(processors float64) float64 {
+	if processors <= 0 {
 		return 1
 	}
-	return min(max(quota, leastShare), 1)
+	return min(max(processors/manyProcessors, leastShare), 1)
 }
 
 // stretch returns the interval for polls that are usually made at this one.

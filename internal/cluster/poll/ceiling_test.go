@@ -24,6 +24,8 @@ type busyNodes struct {
 	mu    sync.Mutex
 	polls map[string]int
 	quota float64 // processors that each may use; 0: nothing limits them
+	// processors that each has; 0: not known.
+	processors int
 }
 
 func (b *busyNodes) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -61,7 +63,7 @@ func (b *busyNodes) measuring(ctx context.Context, nodes int) *Poller {
 	contents := cluster.Contents{Indices: []cluster.Index{}}
 	for i := range nodes {
 		id := fmt.Sprintf("n%d", i)
-		contents.Nodes = append(contents.Nodes, &cluster.Node{ID: id, URL: &url.URL{Scheme: "http", Host: id + ":9200"}})
+		contents.Nodes = append(contents.Nodes, &cluster.Node{ID: id, URL: &url.URL{Scheme: "http", Host: id + ":9200"}, Processors: b.processors})
 	}
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{contents.Nodes[0].URL}, Client: &http.Client{Transport: b}, Registerer: prometheus.NewRegistry()})
 	discover(c, contents.Nodes)
@@ -74,18 +76,20 @@ func (b *busyNodes) measuring(ctx context.Context, nodes int) *Poller {
 // them must not be hindered, and one that joins must get its share.
 func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
 	for _, tc := range []struct {
-		sidesteps int
-		quota     float64 // of each node
-		want      [2]int  // polls a second
+		sidesteps  int
+		quota      float64 // of each node
+		processors int     // likewise
+		want       [2]int  // polls a second
 	}{
-		{1, 0, [2]int{4, 6}}, {16, 0, [2]int{75, 85}}, {60, 0, [2]int{60, 120}}, {500, 0, [2]int{60, 120}},
-		{16, 4, [2]int{75, 85}}, {60, 0.5, [2]int{30, 60}}, {60, 0.05, [2]int{30, 60}}, {1, 0.05, [2]int{4, 6}},
+		{1, 0, 0, [2]int{4, 6}}, {16, 0, 0, [2]int{75, 85}}, {60, 0, 16, [2]int{60, 120}}, {500, 0, 0, [2]int{60, 120}},
+		{16, 8, 0, [2]int{75, 85}}, {60, 4, 8, [2]int{30, 60}}, {60, 0, 4, [2]int{30, 60}}, {60, 0, 2, [2]int{15, 30}},
+		{60, 0.05, 2, [2]int{15, 30}}, {5, 0.05, 2, [2]int{20, 26}}, {1, 0.05, 2, [2]int{4, 6}},
 	} {
-		t.Run(fmt.Sprintf("%d, quota %g", tc.sidesteps, tc.quota), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d, quota %g of %d", tc.sidesteps, tc.quota, tc.processors), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBusyNodes()
-				b.quota = tc.quota
+				b.quota, b.processors = tc.quota, tc.processors
 				ctx, cancel := context.WithCancel(t.Context())
 				clusters := make([]*Poller, tc.sidesteps)
 				for i := range clusters {

@@ -1,11 +1,11 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"time"
 
 	"sidestep/internal/cluster"
@@ -106,15 +106,15 @@ func (p *Poller) startPollers(ctx context.Context, pollers map[string]*nodePolle
 		pollCtx, cancel := context.WithCancel(ctx)
 		np := &nodePoller{address: n.URL.String(), schedule: newSchedule(p.o.StatsInterval), cancel: cancel}
 		pollers[id] = np
-		p.done.Go(func() { p.measureNode(pollCtx, id, n.URL, np.schedule) })
+		p.done.Go(func() { p.measureNode(pollCtx, n, np.schedule) })
 	}
 }
 
 // measureNode polls one node, one poll at a time: a node that does not answer is
 // not asked twice at once.
-func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n *schedule) {
+func (p *Poller) measureNode(ctx context.Context, node *cluster.Node, n *schedule) {
 	var last *Baseline
-	pace := p.newPace(n)
+	id, address, pace := node.ID, node.URL, p.newPace(n)
 	others := map[string]bool{} // nodes that answered in place of this one
 	for {
 		started := time.Now()
@@ -150,7 +150,7 @@ func (p *Poller) measureNode(ctx context.Context, id string, address *url.URL, n
 			}
 			told = raw
 			last, err = raw.Measure(answered, last, &stats)
-			pace.ceiling.observe(raw.ThreadPool.Management.Completed, raw.OS.quota(), stats.At)
+			pace.ceiling.observe(raw.ThreadPool.Management.Completed, cmp.Or(raw.OS.quota(), float64(node.Processors)), stats.At)
 		}
 		p.measuredNode(stats, started, told, err)
 		if !pace.Wait(ctx, started, err) {

@@ -32,12 +32,13 @@ const pollWork = 0.0002
 // none that the node serves; and as rarely as keeps the tasks of the node's management
 // pool, which it tells with its statistics, below a ceiling.
 const (
-	idleAfter    = 10 * time.Second
-	idleInterval = 2 * time.Second
-	retryPause   = 50 * time.Millisecond
-	pollCeiling  = 100.0
-	ceilingTime  = 2 * time.Second
-	slowestPolls = 10 * time.Second
+	idleAfter                  = 10 * time.Second
+	idleInterval               = 2 * time.Second
+	retryPause                 = 50 * time.Millisecond
+	pollCeiling                = 100.0 // of a node with manyProcessors; with fewer that part of it, down to leastShare
+	manyProcessors, leastShare = 8, 0.25
+	ceilingTime                = 2 * time.Second
+	slowestPolls               = 10 * time.Second
 )
 
 // pollTasks is how many tasks a poll is for the management pool.
@@ -259,7 +260,7 @@ func (p *poller) observeTasks(tasks int64) {
 	if window < ceilingTime.Seconds() {
 		return
 	}
-	load := float64(tasks-p.tasks) / window / pollCeiling
+	load := float64(tasks-p.tasks) / window / (pollCeiling * min(max(p.node.cpus/manyProcessors, leastShare), 1))
 	p.windowAt, p.tasks = now, tasks
 	if load > 1 {
 		p.rate /= min(load, 2)
