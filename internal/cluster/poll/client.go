@@ -54,7 +54,7 @@ type Query struct {
 	Path     string // escaped, with its query string, no leading slash
 	Deadline time.Duration
 	Decode   func(io.Reader) error
-	Body     []byte // JSON, compressed; what is answered does not matter
+	Body     []byte // JSON, compressed; the answer is 204, and not decoded
 }
 
 // DecodeJSON returns a decoder into v for a query.
@@ -109,15 +109,19 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q Query) error {
 		return unwrapURL(err)
 	}
 	defer resp.Body.Close()
-	if q.Body != nil && resp.StatusCode == http.StatusNoContent {
-		return nil
+	expected := http.StatusOK
+	if q.Body != nil {
+		expected = http.StatusNoContent
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != expected {
 		head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		if err != nil {
 			head = nil // the status is what counts
 		}
 		return &httpError{code: resp.StatusCode, body: strings.TrimSpace(string(head))}
+	}
+	if q.Body != nil {
+		return nil
 	}
 	body := &boundedBody{r: resp.Body, left: maxBody}
 	if err := q.Decode(body); err != nil {
