@@ -267,7 +267,7 @@ func (p *placer) checkMembers(ctx context.Context) {
 	if started.Before(p.membersAfter) {
 		return
 	}
-	state, _, err := p.poller.askMembers(ctx, nil)
+	state, _, err := p.poller.askMembers(ctx, nil, p.poller.Snapshot().ClusterUUID)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
 	if err != nil || !maps.Equal(state.members(), p.poller.membersKnown()) {
