@@ -35,6 +35,7 @@ func TestLookUpsThatWaitKeepNoReaderFromReports(t *testing.T) {
 	})
 	w := start(t, f, nil)
 	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
+	w.server.readers = make(chan struct{}, 1)
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan struct{}, len(targets))
 	for _, target := range targets {
@@ -45,7 +46,6 @@ func TestLookUpsThatWaitKeepNoReaderFromReports(t *testing.T) {
 		}()
 	}
 	w.Eventually("all ask", func() bool { return len(w.server.askers) == len(targets) })
-	w.server.readers = make(chan struct{}, 1)
 	recorder := httptest.NewRecorder()
 	w.server.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/snapshot?version=1", http.NoBody))
 	require.Equal(t, http.StatusOK, recorder.Code, recorder.Body)
