@@ -2,6 +2,7 @@ package poll
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,8 +43,10 @@ const (
 const (
 	// localDeadline bounds polls that the node asked answers by itself.
 	localDeadline = time.Second
-	// maxBody bounds every answer. _cat/shards of 500,000 copies takes about 60 MB.
-	maxBody = 64 << 20
+	// maxBody bounds every answer but those about the whole placement, which are read as they come: maxPlacement bounds these.
+	// _cat/shards of 500,000 shards with two copies takes about 125 MB, their routing table 75 MB.
+	maxBody      = 64 << 20
+	maxPlacement = 160 << 20
 	// maxErrorBody is how much of an error's body is kept for the message.
 	maxErrorBody = 300
 )
@@ -55,6 +58,7 @@ type Query struct {
 	Deadline time.Duration
 	Decode   func(io.Reader) error
 	Body     []byte // JSON, compressed; the answer is 204, and not decoded
+	longest  int64  // bound of the answer, in bytes; default maxBody
 }
 
 // DecodeJSON returns a decoder into v for a query.
@@ -123,7 +127,8 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q Query) error {
 	if q.Body != nil {
 		return nil
 	}
-	body := &boundedBody{r: resp.Body, left: maxBody}
+	longest := cmp.Or(q.longest, maxBody)
+	body := &boundedBody{r: resp.Body, left: longest, longest: longest}
 	if err := q.Decode(body); err != nil {
 		return err
 	}
@@ -158,13 +163,13 @@ func unwrapURL(err error) error {
 
 // boundedBody is an io.LimitReader that fails, where that one ends.
 type boundedBody struct {
-	r    io.Reader
-	left int64
+	r             io.Reader
+	left, longest int64
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("answer is longer than %d MiB", maxBody>>20)
+		return 0, fmt.Errorf("answer is longer than %d MiB", b.longest>>20)
 	}
 	if int64(len(p)) > b.left {
 		p = p[:b.left]

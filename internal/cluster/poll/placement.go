@@ -247,7 +247,7 @@ func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names stri
 		deadline = min(2*localDeadline, deadline)
 	}
 	q := Query{
-		Kind: kindRoutingTable, Deadline: deadline,
+		Kind: kindRoutingTable, Deadline: deadline, longest: maxPlacement,
 		Path: "_cluster/state/version,routing_table" + names + "?local=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
 		Decode: func(r io.Reader) (err error) {
 			state, err = parseRoutingTable(r, newPlacementBuilder(p.Snapshot()))

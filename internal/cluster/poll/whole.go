@@ -125,7 +125,7 @@ func (p *Poller) listCopies(ctx context.Context, from *url.URL) (source string, 
 		p.noListShards.Store(true)
 	}
 	err = p.endpoints.client.get(ctx, from, Query{
-		Kind: kindCatShards, Path: catShardsPath, Deadline: p.o.PollTimeout,
+		Kind: kindCatShards, Path: catShardsPath, Deadline: p.o.PollTimeout, longest: maxPlacement,
 		Decode: func(r io.Reader) (err error) {
 			indices, err = parseCatShards(r, newPlacementBuilder(p.Snapshot()))
 			return err
