@@ -97,7 +97,7 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 		return
 	}
 	k.markClosed(state)
-	next := k.merge(state)
+	next := k.merge(state, state.Version)
 	for _, name := range asked {
 		if !contains(state.Indices, name) {
 			next = k.drop(next, name, state.Version)
@@ -106,7 +106,8 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 	st.use(next)
 }
 
-// PlacedAll takes in where all indices are; source is where it was read.
+// PlacedAll takes in where all indices are; source is where it was read. A list of copies comes from the elected manager,
+// which applies a new state after all others: what a node told of the same version stays.
 func (st *Store) PlacedAll(source string, asOf time.Time, state *Placement) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
@@ -121,10 +122,14 @@ func (st *Store) PlacedAll(source string, asOf time.Time, state *Placement) {
 		st.use(newTable(state.Indices, state.Version))
 		return
 	}
-	next := k.merge(state)
+	version := state.Version
+	if source != SourceRoutingTable {
+		version--
+	}
+	next := k.merge(state, version)
 	k.table.each(func(p *placedIndex) bool {
 		if !contains(state.Indices, p.index.Name) {
-			next = k.drop(next, p.index.Name, state.Version)
+			next = k.drop(next, p.index.Name, version)
 		}
 		return true
 	})
@@ -182,16 +187,17 @@ func contains(indices []Index, name string) bool {
 	return found
 }
 
-// merge returns the table with what an answer says of its indices. It is the present
-// one where nothing changed, and so that plans stay, one with all that did not.
-func (k *known) merge(state *Placement) *table {
+// merge returns the table with what an answer says of its indices, but of those of which
+// more than this version is known. It is the present one where nothing changed, and so that
+// plans stay, one with all that did not.
+func (k *known) merge(state *Placement, version int64) *table {
 	next := k.table
 	for i := range state.Indices {
 		index := &state.Indices[i]
 		before := k.table.get(index.Name)
 		switch {
 		case before == nil:
-		case before.version.Load() > state.Version:
+		case before.version.Load() > version:
 			continue
 		case before.index.PlacedAs(index):
 			if before.version.Swap(state.Version) < k.trusted && next == k.table {

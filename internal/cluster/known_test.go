@@ -21,3 +21,34 @@ func TestForgetVersionsOfAnotherCluster(t *testing.T) {
 	st.ForgetVersions("new")
 	require.Zero(t, st.known.version)
 }
+
+// The elected manager, which lists all copies, applies a new state after the others. What one of these told of that version
+// stays.
+func TestAListOfCopiesMayBeBehind(t *testing.T) {
+	t.Parallel()
+	on := func(name, node string) Index {
+		return Index{Name: name, Shards: []Shard{{Index: name, Copies: []Copy{{Node: node, Kind: 'p', State: Started}}}}}
+	}
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}, {ID: "n2"}}, nil)
+	place := func(source string, version int64, indices ...Index) {
+		st.PlacedAll(source, time.Now(), &Placement{ClusterUUID: "u", Version: version, Indices: indices})
+	}
+	requireOn := func(node string) {
+		t.Helper()
+		for _, name := range []string{"made", "moved"} {
+			index, ok := st.Snapshot().Lookup(name)
+			require.True(t, ok, name)
+			require.Equal(t, node, index.Shards[0].Copies[0].Node)
+		}
+	}
+	place(SourceCatShards, 10, on("moved", "n1"))
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 11, Indices: []Index{on("made", "n2"), on("moved", "n2")}}, []string{"made", "moved"})
+	requireOn("n2")
+	place(SourceCatShards, 11, on("moved", "n1"))
+	requireOn("n2")
+	place(SourceRoutingTable, 11, on("made", "n1"), on("moved", "n1"))
+	requireOn("n1")
+	place(SourceListShards, 12, on("made", "n2"), on("moved", "n2"))
+	requireOn("n2")
+}

@@ -226,7 +226,7 @@ func (f *Fake) StateOf(n *Node) Object {
 }
 
 func (f *Fake) stateOf(n *Node) Object {
-	return Object{"version": f.versionAt(n), "nodes": f.stateNodes()}
+	return Object{"cluster_uuid": f.UUID, "version": f.versionAt(n), "nodes": f.stateNodes()}
 }
 
 func (f *Fake) stateNodes() Object {

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,8 +43,10 @@ const (
 const (
 	// localDeadline bounds polls that the node asked answers by itself.
 	localDeadline = time.Second
-	// maxBody bounds every answer. _cat/shards of 500,000 copies takes about 60 MB.
-	maxBody = 64 << 20
+	// maxBody bounds every answer but those about the whole placement, which are read as they come: maxPlacement bounds these.
+	// _cat/shards of 500,000 shards with two copies takes about 125 MB, their routing table 75 MB.
+	maxBody      = 64 << 20
+	maxPlacement = 160 << 20
 	// maxErrorBody is how much of an error's body is kept for the message.
 	maxErrorBody = 300
 )
@@ -54,7 +57,8 @@ type Query struct {
 	Path     string // escaped, with its query string, no leading slash
 	Deadline time.Duration
 	Decode   func(io.Reader) error
-	Body     []byte // JSON, compressed; what is answered does not matter
+	Body     []byte // JSON, compressed; the answer is 204, and not decoded
+	longest  int64  // bound of the answer, in bytes; default maxBody
 }
 
 // DecodeJSON returns a decoder into v for a query.
@@ -109,17 +113,22 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q Query) error {
 		return unwrapURL(err)
 	}
 	defer resp.Body.Close()
-	if q.Body != nil && resp.StatusCode == http.StatusNoContent {
-		return nil
+	expected := http.StatusOK
+	if q.Body != nil {
+		expected = http.StatusNoContent
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != expected {
 		head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		if err != nil {
 			head = nil // the status is what counts
 		}
 		return &httpError{code: resp.StatusCode, body: strings.TrimSpace(string(head))}
 	}
-	body := &boundedBody{r: resp.Body, left: maxBody}
+	if q.Body != nil {
+		return nil
+	}
+	longest := cmp.Or(q.longest, maxBody)
+	body := &boundedBody{r: resp.Body, left: longest, longest: longest}
 	if err := q.Decode(body); err != nil {
 		return err
 	}
@@ -154,13 +163,13 @@ func unwrapURL(err error) error {
 
 // boundedBody is an io.LimitReader that fails, where that one ends.
 type boundedBody struct {
-	r    io.Reader
-	left int64
+	r             io.Reader
+	left, longest int64
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("answer is longer than %d MiB", maxBody>>20)
+		return 0, fmt.Errorf("answer is longer than %d MiB", b.longest>>20)
 	}
 	if int64(len(p)) > b.left {
 		p = p[:b.left]

@@ -2,7 +2,9 @@ package poll
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/url"
@@ -21,7 +23,7 @@ const (
 	// discoveryPause is the least time between two discoveries that hints ask for.
 	discoveryPause = time.Second
 
-	membersPath  = "_cluster/state/version,nodes?local=true&filter_path=version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
+	membersPath  = "_cluster/state/version,nodes?local=true&filter_path=cluster_uuid,version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
 	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
@@ -32,8 +34,9 @@ type membership map[string]string
 
 // memberState is what a node's cluster state says of the members.
 type memberState struct {
-	Version int64                `json:"version"`
-	Nodes   map[string]stateNode `json:"nodes"` // by id
+	ClusterUUID string               `json:"cluster_uuid"`
+	Version     int64                `json:"version"`
+	Nodes       map[string]stateNode `json:"nodes"` // by id
 }
 
 // stateNode is a node in the cluster state.
@@ -140,7 +143,7 @@ func (p *Poller) discover(ctx context.Context) error {
 		p.discovered(found, nil, nil, nil)
 		return errNoShardsAPI
 	}
-	state, from, err := p.askMembers(ctx, from)
+	state, from, err := p.askMembers(ctx, from, found.ClusterUUID)
 	if err != nil {
 		return err
 	}
@@ -155,12 +158,24 @@ func (p *Poller) discover(ctx context.Context) error {
 	return nil
 }
 
-// askMembers asks for the members of the cluster, a given node first, nil is any. It returns which
-// node answered: nodes apply a new state one after the other, and whatever else is asked about
-// this version is asked of that node.
-func (p *Poller) askMembers(ctx context.Context, first *url.URL) (*memberState, *url.URL, error) {
-	state := &memberState{}
-	from, err := p.endpoints.askFirst(ctx, first, Query{Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(state)})
+// askMembers asks for the members of the cluster with this uuid, a given node first, nil is any. It
+// returns which node answered: nodes apply a new state one after the other, and whatever else is asked
+// about this version is asked of that node. Behind one of the addresses may be another cluster.
+func (p *Poller) askMembers(ctx context.Context, first *url.URL, uuid string) (*memberState, *url.URL, error) {
+	var state *memberState
+	from, err := p.endpoints.askFirst(ctx, first, Query{
+		Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.o.PollTimeout),
+		Decode: func(r io.Reader) error {
+			state = &memberState{}
+			if err := json.NewDecoder(r).Decode(state); err != nil {
+				return err
+			}
+			if told := state.ClusterUUID; told != "" && told != uuid {
+				return fmt.Errorf("the answer is of another cluster (uuid %s)", state.ClusterUUID)
+			}
+			return nil
+		},
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the members of the cluster: %w", err)
 	}
@@ -186,6 +201,9 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 	}
 	published := map[string]string{}
 	for id, n := range told.Nodes {
+		if _, member := state.Nodes[id]; !member {
+			continue // it joined since; or another node had to be asked, which is of another cluster
+		}
 		roles := n.Roles
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,36 @@ func TestAnotherClusterIsNotBelieved(t *testing.T) {
 			f.On(nil)
 			w.Eventually("the cluster is back", func() bool { return w.Status().State == StateOK })
 			require.Equal(t, f.UUID, uuid())
+		})
+	}
+}
+
+// While the node that was recognised does not answer all questions, another cluster behind one of the addresses is not asked in
+// its place: clients' requests would be sent to its nodes.
+func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/_cluster/state/version,nodes", "/_nodes/http,os,thread_pool"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			f, other := clustertest.New(t, 1), clustertest.New(t, 0)
+			other.AddNode("x1")
+			other.Change(func() { other.UUID = "uuid-other" })
+			seed, err := url.Parse(other.Nodes[0].Server.URL)
+			require.NoError(t, err)
+			var fails atomic.Bool
+			f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+				return fails.Load() && r.URL.Path == path && broken(n, w, r)
+			})
+			other.On(broken)
+			w := watch(t, f, func(o *Options) { o.Seeds = append(o.Seeds, seed) })
+			w.Eventually("the cluster is known", func() bool { return w.Snapshot() != nil })
+			other.On(nil)
+			fails.Store(true)
+			asked := other.Count(path)
+			w.Eventually("the other one is asked", func() bool { return other.Count(path) >= asked+3 })
+			for _, n := range w.Snapshot().Nodes {
+				require.Equal(t, "n1", n.ID)
+			}
 		})
 	}
 }

@@ -50,8 +50,9 @@ type stateVersion struct {
 // placeLoop.
 type placer struct {
 	poller  *Poller
-	fetched time.Time // when the last fetch ended
-	lower   int       // version polls in a row that found a lower version
+	fetched time.Time     // when the last fetch ended
+	lower   int           // version polls in a row that found a lower version
+	refused time.Duration // the pause after the last check, if the account was refused; else 0
 
 	inUseAfter   time.Time // do not ask for the indices in use before
 	membersAfter time.Time // the same for the members
@@ -78,6 +79,9 @@ func (p *Poller) placeLoop(ctx context.Context) {
 		case <-tick.C:
 			tick.Reset(p.PlacementInterval())
 		case <-p.replace:
+			if placer.refused > 0 {
+				continue
+			}
 			if !sleep(ctx, time.Until(placer.fetched.Add(refreshPause))) {
 				continue
 			}
@@ -91,7 +95,21 @@ func (p *Poller) placeLoop(ctx context.Context) {
 			p.status.report(placing, err)
 			p.store.LearnAgain()
 		}
+		if placer.refuse(err); placer.refused > 0 {
+			tick.Reset(placer.refused)
+		}
 	}
+}
+
+// refuse makes the pause twice as long each time that the account is refused: each refusal costs the engine the check of
+// a password.
+func (p *placer) refuse(err error) {
+	if stateOf(err) != StateUnauthorized {
+		p.refused = 0
+		return
+	}
+	usual := p.poller.PlacementInterval()
+	p.refused = max(usual, min(2*max(p.refused, usual), ceilingInterval))
 }
 
 // drain waits for the fetch in flight, whose context has ended.
@@ -105,7 +123,9 @@ func (p *placer) drain() {
 func (p *placer) check(ctx context.Context, force bool) error {
 	v, err := p.readVersion(ctx)
 	if err != nil {
-		hint(p.poller.rediscover) // it tells who is still there
+		if stateOf(err) != StateUnauthorized {
+			hint(p.poller.rediscover) // it tells who is still there
+		}
 		return fmt.Errorf("read the version of the cluster state: %w", err)
 	}
 	known := p.poller.Snapshot()
@@ -227,7 +247,7 @@ func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names stri
 		deadline = min(2*localDeadline, deadline)
 	}
 	q := Query{
-		Kind: kindRoutingTable, Deadline: deadline,
+		Kind: kindRoutingTable, Deadline: deadline, longest: maxPlacement,
 		Path: "_cluster/state/version,routing_table" + names + "?local=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
 		Decode: func(r io.Reader) (err error) {
 			state, err = parseRoutingTable(r, newPlacementBuilder(p.Snapshot()))
@@ -247,7 +267,7 @@ func (p *placer) checkMembers(ctx context.Context) {
 	if started.Before(p.membersAfter) {
 		return
 	}
-	state, _, err := p.poller.askMembers(ctx, nil)
+	state, _, err := p.poller.askMembers(ctx, nil, p.poller.Snapshot().ClusterUUID)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
 	if err != nil || !maps.Equal(state.members(), p.poller.membersKnown()) {

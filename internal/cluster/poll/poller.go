@@ -254,6 +254,9 @@ func (p *Poller) Source() string {
 // SetSource notes where what is known comes from.
 func (p *Poller) SetSource(now string) {
 	p.source.Store(&now)
+	if now == FromRelay {
+		p.polledEvery(0)
+	}
 	p.metrics.sourceChanges.WithLabelValues(now).Inc()
 	p.metrics.sourceIs(now)
 }

@@ -63,7 +63,8 @@ func (d *usedNodes) update(s *cluster.Snapshot, now time.Time) {
 			continue
 		}
 		d.anyAt = now
-		for _, copies := range plan.Shards {
+		sets, _ := plan.CopySets()
+		for _, copies := range sets {
 			for _, at := range copies {
 				if at < len(s.Nodes) {
 					d.usedAt[s.Nodes[at].ID] = now

@@ -51,6 +51,18 @@ type wholeState struct {
 	after     time.Time     // do not begin one before
 	catAfter  time.Time     // the same for one from _cat/shards
 	catPause  time.Duration // after its next failure
+
+	// While there is no placement: why the last attempt failed, and when the next may be made.
+	firstErr   error
+	firstAfter time.Time
+}
+
+// failed takes in an attempt at the whole placement that failed, or nil.
+func (w *wholeState) failed(err error, took time.Duration) {
+	w.firstErr, w.firstAfter = err, time.Time{}
+	if err != nil {
+		w.firstAfter = time.Now().Add(costFactor * took)
+	}
 }
 
 // wholeAnswer is how a fetch of the whole placement ended.
@@ -67,8 +79,11 @@ type wholeAnswer struct {
 // of date and its cost allows it.
 func (p *placer) beginWhole(ctx context.Context, v stateVersion) {
 	w := &p.whole
-	upToDate := v.Version == w.version && time.Since(w.at) < wholeMaxAge
-	if w.answer != nil || p.poller.Snapshot().HasPlacement() && (upToDate || time.Now().Before(w.after)) {
+	after, upToDate := w.firstAfter, false
+	if p.poller.Snapshot().HasPlacement() {
+		after, upToDate = w.after, v.Version == w.version && time.Since(w.at) < wholeMaxAge
+	}
+	if w.answer != nil || upToDate || time.Now().Before(after) {
 		return
 	}
 	answer := make(chan wholeAnswer, 1)
@@ -110,7 +125,7 @@ func (p *Poller) listCopies(ctx context.Context, from *url.URL) (source string, 
 		p.noListShards.Store(true)
 	}
 	err = p.endpoints.client.get(ctx, from, Query{
-		Kind: kindCatShards, Path: catShardsPath, Deadline: p.o.PollTimeout,
+		Kind: kindCatShards, Path: catShardsPath, Deadline: p.o.PollTimeout, longest: maxPlacement,
 		Decode: func(r io.Reader) (err error) {
 			indices, err = parseCatShards(r, newPlacementBuilder(p.Snapshot()))
 			return err
@@ -178,6 +193,9 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) bool {
 	case answer.source != cluster.SourceRoutingTable:
 		w.catPause = firstCatPause
 	}
+	if answer.err == nil || !p.poller.Snapshot().HasPlacement() {
+		w.failed(answer.err, answer.took)
+	}
 	if answer.err != nil {
 		return false
 	}
@@ -188,8 +206,12 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) bool {
 	return true
 }
 
-// fetchFirst waits a while for the first placement, and then takes the routing table.
+// fetchFirst waits a while for the first placement, and then takes the routing table. What fails is not tried again
+// at once.
 func (p *placer) fetchFirst(ctx context.Context, v stateVersion) error {
+	if time.Now().Before(p.whole.firstAfter) {
+		return p.whole.firstErr
+	}
 	patience := time.NewTimer(min(firstPatience, p.poller.o.PollTimeout))
 	defer patience.Stop()
 	select {
@@ -202,6 +224,8 @@ func (p *placer) fetchFirst(ctx context.Context, v stateVersion) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	started := time.Now()
 	_, err := p.poller.placeAll(ctx, v.from)
+	p.whole.failed(err, time.Since(started))
 	return err
 }

@@ -2,12 +2,15 @@ package poll
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -298,4 +301,41 @@ func FuzzPlacement(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Answers about the whole placement may be longer than others: of 500,000 shards they are. They have a bound, too.
+func TestLongPlacements(t *testing.T) {
+	t.Parallel()
+	length := int64(0)
+	seed := &url.URL{Scheme: "http", Host: "n1:9200"}
+	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
+		Seeds: []*url.URL{seed}, PollTimeout: clustertest.Soon, Registerer: prometheus.NewRegistry(),
+		Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			body, end := `[`, `]`
+			if strings.Contains(r.URL.Path, "routing_table") {
+				body, end = `{"cluster_uuid":"u","version":1,`, `"routing_table":{}}`
+			}
+			long := io.MultiReader(strings.NewReader(body), io.LimitReader(blanks{}, length), strings.NewReader(end))
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(long), Request: r}, nil
+		})},
+	})
+	discover(c, nil)
+	length = maxBody
+	_, _, err := c.listCopies(t.Context(), seed)
+	require.NoError(t, err)
+	_, err = c.readRoutingTable(t.Context(), seed, "")
+	require.NoError(t, err)
+	length = maxPlacement
+	_, _, err = c.listCopies(t.Context(), seed)
+	require.ErrorContains(t, err, "longer than 160 MiB")
+}
+
+// blanks is a reader of white space.
+type blanks struct{}
+
+func (blanks) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
 }

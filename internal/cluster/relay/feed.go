@@ -231,11 +231,15 @@ func (f *feed) number(id string) int {
 func (f *feed) takeIndices(s *cluster.Snapshot) {
 	for index, believed := range s.Believed() {
 		fed := f.indices[index.Name]
+		if fed != nil && fed.index == index && fed.believed == believed { // so are nearly all
+			fed.there = f.seq
+			continue
+		}
 		switch {
 		case fed == nil:
 			fed = &fedIndex{seq: f.seq}
 			f.indices[index.Name] = fed
-		case fed.believed != believed, fed.index != index && !fed.index.PlacedAs(index):
+		case fed.believed != believed, !fed.index.PlacedAs(index):
 			fed.seq = f.seq
 		}
 		fed.index, fed.believed, fed.there = index, believed, f.seq

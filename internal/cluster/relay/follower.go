@@ -55,6 +55,7 @@ type Follower struct {
 	version  int64     // of the cluster state
 	usesAt   time.Time // when the relay is to be told what is searched
 	uses     map[string]time.Time
+	telling  chan struct{} // holds one while the relay is told: it may have to ask the cluster first
 
 	own   string // uuid of the cluster that searches are sent to
 	ownAt time.Time
@@ -65,7 +66,7 @@ func NewFollower(o Options) *Follower {
 	o.Client = cmp.Or(o.Client, http.DefaultClient)
 	o.Silence = cmp.Or(o.Silence, defaultSilence)
 	return &Follower{
-		o: o, last: map[string]*poll.Baseline{},
+		o: o, last: map[string]*poll.Baseline{}, telling: make(chan struct{}, 1),
 		base: &url.URL{Scheme: o.URL.Scheme, Host: o.URL.Host}, page: strings.Trim(o.URL.EscapedPath(), "/"),
 	}
 }
@@ -77,7 +78,10 @@ func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 	pace := p.NewPace()
 	heard, pause := time.Now(), firstReturn
 	stopPolls := func() {}
-	defer func() { stopPolls() }() //nolint:gocritic // the one of then, not of now
+	defer func() {
+		stopPolls()
+		f.telling <- struct{}{} // nothing is being told any more
+	}()
 	for {
 		started := time.Now()
 		r, err := f.ask(ctx)
@@ -352,10 +356,15 @@ func (f *Follower) LookUp(ctx context.Context, t cluster.LookUp, into *cluster.R
 }
 
 // tellUses says now and then which indices are searched here: those of which the relay
-// was not told lately.
+// was not told lately. Reports do not wait for it.
 func (f *Follower) tellUses(ctx context.Context) {
 	now := time.Now()
 	if now.Before(f.usesAt) {
+		return
+	}
+	select {
+	case f.telling <- struct{}{}:
+	default: // after the next report
 		return
 	}
 	f.usesAt = now.Add(jittered(usesPause))
@@ -371,9 +380,14 @@ func (f *Follower) tellUses(ctx context.Context) {
 		told[name] = at
 	}
 	f.uses = told
-	if len(untold) > 0 {
-		f.Use(ctx, untold)
+	if len(untold) == 0 {
+		<-f.telling
+		return
 	}
+	go func() {
+		defer func() { <-f.telling }()
+		f.Use(ctx, untold)
+	}()
 }
 
 // Use implements [poll.Source]. The next report tells where the indices are.

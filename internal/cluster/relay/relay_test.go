@@ -220,6 +220,7 @@ func TestSilentRelayIsReplacedByOwnPolls(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				return polls.requests.Load() == before
 			})
+			require.Zero(t, w.Metric("sidestep_cluster_stats_interval_seconds"))
 
 			at.use(silent)
 			w.Eventually("it polls", func() bool { return !w.Follows() })

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +21,7 @@ import (
 )
 
 const (
-	// maxReaders bounds how many others are answered at a time.
+	// maxReaders bounds how many others are told reports at a time, and besides how many are answered what they ask.
 	maxReaders = 2000
 	// readerPatience is how long a reader may take to take its answer.
 	readerPatience = 10 * time.Second
@@ -30,8 +29,9 @@ const (
 	// nothing is known are asked for. What is left out is asked for when a search misses it.
 	maxUses    = 8 << 20
 	maxMissing = 1000
-	// lookUpsAtOnce bounds the look-ups for others that are under way at once.
+	// lookUpsAtOnce bounds the look-ups for others that are under way at once, lookUpWait how long one waits for its turn.
 	lookUpsAtOnce = 8
+	lookUpWait    = defaultSilence
 	// relayedAge is how old a placement may be to be told.
 	relayedAge = 10 * time.Second
 )
@@ -45,11 +45,12 @@ type Server struct {
 	p        *poll.Poller
 	metrics  *serverMetrics
 	feed     *feed
-	readers  chan struct{} // as many as are being answered
+	readers  chan struct{} // as many as are being told a report
+	askers   chan struct{} // as many as are being answered anything else, which may wait for the cluster
 	patience time.Duration // with a reader
 	lookUps  chan struct{} // as many as are under way
 	flights  singleflight.Group
-	placing  sync.Mutex // what one found out need not be asked for the next
+	placing  chan struct{} // holds one while indices are placed: what one found out need not be asked for the next
 }
 
 // NewServer returns a handler that serves what p finds out, and what prober does; nil: nothing is
@@ -57,8 +58,8 @@ type Server struct {
 func NewServer(p *poll.Poller, prober Prober, reg prometheus.Registerer) *Server {
 	srv := &Server{
 		p: p, metrics: newServerMetrics(reg), feed: newFeed(p.Snapshot, p.Options().StatsInterval, prober),
-		readers: make(chan struct{}, maxReaders), patience: readerPatience,
-		lookUps: make(chan struct{}, lookUpsAtOnce),
+		readers: make(chan struct{}, maxReaders), askers: make(chan struct{}, maxReaders), patience: readerPatience,
+		lookUps: make(chan struct{}, lookUpsAtOnce), placing: make(chan struct{}, 1),
 	}
 	p.Listen(srv.feed.poll)
 	return srv
@@ -77,20 +78,20 @@ func (srv *Server) serve(w http.ResponseWriter, r *http.Request) string {
 	if err := srv.fit(); err != nil {
 		return refuse(w, http.StatusServiceUnavailable, err.Error())
 	}
+	slots, answer := srv.readers, srv.tellReport
+	switch {
+	case strings.HasSuffix(r.URL.Path, usesPage):
+		slots, answer = srv.askers, srv.takeUses
+	case strings.HasSuffix(r.URL.Path, targetPage):
+		slots, answer = srv.askers, srv.tellTarget
+	}
 	select {
-	case srv.readers <- struct{}{}:
-		defer func() { <-srv.readers }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	default:
 		return refuse(w, http.StatusServiceUnavailable, "too many readers")
 	}
-	switch {
-	case strings.HasSuffix(r.URL.Path, usesPage):
-		return srv.takeUses(w, r)
-	case strings.HasSuffix(r.URL.Path, targetPage):
-		return srv.tellTarget(w, r)
-	default:
-		return srv.tellReport(w, r)
-	}
+	return answer(w, r)
 }
 
 // fit returns why there is nothing good to tell.
@@ -206,6 +207,7 @@ func (srv *Server) tellTarget(w http.ResponseWriter, r *http.Request) string {
 
 var (
 	errNotLearned = errors.New("the look-up failed")
+	errNoTurn     = errors.New("too many look-ups are under way")
 	errThrottled  = errors.New("too many targets that nobody knew were asked about")
 )
 
@@ -216,24 +218,37 @@ func (srv *Server) target(ctx context.Context, t cluster.LookUp) (*resolvedTarge
 		return told, nil
 	}
 	key := fmt.Sprintf("%s\x00%s\x00%s", nameOf(t.Of), t.Expression, t.Routing)
-	_, err, _ := srv.flights.Do(key, func() (any, error) {
-		if !srv.p.Store().Targets().Admits(t) {
-			return nil, errThrottled
+	// Others wait for it, too: it does not end with the first who asked.
+	flight := srv.flights.DoChan(key, func() (any, error) { return nil, srv.lookUp(context.WithoutCancel(ctx), t) })
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case done := <-flight:
+		if done.Err != nil {
+			return nil, done.Err
 		}
-		// Others wait for it, too: it does not end with the first who asked.
-		ctx := context.WithoutCancel(ctx)
-		srv.lookUps <- struct{}{}
-		defer func() { <-srv.lookUps }()
-		srv.p.LookUp(ctx, t)
-		return nil, nil //nolint:nilnil // the store has the result
-	})
-	if err != nil {
-		return nil, err
 	}
 	if told := srv.known(t); told != nil {
 		return told, nil
 	}
 	return nil, errNotLearned
+}
+
+// lookUp looks a target up when it is its turn.
+func (srv *Server) lookUp(ctx context.Context, t cluster.LookUp) error {
+	if !srv.p.Store().Targets().Admits(t) {
+		return errThrottled
+	}
+	turn := time.NewTimer(lookUpWait)
+	defer turn.Stop()
+	select {
+	case srv.lookUps <- struct{}{}:
+		defer func() { <-srv.lookUps }()
+	case <-turn.C:
+		return errNoTurn
+	}
+	srv.p.LookUp(ctx, t)
+	return nil
 }
 
 // known returns what is known of a target at the present version.
@@ -254,6 +269,8 @@ func (srv *Server) takeUses(w http.ResponseWriter, r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return refuse(w, http.StatusMethodNotAllowed, "POST the names of indices")
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(srv.patience)) // a recorder of a test has none
 	z, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, maxUses))
 	if err != nil {
 		return refuse(w, http.StatusBadRequest, "the body is not compressed")
@@ -262,9 +279,16 @@ func (srv *Server) takeUses(w http.ResponseWriter, r *http.Request) string {
 	if err != nil {
 		return refuse(w, http.StatusBadRequest, "the body is no list of names")
 	}
-	srv.placing.Lock()
-	defer srv.placing.Unlock()
-	srv.p.Place(context.WithoutCancel(r.Context()), missing)
+	_ = control.SetReadDeadline(time.Time{})
+	if len(missing) > 0 {
+		select {
+		case srv.placing <- struct{}{}:
+		case <-r.Context().Done():
+			return relayedFailed
+		}
+		defer func() { <-srv.placing }()
+		srv.p.Place(context.WithoutCancel(r.Context()), missing)
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return relayedUses
 }
