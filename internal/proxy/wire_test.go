@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -84,4 +85,37 @@ func TestAConnectionHeaderThatListsManyNames(t *testing.T) {
 	require.Less(t, time.Since(began), 2*time.Second, "each name was compared with each header")
 	require.Contains(t, fields, "X-End: 2\r\n")
 	require.NotContains(t, fields, "X-Hop")
+}
+
+// A client that looks for an answer when it has sent everything gets an early one, as it does directly, on a
+// connection that stays.
+func TestAnEarlyAnswerBreaksNoUpload(t *testing.T) {
+	h := start(t, 1, nil)
+	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
+		w.Header().Set("Content-Length", "3")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "big")
+		require.NoError(t, http.NewResponseController(w).Flush())
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for range 2 {
+		_, err = io.WriteString(c, "POST /_bulk HTTP/1.1\r\nHost: es\r\nX-Stream: 1\r\nContent-Length: 67108864\r\n\r\n")
+		require.NoError(t, err)
+		for range 64 {
+			_, err = c.Write(make([]byte, 1<<20))
+			require.NoError(t, err)
+			time.Sleep(2 * time.Millisecond)
+		}
+		resp, err := http.ReadResponse(r, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+		require.Equal(t, "big", string(body))
+	}
 }
