@@ -148,7 +148,7 @@ func isHopByHop(name string) bool {
 // byte.
 func (t *try) appendHead(dst, fields []byte) []byte {
 	x := t.x
-	dst = append(dst, x.Method...)
+	dst = appendTarget(dst, x.Method)
 	dst = append(dst, ' ')
 	dst = appendTarget(dst, cmp.Or(x.Path, "/"))
 	if t.query != "" || x.r.URL.ForceQuery {
@@ -173,8 +173,8 @@ func takesBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
-// appendTarget appends a part of a request target. It escapes characters that would end
-// the target, which HTTP/2 allows.
+// appendTarget appends a part of a request line. It escapes characters that would end
+// the part, which HTTP/2 allows.
 func appendTarget(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {

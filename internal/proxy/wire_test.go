@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -118,4 +119,19 @@ func TestAnEarlyAnswerBreaksNoUpload(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 		require.Equal(t, "big", string(body))
 	}
+}
+
+// HTTP/2 has methods and paths with spaces. In HTTP/1.1 they would be other parts of the request line.
+func TestSpacesInARequestLine(t *testing.T) {
+	h := start(t, 1, nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/idx", http.NoBody)
+	r.Method, r.RequestURI, r.ProtoMajor = "GET /other HTTP/1.1\tX", "/id x?a b", 2
+	x := newExchange(h.proxy, httptest.NewRecorder(), r)
+	defer x.done()
+	x.classify()
+	tr := newTry(x)
+	defer tr.release()
+	tr.upstream, tr.query = h.proxy.seeds[0], "a b"
+	line, _, _ := strings.Cut(string(tr.appendHead(nil, nil)), "\r\n")
+	require.Equal(t, "GET%20/other%20HTTP/1.1%09X /id%20x?a%20b HTTP/1.1", line)
 }
