@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/record"
 )
 
 // raw sends bytes to a server and returns all that comes back, the lines of the
@@ -91,7 +93,7 @@ func TestAConnectionHeaderThatListsManyNames(t *testing.T) {
 // A client that looks for an answer when it has sent everything gets an early one, as it does directly, on a
 // connection that stays.
 func TestAnEarlyAnswerBreaksNoUpload(t *testing.T) {
-	h := start(t, 1, nil)
+	h, l := recording(t, 1, record.Rules{}, nil)
 	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
 		w.Header().Set("Content-Length", "3")
@@ -110,7 +112,7 @@ func TestAnEarlyAnswerBreaksNoUpload(t *testing.T) {
 		for range 64 {
 			_, err = c.Write(make([]byte, 1<<20))
 			require.NoError(t, err)
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 		}
 		resp, err := http.ReadResponse(r, nil)
 		require.NoError(t, err)
@@ -118,6 +120,7 @@ func TestAnEarlyAnswerBreaksNoUpload(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 		require.Equal(t, "big", string(body))
+		require.Less(t, l.one(t).Duration, 500., "milliseconds: until the answer, not until the rest was read")
 	}
 }
 
