@@ -138,3 +138,14 @@ func TestSpacesInARequestLine(t *testing.T) {
 	line, _, _ := strings.Cut(string(tr.appendHead(nil, nil)), "\r\n")
 	require.Equal(t, "GET%20/other%20HTTP/1.1%09X /id%20x?a%20b HTTP/1.1", line)
 }
+
+// A request for another protocol arrives with what other proxies have added to it.
+func TestAnUpgradeKeepsForwardingHeaders(t *testing.T) {
+	h := start(t, 1, nil)
+	h.do("GET", "/idx", "", "Connection", "Upgrade", "Upgrade", "other", "X-Forwarded-For", "10.0.0.1", "X-Forwarded-Proto", "https", "Forwarded", "for=a")
+	got := h.seen()[0].header
+	require.Equal(t, "other", got.Get("Upgrade"))
+	require.Equal(t, "10.0.0.1", got.Get("X-Forwarded-For"))
+	require.Equal(t, "https", got.Get("X-Forwarded-Proto"))
+	require.Equal(t, "for=a", got.Get("Forwarded"))
+}
