@@ -149,3 +149,12 @@ func TestAnUpgradeKeepsForwardingHeaders(t *testing.T) {
 	require.Equal(t, "https", got.Get("X-Forwarded-Proto"))
 	require.Equal(t, "for=a", got.Get("Forwarded"))
 }
+
+// Little is kept of a compressed answer that decodes to nothing.
+func TestACompressedAnswerOfNothingIsNotKept(t *testing.T) {
+	empty := "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + strings.Repeat("\x00\x00\x00\xff\xff", 2<<20)
+	a := answer{resp: &http.Response{Header: http.Header{"Content-Encoding": {"gzip"}}, Body: io.NopCloser(strings.NewReader(empty)), ContentLength: -1}}
+	require.Empty(t, a.readHead(headLimit, nil))
+	require.Less(t, len(a.begin), 256<<10)
+	require.NoError(t, a.readErr, "the rest is still to be passed on")
+}
