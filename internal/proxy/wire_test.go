@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/record"
+	"sidestep/internal/selection"
 )
 
 // raw sends bytes to a server and returns all that comes back, the lines of the
@@ -157,4 +159,21 @@ func TestACompressedAnswerOfNothingIsNotKept(t *testing.T) {
 	require.Empty(t, a.readHead(headLimit, nil))
 	require.Less(t, len(a.begin), 256<<10)
 	require.NoError(t, a.readErr, "the rest is still to be passed on")
+}
+
+// A preference that is given many times makes no request many times as large.
+func TestPreferencesThatAreGivenManyTimes(t *testing.T) {
+	h := start(t, 1, nil)
+	x := newExchange(h.proxy, httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/idx/_search", http.NoBody))
+	defer x.done()
+	x.query = strings.Repeat("preference&", 50_000)
+	tr := newTry(x)
+	defer tr.release()
+	tr.steered, tr.decision.Reason = true, selection.Ranked
+	tr.decision.Nodes = []*selection.Node{selection.NewNode(selection.NodeInfo{ID: strings.Repeat("x", 2000)})}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.False(t, tr.rewrite())
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10<<20))
 }
