@@ -44,7 +44,7 @@ func (t *try) rewrite() bool {
 		return true
 	case !t.lists():
 		return true
-	case !es.FitsRequestLine(x.Method, x.Path, t.query): // nor would it with a list, which may be written in many places
+	case !x.fits(): // nor would it with a list, which may be written in many places
 		return false
 	}
 	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, x.soft))

@@ -177,3 +177,19 @@ func TestPreferencesThatAreGivenManyTimes(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10<<20))
 }
+
+// What is in a long request line is not looked at once for each document or search in the body.
+func TestALongRequestLineIsNotReadForEachItem(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	long := strings.Repeat("a,", 30_000)
+	for uri, body := range map[string]string{
+		"/idx/_mget?routing=" + long:    `{"ids":[1` + strings.Repeat(",1", 9000) + "]}",
+		"/idx/_msearch?routing=" + long: strings.Repeat("{}\n{}\n", 9000),
+		"/" + long + "idx/_msearch":     strings.Repeat("{}\n{}\n", 9000),
+	} {
+		resp, _ := h.do(http.MethodPost, uri, body, explainHeader, "1")
+		require.Contains(t, resp.Header.Get(decisionHeader), "reason=request_line_too_long;")
+		require.Equal(t, uri, h.seen()[0].uri)
+	}
+}
