@@ -38,10 +38,10 @@ func outcomeOf(status int) outcome {
 
 // account counts the exchange, ends its spans, and records it if records want it.
 func (x *exchange) account() {
+	now := time.Now()
 	if x.stream != nil {
 		x.stream.finish(x)
 	}
-	now := time.Now()
 	if x.bulk != nil {
 		x.bulk.finish(now)
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,14 +81,9 @@ func (x *exchange) tookOf(t *try) {
 // writeHead writes status and header and returns how many trailers it announced.
 func (x *exchange) writeHead(t *try) (announced int) {
 	resp, h := t.resp, x.w.Header()
-	var listed []string
-	for _, line := range resp.Header["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			listed = append(listed, textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)))
-		}
-	}
+	but := ofConnection(resp.Header)
 	for name, values := range resp.Header {
-		if name == "Content-Length" || !isHopByHop(name) && !slices.Contains(listed, name) {
+		if name == "Content-Length" || !isHopByHop(name) && !but.has(name) {
 			h[name] = values
 		}
 	}
@@ -111,8 +104,26 @@ func (x *exchange) writeHead(t *try) (announced int) {
 	}
 	x.headAt = time.Now()
 	x.Status = resp.StatusCode
+	x.mustRead(x.headAt)
 	x.w.WriteHeader(resp.StatusCode)
 	return len(resp.Trailer)
+}
+
+// mustRead gives the client limits.write_timeout to read what is written from now on. Then it is disconnected.
+func (x *exchange) mustRead(now time.Time) {
+	if patience := x.p.o.WriteTimeout; patience > 0 {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(patience))
+	}
+}
+
+// flush writes what is buffered. The client then waits for the node, which may take any time for the next part.
+func (x *exchange) flush() error {
+	control := http.NewResponseController(x.w)
+	err := control.Flush()
+	if x.p.o.WriteTimeout > 0 {
+		_ = control.SetWriteDeadline(time.Time{})
+	}
+	return err
 }
 
 // copyBody copies the body as it arrives. What has arrived is written at once, and
@@ -121,19 +132,19 @@ func (x *exchange) copyBody(t *try) error {
 	if t.resp.Body == http.NoBody || x.Method == http.MethodHead {
 		return nil
 	}
-	control := http.NewResponseController(x.w)
 	if t.readErr == nil {
 		x.watch()
 	}
 	if t.readErr == nil && len(t.begin) == 0 && !ready(t.resp.Body) {
-		if err := control.Flush(); err != nil { // of the head
+		if err := x.flush(); err != nil { // the head
 			return errClient
 		}
 	}
 	for {
 		t.readWhatIsThere()
+		x.mustRead(time.Now())
 		if len(t.begin) > 0 {
-			if err := x.writePart(t, control); err != nil {
+			if err := x.writePart(t); err != nil {
 				return errClient
 			}
 		}
@@ -141,7 +152,7 @@ func (x *exchange) copyBody(t *try) error {
 		case errors.Is(t.readErr, io.EOF):
 			return nil
 		case t.readErr != nil:
-			_ = control.Flush() // the client gets as much as it would have got
+			_ = x.flush() // the client gets as much as it would have got
 			return t.readErr
 		}
 	}
@@ -154,27 +165,18 @@ func (a *answer) readWhatIsThere() {
 	}
 }
 
-// writePart writes what has been read of the body. A client that reads nothing for
-// limits.write_timeout is disconnected.
-func (x *exchange) writePart(t *try, control *http.ResponseController) error {
-	last, patience := errors.Is(t.readErr, io.EOF), x.p.o.WriteTimeout
-	if patience > 0 {
-		_ = control.SetWriteDeadline(time.Now().Add(patience))
-	}
+// writePart writes what has been read of the body.
+func (x *exchange) writePart(t *try) error {
 	n, err := x.w.Write(t.begin)
 	x.ResponseBytes += int64(n)
 	if x.bulk != nil && x.Status == http.StatusOK { // else there are no items
 		x.bulk.items.scan(t.begin)
 	}
 	t.begin = t.begin[:0]
-	if err != nil || last {
+	if err != nil || errors.Is(t.readErr, io.EOF) {
 		return err
 	}
-	err = control.Flush()
-	if patience > 0 {
-		_ = control.SetWriteDeadline(time.Time{}) // the node may take any time for the next part
-	}
-	return err
+	return x.flush()
 }
 
 // errClient says that the client does not read its answer.
@@ -261,6 +263,7 @@ func (x *exchange) answerOwn(status int, typ, reason string) {
 	}
 	body := es.ErrorBody(status, typ, "sidestep: "+reason)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.mustRead(x.headAt)
 	x.w.WriteHeader(status)
 	n, _ := x.w.Write(body)
 	x.ResponseBytes = int64(n)

@@ -288,10 +288,27 @@ func (b *clientBody) finish(x *exchange) {
 		return // nothing will arrive: the client was not told to send
 	default:
 		_ = control.Flush()
-		b.deadline.push() // the deadline applies to the rest, too
+		b.drain()
 	}
 	_ = b.body.Close()
 	if x.complete {
 		b.deadline.lift()
+	}
+}
+
+// drain reads the rest of the body, as the engines do: many clients look for an answer only when they have sent
+// everything. net/http would read 256 KiB and close the connection. In HTTP/2 the client is told to stop.
+func (b *clientBody) drain() {
+	b.deadline.push()
+	if b.deadline.runs {
+		return
+	}
+	rest := buffers.Get().(*[copyBuffer]byte)
+	defer buffers.Put(rest)
+	for {
+		if _, err := b.body.Read(rest[:]); err != nil {
+			return
+		}
+		b.deadline.push()
 	}
 }

@@ -399,20 +399,41 @@ func TestHeldBodiesAreBoundedInTotal(t *testing.T) {
 	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// A client that reads nothing is let go.
+// A client that reads nothing is let go, also if nothing but the head of its answer is to be read.
 func TestAClientThatReadsNothing(t *testing.T) {
-	h, l := recording(t, 2, record.Rules{}, func(o *Options) { o.WriteTimeout = 100 * time.Millisecond })
-	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20))
+	big := strings.Repeat("x", 8<<20) // more than sockets buffer
+	for name, c := range map[string]struct {
+		method string
+		answer func(w http.ResponseWriter, r *http.Request)
+	}{
+		"body":            {"GET", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) }},
+		"head of no body": {"HEAD", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Big", big) }},
+		"head before its body": {"GET", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Big", big)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, l := recording(t, 2, record.Rules{}, func(o *Options) { o.WriteTimeout = 100 * time.Millisecond })
+			h.answer = func(_ string, w http.ResponseWriter, r *http.Request) { c.answer(w, r) }
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, c.method+" /_cat/indices HTTP/1.1\r\nHost: es\r\n\r\n")
+			require.NoError(t, err)
+			if c.method == "HEAD" { // net/http writes the head when the request is accounted for
+				require.Equal(t, "ok", l.one(t).Outcome)
+				time.Sleep(300 * time.Millisecond)
+				require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Second)))
+				n, _ := io.Copy(io.Discard, conn)
+				require.Less(t, int(n), len(big), "the connection was closed")
+				return
+			}
+			require.Equal(t, "canceled", l.one(t).Outcome)
+			require.NotEqual(t, selection.Unreachable.String(), h.proxy.Nodes()[0].State)
+		})
 	}
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.front.URL, "http://"))
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = io.WriteString(c, "GET /_cat/indices HTTP/1.1\r\nHost: es\r\n\r\n")
-	require.NoError(t, err)
-	r := l.one(t)
-	require.Equal(t, "canceled", r.Outcome)
-	require.NotEqual(t, selection.Unreachable.String(), h.proxy.Nodes()[0].State)
 }
 
 // A node that breaks off in the middle of the head of its answer, while the client waits to be told

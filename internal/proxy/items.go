@@ -49,6 +49,10 @@ type itemSearch struct {
 // chooseItems decides about each item. If none is steered x.Reason is the first item's.
 func (x *exchange) chooseItems(now time.Time) {
 	m := &multiSearch{byKey: map[itemKey]*itemSearch{}, first: -1, room: x.p.o.MaxHeldBody, count: map[string]int{}}
+	if !x.fits() { // what is in it would be looked at for each item
+		x.Reason = reasonTooLong
+		return
+	}
 	var readable bool
 	if m.items, readable = es.MultiSearch(nil, x.request, x.body); !readable || len(m.items) == 0 {
 		x.Reason = string(es.PassUnreadableBody)

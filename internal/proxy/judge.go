@@ -235,7 +235,7 @@ func (a *answer) readHead(limit int, enough func(prefix []byte, complete bool) b
 	case "", "identity":
 		return a.readPlain(limit, enough)
 	case "gzip":
-		return gunzip(&rewound{a: a}, limit, enough)
+		return gunzip(&rewound{a: a, most: limit + copyBuffer}, limit, enough)
 	default:
 		return nil
 	}
@@ -282,15 +282,20 @@ func (a *answer) enlarge() {
 	}
 }
 
-// rewound reads the body of an answer and keeps what was read.
+// rewound reads the body of an answer and keeps what was read. It ends after about most bytes: what
+// is decoded may stay short, however long what is read becomes.
 type rewound struct {
-	a  *answer
-	at int
+	a    *answer
+	at   int
+	most int
 }
 
 // Read implements io.Reader.
 func (r *rewound) Read(p []byte) (int, error) {
 	for r.at == len(r.a.begin) {
+		if r.at >= r.most {
+			return 0, io.ErrUnexpectedEOF
+		}
 		if r.a.readErr != nil {
 			return 0, r.a.readErr
 		}

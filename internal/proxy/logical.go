@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sidestep/internal/bulk"
+	"sidestep/internal/cluster"
 	"sidestep/internal/es"
 )
 
@@ -39,7 +40,7 @@ const (
 	routedWidened    routedResult = "widened"         // the values of the other slots are added
 	routedUnknown    routedResult = "dropped_unknown" // dropped: the indices of the target are not known
 	routedDoubtful   routedResult = "dropped_doubtful"
-	routedTooLong    routedResult = "dropped_too_long" // dropped: the request line would be
+	routedTooLong    routedResult = "dropped_too_long" // dropped: the request line would be, or the target or routing is
 	routedResized    routedResult = "dropped_resized"
 	routedByID       routedResult = "by_id"            // unchanged: the slot of a single document is unknown
 	routedUnreadable routedResult = "unreadable_items" // unchanged: the header lines cannot be read
@@ -93,8 +94,8 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 	switch v := p.view.Load().snapshot; {
 	case routing == "" || !local || v != nil && v.Engine.Serverless():
 		return nil, routedWidened
-	case len(routing) > maxRouting:
-		return nil, routedTooLong
+	case len(routing) > maxRouting, !cluster.LookUp{Target: cluster.Target{Expression: target}}.Valid():
+		return nil, routedTooLong // it would never be known
 	case strings.Contains(target, "<"): // date math changes at midnight
 		return nil, routedDoubtful
 	case v != nil && p.tooOld(v, time.Now()):

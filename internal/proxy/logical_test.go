@@ -313,3 +313,14 @@ func TestExplainTellsOfSlots(t *testing.T) {
 	require.Contains(t, search.Summary, "logical shards")
 	require.Empty(t, s.explain(Question{Target: "other", Routing: "x"}).SentRouting)
 }
+
+// A target that is too long to be looked up is not waited for.
+func TestATargetThatCannotBeLookedUpIsNotWaitedFor(t *testing.T) {
+	s := startSlots(t, nil)
+	long := strings.Repeat("a,", 3000) + "idx"
+	began := time.Now()
+	s.do("POST", "/_msearch", fmt.Sprintf("{\"index\":%q,\"routing\":\"x\"}\n{}\n", long), "Content-Type", ndjson)
+	require.Less(t, time.Since(began), logicalWait)
+	require.Contains(t, s.seen()[0].body, `"routing":null`)
+	require.Zero(t, s.proxy.unknownUntil.Load(), "other reads are waited for as before")
+}

@@ -115,10 +115,15 @@ func (x *exchange) locateDocuments(s *cluster.Snapshot) (*cluster.Plan, string) 
 	return plan, string(miss)
 }
 
+// fits reports whether the engines take the client's own request line, unless they are set to take longer ones.
+func (x *exchange) fits() bool { return es.FitsRequestLine(x.Method, x.Path, x.query) }
+
 // documents returns what a read by id reads, or why it is not steered.
 func (x *exchange) documents() ([]es.Document, string) {
 	r := x.request
 	switch {
+	case !x.fits(): // nor would it with a list, and what is in it would be looked at for each document
+		return nil, reasonTooLong
 	case r.Operation == es.TermVectors && !es.KeepsDocument(x.body):
 		return nil, string(es.PassUnreadableBody)
 	case r.Operation != es.MGet:

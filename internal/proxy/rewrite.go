@@ -44,6 +44,8 @@ func (t *try) rewrite() bool {
 		return true
 	case !t.lists():
 		return true
+	case !x.fits(): // nor would it with a list, which may be written in many places
+		return false
 	}
 	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, x.soft))
 	return es.FitsRequestLine(x.Method, x.Path, t.query)
@@ -85,26 +87,43 @@ func (c *preferences) of(nodes []*selection.Node, soft bool) string {
 // hop-by-hop ones: those that the client's Connection lists and, if the answer is to be
 // judged, Accept-Encoding. A client that accepts gzip accepts an uncompressed answer,
 // too.
-func (x *exchange) leavesOut() []string {
-	var out []string
-	for _, line := range x.r.Header["Connection"] {
+func (x *exchange) leavesOut() headerNames {
+	out := ofConnection(x.r.Header)
+	if x.sniff != "" || x.bulk.repeats() {
+		out = append(out, "Accept-Encoding")
+		slices.Sort(out)
+	}
+	return out
+}
+
+// headerNames are the names of headers that are not passed on, sorted: there may be as many as fit into a head.
+type headerNames []string
+
+// ofConnection returns what the Connection of a header lists.
+func ofConnection(h http.Header) headerNames {
+	var out headerNames
+	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			if name = textproto.TrimString(name); name != "" {
 				out = append(out, textproto.CanonicalMIMEHeaderKey(name))
 			}
 		}
 	}
-	if x.sniff != "" || x.bulk.repeats() {
-		out = append(out, "Accept-Encoding")
-	}
+	slices.Sort(out)
 	return out
+}
+
+// has reports whether a header is one of them.
+func (l headerNames) has(name string) bool {
+	_, found := slices.BinarySearch(l, name)
+	return found
 }
 
 // appendFields appends the fields of a header that are for the next hop (RFC 9110,
 // 7.6.1), without framing, Host and sidestep's own.
-func appendFields(dst []byte, h http.Header, but []string) []byte {
+func appendFields(dst []byte, h http.Header, but headerNames) []byte {
 	for name, values := range h {
-		if isHopByHop(name) || slices.Contains(but, name) {
+		if isHopByHop(name) || but.has(name) {
 			continue
 		}
 		for _, value := range values {
@@ -131,7 +150,7 @@ func isHopByHop(name string) bool {
 // byte.
 func (t *try) appendHead(dst, fields []byte) []byte {
 	x := t.x
-	dst = append(dst, x.Method...)
+	dst = appendTarget(dst, x.Method)
 	dst = append(dst, ' ')
 	dst = appendTarget(dst, cmp.Or(x.Path, "/"))
 	if t.query != "" || x.r.URL.ForceQuery {
@@ -156,8 +175,8 @@ func takesBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
-// appendTarget appends a part of a request target. It escapes characters that would end
-// the target, which HTTP/2 allows.
+// appendTarget appends a part of a request line. It escapes characters that would end
+// the part, which HTTP/2 allows.
 func appendTarget(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {

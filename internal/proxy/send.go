@@ -11,7 +11,6 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,10 +231,10 @@ func (x *exchange) outbound(t *try) *http.Request {
 
 // upstreamHeader returns the header for the transport, without what the transport adds by
 // default.
-func upstreamHeader(h http.Header, but []string) http.Header {
+func upstreamHeader(h http.Header, but headerNames) http.Header {
 	out := make(http.Header, len(h)+1)
 	for name, values := range h {
-		if !isHopByHop(name) && !slices.Contains(but, name) {
+		if !isHopByHop(name) && !but.has(name) {
 			out[name] = values
 		}
 	}

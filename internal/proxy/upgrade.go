@@ -37,6 +37,11 @@ func (p *Proxy) newUpgrader() *httputil.ReverseProxy {
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 			pr.Out.Header.Del(explainHeader)
+			for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if values := pr.In.Header[name]; values != nil { // which ReverseProxy has taken out
+					pr.Out.Header[name] = values
+				}
+			}
 			pr.Out.Host = "" // the node's own, as a client would send
 		},
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return exchangeOf(r).sendUpgrade(r) }),
