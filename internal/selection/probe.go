@@ -140,13 +140,23 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	if r.sampledAt == 0 {
 		r.sampledAt = at
 	}
-	if len(nodes) == 0 || at-r.sampledAt < int64(s.apart(nodes[r.number%len(nodes)], ProbeTimeout, at)) {
+	if len(nodes) == 0 {
+		return
+	}
+	n := nodes[r.number%len(nodes)]
+	if n.NoData || n.out() { // it is not probed: the next one has its turn
+		r.number++
+		return
+	}
+	if at-r.sampledAt < int64(s.apart(n, ProbeTimeout, at)) {
 		return
 	}
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
-		if n := nodes[r.number%len(nodes)]; !s.needed(n, at) {
+		if s.needed(n, at) {
+			r.number++
+		} else {
 			n.probe.wanted.Store(true)
 		}
 	}
