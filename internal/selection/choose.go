@@ -97,8 +97,7 @@ type Decision struct {
 	Coordinator *Node
 	Reason      Reason
 	start       int64
-	leased      bool
-	items       int64     // searches that the lease is for, if they are one request's
+	items       int64     // that the lease is for; 0: there is none
 	tasks       []float64 // expected shard queries, parallel to Nodes
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow

@@ -8,26 +8,27 @@ import (
 
 // Acquire counts the search on every node of the decision, begun at now. It must
 // be followed by exactly one [Decision.Release], on every path.
-func (s *Selector) Acquire(d *Decision, now time.Time) {
-	d.start, d.leased, d.items = s.since(now), true, 0
+func (s *Selector) Acquire(d *Decision, now time.Time) { s.AcquireItems(d, 1, now) }
+
+// AcquireItems is [Selector.Acquire] for items searches, at least one, that one request sends
+// together. Nothing may be observed of such a decision but failures.
+func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
+	s.lease(d, items, now)
 	for i, n := range d.Nodes {
-		n.outstanding.Add(1)
-		n.searches.Add(1)
-		n.sent.Add(d.start, d.tasks[i])
-	}
-	if d.Coordinator != nil {
-		d.Coordinator.coordinating.Add(1)
+		n.sent.Add(d.start, float64(items)*d.tasks[i])
 	}
 }
 
-// AcquireItems is [Selector.Acquire] for items searches that one request sends
-// together. Nothing may be observed of such a decision but failures.
-func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
-	d.start, d.leased, d.items = s.since(now), true, int64(items)
-	for i, n := range d.Nodes {
+// AcquireRead is [Selector.Acquire] for a read by id, which is no shard query. Nothing may be observed of
+// such a decision but failures.
+func (s *Selector) AcquireRead(d *Decision, now time.Time) { s.lease(d, 1, now) }
+
+// lease counts what a request sends to the nodes of d as outstanding.
+func (s *Selector) lease(d *Decision, items int, now time.Time) {
+	d.start, d.items = s.since(now), int64(items)
+	for _, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
-		n.sent.Add(d.start, float64(items)*d.tasks[i])
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -41,16 +42,16 @@ func (d *Decision) Expected(i int) (tasks float64, sole bool) { return d.tasks[i
 // Release returns the lease. Returning it twice is a mistake that is ignored: a
 // count that drops below the truth would make a busy node look idle for ever.
 func (d *Decision) Release() {
-	if !d.leased {
+	if d.items == 0 {
 		return
 	}
-	d.leased = false
 	for _, n := range d.Nodes {
-		n.outstanding.Add(-max(1, d.items))
+		n.outstanding.Add(-d.items)
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(-1)
 	}
+	d.items = 0
 }
 
 // Outcome is how a search ended, as far as its nodes are concerned. A search

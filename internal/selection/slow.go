@@ -12,7 +12,9 @@ func (d *Decision) advance(req Request, t turn) {
 	for _, p := range d.order {
 		n := req.Nodes[p]
 		if n.joined.Load() && n.joined.CompareAndSwap(true, false) {
-			t.s.slowStart(n, t.at)
+			if n.serves() { // else it returns as any other does
+				t.s.slowStart(n, t.at)
+			}
 			t.s.arrived(n)
 		}
 		t.s.advance(n, t.at)
