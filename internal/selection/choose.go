@@ -198,7 +198,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case req.OneShard():
 		d.listBest(req.Shards[0], t)
 	default:
-		d.listSets(req, s.policy, s.factor)
+		d.listSets(req, s.policy.near, s.factor)
 		if s.mayLeave(d, req) && !d.gains(req, t.at) {
 			s.letChoose(d, req, d.ungained(), t.at)
 		}
@@ -303,7 +303,7 @@ func (n *Node) rankExcluded(at int64) float64 {
 	const next = twice * twice
 	timeout := millis(ProbeTimeout)
 	switch {
-	case n.health.condition() == Failing || n.hung():
+	case n.health.condition() == Failing || n.probe.took.Value() >= timeout: // it did not answer its last probe
 		return next * next * timeout
 	case n.heldAsStarved():
 		return next * timeout
@@ -313,6 +313,3 @@ func (n *Node) rankExcluded(at int64) float64 {
 		return n.probe.took.Value()
 	}
 }
-
-// hung reports whether the node did not answer its last probe.
-func (n *Node) hung() bool { return n.probe.took.Value() >= millis(ProbeTimeout) }

@@ -153,17 +153,9 @@ func (c Seen) sample() float64 {
 // about the node. A node that is not known is none.
 func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	s.mu.Lock()
-	n := s.nodes[id]
-	others := make([]*Node, 0, len(p.Coordinated))
-	times := make([]float64, 0, len(p.Coordinated))
-	for other, r := range p.Coordinated {
-		// What a node says of itself has no network in it.
-		if m := s.nodes[other]; m != nil && other != id {
-			others = append(others, m)
-			times = append(times, r.sample())
-		}
-	}
+	nodes := s.nodes // another map after each update
 	s.mu.Unlock()
+	n := nodes[id]
 	if n == nil {
 		return
 	}
@@ -211,8 +203,11 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	if s := millis(p.ServiceTime); s > 0 {
 		n.service.Observe(s)
 	}
-	for i, m := range others {
-		m.hear(times[i])
+	for other, r := range p.Coordinated {
+		// What a node says of itself has no network in it.
+		if m := nodes[other]; m != nil && other != id {
+			m.hear(r.sample())
+		}
 	}
 	if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() { // else probes come as soon
 		s.askAgain(n, at)

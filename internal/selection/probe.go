@@ -302,11 +302,8 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		}
 	}
 	asked := func(e entry) bool { return e.node == via }
-	if len(peers) == 0 && len(r.entries) > 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well
-		r.local = true
-		r.entries = append(r.entries, entry{node: via, via: via})
-	}
-	if len(r.entries) == 0 { // it is the only one that is left
+	if len(peers) == 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well, or the only one that is left
+		r.local = len(r.entries) > 0
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for i, e := range r.entries {

@@ -8,6 +8,7 @@ package selection
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -103,14 +104,7 @@ func New(o Options) (*Selector, error) {
 }
 
 // Policies returns the names of the policies, sorted.
-func Policies() []string {
-	names := make([]string, 0, len(policies))
-	for name := range policies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
 
 // Policy returns the name of the policy in force.
 func (s *Selector) Policy() string { return s.name }

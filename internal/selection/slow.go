@@ -116,21 +116,16 @@ func (d *Decision) spare(req Request, t turn) {
 // A node that would not be missed is not needed. That is found out anew for each node every suspicionInterval.
 func (s *Selector) needed(n *Node, at int64) bool {
 	if elapsed(&n.probe.weighedAt, at, suspicionInterval) {
-		n.probe.needed.Store(s.weigh(n))
+		var others carried
+		for _, m := range *s.all.Load() {
+			if !m.NoData && !m.Same(n) && m.serves() {
+				others.add(m)
+			}
+		}
+		own, _ := n.rate.Value()
+		n.probe.needed.Store(!others.unknown && others.load+own*s.usualService() > others.processors && others.miss(n))
 	}
 	return n.probe.needed.Load() && n.answersPolls()
-}
-
-// weigh does what needed reports.
-func (s *Selector) weigh(n *Node) bool {
-	var others carried
-	for _, m := range *s.all.Load() {
-		if !m.NoData && !m.Same(n) && m.serves() {
-			others.add(m)
-		}
-	}
-	own, _ := n.rate.Value()
-	return !others.unknown && others.load+own*s.usualService() > others.processors && others.miss(n)
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
@@ -160,7 +155,9 @@ func (d *Decision) suspects(req Request, t turn) {
 		if !t.acts || n.health.excluded() {
 			continue // what serves hardly anything but probes is compared as it was before
 		}
-		n.compared(over)
+		if n.slower.Load() != over { // all choices read it, few change it
+			n.slower.Store(over)
+		}
 		if !over {
 			continue
 		}
@@ -168,13 +165,6 @@ func (d *Decision) suspects(req Request, t turn) {
 		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
-	}
-}
-
-// compared notes whether a choice found n far slower than the other candidates.
-func (n *Node) compared(over bool) {
-	if n.slower.Load() != over { // all choices read it, few change it
-		n.slower.Store(over)
 	}
 }
 
