@@ -56,7 +56,6 @@ type probing struct {
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
-	weighedAt  atomic.Int64 // ns: when needed was found out
 	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
