@@ -66,6 +66,5 @@ func (x *exchange) createsState() bool {
 // leaseSearch counts a search as outstanding on every node listed.
 func (t *try) leaseSearch(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, now) }
 
-// leaseRead counts a read by id. It counts as load for no longer than a search usually
-// takes, and a node that owes it is not silent: its time says nothing of searches.
-func (t *try) leaseRead(now time.Time) { t.x.p.o.Selector.AcquireItems(&t.decision, 1, now) }
+// leaseRead counts a read by id: it is load, and no shard query.
+func (t *try) leaseRead(now time.Time) { t.x.p.o.Selector.AcquireRead(&t.decision, now) }

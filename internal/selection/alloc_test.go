@@ -40,3 +40,19 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 	zero(req)
 	require.Equal(t, Needed, d.candidates[3].why)
 }
+
+// Whether the cluster can do without its nodes is found out for all of them at once: an overdue search of a thousand
+// suspects each of them.
+func TestSuspectingManyNodesCostsNoMoreThanLookingAtEach(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 1000)
+	setTimes(nodes, 5, 3)
+	for _, n := range nodes {
+		n.Processors = 4
+	}
+	d, now := &Decision{Nodes: nodes}, time.Second
+	perRun := testing.AllocsPerRun(10, func() {
+		now += suspicionInterval
+		s.Suspect(d, at(now))
+	})
+	require.Less(t, perRun, 20.0)
+}

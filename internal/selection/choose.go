@@ -97,8 +97,7 @@ type Decision struct {
 	Coordinator *Node
 	Reason      Reason
 	start       int64
-	leased      bool
-	items       int64     // searches that the lease is for, if they are one request's
+	items       int64     // that the lease is for; 0: there is none
 	tasks       []float64 // expected shard queries, parallel to Nodes
 	sole        []bool    // whether the node is the only listed copy of some shard
 	limit       float64   // ms: response time above which a candidate is slow
@@ -199,7 +198,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case req.OneShard():
 		d.listBest(req.Shards[0], t)
 	default:
-		d.listSets(req, s.policy, s.factor)
+		d.listSets(req, s.policy.near, s.factor)
 		if s.mayLeave(d, req) && !d.gains(req, t.at) {
 			s.letChoose(d, req, d.ungained(), t.at)
 		}
@@ -304,7 +303,7 @@ func (n *Node) rankExcluded(at int64) float64 {
 	const next = twice * twice
 	timeout := millis(ProbeTimeout)
 	switch {
-	case n.health.condition() == Failing || n.hung():
+	case n.health.condition() == Failing || n.probe.took.Value() >= timeout: // it did not answer its last probe
 		return next * next * timeout
 	case n.heldAsStarved():
 		return next * timeout
@@ -314,6 +313,3 @@ func (n *Node) rankExcluded(at int64) float64 {
 		return n.probe.took.Value()
 	}
 }
-
-// hung reports whether the node did not answer its last probe.
-func (n *Node) hung() bool { return n.probe.took.Value() >= millis(ProbeTimeout) }

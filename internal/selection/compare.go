@@ -13,8 +13,8 @@ func (s *Selector) judge(r *round, at int64) {
 	elapsed := millis(time.Duration(at - r.sent))
 	for i := range r.entries {
 		e := &r.entries[i]
-		r.noteLate(e)
 		if e.judged {
+			e.noteLate(r.sent)
 			continue
 		}
 		took := e.took
@@ -28,22 +28,26 @@ func (s *Selector) judge(r *round, at int64) {
 		if e.state == probeVoid {
 			continue
 		}
-		l := s.limits(r, e, peers, at)
+		good, late := s.limits(r, e, peers, at)
 		switch {
 		case alone:
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, charge{sent: r.sent, late: took > l.late, why: "probe failed: " + e.outcome.Message}, at)
+				s.speaksAgainst(e, charge{sent: r.sent, late: took > late, why: "probe failed: " + e.outcome.Message}, at)
 			}
-		case known && took > l.late:
-			s.overdue(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
-			r.noteLate(e)
+		case known && took > late:
+			e.judged = true
+			if e.state == probeAwaited { // not waited for any longer
+				e.node.probe.inFlight--
+			}
+			e.noteLate(r.sent)
+			s.speaksAgainst(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
 		case e.state != probeAnswered:
 			if e.state == probeFailed && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
-		case !known || took <= l.good:
+		case !known || took <= good:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
 				s.speaksFor(e, at)
@@ -67,37 +71,22 @@ func (e *entry) uncompared(o ProbeOutcome, at int64) {
 	p.aloneAt.CompareAndSwap(0, at)
 }
 
-// limits are the times (ms) up to which a probe speaks for its node, and above which it speaks
-// against it.
-type limits struct{ good, late float64 }
-
-// limits returns those of e, of whose peers the median is peers (ms).
-func (s *Selector) limits(r *round, e *entry, peers float64, at int64) limits {
-	slack := e.slack(at)
-	l := limits{good: FarFactor*peers + noise, late: FarFactor*peers + slack}
-	if r.local || e.node.health.excluded() {
-		l.good = l.late
-	}
-	excuse := s.excuse(e.node)
-	l.good += excuse
-	l.late += excuse
-	return l
-}
-
 // noteLate notes since when a probe is awaited that is late.
-func (r *round) noteLate(e *entry) {
-	if e.judged && e.state == probeAwaited {
-		e.node.probe.overdue.CompareAndSwap(0, r.sent)
+func (e *entry) noteLate(sent int64) {
+	if e.state == probeAwaited {
+		e.node.probe.overdue.CompareAndSwap(0, sent)
 	}
 }
 
-// overdue notes a probe that took, or has taken, too long.
-func (s *Selector) overdue(e *entry, c charge, at int64) {
-	e.judged = true
-	if e.state == probeAwaited { // not waited for any longer
-		e.node.probe.inFlight--
+// limits returns the times (ms) up to which e speaks for its node, and above which it speaks against
+// it, where the median of its peers is peers (ms).
+func (s *Selector) limits(r *round, e *entry, peers float64, at int64) (good, late float64) {
+	excuse := s.excuse(e.node)
+	late = FarFactor*peers + e.slack(at) + excuse
+	if r.local || e.node.health.excluded() {
+		return late, late
 	}
-	s.speaksAgainst(e, c, at)
+	return FarFactor*peers + noise + excuse, late
 }
 
 // peers returns the median of what the other probes of r took (ms), and whether it is known
@@ -201,16 +190,12 @@ func (s *Selector) soonProved(n *Node) bool {
 }
 
 // enough returns for how long (ns) probes of n must be late until that is proof: for longer
-// than the shard queries that n works on may last, but for no longer than an ejection would.
+// than the shard queries that n works on may last, but for no longer than an ejection would. They take what they do
+// on n, or usually if that is longer, as n may have begun with one after the last poll.
 func (s *Selector) enough(n *Node) int64 {
-	return int64(proofTime) + int64(min(FarFactor*s.work(n)*float64(time.Millisecond), float64(firstHold)))
-}
-
-// work returns how long (ms) a shard query takes that n works on: on n, or usually if that is
-// longer, as n may have begun with it after the last poll.
-func (s *Selector) work(n *Node) float64 {
 	own, _ := n.service.Value()
-	return max(own, s.usualService())
+	work := max(own, s.usualService()) // ms
+	return int64(proofTime) + int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))
 }
 
 // unclear notes a probe that was neither good nor bad. Where none was bad for as long as an

@@ -72,7 +72,8 @@ func (n *Node) fails() bool { return State(n.polled.Load()) == Unknown && n.miss
 
 // answers reports whether n can be reached, answered its last poll, and is not silent.
 func (n *Node) answers(at int64) bool {
-	return !n.out() && n.State() != Unresponsive && !n.owes(at)
+	life := State(n.polled.Load())
+	return life != Unreachable && life != Unresponsive && !n.owes(at)
 }
 
 // local reports whether the node is in this client's zone, or zones do not count.

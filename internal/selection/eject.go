@@ -26,27 +26,11 @@ func States() []State {
 	return []State{Unknown, Fine, Busy, Slow, Failing, Ramping, Unresponsive, Unreachable}
 }
 
+// stateNames are the names of states, as shown.
+var stateNames = [...]string{"unknown", "fine", "busy", "slow", "failing", "ramping", "unresponsive", "unreachable"}
+
 // String returns the name shown to operators.
-func (s State) String() string {
-	switch s {
-	case Fine:
-		return "fine"
-	case Busy:
-		return "busy"
-	case Slow:
-		return "slow"
-	case Failing:
-		return "failing"
-	case Ramping:
-		return "ramping"
-	case Unresponsive:
-		return "unresponsive"
-	case Unreachable:
-		return "unreachable"
-	default:
-		return "unknown"
-	}
-}
+func (s State) String() string { return stateNames[s] }
 
 // health is what was proved of a node. Reading takes no lock; what ejects a node or lets it
 // in holds Selector.ejecting.
@@ -116,8 +100,8 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 	}
 }
 
-// eject takes n out of the lists as Slow or Failing, on proof, if not too many are out
-// already; if it is ejected already it stays so for longer.
+// eject takes n out of the lists as Slow or Failing, on proof, if not too many are out already, and no choice of late
+// found that the others cannot carry its load; if it is ejected already it stays so for longer.
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	s.ejecting.Lock()
 	defer s.ejecting.Unlock()
@@ -132,7 +116,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			}
 			return
 		}
-		if !s.mayEject(n, at) {
+		if n.NoData || lately(&n.neededAt, at) || !s.makeRoom(n, true, at) {
 			return
 		}
 		hold := firstHold
@@ -148,12 +132,6 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		h.why.Store(&why)
 		h.state.Store(int32(as))
 	})
-}
-
-// mayEject reports whether one more node, n, may be taken out: the cap allows it, and no
-// choice of late found that the others cannot carry its load.
-func (s *Selector) mayEject(n *Node, at int64) bool {
-	return !n.NoData && !lately(&n.neededAt, at) && s.makeRoom(n, true, at)
 }
 
 // makeRoom reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n
@@ -219,7 +197,11 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		if at-h.badAt.Load() >= n.heldFor() && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
+		hold := h.hold.Load()
+		if n.heldAsStarved() {
+			hold = h.starved.Load()
+		}
+		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
@@ -259,12 +241,8 @@ func (s *Selector) slowStart(n *Node, at int64) {
 	})
 }
 
-// grown returns the share that a node is given of what it would get: 1 but in slow
-// start.
+// grown returns the share that a node in slow start is given of what it would get.
 func (h *health) grown(at int64) float64 {
-	if h.condition() != Ramping {
-		return 1
-	}
 	return min(1, float64(at-h.since.Load())/float64(SlowStart))
 }
 

@@ -71,7 +71,7 @@ func (d *Decision) alike(req Request) bool {
 // listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has
 // none, it may be on the node that is expected.
 func (d *Decision) listKnown(req Request, factor float64) bool {
-	d.listSets(req, policy{near: math.Inf(1)}, factor)
+	d.listSets(req, math.Inf(1), factor)
 	return d.Reason != FailOpen
 }
 

@@ -53,6 +53,25 @@ func TestAClientThatSeesLittleLeavesOneShardToTheEngine(t *testing.T) {
 	}
 }
 
+// Nodes count no reads by id as shard queries, so neither does what is compared with that.
+func TestAClientThatReadsMuchLeavesOneShardToTheEngine(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 2)
+	d, request := &Decision{}, Request{Nodes: nodes, Shards: [][]int{{0, 1}}, Outliers: true}
+	for second := range 10 {
+		now := time.Duration(second+1) * time.Second
+		for range 100 {
+			s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{0, 1}}}, at(now))
+			s.AcquireRead(d, at(now))
+			require.EqualValues(t, 1, d.Nodes[0].Outstanding())
+			d.Release()
+		}
+		served(s, nodes, 50, time.Millisecond, now)
+	}
+	s.Choose(d, request, at(11*time.Second))
+	require.Equal(t, NoOutlier, d.Reason)
+	require.Zero(t, s.Figures(nodes[0], at(11*time.Second)).Sent)
+}
+
 // The node that alone has the copies of a busy index coordinated all of its searches, too, and
 // had less time left for them.
 func TestAFullNodeDoesNotCoordinateWhatItAloneCanServe(t *testing.T) {

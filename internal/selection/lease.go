@@ -8,26 +8,27 @@ import (
 
 // Acquire counts the search on every node of the decision, begun at now. It must
 // be followed by exactly one [Decision.Release], on every path.
-func (s *Selector) Acquire(d *Decision, now time.Time) {
-	d.start, d.leased, d.items = s.since(now), true, 0
+func (s *Selector) Acquire(d *Decision, now time.Time) { s.AcquireItems(d, 1, now) }
+
+// AcquireItems is [Selector.Acquire] for items searches, at least one, that one request sends
+// together. Nothing may be observed of such a decision but failures.
+func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
+	s.lease(d, items, now)
 	for i, n := range d.Nodes {
-		n.outstanding.Add(1)
-		n.searches.Add(1)
-		n.sent.Add(d.start, d.tasks[i])
-	}
-	if d.Coordinator != nil {
-		d.Coordinator.coordinating.Add(1)
+		n.sent.Add(d.start, float64(items)*d.tasks[i])
 	}
 }
 
-// AcquireItems is [Selector.Acquire] for items searches that one request sends
-// together. Nothing may be observed of such a decision but failures.
-func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
-	d.start, d.leased, d.items = s.since(now), true, int64(items)
-	for i, n := range d.Nodes {
+// AcquireRead is [Selector.Acquire] for a read by id, which is no shard query. Nothing may be observed of
+// such a decision but failures.
+func (s *Selector) AcquireRead(d *Decision, now time.Time) { s.lease(d, 1, now) }
+
+// lease counts what a request sends to the nodes of d as outstanding.
+func (s *Selector) lease(d *Decision, items int, now time.Time) {
+	d.start, d.items = s.since(now), int64(items)
+	for _, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
-		n.sent.Add(d.start, float64(items)*d.tasks[i])
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -41,16 +42,16 @@ func (d *Decision) Expected(i int) (tasks float64, sole bool) { return d.tasks[i
 // Release returns the lease. Returning it twice is a mistake that is ignored: a
 // count that drops below the truth would make a busy node look idle for ever.
 func (d *Decision) Release() {
-	if !d.leased {
+	if d.items == 0 {
 		return
 	}
-	d.leased = false
 	for _, n := range d.Nodes {
-		n.outstanding.Add(-max(1, d.items))
+		n.outstanding.Add(-d.items)
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(-1)
 	}
+	d.items = 0
 }
 
 // Outcome is how a search ended, as far as its nodes are concerned. A search
@@ -152,17 +153,9 @@ func (c Seen) sample() float64 {
 // about the node. A node that is not known is none.
 func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	s.mu.Lock()
-	n := s.nodes[id]
-	others := make([]*Node, 0, len(p.Coordinated))
-	times := make([]float64, 0, len(p.Coordinated))
-	for other, r := range p.Coordinated {
-		// What a node says of itself has no network in it.
-		if m := s.nodes[other]; m != nil && other != id {
-			others = append(others, m)
-			times = append(times, r.sample())
-		}
-	}
+	nodes := s.nodes // another map after each update
 	s.mu.Unlock()
+	n := nodes[id]
 	if n == nil {
 		return
 	}
@@ -210,8 +203,11 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	if s := millis(p.ServiceTime); s > 0 {
 		n.service.Observe(s)
 	}
-	for i, m := range others {
-		m.hear(times[i])
+	for other, r := range p.Coordinated {
+		// What a node says of itself has no network in it.
+		if m := nodes[other]; m != nil && other != id {
+			m.hear(r.sample())
+		}
 	}
 	if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() { // else probes come as soon
 		s.askAgain(n, at)

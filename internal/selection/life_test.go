@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -48,4 +49,20 @@ func TestTheOnlyNodeThatIsLeftReturns(t *testing.T) {
 		require.Positive(t, answerProbes(s, nodes, time.Second, 10*time.Second, answeredWell), name)
 		require.True(t, nodes[0].usable(), name)
 	}
+}
+
+// A node that joined, and was ejected before it got copies, has to prove itself as any other.
+func TestTheFirstCopyEndsNoEjection(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	infos := []NodeInfo{{ID: "new", Name: "new"}}
+	for _, n := range nodes {
+		infos = append(infos, n.NodeInfo)
+	}
+	all := s.Update(infos, at(time.Second))
+	i := slices.IndexFunc(all, func(n *Node) bool { return n.ID == "new" })
+	require.True(t, all[i].joined.Load())
+	s.eject(all[i], Failing, int64(time.Second), "fails")
+	require.Equal(t, Failing, all[i].State())
+	choose(s, all, ring(6, 2, 6), at(2*time.Second))
+	require.Equal(t, Failing, all[i].State())
 }

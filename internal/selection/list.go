@@ -48,12 +48,11 @@ func (d *Decision) listBest(copies []int, t turn) {
 }
 
 // listSets lists copies of all shards. The list so made has the lowest possible
-// worst rank, up to what the policy counts as equal: each shard's best copy is listed, and
+// worst rank, up to near, what counts as equal: each shard's best copy is listed, and
 // others only if they are near it, or on a node that is listed for another shard.
-func (d *Decision) listSets(req Request, pol policy, factor float64) {
-	near := 0.0
-	if d.Reason == Ranked {
-		near = pol.near
+func (d *Decision) listSets(req Request, near, factor float64) {
+	if d.Reason != Ranked {
+		near = 0
 	}
 	if req.Outline != nil && !d.remote && d.listGood(near) {
 		d.listOthers(req, near, factor)

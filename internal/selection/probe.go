@@ -56,7 +56,6 @@ type probing struct {
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
-	weighedAt  atomic.Int64 // ns: when needed was found out
 	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
@@ -140,13 +139,23 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	if r.sampledAt == 0 {
 		r.sampledAt = at
 	}
-	if len(nodes) == 0 || at-r.sampledAt < int64(s.apart(nodes[r.number%len(nodes)], ProbeTimeout, at)) {
+	if len(nodes) == 0 {
+		return
+	}
+	n := nodes[r.number%len(nodes)]
+	if n.NoData || n.out() { // it is not probed: the next one has its turn
+		r.number++
+		return
+	}
+	if at-r.sampledAt < int64(s.apart(n, ProbeTimeout, at)) {
 		return
 	}
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
-		if n := nodes[r.number%len(nodes)]; !s.needed(n, at) {
+		if s.needed(n, at) {
+			r.number++
+		} else {
 			n.probe.wanted.Store(true)
 		}
 	}
@@ -292,11 +301,8 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		}
 	}
 	asked := func(e entry) bool { return e.node == via }
-	if len(peers) == 0 && len(r.entries) > 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well
-		r.local = true
-		r.entries = append(r.entries, entry{node: via, via: via})
-	}
-	if len(r.entries) == 0 { // it is the only one that is left
+	if len(peers) == 0 && !slices.ContainsFunc(r.entries, asked) { // but two nodes that are well, or the only one that is left
+		r.local = len(r.entries) > 0
 		r.entries = append(r.entries, entry{node: via, via: via})
 	}
 	for i, e := range r.entries {

@@ -321,3 +321,48 @@ func TestUnclearProbesEndAvoidance(t *testing.T) {
 	require.Equal(t, Fine, nodes[2].State())
 	require.False(t, nodes[2].health.avoided())
 }
+
+// While nothing is suspected a node a second is probed, whichever of the nodes cannot be: a dedicated manager, one that
+// cannot be reached, or one that the others could not do without.
+func TestANodeThatIsNotProbedHoldsUpNoOther(t *testing.T) {
+	for name, unprobed := range map[string]func(*Selector, *Node){
+		"manager":     func(_ *Selector, n *Node) { n.NoData = true },
+		"unreachable": func(s *Selector, n *Node) { s.MarkUnreachable(n, "refused", at(time.Second)) },
+		"needed": func(_ *Selector, n *Node) {
+			set(&n.rate, 4)
+			set(&n.service, 0.4)
+		},
+	} {
+		for first := range 4 {
+			s, nodes := newTest(t, "adaptive", 4)
+			for _, n := range nodes {
+				n.Processors = 2
+				n.rate.Observe(1)
+				n.service.Observe(1)
+			}
+			unprobed(s, nodes[first])
+			probed := map[*Node]bool{}
+			for now := time.Second; now < 10*time.Second; now += 10 * time.Millisecond {
+				choose(s, nodes, ring(1, 1, 4), at(now))
+				for _, p := range probeUnpolled(s, nodes, now, answeredWell) {
+					probed[p.Node] = true
+				}
+			}
+			delete(probed, nodes[first]) // others may be compared with it
+			require.Len(t, probed, 3, "%s, node %d", name, first)
+		}
+	}
+}
+
+// One that is back, or new, and answers no polls is no node to send probes through while others do.
+func TestProbesAreSentThroughNoUnresponsiveNode(t *testing.T) {
+	s, nodes := newTest(t, "adaptive", 5)
+	s.slowStart(nodes[2], int64(time.Second))
+	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
+	for now := time.Second; now < 4*time.Second; now += 200 * time.Millisecond {
+		s.Suspect(&Decision{Nodes: nodes[:1]}, at(now))
+		for _, p := range probeUnpolled(s, nodes, now, answeredWell) {
+			require.NotEqual(t, nodes[2], p.Via)
+		}
+	}
+}

@@ -8,6 +8,7 @@ package selection
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +62,7 @@ type Selector struct {
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 
+	weighedAt    atomic.Int64 // ns: when it was found out which nodes are needed
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 
@@ -103,14 +105,7 @@ func New(o Options) (*Selector, error) {
 }
 
 // Policies returns the names of the policies, sorted.
-func Policies() []string {
-	names := make([]string, 0, len(policies))
-	for name := range policies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
 
 // Policy returns the name of the policy in force.
 func (s *Selector) Policy() string { return s.name }

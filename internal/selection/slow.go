@@ -12,7 +12,9 @@ func (d *Decision) advance(req Request, t turn) {
 	for _, p := range d.order {
 		n := req.Nodes[p]
 		if n.joined.Load() && n.joined.CompareAndSwap(true, false) {
-			t.s.slowStart(n, t.at)
+			if n.serves() { // else it returns as any other does
+				t.s.slowStart(n, t.at)
+			}
 			t.s.arrived(n)
 		}
 		t.s.advance(n, t.at)
@@ -46,16 +48,19 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
 	rates, nodes     float64 // shard queries per ms
-	unknown          bool    // the CPUs of one of them are
+	unknown          int     // the CPUs of so many of them are
 }
 
-func (c *carried) add(n *Node) {
+// add adds n, or takes it away (-1).
+func (c *carried) add(n *Node, sign float64) {
 	rate, _ := n.rate.Value()
-	c.load += n.load()
-	c.rates += rate
-	c.processors += n.processors()
-	c.nodes++
-	c.unknown = c.unknown || n.Processors == 0
+	c.load += sign * n.load()
+	c.rates += sign * rate
+	c.processors += sign * n.processors()
+	c.nodes += sign
+	if n.Processors == 0 {
+		c.unknown += int(sign)
+	}
 }
 
 // miss reports whether the nodes would miss n: it answers at least one part in useFactor of the
@@ -86,9 +91,9 @@ func (d *Decision) spare(req Request, t turn) {
 			moved += rate
 			continue
 		}
-		others.add(n)
+		others.add(n, 1)
 	}
-	if others.unknown || len(d.sorted) == 0 {
+	if others.unknown > 0 || len(d.sorted) == 0 {
 		return
 	}
 	usual := stats.Median(d.sorted)
@@ -111,24 +116,32 @@ func (d *Decision) spare(req Request, t turn) {
 
 // needed reports whether the load of n would keep the CPUs of the other data nodes busy for more
 // than all of the time: nothing that speaks against n could be acted upon, so no probes are sent.
-// A node that would not be missed is not needed. That is found out anew for each node every suspicionInterval.
+// A node that would not be missed is not needed. That is found out anew for all nodes every suspicionInterval.
 func (s *Selector) needed(n *Node, at int64) bool {
-	if elapsed(&n.probe.weighedAt, at, suspicionInterval) {
-		n.probe.needed.Store(s.weigh(n))
+	if elapsed(&s.weighedAt, at, suspicionInterval) {
+		s.weigh()
 	}
 	return n.probe.needed.Load() && n.answersPolls()
 }
 
-// weigh does what needed reports.
-func (s *Selector) weigh(n *Node) bool {
-	var others carried
-	for _, m := range *s.all.Load() {
-		if !m.NoData && !m.Same(n) && m.serves() {
-			others.add(m)
+// weigh finds out what needed reports.
+func (s *Selector) weigh() {
+	var all carried
+	usual := s.usualService()
+	serves := func(n *Node) bool { return !n.NoData && n.serves() }
+	for _, n := range *s.all.Load() {
+		if serves(n) {
+			all.add(n, 1)
 		}
 	}
-	own, _ := n.rate.Value()
-	return !others.unknown && others.load+own*s.usualService() > others.processors && others.miss(n)
+	for _, n := range *s.all.Load() {
+		others := all
+		if serves(n) {
+			others.add(n, -1)
+		}
+		own, _ := n.rate.Value()
+		n.probe.needed.Store(others.unknown == 0 && others.load+own*usual > others.processors && others.miss(n))
+	}
 }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
@@ -158,7 +171,9 @@ func (d *Decision) suspects(req Request, t turn) {
 		if !t.acts || n.health.excluded() {
 			continue // what serves hardly anything but probes is compared as it was before
 		}
-		n.compared(over)
+		if n.slower.Load() != over { // all choices read it, few change it
+			n.slower.Store(over)
+		}
 		if !over {
 			continue
 		}
@@ -166,13 +181,6 @@ func (d *Decision) suspects(req Request, t turn) {
 		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
-	}
-}
-
-// compared notes whether a choice found n far slower than the other candidates.
-func (n *Node) compared(over bool) {
-	if n.slower.Load() != over { // all choices read it, few change it
-		n.slower.Store(over)
 	}
 }
 

@@ -37,14 +37,6 @@ func (n *Node) heldAsStarved() bool {
 	return n.health.excluded() && n.health.starved.Load() != 0 && n.short.Load()
 }
 
-// heldFor returns how long (ns) n stays ejected after what last spoke against it.
-func (n *Node) heldFor() int64 {
-	if n.heldAsStarved() {
-		return n.health.starved.Load()
-	}
-	return n.health.hold.Load()
-}
-
 // short reports whether the quota of n leaves it less than one part in useFactor of the CPU that
 // data nodes have, by the median.
 func (s *Selector) short(n *Node, at int64) bool {
