@@ -14,7 +14,7 @@ func rules() []rule {
 func ofNodes() []rule {
 	return []rule{
 		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
-		{"a list gains something: nodes that it has to use", "slow.go", "(!used || silent) && ", ""},
+		{"a list gains something: nodes that it has to use", "slow.go", "!used || silent", "true || used"},
 		{"a list gains something: nodes that reject", "slow.go", "!full && ", ""},
 		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
 		{"a list gains something: queues", "slow.go", " && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", " && waits >= 0"},
