@@ -69,7 +69,7 @@ const (
 	maxFound = twice * twice * roundSize
 
 	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
-	failureMemory = longestHold
+	failureMemory = twice * twice * firstHold
 	// rejectsMuch is the share of rejected tasks from which on a node's queue is full: fewer
 	// are a burst. step_overload, TestFewRejectionsAreABurst.
 	rejectsMuch = 0.02
@@ -84,10 +84,9 @@ const (
 	useFactor = twice * twice * twice
 
 	// firstHold is how long a node stays ejected after the last probe against it, give or take
-	// probeJitter of it; twice as long, up to longestHold, each time that it is ejected again
-	// within holdMemory of its return. flapping_3s, pauses.
-	firstHold   = roundLife
-	longestHold = twice * twice * firstHold
+	// probeJitter of it; twice as long, up to holdMemory, each time that it is ejected again
+	// within holdMemory of its return. The row flapping of the chaos table.
+	firstHold = roundLife
 	// holdMemory is longer than a node that comes and goes is well. One that was starved of CPU stays
 	// ejected for so long: while idle it is well. The row cpu of the chaos table.
 	holdMemory = time.Minute

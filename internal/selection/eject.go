@@ -121,7 +121,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		}
 		hold := firstHold
 		if h.returned != 0 && at-h.returned < int64(holdMemory) {
-			hold = max(hold, min(twice*h.held, longestHold))
+			hold = max(hold, min(twice*h.held, holdMemory))
 		}
 		h.held = hold
 		h.hold.Store(int64(s.jittered(hold, at)))

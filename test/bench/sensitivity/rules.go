@@ -29,7 +29,7 @@ func ofNodes() []rule {
 		{"a node that cannot be compared returns", "eject.go", " || n.alone()) {\n\t\t\ts.slowStart(n, at)", ") {\n\t\t\ts.slowStart(n, at)"},
 		{"response times are proof where probes are refused", "probe.go", "return since != 0 &&", "return false && since != 0 &&"},
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
-		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, longestHold))", "hold = firstHold"},
+		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, holdMemory))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
 		{"slow start", "eject.go", "return min(1, float64(at-h.since.Load())/float64(SlowStart))", "return 1"},
 		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.probe.took.Set(0)\n\t\tn.strikes", "\t\tn.strikes"},
