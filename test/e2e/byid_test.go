@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/es"
+	"sidestep/internal/selection"
 	"sidestep/test/harness"
 )
 
@@ -198,18 +199,20 @@ func reads(random *rand.Rand) search {
 	}
 }
 
-// awaitStatistics reads a document until something is measured of every node. Reads by id
+// awaitStatistics reads a document until some time is known of every node. Reads by id
 // tell nothing of searches. Before a cluster that nobody searches it is probes that do:
 // one node a second is sent one, while decisions are made.
 func awaitStatistics(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		through(t, search{path: "/single/_doc/1"})
-		var nodes []struct{ Rank *float64 }
+		var nodes []struct{ Parts selection.Parts }
 		require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
-		measured := slices.DeleteFunc(nodes, func(n struct{ Rank *float64 }) bool { return n.Rank == nil })
+		measured := slices.DeleteFunc(nodes, func(n struct{ Parts selection.Parts }) bool {
+			return n.Parts.ResponseTime == 0 && n.Parts.ServiceTime == 0
+		})
 		return len(measured) == len(shared.Cluster.Nodes)
-	}, patience, 50*time.Millisecond, "nothing is measured of some node")
+	}, patience, 50*time.Millisecond, "no time is known of some node")
 }
 
 func TestReadsByIDAreTheSame(t *testing.T) {
