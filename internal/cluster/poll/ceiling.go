@@ -8,7 +8,7 @@ const (
 	// poll of statistics is one such task on OpenSearch, three on Elasticsearch (seen), and takes
 	// a node a millisecond of CPU or two. A node with fewer processors than manyProcessors may
 	// complete that part of them, down to leastShare, so that polls take some 2 % of its CPU at most: with more a
-	// full node rejects more searches than it would without anybody who polls. With less, two or three
+	// full node rejects more searches than it would without polls. With less, two or three
 	// sidesteps beside some other monitoring would poll rarely.
 	pollCeiling    = 100
 	manyProcessors = 8
@@ -16,7 +16,8 @@ const (
 	// ceilingWindow is the least time over which tasks are counted.
 	ceilingWindow = 2 * time.Second
 	// ceilingInterval bounds how rarely a node in use is polled: with more than
-	// pollCeiling × ceilingInterval = 1,000 sidesteps (330 before Elasticsearch) a relay is needed.
+	// pollCeiling × ceilingInterval = 1,000 sidesteps (330 before Elasticsearch), or a quarter as
+	// many where nodes have two processors, a relay is needed.
 	ceilingInterval = 10 * time.Second
 	// While the node completes fewer tasks, the rate of polls grows by this share of
 	// itself and by this share of the usual rate: the second part makes the rates of
