@@ -124,7 +124,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	v, err := p.readVersion(ctx)
 	if err != nil {
 		if stateOf(err) != StateUnauthorized {
-			hint(p.poller.rediscover) // it tells who is still there
+			hint(p.poller.rediscover) // it tells which nodes are still there
 		}
 		return fmt.Errorf("read the version of the cluster state: %w", err)
 	}

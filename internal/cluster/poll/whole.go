@@ -57,8 +57,8 @@ type wholeState struct {
 	firstAfter time.Time
 }
 
-// failed takes in an attempt at the whole placement that failed, or nil.
-func (w *wholeState) failed(err error, took time.Duration) {
+// attempted takes in how an attempt at the whole placement ended.
+func (w *wholeState) attempted(err error, took time.Duration) {
 	w.firstErr, w.firstAfter = err, time.Time{}
 	if err != nil {
 		w.firstAfter = time.Now().Add(costFactor * took)
@@ -194,7 +194,7 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) bool {
 		w.catPause = firstCatPause
 	}
 	if answer.err == nil || !p.poller.Snapshot().HasPlacement() {
-		w.failed(answer.err, answer.took)
+		w.attempted(answer.err, answer.took)
 	}
 	if answer.err != nil {
 		return false
@@ -226,6 +226,6 @@ func (p *placer) fetchFirst(ctx context.Context, v stateVersion) error {
 	}
 	started := time.Now()
 	_, err := p.poller.placeAll(ctx, v.from)
-	p.whole.failed(err, time.Since(started))
+	p.whole.attempted(err, time.Since(started))
 	return err
 }

@@ -85,8 +85,13 @@ func (t *tally) to(base *tally, q float64, of func(turn) float64) bootstrap.Esti
 	case t.pooled:
 		return bootstrap.QuantileRatio(allLatencies(t.beside(base)), allLatencies(base.beside(t)), q)
 	default:
-		return bootstrap.Ratio(each(t.beside(base), of), each(base.beside(t), of))
+		return t.ratio(base, of)
 	}
+}
+
+// ratio compares the medians of the rounds that both loads have.
+func (t *tally) ratio(base *tally, of func(turn) float64) bootstrap.Estimate {
+	return bootstrap.Ratio(each(t.beside(base), of), each(base.beside(t), of))
 }
 
 // beside returns the turns in the rounds in which another load has one, too.
@@ -173,7 +178,7 @@ func (t *tally) rate(base *tally) bootstrap.Estimate {
 	if t == nil || base == nil {
 		return bootstrap.Estimate{}
 	}
-	return bootstrap.Ratio(each(t.beside(base), perSecond), each(base.beside(t), perSecond))
+	return t.ratio(base, perSecond)
 }
 
 // misses returns what does not hold, in a word each.

@@ -101,17 +101,22 @@ func (o options) estimate(scenarios []scenario) time.Duration {
 
 func (o options) estimateOne(sc scenario) time.Duration {
 	count, length := o.turns(sc)
-	turns := 0
+	turns, drained := 0, 0 // of those the engine's own, which wait for last answers
 	for round := range count {
-		turns += len(o.inRound(sc, round+1))
+		for _, load := range o.inRound(sc, round+1) {
+			turns++
+			if enginesOwn(load) {
+				drained++
+			}
+		}
 	}
 	drains := sc.drains
 	if sc.begin != nil {
 		drains = max(drains, lastAnswer)
 	}
-	sum := time.Duration(turns)*(o.lead+length+sc.period/2) + time.Duration(o.rounds)*2*drains + 2*time.Second // between the loads
-	if sc.connections > 0 {                                                                                    // its lead-in waits, too
-		sum += time.Duration(turns*sc.connections)*lastAnswers + time.Duration(count)*2*drains
+	sum := time.Duration(turns)*(o.lead+length+sc.period/2) + time.Duration(drained)*drains + 2*time.Second // between the loads
+	if sc.connections > 0 {                                                                                 // its lead-in waits, too
+		sum += time.Duration(turns*sc.connections)*lastAnswers + time.Duration(drained)*drains
 	}
 	switch {
 	case sc.whole != nil: // all loads at once, for as long as it takes

@@ -131,10 +131,13 @@ func (o options) loads(sc scenario) []string {
 func (o options) inRound(sc scenario, round int) []string {
 	loads := o.loads(sc)
 	if sc.doubles() && round%2 == 0 {
-		loads = slices.DeleteFunc(loads, func(load string) bool { return load == loadEngine || load == loadControl })
+		loads = slices.DeleteFunc(loads, enginesOwn)
 	}
 	return loads
 }
+
+// enginesOwn reports whether a load goes neither through sidestep nor past the bad nodes.
+func enginesOwn(load string) bool { return load == loadEngine || load == loadControl }
 
 // doubles reports whether the scenario has twice as many rounds, as p99 is to be near that of the oracle, which
 // 100 searches of each hardly tell. The engine, which is far from both, and its control have no turn in the even ones.
