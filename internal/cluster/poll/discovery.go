@@ -91,6 +91,9 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
 	if p.o.Source != nil && p.Snapshot() != nil { // all that had it for a relay begin to poll at the same moment
 		p.departures.after = time.Now().Add(rand.N(wholeGrace))
+		if !waitHint(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover) {
+			return
+		}
 	}
 	for {
 		started := time.Now()
@@ -153,7 +156,7 @@ func (p *Poller) discover(ctx context.Context) error {
 		return err
 	}
 	apart := p.listLeftAlone(ctx, from, found.ClusterUUID, state.Version)
-	p.discovered(found, nodes, state.members(), apart.unsupported)
+	p.discovered(found, nodes, new(state.members()), apart.unsupported)
 	p.store.Closed(found.ClusterUUID, apart.closed)
 	return nil
 }
@@ -220,9 +223,9 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 }
 
 // discovered takes in what was found out about engine and nodes, which are sorted by id.
-func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present membership, unsupported map[string]bool) {
+func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present *membership, unsupported map[string]bool) {
 	p.endpoints.use(nodes)
-	p.members.Store(&present)
+	p.members.Store(present)
 	if !p.store.Discovered(*found, nodes, unsupported) {
 		return
 	}

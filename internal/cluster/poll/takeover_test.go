@@ -1,0 +1,75 @@
+package poll
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+)
+
+// silent is a relay that says nothing any more.
+type silent struct{}
+
+func (silent) Follow(context.Context, *Poller)                                 {}
+func (silent) LookUp(context.Context, cluster.LookUp, *cluster.Resolved) error { return nil }
+func (silent) Use(context.Context, []string)                                   {}
+
+// A whole fleet begins to poll in the same moment when its relay falls silent. It begins as rarely as so many may, and
+// asks for nothing that the relay has just told.
+func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sidesteps, during = 500, 10 * time.Second
+		n := &countedNodes{tasks: map[string]int{}, asked: map[string]int{}}
+		nodes := make([]*cluster.Node, 3)
+		for i, id := range []string{"h0", "h1", "h2"} {
+			nodes[i] = &cluster.Node{ID: id, Name: id, Roles: []string{"data"}, URL: &url.URL{Scheme: "http", Host: id + ":9200"}}
+		}
+		fleet, stops := make([]*Poller, sidesteps), make([]func(), sidesteps)
+		for i := range fleet {
+			p := New(cluster.NewStore(cluster.StoreOptions{}), Options{
+				Seeds: []*url.URL{nodes[0].URL}, Client: &http.Client{Transport: n}, Registerer: prometheus.NewRegistry(), Source: silent{},
+			})
+			p.store.Discovered(cluster.Identity{ClusterUUID: "u"}, nodes, nil)
+			p.store.PlacedByRelay(cluster.RelayedPlacement{
+				Source: cluster.SourceCatShards, Version: 7, AsOf: time.Now(), Whole: true,
+				Indices: []cluster.Index{clustertest.Index("i", []string{"h0"})}, Stale: []bool{false},
+			})
+			p.store.ContinueRelayed()
+			p.Snapshot().Use("i")
+			p.ReadersOfRelay(sidesteps)
+			fleet[i] = p
+		}
+		for i, p := range fleet {
+			stops[i] = p.Poll(t.Context())
+		}
+		asked := map[string]float64{}
+		for second := range during / time.Second {
+			for _, p := range fleet {
+				p.Touch()
+			}
+			time.Sleep(time.Second)
+			for kind, count := range n.take(time.Second) {
+				asked[kind] += count
+				if kind == "nodes" {
+					require.LessOrEqual(t, count, 0.2*sidesteps, "in second %d", second)
+				}
+			}
+		}
+		t.Log(asked)
+		require.LessOrEqual(t, asked["stats"]/float64(len(nodes)), 2*pollCeiling*during.Seconds(), "of a node")
+		require.Zero(t, asked["table"], "nothing has moved")
+		for i, stop := range stops {
+			stop()
+			fleet[i].Stop()
+		}
+	})
+}
