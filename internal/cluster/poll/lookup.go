@@ -64,7 +64,7 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) {
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so
 	case err != nil:
-		found = nil
+		found.Failed = true
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}
 	if p.Snapshot().ClusterUUID != asked.ClusterUUID {
