@@ -74,6 +74,9 @@ func (r *Resolved) same(o *Resolved) bool {
 	return r.Incomplete == o.Incomplete && r.Unknown == o.Unknown && r.Layout == o.Layout && slices.Equal(r.Shards, o.Shards)
 }
 
+// tooDear reports whether its cost forbids to look the target up again yet.
+func (r *Resolved) tooDear(now time.Time) bool { return now.Sub(r.At) < lookUpCostFactor*r.Took }
+
 // restsUntil returns when a target whose look-up failed may be looked up again.
 func (r *Resolved) restsUntil() time.Time {
 	return r.At.Add(r.Took + min(lookUpCostFactor*r.Took, longestRest))

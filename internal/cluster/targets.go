@@ -239,16 +239,17 @@ func (c *Targets) forSnapshot() *immutable.Map[LookUp, *target] {
 	return c.known
 }
 
-// recall returns what was found at this version or later, and after this time, or that
-// the engine does not know the target; nil if neither is known.
+// recall returns what was found at this version or later, and after this time, or so lately for what it costs that it is
+// not to be looked up again, or that the engine does not know the target; nil if none of that is known.
 func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, time.Now()) {
-		return &Resolved{Unknown: true, Version: a.version}
+	now := time.Now()
+	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, now) {
+		return &Resolved{Unknown: true, Version: a.version, At: a.at}
 	}
 	l, ok := c.resolved.Get(t)
-	if !ok || l.Version < version || l.At.Before(after) {
+	if !ok || (l.Version < version || l.At.Before(after)) && !l.tooDear(now) {
 		return nil
 	}
 	found := l.Resolved
@@ -335,7 +336,7 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 			l.used.Store(false)
 			continue
 		}
-		if c.queued[key] || c.rests(key) || time.Since(l.At) < lookUpCostFactor*l.Took {
+		if c.queued[key] || c.rests(key) || l.tooDear(time.Now()) {
 			continue
 		}
 		if l.resolves() {

@@ -347,7 +347,8 @@ func (f *Follower) LookUp(ctx context.Context, t cluster.LookUp, into *cluster.R
 	if err != nil {
 		return relayError{err}
 	}
-	into.Version = min(into.Version, told.StateVersion) // another relay may be behind
+	into.Version = min(into.Version, told.StateVersion) // another relay may be behind, and the look-up of a while ago
+	into.At = into.At.Add(-time.Duration(told.Age) * time.Millisecond)
 	into.Unknown, into.Incomplete, into.Shards = told.Unknown, told.Incomplete, unpackShards(told.Shards)
 	if t.Of == cluster.OfLayout && told.Layout != nil {
 		into.Layout = *told.Layout
