@@ -274,6 +274,10 @@ func (srv *Server) takeUses(w http.ResponseWriter, r *http.Request) string {
 		}
 		defer func() { <-srv.placing }()
 		srv.p.Place(context.WithoutCancel(r.Context()), missing)
+		s := srv.p.Snapshot()
+		for _, name := range missing { // which can be noted now that they are placed
+			s.Use(name)
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return relayedUses

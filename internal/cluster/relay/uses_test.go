@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -75,4 +77,27 @@ func TestReportsAreReadWhileUsesAreTold(t *testing.T) {
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n2"})} })
 	w.Resolves("a", "", []string{"n2"})
 	require.True(t, w.Follows())
+}
+
+// An index that a relay did not know is in use from the time at which it was told of it, and kept up to date from then on.
+func TestAnIndexThatWasNotKnownIsInUse(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("old", []string{"n1"})} })
+	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/_cat/shards" {
+			time.Sleep(200 * time.Millisecond) // it is not read again for 20 s
+		}
+		return false
+	})
+	w := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
+	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
+	f.Change(func() { f.Indices = append(f.Indices, clustertest.Index("new", []string{"n1"})) })
+	body, err := encodeBody([]string{"new"})
+	require.NoError(t, err)
+	recorder := httptest.NewRecorder()
+	w.server.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/snapshot/uses?version=1", bytes.NewReader(body)))
+	require.Equal(t, http.StatusNoContent, recorder.Code)
+	require.True(t, w.Snapshot().Believes("new"))
+	require.Equal(t, []string{"new"}, w.NamesInUse())
 }
