@@ -49,7 +49,7 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 		p.store.Targets().LookedUp(t, nil)
 		return nil
 	}
-	asked, started := p.Snapshot(), time.Now()
+	asked, started, follows := p.Snapshot(), time.Now(), p.Follows()
 	found := &cluster.Resolved{Version: asked.Version, At: started}
 	err := p.lookUp(ctx, t, found)
 	found.Took = time.Since(started)
@@ -65,6 +65,9 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	case found.Unknown: // a relay says so
 	case err != nil:
 		found.Failed = true
+		if follows {
+			found.Took = 0 // the relay sees to what it costs, and own polls may take over at any moment
+		}
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}
 	p.Place(ctx, found.Indices())

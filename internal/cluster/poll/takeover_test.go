@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"testing"
@@ -18,9 +19,12 @@ import (
 // silent is a relay that says nothing any more.
 type silent struct{}
 
-func (silent) Follow(context.Context, *Poller)                                 {}
-func (silent) LookUp(context.Context, cluster.LookUp, *cluster.Resolved) error { return nil }
-func (silent) Use(context.Context, []string)                                   {}
+func (silent) Follow(context.Context, *Poller) {}
+func (silent) LookUp(ctx context.Context, _ cluster.LookUp, _ *cluster.Resolved) error {
+	sleep(ctx, 3*time.Second)
+	return errors.New("no answer")
+}
+func (silent) Use(context.Context, []string) {}
 
 // A whole fleet begins to poll in the same moment when its relay falls silent. It begins as rarely as so many may, and
 // asks for nothing that the relay has just told.
@@ -71,5 +75,20 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 			stop()
 			fleet[i].Stop()
 		}
+	})
+}
+
+// What a relay could not say can be looked up as soon as it is asked for again, or the cluster is asked in its place.
+func TestTargetsThatARelayDoesNotTellDoNotRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seed := &url.URL{Scheme: "http", Host: "h0:9200"}
+		n := &countedNodes{tasks: map[string]int{}, asked: map[string]int{}}
+		p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: n}, Source: silent{}})
+		discover(p, nil)
+		p.SetSource(FromRelay)
+		target := cluster.LookUp{Target: cluster.Target{Expression: "logs-*"}}
+		require.Nil(t, p.LookUp(t.Context(), target))
+		require.True(t, p.store.Targets().Admits(target))
 	})
 }
