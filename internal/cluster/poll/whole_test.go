@@ -349,7 +349,10 @@ func TestLongPlacements(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.readRoutingTable(t.Context(), seed, "")
 	require.NoError(t, err)
+	relay := Query{Kind: KindRelay, Path: "snapshot", Deadline: clustertest.Soon, Decode: func(io.Reader) error { return nil }} // what follows is read
+	require.NoError(t, c.Get(t.Context(), c.o.Client, seed, relay))
 	length = maxPlacement
+	require.ErrorContains(t, c.Get(t.Context(), c.o.Client, seed, relay), "longer than 160 MiB")
 	_, _, err = c.listCopies(t.Context(), seed)
 	require.ErrorContains(t, err, "longer than 160 MiB")
 }
