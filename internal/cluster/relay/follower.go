@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -393,11 +394,16 @@ func (f *Follower) tellUses(ctx context.Context) {
 
 // Use implements [poll.Source]. The next report tells where the indices are.
 func (f *Follower) Use(ctx context.Context, names []string) {
-	body, err := encodeBody(names)
-	if err == nil {
-		err = f.get(ctx, poll.Query{Path: f.page + usesPage + "?version=" + strconv.Itoa(relayVersion), Body: body})
-	}
-	if err != nil && ctx.Err() == nil {
-		f.logger().Debug("the relay was not told what is searched", "indices", len(names), "err", err)
+	for some := range slices.Chunk(names, usesAtOnce) {
+		body, err := encodeBody(some)
+		if err == nil {
+			err = f.get(ctx, poll.Query{Path: f.page + usesPage + "?version=" + strconv.Itoa(relayVersion), Body: body})
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				f.logger().Debug("the relay was not told what is searched", "indices", len(names), "err", err)
+			}
+			return
+		}
 	}
 }

@@ -51,6 +51,8 @@ const (
 	// usesPause is between two times that it says so of any. It is well below
 	// believeFor: an index is up to date before it would not be believed any more.
 	usesPause = 10 * time.Second
+	// usesAtOnce is how many indices it names at once: a relay reads maxUses at most.
+	usesAtOnce = 10_000
 )
 
 // report is what changed since another report.

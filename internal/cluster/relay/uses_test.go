@@ -2,10 +2,12 @@ package relay
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -100,4 +102,30 @@ func TestAnIndexThatWasNotKnownIsInUse(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, recorder.Code)
 	require.True(t, w.Snapshot().Believes("new"))
 	require.Equal(t, []string{"new"}, w.NamesInUse())
+}
+
+// However many indices are searched, a relay takes in all of them.
+func TestManyUsesAreTold(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	long := strings.Repeat("x", 240)
+	f.Change(func() {
+		for i := range 40_000 {
+			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("%s-%d", long, i), []string{"n1"}))
+		}
+	})
+	relay := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
+	relay.Eventually("the relay is ready", func() bool { return relay.Ready() == nil })
+	at := newAddress(t)
+	at.use(relay.server)
+	u, err := url.Parse(at.URL + "/snapshot")
+	require.NoError(t, err)
+	follower := NewFollower(Options{URL: u, Client: at.Client(), Silence: clustertest.Soon})
+	follower.p = poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{})
+	names := make([]string, len(f.Indices))
+	for i := range names {
+		names[i] = f.Indices[i].Name
+	}
+	follower.Use(t.Context(), names)
+	require.Equal(t, len(names), len(relay.NamesInUse())) //nolint:testifylint // the names are long
 }
