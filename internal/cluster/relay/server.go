@@ -145,7 +145,7 @@ func (srv *Server) tellReport(w http.ResponseWriter, r *http.Request) string {
 func (srv *Server) failed(w http.ResponseWriter, r *http.Request, err error) string {
 	if r.Context().Err() == nil {
 		srv.p.Options().Logger.Debug("not relayed", "path", r.URL.Path, "err", err)
-		refuse(w, http.StatusServiceUnavailable, "the cluster did not answer")
+		refuse(w, http.StatusServiceUnavailable, err.Error())
 	}
 	return relayedFailed
 }
