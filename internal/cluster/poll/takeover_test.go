@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,4 +95,29 @@ func TestTargetsThatARelayDoesNotTellDoNotRest(t *testing.T) {
 		require.Nil(t, p.LookUp(t.Context(), target))
 		require.True(t, p.store.Targets().Admits(target))
 	})
+}
+
+// While it cannot be read which indices are left alone, what a relay told of them stays.
+func TestWhatARelayToldToBeLeftAloneStays(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(r.URL.Path, "/_all/_settings") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		return false
+	})
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: f.Nodes[0].Server.Client(), Source: silent{}})
+	p.DiscoveredByRelay(&cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1"}}, nil, map[string]bool{"mounted": true})
+	shut := clustertest.Index("shut", []string{"n1"})
+	shut.Closed = true
+	p.store.PlacedByRelay(cluster.RelayedPlacement{Version: 7, AsOf: time.Now(), Whole: true, Indices: []cluster.Index{shut}, Stale: []bool{false}})
+	p.store.ContinueRelayed()
+	require.NoError(t, p.discover(t.Context()))
+	require.Equal(t, map[string]bool{"mounted": true}, p.Snapshot().Unsupported())
+	_, miss := p.Snapshot().Resolve("shut", "")
+	require.Equal(t, cluster.MissClosed, miss)
 }
