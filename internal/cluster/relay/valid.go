@@ -142,8 +142,8 @@ func (f reportedFailure) valid() bool {
 
 // valid returns why an answer about a target cannot be taken in.
 func (l *resolvedTarget) valid(of cluster.Subject) error {
-	if l.StateVersion < 1 {
-		return fmt.Errorf("the target is of the version %d", l.StateVersion)
+	if l.StateVersion < 1 || l.Age < 0 || l.Age > maxClock {
+		return fmt.Errorf("the target is of the version %d, %d ms ago", l.StateVersion, l.Age)
 	}
 	for _, packed := range l.Shards {
 		if packed.Index == "" {
