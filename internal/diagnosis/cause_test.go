@@ -79,6 +79,15 @@ func silent(rec *Record, ms int64, err string) {
 	rec.Captures = append([]Capture{lost}, rec.Captures...)
 }
 
+// unanswered makes all captures those of a node that answers on neither way.
+func unanswered(rec *Record) {
+	for i := range rec.Captures {
+		c := &rec.Captures[i]
+		c.Took, c.Error, c.ViaTook, c.ViaError = ptr(2000), deadline, ptr(2003), "node-1 got no answer from the node"
+	}
+	rec.Stats = rec.Stats[:2]
+}
+
 func took(rec *Record, direct, via float64) {
 	for i := range rec.Captures {
 		rec.Captures[i].Took, rec.Captures[i].ViaTook = ptr(direct), ptr(via)
@@ -141,6 +150,26 @@ var causeCases = []struct {
 		silent(r, 4000, "connect: connection refused")
 		during(r, func(c *Counters, ms int64) { *c = Counters{At: c.At, Clock: c.Clock, Uptime: ms - 3000} })
 	}, CauseUnresponsive, ""},
+	{"never answers, however often it is asked", func(r *Record) { unanswered(r); lasting(r) }, CauseUnresponsive, ""},
+	{"answers with an error at once", func(r *Record) {
+		unanswered(r)
+		for i := range r.Captures {
+			r.Captures[i].Took, r.Captures[i].Error, r.Captures[i].Status = ptr(3), "HTTP status 429", 429
+		}
+	}, CauseUnknown, ""},
+	{"no right to ask", func(r *Record) {
+		unanswered(r)
+		for i := range r.Captures {
+			c := &r.Captures[i]
+			c.Took, c.Error, c.Status, c.ViaTook, c.ViaError, c.ViaStatus = ptr(3), "not permitted", 403, ptr(3), "not permitted", 403
+		}
+	}, CauseUnknown, ""},
+	{"everything slow alike, on most nodes", func(r *Record) { slowQueries(r, 8); took(r, 300, 280); r.Bouts[0].Alike = 0.75 }, CauseUnknown, ""},
+	{"restarted long before", func(r *Record) {
+		for i := range r.Stats[:2] {
+			r.Stats[i].Uptime += (10 * time.Hour).Milliseconds()
+		}
+	}, CauseUnknown, ""},
 	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
 	{"slow transport, node without address", func(r *Record) {
 		for i := range r.Captures {

@@ -97,6 +97,9 @@ func TestWithoutThePrivilege(t *testing.T) {
 	list := b.Spikes().Spikes
 	require.Equal(t, "name-nb", list[0].Node)
 	require.Nil(t, list[0].Ended)
+	record, ok := b.Spike(list[0].ID)
+	require.True(t, ok)
+	require.Equal(t, CauseUnknown, record.Cause, "that it may not ask says nothing of the node")
 	require.Equal(t, 1, strings.Count(b.log.String(), "grant sidestep's account"))
 	require.Positive(t, testutil.ToFloat64(b.metrics.captures.WithLabelValues(captureRefused)))
 }

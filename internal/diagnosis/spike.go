@@ -56,13 +56,21 @@ type Capture struct {
 	// Took is how long the node itself was waited for; nil if its address is unknown.
 	Took  *float64 `json:"took_ms"`
 	Error string   `json:"error,omitempty"`
+	// Status is that of an answer that is an error. It says nothing of the node but that it is there.
+	Status int `json:"status,omitempty"`
 	// Via is the other node that was asked about it at the same time.
 	Via      string   `json:"via,omitempty"`
 	ViaTook  *float64 `json:"via_took_ms,omitempty"`
 	ViaError string   `json:"via_error,omitempty"`
+	// ViaStatus is the same of the other node: the one that it was asked about did not come into it.
+	ViaStatus int `json:"via_status,omitempty"`
 	// Notes say what else could not be captured.
 	Notes []string `json:"notes,omitempty"`
 }
+
+// askedDirect and askedVia report whether it tells how long the node takes to answer itself, and other nodes.
+func (c Capture) askedDirect() bool { return c.Took != nil && c.Status == 0 }
+func (c Capture) askedVia() bool    { return c.ViaTook != nil && c.ViaStatus == 0 }
 
 // answeredDirect and answeredVia report whether the node itself, and the other node,
 // answered.

@@ -81,6 +81,9 @@ type Counters struct {
 	WriteKB int64 `json:"io_write_kb"`
 }
 
+// started is when the node's process began.
+func (c Counters) started() time.Time { return c.At.Add(-time.Duration(c.Uptime) * time.Millisecond) }
+
 // Pool is a thread pool.
 type Pool struct {
 	Threads   int64 `json:"threads"`
