@@ -169,6 +169,47 @@ func TestAFlappingNodeHasOneRecord(t *testing.T) {
 	}
 }
 
+// The ninth time and those after it belong to the last bout, which lasts meanwhile.
+func TestAnyNumberOfBoutsIsRecorded(t *testing.T) {
+	r := &Recorder{metrics: newMetrics(prometheus.NewRegistry())}
+	open := &recording{capturing: true, well: func() {}, record: Record{Bouts: []Bout{{}}}}
+	for i := range maxBouts + 2 {
+		at := epoch.Add(time.Duration(i) * time.Second)
+		r.end(t.Context(), open, at)
+		require.NotNil(t, open.record.Bouts[len(open.record.Bouts)-1].Ended)
+		r.resume(t.Context(), open, at)
+		require.Nil(t, open.record.Bouts[len(open.record.Bouts)-1].Ended)
+	}
+	require.Len(t, open.record.Bouts, maxBouts)
+}
+
+// Long after the node was last asked the record still gets the figures of its first minutes.
+func TestTheSamplesOfALongSpike(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	for range maxAtOnce {
+		b.slots <- struct{}{} // no node is asked any more
+	}
+	b.set(2, "slow")
+	eventually(t, func() bool { return len(b.Spikes().Spikes) == 1 })
+	id := b.Spikes().Spikes[0].ID
+	shown := func() int {
+		record, ok := b.Spike(id)
+		require.True(t, ok)
+		return len(record.Samples.At)
+	}
+	first := shown()
+	eventually(t, func() bool { return shown() > first })
+	b.Recorder.mu.Lock()
+	open := b.open["nc"]
+	open.record.Began = Time{time.Now().Add(-maxSpan)}
+	b.Recorder.mu.Unlock()
+	eventually(t, func() bool {
+		b.Recorder.mu.Lock()
+		defer b.Recorder.mu.Unlock()
+		return len(open.record.Samples.At) > first
+	})
+}
+
 // The record of a node that flaps for good is kept nevertheless, and the next trouble begins another.
 func TestTheRecordOfANodeThatFlapsIsClosedAfterAWhile(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())

@@ -113,7 +113,7 @@ const (
 	// busyLong is how long a node must be busy until that is trouble: uneven load makes nodes busy for a moment.
 	busyLong = time.Second
 	// maxCaptures, maxHot and maxBouts bound what is recorded of a node that flaps:
-	// captures, answers of hot threads, and bouts.
+	// captures, answers of hot threads, and bouts, of which the last one goes on.
 	maxCaptures, maxHot, maxBouts = 120, 8, 8
 	// maxAtOnce bounds the nodes that are asked at the same time. When many nodes are in
 	// trouble asking them all would add to the load and show little more.
@@ -128,6 +128,7 @@ type recording struct {
 	capturing bool
 	well      context.CancelFunc
 	counted   bool
+	sampled   bool // all samples are in the record
 }
 
 // lasts reports whether there is such a record, and its node is in trouble.

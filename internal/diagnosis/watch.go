@@ -38,6 +38,9 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		return
 	}
 	for id, open := range r.open { // before one is resumed
+		if !open.sampled && !now.Before(open.record.Began.Add(maxSpan)) {
+			r.assess(open, now) // before the history forgets it
+		}
 		r.close(id, open, now)
 	}
 	known := make(map[string]bool, len(readings))
@@ -119,8 +122,11 @@ func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 	}
 	open.record.Ended = nil
 	open.record.Again++
-	if len(open.record.Bouts) < maxBouts {
+	if last := len(open.record.Bouts) - 1; last+1 < maxBouts {
 		open.record.Bouts = append(open.record.Bouts, Bout{Began: Time{now}})
+	} else {
+		open.record.Bouts = slices.Clone(open.record.Bouts) // a page may be reading them
+		open.record.Bouts[last].Ended = nil
 	}
 	if now.Sub(open.record.Began.Time) < longest {
 		r.capture(ctx, open)
@@ -166,13 +172,18 @@ func (r *Recorder) count(open *recording) {
 		"cause", string(s.Cause), "summary", s.Summary)
 }
 
+// samples returns what sidestep itself measured around the beginning of a spike.
+func (r *Recorder) samples(rec *Record) Timeline {
+	return r.history.around(rec.NodeID, rec.Began.Add(-before), rec.Began.Add(maxSpan))
+}
+
 // assess puts what is known on the time axis and names the cause.
 func (r *Recorder) assess(open *recording, now time.Time) {
 	rec := &open.record
-	until := rec.Began.Add(maxSpan)
-	if now.Before(until) || len(rec.Samples.At) == 0 {
-		rec.Samples = r.history.around(rec.NodeID, rec.Began.Add(-before), until)
+	if !open.sampled {
+		rec.Samples = r.samples(rec)
 		rec.Others = r.baseline.others(rec.NodeID)
+		open.sampled = !now.Before(rec.Began.Add(maxSpan))
 	}
 	rec.Causes = Assess(rec)
 	rec.Cause, rec.Evidence, rec.Summary = verdict(rec)
