@@ -130,3 +130,17 @@ func TestStatsOfRealNodes(t *testing.T) {
 		require.ErrorIs(t, err, errNotTold)
 	}
 }
+
+// What collectors do beside the threads of the node stops none.
+func TestOnlyPausesAreCollections(t *testing.T) {
+	for collectors, want := range map[string]int64{
+		`"young":{"collection_time_in_millis":30},"old":{"collection_time_in_millis":4},"G1 Concurrent GC":{"collection_time_in_millis":900}`:                        34,
+		`"ZGC Cycles":{"collection_time_in_millis":900},"ZGC Pauses":{"collection_time_in_millis":2}`:                                                                2,
+		`"ZGC Minor Cycles":{"collection_time_in_millis":900},"ZGC Minor Pauses":{"collection_time_in_millis":1},"ZGC Major Pauses":{"collection_time_in_millis":1}`: 2,
+		`"Shenandoah Cycles":{"collection_time_in_millis":900},"Shenandoah Pauses":{"collection_time_in_millis":3}`:                                                  3,
+	} {
+		c, err := parseStats([]byte(`{"nodes":{"n":{"timestamp":1,"jvm":{"gc":{"collectors":{`+collectors+`}}}}}}`), "n")
+		require.NoError(t, err)
+		require.Equal(t, want, c.GCTime, collectors)
+	}
+}
