@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -146,7 +148,7 @@ func traffic(s status, r rates) string {
 		figure(r.requests), steered, 100*r.steered, 100*r.left, figure(r.failovers), figure(r.hedges))
 }
 
-// spikeLine tells of the newest spike.
+// spikeLine tells of the newest spike that lasts, or of the newest.
 func (v view) spikeLine(s status) string {
 	switch {
 	case len(s.Spikes) > 0:
@@ -155,12 +157,16 @@ func (v view) spikeLine(s status) string {
 	default:
 		return v.line(plain, "no spikes")
 	}
-	k := s.Spikes[0]
-	text, kind := fmt.Sprintf("spike: %s, %s", k.Node, k.lasted(s.At)), plain
-	if k.Ended == nil {
-		kind = middling
+	lasting := slices.DeleteFunc(slices.Clone(s.Spikes), func(k spike) bool { return k.Ended != nil })
+	if len(lasting) == 0 {
+		k := s.Spikes[0]
+		return v.line(plain, fmt.Sprintf("spike: %s, %s: %s", k.Node, k.lasted(s.At), k.says()))
 	}
-	return v.line(kind, text+": "+k.says())
+	k, more := lasting[0], ""
+	if n := len(lasting) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return v.line(middling, fmt.Sprintf("spike: %s, %s%s: %s", k.Node, k.lasted(s.At), more, k.says()))
 }
 
 // lasted says since when, or for how long until when.
@@ -239,18 +245,15 @@ func (v view) table(s status, r rates) []string {
 		if one.Leaving != "" {
 			lines = append(lines, v.line(plain, "  about to leave: "+one.Leaving))
 		}
-		if one.State == "fine" || one.State == "unknown" && one.Why == "" {
+		against := one.against()
+		if one.State == "fine" || one.State == "unknown" && against == "" {
 			continue
 		}
 		why := "  "
 		if one.Since != nil {
 			why += "for " + age(s.At.Sub(*one.Since)) + ": "
 		}
-		why += one.Why
-		if one.Why == "" {
-			why += one.State
-		}
-		lines = append(lines, v.line(plain, why))
+		lines = append(lines, v.line(plain, why+cmp.Or(against, one.State)))
 	}
 	return lines
 }
