@@ -260,6 +260,20 @@ func TestARecordIsOver(t *testing.T) {
 	}
 }
 
+// Trouble that lasts is shown, however much came and went since.
+func TestTheNewestSpikesAndThoseThatLast(t *testing.T) {
+	over := Time{epoch}
+	all := Spikes{Spikes: []Spike{{ID: "5"}, {ID: "4", Ended: &over}, {ID: "3", Ended: &over}, {ID: "2"}, {ID: "1", Ended: &over}}}
+	for most, want := range []string{"52", "52", "542", "5432", "5432", "54321", "54321"} {
+		got := ""
+		for _, s := range all.Newest(most) {
+			got += s.ID
+		}
+		require.Equal(t, want, got, most)
+	}
+	require.NotNil(t, Spikes{Spikes: []Spike{}}.Newest(20), "a list in JSON")
+}
+
 // What is under way when sidestep stops is kept.
 func TestStopKeepsRecords(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -89,6 +90,18 @@ type Spikes struct {
 	Spikes []Spike `json:"spikes"` // the newest first
 	// Off says that none are recorded.
 	Off bool `json:"off,omitempty"`
+}
+
+// Newest returns the newest spikes, at most so many, and before them in time those that last.
+func (s Spikes) Newest(most int) []Spike {
+	most = min(most, len(s.Spikes))
+	found := slices.Clone(s.Spikes[:most])
+	for _, older := range s.Spikes[most:] {
+		if older.Ended == nil {
+			found = append(found, older)
+		}
+	}
+	return found
 }
 
 const (
