@@ -56,7 +56,8 @@ func gather(rec *Record, bout Bout) *facts {
 		cpu := map[string]float64{}
 		for _, t := range h.Threads {
 			cpu[t.Pool] += t.CPU / 100
-			if t.Pool == poolSearch || t.Pool == "search_worker" {
+			switch t.Pool {
+			case poolSearch, poolWorker, poolSlices:
 				f.fetching, f.querying = f.fetching+t.Fetch, f.querying+t.Query
 			}
 		}
