@@ -299,6 +299,26 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// What did not answer has no response time.
+func TestNoAnswerIsNoResponseTime(t *testing.T) {
+	for want, change := range map[string]func(*Capture){
+		"response time over HTTP: 420 ms":            func(c *Capture) { c.Took = ptr(420) },
+		"no answer over HTTP within: 2000 ms":        func(c *Capture) { c.Took, c.Error = ptr(2000), deadline },
+		"connections over HTTP refused or broken: 9": func(c *Capture) { c.Took, c.Error = ptr(1), "connect: connection refused" },
+		"no answer through other nodes within: 2000 ms": func(c *Capture) {
+			c.ViaTook, c.ViaError = ptr(2), "node-1 got no answer from the node"
+		},
+	} {
+		rec := scene()
+		for i := range rec.Captures {
+			change(&rec.Captures[i])
+		}
+		rec.Causes = Assess(rec)
+		_, _, summary := verdict(rec)
+		require.Contains(t, summary, "("+want+", response time ")
+	}
+}
+
 // The second bout has a cause, the first one, half a minute earlier, has none.
 func TestCauseOfTheSecondBout(t *testing.T) {
 	rec := scene()
