@@ -40,18 +40,41 @@ func TestASilentNodeIsNamed(t *testing.T) {
 func TestLongNamesFit(t *testing.T) {
 	long := "es-" + strings.Repeat("x", 250)
 	bad := node(long, "slow", 300)
-	bad["why"] = strings.Repeat("why", 100)
+	bad["why"], bad["limit"], bad["admitted"], bad["waiting"], bad["other_clients"] = strings.Repeat("why", 100), 12.5, 12, 3, 0
+	record := mergeSpike("s1")
+	record["node"], record["summary"], record["why"] = long, long, long
+	record["captures"] = []any{map[string]any{"at": time.Now(), "took_ms": 2, "via": long, "via_took_ms": 3, "via_error": long + " got no answer from the node", "notes": []string{long}}}
+	record["tasks"] = []any{map[string]any{"action": "search", "indices": long, "running_ms": 812.0}}
+	record["hot_threads"] = []any{map[string]any{"at": time.Now(), "via": long, "threads": []any{map[string]any{"name": "elasticsearch[" + long + "][search][T#4]", "cpu_percent": 40.2}}}}
+	class := map[string]any{"class": strings.Repeat("c", 60), "waiting": 1234, "admitted": 50_000, "refused": 7, "dropped": 20, "would_wait": 3, "would_refuse": 1}
 	base := (&scripted{
-		records: map[string]any{"s1": mergeSpike("s1")}, folded: stacks(),
+		records: map[string]any{"s1": record}, folded: stacks(),
+		explain: map[string]any{
+			"target": long, "mode": "route", "policy": "adaptive", "steered": true, "reason": "ranked", "nodes": []string{long, long}, "exact": true, "preference": long, "coordinator": long,
+			"shards": []any{map[string]any{"index": long, "shard": 0, "copies": []any{map[string]any{"node": long, "node_id": long, "state": "slow", "rank": 1, "parts": map[string]any{}, "listed": false, "why": long}}}},
+		},
+		slow: func() any {
+			attempts := []any{map[string]any{"kind": "first", "node": long, "nodes": []string{long}, "outcome": "transport", "error": long}}
+			return []any{map[string]any{"at": time.Now(), "duration_ms": 900, "operation": "search", "target": long, "status": 200, "outcome": "ok", "reason": "ranked", "nodes": []string{long}, "coordinator": long, "attempts": attempts}}
+		},
 		status: func() admin.Status {
-			return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), bad}, Spikes: []any{spikeOf("s1", long, "gc_pause", time.Minute, 0)}}
+			return admin.Status{
+				Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), bad}, Spikes: []any{spikeOf("s1", long, "gc_pause", time.Minute, 0)},
+				Admission: &admin.Admission{Mode: "auto", Classes: []any{class}},
+				Bulks:     &admin.Bulks{Mode: "route", Indices: []any{map[string]any{"index": long, "bulks": 12_000, "shards": 6, "avoided": []int{0, 3}, "skew": 1.134}}},
+			}
 		},
 	}).serve(t)
 	for _, width := range []int64{1280, 900, 390} {
 		l := look{width: width, height: 860}
-		tab := open(t, base, "/", l)
+		tab := open(t, base, "/?explain=x", l)
 		tab.awaitText("#headline-text", "has been ejected")
-		tab.await(`document.querySelector("#spikes-body a")`)
+		tab.await(`document.querySelector("#spikes-body a") && document.querySelector(".copies .why")`)
+		tab.await(`document.querySelector("#slow-list details") && (document.querySelector("#slow-list details").open = true)`)
+		tab.fits(l)
+		tab.goTo("/spikes/s1")
+		tab.await(`document.querySelector("#captures details") && document.querySelector(".flame .frame")`)
+		tab.await(`[...document.querySelectorAll("details")].map((d) => (d.open = true))`)
 		tab.fits(l)
 	}
 }
