@@ -123,6 +123,11 @@ var causeCases = []struct {
 			r.Stats[i].GCTime = r.Stats[i].Uptime * 3 / 10
 		}
 	}, CauseUnknown, ""},
+	{"silent after long without a reading", func(r *Record) {
+		silent(r, 3000, deadline)
+		r.Stats = slices.Delete(r.Stats, 0, 1)
+		r.Stats[0] = counters(-8 * time.Minute)
+	}, CauseUnresponsive, ""},
 	{"stopped process", func(r *Record) {
 		silent(r, 3000, deadline)
 		during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
