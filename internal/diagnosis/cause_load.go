@@ -208,7 +208,9 @@ func fetchHeavy(f *facts) (float64, []Evidence) {
 func queueSaturation(f *facts) (float64, []Evidence) {
 	var rejected, threads, active float64
 	for _, s := range f.steps {
-		rejected += s.Rejected
+		if s.Elapsed <= before.Seconds() { // else they may have been long before
+			rejected += s.Rejected
+		}
 	}
 	for _, c := range f.readings {
 		threads = max(threads, float64(c.Search.Threads+c.Worker.Threads))

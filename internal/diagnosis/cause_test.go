@@ -267,6 +267,11 @@ var causeCases = []struct {
 	{"rejections", func(r *Record) {
 		during(r, func(c *Counters, ms int64) { c.Search.Rejected, c.Search.Queue, c.Search.Active = ms/10, 1000, 4 })
 	}, CauseQueue, ""},
+	{"rejections at some time in minutes", func(r *Record) {
+		r.Stats = slices.Delete(r.Stats, 0, 1)
+		r.Stats[0] = counters(-8 * time.Minute)
+		during(r, func(c *Counters, _ int64) { c.Search.Rejected = 50 })
+	}, CauseUnknown, ""},
 	{"long queue", func(r *Record) {
 		during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
 	}, CauseQueue, ""},
