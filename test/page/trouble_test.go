@@ -38,7 +38,7 @@ func TestASilentNodeIsNamed(t *testing.T) {
 
 // Names may be as long as the engines let them.
 func TestLongNamesFit(t *testing.T) {
-	long := "es-" + strings.Repeat("x", 250)
+	long := "es-" + strings.Repeat("x", 248) + "-9"
 	bad := node(long, "slow", 300)
 	bad["why"], bad["limit"], bad["admitted"], bad["waiting"], bad["other_clients"] = strings.Repeat("why", 100), 12.5, 12, 3, 0
 	record := mergeSpike("s1")
@@ -70,6 +70,8 @@ func TestLongNamesFit(t *testing.T) {
 		tab := open(t, base, "/?explain=x", l)
 		tab.awaitText("#headline-text", "has been ejected")
 		tab.await(`document.querySelector("#spikes-body a") && document.querySelector(".copies .why")`)
+		require.Regexp(t, `^…x+-9$`, tab.text("#spikes-lanes span"), "the end, where names differ")
+		require.False(t, eval[bool](tab, `[...document.querySelectorAll("#spikes-lanes span, #spikes-body")].some((e) => e.scrollWidth > e.closest("section").clientWidth - 20)`), "within its frame")
 		tab.await(`document.querySelector("#slow-list details") && (document.querySelector("#slow-list details").open = true)`)
 		tab.fits(l)
 		tab.goTo("/spikes/s1")
