@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,19 @@ func TestASilentNodeIsNamed(t *testing.T) {
 	tab := open(t, serve(fine, silent, node("es-4", "unresponsive", 4), later), "/", desktop())
 	tab.await(`/^2 of 4 nodes do not answer polls: es-3 \(unresponsive, \d+\ss\) and es-4 /.test(document.querySelector("#headline-text").innerText)`)
 	open(t, serve(fine, later), "/", desktop()).awaitText("#headline-text", "1 of 2 nodes fine, 1 unknown")
+}
+
+// Whatever a client cannot use has failed.
+func TestTheShareThatFailed(t *testing.T) {
+	var asked atomic.Int64
+	tab := open(t, (&scripted{status: func() admin.Status {
+		n := asked.Add(1)
+		return admin.Status{
+			Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}, Requests: 100 * n, Decisions: map[string]int64{"ranked": 100 * n},
+			Outcomes: map[string]int64{"ok": 70 * n, "client_error": 5 * n, "canceled": 5 * n, "cut_off": 10 * n, "refused": 5 * n, "engine_error": 2 * n, "partial": 2 * n, "unreachable": n},
+		}
+	}}).serve(t), "/", desktop())
+	tab.awaitText("#fact-failed", "20 %")
 }
 
 // Names may be as long as the engines let them.
