@@ -129,7 +129,7 @@ function showTasks(record) {
   const pending = record.pending_tasks;
   const about = pending ? h("p", { class: "dim" }, `${count(pending.tasks, "task")} of the cluster's manager were pending, the longest for ${millis(pending.longest_ms)}.`) : "";
   if (!tasks.length) {
-    byID("tasks").replaceChildren(h("p", { class: "empty" }, "No long-running search was seen on the node."), about);
+    byID("tasks").replaceChildren(h("p", { class: "empty" }, "No running search was captured."), about);
     return;
   }
   const head = ["Action", "Indices", "Running"].map((t, i) => h("th", { scope: "col", class: i === 2 ? "figure" : null }, t));
