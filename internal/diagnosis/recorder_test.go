@@ -260,6 +260,14 @@ func TestARecordIsOver(t *testing.T) {
 	}
 }
 
+// Dedicated managers are not polled, so they are in no trouble that could be seen.
+func TestNodesInTroubleAtOnceAreOfThoseThatAreKnown(t *testing.T) {
+	r := &Recorder{open: map[string]*recording{"a": {record: Record{Bouts: []Bout{{}}}}}}
+	readings := []Reading{{ID: "a", State: "slow"}, {ID: "b", State: "unresponsive"}, {ID: "c", State: "fine"}, {ID: "m", State: "unknown"}, {ID: "n", State: "unknown"}}
+	r.compare(readings, epoch)
+	require.InDelta(t, 0.5, r.open["a"].record.Bouts[0].Alike, 0)
+}
+
 // Trouble that lasts is shown, however much came and went since.
 func TestTheNewestSpikesAndThoseThatLast(t *testing.T) {
 	over := Time{epoch}

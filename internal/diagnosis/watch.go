@@ -65,10 +65,14 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	}
 }
 
-// compare notes which share of the other nodes is in trouble too. r.mu is held.
+// compare notes which share of the other nodes is in trouble too, of those whose state is known: dedicated managers
+// are not polled. r.mu is held.
 func (r *Recorder) compare(readings []Reading, now time.Time) {
-	troubled := 0
+	troubled, known := 0, 0
 	for _, n := range readings {
+		if n.State != "unknown" {
+			known++
+		}
 		if inTrouble(n.State) && !n.briefly(now) {
 			troubled++
 		}
@@ -76,7 +80,7 @@ func (r *Recorder) compare(readings []Reading, now time.Time) {
 	if troubled < 2 {
 		return
 	}
-	alike := float64(troubled-1) / float64(len(readings)-1)
+	alike := float64(troubled-1) / float64(known-1)
 	for _, open := range r.open {
 		bouts := open.record.Bouts
 		if last := len(bouts) - 1; open.record.Ended == nil && bouts[last].Alike < alike {
