@@ -37,6 +37,17 @@ func TestASilentNodeIsNamed(t *testing.T) {
 	open(t, serve(fine, later), "/", desktop()).awaitText("#headline-text", "1 of 2 nodes fine, 1 unknown")
 }
 
+// Dedicated managers are not polled, which is no reason to worry.
+func TestNodesThatAreNotPolled(t *testing.T) {
+	manager := node("a-manager", "unknown", 4)
+	manager["not_polled"], manager["rank"], manager["since"] = true, nil, nil
+	tab := open(t, (&scripted{status: func() admin.Status {
+		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{manager, node("es-1", "fine", 4), node("es-2", "fine", 4)}}
+	}}).serve(t), "/", desktop())
+	tab.awaitText("#headline-text", "All 2 nodes fine.")
+	require.Equal(t, []string{"es-1 fine", "es-2 fine", "a-manager not polled"}, rows(tab))
+}
+
 // Whatever a client cannot use has failed.
 func TestTheShareThatFailed(t *testing.T) {
 	var asked atomic.Int64

@@ -121,11 +121,16 @@ func states(nodes []node) string {
 	for _, n := range nodes {
 		by[n.State]++
 	}
-	if by["fine"] == len(nodes) {
-		if len(nodes) == 1 {
-			return "1 node, fine"
-		}
-		return fmt.Sprintf("all %d nodes fine", len(nodes))
+	beside := ""
+	if n := by[notPolled]; n > 0 {
+		beside = fmt.Sprintf(", %d not polled", n)
+	}
+	polled := len(nodes) - by[notPolled]
+	switch {
+	case by["fine"] == polled && polled == 1:
+		return "1 node, fine" + beside
+	case by["fine"] == polled:
+		return fmt.Sprintf("all %d nodes fine", polled) + beside
 	}
 	parts := []string{}
 	for _, state := range []string{"unreachable", "unresponsive", "failing", "slow", "busy", "ramping", "unknown", "fine"} {
@@ -133,7 +138,7 @@ func states(nodes []node) string {
 			parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
 		}
 	}
-	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d nodes: %s", polled, strings.Join(parts, ", ")) + beside
 }
 
 func traffic(s status, r rates) string {
@@ -246,7 +251,7 @@ func (v view) table(s status, r rates) []string {
 			lines = append(lines, v.line(plain, "  about to leave: "+one.Leaving))
 		}
 		against := one.against()
-		if one.State == "fine" || one.State == "unknown" && against == "" {
+		if one.State == "fine" || one.State == notPolled || one.State == "unknown" && against == "" {
 			continue
 		}
 		why := "  "
@@ -260,7 +265,7 @@ func (v view) table(s status, r rates) []string {
 
 func lookOf(state string) look {
 	switch state {
-	case "fine":
+	case "fine", notPolled:
 		return plain
 	case "busy", "ramping", "unknown":
 		return middling

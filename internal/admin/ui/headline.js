@@ -1,13 +1,13 @@
 // The state of the cluster in one sentence. Pure: the same status gives the same sentence.
 
-import { CAUSES, isEjected, isLeftOut, stateOf } from "./words.js";
+import { CAUSES, NOT_POLLED, isEjected, isLeftOut, stateOf } from "./words.js";
 import { count, median, millis, natural, span } from "./format.js";
 
 // headline returns {level, text, steady}: level is "good", "warn", "bad" or "none";
 // steady is the text without what changes every second, for screen readers.
 export function headline(status) {
   const at = Date.parse(status.at);
-  const nodes = [...(status.nodes || [])].sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || natural(a.name, b.name));
+  const nodes = (status.nodes || []).filter((n) => n.state !== NOT_POLLED).sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || natural(a.name, b.name));
   if (!status.ready.ok) return plain("warn", `Searches are not steered yet: ${status.ready.missing}.`);
   const prefix = { observe: "Observing only. ", off: "Routing is off. " }[status.mode] || "";
   const out = nodes.filter((n) => isEjected(n.state));

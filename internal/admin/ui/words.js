@@ -11,7 +11,11 @@ export const STATES = {
   ramping: { kind: "back", order: 5, word: "ramping", means: "in slow start: its share of the searches grows" },
   unknown: { kind: "none", order: 6, word: "unknown", means: "not polled yet, or its last poll was answered with an error" },
   fine: { kind: "good", order: 7, word: "fine", means: "no evidence against it" },
+  not_polled: { kind: "none", order: 8, word: "not polled", means: "neither holds shards nor is sent requests, as a dedicated manager" },
 };
+
+// NOT_POLLED is the state, on this page, of nodes whose state nobody asks for.
+export const NOT_POLLED = "not_polled";
 
 export const stateOf = (name) => STATES[name] || { kind: "none", order: 6, word: name, means: "" };
 
