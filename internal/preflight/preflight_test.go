@@ -2,6 +2,7 @@ package preflight_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -273,6 +274,32 @@ func TestPublishedAddressesLeadElsewhere(t *testing.T) {
 	elsewhere := s.finding(report, `^published addresses lead to other nodes: node-2 at \S+: node-1 answers there$`)
 	require.Equal(t, preflight.Problem, elsewhere.Level)
 	require.Contains(t, elsewhere.Advice, "upstream.discovery to static")
+}
+
+// Dedicated managers are sent no searches.
+func TestAManagerThatDoesNotAnswer(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 3})
+	s.amend = func(path, body string) string {
+		if strings.HasPrefix(path, "/_nodes") {
+			var told map[string]any
+			require.NoError(t, json.Unmarshal([]byte(body), &told))
+			nodes, _ := told["nodes"].(map[string]any)
+			for _, n := range nodes {
+				if one := n.(map[string]any); one["name"] == "node-3" && one["roles"] != nil {
+					one["roles"] = []string{"cluster_manager"}
+				}
+			}
+			changed, err := json.Marshal(told)
+			require.NoError(t, err)
+			return string(changed)
+		}
+		return body
+	}
+	s.discover()
+	s.Nodes()[2].SetFault(simcluster.Fault{Refuse: true})
+	report := s.run()
+	require.Equal(t, preflight.Note, s.finding(report, `^nodes that are sent no searches do not answer at the address that they publish: node-3 at `).Level)
+	s.finding(report, "^the other 2 nodes answer at the addresses that they publish$")
 }
 
 func TestNodeThatHangs(t *testing.T) {
