@@ -359,19 +359,26 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// Clients that offer HTTP/2 with each request (java.net.http, curl --http2) are served as
-// others are.
-func TestAnOfferOfHTTP2IsNotTakenUp(t *testing.T) {
-	h := start(t, 3, nil)
-	h.slow(1)
-	badOnce(h, respond(http.StatusServiceUnavailable, `{"status":503}`))
-	resp, body := h.do("POST", "/idx/_search", "{}", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__")
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, complete, body)
-	seen := h.seen()
-	require.Len(t, seen, 2)
-	require.Contains(t, seen[0].uri, "preference=")
-	require.NotContains(t, seen[0].header, "Http2-Settings")
+// Clients that offer HTTP/2 with each request (java.net.http, curl --http2), or TLS (HttpClient of Apache since 5.4), are
+// served as others are.
+func TestAnOfferOfAnotherProtocolIsNotTakenUp(t *testing.T) {
+	for _, headers := range [][]string{
+		{"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__"},
+		{"Connection", "Upgrade", "Upgrade", "TLS/1.2"},
+	} {
+		for _, request := range [][3]string{{"POST", "/idx/_search", "{}"}, {"GET", "/idx/_search?q=a", ""}} {
+			h := start(t, 3, nil)
+			h.slow(1)
+			badOnce(h, respond(http.StatusServiceUnavailable, `{"status":503}`))
+			resp, body := h.do(request[0], request[1], request[2], headers...)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, complete, body)
+			seen := h.seen()
+			require.Len(t, seen, 2)
+			require.Contains(t, seen[0].uri, "preference=")
+			require.NotContains(t, seen[0].header, "Http2-Settings")
+		}
+	}
 }
 
 // What is held grows with what came. Beyond the total a body streams, and the reason is

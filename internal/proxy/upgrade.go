@@ -14,11 +14,11 @@ import (
 )
 
 // upgrades reports whether the client asks for another protocol on its connection. The
-// engines know none, but a proxy in front of them may. An offer of HTTP/2 without TLS,
-// which some clients make with each request, may be ignored, and is.
+// engines know none, but a proxy in front of them may. Offers of HTTP/2 without TLS, and of TLS
+// (RFC 2817), which some clients make with each request, may be ignored, and are.
 func (x *exchange) upgrades() bool {
-	protocol := x.r.Header["Upgrade"]
-	return protocol != nil && x.r.ContentLength == 0 && !strings.Contains(strings.ToLower(joined(protocol)), "h2c") &&
+	protocol := strings.ToLower(joined(x.r.Header["Upgrade"]))
+	return protocol != "" && x.r.ContentLength == 0 && !strings.Contains(protocol, "h2c") && !strings.Contains(protocol, "tls/") &&
 		strings.Contains(strings.ToLower(joined(x.r.Header["Connection"])), "upgrade")
 }
 
