@@ -21,6 +21,7 @@ const (
 	Rejected    Cause = "rejected"     // 429
 	EngineError Cause = "engine_error" // 5xx
 	Breaker     Cause = "breaker"      // a circuit breaker of the engine
+	TimedOut    Cause = "timed_out"    // the search took longer than it may
 	NoCopy      Cause = "no_copy"      // 400: the placement proved wrong
 	Partial     Cause = "partial"      // some shards are missing from the result
 	Forbidden   Cause = "forbidden"    // 403: strict weighted routing
@@ -30,7 +31,7 @@ const (
 
 // Causes returns all causes except [Good].
 func Causes() []Cause {
-	return []Cause{Unreachable, Transport, Rejected, EngineError, Breaker, NoCopy, Partial, Forbidden, Refused, Request}
+	return []Cause{Unreachable, Transport, Rejected, EngineError, Breaker, TimedOut, NoCopy, Partial, Forbidden, Refused, Request}
 }
 
 // final reports whether no other attempt can get a better answer.
@@ -125,7 +126,7 @@ type Machine struct {
 	steered   int // sets of copies tried
 	underWay  int
 	failed    int // attempts that were sent and failed
-	breakers  int
+	limits    int // attempts that a breaker ended, or the time that the search may take
 	broken    int // connections that broke after something was sent
 	asked     int // looks at a late attempt
 	looks     int
@@ -214,8 +215,8 @@ func (m *Machine) Ended(i int, r Result) Action {
 		}
 	}
 	switch r.Cause {
-	case Breaker:
-		m.breakers++
+	case Breaker, TimedOut:
+		m.limits++
 	case Transport:
 		m.broken++
 	}
@@ -257,8 +258,8 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.settle() // the engine has found no copy to ask, as for the client's own search
 	case r.Full && !m.narrowed && (r.Cause != Partial || !r.Room):
 		return m.answer() // no other copy has room, and more would keep the queues full
-	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
-		return m.answer() // other nodes have no memory, either
+	case (r.Cause == Breaker || r.Cause == TimedOut) && (m.limits > 1 || !m.narrowed):
+		return m.answer() // other nodes have no memory, either, and the client would wait for as long again
 	case !m.budget.Allows():
 		// Failures are general. But a failure that a list may have caused must not reach
 		// the client.
@@ -276,7 +277,7 @@ func (m *Machine) afterSteered(r Result) Action {
 // answer of the engine is final, but a node that broke the connection gave none.
 func (m *Machine) afterOwn(r Result) Action {
 	switch {
-	case !m.rule.Repeatable || !m.budget.Allows():
+	case !m.rule.Repeatable || !m.budget.Allows() || r.Cause == TimedOut:
 	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}

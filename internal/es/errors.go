@@ -46,6 +46,7 @@ type Failure uint8
 const (
 	FailureOther   Failure = iota // a node, a copy, a queue
 	FailureBreaker                // a circuit breaker: memory, on the node or for the request
+	FailureTimeout                // the time that the request may take
 	FailureRequest                // the request: all copies will answer the same
 )
 
@@ -145,6 +146,11 @@ func (s *scanner) errorType(f *failures, of *int) status {
 	})
 }
 
+// timeExceeded is the reason of a query_phase_execution_exception of a search that may not return what it has found in
+// its time: on OpenSearch (3.6.0) with 500, and before Elasticsearch 8. Later it has a type of its own, with 504 or,
+// from 9.0 on, 429.
+const timeExceeded = "Time exceeded"
+
 // FailureOf returns what the start of an error answer is about.
 func FailureOf(body []byte) Failure {
 	quote := ""
@@ -157,6 +163,8 @@ func FailureOf(body []byte) Failure {
 		return FailureRequest
 	case says("circuit_breaking_exception"):
 		return FailureBreaker
+	case says("search_timeout_exception"), says("query_phase_execution_exception") && bytes.Contains(body, []byte(timeExceeded)):
+		return FailureTimeout
 	}
 	return FailureOther
 }

@@ -83,6 +83,8 @@ func (t *try) judgeFailure() {
 	switch es.FailureOf(head) {
 	case es.FailureBreaker:
 		t.cause = attempt.Breaker
+	case es.FailureTimeout:
+		t.cause = attempt.TimedOut
 	case es.FailureRequest:
 		t.cause = attempt.Request
 	}
@@ -172,9 +174,9 @@ func (t *try) judgeItems() {
 func (t *try) judgeOwn() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
-	case status == http.StatusTooManyRequests && x.rule.searches:
-		t.cause = attempt.Rejected
-	case status >= http.StatusInternalServerError && x.rule.searches, unavailable(status) && x.steering() == es.SteerByID:
+	case x.rule.searches && (status == http.StatusTooManyRequests || status >= http.StatusInternalServerError):
+		t.judgeFailure()
+	case unavailable(status) && x.steering() == es.SteerByID:
 		t.cause = attempt.EngineError
 	case status == http.StatusOK && (x.rule.Answers || x.rule.searches && (x.explain || x.Reason == reasonFailing)):
 		t.judgeShards()
@@ -205,7 +207,7 @@ func (t *try) blame() []*selection.Node {
 			return nil
 		}
 		named = func(n *selection.Node) bool { return slices.Contains(t.head.FailedNodes, n.ID) }
-	case attempt.Rejected, attempt.EngineError, attempt.Breaker:
+	case attempt.Rejected, attempt.EngineError, attempt.Breaker, attempt.TimedOut:
 		body := t.readHead(headLimit, nil)
 		if es.ShardsUnread(body) {
 			return nil
