@@ -67,7 +67,9 @@ func (t *try) judgeSearch() {
 	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(t.readHead(headLimit, nil)):
 		t.cause = attempt.Forbidden
 	case t.refuses():
-		t.cause = attempt.Refused
+		if t.cause = attempt.Refused; es.FailureOf(t.readHead(headLimit, nil)) == es.FailureRequest {
+			t.cause = attempt.Request // 400 from Elasticsearch 8 on
+		}
 	}
 	t.blamed = t.blame()
 }
