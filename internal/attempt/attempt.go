@@ -86,6 +86,8 @@ type Result struct {
 	Full bool
 	// Room: then all other nodes with copies have room.
 	Room bool
+	// OfRequest: shards are missing for what the request asks of them, which other copies will not do, either.
+	OfRequest bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.
 	Unavailable bool
@@ -126,7 +128,7 @@ type Machine struct {
 	steered   int // sets of copies tried
 	underWay  int
 	failed    int // attempts that were sent and failed
-	limits    int // attempts that a breaker ended, or the time that the search may take
+	limits    int // attempts that would most likely end alike on other copies
 	broken    int // connections that broke after something was sent
 	asked     int // looks at a late attempt
 	looks     int
@@ -208,16 +210,16 @@ func (m *Machine) Ended(i int, r Result) Action {
 		}
 		return m.answer()
 	}
-	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused {
+	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused && !r.OfRequest {
 		m.failed++
 		if m.failed > 1 && i > 0 && !m.steersAside(i) && !m.gone { // it was sent as another one had failed
 			m.budget.Failed()
 		}
 	}
-	switch r.Cause {
-	case Breaker, TimedOut:
+	switch {
+	case r.isLimit():
 		m.limits++
-	case Transport:
+	case r.Cause == Transport:
 		m.broken++
 	}
 	switch {
@@ -258,8 +260,8 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.settle() // the engine has found no copy to ask, as for the client's own search
 	case r.Full && !m.narrowed && (r.Cause != Partial || !r.Room):
 		return m.answer() // no other copy has room, and more would keep the queues full
-	case (r.Cause == Breaker || r.Cause == TimedOut) && (m.limits > 1 || !m.narrowed):
-		return m.answer() // other nodes have no memory, either, and the client would wait for as long again
+	case r.isLimit() && (m.limits > 1 || !m.narrowed):
+		return m.answer()
 	case !m.budget.Allows():
 		// Failures are general. But a failure that a list may have caused must not reach
 		// the client.
@@ -363,6 +365,10 @@ func (m *Machine) best() int {
 	}
 	return best
 }
+
+// isLimit reports whether other copies would most likely bring no more, those that were left out included: their
+// nodes have no memory, either, it would take as long again, or the shards cannot do what is asked of them.
+func (r Result) isLimit() bool { return r.Cause == Breaker || r.Cause == TimedOut || r.OfRequest }
 
 // answer returns what kind of answer there is.
 func (r Result) answer() answer {

@@ -59,6 +59,13 @@ var requestFailures = [...]string{
 	"too_many_clauses", "too_many_nested_clauses",
 }
 
+// shardsRefuse are types of errors with which a shard refuses what a request asks of it, such as to sort by a field that
+// its mapping does not have or to divide documents by a text. All its copies do.
+var shardsRefuse = [...]string{
+	"illegal_argument_exception", "query_shard_exception", "parsing_exception", "x_content_parse_exception", "script_exception",
+	"number_format_exception", "too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
+}
+
 // rejection is the type of the error that a queue is full. Elasticsearch puts "es_" before it.
 const rejection = "rejected_execution_exception"
 
@@ -83,6 +90,13 @@ func QueuesFull(body []byte, partial bool) bool {
 	return st == scanMore && f.causes > 1
 }
 
+// ShardsRefuse reports whether the start of a partial result lists failures of shards, and all that it lists are
+// about what the request asks of them.
+func ShardsRefuse(body []byte) bool {
+	f, _ := readFailures(body, true)
+	return f.shards > 0 && f.refusals == f.shards
+}
+
 // ShardsUnread reports whether the start of an error answer ends before the failures of shards, if
 // there are any: so it does not tell which node is at fault.
 func ShardsUnread(body []byte) bool {
@@ -98,6 +112,8 @@ type failures struct {
 	causes int // root causes
 	shards int // that failed
 	others int // of both, those that are not that a queue was full
+	// refusals are those of both by what the request asks.
+	refusals int
 }
 
 // readFailures counts the failures in the start of an error, or of a partial result.
@@ -139,6 +155,9 @@ func (s *scanner) errorType(f *failures, of *int) status {
 			return st
 		}
 		*of++
+		if slices.Contains(shardsRefuse[:], string(name)) {
+			f.refusals++
+		}
 		if string(bytes.TrimPrefix(name, []byte("es_"))) != rejection {
 			f.others++
 		}

@@ -73,6 +73,29 @@ func yamlFailure(first, second string) string {
 		"  - shard: 1\n    index: \"a\"\n    reason:\n      type: \"" + second + "\"\n      reason: \"x\"\nstatus: 429\n"
 }
 
+func TestShardsRefuse(t *testing.T) {
+	const refusal = `{"shard":0,"index":"a","node":"n","reason":{"type":"illegal_argument_exception","reason":"Text fields are not optimised","caused_by":{"type":"x_exception"}}}`
+	const gone = `{"shard":0,"index":"b","node":"n","reason":{"type":"node_disconnected_exception","reason":"\"illegal_argument_exception\""}}`
+	result := func(failures string) string {
+		return `{"took":1,"_shards":{"total":3,"successful":1,"skipped":0,"failed":2,"failures":[` + failures + `]},"hits":{}}`
+	}
+	for name, c := range map[string]struct {
+		body string
+		want bool
+	}{
+		"one":            {result(refusal), true},
+		"two":            {result(refusal + "," + refusal), true},
+		"and a node":     {result(refusal + "," + gone), false},
+		"a node":         {result(gone), false},
+		"none is listed": {result(""), false},
+		"cut":            {result(refusal + "," + refusal)[:300], true},
+		"no list":        {`{"took":1,"_shards":{"total":3,"successful":2}}`, false},
+		"YAML":           {yamlFailure("illegal_argument_exception", "illegal_argument_exception"), false},
+	} {
+		require.Equal(t, c.want, ShardsRefuse([]byte(c.body)), name)
+	}
+}
+
 func TestQueuesFullInOtherFormats(t *testing.T) {
 	const rejected, other = "es_rejected_execution_exception", "node_disconnected_exception"
 	require.True(t, QueuesFull([]byte(yamlFailure(rejected, rejected)), false))

@@ -17,12 +17,13 @@ import (
 
 // answer is the result of one attempt.
 type answer struct {
-	resp   *http.Response
-	err    error
-	head   es.Head
-	cause  attempt.Cause // why it should not be the client's answer; empty if it may be
-	full   bool          // shards failed as queues were full
-	blamed []*selection.Node
+	resp      *http.Response
+	err       error
+	head      es.Head
+	cause     attempt.Cause // why it should not be the client's answer; empty if it may be
+	full      bool          // shards failed as queues were full
+	ofRequest bool          // shards failed for what is asked of them
+	blamed    []*selection.Node
 	// begin is the part of the body that was read to judge it, and readErr how reading
 	// ended: io.EOF if begin is the whole body.
 	begin   []byte
@@ -58,7 +59,10 @@ func (t *try) judgeSearch() {
 		if t.head.NoCopies() {
 			t.x.p.o.Refresh()
 		}
-		t.full = t.cause == attempt.Partial && es.QueuesFull(t.readHead(headLimit, nil), true)
+		if t.cause == attempt.Partial {
+			head := t.readHead(headLimit, nil)
+			t.full, t.ofRequest = es.QueuesFull(head, true), es.ShardsRefuse(head)
+		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()
 	case resp.StatusCode == http.StatusBadRequest && es.IsNoNodesError(t.readHead(headLimit, nil)):

@@ -24,6 +24,30 @@ func TestAPartialAnswerWithALongListOfFailuresIsSeen(t *testing.T) {
 	require.Len(t, h.seen(), 2)
 }
 
+// A shard that cannot do what is asked of it, as a field has another type there, cannot on any copy. Many searches are of that
+// kind, on patterns of indices with different mappings. The engine has asked all copies, but for those that a list left out.
+func TestAPartialAnswerThatAllCopiesGiveIsFinal(t *testing.T) {
+	answer := strings.Replace(partial(1, "id-a"), "node_disconnected_exception", "illegal_argument_exception", 1)
+	for _, c := range []struct{ narrowed, attempts int }{{0, 1}, {2, 2}} {
+		h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+		h.slow()
+		for range c.narrowed {
+			h.slow(1)
+		}
+		h.answer = respond(http.StatusOK, answer)
+		for range 50 {
+			_, body := h.do("POST", "/idx/_search", `{}`)
+			require.Equal(t, answer, body)
+			require.Len(t, h.seen(), c.attempts)
+		}
+		require.InDelta(t, 50, h.proxy.Totals().Outcomes["partial"], 0)
+		require.Zero(t, h.proxy.Totals().Decisions[reasonFailing], "it tells nothing of other searches")
+		for _, n := range h.proxy.Nodes() {
+			require.Zero(t, n.Failures)
+		}
+	}
+}
+
 // While searches fail everywhere one that is partial is no success: the next is not repeated for it.
 func TestAPartialAnswerGivesNoCredit(t *testing.T) {
 	h := start(t, 3, nil)
