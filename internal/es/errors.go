@@ -53,17 +53,19 @@ const (
 // requestFailures are types of errors that a request gets from every node: it asks for
 // more than a limit allows, or its task was cancelled. The status differs: a search task
 // cancelled by OpenSearch's backpressure gets 429, too many buckets get 503 on OpenSearch
-// and before Elasticsearch 8, too many scroll contexts 429.
+// and before Elasticsearch 8, too many scroll contexts 429. So do the results of shards that cannot be put together, as a
+// field has different types in them: 500.
 var requestFailures = [...]string{
 	"too_many_buckets_exception", "too_many_scroll_contexts_exception", "task_cancelled_exception",
-	"too_many_clauses", "too_many_nested_clauses",
+	"too_many_clauses", "too_many_nested_clauses", "aggregation_execution_exception", "class_cast_exception",
 }
 
 // shardsRefuse are types of errors with which a shard refuses what a request asks of it, such as to sort by a field that
 // its mapping does not have or to divide documents by a text. All its copies do.
 var shardsRefuse = [...]string{
 	"illegal_argument_exception", "query_shard_exception", "parsing_exception", "x_content_parse_exception", "script_exception",
-	"number_format_exception", "too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
+	"number_format_exception", "invalid_path", "aggregation_execution_exception",
+	"too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
 }
 
 // rejection is the type of the error that a queue is full. Elasticsearch puts "es_" before it.

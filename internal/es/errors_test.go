@@ -107,18 +107,20 @@ func TestQueuesFullInOtherFormats(t *testing.T) {
 
 func TestFailureOf(t *testing.T) {
 	for body, want := range map[string]Failure{
-		`{"error":{"type":"circuit_breaking_exception"}}`:                                                             FailureBreaker,
-		"{\n  \"error\" : {\n    \"type\" : \"too_many_clauses\"\n  }\n}":                                             FailureRequest,
-		`{"error":{"type":"x","reason":"no circuit_breaking_exception, and no too_many_clauses"}}`:                    FailureOther,
-		yamlFailure("circuit_breaking_exception", "circuit_breaking_exception"):                                       FailureBreaker,
-		yamlFailure("task_cancelled_exception", "task_cancelled_exception"):                                           FailureRequest,
-		"\xbf\x64type\x78\x1acircuit_breaking_exception\xff":                                                          FailureBreaker,
-		":)\n\x05\xfa\x83type\x59circuit_breaking_exception\xfb":                                                      FailureBreaker,
-		`{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Time exceeded"}]},"status":500}`: FailureTimeout,
-		`{"error":{"root_cause":[{"type":"search_timeout_exception","reason":"Time exceeded"}]},"status":429}`:        FailureTimeout,
-		`{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Query Failed"}]},"status":500}`:  FailureOther,
-		"\xbf\x64type\x70too_many_clauses\xff":                                                                        FailureRequest,
-		"":                                                                                                            FailureOther,
+		`{"error":{"type":"circuit_breaking_exception"}}`:                                          FailureBreaker,
+		"{\n  \"error\" : {\n    \"type\" : \"too_many_clauses\"\n  }\n}":                          FailureRequest,
+		`{"error":{"type":"x","reason":"no circuit_breaking_exception, and no too_many_clauses"}}`: FailureOther,
+		yamlFailure("circuit_breaking_exception", "circuit_breaking_exception"):                    FailureBreaker,
+		yamlFailure("task_cancelled_exception", "task_cancelled_exception"):                        FailureRequest,
+		"\xbf\x64type\x78\x1acircuit_breaking_exception\xff":                                       FailureBreaker,
+		":)\n\x05\xfa\x83type\x59circuit_breaking_exception\xfb":                                   FailureBreaker,
+		`{"error":{"root_cause":[],"failed_shards":[],"caused_by":{"type":"aggregation_execution_exception","reason":"Merging/Reducing the aggregations failed"}},"status":500}`: FailureRequest,
+		`{"error":{"root_cause":[],"failed_shards":[],"caused_by":{"type":"class_cast_exception","reason":"class java.lang.Long cannot be cast"}},"status":500}`:                 FailureRequest,
+		`{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Time exceeded"}]},"status":500}`:                                                            FailureTimeout,
+		`{"error":{"root_cause":[{"type":"search_timeout_exception","reason":"Time exceeded"}]},"status":429}`:                                                                   FailureTimeout,
+		`{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Query Failed"}]},"status":500}`:                                                             FailureOther,
+		"\xbf\x64type\x70too_many_clauses\xff": FailureRequest,
+		"":                                     FailureOther,
 	} {
 		require.Equal(t, want, FailureOf([]byte(body)), body)
 	}
