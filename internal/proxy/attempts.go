@@ -238,7 +238,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 		x.machine.Gone()
 	}
 	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
-	r.Room = t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
+	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	if t.resp != nil {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()

@@ -61,7 +61,7 @@ func (t *try) judgeSearch() {
 		}
 		if t.cause == attempt.Partial {
 			head := t.readHead(headLimit, nil)
-			t.full, t.ofRequest = es.QueuesFull(head, true), es.ShardsRefuse(head)
+			t.full, t.ofRequest = es.QueuesFull(head, true), t.head.Missing == 0 && es.ShardsRefuse(head)
 		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()

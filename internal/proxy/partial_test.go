@@ -48,6 +48,17 @@ func TestAPartialAnswerThatAllCopiesGiveIsFinal(t *testing.T) {
 	}
 }
 
+// A shard that had no copy to ask may have one in a moment, whatever another one cannot do.
+func TestAPartialAnswerThatLacksAShardOnTopIsRepeated(t *testing.T) {
+	h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+	h.slow()
+	refusal := strings.Replace(partial(1, "id-a"), "node_disconnected_exception", "illegal_argument_exception", 1)
+	badOnce(h, respond(http.StatusOK, strings.Replace(refusal, `"successful":2`, `"successful":1`, 1)))
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	require.Len(t, h.seen(), 2)
+}
+
 // While searches fail everywhere one that is partial is no success: the next is not repeated for it.
 func TestAPartialAnswerGivesNoCredit(t *testing.T) {
 	h := start(t, 3, nil)
