@@ -261,12 +261,14 @@ func (x *exchange) discardBody() {
 	if x.r.ProtoMajor > 1 {
 		return
 	}
-	s.deadline.end = time.Now().Add(discardTime) // nothing else reads the body by now
+	began := time.Now()
+	s.deadline.end = began.Add(discardTime) // nothing else reads the body by now
 	if d := s.deadline.patience; d > 0 && d < discardTime {
-		s.deadline.end = time.Now().Add(d)
+		s.deadline.end = began.Add(d)
 	}
 	s.deadline.push()
 	n, err := io.CopyN(io.Discard, x.r.Body, mostDiscarded)
+	x.reading += time.Since(began)
 	if x.discarded = n; errors.Is(err, io.EOF) {
 		s.ended.Store(true)
 		return
