@@ -12,8 +12,8 @@ import (
 
 // sickness knows which shards of an index are better not written to. A write waits for
 // all copies. So these are shards with a copy on a node in trouble, and shards on which
-// bulks take longer than on others, for whatever reason. If the book is about slots, a
-// slot is sick if one of its shards is.
+// bulks take longer than on others, for whatever reason. One without a primary copy is
+// down. If the book is about slots, a slot is as its worst shard.
 type sickness struct {
 	p    *Proxy
 	v    *view
@@ -54,7 +54,7 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
 	for {
 		sick := p.sickShards(v, book, index, now)
-		shard, how := book.Pick(rand.Float64(), sick.is)
+		shard, how := book.Pick(rand.Float64(), sick.fitness)
 		// A sick shard is chosen only if there is no other. A shard that is not sick may
 		// have been tried by another bulk meanwhile, and is sick then.
 		if !p.o.Bulk.Avoid || sick.is(shard) || book.Try(shard, now) {
@@ -87,11 +87,35 @@ func (s *sickness) someWell() bool {
 }
 
 // is reports whether a shard is to be avoided.
-func (s *sickness) is(shard int) bool {
-	return s.p.o.Bulk.Avoid && (s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
+func (s *sickness) is(shard int) bool { return s.fitness(shard) != bulk.Well }
+
+// fitness says whether a shard is to be written to.
+func (s *sickness) fitness(shard int) bulk.Fitness {
+	copies := s.copies(shard)
+	switch {
+	case !s.p.o.Bulk.Avoid:
+		return bulk.Well
+	case down(copies, s.size):
+		return bulk.Down
+	case s.slowness(shard) != "" || slices.ContainsFunc(copies, func(c cluster.Copy) bool {
 		trouble := s.p.troubleOf(s.v, c.Node)
 		return c.Serving() && trouble != "" && !slices.Contains(s.ignored, trouble)
-	}))
+	}):
+		return bulk.Sick
+	}
+	return bulk.Well
+}
+
+// down reports whether one of these shards, if their copies are known, has no primary copy.
+// The engine has writes to it wait for one, for a minute, and refuses them then.
+func down(copies []cluster.Copy, shards int) bool {
+	primaries := 0
+	for _, c := range copies {
+		if c.Kind == 'p' && c.Serving() {
+			primaries++
+		}
+	}
+	return len(copies) > 0 && primaries < shards
 }
 
 // slowness tells whether bulks take long on a shard.
