@@ -150,7 +150,7 @@ func (x *exchange) planBulk() bool {
 // newRewriter returns the rewriter of the client's body. With again the documents get
 // ids.
 func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
-	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce}
+	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
 	if again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
 	}
