@@ -351,7 +351,7 @@ func (s *Snapshot) CountIndices() int {
 	return s.table.indices.Len()
 }
 
-// Use marks an index as searched.
+// Use marks an index as in use, as a search on it does.
 func (s *Snapshot) Use(index string) {
 	if s.table == nil {
 		return

@@ -246,6 +246,7 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	x := b.x
 	x.p.count(at.book, at.index)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
+	x.view.snapshot.Use(index.WriteIndex) // else nobody reads where it is when it moves
 	shard, how := x.p.pickShard(x.view, at.book, copies, now)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	at.shard = shard

@@ -21,6 +21,8 @@ type sickness struct {
 	size int // shards in each part: 1, or a slot's
 	// index has the copies; nil if they are not known.
 	index *cluster.Index
+	// certain: they are where they are said to be. Else that a primary copy was missing says nothing any more.
+	certain bool
 	// ignored are the troubles that do not count, as every shard would be sick otherwise.
 	// While a cluster is busy the write pools of all nodes queue and healthy nodes are
 	// slow to answer. Even then bulks should avoid the shards on which they take long.
@@ -40,6 +42,7 @@ var loadTroubles = []string{troubleWrites, selection.Busy.String()}
 // sickShards finds which shards of an index are sick now.
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index}
+	s.certain = index != nil && v.snapshot.Believes(index.Name) && !p.tooOld(v.snapshot, now)
 	if s.someWell() {
 		return s
 	}
@@ -91,13 +94,12 @@ func (s *sickness) is(shard int) bool { return s.fitness(shard) != bulk.Well }
 
 // fitness says whether a shard is to be written to.
 func (s *sickness) fitness(shard int) bulk.Fitness {
-	copies := s.copies(shard)
 	switch {
 	case !s.p.o.Bulk.Avoid:
 		return bulk.Well
-	case down(copies, s.size):
+	case s.down(shard):
 		return bulk.Down
-	case s.slowness(shard) != "" || slices.ContainsFunc(copies, func(c cluster.Copy) bool {
+	case s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
 		trouble := s.p.troubleOf(s.v, c.Node)
 		return c.Serving() && trouble != "" && !slices.Contains(s.ignored, trouble)
 	}):
@@ -106,16 +108,16 @@ func (s *sickness) fitness(shard int) bulk.Fitness {
 	return bulk.Well
 }
 
-// down reports whether one of these shards, if their copies are known, has no primary copy.
-// The engine has writes to it wait for one, for a minute, and refuses them then.
-func down(copies []cluster.Copy, shards int) bool {
-	primaries := 0
+// down reports whether a shard has no primary copy. The engine has writes to it wait for one,
+// for a minute, and refuses them then.
+func (s *sickness) down(shard int) bool {
+	copies, primaries := s.copies(shard), 0
 	for _, c := range copies {
 		if c.Kind == 'p' && c.Serving() {
 			primaries++
 		}
 	}
-	return len(copies) > 0 && primaries < shards
+	return s.certain && len(copies) > 0 && primaries < s.size
 }
 
 // slowness tells whether bulks take long on a shard.

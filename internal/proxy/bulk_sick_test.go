@@ -125,15 +125,16 @@ func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
 // it is back it gets what it lacks, but not everything.
 func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
 	b := startBulks(t, 3, nil)
-	lose := func(lost bool) {
+	lose := func(lost bool, age time.Duration) {
 		s := b.snapshot()
+		s.PlacedAt = time.Now().Add(-age)
 		idx, _ := s.Lookup("idx")
 		if lost {
 			idx.Shards[1].Copies[0] = cluster.Copy{Kind: 'p', State: cluster.Unassigned}
 		}
 		b.proxy.UseSnapshot(s)
 	}
-	lose(true)
+	lose(true, 0)
 	for range 60 {
 		b.do("POST", "/idx/_bulk", five)
 		require.NotEqual(t, 1, b.shardOf(five, b.seen()[0]))
@@ -142,8 +143,10 @@ func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
 	require.Equal(t, []string{"no primary copy takes writes"}, e.Shards[1].Avoided)
 	require.Zero(t, e.Shards[1].Chance)
 	require.InDelta(t, 1, e.Shards[0].Level, 0.5, "the others are even among themselves")
-	lose(false)
-	chance := b.proxy.ExplainBulk("idx").Shards[1].Chance
-	require.Greater(t, chance, 1./3)
-	require.LessOrEqual(t, chance, 1.5/3+1e-9)
+	for _, lost := range []bool{true, false} { // an hour ago, or not any more
+		lose(lost, time.Hour)
+		chance := b.proxy.ExplainBulk("idx").Shards[1].Chance
+		require.Greater(t, chance, 1./3)
+		require.LessOrEqual(t, chance, 1.5/3+1e-9)
+	}
 }

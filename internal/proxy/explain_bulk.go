@@ -201,7 +201,7 @@ func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 
 // evidenceAgainst says why a shard is avoided, in words.
 func (s *sickness) evidenceAgainst(shard int, copies []BulkCopy) (why []string) {
-	if down(s.copies(shard), s.size) {
+	if s.down(shard) {
 		why = append(why, "no primary copy takes writes")
 	}
 	switch s.slowness(shard) {
