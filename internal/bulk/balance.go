@@ -69,9 +69,9 @@ func Choices() []Choice { return []Choice{ChoiceEven, ChoiceAvoided, ChoiceBound
 // not down. If no shard is well, it is as if none were sick.
 //
 // If few have room the draw is not theirs alone: what is beyond one and a half even shares
-// goes to those without, none of which gets more than an even share, so that none moves
-// away from the mean. Else a shard that refuses what it is sent, and so stays the emptiest,
-// would get everything at last. Where some shards are sick, well ones with room get all.
+// goes to well ones without, or to sick ones where none is well. None of these gets more than
+// an even share, so that none moves away from the mean. Else a shard that refuses what it is
+// sent, and so stays the emptiest, would get everything at last.
 //
 // Other processes write, too. [Balance.Correct] learns from the engine what they
 // wrote; until the next time they are assumed to write in proportion, where this
@@ -321,10 +321,8 @@ func (l levels) weights() ([]float64, Choice) {
 		return l.share(open, full), ChoiceEven
 	case best != Well:
 		return l.share(open, full), ChoiceAllSick
-	case !slices.Contains(l.fit, Sick):
+	case len(open) > 0 || !slices.Contains(l.fit, Sick):
 		return l.share(open, full), ChoiceAvoided
-	case len(open) > 0:
-		return l.share(open, nil), ChoiceAvoided
 	}
 	if open = l.of(Sick, true); len(open) == 0 {
 		full = append(full, l.of(Sick, false)...)
