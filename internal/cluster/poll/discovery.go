@@ -24,7 +24,7 @@ const (
 	discoveryPause = time.Second
 
 	membersPath  = "_cluster/state/version,nodes?local=true&filter_path=cluster_uuid,version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
-	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
+	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.http.max_content_length_in_bytes,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
 
@@ -64,6 +64,7 @@ type infoNode struct {
 	Attributes map[string]string `json:"attributes"`
 	HTTP       struct {
 		PublishAddress string `json:"publish_address"`
+		MaxBody        int64  `json:"max_content_length_in_bytes"`
 	} `json:"http"`
 	OS struct {
 		AllocatedProcessors int `json:"allocated_processors"`
@@ -212,7 +213,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown
 		}
-		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue()}
+		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue(), MaxBody: max(n.HTTP.MaxBody, 0)}
 		if n.HTTP.PublishAddress != "" && !p.o.Static {
 			published[id] = p.addresses.published(n.HTTP.PublishAddress)
 		}

@@ -251,7 +251,7 @@ func (f *Follower) id(number int) string {
 func (f *Follower) applyCluster(r *reportedCluster) {
 	nodes, urls := make([]*cluster.Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
-		nodes[i] = &cluster.Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, Attributes: told.Attributes, Leaving: told.Leaving}
+		nodes[i] = &cluster.Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, MaxBody: told.MaxBody, Attributes: told.Attributes, Leaving: told.Leaving}
 		if told.URL != "" {
 			urls[told.ID] = told.URL
 		}

@@ -99,6 +99,7 @@ type reportedNode struct {
 	URL         string            `json:"url,omitempty"`
 	Processors  int               `json:"processors,omitempty"`
 	SearchQueue int               `json:"search_queue,omitempty"`
+	MaxBody     int64             `json:"max_body,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Leaving     cluster.Departure `json:"leaving,omitempty"`
 }
@@ -203,7 +204,7 @@ type reportedProbe struct {
 func reportNodes(nodes []*cluster.Node) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
-		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, Attributes: n.Attributes, Leaving: n.Leaving}
+		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, MaxBody: n.MaxBody, Attributes: n.Attributes, Leaving: n.Leaving}
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}

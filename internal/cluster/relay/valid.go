@@ -95,6 +95,8 @@ func (c *reportedCluster) valid() error {
 			return fmt.Errorf("node %.100q has %d processors", n.ID, n.Processors)
 		case n.SearchQueue < 0 || n.SearchQueue > cluster.MaxSearchQueue:
 			return fmt.Errorf("node %.100q queues %d searches", n.ID, n.SearchQueue)
+		case n.MaxBody < 0:
+			return fmt.Errorf("node %.100q takes bodies of %d bytes", n.ID, n.MaxBody)
 		case len(n.Leaving) > maxWord: // a later version may know more of them
 			return fmt.Errorf("node %.100q leaves as %.50q", n.ID, n.Leaving)
 		}
