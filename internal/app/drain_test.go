@@ -97,6 +97,7 @@ func TestDrain(t *testing.T) {
 	close(u.holding)
 	require.True(t, busy.answered(), "also that to a request of before")
 	require.True(t, connect(t, s).ask(), "new connections are taken")
+	require.EqualError(t, s.Reload(cfg), "sidestep is stopping", "at once")
 	select {
 	case err := <-stopped:
 		require.Fail(t, "stopped within the delay", err)
