@@ -18,16 +18,16 @@ var nodeStates = []shown{
 	{Text: "slow", Color: "orange"}, {Text: "failing", Color: "red"}, {Text: "unresponsive", Color: "dark-red"}, {Text: "unreachable", Color: "purple"},
 }
 
+// stateOfNode is the worst state that a node of this name is in. A node that begins anew has another id
+// than before, and both are known for a moment.
 const stateOfNode = `max by (node) (
-  sum by (job, instance, node) (
-    sidestep_node_state{NODE, state="fine"}
-    or 2 * sidestep_node_state{NODE, state="ramping"}
-    or 3 * sidestep_node_state{NODE, state="busy"}
-    or 4 * sidestep_node_state{NODE, state="slow"}
-    or 5 * sidestep_node_state{NODE, state="failing"}
-    or 6 * sidestep_node_state{NODE, state="unresponsive"}
-    or 7 * sidestep_node_state{NODE, state="unreachable"}
-  )
+  sidestep_node_state{NODE, state="fine"}
+  or 2 * sidestep_node_state{NODE, state="ramping"}
+  or 3 * sidestep_node_state{NODE, state="busy"}
+  or 4 * sidestep_node_state{NODE, state="slow"}
+  or 5 * sidestep_node_state{NODE, state="failing"}
+  or 6 * sidestep_node_state{NODE, state="unresponsive"}
+  or 7 * sidestep_node_state{NODE, state="unreachable"}
 )`
 
 // p99 of a histogram in the range given.
