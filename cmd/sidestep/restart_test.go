@@ -216,7 +216,7 @@ func TestAReloadDuringTheStartIsNotItsEnd(t *testing.T) {
 		out, err := os.OpenFile(pipe, os.O_WRONLY, 0) // as soon as it is being read
 		require.NoError(t, err)
 		before()
-		_, err = io.WriteString(out, "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: ['http://127.0.0.1:1']}\nlog: {format: json}\n")
+		_, err = out.WriteString("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: ['http://127.0.0.1:1']}\nlog: {format: json}\n")
 		require.NoError(t, err)
 		require.NoError(t, out.Close())
 	}
