@@ -129,7 +129,7 @@ func TestAStopDoesNotWaitForConnectionsThatAreNotUsed(t *testing.T) {
 	for _, name := range []string{"plain", "TLS"} {
 		t.Run(name, func(t *testing.T) {
 			cfg := settings(newUpstream(t).URL)
-			cfg.Limits.ShutdownGrace = 3 * time.Second
+			cfg.Limits.ShutdownGrace = 4 * time.Second
 			if name == "TLS" {
 				cfg.ListenTLS.CertFile, cfg.ListenTLS.KeyFile = trusted.files(t.TempDir(), "data")
 			}
