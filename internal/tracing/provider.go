@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -180,13 +181,14 @@ func newQueue(t *Tracer) *queue {
 // before puts the queue, and the SDK's batches, before exporter.
 func (q *queue) before(exporter sdktrace.SpanExporter) *queue {
 	batch := min(q.limit, numberOf("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", sdktrace.DefaultMaxExportBatchSize))
+	delay := time.Duration(numberOf("OTEL_BSP_SCHEDULE_DELAY", sdktrace.DefaultScheduleDelay)) * time.Millisecond
 	q.SpanProcessor = sdktrace.NewBatchSpanProcessor(counted{exporter, q},
-		sdktrace.WithMaxQueueSize(int(q.limit)), sdktrace.WithMaxExportBatchSize(int(batch)))
+		sdktrace.WithMaxQueueSize(int(q.limit)), sdktrace.WithMaxExportBatchSize(int(batch)), sdktrace.WithBatchTimeout(delay))
 	return q
 }
 
-// numberOf returns the number in a variable, or another where it holds none above 0: the SDK ends the
-// process then.
+// numberOf returns the number in a variable, or another where it holds none above 0: then the SDK would end
+// the process, or, without a delay, use up a processor.
 func numberOf(variable string, another int64) int64 {
 	if n, err := strconv.ParseInt(os.Getenv(variable), 10, 32); err == nil && n > 0 {
 		return n

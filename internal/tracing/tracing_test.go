@@ -198,6 +198,13 @@ func TestVariablesOfNoUseAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestNumbersOfVariables(t *testing.T) {
+	for value, want := range map[string]int64{"": 7, "3": 3, "0": 7, "-1": 7, "x": 7, "99999999999": 7} {
+		t.Setenv("OTEL_BSP_SCHEDULE_DELAY", value)
+		require.Equal(t, want, numberOf("OTEL_BSP_SCHEDULE_DELAY", 7), value)
+	}
+}
+
 // parentOf is a traceparent of a trace whose random half begins so.
 func parentOf(beginning, flags string) string {
 	return "00-0af7651916cd43dd" + beginning + strings.Repeat("0", 16-len(beginning)) + "-b7ad6b7169203331-" + flags
