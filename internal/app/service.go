@@ -28,7 +28,7 @@ func (s service) Status() admin.Status {
 	totals, spikes := p.proxy.Totals(), s.app.recorder.Spikes()
 	status := admin.Status{
 		Mode:      string(p.proxy.Mode()),
-		Policy:    p.recipe.policy,
+		Policy:    p.selector.Policy(),
 		Nodes:     p.proxy.Nodes(),
 		Requests:  totals.Requests,
 		Decisions: totals.Decisions,
