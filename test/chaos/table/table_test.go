@@ -175,7 +175,7 @@ func TestParseDecision(t *testing.T) {
 	nodes, coordinator = parseDecision("mode=off; reason=off; nodes=; coordinator=node-2; attempts=1")
 	require.Empty(t, nodes)
 	require.Equal(t, "node-2", coordinator)
-	for _, reason := range []string{"no_outlier", "no_gain"} {
+	for _, reason := range []string{"no_outlier", "no_gain", "overloaded", "no_choice"} {
 		nodes, coordinator = parseDecision("mode=route; reason=" + reason + "; nodes=node-1,node-3; attempts=1; coordinator=node-1")
 		require.Empty(t, nodes, "it went out without a list")
 		require.Equal(t, "node-1", coordinator)
