@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -105,3 +106,59 @@ func chaos(t *testing.T, results string) map[string]map[string]figures {
 	}
 	return measured
 }
+
+// policyRows are the scenarios of the rows of the table "Policies".
+var policyRows = []string{
+	"healthy_80", "slow_10x", "slow_10x_60", "slow_10x_20_sidecars", "transport_300ms", "pauses_beside", "pauses", "fails_fast_429", "fails_fast_503",
+	"cold_node", "bimodal_2s", "slow_3x_80", "blog_2_stressed", "one_shard_3_copies", "nodes_1000",
+}
+
+// TestPoliciesOfBenchmarks holds the table "Policies" of docs/benchmarks.md against the lab's.
+func TestPoliciesOfBenchmarks(t *testing.T) {
+	const results = "test/bench/results/lab.txt"
+	played := lab(read(t, results))
+	shown := rows(t, read(t, "docs/benchmarks.md"), "| | engine | sidestep | `when: always` |")
+	require.Len(t, shown, len(policyRows))
+	for i, scenario := range policyRows {
+		want := []string{shown[i][0]}
+		for j, policy := range []string{"ars", "sidestep/adaptive", "sidestep/adaptive+always", "oracle"} {
+			of := played[scenario][policy]
+			require.NotEmpty(t, of, "%s: %s has no %s", results, scenario, policy)
+			if of["p99"] == "∞" {
+				want = append(want, fmt.Sprintf("%.0f %% failed", number(t, of["failed"])))
+				continue
+			}
+			want = append(want, rounded(shown[i][1+j], number(t, of["p99"]), 0))
+		}
+		require.Equal(t, want, shown[i], "%s of %s has other figures", scenario, results)
+	}
+}
+
+// lab returns what the lab's tables say, by scenario and policy.
+func lab(text string) map[string]map[string]figures {
+	played := map[string]map[string]figures{}
+	for _, block := range strings.Split(text, "\n\n") {
+		scenario, table, _ := strings.Cut(strings.TrimSpace(block), ": ")
+		var columns []string
+		for line := range strings.Lines(table) {
+			// Ranges in parentheses are left out.
+			cells := strings.Split(columnGap.ReplaceAllString(strings.TrimSpace(rangeOf.ReplaceAllString(line, "")), "\t"), "\t")
+			switch {
+			case cells[0] == "policy":
+				columns, played[scenario] = cells, map[string]figures{}
+			case len(columns) == len(cells):
+				f := figures{}
+				for i, column := range columns {
+					f[column] = cells[i]
+				}
+				played[scenario][cells[0]] = f
+			}
+		}
+	}
+	return played
+}
+
+var (
+	rangeOf   = regexp.MustCompile(` \([^)]*\)`)
+	columnGap = regexp.MustCompile(` {2,}`)
+)
