@@ -67,8 +67,10 @@ func TestJudge(t *testing.T) {
 	require.Empty(t, missed(asks{noManager: true}, counted{}))
 	require.Equal(t, []string{"managers"}, missed(asks{noManager: true}, counted{through: 1}))
 	require.Equal(t, []string{"managers"}, missed(asks{noManager: true}, counted{untold: 1}))
-	o.of(loadSidestep).result.Failed = 1
-	require.Equal(t, []string{"lost"}, missed(asks{}, counted{}))
+	for _, lost := range []loadgen.Result{{Failed: 1}, {Partial: 1}, {Failed: 1, Partial: 1}} {
+		o.of(loadSidestep).result = lost
+		require.Equal(t, []string{"lost"}, missed(asks{}, counted{}))
+	}
 }
 
 func TestASecondTenantIsComparedWithItself(t *testing.T) {
