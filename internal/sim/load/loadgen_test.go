@@ -218,6 +218,8 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 4, sum.OK)
 	require.InDelta(t, 1, sum.Throughput(), 1e-9)
 	require.InDelta(t, 200, sum.Accepted(0.5).Milliseconds(), 1)
+	require.InDelta(t, 250, sum.MeanAccepted().Milliseconds(), 1)
+	require.Zero(t, new(Result).MeanAccepted())
 	require.InDelta(t, 60_000, sum.Quantile(1).Milliseconds(), 60)
 }
 
