@@ -105,11 +105,11 @@ func TestTurnsAreComparedOfRoundsThatBothHave(t *testing.T) {
 }
 
 func TestLatencies(t *testing.T) {
-	for _, duration := range []time.Duration{5, 20, 150, 333, 500, 1000, 1400} {
+	for _, milliseconds := range []int{5, 20, 150, 333, 500, 1000, 1400} {
 		synctest.Test(t, func(t *testing.T) {
 			var want []float64
 			r, err := loadgen.Run(t.Context(), loadgen.Options{
-				Targets: []string{"http://127.0.0.1:1"}, Connections: 1, Duration: duration * time.Millisecond,
+				Targets: []string{"http://127.0.0.1:1"}, Connections: 1, Duration: time.Duration(milliseconds) * time.Millisecond,
 				Transport: answers(func(*http.Request) (*http.Response, error) {
 					took := time.Duration(1000+len(want)) * time.Microsecond
 					want = append(want, harness.Milliseconds(took))
