@@ -89,10 +89,12 @@ func Median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Quantile returns the value that a share q of sorted values does not exceed; 0 of none.
+// Quantile returns the value that a share q of sorted values does not exceed, of the nearest
+// rank as in a loadgen.Result: of 100 values the 99th is their 0.99; 0 of none.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+	rank := int(q*float64(len(sorted)) + 0.5)
+	return sorted[max(1, min(rank, len(sorted)))-1]
 }

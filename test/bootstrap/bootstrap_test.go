@@ -12,7 +12,8 @@ func TestMedianAndQuantile(t *testing.T) {
 	require.Equal(t, 2.0, Median([]float64{3, 9, 1, 1}))
 	require.Zero(t, Quantile(nil, 0.5))
 	require.Equal(t, 1.0, Quantile([]float64{1, 2, 3, 4}, 0))
-	require.Equal(t, 3.0, Quantile([]float64{1, 2, 3, 4}, 0.5))
+	require.Equal(t, 2.0, Quantile([]float64{1, 2, 3, 4}, 0.5))
+	require.Equal(t, 3.0, Quantile([]float64{1, 2, 3, 4}, 0.75), "a share of 0.75 does not exceed it")
 	require.Equal(t, 4.0, Quantile([]float64{1, 2, 3, 4}, 1))
 }
 

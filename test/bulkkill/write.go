@@ -181,7 +181,7 @@ func awaitPlanned(ctx context.Context, url string) error {
 			return err
 		}
 		_ = resp.Body.Close()
-		if strings.Contains(resp.Header.Get("X-Sidestep-Decision"), "reason=one_shard") {
+		if harness.ParseDecision(resp.Header.Get(harness.DecisionHeader)).Reason == "one_shard" {
 			return nil
 		}
 		_ = harness.Pause(ctx, 100*time.Millisecond)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // What can be decided while the cluster changes
@@ -84,10 +85,6 @@ func judge(before, it, after answer, r request) finding {
 	return undecided
 }
 
-// partial matches what a partial answer says, in any place: shards that failed, or
-// searches of several that did.
-var partial = regexp.MustCompile(`"failed"\s*:\s*[1-9]|"status"\s*:\s*(429|5\d\d)`)
-
 // grade orders answers, the best first.
 func grade(a answer) int {
 	switch {
@@ -96,7 +93,7 @@ func grade(a answer) int {
 	case a.status >= http.StatusBadRequest:
 		return 2
 	}
-	if body, ok := decoded(a.header.Get("Content-Encoding"), a.body); ok && partial.Match(body) {
+	if body, ok := decoded(a.header.Get("Content-Encoding"), a.body); ok && harness.Partial(body) {
 		return 1
 	}
 	return 0

@@ -147,7 +147,7 @@ func TestCompressedBodiesAreCompared(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	good, otherGood := jsonAnswer(`{"x":1}`), jsonAnswer(`{"x":2}`)
-	part := jsonAnswer(`{"_shards":{"failed":1}}`)
+	part := jsonAnswer(`{"_shards":{"total":5,"successful":4,"skipped":0,"failed":0}}`)
 	missing, down := jsonAnswer(`{}`), jsonAnswer(`{}`)
 	missing.status, down.status = 404, 503
 	for name, tc := range map[string]struct {

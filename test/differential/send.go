@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // answer is what came back, or why nothing did.
@@ -104,8 +106,8 @@ func (s side) send(ctx context.Context, r request) answer {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	a := answer{status: res.StatusCode, header: res.Header, body: body, err: err}
-	a.decision = a.header.Get("X-Sidestep-Decision")
-	a.header.Del("X-Sidestep-Decision")
+	a.decision = a.header.Get(harness.DecisionHeader)
+	a.header.Del(harness.DecisionHeader)
 	return a
 }
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-const decisionHeader = "X-Sidestep-Decision"
+	"sidestep/test/harness"
+)
 
 // The header that tells where a request went tells which indices there are and on
 // which nodes. So only clients get it that may see all that it tells.
@@ -19,7 +19,7 @@ func (s *secured) explainsToWhoMaySee(t *testing.T) {
 	}
 	shown := func(q search, credentials string) (status int, told bool) {
 		got := s.through(t, q.with(credentials)) // asks for the header, as all requests of these tests do
-		return got.status, len(got.header.Values(decisionHeader)) > 0
+		return got.status, len(got.header.Values(harness.DecisionHeader)) > 0
 	}
 	products, all, missing := search{target: "products", body: firstThree}, search{target: "*", body: firstThree}, search{target: "nowhere", body: firstThree}
 	for _, c := range []struct {
@@ -56,10 +56,10 @@ func (s *secured) explainsToWhoMaySee(t *testing.T) {
 			f := s.start(t, "monitor", "monitor", "explain: {header: "+mode+"}")
 			require.NoError(t, f.AwaitReady(t.Context()))
 			q := products.by("reader", "reader")
-			require.Equal(t, told, len(s.send(t, f.URL, q).header.Values(decisionHeader)) > 0)
+			require.Equal(t, told, len(s.send(t, f.URL, q).header.Values(harness.DecisionHeader)) > 0)
 			anonymous := s.send(t, f.URL, products)
 			require.Equal(t, http.StatusUnauthorized, anonymous.status)
-			require.Equal(t, mode == "on", len(anonymous.header.Values(decisionHeader)) > 0)
+			require.Equal(t, mode == "on", len(anonymous.header.Values(harness.DecisionHeader)) > 0)
 		})
 	}
 }

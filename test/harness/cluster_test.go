@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err)
 	f, err := newFault("test", port)
 	require.NoError(t, err)
-	client := &http.Client{Timeout: 400 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func() error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+loopback(f.port), http.NoBody)
 		require.NoError(t, err)
@@ -130,7 +130,9 @@ func TestFaults(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), 150*time.Millisecond)
 	f.proxy.Toxics.ResetToxics(t.Context())
 	require.NoError(t, n.BlackholeHTTP())
+	client.Timeout = 400 * time.Millisecond
 	require.True(t, os.IsTimeout(get()), "swallows everything")
+	client.Timeout = time.Minute
 	f.proxy.Toxics.ResetToxics(t.Context())
 	require.NoError(t, get())
 	require.NoError(t, n.RefuseHTTP())

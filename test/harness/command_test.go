@@ -81,8 +81,8 @@ func TestSeedIsPartOfTheCommand(t *testing.T) {
 }
 
 func TestParseDecision(t *testing.T) {
-	require.Equal(t, Decision{Reason: "ranked", Nodes: []string{"a", "b"}, Coordinator: "a"},
+	require.Equal(t, Decision{Mode: "route", Reason: "ranked", Nodes: []string{"a", "b"}, Coordinator: "a"},
 		ParseDecision("mode=route; reason=ranked; nodes=a,b; attempts=1; coordinator=a"))
-	require.Equal(t, Decision{Reason: "learning"}, ParseDecision("mode=route; reason=learning; nodes=; attempts=1; coordinator="))
+	require.Equal(t, Decision{Mode: "route", Reason: "learning"}, ParseDecision("mode=route; reason=learning; nodes=; attempts=1; coordinator="))
 	require.Zero(t, ParseDecision(""))
 }

@@ -7,6 +7,7 @@ const DecisionHeader = "X-Sidestep-Decision"
 
 // Decision is what sidestep says that it did with a request.
 type Decision struct {
+	Mode        string
 	Reason      string
 	Nodes       []string // in the list that was sent, or that would have been
 	Coordinator string   // empty if it does not tell
@@ -17,6 +18,8 @@ func ParseDecision(header string) (d Decision) {
 	for part := range strings.SplitSeq(header, ";") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		switch {
+		case key == "mode":
+			d.Mode = value
 		case key == "reason":
 			d.Reason = value
 		case key == "nodes" && value != "":

@@ -27,7 +27,11 @@ type Flood struct {
 }
 
 // Flooded tells what came of a [Flood].
-type Flooded struct{ Answered, Rejected atomic.Int64 }
+type Flooded struct {
+	Answered, Rejected atomic.Int64
+
+	failure atomic.Pointer[error] // what a client ended of
+}
 
 // Flood sends searches to this node, past its proxy, that no other node can serve,
 // until the function returned is called.
@@ -37,12 +41,11 @@ func (n *Node) Flood(ctx context.Context, f Flood) (came *Flooded, end func(cont
 	transport := &http.Transport{MaxIdleConnsPerHost: f.Waiting}
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	var wg sync.WaitGroup
-	var failure atomic.Pointer[error]
 	for range f.Waiting {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if err := n.floodOnce(ctx, client, f, came); err != nil && ctx.Err() == nil {
-					failure.Store(&err)
+					came.failure.Store(&err)
 					return
 				}
 				_ = Pause(ctx, f.Pause)
@@ -53,7 +56,7 @@ func (n *Node) Flood(ctx context.Context, f Flood) (came *Flooded, end func(cont
 		cancel()
 		wg.Wait()
 		transport.CloseIdleConnections()
-		if err := failure.Load(); err != nil {
+		if err := came.failure.Load(); err != nil {
 			return fmt.Errorf("flood %s: %w", n.Name, *err)
 		}
 		return nil

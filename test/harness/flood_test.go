@@ -42,8 +42,8 @@ func TestFloodAsksOneNodeOnly(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	require.Equal(t, after, count.Load(), "it goes on")
 
-	_, end = n.Flood(t.Context(), Flood{Index: "products", Shards: "1", Waiting: 1})
-	time.Sleep(100 * time.Millisecond)
+	came, end = n.Flood(t.Context(), Flood{Index: "products", Shards: "1", Waiting: 1})
+	require.Eventually(t, func() bool { return came.failure.Load() != nil }, time.Minute, time.Millisecond)
 	require.ErrorContains(t, end(t.Context()), "flood node-1: status 400")
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -215,15 +214,6 @@ type failure struct{ kind, text, name string }
 // Error implements error.
 func (f failure) Error() string { return f.kind + ": " + f.text }
 
-// counts matches the numbers of shards of an answer.
-var counts = regexp.MustCompile(`"_shards":\{"total":(\d+),"successful":(\d+)`)
-
-// partial reports whether some shards are missing from an answer.
-func partial(body []byte) bool {
-	numbers := counts.FindSubmatch(body)
-	return len(numbers) == 3 && !bytes.Equal(numbers[1], numbers[2])
-}
-
 // complete sends r and waits for its answer.
 func (l *load) complete(ctx context.Context, r request) error {
 	name := fmt.Sprintf("soak-%d", l.named.Add(1))
@@ -253,7 +243,7 @@ func (l *load) exchange(ctx context.Context, r request, name string) (kind, text
 		return "broken answer", err.Error()
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Sprintf("status %d", resp.StatusCode), fmt.Sprintf("%s with a body of %d bytes: %s", r.path, len(r.body), head)
-	case partial(body):
+	case harness.Partial(body):
 		return "partial", r.path + ": " + head
 	}
 	return "", ""

@@ -58,10 +58,10 @@ func TestForwarderRestarts(t *testing.T) {
 func TestClientsTellWhatWentWrong(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
 		"": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"_shards":{"total":2,"successful":2,"failed":0}}`)
+			_, _ = io.WriteString(w, `{"_shards":{"total":2,"successful":2,"skipped":0,"failed":0}}`)
 		},
 		"partial": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"_shards":{"total":2,"successful":1,"failed":0}}`)
+			_, _ = io.WriteString(w, `{"responses":[{"_shards":{"total":2,"successful":2,"skipped":0,"failed":0}},{"_shards":{"total":2,"successful":1,"skipped":0,"failed":0}}]}`)
 		},
 		"status 503": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 		"no answer":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },

@@ -95,6 +95,7 @@ func (r *request) searchRequest(target string, body []byte) (searchRequest, *sea
 		target: target, routing: r.params.Get("routing"), preference: r.params.Get("preference"),
 		from: b.From, size: 10, ignoreUnavailable: r.flag("ignore_unavailable"),
 		explain: r.flag("explain") || b.Explain, maxConcurrent: 5,
+		whole: r.params.Get("allow_partial_search_results") == "false",
 	}
 	if b.Size != nil {
 		s.size = *b.Size

@@ -101,11 +101,13 @@ func TestPartialResults(t *testing.T) {
 	require.Less(t, o.number("hits", "total", "value"), 1000)
 	first := object(o.at("_shards", "failures").([]any)[0].(map[string]any))
 	require.Equal(t, nodes[0].ID(), first.at("node"))
+	whole := "&allow_partial_search_results=false"
+	require.Equal(t, "Partial shards failure", ask(t, nodes[1], 500, "GET /products/_search?preference=_only_nodes:"+nodes[0].ID()+","+nodes[2].ID()+","+nodes[4].ID()+whole).at("error", "reason"))
 	require.Zero(t, ask(t, nodes[1], 200, "GET /products/_search").number("_shards", "failed"))
 	for _, n := range nodes {
 		n.SetFault(Fault{Partial: true})
 	}
-	require.Equal(t, "all shards failed", ask(t, nodes[1], 500, "GET /products/_search").at("error", "reason"))
+	require.Equal(t, "all shards failed", ask(t, nodes[1], 500, "GET /products/_search?"+whole).at("error", "reason"))
 }
 
 func TestSlowNodeDelays(t *testing.T) {

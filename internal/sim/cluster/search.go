@@ -13,6 +13,7 @@ type searchRequest struct {
 	from, size                  int
 	ignoreUnavailable           bool
 	explain                     bool // each hit says who served it
+	whole                       bool // an answer without some shards is an error
 	// maxConcurrent bounds the shard queries under way on one node.
 	maxConcurrent int
 }
@@ -88,7 +89,7 @@ type searchResult struct {
 }
 
 // search runs a plan with this node as coordinating node. It returns an error if
-// every shard failed.
+// every shard failed, or one did and the answer is to be whole.
 func (n *Node) search(ctx context.Context, plan []attempt, r searchRequest) (*searchResult, *apiError) {
 	begin := time.Now()
 	res := &searchResult{plan: plan, served: make([]string, len(plan))}
@@ -105,8 +106,11 @@ func (n *Node) search(ctx context.Context, plan []attempt, r searchRequest) (*se
 		}
 	}
 	res.took = time.Since(begin)
-	if len(plan) > 0 && len(res.failures) == len(plan) {
-		return nil, allShardsFailed(res.failures)
+	switch failed := len(res.failures); {
+	case failed > 0 && failed == len(plan):
+		return nil, shardsFailed("all shards failed", res.failures)
+	case failed > 0 && r.whole:
+		return nil, shardsFailed("Partial shards failure", res.failures)
 	}
 	return res, nil
 }
@@ -179,9 +183,9 @@ func (l *nodeLimit) enter(ctx context.Context, node string) (leave func(), ok bo
 	}
 }
 
-// allShardsFailed is the error of a search that got nothing. Its status is that
-// of the first failure, or of the last one that is a server error.
-func allShardsFailed(failures []shardFailure) *apiError {
+// shardsFailed is the error of a search that got nothing, or too little. Its status is
+// that of the first failure, or of the last one that is a server error.
+func shardsFailed(reason string, failures []shardFailure) *apiError {
 	status := failures[0].err.Status
 	shards := make([]any, 0, len(failures))
 	causes := []any{}
@@ -197,7 +201,7 @@ func allShardsFailed(failures []shardFailure) *apiError {
 		}
 	}
 	return &apiError{
-		Status: status, Type: "search_phase_execution_exception", Reason: "all shards failed",
+		Status: status, Type: "search_phase_execution_exception", Reason: reason,
 		Fields: map[string]any{"phase": "query", "grouped": true, "failed_shards": shards, "root_cause": causes},
 	}
 }

@@ -48,7 +48,7 @@ type Played struct {
 	P50      Figures `json:"p50"`
 	P99      Figures `json:"p99"`
 	Failed   Figures `json:"failed"`   // searches that had no complete answer
-	Attempts Figures `json:"attempts"` // for the engine as many as there are searches
+	Attempts Figures `json:"attempts"` // with those of clients that send again what no server could answer
 	Ejected  int     `json:"ejected"`  // ejections of nodes that had no fault, by all sidecars
 }
 

@@ -108,6 +108,10 @@ func TestOutcomes(t *testing.T) {
 		"partial": {func(*http.Request) (*http.Response, error) {
 			return reply(200, strings.Replace(whole, `"failed":0`, `"failed":2`, 1))
 		}, Result{Partial: 1}, `partial: {"total":5,"successful":5,"skipped":0,"failed":2}`},
+		"partial, with many failures": {func(*http.Request) (*http.Response, error) {
+			failures := `"failed":2,"failures":["` + strings.Repeat("x", headSize) + `"]`
+			return reply(200, strings.Replace(whole, `"failed":0`, failures, 1))
+		}, Result{Partial: 1}, "partial: more failures than are kept"},
 		"timed out search": {func(*http.Request) (*http.Response, error) {
 			return reply(200, strings.Replace(whole, `"timed_out":false`, `"timed_out":true`, 1))
 		}, Result{OK: 1, TimedOut: 1}, ""},
@@ -214,6 +218,8 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 4, sum.OK)
 	require.InDelta(t, 1, sum.Throughput(), 1e-9)
 	require.InDelta(t, 200, sum.Accepted(0.5).Milliseconds(), 1)
+	require.InDelta(t, 250, sum.MeanAccepted().Milliseconds(), 1)
+	require.Zero(t, new(Result).MeanAccepted())
 	require.InDelta(t, 60_000, sum.Quantile(1).Milliseconds(), 60)
 }
 

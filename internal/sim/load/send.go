@@ -96,11 +96,15 @@ func readHead(head []byte) outcome {
 	return o
 }
 
-// missing reads _shards, and returns them if some are missing.
+// missing reads _shards, and returns them if some are missing. Where their end is not in the
+// head, what fills it is a list of failures.
 func missing(d *json.Decoder) string {
 	var text json.RawMessage
+	if d.Decode(&text) != nil {
+		return "more failures than are kept"
+	}
 	var shards struct{ Total, Successful, Failed int }
-	if d.Decode(&text) == nil && json.Unmarshal(text, &shards) == nil && (shards.Failed > 0 || shards.Successful < shards.Total) {
+	if json.Unmarshal(text, &shards) == nil && (shards.Failed > 0 || shards.Successful < shards.Total) {
 		return fmt.Sprintf("%.1000s", text)
 	}
 	return ""

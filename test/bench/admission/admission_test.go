@@ -103,6 +103,19 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestSharesAreOfWhatWasSent(t *testing.T) {
+	one := turn{
+		sent:     10,
+		result:   &loadgen.Result{Sent: 10, OK: 4, Refused: 1, TimedOut: 2, Partial: 3},
+		counters: counters{queries: 60, opened: 4, rejected: 7},
+		doing:    harness.Doing{harness.DoesHedges: {"lost": 1}, harness.DoesFailovers: {"partial": 4}},
+	}
+	r := &report{capacity: 100}
+	text := r.section(&level{load: 0.5, rate: 50, arms: []*tally{{arm: armDirect, turns: []turn{one}}}})
+	require.Contains(t, text, "|  | 0.100 | 0.200 | 0.300 | 7 | 6.00 | 1.500 | 0.400 |")
+	require.Contains(t, text, "direct did: hedges lost 1; failovers partial 4.")
+}
+
 func TestFloodArms(t *testing.T) {
 	o, err := parse([]string{"-flood", "1", "-flood-rate", "20", "-loads", "0.3", "-arms", "direct,auto,rate", "-out", "x", "-seed", "7"})
 	require.NoError(t, err)

@@ -48,13 +48,15 @@ func (c *counter) take() (seen [purposes]int, busiest int) {
 	return seen, busiest
 }
 
+// purposeOf tells it by the path, without the query.
 func purposeOf(path string) int {
 	switch {
+	case path == "/_cluster/state/metadata", path == "/_cluster/state/version,nodes": // of the nodes
 	case strings.HasPrefix(path, "/_nodes/_local/stats"):
 		return forStatistics
 	case strings.HasPrefix(path, "/_cluster/state/version"), strings.HasPrefix(path, "/_cat/shards"), strings.HasPrefix(path, "/_list/shards"):
 		return forPlacement
-	case strings.HasSuffix(path, "/_search_shards"), strings.HasPrefix(path, "/_cluster/state/metadata"), strings.HasSuffix(path, "/_alias"):
+	case strings.HasSuffix(path, "/_search_shards"), strings.HasPrefix(path, "/_cluster/state/metadata/"), strings.HasSuffix(path, "/_alias"):
 		return forTargets
 	}
 	return forDiscovery

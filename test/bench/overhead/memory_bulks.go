@@ -18,7 +18,7 @@ const (
 	bulks    = 10
 	bulkSize = 100_000_000
 	// oneShard is the reason of a bulk that sidestep keeps on one shard.
-	oneShard = "reason=one_shard"
+	oneShard = "one_shard"
 )
 
 // document is one operation of the bulks, of 1,000 bytes.
@@ -98,8 +98,8 @@ func sendBulk(ctx context.Context, p peer, size int) error {
 	if want := size / len(document()); resp.StatusCode != http.StatusOK || count.items != want {
 		return fmt.Errorf("bulk: status %d, %d of %d items", resp.StatusCode, count.items, want)
 	}
-	if reason := resp.Header.Get("X-Sidestep-Decision"); p.admin != "" && !strings.Contains(reason, oneShard) {
-		return fmt.Errorf("bulk: decided %q, want %s", reason, oneShard)
+	if decision := resp.Header.Get(harness.DecisionHeader); p.admin != "" && harness.ParseDecision(decision).Reason != oneShard {
+		return fmt.Errorf("bulk: decided %q, want %s", decision, oneShard)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sidestep/test/harness"
 )
 
 // steered is the reason of a search that is sent with a list of the nodes that are
@@ -40,7 +42,7 @@ func (s *stage) steers(ctx context.Context, p peer) error {
 		if err != nil {
 			return err
 		}
-		if err := checkDecision(resp.Header.Get("X-Sidestep-Decision"), s.backend.Degraded); err != nil {
+		if err := checkDecision(resp.Header.Get(harness.DecisionHeader), s.backend.Degraded); err != nil {
 			return fmt.Errorf("status %d: %w", resp.StatusCode, err)
 		}
 		if off := len(body) - size; max(off, -off) > size/6 {
@@ -53,13 +55,8 @@ func (s *stage) steers(ctx context.Context, p peer) error {
 // checkDecision returns an error unless the decision that sidestep tells of a search is
 // a list of nodes without the one that is degraded.
 func checkDecision(decision, degraded string) error {
-	parts := map[string]string{}
-	for part := range strings.SplitSeq(decision, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		parts[name] = value
-	}
-	nodes := strings.Split(parts["nodes"], ",")
-	if parts["mode"] != "route" || parts["reason"] != steered || parts["nodes"] == "" || slices.Contains(nodes, degraded) {
+	d := harness.ParseDecision(decision)
+	if d.Mode != "route" || d.Reason != steered || len(d.Nodes) == 0 || slices.Contains(d.Nodes, degraded) {
 		return fmt.Errorf("not steered past %s: decision %q", degraded, decision)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 type counters struct {
 	at       time.Time
 	searches float64 // of clients
-	further  float64 // attempts beside the first of each
+	did      harness.Doing
 	records  float64 // of nodes in trouble
 }
 
@@ -43,28 +43,16 @@ func (s *stage) account(ctx context.Context) (map[string]counters, error) {
 }
 
 func readCounters(ctx context.Context, f *harness.Front) (counters, error) {
-	c := counters{at: time.Now()}
-	for _, of := range []struct {
-		metric, label, value string
-		to                   *float64
-	}{
-		{"sidestep_requests_total", "operation", "search", &c.searches},
-		{"sidestep_failovers_total", "", "", &c.further},
-		{"sidestep_hedges_total", "result", "won", &c.further},
-		{"sidestep_hedges_total", "result", "lost", &c.further},
-		{"sidestep_spikes_total", "", "", &c.records},
-	} {
-		labels := map[string]string{}
-		if of.label != "" {
-			labels[of.label] = of.value
-		}
-		sum, err := f.Sum(ctx, of.metric, labels)
-		if err != nil {
-			return c, err
-		}
-		*of.to += sum
+	did, err := f.Doing(ctx)
+	if err != nil {
+		return counters{}, err
 	}
-	return c, nil
+	searches, err := f.Sum(ctx, "sidestep_requests_total", map[string]string{"operation": "search"})
+	if err != nil {
+		return counters{}, err
+	}
+	records, err := f.Sum(ctx, "sidestep_spikes_total", nil)
+	return counters{at: time.Now(), searches: searches, did: did, records: records}, err
 }
 
 // count compares two readings.
@@ -74,7 +62,7 @@ func (m *measurement) count(before, after map[string]counters) map[string]counte
 		now := after[load]
 		c := counted{records: int(now.records - then.records)}
 		if searches := now.searches - then.searches; searches > 0 {
-			c.attempts = 1 + (now.further-then.further)/searches
+			c.attempts = 1 + (now.did.Extra()-then.did.Extra())/searches
 		}
 		c.ejected, c.changes = m.ejections(load, then.at)
 		if t := m.tallies[load]; t != nil {

@@ -119,7 +119,7 @@ func allLatencies(turns []turn) [][]float64 {
 func latencies(r *loadgen.Result) []float64 {
 	all := make([]float64, r.Sent)
 	for i := range all {
-		all[i] = harness.Milliseconds(r.Quantile((float64(i) + 0.5) / float64(len(all))))
+		all[i] = harness.Milliseconds(r.Quantile(float64(i+1) / float64(len(all))))
 	}
 	return all
 }

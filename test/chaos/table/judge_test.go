@@ -10,6 +10,7 @@ import (
 
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/bootstrap"
+	"sidestep/test/harness"
 )
 
 // turnsOf makes turns with such a p99 in ms, and half of it as p50.
@@ -66,8 +67,10 @@ func TestJudge(t *testing.T) {
 	require.Empty(t, missed(asks{noManager: true}, counted{}))
 	require.Equal(t, []string{"managers"}, missed(asks{noManager: true}, counted{through: 1}))
 	require.Equal(t, []string{"managers"}, missed(asks{noManager: true}, counted{untold: 1}))
-	o.of(loadSidestep).result.Failed = 1
-	require.Equal(t, []string{"lost"}, missed(asks{}, counted{}))
+	for _, lost := range []loadgen.Result{{Failed: 1}, {Partial: 1}, {Failed: 1, Partial: 1}} {
+		o.of(loadSidestep).result = lost
+		require.Equal(t, []string{"lost"}, missed(asks{}, counted{}))
+	}
 }
 
 func TestASecondTenantIsComparedWithItself(t *testing.T) {
@@ -102,19 +105,24 @@ func TestTurnsAreComparedOfRoundsThatBothHave(t *testing.T) {
 }
 
 func TestLatencies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := 0
-		r, err := loadgen.Run(t.Context(), loadgen.Options{
-			Targets: []string{"http://127.0.0.1:1"}, Connections: 1, Duration: 59 * time.Millisecond,
-			Transport: answers(func(*http.Request) (*http.Response, error) {
-				sent++
-				time.Sleep(time.Duration(10*sent) * time.Millisecond)
-				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-			}),
+	for _, milliseconds := range []int{5, 20, 150, 333, 500, 1000, 1400} {
+		synctest.Test(t, func(t *testing.T) {
+			var want []float64
+			r, err := loadgen.Run(t.Context(), loadgen.Options{
+				Targets: []string{"http://127.0.0.1:1"}, Connections: 1, Duration: time.Duration(milliseconds) * time.Millisecond,
+				Transport: answers(func(*http.Request) (*http.Response, error) {
+					took := time.Duration(1000+len(want)) * time.Microsecond
+					want = append(want, harness.Milliseconds(took))
+					time.Sleep(took)
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+				}),
+			})
+			require.NoError(t, err)
+			all := latencies(r)
+			require.Equal(t, want, all, "each once")
+			for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
+				require.Equal(t, harness.Milliseconds(r.Quantile(q)), bootstrap.Quantile(all, q), "%g of %d: what is compared is what is shown", q, len(all))
+			}
 		})
-		require.NoError(t, err)
-		all := latencies(r)
-		require.Len(t, all, 3)
-		require.InDeltaSlice(t, []float64{10, 20, 30}, all, 0.05)
-	})
+	}
 }

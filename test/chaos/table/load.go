@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidestep/internal/selection"
 	loadgen "sidestep/internal/sim/load"
 	"sidestep/test/harness"
 )
@@ -118,8 +119,7 @@ func (b *watched) Close() error {
 // parseDecision returns the nodes of the list, none if the search was sent without one.
 func parseDecision(header string) (nodes []string, coordinator string) {
 	d := harness.ParseDecision(header)
-	switch d.Reason {
-	case "no_outlier", "no_gain", "overloaded", "no_choice":
+	if !selection.Reason(d.Reason).Lists() {
 		return nil, d.Coordinator
 	}
 	return d.Nodes, d.Coordinator

@@ -175,7 +175,7 @@ func TestParseDecision(t *testing.T) {
 	nodes, coordinator = parseDecision("mode=off; reason=off; nodes=; coordinator=node-2; attempts=1")
 	require.Empty(t, nodes)
 	require.Equal(t, "node-2", coordinator)
-	for _, reason := range []string{"no_outlier", "no_gain"} {
+	for _, reason := range []string{"no_outlier", "no_gain", "overloaded", "no_choice"} {
 		nodes, coordinator = parseDecision("mode=route; reason=" + reason + "; nodes=node-1,node-3; attempts=1; coordinator=node-1")
 		require.Empty(t, nodes, "it went out without a list")
 		require.Equal(t, "node-1", coordinator)
@@ -467,4 +467,19 @@ func TestHowASearchMetBadNodes(t *testing.T) {
 	} {
 		require.Equal(t, want, (&slow{sample: s}).touches(bad))
 	}
+}
+
+func TestAttemptsAreThoseThatWereSent(t *testing.T) {
+	did := func(times float64) harness.Doing {
+		d := harness.Doing{}
+		d.Add(harness.Doing{
+			harness.DoesHedges:    {"won": 1, "lost": 2, "over_budget": 50},
+			harness.DoesFailovers: {"partial": 7, "unreachable": 100},
+		}, times)
+		return d
+	}
+	m := &measurement{stage: &stage{}}
+	m.Cluster = &harness.Cluster{}
+	all := m.count(map[string]counters{"a": {searches: 100, did: did(1), records: 1}}, map[string]counters{"a": {searches: 200, did: did(3), records: 4}})
+	require.Equal(t, map[string]counted{"a": {attempts: 1.2, records: 3}}, all, "to an unreachable node nothing was sent")
 }
