@@ -104,10 +104,9 @@ type Decision struct {
 	remote      bool      // some candidate is in another zone, and some is not
 	expects     bool      // see [Decision.Expects]
 
-	// scratch, by position, valid for the positions in order
-	candidates []candidate
-	order      []int
-	measured   []measure // parallel to order
+	// scratch
+	candidates []candidate  // by position; of nodes without a copy empty
+	order      []*candidate // those with a copy, by position
 	sorted     []float64
 	inTurn     []*Node // that may coordinate
 	through    []*Node // the nodes listed, and those that only coordinate
@@ -125,22 +124,19 @@ func (d *Decision) Near() *Node {
 	return d.Coordinator
 }
 
-// measure is what was measured of a candidate when it was ranked.
-type measure struct {
+// candidate is what a choice knows of one node, and has measured of it.
+type candidate struct {
+	node     *Node // nil: it has no copy
+	position int
 	Parts
 	known    bool    // there are statistics
 	unqueued float64 // ms: response time less what the queue explains; policies with health
-}
-
-// candidate is what a choice knows of one node.
-type candidate struct {
-	rank   float64
-	tasks  float64
-	seen   bool
-	remote bool // in another zone
-	listed bool
-	sole   bool
-	why    Exclusion
+	rank     float64
+	tasks    float64
+	remote   bool // in another zone
+	listed   bool
+	sole     bool
+	why      Exclusion
 }
 
 // out reports whether the node is not to be listed while the shard has another copy, whatever that is.
@@ -171,23 +167,24 @@ func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
-	d.locate(req, s.zone)
-	for _, p := range d.order {
-		switch n := req.Nodes[p]; {
-		case n.out():
-			d.candidates[p].exclude(GoneUnreachable)
-		case n.in(req.Avoid):
-			d.candidates[p].exclude(FailedBefore)
+	d.locate(s.zone)
+	leaving := false
+	for _, c := range d.order {
+		leaves := c.node.leaves(t.at)
+		leaving = leaving || leaves
+		switch {
+		case c.node.out():
+			c.why = GoneUnreachable
+		case c.node.in(req.Avoid):
+			c.why = FailedBefore
+		case leaves:
+			c.why = Leaving
 		}
 	}
-	leaving := d.excludeLeaving(req, t)
 	if s.policy.health {
-		if t.acts {
-			d.advance(req, t)
-		}
-		d.exclude(req, t, leaving)
+		d.exclude(t, leaving)
 	}
-	d.rank(req, t)
+	d.rank(t)
 	switch {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
@@ -199,7 +196,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 		d.listBest(req.Shards[0], t)
 	default:
 		d.listSets(req, s.policy.near, s.factor)
-		if s.mayLeave(d, req) && !d.gains(req, t.at) {
+		if s.mayLeave(d, req) && !d.gains(t.at) {
 			s.letChoose(d, req, d.ungained(), t.at)
 		}
 	}
@@ -210,7 +207,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 // ungained says why the engine chooses where a list would gain nothing: a node in slow start that has its
 // turn is not to be kept out.
 func (d *Decision) ungained() Reason {
-	if slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].why.KeepsOut() }) {
+	if slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why.KeepsOut() }) {
 		return NoGain
 	}
 	return NoOutlier
@@ -219,64 +216,58 @@ func (d *Decision) ungained() Reason {
 // listAll leaves the choice to the engine: whoever it picks is listed.
 func (d *Decision) listAll(why Reason) {
 	d.Reason = why
-	for _, p := range d.order {
-		d.candidates[p].listed = true
+	for _, c := range d.order {
+		c.listed = true
 	}
 }
 
 // collect finds the candidates: all nodes with a copy.
 func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
-	d.order, d.sorted = d.order[:0], d.sorted[:0]
+	d.order = d.order[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
 	d.limit, d.expects = 0, false
-	if cap(d.candidates) < len(req.Nodes) {
-		d.candidates = make([]candidate, len(req.Nodes))
-	}
-	d.candidates = d.candidates[:len(req.Nodes)]
+	d.candidates = slices.Grow(d.candidates[:0], len(req.Nodes))[:len(req.Nodes)]
 	clear(d.candidates)
 	if slices.ContainsFunc(req.Shards, func(copies []int) bool { return len(copies) > 1 }) {
 		d.Reason = Ranked
 	}
 	if req.Outline != nil {
-		d.order = append(d.order, req.Outline.Nodes...)
+		d.find(req.Nodes, req.Outline.Nodes)
 	} else {
-		d.find(req.Shards)
+		d.find(req.Nodes, req.Shards...)
 	}
-	if cap(d.measured) < len(d.order) {
-		d.measured = make([]measure, len(d.order))
-		d.sorted = make([]float64, 0, len(d.order))
+	for p := range d.candidates {
+		if c := &d.candidates[p]; c.node != nil {
+			c.position = p
+			d.order = append(d.order, c)
+		}
 	}
-	d.measured = d.measured[:len(d.order)]
 }
 
 // find finds the nodes with a copy.
-func (d *Decision) find(shards [][]int) {
+func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	for _, copies := range shards {
 		for _, p := range copies {
-			c := &d.candidates[p]
-			if !c.seen {
-				c.seen = true
-				d.order = append(d.order, p)
+			if c := &d.candidates[p]; c.node == nil {
+				c.node = nodes[p]
 			}
 		}
 	}
-	slices.Sort(d.order)
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the
 // others: neither flooded nor starved. If none has any, all are equal.
-func (d *Decision) rank(req Request, t turn) {
+func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
-	for i, p := range d.order {
-		c, n, m := &d.candidates[p], req.Nodes[p], &d.measured[i]
-		m.Parts, m.known = n.parts()
-		c.rank = t.s.policy.rank(n, p, m, t)
+	for _, c := range d.order {
+		c.Parts, c.known = c.node.parts()
+		c.rank = t.s.policy.rank(c, t)
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if c.slow() && (n.owes(t.at) || !n.usable()) {
-			c.rank = n.rankExcluded(t.at)
+		if c.slow() && (c.node.owes(t.at) || !c.node.usable()) {
+			c.rank = c.node.rankExcluded(t.at)
 		}
 	}
 	if len(d.sorted) == len(d.order) {
@@ -288,8 +279,8 @@ func (d *Decision) rank(req Request, t turn) {
 	} else if d.Reason == Ranked {
 		d.Reason = NoStatistics
 	}
-	for _, p := range d.order {
-		if c := &d.candidates[p]; math.IsNaN(c.rank) {
+	for _, c := range d.order {
+		if math.IsNaN(c.rank) {
 			c.rank = median
 		}
 	}

@@ -29,8 +29,14 @@ func (s *Selector) expect(known map[string]*Node, at int64) {
 	s.setExpected()
 }
 
-// arrived notes that n has a copy.
-func (s *Selector) arrived(n *Node) {
+// arrived notes that n has a copy: one that has joined begins its slow start.
+func (s *Selector) arrived(n *Node, at int64) {
+	if !n.joined.Load() || !n.joined.CompareAndSwap(true, false) {
+		return
+	}
+	if n.serves() { // else it returns as any other does
+		s.slowStart(n, at)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.Same(s.nodes[n.ID]) {
@@ -53,7 +59,7 @@ func (s *Selector) setExpected() {
 // searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
 // share grows.
 func (s *Selector) letChoose(d *Decision, req Request, why Reason, at int64) {
-	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike(req) && d.listKnown(req, s.factor) {
+	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike() && d.listKnown(req, s.factor) {
 		d.expects = true
 		return
 	}
@@ -62,10 +68,8 @@ func (s *Selector) letChoose(d *Decision, req Request, why Reason, at int64) {
 
 // alike reports whether in no queue of a candidate searches wait for long, and none takes far longer than the others: of the
 // copies listed the engine draws lots, of all copies it uses those on such nodes less.
-func (d *Decision) alike(req Request) bool {
-	return !slices.ContainsFunc(d.order, func(p int) bool {
-		return d.candidates[p].why == OverLimit || req.Nodes[p].queued() > SlowSlack
-	})
+func (d *Decision) alike() bool {
+	return !slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why == OverLimit || c.node.queued() > SlowSlack })
 }
 
 // listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has

@@ -72,14 +72,13 @@ type Assessment struct {
 	Tasks    float64 // shard queries that the search brings the node, in the mean
 }
 
-// Assessments returns what d, which was made for req, knew of each node with a copy.
-func (s *Selector) Assessments(d *Decision, req Request) []Assessment {
+// Assessments returns what d knew of each node with a copy.
+func (s *Selector) Assessments(d *Decision) []Assessment {
 	all := make([]Assessment, len(d.order))
-	for i, p := range d.order {
-		c, m := &d.candidates[p], d.measured[i]
+	for i, c := range d.order {
 		all[i] = Assessment{
-			Node: req.Nodes[p], Position: p, Listed: c.listed, Excluded: c.why, Remote: c.remote,
-			Rank: c.rank, Measured: m.known, Parts: m.Parts, Queue: m.estimate(s.n), Unqueued: m.unqueued,
+			Node: c.node, Position: c.position, Listed: c.listed, Excluded: c.why, Remote: c.remote,
+			Rank: c.rank, Measured: c.known, Parts: c.Parts, Queue: c.estimate(s.n), Unqueued: c.unqueued,
 		}
 		if c.listed {
 			all[i].Tasks = c.tasks

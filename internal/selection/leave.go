@@ -29,14 +29,3 @@ func (n *Node) polledAs(state State) {
 
 // leaves reports whether n is about to leave.
 func (n *Node) leaves(at int64) bool { return n.Announced != "" || n.leaving.Load() > at }
-
-// excludeLeaving marks candidates that are about to leave, and reports whether there are any.
-func (d *Decision) excludeLeaving(req Request, t turn) (found bool) {
-	for _, p := range d.order {
-		if req.Nodes[p].leaves(t.at) {
-			d.candidates[p].exclude(Leaving)
-			found = true
-		}
-	}
-	return found
-}

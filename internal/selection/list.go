@@ -95,9 +95,9 @@ func (d *Decision) failOpen(copies []int) {
 // gather turns listed candidates into the set, with the shard queries each may
 // expect: the engine shuffles among the listed copies of a shard.
 func (d *Decision) gather(req Request) {
-	for _, p := range d.order {
-		if d.candidates[p].listed {
-			d.Nodes = append(d.Nodes, req.Nodes[p])
+	for _, c := range d.order {
+		if c.listed {
+			d.Nodes = append(d.Nodes, c.node)
 		}
 	}
 	if req.Outline != nil && len(d.Nodes) > len(d.order)-len(d.Nodes) {
@@ -107,8 +107,8 @@ func (d *Decision) gather(req Request) {
 			d.expectOf(copies, req.weight(i), 0)
 		}
 	}
-	for _, p := range d.order {
-		if c := &d.candidates[p]; c.listed {
+	for _, c := range d.order {
+		if c.listed {
 			d.tasks = append(d.tasks, c.tasks)
 			d.sole = append(d.sole, c.sole)
 		}

@@ -17,14 +17,14 @@ type Outline struct {
 // looked at: those of the others.
 func (d *Decision) listGood(near float64) bool {
 	best, good := math.Inf(1), 0
-	for _, p := range d.order {
-		if c := &d.candidates[p]; !c.why.KeepsOut() {
+	for _, c := range d.order {
+		if !c.why.KeepsOut() {
 			best = min(best, c.rank)
 		}
 	}
 	limit := best + near
-	for _, p := range d.order {
-		if c := &d.candidates[p]; !c.why.KeepsOut() && c.rank <= limit {
+	for _, c := range d.order {
+		if !c.why.KeepsOut() && c.rank <= limit {
 			c.listed = true
 			good++
 		}
@@ -34,8 +34,8 @@ func (d *Decision) listGood(near float64) bool {
 
 // listOthers lists what listNear lists for all sets, where the good copies are listed.
 func (d *Decision) listOthers(req Request, near, factor float64) {
-	for i, p := range d.order {
-		if d.candidates[p].listed {
+	for i, c := range d.order {
+		if c.listed {
 			continue
 		}
 		for _, set := range req.Outline.Sets[i] {
@@ -48,16 +48,15 @@ func (d *Decision) listOthers(req Request, near, factor float64) {
 // even use of all copies would bring, corrected for the sets of which some copy is not
 // listed.
 func (d *Decision) expectByOutline(req Request) {
-	for i, p := range d.order {
-		c := &d.candidates[p]
+	for i, c := range d.order {
 		c.tasks, c.sole = req.Outline.Tasks[i], req.Outline.Sole[i]
 	}
-	for i, p := range d.order {
-		if d.candidates[p].listed {
+	for i, c := range d.order {
+		if c.listed {
 			continue
 		}
 		for _, set := range req.Outline.Sets[i] {
-			if copies := req.Shards[set]; d.firstUnlisted(copies) == p {
+			if copies := req.Shards[set]; d.firstUnlisted(copies) == c.position {
 				d.expectOf(copies, req.weight(set), req.weight(set)/float64(len(copies)))
 			}
 		}

@@ -147,9 +147,9 @@ func (c *chaos) choose() {
 	for _, copies := range req.Shards {
 		c.checkShard(d, req, copies)
 	}
-	for _, p := range d.order {
-		if d.candidates[p].why == Needed {
-			c.needed[c.nodes[p]] = c.now
+	for _, one := range d.order {
+		if one.why == Needed {
+			c.needed[one.node] = c.now
 		}
 	}
 	if len(c.owed) < 50 {

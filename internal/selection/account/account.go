@@ -63,7 +63,7 @@ type subject struct {
 // Of describes d as it was decided for req, with at most so many candidates. What was
 // measured is as of then; why a node is left out is what is known now.
 func Of(s *selection.Selector, d *selection.Decision, req selection.Request, most int, now time.Time) Account {
-	a, about := Account{Reason: d.Reason}, subject{s, d, req, s.Assessments(d, req), now}
+	a, about := Account{Reason: d.Reason}, subject{s, d, req, s.Assessments(d), now}
 	if limit, ok := d.Limit(); ok {
 		median := (limit - selection.SlowSlack) / selection.FarFactor
 		a.Limit, a.Median = &limit, &median

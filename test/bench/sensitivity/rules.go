@@ -13,7 +13,7 @@ func rules() []rule {
 // ofNodes are the rules of what is known of a node, and of its states.
 func ofNodes() []rule {
 	return []rule{
-		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
+		{"capacity: spare", "slow.go", "others.load+moved*stats.Median(d.sorted) <= fullLoad", "true || others.load+moved*stats.Median(d.sorted) <= fullLoad"},
 		{"a list gains something: nodes that it has to use", "slow.go", "!used || silent", "true || used"},
 		{"a list gains something: nodes that reject", "slow.go", "!full && ", ""},
 		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
@@ -22,7 +22,7 @@ func ofNodes() []rule {
 		{"a list gains something: what comes back", "slow.go", "!known || n.health.condition() == Ramping || ", "false && !known || "},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
-		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
+		{"suspicion by response time", "slow.go", "n, over := c.node, c.unqueued >= d.limit", "n, over := c.node, false && c.unqueued >= d.limit"},
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.health.avoided()"},
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
@@ -78,11 +78,11 @@ func ofProof() []rule {
 // ofSearches are the rules of what is done with a search.
 func ofSearches() []rule {
 	return []rule{
-		{"a node that fails makes no lists", "slow.go", "if n.out() || n.failsAtOnce() || c.why", "if n.out() || c.why"},
-		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle(req)", "false && d.seesLittle(req)"},
+		{"a node that fails makes no lists", "slow.go", "!c.node.failsAtOnce() && c.why", "c.why"},
+		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle()", "false && d.seesLittle()"},
 		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
-		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (n.owes(t.at) || !n.usable())", "false && c.slow() && (n.owes(t.at) || !n.usable())"},
+		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (c.node.owes(t.at) || !c.node.usable())", "false && c.slow() && (c.node.owes(t.at) || !c.node.usable())"},
 		{"all copies near the best are listed", "choose.go", "d.listSets(req, s.policy.near, s.factor)", "d.listSets(req, 0, s.factor)"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
