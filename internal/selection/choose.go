@@ -224,11 +224,13 @@ func (d *Decision) listAll(why Reason) {
 // collect finds the candidates: all nodes with a copy.
 func (d *Decision) collect(req Request) {
 	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
+	for _, c := range d.order {
+		*c = candidate{} // all others are, and of many nodes few have a copy
+	}
 	d.order = d.order[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
 	d.limit, d.expects = 0, false
 	d.candidates = slices.Grow(d.candidates[:0], len(req.Nodes))[:len(req.Nodes)]
-	clear(d.candidates)
 	if slices.ContainsFunc(req.Shards, func(copies []int) bool { return len(copies) > 1 }) {
 		d.Reason = Ranked
 	}
@@ -237,12 +239,7 @@ func (d *Decision) collect(req Request) {
 	} else {
 		d.find(req.Nodes, req.Shards...)
 	}
-	for p := range d.candidates {
-		if c := &d.candidates[p]; c.node != nil {
-			c.position = p
-			d.order = append(d.order, c)
-		}
-	}
+	slices.SortFunc(d.order, func(a, b *candidate) int { return a.position - b.position })
 }
 
 // find finds the nodes with a copy.
@@ -250,7 +247,8 @@ func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	for _, copies := range shards {
 		for _, p := range copies {
 			if c := &d.candidates[p]; c.node == nil {
-				c.node = nodes[p]
+				c.node, c.position = nodes[p], p
+				d.order = append(d.order, c)
 			}
 		}
 	}
