@@ -97,12 +97,11 @@ type Decision struct {
 	Coordinator *Node
 	Reason      Reason
 	start       int64
-	items       int64     // that the lease is for; 0: there is none
-	tasks       []float64 // expected shard queries, parallel to Nodes
-	sole        []bool    // whether the node is the only listed copy of some shard
-	limit       float64   // ms: response time above which a candidate is slow
-	remote      bool      // some candidate is in another zone, and some is not
-	expects     bool      // see [Decision.Expects]
+	items       int64        // that the lease is for; 0: there is none
+	listed      []*candidate // parallel to Nodes
+	limit       float64      // ms: response time above which a candidate is slow
+	remote      bool         // some candidate is in another zone, and some is not
+	expects     bool         // see [Decision.Expects]
 
 	// scratch
 	candidates []candidate  // by position; of nodes without a copy empty
@@ -132,10 +131,10 @@ type candidate struct {
 	known    bool    // there are statistics
 	unqueued float64 // ms: response time less what the queue explains; policies with health
 	rank     float64
-	tasks    float64
-	remote   bool // in another zone
+	tasks    float64 // expected shard queries
+	remote   bool    // in another zone
 	listed   bool
-	sole     bool
+	sole     bool // the only listed copy of some shard
 	why      Exclusion
 }
 
@@ -223,7 +222,7 @@ func (d *Decision) listAll(why Reason) {
 
 // collect finds the candidates: all nodes with a copy.
 func (d *Decision) collect(req Request) {
-	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
+	d.Nodes, d.listed = d.Nodes[:0], d.listed[:0]
 	for _, c := range d.order {
 		*c = candidate{} // all others are, and of many nodes few have a copy
 	}

@@ -15,7 +15,7 @@ func (s *Selector) Acquire(d *Decision, now time.Time) { s.AcquireItems(d, 1, no
 func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 	s.lease(d, items, now)
 	for i, n := range d.Nodes {
-		n.sent.Add(d.start, float64(items)*d.tasks[i])
+		n.sent.Add(d.start, float64(items)*d.listed[i].tasks)
 	}
 }
 
@@ -37,7 +37,9 @@ func (s *Selector) lease(d *Decision, items int, now time.Time) {
 
 // Expected returns how many shard queries of the search the node at position i of Nodes
 // may expect, and whether some of them can go to no other node listed.
-func (d *Decision) Expected(i int) (tasks float64, sole bool) { return d.tasks[i], d.sole[i] }
+func (d *Decision) Expected(i int) (tasks float64, sole bool) {
+	return d.listed[i].tasks, d.listed[i].sole
+}
 
 // Release returns the lease. Returning it twice is a mistake that is ignored: a
 // count that drops below the truth would make a busy node look idle for ever.

@@ -97,7 +97,7 @@ func (d *Decision) failOpen(copies []int) {
 func (d *Decision) gather(req Request) {
 	for _, c := range d.order {
 		if c.listed {
-			d.Nodes = append(d.Nodes, c.node)
+			d.Nodes, d.listed = append(d.Nodes, c.node), append(d.listed, c)
 		}
 	}
 	if req.Outline != nil && len(d.Nodes) > len(d.order)-len(d.Nodes) {
@@ -105,12 +105,6 @@ func (d *Decision) gather(req Request) {
 	} else {
 		for i, copies := range req.Shards {
 			d.expectOf(copies, req.weight(i), 0)
-		}
-	}
-	for _, c := range d.order {
-		if c.listed {
-			d.tasks = append(d.tasks, c.tasks)
-			d.sole = append(d.sole, c.sole)
 		}
 	}
 }

@@ -47,8 +47,12 @@ func requireAlike(t *testing.T, s *Selector, want, got Request) {
 	s.Preview(&b, want, epoch)
 	require.Equal(t, b.Reason, a.Reason)
 	require.Equal(t, b.Nodes, a.Nodes)
-	require.InDeltaSlice(t, b.tasks, a.tasks, 1e-9)
-	require.Equal(t, b.sole, a.sole)
+	for i := range a.Nodes {
+		tasks, sole := a.Expected(i)
+		of, only := b.Expected(i)
+		require.InDelta(t, of, tasks, 1e-9)
+		require.Equal(t, only, sole)
+	}
 }
 
 // outlined sums a request up, the long way.
