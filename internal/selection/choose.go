@@ -57,7 +57,8 @@ type Request struct {
 	// Weights says, parallel to Shards, for how many shards with the same copies an
 	// entry stands; nil: for one each. Choosing costs what there are entries.
 	Weights []int
-	// Outline sums Shards and Weights up, where they are many; may be nil.
+	// Outline sums Shards and Weights up, where they are many; may be nil. While all copies are listed a choice then
+	// costs what there are nodes.
 	Outline *Outline
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
@@ -72,6 +73,13 @@ type Request struct {
 	// nothing is. Sticky lists them although nobody stands out.
 	Affinity uint64
 	Sticky   bool
+}
+
+// Outline is what can be told once of the sets of copies of a wide target. Its slices are parallel.
+type Outline struct {
+	Nodes []int     // positions of the nodes with a copy, sorted
+	Tasks []float64 // shard queries that each may expect if all copies are listed
+	Sole  []bool    // it has the only copy of some shard
 }
 
 // weight returns for how many shards an entry of Shards stands.

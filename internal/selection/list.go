@@ -54,10 +54,6 @@ func (d *Decision) listSets(req Request, near, factor float64) {
 	if d.Reason != Ranked {
 		near = 0
 	}
-	if req.Outline != nil && !d.remote && d.listGood(near) {
-		d.listOthers(req, near, factor)
-		return
-	}
 	for _, copies := range req.Shards {
 		d.listNear(copies, near, factor)
 	}
@@ -100,18 +96,20 @@ func (d *Decision) gather(req Request) {
 			d.Nodes, d.listed = append(d.Nodes, c.node), append(d.listed, c)
 		}
 	}
-	if req.Outline != nil && len(d.Nodes) > len(d.order)-len(d.Nodes) {
-		d.expectByOutline(req)
-	} else {
-		for i, copies := range req.Shards {
-			d.expectOf(copies, req.weight(i), 0)
+	if req.Outline != nil && len(d.Nodes) == len(d.order) {
+		for i, c := range d.order {
+			c.tasks, c.sole = req.Outline.Tasks[i], req.Outline.Sole[i]
 		}
+		return
+	}
+	for i, copies := range req.Shards {
+		d.expectOf(copies, req.weight(i))
 	}
 }
 
 // expectOf gives the listed copies of a shard, or of as many as weight says, the
-// shard queries they may expect, of which they have some already.
-func (d *Decision) expectOf(copies []int, weight, already float64) {
+// shard queries they may expect.
+func (d *Decision) expectOf(copies []int, weight float64) {
 	listed := 0
 	for _, p := range copies {
 		if d.candidates[p].listed {
@@ -120,7 +118,7 @@ func (d *Decision) expectOf(copies []int, weight, already float64) {
 	}
 	for _, p := range copies {
 		if c := &d.candidates[p]; c.listed {
-			c.tasks += weight/float64(listed) - already
+			c.tasks += weight / float64(listed)
 			c.sole = c.sole || listed == 1
 		}
 	}

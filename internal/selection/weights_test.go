@@ -59,15 +59,14 @@ func requireAlike(t *testing.T, s *Selector, want, got Request) {
 func outlined(req Request) Request {
 	o := &Outline{}
 	for p := range req.Nodes {
-		var sets []int
 		tasks, sole := 0.0, false
 		for i, copies := range req.Shards {
 			if slices.Contains(copies, p) {
-				sets, tasks, sole = append(sets, i), tasks+req.weight(i)/float64(len(copies)), sole || len(copies) == 1
+				tasks, sole = tasks+req.weight(i)/float64(len(copies)), sole || len(copies) == 1
 			}
 		}
-		if sets != nil {
-			o.Nodes, o.Tasks, o.Sole, o.Sets = append(o.Nodes, p), append(o.Tasks, tasks), append(o.Sole, sole), append(o.Sets, sets)
+		if tasks > 0 {
+			o.Nodes, o.Tasks, o.Sole = append(o.Nodes, p), append(o.Tasks, tasks), append(o.Sole, sole)
 		}
 	}
 	req.Outline = o
