@@ -17,10 +17,7 @@ func (s *Selector) judge(r *round, at int64) {
 			e.noteLate(r.sent)
 			continue
 		}
-		took := e.took
-		if e.state == probeAwaited {
-			took = elapsed
-		}
+		took := e.took(elapsed)
 		peers, known, alone := r.peers(i, took, elapsed)
 		if known {
 			e.node.probe.compared()
@@ -116,14 +113,13 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 	r.times = r.times[:0]
 	for j, o := range r.entries {
-		switch {
-		case j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected:
-		case o.state == probeAwaited:
-			open++
-			r.times = append(r.times, elapsed)
-		default:
-			r.times = append(r.times, o.took)
+		if j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected {
+			continue
 		}
+		if o.state == probeAwaited {
+			open++
+		}
+		r.times = append(r.times, o.took(elapsed))
 	}
 	return open
 }

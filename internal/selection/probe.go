@@ -72,7 +72,6 @@ type round struct {
 	sent    int64
 	local   bool // of two nodes: one is asked through itself
 	burst   bool // each is of probeBurst searches
-	noted   bool // it is kept for others, or others sent it
 	entries []entry
 	times   []float64 // scratch
 }
@@ -81,11 +80,18 @@ type round struct {
 type entry struct {
 	node, via *Node
 	state     entryState
-	took      float64 // ms, once answered or failed
-	outcome   ProbeOutcome
-	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
-	foreign   bool // another sidestep sent it
-	single    bool // and it was no burst
+	outcome   ProbeOutcome // once answered or failed
+	judged    bool         // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
+	foreign   bool         // another sidestep sent it, and it says something
+	single    bool         // and it was no burst
+}
+
+// took returns how long (ms) the probe took, or has taken, where that many have elapsed since it was sent.
+func (e *entry) took(elapsed float64) float64 {
+	if e.state == probeAwaited {
+		return elapsed
+	}
+	return millis(e.outcome.Took)
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -220,7 +226,6 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		s.probes.note(s, r)
 		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
 			open = append(open, r)
 		}
@@ -383,7 +388,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
-	e.took, e.outcome = millis(o.Took), o
+	e.outcome = o
 	e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 	e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {

@@ -44,10 +44,9 @@ func keep(list []Finding, f Finding) []Finding {
 
 // note keeps for others what came of r, once all its probes have ended.
 func (h *shared) note(s *Selector, r *round) {
-	if r.noted || slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
+	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
 		return
 	}
-	r.noted = true
 	f := Finding{Number: h.number + 1, Sent: s.epoch.Add(time.Duration(r.sent)), Local: r.local}
 	for i := range r.entries {
 		if e := &r.entries[i]; e.state != probeVoid {
@@ -130,17 +129,17 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		}
 		return nil
 	}
-	r := &round{sent: s.since(f.Sent), local: f.Local, noted: true}
-	var says []bool
+	r := &round{sent: s.since(f.Sent), local: f.Local}
 	for _, p := range f.Probes {
 		node, via := find(p.Node), find(p.Via)
 		if node == nil || via == nil || node == via && !f.Local {
 			continue
 		}
-		e := entry{node: node, via: via, foreign: true, single: !p.Burst, took: millis(p.Outcome.Took), outcome: p.Outcome}
+		e := entry{node: node, via: via, single: !p.Burst, outcome: p.Outcome}
 		e.state = e.stateAfter(p.Outcome, at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
-		r.entries, says = append(r.entries, e), append(says, !e.judged)
+		e.foreign = !e.judged
+		r.entries = append(r.entries, e)
 	}
 	s.judge(r, r.sent)
 	for i := range r.entries {
@@ -151,7 +150,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		if e.state != probeVoid {
 			raise(&e.node.probe.toldAt, at)
 		}
-		if says[i] {
+		if e.foreign {
 			e.node.probe.heard(e, r.sent, at)
 		}
 	}
@@ -163,6 +162,6 @@ func (p *probing) heard(e *entry, sent, at int64) {
 	p.last = sent
 	p.heardAt.Store(at)
 	if e.outcome.Timed() {
-		p.tookAsLong(e.took)
+		p.tookAsLong(millis(e.outcome.Took))
 	}
 }
