@@ -36,7 +36,6 @@ func (s State) String() string { return stateNames[s] }
 // in holds Selector.ejecting.
 type health struct {
 	state atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
-	since atomic.Int64 // ns: when state began
 	badAt atomic.Int64 // ns: the last probe or failure against the node
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt
 	good  atomic.Int32 // probes as good as those of its peers since badAt
@@ -47,9 +46,8 @@ type health struct {
 	starved atomic.Int64
 	why     atomic.Pointer[string]
 
-	// guarded by Selector.ejecting
-	returned int64         // ns: when it was last let in again
-	held     time.Duration // hold without its jitter
+	returned atomic.Int64  // ns: when it was last let in again, which began its slow start; 0: never
+	held     time.Duration // hold without its jitter, guarded by Selector.ejecting
 }
 
 // condition returns Fine, Slow, Failing or Ramping.
@@ -120,12 +118,11 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			return
 		}
 		hold := firstHold
-		if h.returned != 0 && at-h.returned < int64(holdMemory) {
+		if returned := h.returned.Load(); returned != 0 && at-returned < int64(holdMemory) {
 			hold = max(hold, min(twice*h.held, holdMemory))
 		}
 		h.held = hold
 		h.hold.Store(int64(s.jittered(hold, at)))
-		h.since.Store(at)
 		h.badAt.Store(at)
 		h.good.Store(0)
 		h.clear()
@@ -210,7 +207,7 @@ func (s *Selector) advance(n *Node, at int64) {
 			n.probe.against.Store(0)
 		}
 	case Ramping:
-		if at-h.since.Load() >= int64(SlowStart) {
+		if at-h.returned.Load() >= int64(SlowStart) {
 			s.ejecting.Lock()
 			defer s.ejecting.Unlock()
 			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
@@ -235,15 +232,14 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		n.probe.against.Store(0)
 		h.clear()
 		h.starved.Store(0)
-		h.returned = at
-		h.since.Store(at)
+		h.returned.Store(at)
 		h.state.Store(int32(Ramping))
 	})
 }
 
 // grown returns the share that a node in slow start is given of what it would get.
 func (h *health) grown(at int64) float64 {
-	return min(1, float64(at-h.since.Load())/float64(SlowStart))
+	return min(1, float64(at-h.returned.Load())/float64(SlowStart))
 }
 
 // fail records a failure that is the node's fault.
