@@ -2,6 +2,7 @@ package selection
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"sidestep/internal/stats"
@@ -220,12 +221,6 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 }
 
-// tookAsLong notes how long (ms) a probe took that did not fail at once.
-func (p *probing) tookAsLong(ms float64) {
-	p.took.Set(ms)
-	p.refused.Store(false)
-}
-
 // charge is what a probe says against its node.
 type charge struct {
 	sent int64 // ns: when it was sent
@@ -250,8 +245,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	p.lateAt, p.lateSent = max(p.lateAt, at), max(p.lateSent, c.sent)
 	if e.refused() && !c.late {
 		as = Failing
-		p.took.Set(millis(ProbeTimeout))
-		p.refused.Store(true)
+		p.took.Set(math.Inf(1))
 		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
 	}
 	starved := c.late && n.starved(at)

@@ -51,8 +51,7 @@ type probing struct {
 	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
-	took       stats.Number // ms: that the last of them took
-	refused    atomic.Bool  // the last of them failed at once
+	took       stats.Number // ms: that the last of them took; +Inf: it failed at once
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
@@ -383,7 +382,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if o.Timed() {
 		p.Node.probe.timed.Add(1)
 		p.Node.probe.spent.Add(int64(o.Took))
-		p.Node.probe.tookAsLong(millis(o.Took))
+		p.Node.probe.took.Set(millis(o.Took))
 	}
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()

@@ -162,6 +162,6 @@ func (p *probing) heard(e *entry, sent, at int64) {
 	p.last = sent
 	p.heardAt.Store(at)
 	if e.outcome.Timed() {
-		p.tookAsLong(millis(e.outcome.Took))
+		p.took.Set(millis(e.outcome.Took))
 	}
 }

@@ -241,7 +241,7 @@ func (d *Decision) gains(at int64) bool {
 
 // failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.
 func (n *Node) failsAtOnce() bool {
-	return n.health.condition() == Failing || n.health.avoided() && n.probe.refused.Load()
+	return n.health.condition() == Failing || n.health.avoided() && math.IsInf(n.probe.took.Value(), 1)
 }
 
 // takes returns how long (ms) an excluded node takes, by the worst that is known: ProbeTimeout or more, if it answers

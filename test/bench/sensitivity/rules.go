@@ -16,7 +16,7 @@ func ofNodes() []rule {
 		{"capacity: spare", "slow.go", "others.load+moved*stats.Median(d.sorted) <= fullLoad", "true || others.load+moved*stats.Median(d.sorted) <= fullLoad"},
 		{"a list gains something: nodes that it has to use", "slow.go", "!used || silent", "true || used"},
 		{"a list gains something: nodes that reject", "slow.go", "!full && ", ""},
-		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
+		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && math.IsInf(n.probe.took.Value(), 1)", ""},
 		{"a list gains something: queues", "slow.go", " && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", " && waits >= 0"},
 		{"a list gains something: the longest wait", "slow.go", "min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", "FarFactor*left+SlowSlack"},
 		{"a list gains something: what comes back", "slow.go", "!known || n.health.condition() == Ramping || ", "false && !known || "},
