@@ -71,7 +71,7 @@ func TestABusyNodeIsToldOf(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		n, states := nodes[2], []State{Fine}
-		s.onChange = func(change Change) {
+		s.o.OnChange = func(change Change) {
 			require.Equal(t, states[len(states)-1], change.Before, name)
 			states = append(states, change.After)
 			require.Equal(t, change.After == Fine, change.Why == "")

@@ -162,19 +162,19 @@ func (c *candidate) exclude(why Exclusion) {
 // Choose fills d with the decision for req at now. Every shard of req keeps at
 // least one listed copy. It does not acquire the lease.
 func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
-	t := turn{s: s, at: s.since(now), number: s.turnOf(s.turn.Add(1)), nodes: len(req.Nodes), acts: true}
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), nodes: len(req.Nodes), acts: true}
 	s.choose(d, req, t)
 }
 
 // Preview is Choose for the eyes of an operator: it changes nothing, neither
 // turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
-	s.choose(d, req, turn{s: s, at: s.since(now), number: s.turnOf(s.turn.Load()), nodes: len(req.Nodes)})
+	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load(), nodes: len(req.Nodes)})
 }
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
-	d.locate(s.zone)
+	d.locate(s.o.Zone)
 	leaving := false
 	for _, c := range d.order {
 		leaves := c.node.leaves(t.at)
@@ -202,7 +202,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case req.OneShard():
 		d.listBest(req.Shards[0], t)
 	default:
-		d.listSets(req, s.policy.near, s.factor)
+		d.listSets(req, s.policy.near, s.o.ZoneFactor)
 		if s.mayLeave(d, req) && !d.gains(t.at) {
 			s.letChoose(d, req, d.ungained(), t.at)
 		}

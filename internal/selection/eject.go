@@ -93,8 +93,8 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 	if why == "" && after == Busy { // it was so before it was what it was until now
 		why = *n.health.why.Load()
 	}
-	if s.onChange != nil {
-		s.onChange(Change{Node: n, Before: before, After: after, Why: why})
+	if s.o.OnChange != nil {
+		s.o.OnChange(Change{Node: n, Before: before, After: after, Why: why})
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *Selector) setExpected() {
 // searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
 // share grows.
 func (s *Selector) letChoose(d *Decision, req Request, why Reason, at int64) {
-	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike() && d.listKnown(req, s.factor) {
+	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike() && d.listKnown(req, s.o.ZoneFactor) {
 		d.expects = true
 		return
 	}

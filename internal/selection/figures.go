@@ -45,14 +45,14 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {
-		f.Since = s.epoch.Add(time.Duration(changed))
+		f.Since = s.o.Epoch.Add(time.Duration(changed))
 	}
 	f.Leaving = n.Announced
 	if until := n.leaving.Load(); until > at {
-		f.Leaving, f.LeavingUntil = Drained, s.epoch.Add(time.Duration(until))
+		f.Leaving, f.LeavingUntil = Drained, s.o.Epoch.Add(time.Duration(until))
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
-		f.Polled = s.epoch.Add(time.Duration(polled))
+		f.Polled = s.o.Epoch.Add(time.Duration(polled))
 	}
 	return f
 }
@@ -100,7 +100,7 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	if c.why != NotExcluded || c.listed {
 		return c.why
 	}
-	may, _ := d.eligible(copies, s.factor)
+	may, _ := d.eligible(copies, s.o.ZoneFactor)
 	switch {
 	case c.remote && !may.remote:
 		return OtherZone

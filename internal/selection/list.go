@@ -31,7 +31,7 @@ func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
 
 // listBest lists the one best copy of a shard; ties go in turns.
 func (d *Decision) listBest(copies []int, t turn) {
-	may, ok := d.eligible(copies, t.s.factor)
+	may, ok := d.eligible(copies, t.s.o.ZoneFactor)
 	if !ok {
 		d.failOpen(copies)
 		return

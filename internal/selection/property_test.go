@@ -39,7 +39,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	for _, n := range c.nodes {
 		states[n.statistics] = n.State()
 	}
-	c.s.onChange = func(change Change) {
+	c.s.o.OnChange = func(change Change) {
 		require.Equal(t, states[change.Node.statistics], change.Before, "a change is missing")
 		states[change.Node.statistics] = change.After
 		c.busy = c.busy || change.After == Busy

@@ -47,7 +47,7 @@ func (h *shared) note(s *Selector, r *round) {
 	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
 		return
 	}
-	f := Finding{Number: h.number + 1, Sent: s.epoch.Add(time.Duration(r.sent)), Local: r.local}
+	f := Finding{Number: h.number + 1, Sent: s.o.Epoch.Add(time.Duration(r.sent)), Local: r.local}
 	for i := range r.entries {
 		if e := &r.entries[i]; e.state != probeVoid {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})

@@ -99,7 +99,7 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 				}
 			}
 			if rng.IntN(4) == 0 {
-				s.zone, s.factor = "a", 2
+				s.o.Zone, s.o.ZoneFactor = "a", 2
 			}
 			req := Request{Nodes: nodes, Outliers: rng.IntN(3) == 0, Affinity: uint64(rng.IntN(2)*rng.IntN(2)) * rng.Uint64()}
 			for range 1 + rng.IntN(8) {

@@ -83,7 +83,7 @@ func ofSearches() []rule {
 		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
 		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (c.node.owes(t.at) || !c.node.usable())", "false && c.slow() && (c.node.owes(t.at) || !c.node.usable())"},
-		{"all copies near the best are listed", "choose.go", "d.listSets(req, s.policy.near, s.factor)", "d.listSets(req, 0, s.factor)"},
+		{"all copies near the best are listed", "choose.go", "d.listSets(req, s.policy.near, s.o.ZoneFactor)", "d.listSets(req, 0, s.o.ZoneFactor)"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
 		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.loaded(at):", "case false && !few.idle && n.loaded(at):"},
