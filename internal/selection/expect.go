@@ -59,9 +59,12 @@ func (s *Selector) setExpected() {
 // searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
 // share grows.
 func (s *Selector) letChoose(d *Decision, req Request, why Reason, at int64) {
-	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike() && d.listKnown(req, s.o.ZoneFactor) {
-		d.expects = true
-		return
+	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike() {
+		// All nodes that can be reached. A shard without a copy there may have one on the node that is expected.
+		if d.listSets(req, math.Inf(1), s.o.ZoneFactor); d.Reason != FailOpen {
+			d.expects = true
+			return
+		}
 	}
 	d.listAll(why)
 }
@@ -70,13 +73,6 @@ func (s *Selector) letChoose(d *Decision, req Request, why Reason, at int64) {
 // copies listed the engine draws lots, of all copies it uses those on such nodes less.
 func (d *Decision) alike() bool {
 	return !slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why == OverLimit || c.node.queued() > SlowSlack })
-}
-
-// listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has
-// none, it may be on the node that is expected.
-func (d *Decision) listKnown(req Request, factor float64) bool {
-	d.listSets(req, math.Inf(1), factor)
-	return d.Reason != FailOpen
 }
 
 // Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.

@@ -53,7 +53,7 @@ func (h *shared) note(s *Selector, r *round) {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
-	if len(f.Probes) > 0 && len(f.Probes) <= maxFound {
+	if len(f.Probes) > 0 && len(f.Probes) <= maxFindings {
 		h.number++
 		h.findings = keep(h.findings, f)
 	}

@@ -207,7 +207,7 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 // mayLeave reports whether the choice may be left to the engine at all.
 func (s *Selector) mayLeave(d *Decision, req Request) bool {
 	return s.policy.health && req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
-		len(req.Shards) > 0 && len(req.Avoid) == 0 && !req.Sticky
+		len(req.Avoid) == 0 && !req.Sticky
 }
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
