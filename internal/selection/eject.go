@@ -35,7 +35,7 @@ func (s State) String() string { return stateNames[s] }
 // health is what was proved of a node. Reading takes no lock; what ejects a node or lets it
 // in holds Selector.ejecting.
 type health struct {
-	state atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
+	state atomic.Int32 // Fine, Slow, Failing or Ramping
 	badAt atomic.Int64 // ns: the last probe or failure against the node
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt
 	good  atomic.Int32 // probes as good as those of its peers since badAt
@@ -51,12 +51,7 @@ type health struct {
 }
 
 // condition returns Fine, Slow, Failing or Ramping.
-func (h *health) condition() State {
-	if s := State(h.state.Load()); s != Unknown {
-		return s
-	}
-	return Fine
-}
+func (h *health) condition() State { return State(h.state.Load()) }
 
 // avoided reports whether a probe speaks against the node, and nothing is proved.
 func (h *health) avoided() bool { return h.avoid.Load() != 0 }
@@ -131,30 +126,22 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	})
 }
 
-// makeRoom reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n
-// is. A node that is merely avoided gives way to one against which there is proof.
+// makeRoom reports whether no more than [Bound.AtMost] data nodes are taken out once n
+// is, which is not ejected. A node that is merely avoided gives way to one against which there is proof.
 func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
-	data, out := 0, 1
+	bound := s.Bound()
 	var avoided *Node
 	for _, m := range *s.all.Load() {
-		if m.NoData {
-			continue
-		}
-		data++
-		switch {
-		case m.Same(n):
-		case m.health.excluded():
-			out++
-		case m.health.avoided():
-			out++
+		if !m.NoData && m.health.avoided() && !m.Same(n) {
+			bound.Out++
 			avoided = m
 		}
 	}
-	if proof && avoided != nil && ejectOneIn*out > data+1 {
+	if proof && avoided != nil && bound.Out >= bound.AtMost {
 		s.release(avoided, at)
-		out--
+		bound.Out--
 	}
-	return ejectOneIn*out <= data+1
+	return bound.Out < bound.AtMost
 }
 
 // avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected

@@ -111,7 +111,7 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	}
 }
 
-// Bound is how many of the data nodes are ejected, and how many may be.
+// Bound is how many of the data nodes are ejected, and how many may be: one in ejectOneIn.
 type Bound struct {
 	Out    int `json:"out"`
 	AtMost int `json:"at_most"`
