@@ -105,7 +105,7 @@ const (
 	probeVoid // it tells nothing
 )
 
-// rounds are the probes under way.
+// rounds are the probes under way, and what sidesteps tell each other of theirs. All that is not atomic is guarded by mu.
 type rounds struct {
 	mu     sync.Mutex
 	open   []*round
@@ -114,7 +114,11 @@ type rounds struct {
 	sampledAt int64  // ns: when a node that nothing speaks against was last probed for that
 	choices   uint64 // how many there were then
 
-	shared
+	findings []Finding    // the last rounds that were sent here
+	found    int64        // the number of the last one
+	heard    []Finding    // what others told, and is not judged yet
+	lookedAt atomic.Int64 // ns: when probes due here were last asked for
+	others   atomic.Int64 // ns: when others last said what they suspect, or that they search
 }
 
 // Probers says how many clients probe the same nodes, as far as that is known. It is cheap enough
@@ -395,7 +399,7 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	}
 	e.state = e.stateAfter(o, at)
 	s.judge(p.round, at)
-	s.probes.note(s, p.round)
+	s.note(p.round)
 }
 
 // stateAfter returns the state of the probe once it has ended.

@@ -2,7 +2,6 @@ package selection
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -25,15 +24,6 @@ type FoundProbe struct {
 	Outcome   ProbeOutcome
 }
 
-// shared is what sidesteps tell each other of their probes. All but lookedAt and others is guarded by Selector.probes.
-type shared struct {
-	findings []Finding    // the last rounds that were sent here
-	number   int64        // of the last one
-	heard    []Finding    // what others told, and is not judged yet
-	lookedAt atomic.Int64 // ns: when probes due here were last asked for
-	others   atomic.Int64 // ns: when others last said what they suspect, or that they search
-}
-
 // keep appends f to the last ones.
 func keep(list []Finding, f Finding) []Finding {
 	if extra := len(list) + 1 - maxFindings; extra > 0 {
@@ -43,19 +33,19 @@ func keep(list []Finding, f Finding) []Finding {
 }
 
 // note keeps for others what came of r, once all its probes have ended.
-func (h *shared) note(s *Selector, r *round) {
+func (s *Selector) note(r *round) {
 	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
 		return
 	}
-	f := Finding{Number: h.number + 1, Sent: s.o.Epoch.Add(time.Duration(r.sent)), Local: r.local}
+	f := Finding{Number: s.probes.found + 1, Sent: s.o.Epoch.Add(time.Duration(r.sent)), Local: r.local}
 	for i := range r.entries {
 		if e := &r.entries[i]; e.state != probeVoid {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
 	if len(f.Probes) > 0 && len(f.Probes) <= maxFindings {
-		h.number++
-		h.findings = keep(h.findings, f)
+		s.probes.found++
+		s.probes.findings = keep(s.probes.findings, f)
 	}
 }
 
