@@ -99,7 +99,7 @@ func ofSearches() []rule {
 		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (n.out() || FarFactor*waits <= n.takes(at))", ""},
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && c.owes(at)"},
-		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.Nodes, lost) || d", "return false && d"},
+		{"hedge: free after an ejection", "hedge.go", "return d.some(lost)", "return false && d.some(lost)"},
 		{"silence: as many heard as owe", "hedge.go", "usual.heard >= usual.owing && waited", "waited"},
 		{"silence: longer than the node itself took", "hedge.go", "if waited <= least {", "if waited <= 0*least {"},
 	}
