@@ -87,7 +87,7 @@ func TestABusyNodeIsToldOf(t *testing.T) {
 			if n.State() == Busy {
 				f := s.Figures(n, at(now))
 				require.Contains(t, f.Why, "while searches wait in its queue")
-				require.WithinDuration(t, at(1200*time.Millisecond), f.Since, 500*time.Millisecond)
+				require.WithinDuration(t, at(1200*time.Millisecond), *f.Since, 500*time.Millisecond)
 			}
 		}
 		require.Equal(t, c.want, states[1:], name)

@@ -15,6 +15,14 @@ func (s *Selector) Leave(n *Node, until time.Time) {
 	n.left.Store(false)
 }
 
+// DrainedUntil returns until when n is drained, zero if it is not.
+func (s *Selector) DrainedUntil(n *Node, now time.Time) time.Time {
+	if until := n.leaving.Load(); until > s.since(now) {
+		return s.moment(until)
+	}
+	return time.Time{}
+}
+
 // polledAs notes what became of a poll of the node, for the mark that it is about to leave.
 func (n *Node) polledAs(state State) {
 	switch state {

@@ -142,5 +142,8 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 // since returns the time passed from the epoch to now, in nanoseconds.
 func (s *Selector) since(now time.Time) int64 { return int64(now.Sub(s.o.Epoch)) }
 
+// moment returns the time so many nanoseconds after the epoch.
+func (s *Selector) moment(at int64) time.Time { return s.o.Epoch.Add(time.Duration(at)) }
+
 // random returns draw i of a turn, in [0, 1). No state is shared.
 func (s *Selector) random(turn, i uint64) float64 { return draw.Number(s.o.Seed, turn, i) }

@@ -37,7 +37,7 @@ func (s *Selector) note(r *round) {
 	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
 		return
 	}
-	f := Finding{Number: s.probes.found + 1, Sent: s.o.Epoch.Add(time.Duration(r.sent)), Local: r.local}
+	f := Finding{Number: s.probes.found + 1, Sent: s.moment(r.sent), Local: r.local}
 	for i := range r.entries {
 		if e := &r.entries[i]; e.state != probeVoid {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})

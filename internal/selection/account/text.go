@@ -24,14 +24,14 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	case selection.NotItsTurn:
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", evidence(f), selection.SlowStart.Seconds())
 	case selection.Suspected:
-		if text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"; f.State == selection.Busy {
+		if text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"; f.State == selection.Busy.String() {
 			text = "it is busy" + evidence(f)
 		}
 	case selection.Leaving:
 		text = leaving(f)
 	case selection.Needed:
 		out := "to be left out"
-		if f.State == selection.Slow || f.State == selection.Failing {
+		if f.State == selection.Slow.String() || f.State == selection.Failing.String() {
 			out = "ejected"
 		}
 		text = out + evidence(f) + ", but the others have more than they can carry, so it carries some"
@@ -140,7 +140,7 @@ func (about subject) occasion() string {
 		case n.Excluded.KeepsOut():
 			return "as " + n.Node.Name + " is to be kept out"
 		case f.Proved != selection.Fine:
-			return "as " + n.Node.Name + " is " + f.State.String()
+			return "as " + n.Node.Name + " is " + f.State
 		}
 	}
 	return "as copies differ"
