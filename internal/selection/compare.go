@@ -59,9 +59,9 @@ func (s *Selector) judge(r *round, at int64) {
 
 // uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
 // the node that it was sent through.
-func (e *entry) uncompared(o ProbeOutcome, at int64) {
+func (e *entry) uncompared(at int64) {
 	p := &e.node.probe
-	if o.Took >= ProbeTimeout || o.Failed && e.via == e.node {
+	if e.outcome.Took >= ProbeTimeout || e.outcome.Failed && e.via == e.node {
 		p.compared() // it has not answered, whatever others do
 		return
 	}

@@ -185,11 +185,11 @@ func (s *Selector) advance(n *Node, at int64) {
 		if n.heldAsStarved() {
 			hold = h.starved.Load()
 		}
-		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
+		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.blind(at) || n.alone()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && (s.blind(n, at) || n.alone()) {
+		if h.avoided() && (n.blind(at) || n.alone()) {
 			s.letIn(n, at)
 			n.probe.against.Store(0)
 		}

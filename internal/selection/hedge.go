@@ -184,7 +184,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 // the second half of the time that d has waited. It must do where nobody sends
 // probes, or those of the nodes with the copies tell nothing.
 func (s *Selector) unheard(d *Decision, at int64) bool {
-	told := func(n *Node) bool { return !s.blind(n, at) }
+	told := func(n *Node) bool { return !n.blind(at) }
 	if lately(&s.probes.lookedAt, at) && slices.ContainsFunc(d.Nodes, told) {
 		return false
 	}

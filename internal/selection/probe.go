@@ -187,7 +187,7 @@ func (s *Selector) askAgain(n *Node, at int64) {
 }
 
 // blind reports whether probes of n tell nothing, as they are refused, say.
-func (s *Selector) blind(n *Node, at int64) bool {
+func (n *Node) blind(at int64) bool {
 	since := n.probe.unanswered.Load()
 	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
 }
@@ -395,16 +395,16 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 	e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
-		e.uncompared(o, at)
+		e.uncompared(at)
 	}
-	e.state = e.stateAfter(o, at)
+	e.state = e.ended(at)
 	s.judge(p.round, at)
 	s.note(p.round)
 }
 
-// stateAfter returns the state of the probe once it has ended.
-func (e *entry) stateAfter(o ProbeOutcome, at int64) entryState {
-	switch {
+// ended returns the state of the probe once it has ended.
+func (e *entry) ended(at int64) entryState {
+	switch o := e.outcome; {
 	case o.Unfit, o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
 		return probeVoid
 	case o.Failed:

@@ -126,7 +126,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 			continue
 		}
 		e := entry{node: node, via: via, single: !p.Burst, outcome: p.Outcome}
-		e.state = e.stateAfter(p.Outcome, at)
+		e.state = e.ended(at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
 		e.foreign = !e.judged
 		r.entries = append(r.entries, e)

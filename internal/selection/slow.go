@@ -157,7 +157,7 @@ func (d *Decision) suspects(t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.blind(t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
