@@ -70,31 +70,40 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	return f
 }
 
-// Assessment is what a decision knew of a node with a copy when it was made.
-type Assessment struct {
-	Node     *Node
-	Position int // in Request.Nodes
-	Listed   bool
-	Excluded Exclusion // why the node is to be left out, whichever copy is asked for
-	Remote   bool      // it is in another zone
-	Rank     float64   // lower is better; -Inf under the policy ars without statistics
-	Measured bool      // there are statistics: else Rank is the others' median
-	Parts    Parts
-	Queue    float64 // q̂ = 1 + outstanding × clients + queue
-	Unqueued float64 // ms: the response time less what the node's queue explains
-	Tasks    float64 // shard queries that the search brings the node, in the mean
+// Candidate is what a decision knew of a node with a copy when it was made, and made of it, as operators see it.
+// Durations in milliseconds.
+type Candidate struct {
+	Of       *Node `json:"-"`
+	Position int   `json:"-"` // in Request.Nodes
+	Remote   bool  `json:"-"` // it is in another zone
+
+	Node   string `json:"node"`
+	NodeID string `json:"node_id"`
+	Listed bool   `json:"listed"`
+	// Excluded says what speaks against the node or, once it is the verdict on a copy, its copies; Why the same in words.
+	Excluded Exclusion `json:"excluded,omitzero"`
+	Why      string    `json:"why,omitempty"`
+	// Rank is the policy's, in ms for adaptive; lower is better. -Inf under the policy ars without statistics.
+	Rank float64 `json:"rank"`
+	// Measured is false where there are no statistics: then Rank is the others' median.
+	Measured bool  `json:"measured"`
+	Parts    Parts `json:"parts"`
+	// QueueEstimate is q̂ = 1 + outstanding × clients + queue.
+	QueueEstimate float64 `json:"queue_estimate"`
+	// Unqueued is the response time less what the node's queue explains: the figure
+	// that is held against the limit.
+	Unqueued float64 `json:"response_less_queue_ms"`
+	// ShardQueries are those that the search brings the node, in the mean.
+	ShardQueries float64 `json:"shard_queries"`
 }
 
-// Assessments returns what d knew of each node with a copy.
-func (s *Selector) Assessments(d *Decision) []Assessment {
-	all := make([]Assessment, len(d.order))
+// Candidates returns what d knew of each node with a copy, without words.
+func (s *Selector) Candidates(d *Decision) []Candidate {
+	all := make([]Candidate, len(d.order))
 	for i, c := range d.order {
-		all[i] = Assessment{
-			Node: c.node, Position: c.position, Listed: c.listed, Excluded: c.why, Remote: c.remote,
-			Rank: c.rank, Measured: c.known, Parts: c.Parts, Queue: c.estimate(s.n), Unqueued: c.unqueued,
-		}
-		if c.listed {
-			all[i].Tasks = c.tasks
+		all[i] = Candidate{
+			Of: c.node, Position: c.position, Remote: c.remote, Node: c.node.Name, NodeID: c.node.ID, Listed: c.listed, Excluded: c.why,
+			Rank: c.rank, Measured: c.known, Parts: c.Parts, QueueEstimate: c.estimate(s.n), Unqueued: c.unqueued, ShardQueries: c.tasks,
 		}
 	}
 	return all
