@@ -36,11 +36,11 @@ func newStage(t *testing.T) *stage {
 	t.Cleanup(cluster.Stop)
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Limits.DrainDelay = 0
 	cfg.Upstream.URLs = cluster.URLs()
 	sidestep, err := app.New(cfg, app.Options{Version: "1.2.3"})
 	require.NoError(t, err)
 	require.NoError(t, sidestep.Start(t.Context()))
+	sidestep.SkipDrain()
 	t.Cleanup(func() { require.NoError(t, sidestep.Stop(context.Background())) })
 	s := &stage{sidestep, cluster}
 	require.Eventually(t, func() bool { return sidestep.Ready() == nil }, patience, 5*time.Millisecond)

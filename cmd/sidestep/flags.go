@@ -70,7 +70,9 @@ func parseFlags(args []string) (*flags, error) {
 
 	var upstreams []string // of all occurrences
 	set.Func("upstream", "", func(v string) error {
-		upstreams = append(upstreams, strings.Split(v, ",")...)
+		for one := range strings.SplitSeq(v, ",") {
+			upstreams = append(upstreams, strings.TrimSpace(one))
+		}
 		return nil
 	})
 

@@ -57,6 +57,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case f.version:
 		return printVersion(nil, stdout, stderr)
 	}
+	reloads := reloadSignals() // from now on: a supervisor may ask for a reload as soon as the process is there
+	defer signal.Stop(reloads)
 	cfg, err := f.load()
 	if err != nil {
 		return refuse(stderr, err)
@@ -83,7 +85,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "configuration is valid")
 		return exitOK
 	}
-	return serve(sidestep, logger)
+	return serve(sidestep, logger, reloads)
 }
 
 // commandOf returns the sub-command of this name, nil if there is none.
@@ -126,11 +128,10 @@ func refuse(stderr io.Writer, err error) int {
 }
 
 // serve runs until a signal or a broken listener ends it.
-func serve(sidestep *app.App, logger *slog.Logger) int {
+func serve(sidestep *app.App, logger *slog.Logger, reloads <-chan os.Signal) int {
 	// The reader of the logs may end before sidestep does: then writing to them fails, and that is all.
 	signal.Ignore(syscall.SIGPIPE)
-	reloads, stops := signals()
-	defer signal.Stop(reloads)
+	stops := stopSignals()
 	defer signal.Stop(stops)
 	ctx, ended := context.WithCancel(context.Background())
 	defer ended()
@@ -161,13 +162,19 @@ func serve(sidestep *app.App, logger *slog.Logger) int {
 	}
 }
 
-// signals returns those to reload and those to stop. A signal for which a channel has no room is lost, so one to
-// stop does not share its channel.
-func signals() (reloads, stops chan os.Signal) {
-	reloads, stops = make(chan os.Signal, 1), make(chan os.Signal, 2)
+// reloadSignals returns those to reload.
+func reloadSignals() chan os.Signal {
+	reloads := make(chan os.Signal, 1)
 	signal.Notify(reloads, syscall.SIGHUP)
+	return reloads
+}
+
+// stopSignals returns those to stop. A signal for which a channel has no room is lost, so they do not share
+// that of the others.
+func stopSignals() chan os.Signal {
+	stops := make(chan os.Signal, 2)
 	signal.Notify(stops, syscall.SIGINT, syscall.SIGTERM)
-	return reloads, stops
+	return stops
 }
 
 func reload(sidestep *app.App, logger *slog.Logger) {

@@ -80,7 +80,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"check looks into files", []string{"--config", twoLines, "--config.check"}, 78, `^$`, `holds more than one line`},
 		{"flags win", []string{"--config", good, "--routing.mode=no", "--config.check"}, 78, `^$`, `  --routing\.mode: routing\.mode: "no" is not`},
 		{"flags of all kinds", []string{
-			"--upstream", "http://a:1,http://b:1", "--upstream", "http://c:1", "--admin", "127.0.0.1:1",
+			"--upstream", "http://a:1, http://b:1", "--upstream", "http://c:1", "--admin", "127.0.0.1:1",
 			"--routing.policy", "ars", "--log.level", "debug", "--config.check",
 		}, 0, `valid`, `^$`},
 		{"retired policy", []string{"--config", good, "--routing.policy", "prequal", "--config.check"}, 0, `valid`, `level=WARN .*policy=prequal successor=adaptive\n$`},

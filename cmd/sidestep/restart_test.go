@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -205,4 +206,29 @@ func TestSignalsAndTheDrain(t *testing.T) {
 		}
 		require.Equal(t, 0, p.exit())
 	}
+}
+
+// A supervisor may ask for a reload as soon as it has started the process.
+func TestAReloadDuringTheStartIsNotItsEnd(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "sidestep.yaml")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	write := func(before func()) {
+		out, err := os.OpenFile(pipe, os.O_WRONLY, 0) // as soon as it is being read
+		require.NoError(t, err)
+		before()
+		_, err = out.WriteString("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: ['http://127.0.0.1:1']}\nlog: {format: json}\n")
+		require.NoError(t, err)
+		require.NoError(t, out.Close())
+	}
+	p := &process{Cmd: exec.CommandContext(t.Context(), binary, "--config", pipe), t: t}
+	stderr, err := p.StderrPipe()
+	require.NoError(t, err)
+	p.log = bufio.NewScanner(stderr)
+	require.NoError(t, p.Start())
+	write(func() { require.NoError(t, p.Process.Signal(syscall.SIGHUP)) })
+	p.await("sidestep started")
+	write(func() {})
+	p.await("configuration reloaded")
+	require.NoError(t, p.Process.Signal(syscall.SIGINT))
+	require.Equal(t, 0, p.exit())
 }

@@ -10,7 +10,7 @@ import (
 
 // Nobody takes the signals yet: sidestep is being started.
 func TestASignalToStopIsNotLostBehindOthers(t *testing.T) {
-	reloads, stops := signals()
+	reloads, stops := reloadSignals(), stopSignals()
 	defer signal.Stop(reloads)
 	defer signal.Stop(stops)
 	for _, sent := range []syscall.Signal{syscall.SIGHUP, syscall.SIGHUP, syscall.SIGTERM} {

@@ -25,7 +25,7 @@ type Status struct {
 	Outcomes  map[string]int64 `json:"outcomes"`
 	Failovers map[string]int64 `json:"failovers"`
 	Hedges    map[string]int64 `json:"hedges"`
-	Spikes    any              `json:"spikes"` // the newest, as /spikes
+	Spikes    any              `json:"spikes"` // the newest and those that last, as /spikes
 	// SpikesOff says that none are recorded.
 	SpikesOff bool `json:"spikes_off,omitempty"`
 	// Admission is nil while neither searches nor writes are admitted by it.

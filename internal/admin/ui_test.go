@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/diagnosis"
 	"sidestep/internal/selection"
 )
 
@@ -103,4 +104,15 @@ func TestPageHasWordsForEveryDeparture(t *testing.T) {
 		}
 	}
 	require.Contains(t, string(words), "\n  "+selection.Drained+": \"")
+}
+
+func TestPageHasWordsForEveryStateAndCause(t *testing.T) {
+	words, err := os.ReadFile("ui/words.js")
+	require.NoError(t, err)
+	for _, state := range selection.States() {
+		require.Contains(t, string(words), "\n  "+state.String()+": { kind: \"")
+	}
+	for _, cause := range diagnosis.Causes() {
+		require.Contains(t, string(words), "\n  "+string(cause)+": { word: \"")
+	}
 }

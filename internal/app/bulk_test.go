@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"sidestep/internal/bulk"
 	"sidestep/internal/config"
+	simcluster "sidestep/internal/sim/cluster"
 )
 
 func TestIndicesAreKnownWhereTheyAreNamed(t *testing.T) {
@@ -66,4 +68,28 @@ func TestAReloadKeepsSlotsThatWereWrittenTo(t *testing.T) {
 	off := false
 	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-*", Size: 2, Writes: &off})))
 	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-1", Size: 2})))
+}
+
+// An index that only bulks name is in use: its placement is read when it moves, or shards in trouble would be looked for
+// where they were.
+func TestAnIndexThatBulksNameIsInUse(t *testing.T) {
+	c, err := simcluster.Start(simcluster.Options{Nodes: 3, Indices: []simcluster.IndexSpec{{Name: "logs", Shards: 3}}})
+	require.NoError(t, err)
+	t.Cleanup(c.Stop)
+	cfg := config.Default()
+	cfg.Upstream.URLs = c.URLs()
+	cfg.Listen, cfg.Admin.Listen, cfg.Limits.DrainDelay = "127.0.0.1:0", "127.0.0.1:0", 0
+	cfg.Bulk.SingleShard = []config.SingleShard{{Index: "logs"}}
+	a, err := New(cfg, Options{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.NoError(t, a.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, a.Stop(t.Context())) })
+	require.Eventually(t, func() bool {
+		resp, err := http.Post("http://"+a.DataAddr().String()+"/logs/_bulk", "application/x-ndjson", strings.NewReader("{\"index\":{}}\n{}\n")) //nolint:noctx // a test
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return len(a.books.Used(time.Time{})) > 0
+	}, 30*time.Second, 5*time.Millisecond)
+	require.Equal(t, []string{"logs"}, a.current.Load().store.NamesInUse())
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }

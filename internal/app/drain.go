@@ -35,18 +35,16 @@ func (d *delay) skip() bool {
 	return true
 }
 
-// wait reports whether the delay has passed without being skipped or ended by ctx.
+// wait reports whether the delay has passed, be it of no length, without being skipped or ended by ctx.
 func (d *delay) wait(ctx context.Context, length time.Duration) bool {
-	defer d.over.Store(true)
 	timer := time.NewTimer(length)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return length > 0
 	case <-d.ended:
 	case <-ctx.Done():
 	}
-	return false
+	return !d.over.Swap(true) && ctx.Err() == nil
 }
 
 // SkipDrain ends limits.drain_delay of a stop, also of a later one. It reports whether it

@@ -97,6 +97,7 @@ func TestDrain(t *testing.T) {
 	close(u.holding)
 	require.True(t, busy.answered(), "also that to a request of before")
 	require.True(t, connect(t, s).ask(), "new connections are taken")
+	require.EqualError(t, s.Reload(cfg), "sidestep is stopping", "at once")
 	select {
 	case err := <-stopped:
 		require.Fail(t, "stopped within the delay", err)
@@ -120,6 +121,30 @@ func TestDrainEndsByItself(t *testing.T) {
 	require.NoError(t, <-stopping(t, s))
 	idle.ended()
 	require.False(t, s.SkipDrain(), "it has passed")
+}
+
+// net/http waits five seconds for the first request of a connection, which it would not answer any more.
+func TestAStopDoesNotWaitForConnectionsThatAreNotUsed(t *testing.T) {
+	trusted := newAuthority(t)
+	for _, name := range []string{"plain", "TLS"} {
+		t.Run(name, func(t *testing.T) {
+			cfg := settings(newUpstream(t).URL)
+			cfg.Limits.ShutdownGrace = 4 * time.Second
+			if name == "TLS" {
+				cfg.ListenTLS.CertFile, cfg.ListenTLS.KeyFile = trusted.files(t.TempDir(), "data")
+			}
+			s := startReady(t, cfg, nil)
+			unused := connect(t, s)
+			if name == "TLS" { // so that it is taken before
+				_, err := ask(t, tlsClient(t, trusted), "GET https://"+s.DataAddr().String()+"/", "")
+				require.NoError(t, err)
+			} else {
+				require.False(t, connect(t, s).ask())
+			}
+			require.NoError(t, s.Stop(context.Background()))
+			unused.ended()
+		})
+	}
 }
 
 // An HTTP/2 connection in use is given up with the first answer of the drain; what is

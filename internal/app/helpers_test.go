@@ -178,6 +178,7 @@ func startOn(t *testing.T, sockets app.Sockets, cfg config.Config, load func() (
 	require.NoError(t, s.Start(t.Context()))
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
+		s.SkipDrain()
 		require.NoError(t, s.Stop(context.Background()))
 	})
 	return s

@@ -37,7 +37,7 @@ func watchedClient(t *testing.T, told bool, handle http.HandlerFunc) (net.Conn, 
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(patientListener{Listener: l, hangups: hangups})
+		_ = server.Serve(patientListener{Listener: l, hangups: hangups, newcomers: new(newcomers)})
 	}()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 	require.NoError(t, err)

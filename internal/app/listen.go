@@ -36,10 +36,11 @@ type listener struct {
 	inherited net.Listener // from a supervisor, in place of address; may be nil
 	bound     net.Listener // nil until bind
 	// patient says that clients may open connections long before they use them.
-	patient  bool
-	draining *drainingListener  // around bound, if patient
-	hangups  *rawsocket.Hangups // of its connections; nil: net/http watches them
-	served   sync.WaitGroup
+	patient   bool
+	draining  *drainingListener  // around bound, if patient
+	hangups   *rawsocket.Hangups // of its connections; nil: net/http watches them
+	newcomers newcomers          // of its connections, if patient
+	served    sync.WaitGroup
 }
 
 func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener, error) {
@@ -173,7 +174,7 @@ func (l *listener) serve(failed chan<- error) {
 		if !secure { // with TLS net/http watches the clients, and if there is an error
 			l.hangups, _ = rawsocket.NewHangups()
 		}
-		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups})
+		l.draining = newDrainingListener(patientListener{Listener: l.bound, handshake: secure, hangups: l.hangups, newcomers: &l.newcomers})
 		from = l.draining
 	}
 	serve := func() error { return l.server.Serve(from) }
@@ -190,6 +191,7 @@ func (l *listener) serve(failed chan<- error) {
 // shutdown accepts no new connection, closes idle ones, waits for requests in flight
 // until ctx ends, and aborts the rest; that is the error.
 func (l *listener) shutdown(ctx context.Context) error {
+	l.newcomers.close()
 	err := l.server.Shutdown(ctx)
 	if err != nil {
 		err = fmt.Errorf("%s: requests were still in flight and have been cut off: %w", l.key, err)

@@ -2,7 +2,9 @@ package app
 
 import (
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ type patientListener struct {
 	net.Listener
 	handshake bool               // the TLS handshake, which comes first and must be in time
 	hangups   *rawsocket.Hangups // tells when clients without TLS leave; may be nil
+	newcomers *newcomers
 }
 
 // Accept implements net.Listener.
@@ -28,12 +31,51 @@ func (l patientListener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return conn, err
 	}
-	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake, hangups: l.hangups}
+	c := &patientConn{Conn: rawsocket.Of(tcp), secure: l.handshake, hangups: l.hangups, newcomers: l.newcomers}
 	if !l.handshake {
 		c.stage.Store(unused)
 		c.watch()
 	}
+	if !l.newcomers.add(c) {
+		_ = c.Close()
+	}
 	return c, nil
+}
+
+// newcomers are connections on which no request has begun. A shutdown of net/http waits up to five
+// seconds for those that it has just accepted, although it would not answer them any more.
+type newcomers struct {
+	mu    sync.Mutex
+	conns map[*patientConn]bool
+	over  bool
+}
+
+// add reports whether c may begin a request.
+func (n *newcomers) add(c *patientConn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conns == nil {
+		n.conns = make(map[*patientConn]bool)
+	}
+	n.conns[c] = true
+	return !n.over
+}
+
+func (n *newcomers) remove(c *patientConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+}
+
+// close closes all of them, and those to come.
+func (n *newcomers) close() {
+	n.mu.Lock()
+	all := slices.Collect(maps.Keys(n.conns))
+	n.over = true
+	n.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close()
+	}
 }
 
 // Stages of a patientConn, in their order.
@@ -53,8 +95,10 @@ type patientConn struct {
 	secure  bool // TLS is above
 	hangups *rawsocket.Hangups
 	leaving leaving
-	stage   atomic.Int32
-	limit   atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
+	// newcomers has the connection until its first request begins.
+	newcomers *newcomers
+	stage     atomic.Int32
+	limit     atomic.Int64 // ns: for the rest of a request that has begun to arrive; 0: none
 
 	reading atomic.Pointer[reading] // of the last answer; nil if nobody waits for it
 	heard   atomic.Bool             // something was read since
@@ -142,6 +186,7 @@ func (c *patientConn) Read(p []byte) (int, error) {
 	c.reads--
 	c.mu.Unlock()
 	if n > 0 && c.stage.Load() == unused && c.stage.CompareAndSwap(unused, begun) {
+		c.newcomers.remove(c)
 		if limit := c.limit.Load(); limit > 0 {
 			err = c.SetReadDeadline(time.Now().Add(time.Duration(limit)))
 		}

@@ -87,6 +87,7 @@ func (c *patientConn) settleBefore() {
 // Close implements net.Conn.
 func (c *patientConn) Close() error {
 	c.closed.Store(true)
+	c.newcomers.remove(c)
 	if c.reading.Load() != nil {
 		c.settle(!c.secure && c.Unread()) // TLS has written something: see Write
 	}

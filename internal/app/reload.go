@@ -19,16 +19,10 @@ const readyPoll = 20 * time.Millisecond
 // the logs of requests in any case. Of several at once each reads after the one before has been applied.
 func (a *App) ReloadConfig() error {
 	a.logs.reopen()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.options.Load == nil {
 		return errors.New("there is no configuration to read again")
 	}
-	cfg, err := a.options.Load()
-	if err != nil {
-		return a.reloaded(err)
-	}
-	return a.reloaded(a.reload(cfg))
+	return a.reloadFrom(a.options.Load)
 }
 
 // Reload applies cfg without dropping a request. On error nothing changes. The listeners
@@ -36,13 +30,23 @@ func (a *App) ReloadConfig() error {
 // is used once it is ready. One that does not become ready is used only if the old one is
 // not ready either.
 func (a *App) Reload(cfg config.Config) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.reloaded(a.reload(cfg))
+	return a.reloadFrom(func() (config.Config, error) { return cfg, nil })
 }
 
-// reloaded logs and counts the result of a reload.
-func (a *App) reloaded(err error) error {
+// errStopping refuses a reload.
+var errStopping = errors.New("sidestep is stopping")
+
+// reloadFrom applies what load returns, and logs and counts the result.
+func (a *App) reloadFrom(load func() (config.Config, error)) error {
+	if a.draining.Load() {
+		return errStopping // Stop holds mu until all has ended
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cfg, err := load()
+	if err == nil {
+		err = a.reload(cfg)
+	}
 	a.files.reloads.Add(1)
 	a.metrics.reloaded(err == nil, time.Now())
 	if err == nil {
@@ -53,7 +57,7 @@ func (a *App) reloaded(err error) error {
 
 func (a *App) reload(cfg config.Config) error {
 	if a.draining.Load() {
-		return errors.New("sidestep is stopping")
+		return errStopping
 	}
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -140,7 +144,7 @@ func (a *App) replacement(cfg config.Config) (*pipeline, error) {
 		case <-look.C:
 			continue
 		case <-a.stopping:
-			err = errors.New("sidestep is stopping")
+			err = errStopping
 		case <-patience.C:
 			err = fmt.Errorf("the cluster does not answer with the new configuration, so the old one is kept, with what it knows; reload again when it does: %w", next.poller.Ready())
 		}

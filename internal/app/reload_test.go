@@ -99,6 +99,7 @@ func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 	cfg.Routing.Policy = "c3"
 	require.NoError(t, s.Reload(cfg))
 	require.Regexp(t, `level=WARN msg="this policy is gone, .*" policy=c3 successor=adaptive`, s.log.String())
+	require.Contains(t, s.get(s.adminURL("/status")).body, `"policy": "adaptive"`, "what is in force is told")
 }
 
 func TestReloadAndTheSwitch(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"sidestep/internal/admin"
 	"sidestep/internal/admission"
-	"sidestep/internal/diagnosis"
 	"sidestep/internal/proxy"
 )
 
@@ -29,7 +28,7 @@ func (s service) Status() admin.Status {
 	totals, spikes := p.proxy.Totals(), s.app.recorder.Spikes()
 	status := admin.Status{
 		Mode:      string(p.proxy.Mode()),
-		Policy:    p.recipe.policy,
+		Policy:    p.selector.Policy(),
 		Nodes:     p.proxy.Nodes(),
 		Requests:  totals.Requests,
 		Decisions: totals.Decisions,
@@ -37,7 +36,7 @@ func (s service) Status() admin.Status {
 		Outcomes:  totals.Outcomes,
 		Failovers: totals.Failovers,
 		Hedges:    totals.Hedges,
-		Spikes:    newest(spikes.Spikes),
+		Spikes:    spikes.Newest(statusSpikes),
 		SpikesOff: spikes.Off,
 	}
 	if mode, writes := p.proxy.AdmissionMode(), p.proxy.WritesMode(); mode != admission.Off || writes != admission.Off {
@@ -56,13 +55,8 @@ func (s service) Status() admin.Status {
 	return status
 }
 
-// statusSpikes is how many spikes the status has.
+// statusSpikes is how many spikes the status has, beside those that last.
 const statusSpikes = 20
-
-// newest returns the first of a list that begins with the newest.
-func newest(spikes []diagnosis.Spike) []diagnosis.Spike {
-	return spikes[:min(len(spikes), statusSpikes)]
-}
 
 // Check implements admin.Service.
 func (s service) Check(ctx context.Context) any { return s.app.current.Load().check.Run(ctx) }

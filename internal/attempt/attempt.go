@@ -21,6 +21,7 @@ const (
 	Rejected    Cause = "rejected"     // 429
 	EngineError Cause = "engine_error" // 5xx
 	Breaker     Cause = "breaker"      // a circuit breaker of the engine
+	TimedOut    Cause = "timed_out"    // the search took longer than it may
 	NoCopy      Cause = "no_copy"      // 400: the placement proved wrong
 	Partial     Cause = "partial"      // some shards are missing from the result
 	Forbidden   Cause = "forbidden"    // 403: strict weighted routing
@@ -30,7 +31,7 @@ const (
 
 // Causes returns all causes except [Good].
 func Causes() []Cause {
-	return []Cause{Unreachable, Transport, Rejected, EngineError, Breaker, NoCopy, Partial, Forbidden, Refused, Request}
+	return []Cause{Unreachable, Transport, Rejected, EngineError, Breaker, TimedOut, NoCopy, Partial, Forbidden, Refused, Request}
 }
 
 // final reports whether no other attempt can get a better answer.
@@ -85,6 +86,8 @@ type Result struct {
 	Full bool
 	// Room: then all other nodes with copies have room.
 	Room bool
+	// OfRequest: shards are missing for what the request asks of them, which other copies will not do, either.
+	OfRequest bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.
 	Unavailable bool
@@ -125,7 +128,7 @@ type Machine struct {
 	steered   int // sets of copies tried
 	underWay  int
 	failed    int // attempts that were sent and failed
-	breakers  int
+	limits    int // attempts that would most likely end alike on other copies
 	broken    int // connections that broke after something was sent
 	asked     int // looks at a late attempt
 	looks     int
@@ -207,16 +210,16 @@ func (m *Machine) Ended(i int, r Result) Action {
 		}
 		return m.answer()
 	}
-	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused {
+	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused && !r.OfRequest {
 		m.failed++
 		if m.failed > 1 && i > 0 && !m.steersAside(i) && !m.gone { // it was sent as another one had failed
 			m.budget.Failed()
 		}
 	}
-	switch r.Cause {
-	case Breaker:
-		m.breakers++
-	case Transport:
+	switch {
+	case r.isLimit():
+		m.limits++
+	case r.Cause == Transport:
 		m.broken++
 	}
 	switch {
@@ -257,8 +260,8 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.settle() // the engine has found no copy to ask, as for the client's own search
 	case r.Full && !m.narrowed && (r.Cause != Partial || !r.Room):
 		return m.answer() // no other copy has room, and more would keep the queues full
-	case r.Cause == Breaker && (m.breakers > 1 || !m.narrowed):
-		return m.answer() // other nodes have no memory, either
+	case r.isLimit() && (m.limits > 1 || !m.narrowed):
+		return m.answer()
 	case !m.budget.Allows():
 		// Failures are general. But a failure that a list may have caused must not reach
 		// the client.
@@ -276,7 +279,7 @@ func (m *Machine) afterSteered(r Result) Action {
 // answer of the engine is final, but a node that broke the connection gave none.
 func (m *Machine) afterOwn(r Result) Action {
 	switch {
-	case !m.rule.Repeatable || !m.budget.Allows():
+	case !m.rule.Repeatable || !m.budget.Allows() || r.Cause == TimedOut:
 	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}
@@ -362,6 +365,10 @@ func (m *Machine) best() int {
 	}
 	return best
 }
+
+// isLimit reports whether other copies would most likely bring no more, those that were left out included: their
+// nodes have no memory, either, it would take as long again, or the shards cannot do what is asked of them.
+func (r Result) isLimit() bool { return r.Cause == Breaker || r.Cause == TimedOut || r.OfRequest }
 
 // answer returns what kind of answer there is.
 func (r Result) answer() answer {

@@ -30,6 +30,9 @@ func partial(lost int) Result { return Result{Cause: Partial, Answered: true, Lo
 // full is what comes of a search where the queues of all copies of some shard are full.
 func full(c Cause) Result { return Result{Cause: c, Answered: true, Lost: 1, Full: true} }
 
+// ofRequest is what comes of a search where some shard cannot do what is asked.
+var ofRequest = Result{Cause: Partial, Answered: true, Lost: 1, OfRequest: true}
+
 func TestWhatFollowsAnAttempt(t *testing.T) {
 	steer, unchanged := Action{Do: Steer}, Action{Do: Unchanged}
 	answer := func(i int) Action { return Action{Do: Answer, Attempt: i} }
@@ -46,6 +49,11 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"the request is refused":           {search, []step{{true, answered(Refused), unchanged}, {false, answered(Good), answer(1)}}},
 		"a breaker once":                   {search, []step{{true, answered(Breaker), steer}, {true, answered(Breaker), answer(1)}}},
 		"a breaker, nothing left out":      {search, []step{{false, answered(Breaker), answer(0)}}},
+		"out of time once":                 {search, []step{{true, answered(TimedOut), steer}, {true, answered(TimedOut), answer(1)}}},
+		"out of time, nothing left out":    {search, []step{{false, Result{Cause: TimedOut, Answered: true, Unavailable: true}, answer(0)}}},
+		"out of time as the client asked":  {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: TimedOut, Answered: true, Unavailable: true}, answer(2)}}},
+		"shards cannot, once":              {search, []step{{true, ofRequest, steer}, {true, ofRequest, answer(1)}}},
+		"shards cannot, nothing left out":  {search, []step{{false, ofRequest, answer(0)}}},
 		"all queues are full, no list":     {search, []step{{false, full(Rejected), answer(0)}}},
 		"some queues are full, no list":    {search, []step{{false, full(Partial), answer(0)}}},
 		"some queues are full, others not": {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Full: true, Room: true}, steer}, {true, answered(Good), answer(1)}}},

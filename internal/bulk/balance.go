@@ -1,13 +1,17 @@
 package bulk
 
-import "sync"
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
 
 const (
 	// catchUp is the factor by which a shard below the mean gets more: for a tenth of the
 	// mean half a share.
 	catchUp = 5
-	// maxShare bounds what a shard gets, and minWeight its weight from below, in even
-	// shares.
+	// maxShare bounds what a shard gets for what it lacks, and minWeight its weight from
+	// below, in even shares.
 	maxShare  = 1.5
 	minWeight = 0.1
 	// sizeWeight is the weight of one bulk in the mean size of bulks.
@@ -29,8 +33,18 @@ type Choice string
 const (
 	ChoiceEven    Choice = "even"     // no shard is sick
 	ChoiceAvoided Choice = "avoided"  // a shard that is not sick; some are
-	ChoiceBound   Choice = "bound"    // any shard: those that are not sick have reached the bound
+	ChoiceBound   Choice = "bound"    // mostly a sick shard: those that are not sick have reached the bound
 	ChoiceAllSick Choice = "all_sick" // any shard: all are sick
+)
+
+// Fitness says whether a shard is to be written to.
+type Fitness uint8
+
+// The fitness of a shard, from the best on.
+const (
+	Well Fitness = iota
+	Sick         // better not
+	Down         // it takes no writes: nothing goes there while another shard is not down
 )
 
 // Choices returns all of them.
@@ -51,8 +65,13 @@ func Choices() []Choice { return []Choice{ChoiceEven, ChoiceAvoided, ChoiceBound
 //
 // A shard has room if, with three mean bulks more and what is on its way, it has at
 // most MaxSkew times the mean then, or eight mean bulks. Drawn are, of these sets the first that is not
-// empty: the shards that have room and are not sick; those that have room; the
-// emptiest. If all shards are sick, it is as if none were.
+// empty: the well shards that have room; the sick ones that have room; the emptiest that is
+// not down. If no shard is well, it is as if none were sick.
+//
+// If few have room the draw is not theirs alone: what is beyond one and a half even shares
+// goes to well ones without, or to sick ones where none is well. None of these gets more than
+// an even share, so that none moves away from the mean. Else a shard that refuses what it is
+// sent, and so stays the emptiest, would get everything at last.
 //
 // Other processes write, too. [Balance.Correct] learns from the engine what they
 // wrote; until the next time they are assumed to write in proportion, where this
@@ -98,14 +117,14 @@ func (b *Balance) SetMaxSkew(maxSkew float64) {
 	b.maxSkew = maxSkew
 }
 
-// Pick chooses the shard for a bulk. chance is uniform in [0, 1). sick reports whether a
-// shard is better not written to; nil: none. [Balance.Wrote] must be called once for each
-// Pick, when the bulk has ended.
-func (b *Balance) Pick(chance float64, sick func(shard int) bool) (shard int, how Choice) {
-	well := b.well(sick)
+// Pick chooses the shard for a bulk. chance is uniform in [0, 1). fitness is that of a
+// shard; nil: all are well. [Balance.Wrote] must be called once for each Pick, when the
+// bulk has ended.
+func (b *Balance) Pick(chance float64, fitness func(shard int) Fitness) (shard int, how Choice) {
+	fit := b.fit(fitness)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	weights, how := b.levels().weights(well)
+	weights, how := b.levels(fit).weights()
 	shard = draw(weights, chance)
 	b.shards[shard].outstanding++
 	return shard, how
@@ -122,13 +141,13 @@ type Standing struct {
 	Chance      float64 // of being drawn, 0 to 1
 }
 
-// Preview returns how the next [Balance.Pick] chooses, with the same sick shards.
-func (b *Balance) Preview(sick func(shard int) bool) ([]Standing, Choice) {
-	well := b.well(sick)
+// Preview returns how the next [Balance.Pick] chooses, with the same fitness.
+func (b *Balance) Preview(fitness func(shard int) Fitness) ([]Standing, Choice) {
+	fit := b.fit(fitness)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.levels()
-	weights, how := l.weights(well)
+	l := b.levels(fit)
+	weights, how := l.weights()
 	var sum float64
 	for _, w := range weights {
 		sum += w
@@ -140,13 +159,15 @@ func (b *Balance) Preview(sick func(shard int) bool) ([]Standing, Choice) {
 	return out, how
 }
 
-// well returns which shards are not sick.
-func (b *Balance) well(sick func(shard int) bool) []bool {
-	well := make([]bool, len(b.shards))
-	for i := range well {
-		well[i] = sick == nil || !sick(i)
+// fit returns the fitness of each shard.
+func (b *Balance) fit(fitness func(shard int) Fitness) []Fitness {
+	fit := make([]Fitness, len(b.shards))
+	for i := range fit {
+		if fitness != nil {
+			fit[i] = fitness(i)
+		}
 	}
-	return well
+	return fit
 }
 
 // Wrote records the result of a Pick: how many documents the shard has got, and their
@@ -244,27 +265,32 @@ func (b *Balance) Settled() bool {
 
 // levels are the shards in a draw.
 type levels struct {
+	fit   []Fitness
 	level []float64 // relative to the mean
 	room  []bool
+	live  float64 // how many are in the mean
 }
 
-func (b *Balance) levels() levels {
-	n := float64(len(b.shards))
-	l := levels{level: make([]float64, len(b.shards)), room: make([]bool, len(b.shards))}
+// levels returns the shards in a draw. Those that are down lack more and more while they are: they are not in the mean.
+func (b *Balance) levels(fit []Fitness) levels {
+	l := levels{fit: fit, level: make([]float64, len(b.shards)), room: make([]bool, len(b.shards))}
+	last := max(slices.Min(fit), Sick) // all of them, if all are down
 	var written, sum amount
-	for _, s := range b.shards {
-		with := b.with(s)
-		written, sum = written.plus(s.amount), sum.plus(with)
+	for i, s := range b.shards {
+		if fit[i] <= last {
+			l.live++
+			written, sum = written.plus(s.amount), sum.plus(b.with(s))
+		}
 	}
 	// fits counts what is in flight to the shard, but not what is in flight to others,
 	// which may arrive later.
 	fits := func(written, has, onWay, size float64) bool {
 		onWay += margin * size
-		return has+onWay <= max(b.maxSkew*(written+onWay)/n, slack*size)
+		return has+onWay <= max(b.maxSkew*(written+onWay)/l.live, slack*size)
 	}
 	for i, s := range b.shards {
 		with := b.with(s)
-		l.level[i] = max(relative(with.documents, sum.documents/n), relative(with.bytes, sum.bytes/n))
+		l.level[i] = max(relative(with.documents, sum.documents/l.live), relative(with.bytes, sum.bytes/l.live))
 		l.room[i] = fits(written.documents, s.documents, with.documents-s.documents, b.size.documents) &&
 			fits(written.bytes, s.bytes, with.bytes-s.bytes, b.size.bytes)
 	}
@@ -287,53 +313,73 @@ func relative(has, mean float64) float64 {
 
 // weights returns the weight of each shard in the draw, 0 if it cannot be drawn. At least
 // one can.
-func (l levels) weights(well []bool) ([]float64, Choice) {
-	healthy := 0
-	for _, w := range well {
-		if w {
-			healthy++
-		}
+func (l levels) weights() ([]float64, Choice) {
+	best := slices.Min(l.fit)
+	open, full := l.of(best, true), l.of(best, false)
+	switch {
+	case slices.Max(l.fit) == Well:
+		return l.share(open, full), ChoiceEven
+	case best != Well:
+		return l.share(open, full), ChoiceAllSick
+	case len(open) > 0 || !slices.Contains(l.fit, Sick):
+		return l.share(open, full), ChoiceAvoided
 	}
-	how := ChoiceEven
-	switch healthy {
-	case len(well):
-	case 0:
-		how = ChoiceAllSick
-	default:
-		if weights := l.weigh(func(shard int) bool { return l.room[shard] && well[shard] }); weights != nil {
-			return weights, ChoiceAvoided
-		}
-		how = ChoiceBound
+	if open = l.of(Sick, true); len(open) == 0 {
+		full = append(full, l.of(Sick, false)...)
 	}
-	weights := l.weigh(func(shard int) bool { return l.room[shard] })
-	if weights == nil {
-		weights = make([]float64, len(well))
-		weights[l.emptiest()] = 1
-	}
-	return weights, how
+	return l.share(open, full), ChoiceBound
 }
 
-// weigh returns the weights of the shards that may be drawn; nil if none may.
-func (l levels) weigh(may func(shard int) bool) []float64 {
-	sum, n := 0.0, 0.0
-	weights := make([]float64, len(l.level))
-	for i, level := range l.level {
-		if may(i) {
-			weights[i] = weight(level)
-			sum, n = sum+weights[i], n+1
+// of returns the shards of a fitness that have room, or none.
+func (l levels) of(fitness Fitness, room bool) (shards []int) {
+	for shard, f := range l.fit {
+		if f == fitness && l.room[shard] == room {
+			shards = append(shards, shard)
 		}
 	}
-	if n == 0 {
-		return nil
+	return shards
+}
+
+// share returns the weights of a draw among the open shards, with what the full ones get of it. If none is open
+// it is the emptiest of the full ones.
+func (l levels) share(open, full []int) []float64 {
+	weights := make([]float64, len(l.level))
+	if len(open) == 0 {
+		weights[slices.MinFunc(full, func(a, b int) int { return cmp.Compare(l.level[a], l.level[b]) })] = 1
+		return weights
+	}
+	l.weigh(weights, open)
+	if len(full) == 0 {
+		return weights
+	}
+	l.weigh(weights, full)
+	most, over := maxShare/float64(len(open)+len(full)), 0.0
+	for _, shard := range open {
+		over += max(0, weights[shard]-most)
+		weights[shard] = min(weights[shard], most)
+	}
+	given := min(over, float64(len(full))/l.live)
+	for _, shard := range open {
+		weights[shard] *= (1 - given) / (1 - over)
+	}
+	for _, shard := range full {
+		weights[shard] *= given
+	}
+	return weights
+}
+
+// weigh sets the weights of some shards, which are 1 together.
+func (l levels) weigh(weights []float64, shards []int) {
+	sum, n := 0.0, float64(len(shards))
+	for _, shard := range shards {
+		weights[shard] = weight(l.level[shard])
+		sum += weights[shard]
 	}
 	// (maxShare + lift) / (sum + n·lift) = maxShare / n
 	lift := max(1-sum/n, 0) * maxShare / (maxShare - 1)
-	for i := range weights {
-		if weights[i] > 0 {
-			weights[i] += lift
-		}
+	for _, shard := range shards {
+		weights[shard] = (weights[shard] + lift) / (sum + n*lift)
 	}
-	return weights
 }
 
 // draw chooses a shard by weight. At least one weight is not 0.
@@ -353,16 +399,6 @@ func draw(weights []float64, chance float64) int {
 		}
 	}
 	return drawn
-}
-
-func (l levels) emptiest() int {
-	emptiest := 0
-	for i, level := range l.level {
-		if level < l.level[emptiest] {
-			emptiest = i
-		}
-	}
-	return emptiest
 }
 
 func weight(level float64) float64 {

@@ -24,6 +24,16 @@ type traffic struct {
 	each  func(second int, skew float64, bulks []int)
 }
 
+// sickIf has shards be sick or well.
+func sickIf(sick func(shard int) bool) func(shard int) Fitness {
+	return func(shard int) Fitness {
+		if sick(shard) {
+			return Sick
+		}
+		return Well
+	}
+}
+
 type flight struct {
 	sidecar, shard, documents int
 	bytes                     int64
@@ -62,7 +72,7 @@ func (tr traffic) run(seed uint64) []*Balance {
 					continue
 				}
 				f := flight{sidecar: rng.IntN(tr.sidecars), end: now + 1 + rng.IntN(10)}
-				f.shard, _ = balances[f.sidecar].Pick(rng.Float64(), func(shard int) bool { return tr.sick(second, shard) })
+				f.shard, _ = balances[f.sidecar].Pick(rng.Float64(), sickIf(func(shard int) bool { return tr.sick(second, shard) }))
 				f.documents, f.bytes = tr.size(rng)
 				flying = append(flying, f)
 				bulks[f.shard]++
@@ -109,7 +119,7 @@ func TestBalanceHour(t *testing.T) {
 		{"one shard of six, early", 6, 1, 1, 0, 60, 0, 1},
 		{"one shard of six, with corrections", 6, 1, 1, 30, 1200, 0, 1},
 		{"one shard of two, early", 2, 1, 1, 0, 60, 0, 0.7},
-		{"three shards of six, early", 6, 3, 1, 0, 60, 0, 0.7},
+		{"three shards of six, early", 6, 3, 1, 0, 60, 0.01, 0.7}, // few are well, and those without room get some
 		{"ten sidecars", 6, 1, 10, 30, 1200, 0, 1},
 		{"ten sidecars, early", 6, 1, 10, 30, 60, 0, 1},
 		// Half a minute's bulks of others are not known.
@@ -199,9 +209,9 @@ func TestBalanceKeepsTheBound(t *testing.T) {
 }
 
 func TestBalanceChoices(t *testing.T) {
-	first := func(shard int) bool { return shard == 0 }
+	first := sickIf(func(shard int) bool { return shard == 0 })
 	b := NewBalance(2, 1.5)
-	write := func(sick func(int) bool, documents int) (int, Choice) {
+	write := func(sick func(int) Fitness, documents int) (int, Choice) {
 		shard, how := b.Pick(0, sick)
 		b.Wrote(shard, documents, int64(documents))
 		return shard, how
@@ -215,7 +225,7 @@ func TestBalanceChoices(t *testing.T) {
 		require.Equal(t, ChoiceAvoided, how)
 		require.Equal(t, 1, shard)
 	}
-	_, how := write(func(int) bool { return true }, 1)
+	_, how := write(sickIf(func(int) bool { return true }), 1)
 	require.Equal(t, ChoiceAllSick, how)
 	_, how = write(nil, 1)
 	require.Equal(t, ChoiceEven, how)
@@ -265,13 +275,14 @@ func TestBalanceDoubtfulCorrections(t *testing.T) {
 }
 
 func TestBalanceCountsWhatIsOnItsWay(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
 	b := NewBalance(4, 1.5)
 	b.Correct([]int64{100, 100, 100, 100})
 	shard, _ := b.Pick(0.5, nil)
 	b.Wrote(shard, 50, 500)
 	counts := map[int]int{}
 	for range 400 { // none of which has ended
-		shard, _ := b.Pick(0.5, nil)
+		shard, _ := b.Pick(rng.Float64(), nil)
 		counts[shard]++
 	}
 	for shard := range 4 {
@@ -289,7 +300,7 @@ func TestBalanceConcurrently(t *testing.T) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(worker), 0))
 			for range 500 {
-				shard, _ := b.Pick(rng.Float64(), func(shard int) bool { return shard == worker })
+				shard, _ := b.Pick(rng.Float64(), sickIf(func(shard int) bool { return shard == worker }))
 				b.Wrote(shard, 5, 50)
 				b.Skew()
 				b.SetMaxSkew(1.5)
@@ -308,7 +319,7 @@ func BenchmarkPick(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			balance := NewBalance(shards, 1.5)
 			for b.Loop() {
-				shard, _ := balance.Pick(rng.Float64(), func(shard int) bool { return shard == 0 })
+				shard, _ := balance.Pick(rng.Float64(), sickIf(func(shard int) bool { return shard == 0 }))
 				balance.Wrote(shard, 500, 150_000)
 			}
 		})
@@ -318,7 +329,7 @@ func BenchmarkPick(b *testing.B) {
 // What is said of the next choice is what is chosen.
 func TestPreviewTellsTheChances(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, sick := range []func(int) bool{nil, func(shard int) bool { return shard == 1 }, func(int) bool { return true }} {
+	for _, sick := range []func(int) Fitness{nil, sickIf(func(shard int) bool { return shard == 1 }), sickIf(func(int) bool { return true })} {
 		b := NewBalance(4, 1.5)
 		for i := range 400 {
 			shard, _ := b.Pick(rng.Float64(), nil)
@@ -340,4 +351,63 @@ func TestPreviewTellsTheChances(t *testing.T) {
 		}
 		require.Equal(t, 1, standings[0].Outstanding)
 	}
+}
+
+// A shard that stores nothing lacks more and more, and gets no more for it than what is said of all.
+func TestAShardThatStoresNothingDoesNotGetAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		sick    func(int) bool
+		avoided int // shards that are sick beside it
+	}{
+		"well":              {func(int) bool { return false }, 0},
+		"sick":              {func(shard int) bool { return shard == 0 }, 0},
+		"all sick":          {func(int) bool { return true }, 0},
+		"beside a sick one": {func(shard int) bool { return shard == 1 }, 1},
+	} {
+		for _, shards := range []int{2, 3, 6, 12} {
+			rng := rand.New(rand.NewPCG(1, 2))
+			b := NewBalance(shards, 1.5)
+			got := 0
+			const bulks = 10_000
+			for range bulks {
+				shard, _ := b.Pick(rng.Float64(), sickIf(c.sick))
+				documents := 500
+				if shard == 0 {
+					got++
+					documents = 0
+				}
+				b.Wrote(shard, documents, int64(300*documents))
+			}
+			require.LessOrEqual(t, got, bulks*16/10/(shards-c.avoided), "%s, %d shards", name, shards)
+		}
+	}
+}
+
+// What is down gets nothing, and the others are as even as they are without it.
+func TestAShardThatIsDownGetsNothing(t *testing.T) {
+	for down := 1; down <= 3; down++ {
+		rng := rand.New(rand.NewPCG(1, 2))
+		b := NewBalance(4, 1.5)
+		counts := make([]int, 4)
+		for range 4000 {
+			shard, how := b.Pick(rng.Float64(), func(shard int) Fitness {
+				if shard < down {
+					return Down
+				}
+				return Well
+			})
+			require.Equal(t, ChoiceAvoided, how)
+			b.Wrote(shard, 500, 150_000)
+			counts[shard]++
+		}
+		for shard, n := range counts {
+			if shard < down {
+				require.Zero(t, n)
+			} else {
+				require.InEpsilon(t, 4000/(4-down), n, 0.05)
+			}
+		}
+	}
+	_, how := NewBalance(2, 1.5).Pick(0, func(int) Fitness { return Down })
+	require.Equal(t, ChoiceAllSick, how)
 }

@@ -41,6 +41,7 @@ const (
 	ReasonNoIndex     Reason = "no_index"     // it names no index, nor does the request line
 	ReasonMalformed   Reason = "malformed"    // an action line that the engines refuse or may read differently; all that follows it stays, too
 	ReasonManyIndices Reason = "many_indices" // the bulk names too many indices
+	ReasonTooLong     Reason = "too_long"     // with it the body could be longer than the engine takes
 )
 
 // Reasons of the bulk as a whole.
@@ -77,7 +78,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		ReasonExplicitID, ReasonOwnRouting, ReasonUpdate, ReasonDelete, ReasonPipeline, ReasonOtherField,
-		ReasonNoIndex, ReasonMalformed, ReasonManyIndices, ReasonCompressed, ReasonURLParameter, ReasonObserve,
+		ReasonNoIndex, ReasonMalformed, ReasonManyIndices, ReasonTooLong, ReasonCompressed, ReasonURLParameter, ReasonObserve,
 		ReasonNotSelected, ReasonUnknown, ReasonAlias, ReasonClosed, ReasonOneShard, ReasonPartitioned, ReasonRoutedByFields,
 		ReasonRoutingRequired, ReasonJoinField, ReasonNoCustomRouting, ReasonUnreadable,
 		ReasonUndivided, ReasonRoutedAlias, ReasonResized, ReasonDataStream,

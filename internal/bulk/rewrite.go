@@ -19,6 +19,9 @@ const (
 	maxIndices = 1000
 	// maxName is the longest name of an index that engines allow, in bytes.
 	maxName = 255
+	// mostGrowth is more than what is written into one operation: a routing of one of
+	// [Values], and an id.
+	mostGrowth = 100
 )
 
 // Options say what a [Rewriter] does.
@@ -39,6 +42,9 @@ type Options struct {
 	// Create has these operations fail where their id is taken already, as those do that
 	// the client calls `create`.
 	Create bool
+	// Length is the length of the body as far as it is told, and Longest how long it may
+	// become: the engine refuses a longer one as a whole. 0: any length.
+	Length, Longest int64
 	// Buffer is memory to read into, which may be used again when the Rewriter is no
 	// longer read; nil if it shall have its own.
 	Buffer []byte
@@ -91,6 +97,9 @@ type Rewriter struct {
 	slot         func(string) (Slot, Reason)
 	id           func() string
 	create       bool
+	length       int64 // of the body, as it was told
+	longest      int64 // that it may become; 0: any length
+	grown        int64 // what has been written into it
 
 	buf      []byte // buf[from:to] has been read from src and not yet been looked at
 	from, to int
@@ -127,7 +136,7 @@ type destination struct {
 
 // NewRewriter returns a Rewriter of src.
 func NewRewriter(src io.Reader, o Options) *Rewriter {
-	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, slot: o.Slot, id: o.ID, create: o.Create, buf: o.Buffer[:cap(o.Buffer)]}
+	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, slot: o.Slot, id: o.ID, create: o.Create, length: o.Length, longest: o.Longest, buf: o.Buffer[:cap(o.Buffer)]}
 }
 
 // Tally returns what was done so far.
@@ -146,7 +155,7 @@ func (r *Rewriter) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
 		switch {
-		case r.pending():
+		case r.pending() > 0:
 			n += r.take(p[n:])
 		case r.next():
 		case n > 0:
@@ -164,12 +173,12 @@ func (r *Rewriter) Read(p []byte) (int, error) {
 // `index` and it was sent as `create`.
 func (r *Rewriter) Renamed() []bool { return r.renamed }
 
-func (r *Rewriter) pending() bool {
-	n := 0
+// pending returns the size of what the reader has not got yet.
+func (r *Rewriter) pending() (n int) {
 	for _, piece := range r.pieces {
 		n += len(piece)
 	}
-	return n > 0
+	return n
 }
 
 // take moves pieces to p.
@@ -299,6 +308,7 @@ func (r *Rewriter) action(line []byte) {
 	default:
 		r.pieces[4], r.pieces[5] = r.current.inserts, rest
 	}
+	r.grown += int64(r.pending() - (len(line) + 1))
 }
 
 // value returns what is written in place of a client's routing.
@@ -347,6 +357,8 @@ func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
 		return nil, ReasonNoIndex
 	case len(name) > maxName:
 		return nil, ReasonUnknown
+	case r.longest > 0 && max(r.length, r.tally.BytesRead)+r.grown+mostGrowth > r.longest:
+		return nil, ReasonTooLong
 	}
 	if a.Routing != "" {
 		kind = 1

@@ -118,7 +118,6 @@ func TestRewriterLooksAtSoManyIndices(t *testing.T) {
 	require.Equal(t, maxIndices+1, tally.Planned)
 }
 
-// The longest action line is the same however the body arrives.
 // Nothing is kept of a name that no index can have.
 func TestRewriterKeepsNoLongNames(t *testing.T) {
 	name := strings.Repeat("a", maxName)
@@ -134,6 +133,33 @@ func TestRewriterKeepsNoLongNames(t *testing.T) {
 	require.Equal(t, map[Reason]int{ReasonUnknown: 1}, r.Tally().Passed)
 }
 
+// No body becomes longer than it may be: what comes later stays as it is.
+func TestRewriterKeepsTheLongestBody(t *testing.T) {
+	body := strings.Repeat("{\"index\":{}}\n{}\n", 100)
+	grows := len(`"routing":"7"`)
+	for _, c := range []struct{ length, longest, planned int }{
+		{len(body), 0, 100},
+		{len(body), len(body), 0},
+		{2 * len(body), len(body), 0},
+		{len(body), len(body) + mostGrowth, 1},
+		{len(body), len(body) + mostGrowth + 9*grows, 10},
+		{len(body), len(body) + mostGrowth + 99*grows, 100},
+		{-1, len(body), 0},
+		{-1, len(body) + mostGrowth + 9*grows, 10},
+	} {
+		r := NewRewriter(strings.NewReader(body), Options{DefaultIndex: "x", Place: place, Length: int64(c.length), Longest: int64(c.longest)})
+		out, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, c.planned, r.Tally().Planned, c)
+		require.Equal(t, 100-c.planned, r.Tally().Passed[ReasonTooLong])
+		require.Equal(t, body, strings.ReplaceAll(string(out), `"routing":"7"`, ""))
+		if c.longest > 0 {
+			require.LessOrEqual(t, len(out), max(c.longest, len(body)))
+		}
+	}
+}
+
+// The longest action line is the same however the body arrives.
 func TestRewriterLongLines(t *testing.T) {
 	action := `{"index":{"_index":"a"`
 	action += strings.Repeat(" ", maxAction-len(action)-2) + "}}"

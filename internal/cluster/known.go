@@ -41,6 +41,7 @@ func (st *Store) Discovered(found Identity, nodes []*Node, unsupported map[strin
 	if before.ClusterUUID != found.ClusterUUID {
 		st.known = known{}
 		st.targets.clear()
+		st.metrics.placed(newTable(nil, 0))
 	}
 	k := &st.known
 	k.Identity = found

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,4 +52,39 @@ func TestAListOfCopiesMayBeBehind(t *testing.T) {
 	requireOn("n1")
 	place(SourceListShards, 12, on("made", "n2"), on("moved", "n2"))
 	requireOn("n2")
+}
+
+// Of another cluster nothing is placed yet.
+func TestMetricsOfAClusterThatIsGone(t *testing.T) {
+	t.Parallel()
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "old"}, nil, nil)
+	st.PlacedAll(SourceCatShards, time.Now(), &Placement{ClusterUUID: "old", Version: 7, Indices: []Index{indexOn("i", []string{"n1"}, []string{"n2"})}})
+	require.InDelta(t, 2, testutil.ToFloat64(st.metrics.shards), 0)
+	st.Discovered(Identity{ClusterUUID: "new"}, nil, nil)
+	for _, gauge := range []prometheus.Gauge{st.metrics.indices, st.metrics.shards, st.metrics.copies} {
+		require.Zero(t, testutil.ToFloat64(gauge))
+	}
+}
+
+// Which indices are closed a relay tells with their placement. Own polls go on from there.
+func TestWhatARelayToldToBeClosedStaysClosed(t *testing.T) {
+	t.Parallel()
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+	shut, open := indexOn("shut", []string{"n1"}), indexOn("open", []string{"n1"})
+	shut.Closed = true
+	st.PlacedByRelay(RelayedPlacement{Version: 7, AsOf: time.Now(), Whole: true, Indices: []Index{open, shut}, Stale: make([]bool, 2)})
+	st.ContinueRelayed()
+	closed := func(name string) bool {
+		index, ok := st.Snapshot().Lookup(name)
+		require.True(t, ok)
+		return index.Closed
+	}
+	shut.Closed = false // the engines show its copies as those of others
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 8, Indices: []Index{open, shut}}, []string{"open", "shut"})
+	require.True(t, closed("shut"))
+	require.False(t, closed("open"))
+	st.Closed("u", map[string]bool{})
+	require.False(t, closed("shut"), "it was opened")
 }

@@ -18,6 +18,8 @@ const (
 	// lookUpCostFactor bounds the share of time that is spent on looking a target up again:
 	// one that took t is not looked up before lookUpCostFactor·t.
 	lookUpCostFactor = 10
+	// longestRest is for how long at most a target whose look-up failed is not looked up again, on the same terms.
+	longestRest = 30 * time.Second
 	// outdatedAtOnce is how many targets in use are looked up again at each tick
 	// after the cluster state moved.
 	outdatedAtOnce = 50
@@ -54,6 +56,7 @@ type Resolved struct {
 	Incomplete bool // a shard without an active copy is among them, which is not named
 	Unknown    bool // the engine refused the target: not asked again at this version
 	Refused    bool // not because there is no such target
+	Failed     bool // there was no answer, or none of use: what was known stays
 
 	Version int64         // of the cluster state when it was last looked up
 	At      time.Time     // when that was
@@ -71,10 +74,18 @@ func (r *Resolved) same(o *Resolved) bool {
 	return r.Incomplete == o.Incomplete && r.Unknown == o.Unknown && r.Layout == o.Layout && slices.Equal(r.Shards, o.Shards)
 }
 
+// tooDear reports whether its cost forbids to look the target up again yet.
+func (r *Resolved) tooDear(now time.Time) bool { return now.Sub(r.At) < lookUpCostFactor*r.Took }
+
+// restsUntil returns when a target whose look-up failed may be looked up again.
+func (r *Resolved) restsUntil() time.Time {
+	return r.At.Add(r.Took + min(lookUpCostFactor*r.Took, longestRest))
+}
+
 // result says how a look-up ended: nil is one that failed.
 func (r *Resolved) result(of Subject) string {
 	switch {
-	case r == nil:
+	case r == nil || r.Failed:
 		return lookUpFailed
 	case r.Unknown && r.Refused:
 		return lookUpRefused

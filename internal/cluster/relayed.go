@@ -86,9 +86,13 @@ func (st *Store) ContinueRelayed() {
 	if k.table == nil {
 		return
 	}
+	k.closed = map[string]bool{}
 	k.table.each(func(p *placedIndex) bool {
 		if p.version.Load() > 0 {
 			p.version.Store(k.version)
+		}
+		if p.index.Closed {
+			k.closed[p.index.Name] = true
 		}
 		return true
 	})

@@ -55,8 +55,8 @@ func (st *Store) LearnAgain() {
 	}
 }
 
-// Recall returns what is known of a target at the present version, to tell others; nil
-// if nothing is, or if it is soon too old.
+// Recall returns what is known of a target, to tell others: at the present version, if that is not soon too old, or at an
+// earlier one if its cost forbids to look it up again. It is nil if it has to be looked up.
 func (st *Store) Recall(t LookUp) *Resolved {
 	return st.targets.recall(t, st.Snapshot().Version, time.Now().Add(-lookUpMaxAge/2))
 }

@@ -53,7 +53,10 @@ type Node struct {
 	// SearchQueue is how many tasks the queue of the search thread pool holds, 0 while
 	// unknown.
 	SearchQueue int
-	Attributes  map[string]string
+	// MaxBody is how many bytes of a body the node takes (http.max_content_length), 0 while
+	// unknown.
+	MaxBody    int64
+	Attributes map[string]string
 	// Leaving says that the cluster announces that the node is about to leave.
 	Leaving Departure
 }
@@ -348,7 +351,7 @@ func (s *Snapshot) CountIndices() int {
 	return s.table.indices.Len()
 }
 
-// Use marks an index as searched.
+// Use marks an index as in use, as a search on it does.
 func (s *Snapshot) Use(index string) {
 	if s.table == nil {
 		return

@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxTargets and maxTargetShards bound the memory that resolved targets take, and
-	// maxMissing that of targets that the engine does not know.
+	// maxMissing that of targets that the engine does not know, and of those that could not be looked up.
 	maxTargets      = 10_000
 	maxTargetShards = 1_000_000
 	maxMissing      = 2000
@@ -42,9 +42,10 @@ type Targets struct {
 
 	mu       sync.Mutex
 	resolved *simplelru.LRU[LookUp, *target]
-	missing  *simplelru.LRU[LookUp, absence] // what the engine refused
-	known    *immutable.Map[LookUp, *target] // of resolved, what snapshots are to know
-	shards   int                             // held by resolved
+	missing  *simplelru.LRU[LookUp, absence]   // what the engine refused
+	failed   *simplelru.LRU[LookUp, time.Time] // what could not be looked up, and until when it rests
+	known    *immutable.Map[LookUp, *target]   // of resolved, what snapshots are to know
+	shards   int                               // held by resolved
 	queued   map[LookUp]bool
 }
 
@@ -73,10 +74,11 @@ func newTargets(m *storeMetrics) *Targets {
 		c.known = c.known.Delete(t)
 	})
 	missing, errMissing := simplelru.NewLRU[LookUp, absence](maxMissing, nil)
-	if err != nil || errMissing != nil {
-		panic(errors.Join(err, errMissing)) // only for a size that is not positive
+	failed, errFailed := simplelru.NewLRU[LookUp, time.Time](maxMissing, nil)
+	if err := errors.Join(err, errMissing, errFailed); err != nil {
+		panic(err) // only for a size that is not positive
 	}
-	c.resolved, c.missing = resolved, missing
+	c.resolved, c.missing, c.failed = resolved, missing, failed
 	return c
 }
 
@@ -113,7 +115,7 @@ func (c *Targets) enqueue(t LookUp, version int64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l, ok := c.resolved.Peek(t); c.queued[t] || ok && l.Version >= version {
+	if l, ok := c.resolved.Peek(t); c.queued[t] || c.rests(t) || ok && l.Version >= version {
 		return
 	}
 	if a, ok := c.missing.Peek(t); ok && a.holds(version, time.Now()) {
@@ -138,10 +140,16 @@ func (c *Targets) renew(t LookUp) {
 func (c *Targets) Admits(t LookUp) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.admit(t)
+	return !c.rests(t) && c.admit(t)
 }
 
-// admit is Admits for the one who holds the mutex.
+// rests reports whether the look-up of a target failed so lately that it is not to be made again yet.
+func (c *Targets) rests(t LookUp) bool {
+	until, ok := c.failed.Peek(t)
+	return ok && time.Now().Before(until)
+}
+
+// admit tells whether there may be one more look-up of a target that is not known to resolve.
 func (c *Targets) admit(t LookUp) bool {
 	if c.resolves(t) || c.unknown.Allow() {
 		return true
@@ -170,7 +178,7 @@ func (c *Targets) push(t LookUp) {
 }
 
 // LookedUp keeps what a look-up found, and reports whether that is something new. It is
-// nil if the look-up failed: what was known stays.
+// nil if that says nothing of the target.
 func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,6 +189,11 @@ func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
 	if found == nil {
 		return false
 	}
+	if found.Failed {
+		c.failed.Add(t, found.restsUntil())
+		return false
+	}
+	c.failed.Remove(t)
 	defer func() { c.metrics.targets.Set(float64(c.resolved.Len())) }()
 	if found.Unknown {
 		c.missing.Add(t, absence{version: found.Version, at: found.At, refused: found.Refused})
@@ -226,16 +239,17 @@ func (c *Targets) forSnapshot() *immutable.Map[LookUp, *target] {
 	return c.known
 }
 
-// recall returns what was found at this version or later, and after this time, or that
-// the engine does not know the target; nil if neither is known.
+// recall returns what was found at this version or later, and after this time, or so lately for what it costs that it is
+// not to be looked up again, or that the engine does not know the target; nil if none of that is known.
 func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, time.Now()) {
-		return &Resolved{Unknown: true, Version: a.version}
+	now := time.Now()
+	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, now) {
+		return &Resolved{Unknown: true, Version: a.version, At: a.at}
 	}
 	l, ok := c.resolved.Get(t)
-	if !ok || l.Version < version || l.At.Before(after) {
+	if !ok || (l.Version < version || l.At.Before(after)) && !l.tooDear(now) {
 		return nil
 	}
 	found := l.Resolved
@@ -295,6 +309,7 @@ func (c *Targets) clear() {
 	defer c.mu.Unlock()
 	c.resolved.Purge()
 	c.missing.Purge()
+	c.failed.Purge()
 	c.known, c.shards = immutable.NewMap[LookUp, *target](newHasher[LookUp]()), 0
 	c.metrics.targets.Set(0)
 }
@@ -321,7 +336,7 @@ func (c *Targets) outdated(version int64, before time.Time, limit int) []LookUp 
 			l.used.Store(false)
 			continue
 		}
-		if c.queued[key] || time.Since(l.At) < lookUpCostFactor*l.Took {
+		if c.queued[key] || c.rests(key) || l.tooDear(time.Now()) {
 			continue
 		}
 		if l.resolves() {

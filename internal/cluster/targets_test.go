@@ -202,3 +202,28 @@ func TestATargetThatNobodyUsedIsNotBelieved(t *testing.T) {
 		require.False(t, known(3), "it is not any more")
 	})
 }
+
+// What a look-up costs bounds how often it is made again, here and for others, who are told what is known meanwhile.
+func TestDearTargetsAreLookedUpAgainRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := testTargets()
+		about := LookUp{Target: Target{Expression: "logs-*"}}
+		s.LookedUp(about, &Resolved{Shards: make([]ShardName, 1), Version: 1, At: time.Now(), Took: time.Second})
+		l, _ := s.forSnapshot().Get(about)
+		l.markUsed(time.Now().Unix())
+		due := func() []LookUp { return s.outdated(2, time.Now().Add(-lookUpMaxAge), 1) }
+		time.Sleep(lookUpCostFactor*time.Second - 1)
+		require.Empty(t, due())
+		require.NotNil(t, s.recall(about, 2, time.Now()))
+		time.Sleep(time.Nanosecond)
+		require.Nil(t, s.recall(about, 2, time.Now()))
+		require.Equal(t, []LookUp{about}, due())
+		s.LookedUp(about, &Resolved{Failed: true, At: time.Now(), Took: time.Second})
+		require.Empty(t, due())
+		require.False(t, s.Admits(about))
+		time.Sleep((1 + lookUpCostFactor) * time.Second)
+		require.Equal(t, []LookUp{about}, due())
+		require.True(t, s.Admits(about))
+	})
+}

@@ -116,15 +116,21 @@ func (d *decoder) list(node *yaml.Node, into reflect.Value, path string) {
 }
 
 func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path string) {
-	if size, ok := into.Addr().Interface().(*Size); ok {
-		if err := size.UnmarshalText([]byte(node.Value)); err != nil {
+	var err error
+	switch value := into.Addr().Interface().(type) {
+	case *Size:
+		if err := value.UnmarshalText([]byte(node.Value)); err != nil {
 			d.add(path, node.Line, "%v", err)
 		}
 		return
+	case *time.Duration:
+		*value, err = time.ParseDuration(node.Value) // go-yaml takes no 0 without a unit
+	default:
+		err = node.Decode(value)
 	}
 	// go-yaml cuts fractions off.
 	cut := into.Kind() == reflect.Int && node.ShortTag() != "!!int"
-	if err := node.Decode(into.Addr().Interface()); err != nil || cut {
+	if err != nil || cut {
 		d.add(path, node.Line, "%q is not %s", node.Value, typeName(into))
 	}
 }
@@ -156,7 +162,7 @@ func kindName(node *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	default:
-		return fmt.Sprintf("%q", node.Value)
+		return "a single value" // it is not quoted: a URL may hold a password
 	}
 }
 

@@ -3,40 +3,51 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 )
 
-// Keys returns the path of every key that takes a value, in the order of the
-// schema.
-func Keys() []string {
+// keys returns the path of every key that takes a value, in the order of the schema. In a list the
+// elements have the path "list[]".
+func keys() []string {
 	return keysOf(reflect.TypeFor[Config](), "")
 }
 
 func keysOf(section reflect.Type, path string) []string {
-	var keys []string
+	var all []string
 	for i := range section.NumField() {
 		field := section.Field(i)
 		key := join(path, field.Tag.Get("yaml"))
 		if field.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(field.Type, key)...)
+			all = append(all, keysOf(field.Type, key)...)
 			continue
 		}
-		keys = append(keys, key)
+		all = append(all, key)
+		if field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct {
+			all = append(all, keysOf(field.Type.Elem(), key+"[]")...)
+		}
 	}
-	return keys
+	return all
 }
 
+// element is the number of an element in a path.
+var element = regexp.MustCompile(`\[\d+\]`)
+
 // suggestion returns the key that was probably meant: one with a similar spelling in the
-// same section, or the same word in another section.
+// same section, or the same word in another section. In an element of a list it is one of that.
 func suggestion(section, key string) string {
+	schema := element.ReplaceAllString(section, "[]")
 	best, bestDistance := "", 1+max(1, len(key)/3)
-	for _, known := range withSections(Keys()) {
+	for _, known := range withSections(keys()) {
+		if listOf(known) != listOf(schema) {
+			continue
+		}
 		parent, name := split(known)
 		distance := editDistance(strings.ToLower(key), name)
 		if strings.HasPrefix(name, key+"_") {
 			distance = 1 // password for password_file
 		}
-		if parent != section {
+		if parent != schema {
 			distance++ // a key of the same section is the likelier one
 		}
 		if distance < bestDistance {
@@ -46,8 +57,11 @@ func suggestion(section, key string) string {
 	if best == "" {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return fmt.Sprintf("; did you mean %q?", listOf(section)+strings.TrimPrefix(best, listOf(best)))
 }
+
+// listOf returns the path of the list element that path is in; empty if it is in none.
+func listOf(path string) string { return path[:strings.LastIndexByte(path, ']')+1] }
 
 // withSections adds the paths of the sections themselves to those of the keys.
 func withSections(keys []string) []string {
@@ -55,7 +69,7 @@ func withSections(keys []string) []string {
 	seen := make(map[string]bool)
 	for _, key := range keys {
 		for i, char := range key {
-			if char == '.' && !seen[key[:i]] {
+			if char == '.' && key[i-1] != ']' && !seen[key[:i]] {
 				seen[key[:i]] = true
 				all = append(all, key[:i])
 			}

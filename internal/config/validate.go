@@ -232,11 +232,18 @@ func (c *checker) notItself(cfg Config) {
 		if err != nil || port == "" || cmp.Or(node.Port(), map[string]string{"http": "80", "https": "443"}[node.Scheme]) != port {
 			continue
 		}
-		local := Loopback(net.JoinHostPort(node.Hostname(), port))
-		if strings.EqualFold(node.Hostname(), own) || everywhere && local || Loopback(cfg.Listen) && strings.EqualFold(node.Hostname(), "localhost") {
+		if hostOf(node.Hostname()) == hostOf(own) || everywhere && Loopback(net.JoinHostPort(node.Hostname(), port)) {
 			c.add(fmt.Sprintf("upstream.urls[%d]", i), "is sidestep's own address, that of listen: give the cluster's")
 		}
 	}
+}
+
+// hostOf returns a name as it is compared: localhost is what it mostly stands for, and listened on.
+func hostOf(name string) string {
+	if strings.EqualFold(name, "localhost") {
+		return "127.0.0.1"
+	}
+	return strings.ToLower(name)
 }
 
 // url checks one seed. No message quotes the text, which may hold a password.

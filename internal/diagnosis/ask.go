@@ -30,8 +30,28 @@ const (
 	opaqueID = "sidestep-diagnosis"
 )
 
-// errRefused says that the account lacks the privilege.
-var errRefused = errors.New("not permitted: grant sidestep's account the cluster privilege monitor")
+// statusError is an answer with another status than 200.
+type statusError struct{ status int }
+
+// Error implements error.
+func (e statusError) Error() string {
+	if e.status == http.StatusUnauthorized || e.status == http.StatusForbidden {
+		return "not permitted: grant sidestep's account the cluster privilege monitor"
+	}
+	return fmt.Sprintf("HTTP status %d", e.status)
+}
+
+// statusOf returns the status of an answer that is an error; 0 if there was no answer.
+func statusOf(err error) int {
+	answer, _ := errors.AsType[statusError](err)
+	return answer.status
+}
+
+// refused reports whether the account lacks the privilege.
+func refused(err error) bool {
+	status := statusOf(err)
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
 
 // querier asks about one node: the node itself and other nodes.
 type querier struct {
@@ -109,10 +129,8 @@ func exchange(ctx context.Context, client *http.Client, address string, deadline
 	switch {
 	case err != nil:
 		return nil, err
-	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		return nil, errRefused
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("HTTP status %d", resp.StatusCode)
+		return nil, statusError{resp.StatusCode}
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("the answer is longer than %d KiB", maxAnswer>>10)
 	}
@@ -150,7 +168,7 @@ func (a *querier) hotThreads(ctx context.Context) (h HotThreads, err error) {
 	if a.direct != nil {
 		body, _, err = get(ctx, a.client, a.direct, "_nodes/_local"+hotQuery, hotDeadline)
 	}
-	if via := a.next(); via.url != nil && (a.direct == nil || (err != nil && !errors.Is(err, errRefused))) {
+	if via := a.next(); via.url != nil && (a.direct == nil || (err != nil && !refused(err))) {
 		h.Via = via.name
 		path := "_nodes/" + url.PathEscape(a.node) + hotQuery + fmt.Sprintf("&timeout=%dms", hotDeadline.Milliseconds())
 		body, _, err = get(ctx, a.client, via.url, path, hotDeadline+time.Second)

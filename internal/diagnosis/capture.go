@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -125,7 +124,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *querier, he
 	if a.direct != nil {
 		both.Go(func() {
 			counters, took, err := a.stats(ctx)
-			c.Took, c.Error, errDirect = ptr(millis(took)), text(err), err
+			c.Took, c.Error, c.Status, errDirect = ptr(millis(took)), text(err), statusOf(err), err
 			answer(counters, err)
 		})
 	}
@@ -133,7 +132,7 @@ func (r *Recorder) askStats(ctx context.Context, open *recording, a *querier, he
 		c.Via = via.name
 		both.Go(func() {
 			counters, took, err := a.statsVia(ctx, via)
-			c.ViaTook, c.ViaError, errVia = ptr(millis(took)), text(err), err
+			c.ViaTook, c.ViaError, c.ViaStatus, errVia = ptr(millis(took)), text(err), statusOf(err), err
 			answer(counters, err)
 		})
 	}
@@ -201,7 +200,7 @@ func (r *Recorder) addResult(open *recording, what string, err error, put func(*
 func (r *Recorder) result(errs ...error) string {
 	failed := captureOK
 	for _, err := range errs {
-		if errors.Is(err, errRefused) {
+		if refused(err) {
 			r.refused.Do(func() {
 				r.o.Logger.Warn("spikes are recorded without the nodes' own figures: grant sidestep's account the cluster privilege monitor")
 			})

@@ -83,8 +83,8 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 		})
 	}
 	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
-	alike := len(f.direct) > 1 && len(f.via) > 1 && f.usualPoll > 0 && asked >= 5*f.usualPoll && asked >= apartBy
-	if alike && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
+	alike := min(f.directOK, f.viaOK) > 0 && min(len(f.direct), len(f.via)) > 1 && f.Alike < common
+	if alike && f.usualPoll > 0 && asked >= 5*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
 		return 0.6, withService(f, []Evidence{
 			finding(asked, "ms", "answers on every way after"), finding(f.usualPoll, "ms", "polls usually after"),
 			finding(own/100, "%", "CPU used by the node's process"),
@@ -208,7 +208,9 @@ func fetchHeavy(f *facts) (float64, []Evidence) {
 func queueSaturation(f *facts) (float64, []Evidence) {
 	var rejected, threads, active float64
 	for _, s := range f.steps {
-		rejected += s.Rejected
+		if s.Elapsed <= before.Seconds() { // else they may have been long before
+			rejected += s.Rejected
+		}
 	}
 	for _, c := range f.readings {
 		threads = max(threads, float64(c.Search.Threads+c.Worker.Threads))

@@ -15,15 +15,17 @@ const (
 // slowHTTP finds a node that answers late or not at all itself, while other nodes get its
 // statistics quickly.
 func slowHTTP(f *facts) (float64, []Evidence) {
-	return oneWay(f.direct, f.via, f.viaOK,
-		"response time over HTTP", "response time through other nodes")
+	score, evidence := oneWay(f.overHTTP(), f.throughOthers())
+	if score > 0 && f.directOK == 0 && f.refused {
+		evidence[0] = finding(float64(len(f.direct)), "", "connections over HTTP refused or broken")
+	}
+	return score, evidence
 }
 
 // slowTransport finds a node whose statistics other nodes get late, while it answers
 // quickly itself.
 func slowTransport(f *facts) (float64, []Evidence) {
-	score, evidence := oneWay(f.via, f.direct, f.directOK,
-		"response time through other nodes", "response time over HTTP")
+	score, evidence := oneWay(f.throughOthers(), f.overHTTP())
 	if score == 0 && len(f.direct) == 0 && f.probe > apart*max(f.poll, leastService) && f.probe-f.poll > apartBy && f.serviceFactor() < slower {
 		score = 0.6 // the node's own address is unknown
 	}
@@ -36,20 +38,38 @@ func slowTransport(f *facts) (float64, []Evidence) {
 	return score, evidence
 }
 
+// way is one way of asking about the node.
+type way struct {
+	name     string
+	times    []float64 // of the answers, or the deadline
+	answered int
+}
+
+func (f *facts) overHTTP() way      { return way{"over HTTP", f.direct, f.directOK} }
+func (f *facts) throughOthers() way { return way{"through other nodes", f.via, f.viaOK} }
+
+// median is the median of the times, as evidence.
+func (w way) median() (ms float64, told Evidence) {
+	ms = median(slices.Clone(w.times))
+	if w.answered == 0 {
+		return ms, finding(ms, "ms", "no answer "+w.name+" within")
+	}
+	return ms, finding(ms, "ms", "response time "+w.name)
+}
+
 // oneWay compares the times of two ways of asking, in the same captures.
-func oneWay(slow, quick []float64, quickOK int, slowText, quickText string) (float64, []Evidence) {
-	if len(slow) == 0 || quickOK == 0 || 2*quickOK < len(quick) {
+func oneWay(slow, quick way) (float64, []Evidence) {
+	if len(slow.times) == 0 || quick.answered == 0 || 2*quick.answered < len(quick.times) {
 		return 0, nil
 	}
-	s, q := median(slices.Clone(slow)), median(slices.Clone(quick))
+	s, slowly := slow.median()
+	q, quickly := quick.median()
 	if s < apart*q || s-q < apartBy {
 		return 0, nil
 	}
 	score := 0.9
-	if min(len(slow), len(quick)) < fewCaptures {
+	if min(len(slow.times), len(quick.times)) < fewCaptures {
 		score = 0.6
 	}
-	return score, []Evidence{
-		finding(s, "ms", slowText), finding(q, "ms", quickText), finding(float64(len(slow)), "", "times asked"),
-	}
+	return score, []Evidence{slowly, quickly, finding(float64(len(slow.times)), "", "times asked")}
 }

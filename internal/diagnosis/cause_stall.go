@@ -39,7 +39,9 @@ func gcPause(f *facts) (float64, []Evidence) {
 		return 0, nil // short of CPU, everything takes long, collections too
 	}
 	score := min(1, share/gcHeavy) * 0.7
-	if f.silence >= stalled && spent >= explains*f.silence {
+	// In minutes every node collects for seconds: what of it is more than usual must be known then.
+	comparable := f.normalKnown || passed < millis(before)
+	if comparable && f.silence >= stalled && spent >= explains*f.silence {
 		score = 0.95
 	}
 	if f.normalKnown && share < 2*f.normal.GC {

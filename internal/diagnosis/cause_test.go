@@ -79,6 +79,15 @@ func silent(rec *Record, ms int64, err string) {
 	rec.Captures = append([]Capture{lost}, rec.Captures...)
 }
 
+// unanswered makes all captures those of a node that answers on neither way.
+func unanswered(rec *Record) {
+	for i := range rec.Captures {
+		c := &rec.Captures[i]
+		c.Took, c.Error, c.ViaTook, c.ViaError = ptr(2000), deadline, ptr(2003), "node-1 got no answer from the node"
+	}
+	rec.Stats = rec.Stats[:2]
+}
+
 func took(rec *Record, direct, via float64) {
 	for i := range rec.Captures {
 		rec.Captures[i].Took, rec.Captures[i].ViaTook = ptr(direct), ptr(via)
@@ -114,6 +123,11 @@ var causeCases = []struct {
 			r.Stats[i].GCTime = r.Stats[i].Uptime * 3 / 10
 		}
 	}, CauseUnknown, ""},
+	{"silent after long without a reading", func(r *Record) {
+		silent(r, 3000, deadline)
+		r.Stats = slices.Delete(r.Stats, 0, 1)
+		r.Stats[0] = counters(-8 * time.Minute)
+	}, CauseUnresponsive, ""},
 	{"stopped process", func(r *Record) {
 		silent(r, 3000, deadline)
 		during(r, func(c *Counters, _ int64) { c.CPUTime -= 1800 })
@@ -141,6 +155,26 @@ var causeCases = []struct {
 		silent(r, 4000, "connect: connection refused")
 		during(r, func(c *Counters, ms int64) { *c = Counters{At: c.At, Clock: c.Clock, Uptime: ms - 3000} })
 	}, CauseUnresponsive, ""},
+	{"never answers, however often it is asked", func(r *Record) { unanswered(r); lasting(r) }, CauseUnresponsive, ""},
+	{"answers with an error at once", func(r *Record) {
+		unanswered(r)
+		for i := range r.Captures {
+			r.Captures[i].Took, r.Captures[i].Error, r.Captures[i].Status = ptr(3), "HTTP status 429", 429
+		}
+	}, CauseUnknown, ""},
+	{"no right to ask", func(r *Record) {
+		unanswered(r)
+		for i := range r.Captures {
+			c := &r.Captures[i]
+			c.Took, c.Error, c.Status, c.ViaTook, c.ViaError, c.ViaStatus = ptr(3), "not permitted", 403, ptr(3), "not permitted", 403
+		}
+	}, CauseUnknown, ""},
+	{"everything slow alike, on most nodes", func(r *Record) { slowQueries(r, 8); took(r, 300, 280); r.Bouts[0].Alike = 0.75 }, CauseUnknown, ""},
+	{"restarted long before", func(r *Record) {
+		for i := range r.Stats[:2] {
+			r.Stats[i].Uptime += (10 * time.Hour).Milliseconds()
+		}
+	}, CauseUnknown, ""},
 	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
 	{"slow transport, node without address", func(r *Record) {
 		for i := range r.Captures {
@@ -233,6 +267,11 @@ var causeCases = []struct {
 	{"rejections", func(r *Record) {
 		during(r, func(c *Counters, ms int64) { c.Search.Rejected, c.Search.Queue, c.Search.Active = ms/10, 1000, 4 })
 	}, CauseQueue, ""},
+	{"rejections at some time in minutes", func(r *Record) {
+		r.Stats = slices.Delete(r.Stats, 0, 1)
+		r.Stats[0] = counters(-8 * time.Minute)
+		during(r, func(c *Counters, _ int64) { c.Search.Rejected = 50 })
+	}, CauseUnknown, ""},
 	{"long queue", func(r *Record) {
 		during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
 	}, CauseQueue, ""},
@@ -267,6 +306,26 @@ func TestCauses(t *testing.T) {
 				require.True(t, slices.ContainsFunc(rec.Causes, func(s ScoredCause) bool { return s.Cause == c.over }), "%+v", rec.Causes)
 			}
 		})
+	}
+}
+
+// What did not answer has no response time.
+func TestNoAnswerIsNoResponseTime(t *testing.T) {
+	for want, change := range map[string]func(*Capture){
+		"response time over HTTP: 420 ms":            func(c *Capture) { c.Took = ptr(420) },
+		"no answer over HTTP within: 2000 ms":        func(c *Capture) { c.Took, c.Error = ptr(2000), deadline },
+		"connections over HTTP refused or broken: 9": func(c *Capture) { c.Took, c.Error = ptr(1), "connect: connection refused" },
+		"no answer through other nodes within: 2000 ms": func(c *Capture) {
+			c.ViaTook, c.ViaError = ptr(2), "node-1 got no answer from the node"
+		},
+	} {
+		rec := scene()
+		for i := range rec.Captures {
+			change(&rec.Captures[i])
+		}
+		rec.Causes = Assess(rec)
+		_, _, summary := verdict(rec)
+		require.Contains(t, summary, "("+want+", response time ")
 	}
 }
 

@@ -164,8 +164,11 @@ func (r *Recorder) Spike(id string) (*Record, bool) {
 	r.mu.Lock()
 	for _, open := range r.open {
 		if open.record.ID == id {
-			record := open.record // a shallow copy: slices are only appended to, or replaced
+			record, sampled := open.record, open.sampled // a shallow copy: slices are only appended to, or replaced
 			r.mu.Unlock()
+			if !sampled {
+				record.Samples = r.samples(&record)
+			}
 			return &record, true
 		}
 	}

@@ -56,7 +56,8 @@ func gather(rec *Record, bout Bout) *facts {
 		cpu := map[string]float64{}
 		for _, t := range h.Threads {
 			cpu[t.Pool] += t.CPU / 100
-			if t.Pool == poolSearch || t.Pool == "search_worker" {
+			switch t.Pool {
+			case poolSearch, poolWorker, poolSlices:
 				f.fetching, f.querying = f.fetching+t.Fetch, f.querying+t.Query
 			}
 		}
@@ -89,7 +90,8 @@ func (f *facts) counters() {
 			break
 		}
 		f.readings = append(f.readings, stats[i])
-		f.restarted = f.restarted || stats[i].Uptime < stats[anchor].Uptime
+		// The readings before may be of long ago, and the restart as well.
+		f.restarted = f.restarted || stats[i].Uptime < stats[anchor].Uptime && stats[i].started().After(f.Began.Add(-before))
 		if rates, ok := between(stats[anchor], stats[i]); !ok || rates.Elapsed >= leastStep {
 			if ok {
 				f.steps = append(f.steps, rates)
@@ -103,18 +105,18 @@ func (f *facts) counters() {
 func (f *facts) captures() {
 	var later []float64
 	for _, c := range f.rec.Captures {
-		if (c.Took == nil && c.ViaTook == nil) || c.At.Before(f.Began.Time) {
+		if !c.askedDirect() && !c.askedVia() && c.Status == 0 || c.At.Before(f.Began.Time) {
 			continue // a note, or of another bout
 		}
 		if end := f.Ended; end != nil && c.At.After(end.Time) && len(f.direct)+len(f.via) > 0 {
 			f.firstAnswer(c)
 			break // it has recovered
 		}
-		if c.Took != nil {
+		if c.askedDirect() {
 			f.direct = append(f.direct, failedAs(*c.Took, c.Error, statsDeadline))
 			f.refused = f.refused || c.Error != "" && *c.Took < millis(statsDeadline)/2
 		}
-		if c.ViaTook != nil {
+		if c.askedVia() {
 			f.via = append(f.via, failedAs(*c.ViaTook, c.ViaError, statsDeadline))
 		}
 		if c.answeredDirect() {
@@ -140,7 +142,7 @@ func (f *facts) firstAnswer(c Capture) {
 	if f.asked.IsZero() {
 		f.asked = c.At.Time
 	}
-	f.answered = c.answeredDirect() || c.answeredVia()
+	f.answered = c.answeredDirect() || c.answeredVia() || c.Status != 0
 	f.silence = millis(c.At.Sub(f.asked)) + quickest(c)
 }
 
@@ -148,6 +150,8 @@ func (f *facts) firstAnswer(c Capture) {
 // long it was waited for.
 func quickest(c Capture) float64 {
 	switch {
+	case c.Status != 0:
+		return *c.Took
 	case c.answeredDirect() && c.answeredVia():
 		return min(*c.Took, *c.ViaTook)
 	case c.answeredDirect():

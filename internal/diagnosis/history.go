@@ -90,7 +90,9 @@ func (h *History) Poll(s cluster.NodeStats) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of(s.Node)
-	p.poll = larger(p.poll, millis(s.Took))
+	if s.State != cluster.PollUnreachable { // a connection that is refused at once is no quick answer
+		p.poll = larger(p.poll, millis(s.Took))
+	}
 	if s.Err != nil {
 		return
 	}

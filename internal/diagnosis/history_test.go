@@ -24,11 +24,13 @@ func TestHistoryLinesUpWhatWasSeen(t *testing.T) {
 	h.add([]Reading{reading("a", 4)}, epoch)
 	h.Poll(cluster.NodeStats{Node: "a", Took: 3 * time.Millisecond, Queue: 7, Active: 1.5, Queries: 10, ServiceTime: 5 * time.Millisecond})
 	h.Poll(cluster.NodeStats{Node: "a", Took: time.Millisecond, Queue: 2, Active: 0.5, Queries: 30, ServiceTime: time.Millisecond})
-	h.Poll(cluster.NodeStats{Node: "b", Took: time.Second, Err: errors.New("silent"), Coordinated: nil})
+	h.Poll(cluster.NodeStats{Node: "b", Took: time.Second, Err: errors.New("silent"), State: cluster.PollUnresponsive})
+	h.Poll(cluster.NodeStats{Node: "c", Took: time.Microsecond, Err: errors.New("refused"), State: cluster.PollUnreachable})
 	h.Poll(cluster.NodeStats{Node: "b", Took: 2 * time.Millisecond, Coordinated: map[string]cluster.Seen{
 		"a": {Now: 70 * time.Millisecond}, "b": {Now: 90 * time.Millisecond},
 	}})
 	h.Probe("b", 40*time.Millisecond)
+	require.True(t, math.IsNaN(h.of("c").poll), "a connection that is refused is no answer")
 	h.add([]Reading{reading("a", 5), reading("b", 6)}, epoch.Add(time.Second))
 	h.add([]Reading{reading("b", 8)}, epoch.Add(2*time.Second))
 

@@ -117,7 +117,7 @@ func (t *Thread) countPhases() {
 		switch {
 		case in(s, ".FetchPhase."):
 			t.Fetch += s.count
-		case in(s, ".QueryPhase."):
+		case in(s, ".QueryPhase."), in(s, ".ContextIndexSearcher."): // slices of a query have threads of their own
 			t.Query += s.count
 		}
 	}
@@ -128,6 +128,8 @@ const (
 	poolMerge   = "merge"
 	poolRefresh = "refresh"
 	poolSearch  = "search"
+	poolWorker  = "search_worker"  // Elasticsearch 8.10 to 8.15
+	poolSlices  = "index_searcher" // OpenSearch
 )
 
 // poolOf returns the pool of a thread.

@@ -80,6 +80,24 @@ func TestHotThreadsTellPhasesAndMerges(t *testing.T) {
 		"search;org.opensearch.search.query.QueryPhase.execute 1\n", foldedText(counts))
 }
 
+// Segments that are searched at once are, in threads other than the one of the query phase.
+func TestSlicesOfAQueryAreOfItsPhase(t *testing.T) {
+	threads := parseHotThreads(`::: {n}
+   20.5% (102ms out of 500ms) cpu usage by thread 'opensearch[n][index_searcher][T#2]'
+     6/10 snapshots sharing following 3 elements
+       app//org.opensearch.search.internal.ContextIndexSearcher.searchLeaf(ContextIndexSearcher.java:1)
+       app//org.apache.lucene.search.TaskExecutor$Task.run(TaskExecutor.java:1)
+       java.base@25/java.lang.Thread.run(Thread.java:1)
+     4/10 snapshots sharing following 2 elements
+       app//org.opensearch.search.internal.ContextIndexSearcher.searchLeaf(ContextIndexSearcher.java:1)
+       app//org.opensearch.search.fetch.FetchPhase.execute(FetchPhase.java:160)
+`)
+	rec := &Record{HotThreads: []HotThreads{{At: Time{epoch}, Threads: threads}}}
+	f := gather(rec, Bout{Began: Time{epoch}})
+	require.Equal(t, 6, f.querying)
+	require.Equal(t, 4, f.fetching, "as of the hits within hits")
+}
+
 func FuzzHotThreads(f *testing.F) {
 	f.Add(read(f, hotOpenSearch))
 	f.Add(read(f, hotElasticsearch))
@@ -128,5 +146,19 @@ func TestStatsOfRealNodes(t *testing.T) {
 		require.False(t, c.At.IsZero())
 		_, err = parseStats([]byte(read(t, file)), "another")
 		require.ErrorIs(t, err, errNotTold)
+	}
+}
+
+// What collectors do beside the threads of the node stops none.
+func TestOnlyPausesAreCollections(t *testing.T) {
+	for collectors, want := range map[string]int64{
+		`"young":{"collection_time_in_millis":30},"old":{"collection_time_in_millis":4},"G1 Concurrent GC":{"collection_time_in_millis":900}`:                        34,
+		`"ZGC Cycles":{"collection_time_in_millis":900},"ZGC Pauses":{"collection_time_in_millis":2}`:                                                                2,
+		`"ZGC Minor Cycles":{"collection_time_in_millis":900},"ZGC Minor Pauses":{"collection_time_in_millis":1},"ZGC Major Pauses":{"collection_time_in_millis":1}`: 2,
+		`"Shenandoah Cycles":{"collection_time_in_millis":900},"Shenandoah Pauses":{"collection_time_in_millis":3}`:                                                  3,
+	} {
+		c, err := parseStats([]byte(`{"nodes":{"n":{"timestamp":1,"jvm":{"gc":{"collectors":{`+collectors+`}}}}}}`), "n")
+		require.NoError(t, err)
+		require.Equal(t, want, c.GCTime, collectors)
 	}
 }

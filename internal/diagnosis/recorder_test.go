@@ -97,6 +97,9 @@ func TestWithoutThePrivilege(t *testing.T) {
 	list := b.Spikes().Spikes
 	require.Equal(t, "name-nb", list[0].Node)
 	require.Nil(t, list[0].Ended)
+	record, ok := b.Spike(list[0].ID)
+	require.True(t, ok)
+	require.Equal(t, CauseUnknown, record.Cause, "that it may not ask says nothing of the node")
 	require.Equal(t, 1, strings.Count(b.log.String(), "grant sidestep's account"))
 	require.Positive(t, testutil.ToFloat64(b.metrics.captures.WithLabelValues(captureRefused)))
 }
@@ -166,6 +169,47 @@ func TestAFlappingNodeHasOneRecord(t *testing.T) {
 	}
 }
 
+// The ninth time and those after it belong to the last bout, which lasts meanwhile.
+func TestAnyNumberOfBoutsIsRecorded(t *testing.T) {
+	r := &Recorder{metrics: newMetrics(prometheus.NewRegistry())}
+	open := &recording{capturing: true, well: func() {}, record: Record{Bouts: []Bout{{}}}}
+	for i := range maxBouts + 2 {
+		at := epoch.Add(time.Duration(i) * time.Second)
+		r.end(t.Context(), open, at)
+		require.NotNil(t, open.record.Bouts[len(open.record.Bouts)-1].Ended)
+		r.resume(t.Context(), open, at)
+		require.Nil(t, open.record.Bouts[len(open.record.Bouts)-1].Ended)
+	}
+	require.Len(t, open.record.Bouts, maxBouts)
+}
+
+// Long after the node was last asked the record still gets the figures of its first minutes.
+func TestTheSamplesOfALongSpike(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	for range maxAtOnce {
+		b.slots <- struct{}{} // no node is asked any more
+	}
+	b.set(2, "slow")
+	eventually(t, func() bool { return len(b.Spikes().Spikes) == 1 })
+	id := b.Spikes().Spikes[0].ID
+	shown := func() int {
+		record, ok := b.Spike(id)
+		require.True(t, ok)
+		return len(record.Samples.At)
+	}
+	first := shown()
+	eventually(t, func() bool { return shown() > first })
+	b.Recorder.mu.Lock()
+	open := b.open["nc"]
+	open.record.Began = Time{time.Now().Add(-maxSpan)}
+	b.Recorder.mu.Unlock()
+	eventually(t, func() bool {
+		b.Recorder.mu.Lock()
+		defer b.Recorder.mu.Unlock()
+		return len(open.record.Samples.At) > first
+	})
+}
+
 // The record of a node that flaps for good is kept nevertheless, and the next trouble begins another.
 func TestTheRecordOfANodeThatFlapsIsClosedAfterAWhile(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())
@@ -214,6 +258,28 @@ func TestARecordIsOver(t *testing.T) {
 		}
 		require.Equal(t, c.want, o.over(epoch), name)
 	}
+}
+
+// Dedicated managers are not polled, so they are in no trouble that could be seen.
+func TestNodesInTroubleAtOnceAreOfThoseThatAreKnown(t *testing.T) {
+	r := &Recorder{open: map[string]*recording{"a": {record: Record{Bouts: []Bout{{}}}}}}
+	readings := []Reading{{ID: "a", State: "slow"}, {ID: "b", State: "unresponsive"}, {ID: "c", State: "fine"}, {ID: "m", State: "unknown"}, {ID: "n", State: "unknown"}}
+	r.compare(readings, epoch)
+	require.InDelta(t, 0.5, r.open["a"].record.Bouts[0].Alike, 0)
+}
+
+// Trouble that lasts is shown, however much came and went since.
+func TestTheNewestSpikesAndThoseThatLast(t *testing.T) {
+	over := Time{epoch}
+	all := Spikes{Spikes: []Spike{{ID: "5"}, {ID: "4", Ended: &over}, {ID: "3", Ended: &over}, {ID: "2"}, {ID: "1", Ended: &over}}}
+	for most, want := range []string{"52", "52", "542", "5432", "5432", "54321", "54321"} {
+		got := ""
+		for _, s := range all.Newest(most) {
+			got += s.ID
+		}
+		require.Equal(t, want, got, most)
+	}
+	require.NotNil(t, Spikes{Spikes: []Spike{}}.Newest(20), "a list in JSON")
 }
 
 // What is under way when sidestep stops is kept.

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -56,13 +57,21 @@ type Capture struct {
 	// Took is how long the node itself was waited for; nil if its address is unknown.
 	Took  *float64 `json:"took_ms"`
 	Error string   `json:"error,omitempty"`
+	// Status is that of an answer that is an error. It says nothing of the node but that it is there.
+	Status int `json:"status,omitempty"`
 	// Via is the other node that was asked about it at the same time.
 	Via      string   `json:"via,omitempty"`
 	ViaTook  *float64 `json:"via_took_ms,omitempty"`
 	ViaError string   `json:"via_error,omitempty"`
+	// ViaStatus is the same of the other node: the one that it was asked about did not come into it.
+	ViaStatus int `json:"via_status,omitempty"`
 	// Notes say what else could not be captured.
 	Notes []string `json:"notes,omitempty"`
 }
+
+// askedDirect and askedVia report whether it tells how long the node takes to answer itself, and other nodes.
+func (c Capture) askedDirect() bool { return c.Took != nil && c.Status == 0 }
+func (c Capture) askedVia() bool    { return c.ViaTook != nil && c.ViaStatus == 0 }
 
 // answeredDirect and answeredVia report whether the node itself, and the other node,
 // answered.
@@ -81,6 +90,18 @@ type Spikes struct {
 	Spikes []Spike `json:"spikes"` // the newest first
 	// Off says that none are recorded.
 	Off bool `json:"off,omitempty"`
+}
+
+// Newest returns the newest spikes, at most so many, and before them in time those that last.
+func (s Spikes) Newest(most int) []Spike {
+	most = min(most, len(s.Spikes))
+	found := slices.Clone(s.Spikes[:most])
+	for _, older := range s.Spikes[most:] {
+		if older.Ended == nil {
+			found = append(found, older)
+		}
+	}
+	return found
 }
 
 const (
@@ -105,7 +126,7 @@ const (
 	// busyLong is how long a node must be busy until that is trouble: uneven load makes nodes busy for a moment.
 	busyLong = time.Second
 	// maxCaptures, maxHot and maxBouts bound what is recorded of a node that flaps:
-	// captures, answers of hot threads, and bouts.
+	// captures, answers of hot threads, and bouts, of which the last one goes on.
 	maxCaptures, maxHot, maxBouts = 120, 8, 8
 	// maxAtOnce bounds the nodes that are asked at the same time. When many nodes are in
 	// trouble asking them all would add to the load and show little more.
@@ -120,6 +141,7 @@ type recording struct {
 	capturing bool
 	well      context.CancelFunc
 	counted   bool
+	sampled   bool // all samples are in the record
 }
 
 // lasts reports whether there is such a record, and its node is in trouble.

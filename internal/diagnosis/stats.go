@@ -81,6 +81,9 @@ type Counters struct {
 	WriteKB int64 `json:"io_write_kb"`
 }
 
+// started is when the node's process began.
+func (c Counters) started() time.Time { return c.At.Add(-time.Duration(c.Uptime) * time.Millisecond) }
+
 // Pool is a thread pool.
 type Pool struct {
 	Threads   int64 `json:"threads"`
@@ -219,8 +222,9 @@ func (r *rawNode) counters() Counters {
 		IOs: r.FS.IO.Total.Operations, ReadKB: r.FS.IO.Total.Read, WriteKB: r.FS.IO.Total.Write,
 	}
 	for name, g := range r.JVM.GC.Collectors {
-		// G1's concurrent cycles do not stop the node, so they are no pauses.
-		if strings.Contains(strings.ToLower(name), "concurrent") {
+		// The concurrent cycles of G1 ("G1 Concurrent GC"), ZGC and Shenandoah ("ZGC Minor Cycles", "Shenandoah
+		// Cycles") do not stop the node, so they are no pauses.
+		if strings.Contains(name, "Concurrent GC") || strings.HasSuffix(name, "Cycles") {
 			continue
 		}
 		c.GC, c.GCTime = c.GC+g.Count, c.GCTime+g.Millis

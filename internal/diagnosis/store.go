@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -13,7 +14,7 @@ import (
 const (
 	// maxRecords bounds how many records are kept, whatever their size.
 	maxRecords = 500
-	// maxFolded bounds the folded stacks of a record.
+	// maxFolded bounds the folded stacks of a record, in bytes: whole lines, the most frequent first.
 	maxFolded = 256 << 10
 )
 
@@ -105,7 +106,7 @@ func (s *store) removeGone() {
 
 // put adds a record that will not change any more. It does no I/O.
 func (s *store) put(record Record, folded string) {
-	body, err := json.Marshal(content{&record, folded[:min(len(folded), maxFolded)]})
+	body, err := json.Marshal(content{&record, folded[:strings.LastIndexByte(folded[:min(len(folded), maxFolded)], '\n')+1]})
 	if err != nil {
 		s.logger.Error("cannot encode the record of a spike", "err", err) // cannot happen: its types are our own
 		return

@@ -98,6 +98,21 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	require.Contains(t, second.log.String(), "foreign.json")
 }
 
+// Folded stacks that are too many end with a whole line.
+func TestFoldedStacksAreCutBetweenLines(t *testing.T) {
+	s := newStore(Options{MaxSize: 1 << 20}, newMetrics(prometheus.NewRegistry()))
+	const line = "search;a;b 123\n"
+	s.put(recordOf(1), strings.Repeat(line, maxFolded/len(line)+1))
+	c, ok := s.get("r001")
+	require.True(t, ok)
+	require.Zero(t, len(c.Folded)%len(line))
+	require.True(t, strings.HasSuffix(c.Folded, line))
+	s.put(recordOf(2), strings.Repeat("x", maxFolded+1))
+	c, ok = s.get("r002")
+	require.True(t, ok)
+	require.Empty(t, c.Folded)
+}
+
 func TestTheOldestRecordsGoFirst(t *testing.T) {
 	for name, dir := range map[string]string{"memory": "", "files": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {

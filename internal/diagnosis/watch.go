@@ -38,6 +38,9 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		return
 	}
 	for id, open := range r.open { // before one is resumed
+		if !open.sampled && !now.Before(open.record.Began.Add(maxSpan)) {
+			r.assess(open, now) // before the history forgets it
+		}
 		r.close(id, open, now)
 	}
 	known := make(map[string]bool, len(readings))
@@ -62,10 +65,14 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	}
 }
 
-// compare notes which share of the other nodes is in trouble too. r.mu is held.
+// compare notes which share of the other nodes is in trouble too, of those whose state is known: dedicated managers
+// are not polled. r.mu is held.
 func (r *Recorder) compare(readings []Reading, now time.Time) {
-	troubled := 0
+	troubled, known := 0, 0
 	for _, n := range readings {
+		if n.State != "unknown" {
+			known++
+		}
 		if inTrouble(n.State) && !n.briefly(now) {
 			troubled++
 		}
@@ -73,7 +80,7 @@ func (r *Recorder) compare(readings []Reading, now time.Time) {
 	if troubled < 2 {
 		return
 	}
-	alike := float64(troubled-1) / float64(len(readings)-1)
+	alike := float64(troubled-1) / float64(known-1)
 	for _, open := range r.open {
 		bouts := open.record.Bouts
 		if last := len(bouts) - 1; open.record.Ended == nil && bouts[last].Alike < alike {
@@ -119,8 +126,11 @@ func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 	}
 	open.record.Ended = nil
 	open.record.Again++
-	if len(open.record.Bouts) < maxBouts {
+	if last := len(open.record.Bouts) - 1; last+1 < maxBouts {
 		open.record.Bouts = append(open.record.Bouts, Bout{Began: Time{now}})
+	} else {
+		open.record.Bouts = slices.Clone(open.record.Bouts) // a page may be reading them
+		open.record.Bouts[last].Ended = nil
 	}
 	if now.Sub(open.record.Began.Time) < longest {
 		r.capture(ctx, open)
@@ -166,13 +176,18 @@ func (r *Recorder) count(open *recording) {
 		"cause", string(s.Cause), "summary", s.Summary)
 }
 
+// samples returns what sidestep itself measured around the beginning of a spike.
+func (r *Recorder) samples(rec *Record) Timeline {
+	return r.history.around(rec.NodeID, rec.Began.Add(-before), rec.Began.Add(maxSpan))
+}
+
 // assess puts what is known on the time axis and names the cause.
 func (r *Recorder) assess(open *recording, now time.Time) {
 	rec := &open.record
-	until := rec.Began.Add(maxSpan)
-	if now.Before(until) || len(rec.Samples.At) == 0 {
-		rec.Samples = r.history.around(rec.NodeID, rec.Began.Add(-before), until)
+	if !open.sampled {
+		rec.Samples = r.samples(rec)
 		rec.Others = r.baseline.others(rec.NodeID)
+		open.sampled = !now.Before(rec.Began.Add(maxSpan))
 	}
 	rec.Causes = Assess(rec)
 	rec.Cause, rec.Evidence, rec.Summary = verdict(rec)

@@ -166,6 +166,18 @@ func bulkField(key []byte) BulkFields {
 	}
 }
 
+// BulkErrors reads the beginning of the answer to a bulk: whether an operation failed. The engines tell that before the
+// items. known is false while it is not told.
+func BulkErrors(prefix []byte) (failed, known bool) {
+	s := scanner{b: prefix}
+	if s.member("errors") != scanOK {
+		return false, false
+	}
+	value, st := s.scalar()
+	failed = string(value) == "true"
+	return failed, st == scanOK && (failed || string(value) == "false")
+}
+
 // BulkLine is the content of the request line of a bulk.
 type BulkLine struct {
 	// Index is the index of operations that name none; empty if there is none.

@@ -93,3 +93,24 @@ func FuzzReadBulkAction(f *testing.F) {
 		require.Len(t, actions[a.Verb], len(metadata)+1)
 	})
 }
+
+func TestBulkErrors(t *testing.T) {
+	for _, c := range []struct {
+		prefix        string
+		failed, known bool
+	}{
+		{`{"took":3,"errors":false,"items":[{"index":{"sta`, false, true},
+		{`{"errors" : true,`, true, true},
+		{`{"took":3,"ingest_took":7,"errors":true}`, true, true},
+		{`{"took":3,"errors":fals`, false, false},
+		{`{"took":3,`, false, false},
+		{`{"items":[{"index":{"errors":false}}]}`, false, false},
+		{`{"errors":null,"items":[]}`, false, false},
+		{`---`, false, false},
+		{``, false, false},
+	} {
+		failed, known := BulkErrors([]byte(c.prefix))
+		require.Equal(t, c.known, known, c.prefix)
+		require.Equal(t, c.failed, failed && known, c.prefix)
+	}
+}

@@ -46,16 +46,26 @@ type Failure uint8
 const (
 	FailureOther   Failure = iota // a node, a copy, a queue
 	FailureBreaker                // a circuit breaker: memory, on the node or for the request
+	FailureTimeout                // the time that the request may take
 	FailureRequest                // the request: all copies will answer the same
 )
 
 // requestFailures are types of errors that a request gets from every node: it asks for
 // more than a limit allows, or its task was cancelled. The status differs: a search task
 // cancelled by OpenSearch's backpressure gets 429, too many buckets get 503 on OpenSearch
-// and before Elasticsearch 8, too many scroll contexts 429.
+// and before Elasticsearch 8, too many scroll contexts 429. So do the results of shards that cannot be put together, as a
+// field has different types in them: 500.
 var requestFailures = [...]string{
 	"too_many_buckets_exception", "too_many_scroll_contexts_exception", "task_cancelled_exception",
-	"too_many_clauses", "too_many_nested_clauses",
+	"too_many_clauses", "too_many_nested_clauses", "aggregation_execution_exception", "class_cast_exception",
+}
+
+// shardsRefuse are types of errors with which a shard refuses what a request asks of it, such as to sort by a field that
+// its mapping does not have or to divide documents by a text. All its copies do.
+var shardsRefuse = [...]string{
+	"illegal_argument_exception", "query_shard_exception", "parsing_exception", "x_content_parse_exception", "script_exception",
+	"number_format_exception", "invalid_path", "aggregation_execution_exception",
+	"too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
 }
 
 // rejection is the type of the error that a queue is full. Elasticsearch puts "es_" before it.
@@ -82,6 +92,13 @@ func QueuesFull(body []byte, partial bool) bool {
 	return st == scanMore && f.causes > 1
 }
 
+// ShardsRefuse reports whether the start of a partial result lists failures of shards, and all that it lists are
+// about what the request asks of them.
+func ShardsRefuse(body []byte) bool {
+	f, _ := readFailures(body, true)
+	return f.shards > 0 && f.refusals == f.shards
+}
+
 // ShardsUnread reports whether the start of an error answer ends before the failures of shards, if
 // there are any: so it does not tell which node is at fault.
 func ShardsUnread(body []byte) bool {
@@ -97,6 +114,8 @@ type failures struct {
 	causes int // root causes
 	shards int // that failed
 	others int // of both, those that are not that a queue was full
+	// refusals are those of both by what the request asks.
+	refusals int
 }
 
 // readFailures counts the failures in the start of an error, or of a partial result.
@@ -138,12 +157,20 @@ func (s *scanner) errorType(f *failures, of *int) status {
 			return st
 		}
 		*of++
+		if slices.Contains(shardsRefuse[:], string(name)) {
+			f.refusals++
+		}
 		if string(bytes.TrimPrefix(name, []byte("es_"))) != rejection {
 			f.others++
 		}
 		return scanOK
 	})
 }
+
+// timeExceeded is the reason of a query_phase_execution_exception of a search that may not return what it has found in
+// its time: on OpenSearch (3.6.0) with 500, and before Elasticsearch 8. Later it has a type of its own, with 504 or,
+// from 9.0 on, 429.
+const timeExceeded = "Time exceeded"
 
 // FailureOf returns what the start of an error answer is about.
 func FailureOf(body []byte) Failure {
@@ -157,6 +184,8 @@ func FailureOf(body []byte) Failure {
 		return FailureRequest
 	case says("circuit_breaking_exception"):
 		return FailureBreaker
+	case says("search_timeout_exception"), says("query_phase_execution_exception") && bytes.Contains(body, []byte(timeExceeded)):
+		return FailureTimeout
 	}
 	return FailureOther
 }

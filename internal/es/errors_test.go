@@ -73,6 +73,29 @@ func yamlFailure(first, second string) string {
 		"  - shard: 1\n    index: \"a\"\n    reason:\n      type: \"" + second + "\"\n      reason: \"x\"\nstatus: 429\n"
 }
 
+func TestShardsRefuse(t *testing.T) {
+	const refusal = `{"shard":0,"index":"a","node":"n","reason":{"type":"illegal_argument_exception","reason":"Text fields are not optimised","caused_by":{"type":"x_exception"}}}`
+	const gone = `{"shard":0,"index":"b","node":"n","reason":{"type":"node_disconnected_exception","reason":"\"illegal_argument_exception\""}}`
+	result := func(failures string) string {
+		return `{"took":1,"_shards":{"total":3,"successful":1,"skipped":0,"failed":2,"failures":[` + failures + `]},"hits":{}}`
+	}
+	for name, c := range map[string]struct {
+		body string
+		want bool
+	}{
+		"one":            {result(refusal), true},
+		"two":            {result(refusal + "," + refusal), true},
+		"and a node":     {result(refusal + "," + gone), false},
+		"a node":         {result(gone), false},
+		"none is listed": {result(""), false},
+		"cut":            {result(refusal + "," + refusal)[:300], true},
+		"no list":        {`{"took":1,"_shards":{"total":3,"successful":2}}`, false},
+		"YAML":           {yamlFailure("illegal_argument_exception", "illegal_argument_exception"), false},
+	} {
+		require.Equal(t, c.want, ShardsRefuse([]byte(c.body)), name)
+	}
+}
+
 func TestQueuesFullInOtherFormats(t *testing.T) {
 	const rejected, other = "es_rejected_execution_exception", "node_disconnected_exception"
 	require.True(t, QueuesFull([]byte(yamlFailure(rejected, rejected)), false))
@@ -91,8 +114,13 @@ func TestFailureOf(t *testing.T) {
 		yamlFailure("task_cancelled_exception", "task_cancelled_exception"):                        FailureRequest,
 		"\xbf\x64type\x78\x1acircuit_breaking_exception\xff":                                       FailureBreaker,
 		":)\n\x05\xfa\x83type\x59circuit_breaking_exception\xfb":                                   FailureBreaker,
-		"\xbf\x64type\x70too_many_clauses\xff":                                                     FailureRequest,
-		"":                                                                                         FailureOther,
+		`{"error":{"root_cause":[],"failed_shards":[],"caused_by":{"type":"aggregation_execution_exception","reason":"Merging/Reducing the aggregations failed"}},"status":500}`: FailureRequest,
+		`{"error":{"root_cause":[],"failed_shards":[],"caused_by":{"type":"class_cast_exception","reason":"class java.lang.Long cannot be cast"}},"status":500}`:                 FailureRequest,
+		`{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Time exceeded"}]},"status":500}`:                                                            FailureTimeout,
+		`{"error":{"root_cause":[{"type":"search_timeout_exception","reason":"Time exceeded"}]},"status":429}`:                                                                   FailureTimeout,
+		`{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Query Failed"}]},"status":500}`:                                                             FailureOther,
+		"\xbf\x64type\x70too_many_clauses\xff": FailureRequest,
+		"":                                     FailureOther,
 	} {
 		require.Equal(t, want, FailureOf([]byte(body)), body)
 	}

@@ -54,16 +54,32 @@ func engineName(e cluster.Engine) string {
 	return e.Distribution
 }
 
-// nodes tells versions, roles and zones.
-func (c *Checker) nodes(ctx context.Context, via *url.URL) []Finding {
+// nodes tells versions, roles and zones. The engine leaves nodes out that do not answer the one that is asked: of these
+// the snapshot, which may be nil, tells what they are.
+func (c *Checker) nodes(ctx context.Context, via *url.URL, s *cluster.Snapshot) []Finding {
 	var told struct {
 		Nodes map[string]nodeInfo `json:"nodes"`
 	}
 	if err := c.ask.get(ctx, via, nodesPath, &told); err != nil {
 		return []Finding{{Note, TopicNodes, "what the nodes say of themselves could not be read: " + err.Error(), ""}}
 	}
-	nodes := slices.SortedFunc(maps.Values(told.Nodes), func(a, b nodeInfo) int { return strings.Compare(a.Name, b.Name) })
+	nodes, silent := slices.Collect(maps.Values(told.Nodes)), []string{}
+	if s != nil {
+		for _, n := range s.Nodes {
+			if _, ok := told.Nodes[n.ID]; !ok {
+				nodes, silent = append(nodes, nodeInfo{Name: n.Name, Roles: n.Roles, Attributes: n.Attributes}), append(silent, n.Name)
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b nodeInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(silent)
 	found := []Finding{versions(nodes), c.roles(nodes)}
+	if len(silent) > 0 {
+		found = append(found, Finding{
+			Note, TopicNodes, plural(len(silent), "1 node says nothing of itself", "%d nodes say nothing of themselves") + " within 2 s: " + list(silent),
+			"nothing to do if they are known to be down; else look at the network between the nodes, and at their logs",
+		})
+	}
 	if c.o.Zone != "" {
 		found = append(found, zones(nodes, c.o.Zone))
 	}
@@ -73,12 +89,20 @@ func (c *Checker) nodes(ctx context.Context, via *url.URL) []Finding {
 func versions(nodes []nodeInfo) Finding {
 	by := map[string]int{}
 	for _, n := range nodes {
-		by[n.Version]++
+		if n.Version != "" {
+			by[n.Version]++
+		}
 	}
-	if len(by) == 1 {
-		return Finding{OK, TopicNodes, plural(len(nodes), "1 node, version ", "all %d nodes have version ") + nodes[0].Version, ""}
+	switch all := slices.Sorted(maps.Keys(by)); {
+	case len(all) == 0:
+		return Finding{Note, TopicNodes, "no node tells its version", ""}
+	case len(all) > 1:
+		return Finding{Note, TopicNodes, "the nodes' versions differ: " + counts(by), "finish the upgrade; sidestep works meanwhile"}
+	case by[all[0]] < len(nodes):
+		return Finding{OK, TopicNodes, fmt.Sprintf("%d of %d nodes tell their version, %s", by[all[0]], len(nodes), all[0]), ""}
+	default:
+		return Finding{OK, TopicNodes, plural(len(nodes), "1 node, version ", "all %d nodes have version ") + all[0], ""}
 	}
-	return Finding{Note, TopicNodes, "the nodes' versions differ: " + counts(by), "finish the upgrade; sidestep works meanwhile"}
 }
 
 // counts lists what there is how often, by name.

@@ -143,7 +143,7 @@ func (c *Checker) run(ctx context.Context) *Report {
 	if reach.via != nil {
 		findings = append(findings, concat(
 			func() []Finding { return c.account(ctx, reach.via, facts) },
-			func() []Finding { return c.nodes(ctx, reach.via) },
+			func() []Finding { return c.nodes(ctx, reach.via, facts.Snapshot) },
 			func() []Finding { return c.clocks(ctx, reach.via) },
 			func() []Finding { return copies(facts.Snapshot) },
 			func() []Finding { return c.settings(ctx, reach.via, facts) },

@@ -2,6 +2,7 @@ package preflight_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -275,11 +276,63 @@ func TestPublishedAddressesLeadElsewhere(t *testing.T) {
 	require.Contains(t, elsewhere.Advice, "upstream.discovery to static")
 }
 
+// Dedicated managers are sent no searches.
+func TestAManagerThatDoesNotAnswer(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 3})
+	s.amend = func(path, body string) string {
+		if strings.HasPrefix(path, "/_nodes") {
+			var told map[string]any
+			require.NoError(t, json.Unmarshal([]byte(body), &told))
+			nodes, _ := told["nodes"].(map[string]any)
+			for _, n := range nodes {
+				if one := n.(map[string]any); one["name"] == "node-3" && one["roles"] != nil {
+					one["roles"] = []string{"cluster_manager"}
+				}
+			}
+			changed, err := json.Marshal(told)
+			require.NoError(t, err)
+			return string(changed)
+		}
+		return body
+	}
+	s.discover()
+	s.Nodes()[2].SetFault(simcluster.Fault{Refuse: true})
+	report := s.run()
+	require.Equal(t, preflight.Note, s.finding(report, `^nodes that are sent no searches do not answer at the address that they publish: node-3 at `).Level)
+	s.finding(report, "^the other 2 nodes answer at the addresses that they publish$")
+}
+
 func TestNodeThatHangs(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 3}).discover()
 	s.options.Timeout = 300 * time.Millisecond
 	s.Nodes()[2].SetFault(simcluster.Fault{Hang: true})
 	s.finding(s.run(), `^1 of 3 nodes do not answer .*: node-3 at \S+: no answer within 300ms$`)
+}
+
+// Nodes that do not answer are not taken for none: an outage is no cluster of one node.
+func TestNodesThatSayNothing(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 3, Attributes: []map[string]string{{"zone": "a"}, {"zone": "b"}, {"zone": "b"}}}).discover()
+	s.options.Static, s.options.Zone = true, "zone"
+	s.instead = func(path string) (int, string) {
+		if path != "/_nodes/http" {
+			return 0, ""
+		}
+		return http.StatusOK, `{"nodes":{"` + s.facts.Snapshot.Nodes[0].ID + `":{"name":"node-1","version":"3.6.0","roles":["data"],"attributes":{"zone":"a"}}}}`
+	}
+	report := s.run()
+	require.Equal(t, preflight.OK, s.finding(report, "^3 nodes: 3 with data").Level)
+	s.finding(report, "^nodes with data by zone: a 1, b 2$")
+	require.Equal(t, preflight.Note, s.finding(report, "^2 nodes say nothing of themselves within 2 s: node-2, node-3$").Level)
+
+	s.instead = func(path string) (int, string) {
+		if path != "/_nodes/http" {
+			return 0, ""
+		}
+		return http.StatusOK, `{}`
+	}
+	report = s.run()
+	s.finding(report, "^3 nodes say nothing of themselves")
+	require.NotContains(t, strings.Join(lines(report), "\n"), "versions differ")
 }
 
 func TestZonesAndSettings(t *testing.T) {

@@ -142,7 +142,7 @@ func addresses(nodes []*cluster.Node, errs []error, total int) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	var silent, elsewhere []string
+	var silent, elsewhere, aside []string
 	for i, err := range errs {
 		var other errElsewhere
 		text := nodes[i].Name
@@ -152,6 +152,8 @@ func addresses(nodes []*cluster.Node, errs []error, total int) []Finding {
 		switch {
 		case errors.As(err, &other):
 			elsewhere = append(elsewhere, text+": "+err.Error())
+		case err != nil && !nodes[i].Coordinating():
+			aside = append(aside, text+": "+err.Error())
 		case err != nil:
 			silent = append(silent, text+": "+err.Error())
 		}
@@ -170,12 +172,21 @@ func addresses(nodes []*cluster.Node, errs []error, total int) []Finding {
 			"several nodes share an address, as behind a load balancer: set http.publish_host on the nodes, or upstream.discovery to static",
 		})
 	}
-	if len(found) > 0 {
+	if len(aside) > 0 {
+		found = append(found, Finding{
+			Note, TopicNodes, "nodes that are sent no searches do not answer at the address that they publish: " + list(aside),
+			"as dedicated managers they are asked about the cluster in turn with the others: open the way, or leave it",
+		})
+	}
+	if len(silent)+len(elsewhere) > 0 {
 		return found
 	}
 	text := plural(len(nodes), "the node answers at the address that it publishes", "all %d nodes answer at the addresses that they publish")
-	if total > len(nodes) {
+	switch {
+	case len(aside) > 0:
+		text = plural(len(nodes)-len(aside), "the other node answers at the address that it publishes", "the other %d nodes answer at the addresses that they publish")
+	case total > len(nodes):
 		text = fmt.Sprintf("of %d nodes the %d that were tried answer at the addresses that they publish", total, len(nodes))
 	}
-	return []Finding{{OK, TopicNodes, text, ""}}
+	return append(found, Finding{OK, TopicNodes, text, ""})
 }

@@ -21,10 +21,9 @@ const (
 	maxHeldBack   = 1000
 	// retryAfter is what a refusal tells its client, in seconds.
 	retryAfter = "1"
-	// mostDiscarded is how much is read of the body of a request that is refused: what the
-	// engines take by default. It has to come within limits.body_timeout, and discardTime.
-	mostDiscarded = 100 << 20
-	discardTime   = 10 * time.Second
+	// discardTime is for how long the body of a request that is refused is read, unless
+	// limits.body_timeout is less: up to what the engines take.
+	discardTime = 10 * time.Second
 )
 
 // admit has a search wait while its nodes have as much to do as they can. It reports
@@ -261,12 +260,14 @@ func (x *exchange) discardBody() {
 	if x.r.ProtoMajor > 1 {
 		return
 	}
-	s.deadline.end = time.Now().Add(discardTime) // nothing else reads the body by now
+	began := time.Now()
+	s.deadline.end = began.Add(discardTime) // nothing else reads the body by now
 	if d := s.deadline.patience; d > 0 && d < discardTime {
-		s.deadline.end = time.Now().Add(d)
+		s.deadline.end = began.Add(d)
 	}
 	s.deadline.push()
-	n, err := io.CopyN(io.Discard, x.r.Body, mostDiscarded)
+	n, err := io.CopyN(io.Discard, x.r.Body, usualLongestBody)
+	x.reading += time.Since(began)
 	if x.discarded = n; errors.Is(err, io.EOF) {
 		s.ended.Store(true)
 		return

@@ -61,6 +61,7 @@ func TestTheBodyOfARefusedRequestIsReadForALimitedTime(t *testing.T) {
 			began := time.Now()
 			x.discardBody()
 			require.Equal(t, one.takes, time.Since(began))
+			require.Equal(t, one.takes, x.reading, "it is no overhead")
 			require.Equal(t, int64(one.takes/time.Second), x.discarded)
 			require.Equal(t, one.major == 1, client.Header().Get("Connection") == "close")
 			x.complete = true

@@ -237,8 +237,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if gone {
 		x.machine.Gone()
 	}
-	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full}
-	r.Room = t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
+	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
+	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
 	if t.resp != nil {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()
@@ -387,7 +387,7 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 	case attempt.Good:
 	default:
 		x.avoid = append(x.avoid, t.blamed...)
-		if !t.full { // a full queue is load, and no fault
+		if !t.full && !t.ofRequest { // a full queue is load, and no fault
 			x.failure, x.suspects = t.cause, append(x.suspects, t.blamed...)
 		}
 		return

@@ -150,7 +150,7 @@ func (x *exchange) planBulk() bool {
 // newRewriter returns the rewriter of the client's body. With again the documents get
 // ids.
 func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
-	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce}
+	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
 	if again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
 	}
@@ -246,6 +246,7 @@ func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	x := b.x
 	x.p.count(at.book, at.index)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
+	x.view.snapshot.Use(index.WriteIndex) // else nobody reads where it is when it moves
 	shard, how := x.p.pickShard(x.view, at.book, copies, now)
 	x.p.metrics.bulk.choices.with(string(how)).Inc()
 	at.shard = shard

@@ -102,7 +102,8 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"took":1,"errors":false,"items":[`+strings.Join(items, ",")+`]}`)
+	all := strings.Join(items, ",")
+	_, _ = fmt.Fprintf(w, `{"took":1,"errors":%t,"items":[%s]}`, strings.Contains(all, `"error":`), all)
 }
 
 // stored returns how often each document was written.
@@ -314,6 +315,30 @@ func TestRejectedOperationsAreSentAgain(t *testing.T) {
 	_, text = h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Contains(t, text, `"status":429`, "as the engine gave it")
 	require.Len(t, h.seen(), 1)
+}
+
+// An answer that tells at its beginning that nothing failed is not read first.
+func TestAnAnswerWithoutErrorsIsPassedOnAsItComes(t *testing.T) {
+	h, _ := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	begin, rest := `{"took":1,"errors":false,"items":[`, strings.TrimPrefix(itemsOf(2, 201), `{"took":3,"errors":false,"items":[`)
+	read := make(chan struct{})
+	h.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(begin)+len(rest)))
+		_, _ = io.WriteString(w, begin)
+		_ = http.NewResponseController(w).Flush()
+		<-read
+		_, _ = io.WriteString(w, rest)
+	}
+	resp, err := http.Post(h.front.URL+"/idx/_bulk", "application/x-ndjson", strings.NewReader(twoDocuments)) //nolint:noctx // a test
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.ReadFull(resp.Body, make([]byte, len(begin)))
+	require.NoError(t, err)
+	close(read)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, rest, string(text))
 }
 
 func TestRejectedOperationsWhoseConnectionBreaks(t *testing.T) {

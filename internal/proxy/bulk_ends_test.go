@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/bulk"
 )
 
 // hangUp closes the connection without an answer, once it has the whole request.
@@ -249,7 +251,7 @@ var oneDocument = []byte("{\"index\":{}}\n{\"text\":\"" + strings.Repeat("x", 97
 func TestLargeBulksTakeLittleMemory(t *testing.T) {
 	const (
 		bulks      = 10
-		operations = 100 << 20 / 1000 // 100 MB
+		operations = 80 << 20 / 1000 // 80 MB
 		limit      = 20 << 20
 	)
 	b := startBulks(t, 3, nil)
@@ -297,4 +299,32 @@ func TestLargeBulksTakeLittleMemory(t *testing.T) {
 	require.EqualValues(t, bulks*operations, b.documents())
 	inserted := len(fmt.Sprintf(`"routing":"%s"`, b.index.Values[0]))
 	require.EqualValues(t, bulks*operations*(len(oneDocument)+inserted), got.Load())
+}
+
+// A bulk that would become longer than the nodes take goes on as it came: it would be refused as a whole.
+func TestABulkDoesNotBecomeTooLong(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	body := strings.Repeat(five, 20)
+	s := b.snapshot()
+	for i, n := range s.Nodes {
+		n.MaxBody = int64(len(body) + 1000*i)
+	}
+	b.proxy.UseSnapshot(s)
+	b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		b.mu.Lock()
+		got := len(b.requests[len(b.requests)-1].body)
+		b.mu.Unlock()
+		if got > len(body) {
+			respond(http.StatusRequestEntityTooLarge, "")(node, w, r)
+			return
+		}
+		stored(node, w, r)
+	}
+	resp, _ := b.do("POST", "/idx/_bulk", body)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, body, b.seen()[0].body)
+	require.Equal(t, 100, tallied(b.proxy.metrics.bulk.operations, string(bulk.ReasonTooLong)))
+	resp, _ = b.do("POST", "/idx/_bulk", five)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	b.shardOf(five, b.seen()[0])
 }

@@ -32,7 +32,7 @@ func (x *exchange) resolveBulk(t *try) bool {
 	if t.resp.StatusCode != http.StatusOK {
 		return true
 	}
-	if x.p.o.Bulk.RetryRejected <= 0 && !b.again.create {
+	if !b.again.create && (x.p.o.Bulk.RetryRejected <= 0 || t.allStored()) {
 		return true // it passes unchanged
 	}
 	result, ok := readResult(t)
@@ -56,6 +56,17 @@ func (x *exchange) resolveBulk(t *try) bool {
 		t.resp.Header.Del("ETag")
 	}
 	return true
+}
+
+// allStored reports whether the answer to a bulk says at its beginning that no operation failed. Most do, and are not parsed.
+func (t *try) allStored() bool {
+	began, failed, known := time.Now(), false, false
+	t.readHead(headLimit, func(prefix []byte, _ bool) bool {
+		failed, known = es.BulkErrors(prefix)
+		return known
+	})
+	t.x.Upstream += time.Since(began)
+	return known && !failed
 }
 
 // retryRejected repeats operations that the engine rejected (429), and replaces their

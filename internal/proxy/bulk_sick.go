@@ -12,8 +12,8 @@ import (
 
 // sickness knows which shards of an index are better not written to. A write waits for
 // all copies. So these are shards with a copy on a node in trouble, and shards on which
-// bulks take longer than on others, for whatever reason. If the book is about slots, a
-// slot is sick if one of its shards is.
+// bulks take longer than on others, for whatever reason. One without a primary copy is
+// down. If the book is about slots, a slot is as its worst shard.
 type sickness struct {
 	p    *Proxy
 	v    *view
@@ -21,6 +21,8 @@ type sickness struct {
 	size int // shards in each part: 1, or a slot's
 	// index has the copies; nil if they are not known.
 	index *cluster.Index
+	// certain: they are where they are said to be. Else that a primary copy was missing says nothing any more.
+	certain bool
 	// ignored are the troubles that do not count, as every shard would be sick otherwise.
 	// While a cluster is busy the write pools of all nodes queue and healthy nodes are
 	// slow to answer. Even then bulks should avoid the shards on which they take long.
@@ -40,6 +42,7 @@ var loadTroubles = []string{troubleWrites, selection.Busy.String()}
 // sickShards finds which shards of an index are sick now.
 func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now time.Time) *sickness {
 	s := &sickness{p: p, v: v, slow: book.Slow(now), size: book.Size(), index: index}
+	s.certain = index != nil && v.snapshot.Believes(index.Name) && !p.tooOld(v.snapshot, now)
 	if s.someWell() {
 		return s
 	}
@@ -54,7 +57,7 @@ func (p *Proxy) sickShards(v *view, book *bulk.Book, index *cluster.Index, now t
 func (p *Proxy) pickShard(v *view, book *bulk.Book, index *cluster.Index, now time.Time) (int, bulk.Choice) {
 	for {
 		sick := p.sickShards(v, book, index, now)
-		shard, how := book.Pick(rand.Float64(), sick.is)
+		shard, how := book.Pick(rand.Float64(), sick.fitness)
 		// A sick shard is chosen only if there is no other. A shard that is not sick may
 		// have been tried by another bulk meanwhile, and is sick then.
 		if !p.o.Bulk.Avoid || sick.is(shard) || book.Try(shard, now) {
@@ -87,11 +90,34 @@ func (s *sickness) someWell() bool {
 }
 
 // is reports whether a shard is to be avoided.
-func (s *sickness) is(shard int) bool {
-	return s.p.o.Bulk.Avoid && (s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
+func (s *sickness) is(shard int) bool { return s.fitness(shard) != bulk.Well }
+
+// fitness says whether a shard is to be written to.
+func (s *sickness) fitness(shard int) bulk.Fitness {
+	switch {
+	case !s.p.o.Bulk.Avoid:
+		return bulk.Well
+	case s.down(shard):
+		return bulk.Down
+	case s.slowness(shard) != "" || slices.ContainsFunc(s.copies(shard), func(c cluster.Copy) bool {
 		trouble := s.p.troubleOf(s.v, c.Node)
 		return c.Serving() && trouble != "" && !slices.Contains(s.ignored, trouble)
-	}))
+	}):
+		return bulk.Sick
+	}
+	return bulk.Well
+}
+
+// down reports whether a shard has no primary copy. The engine has writes to it wait for one,
+// for a minute, and refuses them then.
+func (s *sickness) down(shard int) bool {
+	copies, primaries := s.copies(shard), 0
+	for _, c := range copies {
+		if c.Kind == 'p' && c.Serving() {
+			primaries++
+		}
+	}
+	return s.certain && len(copies) > 0 && primaries < s.size
 }
 
 // slowness tells whether bulks take long on a shard.

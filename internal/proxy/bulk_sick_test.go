@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/bulk"
+	"sidestep/internal/cluster"
 )
 
 func TestABusyClusterDoesNotHideSlowShards(t *testing.T) {
@@ -118,4 +119,34 @@ func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
 		return !slices.ContainsFunc(standings, func(s bulk.Standing) bool { return s.Outstanding > 0 })
 	}, patience, time.Millisecond)
 	require.Len(t, silentOf(book.Slow(time.Now())), 3)
+}
+
+// A shard that has lost its primary copy takes no writes: nothing is sent there, however even the shards are to be. Once
+// it is back it gets what it lacks, but not everything.
+func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	lose := func(lost bool, age time.Duration) {
+		s := b.snapshot()
+		s.PlacedAt = time.Now().Add(-age)
+		idx, _ := s.Lookup("idx")
+		if lost {
+			idx.Shards[1].Copies[0] = cluster.Copy{Kind: 'p', State: cluster.Unassigned}
+		}
+		b.proxy.UseSnapshot(s)
+	}
+	lose(true, 0)
+	for range 60 {
+		b.do("POST", "/idx/_bulk", five)
+		require.NotEqual(t, 1, b.shardOf(five, b.seen()[0]))
+	}
+	e := b.proxy.ExplainBulk("idx")
+	require.Equal(t, []string{"no primary copy takes writes"}, e.Shards[1].Avoided)
+	require.Zero(t, e.Shards[1].Chance)
+	require.InDelta(t, 1, e.Shards[0].Level, 0.5, "the others are even among themselves")
+	for _, lost := range []bool{true, false} { // an hour ago, or not any more
+		lose(lost, time.Hour)
+		chance := b.proxy.ExplainBulk("idx").Shards[1].Chance
+		require.Greater(t, chance, 1./3)
+		require.LessOrEqual(t, chance, 1.5/3+1e-9)
+	}
 }

@@ -62,8 +62,8 @@ type acceptance struct {
 	lines                   bool // the body is lines of JSON that can be read
 }
 
-// acceptanceOf reads the headers that determine the form of the answer. If a client
-// accepts several content codings the engines prefer gzip.
+// acceptanceOf reads the headers that determine the form of the answer. If a client accepts several content codings
+// the engines use gzip, but for one that prefers deflate, or accepts snappy.
 func acceptanceOf(h http.Header) acceptance {
 	json := es.AcceptsJSON(joined(h["Accept"]))
 	codings := joined(h["Accept-Encoding"])
@@ -88,7 +88,7 @@ func decodable(codings string) bool {
 	for coding := range strings.SplitSeq(codings, ",") {
 		name, _, _ := strings.Cut(coding, ";")
 		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "", "gzip", "x-gzip", "identity":
+		case "", "gzip", "x-gzip", "deflate", "identity":
 		default:
 			return false
 		}

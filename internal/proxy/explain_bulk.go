@@ -150,7 +150,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.is)
+	standings, how := book.Preview(sick.fitness)
 	r.Choice = how
 	for slot, s := range standings {
 		r.Slots = append(r.Slots, BulkSlot{
@@ -165,7 +165,7 @@ func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
-	standings, how := book.Preview(sick.is)
+	standings, how := book.Preview(sick.fitness)
 	times := book.Times()
 	e.Choice, e.Skew, e.Ignored = how, book.Skew(), sick.ignored
 	for shard, s := range standings {
@@ -201,6 +201,9 @@ func (p *Proxy) explainCopy(v *view, c cluster.Copy) BulkCopy {
 
 // evidenceAgainst says why a shard is avoided, in words.
 func (s *sickness) evidenceAgainst(shard int, copies []BulkCopy) (why []string) {
+	if s.down(shard) {
+		why = append(why, "no primary copy takes writes")
+	}
 	switch s.slowness(shard) {
 	case bulk.SlowPace:
 		why = append(why, "bulks take longer than on the other shards")
@@ -272,7 +275,7 @@ func (e *BulkExplanation) summarize() string {
 	case bulk.ChoiceAvoided:
 		text += "One of " + strings.Join(drawn, ", ") + " is chosen; avoided: " + strings.Join(sick, ", ")
 	case bulk.ChoiceBound:
-		text += "The shards that are not in trouble have as much as bulk.max_skew allows, so that one of " + strings.Join(drawn, ", ") + " is chosen"
+		text += "The shards that are not in trouble have as much as bulk.max_skew allows, so that those in trouble get more: one of " + strings.Join(drawn, ", ") + " is chosen"
 	case bulk.ChoiceAllSick:
 		text += "All shards are in trouble, so none is avoided"
 	}

@@ -81,7 +81,7 @@ func TestExplainBulk(t *testing.T) {
 func TestEveryReasonOfAnIndexHasWords(t *testing.T) {
 	ofOperations := []bulk.Reason{
 		bulk.ReasonExplicitID, bulk.ReasonOwnRouting, bulk.ReasonUpdate, bulk.ReasonDelete, bulk.ReasonOtherField, bulk.ReasonNoIndex,
-		bulk.ReasonMalformed, bulk.ReasonManyIndices, bulk.ReasonCompressed, bulk.ReasonURLParameter,
+		bulk.ReasonMalformed, bulk.ReasonManyIndices, bulk.ReasonTooLong, bulk.ReasonCompressed, bulk.ReasonURLParameter,
 	}
 	for _, r := range bulk.Reasons() {
 		found := bulkTexts[string(r)] != ""

@@ -167,22 +167,6 @@ func TestASearchIsNotRepeatedThroughTheNodeThatFailedIt(t *testing.T) {
 	}
 }
 
-func TestGzippedPartialAnswerIsSeen(t *testing.T) {
-	h := start(t, 3, nil)
-	h.slow(1)
-	badOnce(h, func(_ string, w http.ResponseWriter, _ *http.Request) {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write([]byte(partial(1, "id-a")))
-		_ = z.Close()
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(b.Bytes())
-	})
-	_, body := h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", "gzip")
-	require.Equal(t, complete, body)
-	require.Len(t, h.seen(), 2)
-}
-
 func TestGzippedAnswerIsNotReencoded(t *testing.T) {
 	h := start(t, 3, nil)
 	var b bytes.Buffer

@@ -257,22 +257,40 @@ func TestRetriesNeverBecomeAStorm(t *testing.T) {
 	require.Positive(t, testutil.ToFloat64(h.proxy.metrics.requests.WithLabelValues("search", reasonFailing, "engine_error")))
 }
 
-// A breaker may have tripped on one node: other copies are tried once. What concerns the
-// request is final.
+// A breaker may have tripped on one node, or the time that a search may take be up there: other copies are tried once, if
+// the engine could not ask them. What concerns the request is final.
 func TestBreakersAndErrorsOfTheRequest(t *testing.T) {
 	const breaker = `{"error":{"root_cause":[{"type":"circuit_breaking_exception","reason":"Data too large"}],"type":"search_phase_execution_exception"},"status":429}`
 	const buckets = `{"error":{"type":"search_phase_execution_exception","caused_by":{"type":"too_many_buckets_exception"}},"status":503}`
+	const canceled = `{"error":{"root_cause":[{"type":"task_cancelled_exception","reason":"parent task was cancelled [by user request]"}],"type":"search_phase_execution_exception"},"status":400}`
+	const types = `{"error":{"root_cause":[],"type":"search_phase_execution_exception","phase":"fetch","failed_shards":[],"caused_by":{"type":"class_cast_exception"}},"status":500}`
+	const timeout = `{"error":{"root_cause":[{"type":"search_timeout_exception","reason":"Time exceeded"}],"type":"search_phase_execution_exception"},"status":504}`
+	const time = `{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Time exceeded"}],"type":"search_phase_execution_exception"},"status":500}`
 	for name, c := range map[string]struct {
 		status   int
 		body     string
+		narrowed bool // its list leaves copies out
 		attempts int
 	}{
-		"breaker": {http.StatusTooManyRequests, breaker, 2},
-		"buckets": {http.StatusServiceUnavailable, buckets, 1},
+		"breaker":                             {http.StatusTooManyRequests, breaker, true, 2},
+		"breaker, no list":                    {http.StatusTooManyRequests, breaker, false, 1},
+		"buckets":                             {http.StatusServiceUnavailable, buckets, true, 1},
+		"buckets of Elasticsearch":            {http.StatusBadRequest, buckets, true, 1},
+		"fields of different types":           {http.StatusInternalServerError, types, true, 1},
+		"canceled":                            {http.StatusBadRequest, canceled, true, 1},
+		"timeout":                             {http.StatusGatewayTimeout, timeout, true, 2},
+		"timeout, no list":                    {http.StatusGatewayTimeout, timeout, false, 1},
+		"timeout of OpenSearch":               {http.StatusInternalServerError, time, true, 2},
+		"timeout of OpenSearch, no list":      {http.StatusInternalServerError, time, false, 1},
+		"timeout of Elasticsearch 9, no list": {http.StatusTooManyRequests, timeout, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := start(t, 3, nil)
-			h.slow(1)
+			h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+			h.slow()
+			if c.narrowed {
+				h.slow(1)
+				h.slow(1)
+			}
 			h.answer = respond(c.status, c.body)
 			resp, body := h.do("POST", "/idx/_search", "{}")
 			require.Equal(t, c.status, resp.StatusCode)
@@ -359,19 +377,26 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// Clients that offer HTTP/2 with each request (java.net.http, curl --http2) are served as
-// others are.
-func TestAnOfferOfHTTP2IsNotTakenUp(t *testing.T) {
-	h := start(t, 3, nil)
-	h.slow(1)
-	badOnce(h, respond(http.StatusServiceUnavailable, `{"status":503}`))
-	resp, body := h.do("POST", "/idx/_search", "{}", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__")
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, complete, body)
-	seen := h.seen()
-	require.Len(t, seen, 2)
-	require.Contains(t, seen[0].uri, "preference=")
-	require.NotContains(t, seen[0].header, "Http2-Settings")
+// Clients that offer HTTP/2 with each request (java.net.http, curl --http2), or TLS (HttpClient of Apache since 5.4), are
+// served as others are.
+func TestAnOfferOfAnotherProtocolIsNotTakenUp(t *testing.T) {
+	for _, headers := range [][]string{
+		{"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__"},
+		{"Connection", "Upgrade", "Upgrade", "TLS/1.2"},
+	} {
+		for _, request := range [][3]string{{"POST", "/idx/_search", "{}"}, {"GET", "/idx/_search?q=a", ""}} {
+			h := start(t, 3, nil)
+			h.slow(1)
+			badOnce(h, respond(http.StatusServiceUnavailable, `{"status":503}`))
+			resp, body := h.do(request[0], request[1], request[2], headers...)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, complete, body)
+			seen := h.seen()
+			require.Len(t, seen, 2)
+			require.Contains(t, seen[0].uri, "preference=")
+			require.NotContains(t, seen[0].header, "Http2-Settings")
+		}
+	}
 }
 
 // What is held grows with what came. Beyond the total a body streams, and the reason is

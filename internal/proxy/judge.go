@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"io"
 	"net/http"
 	"slices"
@@ -16,12 +17,13 @@ import (
 
 // answer is the result of one attempt.
 type answer struct {
-	resp   *http.Response
-	err    error
-	head   es.Head
-	cause  attempt.Cause // why it should not be the client's answer; empty if it may be
-	full   bool          // shards failed as queues were full
-	blamed []*selection.Node
+	resp      *http.Response
+	err       error
+	head      es.Head
+	cause     attempt.Cause // why it should not be the client's answer; empty if it may be
+	full      bool          // shards failed as queues were full
+	ofRequest bool          // shards failed for what is asked of them
+	blamed    []*selection.Node
 	// begin is the part of the body that was read to judge it, and readErr how reading
 	// ended: io.EOF if begin is the whole body.
 	begin   []byte
@@ -57,7 +59,10 @@ func (t *try) judgeSearch() {
 		if t.head.NoCopies() {
 			t.x.p.o.Refresh()
 		}
-		t.full = t.cause == attempt.Partial && es.QueuesFull(t.readHead(headLimit, nil), true)
+		if t.cause == attempt.Partial {
+			head := t.readHead(headLimit, nil)
+			t.full, t.ofRequest = es.QueuesFull(head, true), t.head.Missing == 0 && es.ShardsRefuse(head)
+		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()
 	case resp.StatusCode == http.StatusBadRequest && es.IsNoNodesError(t.readHead(headLimit, nil)):
@@ -66,7 +71,9 @@ func (t *try) judgeSearch() {
 	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(t.readHead(headLimit, nil)):
 		t.cause = attempt.Forbidden
 	case t.refuses():
-		t.cause = attempt.Refused
+		if t.cause = attempt.Refused; es.FailureOf(t.readHead(headLimit, nil)) == es.FailureRequest {
+			t.cause = attempt.Request // 400 from Elasticsearch 8 on
+		}
 	}
 	t.blamed = t.blame()
 }
@@ -82,6 +89,8 @@ func (t *try) judgeFailure() {
 	switch es.FailureOf(head) {
 	case es.FailureBreaker:
 		t.cause = attempt.Breaker
+	case es.FailureTimeout:
+		t.cause = attempt.TimedOut
 	case es.FailureRequest:
 		t.cause = attempt.Request
 	}
@@ -145,7 +154,7 @@ func (t *try) judgeItems() {
 		t.cause = attempt.Refused
 	case status == http.StatusOK && x.mayForbid():
 		next, forbidden := 0, false
-		t.readHead(int(x.p.o.MaxHeldBody), func(prefix []byte, complete bool) (done bool) {
+		head := t.readHead(int(x.p.o.MaxHeldBody), func(prefix []byte, complete bool) (done bool) {
 			if len(prefix) < next && !complete {
 				return false
 			}
@@ -153,8 +162,11 @@ func (t *try) judgeItems() {
 			forbidden, done = es.ItemForbidden(prefix, complete, x.items.first)
 			return done
 		})
-		if forbidden {
+		switch {
+		case forbidden:
 			t.cause = attempt.Forbidden
+		case len(head) == 0:
+			t.cause = attempt.Refused // a coding that cannot be read
 		}
 	case status == http.StatusTooManyRequests || status > http.StatusInternalServerError:
 		// A 500 is for lines that the engine cannot parse. A search that fails is part of
@@ -168,9 +180,9 @@ func (t *try) judgeItems() {
 func (t *try) judgeOwn() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
-	case status == http.StatusTooManyRequests && x.rule.searches:
-		t.cause = attempt.Rejected
-	case status >= http.StatusInternalServerError && x.rule.searches, unavailable(status) && x.steering() == es.SteerByID:
+	case x.rule.searches && (status == http.StatusTooManyRequests || status >= http.StatusInternalServerError):
+		t.judgeFailure()
+	case unavailable(status) && x.steering() == es.SteerByID:
 		t.cause = attempt.EngineError
 	case status == http.StatusOK && (x.rule.Answers || x.rule.searches && (x.explain || x.Reason == reasonFailing)):
 		t.judgeShards()
@@ -201,7 +213,7 @@ func (t *try) blame() []*selection.Node {
 			return nil
 		}
 		named = func(n *selection.Node) bool { return slices.Contains(t.head.FailedNodes, n.ID) }
-	case attempt.Rejected, attempt.EngineError, attempt.Breaker:
+	case attempt.Rejected, attempt.EngineError, attempt.Breaker, attempt.TimedOut:
 		body := t.readHead(headLimit, nil)
 		if es.ShardsUnread(body) {
 			return nil
@@ -234,11 +246,18 @@ func (a *answer) readHead(limit int, enough func(prefix []byte, complete bool) b
 	switch strings.ToLower(a.resp.Header.Get("Content-Encoding")) {
 	case "", "identity":
 		return a.readPlain(limit, enough)
-	case "gzip":
-		return gunzip(&rewound{a: a, most: limit + copyBuffer}, limit, enough)
-	default:
-		return nil
+	case "gzip", "x-gzip":
+		z := gzipReaders.Get().(*gzip.Reader)
+		defer gzipReaders.Put(z)
+		if z.Reset(&rewound{a: a, most: limit + copyBuffer}) == nil {
+			return decoded(z, limit, enough)
+		}
+	case "deflate":
+		if z, err := zlib.NewReader(&rewound{a: a, most: limit + copyBuffer}); err == nil {
+			return decoded(z, limit, enough)
+		}
 	}
+	return nil
 }
 
 func (a *answer) readPlain(limit int, enough func([]byte, bool) bool) []byte {
@@ -306,15 +325,12 @@ func (r *rewound) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// gzipReaders saves an allocation of 40 kB for each compressed answer.
+// gzipReaders saves an allocation of 40 kB for each compressed answer. The engines use deflate only for clients that
+// prefer it.
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-func gunzip(r io.Reader, limit int, enough func([]byte, bool) bool) []byte {
-	z := gzipReaders.Get().(*gzip.Reader)
-	defer gzipReaders.Put(z)
-	if z.Reset(r) != nil {
-		return nil
-	}
+// decoded reads what z decodes, as readHead does.
+func decoded(z io.Reader, limit int, enough func([]byte, bool) bool) []byte {
 	prefix := make([]byte, 0, 1024)
 	for len(prefix) < limit {
 		if len(prefix) == cap(prefix) {

@@ -1,9 +1,8 @@
 package proxy
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -226,14 +225,6 @@ func TestMultiSearchIsNotRepeatedForABadAnswer(t *testing.T) {
 }
 
 func TestMultiSearchUnderStrictWeightedRouting(t *testing.T) {
-	zipped := func(_ string, w http.ResponseWriter, _ *http.Request) {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write([]byte(responses(refused, refused)))
-		_ = z.Close()
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(b.Bytes())
-	}
 	long := `{"took":1,"hits":{"hits":["` + strings.Repeat("x", 100_000) + `"]}}`
 	passed := "{\"index\":\"lone\"}\n{}\n"
 	for name, tc := range map[string]struct {
@@ -241,7 +232,8 @@ func TestMultiSearchUnderStrictWeightedRouting(t *testing.T) {
 		before string // items before those that are steered
 	}{
 		"plain":            {respond(http.StatusOK, responses(refused, refused)), ""},
-		"gzip":             {zipped, ""},
+		"gzip":             {encoded("gzip", responses(refused, refused)), ""},
+		"deflate":          {encoded("deflate", responses(refused, refused)), ""},
 		"not the first":    {respond(http.StatusOK, responses(found, refused, refused)), passed},
 		"behind long ones": {respond(http.StatusOK, responses(long, long, refused, refused)), passed + passed},
 	} {
@@ -262,6 +254,20 @@ func TestMultiSearchUnderStrictWeightedRouting(t *testing.T) {
 			require.Equal(t, "/idx/_search", h.seen()[0].uri, "for searches, too")
 		})
 	}
+}
+
+// OpenSearch prefers snappy to gzip. What cannot be read may tell that preferences are refused.
+func TestAMultiSearchWithAnAnswerInAnUnreadableCoding(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	badOnce(h, func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "snappy")
+		_, _ = io.WriteString(w, responses(refused, refused))
+	})
+	_, text, seen := h.msearch("/_msearch", twoItems, "Accept-Encoding", "gzip, snappy")
+	require.Equal(t, complete, text)
+	require.Len(t, seen, 2)
+	require.Equal(t, twoItems, seen[1].body)
 }
 
 // A document may quote the refusal.

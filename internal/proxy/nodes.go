@@ -23,6 +23,9 @@ type NodeStatus struct {
 	Address string          `json:"address"`
 	Roles   []string        `json:"roles"`
 	Zone    string          `json:"zone,omitempty"`
+	// NotPolled says that the node neither holds shards nor is sent requests, as a dedicated manager: its state stays
+	// unknown.
+	NotPolled bool `json:"not_polled,omitempty"`
 }
 
 // Nodes describes every node known.
@@ -32,7 +35,7 @@ func (p *Proxy) Nodes() []NodeStatus {
 	now := time.Now()
 	for i, n := range account.Nodes(p.o.Selector, v.nodes, now) {
 		known := v.snapshot.Nodes[i]
-		out[i] = NodeStatus{Figures: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Writes: p.writes.view(n.ID, p.writes.inForce(), now), Roles: known.Roles, Zone: p.o.Zone.of(known)}
+		out[i] = NodeStatus{Figures: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Writes: p.writes.view(n.ID, p.writes.inForce(), now), Roles: known.Roles, Zone: p.o.Zone.of(known), NotPolled: !known.Coordinating()}
 		if u := known.URL; u != nil {
 			out[i].Address = u.Host
 		}

@@ -176,13 +176,13 @@ func TestAnErrorInAnUnreadableCodingIsNotShown(t *testing.T) {
 		h := start(t, 3, nil)
 		h.slow(1)
 		h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", "deflate")
+			w.Header().Set("Content-Encoding", "snappy")
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, "deflated: "+r.RequestURI)
+			_, _ = io.WriteString(w, "snappy: "+r.RequestURI)
 		}
-		resp, body := h.do("POST", "/idx/_search", `{"pit":{"id":"x"}}`, "Accept-Encoding", "deflate")
+		resp, body := h.do("POST", "/idx/_search", `{"pit":{"id":"x"}}`, "Accept-Encoding", "snappy")
 		require.Equal(t, status, resp.StatusCode)
-		require.Equal(t, "deflated: /idx/_search", body)
+		require.Equal(t, "snappy: /idx/_search", body)
 		require.Len(t, h.seen(), 2)
 	}
 }

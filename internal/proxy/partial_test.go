@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bufio"
+	"compress/gzip"
+	"compress/zlib"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +21,73 @@ func TestAPartialAnswerWithALongListOfFailuresIsSeen(t *testing.T) {
 	h := start(t, 3, nil)
 	h.slow(1)
 	badOnce(h, respond(http.StatusOK, strings.Replace(partial(2, "id-a"), `"failures":[`, `"failures":[`+list, 1)))
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	require.Len(t, h.seen(), 2)
+}
+
+// encoders make bodies in the codings that the engines use for clients that accept gzip or deflate, as Apache's
+// HttpClient, the official clients for JavaScript and .NET, Ruby's Net::HTTP and Python's requests do.
+var encoders = map[string]func(io.Writer) io.WriteCloser{
+	"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+	"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+}
+
+// encoded makes an answer in a coding.
+func encoded(coding, body string) func(string, http.ResponseWriter, *http.Request) {
+	return func(_ string, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", coding)
+		z := encoders[coding](w)
+		_, _ = io.WriteString(z, body)
+		_ = z.Close()
+	}
+}
+
+func TestACompressedPartialAnswerIsSeen(t *testing.T) {
+	for coding := range encoders {
+		for _, accepts := range []string{coding, "gzip, deflate", "gzip;q=1.0,deflate;q=0.6,identity;q=0.3"} {
+			h := start(t, 3, nil)
+			h.slow(1)
+			badOnce(h, encoded(coding, partial(1, "id-a")))
+			_, body := h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", accepts)
+			require.Equal(t, complete, body)
+			seen := h.seen()
+			require.Len(t, seen, 2)
+			require.Contains(t, seen[0].uri, "preference=_only_nodes:", accepts)
+		}
+	}
+}
+
+// A shard that cannot do what is asked of it, as a field has another type there, cannot on any copy. Many searches are of that
+// kind, on patterns of indices with different mappings. The engine has asked all copies, but for those that a list left out.
+func TestAPartialAnswerThatAllCopiesGiveIsFinal(t *testing.T) {
+	answer := strings.Replace(partial(1, "id-a"), "node_disconnected_exception", "illegal_argument_exception", 1)
+	for _, c := range []struct{ narrowed, attempts int }{{0, 1}, {2, 2}} {
+		h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+		h.slow()
+		for range c.narrowed {
+			h.slow(1)
+		}
+		h.answer = respond(http.StatusOK, answer)
+		for range 50 {
+			_, body := h.do("POST", "/idx/_search", `{}`)
+			require.Equal(t, answer, body)
+			require.Len(t, h.seen(), c.attempts)
+		}
+		require.InDelta(t, 50, h.proxy.Totals().Outcomes["partial"], 0)
+		require.Zero(t, h.proxy.Totals().Decisions[reasonFailing], "it tells nothing of other searches")
+		for _, n := range h.proxy.Nodes() {
+			require.Zero(t, n.Failures)
+		}
+	}
+}
+
+// A shard that had no copy to ask may have one in a moment, whatever another one cannot do.
+func TestAPartialAnswerThatLacksAShardOnTopIsRepeated(t *testing.T) {
+	h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+	h.slow()
+	refusal := strings.Replace(partial(1, "id-a"), "node_disconnected_exception", "illegal_argument_exception", 1)
+	badOnce(h, respond(http.StatusOK, strings.Replace(refusal, `"successful":2`, `"successful":1`, 1)))
 	_, body := h.do("POST", "/idx/_search", `{}`)
 	require.Equal(t, complete, body)
 	require.Len(t, h.seen(), 2)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -14,11 +15,11 @@ import (
 )
 
 // upgrades reports whether the client asks for another protocol on its connection. The
-// engines know none, but a proxy in front of them may. An offer of HTTP/2 without TLS,
-// which some clients make with each request, may be ignored, and is.
+// engines know none, but a proxy in front of them may. Offers of HTTP/2 without TLS, and of TLS
+// (RFC 2817), which some clients make with each request, may be ignored, and are.
 func (x *exchange) upgrades() bool {
-	protocol := x.r.Header["Upgrade"]
-	return protocol != nil && x.r.ContentLength == 0 && !strings.Contains(strings.ToLower(joined(protocol)), "h2c") &&
+	protocol := strings.ToLower(joined(x.r.Header["Upgrade"]))
+	return protocol != "" && x.r.ContentLength == 0 && !strings.Contains(protocol, "h2c") && !strings.Contains(protocol, "tls/") &&
 		strings.Contains(strings.ToLower(joined(x.r.Header["Connection"])), "upgrade")
 }
 
@@ -27,8 +28,16 @@ func (x *exchange) upgrade() {
 	if x.Reason == "" {
 		x.Reason = string(es.PassNotSteerable)
 	}
+	defer func() {
+		if !x.complete && x.Status != 0 && !x.gone() {
+			x.Outcome = string(outcomeCutOff)
+			x.CutOff(io.ErrUnexpectedEOF)
+		}
+	}()
 	x.p.reverse.ServeHTTP(x.w, x.r.WithContext(withExchange(x.r.Context(), x)))
-	x.complete = true
+	if x.complete = true; x.Outcome == "" {
+		x.Outcome = string(outcomeOf(x.Status))
+	}
 }
 
 // newUpgrader returns the proxy for upgrades.
@@ -47,7 +56,7 @@ func (p *Proxy) newUpgrader() *httputil.ReverseProxy {
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return exchangeOf(r).sendUpgrade(r) }),
 		ModifyResponse: func(resp *http.Response) error {
 			x := exchangeOf(resp.Request)
-			x.headAt, x.Status, x.Outcome = time.Now(), resp.StatusCode, string(outcomeOf(resp.StatusCode))
+			x.headAt, x.Status = time.Now(), resp.StatusCode
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, _ error) {
@@ -93,9 +102,11 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 			}
 		}
 		resp, err := t.upstream.transport.RoundTrip(out)
+		ended := time.Now()
 		t.unlease()
+		x.Upstream += ended.Sub(now)
 		if err == nil {
-			x.Ended(t.number, record.Answered, resp.StatusCode, nil, time.Now())
+			x.Ended(t.number, record.Answered, resp.StatusCode, nil, ended)
 			x.Answered = t.number
 			return resp, nil
 		}
@@ -104,7 +115,7 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 		if leg.NotSent(err) {
 			cause = attempt.Unreachable
 		}
-		x.Ended(t.number, string(cause), 0, err, time.Now())
+		x.Ended(t.number, string(cause), 0, err, ended)
 		if cause == attempt.Transport {
 			return nil, err
 		}

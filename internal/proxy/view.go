@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,7 +24,12 @@ type view struct {
 	// while another node can be reached.
 	spare       []*selection.Node
 	preferences *preferences
+	// longestBody is how many bytes of a body each node takes.
+	longestBody int64
 }
+
+// usualLongestBody is what the engines take of a body by default (http.max_content_length).
+const usualLongestBody = 100 << 20
 
 // newView makes the view of s. It keeps statistics and connections of the view before.
 func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view {
@@ -42,6 +48,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		upstreams: make([]*upstream, len(s.Nodes)),
 
 		preferences: new(preferences),
+		longestBody: longestBody(s.Nodes),
 	}
 	for i, n := range s.Nodes {
 		if n.URL == nil {
@@ -68,6 +75,20 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		}
 	}
 	return v
+}
+
+// longestBody returns how many bytes of a body each of the nodes takes.
+func longestBody(nodes []*cluster.Node) int64 {
+	least := int64(math.MaxInt64)
+	for _, n := range nodes {
+		if n.MaxBody > 0 {
+			least = min(least, n.MaxBody)
+		}
+	}
+	if least == math.MaxInt64 {
+		return usualLongestBody
+	}
+	return least
 }
 
 // upstream returns the connections to n, nil if it has no address.

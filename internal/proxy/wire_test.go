@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/record"
@@ -150,6 +151,36 @@ func TestAnUpgradeKeepsForwardingHeaders(t *testing.T) {
 	require.Equal(t, "10.0.0.1", got.Get("X-Forwarded-For"))
 	require.Equal(t, "https", got.Get("X-Forwarded-Proto"))
 	require.Equal(t, "for=a", got.Get("Forwarded"))
+}
+
+// What is recorded of a request for another protocol is what is recorded of others.
+func TestAnUpgradeIsAccountedFor(t *testing.T) {
+	h, l := recording(t, 1, record.Rules{}, nil)
+	for name, c := range map[string]struct {
+		answer  func(string, http.ResponseWriter, *http.Request)
+		outcome string
+	}{
+		"refused": {respond(http.StatusNotFound, "{}"), "client_error"},
+		"cut off": {func(_ string, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "{}")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, "cut_off"},
+	} {
+		h.answer = c.answer
+		conn := h.dial()
+		_, err := io.WriteString(conn, "GET /idx HTTP/1.1\r\nHost: es\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		require.NoError(t, err)
+		r := l.one(t)
+		require.Equal(t, c.outcome, r.Outcome, name)
+		require.Positive(t, r.Upstream, name)
+	}
+	unreachable := start(t, 1, nil)
+	unreachable.nodes[0].Close()
+	resp, _ := unreachable.do("GET", "/idx", "", "Connection", "Upgrade", "Upgrade", "other")
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.InDelta(t, 1, testutil.ToFloat64(unreachable.proxy.metrics.requests.with("other", "not_steerable", "unreachable")), 0)
 }
 
 // Little is kept of a compressed answer that decodes to nothing.

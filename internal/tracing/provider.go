@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -47,7 +48,7 @@ func (t *Tracer) newProvider(o Options) (*provider, error) {
 	}
 	p := &provider{
 		endpoint: origin(endpoint),
-		protocol: cmp.Or(o.Protocol, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), protocolHTTP),
+		protocol: cmp.Or(o.Protocol, t.protocolOf("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), t.protocolOf("OTEL_EXPORTER_OTLP_PROTOCOL"), protocolHTTP),
 		ratio:    o.SampleRatio,
 		share:    sdktrace.TraceIDRatioBased(o.SampleRatio),
 		trust:    o.TrustClient,
@@ -72,6 +73,17 @@ func (t *Tracer) newProvider(o Options) (*provider, error) {
 	p.sdk = sdktrace.NewTracerProvider(options...)
 	p.tracer = p.sdk.Tracer("sidestep", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	return p, nil
+}
+
+// protocolOf returns the protocol that a variable names, empty if it names none of ours: there are
+// others, such as http/json, and operators set the variable for everything that runs beside sidestep.
+func (t *Tracer) protocolOf(variable string) string {
+	protocol := os.Getenv(variable)
+	if protocol == "" || protocol == protocolHTTP || protocol == protocolGRPC {
+		return protocol
+	}
+	t.logger.Warn("a variable OTEL_* cannot be read, and is left out", "failed", variable+" names neither "+protocolHTTP+" nor "+protocolGRPC)
+	return ""
 }
 
 // newExporter returns what sends spans. It does not connect yet.
@@ -163,17 +175,25 @@ type queue struct {
 }
 
 func newQueue(t *Tracer) *queue {
-	q := &queue{tracer: t, limit: sdktrace.DefaultMaxQueueSize}
-	if n, err := strconv.ParseInt(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE"), 10, 32); err == nil && n > 0 {
-		q.limit = n
-	}
-	return q
+	return &queue{tracer: t, limit: numberOf("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize)}
 }
 
 // before puts the queue, and the SDK's batches, before exporter.
 func (q *queue) before(exporter sdktrace.SpanExporter) *queue {
-	q.SpanProcessor = sdktrace.NewBatchSpanProcessor(counted{exporter, q}, sdktrace.WithMaxQueueSize(int(q.limit)))
+	batch := min(q.limit, numberOf("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", sdktrace.DefaultMaxExportBatchSize))
+	delay := time.Duration(numberOf("OTEL_BSP_SCHEDULE_DELAY", sdktrace.DefaultScheduleDelay)) * time.Millisecond
+	q.SpanProcessor = sdktrace.NewBatchSpanProcessor(counted{exporter, q},
+		sdktrace.WithMaxQueueSize(int(q.limit)), sdktrace.WithMaxExportBatchSize(int(batch)), sdktrace.WithBatchTimeout(delay))
 	return q
+}
+
+// numberOf returns the number in a variable, or another where it holds none above 0: then the SDK would end
+// the process, or, without a delay, use up a processor.
+func numberOf(variable string, another int64) int64 {
+	if n, err := strconv.ParseInt(os.Getenv(variable), 10, 32); err == nil && n > 0 {
+		return n
+	}
+	return another
 }
 
 // OnEnd implements sdktrace.SpanProcessor.

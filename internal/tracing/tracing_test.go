@@ -183,6 +183,28 @@ func TestUnknownProtocol(t *testing.T) {
 	require.EqualError(t, err, `tracing: protocol "thrift" is not one of http/protobuf, grpc`)
 }
 
+// Operators set variables for everything that runs beside sidestep. None keeps it from starting.
+func TestVariablesOfNoUseAreLeftOut(t *testing.T) {
+	for variable, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
+		"OTEL_BSP_MAX_QUEUE_SIZE": "-5", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "-1",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, value)
+			_, log := newTracer(t, Options{Endpoint: "http://127.0.0.1:1", SampleRatio: 1})
+			require.Contains(t, log.String(), "protocol=http/protobuf")
+			require.Equal(t, value == "http/json", strings.Contains(log.String(), variable+" names neither http/protobuf nor grpc"))
+		})
+	}
+}
+
+func TestNumbersOfVariables(t *testing.T) {
+	for value, want := range map[string]int64{"": 7, "3": 3, "0": 7, "-1": 7, "x": 7, "99999999999": 7} {
+		t.Setenv("OTEL_BSP_SCHEDULE_DELAY", value)
+		require.Equal(t, want, numberOf("OTEL_BSP_SCHEDULE_DELAY", 7), value)
+	}
+}
+
 // parentOf is a traceparent of a trace whose random half begins so.
 func parentOf(beginning, flags string) string {
 	return "00-0af7651916cd43dd" + beginning + strings.Repeat("0", 16-len(beginning)) + "-b7ad6b7169203331-" + flags

@@ -170,7 +170,8 @@ func counters(began time.Time, lasted time.Duration) []map[string]any {
 			}
 			total[key] += grown * step
 		}
-		one := map[string]any{"at": began.Add(time.Duration(s) * time.Second), "heap_used_bytes": 512e6 + 1e6*float64(s), "heap_max_bytes": 1e9}
+		at := began.Add(time.Duration(s) * time.Second)
+		one := map[string]any{"at": at, "clock_ms": at.UnixMilli(), "heap_used_bytes": 512e6 + 1e6*float64(s), "heap_max_bytes": 1e9}
 		for key, v := range total {
 			one[key] = v
 		}

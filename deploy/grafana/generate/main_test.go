@@ -16,3 +16,12 @@ func TestDashboardIsWritten(t *testing.T) {
 	require.NoError(t, write(&now))
 	require.Equal(t, now.String(), string(written), "write it with: make dashboard")
 }
+
+// TestPanelsGoByWhatAlertsGoBy keeps what the panels select equal to what the recorded rules do.
+func TestPanelsGoByWhatAlertsGoBy(t *testing.T) {
+	rules, err := os.ReadFile("../../prometheus/recording.yml")
+	require.NoError(t, err)
+	for _, selected := range []string{steerable, failingOpen, failedOutcomes} {
+		require.Contains(t, string(rules), "{"+selected+"}")
+	}
+}

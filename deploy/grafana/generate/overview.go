@@ -3,6 +3,12 @@ package main
 // steerable are the operations that can be steered.
 const steerable = `operation!~"scroll|async_search_result|pit_close|mtermvectors|bulk|write|other"`
 
+// failingOpen are the reasons why what should be steered is not, or goes to every copy.
+const failingOpen = `reason=~"fail_open|no_placement|stale_placement|preference_forbidden|unknown_target|shard_unavailable|request_line_too_long|held_bodies_full|failing_everywhere"`
+
+// failedOutcomes are those of requests that failed for their client.
+const failedOutcomes = `outcome=~"engine_error|unreachable|partial|cut_off"`
+
 // ejectedStates are the states of nodes that get no share while others have a copy.
 const ejectedStates = `state=~"slow|failing"`
 
@@ -12,16 +18,16 @@ var nodeStates = []shown{
 	{Text: "slow", Color: "orange"}, {Text: "failing", Color: "red"}, {Text: "unresponsive", Color: "dark-red"}, {Text: "unreachable", Color: "purple"},
 }
 
+// stateOfNode is the worst state that a node of this name is in. A node that begins anew has another id
+// than before, and both are known for a moment.
 const stateOfNode = `max by (node) (
-  sum by (job, instance, node) (
-    sidestep_node_state{NODE, state="fine"}
-    or 2 * sidestep_node_state{NODE, state="ramping"}
-    or 3 * sidestep_node_state{NODE, state="busy"}
-    or 4 * sidestep_node_state{NODE, state="slow"}
-    or 5 * sidestep_node_state{NODE, state="failing"}
-    or 6 * sidestep_node_state{NODE, state="unresponsive"}
-    or 7 * sidestep_node_state{NODE, state="unreachable"}
-  )
+  sidestep_node_state{NODE, state="fine"}
+  or 2 * sidestep_node_state{NODE, state="ramping"}
+  or 3 * sidestep_node_state{NODE, state="busy"}
+  or 4 * sidestep_node_state{NODE, state="slow"}
+  or 5 * sidestep_node_state{NODE, state="failing"}
+  or 6 * sidestep_node_state{NODE, state="unresponsive"}
+  or 7 * sidestep_node_state{NODE, state="unreachable"}
 )`
 
 // p99 of a histogram in the range given.
@@ -49,7 +55,7 @@ func overview() row {
 		},
 		{
 			kind: stat, title: "Failed", width: 3, unit: "percentunit", warn: 0.001, bad: 0.01, about: "Requests that ended in an error of the engine's, a partial result, an answer that broke off or no connection, of all. SidestepClientErrors fires above 1 %.",
-			queries: []query{{`(sum(rate(sidestep_requests_total{SEL, outcome=~"engine_error|unreachable|partial|cut_off"}[$__rate_interval])) or vector(0)) / sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "failed"}},
+			queries: []query{{`(sum(rate(sidestep_requests_total{SEL, ` + failedOutcomes + `}[$__rate_interval])) or vector(0)) / sum(rate(sidestep_requests_total{SEL}[$__rate_interval]))`, "failed"}},
 		},
 		{
 			kind: stat, title: "p99 of searches", width: 3, unit: "s", about: "99th percentile of the time of searches through sidestep.",

@@ -45,7 +45,7 @@ func decisions() row {
 		},
 		{
 			title: "Failing open", unit: "percentunit", width: 12, bad: 0.05, about: "Requests that should be steered and were not, of those that could be. SidestepFailingOpen fires above 5 %.",
-			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, reason=~"fail_open|no_placement|stale_placement|preference_forbidden|unknown_target|shard_unavailable|request_line_too_long"}[$__rate_interval])) / on () group_left sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
+			queries: []query{{`sum by (reason) (rate(sidestep_requests_total{SEL, ` + failingOpen + `}[$__rate_interval])) / on () group_left sum(rate(sidestep_requests_total{SEL, ` + steerable + `}[$__rate_interval]))`, "{{reason}}"}},
 		},
 		{
 			title: "Searches in multi-searches, by reason", unit: "reqps", stacked: true, about: "Each search of a multi-search has a decision of its own.",

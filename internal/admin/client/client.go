@@ -43,13 +43,7 @@ type Client struct {
 	timeout time.Duration
 }
 
-// UsageError is an error of the one who called: nothing was asked.
-type UsageError struct{ error }
-
-// Unwrap returns what is wrong.
-func (e UsageError) Unwrap() error { return e.error }
-
-// New returns a client. The error, a [UsageError], says which option is wrong.
+// New returns a client. The error says which option is wrong.
 func New(o Options) (*Client, error) {
 	address := o.Address
 	if !strings.Contains(address, "://") {
@@ -57,11 +51,11 @@ func New(o Options) (*Client, error) {
 	}
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, UsageError{fmt.Errorf("--admin %q is no address such as http://127.0.0.1:9211", o.Address)}
+		return nil, fmt.Errorf("--admin %q is no address such as http://127.0.0.1:9211", o.Address)
 	}
 	config, err := o.tls()
 	if err != nil {
-		return nil, UsageError{err}
+		return nil, err
 	}
 	return &Client{
 		base: base, timeout: o.Timeout,

@@ -154,6 +154,14 @@ func TestSpike(t *testing.T) {
 	out.Reset()
 	require.NoError(t, Spike(t.Context(), client, &out, Table, "1"))
 	require.Equal(t, "spike 1: es-3, began 2026-11-21 12:00:00, lasts\nseen as slow: w\n\ncause: unknown\n", out.String())
+
+	client, _ = answering(t, `{"id":"1","node":"es-3","began":"2026-11-21T12:00:00.000Z","ended":null,"state":"slow","why":"w","cause":"cpu_starvation",
+	 "evidence":[{"text":"the quota","value":0.05,"unit":"CPUs"}],
+	 "captures":[{"took_ms":null,"notes":["not asked: too many nodes"]},{"took_ms":3,"error":"HTTP status 429","notes":["tasks: HTTP status 429"]},{"notes":["not asked: too many nodes"]}]}`)
+	out.Reset()
+	require.NoError(t, Spike(t.Context(), client, &out, Table, "1"))
+	require.Contains(t, out.String(), "  the quota: 0.05 CPUs\n")
+	require.True(t, strings.HasSuffix(out.String(), "\nnot captured:\n  not asked: too many nodes (2 times)\n  HTTP status 429\n  tasks: HTTP status 429\n"), out.String())
 }
 
 func TestSpikeThatIsNotThere(t *testing.T) {

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -119,11 +121,16 @@ func states(nodes []node) string {
 	for _, n := range nodes {
 		by[n.State]++
 	}
-	if by["fine"] == len(nodes) {
-		if len(nodes) == 1 {
-			return "1 node, fine"
-		}
-		return fmt.Sprintf("all %d nodes fine", len(nodes))
+	beside := ""
+	if n := by[notPolled]; n > 0 {
+		beside = fmt.Sprintf(", %d not polled", n)
+	}
+	polled := len(nodes) - by[notPolled]
+	switch {
+	case by["fine"] == polled && polled == 1:
+		return "1 node, fine" + beside
+	case by["fine"] == polled:
+		return fmt.Sprintf("all %d nodes fine", polled) + beside
 	}
 	parts := []string{}
 	for _, state := range []string{"unreachable", "unresponsive", "failing", "slow", "busy", "ramping", "unknown", "fine"} {
@@ -131,7 +138,7 @@ func states(nodes []node) string {
 			parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
 		}
 	}
-	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d nodes: %s", polled, strings.Join(parts, ", ")) + beside
 }
 
 func traffic(s status, r rates) string {
@@ -146,7 +153,7 @@ func traffic(s status, r rates) string {
 		figure(r.requests), steered, 100*r.steered, 100*r.left, figure(r.failovers), figure(r.hedges))
 }
 
-// spikeLine tells of the newest spike.
+// spikeLine tells of the newest spike that lasts, or of the newest.
 func (v view) spikeLine(s status) string {
 	switch {
 	case len(s.Spikes) > 0:
@@ -155,12 +162,16 @@ func (v view) spikeLine(s status) string {
 	default:
 		return v.line(plain, "no spikes")
 	}
-	k := s.Spikes[0]
-	text, kind := fmt.Sprintf("spike: %s, %s", k.Node, k.lasted(s.At)), plain
-	if k.Ended == nil {
-		kind = middling
+	lasting := slices.DeleteFunc(slices.Clone(s.Spikes), func(k spike) bool { return k.Ended != nil })
+	if len(lasting) == 0 {
+		k := s.Spikes[0]
+		return v.line(plain, fmt.Sprintf("spike: %s, %s: %s", k.Node, k.lasted(s.At), k.says()))
 	}
-	return v.line(kind, text+": "+k.says())
+	k, more := lasting[0], ""
+	if n := len(lasting) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return v.line(middling, fmt.Sprintf("spike: %s, %s%s: %s", k.Node, k.lasted(s.At), more, k.says()))
 }
 
 // lasted says since when, or for how long until when.
@@ -239,25 +250,22 @@ func (v view) table(s status, r rates) []string {
 		if one.Leaving != "" {
 			lines = append(lines, v.line(plain, "  about to leave: "+one.Leaving))
 		}
-		if one.State == "fine" || one.State == "unknown" && one.Why == "" {
+		against := one.against()
+		if one.State == "fine" || one.State == notPolled || one.State == "unknown" && against == "" {
 			continue
 		}
 		why := "  "
 		if one.Since != nil {
 			why += "for " + age(s.At.Sub(*one.Since)) + ": "
 		}
-		why += one.Why
-		if one.Why == "" {
-			why += one.State
-		}
-		lines = append(lines, v.line(plain, why))
+		lines = append(lines, v.line(plain, why+cmp.Or(against, one.State)))
 	}
 	return lines
 }
 
 func lookOf(state string) look {
 	switch state {
-	case "fine":
+	case "fine", notPolled:
 		return plain
 	case "busy", "ramping", "unknown":
 		return middling

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,7 +20,11 @@ type record struct {
 		Score    float64    `json:"score"`
 		Evidence []evidence `json:"evidence"`
 	} `json:"causes"`
-	Samples    timeline `json:"samples"`
+	Samples  timeline `json:"samples"`
+	Captures []struct {
+		Error string   `json:"error"`
+		Notes []string `json:"notes"`
+	} `json:"captures"`
 	HotThreads []struct {
 		At      time.Time `json:"at"`
 		Threads []struct {
@@ -129,11 +134,34 @@ func (r record) print(out io.Writer) {
 	}
 	r.Samples.print(out, r.Node)
 	r.threads(out)
+	r.missing(out)
+}
+
+// missing says what could not be captured.
+func (r record) missing(out io.Writer) {
+	var why []string
+	times := map[string]int{}
+	for _, c := range r.Captures {
+		for _, w := range append([]string{c.Error}, c.Notes...) {
+			if times[w]++; w != "" && times[w] == 1 {
+				why = append(why, w)
+			}
+		}
+	}
+	if len(why) > 0 {
+		printf(out, "\nnot captured:")
+	}
+	for _, w := range why {
+		if n := times[w]; n > 1 {
+			w += fmt.Sprintf(" (%d times)", n)
+		}
+		printf(out, "  %s", w)
+	}
 }
 
 func tell(out io.Writer, all []evidence) {
 	for _, e := range all {
-		printf(out, "  %s: %s", e.Text, strings.TrimSuffix(strings.TrimSuffix(figure(e.Value), ".0")+" "+e.Unit, " "))
+		printf(out, "  %s: %s", e.Text, strings.TrimSpace(strconv.FormatFloat(e.Value, 'f', -1, 64)+" "+e.Unit))
 	}
 }
 

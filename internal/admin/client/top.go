@@ -69,7 +69,13 @@ func Top(ctx context.Context, c *Client, o TopOptions) error {
 // status asks for the status.
 func (c *Client) status(ctx context.Context) (status, error) {
 	var s status
-	return s, c.decode(ctx, "status", nil, &s)
+	err := c.decode(ctx, "status", nil, &s)
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.NotPolled && n.State == "unknown" {
+			n.State = notPolled
+		}
+	}
+	return s, err
 }
 
 // styles returns how looks are shown. The library leaves colours out where the

@@ -4,7 +4,7 @@ import { byID, h, put, set } from "./dom.js";
 import { percent, short, thousands, GAP, NONE } from "./format.js";
 import { GROUPS, reasonOf } from "./words.js";
 
-const BAD_OUTCOMES = { engine_error: "errors of the engine", unreachable: "cluster unreachable", partial: "partial results" };
+const BAD_OUTCOMES = { engine_error: "errors of the engine", unreachable: "cluster unreachable", partial: "partial results", cut_off: "answers that broke off", refused: "refused by admission" };
 
 // DecisionTable keeps the bar, the facts and the table.
 export class DecisionTable {

@@ -1,32 +1,38 @@
 // The state of the cluster in one sentence. Pure: the same status gives the same sentence.
 
-import { CAUSES, isEjected, isLeftOut, stateOf } from "./words.js";
+import { CAUSES, NOT_POLLED, isEjected, isLeftOut, stateOf } from "./words.js";
 import { count, median, millis, natural, span } from "./format.js";
 
 // headline returns {level, text, steady}: level is "good", "warn", "bad" or "none";
 // steady is the text without what changes every second, for screen readers.
 export function headline(status) {
   const at = Date.parse(status.at);
-  const nodes = [...(status.nodes || [])].sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || natural(a.name, b.name));
+  const nodes = (status.nodes || []).filter((n) => n.state !== NOT_POLLED).sort((a, b) => stateOf(a.state).order - stateOf(b.state).order || natural(a.name, b.name));
   if (!status.ready.ok) return plain("warn", `Searches are not steered yet: ${status.ready.missing}.`);
   const prefix = { observe: "Observing only. ", off: "Routing is off. " }[status.mode] || "";
   const out = nodes.filter((n) => isEjected(n.state));
   const busy = nodes.filter((n) => n.state === "busy");
+  const silent = nodes.filter((n) => n.state === "unresponsive");
   const back = nodes.filter((n) => n.state === "ramping");
   if (out.length === 1) return one(status, nodes, out[0], prefix, at);
-  if (out.length > 1) return several(status, nodes, out, prefix, at);
+  if (out.length > 1) {
+    const verbs = { route: "are ejected", observe: "would be ejected", off: "are in trouble" };
+    return several(out, `${prefix}${out.length} of ${nodes.length} nodes ${verbs[status.mode]}`, at);
+  }
   if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
   if (busy.length > 1) return plain("warn", `${prefix}${list(upToFour(busy, (n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
+  if (silent.length === 1) return unanswered(status, silent[0], prefix, at);
+  if (silent.length > 1) return several(silent, `${prefix}${silent.length} of ${nodes.length} nodes do not answer polls`, at);
   if (back.length > 0) {
     const names = list(back.map((n) => n.name));
     const verb = back.length === 1 ? "is" : "are";
     return plain("warn", `${prefix}${names} ${verb} in slow start: ${back.length === 1 ? "its" : "their"} share grows.`);
   }
-  const unknown = nodes.filter((n) => n.state === "unknown").length;
   if (nodes.length === 0) return plain("none", "No node is known.");
+  const fine = nodes.filter((n) => n.state === "fine").length;
   const polls = "not polled yet, or their last polls were answered with an error";
-  if (unknown === nodes.length) return plain("none", `${count(unknown, "node")} found, all unknown: ${polls}.`);
-  if (unknown > 0) return plain("warn", `${prefix}${nodes.length - unknown} of ${count(nodes.length, "node")} fine, ${unknown} unknown: ${polls}.`);
+  if (fine === 0) return plain("none", `${count(nodes.length, "node")} found, all unknown: ${polls}.`);
+  if (fine < nodes.length) return plain("warn", `${prefix}${fine} of ${count(nodes.length, "node")} fine, ${nodes.length - fine} unknown: ${polls}.`);
   return plain("good", `${prefix}${nodes.length === 1 ? "The only node is" : `All ${nodes.length} nodes`} fine.`);
 }
 
@@ -47,9 +53,15 @@ function one(status, nodes, node, prefix, at) {
   return { level: "bad", text: `${begin} for ${lasting(node, at)}: ${end}`, steady: `${begin}: ${stateOf(node.state).word}.` };
 }
 
-function several(status, nodes, out, prefix, at) {
-  const verbs = { route: "are ejected", observe: "would be ejected", off: "are in trouble" };
-  const begin = `${prefix}${out.length} of ${nodes.length} nodes ${verbs[status.mode]}`;
+// unanswered says that a node does not answer polls, which ejects no node.
+function unanswered(status, node, prefix, at) {
+  const begin = `${prefix}${node.name} does not answer polls`;
+  const cause = causeOf(status, node);
+  return { level: "bad", text: `${begin}, for ${lasting(node, at)} now: it coordinates nothing.${cause ? ` Cause: ${cause}.` : ""}`, steady: `${begin}.` };
+}
+
+// several names the first of the nodes of which so much is said.
+function several(out, begin, at) {
   const shown = upToFour(out, (n) => `${n.name} (${stateOf(n.state).word}, ${lasting(n, at)})`);
   const steady = list(out.slice(0, 4).map((n) => `${n.name} ${stateOf(n.state).word}`));
   return { level: "bad", text: `${begin}: ${list(shown)}.`, steady: `${begin}: ${steady}.` };
@@ -78,11 +90,13 @@ export function detail(node, nodes) {
   return why ? `${word}, ${why}` : word;
 }
 
-// evidence is the evidence against a node.
+// evidence is the evidence against a node: what its state is known by or, where that is an error, the last one.
 export function evidence(node) {
-  if (!isLeftOut(node.state) && node.state !== "ramping") return "";
-  return node.why || (isEjected(node.state) && node.last_error && node.last_error.message) || "";
+  if (node.state === "fine") return "";
+  return node.why || (ERRORS.has(node.state) && node.last_error?.message) || "";
 }
+
+const ERRORS = new Set(["unreachable", "failing", "unresponsive", "unknown"]);
 
 // causeOf is the cause that a spike in progress names for a node.
 function causeOf(status, node) {

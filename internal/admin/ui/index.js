@@ -13,6 +13,7 @@ import { SpikeList } from "./spikes.js";
 import { Store } from "./store.js";
 import { listen } from "./stream.js";
 import { Switch } from "./switch.js";
+import { NOT_POLLED } from "./words.js";
 
 const MARK_OF_LEVEL = { good: "good", warn: "back", bad: "bad", none: "none" };
 
@@ -21,6 +22,7 @@ const parts = { nodes: new NodeTable(store), decisions: new DecisionTable(), spi
 let level = null;
 
 function onStatus(status) {
+  for (const n of status.nodes || []) if (n.not_polled && n.state === "unknown") n.state = NOT_POLLED;
   store.add(status);
   showHeadline(status);
   put(byID("version"), status.version || "");

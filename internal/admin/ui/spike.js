@@ -32,6 +32,7 @@ async function read() {
   }
   if (record) {
     const state = JSON.stringify(record);
+    showTitle(record); // for how long it lasts is news
     if (state !== shown) {
       shown = state;
       show(record);
@@ -47,19 +48,24 @@ function problem(text) {
   byID("problem").hidden = text === "";
 }
 
-function show(record) {
+function showTitle(record) {
   const end = record.ended ? Date.parse(record.ended) : Date.now();
   const lasted = span((end - Date.parse(record.began)) / 1000);
   const { word } = stateOf(record.state);
   put(byID("title"), `${record.node} ${record.ended ? "was" : "has been"} ${word} for ${lasted}: ${causeOf(record.cause).word}`);
-  put(byID("summary"), record.summary || record.why || "");
-  set(byID("headline"), "class", `headline ${record.ended ? "warn" : "bad"}`);
   document.title = printable(`${record.node} ${word}, ${clock(record.began)} – sidestep`);
+}
+
+function show(record) {
+  const { kind, word } = stateOf(record.state);
+  put(byID("summary"), record.summary || "");
+  put(byID("why"), record.why ? `Seen as ${word}: ${record.why}` : "");
+  set(byID("headline"), "class", `headline ${record.ended ? "warn" : "bad"}`);
   facts(byID("facts"), [
     ["Began", clock(record.began)],
     ["Ended", record.ended ? clock(record.ended) : "lasts"],
-    ["State", h("span", { class: `state ${stateOf(record.state).kind}` }, mark(stateOf(record.state).kind), word)],
-    record.again ? ["Again within a minute", count(record.again, "time")] : null,
+    ["State", h("span", { class: `state ${kind}` }, mark(kind), word)],
+    record.again ? ["Again within 15 s", count(record.again, "time")] : null,
   ]);
   byID("record").hidden = false;
   showCause(record);
@@ -98,7 +104,7 @@ function showCause(record) {
 
 function showThreads(captures) {
   if (!captures.length) {
-    byID("threads").replaceChildren(h("p", { class: "empty" }, "No hot threads were captured: the node did not answer, or sidestep's account may not ask."));
+    byID("threads").replaceChildren(h("p", { class: "empty" }, "No hot threads were captured: below is what was asked, and what was answered."));
     return;
   }
   byID("threads").replaceChildren(h("div", { class: "threads" }, captures.map((c) => h("table", {},
@@ -123,7 +129,7 @@ function showTasks(record) {
   const pending = record.pending_tasks;
   const about = pending ? h("p", { class: "dim" }, `${count(pending.tasks, "task")} of the cluster's manager were pending, the longest for ${millis(pending.longest_ms)}.`) : "";
   if (!tasks.length) {
-    byID("tasks").replaceChildren(h("p", { class: "empty" }, "No long-running search was seen on the node."), about);
+    byID("tasks").replaceChildren(h("p", { class: "empty" }, "No running search was captured."), about);
     return;
   }
   const head = ["Action", "Indices", "Running"].map((t, i) => h("th", { scope: "col", class: i === 2 ? "figure" : null }, t));
@@ -132,20 +138,23 @@ function showTasks(record) {
 }
 
 function showCaptures(captures) {
-  if (!captures.length) {
-    byID("captures").replaceChildren(h("p", { class: "empty" }, "Nothing was asked: the spike was over, or too many nodes were in trouble at once."));
+  // A capture that asked nobody is a note why.
+  const asked = captures.filter((c) => typeof c.took_ms === "number" || c.error || c.via);
+  if (!asked.length) {
+    const notes = [...new Set(captures.flatMap((c) => c.notes || []))];
+    byID("captures").replaceChildren(h("p", { class: "empty" }, notes.length ? notes.join("; ") : "Nothing was asked yet."));
     return;
   }
   const answered = (took, error) => (error ? h("span", { class: "error" }, error) : millis(took));
   const head = ["At", "The node itself", "Through another", ""].map((t) => h("th", { scope: "col" }, t || "Notes"));
   const rows = captures.map((c) => h("tr", {},
     h("th", { scope: "row", class: "figure left" }, clock(c.at)),
-    h("td", {}, c.took_ms === null && !c.error ? "not asked" : answered(c.took_ms, c.error)),
+    h("td", {}, typeof c.took_ms !== "number" && !c.error ? "not asked" : answered(c.took_ms, c.error)),
     h("td", {}, c.via ? [`${c.via}: `, answered(c.via_took_ms, c.via_error)] : NONE),
     h("td", { class: "dim" }, (c.notes || []).join("; "))));
-  const failed = captures.filter((c) => c.error).length;
+  const failed = asked.filter((c) => c.error || (typeof c.took_ms !== "number" && c.via_error)).length;
   byID("captures").replaceChildren(
-    h("p", {}, `The node was asked ${count(captures.length, "time")}; ${failed ? `${percent(failed / captures.length)} of that was not answered.` : "it answered each time."}`),
+    h("p", {}, `The node was asked ${count(asked.length, "time")}; ${failed ? `${percent(failed / asked.length)} of that brought nothing.` : "it answered each time."}`),
     h("details", { open: isOpen("captures") }, h("summary", {}, "Each time"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What was asked" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)))));
 }
 

@@ -6,9 +6,13 @@ import { causeOf, stateOf } from "./words.js";
 
 const WIDTH = 1000;
 const LANE = 20;
+const LETTERS = 18; // of a name
 const LEAST = 15 * 60000; // ms that the axis spans at least
 
 export const address = (spike) => `/spikes/${encodeURIComponent(spike.id)}`;
+
+// tail is the end of a name that is too long for a lane: names of nodes differ there.
+const tail = (name) => (name.length > LETTERS ? `…${name.slice(1 - LETTERS)}` : name);
 
 // SpikeList keeps both.
 export class SpikeList {
@@ -47,7 +51,7 @@ export class SpikeList {
     });
     const chart = svg("svg", { class: "axis", viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" }, lanes, bars);
     chart.style.height = `${height}px`;
-    byID("spikes-lanes").replaceChildren(...nodes.map((n) => h("span", {}, n)));
+    byID("spikes-lanes").replaceChildren(...nodes.map((n) => h("span", { title: n }, tail(n))));
     byID("spikes-chart").replaceChildren(chart);
     put(byID("spikes-from"), `${span((now - from) / 1000)} ago`);
   }

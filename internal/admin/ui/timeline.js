@@ -9,7 +9,7 @@ export function timeline(record, now) {
   const [own = {}, others = {}] = samples.nodes || [];
   const stats = record.stats || [];
   const statsAt = stats.map((s) => seconds(s.at));
-  const rate = (key, scale = 1000) => rates(stats, statsAt, key, scale);
+  const rate = (key, scale = 1000) => rates(stats, key, scale);
   const node = record.node;
   const strips = [
     strip("Response time of a shard search", "ms", at, [[node, 1, own.response_ms], ["median of the others", 2, others.response_ms]]),
@@ -24,9 +24,12 @@ export function timeline(record, now) {
   ].filter((s) => s.lines.length > 0);
   const began = seconds(record.began);
   const ended = record.ended ? seconds(record.ended) : now / 1000;
+  // A spike may last for hours, of which there are figures for the first minutes.
   const all = [...at, ...statsAt.filter((t) => Math.abs(t - began) < 600)];
-  return { from: Math.min(began - 5, ...all), to: Math.max(ended, ...all), began, ended, strips };
+  return { from: Math.min(began - 5, ...all), to: Math.max(Math.min(ended, began + SPAN), ...all), began, ended, strips };
 }
+
+const SPAN = 300; // seconds of a spike that there are figures of
 
 const seconds = (t) => Date.parse(t) / 1000;
 
@@ -39,13 +42,13 @@ function strip(title, unit, at, lines) {
   return { title, unit, at, lines: told };
 }
 
-// rates are the growth of a counter per second, divided by scale; null where the
-// counter began anew.
-function rates(stats, at, key, scale) {
+// rates are the growth of a counter per second of the node's own clock, as an answer may
+// be long under way, divided by scale; null where the counter began anew.
+function rates(stats, key, scale) {
   if (!stats.some((s) => s[key])) return undefined;
   return stats.map((s, i) => {
     if (i === 0) return null;
-    const passed = at[i] - at[i - 1];
+    const passed = (s.clock_ms - stats[i - 1].clock_ms) / 1000;
     const grown = s[key] - stats[i - 1][key];
     return passed > 0 && grown >= 0 ? grown / passed / scale : null;
   });

@@ -11,7 +11,11 @@ export const STATES = {
   ramping: { kind: "back", order: 5, word: "ramping", means: "in slow start: its share of the searches grows" },
   unknown: { kind: "none", order: 6, word: "unknown", means: "not polled yet, or its last poll was answered with an error" },
   fine: { kind: "good", order: 7, word: "fine", means: "no evidence against it" },
+  not_polled: { kind: "none", order: 8, word: "not polled", means: "neither holds shards nor is sent requests, as a dedicated manager" },
 };
+
+// NOT_POLLED is the state, on this page, of nodes whose state nobody asks for.
+export const NOT_POLLED = "not_polled";
 
 export const stateOf = (name) => STATES[name] || { kind: "none", order: 6, word: name, means: "" };
 
@@ -101,7 +105,7 @@ export const CAUSES = {
   pause: { word: "process stopped", act: "The whole process did not run: it was stopped, frozen or swapped out, or its machine was." },
   network_transport: { word: "network between nodes", act: "The node itself is fast, the network between it and the other nodes is not. Look at its transport connections." },
   network_http: { word: "network to its HTTP port", act: "Other nodes reach this node quickly, HTTP to it is slow. Look at its HTTP port and the network from here." },
-  unresponsive: { word: "no answer", act: "The node does not answer at all. Check that its process and machine are running." },
+  unresponsive: { word: "no answer", act: "The node does not answer at all, or has started again. Check that its process and machine are running, and why it ended." },
   unknown: { word: "unknown", act: "No cause stands out in what was captured. The time axis and the hot threads below may tell." },
 };
 

@@ -187,7 +187,7 @@ func (f *Fake) answer(n *Node, r *http.Request) any {
 		for _, n := range f.Nodes {
 			nodes[n.ID] = Object{
 				"name": n.name, "host": "host-" + n.ID, "roles": n.Roles, "os": Object{"allocated_processors": 2},
-				"http": Object{"publish_address": n.Server.Listener.Addr().String()},
+				"http": Object{"publish_address": n.Server.Listener.Addr().String(), "max_content_length_in_bytes": 100 << 20},
 			}
 		}
 		return Object{"nodes": nodes}

@@ -37,6 +37,14 @@ type ceiling struct {
 
 func newCeiling() *ceiling { return &ceiling{rate: 1} }
 
+// expect has the polls begin as rarely as so many sidesteps may poll a node with so many processors, 0 if that is not
+// known, where the usual interval is this one.
+func (c *ceiling) expect(sidesteps int, processors float64, usual time.Duration) {
+	if all := float64(sidesteps) / usual.Seconds(); all > 0 {
+		c.rate = min(1, pollCeiling*share(processors)/all)
+	}
+}
+
 // observe takes in how many tasks a node has completed since it started, 0 if it
 // does not tell, and how many processors it may use, 0 if that is not known.
 func (c *ceiling) observe(completed int64, processors float64, at time.Time) {

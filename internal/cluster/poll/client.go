@@ -44,7 +44,7 @@ const (
 	// localDeadline bounds polls that the node asked answers by itself.
 	localDeadline = time.Second
 	// maxBody bounds every answer but those about the whole placement, which are read as they come: maxPlacement bounds these.
-	// _cat/shards of 500,000 shards with two copies takes about 125 MB, their routing table 75 MB.
+	// _cat/shards of 500,000 shards with two copies takes about 125 MB, their routing table 75 MB, the report of a relay 60 MB.
 	maxBody      = 64 << 20
 	maxPlacement = 160 << 20
 	// maxErrorBody is how much of an error's body is kept for the message.
@@ -213,7 +213,8 @@ func settled(err error) bool {
 	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
 }
 
-// Get asks an address with another client, such as that of a relay.
+// Get asks a relay with a client of its own. The answer may tell of the whole placement.
 func (p *Poller) Get(ctx context.Context, with *http.Client, base *url.URL, q Query) error {
+	q.longest = maxPlacement
 	return (&client{http: with, metrics: p.metrics}).get(ctx, base, q)
 }

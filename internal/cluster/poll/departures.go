@@ -17,7 +17,7 @@ import (
 
 const (
 	exclusionsPath = "_cluster/settings?flat_settings=true&local=true&filter_path=*.*exclude*"
-	shutdownsPath  = "_cluster/state/metadata?local=true&filter_path=metadata.node_shutdown.nodes.*.type,metadata.decommissionedAttribute"
+	shutdownsPath  = "_cluster/state/metadata?local=true&filter_path=metadata.node_shutdown.nodes.*.type,metadata.node_shutdown.nodes.*.node_ephemeral_id,metadata.decommissionedAttribute"
 
 	exclusionKey = "cluster.routing.allocation.exclude."
 
@@ -39,7 +39,7 @@ const (
 type announcements struct {
 	exclude          map[string][]string // patterns, by what they are about, such as _name
 	attribute, value string              // of nodes that are decommissioned; empty: none are
-	shutdown         map[string]bool     // ids of nodes that are to be shut down or restarted
+	shutdown         map[string]string   // ephemeral ids, empty if they are not told, by ids of nodes that are to be shut down or restarted
 }
 
 // exclusions is the answer to exclusionsPath.
@@ -78,7 +78,9 @@ func (e *exclusions) patterns() map[string][]string {
 type shutdowns struct {
 	Metadata struct {
 		Shutdown struct {
-			Nodes map[string]any `json:"nodes"` // by id
+			Nodes map[string]struct {
+				EphemeralID string `json:"node_ephemeral_id"` // Elasticsearch 7 and early versions of 8 do not tell
+			} `json:"nodes"` // by id
 		} `json:"node_shutdown"` // Elasticsearch
 		Decommission struct {
 			Awareness map[string]string `json:"awareness"` // one attribute and its value
@@ -89,9 +91,9 @@ type shutdowns struct {
 
 // take replaces what is known by an answer.
 func (a *announcements) take(s *shutdowns) {
-	a.attribute, a.value, a.shutdown = "", "", map[string]bool{}
-	for id := range s.Metadata.Shutdown.Nodes {
-		a.shutdown[id] = true
+	a.attribute, a.value, a.shutdown = "", "", map[string]string{}
+	for id, n := range s.Metadata.Shutdown.Nodes {
+		a.shutdown[id] = n.EphemeralID
 	}
 	if d := s.Metadata.Decommission; d.Status != "failed" {
 		for a.attribute, a.value = range d.Awareness {
@@ -99,11 +101,16 @@ func (a *announcements) take(s *shutdowns) {
 	}
 }
 
-// about returns what is announced of a node, which runs at a host and has an address between
-// the nodes.
-func (a *announcements) about(n *cluster.Node, host, ip string) cluster.Departure {
+// about returns what is announced of a node, which runs at a host. What was announced before it restarted is not about it,
+// where the engine tells: a shutdown is often read for the first time when the node is back.
+func (a *announcements) about(n *cluster.Node, host string, state stateNode) cluster.Departure {
+	ip, _, err := net.SplitHostPort(state.TransportAddress)
+	if err != nil {
+		ip = ""
+	}
+	meant, shutdown := a.shutdown[n.ID]
 	switch {
-	case a.shutdown[n.ID]:
+	case shutdown && (meant == "" || meant == state.EphemeralID):
 		return cluster.ShuttingDown
 	case a.attribute != "" && n.Attributes[a.attribute] == a.value:
 		return cluster.Decommissioned
@@ -205,14 +212,10 @@ func (d *departures) mark(nodes []*cluster.Node, states map[string]stateNode, to
 	}
 	for i, n := range nodes {
 		state := states[n.ID]
-		ip, _, err := net.SplitHostPort(state.TransportAddress)
-		if err != nil {
-			ip = ""
-		}
 		if host := told[n.ID].Host; host != "" {
 			d.hosts[n.ID] = host
 		}
-		leaving[i] = d.counts(n.ID, announced{d.about(n, d.hosts[n.ID], ip), state.EphemeralID, now})
+		leaving[i] = d.counts(n.ID, announced{d.about(n, d.hosts[n.ID], state), state.EphemeralID, now})
 		if n.Data() {
 			data++
 			if leaving[i] != cluster.Stays {

@@ -90,9 +90,12 @@ func TestAnnouncedShutdowns(t *testing.T) {
 		want     map[string]cluster.Departure
 	}{
 		// As Elasticsearch tells of PUT _nodes/n2/shutdown.
-		"shutdown":       {`{"node_shutdown":{"nodes":{"n2":{"type":"RESTART"}}}}`, one("n2", cluster.ShuttingDown)},
-		"decommissioned": {`{"decommissionedAttribute":{"awareness":{"rack":"r3"},"status":"draining","requestID":"x"}}`, one("n3", cluster.Decommissioned)},
-		"failed":         {`{"decommissionedAttribute":{"awareness":{"rack":"r3"},"status":"failed","requestID":"x"}}`, map[string]cluster.Departure{}},
+		"shutdown":             {`{"node_shutdown":{"nodes":{"n2":{"type":"RESTART"}}}}`, one("n2", cluster.ShuttingDown)},
+		"and of which process": {`{"node_shutdown":{"nodes":{"n2":{"type":"RESTART","node_ephemeral_id":"en2"}}}}`, one("n2", cluster.ShuttingDown)},
+		"it may not be known":  {`{"node_shutdown":{"nodes":{"n2":{"type":"REMOVE","node_ephemeral_id":null}}}}`, one("n2", cluster.ShuttingDown)},
+		"it was one before":    {`{"node_shutdown":{"nodes":{"n2":{"type":"RESTART","node_ephemeral_id":"before"}}}}`, map[string]cluster.Departure{}},
+		"decommissioned":       {`{"decommissionedAttribute":{"awareness":{"rack":"r3"},"status":"draining","requestID":"x"}}`, one("n3", cluster.Decommissioned)},
+		"failed":               {`{"decommissionedAttribute":{"awareness":{"rack":"r3"},"status":"failed","requestID":"x"}}`, map[string]cluster.Departure{}},
 	} {
 		var answer shutdowns
 		require.NoError(t, json.Unmarshal([]byte(`{"metadata":`+c.metadata+`}`), &answer), name)
@@ -135,7 +138,7 @@ func TestAnnouncementsThatAreLeftBehindAreForgotten(t *testing.T) {
 	require.Equal(t, one("n2", cluster.Excluded), marked(d, start, nil))
 	require.Equal(t, one("n2", cluster.Excluded), marked(d, at(announcedFor-1), nil))
 	require.Equal(t, none, marked(d, at(announcedFor), nil), "it stays beyond its time")
-	d.shutdown = map[string]bool{"n2": true}
+	d.shutdown = map[string]string{"n2": ""}
 	require.Equal(t, one("n2", cluster.ShuttingDown), marked(d, at(announcedFor), nil), "something else is announced")
 	d.shutdown, d.exclude = nil, nil
 	require.Equal(t, none, marked(d, at(announcedFor), nil))
@@ -167,7 +170,7 @@ func TestMarksAreMadeOnCopies(t *testing.T) {
 	t.Parallel()
 	n := &cluster.Node{ID: "n1", Roles: []string{"data"}}
 	nodes := []*cluster.Node{n, {ID: "n2", Roles: []string{"data"}}}
-	d := &departures{heard: map[string]announced{}, announcements: announcements{shutdown: map[string]bool{"n1": true}}}
+	d := &departures{heard: map[string]announced{}, announcements: announcements{shutdown: map[string]string{"n1": ""}}}
 	d.mark(nodes, nil, nil, time.Unix(0, 0))
 	require.Equal(t, cluster.ShuttingDown, nodes[0].Leaving)
 	require.Equal(t, cluster.Stays, n.Leaving)

@@ -24,7 +24,7 @@ const (
 	discoveryPause = time.Second
 
 	membersPath  = "_cluster/state/version,nodes?local=true&filter_path=cluster_uuid,version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
-	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
+	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.http.max_content_length_in_bytes,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
 )
 
@@ -64,6 +64,7 @@ type infoNode struct {
 	Attributes map[string]string `json:"attributes"`
 	HTTP       struct {
 		PublishAddress string `json:"publish_address"`
+		MaxBody        int64  `json:"max_content_length_in_bytes"`
 	} `json:"http"`
 	OS struct {
 		AllocatedProcessors int `json:"allocated_processors"`
@@ -91,6 +92,10 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
 	if p.o.Source != nil && p.Snapshot() != nil { // all that had it for a relay begin to poll at the same moment
 		p.departures.after = time.Now().Add(rand.N(wholeGrace))
+		p.leftAlone = leftAloneAnswer{} // a relay has told since
+		if !waitHint(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover) {
+			return
+		}
 	}
 	for {
 		started := time.Now()
@@ -153,7 +158,7 @@ func (p *Poller) discover(ctx context.Context) error {
 		return err
 	}
 	apart := p.listLeftAlone(ctx, from, found.ClusterUUID, state.Version)
-	p.discovered(found, nodes, state.members(), apart.unsupported)
+	p.discovered(found, nodes, new(state.members()), apart.unsupported)
 	p.store.Closed(found.ClusterUUID, apart.closed)
 	return nil
 }
@@ -208,7 +213,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 		if roles == nil {
 			roles = []string{} // it has none: nil would mean unknown
 		}
-		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue()}
+		nodes[id] = &cluster.Node{ID: id, Name: n.Name, Roles: roles, Attributes: n.Attributes, Processors: n.OS.AllocatedProcessors, SearchQueue: n.searchQueue(), MaxBody: max(n.HTTP.MaxBody, 0)}
 		if n.HTTP.PublishAddress != "" && !p.o.Static {
 			published[id] = p.addresses.published(n.HTTP.PublishAddress)
 		}
@@ -220,9 +225,9 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 }
 
 // discovered takes in what was found out about engine and nodes, which are sorted by id.
-func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present membership, unsupported map[string]bool) {
+func (p *Poller) discovered(found *cluster.Identity, nodes []*cluster.Node, present *membership, unsupported map[string]bool) {
 	p.endpoints.use(nodes)
-	p.members.Store(&present)
+	p.members.Store(present)
 	if !p.store.Discovered(*found, nodes, unsupported) {
 		return
 	}
@@ -273,6 +278,21 @@ type leftAlone struct {
 	closed      map[string]bool
 }
 
+// leftAloneBefore returns what is known of this cluster though it was not asked: what a relay told.
+func (p *Poller) leftAloneBefore(uuid string) leftAlone {
+	s := p.Snapshot()
+	if s == nil || s.ClusterUUID != uuid {
+		return leftAlone{}
+	}
+	before := leftAlone{unsupported: s.Unsupported(), closed: map[string]bool{}}
+	for index := range s.Indices() {
+		if index.Closed {
+			before.closed[index.Name] = true
+		}
+	}
+	return before
+}
+
 // listLeftAlone names the indices that searches are not steered on. It asks a node that has this
 // version of the cluster state. The answer holds only indices that have one of the settings,
 // but the engine walks over all: it is asked when the cluster state moved. While the answer
@@ -291,7 +311,7 @@ func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, 
 	after := started.Add(wholeCostFactor * time.Since(started))
 	if err != nil {
 		if known.uuid != uuid {
-			*known = leftAloneAnswer{uuid: uuid}
+			*known = leftAloneAnswer{uuid: uuid, leftAlone: p.leftAloneBefore(uuid)}
 		}
 		known.after = after
 		return known.leftAlone

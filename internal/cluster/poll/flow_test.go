@@ -32,6 +32,7 @@ func TestDiscoverPlaceAndMeasure(t *testing.T) {
 	n := s.Nodes[1]
 	require.Equal(t, "name-n2", n.Name)
 	require.Equal(t, 2, n.Processors)
+	require.EqualValues(t, 100<<20, n.MaxBody)
 	require.Equal(t, f.Nodes[1].Server.URL, n.URL.String())
 	require.Equal(t, StateOK, w.Status().State)
 	for _, id := range []string{"n1", "n2", "n3"} {

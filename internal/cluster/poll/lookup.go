@@ -42,19 +42,19 @@ func (p *Poller) lookUpLoop(ctx context.Context, fresh bool) {
 	}
 }
 
-// LookUp looks a target up and has the store keep what was found.
-func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) {
+// LookUp looks a target up, has the store keep what was found, and returns it; nil if that is nothing.
+func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved {
 	if t.Of == cluster.OfPlacement {
 		p.Place(ctx, p.Snapshot().NamesIn(t.Target))
 		p.store.Targets().LookedUp(t, nil)
-		return
+		return nil
 	}
-	asked := p.Snapshot()
-	found := &cluster.Resolved{Version: asked.Version, At: time.Now()}
+	asked, started, follows := p.Snapshot(), time.Now(), p.Follows()
+	found := &cluster.Resolved{Version: asked.Version, At: started}
 	err := p.lookUp(ctx, t, found)
-	found.Took = time.Since(found.At)
+	found.Took = time.Since(started)
 	if ctx.Err() != nil {
-		return
+		return nil
 	}
 	status, refused := errors.AsType[*httpError](err)
 	switch {
@@ -64,18 +64,23 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) {
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so
 	case err != nil:
-		found = nil
+		found.Failed = true
+		if follows {
+			found.Took = 0 // the relay sees to what it costs, and own polls may take over at any moment
+		}
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}
+	p.Place(ctx, found.Indices())
 	if p.Snapshot().ClusterUUID != asked.ClusterUUID {
 		found = nil // it is about another cluster
-	}
-	if found != nil {
-		p.Place(ctx, found.Indices())
 	}
 	if news := p.store.Targets().LookedUp(t, found); news {
 		hint(p.retarget)
 	}
+	if found == nil || found.Failed {
+		return nil
+	}
+	return found
 }
 
 // Place fetches the placement of those indices that the snapshot does not

@@ -151,3 +151,49 @@ func TestCreatedTargetsAreSteeredSoon(t *testing.T) {
 			}
 		})
 }
+
+// A target that cannot be looked up, as the answer is too long or takes too long, is not asked about all the time.
+func TestTargetsThatCannotBeLookedUpRest(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})}
+		f.Targets[cluster.Target{Expression: "known"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+		f.Targets[cluster.Target{Expression: "new"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+	})
+	var fails atomic.Bool
+	var asked atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if !fails.Load() || !strings.HasSuffix(r.URL.Path, "_search_shards") {
+			return nil, nil
+		}
+		asked.Add(1)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}, func(t *testing.T, p *Poller) {
+		search := func(during time.Duration, targets ...string) {
+			for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				f.Change(func() {})
+				for _, target := range targets {
+					if _, miss := p.Snapshot().Resolve(target, ""); miss == cluster.MissUnknownTarget {
+						p.store.Learn(target, "")
+					}
+				}
+			}
+		}
+		time.Sleep(5 * time.Second)
+		search(time.Second, "known")
+		require.NotNil(t, clustertest.NodesOf(p.Snapshot(), "known", ""))
+		for _, target := range []string{"new", "known"} {
+			fails.Store(true)
+			search(time.Minute, target)
+			before := asked.Load()
+			search(10*time.Minute, target)
+			// One in 39 s of either, which three nodes are asked: the one that is known is looked up again, as the version moves.
+			require.LessOrEqual(t, asked.Load()-before, int64(100), target)
+			fails.Store(false)
+			search(time.Minute, target)
+			require.NotNil(t, clustertest.NodesOf(p.Snapshot(), target, ""))
+		}
+	})
+}

@@ -49,6 +49,8 @@ func (n *countedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.HasPrefix(path, "/_nodes/_local/stats"):
 		kind = "stats"
 		body = fmt.Sprintf(`{"nodes":{%q:{"thread_pool":{"search":{"threads":4},"management":{"completed":%d}}}}}`, host, n.tasks[host])
+	case strings.HasPrefix(path, "/_cluster/state/version,routing_table"):
+		kind, body = "table", `{"cluster_uuid":"u","version":7}`
 	case strings.HasPrefix(path, "/_list/shards"):
 		kind, body = "list", `{"next_token":null,"shards":[]}`
 	default:

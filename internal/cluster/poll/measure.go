@@ -115,6 +115,9 @@ func (p *Poller) startPollers(ctx context.Context, pollers map[string]*nodePolle
 func (p *Poller) measureNode(ctx context.Context, node *cluster.Node, n *schedule) {
 	var last *Baseline
 	id, address, pace := node.ID, node.URL, p.newPace(n)
+	if !pace.begin(ctx, p.Readers(), float64(node.Processors)) {
+		return
+	}
 	others := map[string]bool{} // nodes that answered in place of this one
 	for {
 		started := time.Now()
@@ -191,6 +194,9 @@ func (p *Poller) measureAll(ctx context.Context) {
 	last := map[string]*Baseline{}
 	all := newSchedule(p.o.StatsInterval)
 	pace := p.newPace(all)
+	if !pace.begin(ctx, p.Readers(), 0) {
+		return
+	}
 	for {
 		started := time.Now()
 		var err error

@@ -3,6 +3,7 @@ package poll
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,16 @@ func (p *Poller) newPace(n *schedule) *Pace {
 
 // NewPace returns the pace of one who asks in place of the pollers: a relay's follower.
 func (p *Poller) NewPace() *Pace { return p.newPace(newSchedule(p.o.StatsInterval)) }
+
+// begin waits before the first poll, if so many sidesteps poll a node with so many processors that each has to do so rarely:
+// all whose relay falls silent begin in the same moment. It reports false if ctx ended.
+func (p *Pace) begin(ctx context.Context, sidesteps int, processors float64) bool {
+	usual := time.Duration(p.schedule.usual.Load())
+	p.ceiling.expect(sidesteps, processors, usual)
+	p.schedule.rate.Store(math.Float64bits(p.ceiling.rate))
+	longer := p.ceiling.stretch(usual)
+	return longer == usual || sleep(ctx, rand.N(longer))
+}
 
 // Wait waits until the poll after the one that started then and ended with err. Where the account is refused it waits
 // twice as long each time: each refusal costs the engine the check of a password. It reports false if ctx ended.

@@ -65,6 +65,7 @@ type placer struct {
 // the version of the cluster state moved.
 func (p *Poller) placeLoop(ctx context.Context) {
 	placer := &placer{poller: p, whole: p.wholeKnown()}
+	placer.fetched = placer.whole.at
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
 	for {
@@ -270,17 +271,10 @@ func (p *placer) checkMembers(ctx context.Context) {
 	state, _, err := p.poller.askMembers(ctx, nil, p.poller.Snapshot().ClusterUUID)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
-	if err != nil || !maps.Equal(state.members(), p.poller.membersKnown()) {
+	known := p.poller.members.Load()
+	if err != nil || known != nil && !maps.Equal(state.members(), *known) {
 		hint(p.poller.rediscover)
 	}
-}
-
-// membersKnown returns the members that the node list was made from.
-func (p *Poller) membersKnown() membership {
-	if known := p.members.Load(); known != nil {
-		return *known
-	}
-	return nil
 }
 
 func (p *Poller) countRefresh(source string, err error) {

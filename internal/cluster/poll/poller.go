@@ -99,11 +99,10 @@ type Poller struct {
 	writes    writes
 	listeners []func(cluster.NodeStats, *RawStats)
 
-	noListShards atomic.Bool // the engine has no _list/shards for us
-	measured     atomic.Bool // a poll of a node's statistics was answered
-	source       atomic.Pointer[string]
-	interval     atomic.Int64               // ns: at which nodes in use are polled, 0 while unknown
-	members      atomic.Pointer[membership] // that the node list was made from
+	measured atomic.Bool // a poll of a node's statistics was answered
+	source   atomic.Pointer[string]
+	interval atomic.Int64               // ns: at which nodes in use are polled, 0 while unknown
+	members  atomic.Pointer[membership] // that the node list was made from; nil: a relay told it, or nothing is known
 	// when another cluster was found behind the addresses, and the known one was not; nil: it is there
 	strangerSince atomic.Pointer[time.Time]
 

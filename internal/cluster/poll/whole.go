@@ -116,13 +116,13 @@ func (p *Poller) fetchWhole(ctx context.Context, v stateVersion, cat bool) whole
 
 // listCopies asks for the copies of all shards with their states.
 func (p *Poller) listCopies(ctx context.Context, from *url.URL) (source string, indices []cluster.Index, err error) {
-	if p.listsPages() {
+	if listsPages(p.Snapshot().Engine) {
 		indices, err = p.listPages(ctx, from)
 		if err == nil || !missing(err) {
 			p.countRefresh(cluster.SourceListShards, err)
 			return cluster.SourceListShards, indices, err
 		}
-		p.noListShards.Store(true)
+		// Not remembered: the node that was asked may be the last one of the version before.
 	}
 	err = p.endpoints.client.get(ctx, from, Query{
 		Kind: kindCatShards, Path: catShardsPath, Deadline: p.o.PollTimeout, longest: maxPlacement,
@@ -135,12 +135,10 @@ func (p *Poller) listCopies(ctx context.Context, from *url.URL) (source string, 
 	return cluster.SourceCatShards, indices, err
 }
 
-// listsPages reports whether the engine has _list/shards.
-func (p *Poller) listsPages() bool { return listsPages(p.Snapshot().Engine) && !p.noListShards.Load() }
-
-// listsPages reports whether engines of this version have _list/shards.
+// listsPages reports whether engines of this version have _list/shards. One that calls itself 7.10.2, for the sake of old
+// clients, is of 1 or 2.
 func listsPages(e cluster.Engine) bool {
-	return e.Distribution == cluster.OpenSearch && (e.Major > 2 || e.Major == 2 && e.Minor >= 18)
+	return e.Distribution == cluster.OpenSearch && (e.Major > 2 && e.Major < 7 || e.Major == 2 && e.Minor >= 18)
 }
 
 // missing reports whether an error says that the engine has no such API, or not for

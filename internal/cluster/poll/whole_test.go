@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,14 +65,37 @@ func TestPagesWhereTheEngineHasThem(t *testing.T) {
 
 func TestPagesOnlyWhereTheEngineHasThem(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[string]int{"2.17.1": 0, "2.18.0": 1, "3.0.0": 1} {
+	for number, want := range map[string]int{"2.17.1": 0, "2.18.0": 1, "3.0.0": 1, "7.10.2": 0} {
 		f := clustertest.New(t, 1)
 		f.Info["version"] = clustertest.Object{"distribution": "opensearch", "number": number}
 		w := watch(t, f, nil)
 		w.Eventually("ready", func() bool { return w.Ready() == nil })
-		require.Equal(t, want, f.Count("/_list/shards"), "it is not there, and is not asked for again")
+		require.Equal(t, want, f.Count("/_list/shards"))
 		require.Equal(t, cluster.SourceCatShards, w.Snapshot().Source)
 	}
+}
+
+// While a cluster is upgraded a node of the version before may be asked for pages. They are asked for again.
+func TestPagesAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	var upgraded atomic.Bool
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_list/shards" || !upgraded.Load() {
+			return false
+		}
+		paged(f, w, r)
+		return true
+	})
+	w := watch(t, f, nil)
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	require.Equal(t, cluster.SourceCatShards, w.Snapshot().Source)
+	upgraded.Store(true)
+	w.Eventually("pages are read", func() bool {
+		f.Change(func() {})
+		return w.Snapshot().Source == cluster.SourceListShards
+	})
 }
 
 // A limit on the length of answers is no overload: the routing table serves, and the
@@ -325,7 +349,10 @@ func TestLongPlacements(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.readRoutingTable(t.Context(), seed, "")
 	require.NoError(t, err)
+	relay := Query{Kind: KindRelay, Path: "snapshot", Deadline: clustertest.Soon, Decode: func(io.Reader) error { return nil }} // what follows is read
+	require.NoError(t, c.Get(t.Context(), c.o.Client, seed, relay))
 	length = maxPlacement
+	require.ErrorContains(t, c.Get(t.Context(), c.o.Client, seed, relay), "longer than 160 MiB")
 	_, _, err = c.listCopies(t.Context(), seed)
 	require.ErrorContains(t, err, "longer than 160 MiB")
 }

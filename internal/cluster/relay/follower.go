@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -250,7 +251,7 @@ func (f *Follower) id(number int) string {
 func (f *Follower) applyCluster(r *reportedCluster) {
 	nodes, urls := make([]*cluster.Node, len(r.Nodes)), map[string]string{}
 	for i, told := range r.Nodes {
-		nodes[i] = &cluster.Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, Attributes: told.Attributes, Leaving: told.Leaving}
+		nodes[i] = &cluster.Node{ID: told.ID, Name: told.Name, Roles: told.Roles, Processors: told.Processors, SearchQueue: told.SearchQueue, MaxBody: told.MaxBody, Attributes: told.Attributes, Leaving: told.Leaving}
 		if told.URL != "" {
 			urls[told.ID] = told.URL
 		}
@@ -347,7 +348,8 @@ func (f *Follower) LookUp(ctx context.Context, t cluster.LookUp, into *cluster.R
 	if err != nil {
 		return relayError{err}
 	}
-	into.Version = min(into.Version, told.StateVersion) // another relay may be behind
+	into.Version = min(into.Version, told.StateVersion) // another relay may be behind, and the look-up of a while ago
+	into.At = into.At.Add(-time.Duration(told.Age) * time.Millisecond)
 	into.Unknown, into.Incomplete, into.Shards = told.Unknown, told.Incomplete, unpackShards(told.Shards)
 	if t.Of == cluster.OfLayout && told.Layout != nil {
 		into.Layout = *told.Layout
@@ -392,11 +394,16 @@ func (f *Follower) tellUses(ctx context.Context) {
 
 // Use implements [poll.Source]. The next report tells where the indices are.
 func (f *Follower) Use(ctx context.Context, names []string) {
-	body, err := encodeBody(names)
-	if err == nil {
-		err = f.get(ctx, poll.Query{Path: f.page + usesPage + "?version=" + strconv.Itoa(relayVersion), Body: body})
-	}
-	if err != nil && ctx.Err() == nil {
-		f.logger().Debug("the relay was not told what is searched", "indices", len(names), "err", err)
+	for some := range slices.Chunk(names, usesAtOnce) {
+		body, err := encodeBody(some)
+		if err == nil {
+			err = f.get(ctx, poll.Query{Path: f.page + usesPage + "?version=" + strconv.Itoa(relayVersion), Body: body})
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				f.logger().Debug("the relay was not told what is searched", "indices", len(names), "err", err)
+			}
+			return
+		}
 	}
 }

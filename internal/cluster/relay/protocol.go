@@ -51,6 +51,8 @@ const (
 	// usesPause is between two times that it says so of any. It is well below
 	// believeFor: an index is up to date before it would not be believed any more.
 	usesPause = 10 * time.Second
+	// usesAtOnce is how many indices it names at once: a relay reads maxUses at most.
+	usesAtOnce = 10_000
 )
 
 // report is what changed since another report.
@@ -97,6 +99,7 @@ type reportedNode struct {
 	URL         string            `json:"url,omitempty"`
 	Processors  int               `json:"processors,omitempty"`
 	SearchQueue int               `json:"search_queue,omitempty"`
+	MaxBody     int64             `json:"max_body,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Leaving     cluster.Departure `json:"leaving,omitempty"`
 }
@@ -201,7 +204,7 @@ type reportedProbe struct {
 func reportNodes(nodes []*cluster.Node) []reportedNode {
 	out := make([]reportedNode, len(nodes))
 	for i, n := range nodes {
-		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, Attributes: n.Attributes, Leaving: n.Leaving}
+		out[i] = reportedNode{ID: n.ID, Name: n.Name, Roles: n.Roles, Processors: n.Processors, SearchQueue: n.SearchQueue, MaxBody: n.MaxBody, Attributes: n.Attributes, Leaving: n.Leaving}
 		if n.URL != nil {
 			out[i].URL = n.URL.String()
 		}
@@ -248,11 +251,25 @@ func (r reportedIndex) index(id func(number int) string) cluster.Index {
 // resolvedTarget is what a target stands for.
 type resolvedTarget struct {
 	// StateVersion is that of the cluster state when it was looked up, at the latest.
-	StateVersion int64           `json:"state_version"`
-	Unknown      bool            `json:"unknown,omitempty"`
-	Incomplete   bool            `json:"incomplete,omitempty"`
-	Shards       []packedShards  `json:"shards,omitempty"`
-	Layout       *cluster.Layout `json:"layout,omitempty"`
+	StateVersion int64 `json:"state_version"`
+	// Age is how long ago that was, in ms. A relay that is older does not tell.
+	Age        int64           `json:"age,omitempty"`
+	Unknown    bool            `json:"unknown,omitempty"`
+	Incomplete bool            `json:"incomplete,omitempty"`
+	Shards     []packedShards  `json:"shards,omitempty"`
+	Layout     *cluster.Layout `json:"layout,omitempty"`
+}
+
+// tellOf puts what was found into the form of an answer.
+func tellOf(of cluster.Subject, found *cluster.Resolved, now time.Time) *resolvedTarget {
+	told := &resolvedTarget{
+		StateVersion: found.Version, Age: now.Sub(found.At).Milliseconds(),
+		Unknown: found.Unknown, Incomplete: found.Incomplete, Shards: packShards(found.Shards),
+	}
+	if of == cluster.OfLayout && !found.Unknown {
+		told.Layout = &found.Layout
+	}
+	return told
 }
 
 // packedShards are shards of an index that follow each other.

@@ -145,7 +145,7 @@ func (srv *Server) tellReport(w http.ResponseWriter, r *http.Request) string {
 func (srv *Server) failed(w http.ResponseWriter, r *http.Request, err error) string {
 	if r.Context().Err() == nil {
 		srv.p.Options().Logger.Debug("not relayed", "path", r.URL.Path, "err", err)
-		refuse(w, http.StatusServiceUnavailable, "the cluster did not answer")
+		refuse(w, http.StatusServiceUnavailable, err.Error())
 	}
 	return relayedFailed
 }
@@ -194,11 +194,7 @@ func (srv *Server) tellTarget(w http.ResponseWriter, r *http.Request) string {
 	if !ok || !t.Valid() {
 		return refuse(w, http.StatusBadRequest, "not a target")
 	}
-	told, err := srv.target(r.Context(), t)
-	if err != nil {
-		return srv.failed(w, r, err)
-	}
-	body, err := encodeBody(told)
+	body, err := srv.target(r.Context(), t)
 	if err != nil {
 		return srv.failed(w, r, err)
 	}
@@ -208,36 +204,36 @@ func (srv *Server) tellTarget(w http.ResponseWriter, r *http.Request) string {
 var (
 	errNotLearned = errors.New("the look-up failed")
 	errNoTurn     = errors.New("too many look-ups are under way")
-	errThrottled  = errors.New("too many targets that nobody knew were asked about")
+	errThrottled  = errors.New("its look-up failed lately, or too many targets that nobody knew were asked about")
 )
 
-// target returns what a target stands for, looked up at most once for all who ask at
-// the same time.
-func (srv *Server) target(ctx context.Context, t cluster.LookUp) (*resolvedTarget, error) {
-	if told := srv.known(t); told != nil {
-		return told, nil
-	}
+// target returns what is told of a target, looked up at most once for all who ask at the same time.
+func (srv *Server) target(ctx context.Context, t cluster.LookUp) (told []byte, err error) {
 	key := fmt.Sprintf("%s\x00%s\x00%s", nameOf(t.Of), t.Expression, t.Routing)
 	// Others wait for it, too: it does not end with the first who asked.
-	flight := srv.flights.DoChan(key, func() (any, error) { return nil, srv.lookUp(context.WithoutCancel(ctx), t) })
+	flight := srv.flights.DoChan(key, func() (any, error) {
+		found, err := srv.find(context.WithoutCancel(ctx), t)
+		if err != nil {
+			return nil, err
+		}
+		return encodeBody(tellOf(t.Of, found, time.Now()))
+	})
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case done := <-flight:
-		if done.Err != nil {
-			return nil, done.Err
-		}
+		told, _ = done.Val.([]byte)
+		return told, done.Err
 	}
-	if told := srv.known(t); told != nil {
-		return told, nil
-	}
-	return nil, errNotLearned
 }
 
-// lookUp looks a target up when it is its turn.
-func (srv *Server) lookUp(ctx context.Context, t cluster.LookUp) error {
+// find returns what is known of a target. If that is nothing, or too old, it is looked up when it is its turn.
+func (srv *Server) find(ctx context.Context, t cluster.LookUp) (*cluster.Resolved, error) {
+	if found := srv.p.Store().Recall(t); found != nil {
+		return found, nil
+	}
 	if !srv.p.Store().Targets().Admits(t) {
-		return errThrottled
+		return nil, errThrottled
 	}
 	turn := time.NewTimer(lookUpWait)
 	defer turn.Stop()
@@ -245,23 +241,13 @@ func (srv *Server) lookUp(ctx context.Context, t cluster.LookUp) error {
 	case srv.lookUps <- struct{}{}:
 		defer func() { <-srv.lookUps }()
 	case <-turn.C:
-		return errNoTurn
+		return nil, errNoTurn
 	}
-	srv.p.LookUp(ctx, t)
-	return nil
-}
-
-// known returns what is known of a target at the present version.
-func (srv *Server) known(t cluster.LookUp) *resolvedTarget {
-	found := srv.p.Store().Recall(t)
+	found := srv.p.LookUp(ctx, t)
 	if found == nil {
-		return nil
+		return nil, errNotLearned
 	}
-	told := &resolvedTarget{StateVersion: found.Version, Unknown: found.Unknown, Incomplete: found.Incomplete, Shards: packShards(found.Shards)}
-	if t.Of == cluster.OfLayout && !found.Unknown {
-		told.Layout = &found.Layout
-	}
-	return told
+	return found, nil
 }
 
 // takeUses notes which indices are searched through others.
@@ -288,6 +274,10 @@ func (srv *Server) takeUses(w http.ResponseWriter, r *http.Request) string {
 		}
 		defer func() { <-srv.placing }()
 		srv.p.Place(context.WithoutCancel(r.Context()), missing)
+		s := srv.p.Snapshot()
+		for _, name := range missing { // which can be noted now that they are placed
+			s.Use(name)
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return relayedUses

@@ -177,6 +177,9 @@ func TestInventedTargetsOfFollowersAreThrottled(t *testing.T) {
 			w := httptest.NewRecorder()
 			path := "/snapshot/target?version=1&about=shards&expression=" + target
 			server.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+			if w.Code != http.StatusOK {
+				require.Contains(t, w.Body.String(), "nobody knew", "it is told why")
+			}
 			return w.Code
 		}
 		require.Equal(t, http.StatusOK, ask("alias"))

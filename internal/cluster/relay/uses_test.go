@@ -1,9 +1,13 @@
 package relay
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -75,4 +79,53 @@ func TestReportsAreReadWhileUsesAreTold(t *testing.T) {
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n2"})} })
 	w.Resolves("a", "", []string{"n2"})
 	require.True(t, w.Follows())
+}
+
+// An index that a relay did not know is in use from the time at which it was told of it, and kept up to date from then on.
+func TestAnIndexThatWasNotKnownIsInUse(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("old", []string{"n1"})} })
+	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/_cat/shards" {
+			time.Sleep(200 * time.Millisecond) // it is not read again for 20 s
+		}
+		return false
+	})
+	w := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
+	w.Eventually("the relay is ready", func() bool { return w.Ready() == nil })
+	f.Change(func() { f.Indices = append(f.Indices, clustertest.Index("new", []string{"n1"})) })
+	body, err := encodeBody([]string{"new"})
+	require.NoError(t, err)
+	recorder := httptest.NewRecorder()
+	w.server.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/snapshot/uses?version=1", bytes.NewReader(body)))
+	require.Equal(t, http.StatusNoContent, recorder.Code)
+	require.True(t, w.Snapshot().Believes("new"))
+	require.Equal(t, []string{"new"}, w.NamesInUse())
+}
+
+// However many indices are searched, a relay takes in all of them.
+func TestManyUsesAreTold(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	long := strings.Repeat("x", 240)
+	f.Change(func() {
+		for i := range 40_000 {
+			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("%s-%d", long, i), []string{"n1"}))
+		}
+	})
+	relay := start(t, f, func(o *poll.Options) { o.PollTimeout = clustertest.Soon })
+	relay.Eventually("the relay is ready", func() bool { return relay.Ready() == nil })
+	at := newAddress(t)
+	at.use(relay.server)
+	u, err := url.Parse(at.URL + "/snapshot")
+	require.NoError(t, err)
+	follower := NewFollower(Options{URL: u, Client: at.Client(), Silence: clustertest.Soon})
+	follower.p = poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{})
+	names := make([]string, len(f.Indices))
+	for i := range names {
+		names[i] = f.Indices[i].Name
+	}
+	follower.Use(t.Context(), names)
+	require.Len(t, relay.NamesInUse(), len(names))
 }

@@ -95,6 +95,8 @@ func (c *reportedCluster) valid() error {
 			return fmt.Errorf("node %.100q has %d processors", n.ID, n.Processors)
 		case n.SearchQueue < 0 || n.SearchQueue > cluster.MaxSearchQueue:
 			return fmt.Errorf("node %.100q queues %d searches", n.ID, n.SearchQueue)
+		case n.MaxBody < 0:
+			return fmt.Errorf("node %.100q takes bodies of %d bytes", n.ID, n.MaxBody)
 		case len(n.Leaving) > maxWord: // a later version may know more of them
 			return fmt.Errorf("node %.100q leaves as %.50q", n.ID, n.Leaving)
 		}
@@ -142,8 +144,8 @@ func (f reportedFailure) valid() bool {
 
 // valid returns why an answer about a target cannot be taken in.
 func (l *resolvedTarget) valid(of cluster.Subject) error {
-	if l.StateVersion < 1 {
-		return fmt.Errorf("the target is of the version %d", l.StateVersion)
+	if l.StateVersion < 1 || l.Age < 0 || l.Age > maxClock {
+		return fmt.Errorf("the target is of the version %d, %d ms ago", l.StateVersion, l.Age)
 	}
 	for _, packed := range l.Shards {
 		if packed.Index == "" {

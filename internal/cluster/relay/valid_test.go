@@ -87,6 +87,7 @@ func TestReportsAreValidated(t *testing.T) {
 		"major":                           {func(r *report) { r.Cluster.Engine.Major = -1 }, "-1.6"},
 		"node without id":                 {func(r *report) { r.Cluster.Nodes[0].ID = "" }, "empty or there twice"},
 		"node twice":                      {func(r *report) { r.Cluster.Nodes[0].ID = "n2" }, "empty or there twice"},
+		"bodies":                          {func(r *report) { r.Cluster.Nodes[0].MaxBody = -1 }, "bodies of -1 bytes"},
 		"processors":                      {func(r *report) { r.Cluster.Nodes[0].Processors = -4 }, "-4 processors"},
 		"index without name":              {func(r *report) { r.Indices[0].Name = "" }, "no name"},
 		"index twice":                     {func(r *report) { r.Indices[0].Name = "b" }, "there twice"},

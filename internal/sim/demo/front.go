@@ -22,7 +22,6 @@ type front struct{ *app.App }
 func startSidestep(ctx context.Context, nodes []string, o Options) (*front, error) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Limits.DrainDelay = 0
 	cfg.Upstream.URLs = nodes
 	a, err := app.New(cfg, app.Options{Logger: o.Logger, Version: o.Version})
 	if err != nil {
@@ -67,5 +66,6 @@ func (f *front) url() string { return "http://" + f.DataAddr().String() }
 func (f *front) stop(ctx context.Context) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
+	f.SkipDrain()
 	_ = f.Stop(limited)
 }

@@ -1,0 +1,123 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/clustertest"
+)
+
+// silent is a relay that says nothing any more.
+type silent struct{}
+
+func (silent) Follow(context.Context, *Poller) {}
+func (silent) LookUp(ctx context.Context, _ cluster.LookUp, _ *cluster.Resolved) error {
+	sleep(ctx, 3*time.Second)
+	return errors.New("no answer")
+}
+func (silent) Use(context.Context, []string) {}
+
+// A whole fleet begins to poll in the same moment when its relay falls silent. It begins as rarely as so many may, and
+// asks for nothing that the relay has just told.
+func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sidesteps, during = 500, 10 * time.Second
+		n := &countedNodes{tasks: map[string]int{}, asked: map[string]int{}}
+		nodes := make([]*cluster.Node, 3)
+		for i, id := range []string{"h0", "h1", "h2"} {
+			nodes[i] = &cluster.Node{ID: id, Name: id, Roles: []string{"data"}, URL: &url.URL{Scheme: "http", Host: id + ":9200"}}
+		}
+		fleet, stops := make([]*Poller, sidesteps), make([]func(), sidesteps)
+		for i := range fleet {
+			p := New(cluster.NewStore(cluster.StoreOptions{}), Options{
+				Seeds: []*url.URL{nodes[0].URL}, Client: &http.Client{Transport: n}, Registerer: prometheus.NewRegistry(), Source: silent{},
+			})
+			p.store.Discovered(cluster.Identity{ClusterUUID: "u"}, nodes, nil)
+			p.store.PlacedByRelay(cluster.RelayedPlacement{
+				Source: cluster.SourceCatShards, Version: 7, AsOf: time.Now(), Whole: true,
+				Indices: []cluster.Index{clustertest.Index("i", []string{"h0"})}, Stale: []bool{false},
+			})
+			p.store.ContinueRelayed()
+			p.Snapshot().Use("i")
+			p.ReadersOfRelay(sidesteps)
+			fleet[i] = p
+		}
+		for i, p := range fleet {
+			stops[i] = p.Poll(t.Context())
+		}
+		asked := map[string]float64{}
+		for second := range during / time.Second {
+			for _, p := range fleet {
+				p.Touch()
+			}
+			time.Sleep(time.Second)
+			for kind, count := range n.take(time.Second) {
+				asked[kind] += count
+				switch kind {
+				case "nodes":
+					require.LessOrEqual(t, count, 0.2*sidesteps, "in second %d", second)
+				case "stats":
+					require.LessOrEqual(t, count/float64(len(nodes)), 2.0*pollCeiling, "of a node in second %d", second)
+				}
+			}
+		}
+		t.Log(asked)
+		require.Positive(t, asked["stats"])
+		require.Zero(t, asked["table"], "nothing has moved")
+		for i, stop := range stops {
+			stop()
+			fleet[i].Stop()
+		}
+	})
+}
+
+// What a relay could not say can be looked up as soon as it is asked for again, or the cluster is asked in its place.
+func TestTargetsThatARelayDoesNotTellDoNotRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seed := &url.URL{Scheme: "http", Host: "h0:9200"}
+		n := &countedNodes{tasks: map[string]int{}, asked: map[string]int{}}
+		p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: n}, Source: silent{}})
+		discover(p, nil)
+		p.SetSource(FromRelay)
+		target := cluster.LookUp{Target: cluster.Target{Expression: "logs-*"}}
+		require.Nil(t, p.LookUp(t.Context(), target))
+		require.True(t, p.store.Targets().Admits(target))
+	})
+}
+
+// While it cannot be read which indices are left alone, what a relay told of them stays.
+func TestWhatARelayToldToBeLeftAloneStays(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(r.URL.Path, "/_all/_settings") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		return false
+	})
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: f.Nodes[0].Server.Client(), Source: silent{}})
+	p.DiscoveredByRelay(&cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1"}}, nil, map[string]bool{"mounted": true})
+	shut := clustertest.Index("shut", []string{"n1"})
+	shut.Closed = true
+	p.store.PlacedByRelay(cluster.RelayedPlacement{Version: 7, AsOf: time.Now(), Whole: true, Indices: []cluster.Index{shut}, Stale: []bool{false}})
+	p.store.ContinueRelayed()
+	require.NoError(t, p.discover(t.Context()))
+	require.Equal(t, map[string]bool{"mounted": true}, p.Snapshot().Unsupported())
+	_, miss := p.Snapshot().Resolve("shut", "")
+	require.Equal(t, cluster.MissClosed, miss)
+}

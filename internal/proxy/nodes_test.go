@@ -1,0 +1,23 @@
+package proxy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/cluster"
+)
+
+// Operators are told which nodes nobody asks for their state.
+func TestNodesThatAreNotPolledAreTold(t *testing.T) {
+	h := start(t, 2, nil)
+	more := *h.snapshot()
+	more.Nodes = append(more.Nodes,
+		&cluster.Node{ID: "id-m", Name: "manager", Roles: []string{"cluster_manager"}}, &cluster.Node{ID: "id-n", Name: "ingest", Roles: []string{"ingest"}})
+	h.proxy.UseSnapshot(&more)
+	told := map[string]bool{}
+	for _, n := range h.proxy.Nodes() {
+		told[n.Name] = n.NotPolled
+	}
+	require.Equal(t, map[string]bool{"a": false, "b": false, "manager": true, "ingest": false}, told)
+}
