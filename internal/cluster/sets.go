@@ -1,7 +1,5 @@
 package cluster
 
-import "slices"
-
 // CopySets returns what Shards holds with equal entries joined, and how many shards
 // each stands for; nil means one each. Wide targets have far fewer sets than shards.
 func (p *Plan) CopySets() (sets [][]int, weights []int) {
@@ -12,52 +10,34 @@ func (p *Plan) CopySets() (sets [][]int, weights []int) {
 }
 
 // Outline is what can be told once of the sets of copies of a wide plan, so that a
-// choice need not look at each. Its slices are parallel.
+// choice need not look at each while it uses all copies. Its slices are parallel.
 type Outline struct {
 	Nodes []int     // positions of the nodes with a copy, sorted
 	Tasks []float64 // shard queries that each may expect if all copies are used alike
 	Sole  []bool    // it has the only copy of some shard
-	Sets  [][]int   // in which of the sets of [Plan.CopySets] it is
 }
 
 // Outline returns the outline of the plan; nil if it is not wide.
 func (p *Plan) Outline() *Outline { return p.outline }
 
 func outlineOf(sets [][]int, weights []int) *Outline {
-	last, entries := 0, 0
-	for _, copies := range sets {
-		entries += len(copies)
+	var tasks []float64 // by position
+	var sole []bool
+	for i, copies := range sets {
 		for _, at := range copies {
-			last = max(last, at)
-		}
-	}
-	in := make([]int, last+1) // how many sets a node is in, then its place in the outline
-	for _, copies := range sets {
-		for _, at := range copies {
-			in[at]++
+			if missing := at + 1 - len(tasks); missing > 0 {
+				tasks, sole = append(tasks, make([]float64, missing)...), append(sole, make([]bool, missing)...)
+			}
+			tasks[at] += float64(weights[i]) / float64(len(copies))
+			sole[at] = sole[at] || len(copies) == 1
 		}
 	}
 	o := &Outline{}
-	all := make([]int, 0, entries)
-	for at, n := range in {
-		if n == 0 {
-			continue
-		}
-		in[at] = len(o.Nodes)
-		o.Nodes = append(o.Nodes, at)
-		o.Sets = append(o.Sets, all[len(all):len(all):len(all)+n])
-		all = all[:len(all)+n]
-	}
-	o.Tasks, o.Sole = make([]float64, len(o.Nodes)), make([]bool, len(o.Nodes))
-	for i, copies := range sets {
-		for _, at := range copies {
-			n := in[at]
-			o.Sets[n] = append(o.Sets[n], i)
-			o.Tasks[n] += float64(weights[i]) / float64(len(copies))
-			o.Sole[n] = o.Sole[n] || len(copies) == 1
+	for at := range tasks {
+		if tasks[at] > 0 {
+			o.Nodes, o.Tasks, o.Sole = append(o.Nodes, at), append(o.Tasks, tasks[at]), append(o.Sole, sole[at])
 		}
 	}
-	o.Nodes = slices.Clip(o.Nodes)
 	return o
 }
 

@@ -14,54 +14,54 @@ type nodeMetric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	// value is in the unit of the series, never NaN. ok is false if there is none.
-	value func(v account.Node) (value float64, ok bool)
+	value func(v selection.Figures) (value float64, ok bool)
 }
 
 func nodeDescs() []nodeMetric {
-	def := func(name, help string, kind prometheus.ValueType, value func(account.Node) (float64, bool)) nodeMetric {
+	def := func(name, help string, kind prometheus.ValueType, value func(selection.Figures) (float64, bool)) nodeMetric {
 		d := prometheus.NewDesc("sidestep_node_"+name, help, []string{"node", "node_id"}, nil)
 		return nodeMetric{d, kind, value}
 	}
 	seconds := func(ms float64) float64 { return ms * float64(time.Millisecond) / float64(time.Second) }
-	always := func(f func(account.Node) float64) func(account.Node) (float64, bool) {
-		return func(v account.Node) (float64, bool) { return f(v), true }
+	always := func(f func(selection.Figures) float64) func(selection.Figures) (float64, bool) {
+		return func(v selection.Figures) (float64, bool) { return f(v), true }
 	}
 	return []nodeMetric{
-		def("poll_age_seconds", "Time since the node last answered a poll of its statistics.", prometheus.GaugeValue, func(v account.Node) (float64, bool) {
+		def("poll_age_seconds", "Time since the node last answered a poll of its statistics.", prometheus.GaugeValue, func(v selection.Figures) (float64, bool) {
 			if v.PollAge == nil {
 				return 0, false
 			}
 			return *v.PollAge, true
 		}),
-		def("rank", "Rank of the node, the time until a shard query is done there, in milliseconds: lower is better.", prometheus.GaugeValue, func(v account.Node) (float64, bool) {
+		def("rank", "Rank of the node, the time until a shard query is done there, in milliseconds: lower is better.", prometheus.GaugeValue, func(v selection.Figures) (float64, bool) {
 			if v.Rank == nil {
 				return 0, false
 			}
 			return *v.Rank, true
 		}),
 		def("response_time_seconds", "EWMA of the response time of a shard search on the node, as seen from outside of it.", prometheus.GaugeValue,
-			always(func(v account.Node) float64 { return seconds(v.Parts.ResponseTime) })),
+			always(func(v selection.Figures) float64 { return seconds(v.Parts.ResponseTime) })),
 		def("service_time_seconds", "EWMA of the time a shard search takes on the node itself.", prometheus.GaugeValue,
-			always(func(v account.Node) float64 { return seconds(v.Parts.ServiceTime) })),
+			always(func(v selection.Figures) float64 { return seconds(v.Parts.ServiceTime) })),
 		def("http_overhead_seconds", "EWMA of response time less took when the node coordinates.", prometheus.GaugeValue,
-			always(func(v account.Node) float64 { return seconds(v.Overhead) })),
+			always(func(v selection.Figures) float64 { return seconds(v.Overhead) })),
 		def("queue", "EWMA of the polled queue of the search thread pool.", prometheus.GaugeValue,
-			always(func(v account.Node) float64 { return v.Parts.Queue })),
+			always(func(v selection.Figures) float64 { return v.Parts.Queue })),
 		def("outstanding", "Searches, and reads by id, sent to a set with the node and not answered yet.", prometheus.GaugeValue,
-			always(func(v account.Node) float64 { return float64(v.Outstanding) })),
+			always(func(v selection.Figures) float64 { return float64(v.Outstanding) })),
 		def("share_ratio", "The node's part of the expected shard queries of the last minute, 0 to 1.", prometheus.GaugeValue,
-			always(func(v account.Node) float64 { return v.Share })),
+			always(func(v selection.Figures) float64 { return v.Share })),
 		def("searches_total", "Searches, and reads by id, whose list had the node.", prometheus.CounterValue,
-			always(func(v account.Node) float64 { return float64(v.Searches) })),
+			always(func(v selection.Figures) float64 { return float64(v.Searches) })),
 		def("failures_total", "Failures blamed on the node.", prometheus.CounterValue,
-			always(func(v account.Node) float64 { return float64(v.Failures) })),
-		def("leaving", "1 while the node is said to be about to leave, and others are used in its place.", prometheus.GaugeValue, always(func(v account.Node) float64 {
+			always(func(v selection.Figures) float64 { return float64(v.Failures) })),
+		def("leaving", "1 while the node is said to be about to leave, and others are used in its place.", prometheus.GaugeValue, always(func(v selection.Figures) float64 {
 			if v.Leaving != "" {
 				return 1
 			}
 			return 0
 		})),
-		def("up", "1 while the node answers its polls.", prometheus.GaugeValue, always(func(v account.Node) float64 {
+		def("up", "1 while the node answers its polls.", prometheus.GaugeValue, always(func(v selection.Figures) float64 {
 			switch v.State {
 			case selection.Unknown.String(), selection.Unresponsive.String(), selection.Unreachable.String():
 				return 0

@@ -13,7 +13,7 @@ import (
 
 // NodeStatus is one node as shown on /nodes.
 type NodeStatus struct {
-	account.Node
+	selection.Figures
 	// Load is the limit, and what is admitted and waits, in shard queries; absent while
 	// admission is off.
 	*admission.Load
@@ -35,7 +35,7 @@ func (p *Proxy) Nodes() []NodeStatus {
 	now := time.Now()
 	for i, n := range account.Nodes(p.o.Selector, v.nodes, now) {
 		known := v.snapshot.Nodes[i]
-		out[i] = NodeStatus{Node: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Writes: p.writes.view(n.ID, p.writes.inForce(), now), Roles: known.Roles, Zone: p.o.Zone.of(known), NotPolled: !known.Coordinating()}
+		out[i] = NodeStatus{Figures: n, Load: p.admission.view(n.ID, p.AdmissionMode(), now), Writes: p.writes.view(n.ID, p.writes.inForce(), now), Roles: known.Roles, Zone: p.o.Zone.of(known), NotPolled: !known.Coordinating()}
 		if u := known.URL; u != nil {
 			out[i].Address = u.Host
 		}
@@ -71,7 +71,7 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 func (p *Proxy) DrainAs(other *Proxy) {
 	now := time.Now()
 	for _, n := range other.view.Load().nodes {
-		if until := other.o.Selector.Figures(n, now).LeavingUntil; !until.IsZero() {
+		if until := other.o.Selector.DrainedUntil(n, now); !until.IsZero() {
 			_ = p.Drain(n.ID, until.Sub(now)) // it may be another cluster's
 		}
 	}

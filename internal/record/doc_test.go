@@ -39,7 +39,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	require.Equal(t, fields(reflect.TypeFor[AttemptRecord]()), tableOf(t, page, "\nEach of `attempts`:\n"))
 	require.Equal(t, fields(reflect.TypeFor[Bulk]()), tableOf(t, page, "\n`bulk` has:\n"))
 	require.Equal(t, fields(reflect.TypeFor[account.Account]()), tableOf(t, page, "\n## The decision\n"))
-	require.Equal(t, fields(reflect.TypeFor[account.Candidate]()), tableOf(t, page, "\nEach of `candidates`:\n"))
+	require.Equal(t, fields(reflect.TypeFor[selection.Candidate]()), tableOf(t, page, "\nEach of `candidates`:\n"))
 	var exclusions []string
 	for _, e := range selection.Exclusions() {
 		exclusions = append(exclusions, e.String())
@@ -53,7 +53,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 // fields returns the JSON names of the fields of a type.
 func fields(t reflect.Type) (names []string) {
 	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
 			names = append(names, name)
 		}
 	}

@@ -23,7 +23,7 @@ func accountOf(s *Selector, nodes []*Node, shards [][]int, now time.Time, change
 }
 
 // about returns what an account says of a node.
-func about(t *testing.T, a account.Account, name string) account.Candidate {
+func about(t *testing.T, a account.Account, name string) Candidate {
 	t.Helper()
 	for _, c := range a.Candidates {
 		if c.Node == name {
@@ -31,7 +31,7 @@ func about(t *testing.T, a account.Account, name string) account.Candidate {
 		}
 	}
 	require.Fail(t, "no candidate "+name)
-	return account.Candidate{}
+	return Candidate{}
 }
 
 func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {

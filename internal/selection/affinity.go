@@ -12,7 +12,7 @@ func (d *Decision) listSame(req Request, t turn) {
 		d.Reason = Affinity
 	}
 	for _, copies := range req.Shards {
-		may, ok := d.eligible(copies, t.s.factor)
+		may, ok := d.eligible(copies, t.s.o.ZoneFactor)
 		if !ok {
 			d.failOpen(copies)
 			continue

@@ -71,7 +71,7 @@ func TestABusyNodeIsToldOf(t *testing.T) {
 		s, nodes := newTest(t, "adaptive", 5)
 		setTimes(nodes, 5, 3)
 		n, states := nodes[2], []State{Fine}
-		s.onChange = func(change Change) {
+		s.o.OnChange = func(change Change) {
 			require.Equal(t, states[len(states)-1], change.Before, name)
 			states = append(states, change.After)
 			require.Equal(t, change.After == Fine, change.Why == "")
@@ -87,7 +87,7 @@ func TestABusyNodeIsToldOf(t *testing.T) {
 			if n.State() == Busy {
 				f := s.Figures(n, at(now))
 				require.Contains(t, f.Why, "while searches wait in its queue")
-				require.WithinDuration(t, at(1200*time.Millisecond), f.Since, 500*time.Millisecond)
+				require.WithinDuration(t, at(1200*time.Millisecond), *f.Since, 500*time.Millisecond)
 			}
 		}
 		require.Equal(t, c.want, states[1:], name)

@@ -57,7 +57,8 @@ type Request struct {
 	// Weights says, parallel to Shards, for how many shards with the same copies an
 	// entry stands; nil: for one each. Choosing costs what there are entries.
 	Weights []int
-	// Outline sums Shards and Weights up, where they are many; may be nil.
+	// Outline sums Shards and Weights up, where they are many; may be nil. While all copies are listed a choice then
+	// costs what there are nodes.
 	Outline *Outline
 	// Avoid lists nodes that failed this very search: they are kept out while
 	// every shard keeps another copy.
@@ -72,6 +73,13 @@ type Request struct {
 	// nothing is. Sticky lists them although nobody stands out.
 	Affinity uint64
 	Sticky   bool
+}
+
+// Outline is what can be told once of the sets of copies of a wide target. Its slices are parallel.
+type Outline struct {
+	Nodes []int     // positions of the nodes with a copy, sorted
+	Tasks []float64 // shard queries that each may expect if all copies are listed
+	Sole  []bool    // it has the only copy of some shard
 }
 
 // weight returns for how many shards an entry of Shards stands.
@@ -97,17 +105,15 @@ type Decision struct {
 	Coordinator *Node
 	Reason      Reason
 	start       int64
-	items       int64     // that the lease is for; 0: there is none
-	tasks       []float64 // expected shard queries, parallel to Nodes
-	sole        []bool    // whether the node is the only listed copy of some shard
-	limit       float64   // ms: response time above which a candidate is slow
-	remote      bool      // some candidate is in another zone, and some is not
-	expects     bool      // see [Decision.Expects]
+	items       int64        // that the lease is for; 0: there is none
+	listed      []*candidate // parallel to Nodes
+	limit       float64      // ms: response time above which a candidate is slow
+	remote      bool         // some candidate is in another zone, and some is not
+	expects     bool         // see [Decision.Expects]
 
-	// scratch, by position, valid for the positions in order
-	candidates []candidate
-	order      []int
-	measured   []measure // parallel to order
+	// scratch
+	candidates []candidate  // by position; of nodes without a copy empty
+	order      []*candidate // those with a copy, by position
 	sorted     []float64
 	inTurn     []*Node // that may coordinate
 	through    []*Node // the nodes listed, and those that only coordinate
@@ -125,22 +131,19 @@ func (d *Decision) Near() *Node {
 	return d.Coordinator
 }
 
-// measure is what was measured of a candidate when it was ranked.
-type measure struct {
+// candidate is what a choice knows of one node, and has measured of it.
+type candidate struct {
+	node     *Node // nil: it has no copy
+	position int
 	Parts
 	known    bool    // there are statistics
 	unqueued float64 // ms: response time less what the queue explains; policies with health
-}
-
-// candidate is what a choice knows of one node.
-type candidate struct {
-	rank   float64
-	tasks  float64
-	seen   bool
-	remote bool // in another zone
-	listed bool
-	sole   bool
-	why    Exclusion
+	rank     float64
+	tasks    float64 // expected shard queries
+	remote   bool    // in another zone
+	listed   bool
+	sole     bool // the only listed copy of some shard
+	why      Exclusion
 }
 
 // out reports whether the node is not to be listed while the shard has another copy, whatever that is.
@@ -159,35 +162,36 @@ func (c *candidate) exclude(why Exclusion) {
 // Choose fills d with the decision for req at now. Every shard of req keeps at
 // least one listed copy. It does not acquire the lease.
 func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
-	t := turn{s: s, at: s.since(now), number: s.turnOf(s.turn.Add(1)), nodes: len(req.Nodes), acts: true}
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), nodes: len(req.Nodes), acts: true}
 	s.choose(d, req, t)
 }
 
 // Preview is Choose for the eyes of an operator: it changes nothing, neither
 // turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
-	s.choose(d, req, turn{s: s, at: s.since(now), number: s.turnOf(s.turn.Load()), nodes: len(req.Nodes)})
+	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load(), nodes: len(req.Nodes)})
 }
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
-	d.locate(req, s.zone)
-	for _, p := range d.order {
-		switch n := req.Nodes[p]; {
-		case n.out():
-			d.candidates[p].exclude(GoneUnreachable)
-		case n.in(req.Avoid):
-			d.candidates[p].exclude(FailedBefore)
+	d.locate(s.o.Zone)
+	leaving := false
+	for _, c := range d.order {
+		leaves := c.node.leaves(t.at)
+		leaving = leaving || leaves
+		switch {
+		case c.node.out():
+			c.why = GoneUnreachable
+		case c.node.in(req.Avoid):
+			c.why = FailedBefore
+		case leaves:
+			c.why = Leaving
 		}
 	}
-	leaving := d.excludeLeaving(req, t)
 	if s.policy.health {
-		if t.acts {
-			d.advance(req, t)
-		}
-		d.exclude(req, t, leaving)
+		d.exclude(t, leaving)
 	}
-	d.rank(req, t)
+	d.rank(t)
 	switch {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
 		d.listAll(Overloaded)
@@ -198,8 +202,8 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case req.OneShard():
 		d.listBest(req.Shards[0], t)
 	default:
-		d.listSets(req, s.policy.near, s.factor)
-		if s.mayLeave(d, req) && !d.gains(req, t.at) {
+		d.listSets(req, s.policy.near, s.o.ZoneFactor)
+		if s.mayLeave(d, req) && !d.gains(t.at) {
 			s.letChoose(d, req, d.ungained(), t.at)
 		}
 	}
@@ -210,7 +214,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 // ungained says why the engine chooses where a list would gain nothing: a node in slow start that has its
 // turn is not to be kept out.
 func (d *Decision) ungained() Reason {
-	if slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].why.KeepsOut() }) {
+	if slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why.KeepsOut() }) {
 		return NoGain
 	}
 	return NoOutlier
@@ -219,64 +223,56 @@ func (d *Decision) ungained() Reason {
 // listAll leaves the choice to the engine: whoever it picks is listed.
 func (d *Decision) listAll(why Reason) {
 	d.Reason = why
-	for _, p := range d.order {
-		d.candidates[p].listed = true
+	for _, c := range d.order {
+		c.listed = true
 	}
 }
 
 // collect finds the candidates: all nodes with a copy.
 func (d *Decision) collect(req Request) {
-	d.Nodes, d.tasks, d.sole = d.Nodes[:0], d.tasks[:0], d.sole[:0]
-	d.order, d.sorted = d.order[:0], d.sorted[:0]
+	d.Nodes, d.listed = d.Nodes[:0], d.listed[:0]
+	for _, c := range d.order {
+		*c = candidate{} // all others are, and of many nodes few have a copy
+	}
+	d.order = d.order[:0]
 	d.Coordinator, d.Reason = nil, NoChoice
 	d.limit, d.expects = 0, false
-	if cap(d.candidates) < len(req.Nodes) {
-		d.candidates = make([]candidate, len(req.Nodes))
-	}
-	d.candidates = d.candidates[:len(req.Nodes)]
-	clear(d.candidates)
+	d.candidates = slices.Grow(d.candidates[:0], len(req.Nodes))[:len(req.Nodes)]
 	if slices.ContainsFunc(req.Shards, func(copies []int) bool { return len(copies) > 1 }) {
 		d.Reason = Ranked
 	}
 	if req.Outline != nil {
-		d.order = append(d.order, req.Outline.Nodes...)
+		d.find(req.Nodes, req.Outline.Nodes)
 	} else {
-		d.find(req.Shards)
+		d.find(req.Nodes, req.Shards...)
 	}
-	if cap(d.measured) < len(d.order) {
-		d.measured = make([]measure, len(d.order))
-		d.sorted = make([]float64, 0, len(d.order))
-	}
-	d.measured = d.measured[:len(d.order)]
+	slices.SortFunc(d.order, func(a, b *candidate) int { return a.position - b.position })
 }
 
 // find finds the nodes with a copy.
-func (d *Decision) find(shards [][]int) {
+func (d *Decision) find(nodes []*Node, shards ...[]int) {
 	for _, copies := range shards {
 		for _, p := range copies {
-			c := &d.candidates[p]
-			if !c.seen {
-				c.seen = true
-				d.order = append(d.order, p)
+			if c := &d.candidates[p]; c.node == nil {
+				c.node, c.position = nodes[p], p
+				d.order = append(d.order, c)
 			}
 		}
 	}
-	slices.Sort(d.order)
 }
 
 // rank ranks the candidates. Nodes without statistics get the median of the
 // others: neither flooded nor starved. If none has any, all are equal.
-func (d *Decision) rank(req Request, t turn) {
+func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
-	for i, p := range d.order {
-		c, n, m := &d.candidates[p], req.Nodes[p], &d.measured[i]
-		m.Parts, m.known = n.parts()
-		c.rank = t.s.policy.rank(n, p, m, t)
+	for _, c := range d.order {
+		c.Parts, c.known = c.node.parts()
+		c.rank = t.s.policy.rank(c, t)
 		if !math.IsNaN(c.rank) {
 			d.sorted = append(d.sorted, c.rank)
 		}
-		if c.slow() && (n.owes(t.at) || !n.usable()) {
-			c.rank = n.rankExcluded(t.at)
+		if c.slow() && (c.node.owes(t.at) || !c.node.usable()) {
+			c.rank = c.node.rankExcluded(t.at)
 		}
 	}
 	if len(d.sorted) == len(d.order) {
@@ -288,8 +284,8 @@ func (d *Decision) rank(req Request, t turn) {
 	} else if d.Reason == Ranked {
 		d.Reason = NoStatistics
 	}
-	for _, p := range d.order {
-		if c := &d.candidates[p]; math.IsNaN(c.rank) {
+	for _, c := range d.order {
+		if math.IsNaN(c.rank) {
 			c.rank = median
 		}
 	}

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"sidestep/internal/stats"
@@ -17,10 +18,7 @@ func (s *Selector) judge(r *round, at int64) {
 			e.noteLate(r.sent)
 			continue
 		}
-		took := e.took
-		if e.state == probeAwaited {
-			took = elapsed
-		}
+		took := e.took(elapsed)
 		peers, known, alone := r.peers(i, took, elapsed)
 		if known {
 			e.node.probe.compared()
@@ -61,9 +59,9 @@ func (s *Selector) judge(r *round, at int64) {
 
 // uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
 // the node that it was sent through.
-func (e *entry) uncompared(o ProbeOutcome, at int64) {
+func (e *entry) uncompared(at int64) {
 	p := &e.node.probe
-	if o.Took >= ProbeTimeout || o.Failed && e.via == e.node {
+	if e.outcome.Took >= ProbeTimeout || e.outcome.Failed && e.via == e.node {
 		p.compared() // it has not answered, whatever others do
 		return
 	}
@@ -116,14 +114,13 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 	r.times = r.times[:0]
 	for j, o := range r.entries {
-		switch {
-		case j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected:
-		case o.state == probeAwaited:
-			open++
-			r.times = append(r.times, elapsed)
-		default:
-			r.times = append(r.times, o.took)
+		if j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected {
+			continue
 		}
+		if o.state == probeAwaited {
+			open++
+		}
+		r.times = append(r.times, o.took(elapsed))
 	}
 	return open
 }
@@ -224,12 +221,6 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 }
 
-// tookAsLong notes how long (ms) a probe took that did not fail at once.
-func (p *probing) tookAsLong(ms float64) {
-	p.took.Set(ms)
-	p.refused.Store(false)
-}
-
 // charge is what a probe says against its node.
 type charge struct {
 	sent int64 // ns: when it was sent
@@ -254,9 +245,8 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	p.lateAt, p.lateSent = max(p.lateAt, at), max(p.lateSent, c.sent)
 	if e.refused() && !c.late {
 		as = Failing
-		p.took.Set(millis(ProbeTimeout))
-		p.refused.Store(true)
-		n.lastError.Store(&NodeError{At: s.epoch.Add(time.Duration(at)), Message: c.why})
+		p.took.Set(math.Inf(1))
+		n.lastError.Store(&NodeError{At: s.moment(at), Message: c.why})
 	}
 	starved := c.late && n.starved(at)
 	if starved {

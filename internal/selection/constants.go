@@ -63,10 +63,9 @@ const (
 	// probes that tell nothing are waited for. What searches through a coordinating node told
 	// of it counts half as much after that time.
 	roundLife = twice * ProbeTimeout
-	// maxFindings is how many rounds of probes are kept for others: more than there are in roundLife.
+	// maxFindings is how many rounds of probes are kept for others: more than there are in roundLife. None has more
+	// probes than that.
 	maxFindings = twice * twice * roundSize
-	// maxFound bounds the probes of a finding that is told.
-	maxFound = twice * twice * roundSize
 
 	// failureMemory is within what time failures are in a row. TestFailuresFarApartAreNoProof.
 	failureMemory = twice * twice * firstHold

@@ -77,7 +77,7 @@ func (n *Node) answers(at int64) bool {
 }
 
 // local reports whether the node is in this client's zone, or zones do not count.
-func (s *Selector) local(n *Node) bool { return s.zone == "" || n.Zone == s.zone }
+func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
 
 // scarcity finds out of which of nodes few are left, if something speaks against one of those asked
 // for, or it is busy: else that is all the same.
@@ -247,7 +247,7 @@ func busyCoordinator(pool []*Node) int64 {
 // do not converge on one. Nodes of nodes for which usable returns false are not
 // considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
-	at, number := s.since(now), s.turnOf(s.turn.Add(1))
+	at, number := s.since(now), s.o.Seed+s.turn.Add(1)
 	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil, at) //nolint:gosec // below the length
 	if first == nil {
 		return nil

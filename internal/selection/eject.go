@@ -35,8 +35,7 @@ func (s State) String() string { return stateNames[s] }
 // health is what was proved of a node. Reading takes no lock; what ejects a node or lets it
 // in holds Selector.ejecting.
 type health struct {
-	state atomic.Int32 // Fine (also 0), Slow, Failing or Ramping
-	since atomic.Int64 // ns: when state began
+	state atomic.Int32 // Fine, Slow, Failing or Ramping
 	badAt atomic.Int64 // ns: the last probe or failure against the node
 	hold  atomic.Int64 // ns: how long it stays ejected after badAt
 	good  atomic.Int32 // probes as good as those of its peers since badAt
@@ -47,18 +46,12 @@ type health struct {
 	starved atomic.Int64
 	why     atomic.Pointer[string]
 
-	// guarded by Selector.ejecting
-	returned int64         // ns: when it was last let in again
-	held     time.Duration // hold without its jitter
+	returned atomic.Int64  // ns: when it was last let in again, which began its slow start; 0: never
+	held     time.Duration // hold without its jitter, guarded by Selector.ejecting
 }
 
 // condition returns Fine, Slow, Failing or Ramping.
-func (h *health) condition() State {
-	if s := State(h.state.Load()); s != Unknown {
-		return s
-	}
-	return Fine
-}
+func (h *health) condition() State { return State(h.state.Load()) }
 
 // avoided reports whether a probe speaks against the node, and nothing is proved.
 func (h *health) avoided() bool { return h.avoid.Load() != 0 }
@@ -95,8 +88,8 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 	if why == "" && after == Busy { // it was so before it was what it was until now
 		why = *n.health.why.Load()
 	}
-	if s.onChange != nil {
-		s.onChange(Change{Node: n, Before: before, After: after, Why: why})
+	if s.o.OnChange != nil {
+		s.o.OnChange(Change{Node: n, Before: before, After: after, Why: why})
 	}
 }
 
@@ -120,12 +113,11 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			return
 		}
 		hold := firstHold
-		if h.returned != 0 && at-h.returned < int64(holdMemory) {
+		if returned := h.returned.Load(); returned != 0 && at-returned < int64(holdMemory) {
 			hold = max(hold, min(twice*h.held, holdMemory))
 		}
 		h.held = hold
 		h.hold.Store(int64(s.jittered(hold, at)))
-		h.since.Store(at)
 		h.badAt.Store(at)
 		h.good.Store(0)
 		h.clear()
@@ -134,30 +126,22 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	})
 }
 
-// makeRoom reports whether no more than ⌊(d+1)/ejectOneIn⌋ of d data nodes are taken out once n
-// is. A node that is merely avoided gives way to one against which there is proof.
+// makeRoom reports whether no more than [Bound.AtMost] data nodes are taken out once n
+// is, which is not ejected. A node that is merely avoided gives way to one against which there is proof.
 func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
-	data, out := 0, 1
+	bound := s.Bound()
 	var avoided *Node
 	for _, m := range *s.all.Load() {
-		if m.NoData {
-			continue
-		}
-		data++
-		switch {
-		case m.Same(n):
-		case m.health.excluded():
-			out++
-		case m.health.avoided():
-			out++
+		if !m.NoData && m.health.avoided() && !m.Same(n) {
+			bound.Out++
 			avoided = m
 		}
 	}
-	if proof && avoided != nil && ejectOneIn*out > data+1 {
+	if proof && avoided != nil && bound.Out >= bound.AtMost {
 		s.release(avoided, at)
-		out--
+		bound.Out--
 	}
-	return ejectOneIn*out <= data+1
+	return bound.Out < bound.AtMost
 }
 
 // avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected
@@ -201,16 +185,16 @@ func (s *Selector) advance(n *Node, at int64) {
 		if n.heldAsStarved() {
 			hold = h.starved.Load()
 		}
-		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || s.blind(n, at) || n.alone()) {
+		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.blind(at) || n.alone()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && (s.blind(n, at) || n.alone()) {
+		if h.avoided() && (n.blind(at) || n.alone()) {
 			s.letIn(n, at)
 			n.probe.against.Store(0)
 		}
 	case Ramping:
-		if at-h.since.Load() >= int64(SlowStart) {
+		if at-h.returned.Load() >= int64(SlowStart) {
 			s.ejecting.Lock()
 			defer s.ejecting.Unlock()
 			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
@@ -235,15 +219,14 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		n.probe.against.Store(0)
 		h.clear()
 		h.starved.Store(0)
-		h.returned = at
-		h.since.Store(at)
+		h.returned.Store(at)
 		h.state.Store(int32(Ramping))
 	})
 }
 
 // grown returns the share that a node in slow start is given of what it would get.
 func (h *health) grown(at int64) float64 {
-	return min(1, float64(at-h.since.Load())/float64(SlowStart))
+	return min(1, float64(at-h.returned.Load())/float64(SlowStart))
 }
 
 // fail records a failure that is the node's fault.

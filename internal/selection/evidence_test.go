@@ -112,7 +112,7 @@ func TestTheTimeOutIsJittered(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for i := range 20 {
 		s, nodes := newTest(t, "adaptive", 5)
-		s.seed = uint64(i)
+		s.o.Seed = uint64(i)
 		s.eject(nodes[2], Slow, int64(time.Second), "a test")
 		hold := time.Duration(nodes[2].health.hold.Load())
 		require.GreaterOrEqual(t, hold, firstHold*4/5)

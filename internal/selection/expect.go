@@ -29,8 +29,14 @@ func (s *Selector) expect(known map[string]*Node, at int64) {
 	s.setExpected()
 }
 
-// arrived notes that n has a copy.
-func (s *Selector) arrived(n *Node) {
+// arrived notes that n has a copy: one that has joined begins its slow start.
+func (s *Selector) arrived(n *Node, at int64) {
+	if !n.joined.Load() || !n.joined.CompareAndSwap(true, false) {
+		return
+	}
+	if n.serves() { // else it returns as any other does
+		s.slowStart(n, at)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.Same(s.nodes[n.ID]) {
@@ -53,26 +59,20 @@ func (s *Selector) setExpected() {
 // searches a copy as soon as it is there, on a node that is cold. A list keeps searches from it until it is known: then its
 // share grows.
 func (s *Selector) letChoose(d *Decision, req Request, why Reason, at int64) {
-	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike(req) && d.listKnown(req, s.factor) {
-		d.expects = true
-		return
+	if why == NoOutlier && s.expectedUntil.Load() > at && req.Affinity == 0 && d.alike() {
+		// All nodes that can be reached. A shard without a copy there may have one on the node that is expected.
+		if d.listSets(req, math.Inf(1), s.o.ZoneFactor); d.Reason != FailOpen {
+			d.expects = true
+			return
+		}
 	}
 	d.listAll(why)
 }
 
 // alike reports whether in no queue of a candidate searches wait for long, and none takes far longer than the others: of the
 // copies listed the engine draws lots, of all copies it uses those on such nodes less.
-func (d *Decision) alike(req Request) bool {
-	return !slices.ContainsFunc(d.order, func(p int) bool {
-		return d.candidates[p].why == OverLimit || req.Nodes[p].queued() > SlowSlack
-	})
-}
-
-// listKnown lists all nodes that can be reached, and reports whether each shard has a copy there. If one has
-// none, it may be on the node that is expected.
-func (d *Decision) listKnown(req Request, factor float64) bool {
-	d.listSets(req, math.Inf(1), factor)
-	return d.Reason != FailOpen
+func (d *Decision) alike() bool {
+	return !slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why == OverLimit || c.node.queued() > SlowSlack })
 }
 
 // Expects reports whether d lists all nodes that are known, as another one is expected to get copies, and is cold.

@@ -9,7 +9,7 @@ var (
 func (s *Selector) Eject(n *Node, as State, at int64, why string) { s.eject(n, as, at, why) }
 func (s *Selector) Fail(n *Node, at int64, e *NodeError)          { s.fail(n, at, e) }
 func (s *Selector) SlowStart(n *Node, at int64)                   { s.slowStart(n, at) }
-func (s *Selector) SetZone(zone string, factor float64)           { s.zone, s.factor = zone, factor }
+func (s *Selector) SetZone(zone string, factor float64)           { s.o.Zone, s.o.ZoneFactor = zone, factor }
 
 func (n *Node) SetResponse(v float64) { set(&n.response, v) }
 func (n *Node) SetService(v float64)  { set(&n.service, v) }

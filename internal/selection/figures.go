@@ -5,84 +5,105 @@ import (
 	"time"
 )
 
-// Figures are what is known of a node at one moment, for those who show it.
+// Figures are what is known of a node at one moment, as operators see it. Durations in milliseconds.
 type Figures struct {
-	State  State
-	Proved State     // Fine, Slow, Failing or Ramping: what probes and failures proved
-	Why    string    // what speaks against it, while State is Busy or Proved is not Fine
-	Since  time.Time // when State began, zero while the node was never seen
-	Polled time.Time // when it last answered a poll, zero if it never did
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// Proved is Fine, Slow, Failing or Ramping: what probes and failures proved.
+	Proved State `json:"-"`
+	// Since is when the state began, null while the node was never seen.
+	Since *time.Time `json:"since"`
+	// Why says what spoke against the node, while it is busy, slow, failing or in
+	// slow start.
+	Why string `json:"why,omitempty"`
 	// Leaving is how the node is said to be about to leave: [Drained] or [NodeInfo.Announced];
-	// empty if it is not. LeavingUntil is until when it is drained.
-	Leaving      string
-	LeavingUntil time.Time
+	// empty if it is not. LeavingUntil is until when it is drained, in whole seconds.
+	Leaving      string     `json:"leaving,omitempty"`
+	LeavingUntil *time.Time `json:"leaving_until,omitempty"`
+	Rank         *float64   `json:"rank"` // the same under every policy; null without statistics
+	Parts        Parts      `json:"parts"`
+	Overhead     float64    `json:"http_overhead_ms"` // of HTTP and coordination
+	Outstanding  int64      `json:"outstanding"`
+	// Coordinating are the requests sent through the node and not answered yet, steered or not.
+	Coordinating int64 `json:"coordinating"`
+	Searches     int64 `json:"searches"` // whose list had the node
+	Failures     int64 `json:"failures"` // blamed on it
+	// Share is its part of the shard queries that all nodes were expected to get in the last minute, 0..1, and Sent
+	// are its own.
+	Share float64 `json:"share_last_minute"`
+	Sent  float64 `json:"-"`
+	// PollAge is how long ago, in seconds, the node last answered a poll; null if
+	// it never did.
+	PollAge *float64 `json:"poll_age_s"`
+	// Probes of the node that were answered, or not within [ProbeTimeout], and the time that they took together.
+	Probes    int64         `json:"probes"`
+	ProbeTime time.Duration `json:"-"`
 
-	Parts    Parts
-	Measured bool    // some time is known, or the queue
-	Rank     float64 // the same under every policy, in ms
-	Overhead float64 // ms: of HTTP and coordination
-
-	Searches, Failures int64   // searches whose list had the node, failures blamed on it
-	Sent               float64 // expected shard queries of the last minute
-	// Probes that were answered, or not within ProbeTimeout, and the time that they took
-	// together.
-	Probes    int64
-	ProbeTime time.Duration
-	LastError *NodeError
+	LastError *NodeError `json:"last_error"`
 }
 
-// Figures returns what is known of n at now.
+// Figures returns what is known of n at now, but for its share.
 func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	at := s.since(now)
 	p, timed := n.parts()
-	_, polled := n.queue.Value()
 	f := Figures{
-		State: n.State(), Proved: n.health.condition(), Parts: p, Measured: timed || polled, Rank: p.Rank(s.n), Overhead: n.overheadAt(at),
-		Searches: n.searches.Load(), Failures: n.failures.Load(), Sent: n.sent.Total(at),
-		Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()), LastError: n.lastError.Load(),
+		ID: n.ID, Name: n.Name, State: n.State().String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
+		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.Coordinating(), Searches: n.searches.Load(), Failures: n.failures.Load(),
+		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()), LastError: n.lastError.Load(),
 	}
-	if why := n.health.why.Load(); why != nil && (f.State == Busy || f.Proved != Fine) {
+	if _, polled := n.queue.Value(); timed || polled {
+		f.Rank = new(p.Rank(s.n))
+	}
+	if why := n.health.why.Load(); why != nil && (f.State == Busy.String() || f.Proved != Fine) {
 		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {
-		f.Since = s.epoch.Add(time.Duration(changed))
+		f.Since = new(s.moment(changed).UTC().Truncate(time.Millisecond))
 	}
-	f.Leaving = n.Announced
-	if until := n.leaving.Load(); until > at {
-		f.Leaving, f.LeavingUntil = Drained, s.epoch.Add(time.Duration(until))
+	if until := s.DrainedUntil(n, now); !until.IsZero() {
+		f.Leaving, f.LeavingUntil = Drained, new(until.UTC().Truncate(time.Second))
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
-		f.Polled = s.epoch.Add(time.Duration(polled))
+		f.PollAge = new(max(0, now.Sub(s.moment(polled)).Seconds()))
 	}
 	return f
 }
 
-// Assessment is what a decision knew of a node with a copy when it was made.
-type Assessment struct {
-	Node     *Node
-	Position int // in Request.Nodes
-	Listed   bool
-	Excluded Exclusion // why the node is to be left out, whichever copy is asked for
-	Remote   bool      // it is in another zone
-	Rank     float64   // lower is better; -Inf under the policy ars without statistics
-	Measured bool      // there are statistics: else Rank is the others' median
-	Parts    Parts
-	Queue    float64 // q̂ = 1 + outstanding × clients + queue
-	Unqueued float64 // ms: the response time less what the node's queue explains
-	Tasks    float64 // shard queries that the search brings the node, in the mean
+// Candidate is what a decision knew of a node with a copy when it was made, and made of it, as operators see it.
+// Durations in milliseconds.
+type Candidate struct {
+	Of       *Node `json:"-"`
+	Position int   `json:"-"` // in Request.Nodes
+	Remote   bool  `json:"-"` // it is in another zone
+
+	Node   string `json:"node"`
+	NodeID string `json:"node_id"`
+	Listed bool   `json:"listed"`
+	// Excluded says what speaks against the node or, once it is the verdict on a copy, its copies; Why the same in words.
+	Excluded Exclusion `json:"excluded,omitzero"`
+	Why      string    `json:"why,omitempty"`
+	// Rank is the policy's, in ms for adaptive; lower is better. -Inf under the policy ars without statistics.
+	Rank float64 `json:"rank"`
+	// Measured is false where there are no statistics: then Rank is the others' median.
+	Measured bool  `json:"measured"`
+	Parts    Parts `json:"parts"`
+	// QueueEstimate is q̂ = 1 + outstanding × clients + queue.
+	QueueEstimate float64 `json:"queue_estimate"`
+	// Unqueued is the response time less what the node's queue explains: the figure
+	// that is held against the limit.
+	Unqueued float64 `json:"response_less_queue_ms"`
+	// ShardQueries are those that the search brings the node, in the mean.
+	ShardQueries float64 `json:"shard_queries"`
 }
 
-// Assessments returns what d, which was made for req, knew of each node with a copy.
-func (s *Selector) Assessments(d *Decision, req Request) []Assessment {
-	all := make([]Assessment, len(d.order))
-	for i, p := range d.order {
-		c, m := &d.candidates[p], d.measured[i]
-		all[i] = Assessment{
-			Node: req.Nodes[p], Position: p, Listed: c.listed, Excluded: c.why, Remote: c.remote,
-			Rank: c.rank, Measured: m.known, Parts: m.Parts, Queue: m.estimate(s.n), Unqueued: m.unqueued,
-		}
-		if c.listed {
-			all[i].Tasks = c.tasks
+// Candidates returns what d knew of each node with a copy, without words.
+func (s *Selector) Candidates(d *Decision) []Candidate {
+	all := make([]Candidate, len(d.order))
+	for i, c := range d.order {
+		all[i] = Candidate{
+			Of: c.node, Position: c.position, Remote: c.remote, Node: c.node.Name, NodeID: c.node.ID, Listed: c.listed, Excluded: c.why,
+			Rank: c.rank, Measured: c.known, Parts: c.Parts, QueueEstimate: c.estimate(s.n), Unqueued: c.unqueued, ShardQueries: c.tasks,
 		}
 	}
 	return all
@@ -101,7 +122,7 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	if c.why != NotExcluded || c.listed {
 		return c.why
 	}
-	may, _ := d.eligible(copies, s.factor)
+	may, _ := d.eligible(copies, s.o.ZoneFactor)
 	switch {
 	case c.remote && !may.remote:
 		return OtherZone
@@ -112,7 +133,7 @@ func (s *Selector) Verdict(d *Decision, copies []int, position int) Exclusion {
 	}
 }
 
-// Bound is how many of the data nodes are ejected, and how many may be.
+// Bound is how many of the data nodes are ejected, and how many may be: one in ejectOneIn.
 type Bound struct {
 	Out    int `json:"out"`
 	AtMost int `json:"at_most"`

@@ -202,6 +202,17 @@ func TestAnAvoidedNodeThatFailsAtOnceIsNoReasonForAList(t *testing.T) {
 	}
 }
 
+// That a node once failed its probes at once says nothing of it after its slow start.
+func TestANodeThatFailedAtOnceMayHangLater(t *testing.T) {
+	g := newGainTest(t)
+	n := g.nodes[7]
+	g.probed(n, ProbeOutcome{Failed: true, Took: time.Millisecond})
+	require.True(t, n.failsAtOnce())
+	g.slowStart(n, int64(time.Second))
+	g.avoid(n, charge{late: true}, int64(2*time.Second))
+	require.False(t, n.failsAtOnce())
+}
+
 // A search that was sent with a list is sent a second time, through another node, also if lists gain nothing
 // by then.
 func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *testing.T) {

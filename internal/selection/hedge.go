@@ -36,7 +36,7 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 	}
 	at, compared := s.since(now), 0
 	dispensable := func(n *Node) bool { return !s.needed(n, at) }
-	if c := d.Coordinator; !slices.ContainsFunc(d.Nodes, dispensable) && (c == nil || !dispensable(c)) {
+	if !d.some(dispensable) {
 		return dst
 	}
 	ask := func(n *Node) {
@@ -184,7 +184,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 // the second half of the time that d has waited. It must do where nobody sends
 // probes, or those of the nodes with the copies tell nothing.
 func (s *Selector) unheard(d *Decision, at int64) bool {
-	told := func(n *Node) bool { return !s.blind(n, at) }
+	told := func(n *Node) bool { return !n.blind(at) }
 	if lately(&s.probes.lookedAt, at) && slices.ContainsFunc(d.Nodes, told) {
 		return false
 	}
@@ -198,5 +198,10 @@ func (s *Selector) unheard(d *Decision, at int64) bool {
 // search that was under way at that moment.
 func (s *Selector) EjectedSince(d *Decision) bool {
 	lost := func(n *Node) bool { return !n.serves() && n.stateAt.Load() >= d.start }
-	return slices.ContainsFunc(d.Nodes, lost) || d.Coordinator != nil && lost(d.Coordinator)
+	return d.some(lost)
+}
+
+// some reports whether f does of a node of d, or of its coordinating node.
+func (d *Decision) some(f func(*Node) bool) bool {
+	return slices.ContainsFunc(d.Nodes, f) || d.Coordinator != nil && f(d.Coordinator)
 }

@@ -55,8 +55,9 @@ func checkInvariants(t *testing.T, d *Decision, nodes []*Node, shards [][]int) {
 	require.Contains(t, nodes, d.Coordinator)
 	require.Contains(t, Reasons(), d.Reason)
 	var tasks float64
-	for _, v := range d.tasks {
-		tasks += v
+	for i := range d.Nodes {
+		of, _ := d.Expected(i)
+		tasks += of
 	}
 	require.InDelta(t, float64(len(shards)), tasks, 1e-6, "each shard is served once")
 	for _, copies := range shards {

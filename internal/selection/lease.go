@@ -15,7 +15,7 @@ func (s *Selector) Acquire(d *Decision, now time.Time) { s.AcquireItems(d, 1, no
 func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
 	s.lease(d, items, now)
 	for i, n := range d.Nodes {
-		n.sent.Add(d.start, float64(items)*d.tasks[i])
+		n.sent.Add(d.start, float64(items)*d.listed[i].tasks)
 	}
 }
 
@@ -37,7 +37,9 @@ func (s *Selector) lease(d *Decision, items int, now time.Time) {
 
 // Expected returns how many shard queries of the search the node at position i of Nodes
 // may expect, and whether some of them can go to no other node listed.
-func (d *Decision) Expected(i int) (tasks float64, sole bool) { return d.tasks[i], d.sole[i] }
+func (d *Decision) Expected(i int) (tasks float64, sole bool) {
+	return d.listed[i].tasks, d.listed[i].sole
+}
 
 // Release returns the lease. Returning it twice is a mistake that is ignored: a
 // count that drops below the truth would make a busy node look idle for ever.
@@ -80,12 +82,12 @@ func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 		}
 		return
 	}
-	if d.Coordinator != nil {
-		raise(&d.Coordinator.heardAt, at)
-	}
-	if d.Coordinator != nil && o.HasTook {
-		d.Coordinator.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), at)
-		d.Coordinator.strikes.Store(0)
+	if c := d.Coordinator; c != nil {
+		raise(&c.heardAt, at)
+		if o.HasTook {
+			c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), at)
+			c.strikes.Store(0)
+		}
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
 		d.Nodes[0].response.Observe(o.inside())
@@ -206,7 +208,8 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	for other, r := range p.Coordinated {
 		// What a node says of itself has no network in it.
 		if m := nodes[other]; m != nil && other != id {
-			m.hear(r.sample())
+			service, _ := m.service.Value()
+			m.response.Observe(max(r.sample(), service))
 		}
 	}
 	if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() { // else probes come as soon
@@ -220,7 +223,7 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
-	wasOut, was := n.out(), State(n.polled.Load())
+	was := State(n.polled.Load())
 	s.changing(n, at, why, func() {
 		if n.polled.Store(int32(life)); life == Unreachable {
 			n.health.clear()
@@ -235,9 +238,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 			s.ask(n, at)
 		}
 	}
-	if wasOut && !n.out() {
-		// It must answer probes before it gets its share little by little. What was
-		// measured before counts no more.
+	if was == Unreachable && life != Unreachable { // what was measured before counts no more
 		n.response.Reset()
 		n.service.Reset()
 		n.probe.took.Set(millis(ProbeTimeout)) // until one tells more
@@ -245,12 +246,6 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 			s.slowStart(n, at)
 		}
 	}
-}
-
-// hear takes in what a coordinating node saw of n, in ms.
-func (n *Node) hear(ms float64) {
-	service, _ := n.service.Value()
-	n.response.Observe(max(ms, service))
 }
 
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out

@@ -109,7 +109,7 @@ func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
 	require.InDelta(t, 3, v[0].Parts.ServiceTime, 1e-9)
 	require.InDelta(t, 3, v[0].Parts.ResponseTime, 1e-9, "what a node says of itself has no network in it")
 	require.InDelta(t, 300, v[1].Parts.ResponseTime, 1e-9)
-	require.Equal(t, Fine, v[0].State)
+	require.Equal(t, Fine.String(), v[0].State)
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[1].ID: {Now: 100 * time.Millisecond}}}, epoch)
 	require.InDelta(t, 0.7*300+0.3*100, response(nodes[1]), 1e-9)
 	require.NotPanics(t, func() { s.ObservePoll("unknown", Poll{State: Fine}, epoch) })

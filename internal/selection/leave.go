@@ -15,6 +15,14 @@ func (s *Selector) Leave(n *Node, until time.Time) {
 	n.left.Store(false)
 }
 
+// DrainedUntil returns until when n is drained, zero if it is not.
+func (s *Selector) DrainedUntil(n *Node, now time.Time) time.Time {
+	if until := n.leaving.Load(); until > s.since(now) {
+		return s.moment(until)
+	}
+	return time.Time{}
+}
+
 // polledAs notes what became of a poll of the node, for the mark that it is about to leave.
 func (n *Node) polledAs(state State) {
 	switch state {
@@ -29,14 +37,3 @@ func (n *Node) polledAs(state State) {
 
 // leaves reports whether n is about to leave.
 func (n *Node) leaves(at int64) bool { return n.Announced != "" || n.leaving.Load() > at }
-
-// excludeLeaving marks candidates that are about to leave, and reports whether there are any.
-func (d *Decision) excludeLeaving(req Request, t turn) (found bool) {
-	for _, p := range d.order {
-		if req.Nodes[p].leaves(t.at) {
-			d.candidates[p].exclude(Leaving)
-			found = true
-		}
-	}
-	return found
-}

@@ -31,7 +31,7 @@ func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
 
 // listBest lists the one best copy of a shard; ties go in turns.
 func (d *Decision) listBest(copies []int, t turn) {
-	may, ok := d.eligible(copies, t.s.factor)
+	may, ok := d.eligible(copies, t.s.o.ZoneFactor)
 	if !ok {
 		d.failOpen(copies)
 		return
@@ -53,10 +53,6 @@ func (d *Decision) listBest(copies []int, t turn) {
 func (d *Decision) listSets(req Request, near, factor float64) {
 	if d.Reason != Ranked {
 		near = 0
-	}
-	if req.Outline != nil && !d.remote && d.listGood(near) {
-		d.listOthers(req, near, factor)
-		return
 	}
 	for _, copies := range req.Shards {
 		d.listNear(copies, near, factor)
@@ -95,29 +91,25 @@ func (d *Decision) failOpen(copies []int) {
 // gather turns listed candidates into the set, with the shard queries each may
 // expect: the engine shuffles among the listed copies of a shard.
 func (d *Decision) gather(req Request) {
-	for _, p := range d.order {
-		if d.candidates[p].listed {
-			d.Nodes = append(d.Nodes, req.Nodes[p])
+	for _, c := range d.order {
+		if c.listed {
+			d.Nodes, d.listed = append(d.Nodes, c.node), append(d.listed, c)
 		}
 	}
-	if req.Outline != nil && len(d.Nodes) > len(d.order)-len(d.Nodes) {
-		d.expectByOutline(req)
-	} else {
-		for i, copies := range req.Shards {
-			d.expectOf(copies, req.weight(i), 0)
+	if req.Outline != nil && len(d.Nodes) == len(d.order) {
+		for i, c := range d.order {
+			c.tasks, c.sole = req.Outline.Tasks[i], req.Outline.Sole[i]
 		}
+		return
 	}
-	for _, p := range d.order {
-		if c := &d.candidates[p]; c.listed {
-			d.tasks = append(d.tasks, c.tasks)
-			d.sole = append(d.sole, c.sole)
-		}
+	for i, copies := range req.Shards {
+		d.expectOf(copies, req.weight(i))
 	}
 }
 
 // expectOf gives the listed copies of a shard, or of as many as weight says, the
-// shard queries they may expect, of which they have some already.
-func (d *Decision) expectOf(copies []int, weight, already float64) {
+// shard queries they may expect.
+func (d *Decision) expectOf(copies []int, weight float64) {
 	listed := 0
 	for _, p := range copies {
 		if d.candidates[p].listed {
@@ -126,7 +118,7 @@ func (d *Decision) expectOf(copies []int, weight, already float64) {
 	}
 	for _, p := range copies {
 		if c := &d.candidates[p]; c.listed {
-			c.tasks += weight/float64(listed) - already
+			c.tasks += weight / float64(listed)
 			c.sole = c.sole || listed == 1
 		}
 	}

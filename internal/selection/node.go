@@ -16,7 +16,11 @@ type Node struct {
 
 // NewNode returns a node that no [Selector.Update] named, as a seed before the nodes of the
 // cluster are known.
-func NewNode(info NodeInfo) *Node { return &Node{info, &statistics{}} }
+func NewNode(info NodeInfo) *Node {
+	n := &Node{info, &statistics{}}
+	n.health.state.Store(int32(Fine))
+	return n
+}
 
 // Same reports whether n and m are the same node of the cluster, whatever else of it changed
 // between two updates.

@@ -14,7 +14,7 @@ func (s *Selector) RoomBeside(full []*Node, d *Decision, now time.Time) bool {
 	for i, n := range d.Nodes {
 		switch {
 		case n.in(full):
-			if d.sole[i] {
+			if d.listed[i].sole {
 				return false
 			}
 		case !n.usable() || n.loaded(at):

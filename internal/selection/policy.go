@@ -13,7 +13,7 @@ type turn struct {
 
 // policy ranks nodes: lower is better, NaN means "no statistics".
 type policy struct {
-	rank func(n *Node, position int, m *measure, t turn) float64
+	rank func(c *candidate, t turn) float64
 	// near says which copies count as equal to the best copy of a shard: those with ranks that
 	// are worse by no more than that, in the unit of the rank.
 	near float64
@@ -29,9 +29,8 @@ var policies = map[string]policy{
 }
 
 // rankRoundRobin makes each node the best in turn.
-func rankRoundRobin(_ *Node, position int, _ *measure, t turn) float64 {
-	n := uint64(max(1, t.nodes))
-	return float64((uint64(position) + t.number) % n)
+func rankRoundRobin(c *candidate, t turn) float64 {
+	return float64((uint64(c.position) + t.number) % uint64(t.nodes))
 }
 
 // Parts are what a rank is made of. Durations in milliseconds.
@@ -69,21 +68,21 @@ func (p Parts) Rank(clients float64) float64 {
 	return p.estimate(clients) * max(p.ServiceTime, leastTime)
 }
 
-func rankLoad(_ *Node, _ int, m *measure, t turn) float64 {
-	if !m.known {
+func rankLoad(c *candidate, t turn) float64 {
+	if !c.known {
 		return math.NaN()
 	}
-	return m.Rank(t.s.n)
+	return c.Rank(t.s.n)
 }
 
 // rankARS is the engine's own adaptive replica selection as far as a proxy can run it:
 // Ψ = R − S + q̂³·S with whole numbers of the queue, and a node without statistics comes
 // first. Source: ResponseCollectorService of Elasticsearch 8; C3, NSDI 2015, with S as
 // corrected by elasticsearch#70283.
-func rankARS(n *Node, _ int, m *measure, t turn) float64 {
-	if !m.known {
+func rankARS(c *candidate, t turn) float64 {
+	if !c.known {
 		return math.Inf(-1)
 	}
-	q := 1 + float64(n.Outstanding())*t.s.n + math.Floor(m.Queue)
-	return m.ResponseTime - m.ServiceTime + q*q*q*m.ServiceTime
+	q := 1 + c.Outstanding*t.s.n + math.Floor(c.Queue)
+	return c.ResponseTime - c.ServiceTime + q*q*q*c.ServiceTime
 }

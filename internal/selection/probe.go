@@ -51,8 +51,7 @@ type probing struct {
 	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
-	took       stats.Number // ms: that the last of them took
-	refused    atomic.Bool  // the last of them failed at once
+	took       stats.Number // ms: that the last of them took; +Inf: it failed at once
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
@@ -72,7 +71,6 @@ type round struct {
 	sent    int64
 	local   bool // of two nodes: one is asked through itself
 	burst   bool // each is of probeBurst searches
-	noted   bool // it is kept for others, or others sent it
 	entries []entry
 	times   []float64 // scratch
 }
@@ -81,11 +79,18 @@ type round struct {
 type entry struct {
 	node, via *Node
 	state     entryState
-	took      float64 // ms, once answered or failed
-	outcome   ProbeOutcome
-	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
-	foreign   bool // another sidestep sent it
-	single    bool // and it was no burst
+	outcome   ProbeOutcome // once answered or failed
+	judged    bool         // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
+	foreign   bool         // another sidestep sent it, and it says something
+	single    bool         // and it was no burst
+}
+
+// took returns how long (ms) the probe took, or has taken, where that many have elapsed since it was sent.
+func (e *entry) took(elapsed float64) float64 {
+	if e.state == probeAwaited {
+		return elapsed
+	}
+	return millis(e.outcome.Took)
 }
 
 // refused reports whether the probe failed, and not for want of time.
@@ -100,7 +105,7 @@ const (
 	probeVoid // it tells nothing
 )
 
-// rounds are the probes under way.
+// rounds are the probes under way, and what sidesteps tell each other of theirs. All that is not atomic is guarded by mu.
 type rounds struct {
 	mu     sync.Mutex
 	open   []*round
@@ -109,7 +114,11 @@ type rounds struct {
 	sampledAt int64  // ns: when a node that nothing speaks against was last probed for that
 	choices   uint64 // how many there were then
 
-	shared
+	findings []Finding    // the last rounds that were sent here
+	found    int64        // the number of the last one
+	heard    []Finding    // what others told, and is not judged yet
+	lookedAt atomic.Int64 // ns: when probes due here were last asked for
+	others   atomic.Int64 // ns: when others last said what they suspect, or that they search
 }
 
 // Probers says how many clients probe the same nodes, as far as that is known. It is cheap enough
@@ -178,7 +187,7 @@ func (s *Selector) askAgain(n *Node, at int64) {
 }
 
 // blind reports whether probes of n tell nothing, as they are refused, say.
-func (s *Selector) blind(n *Node, at int64) bool {
+func (n *Node) blind(at int64) bool {
 	since := n.probe.unanswered.Load()
 	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
 }
@@ -220,7 +229,6 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		s.probes.note(s, r)
 		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
 			open = append(open, r)
 		}
@@ -378,25 +386,25 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if o.Timed() {
 		p.Node.probe.timed.Add(1)
 		p.Node.probe.spent.Add(int64(o.Took))
-		p.Node.probe.tookAsLong(millis(o.Took))
+		p.Node.probe.took.Set(millis(o.Took))
 	}
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
-	e.took, e.outcome = millis(o.Took), o
+	e.outcome = o
 	e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 	e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
 	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
-		e.uncompared(o, at)
+		e.uncompared(at)
 	}
-	e.state = e.stateAfter(o, at)
+	e.state = e.ended(at)
 	s.judge(p.round, at)
-	s.probes.note(s, p.round)
+	s.note(p.round)
 }
 
-// stateAfter returns the state of the probe once it has ended.
-func (e *entry) stateAfter(o ProbeOutcome, at int64) entryState {
-	switch {
+// ended returns the state of the probe once it has ended.
+func (e *entry) ended(at int64) entryState {
+	switch o := e.outcome; {
 	case o.Unfit, o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
 		return probeVoid
 	case o.Failed:

@@ -39,7 +39,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	for _, n := range c.nodes {
 		states[n.statistics] = n.State()
 	}
-	c.s.onChange = func(change Change) {
+	c.s.o.OnChange = func(change Change) {
 		require.Equal(t, states[change.Node.statistics], change.Before, "a change is missing")
 		states[change.Node.statistics] = change.After
 		c.busy = c.busy || change.After == Busy
@@ -147,9 +147,9 @@ func (c *chaos) choose() {
 	for _, copies := range req.Shards {
 		c.checkShard(d, req, copies)
 	}
-	for _, p := range d.order {
-		if d.candidates[p].why == Needed {
-			c.needed[c.nodes[p]] = c.now
+	for _, one := range d.order {
+		if one.why == Needed {
+			c.needed[one.node] = c.now
 		}
 	}
 	if len(c.owed) < 50 {

@@ -195,7 +195,7 @@ func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 		}
 	}
 	require.Equal(t, Fine, nodes[0].State(), "it is back by proof")
-	require.False(t, s.blind(nodes[1], int64(time.Hour)))
+	require.False(t, nodes[1].blind(int64(time.Hour)))
 }
 
 // Where no other node has a copy that a probe could search, there is nothing to compare a node with. It must not

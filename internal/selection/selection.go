@@ -26,7 +26,8 @@ type Options struct {
 	// Clients is n in C3's q̂ = 1 + os·n + q: how many clients like this one send
 	// to the same nodes. At least 1.
 	Clients int
-	// Seed makes the random policy and the breaking of ties repeatable.
+	// Seed makes draws repeatable. It is the number of the first turn, so that clients that begin together do
+	// not send to the same nodes at the same moments.
 	Seed uint64
 	// Epoch is the moment from which time is counted; it should carry a monotonic
 	// reading (time.Now()), so that a step of the wall clock is not taken for
@@ -43,16 +44,11 @@ type Options struct {
 
 // Selector ranks nodes and chooses who serves a search.
 type Selector struct {
-	name   string // of the policy
+	o      Options
 	policy policy
-	n      float64
-	epoch  time.Time
-	seed   uint64
+	n      float64 // Options.Clients
 	turn   atomic.Uint64
-	zone   string
-	factor float64 // by which a copy elsewhere must be better
 
-	onChange func(Change)
 	probes   rounds
 	probers  atomic.Int64 // see [Selector.Probers]; 0: not told
 	ejecting sync.Mutex   // held to eject a node or let it in: two at once must not exceed the cap
@@ -88,18 +84,7 @@ func New(o Options) (*Selector, error) {
 	if o.Zone != "" && o.ZoneFactor <= 1 {
 		return nil, fmt.Errorf("zone factor must be above 1, got %g", o.ZoneFactor)
 	}
-	s := &Selector{
-		name:     o.Policy,
-		policy:   p,
-		n:        float64(max(1, o.Clients)),
-		epoch:    o.Epoch,
-		seed:     o.Seed,
-		zone:     o.Zone,
-		factor:   o.ZoneFactor,
-		onChange: o.OnChange,
-		nodes:    map[string]*Node{},
-		expected: map[string]int64{},
-	}
+	s := &Selector{o: o, policy: p, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
 	s.all.Store(new([]*Node))
 	return s, nil
 }
@@ -108,7 +93,7 @@ func New(o Options) (*Selector, error) {
 func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
 
 // Policy returns the name of the policy in force.
-func (s *Selector) Policy() string { return s.name }
+func (s *Selector) Policy() string { return s.o.Policy }
 
 // Ejects reports whether the policy in force ejects nodes, and lists some only while a node
 // stands out.
@@ -155,11 +140,10 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 }
 
 // since returns the time passed from the epoch to now, in nanoseconds.
-func (s *Selector) since(now time.Time) int64 { return int64(now.Sub(s.epoch)) }
+func (s *Selector) since(now time.Time) int64 { return int64(now.Sub(s.o.Epoch)) }
 
-// turnOf returns the number of the turn after so many choices. Clients that begin together
-// do not send to the same nodes at the same moments.
-func (s *Selector) turnOf(choices uint64) uint64 { return s.seed + choices }
+// moment returns the time so many nanoseconds after the epoch.
+func (s *Selector) moment(at int64) time.Time { return s.o.Epoch.Add(time.Duration(at)) }
 
 // random returns draw i of a turn, in [0, 1). No state is shared.
-func (s *Selector) random(turn, i uint64) float64 { return draw.Number(s.seed, turn, i) }
+func (s *Selector) random(turn, i uint64) float64 { return draw.Number(s.o.Seed, turn, i) }

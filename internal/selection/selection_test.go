@@ -92,7 +92,7 @@ func TestRankIsTheTimeUntilAShardQueryIsDone(t *testing.T) {
 // the fast node must win.
 func TestARSIsThePublishedFormula(t *testing.T) {
 	s, nodes := newTest(t, "ars", 1)
-	rank := func(p Parts) float64 { return rankARS(nodes[0], 0, &measure{Parts: p, known: true}, turn{s: s}) }
+	rank := func(p Parts) float64 { return rankARS(&candidate{node: nodes[0], Parts: p, known: true}, turn{s: s}) }
 	require.InDelta(t, 5-1+125*1, rank(Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4}), 1e-9)
 	require.InDelta(t, 100-50+125*50, rank(Parts{ResponseTime: 100, ServiceTime: 50, Queue: 4}), 1e-9)
 }

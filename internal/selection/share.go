@@ -2,7 +2,6 @@ package selection
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -25,15 +24,6 @@ type FoundProbe struct {
 	Outcome   ProbeOutcome
 }
 
-// shared is what sidesteps tell each other of their probes. All but lookedAt and others is guarded by Selector.probes.
-type shared struct {
-	findings []Finding    // the last rounds that were sent here
-	number   int64        // of the last one
-	heard    []Finding    // what others told, and is not judged yet
-	lookedAt atomic.Int64 // ns: when probes due here were last asked for
-	others   atomic.Int64 // ns: when others last said what they suspect, or that they search
-}
-
 // keep appends f to the last ones.
 func keep(list []Finding, f Finding) []Finding {
 	if extra := len(list) + 1 - maxFindings; extra > 0 {
@@ -43,20 +33,19 @@ func keep(list []Finding, f Finding) []Finding {
 }
 
 // note keeps for others what came of r, once all its probes have ended.
-func (h *shared) note(s *Selector, r *round) {
-	if r.noted || slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
+func (s *Selector) note(r *round) {
+	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
 		return
 	}
-	r.noted = true
-	f := Finding{Number: h.number + 1, Sent: s.epoch.Add(time.Duration(r.sent)), Local: r.local}
+	f := Finding{Number: s.probes.found + 1, Sent: s.moment(r.sent), Local: r.local}
 	for i := range r.entries {
 		if e := &r.entries[i]; e.state != probeVoid {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
-	if len(f.Probes) > 0 && len(f.Probes) <= maxFound {
-		h.number++
-		h.findings = keep(h.findings, f)
+	if len(f.Probes) > 0 && len(f.Probes) <= maxFindings {
+		s.probes.found++
+		s.probes.findings = keep(s.probes.findings, f)
 	}
 }
 
@@ -130,17 +119,17 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		}
 		return nil
 	}
-	r := &round{sent: s.since(f.Sent), local: f.Local, noted: true}
-	var says []bool
+	r := &round{sent: s.since(f.Sent), local: f.Local}
 	for _, p := range f.Probes {
 		node, via := find(p.Node), find(p.Via)
 		if node == nil || via == nil || node == via && !f.Local {
 			continue
 		}
-		e := entry{node: node, via: via, foreign: true, single: !p.Burst, took: millis(p.Outcome.Took), outcome: p.Outcome}
-		e.state = e.stateAfter(p.Outcome, at)
+		e := entry{node: node, via: via, single: !p.Burst, outcome: p.Outcome}
+		e.state = e.ended(at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
-		r.entries, says = append(r.entries, e), append(says, !e.judged)
+		e.foreign = !e.judged
+		r.entries = append(r.entries, e)
 	}
 	s.judge(r, r.sent)
 	for i := range r.entries {
@@ -151,7 +140,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		if e.state != probeVoid {
 			raise(&e.node.probe.toldAt, at)
 		}
-		if says[i] {
+		if e.foreign {
 			e.node.probe.heard(e, r.sent, at)
 		}
 	}
@@ -163,6 +152,6 @@ func (p *probing) heard(e *entry, sent, at int64) {
 	p.last = sent
 	p.heardAt.Store(at)
 	if e.outcome.Timed() {
-		p.tookAsLong(e.took)
+		p.took.Set(millis(e.outcome.Took))
 	}
 }

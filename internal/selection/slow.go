@@ -7,32 +7,22 @@ import (
 	"sidestep/internal/stats"
 )
 
-// advance moves candidates on whose time has come, and begins the slow start of new ones.
-func (d *Decision) advance(req Request, t turn) {
-	for _, p := range d.order {
-		n := req.Nodes[p]
-		if n.joined.Load() && n.joined.CompareAndSwap(true, false) {
-			if n.serves() { // else it returns as any other does
-				t.s.slowStart(n, t.at)
-			}
-			t.s.arrived(n)
-		}
-		t.s.advance(n, t.at)
-	}
-}
-
 // exclude marks the candidates that are not to be listed. Without proof none is left out while
 // another is leaving: its searches would go to that one, where it has the other copies.
-func (d *Decision) exclude(req Request, t turn, leaving bool) {
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
+func (d *Decision) exclude(t turn, leaving bool) {
+	for _, c := range d.order {
+		n := c.node
+		if t.acts {
+			t.s.arrived(n, t.at)
+			t.s.advance(n, t.at)
+		}
 		switch n.health.condition() {
 		case Slow:
 			c.exclude(KeptSlow)
 		case Failing:
 			c.exclude(KeptFailing)
 		case Ramping:
-			if t.s.random(t.number, uint64(p)) >= n.health.grown(t.at) { //nolint:gosec // a draw, not a number
+			if t.s.random(t.number, uint64(c.position)) >= n.health.grown(t.at) { //nolint:gosec // a position is not negative
 				c.exclude(NotItsTurn)
 			}
 		}
@@ -40,8 +30,8 @@ func (d *Decision) exclude(req Request, t turn, leaving bool) {
 			c.exclude(Suspected)
 		}
 	}
-	d.spare(req, t)
-	d.suspects(req, t)
+	d.spare(t)
+	d.suspects(t)
 }
 
 // carried sums what nodes carry on their CPUs.
@@ -74,41 +64,32 @@ func (c *carried) miss(n *Node) bool {
 // load: with what they do already, and the shard queries that are moved, S̃ each, the median
 // of the service times, the CPUs of the others would be busy for more than fullLoad of the
 // time. A node that would not be missed is no help.
-func (d *Decision) spare(req Request, t turn) {
-	if !slices.ContainsFunc(d.order, func(p int) bool { return d.candidates[p].provedSlow() }) {
+func (d *Decision) spare(t turn) {
+	if !slices.ContainsFunc(d.order, (*candidate).provedSlow) {
 		return
 	}
 	var others carried
 	var moved float64
 	d.sorted = d.sorted[:0]
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
-		if service, ok := n.service.Value(); ok {
+	for _, c := range d.order {
+		if service, ok := c.node.service.Value(); ok {
 			d.sorted = append(d.sorted, service)
 		}
 		if c.why.KeepsOut() {
-			rate, _ := n.rate.Value()
+			rate, _ := c.node.rate.Value()
 			moved += rate
-			continue
+		} else {
+			others.add(c.node, 1)
 		}
-		others.add(n, 1)
 	}
-	if others.unknown > 0 || len(d.sorted) == 0 {
+	if others.unknown > 0 || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {
 		return
 	}
-	usual := stats.Median(d.sorted)
-	if others.load+moved*usual <= fullLoad*others.processors {
-		return
-	}
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
-		if !c.provedSlow() {
-			continue
-		}
-		if others.miss(n) && State(n.polled.Load()) == Fine {
+	for _, c := range d.order {
+		if c.provedSlow() && others.miss(c.node) && State(c.node.polled.Load()) == Fine {
 			c.why = Needed
 			if t.acts {
-				raise(&n.neededAt, t.at)
+				raise(&c.node.neededAt, t.at)
 			}
 		}
 	}
@@ -149,24 +130,22 @@ func (c *candidate) provedSlow() bool { return c.why == KeptSlow || c.why == Sus
 
 // suspects finds the candidates whose response time, less what their own queues explain,
 // is above FarFactor times the median plus SlowSlack.
-func (d *Decision) suspects(req Request, t turn) {
+func (d *Decision) suspects(t turn) {
 	d.sorted, d.limit = d.sorted[:0], math.Inf(1)
-	for i, p := range d.order {
-		r, ok := req.Nodes[p].unqueued()
-		d.measured[i].unqueued = r
-		if ok && !req.Nodes[p].health.excluded() {
-			d.sorted = append(d.sorted, r)
+	for _, c := range d.order {
+		var known bool
+		if c.unqueued, known = c.node.unqueued(); known && !c.node.health.excluded() {
+			d.sorted = append(d.sorted, c.unqueued)
 		}
 	}
 	if len(d.sorted) <= 1 {
 		return
 	}
 	d.limit = FarFactor*stats.Median(d.sorted) + SlowSlack
-	for i, p := range d.order {
-		n := req.Nodes[p]
-		over := d.measured[i].unqueued >= d.limit
-		if over && d.candidates[p].why == NotExcluded {
-			d.candidates[p].why = OverLimit
+	for _, c := range d.order {
+		n, over := c.node, c.unqueued >= d.limit
+		if over && c.why == NotExcluded {
+			c.why = OverLimit
 		}
 		if !t.acts || n.health.excluded() {
 			continue // what serves hardly anything but probes is compared as it was before
@@ -178,7 +157,7 @@ func (d *Decision) suspects(req Request, t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if t.s.blind(n, t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.blind(t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
@@ -212,30 +191,23 @@ func (n *Node) wait(service float64) float64 {
 
 // troubled reports whether some candidate is not to be listed that the engine would wait
 // for. Of a node that fails at once, or cannot be reached, it asks the next copy.
-func (d *Decision) troubled(req Request) bool {
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
-		if n.out() || n.failsAtOnce() || c.why == Needed {
-			continue
-		}
-		if c.why.KeepsOut() || n.health.condition() != Fine {
-			return true
-		}
-	}
-	return false
+func (d *Decision) troubled() bool {
+	return slices.ContainsFunc(d.order, func(c *candidate) bool {
+		return !c.node.out() && !c.node.failsAtOnce() && c.why != Needed && (c.why.KeepsOut() || c.node.health.condition() != Fine)
+	})
 }
 
 // leaveToEngine reports whether the engine's own selection is to choose the copies.
 // One list serves all shards of a search, so it cannot balance busy nodes as
 // finely as a choice for each shard does; what it can do is keep a bad node out.
 func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
-	return s.mayLeave(d, req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle(req)) && !d.troubled(req)
+	return s.mayLeave(d, req) && (!req.OneShard() || req.Affinity == 0 && d.seesLittle()) && !d.troubled()
 }
 
 // mayLeave reports whether the choice may be left to the engine at all.
 func (s *Selector) mayLeave(d *Decision, req Request) bool {
 	return s.policy.health && req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
-		len(req.Shards) > 0 && len(req.Avoid) == 0 && !req.Sticky
+		len(req.Avoid) == 0 && !req.Sticky
 }
 
 // gains reports whether a list is better than what the engine would choose. Of the copies listed the
@@ -245,12 +217,12 @@ func (s *Selector) mayLeave(d *Decision, req Request) bool {
 // in which searches wait for far longer than what is left out takes, or for longer than ProbeTimeout. A node that
 // fails at once, or cannot be reached, costs the engine hardly any time. One that is leaving is left out in any
 // case: an operator wants it.
-func (d *Decision) gains(req Request, at int64) bool {
+func (d *Decision) gains(at int64) bool {
 	left, waits := 0.0, 0.0 // ms: what is left out takes; in queues of what is listed
 	var used, full bool     // a node is listed that probes speak against, or that rejects some of what it is sent
 	var silent bool         // one that answers nothing is left out
-	for _, p := range d.order {
-		c, n := &d.candidates[p], req.Nodes[p]
+	for _, c := range d.order {
+		n := c.node
 		switch {
 		case c.listed && c.provedSlow():
 			used = true
@@ -269,7 +241,7 @@ func (d *Decision) gains(req Request, at int64) bool {
 
 // failsAtOnce reports whether n is ejected as it fails, or avoided as its last probe failed, and not for want of time.
 func (n *Node) failsAtOnce() bool {
-	return n.health.condition() == Failing || n.health.avoided() && n.probe.refused.Load()
+	return n.health.condition() == Failing || n.health.avoided() && math.IsInf(n.probe.took.Value(), 1)
 }
 
 // takes returns how long (ms) an excluded node takes, by the worst that is known: ProbeTimeout or more, if it answers
@@ -292,11 +264,11 @@ func (n *Node) answersNothing(at int64) bool {
 // seesLittle reports whether others send more to the candidates than this client does. What is
 // known of their queues is then old: all that know the same would send to the same node until the
 // next poll.
-func (d *Decision) seesLittle(req Request) bool {
+func (d *Decision) seesLittle() bool {
 	var own, all float64
-	for _, p := range d.order {
-		sent, _ := req.Nodes[p].own.Value()
-		rate, _ := req.Nodes[p].rate.Value()
+	for _, c := range d.order {
+		sent, _ := c.node.own.Value()
+		rate, _ := c.node.rate.Value()
 		own += sent
 		all += rate
 	}

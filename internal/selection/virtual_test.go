@@ -85,7 +85,7 @@ func newVirtualOf(t *testing.T, policy string, n int, slow func(int, time.Durati
 		slow: slow, through: well, seen: make([]float64, n), told: make([]float64, n),
 		served: make([]int64, n), spent: make([]time.Duration, n), avoided: map[string]int{}, probedAt: map[int][]time.Duration{},
 	}
-	s.onChange = func(c Change) { v.changes = append(v.changes, changed{c, v.now}) }
+	s.o.OnChange = func(c Change) { v.changes = append(v.changes, changed{c, v.now}) }
 	return v
 }
 

@@ -47,23 +47,26 @@ func requireAlike(t *testing.T, s *Selector, want, got Request) {
 	s.Preview(&b, want, epoch)
 	require.Equal(t, b.Reason, a.Reason)
 	require.Equal(t, b.Nodes, a.Nodes)
-	require.InDeltaSlice(t, b.tasks, a.tasks, 1e-9)
-	require.Equal(t, b.sole, a.sole)
+	for i := range a.Nodes {
+		tasks, sole := a.Expected(i)
+		of, only := b.Expected(i)
+		require.InDelta(t, of, tasks, 1e-9)
+		require.Equal(t, only, sole)
+	}
 }
 
 // outlined sums a request up, the long way.
 func outlined(req Request) Request {
 	o := &Outline{}
 	for p := range req.Nodes {
-		var sets []int
 		tasks, sole := 0.0, false
 		for i, copies := range req.Shards {
 			if slices.Contains(copies, p) {
-				sets, tasks, sole = append(sets, i), tasks+req.weight(i)/float64(len(copies)), sole || len(copies) == 1
+				tasks, sole = tasks+req.weight(i)/float64(len(copies)), sole || len(copies) == 1
 			}
 		}
-		if sets != nil {
-			o.Nodes, o.Tasks, o.Sole, o.Sets = append(o.Nodes, p), append(o.Tasks, tasks), append(o.Sole, sole), append(o.Sets, sets)
+		if tasks > 0 {
+			o.Nodes, o.Tasks, o.Sole = append(o.Nodes, p), append(o.Tasks, tasks), append(o.Sole, sole)
 		}
 	}
 	req.Outline = o
@@ -96,7 +99,7 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 				}
 			}
 			if rng.IntN(4) == 0 {
-				s.zone, s.factor = "a", 2
+				s.o.Zone, s.o.ZoneFactor = "a", 2
 			}
 			req := Request{Nodes: nodes, Outliers: rng.IntN(3) == 0, Affinity: uint64(rng.IntN(2)*rng.IntN(2)) * rng.Uint64()}
 			for range 1 + rng.IntN(8) {

@@ -4,15 +4,14 @@ import "math"
 
 // locate notes which candidates are in another zone than this client. Where all
 // are, or none, zones do not count.
-func (d *Decision) locate(req Request, zone string) {
+func (d *Decision) locate(zone string) {
 	d.remote = false
 	if zone == "" {
 		return
 	}
 	local := false
-	for _, p := range d.order {
-		c := &d.candidates[p]
-		c.remote = req.Nodes[p].Zone != zone
+	for _, c := range d.order {
+		c.remote = c.node.Zone != zone
 		d.remote = d.remote || c.remote
 		local = local || !c.remote
 	}

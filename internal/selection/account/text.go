@@ -9,9 +9,9 @@ import (
 )
 
 // why says in words what speaks against a candidate, empty if nothing does.
-func (about subject) why(c Candidate, n *selection.Node) string {
+func (about subject) why(c *selection.Candidate) string {
 	var text string
-	f := about.s.Figures(n, about.now)
+	f := about.s.Figures(c.Of, about.now)
 	switch c.Excluded {
 	case selection.NotExcluded:
 		return ""
@@ -24,14 +24,14 @@ func (about subject) why(c Candidate, n *selection.Node) string {
 	case selection.NotItsTurn:
 		text = fmt.Sprintf("it is coming back%s: its share grows within %.0f s, and this search is not in it", evidence(f), selection.SlowStart.Seconds())
 	case selection.Suspected:
-		if text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"; f.State == selection.Busy {
+		if text = "its last probe took far longer than those of its peers, sent in the same moment, or it is silent while they answer"; f.State == selection.Busy.String() {
 			text = "it is busy" + evidence(f)
 		}
 	case selection.Leaving:
 		text = leaving(f)
 	case selection.Needed:
 		out := "to be left out"
-		if f.State == selection.Slow || f.State == selection.Failing {
+		if f.State == selection.Slow.String() || f.State == selection.Failing.String() {
 			out = "ejected"
 		}
 		text = out + evidence(f) + ", but the others have more than they can carry, so it carries some"
@@ -69,7 +69,7 @@ func leaving(f selection.Figures) string {
 	return "it is about to leave: the cluster is told of its " + f.Leaving
 }
 
-func (about subject) overLimit(c Candidate) string {
+func (about subject) overLimit(c *selection.Candidate) string {
 	limit, _ := about.d.Limit()
 	return fmt.Sprintf("response time %.1f ms, %.1f ms without the wait in its queue, is above the limit of %.1f ms",
 		c.Parts.ResponseTime, c.Unqueued, limit)
@@ -135,12 +135,12 @@ func (about subject) occasion() string {
 		return "as the engine does not know sidestep's own zone"
 	}
 	for _, n := range about.nodes {
-		f := about.s.Figures(n.Node, about.now)
+		f := about.s.Figures(n.Of, about.now)
 		switch {
 		case n.Excluded.KeepsOut():
-			return "as " + n.Node.Name + " is to be kept out"
+			return "as " + n.Node + " is to be kept out"
 		case f.Proved != selection.Fine:
-			return "as " + n.Node.Name + " is " + f.State.String()
+			return "as " + n.Node + " is " + f.State
 		}
 	}
 	return "as copies differ"
@@ -187,7 +187,7 @@ func (a Account) nearest() string {
 
 // best names the copy that is listed and the best of the others.
 func (a Account) best() string {
-	var listed, next *Candidate
+	var listed, next *selection.Candidate
 	for i := range a.Candidates {
 		c := &a.Candidates[i]
 		switch {

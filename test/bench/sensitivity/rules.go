@@ -13,16 +13,16 @@ func rules() []rule {
 // ofNodes are the rules of what is known of a node, and of its states.
 func ofNodes() []rule {
 	return []rule{
-		{"capacity: spare", "slow.go", "if others.load+moved*usual <= fullLoad", "if true || others.load+moved*usual <= fullLoad"},
+		{"capacity: spare", "slow.go", "others.load+moved*stats.Median(d.sorted) <= fullLoad", "true || others.load+moved*stats.Median(d.sorted) <= fullLoad"},
 		{"a list gains something: nodes that it has to use", "slow.go", "!used || silent", "true || used"},
 		{"a list gains something: nodes that reject", "slow.go", "!full && ", ""},
-		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && n.probe.refused.Load()", ""},
+		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && math.IsInf(n.probe.took.Value(), 1)", ""},
 		{"a list gains something: queues", "slow.go", " && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", " && waits >= 0"},
 		{"a list gains something: the longest wait", "slow.go", "min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", "FarFactor*left+SlowSlack"},
 		{"a list gains something: what comes back", "slow.go", "!known || n.health.condition() == Ramping || ", "false && !known || "},
 		{"no probes of a node that is needed", "slow.go", "return n.probe.needed.Load() && n.answersPolls()", "return false"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
-		{"suspicion by response time", "slow.go", "over := d.measured[i].unqueued >= d.limit", "over := false && d.measured[i].unqueued >= d.limit"},
+		{"suspicion by response time", "slow.go", "n, over := c.node, c.unqueued >= d.limit", "n, over := c.node, false && c.unqueued >= d.limit"},
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.health.avoided()"},
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
@@ -31,7 +31,7 @@ func ofNodes() []rule {
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*h.held, holdMemory))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
-		{"slow start", "eject.go", "return min(1, float64(at-h.since.Load())/float64(SlowStart))", "return 1"},
+		{"slow start", "eject.go", "return min(1, float64(at-h.returned.Load())/float64(SlowStart))", "return 1"},
 		{"slow start forgets what was measured", "eject.go", "\t\tn.response.Reset()\n\t\tn.service.Reset()\n\t\tn.probe.took.Set(0)\n\t\tn.strikes", "\t\tn.strikes"},
 		{"slow start of nodes that join", "selection.go", "n.joined.Store(len(s.nodes) > 0)", "n.joined.Store(false)"},
 		{"a full queue is no fault", "eject.go", "if !s.policy.health || n.rejects(at) {", "if !s.policy.health {"},
@@ -78,12 +78,12 @@ func ofProof() []rule {
 // ofSearches are the rules of what is done with a search.
 func ofSearches() []rule {
 	return []rule{
-		{"a node that fails makes no lists", "slow.go", "if n.out() || n.failsAtOnce() || c.why", "if n.out() || c.why"},
-		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle(req)", "false && d.seesLittle(req)"},
+		{"a node that fails makes no lists", "slow.go", "!c.node.failsAtOnce() && c.why", "c.why"},
+		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle()", "false && d.seesLittle()"},
 		{"overload passes", "overload.go", "if !lately(&s.rejectedAt, at) {", "if true || !lately(&s.rejectedAt, at) {"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
-		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (n.owes(t.at) || !n.usable())", "false && c.slow() && (n.owes(t.at) || !n.usable())"},
-		{"all copies near the best are listed", "choose.go", "d.listSets(req, s.policy.near, s.factor)", "d.listSets(req, 0, s.factor)"},
+		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (c.node.owes(t.at) || !c.node.usable())", "false && c.slow() && (c.node.owes(t.at) || !c.node.usable())"},
+		{"all copies near the best are listed", "choose.go", "d.listSets(req, s.policy.near, s.o.ZoneFactor)", "d.listSets(req, 0, s.o.ZoneFactor)"},
 		{"coordinating: within a share of a search all are equal", "coordinator.go", "max(nearSlack, response/twice)", "max(nearSlack, 0*response)"},
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
 		{"coordinating: a full node comes last", "coordinator.go", "case !few.idle && n.loaded(at):", "case false && !few.idle && n.loaded(at):"},
@@ -99,7 +99,7 @@ func ofSearches() []rule {
 		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (n.out() || FarFactor*waits <= n.takes(at))", ""},
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && c.owes(at)"},
-		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.Nodes, lost) || d", "return false && d"},
+		{"hedge: free after an ejection", "hedge.go", "return d.some(lost)", "return false && d.some(lost)"},
 		{"silence: as many heard as owe", "hedge.go", "usual.heard >= usual.owing && waited", "waited"},
 		{"silence: longer than the node itself took", "hedge.go", "if waited <= least {", "if waited <= 0*least {"},
 	}
