@@ -61,13 +61,6 @@ func nodeDescs() []nodeMetric {
 			}
 			return 0
 		})),
-		def("up", "1 while the node answers its polls.", prometheus.GaugeValue, always(func(v selection.Figures) float64 {
-			switch v.State {
-			case selection.Unknown.String(), selection.Unresponsive.String(), selection.Unreachable.String():
-				return 0
-			}
-			return 1
-		})),
 	}
 }
 
@@ -76,6 +69,7 @@ func nodeDescs() []nodeMetric {
 type nodeCollector struct {
 	p      *Proxy
 	descs  []nodeMetric
+	up     *prometheus.Desc
 	state  *prometheus.Desc
 	probes *prometheus.Desc
 }
@@ -84,6 +78,8 @@ func newNodeCollector(p *Proxy) *nodeCollector {
 	return &nodeCollector{
 		p:     p,
 		descs: nodeDescs(),
+		up: prometheus.NewDesc("sidestep_node_up",
+			"1 while the node answers its polls; there is none of a node that is not polled, as a dedicated manager.", []string{"node", "node_id"}, nil),
 		state: prometheus.NewDesc("sidestep_node_state",
 			"1 for the state that the node is in: unknown, fine, busy, ramping, slow, failing, unresponsive or unreachable.", []string{"node", "node_id", "state"}, nil),
 		probes: prometheus.NewDesc("sidestep_node_probe_duration_seconds",
@@ -96,18 +92,22 @@ func (c *nodeCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		ch <- d.desc
 	}
+	ch <- c.up
 	ch <- c.state
 	ch <- c.probes
 }
 
 // Collect implements prometheus.Collector.
 func (c *nodeCollector) Collect(ch chan<- prometheus.Metric) {
-	views := account.Nodes(c.p.o.Selector, c.p.view.Load().nodes, time.Now())
-	for _, v := range views {
+	known := c.p.view.Load()
+	for i, v := range account.Nodes(c.p.o.Selector, known.nodes, time.Now()) {
 		for _, d := range c.descs {
 			if value, ok := d.value(v); ok {
 				ch <- prometheus.MustNewConstMetric(d.desc, d.kind, value, v.Name, v.ID)
 			}
+		}
+		if known.snapshot.Nodes[i].Coordinating() {
+			ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up(v), v.Name, v.ID)
 		}
 		ch <- prometheus.MustNewConstSummary(c.probes, uint64(v.Probes), v.ProbeTime.Seconds(), nil, v.Name, v.ID) //nolint:gosec // a count
 		for _, state := range selection.States() {
@@ -118,4 +118,13 @@ func (c *nodeCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, value, v.Name, v.ID, state.String())
 		}
 	}
+}
+
+// up is 1 for a node that answers its polls.
+func up(v selection.Figures) float64 {
+	switch v.State {
+	case selection.Unknown.String(), selection.Unresponsive.String(), selection.Unreachable.String():
+		return 0
+	}
+	return 1
 }

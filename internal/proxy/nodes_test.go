@@ -3,6 +3,7 @@ package proxy
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -20,4 +21,5 @@ func TestNodesThatAreNotPolledAreTold(t *testing.T) {
 		told[n.Name] = n.NotPolled
 	}
 	require.Equal(t, map[string]bool{"a": false, "b": false, "manager": true, "ingest": false}, told)
+	require.Equal(t, 3, testutil.CollectAndCount(newNodeCollector(h.proxy), "sidestep_node_up"))
 }
