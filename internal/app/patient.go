@@ -74,7 +74,9 @@ func (n *newcomers) close() {
 	n.over = true
 	n.mu.Unlock()
 	for _, c := range all {
-		_ = c.Close()
+		if c.stage.Load() != begun { // a request may have begun on it meanwhile
+			_ = c.Close()
+		}
 	}
 }
 
@@ -185,13 +187,21 @@ func (c *patientConn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	c.reads--
 	c.mu.Unlock()
-	if n > 0 && c.stage.Load() == unused && c.stage.CompareAndSwap(unused, begun) {
-		c.newcomers.remove(c)
+	if n > 0 && c.stage.Load() == unused && c.begin() {
 		if limit := c.limit.Load(); limit > 0 {
 			err = c.SetReadDeadline(time.Now().Add(time.Duration(limit)))
 		}
 	}
 	return n, err
+}
+
+// begin notes that a request has begun, and reports whether that is news.
+func (c *patientConn) begin() bool {
+	if c.stage.Load() == begun || c.stage.Swap(begun) == begun {
+		return false
+	}
+	c.newcomers.remove(c)
+	return true
 }
 
 // beginRead sets the deadline that applies to the read.

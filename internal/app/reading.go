@@ -121,6 +121,7 @@ func settleLast(conn net.Conn, state http.ConnState) {
 	switch {
 	case c == nil:
 	case state == http.StateActive:
+		c.begin() // with TLS the last read of the handshake may have brought the request
 		c.settle(false)
 	case state == http.StateHijacked:
 		c.leaving.stop()

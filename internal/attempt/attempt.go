@@ -152,6 +152,7 @@ const (
 	none answer = iota
 	failure
 	incomplete
+	verdict // an error that every copy gives
 	complete
 )
 
@@ -204,7 +205,7 @@ func (m *Machine) Ended(i int, r Result) Action {
 		m.steered++
 	}
 	m.tried[i].answer, m.tried[i].lost = r.answer(), r.Lost
-	if m.tried[i].answer == complete {
+	if r.Answered && r.Cause.final() {
 		if r.Cause == Good {
 			m.budget.Succeeded()
 		}
@@ -375,15 +376,17 @@ func (r Result) answer() answer {
 	switch {
 	case !r.Answered:
 		return none
-	case r.Cause.final():
+	case r.Cause == Good:
 		return complete
+	case r.Cause.final():
+		return verdict
 	case r.Cause == Partial:
 		return incomplete
 	}
 	return failure
 }
 
-// quality orders answers: a complete one; an error to the request as the client wrote it;
+// quality orders answers: a complete one; an error that every copy gives, or to the request as the client wrote it;
 // a partial one, the fewer shards are missing the better; any other error. partial says
 // that the client's own request, or what equals it, had a partial answer: then no error is
 // preferred to one.
@@ -391,11 +394,11 @@ func (t tried) quality(partial bool) float64 {
 	switch {
 	case t.answer == complete:
 		return 5
-	case t.answer == failure && t.own && !partial:
+	case (t.answer == verdict || t.answer == failure && t.own) && !partial:
 		return 4
 	case t.answer == incomplete:
 		return 3 + 1/float64(1+t.lost)
-	case t.answer == failure:
+	case t.answer != none:
 		return 1
 	}
 	return 0

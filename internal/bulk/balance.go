@@ -34,7 +34,7 @@ const (
 	ChoiceEven    Choice = "even"     // no shard is sick
 	ChoiceAvoided Choice = "avoided"  // a shard that is not sick; some are
 	ChoiceBound   Choice = "bound"    // mostly a sick shard: those that are not sick have reached the bound
-	ChoiceAllSick Choice = "all_sick" // any shard: all are sick
+	ChoiceAllSick Choice = "all_sick" // the best there is: no shard is well
 )
 
 // Fitness says whether a shard is to be written to.

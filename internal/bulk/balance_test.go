@@ -365,6 +365,9 @@ func TestAShardThatStoresNothingDoesNotGetAll(t *testing.T) {
 		"beside a sick one": {func(shard int) bool { return shard == 1 }, 1},
 	} {
 		for _, shards := range []int{2, 3, 6, 12} {
+			if shards-c.avoided < 2 {
+				continue // it is the only one that is well
+			}
 			rng := rand.New(rand.NewPCG(1, 2))
 			b := NewBalance(shards, 1.5)
 			got := 0

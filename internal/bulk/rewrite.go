@@ -309,6 +309,9 @@ func (r *Rewriter) action(line []byte) {
 		r.pieces[4], r.pieces[5] = r.current.inserts, rest
 	}
 	r.grown += int64(r.pending() - (len(line) + 1))
+	if r.id != nil && !r.create {
+		r.grown++ // sent again, an index becomes a create
+	}
 }
 
 // value returns what is written in place of a client's routing.

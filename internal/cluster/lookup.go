@@ -82,7 +82,7 @@ func (r *Resolved) restsUntil() time.Time {
 	return r.At.Add(r.Took + min(lookUpCostFactor*r.Took, longestRest))
 }
 
-// result says how a look-up ended: nil is one that failed.
+// result says how a look-up ended: nil is one that says nothing of the target.
 func (r *Resolved) result(of Subject) string {
 	switch {
 	case r == nil || r.Failed:

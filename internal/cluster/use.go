@@ -19,7 +19,7 @@ type indexUse struct {
 	places []place      // guarded by holdings.mu
 }
 
-// mark says that the index is searched. It writes once a second at most: readers
+// mark says that the index is searched, or written to in bulks. It writes once a second at most: readers
 // share the cache line.
 func (u *indexUse) mark(s *Snapshot) {
 	if s.inUse == nil || u.at.Load() == s.stamp {
@@ -31,7 +31,7 @@ func (u *indexUse) mark(s *Snapshot) {
 	}
 }
 
-// inUse lists the indices that searches name themselves. Those that learned targets
+// inUse lists the indices that requests name themselves. Those that learned targets
 // stand for are known by these.
 type inUse struct {
 	mu   sync.Mutex // taken by the first search on an index only

@@ -232,13 +232,14 @@ func (c *checker) notItself(cfg Config) {
 		if err != nil || port == "" || cmp.Or(node.Port(), map[string]string{"http": "80", "https": "443"}[node.Scheme]) != port {
 			continue
 		}
-		if hostOf(node.Hostname()) == hostOf(own) || everywhere && Loopback(net.JoinHostPort(node.Hostname(), port)) {
+		dialed := strings.EqualFold(node.Hostname(), "localhost") && ip == netip.IPv6Loopback() // before 127.0.0.1
+		if hostOf(node.Hostname()) == hostOf(own) || dialed || everywhere && Loopback(net.JoinHostPort(node.Hostname(), port)) {
 			c.add(fmt.Sprintf("upstream.urls[%d]", i), "is sidestep's own address, that of listen: give the cluster's")
 		}
 	}
 }
 
-// hostOf returns a name as it is compared: localhost is what it mostly stands for, and listened on.
+// hostOf returns a name as it is compared: what listens on localhost listens on 127.0.0.1.
 func hostOf(name string) string {
 	if strings.EqualFold(name, "localhost") {
 		return "127.0.0.1"

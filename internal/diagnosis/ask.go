@@ -41,9 +41,13 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("HTTP status %d", e.status)
 }
 
-// statusOf returns the status of an answer that is an error; 0 if there was no answer.
+// statusOf returns the status of an answer of the node that is an error; 0 if there was none. A gateway before the node
+// says that it cannot be reached.
 func statusOf(err error) int {
 	answer, _ := errors.AsType[statusError](err)
+	if answer.status >= http.StatusBadGateway && answer.status <= http.StatusGatewayTimeout {
+		return 0
+	}
 	return answer.status
 }
 

@@ -16,8 +16,8 @@ const (
 // statistics quickly.
 func slowHTTP(f *facts) (float64, []Evidence) {
 	score, evidence := oneWay(f.overHTTP(), f.throughOthers())
-	if score > 0 && f.directOK == 0 && f.refused {
-		evidence[0] = finding(float64(len(f.direct)), "", "connections over HTTP refused or broken")
+	if score > 0 && f.directOK == 0 && f.refused > 0 {
+		evidence[0] = finding(float64(f.refused), "", "connections over HTTP refused or broken")
 	}
 	return score, evidence
 }
@@ -26,7 +26,7 @@ func slowHTTP(f *facts) (float64, []Evidence) {
 // quickly itself.
 func slowTransport(f *facts) (float64, []Evidence) {
 	score, evidence := oneWay(f.throughOthers(), f.overHTTP())
-	if score == 0 && len(f.direct) == 0 && f.probe > apart*max(f.poll, leastService) && f.probe-f.poll > apartBy && f.serviceFactor() < slower {
+	if score == 0 && !f.addressed && f.probe > apart*max(f.poll, leastService) && f.probe-f.poll > apartBy && f.serviceFactor() < slower {
 		score = 0.6 // the node's own address is unknown
 	}
 	if score > 0 && f.probe > 0 {

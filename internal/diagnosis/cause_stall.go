@@ -64,7 +64,7 @@ func gcPause(f *facts) (float64, []Evidence) {
 // standstill finds a node that answered on neither way and then at once on both, with
 // almost no CPU or collections meanwhile.
 func standstill(f *facts) (float64, []Evidence) {
-	if f.silence < stalled || !f.answered || f.refused || f.restarted {
+	if f.silence < stalled || !f.answered || f.refused > 0 || f.restarted {
 		return 0, nil
 	}
 	if f.settled > max(stalled/2, f.silence/3) || throttled(f) >= throttledMuch {
@@ -100,7 +100,7 @@ func unresponsive(f *facts) (float64, []Evidence) {
 	switch {
 	case f.restarted:
 		return 0.9, []Evidence{finding(float64(f.readings[len(f.readings)-1].Uptime)/1000, "s", "started again, up for")}
-	case tries > 0 && !f.answered && f.refused:
+	case tries > 0 && !f.answered && f.refused > 0:
 		return 0.8, []Evidence{finding(float64(tries), "", "connections refused or broken, questions without an answer")}
 	case tries > 0 && !f.answered:
 		return 0.6, []Evidence{

@@ -28,7 +28,8 @@ type facts struct {
 
 	direct, via        []float64 // how long captures took; a failed one counts as the deadline
 	directOK, viaOK    int
-	refused            bool // a connection was refused
+	addressed          bool // the node's own address is known
+	refused            int  // connections that were refused or broken
 	restarted          bool
 	answered           bool // after the bout began
 	asked              time.Time
@@ -112,9 +113,12 @@ func (f *facts) captures() {
 			f.firstAnswer(c)
 			break // it has recovered
 		}
+		f.addressed = f.addressed || c.Took != nil
 		if c.askedDirect() {
 			f.direct = append(f.direct, failedAs(*c.Took, c.Error, statsDeadline))
-			f.refused = f.refused || c.Error != "" && *c.Took < millis(statsDeadline)/2
+			if c.Error != "" && *c.Took < millis(statsDeadline)/2 {
+				f.refused++
+			}
 		}
 		if c.askedVia() {
 			f.via = append(f.via, failedAs(*c.ViaTook, c.ViaError, statsDeadline))

@@ -162,3 +162,11 @@ func TestOnlyPausesAreCollections(t *testing.T) {
 		require.Equal(t, want, c.GCTime, collectors)
 	}
 }
+
+// An error is an answer of the node, but not one of a gateway that cannot reach it.
+func TestStatusesOfTheNode(t *testing.T) {
+	for status, want := range map[int]int{401: 401, 429: 429, 500: 500, 502: 0, 503: 0, 504: 0} {
+		require.Equal(t, want, statusOf(statusError{status}))
+	}
+	require.Zero(t, statusOf(errNotTold))
+}

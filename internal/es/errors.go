@@ -53,12 +53,16 @@ const (
 // requestFailures are types of errors that a request gets from every node: it asks for
 // more than a limit allows, or its task was cancelled. The status differs: a search task
 // cancelled by OpenSearch's backpressure gets 429, too many buckets get 503 on OpenSearch
-// and before Elasticsearch 8, too many scroll contexts 429. So do the results of shards that cannot be put together, as a
-// field has different types in them: 500.
+// and before Elasticsearch 8, too many scroll contexts 429.
 var requestFailures = [...]string{
 	"too_many_buckets_exception", "too_many_scroll_contexts_exception", "task_cancelled_exception",
-	"too_many_clauses", "too_many_nested_clauses", "aggregation_execution_exception", "class_cast_exception",
+	"too_many_clauses", "too_many_nested_clauses",
 }
+
+// reduceFailures are types of errors that the results of shards cannot be put together, as a field has different types in
+// them: 500. Of a shard they may be a fault of its node: "Failed to build aggregation" is also said of a disk that
+// cannot be read.
+var reduceFailures = [...]string{"aggregation_execution_exception", "class_cast_exception"}
 
 // shardsRefuse are types of errors with which a shard refuses what a request asks of it, such as to sort by a field that
 // its mapping does not have or to divide documents by a text. All its copies do.
@@ -180,7 +184,7 @@ func FailureOf(body []byte) Failure {
 	}
 	says := func(name string) bool { return bytes.Contains(body, []byte(quote+name+quote)) }
 	switch {
-	case slices.ContainsFunc(requestFailures[:], says):
+	case slices.ContainsFunc(requestFailures[:], says), slices.ContainsFunc(reduceFailures[:], says) && noShardFailed(body):
 		return FailureRequest
 	case says("circuit_breaking_exception"):
 		return FailureBreaker
@@ -188,6 +192,12 @@ func FailureOf(body []byte) Failure {
 		return FailureTimeout
 	}
 	return FailureOther
+}
+
+// noShardFailed reports whether the start of an error lists no failure of a shard.
+func noShardFailed(body []byte) bool {
+	f, _ := readFailures(body, false)
+	return isJSON(body) && f.shards == 0 && f.causes == 0
 }
 
 // isJSON reports whether an answer is JSON, and not YAML, CBOR or SMILE.

@@ -178,15 +178,15 @@ func addresses(nodes []*cluster.Node, errs []error, total int) []Finding {
 			"as dedicated managers they are asked about the cluster in turn with the others: open the way, or leave it",
 		})
 	}
-	if len(silent)+len(elsewhere) > 0 {
+	if len(silent)+len(elsewhere) > 0 || len(aside) == len(nodes) {
 		return found
 	}
 	text := plural(len(nodes), "the node answers at the address that it publishes", "all %d nodes answer at the addresses that they publish")
 	switch {
+	case total > len(nodes):
+		text = fmt.Sprintf("of %d nodes %d of the %d that were tried answer at the addresses that they publish", total, len(nodes)-len(aside), len(nodes))
 	case len(aside) > 0:
 		text = plural(len(nodes)-len(aside), "the other node answers at the address that it publishes", "the other %d nodes answer at the addresses that they publish")
-	case total > len(nodes):
-		text = fmt.Sprintf("of %d nodes the %d that were tried answer at the addresses that they publish", total, len(nodes))
 	}
 	return append(found, Finding{OK, TopicNodes, text, ""})
 }

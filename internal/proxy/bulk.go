@@ -153,6 +153,9 @@ func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewrite
 	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
 	if again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
+		if again.create { // what was sent with ids is not sent without
+			o.Longest = 0
+		}
 	}
 	return bulk.NewRewriter(body, o)
 }

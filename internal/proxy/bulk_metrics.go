@@ -52,7 +52,7 @@ func newBulkMetrics(reg prometheus.Registerer, p *Proxy) *bulkMetrics {
 		}, []string{"outcome"})),
 		choices: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_choices_total",
-			Help: "Shards chosen for bulks: even (no shard is in trouble), avoided (one that is not in trouble), bound (bulk.max_skew left only shards in trouble), all_sick.",
+			Help: "Shards chosen for bulks: even (no shard is in trouble), avoided (one that is not in trouble), bound (the others have as much as bulk.max_skew allows, so those in trouble get some), all_sick.",
 		}, []string{"choice"})),
 		repeats: newCounters(auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "sidestep_bulk_repeats_total",

@@ -63,14 +63,15 @@ type acceptance struct {
 }
 
 // acceptanceOf reads the headers that determine the form of the answer. If a client accepts several content codings
-// the engines use gzip, but for one that prefers deflate, or accepts snappy.
+// the engines use gzip, but for one that prefers deflate, or accepts zstd or snappy.
 func acceptanceOf(h http.Header) acceptance {
 	json := es.AcceptsJSON(joined(h["Accept"]))
 	codings := joined(h["Accept-Encoding"])
 	readable := decodable(codings)
+	accepts := func(coding string) bool { return strings.Contains(strings.ToLower(codings), coding) }
 	return acceptance{
 		hidesShards: !json || !readable || !es.AcceptsJSON(joined(h["Content-Type"])),
-		hidesItems:  !json || !readable && !strings.Contains(strings.ToLower(codings), "gzip"),
+		hidesItems:  !json || !readable && (!accepts("gzip") || accepts("zstd") || accepts("snappy")),
 		lines:       es.ReadsLines(joined(h["Content-Type"])) && len(h["Content-Encoding"]) == 0,
 	}
 }

@@ -277,7 +277,7 @@ func (e *BulkExplanation) summarize() string {
 	case bulk.ChoiceBound:
 		text += "The shards that are not in trouble have as much as bulk.max_skew allows, so that those in trouble get more: one of " + strings.Join(drawn, ", ") + " is chosen"
 	case bulk.ChoiceAllSick:
-		text += "All shards are in trouble, so none is avoided"
+		text += "All shards are in trouble, so only those that take no writes are avoided"
 	}
 	switch len(e.Ignored) {
 	case 0:

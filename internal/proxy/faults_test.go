@@ -262,7 +262,6 @@ func TestRetriesNeverBecomeAStorm(t *testing.T) {
 func TestBreakersAndErrorsOfTheRequest(t *testing.T) {
 	const breaker = `{"error":{"root_cause":[{"type":"circuit_breaking_exception","reason":"Data too large"}],"type":"search_phase_execution_exception"},"status":429}`
 	const buckets = `{"error":{"type":"search_phase_execution_exception","caused_by":{"type":"too_many_buckets_exception"}},"status":503}`
-	const canceled = `{"error":{"root_cause":[{"type":"task_cancelled_exception","reason":"parent task was cancelled [by user request]"}],"type":"search_phase_execution_exception"},"status":400}`
 	const types = `{"error":{"root_cause":[],"type":"search_phase_execution_exception","phase":"fetch","failed_shards":[],"caused_by":{"type":"class_cast_exception"}},"status":500}`
 	const timeout = `{"error":{"root_cause":[{"type":"search_timeout_exception","reason":"Time exceeded"}],"type":"search_phase_execution_exception"},"status":504}`
 	const time = `{"error":{"root_cause":[{"type":"query_phase_execution_exception","reason":"Time exceeded"}],"type":"search_phase_execution_exception"},"status":500}`
@@ -275,9 +274,7 @@ func TestBreakersAndErrorsOfTheRequest(t *testing.T) {
 		"breaker":                             {http.StatusTooManyRequests, breaker, true, 2},
 		"breaker, no list":                    {http.StatusTooManyRequests, breaker, false, 1},
 		"buckets":                             {http.StatusServiceUnavailable, buckets, true, 1},
-		"buckets of Elasticsearch":            {http.StatusBadRequest, buckets, true, 1},
 		"fields of different types":           {http.StatusInternalServerError, types, true, 1},
-		"canceled":                            {http.StatusBadRequest, canceled, true, 1},
 		"timeout":                             {http.StatusGatewayTimeout, timeout, true, 2},
 		"timeout, no list":                    {http.StatusGatewayTimeout, timeout, false, 1},
 		"timeout of OpenSearch":               {http.StatusInternalServerError, time, true, 2},

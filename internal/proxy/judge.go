@@ -71,9 +71,7 @@ func (t *try) judgeSearch() {
 	case resp.StatusCode == http.StatusForbidden && es.IsWeightedRoutingError(t.readHead(headLimit, nil)):
 		t.cause = attempt.Forbidden
 	case t.refuses():
-		if t.cause = attempt.Refused; es.FailureOf(t.readHead(headLimit, nil)) == es.FailureRequest {
-			t.cause = attempt.Request // 400 from Elasticsearch 8 on
-		}
+		t.cause = attempt.Refused
 	}
 	t.blamed = t.blame()
 }

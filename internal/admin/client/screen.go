@@ -127,6 +127,8 @@ func states(nodes []node) string {
 	}
 	polled := len(nodes) - by[notPolled]
 	switch {
+	case polled == 0:
+		return "no nodes polled" + beside
 	case by["fine"] == polled && polled == 1:
 		return "1 node, fine" + beside
 	case by["fine"] == polled:

@@ -19,10 +19,10 @@ export function headline(status) {
     const verbs = { route: "are ejected", observe: "would be ejected", off: "are in trouble" };
     return several(out, `${prefix}${out.length} of ${nodes.length} nodes ${verbs[status.mode]}`, at);
   }
-  if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
-  if (busy.length > 1) return plain("warn", `${prefix}${list(upToFour(busy, (n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
   if (silent.length === 1) return unanswered(status, silent[0], prefix, at);
   if (silent.length > 1) return several(silent, `${prefix}${silent.length} of ${nodes.length} nodes do not answer polls`, at);
+  if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
+  if (busy.length > 1) return plain("warn", `${prefix}${list(upToFour(busy, (n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
   if (back.length > 0) {
     const names = list(back.map((n) => n.name));
     const verb = back.length === 1 ? "is" : "are";

@@ -43,7 +43,8 @@ const (
 const (
 	// localDeadline bounds polls that the node asked answers by itself.
 	localDeadline = time.Second
-	// maxBody bounds every answer but those about the whole placement, which are read as they come: maxPlacement bounds these.
+	// maxBody bounds every answer but those about the whole placement, for which maxPlacement does. Those of nodes are read
+	// as they come, a relay's is held as a whole.
 	// _cat/shards of 500,000 shards with two copies takes about 125 MB, their routing table 75 MB, the report of a relay 60 MB.
 	maxBody      = 64 << 20
 	maxPlacement = 160 << 20

@@ -79,7 +79,7 @@ type shutdowns struct {
 	Metadata struct {
 		Shutdown struct {
 			Nodes map[string]struct {
-				EphemeralID string `json:"node_ephemeral_id"` // Elasticsearch 7 and early versions of 8 do not tell
+				EphemeralID string `json:"node_ephemeral_id"` // most versions of Elasticsearch before 9 do not tell
 			} `json:"nodes"` // by id
 		} `json:"node_shutdown"` // Elasticsearch
 		Decommission struct {

@@ -92,7 +92,8 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
 	if p.o.Source != nil && p.Snapshot() != nil { // all that had it for a relay begin to poll at the same moment
 		p.departures.after = time.Now().Add(rand.N(wholeGrace))
-		p.leftAlone = leftAloneAnswer{} // a relay has told since
+		uuid := p.Snapshot().ClusterUUID // a relay has told since: not all read it again at once
+		p.leftAlone = leftAloneAnswer{uuid: uuid, leftAlone: p.leftAloneBefore(uuid), after: time.Now().Add(rand.N(wholeGrace))}
 		if !waitHint(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover) {
 			return
 		}

@@ -21,6 +21,8 @@ const (
 	// lookUpPause is the least time between two look-ups of one worker: however
 	// many different routings the clients use, they stay cheap for the cluster.
 	lookUpPause = 10 * time.Millisecond
+	// refusedRest stands for what a look-up through a relay took that failed: the target rests for ten times as long.
+	refusedRest = 100 * time.Millisecond
 	// publishPause gathers targets learned at about the same time into one snapshot.
 	publishPause = 20 * time.Millisecond
 	// lookUpDeadline bounds the look-up of a target, which may be all indices there are.
@@ -66,7 +68,8 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	case err != nil:
 		found.Failed = true
 		if follows {
-			found.Took = 0 // the relay sees to what it costs, and own polls may take over at any moment
+			// The relay sees to what it costs, and own polls may take over at any moment. But it may refuse at once.
+			found.At, found.Took = time.Now(), refusedRest
 		}
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}

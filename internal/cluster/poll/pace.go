@@ -94,7 +94,9 @@ func (p *Pace) begin(ctx context.Context, sidesteps int, processors float64) boo
 	p.ceiling.expect(sidesteps, processors, usual)
 	p.schedule.rate.Store(math.Float64bits(p.ceiling.rate))
 	longer := p.ceiling.stretch(usual)
-	return longer == usual || sleep(ctx, rand.N(longer))
+	p.schedule.interval.Store(int64(longer))
+	// What the relay told last must not be too old until then to go by.
+	return longer == usual || sleep(ctx, rand.N(min(longer, ceilingInterval/2)))
 }
 
 // Wait waits until the poll after the one that started then and ended with err. Where the account is refused it waits

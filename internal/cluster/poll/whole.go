@@ -135,10 +135,10 @@ func (p *Poller) listCopies(ctx context.Context, from *url.URL) (source string, 
 	return cluster.SourceCatShards, indices, err
 }
 
-// listsPages reports whether engines of this version have _list/shards. One that calls itself 7.10.2, for the sake of old
-// clients, is of 1 or 2.
+// listsPages reports whether engines of this version may have _list/shards. One that calls itself 7.10.2, for the sake of old
+// clients, is of 1 or 2: it is asked.
 func listsPages(e cluster.Engine) bool {
-	return e.Distribution == cluster.OpenSearch && (e.Major > 2 && e.Major < 7 || e.Major == 2 && e.Minor >= 18)
+	return e.Distribution == cluster.OpenSearch && (e.Major > 2 || e.Major == 2 && e.Minor >= 18)
 }
 
 // missing reports whether an error says that the engine has no such API, or not for

@@ -65,7 +65,7 @@ func TestPagesWhereTheEngineHasThem(t *testing.T) {
 
 func TestPagesOnlyWhereTheEngineHasThem(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[string]int{"2.17.1": 0, "2.18.0": 1, "3.0.0": 1, "7.10.2": 0} {
+	for number, want := range map[string]int{"2.17.1": 0, "2.18.0": 1, "3.0.0": 1, "7.10.2": 1} {
 		f := clustertest.New(t, 1)
 		f.Info["version"] = clustertest.Object{"distribution": "opensearch", "number": number}
 		w := watch(t, f, nil)

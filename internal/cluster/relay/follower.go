@@ -399,11 +399,11 @@ func (f *Follower) Use(ctx context.Context, names []string) {
 		if err == nil {
 			err = f.get(ctx, poll.Query{Path: f.page + usesPage + "?version=" + strconv.Itoa(relayVersion), Body: body})
 		}
-		if err != nil {
-			if ctx.Err() == nil {
-				f.logger().Debug("the relay was not told what is searched", "indices", len(names), "err", err)
-			}
+		if ctx.Err() != nil {
 			return
+		}
+		if err != nil { // the others may be taken in all the same
+			f.logger().Debug("the relay was not told what is searched", "indices", len(some), "err", err)
 		}
 	}
 }
