@@ -211,3 +211,14 @@ func TestAnUpgradedConnectionIsNotWatched(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "the client's part", string(got))
 }
+
+// With TLS the last read of the handshake may bring the first request: no read of its own tells of it. A stop must not
+// close its connection.
+func TestARequestThatComesWithTheHandshakeHasBegun(t *testing.T) {
+	var n newcomers
+	c := &patientConn{secure: true, newcomers: &n}
+	require.True(t, n.add(c))
+	require.NoError(t, c.SetReadDeadline(time.Time{}), "the server clears it after the handshake")
+	settleLast(c, http.StateActive)
+	require.Empty(t, n.conns)
+}

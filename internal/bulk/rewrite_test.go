@@ -159,6 +159,26 @@ func TestRewriterKeepsTheLongestBody(t *testing.T) {
 	}
 }
 
+// What gets ids has room for being sent again, when an index becomes a create.
+func TestRewriterLeavesRoomForARepetition(t *testing.T) {
+	body := strings.Repeat("{\"index\":{}}\n{}\n", 500)
+	place := func(string) (string, Reason) { return "7", "" }
+	id := func() string { return "0123456789" }
+	longest := len(body) + mostGrowth + 100*len(`"_id":"0123456789","routing":"7"`)
+	rewritten := func(o Options) (string, Tally) {
+		o.DefaultIndex, o.Place, o.ID = "x", place, id
+		r := NewRewriter(strings.NewReader(body), o)
+		out, err := io.ReadAll(r)
+		require.NoError(t, err)
+		return string(out), r.Tally()
+	}
+	first, sent := rewritten(Options{Longest: int64(longest), Length: int64(len(body))})
+	require.Positive(t, sent.Passed[ReasonTooLong])
+	second, _ := rewritten(Options{Create: true})
+	require.Equal(t, len(first)-len(body)+sent.Planned, sent.Planned*(len(second)-len(body))/500, "each operation grows by one more byte")
+	require.LessOrEqual(t, len(first)+sent.Planned, longest)
+}
+
 // The longest action line is the same however the body arrives.
 func TestRewriterLongLines(t *testing.T) {
 	action := `{"index":{"_index":"a"`
