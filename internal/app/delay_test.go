@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests on open connections are still answered when there is no delay: only who skips it does without.
+// Requests on open connections are still answered when there is no delay: only a stop that skips it does without.
 func TestADelayOfNothingIsNotSkipped(t *testing.T) {
 	d := delay{ended: make(chan struct{})}
 	require.True(t, d.wait(t.Context(), 0))

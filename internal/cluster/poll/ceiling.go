@@ -41,7 +41,7 @@ func newCeiling() *ceiling { return &ceiling{rate: 1} }
 // known, where the usual interval is this one.
 func (c *ceiling) expect(sidesteps int, processors float64, usual time.Duration) {
 	if all := float64(sidesteps) / usual.Seconds(); all > 0 {
-		c.rate = min(1, pollCeiling*share(processors)/all)
+		c.rate = min(1, mayComplete(processors)/all)
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *ceiling) observe(completed int64, processors float64, at time.Time) {
 	if window < ceilingWindow {
 		return
 	}
-	load := float64(completed-c.completed) / window.Seconds() / (pollCeiling * share(processors))
+	load := float64(completed-c.completed) / window.Seconds() / mayComplete(processors)
 	c.since, c.completed = at, completed
 	if load > 1 {
 		c.rate /= min(load, 2) // others lower theirs, too: not all at once
@@ -68,12 +68,12 @@ func (c *ceiling) observe(completed int64, processors float64, at time.Time) {
 	c.rate = min(1, c.rate*(1+ceilingGrowth)+ceilingRise)
 }
 
-// share returns what part of [pollCeiling] a node with so many processors may complete.
-func share(processors float64) float64 {
+// mayComplete returns how many tasks a second a node with so many processors may complete.
+func mayComplete(processors float64) float64 {
 	if processors <= 0 {
-		return 1
+		return pollCeiling
 	}
-	return min(max(processors/manyProcessors, leastShare), 1)
+	return pollCeiling * min(max(processors/manyProcessors, leastShare), 1)
 }
 
 // stretch returns the interval for polls that are usually made at this one.

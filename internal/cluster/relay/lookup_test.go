@@ -46,12 +46,7 @@ func TestSlowLookUpsAreToldWhileTheClusterStateMoves(t *testing.T) {
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		transport := &slowLookUps{InProcess: clustertest.InProcess{Fake: f}, takes: 1500 * time.Millisecond}
-		p := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: transport}})
-		server := NewServer(p, nil, nil)
-		p.Start(t.Context())
-		for p.Ready() != nil {
-			time.Sleep(time.Millisecond)
-		}
+		p, server := readyRelay(t, seed, transport)
 		done := make(chan struct{})
 		go func() {
 			for range 700 {

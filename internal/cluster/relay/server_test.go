@@ -155,6 +155,18 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { return nil }
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
+// readyRelay starts a relay of the cluster behind a transport, in virtual time, and waits until it can tell.
+func readyRelay(t *testing.T, seed *url.URL, transport http.RoundTripper) (*poll.Poller, *Server) {
+	t.Helper()
+	p := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: transport}})
+	server := NewServer(p, nil, nil)
+	p.Start(t.Context())
+	for p.Ready() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	return p, server
+}
+
 // A relay looks up as few invented targets for others as for itself.
 func TestInventedTargetsOfFollowersAreThrottled(t *testing.T) {
 	t.Parallel()
@@ -167,12 +179,7 @@ func TestInventedTargetsOfFollowersAreThrottled(t *testing.T) {
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		var lookUps atomic.Int64
-		p := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: clustertest.InProcess{Fake: f, Takes: 0, LookUps: &lookUps}}})
-		server := NewServer(p, nil, nil)
-		p.Start(t.Context())
-		for p.Ready() != nil {
-			time.Sleep(time.Millisecond)
-		}
+		p, server := readyRelay(t, seed, clustertest.InProcess{Fake: f, Takes: 0, LookUps: &lookUps})
 		ask := func(target string) int {
 			w := httptest.NewRecorder()
 			path := "/snapshot/target?version=1&about=shards&expression=" + target
