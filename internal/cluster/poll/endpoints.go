@@ -75,26 +75,23 @@ func (f *endpoints) candidates() []*url.URL {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	works := func(u *url.URL) bool {
-		at, failed := f.failed[u.Host]
-		return !failed || now.Sub(at) >= distrust
-	}
-	all := f.addresses()
-	f.next++
-	rotate(all[:len(f.nodes)], f.next)
-	rotate(all[len(f.nodes):], f.next)
-	slices.SortStableFunc(all, func(a, b *url.URL) int {
-		switch aWorks, bWorks := works(a), works(b); {
-		case aWorks && bWorks:
-			return 0
-		case aWorks:
-			return -1
-		case bWorks:
-			return 1
+	var nodes, seeds, failed []*url.URL
+	for i, u := range f.addresses() {
+		at, hasFailed := f.failed[u.Host]
+		switch {
+		case hasFailed && now.Sub(at) < distrust:
+			failed = append(failed, u)
+		case i < len(f.nodes):
+			nodes = append(nodes, u)
+		default:
+			seeds = append(seeds, u)
 		}
-		return f.failed[a.Host].Compare(f.failed[b.Host])
-	})
-	return all
+	}
+	f.next++
+	rotate(nodes, f.next)
+	rotate(seeds, f.next)
+	slices.SortStableFunc(failed, func(a, b *url.URL) int { return f.failed[a.Host].Compare(f.failed[b.Host]) })
+	return slices.Concat(nodes, seeds, failed)
 }
 
 func rotate(addresses []*url.URL, by int) {

@@ -29,7 +29,7 @@ const (
 	// of all there is.
 	costFactor      = 10
 	wholeCostFactor = 100
-	// settleAfter is how many version polls in a row must find a lower version
+	// settleAfter is how many checks in a row must find a lower version
 	// than known before it is believed: one node may be behind or cut off.
 	settleAfter = 5
 
@@ -51,10 +51,11 @@ type stateVersion struct {
 type placer struct {
 	poller  *Poller
 	fetched time.Time     // when the last fetch ended
-	lower   int           // version polls in a row that found a lower version
+	lower   int           // checks in a row that found a lower version
 	refused time.Duration // the pause after the last check, if the account was refused; else 0
 
 	inUseAfter   time.Time // do not ask for the indices in use before
+	inUseFailed  bool      // the last fetch of them did
 	membersAfter time.Time // the same for the members
 	membersDue   bool      // they may have changed
 
@@ -130,11 +131,19 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		return fmt.Errorf("read the version of the cluster state: %w", err)
 	}
 	known := p.poller.Snapshot()
+	behind := func() bool {
+		return v.ClusterUUID == known.ClusterUUID && known.HasPlacement() && v.Version < known.Version
+	}
+	if behind() { // a manager applies a state last, after up to 30 s if a node does not
+		if other, err := p.readVersion(ctx); err == nil && other.ClusterUUID == v.ClusterUUID && other.Version > v.Version {
+			v = other
+		}
+	}
 	if v.ClusterUUID != known.ClusterUUID {
 		hint(p.poller.rediscover)
 		return nil
 	}
-	if known.HasPlacement() && v.Version < known.Version {
+	if behind() {
 		if p.lower++; p.lower < settleAfter {
 			return nil
 		}
@@ -180,7 +189,10 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		p.inUseAfter = time.Now().Add(costFactor * time.Since(started))
+		if err == nil || p.inUseFailed { // the first failure may be of a node that stands still: the next is asked at once
+			p.inUseAfter = time.Now().Add(costFactor * time.Since(started))
+		}
+		p.inUseFailed = err != nil
 		switch {
 		case err != nil:
 			return fmt.Errorf("fetch the placement of %d indices in use: %w", len(names), err)

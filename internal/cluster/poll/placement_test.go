@@ -2,6 +2,7 @@ package poll
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,6 +130,55 @@ func TestLowerVersionIsNotBelievedAtOnce(t *testing.T) {
 	f.Mu.Unlock()
 	w.Resolves("i", "", []string{"n2"})
 	require.LessOrEqual(t, w.Snapshot().Version, int64(5))
+}
+
+// While one node stands still the manager does not apply the state that all others have.
+func TestManagerThatAppliesLast(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	w := watch(t, f, func(o *Options) { o.DiscoveryInterval = time.Hour })
+	w.Resolves("i", "", []string{"n1"})
+	f.Lock()
+	f.Nodes[0].Version = f.Version
+	f.Unlock()
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
+	w.Resolves("i", "", []string{"n2"})
+	w.Stop()
+	placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{version: w.Snapshot().Version, at: time.Now()}}
+	for range 6 {
+		before := w.Snapshot().PlacedAt
+		require.NoError(t, placer.check(t.Context(), false))
+		require.True(t, w.Snapshot().PlacedAt.After(before))
+		require.Zero(t, placer.lower)
+	}
+}
+
+// A node may stop between telling the version and telling the placement: the next one
+// is asked at the next check.
+func TestNodeThatStopsWhileItIsAsked(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	w := watch(t, f, nil)
+	w.Resolves("i", "", []string{"n1"})
+	var hung atomic.Bool
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.URL.Path == "/_cat/shards", r.URL.Path == strings.TrimSuffix(partPath, "/"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		case r.URL.Path == partPath+"i" && hung.CompareAndSwap(false, true):
+			clustertest.Hang(r)
+			return true
+		}
+		return false
+	})
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
+	w.Eventually("hung", hung.Load)
+	asked := f.Count("/_cluster/state/version")
+	w.Resolves("i", "", []string{"n2"})
+	require.LessOrEqual(t, f.Count("/_cluster/state/version"), asked+10)
 }
 
 func TestRefreshPlacement(t *testing.T) {
