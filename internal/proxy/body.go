@@ -78,8 +78,7 @@ func (x *exchange) hasRead(source io.ReadCloser, body []byte, err error) bool {
 	case x.malformed(err):
 		x.answerMalformed()
 		return false
-	default:
-		x.clientGone = true
+	default: // the client has left
 		panic(http.ErrAbortHandler)
 	}
 	return true
@@ -219,7 +218,7 @@ func (d *readDeadline) lift() {
 type clientBody struct {
 	body     io.ReadCloser
 	received atomic.Int64
-	// gone: the client stopped sending. stalled: nothing arrived for too long.
+	// begun: it was read for a node. gone: the client stopped sending. stalled: nothing arrived for too long.
 	begun, ended, gone, stalled atomic.Bool
 
 	mu       sync.Mutex // guards what follows
@@ -230,7 +229,6 @@ type clientBody struct {
 
 // Read implements io.Reader. It notes when the client stops sending.
 func (b *clientBody) Read(p []byte) (int, error) {
-	b.begun.Store(true)
 	if n, err := b.before(p); n > 0 || err != nil {
 		return n, err
 	}

@@ -111,9 +111,8 @@ type upload struct {
 	once    sync.Once
 	// mu separates interim answers that are passed on from the server's own 100, which
 	// reading the body sends. It guards done and the beginning of reading.
-	mu      sync.Mutex
-	done    bool // the answer has arrived, or none will
-	reading bool
+	mu   sync.Mutex
+	done bool // the answer has arrived, or none will
 }
 
 // check closes a connection that the node has closed, before anything is sent on it.
@@ -135,7 +134,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	u.mu.Lock()
-	u.reading = true
+	u.begun.Store(true)
 	u.mu.Unlock()
 	return u.clientBody.Read(p)
 }
@@ -173,7 +172,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 			up.once.Do(func() { close(up.interim) })
 			up.mu.Lock() // this runs on a goroutine of the transport
 			defer up.mu.Unlock()
-			if !up.done && (!up.asking || !up.reading) && status != http.StatusContinue && t.number == 0 {
+			if !up.done && (!up.asking || !up.begun.Load()) && status != http.StatusContinue && t.number == 0 {
 				x.interim(status, http.Header(header))
 			}
 			return nil
