@@ -99,7 +99,6 @@ type exchange struct {
 	timer   *time.Timer   // of the hedge
 	armed   bool          // the timer may run, and holds the exchange
 	left    time.Duration // how long the timer is to run again before the first attempt is late
-	quiet   quietContext
 	// unwatch stops watching the client; nil if it is not watched.
 	unwatch   func() bool
 	grace     time.Duration // from when the first attempt is late until it is overdue
@@ -132,7 +131,6 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	x.Reset(time.Now())
 	x.p, x.w, x.r, x.view, x.query = p, w, r, p.view.Load(), r.URL.RawQuery
 	x.ticket.Owner = x
-	x.quiet.Context = r.Context()
 	x.admits = p.AdmissionMode() != admission.Off
 	x.refs.Store(1)
 	return x

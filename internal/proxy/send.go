@@ -78,7 +78,10 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	}
 	t.message.Abort = &t.abort
 	x.watch()
-	return t.upstream.leg.Do(&x.quiet, &t.message)
+	if x.r.Context().Err() != nil {
+		t.abort.Now() // it may not be watched yet
+	}
+	return t.upstream.leg.Do(&t.message)
 }
 
 // interim passes an interim (1xx) answer to the client.
