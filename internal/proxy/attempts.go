@@ -139,22 +139,16 @@ func (x *exchange) pick(t *try, now time.Time) bool {
 	if !t.steered {
 		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[x.round:]
 	}
-	if len(failed) > 0 {
-		if t.upstream = x.p.pickCoordinating(x.view, wanted, tried, failed, now); t.upstream == nil {
-			t.upstream = x.p.pickCoordinating(x.view, nil, again, failed, now)
+	for _, but := range [...][]*selection.Node{failed, nil} {
+		if t.upstream = x.p.pick(x.view, wanted, tried, but, now); t.upstream == nil {
+			t.upstream = x.p.pick(x.view, nil, again, but, now)
+		}
+		if t.upstream != nil {
+			t.decision.Coordinator = t.upstream.node
+			return true
 		}
 	}
-	if t.upstream == nil {
-		t.upstream = x.p.pick(x.view, wanted, tried, now)
-	}
-	if t.upstream == nil && !t.steered {
-		t.upstream = x.p.pick(x.view, nil, again, now)
-	}
-	if t.upstream == nil {
-		return false
-	}
-	t.decision.Coordinator = t.upstream.node
-	return true
+	return false
 }
 
 // tried returns where the request was sent, attempt by attempt. x.mu is held.
