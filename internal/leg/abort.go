@@ -6,7 +6,7 @@ import (
 )
 
 // Abort aborts a message from another goroutine, at whatever stage it is. It costs less than a
-// context for each message. The zero value is ready for one message.
+// context for each message. The zero value is ready.
 type Abort struct {
 	mu   sync.Mutex
 	stop func() // closes the connection in use, or stops making one; nil: there is none
@@ -30,9 +30,6 @@ func (a *Abort) Now() {
 // watch sets what aborting the message does from now on, once. It is done at once if the
 // message was aborted already.
 func (a *Abort) watch(stop func()) {
-	if a == nil {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stop = stop
@@ -43,9 +40,6 @@ func (a *Abort) watch(stop func()) {
 
 // happened reports whether the message was aborted.
 func (a *Abort) happened() bool {
-	if a == nil {
-		return false
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.over

@@ -22,7 +22,7 @@ func BenchmarkDo(b *testing.B) {
 	defer transport.CloseIdleConnections()
 	pool := New(Options{Address: l.Addr().String(), MaxIdle: 4})
 	defer pool.Close()
-	message := &Message{Method: http.MethodPost, Head: []byte(head), Body: []byte("{}"), Repeatable: true, Abort: &Abort{}}
+	message := &Message{Method: http.MethodPost, Head: []byte(head), Body: []byte("{}"), Repeatable: true}
 	url := "http://" + l.Addr().String() + "/logs/_search"
 	buffer := make([]byte, 32<<10)
 	for _, c := range []struct {

@@ -124,10 +124,7 @@ func TestServerNameIsTheHost(t *testing.T) {
 }
 
 // abortable returns m, and what aborts it.
-func abortable(m *Message) (*Message, func()) {
-	m.Abort = &Abort{}
-	return m, m.Abort.Now
-}
+func abortable(m *Message) (*Message, func()) { return m, m.Abort.Now }
 
 func requireAborted(t *testing.T, err error) {
 	t.Helper()

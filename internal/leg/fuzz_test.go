@@ -160,9 +160,9 @@ func compare(t *testing.T, method string, s script) {
 		}
 		return transport.RoundTrip(r)
 	}, theirs, s)
-	m := &Message{Method: method, Head: []byte(method + " / HTTP/1.1\r\nHost: node:9200\r\n\r\n"), Repeatable: method != http.MethodPost}
+	head := []byte(method + " / HTTP/1.1\r\nHost: node:9200\r\n\r\n")
 	got, weKept := exchanges(func(ctx context.Context) (*http.Response, error) {
-		m.Abort = &Abort{}
+		m := &Message{Method: method, Head: head, Repeatable: method != http.MethodPost}
 		context.AfterFunc(ctx, m.Abort.Now)
 		return pool.Do(m)
 	}, ours, s)

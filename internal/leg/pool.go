@@ -98,7 +98,7 @@ func New(o Options) *Pool {
 }
 
 // Message is one request, as bytes. Neither slice may be changed before the body of
-// the answer is closed, or Do has failed.
+// the answer is closed, or Do has failed. It may be sent again then, unless it was aborted.
 type Message struct {
 	// Method tells whether the answer has a body: that to HEAD has none.
 	Method string
@@ -109,8 +109,8 @@ type Message struct {
 	// pooled one ends within a second, before any byte of the answer: the node closed it while
 	// it was idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
-	// Abort aborts the message; it may be nil.
-	Abort *Abort
+	// Abort aborts the message; it may do so before the other fields are set.
+	Abort Abort
 	// Interim is called for each interim (1xx) answer but 100; it may be nil.
 	Interim func(status int, header http.Header)
 }

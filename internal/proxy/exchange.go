@@ -210,7 +210,6 @@ type try struct {
 	header   http.Header // the client's, with the name of the attempt's span; nil if there is none
 	message  leg.Message
 	leased   bool
-	abort    leg.Abort
 	// abandoned: another attempt answered first, or told that this one would be refused. Guarded by the exchange's mu.
 	abandoned bool
 	paid      float64 // what it took of the budget of hedges

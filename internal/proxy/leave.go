@@ -24,7 +24,7 @@ func (x *exchange) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, t := range x.tries {
-		t.abort.Now()
+		t.message.Abort.Now()
 	}
 }
 

@@ -72,16 +72,16 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		fields = appendFields(nil, t.header, x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
-	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable && x.bulk == nil}
+	m := &t.message
+	m.Method, m.Head, m.Body, m.Repeatable = x.Method, t.outHead, t.body, x.rule.Repeatable && x.bulk == nil
 	if t.number == 0 {
-		t.message.Interim = x.passInterim
+		m.Interim = x.passInterim
 	}
-	t.message.Abort = &t.abort
 	x.watch()
 	if x.r.Context().Err() != nil {
-		t.abort.Now() // it may not be watched yet
+		m.Abort.Now() // it may not be watched yet
 	}
-	return t.upstream.leg.Do(&t.message)
+	return t.upstream.leg.Do(m)
 }
 
 // interim passes an interim (1xx) answer to the client.
