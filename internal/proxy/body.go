@@ -309,14 +309,14 @@ func (b *clientBody) finish(x *exchange) {
 }
 
 // drain reads the rest of the body, as the engines do: many clients look for an answer only when they have sent
-// everything. net/http would read 256 KiB and close the connection. It reports whether all of it came.
+// everything. net/http would read 256 KiB and close the connection. It reports whether nothing more can come.
 func (b *clientBody) drain() bool {
 	rest := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(rest)
 	for {
 		b.deadline.push()
 		if _, err := b.body.Read(rest[:]); err != nil {
-			return errors.Is(err, io.EOF)
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // the client has left
 		}
 	}
 }
