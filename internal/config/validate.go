@@ -32,7 +32,7 @@ var words = map[string][]string{
 	"clients.sniff":         {"rewrite", "pass"},
 	"log.level":             {"debug", "info", "warn", "error"},
 	"log.format":            {"text", "json"},
-	"tracing.protocol":      {"http/protobuf", "grpc"},
+	"tracing.protocol":      {"http/protobuf", "http/json", "grpc"},
 	"explain.header":        {"off", "authenticated", "on"},
 }
 
