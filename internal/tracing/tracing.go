@@ -7,6 +7,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -24,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
@@ -141,6 +143,9 @@ func (t *Tracer) complain(err error) {
 
 // pass tells the operator, now and then, what else the SDK complains of, such as a variable.
 func (t *Tracer) pass(err error) {
+	if errors.Is(err, resource.ErrPartialResource) { // it quotes the variable
+		err = errors.New("OTEL_RESOURCE_ATTRIBUTES has parts that are not name=value, which are left out")
+	}
 	t.others.Do(func() {
 		t.logger.Warn("OpenTelemetry reports an error; logged at most once a minute", "err", said(err))
 	})

@@ -445,6 +445,7 @@ func TestVariablesThatCannotBeReadAreNotQuoted(t *testing.T) {
 		"not escaped":           {"OTEL_EXPORTER_OTLP_HEADERS", "authorization=SECRET%zz", "escape header value"},
 		"no URL":                {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:SECRET%4@127.0.0.1:1", "parse url"},
 		"of the sidestep":       {"OTEL_RESOURCE_ATTRIBUTES", "a=%zz", "OpenTelemetry reports an error"},
+		"no attributes":         {"OTEL_RESOURCE_ATTRIBUTES", "authorization: Bearer SECRET", "OTEL_RESOURCE_ATTRIBUTES"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(c.variable, c.value)
