@@ -181,3 +181,25 @@ func TestManySpikesThatLast(t *testing.T) {
 		tab.accessible()
 	}
 }
+
+// A browser opens six connections to a host, for all of its tabs.
+func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
+	var bad atomic.Bool
+	base := (&scripted{status: func() admin.Status {
+		state := map[bool]string{false: "fine", true: "slow"}[bad.Load()]
+		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), node("es-2", state, 4)}}
+	}}).serve(t)
+	const turn = `(() => { Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange")); return true })()`
+	var tabs []*tab
+	for range 8 {
+		tab := open(t, base, "/", desktop())
+		tab.awaitText("#headline-text", "All 2 nodes fine.")
+		tab.await(fmt.Sprintf(turn, true))
+		tabs = append(tabs, tab)
+	}
+	bad.Store(true)
+	tabs[0].await(`document.title.startsWith("▲")`)
+	tabs[0].await(fmt.Sprintf(turn, false))
+	tabs[0].awaitText("#link", "live")
+	require.True(t, eval[bool](tabs[0], `document.querySelector("#old").hidden`))
+}
