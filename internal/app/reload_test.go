@@ -92,6 +92,12 @@ func TestReloadAppliesTheLogLevel(t *testing.T) {
 	require.Equal(t, slog.LevelWarn, s.level.Level())
 }
 
+func TestTheLogLevelHoldsFromTheBeginning(t *testing.T) {
+	cfg := settings(newUpstream(t).URL)
+	cfg.Log.Level, cfg.Routing.Policy = "error", "c3"
+	require.NotContains(t, startReady(t, cfg, nil).log.String(), "level=WARN")
+}
+
 func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 	cfg := settings(newUpstream(t).URL)
 	s := startReady(t, cfg, nil)
