@@ -18,7 +18,8 @@ const (
 	placementMaxAge = 30 * time.Second
 	// wholeMaxAge is the same for the indices that nobody searches.
 	wholeMaxAge = 10 * time.Minute
-	// refreshPause is the least time between a fetch and one that a hint asks for.
+	// refreshPause is the least time between a fetch, or a check that a hint asked for, and the next one that a hint
+	// asks for.
 	refreshPause = 500 * time.Millisecond
 	// firstPatience is how long the first table, which waits for its slowest node, is
 	// waited for before the routing table is fetched besides.
@@ -69,6 +70,7 @@ func (p *Poller) placeLoop(ctx context.Context) {
 	placer.fetched = placer.whole.at
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
+	var hintedAt time.Time
 	for {
 		hinted := false
 		select {
@@ -84,10 +86,10 @@ func (p *Poller) placeLoop(ctx context.Context) {
 			if placer.refused > 0 {
 				continue
 			}
-			if !sleep(ctx, time.Until(placer.fetched.Add(refreshPause))) {
+			if !sleep(ctx, refreshPause-min(time.Since(placer.fetched), time.Since(hintedAt))) {
 				continue
 			}
-			hinted = true
+			hinted, hintedAt = true, time.Now()
 		}
 		if s := p.Snapshot(); s == nil || s.Engine.Serverless() {
 			continue
