@@ -126,11 +126,11 @@ func (c *Targets) enqueue(t LookUp, version int64) {
 	}
 }
 
-// renew queues a look-up although its result is known.
+// renew queues a look-up although its result is known, unless it rests.
 func (c *Targets) renew(t LookUp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.queued[t] {
+	if !c.queued[t] && !c.rests(t) {
 		c.push(t)
 	}
 }

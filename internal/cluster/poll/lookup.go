@@ -46,13 +46,20 @@ func (p *Poller) lookUpLoop(ctx context.Context, fresh bool) {
 
 // LookUp looks a target up, has the store keep what was found, and returns it; nil if that is nothing.
 func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved {
-	if t.Of == cluster.OfPlacement {
-		p.Place(ctx, p.Snapshot().NamesIn(t.Target))
-		p.store.Targets().LookedUp(t, nil)
-		return nil
-	}
 	asked, started, follows := p.Snapshot(), time.Now(), p.Follows()
 	found := &cluster.Resolved{Version: asked.Version, At: started}
+	rest := func() {
+		if found.Failed, found.Took = true, time.Since(started); follows {
+			// The relay sees to what it costs, and own polls may take over at any moment. But it may refuse at once.
+			found.At, found.Took = time.Now(), refusedRest
+		}
+	}
+	if t.Of == cluster.OfPlacement {
+		p.Place(ctx, asked.NamesIn(t.Target))
+		rest()
+		p.store.Targets().LookedUp(t, found)
+		return nil
+	}
 	err := p.lookUp(ctx, t, found)
 	found.Took = time.Since(started)
 	if ctx.Err() != nil {
@@ -66,11 +73,7 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so
 	case err != nil:
-		found.Failed = true
-		if follows {
-			// The relay sees to what it costs, and own polls may take over at any moment. But it may refuse at once.
-			found.At, found.Took = time.Now(), refusedRest
-		}
+		rest()
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}
 	p.Place(ctx, found.Indices())

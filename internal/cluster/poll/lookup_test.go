@@ -197,3 +197,48 @@ func TestTargetsThatCannotBeLookedUpRest(t *testing.T) {
 		}
 	})
 }
+
+// Nor is one about which every node answers an error at once, as with a circuit breaker that has tripped.
+func TestTargetsWhoseLookUpFailsAtOnceRest(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"}), clustertest.Index("idle", []string{"n1"})}
+		f.Targets[cluster.Target{Expression: "known"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+		f.Targets[cluster.Target{Expression: "new"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+	})
+	var fails atomic.Bool
+	var asked atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if !fails.Load() || !strings.HasSuffix(r.URL.Path, "_search_shards") && r.URL.Path != partPath+"idle" {
+			return nil, nil
+		}
+		asked.Add(1)
+		time.Sleep(time.Millisecond)
+		return answered(r, http.StatusTooManyRequests), nil
+	}, func(t *testing.T, p *Poller) {
+		search := func(during time.Duration, target string) {
+			for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+				if _, miss := p.Snapshot().Resolve(target, ""); miss == cluster.MissUnknownTarget {
+					p.store.Learn(target, "")
+				}
+			}
+		}
+		time.Sleep(5 * time.Second)
+		search(time.Second, "known")
+		require.NotNil(t, clustertest.NodesOf(p.Snapshot(), "known", ""))
+		f.Change(func() {})
+		time.Sleep(cluster.UseExpiry) // idle may be elsewhere by now
+		for _, target := range []string{"new", "known", "idle"} {
+			fails.Store(true)
+			f.Change(func() {})
+			asked.Store(0)
+			const seconds = 20
+			search(seconds*time.Second, target)
+			require.LessOrEqual(t, asked.Load(), int64(3*2*seconds+seconds), target) // of three nodes
+			fails.Store(false)
+			search(2*time.Second, target)
+			require.NotNil(t, clustertest.NodesOf(p.Snapshot(), target, ""))
+		}
+	})
+}
