@@ -133,17 +133,11 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		return fmt.Errorf("read the version of the cluster state: %w", err)
 	}
 	known := p.poller.Snapshot()
-	behind := func() bool {
-		return v.ClusterUUID == known.ClusterUUID && known.HasPlacement() && v.Version < known.Version
-	}
+	behind := func() bool { return known.HasPlacement() && v.Version < known.Version }
 	if behind() { // a manager applies a state last, after up to 30 s if a node does not
-		if other, err := p.readVersion(ctx); err == nil && other.ClusterUUID == v.ClusterUUID && other.Version > v.Version {
+		if other, err := p.readVersion(ctx); err == nil && other.Version > v.Version {
 			v = other
 		}
-	}
-	if v.ClusterUUID != known.ClusterUUID {
-		hint(p.poller.rediscover)
-		return nil
 	}
 	if behind() {
 		if p.lower++; p.lower < settleAfter {
@@ -167,13 +161,25 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	return p.fetchInUse(ctx, v)
 }
 
-func (p *placer) readVersion(ctx context.Context) (stateVersion, error) {
-	v := stateVersion{asOf: time.Now()}
-	var err error
-	v.from, err = p.poller.endpoints.ask(ctx, Query{Kind: kindVersion, Path: versionPath, Deadline: min(localDeadline, p.poller.o.PollTimeout), Decode: DecodeJSON(&v)})
-	if err == nil && v.Version == 0 {
-		err = errors.New("the answer names no version")
-	}
+// readVersion asks a node of the known cluster which version of the cluster state it has. What has not joined one names
+// none, and behind one of the addresses may be another cluster.
+func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
+	uuid, asOf := p.poller.Snapshot().ClusterUUID, time.Now()
+	v.from, err = p.poller.endpoints.ask(ctx, Query{
+		Kind: kindVersion, Path: versionPath, Deadline: min(localDeadline, p.poller.o.PollTimeout),
+		Decode: func(r io.Reader) error {
+			v = stateVersion{asOf: asOf}
+			switch err := DecodeJSON(&v)(r); {
+			case err != nil:
+				return err
+			case v.Version == 0:
+				return errors.New("the answer names no version")
+			case v.ClusterUUID != uuid:
+				return fmt.Errorf("the answer is of another cluster (uuid %s)", v.ClusterUUID)
+			}
+			return nil
+		},
+	})
 	return v, err
 }
 
