@@ -41,7 +41,7 @@ func (p *Poller) Recognise(ctx context.Context) (*cluster.Identity, *url.URL, er
 		other.known = s.ClusterUUID
 	}
 	started := time.Now()
-	for _, u := range p.endpoints.candidates() {
+	for _, u := range p.endpoints.candidates(nil) {
 		if time.Since(started) > longestPass && !has(p.endpoints.seeds, u) {
 			continue
 		}

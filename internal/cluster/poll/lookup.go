@@ -120,7 +120,7 @@ func (p *Poller) lookUp(ctx context.Context, t cluster.LookUp, l *cluster.Resolv
 		l.Layout, err = p.lookUpLayout(ctx, t.Expression)
 		return err
 	}
-	_, err = p.endpoints.ask(ctx, Query{
+	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{
 		Kind: kindSearchShards, Path: searchShardsPath(t.Target), Deadline: min(lookUpDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) (err error) {
 			l.Shards, l.Incomplete, err = parseSearchShards(r)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -241,4 +242,40 @@ func TestTargetsWhoseLookUpFailsAtOnceRest(t *testing.T) {
 			require.NotNil(t, clustertest.NodesOf(p.Snapshot(), target, ""))
 		}
 	})
+}
+
+// A manager applies a new cluster state last, after up to 30 s while a node stands still: what it says a target stands for
+// is not taken for what the target stands for by then.
+func TestTargetsAreNotLookedUpAtANodeThatIsBehind(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	alias := cluster.Target{Expression: "alias"}
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"}), clustertest.Index("b", []string{"n2"})}
+		f.Targets[alias] = []cluster.ShardName{{Index: "a", Number: 0}}
+	})
+	w := watch(t, f, nil)
+	w.Resolves("a", "", []string{"n1"})
+	w.Learn("alias", "")
+	w.Resolves("alias", "", []string{"n1"})
+	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if n.ID != "n1" || r.URL.Path != "/alias/_search_shards" {
+			return false
+		}
+		return assert.NoError(t, clustertest.WriteJSON(w, clustertest.Object{"shards": [][]clustertest.Object{{{"index": "a", "shard": 0}}}}))
+	})
+	f.Lock()
+	f.Nodes[0].Version = f.Version
+	f.Unlock()
+	for i := range 10 {
+		index, node := "b", "n2"
+		if i%2 == 1 {
+			index, node = "c", "n3"
+		}
+		f.Change(func() {
+			f.Indices = append(f.Indices[:2:2], clustertest.Index("c", []string{"n3"}))
+			f.Targets[alias] = []cluster.ShardName{{Index: index, Number: 0}}
+		})
+		w.Resolves("alias", "", []string{node})
+	}
 }

@@ -66,6 +66,7 @@ type placer struct {
 // placeLoop confirms the placement at every interval and brings it up to date when
 // the version of the cluster state moved.
 func (p *Poller) placeLoop(ctx context.Context) {
+	defer p.newest.Store(nil)
 	placer := &placer{poller: p, whole: p.wholeKnown()}
 	placer.fetched = placer.whole.at
 	tick := time.NewTimer(p.o.PlacementInterval)
@@ -147,6 +148,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		p.whole.version, p.whole.forgotten = 0, true
 	}
 	p.lower = 0
+	p.poller.newest.Store(v.from)
 	p.beginWhole(ctx, v)
 	if p.membersDue {
 		p.checkMembers(ctx)
@@ -278,7 +280,7 @@ func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names stri
 	if from != nil {
 		return state, p.endpoints.askOne(ctx, from, q)
 	}
-	_, err = p.endpoints.ask(ctx, q)
+	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), q)
 	return state, err
 }
 
