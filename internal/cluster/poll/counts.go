@@ -39,7 +39,7 @@ type Counts struct {
 // does so half as often.
 func (x *Indices[T]) countLoop(ctx context.Context) {
 	pause := countInterval
-	for sleep(ctx, jitter(pause)) {
+	for Sleep(ctx, Jitter(pause)) {
 		pause = countInterval
 		if !x.countRound(ctx) {
 			pause = 2 * countInterval

@@ -40,7 +40,7 @@ func (p *Poller) lookUpLoop(ctx context.Context, fresh bool) {
 			return
 		}
 		p.LookUp(ctx, t)
-		if !sleep(ctx, lookUpPause) {
+		if !Sleep(ctx, lookUpPause) {
 			return
 		}
 	}
@@ -188,7 +188,7 @@ func (p *Poller) retargetLoop(ctx context.Context) {
 			return
 		case <-p.retarget:
 		}
-		if !sleep(ctx, publishPause) {
+		if !Sleep(ctx, publishPause) {
 			return
 		}
 		p.store.Publish()

@@ -87,7 +87,7 @@ func (p *Poller) placeLoop(ctx context.Context) {
 			if placer.refused > 0 {
 				continue
 			}
-			if !sleep(ctx, refreshPause-min(time.Since(placer.fetched), time.Since(hintedAt))) {
+			if !Sleep(ctx, refreshPause-min(time.Since(placer.fetched), time.Since(hintedAt))) {
 				continue
 			}
 			hinted, hintedAt = true, time.Now()

@@ -121,7 +121,7 @@ func (f *feed) next(ctx context.Context, relay string, after int64) ([]byte, err
 		if body != nil || err != nil {
 			return body, err
 		}
-		if !wait(ctx, pause) {
+		if !poll.Sleep(ctx, pause) {
 			return nil, ctx.Err()
 		}
 	}

@@ -114,7 +114,7 @@ func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 		default:
 			f.logger().Debug("the relay does not answer", "err", err)
 		}
-		if !wait(ctx, jittered(pause)) {
+		if !poll.Sleep(ctx, poll.Jitter(pause)) {
 			return
 		}
 		pause = min(2*pause, lastReturn)
@@ -369,7 +369,7 @@ func (f *Follower) tellUses(ctx context.Context) {
 	default: // after the next report
 		return
 	}
-	f.usesAt = now.Add(jittered(usesPause))
+	f.usesAt = now.Add(poll.Jitter(usesPause))
 	names := f.p.Store().NamesInUse()
 	told := make(map[string]time.Time, len(names))
 	var untold []string
