@@ -43,8 +43,10 @@ func TestConnectionsToTheRelayAreKept(t *testing.T) {
 	for range 5 {
 		var asked sync.WaitGroup
 		for range atOnce {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, relay.URL, http.NoBody)
+			require.NoError(t, err)
 			asked.Go(func() {
-				resp, err := o.Client.Get(relay.URL)
+				resp, err := o.Client.Do(r)
 				if assert.NoError(t, err) {
 					_, _ = io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()

@@ -160,7 +160,7 @@ func (f *feed) try(relay string, after int64) (body []byte, pause time.Duration,
 }
 
 // compressors are used again: each takes a megabyte, and answers about targets are many and small.
-var compressors = sync.Pool{New: func() any {
+var compressors = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is shared by nature
 	z, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	if err != nil {
 		panic(err) // only for a level that there is not
