@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -149,7 +150,7 @@ func (p *Poller) discover(ctx context.Context) error {
 		p.discovered(found, nil, nil, nil)
 		return errNoShardsAPI
 	}
-	state, from, err := p.askMembers(ctx, from, found.ClusterUUID)
+	state, from, err := p.askMembers(ctx, cmp.Or(p.newest.Load(), from), found.ClusterUUID)
 	if err != nil {
 		return err
 	}

@@ -3,14 +3,17 @@ package poll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -315,5 +318,24 @@ func TestStopWhileEverythingHangs(t *testing.T) {
 	case <-ended:
 	case <-ctx.Done():
 		t.Fatal("Stop does not return")
+	}
+}
+
+// A node that joins while a manager has not applied that yet, as another node stands still, is found at once all the same.
+func TestANodeThatJoinsWhileAManagerIsBehind(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, func(o *Options) { o.DiscoveryInterval = time.Hour })
+	w.Eventually("ready", func() bool { return w.Ready() == nil && len(w.Snapshot().Nodes) == 2 })
+	behind := f.StateOf(f.Nodes[0])
+	f.Lock()
+	f.Nodes[0].Version = f.Version
+	f.Unlock()
+	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		return n.ID == "n1" && r.URL.Path == "/_cluster/state/version,nodes" && assert.NoError(t, clustertest.WriteJSON(w, behind))
+	})
+	for i := 3; i < 7; i++ {
+		f.AddNode("n" + strconv.Itoa(i))
+		w.Eventually(fmt.Sprintf("%d nodes", i), func() bool { return len(w.Snapshot().Nodes) == i })
 	}
 }

@@ -290,7 +290,7 @@ func (p *placer) checkMembers(ctx context.Context) {
 	if started.Before(p.membersAfter) {
 		return
 	}
-	state, _, err := p.poller.askMembers(ctx, nil, p.poller.Snapshot().ClusterUUID)
+	state, _, err := p.poller.askMembers(ctx, p.poller.newest.Load(), p.poller.Snapshot().ClusterUUID)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
 	known := p.poller.members.Load()
