@@ -188,7 +188,8 @@ func (p *Poller) measuredNode(stats cluster.NodeStats, started time.Time, raw *R
 // errNotInAnswer is how the engine leaves out a node that did not answer it.
 var errNotInAnswer = fmt.Errorf("not in the answer about all nodes: %w", context.DeadlineExceeded)
 
-// measureAll polls all nodes through the seeds. While no seed answers nothing is
+// measureAll polls all nodes through the seeds, first the one that told the latest version of the cluster state: one
+// that is cut off from the others tells of itself alone. While no seed answers nothing is
 // known of the nodes, so nothing is said of them.
 func (p *Poller) measureAll(ctx context.Context) {
 	last := map[string]*Baseline{}
@@ -205,7 +206,7 @@ func (p *Poller) measureAll(ctx context.Context) {
 			all.usual.Store(int64(max(p.o.StatsInterval, time.Duration(len(s.Nodes))*time.Second/Budget)))
 			var answer statsAnswer
 			path := fmt.Sprintf("_nodes%s&timeout=%dms", p.statsPath(len(last) == 0), p.o.StatsTimeout.Milliseconds())
-			_, err = p.endpoints.ask(ctx, Query{Kind: kindStats, Path: path, Deadline: p.o.StatsTimeout + staticSlack, Decode: DecodeJSON(&answer)})
+			_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{Kind: kindStats, Path: path, Deadline: p.o.StatsTimeout + staticSlack, Decode: DecodeJSON(&answer)})
 			if ctx.Err() != nil {
 				return
 			}
