@@ -95,6 +95,7 @@ func (p *Poller) believe(f *foreign, failed error) (*cluster.Identity, *url.URL,
 	}
 	p.o.Logger.Warn("another cluster is behind the addresses", "from", f.from.Redacted(), "name", f.found.ClusterName, "uuid", f.found.ClusterUUID, "before", f.known)
 	p.strangerSince.Store(nil)
+	p.newest.Store(nil) // it is of the one before
 	return f.found, f.from, nil
 }
 
