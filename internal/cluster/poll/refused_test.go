@@ -112,7 +112,7 @@ func TestAFirstPlacementThatFailsIsNotTriedAllTheTime(t *testing.T) {
 	}
 }
 
-// An account that is refused for a moment, as while the index that it is kept in moves, has no target forgotten.
+// An account that is refused for a moment has no target forgotten.
 func TestTargetsOutlastARefusedAccount(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 3)
