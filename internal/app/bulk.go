@@ -63,7 +63,7 @@ func (p *pipeline) bulkOptions(b config.Bulk, books *bulk.Books) proxy.Bulk {
 	o.Index, o.IndicesOf = p.indices.Lookup, p.store.IndicesOf
 	o.Counts = func(name string) ([]int64, time.Time, bool) {
 		counts, ok := p.indices.Counts(name)
-		return counts.Operations, counts.At, ok && counts.Operations != nil
+		return counts.Operations, counts.At, ok
 	}
 	return o
 }

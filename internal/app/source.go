@@ -26,6 +26,7 @@ func relayOptions(cfg config.Config, files *rotation) (relay.Options, error) {
 		DialContext:         (&net.Dialer{Timeout: cfg.Upstream.Dial, KeepAlive: keepAlive}).DialContext,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: cfg.Upstream.Dial,
+		MaxIdleConnsPerHost: cfg.Upstream.IdleConnections,
 		IdleConnTimeout:     idleTimeout,
 	}
 	trust(direct, roots)

@@ -19,7 +19,9 @@ const (
 	// one that took t is not looked up before lookUpCostFactor·t.
 	lookUpCostFactor = 10
 	// longestRest is for how long at most a target whose look-up failed is not looked up again, on the same terms.
+	// leastRest is for how long at least: what fails at once costs the cluster something all the same.
 	longestRest = 30 * time.Second
+	leastRest   = missingPause
 	// outdatedAtOnce is how many targets in use are looked up again at each tick
 	// after the cluster state moved.
 	outdatedAtOnce = 50
@@ -56,7 +58,7 @@ type Resolved struct {
 	Incomplete bool // a shard without an active copy is among them, which is not named
 	Unknown    bool // the engine refused the target: not asked again at this version
 	Refused    bool // not because there is no such target
-	Failed     bool // there was no answer, or none of use: what was known stays
+	Failed     bool // there was no answer, or none of use: what was known stays. Placements are always so: they are not kept here
 
 	Version int64         // of the cluster state when it was last looked up
 	At      time.Time     // when that was
@@ -79,7 +81,7 @@ func (r *Resolved) tooDear(now time.Time) bool { return now.Sub(r.At) < lookUpCo
 
 // restsUntil returns when a target whose look-up failed may be looked up again.
 func (r *Resolved) restsUntil() time.Time {
-	return r.At.Add(r.Took + min(lookUpCostFactor*r.Took, longestRest))
+	return r.At.Add(r.Took + min(max(lookUpCostFactor*r.Took, leastRest), longestRest))
 }
 
 // result says how a look-up ended: nil is one that says nothing of the target.

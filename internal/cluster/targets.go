@@ -42,25 +42,25 @@ type Targets struct {
 
 	mu       sync.Mutex
 	resolved *simplelru.LRU[LookUp, *target]
-	missing  *simplelru.LRU[LookUp, absence]   // what the engine refused
+	missing  *simplelru.LRU[LookUp, Absence]   // what the engine refused
 	failed   *simplelru.LRU[LookUp, time.Time] // what could not be looked up, and until when it rests
 	known    *immutable.Map[LookUp, *target]   // of resolved, what snapshots are to know
 	shards   int                               // held by resolved
 	queued   map[LookUp]bool
 }
 
-// absence is when a target was looked up that the engine does not know.
-type absence struct {
-	version int64 // of the cluster state
-	at      time.Time
+// Absence is when a target, or an index, was asked about that the engine does not know.
+type Absence struct {
+	Version int64 // of the cluster state
+	At      time.Time
 	refused bool // it may be there
 }
 
-// holds reports whether a target need not be looked up for it to be known that it is
+// Holds reports whether a target need not be looked up for it to be known that it is
 // still missing at this version.
-func (a absence) holds(version int64, now time.Time) bool {
-	age := now.Sub(a.at)
-	return age < missingPause || a.version >= version && age < lookUpMaxAge
+func (a Absence) Holds(version int64, now time.Time) bool {
+	age := now.Sub(a.At)
+	return age < missingPause || a.Version >= version && age < lookUpMaxAge
 }
 
 func newTargets(m *storeMetrics) *Targets {
@@ -73,7 +73,7 @@ func newTargets(m *storeMetrics) *Targets {
 		c.shards -= len(l.Shards)
 		c.known = c.known.Delete(t)
 	})
-	missing, errMissing := simplelru.NewLRU[LookUp, absence](maxMissing, nil)
+	missing, errMissing := simplelru.NewLRU[LookUp, Absence](maxMissing, nil)
 	failed, errFailed := simplelru.NewLRU[LookUp, time.Time](maxMissing, nil)
 	if err := errors.Join(err, errMissing, errFailed); err != nil {
 		panic(err) // only for a size that is not positive
@@ -118,7 +118,7 @@ func (c *Targets) enqueue(t LookUp, version int64) {
 	if l, ok := c.resolved.Peek(t); c.queued[t] || c.rests(t) || ok && l.Version >= version {
 		return
 	}
-	if a, ok := c.missing.Peek(t); ok && a.holds(version, time.Now()) {
+	if a, ok := c.missing.Peek(t); ok && a.Holds(version, time.Now()) {
 		return
 	}
 	if c.admit(t) {
@@ -126,11 +126,11 @@ func (c *Targets) enqueue(t LookUp, version int64) {
 	}
 }
 
-// renew queues a look-up although its result is known.
+// renew queues a look-up although its result is known, unless it rests.
 func (c *Targets) renew(t LookUp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.queued[t] {
+	if !c.queued[t] && !c.rests(t) {
 		c.push(t)
 	}
 }
@@ -196,7 +196,7 @@ func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
 	c.failed.Remove(t)
 	defer func() { c.metrics.targets.Set(float64(c.resolved.Len())) }()
 	if found.Unknown {
-		c.missing.Add(t, absence{version: found.Version, at: found.At, refused: found.Refused})
+		c.missing.Add(t, Absence{Version: found.Version, At: found.At, refused: found.Refused})
 		return c.resolved.Remove(t)
 	}
 	c.missing.Remove(t)
@@ -245,8 +245,8 @@ func (c *Targets) recall(t LookUp, version int64, after time.Time) *Resolved {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if a, ok := c.missing.Peek(t); ok && a.at.After(after) && a.holds(version, now) {
-		return &Resolved{Unknown: true, Version: a.version, At: a.at}
+	if a, ok := c.missing.Peek(t); ok && a.At.After(after) && a.Holds(version, now) {
+		return &Resolved{Unknown: true, Version: a.Version, At: a.At}
 	}
 	l, ok := c.resolved.Get(t)
 	if !ok || (l.Version < version || l.At.Before(after)) && !l.tooDear(now) {
@@ -285,7 +285,7 @@ func (c *Targets) lacks(t LookUp, version int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.missing.Peek(t)
-	return ok && !a.refused && a.holds(version, time.Now())
+	return ok && !a.refused && a.Holds(version, time.Now())
 }
 
 // usedSince adds the indices that targets in use stand for to names.

@@ -134,13 +134,20 @@ func TestKubernetesExamples(t *testing.T) {
 			documents := yaml.NewDecoder(bytes.NewReader(data))
 			for {
 				var document struct {
+					Kind string            `yaml:"kind"`
 					Data map[string]string `yaml:"data"`
+					Spec struct {
+						Affinity string `yaml:"sessionAffinity"`
+					} `yaml:"spec"`
 				}
 				err := documents.Decode(&document)
 				if errors.Is(err, io.EOF) {
 					break
 				}
 				require.NoError(t, err)
+				if document.Kind == "Service" { // of relays, of which a sidecar reads one
+					require.Equal(t, "ClientIP", document.Spec.Affinity)
+				}
 				text, ok := document.Data["sidestep.yaml"]
 				if !ok {
 					continue

@@ -193,6 +193,8 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 			return http.StatusForbidden, refused
 		case strings.HasSuffix(path, "/_search_shards"):
 			return http.StatusForbidden, `{"error":"no permissions for [indices:admin/shards/search_shards]"}`
+		case strings.HasSuffix(path, "/shards"):
+			return http.StatusForbidden, `{"error":"no permissions for [indices:monitor/stats]"}`
 		}
 		return 0, ""
 	}
@@ -204,6 +206,8 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 	targets := s.finding(report, "of the kind search_shards, indices:admin/shards/search_shards: aliases")
 	require.Equal(t, preflight.Problem, targets.Level)
 	require.Equal(t, preflight.Problem, report.Level)
+	list := s.finding(report, "_shards, indices:monitor/stats: where copies are is read in the cluster state")
+	require.Equal(t, preflight.Note, list.Level, "searches are steered all the same")
 }
 
 // The index that is asked about was deleted after placement was read: no fault of the
@@ -252,6 +256,9 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 	require.Equal(t, preflight.Problem, s.finding(report, "lacks view_index_metadata on all indices").Level)
 	require.Equal(t, preflight.Note, s.finding(report, "lacks read on all indices").Level)
 	require.NotContains(t, strings.Join(lines(report), "\n"), "lacks monitor on all")
+
+	told = `{"has_all_requested":false,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":false,"view_index_metadata":true}}}`
+	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: where copies are is read in the cluster state").Level)
 }
 
 // As behind a load balancer, and as in a container's network.

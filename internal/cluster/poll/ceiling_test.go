@@ -117,6 +117,51 @@ func TestPollsOfAllStayBelowTheCeiling(t *testing.T) {
 	}
 }
 
+// Under static discovery all nodes are asked at once. One that does not answer now and then has completed less than the
+// others since it started, or more: that is no load, and its processors count as those of any node.
+func TestTheCeilingUnderStaticDiscovery(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		nodes, processors int // that there are, and that each has
+		want              time.Duration
+	}{{3, 0, 200 * time.Millisecond}, {3, 8, 200 * time.Millisecond}, {3, 2, ceilingInterval}, {1000, 0, time.Second}} {
+		t.Run(fmt.Sprintf("%d nodes, %d processors", tc.nodes, tc.processors), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				started, polls := time.Now(), 0
+				answer := func(r *http.Request) (*http.Response, error) {
+					done, nodes := int(50*time.Since(started).Seconds()), []string{} // tasks a second
+					for id, before := range map[string]int{"n1": 5_000_000, "n2": 5_200_000, "n3": 1000} {
+						switch polls++; {
+						case id == "n3" && polls/3%10 == 0:
+							nodes = append(nodes, `"n3":null`)
+						case id != "n3" || polls/3%5 > 0:
+							nodes = append(nodes, fmt.Sprintf(`%q:{"thread_pool":{"search":{"threads":4},"management":{"completed":%d}}}`, id, before+done))
+						}
+					}
+					body := `{"nodes":{` + strings.Join(nodes, ",") + `}}`
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+				}
+				c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
+					Seeds: []*url.URL{{Scheme: "http", Host: "n1:9200"}}, Static: true,
+					Client: &http.Client{Transport: roundTripper(answer)}, Registerer: prometheus.NewRegistry(),
+				})
+				nodes := make([]*cluster.Node, tc.nodes)
+				for i := range nodes {
+					nodes[i] = &cluster.Node{ID: fmt.Sprintf("n%d", i+1), Processors: tc.processors}
+				}
+				discover(c, nodes)
+				ctx, cancel := context.WithCancel(t.Context())
+				c.done.Go(func() { c.measureLoop(ctx) })
+				search(c, 5*time.Minute)
+				require.Equal(t, tc.want, c.Interval())
+				cancel()
+				c.Stop()
+			})
+		})
+	}
+}
+
 func TestCeilingRisesWithoutLoad(t *testing.T) {
 	c := newCeiling()
 	at, tasks := time.Now(), int64(1)

@@ -25,25 +25,21 @@ const (
 // maxCount is the most that a count may be.
 const maxCount = int64(1<<63-1) / int64(time.Millisecond)
 
-// Counts are the engine's own counts of the documents of an index, of the primary copies
-// and by number of the shard. They are not to be changed.
+// Counts are the engine's own counts of the documents of an index.
 type Counts struct {
-	Index string
-	// Operations is how many documents were ever written, changed or deleted: the highest
-	// sequence number and one. In an index that is only added to these are its documents.
-	// Nil if the engine does not tell.
+	// Operations is how many documents were ever written, changed or deleted, of the primary copies and by number of the
+	// shard: the highest sequence number and one. In an index that is only added to these are its documents. How many a
+	// search finds lags: an index that nobody searches is not refreshed, so that none may show of what was written for
+	// hours. It is not to be changed.
 	Operations []int64
-	// Documents is how many a search finds. It lags: an index that nobody searches is
-	// not refreshed, so that none may show of what was written for hours.
-	Documents []int64
-	At        time.Time // when they were asked for
+	At         time.Time // when they were asked for
 }
 
 // countLoop counts the documents of indices in use. While the engine does not answer it
 // does so half as often.
 func (x *Indices[T]) countLoop(ctx context.Context) {
 	pause := countInterval
-	for sleep(ctx, jitter(pause)) {
+	for Sleep(ctx, Jitter(pause)) {
 		pause = countInterval
 		if !x.countRound(ctx) {
 			pause = 2 * countInterval
@@ -60,7 +56,7 @@ func (x *Indices[T]) countRound(ctx context.Context) bool {
 		counts, err := x.poller.readCounts(ctx, index)
 		switch {
 		case err == nil:
-			counts.Index, counts.At = index, e.countedAt
+			counts.At = e.countedAt
 			e.counts.Store(counts)
 		case ctx.Err() != nil:
 			return true
@@ -92,7 +88,7 @@ func (x *Indices[T]) countable(since time.Time) []*indexEntry[T] {
 func (p *Poller) readCounts(ctx context.Context, index string) (counts *Counts, err error) {
 	down := false
 	_, err = p.endpoints.ask(ctx, Query{
-		Kind: kindCounts, Path: "_cat/shards/" + url.PathEscape(index) + "?format=json&h=shard,prirep,docs,seq_no.max",
+		Kind: kindCounts, Path: "_cat/shards/" + url.PathEscape(index) + "?format=json&h=shard,prirep,seq_no.max",
 		Deadline: min(lookUpDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) (err error) {
 			if counts, err = parseCounts(r); errors.Is(err, errPrimaryDown) {
@@ -112,10 +108,9 @@ var errPrimaryDown = errors.New("a shard has no primary copy")
 
 // countedRow is one copy in the answer of _cat/shards.
 type countedRow struct {
-	Shard     string  `json:"shard"`
-	Kind      string  `json:"prirep"`
-	Documents *string `json:"docs"`       // null where the copy is not there
-	Last      *string `json:"seq_no.max"` // -1 where nothing was written
+	Shard string  `json:"shard"`
+	Kind  string  `json:"prirep"`
+	Last  *string `json:"seq_no.max"` // -1 where nothing was written, null where the copy is not there
 }
 
 // parseCounts reads the counts of the primary copies.
@@ -125,27 +120,20 @@ func parseCounts(r io.Reader) (*Counts, error) {
 		return nil, fmt.Errorf("answer of _cat/shards: %w", err)
 	}
 	rows = slices.DeleteFunc(rows, func(row countedRow) bool { return row.Kind != "p" })
-	counts := &Counts{Operations: make([]int64, len(rows)), Documents: make([]int64, len(rows))}
+	counts := &Counts{Operations: make([]int64, len(rows))}
 	seen := make([]bool, len(rows))
 	for _, row := range rows {
 		shard, err := shardNumber([]byte(row.Shard))
 		if err != nil {
 			return nil, err
 		}
-		if row.Documents == nil || shard >= len(rows) || seen[shard] {
+		if row.Last == nil || shard >= len(rows) || seen[shard] {
 			return nil, errPrimaryDown
 		}
 		seen[shard] = true
-		if counts.Documents[shard], err = count(*row.Documents, 0); err != nil {
-			return nil, fmt.Errorf("documents of shard %d: %w", shard, err)
-		}
-		if row.Last == nil || counts.Operations == nil {
-			counts.Operations = nil
-			continue
-		}
-		last, err := count(*row.Last, -1)
-		if err != nil {
-			return nil, fmt.Errorf("sequence number of shard %d: %w", shard, err)
+		last, err := strconv.ParseInt(*row.Last, 10, 64)
+		if err != nil || last < -1 || last > maxCount {
+			return nil, fmt.Errorf("sequence number of shard %d: %.50q is no count", shard, *row.Last)
 		}
 		counts.Operations[shard] = last + 1
 	}
@@ -153,13 +141,4 @@ func parseCounts(r io.Reader) (*Counts, error) {
 		return nil, errPrimaryDown
 	}
 	return counts, nil
-}
-
-// count reads a number that is not less than another.
-func count(text string, least int64) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > maxCount {
-		return 0, fmt.Errorf("%.50q is no count", text)
-	}
-	return n, nil
 }

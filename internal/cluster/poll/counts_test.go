@@ -21,7 +21,7 @@ func TestParseCounts(t *testing.T) {
 	} {
 		counts, err := parseCounts(golden(t, engine, "counts.json"))
 		require.NoError(t, err, engine)
-		require.Equal(t, &Counts{Operations: want, Documents: make([]int64, 4)}, counts, engine)
+		require.Equal(t, &Counts{Operations: want}, counts, engine)
 	}
 	tests := []struct {
 		name, body string
@@ -30,18 +30,16 @@ func TestParseCounts(t *testing.T) {
 	}{
 		{
 			name: "replicas do not count",
-			body: `[{"shard":"1","prirep":"p","docs":"7","seq_no.max":"9"},{"shard":"0","prirep":"r","docs":"9","seq_no.max":"9"},{"shard":"0","prirep":"p","docs":"5","seq_no.max":"-1"},{"shard":"0","prirep":"r","docs":null}]`,
-			want: &Counts{Operations: []int64{0, 10}, Documents: []int64{5, 7}},
+			body: `[{"shard":"1","prirep":"p","seq_no.max":"9"},{"shard":"0","prirep":"r","seq_no.max":"9"},{"shard":"0","prirep":"p","seq_no.max":"-1"},{"shard":"0","prirep":"r","seq_no.max":null}]`,
+			want: &Counts{Operations: []int64{0, 10}},
 		},
-		{name: "no sequence numbers", body: `[{"shard":"0","prirep":"p","docs":"5"},{"shard":"1","prirep":"p","docs":"6","seq_no.max":"6"}]`, want: &Counts{Documents: []int64{5, 6}}},
-		{name: "a primary that is down", body: `[{"shard":"0","prirep":"p","docs":"5"},{"shard":"1","prirep":"p","docs":null}]`, err: "no primary"},
-		{name: "a shard is missing", body: `[{"shard":"1","prirep":"p","docs":"5"}]`, err: "no primary"},
-		{name: "a shard is there twice", body: `[{"shard":"0","prirep":"p","docs":"5"},{"shard":"0","prirep":"p","docs":"5"}]`, err: "no primary"},
+		{name: "a primary that is down", body: `[{"shard":"0","prirep":"p","seq_no.max":"5"},{"shard":"1","prirep":"p","seq_no.max":null}]`, err: "no primary"},
+		{name: "a shard is missing", body: `[{"shard":"1","prirep":"p","seq_no.max":"5"}]`, err: "no primary"},
+		{name: "a shard is there twice", body: `[{"shard":"0","prirep":"p","seq_no.max":"5"},{"shard":"0","prirep":"p","seq_no.max":"5"}]`, err: "no primary"},
 		{name: "nothing", body: `[]`, err: "no primary"},
-		{name: "no number", body: `[{"shard":"0","prirep":"p","docs":"many"}]`, err: `documents of shard 0: "many" is no count`},
-		{name: "negative", body: `[{"shard":"0","prirep":"p","docs":"-1"}]`, err: `"-1" is no count`},
-		{name: "less than none", body: `[{"shard":"0","prirep":"p","docs":"1","seq_no.max":"-2"}]`, err: `sequence number of shard 0: "-2" is no count`},
-		{name: "no shard", body: `[{"shard":"x","prirep":"p","docs":"1"}]`, err: "not a shard number"},
+		{name: "no number", body: `[{"shard":"0","prirep":"p","seq_no.max":"many"}]`, err: `sequence number of shard 0: "many" is no count`},
+		{name: "less than none", body: `[{"shard":"0","prirep":"p","seq_no.max":"-2"}]`, err: `sequence number of shard 0: "-2" is no count`},
+		{name: "no shard", body: `[{"shard":"x","prirep":"p","seq_no.max":"1"}]`, err: "not a shard number"},
 		{name: "no list", body: `{"error":"x"}`, err: "answer of _cat/shards"},
 	}
 	for _, tt := range tests {
@@ -97,20 +95,19 @@ func TestDocumentsAreCounted(t *testing.T) {
 	x := countedIndices(w, "i", "idle", "")
 	(*x.known.Load())["idle"].usedAt.Store(time.Now().Add(-2 * countedFor).Unix())
 	countsOf(f, func(_ string, w http.ResponseWriter) {
-		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","docs":"5"}]`)
+		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","seq_no.max":"4"}]`)
 	})
 	_, known := x.Counts("i")
 	require.False(t, known)
 	require.True(t, x.countRound(t.Context()))
 	counts, known := x.Counts("i")
 	require.True(t, known)
-	require.Equal(t, "i", counts.Index)
-	require.Equal(t, []int64{5}, counts.Documents)
+	require.Equal(t, []int64{5}, counts.Operations)
 	require.False(t, counts.At.IsZero())
 	require.Equal(t, 1, countRequests(f), "neither what is not used nor what is not to be counted")
 
 	countsOf(f, func(_ string, w http.ResponseWriter) {
-		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","docs":null}]`)
+		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","seq_no.max":null}]`)
 	})
 	require.True(t, x.countRound(t.Context()))
 	again, known := x.Counts("i")
@@ -135,7 +132,7 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 	x := countedIndices(w, names...)
 	countsOf(f, func(_ string, w http.ResponseWriter) {
-		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","docs":"5"}]`)
+		_, _ = io.WriteString(w, `[{"shard":"0","prirep":"p","seq_no.max":"4"}]`)
 	})
 	require.True(t, x.countRound(t.Context()))
 	require.Equal(t, maxCounted, countRequests(f))

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -107,7 +108,7 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 		p.status.report(discovering, err)
 		wait := p.meanRate.stretch(p.o.DiscoveryInterval, discoveryLongest)
 		if err != nil && stateOf(err) != StateNoShardsAPI {
-			wait = min(jitter(backoff), wait)
+			wait = min(Jitter(backoff), wait)
 			longest := lastBackoff
 			if stateOf(err) == StateUnauthorized {
 				longest = ceilingInterval
@@ -116,7 +117,7 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 		} else {
 			backoff = firstBackoff
 		}
-		if !waitHint(ctx, wait, p.rediscover) || !sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))+p.meanRate.spread(discoveryPause, ceilingInterval)) {
+		if !waitHint(ctx, wait, p.rediscover) || !Sleep(ctx, time.Until(started.Add(min(discoveryPause, wait)))+p.meanRate.spread(discoveryPause, ceilingInterval)) {
 			return
 		}
 	}
@@ -135,8 +136,8 @@ func waitHint(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return true
 }
 
-// jitter spreads a duration by ±20 %.
-func jitter(d time.Duration) time.Duration {
+// Jitter spreads a duration by ±20 %.
+func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
@@ -149,7 +150,7 @@ func (p *Poller) discover(ctx context.Context) error {
 		p.discovered(found, nil, nil, nil)
 		return errNoShardsAPI
 	}
-	state, from, err := p.askMembers(ctx, from, found.ClusterUUID)
+	state, from, err := p.askMembers(ctx, cmp.Or(p.newest.Load(), from), found.ClusterUUID)
 	if err != nil {
 		return err
 	}

@@ -68,10 +68,10 @@ func has(list []*url.URL, u *url.URL) bool {
 	return slices.ContainsFunc(list, func(other *url.URL) bool { return other.Host == u.Host })
 }
 
-// candidates returns the addresses in the order in which to ask them: nodes that
-// work in turn (a single one might be cut off from the cluster without knowing),
-// then seeds that do, then what failed, the longest ago first.
-func (f *endpoints) candidates() []*url.URL {
+// candidates returns the addresses in the order in which to ask them: this one if it is
+// not nil and works, nodes that work in turn (a single one might be cut off from the cluster
+// without knowing), then seeds that do, then what failed, the longest ago first.
+func (f *endpoints) candidates(first *url.URL) []*url.URL {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -91,7 +91,12 @@ func (f *endpoints) candidates() []*url.URL {
 	rotate(nodes, f.next)
 	rotate(seeds, f.next)
 	slices.SortStableFunc(failed, func(a, b *url.URL) int { return f.failed[a.Host].Compare(f.failed[b.Host]) })
-	return slices.Concat(nodes, seeds, failed)
+	all := slices.Concat(nodes, seeds, failed)
+	if first != nil && !has(failed, first) {
+		all = slices.DeleteFunc(all, func(u *url.URL) bool { return u.Host == first.Host })
+		all = slices.Insert(all, 0, first)
+	}
+	return all
 }
 
 func rotate(addresses []*url.URL, by int) {
@@ -126,12 +131,9 @@ func (f *endpoints) ask(ctx context.Context, q Query) (*url.URL, error) {
 	return f.askFirst(ctx, nil, q)
 }
 
-// askFirst is ask beginning with this address.
+// askFirst is ask beginning with this address, unless it failed lately.
 func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url.URL, error) {
-	addresses := f.candidates()
-	if first != nil {
-		addresses = slices.Insert(addresses, 0, first)
-	}
+	addresses := f.candidates(first)
 	var failed error
 	for _, u := range addresses[:min(len(addresses), maxTries)] {
 		err := f.askOne(ctx, u, q)
@@ -148,10 +150,18 @@ func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url
 
 var errNoAddress = errors.New("no address of the cluster is known")
 
+// longestJoined is from which length on, in bytes, no more errors are joined: there are as many as nodes.
+const longestJoined = 500
+
 // alsoFailed joins errors in one line, for a status and a log.
 func alsoFailed(before, err error) error {
-	if before == nil {
+	switch {
+	case before == nil:
 		return err
+	case len(before.Error()) >= longestJoined:
+		return before
+	case len(before.Error())+len(err.Error()) >= longestJoined:
+		return fmt.Errorf("%w; %w; …", before, err)
 	}
 	return fmt.Errorf("%w; %w", before, err)
 }

@@ -41,7 +41,7 @@ func (p *Poller) Recognise(ctx context.Context) (*cluster.Identity, *url.URL, er
 		other.known = s.ClusterUUID
 	}
 	started := time.Now()
-	for _, u := range p.endpoints.candidates() {
+	for _, u := range p.endpoints.candidates(nil) {
 		if time.Since(started) > longestPass && !has(p.endpoints.seeds, u) {
 			continue
 		}
@@ -95,6 +95,7 @@ func (p *Poller) believe(f *foreign, failed error) (*cluster.Identity, *url.URL,
 	}
 	p.o.Logger.Warn("another cluster is behind the addresses", "from", f.from.Redacted(), "name", f.found.ClusterName, "uuid", f.found.ClusterUUID, "before", f.known)
 	p.strangerSince.Store(nil)
+	p.newest.Store(nil) // it is of the one before
 	return f.found, f.from, nil
 }
 

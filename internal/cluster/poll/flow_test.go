@@ -3,14 +3,17 @@ package poll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -278,6 +281,39 @@ func TestStaticDiscovery(t *testing.T) {
 	require.Zero(t, f.Count("/_nodes/_local"+statsMetrics))
 }
 
+// A node that is cut off from the others, behind one of several addresses, says of itself alone how it is doing.
+func TestStaticDiscoveryBesideANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1", "n2"})} })
+	w := watch(t, f, func(o *Options) {
+		other, err := url.Parse(f.Nodes[1].Server.URL)
+		require.NoError(t, err)
+		o.Static, o.Seeds = true, append(o.Seeds, other)
+	})
+	w.Resolves("i", "", []string{"n1", "n2"})
+	f.Lock()
+	f.Nodes[1].Version = f.Version
+	f.Unlock()
+	f.Change(func() {})
+	w.Eventually("the version moved", func() bool { return w.Snapshot().Version == currentVersion(f) })
+	var asked atomic.Int64
+	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/_nodes/stats/") {
+			return false
+		}
+		asked.Add(1)
+		if n.ID != "n2" {
+			return false
+		}
+		_, err := w.Write([]byte(`{"nodes":{"n2":{"thread_pool":{"search":{}}}}}`))
+		return assert.NoError(t, err)
+	})
+	w.Eventually("it is measured", func() bool { return asked.Load() > 20 })
+	_, missed := w.Stat("n1", func(s cluster.NodeStats) bool { return s.State == cluster.PollUnresponsive })
+	require.False(t, missed)
+}
+
 func TestUnsupportedIndices(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 1)
@@ -315,5 +351,24 @@ func TestStopWhileEverythingHangs(t *testing.T) {
 	case <-ended:
 	case <-ctx.Done():
 		t.Fatal("Stop does not return")
+	}
+}
+
+// A node that joins while a manager has not applied that yet, as another node stands still, is found at once all the same.
+func TestANodeThatJoinsWhileAManagerIsBehind(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	w := watch(t, f, func(o *Options) { o.DiscoveryInterval = time.Hour })
+	w.Eventually("ready", func() bool { return w.Ready() == nil && len(w.Snapshot().Nodes) == 2 })
+	behind := f.StateOf(f.Nodes[0])
+	f.Lock()
+	f.Nodes[0].Version = f.Version
+	f.Unlock()
+	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		return n.ID == "n1" && r.URL.Path == "/_cluster/state/version,nodes" && assert.NoError(t, clustertest.WriteJSON(w, behind))
+	})
+	for i := 3; i < 7; i++ {
+		f.AddNode("n" + strconv.Itoa(i))
+		w.Eventually(fmt.Sprintf("%d nodes", i), func() bool { return len(w.Snapshot().Nodes) == i })
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sidestep/internal/cluster"
 	"sidestep/internal/cluster/clustertest"
 )
 
@@ -85,6 +86,38 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 			for _, n := range w.Snapshot().Nodes {
 				require.Equal(t, "n1", n.ID)
 			}
+		})
+	}
+}
+
+// Nor does another cluster, or a node that has joined none, behind one of the addresses keep the placement from being
+// confirmed.
+func TestThePlacementIsConfirmedBesideAStranger(t *testing.T) {
+	t.Parallel()
+	for name, strange := range map[string]func(f *clustertest.Fake){
+		"another cluster":            func(f *clustertest.Fake) { f.UUID = "uuid-other" },
+		"a node that has not joined": func(f *clustertest.Fake) { f.UUID, f.Version = "_na_", -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, other := clustertest.New(t, 1), clustertest.New(t, 1)
+			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+			other.Change(func() { strange(other) })
+			other.On(broken)
+			seed, err := url.Parse(other.Nodes[0].Server.URL)
+			require.NoError(t, err)
+			w := watch(t, f, func(o *Options) { o.Seeds, o.Static, o.DiscoveryInterval = append(o.Seeds, seed), true, time.Hour })
+			w.Resolves("i", "", []string{"n1"})
+			other.On(nil)
+			w.Stop()
+			w.endpoints.learned(seed, nil) // it is to be asked in its turn
+			placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{version: w.Snapshot().Version, at: time.Now()}}
+			for range 6 {
+				before := w.Snapshot().PlacedAt
+				require.NoError(t, placer.check(t.Context(), false))
+				require.True(t, w.Snapshot().PlacedAt.After(before))
+			}
+			require.Empty(t, w.rediscover)
 		})
 	}
 }

@@ -67,8 +67,8 @@ type Indices[T any] struct {
 	again  chan string // names that are
 
 	mu      sync.Mutex
-	queued  map[string]bool                 // of fresh
-	missing *simplelru.LRU[string, absence] // names that are not known to the engine
+	queued  map[string]bool                         // of fresh
+	missing *simplelru.LRU[string, cluster.Absence] // names that are not known to the engine
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -101,23 +101,10 @@ func (f *indexFacts[T]) outdated(version int64, now time.Time) bool {
 	return version > f.version || age >= factsRenewal
 }
 
-// absence is when a name was asked about that the engine does not know.
-type absence struct {
-	version int64 // of the cluster state
-	at      time.Time
-}
-
-// holds reports whether a name need not be asked about for it to be known that it is
-// still missing at this version.
-func (a absence) holds(version int64, now time.Time) bool {
-	age := now.Sub(a.at)
-	return age < factsPause || a.version >= version && age < factsRenewal
-}
-
 // NewIndices returns what is to be known of the indices of a cluster. It is not started
 // yet.
 func NewIndices[T any](p *Poller, o IndicesOptions[T]) *Indices[T] {
-	missing, err := simplelru.NewLRU[string, absence](maxIndices, nil)
+	missing, err := simplelru.NewLRU[string, cluster.Absence](maxIndices, nil)
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
@@ -205,7 +192,7 @@ func (x *Indices[T]) entry(name string, s *cluster.Snapshot, now time.Time) (*in
 func (x *Indices[T]) enqueue(name string, version int64, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if a, ok := x.missing.Get(name); x.queued[name] || ok && a.holds(version, now) {
+	if a, ok := x.missing.Get(name); x.queued[name] || ok && a.Holds(version, now) {
 		return
 	}
 	select {
@@ -257,9 +244,9 @@ func (x *Indices[T]) learn(ctx context.Context, name string) {
 	case err == nil:
 		x.keep(name, f)
 	case unreadable: // nor will it be read any better when the cluster state moved
-		x.forget(name, absence{version: math.MaxInt64, at: f.at})
+		x.forget(name, cluster.Absence{Version: math.MaxInt64, At: f.at})
 	case errors.Is(err, errNoIndex), settled(err):
-		x.forget(name, absence{version: f.version, at: f.at})
+		x.forget(name, cluster.Absence{Version: f.version, At: f.at})
 	default:
 		x.notAnswered(name, f.at)
 	}
@@ -299,7 +286,7 @@ func leastUsed[T any](known map[string]*indexEntry[T]) (name string) {
 }
 
 // forget takes in that a name is not one to be known.
-func (x *Indices[T]) forget(name string, a absence) {
+func (x *Indices[T]) forget(name string, a cluster.Absence) {
 	x.missing.Add(name, a)
 	known := *x.known.Load()
 	if known[name] == nil {
@@ -313,7 +300,7 @@ func (x *Indices[T]) forget(name string, a absence) {
 // notAnswered takes in that a name could not be asked about at this time: what was known of
 // it stays, and it is asked about again on demand.
 func (x *Indices[T]) notAnswered(name string, at time.Time) {
-	x.missing.Add(name, absence{at: at}) // for a pause
+	x.missing.Add(name, cluster.Absence{At: at}) // for a pause
 	if e := (*x.known.Load())[name]; e != nil {
 		f := *e.facts.Load()
 		f.tried = at

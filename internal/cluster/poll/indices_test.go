@@ -269,7 +269,7 @@ func TestUnreadableIndexIsNotAskedAboutAgain(t *testing.T) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			a, ok := x.missing.Peek(name)
-			return ok && a.version == math.MaxInt64 && a.holds(1<<40, a.at.Add(factsRenewal-1)) && !a.holds(1<<40, a.at.Add(factsRenewal))
+			return ok && a.Version == math.MaxInt64 && a.Holds(1<<40, a.At.Add(factsRenewal-1)) && !a.Holds(1<<40, a.At.Add(factsRenewal))
 		})
 	}
 }

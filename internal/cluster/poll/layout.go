@@ -18,7 +18,7 @@ import (
 func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout, error) {
 	var found []cluster.Layout
 	deadline := min(localDeadline, p.o.PollTimeout)
-	_, err := p.endpoints.ask(ctx, Query{
+	from, err := p.endpoints.askFirst(ctx, p.newest.Load(), Query{
 		Kind: kindMetadata, Path: layoutPath(name), Deadline: deadline,
 		Decode: func(r io.Reader) (err error) {
 			found, err = parseLayouts(r)
@@ -44,7 +44,7 @@ func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout,
 		engine = s.Engine
 	}
 	path := aliasPath(engine, found[0].Index)
-	if _, err := p.endpoints.ask(ctx, Query{Kind: kindAliases, Path: path, Deadline: deadline, Decode: DecodeJSON(&answer)}); err != nil {
+	if _, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindAliases, Path: path, Deadline: deadline, Decode: DecodeJSON(&answer)}); err != nil {
 		return cluster.Layout{}, err
 	}
 	alias, ok := answer[found[0].Index].Aliases[name]

@@ -23,6 +23,8 @@ const (
 	lookUpPause = 10 * time.Millisecond
 	// refusedRest stands for what a look-up through a relay took that failed: the target rests for ten times as long.
 	refusedRest = 100 * time.Millisecond
+	// strangerRest does the same where the account is not known: each refusal costs the engine the check of a password.
+	strangerRest = 3 * time.Second
 	// publishPause gathers targets learned at about the same time into one snapshot.
 	publishPause = 20 * time.Millisecond
 	// lookUpDeadline bounds the look-up of a target, which may be all indices there are.
@@ -38,7 +40,7 @@ func (p *Poller) lookUpLoop(ctx context.Context, fresh bool) {
 			return
 		}
 		p.LookUp(ctx, t)
-		if !sleep(ctx, lookUpPause) {
+		if !Sleep(ctx, lookUpPause) {
 			return
 		}
 	}
@@ -46,13 +48,20 @@ func (p *Poller) lookUpLoop(ctx context.Context, fresh bool) {
 
 // LookUp looks a target up, has the store keep what was found, and returns it; nil if that is nothing.
 func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved {
-	if t.Of == cluster.OfPlacement {
-		p.Place(ctx, p.Snapshot().NamesIn(t.Target))
-		p.store.Targets().LookedUp(t, nil)
-		return nil
-	}
 	asked, started, follows := p.Snapshot(), time.Now(), p.Follows()
 	found := &cluster.Resolved{Version: asked.Version, At: started}
+	rest := func() {
+		if found.Failed, found.Took = true, time.Since(started); follows {
+			// The relay sees to what it costs, and own polls may take over at any moment. But it may refuse at once.
+			found.At, found.Took = time.Now(), refusedRest
+		}
+	}
+	if t.Of == cluster.OfPlacement {
+		p.Place(ctx, asked.NamesIn(t.Target))
+		rest()
+		p.store.Targets().LookedUp(t, found)
+		return nil
+	}
 	err := p.lookUp(ctx, t, found)
 	found.Took = time.Since(started)
 	if ctx.Err() != nil {
@@ -62,15 +71,14 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	switch {
 	case refused && status.code == http.StatusNotFound:
 		found.Unknown = true
+	case refused && status.code == http.StatusUnauthorized: // as all is: it says nothing of the target
+		rest()
+		found.Took = max(found.Took, strangerRest)
 	case refused && settled(err):
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so
 	case err != nil:
-		found.Failed = true
-		if follows {
-			// The relay sees to what it costs, and own polls may take over at any moment. But it may refuse at once.
-			found.At, found.Took = time.Now(), refusedRest
-		}
+		rest()
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}
 	p.Place(ctx, found.Indices())
@@ -112,7 +120,7 @@ func (p *Poller) lookUp(ctx context.Context, t cluster.LookUp, l *cluster.Resolv
 		l.Layout, err = p.lookUpLayout(ctx, t.Expression)
 		return err
 	}
-	_, err = p.endpoints.ask(ctx, Query{
+	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{
 		Kind: kindSearchShards, Path: searchShardsPath(t.Target), Deadline: min(lookUpDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) (err error) {
 			l.Shards, l.Incomplete, err = parseSearchShards(r)
@@ -180,7 +188,7 @@ func (p *Poller) retargetLoop(ctx context.Context) {
 			return
 		case <-p.retarget:
 		}
-		if !sleep(ctx, publishPause) {
+		if !Sleep(ctx, publishPause) {
 			return
 		}
 		p.store.Publish()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -196,4 +197,85 @@ func TestTargetsThatCannotBeLookedUpRest(t *testing.T) {
 			require.NotNil(t, clustertest.NodesOf(p.Snapshot(), target, ""))
 		}
 	})
+}
+
+// Nor is one about which every node answers an error at once, as with a circuit breaker that has tripped.
+func TestTargetsWhoseLookUpFailsAtOnceRest(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"}), clustertest.Index("idle", []string{"n1"})}
+		f.Targets[cluster.Target{Expression: "known"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+		f.Targets[cluster.Target{Expression: "new"}] = []cluster.ShardName{{Index: "a", Number: 0}}
+	})
+	var fails atomic.Bool
+	var asked atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if !fails.Load() || !strings.HasSuffix(r.URL.Path, "_search_shards") && r.URL.Path != partPath+"idle" {
+			return nil, nil
+		}
+		asked.Add(1)
+		time.Sleep(time.Millisecond)
+		return answered(r, http.StatusTooManyRequests), nil
+	}, func(t *testing.T, p *Poller) {
+		search := func(during time.Duration, target string) {
+			for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+				if _, miss := p.Snapshot().Resolve(target, ""); miss == cluster.MissUnknownTarget {
+					p.store.Learn(target, "")
+				}
+			}
+		}
+		time.Sleep(5 * time.Second)
+		search(time.Second, "known")
+		require.NotNil(t, clustertest.NodesOf(p.Snapshot(), "known", ""))
+		f.Change(func() {})
+		time.Sleep(cluster.UseExpiry) // idle may be elsewhere by now
+		for _, target := range []string{"new", "known", "idle"} {
+			fails.Store(true)
+			f.Change(func() {})
+			asked.Store(0)
+			const seconds = 20
+			search(seconds*time.Second, target)
+			require.LessOrEqual(t, asked.Load(), int64(3*2*seconds+seconds), target) // of three nodes
+			fails.Store(false)
+			search(2*time.Second, target)
+			require.NotNil(t, clustertest.NodesOf(p.Snapshot(), target, ""))
+		}
+	})
+}
+
+// A manager applies a new cluster state last, after up to 30 s while a node stands still: what it says a target stands for
+// is not taken for what the target stands for by then.
+func TestTargetsAreNotLookedUpAtANodeThatIsBehind(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	alias := cluster.Target{Expression: "alias"}
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"}), clustertest.Index("b", []string{"n2"})}
+		f.Targets[alias] = []cluster.ShardName{{Index: "a", Number: 0}}
+	})
+	w := watch(t, f, nil)
+	w.Resolves("a", "", []string{"n1"})
+	w.Learn("alias", "")
+	w.Resolves("alias", "", []string{"n1"})
+	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if n.ID != "n1" || r.URL.Path != "/alias/_search_shards" {
+			return false
+		}
+		return assert.NoError(t, clustertest.WriteJSON(w, clustertest.Object{"shards": [][]clustertest.Object{{{"index": "a", "shard": 0}}}}))
+	})
+	f.Lock()
+	f.Nodes[0].Version = f.Version
+	f.Unlock()
+	for i := range 10 {
+		index, node := "b", "n2"
+		if i%2 == 1 {
+			index, node = "c", "n3"
+		}
+		f.Change(func() {
+			f.Indices = append(f.Indices[:2:2], clustertest.Index("c", []string{"n3"}))
+			f.Targets[alias] = []cluster.ShardName{{Index: index, Number: 0}}
+		})
+		w.Resolves("alias", "", []string{node})
+	}
 }

@@ -188,7 +188,8 @@ func (p *Poller) measuredNode(stats cluster.NodeStats, started time.Time, raw *R
 // errNotInAnswer is how the engine leaves out a node that did not answer it.
 var errNotInAnswer = fmt.Errorf("not in the answer about all nodes: %w", context.DeadlineExceeded)
 
-// measureAll polls all nodes through the seeds. While no seed answers nothing is
+// measureAll polls all nodes through the seeds, first the one that told the latest version of the cluster state: one
+// that is cut off from the others tells of itself alone. While no seed answers nothing is
 // known of the nodes, so nothing is said of them.
 func (p *Poller) measureAll(ctx context.Context) {
 	last := map[string]*Baseline{}
@@ -197,19 +198,23 @@ func (p *Poller) measureAll(ctx context.Context) {
 	if !pace.begin(ctx, p.Readers(), 0) {
 		return
 	}
+	tasks, answered := 1., time.Now() // what the management pools have completed meanwhile, in the mean of the nodes
 	for {
 		started := time.Now()
 		var err error
 		if s := p.Snapshot(); s != nil && len(s.Nodes) > 0 {
+			all.usual.Store(int64(max(p.o.StatsInterval, time.Duration(len(s.Nodes))*time.Second/Budget)))
 			var answer statsAnswer
 			path := fmt.Sprintf("_nodes%s&timeout=%dms", p.statsPath(len(last) == 0), p.o.StatsTimeout.Milliseconds())
-			_, err = p.endpoints.ask(ctx, Query{Kind: kindStats, Path: path, Deadline: p.o.StatsTimeout + staticSlack, Decode: DecodeJSON(&answer)})
+			_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{Kind: kindStats, Path: path, Deadline: p.o.StatsTimeout + staticSlack, Decode: DecodeJSON(&answer)})
 			if ctx.Err() != nil {
 				return
 			}
 			if err == nil {
-				last = p.measuredAll(s.Nodes, answer, last, started)
-				pace.ceiling.observe(answer.tasks(), 0, started)
+				var rate float64
+				last, rate = p.measuredAll(s.Nodes, answer, last, started)
+				tasks, answered = tasks+rate*started.Sub(answered).Seconds(), started
+				pace.ceiling.observe(int64(tasks), 0, started)
 			}
 		}
 		if !pace.Wait(ctx, started, err) {
@@ -220,9 +225,12 @@ func (p *Poller) measureAll(ctx context.Context) {
 	}
 }
 
-func (p *Poller) measuredAll(nodes []*cluster.Node, answer statsAnswer, last map[string]*Baseline, started time.Time) map[string]*Baseline {
-	next := make(map[string]*Baseline, len(nodes))
-	now := time.Now()
+// measuredAll hands on what an answer tells of each node. It returns what to compare the next one with, and how many
+// tasks a second the management pools complete, in the mean of the nodes that tell: for its processors each completes as
+// much of [pollCeiling].
+func (p *Poller) measuredAll(nodes []*cluster.Node, answer statsAnswer, last map[string]*Baseline, started time.Time) (next map[string]*Baseline, rate float64) {
+	next = make(map[string]*Baseline, len(nodes))
+	now, told := time.Now(), 0
 	for _, n := range nodes {
 		if !n.Coordinating() {
 			continue
@@ -233,20 +241,14 @@ func (p *Poller) measuredAll(nodes []*cluster.Node, answer statsAnswer, last map
 		if raw != nil {
 			next[n.ID], err = raw.Measure(n.ID, last[n.ID], &stats)
 		}
+		if stats.Elapsed > 0 {
+			completed := raw.ThreadPool.Management.Completed - last[n.ID].raw.ThreadPool.Management.Completed
+			share := mayComplete(cmp.Or(raw.OS.quota(), float64(n.Processors))) / pollCeiling
+			rate, told = rate+float64(max(0, completed))/stats.Elapsed.Seconds()/share, told+1
+		}
 		p.measuredNode(stats, started, raw, err)
 	}
-	return next
-}
-
-// tasks returns how many tasks the management pools completed, in the mean.
-func (a statsAnswer) tasks() int64 {
-	var all int64
-	for _, raw := range a.Nodes {
-		if raw != nil {
-			all += raw.ThreadPool.Management.Completed
-		}
-	}
-	return all / max(1, int64(len(a.Nodes)))
+	return next, rate / max(1, float64(told))
 }
 
 // RawStats is one node in the answer of _nodes/…/stats.

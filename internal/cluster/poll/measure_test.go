@@ -156,13 +156,6 @@ func TestPollStates(t *testing.T) {
 	require.GreaterOrEqual(t, s.Took, 300*time.Millisecond)
 }
 
-func TestTasksOfNodesThatTellNothing(t *testing.T) {
-	t.Parallel()
-	told := raw(RawPool{}, 0, 0)
-	told.ThreadPool.Management.Completed = 8
-	require.EqualValues(t, 4, statsAnswer{Nodes: map[string]*RawStats{"a": told, "b": nil}}.tasks())
-}
-
 func TestRefusedIsUnreachable(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 2)

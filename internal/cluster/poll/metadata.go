@@ -75,7 +75,7 @@ func (p *Poller) readMetadata(ctx context.Context, name string, fields ...string
 
 // readRaw reads an answer of bounded length.
 func (p *Poller) readRaw(ctx context.Context, kind Kind, path string) (body []byte, err error) {
-	_, err = p.endpoints.ask(ctx, Query{
+	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), Query{
 		Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) (err error) {
 			body, err = io.ReadAll(io.LimitReader(r, maxMetadata+1))

@@ -96,7 +96,7 @@ func (p *Pace) begin(ctx context.Context, sidesteps int, processors float64) boo
 	longer := p.ceiling.stretch(usual)
 	p.schedule.interval.Store(int64(longer))
 	// What the relay told last must not be too old until then to go by.
-	return longer == usual || sleep(ctx, rand.N(min(longer, ceilingInterval/2)))
+	return longer == usual || Sleep(ctx, rand.N(min(longer, ceilingInterval/2)))
 }
 
 // Wait waits until the poll after the one that started then and ended with err. Where the account is refused it waits
@@ -129,7 +129,7 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 		return p.pause(ctx, retryPause, wake)
 	}
 	// A pause is kept also after polls that took longer than the interval.
-	return p.pause(ctx, max(jitter(interval)-now.Sub(started), usual/5), wake)
+	return p.pause(ctx, max(Jitter(interval)-now.Sub(started), usual/5), wake)
 }
 
 // pause waits for a while, for the first search of all or for the first that the
@@ -147,8 +147,8 @@ func (p *Pace) pause(ctx context.Context, d time.Duration, wake <-chan struct{})
 	return true
 }
 
-// sleep reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and reports false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

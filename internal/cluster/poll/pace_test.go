@@ -42,7 +42,7 @@ func (s *statsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if most > 1 {
 		return nil, fmt.Errorf("%d polls at a time", most)
 	}
-	if !sleep(r.Context(), delay) {
+	if !Sleep(r.Context(), delay) {
 		return nil, r.Context().Err()
 	}
 	body := `{"nodes":{"n1":{"thread_pool":{"search":{"threads":4}}}}}`

@@ -18,7 +18,8 @@ const (
 	placementMaxAge = 30 * time.Second
 	// wholeMaxAge is the same for the indices that nobody searches.
 	wholeMaxAge = 10 * time.Minute
-	// refreshPause is the least time between a fetch and one that a hint asks for.
+	// refreshPause is the least time between a fetch, or a check that a hint asked for, and the next one that a hint
+	// asks for.
 	refreshPause = 500 * time.Millisecond
 	// firstPatience is how long the first table, which waits for its slowest node, is
 	// waited for before the routing table is fetched besides.
@@ -65,10 +66,12 @@ type placer struct {
 // placeLoop confirms the placement at every interval and brings it up to date when
 // the version of the cluster state moved.
 func (p *Poller) placeLoop(ctx context.Context) {
+	defer p.newest.Store(nil)
 	placer := &placer{poller: p, whole: p.wholeKnown()}
 	placer.fetched = placer.whole.at
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
+	var hintedAt time.Time
 	for {
 		hinted := false
 		select {
@@ -84,10 +87,10 @@ func (p *Poller) placeLoop(ctx context.Context) {
 			if placer.refused > 0 {
 				continue
 			}
-			if !sleep(ctx, time.Until(placer.fetched.Add(refreshPause))) {
+			if !Sleep(ctx, refreshPause-min(time.Since(placer.fetched), time.Since(hintedAt))) {
 				continue
 			}
-			hinted = true
+			hinted, hintedAt = true, time.Now()
 		}
 		if s := p.Snapshot(); s == nil || s.Engine.Serverless() {
 			continue
@@ -131,17 +134,11 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		return fmt.Errorf("read the version of the cluster state: %w", err)
 	}
 	known := p.poller.Snapshot()
-	behind := func() bool {
-		return v.ClusterUUID == known.ClusterUUID && known.HasPlacement() && v.Version < known.Version
-	}
+	behind := func() bool { return known.HasPlacement() && v.Version < known.Version }
 	if behind() { // a manager applies a state last, after up to 30 s if a node does not
-		if other, err := p.readVersion(ctx); err == nil && other.ClusterUUID == v.ClusterUUID && other.Version > v.Version {
+		if other, err := p.readVersion(ctx); err == nil && other.Version > v.Version {
 			v = other
 		}
-	}
-	if v.ClusterUUID != known.ClusterUUID {
-		hint(p.poller.rediscover)
-		return nil
 	}
 	if behind() {
 		if p.lower++; p.lower < settleAfter {
@@ -151,6 +148,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 		p.whole.version, p.whole.forgotten = 0, true
 	}
 	p.lower = 0
+	p.poller.newest.Store(v.from)
 	p.beginWhole(ctx, v)
 	if p.membersDue {
 		p.checkMembers(ctx)
@@ -165,13 +163,25 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	return p.fetchInUse(ctx, v)
 }
 
-func (p *placer) readVersion(ctx context.Context) (stateVersion, error) {
-	v := stateVersion{asOf: time.Now()}
-	var err error
-	v.from, err = p.poller.endpoints.ask(ctx, Query{Kind: kindVersion, Path: versionPath, Deadline: min(localDeadline, p.poller.o.PollTimeout), Decode: DecodeJSON(&v)})
-	if err == nil && v.Version == 0 {
-		err = errors.New("the answer names no version")
-	}
+// readVersion asks a node of the known cluster which version of the cluster state it has. What has not joined one names
+// none, and behind one of the addresses may be another cluster.
+func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
+	uuid, asOf := p.poller.Snapshot().ClusterUUID, time.Now()
+	v.from, err = p.poller.endpoints.ask(ctx, Query{
+		Kind: kindVersion, Path: versionPath, Deadline: min(localDeadline, p.poller.o.PollTimeout),
+		Decode: func(r io.Reader) error {
+			v = stateVersion{asOf: asOf}
+			switch err := DecodeJSON(&v)(r); {
+			case err != nil:
+				return err
+			case v.Version == 0:
+				return errors.New("the answer names no version")
+			case v.ClusterUUID != uuid:
+				return fmt.Errorf("the answer is of another cluster (uuid %s)", v.ClusterUUID)
+			}
+			return nil
+		},
+	})
 	return v, err
 }
 
@@ -210,7 +220,7 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 // It asks the node at from alone; nil is any. It returns the version that the answer
 // is at least of.
 func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
-	if s := p.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.CountIndices()/2 {
+	if len(names) > minHalf && len(names) > p.Snapshot().CountIndices()/2 {
 		return p.placeAll(ctx, from)
 	}
 	uuid := p.Snapshot().ClusterUUID
@@ -270,7 +280,7 @@ func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names stri
 	if from != nil {
 		return state, p.endpoints.askOne(ctx, from, q)
 	}
-	_, err = p.endpoints.ask(ctx, q)
+	_, err = p.endpoints.askFirst(ctx, p.newest.Load(), q)
 	return state, err
 }
 
@@ -280,7 +290,7 @@ func (p *placer) checkMembers(ctx context.Context) {
 	if started.Before(p.membersAfter) {
 		return
 	}
-	state, _, err := p.poller.askMembers(ctx, nil, p.poller.Snapshot().ClusterUUID)
+	state, _, err := p.poller.askMembers(ctx, p.poller.newest.Load(), p.poller.Snapshot().ClusterUUID)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
 	known := p.poller.members.Load()

@@ -197,3 +197,34 @@ func TestRefreshPlacement(t *testing.T) {
 	w.Resolves("i", "", []string{"n2"})
 	require.LessOrEqual(t, f.Count("/_cat/shards"), fetches+2)
 }
+
+// However often placement proves wrong while its cost forbids to read it again, the cluster is not asked all the time.
+func TestHintsAreFollowedTwiceASecond(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	var versions, fetches atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		switch {
+		case r.URL.Path == "/_cluster/state/version":
+			versions.Add(1)
+			time.Sleep(time.Millisecond)
+		case strings.HasPrefix(r.URL.Path, partPath):
+			fetches.Add(1)
+			time.Sleep(300 * time.Millisecond)
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Second)
+		versions.Store(0)
+		fetches.Store(0)
+		const seconds = 20
+		for range seconds * 500 {
+			p.Snapshot().Resolve("i", "")
+			p.RefreshPlacement()
+			time.Sleep(2 * time.Millisecond)
+		}
+		require.LessOrEqual(t, versions.Load(), int64(3*seconds+1))
+		require.GreaterOrEqual(t, fetches.Load(), int64(seconds/4))
+	})
+}

@@ -103,6 +103,9 @@ type Poller struct {
 	source   atomic.Pointer[string]
 	interval atomic.Int64               // ns: at which nodes in use are polled, 0 while unknown
 	members  atomic.Pointer[membership] // that the node list was made from; nil: a relay told it, or nothing is known
+	// newest is which address told the latest version of the cluster state: nodes apply a new one after each other, a
+	// manager up to 30 s later than the others. What is asked of that version is asked there; nil: of any.
+	newest atomic.Pointer[url.URL]
 	// when another cluster was found behind the addresses, and the known one was not; nil: it is there
 	strangerSince atomic.Pointer[time.Time]
 

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -109,4 +110,47 @@ func TestAFirstPlacementThatFailsIsNotTriedAllTheTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An account that is refused for a moment has no target forgotten.
+func TestTargetsOutlastARefusedAccount(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 3)
+	f.Change(func() {
+		f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})}
+		for n := range 20 {
+			f.Targets[cluster.Target{Expression: fmt.Sprintf("alias-%d", n)}] = []cluster.ShardName{{Index: "i", Number: 0}}
+		}
+	})
+	var refused atomic.Bool
+	var asked atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if !refused.Load() || !strings.HasSuffix(r.URL.Path, "_search_shards") {
+			return nil, nil
+		}
+		asked.Add(1)
+		return answered(r, http.StatusUnauthorized), nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Second)
+		search := func(during time.Duration) (steered int) {
+			for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				steered = 0
+				for target := range f.Targets {
+					plan, miss := p.Snapshot().Resolve(target.Expression, "")
+					if miss == cluster.MissUnknownTarget {
+						p.store.Learn(target.Expression, "")
+					}
+					if plan != nil {
+						steered++
+					}
+				}
+			}
+			return steered
+		}
+		require.Equal(t, len(f.Targets), search(2*time.Second))
+		refused.Store(true)
+		f.Change(func() {})
+		require.Equal(t, len(f.Targets), search(20*time.Second))
+		require.LessOrEqual(t, asked.Load(), int64(maxTries*len(f.Targets)))
+	})
 }

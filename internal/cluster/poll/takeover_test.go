@@ -22,7 +22,7 @@ type silent struct{}
 
 func (silent) Follow(context.Context, *Poller) {}
 func (silent) LookUp(ctx context.Context, _ cluster.LookUp, _ *cluster.Resolved) error {
-	sleep(ctx, 3*time.Second)
+	Sleep(ctx, 3*time.Second)
 	return errors.New("no answer")
 }
 func (silent) Use(context.Context, []string) {}

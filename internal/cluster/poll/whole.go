@@ -185,7 +185,7 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) bool {
 	w.after = time.Now().Add(min(wholeCostFactor*answer.took, lastCatPause))
 	switch {
 	case answer.catErr != nil:
-		w.catAfter = time.Now().Add(jitter(w.catPause))
+		w.catAfter = time.Now().Add(Jitter(w.catPause))
 		w.catPause = min(2*w.catPause, lastCatPause)
 		p.poller.o.Logger.Debug("shard copies not listed", "err", answer.catErr, "retry_at", w.catAfter)
 	case answer.source != cluster.SourceRoutingTable:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -120,7 +121,7 @@ func (f *feed) next(ctx context.Context, relay string, after int64) ([]byte, err
 		if body != nil || err != nil {
 			return body, err
 		}
-		if !wait(ctx, pause) {
+		if !poll.Sleep(ctx, pause) {
 			return nil, ctx.Err()
 		}
 	}
@@ -158,13 +159,24 @@ func (f *feed) try(relay string, after int64) (body []byte, pause time.Duration,
 	return body, 0, nil
 }
 
+// compressors are used again: each takes a megabyte, and answers about targets are many and small.
+var compressors = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is shared by nature
+	z, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // only for a level that there is not
+	}
+	return z
+}}
+
 // encodeBody returns v as JSON, compressed.
 func encodeBody(v any) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
+	z, _ := compressors.Get().(*gzip.Writer)
+	z.Reset(&b)
+	defer func() {
+		z.Reset(io.Discard) // b may be large
+		compressors.Put(z)
+	}()
 	if err := json.NewEncoder(z).Encode(v); err != nil {
 		return nil, err
 	}

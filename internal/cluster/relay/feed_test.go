@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -48,4 +49,17 @@ func TestPollsOfNodesThatLeftAreNotKept(t *testing.T) {
 	}
 	require.Less(t, len(f.fresh), 200)
 	require.Contains(t, f.fresh, "stays")
+}
+
+// Answers about targets are small and many: the memory of a compressor is not taken for each.
+func TestASmallAnswerTakesLittleMemory(t *testing.T) {
+	const answers = 500
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range answers {
+		_, err := encodeBody(&resolvedTarget{StateVersion: 1, Shards: packShards([]cluster.ShardName{{Index: "a"}})})
+		require.NoError(t, err)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/answers, uint64(400<<10))
 }

@@ -77,7 +77,7 @@ func NewFollower(o Options) *Follower {
 func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 	f.p = p
 	pace := p.NewPace()
-	heard, pause := time.Now(), firstReturn
+	asked, pause := time.Now(), firstReturn // asked in vain since then
 	stopPolls := func() {}
 	defer func() {
 		stopPolls()
@@ -98,12 +98,12 @@ func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 			}
 			f.apply(r)
 			f.tellUses(ctx)
-			heard, pause = time.Now(), firstReturn
 			if !pace.Wait(ctx, started, nil) {
 				return
 			}
+			asked, pause = time.Now(), firstReturn
 			continue
-		case p.Source() != poll.FromPolls && time.Since(heard) >= f.o.Silence:
+		case p.Source() != poll.FromPolls && time.Since(asked) >= f.o.Silence:
 			f.logger().Warn("the relay does not answer: the cluster is polled from here", "relay", f.base.Redacted(), "err", err)
 			f.forget()
 			if p.Follows() {
@@ -114,7 +114,7 @@ func (f *Follower) Follow(ctx context.Context, p *poll.Poller) {
 		default:
 			f.logger().Debug("the relay does not answer", "err", err)
 		}
-		if !wait(ctx, jittered(pause)) {
+		if !poll.Sleep(ctx, poll.Jitter(pause)) {
 			return
 		}
 		pause = min(2*pause, lastReturn)
@@ -369,7 +369,7 @@ func (f *Follower) tellUses(ctx context.Context) {
 	default: // after the next report
 		return
 	}
-	f.usesAt = now.Add(jittered(usesPause))
+	f.usesAt = now.Add(poll.Jitter(usesPause))
 	names := f.p.Store().NamesInUse()
 	told := make(map[string]time.Time, len(names))
 	var untold []string

@@ -12,8 +12,8 @@ import (
 
 // What a relay says. A relay is a sidestep that others ask for what it knows of the
 // cluster, so that one polls instead of hundreds. The protocol has three requests,
-// all of them without state in the relay, so that any number of relays may stand
-// behind one address:
+// all of them without state in the relay that a reader could not tell it anew, so that any
+// number of relays may stand behind one address, if that leads a reader to one of them:
 //
 //	GET  /snapshot?version=1&relay=ID&after=N&busy=true&suspects=3,17
 //	GET  /snapshot/target?version=1&about=shards&expression=E&routing=R

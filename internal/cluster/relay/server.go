@@ -32,7 +32,8 @@ const (
 	// lookUpsAtOnce bounds the look-ups for others that are under way at once, lookUpWait how long one waits for its turn.
 	lookUpsAtOnce = 8
 	lookUpWait    = defaultSilence
-	// relayedAge is how old a placement may be to be told.
+	// relayedAge is how old a placement may be to be told while the cluster does not answer. While it does, what it costs
+	// to read the placement forbids to confirm it sooner, and would forbid those that are told.
 	relayedAge = 10 * time.Second
 )
 
@@ -106,7 +107,11 @@ func (srv *Server) fit() error {
 	if !s.HasPlacement() {
 		return errors.New("the cluster shows no placement")
 	}
-	if age := time.Since(s.PlacedAt); age > max(relayedAge, 5*srv.p.PlacementInterval()) {
+	oldest := srv.p.Options().PlacementMaxAge
+	if srv.p.Status().State != poll.StateOK {
+		oldest = min(oldest, max(relayedAge, 5*srv.p.PlacementInterval()))
+	}
+	if age := time.Since(s.PlacedAt); age > oldest {
 		return fmt.Errorf("the placement was last confirmed %s ago", age.Round(time.Second))
 	}
 	return nil

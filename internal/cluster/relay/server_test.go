@@ -215,3 +215,102 @@ func TestServerMetrics(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, families, 2)
 }
+
+// A relay is read though what it costs to read where copies are forbids to confirm that more often: its readers would have to
+// pay that, too. One that the cluster does not answer is not.
+func TestARelayWhosePlacementIsDearIsRead(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} })
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, io.ErrUnexpectedEOF
+			}
+			if strings.HasPrefix(r.URL.Path, "/_cluster/state/version,routing_table/") {
+				time.Sleep(1500 * time.Millisecond)
+			}
+			return clustertest.InProcess{Fake: f}.RoundTrip(r)
+		})
+		p, server := readyRelay(t, seed, transport)
+		oldest := time.Duration(0)
+		for range 120 {
+			f.Change(func() {})
+			p.Snapshot().Use("a")
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, server.fit())
+			oldest = max(oldest, time.Since(p.Snapshot().PlacedAt))
+		}
+		require.Greater(t, oldest, relayedAge)
+		down.Store(true)
+		time.Sleep(oldest)
+		require.Error(t, server.fit())
+		p.Stop()
+	})
+}
+
+// followInProcess starts a sidestep that reads a relay without a connection, while that answers.
+func followInProcess(t *testing.T, f *clustertest.Fake, relay http.Handler, answers func(r *http.Request) bool) *poll.Poller {
+	t.Helper()
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if !answers(r) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		w := httptest.NewRecorder()
+		relay.ServeHTTP(w, r)
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		answer := w.Result()
+		if answer.StatusCode == http.StatusOK {
+			answer.Body = io.NopCloser(bytes.NewReader(plain(t, answer.Body)))
+		}
+		return answer, nil
+	})}
+	p := poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{
+		Seeds: []*url.URL{seed}, Client: &http.Client{Transport: clustertest.InProcess{Fake: f}},
+		Source: NewFollower(Options{URL: &url.URL{Scheme: "http", Host: "relay", Path: "/snapshot"}, Client: client}),
+	})
+	p.Start(t.Context())
+	return p
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A relay that starts again within cluster.source.silence has none of its followers poll, though they ask it rarely as
+// nothing is searched.
+func TestIdleFollowersOutlastAShortSilence(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} })
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		relay, server := readyRelay(t, seed, clustertest.InProcess{Fake: f})
+		var down atomic.Bool
+		p := followInProcess(t, f, server, func(*http.Request) bool { return !down.Load() })
+		time.Sleep(30 * time.Second)
+		require.True(t, p.Follows())
+		for range 50 {
+			down.Store(true)
+			for range 20 {
+				time.Sleep(100 * time.Millisecond)
+				require.True(t, p.Follows())
+			}
+			down.Store(false)
+			time.Sleep(10 * time.Second)
+		}
+		down.Store(true)
+		time.Sleep(3 * defaultSilence)
+		require.False(t, p.Follows())
+		p.Stop()
+		relay.Stop()
+	})
+}
