@@ -96,12 +96,14 @@ func TestSlotsOfABulk(t *testing.T) {
 	rewriter := func(create bool, id func() string) *Rewriter {
 		return NewRewriter(strings.NewReader(fmt.Sprintf(body, `"x"`, `17`)), Options{
 			DefaultIndex: "i", ID: id, Create: create,
-			Place: func(string) (string, Reason) { return "", ReasonNotSelected },
-			Slot: func(name string) (Slot, Reason) {
-				if name != "i" {
-					return Slot{}, ReasonOwnRouting
+			Place: func(p Part) (Destination, Reason) {
+				switch {
+				case !p.Routed:
+					return Destination{}, ReasonNotSelected
+				case p.Index != "i":
+					return Destination{}, ReasonOwnRouting
 				}
-				return Slot{Logical: l, Number: 2}, ""
+				return Destination{Slot: &Slot{Logical: l, Number: 2}}, ""
 			},
 		})
 	}
@@ -115,7 +117,7 @@ func TestSlotsOfABulk(t *testing.T) {
 	require.Equal(t, 2, tally.Planned)
 	require.Equal(t, map[Reason]int{ReasonNotSelected: 1, ReasonExplicitID: 1, ReasonOwnRouting: 2, ReasonDelete: 1}, tally.Passed)
 	require.Len(t, tally.Placed, 1)
-	require.True(t, tally.Placed[0].Slotted)
+	require.True(t, tally.Placed[0].Routed)
 	require.Equal(t, 2, tally.Placed[0].Operations)
 	require.Positive(t, tally.Placed[0].Shards)
 
@@ -131,10 +133,10 @@ func TestBooksOfSlots(t *testing.T) {
 	now := time.Now()
 	index := Index{Name: "i", WriteIndex: "i", Shards: 6}
 	require.Empty(t, books.Sizes())
-	book := books.OfSlots(index, 2, 1.5, now)
-	require.Same(t, book, books.OfSlots(index, 2, 1.5, now))
-	require.Same(t, book, books.LookSlots(index, 2, 1.5))
-	require.NotSame(t, book, books.Of(index, 1.5, now))
+	book := books.Of(index, 2, 1.5, now)
+	require.Same(t, book, books.Of(index, 2, 1.5, now))
+	require.Same(t, book, books.Look(index, 2, 1.5))
+	require.NotSame(t, book, books.Of(index, 0, 1.5, now))
 	require.Equal(t, map[string]int{"i": 2}, books.Sizes())
 	require.Equal(t, 2, book.Size())
 	book.Counted([]int64{1, 1, 1, 1, 1, 1}, now)

@@ -16,16 +16,16 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/bulk"
+	"sidestep/internal/es"
 )
 
 // repeatable is a bulk that may be repeated even if it may have been stored: sidestep
 // gave each of its documents an id.
 type repeatable struct {
-	body    []byte // the client's
-	key     bulk.Key
-	minted  bulk.Minted
-	create  bool   // it has been sent before: documents that are stored must not be written again
-	renamed []bool // see bulk.Rewriter
+	body   []byte // the client's
+	key    bulk.Key
+	minted bulk.Minted
+	create bool // it has been sent before: documents that are stored must not be written again
 }
 
 // holdRepeatable reads a bulk so that it can be repeated. A bulk that is too large
@@ -40,8 +40,7 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	case err != nil:
 		return x.hasRead(x.r.Body, nil, err)
 	}
-	body := slices.Clone(read) // read may be overwritten by what follows
-	again := &repeatable{body: body, key: bulkKey(x.r, body)}
+	again := &repeatable{body: read, key: bulkKey(x.r, read)}
 	if !b.enter(again.key) {
 		x.clientGone = true
 		panic(http.ErrAbortHandler)
@@ -57,9 +56,9 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	x.p.o.Bulk.Books.Ambiguous.Leave(again.key) // equal bulks need not wait for it
 	b.entered = nil
 	// An index that has been given a shard for this bulk keeps it.
-	b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
+	b.rewriter = b.newRewriter(bytes.NewReader(read), nil)
 	x.body, _ = io.ReadAll(b) // from memory
-	x.RequestBytes = int64(len(body))
+	x.RequestBytes = int64(len(read))
 	return true
 }
 
@@ -77,7 +76,7 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
 	before, known := ambiguous.Take(again.key, x.Began)
 	if known {
-		again.minted, again.create, b.routings, b.slots = before, true, before.Routings, before.Slots
+		again.minted, again.create, b.chosen = before, true, before.Places
 	} else {
 		again.minted.Prefix = newPrefix()
 	}
@@ -93,7 +92,7 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	if !ok {
 		return noIDs
 	}
-	again.minted.Routings, again.minted.Slots = b.routings, b.slots
+	again.minted.Places = b.chosen
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
 	if known {
@@ -106,7 +105,7 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 func (x *exchange) streamAfter(read []byte) bool {
 	b := x.bulk
 	b.mu.Lock()
-	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(slices.Clone(read)), x.r.Body), nil)
+	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(read), x.r.Body), nil)
 	b.mu.Unlock()
 	x.streamBody(b, nil)
 	return true
@@ -135,7 +134,6 @@ func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	defer b.mu.Unlock()
 	b.rewriter = b.newRewriter(bytes.NewReader(again.body), again)
 	out, _ := io.ReadAll(b.rewriter) // from memory
-	again.renamed = b.rewriter.Renamed()
 	t := b.rewriter.Tally()
 	refuses := slices.ContainsFunc(t.Placed, func(p bulk.Placed) bool {
 		index, _ := b.x.p.o.Bulk.Index(p.Index)
@@ -207,7 +205,7 @@ func (b *bulkWrite) remember(now time.Time) {
 	// An error for the whole bulk does not tell what earlier attempts did. Neither does
 	// an error that a balancer in front of the nodes may have made.
 	told := x.Status == http.StatusOK || !b.again.create && x.Status < http.StatusInternalServerError
-	if x.complete && x.Answered >= 0 && !b.unresolved && !b.left && told {
+	if x.complete && x.Answered >= 0 && !b.left && told {
 		b.awaitReading(now)
 		return
 	}
@@ -219,28 +217,40 @@ func (b *bulkWrite) remember(now time.Time) {
 // before, and operations get back the names that the client gave them. It returns false
 // if the result cannot be read, or some operation may have been stored before and was
 // rejected now: then it is unknown what was stored.
-func (r *bulkResult) restore(renamed []bool) bool {
-	if len(r.items) != len(renamed) {
+func (a *repeatable) restore(r *bulkResult) bool {
+	operations, _ := splitOperations(a.body)
+	if len(r.items) != len(operations) {
 		return false
 	}
 	for i, raw := range r.items {
 		verb, one := itemOf(raw)
+		named := operations[i].verb
 		switch {
 		case verb == "":
 			return false
 		case one.Status == http.StatusTooManyRequests, one.Status >= http.StatusInternalServerError:
 			return false
 		case one.Status == http.StatusConflict:
-			index, _ := json.Marshal(one.Index) //nolint:errchkjson // a string always marshals
-			id, _ := json.Marshal(one.ID)       //nolint:errchkjson // as above
-			raw = []byte(`{"create":{"_index":` + string(index) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}}`)
-		}
-		if renamed[i] && verb == "create" {
-			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first match is the verb
+			raw = one.created(named)
+		case verb != string(named): // the first match is the verb
+			raw = bytes.Replace(raw, []byte(strconv.Quote(verb)), []byte(strconv.Quote(string(named))), 1)
 		}
 		r.items[i] = raw
 	}
 	return true
+}
+
+// created returns the item of an operation whose document is stored.
+func (i *item) created(verb es.BulkVerb) json.RawMessage {
+	type stored struct {
+		Index   string `json:"_index"`
+		ID      string `json:"_id"`
+		Version int    `json:"_version"`
+		Result  string `json:"result"`
+		Status  int    `json:"status"`
+	}
+	raw, _ := json.Marshal(map[es.BulkVerb]stored{verb: {i.Index, i.ID, 1, "created", http.StatusCreated}}) //nolint:errchkjson // strings and numbers always marshal
+	return raw
 }
 
 // answerUnresolved answers a bulk of which it is unknown what was stored. If the client

@@ -26,17 +26,19 @@ func TestTheAnswerToARepeatedBulkIsPutInOrder(t *testing.T) {
 		{"create":{"_index":"x","_id":"P1","_version":1,"result":"created","_shards":{"total":2,"successful":2,"failed":0},"_seq_no":5,"_primary_term":1,"status":201}},
 		{"create":{"_index":"x","_id":"P2","status":409,"error":{"type":"version_conflict_engine_exception","reason":"[P2]: version conflict, \"status\":409"}}},
 		{"create":{"_index":"x","_id":"P3","status":409,"error":{"type":"version_conflict_engine_exception"}}}]}`
+	again := &repeatable{body: []byte("{\"index\":{}}\n{}\n\n{ \"index\" : {} }\r\n{\"create\":1}\r\n{\"create\":{}}\n{}\n")}
 	result, ok := parseResult([]byte(body))
 	require.True(t, ok)
-	require.True(t, result.restore([]bool{true, true, false}))
+	require.True(t, again.restore(result))
 	require.JSONEq(t, `{"took":3,"ingest_took":7,"errors":false,"items":[
 		{"index":{"_index":"x","_id":"P1","_version":1,"result":"created","_shards":{"total":2,"successful":2,"failed":0},"_seq_no":5,"_primary_term":1,"status":201}},
 		{"index":{"_index":"x","_id":"P2","_version":1,"result":"created","status":201}},
 		{"create":{"_index":"x","_id":"P3","_version":1,"result":"created","status":201}}]}`, string(result.encode()))
 
+	again.body = []byte("{\"index\":{}}\n{}\n")
 	failed, ok := parseResult([]byte(`{"took":3,"errors":true,"items":[{"create":{"_index":"x","_id":"P1","status":400,"error":{"type":"document_parsing_exception"}}}]}`))
 	require.True(t, ok)
-	require.True(t, failed.restore([]bool{true}))
+	require.True(t, again.restore(failed))
 	require.JSONEq(t, `{"took":3,"errors":true,"items":[{"index":{"_index":"x","_id":"P1","status":400,"error":{"type":"document_parsing_exception"}}}]}`, string(failed.encode()))
 
 	for name, odd := range map[string]string{
@@ -44,10 +46,11 @@ func TestTheAnswerToARepeatedBulkIsPutInOrder(t *testing.T) {
 		"no item":             `{"took":1,"items":[{}]}`,
 		"a rejected item":     `{"took":3,"items":[{"create":{"status":429,"error":{}}}]}`,
 		"an unavailable item": `{"took":3,"items":[{"create":{"status":503,"error":{}}}]}`,
+		"an internal error":   `{"took":3,"items":[{"create":{"status":500,"error":{}}}]}`,
 	} {
 		result, ok := parseResult([]byte(odd))
 		require.True(t, ok, name)
-		require.False(t, result.restore([]bool{true}), name)
+		require.False(t, again.restore(result), name)
 	}
 	for _, odd := range []string{``, `{`, `[]`, `{"error":"x","status":400}`, `{"items":3}`} {
 		_, ok := parseResult([]byte(odd))

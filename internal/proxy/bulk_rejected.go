@@ -37,16 +37,13 @@ func (x *exchange) resolveBulk(t *try) bool {
 	}
 	result, ok := readResult(t)
 	if !ok {
-		b.unresolved = b.again.create
-		return !b.unresolved
+		return !b.again.create
 	}
 	changed := x.p.o.Bulk.RetryRejected > 0 && x.retryRejected(result, t.body)
 	if b.again.create {
-		changed = true
-		b.unresolved = !result.restore(b.again.renamed)
-	}
-	if b.unresolved {
-		return false
+		if changed = b.again.restore(result); !changed {
+			return false
+		}
 	}
 	if changed {
 		t.begin = result.encode()
@@ -127,8 +124,14 @@ func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult
 	return result, false
 }
 
-// splitOperations returns the lines of each operation of a bulk.
-func splitOperations(body []byte) (operations [][]byte, ok bool) {
+// operation is one of a bulk, with its lines.
+type operation struct {
+	verb  es.BulkVerb
+	lines []byte
+}
+
+// splitOperations returns the operations of a bulk.
+func splitOperations(body []byte) (operations []operation, ok bool) {
 	for len(body) > 0 {
 		line, _, found := bytes.Cut(body, []byte{'\n'})
 		if !found {
@@ -150,7 +153,7 @@ func splitOperations(body []byte) (operations [][]byte, ok bool) {
 			}
 			end += source + 1
 		}
-		operations, body = append(operations, body[:end]), body[end:]
+		operations, body = append(operations, operation{action.Verb, body[:end]}), body[end:]
 	}
 	return operations, true
 }
@@ -244,10 +247,10 @@ func statusOf(raw json.RawMessage) int {
 }
 
 // rejected returns the numbers of the rejected operations, and a bulk of them.
-func (r *bulkResult) rejected(operations [][]byte) (numbers []int, body []byte) {
+func (r *bulkResult) rejected(operations []operation) (numbers []int, body []byte) {
 	for i, raw := range r.items {
 		if statusOf(raw) == http.StatusTooManyRequests {
-			numbers, body = append(numbers, i), append(body, operations[i]...)
+			numbers, body = append(numbers, i), append(body, operations[i].lines...)
 		}
 	}
 	return numbers, body
