@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -292,7 +291,7 @@ func (x *exchange) holdBulk() bool {
 	}
 	o := &x.p.o.Bulk
 	// If the answer to a repetition cannot be decoded, it cannot be merged either.
-	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
+	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !b.line.Filtered {
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)

@@ -22,10 +22,11 @@ import (
 // repeatable is a bulk that may be repeated even if it may have been stored: sidestep
 // gave each of its documents an id.
 type repeatable struct {
-	body   []byte // the client's
-	key    bulk.Key
-	minted bulk.Minted
-	create bool // it has been sent before: documents that are stored must not be written again
+	body    []byte // the client's
+	key     bulk.Key
+	minted  bulk.Minted
+	create  bool // it has been sent before: documents that are stored must not be written again
+	matched bool // its client has sent it before
 }
 
 // holdRepeatable reads a bulk so that it can be repeated. A bulk that is too large
@@ -74,16 +75,15 @@ const (
 // assignIDs gives the documents of a bulk ids: the same as before, if it was sent before.
 func (x *exchange) assignIDs(again *repeatable) idResult {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
-	before, known := ambiguous.Take(again.key, x.Began)
-	if known {
-		again.minted, again.create, b.chosen = before, true, before.Places
-	} else {
+	again.minted, again.matched = ambiguous.Take(again.key, x.Began)
+	again.create = again.matched
+	if b.chosen = again.minted.Places; !again.matched {
 		again.minted.Prefix = newPrefix()
 	}
 	// It is held as it arrived and as it is sent, the latter twice if it is repeated.
 	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
-		if known {
-			ambiguous.Remember(again.key, before, x.Began)
+		if again.matched {
+			ambiguous.Remember(again.key, again.minted, x.Began)
 			return noRoom
 		}
 		return noIDs
@@ -95,7 +95,7 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	again.minted.Places = b.chosen
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
-	if known {
+	if again.matched {
 		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
 	}
 	return minted
@@ -216,7 +216,8 @@ func (b *bulkWrite) remember(now time.Time) {
 // restore corrects the result of a repetition. An id that is taken was taken by this bulk
 // before, and operations get back the names that the client gave them. It returns false
 // if the result cannot be read, or some operation may have been stored before and was
-// rejected now: then it is unknown what was stored.
+// rejected now: then it is unknown what was stored. An internal error is about the document
+// if it is there again when the client has sent the bulk once more: it would come for ever.
 func (a *repeatable) restore(r *bulkResult) bool {
 	operations, _ := splitOperations(a.body)
 	if len(r.items) != len(operations) {
@@ -228,7 +229,7 @@ func (a *repeatable) restore(r *bulkResult) bool {
 		switch {
 		case verb == "":
 			return false
-		case one.Status == http.StatusTooManyRequests, one.Status >= http.StatusInternalServerError:
+		case one.Status == http.StatusTooManyRequests, one.Status > http.StatusInternalServerError, one.Status == http.StatusInternalServerError && !a.matched:
 			return false
 		case one.Status == http.StatusConflict:
 			raw = one.created(named)
@@ -240,16 +241,22 @@ func (a *repeatable) restore(r *bulkResult) bool {
 	return true
 }
 
-// created returns the item of an operation whose document is stored.
+// created returns the item of an operation whose document is stored. Engines that have types
+// tell them, and their clients need them. A filter_path leaves the status alone.
 func (i *item) created(verb es.BulkVerb) json.RawMessage {
 	type stored struct {
-		Index   string `json:"_index"`
-		ID      string `json:"_id"`
-		Version int    `json:"_version"`
-		Result  string `json:"result"`
+		Index   string `json:"_index,omitempty"`
+		Type    string `json:"_type,omitempty"`
+		ID      string `json:"_id,omitempty"`
+		Version int    `json:"_version,omitempty"`
+		Result  string `json:"result,omitempty"`
 		Status  int    `json:"status"`
 	}
-	raw, _ := json.Marshal(map[es.BulkVerb]stored{verb: {i.Index, i.ID, 1, "created", http.StatusCreated}}) //nolint:errchkjson // strings and numbers always marshal
+	s := stored{Index: i.Index, Type: i.Type, ID: i.ID, Status: http.StatusCreated}
+	if i.Index != "" {
+		s.Version, s.Result = 1, "created"
+	}
+	raw, _ := json.Marshal(map[es.BulkVerb]stored{verb: s}) //nolint:errchkjson // strings and numbers always marshal
 	return raw
 }
 

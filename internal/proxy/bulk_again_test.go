@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,6 +66,8 @@ type store struct {
 	next int
 	// reject is how many operations are answered 429 before any is stored.
 	reject int
+	// crash is how many bulks have a last operation that is answered 500, whatever is done.
+	crash int
 	// broken is called after a bulk was stored, instead of an answer, while it is not nil.
 	broken func(http.ResponseWriter)
 }
@@ -88,6 +91,9 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 			}
 			status, result := 201, `"result":"created"`
 			switch {
+			case s.crash > 0 && i == len(lines)-2:
+				s.crash--
+				status, result = 500, `"error":{"type":"null_pointer_exception"}`
 			case s.reject > 0:
 				s.reject--
 				status, result = 429, `"error":{"type":"rejected_execution_exception"}`
@@ -106,6 +112,11 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 	}
 	w.Header().Set("Content-Type", "application/json")
 	all := strings.Join(items, ",")
+	if strings.Contains(r.URL.RawQuery, "filter_path") {
+		all = regexp.MustCompile(`"_index":"idx","_id":"[^"]*",|,"result":"created"`).ReplaceAllString(all, "")
+		_, _ = fmt.Fprintf(w, `{"errors":%t,"items":[%s]}`, strings.Contains(all, `"error":`), all)
+		return
+	}
 	_, _ = fmt.Fprintf(w, `{"took":1,"errors":%t,"items":[%s]}`, strings.Contains(all, `"error":`), all)
 }
 

@@ -206,7 +206,7 @@ func (r *bulkResult) encode() []byte {
 	raws := make([][]byte, len(r.items))
 	for i, raw := range r.items {
 		_, one := itemOf(raw)
-		failed, raws[i] = failed || len(one.Error) > 0, raw
+		failed, raws[i] = failed || one.Status >= http.StatusBadRequest, raw
 	}
 	r.values["errors"] = json.RawMessage(strconv.FormatBool(failed))
 	r.values["items"] = append(append(json.RawMessage{'['}, bytes.Join(raws, []byte{','})...), ']')
@@ -223,10 +223,10 @@ func (r *bulkResult) encode() []byte {
 
 // item is the result of one operation, as far as it is needed.
 type item struct {
-	Index  string          `json:"_index"`
-	ID     string          `json:"_id"`
-	Status int             `json:"status"`
-	Error  json.RawMessage `json:"error"`
+	Index  string `json:"_index"`
+	Type   string `json:"_type"`
+	ID     string `json:"_id"`
+	Status int    `json:"status"`
 }
 
 // itemOf returns the verb and the result of an item; "" if it is no item.
