@@ -71,7 +71,7 @@ type bulkWrite struct {
 	// Of the handler's goroutine alone:
 	again    *repeatable // nil if it cannot be repeated
 	entered  *bulk.Key   // entered into the list of bulks in flight
-	waited   bool        // before operations that the engine had rejected were sent again
+	failed   bool        // some operations were not stored, by the beginning of the answer
 	left     bool        // the client left before its answer
 	measured bool        // the connection shows whether the answer is read
 
@@ -365,7 +365,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		case !b.timed:
 		case x.Answered < 0:
 			p.book.Abandon(p.shard)
-		case b.items.refused() || b.waited: // a refusal takes no time, and what waits before it is sent again takes more
+		case b.failed || b.items.refused() || len(x.tries) > 1: // a refusal takes no time, and what is sent again takes more
 			p.book.End(p.shard, 0, 0, now)
 		default:
 			p.book.End(p.shard, documents, x.Upstream, now)

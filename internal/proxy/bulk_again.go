@@ -80,19 +80,19 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	if b.chosen = again.minted.Places; !again.matched {
 		again.minted.Prefix = newPrefix()
 	}
+	out, ok := b.rewrite(again)
+	if !ok {
+		return noIDs
+	}
+	again.minted.Places = b.chosen
 	// It is held as it arrived and as it is sent, the latter twice if it is repeated.
-	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
+	if len(again.body) > heldScratch && !x.reserve(2*int64(len(out))) {
 		if again.matched {
 			ambiguous.Remember(again.key, again.minted, x.Began)
 			return noRoom
 		}
 		return noIDs
 	}
-	out, ok := b.rewrite(again)
-	if !ok {
-		return noIDs
-	}
-	again.minted.Places = b.chosen
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
 	if again.matched {
@@ -167,9 +167,6 @@ func newPrefix() string {
 
 // repeats reports whether the bulk can be repeated even if it may have been stored.
 func (b *bulkWrite) repeats() bool { return b != nil && b.again != nil }
-
-// hasWaited reports whether the time that it took is not all the engine's.
-func (b *bulkWrite) hasWaited() bool { return b != nil && b.waited }
 
 // bodyToSend returns the body of the next attempt. Once an attempt may have been
 // received, the operations no longer overwrite what is stored.

@@ -1,7 +1,11 @@
 package proxy
 
 import (
+	"compress/gzip"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +50,76 @@ func TestARepeatedBulkIsAnsweredAsItIsFiltered(t *testing.T) {
 	h.seen()
 	_, _ = h.do("POST", "/idx/_bulk?filter_path=errors", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.NotContains(t, h.seen()[0].body, "_id")
+}
+
+// The time that a bulk takes which is sent twice is not that of its shard.
+func TestABulkThatIsSentTwiceTellsNothingOfItsShard(t *testing.T) {
+	b := startBulks(t, 3, func(o *Options) { o.Bulk.Idempotent = true })
+	b.answer = respond(http.StatusOK, itemsOf(5, 201))
+	b.on(1, hangUp)
+	for _, tells := range []bool{false, true} {
+		resp, _ := b.do("POST", "/idx/_bulk", five)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Positive(t, b.documents()) // it has ended
+		var sum time.Duration
+		for _, took := range b.books.Look(b.index, 0, 1.5).Times() {
+			sum += took
+		}
+		require.Equal(t, tells, sum > 0)
+	}
+}
+
+// What is made longer by ids is held as it is sent, twice.
+func TestIDsTakeMemory(t *testing.T) {
+	short := strings.Repeat("{\"index\":{}}\n{}\n", heldScratch/10)
+	for room, ids := range map[int]int{20: heldScratch / 10, 6: 0} {
+		h, _ := startStore(t, func(b *Bulk) { b.Idempotent = true })
+		h.proxy.o.MaxHeldBodies = int64(room * len(short))
+		resp, _ := h.do("POST", "/idx/_bulk", short, "Content-Type", "application/x-ndjson")
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, ids, strings.Count(h.seen()[0].body, `"_id"`))
+	}
+}
+
+// Answers that are read whole take of the memory for bodies. One for which there is none passes.
+func TestAnAnswerThatCannotBeHeldPasses(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	body := strings.Repeat("{\"index\":{}}\n{}\n", 200) // its answer has 20 kB
+	for room, status := range map[int64]int{128 << 10: 201, 64 << 10: 429} {
+		h.proxy.o.MaxHeldBodies = room
+		s.reject = 200
+		_, text := h.do("POST", "/idx/_bulk", body, "Content-Type", "application/x-ndjson")
+		require.Equal(t, 200, strings.Count(text, fmt.Sprintf(`"status":%d`, status)), room)
+	}
+	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+}
+
+// A shard that refuses what it is sent is quick at that, also where the items cannot be counted.
+func TestRefusalsTellNothingOfTheTime(t *testing.T) {
+	rejected := strings.Replace(itemsOf(5, 429), "false", "true", 1)
+	for name, c := range map[string]struct{ coding, answer string }{
+		"plain": {"identity", rejected}, "gzip": {"gzip", rejected}, "filter_path": {"identity", `{"errors":true}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBulks(t, 2, nil)
+			b.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if c.coding != "gzip" {
+					_, _ = io.WriteString(w, c.answer)
+					return
+				}
+				w.Header().Set("Content-Encoding", c.coding)
+				z := gzip.NewWriter(w)
+				_, _ = io.WriteString(z, c.answer)
+				_ = z.Close()
+			}
+			resp, body := b.do("POST", "/idx/_bulk", five, "Accept-Encoding", c.coding)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			if c.coding != "gzip" {
+				require.Equal(t, c.answer, body)
+			}
+			b.documents() // it has ended
+			require.Equal(t, []time.Duration{0, 0}, b.books.Look(b.index, 0, 1.5).Times())
+		})
+	}
 }
