@@ -281,17 +281,14 @@ func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 // holdBulk reads a bulk as it is to be sent. It reads all of it if it may be held, so
 // that another node can be tried if it was not sent, else the beginning.
 func (x *exchange) holdBulk() bool {
-	b := x.bulk
-	limit := x.p.o.MaxHeldBody
-	if x.r.ContentLength > limit {
-		limit = bulkPrefix
-	}
-	if x.asking { // reading would tell the client to send the body
-		limit = 0
-	}
-	o := &x.p.o.Bulk
+	b, o, limit := x.bulk, &x.p.o.Bulk, x.p.o.MaxHeldBody
+	switch {
+	case x.asking: // reading would tell the client to send the body
+		return x.holdFrom(b, 0)
+	case x.r.ContentLength > limit:
+		return x.holdFrom(b, bulkPrefix)
 	// If the answer to a repetition cannot be decoded, it cannot be merged either.
-	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !b.line.Filtered {
+	case o.Idempotent && b.mode == ModeRoute && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !b.line.Filtered:
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)

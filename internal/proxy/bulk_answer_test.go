@@ -123,3 +123,13 @@ func TestRefusalsTellNothingOfTheTime(t *testing.T) {
 		})
 	}
 }
+
+// However little may be held, what is held can be repeated.
+func TestABulkIsRepeatedHoweverLittleMayBeHeld(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	h.proxy.o.MaxHeldBody = int64(len(twoDocuments))
+	s.broken = breakConnection
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.stored(), 2)
+}
