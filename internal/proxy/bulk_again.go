@@ -80,25 +80,34 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	if b.chosen = again.minted.Places; !again.matched {
 		again.minted.Prefix = newPrefix()
 	}
-	out, ok := b.rewrite(again)
-	if !ok {
+	out, fits, ok := x.rewriteWithin(again)
+	switch {
+	case !ok:
+		return noIDs
+	case !fits && again.matched:
+		ambiguous.Remember(again.key, again.minted, x.Began)
+		return noRoom
+	case !fits:
 		return noIDs
 	}
 	again.minted.Places = b.chosen
-	// It is held as it arrived and as it is sent, the latter twice if it is repeated.
-	if len(again.body) > heldScratch && !x.reserve(2*int64(len(out))) {
-		if again.matched {
-			ambiguous.Remember(again.key, again.minted, x.Began)
-			return noRoom
-		}
-		return noIDs
-	}
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
 	if again.matched {
 		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
 	}
 	return minted
+}
+
+// rewriteWithin is rewrite, as far as there is memory: the bulk is held as it arrived and as
+// it is sent, the latter twice if it is repeated.
+func (x *exchange) rewriteWithin(again *repeatable) (out []byte, fits, ok bool) {
+	size := int64(len(again.body))
+	if size > heldScratch && !x.reserve(2*size) {
+		return nil, false, true
+	}
+	out, ok = x.bulk.rewrite(again)
+	return out, size <= heldScratch || x.reserve(2*(int64(len(out))-size)), ok
 }
 
 // streamAfter streams a bulk that is too large to be repeated, of which read was read.
