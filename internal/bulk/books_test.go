@@ -10,7 +10,7 @@ import (
 )
 
 func indexOf(name string, shards int) Index {
-	return Index{Name: name, WriteIndex: name, Shards: shards}
+	return Index{WriteIndex: name, Shards: shards}
 }
 
 func TestABookIsKeptForAnIndex(t *testing.T) {
@@ -23,7 +23,7 @@ func TestABookIsKeptForAnIndex(t *testing.T) {
 	require.NotSame(t, k, b.Of(indexOf("b", 3), 0, 1.5, epoch))
 	require.NotSame(t, k, b.Of(indexOf("a", 4), 0, 1.5, epoch), "an index of that name was made anew")
 
-	stream := Index{Name: "stream", WriteIndex: ".ds-1", Shards: 2}
+	stream := Index{WriteIndex: ".ds-1", Shards: 2}
 	k = b.Of(stream, 0, 1.5, epoch)
 	stream.WriteIndex = ".ds-2"
 	require.NotSame(t, k, b.Of(stream, 0, 1.5, epoch), "each index behind a name has its own")

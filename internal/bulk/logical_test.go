@@ -23,7 +23,7 @@ func generatedIndex(rng *rand.Rand) (Index, int) {
 			routingShards *= 2
 		}
 	}
-	return Index{Name: "i", WriteIndex: "i", Shards: shards, RoutingShards: routingShards, Values: Values(shards, routingShards)}, size
+	return Index{WriteIndex: "i", Shards: shards, RoutingShards: routingShards, Values: Values(shards, routingShards)}, size
 }
 
 // Whoever searches by a routing finds all documents that have it: those that were written
@@ -89,7 +89,7 @@ func TestIndicesWithoutSlots(t *testing.T) {
 // Every operation with a routing and without an id goes to the slot, and to the shard of it
 // that its routing names; every other byte stays.
 func TestSlotsOfABulk(t *testing.T) {
-	index := Index{Name: "i", Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
+	index := Index{Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
 	l, _ := index.Logical(2)
 	body := "{\"index\":{\"routing\":%s}}\n{\"a\":1}\n{\"create\":{\"_index\":\"i\", \"routing\" : %s }}\n{}\n{\"index\":{}}\n{}\n" +
 		"{\"index\":{\"_id\":\"1\",\"routing\":\"x\"}}\n{}\n{\"index\":{\"routing\":\"\"}}\n{}\n{\"index\":{\"_index\":\"o\",\"routing\":\"x\"}}\n{}\n{\"delete\":{\"_id\":\"1\",\"routing\":\"x\"}}\n"
@@ -131,7 +131,7 @@ func TestSlotsOfABulk(t *testing.T) {
 func TestBooksOfSlots(t *testing.T) {
 	var books Books
 	now := time.Now()
-	index := Index{Name: "i", WriteIndex: "i", Shards: 6}
+	index := Index{WriteIndex: "i", Shards: 6}
 	require.Empty(t, books.Sizes())
 	book := books.Of(index, 2, 1.5, now)
 	require.Same(t, book, books.Of(index, 2, 1.5, now))

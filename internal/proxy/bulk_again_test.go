@@ -135,7 +135,7 @@ func startStore(t *testing.T, change func(*Bulk)) (*harness, *store) {
 		o.Bulk = Bulk{
 			Patterns: []string{"idx"}, Avoid: true, MaxSkew: 1.5, Books: &bulk.Books{},
 			Index: func(name string) (bulk.Index, bool) {
-				return bulk.Index{Name: name, WriteIndex: name, Shards: 3, RoutingShards: 3, Values: bulk.Values(3, 3)}, true
+				return bulk.Index{WriteIndex: name, Shards: 3, RoutingShards: 3, Values: bulk.Values(3, 3)}, true
 			},
 		}
 		change(&o.Bulk)

@@ -53,7 +53,7 @@ func startBulks(t testing.TB, nodes int, change func(*Options)) *bulks {
 }
 
 func bulkIndexOf(name string, shards int) bulk.Index {
-	return bulk.Index{Name: name, WriteIndex: name, Shards: shards, RoutingShards: shards, Values: bulk.Values(shards, shards)}
+	return bulk.Index{WriteIndex: name, Shards: shards, RoutingShards: shards, Values: bulk.Values(shards, shards)}
 }
 
 // stored is an answer to any bulk that says that everything was stored.
