@@ -37,7 +37,7 @@ func parseIndex(name string, body, aliases []byte) (bulk.Index, error) {
 	}
 	// The indices behind another name: a data stream of OpenSearch, which refuses a
 	// routing.
-	return bulk.Index{Name: name, Refused: bulk.ReasonNoCustomRouting, RefusedRouted: bulk.ReasonNoCustomRouting}, nil
+	return bulk.Index{Refused: bulk.ReasonNoCustomRouting, RefusedRouted: bulk.ReasonNoCustomRouting}, nil
 }
 
 // countedIndex returns the index whose documents are counted.

@@ -9,7 +9,7 @@ import (
 
 const (
 	// ambiguousAge is how long a bulk is remembered of which it is unknown whether it was
-	// stored. maxAmbiguous bounds their number, maxNames that of the indices that they name.
+	// stored. maxAmbiguous bounds their number, maxNames that of the parts that they have.
 	ambiguousAge = 10 * time.Minute
 	maxAmbiguous = 10_000
 	maxNames     = 20 * maxAmbiguous
@@ -26,14 +26,9 @@ type Key [32]byte
 type Minted struct {
 	// Prefix is the first part of the ids; the rest is the number of the operation.
 	Prefix string
-	// Routings are the routing values by index, of documents without one of the client's,
-	// and Slots the slots of those that have one.
-	Routings map[string]string
-	Slots    map[string]Slot
+	// Places are where its parts went.
+	Places map[Part]Destination
 }
-
-// names returns how many indices it has the routing or the slot of.
-func (m *Minted) names() int { return len(m.Routings) + len(m.Slots) }
 
 // IDs returns a function that returns the ids of one pass over the bulk, in the order of
 // its operations.
@@ -51,7 +46,7 @@ type Ambiguous struct {
 	mu    sync.Mutex
 	going map[Key]chan struct{} // in flight; closed when it has ended
 	bulks map[Key]remembered
-	names int       // of indices that bulks have
+	names int       // of parts that bulks have
 	order []ordered // by time
 	// answered are bulks whose answer was written, until their connections show whether
 	// it was read: at most one a connection.
@@ -119,7 +114,7 @@ func (a *Ambiguous) remember(k Key, m Minted, now time.Time) {
 	}
 	a.drop(k)
 	a.bulks[k] = remembered{m, now}
-	a.names += m.names()
+	a.names += len(m.Places)
 	a.order = append(a.order, ordered{k, now})
 }
 
@@ -186,7 +181,7 @@ func (a *Ambiguous) forget(now time.Time, most int) {
 // drop removes a bulk, and returns it.
 func (a *Ambiguous) drop(k Key) (remembered, bool) {
 	b, ok := a.bulks[k]
-	a.names -= b.names()
+	a.names -= len(b.Places)
 	delete(a.bulks, k)
 	return b, ok
 }

@@ -115,11 +115,11 @@ func TestEqualBulksAreServedOneAfterTheOther(t *testing.T) {
 
 func TestRewriterMakesIDs(t *testing.T) {
 	body := "{\"index\":{}}\n{\"a\":\"index\"}\n" + ` { "index" : {"_index":"x"} }` + "\n{}\n{\"create\":{ }}\n{}\n{\"index\":{\"_id\":\"1\"}}\n{}\n"
-	read := func(create bool) (string, []bool) {
+	read := func(create bool) string {
 		m := Minted{Prefix: "P"}
 		r := NewRewriter(strings.NewReader(body), Options{
 			DefaultIndex: "d", ID: m.IDs(), Create: create,
-			Place: func(string) (string, Reason) { return "7", "" },
+			Place: place,
 		})
 		var out strings.Builder
 		p := make([]byte, 3)
@@ -127,18 +127,14 @@ func TestRewriterMakesIDs(t *testing.T) {
 			n, err := r.Read(p)
 			out.Write(p[:n])
 			if err != nil {
-				return out.String(), r.Renamed()
+				return out.String()
 			}
 		}
 	}
-	got, renamed := read(false)
 	require.Equal(t, `{"index":{"_id":"P1","routing":"7"}}`+"\n{\"a\":\"index\"}\n"+` { "index" : {"_id":"P2","routing":"7","_index":"x"} }`+
-		"\n{}\n{\"create\":{\"_id\":\"P3\",\"routing\":\"7\" }}\n{}\n{\"index\":{\"_id\":\"1\"}}\n{}\n", got)
-	require.Empty(t, renamed)
-	got, renamed = read(true)
+		"\n{}\n{\"create\":{\"_id\":\"P3\",\"routing\":\"7\" }}\n{}\n{\"index\":{\"_id\":\"1\"}}\n{}\n", read(false))
 	require.Equal(t, `{"create":{"_id":"P1","routing":"7"}}`+"\n{\"a\":\"index\"}\n"+` { "create" : {"_id":"P2","routing":"7","_index":"x"} }`+
-		"\n{}\n{\"create\":{\"_id\":\"P3\",\"routing\":\"7\" }}\n{}\n{\"index\":{\"_id\":\"1\"}}\n{}\n", got)
-	require.Equal(t, []bool{true, true, false}, renamed)
+		"\n{}\n{\"create\":{\"_id\":\"P3\",\"routing\":\"7\" }}\n{}\n{\"index\":{\"_id\":\"1\"}}\n{}\n", read(true))
 }
 
 // A bulk that is taken and remembered again and again takes the place of no other one.
@@ -162,16 +158,16 @@ func TestRepeatedBulksTakeTheRoomOfOne(t *testing.T) {
 // Bulks that name a thousand indices each are remembered as long as there is room for the names.
 func TestTheNamesThatAreRememberedAreBounded(t *testing.T) {
 	var a Ambiguous
-	routings := map[string]string{}
+	places := map[Part]Destination{}
 	for i := range 1000 {
-		routings[strconv.Itoa(i)] = "0"
+		places[Part{Index: strconv.Itoa(i)}] = Destination{Routing: "0"}
 	}
 	key := func(i int) Key { return Key{byte(i), byte(i >> 8)} }
 	now := time.Now()
 	const bulks = 2 * maxNames / 1000
 	for i := range bulks {
-		a.Remember(key(i), Minted{Routings: routings}, now.Add(time.Duration(i)))
-		a.Remember(key(i), Minted{Routings: routings}, now.Add(time.Duration(i)))
+		a.Remember(key(i), Minted{Places: places}, now.Add(time.Duration(i)))
+		a.Remember(key(i), Minted{Places: places}, now.Add(time.Duration(i)))
 	}
 	held := 0
 	for i := range bulks {

@@ -49,22 +49,6 @@ type counts struct {
 	base []int64 // what each part had when the book was opened
 }
 
-// Of returns the book of an index, and creates it if there is none. An index that was
-// deleted and created again with another number of shards gets a new one.
-func (b *Books) Of(x Index, maxSkew float64, now time.Time) *Book { return b.of(x, 0, maxSkew, now) }
-
-// OfSlots is Of for the slots of an index, of size shards each (see [Logical]).
-func (b *Books) OfSlots(x Index, size int, maxSkew float64, now time.Time) *Book {
-	k := b.of(x, size, maxSkew, now)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.sizes == nil {
-		b.sizes = make(map[string]int)
-	}
-	b.sizes[x.WriteIndex] = size
-	return k
-}
-
 // Sizes returns the indices that were written to by slots, with the size of the slots.
 func (b *Books) Sizes() map[string]int {
 	b.mu.Lock()
@@ -72,15 +56,21 @@ func (b *Books) Sizes() map[string]int {
 	return maps.Clone(b.sizes)
 }
 
-func (b *Books) of(x Index, size int, maxSkew float64, now time.Time) *Book {
+// Of returns the book of the shards of an index or, if size is not 0, of its slots of size
+// shards each (see [Logical]), and creates it if there is none. An index that was deleted
+// and created again with another number of shards gets a new one.
+func (b *Books) Of(x Index, size int, maxSkew float64, now time.Time) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.books == nil {
+		b.books, b.sizes = make(map[bookKey]*Book), make(map[string]int)
+	}
+	if size > 0 {
+		b.sizes[x.WriteIndex] = size
+	}
 	key := bookKey{x.WriteIndex, size}
 	k := b.books[key]
 	if k == nil || k.shards != x.Shards {
-		if b.books == nil {
-			b.books = make(map[bookKey]*Book)
-		}
 		for k == nil && len(b.books) >= maxBooks {
 			b.dropOldest()
 		}
@@ -93,12 +83,7 @@ func (b *Books) of(x Index, size int, maxSkew float64, now time.Time) *Book {
 }
 
 // Look returns what [Books.Of] would, but keeps no new book.
-func (b *Books) Look(x Index, maxSkew float64) *Book { return b.look(x, 0, maxSkew) }
-
-// LookSlots is Look for the slots of an index.
-func (b *Books) LookSlots(x Index, size int, maxSkew float64) *Book { return b.look(x, size, maxSkew) }
-
-func (b *Books) look(x Index, size int, maxSkew float64) *Book {
+func (b *Books) Look(x Index, size int, maxSkew float64) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k := b.books[bookKey{x.WriteIndex, size}]; k != nil && k.shards == x.Shards {

@@ -10,8 +10,6 @@ import (
 
 // Index is what determines whether and how documents of an index are kept together.
 type Index struct {
-	// Name is the name to write to: of an index, an alias or a data stream.
-	Name string
 	// Shards and RoutingShards are number_of_shards and routing_num_shards; of a data
 	// stream, those of the index it is written to.
 	Shards, RoutingShards int
@@ -26,8 +24,8 @@ type Index struct {
 	Resized bool
 	// AppendOnly says that the index refuses documents with ids of the client's (OpenSearch).
 	AppendOnly bool
-	// WriteIndex is the index that documents go to: Name, except for a data stream; empty
-	// for an alias.
+	// WriteIndex is the index that documents go to: the one of the name, except for a data
+	// stream; empty for an alias.
 	WriteIndex string
 }
 
@@ -133,7 +131,7 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 	values := make(map[[2]int][]string) // most indices have the same number of shards
 	for name, metadata := range answer.Metadata.Indices {
 		for _, alias := range metadata.Aliases {
-			found[alias] = refusedIndex(alias, ReasonAlias)
+			found[alias] = refusedIndex(ReasonAlias)
 		}
 		found[name] = metadata.index(name, values)
 	}
@@ -142,17 +140,17 @@ func ParseIndices(body []byte) (map[string]Index, error) {
 		return nil, err
 	}
 	for alias := range section.Aliases {
-		found[alias] = refusedIndex(alias, ReasonAlias)
+		found[alias] = refusedIndex(ReasonAlias)
 	}
 	for name, stream := range section.Streams {
-		found[name] = stream.index(name, found)
+		found[name] = stream.index(found)
 	}
 	return found, nil
 }
 
 // refusedIndex is a name that does not stand for one index.
-func refusedIndex(name string, why Reason) Index {
-	return Index{Name: name, Refused: why, RefusedRouted: why}
+func refusedIndex(why Reason) Index {
+	return Index{Refused: why, RefusedRouted: why}
 }
 
 // HasRoutedAlias reports whether an alias of the index has a routing of its own, by the
@@ -194,15 +192,15 @@ func parseStreams(section json.RawMessage) (dataStreams, error) {
 }
 
 // index returns the Index of a data stream, whose last index is written to.
-func (d dataStream) index(name string, indices map[string]Index) Index {
+func (d dataStream) index(indices map[string]Index) Index {
 	if len(d.Indices) == 0 {
-		return refusedIndex(name, ReasonUnreadable)
+		return refusedIndex(ReasonUnreadable)
 	}
 	write, known := indices[d.Indices[len(d.Indices)-1].Name]
 	if !known || write.WriteIndex == "" {
 		write = Index{Refused: ReasonUnreadable}
 	}
-	write.Name, write.RefusedRouted = name, ReasonDataStream
+	write.RefusedRouted = ReasonDataStream
 	if !d.CustomRouting {
 		write.Refused, write.RefusedRouted, write.Values = ReasonNoCustomRouting, ReasonNoCustomRouting, nil
 	}
@@ -213,7 +211,7 @@ func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 	shards, _ := strconv.Atoi(string(m.Settings.Index.Shards))
 	s := m.Settings.Index
 	index := Index{
-		Name: name, WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
+		WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
 		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
 		AppendOnly: s.AppendOnly.Enabled == "true",
 	}

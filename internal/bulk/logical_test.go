@@ -23,7 +23,7 @@ func generatedIndex(rng *rand.Rand) (Index, int) {
 			routingShards *= 2
 		}
 	}
-	return Index{Name: "i", WriteIndex: "i", Shards: shards, RoutingShards: routingShards, Values: Values(shards, routingShards)}, size
+	return Index{WriteIndex: "i", Shards: shards, RoutingShards: routingShards, Values: Values(shards, routingShards)}, size
 }
 
 // Whoever searches by a routing finds all documents that have it: those that were written
@@ -89,19 +89,21 @@ func TestIndicesWithoutSlots(t *testing.T) {
 // Every operation with a routing and without an id goes to the slot, and to the shard of it
 // that its routing names; every other byte stays.
 func TestSlotsOfABulk(t *testing.T) {
-	index := Index{Name: "i", Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
+	index := Index{Shards: 6, RoutingShards: 768, Values: Values(6, 768)}
 	l, _ := index.Logical(2)
 	body := "{\"index\":{\"routing\":%s}}\n{\"a\":1}\n{\"create\":{\"_index\":\"i\", \"routing\" : %s }}\n{}\n{\"index\":{}}\n{}\n" +
 		"{\"index\":{\"_id\":\"1\",\"routing\":\"x\"}}\n{}\n{\"index\":{\"routing\":\"\"}}\n{}\n{\"index\":{\"_index\":\"o\",\"routing\":\"x\"}}\n{}\n{\"delete\":{\"_id\":\"1\",\"routing\":\"x\"}}\n"
 	rewriter := func(create bool, id func() string) *Rewriter {
 		return NewRewriter(strings.NewReader(fmt.Sprintf(body, `"x"`, `17`)), Options{
 			DefaultIndex: "i", ID: id, Create: create,
-			Place: func(string) (string, Reason) { return "", ReasonNotSelected },
-			Slot: func(name string) (Slot, Reason) {
-				if name != "i" {
-					return Slot{}, ReasonOwnRouting
+			Place: func(p Part) (Destination, Reason) {
+				switch {
+				case !p.Routed:
+					return Destination{}, ReasonNotSelected
+				case p.Index != "i":
+					return Destination{}, ReasonOwnRouting
 				}
-				return Slot{Logical: l, Number: 2}, ""
+				return Destination{Slot: &Slot{Logical: l, Number: 2}}, ""
 			},
 		})
 	}
@@ -115,7 +117,7 @@ func TestSlotsOfABulk(t *testing.T) {
 	require.Equal(t, 2, tally.Planned)
 	require.Equal(t, map[Reason]int{ReasonNotSelected: 1, ReasonExplicitID: 1, ReasonOwnRouting: 2, ReasonDelete: 1}, tally.Passed)
 	require.Len(t, tally.Placed, 1)
-	require.True(t, tally.Placed[0].Slotted)
+	require.True(t, tally.Placed[0].Routed)
 	require.Equal(t, 2, tally.Placed[0].Operations)
 	require.Positive(t, tally.Placed[0].Shards)
 
@@ -129,12 +131,12 @@ func TestSlotsOfABulk(t *testing.T) {
 func TestBooksOfSlots(t *testing.T) {
 	var books Books
 	now := time.Now()
-	index := Index{Name: "i", WriteIndex: "i", Shards: 6}
+	index := Index{WriteIndex: "i", Shards: 6}
 	require.Empty(t, books.Sizes())
-	book := books.OfSlots(index, 2, 1.5, now)
-	require.Same(t, book, books.OfSlots(index, 2, 1.5, now))
-	require.Same(t, book, books.LookSlots(index, 2, 1.5))
-	require.NotSame(t, book, books.Of(index, 1.5, now))
+	book := books.Of(index, 2, 1.5, now)
+	require.Same(t, book, books.Of(index, 2, 1.5, now))
+	require.Same(t, book, books.Look(index, 2, 1.5))
+	require.NotSame(t, book, books.Of(index, 0, 1.5, now))
 	require.Equal(t, map[string]int{"i": 2}, books.Sizes())
 	require.Equal(t, 2, book.Size())
 	book.Counted([]int64{1, 1, 1, 1, 1, 1}, now)

@@ -15,8 +15,8 @@ const (
 	maxAction = 64 << 10
 	// readSize is how much is read at a time.
 	readSize = 32 << 10
-	// maxIndices is how many indices of one bulk are looked at.
-	maxIndices = 1000
+	// maxParts is how many parts of one bulk are looked at.
+	maxParts = 1000
 	// maxName is the longest name of an index that engines allow, in bytes.
 	maxName = 255
 	// mostGrowth is more than what is written into one operation: a routing of one of
@@ -28,14 +28,9 @@ const (
 type Options struct {
 	// DefaultIndex is the index of the request line, of operations that name none.
 	DefaultIndex string
-	// Place returns the routing value for the operations of an index in this bulk, or
-	// "" and why they stay as they are. It is called once for each index that is named
-	// by an operation that may be given one, at its first.
-	Place func(index string) (routing string, why Reason)
-	// Slot returns the slot for the operations of an index that have a routing of the
-	// client's and no id, or why they stay as they are. It is called as Place is; nil: they
-	// stay.
-	Slot func(index string) (slot Slot, why Reason)
+	// Place returns where these operations go in this bulk, or why they stay as they are. It
+	// is called once for each part, at its first operation.
+	Place func(Part) (Destination, Reason)
 	// ID returns the id of the next operation that is given a routing; nil: they are given
 	// none, and the engine makes one.
 	ID func() string
@@ -45,9 +40,19 @@ type Options struct {
 	// Length is the length of the body as far as it is told, and Longest how long it may
 	// become: the engine refuses a longer one as a whole. 0: any length.
 	Length, Longest int64
-	// Buffer is memory to read into, which may be used again when the Rewriter is no
-	// longer read; nil if it shall have its own.
-	Buffer []byte
+}
+
+// Part are the operations of a bulk on one index that have no id: those without a routing
+// or, if Routed, those with one of the client's.
+type Part struct {
+	Index  string
+	Routed bool
+}
+
+// Destination is where a part goes: the routing value of a shard, or a slot if it is routed.
+type Destination struct {
+	Routing string
+	Slot    *Slot
 }
 
 // Slot is a slot of an index, see [Logical].
@@ -56,12 +61,9 @@ type Slot struct {
 	Number int
 }
 
-// Placed counts the operations of a bulk that were given a routing, for one index: those
-// that had none, or those that had one of the client's (Slotted).
+// Placed counts the operations of a part that were given a routing.
 type Placed struct {
-	Index      string
-	Slotted    bool
-	Routing    string // empty if Slotted
+	Part
 	Operations int
 	// Shards is how many shards they belong to.
 	Shards int
@@ -83,7 +85,7 @@ type Tally struct {
 // that stands in place of the client's where they have. All other bytes are those of the
 // body. Lines of source stream through,
 // whatever their length; memory is at most one action line of 64 KiB, 32 KiB to read into,
-// and what is known of the up to 1,000 indices that are looked at, with a routing and without.
+// and what is known of the up to 1,000 parts that are looked at.
 //
 // A bulk whose URL has a `routing`, `pipeline` or `require_alias`, or a type in its
 // path, must not be read through one: they hold for each of its operations. Neither
@@ -92,26 +94,20 @@ type Tally struct {
 // It is not safe for concurrent use.
 type Rewriter struct {
 	src          io.Reader
+	o            Options
 	defaultIndex []byte
-	place        func(string) (string, Reason)
-	slot         func(string) (Slot, Reason)
-	id           func() string
-	create       bool
-	length       int64 // of the body, as it was told
-	longest      int64 // that it may become; 0: any length
-	grown        int64 // what has been written into it
+	grown        int64 // what has been written into the body
 
 	buf      []byte // buf[from:to] has been read from src and not yet been looked at
 	from, to int
 	err      error     // of src; told when everything before it has been
 	pieces   [7][]byte // looked at and not yet given to the reader
 	idField  []byte    // one of them
-	renamed  []bool    // with create: by operation, whether the client called it `index`
 	state    lineState
 
-	indices [2]map[string]*destination // of operations without a routing, and with one
-	planned []*destination             // those with a routing
-	current *destination               // whose source is streaming; nil if it was not planned
+	parts   map[Part]*destination
+	planned []*destination // those that were given a routing
+	current *destination   // whose source is streaming; nil if it was not planned
 	tally   Tally
 }
 
@@ -124,19 +120,19 @@ const (
 	stateRest // nothing is looked at any more
 )
 
-// destination is what was answered for an index.
+// destination is what was answered for a part.
 type destination struct {
 	Placed
 	why             Reason
 	insert, inserts []byte // the field, alone and before others
 
-	slot  Slot     // if Slotted
+	slot  *Slot    // if it is routed
 	texts [][]byte // by logical number: the value as it is written, nil before it was used
 }
 
 // NewRewriter returns a Rewriter of src.
 func NewRewriter(src io.Reader, o Options) *Rewriter {
-	return &Rewriter{src: src, defaultIndex: []byte(o.DefaultIndex), place: o.Place, slot: o.Slot, id: o.ID, create: o.Create, length: o.Length, longest: o.Longest, buf: o.Buffer[:cap(o.Buffer)]}
+	return &Rewriter{src: src, o: o, defaultIndex: []byte(o.DefaultIndex), parts: make(map[Part]*destination)}
 }
 
 // Tally returns what was done so far.
@@ -168,10 +164,6 @@ func (r *Rewriter) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
-
-// Renamed tells, with Options.Create, of each operation whether the client called it
-// `index` and it was sent as `create`.
-func (r *Rewriter) Renamed() []bool { return r.renamed }
 
 // pending returns the size of what the reader has not got yet.
 func (r *Rewriter) pending() (n int) {
@@ -291,16 +283,16 @@ func (r *Rewriter) action(line []byte) {
 	r.tally.Planned++
 	r.current.Operations++
 	before, rest := r.buf[start:start+a.Insert], r.buf[start+a.Insert:r.from]
-	if r.create {
+	if r.o.Create {
 		before = r.rename(before)
 	}
-	if r.id != nil {
-		r.idField = append(append(append(r.idField[:0], `"_id":"`...), r.id()...), `",`...)
+	if r.o.ID != nil {
+		r.idField = append(append(append(r.idField[:0], `"_id":"`...), r.o.ID()...), `",`...)
 		r.pieces[3] = r.idField
 	}
 	r.pieces[0] = before
 	switch {
-	case r.current.Slotted:
+	case r.current.Routed:
 		from, to := a.RoutingFrom-a.Insert, a.RoutingTo-a.Insert
 		r.pieces[4], r.pieces[5], r.pieces[6] = rest[:from], r.current.value(a.Routing), rest[to:]
 	case a.Bare:
@@ -309,7 +301,7 @@ func (r *Rewriter) action(line []byte) {
 		r.pieces[4], r.pieces[5] = r.current.inserts, rest
 	}
 	r.grown += int64(r.pending() - (len(line) + 1))
-	if r.id != nil && !r.create {
+	if r.o.ID != nil && !r.o.Create {
 		r.grown++ // sent again, an index becomes a create
 	}
 }
@@ -329,7 +321,6 @@ func (d *destination) value(routing string) []byte {
 func (r *Rewriter) rename(before []byte) []byte {
 	const index, create = `"index"`, `"create"`
 	at := bytes.Index(before, []byte(index))
-	r.renamed = append(r.renamed, at >= 0)
 	if at < 0 {
 		return before
 	}
@@ -339,7 +330,7 @@ func (r *Rewriter) rename(before []byte) []byte {
 
 // destinationOf returns where an operation goes, or why it stays as it is.
 func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
-	name, kind := a.Index, 0
+	name := a.Index
 	if len(name) == 0 {
 		name = r.defaultIndex
 	}
@@ -350,7 +341,7 @@ func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
 		return nil, ReasonDelete
 	case a.Fields&es.BulkID != 0:
 		return nil, ReasonExplicitID
-	case a.Fields&es.BulkRouting != 0 && (r.slot == nil || a.Routing == ""):
+	case a.Fields&es.BulkRouting != 0 && a.Routing == "":
 		return nil, ReasonOwnRouting
 	case a.Fields&es.BulkPipeline != 0:
 		return nil, ReasonPipeline
@@ -360,22 +351,15 @@ func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
 		return nil, ReasonNoIndex
 	case len(name) > maxName:
 		return nil, ReasonUnknown
-	case r.longest > 0 && max(r.length, r.tally.BytesRead)+r.grown+mostGrowth > r.longest:
+	case r.o.Longest > 0 && max(r.o.Length, r.tally.BytesRead)+r.grown+mostGrowth > r.o.Longest:
 		return nil, ReasonTooLong
 	}
-	if a.Routing != "" {
-		kind = 1
-	}
-	p, known := r.indices[kind][string(name)]
+	p, known := r.parts[Part{string(name), a.Routing != ""}]
 	if !known {
-		if len(r.indices[kind]) == maxIndices {
+		if len(r.parts) == maxParts {
 			return nil, ReasonManyIndices
 		}
-		p = r.ask(string(name), kind == 1)
-		if r.indices[kind] == nil {
-			r.indices[kind] = make(map[string]*destination)
-		}
-		r.indices[kind][string(name)] = p
+		p = r.ask(Part{string(name), a.Routing != ""})
 	}
 	if p.why != "" {
 		return nil, p.why
@@ -383,28 +367,24 @@ func (r *Rewriter) destinationOf(a *es.BulkAction) (*destination, Reason) {
 	return p, ""
 }
 
-// ask asks what the caller wants for an index.
-func (r *Rewriter) ask(index string, slotted bool) *destination {
-	p := &destination{Placed: Placed{Index: index, Slotted: slotted}}
-	if slotted {
-		if p.slot, p.why = r.slot(index); p.why == "" {
-			p.texts = make([][]byte, p.slot.size)
-			r.planned = append(r.planned, p)
-		}
-		return p
-	}
-	p.Routing, p.why = r.place(index)
+// ask asks where the caller wants a part.
+func (r *Rewriter) ask(part Part) *destination {
+	to, why := r.o.Place(part)
+	d := &destination{Placed: Placed{Part: part}, why: why, slot: to.Slot}
+	r.parts[part] = d
 	switch {
-	case p.Routing != "":
-		value, _ := json.Marshal(p.Routing) //nolint:errchkjson // a string always marshals
-		p.insert = append([]byte(`"routing":`), value...)
-		p.inserts = slices.Concat(p.insert, []byte{','})
-		p.why, p.Shards = "", 1
-		r.planned = append(r.planned, p)
-	case p.why == "":
-		p.why = ReasonUnknown
+	case why != "":
+		return d
+	case part.Routed:
+		d.texts = make([][]byte, to.Slot.size)
+	default:
+		value, _ := json.Marshal(to.Routing) //nolint:errchkjson // a string always marshals
+		d.insert = append([]byte(`"routing":`), value...)
+		d.inserts = slices.Concat(d.insert, []byte{','})
+		d.Shards = 1
 	}
-	return p
+	r.planned = append(r.planned, d)
+	return d
 }
 
 // isBlank reports whether a line has nothing but what JSON calls white space.

@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place gives the routing "7" to all indices but those whose name says otherwise.
-func place(index string) (string, Reason) {
+// place gives the routing "7" to all indices but those whose name says otherwise, and leaves what has one.
+func place(p Part) (Destination, Reason) {
 	switch {
-	case strings.HasPrefix(index, "refused"):
-		return "", ReasonJoinField
-	case index == "silent":
-		return "", ""
+	case p.Routed:
+		return Destination{}, ReasonOwnRouting
+	case strings.HasPrefix(p.Index, "refused"):
+		return Destination{}, ReasonJoinField
 	default:
-		return "7", "ignored"
+		return Destination{Routing: "7"}, ""
 	}
 }
 
@@ -66,7 +66,7 @@ func TestRewriterTellsWhyOperationsPass(t *testing.T) {
 	}{
 		{`{"index":{"_id":"1","routing":"x"}}`, ReasonExplicitID},
 		{`{"create":{"_id":null}}`, ReasonExplicitID},
-		{`{"index":{"routing":"x"}}`, ReasonOwnRouting},
+		{`{"index":{"routing":"x","_index":"a"}}`, ReasonOwnRouting},
 		{`{"index":{"_routing":"x"}}`, ReasonOwnRouting},
 		{`{"index":{"pipeline":"_none"}}`, ReasonPipeline},
 		{`{"index":{"require_alias":false}}`, ReasonOtherField},
@@ -77,7 +77,6 @@ func TestRewriterTellsWhyOperationsPass(t *testing.T) {
 		{`{"index":{}}`, ReasonNoIndex},
 		{`{"index":{"_index":""}}`, ReasonNoIndex},
 		{`{"index":{"_index":"refused"}}`, ReasonJoinField},
-		{`{"index":{"_index":"silent"}}`, ReasonUnknown},
 		{`{"index":{}} x`, ReasonMalformed},
 		{`{"index":{"_index":"` + strings.Repeat("x", maxAction) + `"}}`, ReasonMalformed},
 	} {
@@ -93,9 +92,9 @@ func TestRewriterTellsWhyOperationsPass(t *testing.T) {
 func TestRewriterTallies(t *testing.T) {
 	asked := map[string]int{}
 	body := strings.Repeat("{\"index\":{\"_index\":\"a\"}}\n{\"n\":1}\n", 3) + "{\"index\":{}}\n{}\n{\"delete\":{\"_id\":\"1\"}}\n{\"index\":{\"_index\":\"refused\"}}\n{}\n"
-	r := NewRewriter(strings.NewReader(body), Options{DefaultIndex: "b", Place: func(index string) (string, Reason) {
-		asked[index]++
-		return place(index)
+	r := NewRewriter(strings.NewReader(body), Options{DefaultIndex: "b", Place: func(p Part) (Destination, Reason) {
+		asked[p.Index]++
+		return place(p)
 	}})
 	_, err := io.Copy(io.Discard, r)
 	require.NoError(t, err)
@@ -103,19 +102,19 @@ func TestRewriterTallies(t *testing.T) {
 	require.Equal(t, Tally{
 		Operations: 6, Planned: 4, BytesRead: int64(len(body)),
 		Passed: map[Reason]int{ReasonDelete: 1, ReasonJoinField: 1},
-		Placed: []Placed{{Index: "a", Routing: "7", Operations: 3, Shards: 1, Bytes: 24}, {Index: "b", Routing: "7", Operations: 1, Shards: 1, Bytes: 3}},
+		Placed: []Placed{{Part: Part{Index: "a"}, Operations: 3, Shards: 1, Bytes: 24}, {Part: Part{Index: "b"}, Operations: 1, Shards: 1, Bytes: 3}},
 	}, r.Tally())
 }
 
 func TestRewriterLooksAtSoManyIndices(t *testing.T) {
 	var body strings.Builder
-	for i := range maxIndices + 5 {
+	for i := range maxParts + 5 {
 		fmt.Fprintf(&body, "{\"index\":{\"_index\":\"i%d\"}}\n{}\n", i)
 	}
 	body.WriteString("{\"index\":{\"_index\":\"i0\"}}\n{}\n")
 	_, tally := rewrite(t, body.String(), "")
 	require.Equal(t, map[Reason]int{ReasonManyIndices: 5}, tally.Passed)
-	require.Equal(t, maxIndices+1, tally.Planned)
+	require.Equal(t, maxParts+1, tally.Planned)
 }
 
 // Nothing is kept of a name that no index can have.
@@ -123,9 +122,9 @@ func TestRewriterKeepsNoLongNames(t *testing.T) {
 	name := strings.Repeat("a", maxName)
 	body := "{\"index\":{\"_index\":\"" + name + "\"}}\n{}\n{\"index\":{\"_index\":\"" + name + "a\"}}\n{}\n"
 	var asked []string
-	r := NewRewriter(strings.NewReader(body), Options{Place: func(index string) (string, Reason) {
-		asked = append(asked, index)
-		return "7", ""
+	r := NewRewriter(strings.NewReader(body), Options{Place: func(p Part) (Destination, Reason) {
+		asked = append(asked, p.Index)
+		return place(p)
 	}})
 	_, err := io.Copy(io.Discard, r)
 	require.NoError(t, err)
@@ -162,7 +161,6 @@ func TestRewriterKeepsTheLongestBody(t *testing.T) {
 // What gets ids has room for being sent again, when an index becomes a create.
 func TestRewriterLeavesRoomForARepetition(t *testing.T) {
 	body := strings.Repeat("{\"index\":{}}\n{}\n", 500)
-	place := func(string) (string, Reason) { return "7", "" }
 	id := func() string { return "0123456789" }
 	longest := len(body) + mostGrowth + 100*len(`"_id":"0123456789","routing":"7"`)
 	rewritten := func(o Options) (string, Tally) {
@@ -190,7 +188,7 @@ func TestRewriterLongLines(t *testing.T) {
 	}{{action, 2}, {action + " ", 0}} {
 		body := tc.action + "\n" + source + "\n{\"index\":{}}\n{}\n"
 		for _, src := range []io.Reader{strings.NewReader(body), iotest.HalfReader(strings.NewReader(body)), &pieceReader{data: []byte(body), size: func() int { return 1000 }}} {
-			r := NewRewriter(src, Options{DefaultIndex: "x", Place: place, Buffer: make([]byte, 0, 100)})
+			r := NewRewriter(src, Options{DefaultIndex: "x", Place: place})
 			out, err := io.ReadAll(r)
 			require.NoError(t, err)
 			require.Equal(t, tc.planned, r.Tally().Planned)
@@ -201,7 +199,7 @@ func TestRewriterLongLines(t *testing.T) {
 }
 
 func TestRewriterQuotesTheRouting(t *testing.T) {
-	r := NewRewriter(strings.NewReader("{\"index\":{}}\n{}\n"), Options{DefaultIndex: "x", Place: func(string) (string, Reason) { return "a\"\\\n", "" }})
+	r := NewRewriter(strings.NewReader("{\"index\":{}}\n{}\n"), Options{DefaultIndex: "x", Place: func(Part) (Destination, Reason) { return Destination{Routing: "a\"\\\n"}, "" }})
 	out, err := io.ReadAll(r)
 	require.NoError(t, err)
 	require.Equal(t, "{\"index\":{\"routing\":\"a\\\"\\\\\\n\"}}\n{}\n", string(out))
@@ -284,7 +282,7 @@ func reference(body []byte, index string) (out []byte, planned int) {
 			for key := range metadata {
 				plan = plan && allowed[key]
 			}
-			if _, why := place(target); plan && why == "ignored" {
+			if _, why := place(Part{Index: target}); plan && why == "" {
 				planned++
 				at := bytes.IndexByte(line[bytes.IndexByte(line, '{')+1:], '{') + bytes.IndexByte(line, '{') + 2
 				out = append(append(out, line[:at]...), `"routing":"7"`...)
@@ -406,9 +404,9 @@ func BenchmarkRewriter(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
-			buffer, p := make([]byte, readSize), make([]byte, readSize)
+			p := make([]byte, readSize)
 			for b.Loop() {
-				r := NewRewriter(bytes.NewReader(body), Options{DefaultIndex: "x", Place: place, Buffer: buffer})
+				r := NewRewriter(bytes.NewReader(body), Options{DefaultIndex: "x", Place: place})
 				for {
 					if _, err := r.Read(p); err != nil {
 						break

@@ -188,6 +188,9 @@ type BulkLine struct {
 	Plain bool
 	// Refreshes says that the answer waits for a refresh, whatever the writes take.
 	Refreshes bool
+	// Filtered says that the answer may not tell the status of each operation, or parts of its
+	// items that cannot be told from others.
+	Filtered bool
 }
 
 // ReadBulkLine reads the request line of a bulk.
@@ -207,11 +210,31 @@ func ReadBulkLine(rawPath, rawQuery string) BulkLine {
 		switch p.name { // a percent-encoded name is unknown
 		case "refresh":
 			l.Refreshes = p.value != "false"
-		case "timeout", "wait_for_active_shards", "filter_path", "pretty", "human", "error_trace",
+		case "filter_path":
+			l.Filtered = l.Filtered || !keepsStatuses(p.value)
+		case "timeout", "wait_for_active_shards", "pretty", "human", "error_trace", "include_source_on_error",
 			"_source", "_source_includes", "_source_excludes", "require_data_stream", "list_executed_pipelines":
 		default:
 			l.Plain = false
 		}
 	}
 	return l
+}
+
+// keepsStatuses reports whether a filter_path is like that of Logstash and Beats
+// (`errors,items.*.error,items.*.status`), which keeps the status of each operation and
+// nothing else of those that did not fail.
+func keepsStatuses(filter string) bool {
+	filter, ok := decode(filter, true)
+	keeps := false
+	for pattern := range strings.SplitSeq(filter, ",") {
+		switch pattern {
+		case "items.*.status":
+			keeps = true
+		case "errors", "took", "items.*.error", "items.*.failure_store":
+		default:
+			return false
+		}
+	}
+	return ok && keeps
 }

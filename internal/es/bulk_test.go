@@ -114,3 +114,26 @@ func TestBulkErrors(t *testing.T) {
 		require.Equal(t, c.failed, failed && known, c.prefix)
 	}
 }
+
+func TestReadBulkLine(t *testing.T) {
+	for query, want := range map[string]BulkLine{
+		"":                             {Plain: true},
+		"refresh=false&timeout=1m":     {Plain: true},
+		"refresh&pretty":               {Plain: true, Refreshes: true},
+		"include_source_on_error=true": {Plain: true},
+		"routing=a":                    {},
+		"filter_path=items.*.status":   {Plain: true},
+		"filter_path=errors,items.*.status,items.*.error&refresh=wait_for":      {Plain: true, Refreshes: true},
+		"filter_path=errors%2Citems.%2A.error%2Citems.%2A.status":               {Plain: true},
+		"filter_path=errors,items.*.error,items.*.status,items.*.failure_store": {Plain: true},
+		"filter_path=errors,items.*.error":                                      {Plain: true, Filtered: true},
+		"filter_path=items.*.status,items.*._id":                                {Plain: true, Filtered: true},
+		"filter_path=items.*.status,-took":                                      {Plain: true, Filtered: true},
+		"filter_path=":                                                          {Plain: true, Filtered: true},
+		"filter_path=items.*.status%zz":                                         {Plain: true, Filtered: true},
+		"filter_path=items.*.status&filter_path=took":                           {Plain: true, Filtered: true},
+	} {
+		want.Index = "i"
+		require.Equal(t, want, ReadBulkLine("/i/_bulk", query), query)
+	}
+}

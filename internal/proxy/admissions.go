@@ -82,8 +82,7 @@ type admissions struct {
 	mu      sync.Mutex // guards what follows
 	control *admission.Control
 	timer   *time.Timer    // calls turn
-	known   []string       // ids of the nodes
-	queues  map[string]int // by id: what the queue of its search pool holds; 0: not known
+	queues  map[string]int // by id of the node: what the queue of its search pool holds; 0: not known
 }
 
 // newWriteAdmissions returns the admission of writes.
@@ -285,7 +284,7 @@ func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 // waits reports whether some search waits.
 func (a *admissions) waits() bool { return a.length.Load() > 0 }
 
-// update takes in which nodes there are.
+// update takes in which nodes there are. What waits for one that has left waits no longer.
 func (a *admissions) update(s *cluster.Snapshot) {
 	ids, queues := make([]string, len(s.Nodes)), make(map[string]int, len(s.Nodes))
 	for i, n := range s.Nodes {
@@ -295,10 +294,9 @@ func (a *admissions) update(s *cluster.Snapshot) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.queues = queues
-	if !slices.Equal(ids, a.known) {
-		a.known = ids
-		a.control.Update(ids)
-	}
+	a.control.Update(ids)
+	now := time.Now()
+	a.signal(a.control.Turn(now), now)
 }
 
 // observe takes in a poll.

@@ -288,7 +288,7 @@ func (x *exchange) dismiss(answered *try) {
 		x.admitted = false
 		answer := answered != nil && answered.resp != nil
 		full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
-		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest || x.bulk.hasWaited()
+		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest || x.bulk != nil && len(x.tries) > 1
 		x.admitter.done(&x.ticket, x.knownGone(), full)
 	}
 }

@@ -120,6 +120,19 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 	require.Zero(t, c.inFlight())
 }
 
+// What waits for a node that has left goes on, though no other is polled.
+func TestSearchesDoNotWaitForANodeThatHasLeft(t *testing.T) {
+	c := startGated(t, 10, nil)
+	first, second := c.search(), c.search()
+	require.Equal(t, 1, c.waiting())
+	c.proxy.admission.update(&cluster.Snapshot{})
+	require.Zero(t, c.waiting())
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+}
+
 // A refusal has the engine's own shape, and costs the engine nothing.
 func TestARefusalLooksLikeTheEngines(t *testing.T) {
 	c := startGated(t, 1, nil)

@@ -43,12 +43,14 @@ func (x *exchange) answer(t *try) {
 	if x.sniff != "" {
 		x.rewriteAddresses(t)
 	}
-	if x.bulk.repeats() {
+	if x.bulk != nil {
 		resolved := x.resolveBulk(t)
 		if x.dismiss(t); !resolved {
 			x.answerUnresolved()
 			return
 		}
+	}
+	if x.bulk.repeats() {
 		began := time.Now()
 		x.bulk.measured = x.bulk.connection() != nil && t.measure()
 		x.Upstream += time.Since(began)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -65,41 +64,36 @@ type Bulk struct {
 type bulkWrite struct {
 	x     *exchange
 	mode  Mode
-	index string // that of operations that name none
-	timed bool   // its time counts for the pace of its shard
-	// refreshes: its time is that of a refresh.
-	refreshes bool
-	items     itemCount
+	line  es.BulkLine
+	timed bool // its time counts for the pace of its shard
+	items itemCount
 
 	// Of the handler's goroutine alone:
-	again      *repeatable // nil if it cannot be repeated
-	entered    *bulk.Key   // entered into the list of bulks in flight
-	unresolved bool        // it is unknown what was stored
-	waited     bool        // before operations that the engine had rejected were sent again
-	left       bool        // the client left before its answer
-	measured   bool        // the connection shows whether the answer is read
+	again    *repeatable // nil if it cannot be repeated
+	entered  *bulk.Key   // entered into the list of bulks in flight
+	failed   bool        // some operations were not stored, by the beginning of the answer
+	left     bool        // the client left before its answer
+	measured bool        // the connection shows whether the answer is read
 
 	mu       sync.Mutex // guards what follows: the transport reads a streamed body
 	rewriter *bulk.Rewriter
-	routings map[string]string    // by index: what place returned
-	slots    map[string]bulk.Slot // what placeSlot returned
-	over     bool                 // finish was called: no more places
+	chosen   map[bulk.Part]bulk.Destination
+	over     bool // finish was called: no more places
 	places   []place
 	node     *selection.Node // with the primary copy of the first shard
 }
 
-// place is a shard that was chosen for an index, or a slot of several.
+// place is a shard that was chosen for a part, or a slot of several.
 type place struct {
-	index   string
-	slotted bool
-	book    *bulk.Book
-	shard   int // or the slot
+	bulk.Part
+	book  *bulk.Book
+	shard int // or the slot
 }
 
 // in returns what was written to the place.
 func (p place) in(placed []bulk.Placed) (documents int, size int64) {
 	for _, d := range placed {
-		if d.Index == p.index && d.Slotted == p.slotted {
+		if d.Part == p.Part {
 			return d.Operations, d.Bytes
 		}
 	}
@@ -142,7 +136,7 @@ func (x *exchange) planBulk() bool {
 		return false
 	}
 	x.p.o.Touch()
-	x.bulk = &bulkWrite{x: x, mode: mode, index: line.Index, refreshes: line.Refreshes}
+	x.bulk = &bulkWrite{x: x, mode: mode, line: line}
 	x.bulk.rewriter = x.bulk.newRewriter(x.r.Body, nil)
 	return true
 }
@@ -150,7 +144,7 @@ func (x *exchange) planBulk() bool {
 // newRewriter returns the rewriter of the client's body. With again the documents get
 // ids.
 func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewriter {
-	o := bulk.Options{DefaultIndex: b.index, Place: b.placeOnce, Slot: b.slotOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
+	o := bulk.Options{DefaultIndex: b.line.Index, Place: b.placeOnce, Length: b.x.r.ContentLength, Longest: b.x.view.longestBody}
 	if again != nil {
 		o.ID, o.Create = again.minted.IDs(), again.create
 		if again.create { // what was sent with ids is not sent without
@@ -160,34 +154,23 @@ func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewrite
 	return bulk.NewRewriter(body, o)
 }
 
-// placeOnce calls place once for each index. b.mu is held.
-func (b *bulkWrite) placeOnce(name string) (routing string, why bulk.Reason) {
-	if routing, ok := b.routings[name]; ok {
-		return routing, ""
+// placeOnce places each part once. b.mu is held.
+func (b *bulkWrite) placeOnce(part bulk.Part) (to bulk.Destination, why bulk.Reason) {
+	if to, ok := b.chosen[part]; ok {
+		return to, ""
 	}
-	routing, why = b.place(name)
-	if routing != "" {
-		if b.routings == nil {
-			b.routings = make(map[string]string)
-		}
-		b.routings[name] = routing
+	if part.Routed {
+		to.Slot, why = b.placeSlot(part)
+	} else {
+		to.Routing, why = b.place(part)
 	}
-	return routing, why
-}
-
-// slotOnce does the same with placeSlot.
-func (b *bulkWrite) slotOnce(name string) (slot bulk.Slot, why bulk.Reason) {
-	if slot, ok := b.slots[name]; ok {
-		return slot, ""
-	}
-	slot, why = b.placeSlot(name)
 	if why == "" {
-		if b.slots == nil {
-			b.slots = make(map[string]bulk.Slot)
+		if b.chosen == nil {
+			b.chosen = make(map[bulk.Part]bulk.Destination)
 		}
-		b.slots[name] = slot
+		b.chosen[part] = to
 	}
-	return slot, why
+	return to, why
 }
 
 // Read implements io.Reader. It reads the body as it is to be sent.
@@ -203,10 +186,10 @@ func (b *bulkWrite) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *bulkWrite) Close() error { return b.x.r.Body.Close() }
 
-// place chooses the shard for the operations of an index. b.mu is held.
-func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
+// place chooses the shard for a part without a routing. b.mu is held.
+func (b *bulkWrite) place(part bulk.Part) (routing string, why bulk.Reason) {
 	x := b.x
-	index, why := x.p.bulkIndex(x.view, name)
+	index, why := x.p.bulkIndex(x.view, part.Index)
 	if why == "" && b.mode == ModeObserve {
 		why = bulk.ReasonObserve
 	}
@@ -214,40 +197,39 @@ func (b *bulkWrite) place(name string) (routing string, why bulk.Reason) {
 		return "", why
 	}
 	now := time.Now()
-	book := x.p.o.Bulk.Books.Of(index, x.p.o.Bulk.MaxSkew, now)
-	shard := b.pick(place{index: name, book: book}, index, now)
+	book := x.p.o.Bulk.Books.Of(index, 0, x.p.o.Bulk.MaxSkew, now)
+	shard := b.pick(place{Part: part, book: book}, index, now)
 	return index.Values[shard], ""
 }
 
-// placeSlot chooses the slot for the operations of an index that have a routing. b.mu is
-// held.
-func (b *bulkWrite) placeSlot(name string) (slot bulk.Slot, why bulk.Reason) {
+// placeSlot chooses the slot for a part with a routing. b.mu is held.
+func (b *bulkWrite) placeSlot(part bulk.Part) (*bulk.Slot, bulk.Reason) {
 	x := b.x
-	entry, ok := x.p.o.Bulk.logicalOf(name)
+	entry, ok := x.p.o.Bulk.logicalOf(part.Index)
 	if !ok || !entry.Writes {
-		return slot, bulk.ReasonOwnRouting
+		return nil, bulk.ReasonOwnRouting
 	}
 	if v := x.view.snapshot; v == nil {
-		return slot, bulk.ReasonUnknown
-	} else if _, placed := v.Lookup(name); !placed {
-		return slot, bulk.ReasonUnknown // reads do not know the slots yet, either
+		return nil, bulk.ReasonUnknown
+	} else if _, placed := v.Lookup(part.Index); !placed {
+		return nil, bulk.ReasonUnknown // reads do not know the slots yet, either
 	}
-	l, index, why, _ := x.p.slotsOf(name, entry.Size)
+	l, index, why, _ := x.p.slotsOf(part.Index, entry.Size)
 	if why = cmp.Or(index.RefusedRouted, why); why == "" && b.mode == ModeObserve {
 		why = bulk.ReasonObserve
 	}
 	if why != "" {
-		return slot, why
+		return nil, why
 	}
 	now := time.Now()
-	book := x.p.o.Bulk.Books.OfSlots(index, entry.Size, x.p.o.Bulk.MaxSkew, now)
-	return bulk.Slot{Logical: l, Number: b.pick(place{index: name, slotted: true, book: book}, index, now)}, ""
+	book := x.p.o.Bulk.Books.Of(index, entry.Size, x.p.o.Bulk.MaxSkew, now)
+	return &bulk.Slot{Logical: l, Number: b.pick(place{Part: part, book: book}, index, now)}, ""
 }
 
 // pick chooses the shard or slot of a place. b.mu is held.
 func (b *bulkWrite) pick(at place, index bulk.Index, now time.Time) int {
 	x := b.x
-	x.p.count(at.book, at.index)
+	x.p.count(at.book, at.Index)
 	copies, _ := x.view.snapshot.Lookup(index.WriteIndex)
 	x.view.snapshot.Use(index.WriteIndex) // else nobody reads where it is when it moves
 	shard, how := x.p.pickShard(x.view, at.book, copies, now)
@@ -299,17 +281,14 @@ func (v *view) primary(index *cluster.Index, shard int) *selection.Node {
 // holdBulk reads a bulk as it is to be sent. It reads all of it if it may be held, so
 // that another node can be tried if it was not sent, else the beginning.
 func (x *exchange) holdBulk() bool {
-	b := x.bulk
-	limit := x.p.o.MaxHeldBody
-	if x.r.ContentLength > limit {
-		limit = bulkPrefix
-	}
-	if x.asking { // reading would tell the client to send the body
-		limit = 0
-	}
-	o := &x.p.o.Bulk
+	b, o, limit := x.bulk, &x.p.o.Bulk, x.p.o.MaxHeldBody
+	switch {
+	case x.asking: // reading would tell the client to send the body
+		return x.holdFrom(b, 0)
+	case x.r.ContentLength > limit:
+		return x.holdFrom(b, bulkPrefix)
 	// If the answer to a repetition cannot be decoded, it cannot be merged either.
-	if o.Idempotent && b.mode == ModeRoute && limit > bulkPrefix && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !strings.Contains(x.r.URL.RawQuery, "filter_path") {
+	case o.Idempotent && b.mode == ModeRoute && es.AcceptsJSON(joined(x.r.Header["Accept"])) && !b.line.Filtered:
 		return x.holdRepeatable(limit)
 	}
 	return x.holdFrom(b, limit)
@@ -331,7 +310,7 @@ func (b *bulkWrite) sending(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.explain()
-	b.timed = !b.x.streams && !b.refreshes && b.alone()
+	b.timed = !b.x.streams && !b.line.Refreshes && b.alone()
 	if b.timed {
 		b.places[0].book.Begin(b.places[0].shard, now)
 	}
@@ -349,7 +328,7 @@ func (b *bulkWrite) explain() {
 
 // slotted reports whether documents were written to a slot.
 func (b *bulkWrite) slotted() bool {
-	return slices.ContainsFunc(b.places, func(p place) bool { return p.slotted })
+	return slices.ContainsFunc(b.places, func(p place) bool { return p.Routed })
 }
 
 // alone reports whether all that has been read of the bulk is for one shard.
@@ -383,7 +362,7 @@ func (b *bulkWrite) finish(now time.Time) {
 		case !b.timed:
 		case x.Answered < 0:
 			p.book.Abandon(p.shard)
-		case b.items.refused() || b.waited: // a refusal takes no time, and what waits before it is sent again takes more
+		case b.failed || b.items.refused() || len(x.tries) > 1: // a refusal takes no time, and what is sent again takes more
 			p.book.End(p.shard, 0, 0, now)
 		default:
 			p.book.End(p.shard, documents, x.Upstream, now)

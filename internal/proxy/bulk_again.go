@@ -16,6 +16,7 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/bulk"
+	"sidestep/internal/es"
 )
 
 // repeatable is a bulk that may be repeated even if it may have been stored: sidestep
@@ -24,8 +25,8 @@ type repeatable struct {
 	body    []byte // the client's
 	key     bulk.Key
 	minted  bulk.Minted
-	create  bool   // it has been sent before: documents that are stored must not be written again
-	renamed []bool // see bulk.Rewriter
+	create  bool // it has been sent before: documents that are stored must not be written again
+	matched bool // its client has sent it before
 }
 
 // holdRepeatable reads a bulk so that it can be repeated. A bulk that is too large
@@ -40,8 +41,7 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	case err != nil:
 		return x.hasRead(x.r.Body, nil, err)
 	}
-	body := slices.Clone(read) // read may be overwritten by what follows
-	again := &repeatable{body: body, key: bulkKey(x.r, body)}
+	again := &repeatable{body: read, key: bulkKey(x.r, read)}
 	if !b.enter(again.key) {
 		panic(http.ErrAbortHandler)
 	}
@@ -56,9 +56,9 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	x.p.o.Bulk.Books.Ambiguous.Leave(again.key) // equal bulks need not wait for it
 	b.entered = nil
 	// An index that has been given a shard for this bulk keeps it.
-	b.rewriter = b.newRewriter(bytes.NewReader(body), nil)
+	b.rewriter = b.newRewriter(bytes.NewReader(read), nil)
 	x.body, _ = io.ReadAll(b) // from memory
-	x.RequestBytes = int64(len(body))
+	x.RequestBytes = int64(len(read))
 	return true
 }
 
@@ -74,38 +74,46 @@ const (
 // assignIDs gives the documents of a bulk ids: the same as before, if it was sent before.
 func (x *exchange) assignIDs(again *repeatable) idResult {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
-	before, known := ambiguous.Take(again.key, x.Began)
-	if known {
-		again.minted, again.create, b.routings, b.slots = before, true, before.Routings, before.Slots
-	} else {
+	again.minted, again.matched = ambiguous.Take(again.key, x.Began)
+	again.create = again.matched
+	if b.chosen = again.minted.Places; !again.matched {
 		again.minted.Prefix = newPrefix()
 	}
-	// It is held as it arrived and as it is sent, the latter twice if it is repeated.
-	if size := int64(len(again.body)); size > heldScratch && !x.reserve(2*size) {
-		if known {
-			ambiguous.Remember(again.key, before, x.Began)
-			return noRoom
-		}
+	out, fits, ok := x.rewriteWithin(again)
+	switch {
+	case !ok:
+		return noIDs
+	case !fits && again.matched:
+		ambiguous.Remember(again.key, again.minted, x.Began)
+		return noRoom
+	case !fits:
 		return noIDs
 	}
-	out, ok := b.rewrite(again)
-	if !ok {
-		return noIDs
-	}
-	again.minted.Routings, again.minted.Slots = b.routings, b.slots
+	again.minted.Places = b.chosen
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
-	if known {
+	if again.matched {
 		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
 	}
 	return minted
+}
+
+// rewriteWithin is rewrite, as far as there is memory: the bulk is held as it arrived and as
+// it is sent, the latter twice if it is repeated.
+func (x *exchange) rewriteWithin(again *repeatable) (out []byte, fits, ok bool) {
+	size := int64(len(again.body))
+	if size > heldScratch && !x.reserve(2*size) {
+		return nil, false, true
+	}
+	out, ok = x.bulk.rewrite(again)
+	return out, size <= heldScratch || x.reserve(2*(int64(len(out))-size)), ok
 }
 
 // streamAfter streams a bulk that is too large to be repeated, of which read was read.
 func (x *exchange) streamAfter(read []byte) bool {
 	b := x.bulk
 	b.mu.Lock()
-	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(slices.Clone(read)), x.r.Body), nil)
+	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(read), x.r.Body), nil)
 	b.mu.Unlock()
 	x.streamBody(b, nil)
 	return true
@@ -134,7 +142,6 @@ func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	defer b.mu.Unlock()
 	b.rewriter = b.newRewriter(bytes.NewReader(again.body), again)
 	out, _ := io.ReadAll(b.rewriter) // from memory
-	again.renamed = b.rewriter.Renamed()
 	t := b.rewriter.Tally()
 	refuses := slices.ContainsFunc(t.Placed, func(p bulk.Placed) bool {
 		index, _ := b.x.p.o.Bulk.Index(p.Index)
@@ -168,9 +175,6 @@ func newPrefix() string {
 
 // repeats reports whether the bulk can be repeated even if it may have been stored.
 func (b *bulkWrite) repeats() bool { return b != nil && b.again != nil }
-
-// hasWaited reports whether the time that it took is not all the engine's.
-func (b *bulkWrite) hasWaited() bool { return b != nil && b.waited }
 
 // bodyToSend returns the body of the next attempt. Once an attempt may have been
 // received, the operations no longer overwrite what is stored.
@@ -206,7 +210,7 @@ func (b *bulkWrite) remember(now time.Time) {
 	// An error for the whole bulk does not tell what earlier attempts did. Neither does
 	// an error that a balancer in front of the nodes may have made.
 	told := x.Status == http.StatusOK || !b.again.create && x.Status < http.StatusInternalServerError
-	if x.complete && x.Answered >= 0 && !b.unresolved && !b.left && told {
+	if x.complete && x.Answered >= 0 && !b.left && told {
 		b.awaitReading(now)
 		return
 	}
@@ -217,29 +221,48 @@ func (b *bulkWrite) remember(now time.Time) {
 // restore corrects the result of a repetition. An id that is taken was taken by this bulk
 // before, and operations get back the names that the client gave them. It returns false
 // if the result cannot be read, or some operation may have been stored before and was
-// rejected now: then it is unknown what was stored.
-func (r *bulkResult) restore(renamed []bool) bool {
-	if len(r.items) != len(renamed) {
+// rejected now: then it is unknown what was stored. An internal error is about the document
+// if it is there again when the client has sent the bulk once more: it would come for ever.
+func (a *repeatable) restore(r *bulkResult) bool {
+	operations, _ := splitOperations(a.body)
+	if len(r.items) != len(operations) {
 		return false
 	}
 	for i, raw := range r.items {
 		verb, one := itemOf(raw)
+		named := operations[i].verb
 		switch {
 		case verb == "":
 			return false
-		case one.Status == http.StatusTooManyRequests, one.Status >= http.StatusInternalServerError:
+		case one.Status == http.StatusTooManyRequests, one.Status > http.StatusInternalServerError, one.Status == http.StatusInternalServerError && !a.matched:
 			return false
 		case one.Status == http.StatusConflict:
-			index, _ := json.Marshal(one.Index) //nolint:errchkjson // a string always marshals
-			id, _ := json.Marshal(one.ID)       //nolint:errchkjson // as above
-			raw = []byte(`{"create":{"_index":` + string(index) + `,"_id":` + string(id) + `,"_version":1,"result":"created","status":201}}`)
-		}
-		if renamed[i] && verb == "create" {
-			raw = bytes.Replace(raw, []byte(`"create"`), []byte(`"index"`), 1) // the first match is the verb
+			raw = one.created(named)
+		case verb != string(named): // the first match is the verb
+			raw = bytes.Replace(raw, []byte(strconv.Quote(verb)), []byte(strconv.Quote(string(named))), 1)
 		}
 		r.items[i] = raw
 	}
 	return true
+}
+
+// created returns the item of an operation whose document is stored. Engines that have types
+// tell them, and their clients need them. A filter_path leaves the status alone.
+func (i *item) created(verb es.BulkVerb) json.RawMessage {
+	type stored struct {
+		Index   string `json:"_index,omitempty"`
+		Type    string `json:"_type,omitempty"`
+		ID      string `json:"_id,omitempty"`
+		Version int    `json:"_version,omitempty"`
+		Result  string `json:"result,omitempty"`
+		Status  int    `json:"status"`
+	}
+	s := stored{Index: i.Index, Type: i.Type, ID: i.ID, Status: http.StatusCreated}
+	if i.Index != "" {
+		s.Version, s.Result = 1, "created"
+	}
+	raw, _ := json.Marshal(map[es.BulkVerb]stored{verb: s}) //nolint:errchkjson // strings and numbers always marshal
+	return raw
 }
 
 // answerUnresolved answers a bulk of which it is unknown what was stored. If the client

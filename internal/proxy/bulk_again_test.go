@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,17 +27,19 @@ func TestTheAnswerToARepeatedBulkIsPutInOrder(t *testing.T) {
 		{"create":{"_index":"x","_id":"P1","_version":1,"result":"created","_shards":{"total":2,"successful":2,"failed":0},"_seq_no":5,"_primary_term":1,"status":201}},
 		{"create":{"_index":"x","_id":"P2","status":409,"error":{"type":"version_conflict_engine_exception","reason":"[P2]: version conflict, \"status\":409"}}},
 		{"create":{"_index":"x","_id":"P3","status":409,"error":{"type":"version_conflict_engine_exception"}}}]}`
+	again := &repeatable{body: []byte("{\"index\":{}}\n{}\n\n{ \"index\" : {} }\r\n{\"create\":1}\r\n{\"create\":{}}\n{}\n")}
 	result, ok := parseResult([]byte(body))
 	require.True(t, ok)
-	require.True(t, result.restore([]bool{true, true, false}))
+	require.True(t, again.restore(result))
 	require.JSONEq(t, `{"took":3,"ingest_took":7,"errors":false,"items":[
 		{"index":{"_index":"x","_id":"P1","_version":1,"result":"created","_shards":{"total":2,"successful":2,"failed":0},"_seq_no":5,"_primary_term":1,"status":201}},
 		{"index":{"_index":"x","_id":"P2","_version":1,"result":"created","status":201}},
 		{"create":{"_index":"x","_id":"P3","_version":1,"result":"created","status":201}}]}`, string(result.encode()))
 
+	again.body = []byte("{\"index\":{}}\n{}\n")
 	failed, ok := parseResult([]byte(`{"took":3,"errors":true,"items":[{"create":{"_index":"x","_id":"P1","status":400,"error":{"type":"document_parsing_exception"}}}]}`))
 	require.True(t, ok)
-	require.True(t, failed.restore([]bool{true}))
+	require.True(t, again.restore(failed))
 	require.JSONEq(t, `{"took":3,"errors":true,"items":[{"index":{"_index":"x","_id":"P1","status":400,"error":{"type":"document_parsing_exception"}}}]}`, string(failed.encode()))
 
 	for name, odd := range map[string]string{
@@ -44,10 +47,11 @@ func TestTheAnswerToARepeatedBulkIsPutInOrder(t *testing.T) {
 		"no item":             `{"took":1,"items":[{}]}`,
 		"a rejected item":     `{"took":3,"items":[{"create":{"status":429,"error":{}}}]}`,
 		"an unavailable item": `{"took":3,"items":[{"create":{"status":503,"error":{}}}]}`,
+		"an internal error":   `{"took":3,"items":[{"create":{"status":500,"error":{}}}]}`,
 	} {
 		result, ok := parseResult([]byte(odd))
 		require.True(t, ok, name)
-		require.False(t, result.restore([]bool{true}), name)
+		require.False(t, again.restore(result), name)
 	}
 	for _, odd := range []string{``, `{`, `[]`, `{"error":"x","status":400}`, `{"items":3}`} {
 		_, ok := parseResult([]byte(odd))
@@ -62,6 +66,8 @@ type store struct {
 	next int
 	// reject is how many operations are answered 429 before any is stored.
 	reject int
+	// crash is how many bulks have a last operation that is answered 500, whatever is done.
+	crash int
 	// broken is called after a bulk was stored, instead of an answer, while it is not nil.
 	broken func(http.ResponseWriter)
 }
@@ -85,6 +91,9 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 			}
 			status, result := 201, `"result":"created"`
 			switch {
+			case s.crash > 0 && i == len(lines)-2:
+				s.crash--
+				status, result = 500, `"error":{"type":"null_pointer_exception"}`
 			case s.reject > 0:
 				s.reject--
 				status, result = 429, `"error":{"type":"rejected_execution_exception"}`
@@ -103,6 +112,11 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 	}
 	w.Header().Set("Content-Type", "application/json")
 	all := strings.Join(items, ",")
+	if strings.Contains(r.URL.RawQuery, "filter_path") {
+		all = regexp.MustCompile(`"_index":"idx","_id":"[^"]*",|,"result":"created"`).ReplaceAllString(all, "")
+		_, _ = fmt.Fprintf(w, `{"errors":%t,"items":[%s]}`, strings.Contains(all, `"error":`), all)
+		return
+	}
 	_, _ = fmt.Fprintf(w, `{"took":1,"errors":%t,"items":[%s]}`, strings.Contains(all, `"error":`), all)
 }
 
@@ -121,7 +135,7 @@ func startStore(t *testing.T, change func(*Bulk)) (*harness, *store) {
 		o.Bulk = Bulk{
 			Patterns: []string{"idx"}, Avoid: true, MaxSkew: 1.5, Books: &bulk.Books{},
 			Index: func(name string) (bulk.Index, bool) {
-				return bulk.Index{Name: name, WriteIndex: name, Shards: 3, RoutingShards: 3, Values: bulk.Values(3, 3)}, true
+				return bulk.Index{WriteIndex: name, Shards: 3, RoutingShards: 3, Values: bulk.Values(3, 3)}, true
 			},
 		}
 		change(&o.Bulk)

@@ -23,30 +23,31 @@ const (
 	maxResult = 32 << 20
 )
 
-// resolveBulk makes the answer tell the result of each operation of a bulk that can be
-// repeated. Operations that the engine rejected are repeated for bulk.retry_rejected
-// since the request arrived, and results of repetitions are merged. It returns false if
-// the result of some operation is unknown: then the client is to repeat the bulk.
+// resolveBulk notes whether operations failed, where that matters. It makes the answer to a
+// bulk that can be repeated tell the result of each operation. Operations that the engine
+// rejected are repeated for bulk.retry_rejected since the request arrived, and results of
+// repetitions are merged. It returns false if the result of some operation is unknown: then
+// the client is to repeat the bulk.
 func (x *exchange) resolveBulk(t *try) bool {
 	b := x.bulk
-	if t.resp.StatusCode != http.StatusOK {
+	if t.resp.StatusCode != http.StatusOK || !b.timed && !b.repeats() {
 		return true
 	}
-	if !b.again.create && (x.p.o.Bulk.RetryRejected <= 0 || t.allStored()) {
+	failed, known := t.someFailed()
+	b.failed = failed && known
+	if !b.repeats() || !b.again.create && (x.p.o.Bulk.RetryRejected <= 0 || known && !failed) {
 		return true // it passes unchanged
 	}
-	result, ok := readResult(t)
+	// It is held as it came and as items, and so is the answer to what is sent again.
+	result, ok := readResult(t, t.beyondRoom(4))
 	if !ok {
-		b.unresolved = b.again.create
-		return !b.unresolved
+		return !b.again.create
 	}
 	changed := x.p.o.Bulk.RetryRejected > 0 && x.retryRejected(result, t.body)
 	if b.again.create {
-		changed = true
-		b.unresolved = !result.restore(b.again.renamed)
-	}
-	if b.unresolved {
-		return false
+		if changed = b.again.restore(result); !changed {
+			return false
+		}
 	}
 	if changed {
 		t.begin = result.encode()
@@ -58,15 +59,30 @@ func (x *exchange) resolveBulk(t *try) bool {
 	return true
 }
 
-// allStored reports whether the answer to a bulk says at its beginning that no operation failed. Most do, and are not parsed.
-func (t *try) allStored() bool {
-	began, failed, known := time.Now(), false, false
+// someFailed reports whether the answer to a bulk says at its beginning that some operation
+// failed. Most say that none did, and are not parsed. known is false if it says neither.
+func (t *try) someFailed() (failed, known bool) {
+	began := time.Now()
 	t.readHead(headLimit, func(prefix []byte, _ bool) bool {
 		failed, known = es.BulkErrors(prefix)
 		return known
 	})
 	t.x.Upstream += time.Since(began)
-	return known && !failed
+	return failed, known
+}
+
+// beyondRoom returns a function that stops reading an answer once there is no memory to hold
+// so many times what is more than is judged of any.
+func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
+	taken := int64(0)
+	return func(prefix []byte, _ bool) bool {
+		more := times*int64(len(prefix)-headLimit) - taken
+		if more <= 0 {
+			return false
+		}
+		taken += more
+		return !t.x.reserve(more)
+	}
 }
 
 // retryRejected repeats operations that the engine rejected (429), and replaces their
@@ -83,7 +99,6 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 		if len(rejected) == 0 || time.Now().Add(jittered).After(deadline) || !x.p.otherBudget.Allows() || !x.waitsFor(jittered) {
 			return changed
 		}
-		x.bulk.waited = true
 		x.p.metrics.bulk.retried.Add(float64(len(rejected)))
 		answered, broken := x.sendRejected(body, len(rejected))
 		if broken && !x.bulk.again.create { // from now on operations do not overwrite what is stored
@@ -120,15 +135,22 @@ func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult
 	case t.resp.StatusCode != http.StatusOK:
 		return nil, t.resp.StatusCode != http.StatusTooManyRequests
 	}
-	result, ok := readResult(t)
+	defer t.discard() // of what is read the items are kept
+	result, ok := readResult(t, nil)
 	if !ok || len(result.items) != operations {
 		return nil, true
 	}
 	return result, false
 }
 
-// splitOperations returns the lines of each operation of a bulk.
-func splitOperations(body []byte) (operations [][]byte, ok bool) {
+// operation is one of a bulk, with its lines.
+type operation struct {
+	verb  es.BulkVerb
+	lines []byte
+}
+
+// splitOperations returns the operations of a bulk.
+func splitOperations(body []byte) (operations []operation, ok bool) {
 	for len(body) > 0 {
 		line, _, found := bytes.Cut(body, []byte{'\n'})
 		if !found {
@@ -150,7 +172,7 @@ func splitOperations(body []byte) (operations [][]byte, ok bool) {
 			}
 			end += source + 1
 		}
-		operations, body = append(operations, body[:end]), body[end:]
+		operations, body = append(operations, operation{action.Verb, body[:end]}), body[end:]
 	}
 	return operations, true
 }
@@ -162,13 +184,13 @@ type bulkResult struct {
 	items  []json.RawMessage
 }
 
-// readResult reads the whole answer to a bulk.
-func readResult(t *try) (*bulkResult, bool) {
+// readResult reads the whole answer to a bulk, unless stop says otherwise.
+func readResult(t *try, stop func([]byte, bool) bool) (*bulkResult, bool) {
 	if !es.AcceptsJSON(t.resp.Header.Get("Content-Type")) {
 		return nil, false
 	}
 	began := time.Now()
-	body := t.readHead(maxResult+1, nil)
+	body := t.readHead(maxResult+1, stop)
 	t.x.Upstream += time.Since(began)
 	if !errors.Is(t.readErr, io.EOF) || len(body) > maxResult {
 		return nil, false
@@ -188,13 +210,18 @@ func parseResult(body []byte) (*bulkResult, bool) {
 			return nil, false
 		}
 		var value json.RawMessage
-		if decoder.Decode(&value) != nil {
+		if name == "items" {
+			err = decoder.Decode(&r.items)
+		} else {
+			err = decoder.Decode(&value)
+		}
+		if err != nil {
 			return nil, false
 		}
 		r.names = append(r.names, name.(string)) // a key is
 		r.values[name.(string)] = value
 	}
-	return r, json.Unmarshal(r.values["items"], &r.items) == nil
+	return r, r.items != nil
 }
 
 // encode returns the result as an answer.
@@ -203,7 +230,7 @@ func (r *bulkResult) encode() []byte {
 	raws := make([][]byte, len(r.items))
 	for i, raw := range r.items {
 		_, one := itemOf(raw)
-		failed, raws[i] = failed || len(one.Error) > 0, raw
+		failed, raws[i] = failed || one.Status >= http.StatusBadRequest, raw
 	}
 	r.values["errors"] = json.RawMessage(strconv.FormatBool(failed))
 	r.values["items"] = append(append(json.RawMessage{'['}, bytes.Join(raws, []byte{','})...), ']')
@@ -220,10 +247,10 @@ func (r *bulkResult) encode() []byte {
 
 // item is the result of one operation, as far as it is needed.
 type item struct {
-	Index  string          `json:"_index"`
-	ID     string          `json:"_id"`
-	Status int             `json:"status"`
-	Error  json.RawMessage `json:"error"`
+	Index  string `json:"_index"`
+	Type   string `json:"_type"`
+	ID     string `json:"_id"`
+	Status int    `json:"status"`
 }
 
 // itemOf returns the verb and the result of an item; "" if it is no item.
@@ -244,10 +271,10 @@ func statusOf(raw json.RawMessage) int {
 }
 
 // rejected returns the numbers of the rejected operations, and a bulk of them.
-func (r *bulkResult) rejected(operations [][]byte) (numbers []int, body []byte) {
+func (r *bulkResult) rejected(operations []operation) (numbers []int, body []byte) {
 	for i, raw := range r.items {
 		if statusOf(raw) == http.StatusTooManyRequests {
-			numbers, body = append(numbers, i), append(body, operations[i]...)
+			numbers, body = append(numbers, i), append(body, operations[i].lines...)
 		}
 	}
 	return numbers, body

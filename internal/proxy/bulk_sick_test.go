@@ -20,7 +20,7 @@ func TestABusyClusterDoesNotHideSlowShards(t *testing.T) {
 	v := h.proxy.view.Load()
 	index, _ := v.snapshot.Lookup("idx")
 	now := time.Now()
-	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 1.5, now)
+	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 0, 1.5, now)
 	sick := func() (sick []int) {
 		s := h.proxy.sickShards(v, book, index, now)
 		for shard := range 3 {
@@ -50,7 +50,7 @@ func TestClientsTryASlowShardWithOneBulk(t *testing.T) {
 	v := h.proxy.view.Load()
 	index, _ := v.snapshot.Lookup("idx")
 	now := time.Now()
-	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 1.5, now)
+	book := h.proxy.o.Bulk.Books.Of(bulk.Index{WriteIndex: "idx", Shards: 3}, 0, 1.5, now)
 	for range 5 {
 		for shard, took := range []time.Duration{time.Second, 10 * time.Millisecond, 10 * time.Millisecond} {
 			book.Begin(shard, now)
@@ -82,7 +82,7 @@ func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
 		tells bool
 	}{{"", true}, {"?refresh=false", true}, {"?refresh", false}, {"?refresh=true", false}, {"?refresh=wait_for", false}} {
 		b := startBulks(t, 3, nil)
-		book := b.books.Of(b.index, 1.5, time.Now())
+		book := b.books.Of(b.index, 0, 1.5, time.Now())
 		silent := -1
 		b.answer = func(node string, w http.ResponseWriter, r *http.Request) {
 			silent = len(silentOf(book.Slow(time.Now().Add(time.Minute))))
@@ -100,7 +100,7 @@ func TestABulkThatWaitsForARefreshTellsNothingOfItsShard(t *testing.T) {
 // Clients that give up on a shard do not make it look as if it answered.
 func TestAShardThatClientsGiveUpOnStaysSilent(t *testing.T) {
 	b := startBulks(t, 3, nil)
-	book, began := b.books.Of(b.index, 1.5, time.Now()), time.Now().Add(-time.Minute)
+	book, began := b.books.Of(b.index, 0, 1.5, time.Now()), time.Now().Add(-time.Minute)
 	for shard := range 3 {
 		book.Begin(shard, began) // others wait, too
 	}

@@ -146,7 +146,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 	if why != "" || !known {
 		return
 	}
-	book := p.o.Bulk.Books.LookSlots(index, entry.Size, p.o.Bulk.MaxSkew)
+	book := p.o.Bulk.Books.Look(index, entry.Size, p.o.Bulk.MaxSkew)
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())
@@ -161,7 +161,7 @@ func (p *Proxy) explainSlots(e *BulkExplanation, v *view) {
 
 // explainShardsOf adds the state of the shards.
 func (p *Proxy) explainShardsOf(e *BulkExplanation, v *view, index bulk.Index) {
-	book := p.o.Bulk.Books.Look(index, p.o.Bulk.MaxSkew)
+	book := p.o.Bulk.Books.Look(index, 0, p.o.Bulk.MaxSkew)
 	p.count(book, e.Index)
 	copies, _ := v.snapshot.Lookup(index.WriteIndex)
 	sick := p.sickShards(v, book, copies, time.Now())

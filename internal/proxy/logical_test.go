@@ -53,7 +53,7 @@ func startSlots(t *testing.T, change func(*Options)) *slots {
 		}
 		respond(http.StatusOK, complete)(node, w, r)
 	}
-	s.index = bulk.Index{Name: "idx", WriteIndex: "idx", Shards: 6, RoutingShards: 768, Values: bulk.Values(6, 768)}
+	s.index = bulk.Index{WriteIndex: "idx", Shards: 6, RoutingShards: 768, Values: bulk.Values(6, 768)}
 	return s
 }
 

@@ -53,16 +53,16 @@ func (b *bulkWrite) connection() Connection {
 // measure gives the answer to a bulk a Content-Length, and reports whether that is
 // possible. Then the client reads to the end. The end of a chunked answer comes after its
 // JSON, and clients that stop at the end of the JSON leave it unread.
-func (a *answer) measure() bool {
-	if a.resp.ContentLength >= 0 {
+func (t *try) measure() bool {
+	if t.resp.ContentLength >= 0 {
 		return true
 	}
-	size := len(a.readPlain(maxResult, nil))
-	if !errors.Is(a.readErr, io.EOF) || len(a.resp.Trailer) > 0 {
+	size := len(t.readPlain(maxResult, t.beyondRoom(1)))
+	if !errors.Is(t.readErr, io.EOF) || len(t.resp.Trailer) > 0 {
 		return false
 	}
-	a.resp.ContentLength = int64(size)
-	a.resp.Header.Set("Content-Length", strconv.Itoa(size))
+	t.resp.ContentLength = int64(size)
+	t.resp.Header.Set("Content-Length", strconv.Itoa(size))
 	return true
 }
 

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Clients for Elasticsearch 7 and OpenSearch 1 cannot read an item without the type.
+func TestAnItemThatIsRestoredKeepsItsType(t *testing.T) {
+	again := &repeatable{body: []byte(twoDocuments)}
+	result, ok := parseResult([]byte(`{"errors":true,"items":[{"create":{"_index":"x","_type":"_doc","_id":"P1","status":409,"error":{}}},{"create":{"_index":"x","_id":"P2","status":409,"error":{}}}]}`))
+	require.True(t, ok)
+	require.True(t, again.restore(result))
+	require.JSONEq(t, `{"errors":false,"items":[
+		{"index":{"_index":"x","_type":"_doc","_id":"P1","_version":1,"result":"created","status":201}},
+		{"create":{"_index":"x","_id":"P2","_version":1,"result":"created","status":201}}]}`, string(result.encode()))
+}
+
+// A document that the engine fails on would have its bulk refused for ever.
+func TestAnInternalErrorThatComesAgainIsAboutTheDocument(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken, s.crash = breakConnection, 3
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "a node that stops gives such errors, too")
+	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Regexp(t, `"errors":true,"items":\[\{"index":.*201.*\{"create":.*500`, text)
+	require.Len(t, s.stored(), 1)
+}
+
+// Logstash and Beats ask for no more than errors and the status of each operation.
+func TestARepeatedBulkIsAnsweredAsItIsFiltered(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	s.broken = breakConnection
+	const uri = "/idx/_bulk?filter_path=errors,items.*.error,items.*.status"
+	_, text := h.do("POST", uri, twoDocuments, "Content-Type", "application/x-ndjson")
+	require.JSONEq(t, `{"errors":false,"items":[{"index":{"status":201}},{"create":{"status":201}}]}`, text)
+	require.Len(t, s.stored(), 2)
+	s.reject = 1
+	_, text = h.do("POST", uri, twoDocuments, "Content-Type", "application/x-ndjson")
+	require.JSONEq(t, `{"errors":false,"items":[{"index":{"status":201}},{"create":{"status":201}}]}`, text)
+	require.Len(t, s.stored(), 4)
+	h.seen()
+	_, _ = h.do("POST", "/idx/_bulk?filter_path=errors", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.NotContains(t, h.seen()[0].body, "_id")
+}
+
+// The time that a bulk takes which is sent twice is not that of its shard.
+func TestABulkThatIsSentTwiceTellsNothingOfItsShard(t *testing.T) {
+	b := startBulks(t, 3, func(o *Options) { o.Bulk.Idempotent = true })
+	b.answer = respond(http.StatusOK, itemsOf(5, 201))
+	b.on(1, hangUp)
+	for _, tells := range []bool{false, true} {
+		resp, _ := b.do("POST", "/idx/_bulk", five)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Positive(t, b.documents()) // it has ended
+		var sum time.Duration
+		for _, took := range b.books.Look(b.index, 0, 1.5).Times() {
+			sum += took
+		}
+		require.Equal(t, tells, sum > 0)
+	}
+}
+
+// What is made longer by ids is held as it is sent, twice.
+func TestIDsTakeMemory(t *testing.T) {
+	short := strings.Repeat("{\"index\":{}}\n{}\n", heldScratch/10)
+	for room, ids := range map[int]int{20: heldScratch / 10, 6: 0} {
+		h, _ := startStore(t, func(b *Bulk) { b.Idempotent = true })
+		h.proxy.o.MaxHeldBodies = int64(room * len(short))
+		resp, _ := h.do("POST", "/idx/_bulk", short, "Content-Type", "application/x-ndjson")
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, ids, strings.Count(h.seen()[0].body, `"_id"`))
+	}
+}
+
+// Answers that are read whole take of the memory for bodies. One for which there is none passes.
+func TestAnAnswerThatCannotBeHeldPasses(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	body := strings.Repeat("{\"index\":{}}\n{}\n", 200) // its answer has 20 kB
+	for room, status := range map[int64]int{128 << 10: 201, 64 << 10: 429} {
+		h.proxy.o.MaxHeldBodies = room
+		s.reject = 200
+		_, text := h.do("POST", "/idx/_bulk", body, "Content-Type", "application/x-ndjson")
+		require.Equal(t, 200, strings.Count(text, fmt.Sprintf(`"status":%d`, status)), room)
+	}
+	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+}
+
+// A shard that refuses what it is sent is quick at that, also where the items cannot be counted.
+func TestRefusalsTellNothingOfTheTime(t *testing.T) {
+	rejected := strings.Replace(itemsOf(5, 429), "false", "true", 1)
+	for name, c := range map[string]struct{ coding, answer string }{
+		"plain": {"identity", rejected}, "gzip": {"gzip", rejected}, "filter_path": {"identity", `{"errors":true}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBulks(t, 2, nil)
+			b.answer = func(_ string, w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if c.coding != "gzip" {
+					_, _ = io.WriteString(w, c.answer)
+					return
+				}
+				w.Header().Set("Content-Encoding", c.coding)
+				z := gzip.NewWriter(w)
+				_, _ = io.WriteString(z, c.answer)
+				_ = z.Close()
+			}
+			resp, body := b.do("POST", "/idx/_bulk", five, "Accept-Encoding", c.coding)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			if c.coding != "gzip" {
+				require.Equal(t, c.answer, body)
+			}
+			b.documents() // it has ended
+			require.Equal(t, []time.Duration{0, 0}, b.books.Look(b.index, 0, 1.5).Times())
+		})
+	}
+}
+
+// However little may be held, what is held can be repeated.
+func TestABulkIsRepeatedHoweverLittleMayBeHeld(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	h.proxy.o.MaxHeldBody = int64(len(twoDocuments))
+	s.broken = breakConnection
+	resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.stored(), 2)
+}
