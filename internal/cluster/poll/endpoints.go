@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,6 +131,10 @@ func (f *endpoints) ask(ctx context.Context, q Query) (*url.URL, error) {
 func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url.URL, error) {
 	addresses := f.candidates()
 	if first != nil {
+		others := slices.DeleteFunc(slices.Clone(addresses), func(u *url.URL) bool { return u.Host == first.Host })
+		if len(others) > 0 { // the only one, such as that of a load balancer, is asked again
+			addresses = others
+		}
 		addresses = slices.Insert(addresses, 0, first)
 	}
 	var failed error
@@ -148,10 +153,13 @@ func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url
 
 var errNoAddress = errors.New("no address of the cluster is known")
 
-// alsoFailed joins errors in one line, for a status and a log.
+// alsoFailed joins errors in one line, for a status and a log. What is said already is not said again.
 func alsoFailed(before, err error) error {
-	if before == nil {
+	switch {
+	case before == nil:
 		return err
+	case strings.Contains(before.Error(), err.Error()):
+		return before
 	}
 	return fmt.Errorf("%w; %w", before, err)
 }
