@@ -11,6 +11,17 @@ import (
 	simcluster "sidestep/internal/sim/cluster"
 )
 
+func TestAccountIsUnknown(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2})
+	s.instead = func(string) (int, string) { return http.StatusUnauthorized, "" }
+	f := s.finding(s.run(), "demands an account and refuses sidestep's: status 401")
+	require.Equal(t, preflight.Problem, f.Level)
+	require.Equal(t, "give sidestep an account of its own: upstream.auth", f.Advice)
+	s.options.Account = true
+	f = s.finding(s.run(), "refuses sidestep's")
+	require.Contains(t, f.Advice, "is not known there")
+}
+
 // An account without any rights: no engine is recognised, and all that is told is what to grant.
 func TestAccountWithoutRights(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 2})

@@ -220,17 +220,6 @@ func TestIndexIsDeletedMeanwhile(t *testing.T) {
 	s.finding(s.run(), `^all \d+ kinds of requests that sidestep makes are answered$`)
 }
 
-func TestAccountIsUnknown(t *testing.T) {
-	s := newStage(t, simcluster.Options{Nodes: 2})
-	s.instead = func(string) (int, string) { return http.StatusUnauthorized, "" }
-	f := s.finding(s.run(), "demands an account and refuses sidestep's: status 401")
-	require.Equal(t, preflight.Problem, f.Level)
-	require.Equal(t, "give sidestep an account of its own: upstream.auth", f.Advice)
-	s.options.Account = true
-	f = s.finding(s.run(), "refuses sidestep's")
-	require.Contains(t, f.Advice, "is not known there")
-}
-
 func TestElasticsearchTellsPrivileges(t *testing.T) {
 	s := newStage(t, simcluster.Options{Nodes: 2, Engine: simcluster.Elasticsearch}).discover()
 	s.options.Static = true

@@ -218,14 +218,7 @@ func stranger(err error) bool {
 
 // settled reports whether it is an answer or a refusal of an engine's, and not the node's own trouble.
 func settled(err error) bool {
-	if err == nil {
-		return true
-	}
-	if stranger(err) {
-		return false
-	}
-	status, ok := errors.AsType[*httpError](err)
-	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
+	return err == nil || missing(err) && !stranger(err)
 }
 
 // Get asks a relay with a client of its own. The answer may tell of the whole placement.
