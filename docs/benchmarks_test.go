@@ -31,6 +31,37 @@ var wellRows = []struct{ scenario, tenant, figure, ratio string }{
 	{"collections", "", "p99_ms", "p99_to_engine"},
 }
 
+// bestFixed finds the name of the best fixed way in a sentence of the results of full clusters.
+var bestFixed = regexp.MustCompile(`\(off, ([^)]+)\)`)
+
+// TestHealthyClustersOfBenchmarks holds the tables "Healthy clusters" of docs/benchmarks.md against the measurements.
+func TestHealthyClustersOfBenchmarks(t *testing.T) {
+	var full, half [][]string
+	for _, engine := range []string{"OpenSearch", "Elasticsearch"} {
+		results := strings.Split(read(t, "test/bench/results/full-"+strings.ToLower(engine)+".md"), "\n## ")[1:]
+		require.Len(t, results, 4, engine)
+		for i, section := range results {
+			where := engine + [2]string{", cores shared by all", ", a third of a core each"}[i%2]
+			ways := map[string][]string{}
+			for _, row := range rows(t, section, "| way |") {
+				ways[row[0]] = row
+			}
+			ours := ways["sidestep"]
+			if i < 2 {
+				best := bestFixed.FindStringSubmatch(section)
+				require.NotNil(t, best, section)
+				full = append(full, []string{where, strings.Replace(best[1], "_local", "`_local`", 1), ours[2], ours[6]})
+				continue
+			}
+			ten, control := ways["ten sidesteps"], ways["control: off, round robin"]
+			half = append(half, []string{where, ours[4], ours[6], ten[4], ten[6], control[4], control[6]})
+		}
+	}
+	text := read(t, "docs/benchmarks.md")
+	require.Equal(t, full, rows(t, text, "| full, 40 connections"))
+	require.Equal(t, half, rows(t, text, "| half full |"))
+}
+
 // TestDegradedNodesOfBenchmarks holds the tables "Degraded nodes" of docs/benchmarks.md against the measurements.
 func TestDegradedNodesOfBenchmarks(t *testing.T) {
 	_, text, _ := strings.Cut(read(t, "docs/benchmarks.md"), "\n## Degraded nodes\n")

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"sidestep/internal/config"
@@ -80,7 +81,7 @@ func parseFlags(args []string) (*flags, error) {
 		return nil, err
 	}
 	if set.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", set.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %s", shown(set.Arg(0)))
 	}
 	if len(upstreams) > 0 {
 		f.overrides = append(f.overrides, config.Override{
@@ -89,6 +90,14 @@ func parseFlags(args []string) (*flags, error) {
 		})
 	}
 	return f, nil
+}
+
+// shown is what may be shown of an argument: a URL may hold a password, and what this prints is logged by a supervisor.
+func shown(argument string) string {
+	if strings.Contains(argument, "://") {
+		return "that is a URL: with --upstream, URLs are separated by commas alone"
+	}
+	return strconv.Quote(argument)
 }
 
 // override adds a flag whose value goes over that of the key at path.

@@ -93,6 +93,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"a secret that is not there, and a bad value", []string{"--config", absent, "--routing.mode=no"}, 78, `^$`, invalid + `(.|\n)*/nowhere cannot be read`},
 		{"unknown flag", []string{"--lisen", "x"}, 2, `^$`, `^sidestep: flag provided but not defined: -lisen\nsidestep --help lists the flags\.\n$`},
 		{"argument", []string{"start"}, 2, `^$`, `^sidestep: unexpected argument "start"\n`},
+		{"a password among the arguments", []string{"--upstream", "http://a:9200", "http://elastic:hunter2@b:9200"}, 2, `^$`, `^sidestep: unexpected argument that is a URL: with --upstream, URLs are separated by commas alone\n`},
 		{"help", []string{"--help"}, 0, `Usage:\n(.|\n)*--upstream(.|\n)*--config\.check`, `^$`},
 		{"version flag", []string{"--version"}, 0, `^sidestep 1\.2\.3 \(commit 0a1b2c3d, go\S+ \S+/\S+\)\n$`, `^$`},
 		{"version", []string{"version"}, 0, `^sidestep 1\.2\.3 \(commit 0a1b2c3d, go\S+ \S+/\S+\)\n$`, `^$`},

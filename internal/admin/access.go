@@ -60,11 +60,11 @@ func (a Access) forAll(path string) bool {
 
 // HasToken reports whether r has the bearer token.
 func HasToken(r *http.Request, token string) bool {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	// Sums have the same length, so the time of the comparison reveals nothing of the
 	// token.
 	is, must := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
-	return bearer && subtle.ConstantTimeCompare(is[:], must[:]) == 1
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(is[:], must[:]) == 1
 }
 
 // named serves requests that name this listener as their host.

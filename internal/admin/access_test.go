@@ -91,6 +91,8 @@ func TestChangesNeedAToken(t *testing.T) {
 		"another":              {admin.Access{Token: token}, "Bearer opensesam", 401, "the token in admin.token_file"},
 		"not a bearer's":       {admin.Access{Token: token}, "Basic opensesame", 401, "the token in admin.token_file"},
 		"the right one":        {admin.Access{Token: token}, "Bearer opensesame", 200, ""},
+		"in small letters":     {admin.Access{Token: token}, "bearer opensesame", 200, ""},
+		"without a scheme":     {admin.Access{Token: token}, "opensesame", 401, "the token in admin.token_file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := &fake{mode: "route"}

@@ -17,8 +17,8 @@ type Status struct {
 	// Requests counts the clients' requests. Decisions counts them by reason, Outcomes by
 	// how they ended. Observed counts decisions that were only made, in mode observe.
 	// Failovers counts further attempts by cause, Hedges those for overdue searches by
-	// result. All begin at 0 when a reload changes more than the mode of routing, the admin
-	// listener, the logs, tracing or the times of a stop.
+	// result. All begin at 0 when a reload changes more than the modes of routing, bulks and
+	// admission, the admin listener, the logs, tracing or the times of a stop.
 	Requests  int64            `json:"requests"`
 	Decisions map[string]int64 `json:"decisions"`
 	Observed  map[string]int64 `json:"observed"`

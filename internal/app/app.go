@@ -98,7 +98,10 @@ func New(cfg config.Config, o Options) (*App, error) {
 		stopping: make(chan struct{}),
 		failed:   make(chan error, 2), // one for each listener
 	}
-	var err error
+	err := a.setLevel(cfg.Log.Level) // first, as all that follows may log
+	if err != nil {
+		return nil, err
+	}
 	if a.logs, err = newRequestLogs(o.Registry, o.Logger); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -117,9 +120,6 @@ func New(cfg config.Config, o Options) (*App, error) {
 	}
 	a.diagnose(first)
 	a.metrics.show(first.registry)
-	if err := a.setLevel(cfg.Log.Level); err != nil {
-		return nil, err
-	}
 	access, err := newAccess(cfg.Admin, o.Sockets.Admin, a.files)
 	if err != nil {
 		return nil, err

@@ -73,6 +73,7 @@ type heldLimits struct {
 }
 
 func newRecipe(cfg config.Config) recipe {
+	cfg.Bulk.Mode, cfg.Admission.Mode = "", "" // as that of routing they are switched, see [App.swap]
 	return recipe{
 		upstream:      cfg.Upstream,
 		cluster:       cfg.Cluster,

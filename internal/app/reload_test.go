@@ -92,6 +92,12 @@ func TestReloadAppliesTheLogLevel(t *testing.T) {
 	require.Equal(t, slog.LevelWarn, s.level.Level())
 }
 
+func TestTheLogLevelHoldsFromTheBeginning(t *testing.T) {
+	cfg := settings(newUpstream(t).URL)
+	cfg.Log.Level, cfg.Routing.Policy = "error", "c3"
+	require.NotContains(t, startReady(t, cfg, nil).log.String(), "level=WARN")
+}
+
 func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 	cfg := settings(newUpstream(t).URL)
 	s := startReady(t, cfg, nil)
@@ -116,6 +122,26 @@ func TestReloadAndTheSwitch(t *testing.T) {
 	require.Equal(t, proxy.ModeObserve, s.Mode(), "unless the configured mode has changed")
 	require.Error(t, s.SetMode("on"))
 	require.Equal(t, proxy.ModeObserve, s.Mode())
+}
+
+// What is known of the nodes and counted so far is worth more than a new mode.
+func TestReloadOfAModeForgetsNothing(t *testing.T) {
+	cfg := settings(newUpstream(t).URL)
+	s := startReady(t, cfg, nil)
+	s.get(s.dataURL("/logs/_search"))
+	for _, change := range []func(){
+		func() { cfg.Routing.Mode = "observe" }, func() { cfg.Bulk.Mode = "observe" }, func() { cfg.Admission.Mode = "observe" },
+	} {
+		change()
+		require.NoError(t, s.Reload(cfg))
+		require.Regexp(t, `"requests": [1-9]`, s.get(s.adminURL("/status")).body)
+	}
+	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/bulk")).body)
+	require.JSONEq(t, `{"mode":"observe"}`, s.get(s.adminURL("/-/admission")).body)
+	require.NoError(t, s.SetBulkMode(proxy.ModeOff))
+	cfg.Log.Level = "warn"
+	require.NoError(t, s.Reload(cfg))
+	require.Equal(t, proxy.ModeOff, s.BulkMode(), "the configured mode has not changed")
 }
 
 func TestReloadRefusesWhatNeedsARestart(t *testing.T) {

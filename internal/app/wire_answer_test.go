@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/config"
 )
 
 // The client gets what the upstream sent. Allowed by HTTP/1.1 and made use of by
@@ -245,6 +247,20 @@ func TestEarlyAnswer(t *testing.T) {
 	require.Equal(t, okAnswer, got)
 	_ = c.Close() // the rest never comes, so the upstream never sees a whole body
 	require.Equal(t, parse(t, request), parse(t, <-w.requests))
+}
+
+// If the rest of the body does not come, it is not taken for the next request when it comes late.
+func TestEarlyAnswerToABodyThatDoesNotCome(t *testing.T) {
+	w := startWire(t, func(c *config.Config) { c.Limits.BodyTimeout = 50 * time.Millisecond })
+	w.upstreamDoes("", func(c net.Conn) { _, _ = io.WriteString(c, okAnswer) }, nil)
+	c := w.dial()
+	c.send("POST /_bulk HTTP/1.1\r\nHost: es\r\nContent-Length: 10\r\n\r\n12345")
+	got, err := c.read("POST")
+	require.NoError(t, err)
+	require.Equal(t, okAnswer, got)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = c.r.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
 }
 
 // A client that is sending its body sees at once that its answer is cut off.

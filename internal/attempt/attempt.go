@@ -107,23 +107,19 @@ const (
 	// maxBroken is how many nodes may break the connection of one request. After that the
 	// request itself is taken for the cause.
 	maxBroken = 2
-	// maxSteered bounds [Rule.Steered], and so the attempts with other copies.
-	maxSteered = 2
 )
 
 // Machine is the state of one request. Make it with [New]. It is not safe for
 // concurrent use.
 type Machine struct {
-	rule   Rule
-	budget *Budget
-	// narrowed: some attempt had a list of nodes that excludes copies.
-	narrowed bool
-	gone     bool // the client has left
-	spent    bool // the body cannot be sent again
-	late     bool // a connection was not made in time
-	hedged   bool
-	settled  bool
-	done     bool
+	rule    Rule
+	budget  *Budget
+	gone    bool // the client has left
+	spent   bool // the body cannot be sent again
+	late    bool // a connection was not made in time
+	hedged  bool
+	settled bool
+	done    bool
 
 	steered   int // sets of copies tried
 	underWay  int
@@ -139,10 +135,10 @@ type Machine struct {
 
 // tried is one attempt.
 type tried struct {
-	own    bool // sent as the client wrote it
-	plain  bool // so, or without a list that excludes copies, which is the same
-	answer answer
-	lost   int
+	own      bool // sent as the client wrote it
+	narrowed bool // with a list of nodes that excludes copies; without one it equals the client's own request
+	answer   answer
+	lost     int
 }
 
 // answer is what an attempt has brought so far.
@@ -159,7 +155,6 @@ const (
 // New returns the machine of a request that follows rule. budget bounds repetitions after
 // failures; requests of a kind share it.
 func New(rule Rule, budget *Budget) Machine {
-	rule.Steered = min(rule.Steered, maxSteered)
 	return Machine{rule: rule, budget: budget}
 }
 
@@ -178,8 +173,7 @@ func (m *Machine) Sent(narrowed, own bool) int {
 	if m.tried == nil {
 		m.tried = m.room[:0]
 	}
-	m.tried = append(m.tried, tried{own: own, plain: own || !narrowed})
-	m.narrowed = m.narrowed || narrowed
+	m.tried = append(m.tried, tried{own: own, narrowed: narrowed})
 	m.underWay++
 	return len(m.tried) - 1
 }
@@ -245,6 +239,11 @@ func (m *Machine) Ended(i int, r Result) Action {
 // already.
 func (m *Machine) steersAside(i int) bool { return m.hedged && i == 1 }
 
+// narrowed reports whether some attempt had a list of nodes that excludes copies.
+func (m *Machine) narrowed() bool {
+	return slices.ContainsFunc(m.tried, func(t tried) bool { return t.narrowed })
+}
+
 // afterSteered returns the action after a failed attempt on chosen copies.
 func (m *Machine) afterSteered(r Result) Action {
 	switch {
@@ -257,16 +256,16 @@ func (m *Machine) afterSteered(r Result) Action {
 		return m.answer()
 	case !m.rule.Repeatable && r.Cause == Transport:
 		return m.answer()
-	case r.Cause == Partial && r.Unavailable && !m.narrowed && m.budget.Allows():
+	case r.Cause == Partial && r.Unavailable && !m.narrowed() && m.budget.Allows():
 		return m.settle() // the engine has found no copy to ask, as for the client's own search
-	case r.Full && !m.narrowed && (r.Cause != Partial || !r.Room):
+	case r.Full && !m.narrowed() && (r.Cause != Partial || !r.Room):
 		return m.answer() // no other copy has room, and more would keep the queues full
-	case r.isLimit() && (m.limits > 1 || !m.narrowed):
+	case r.isLimit() && (m.limits > 1 || !m.narrowed()):
 		return m.answer()
 	case !m.budget.Allows():
 		// Failures are general. But a failure that a list may have caused must not reach
 		// the client.
-		if m.narrowed {
+		if m.narrowed() {
 			return m.asWritten()
 		}
 		return m.answer()
@@ -303,7 +302,7 @@ func (m *Machine) settle() Action {
 // list of nodes does not fit into a request. overloaded: all copies are on nodes that
 // reject searches.
 func (m *Machine) NoOther(overloaded bool) Action {
-	if overloaded && m.best() >= 0 && !m.narrowed {
+	if overloaded && m.best() >= 0 && !m.narrowed() {
 		return m.answer() // the attempt before was equivalent to the client's own request
 	}
 	return m.asWritten()
@@ -357,7 +356,7 @@ func (m *Machine) answer() Action {
 
 // best returns the attempt with the answer that the client is to get, -1 if there is none. Of equals it is the one sent last.
 func (m *Machine) best() int {
-	partial := slices.ContainsFunc(m.tried, func(t tried) bool { return t.plain && t.answer == incomplete })
+	partial := slices.ContainsFunc(m.tried, func(t tried) bool { return !t.narrowed && t.answer == incomplete })
 	best, quality := -1, 0.
 	for i, t := range m.tried {
 		if q := t.quality(partial); q > 0 && q >= quality {

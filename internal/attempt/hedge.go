@@ -220,19 +220,15 @@ func (h *Hedges) Ended(won bool) {
 	}
 }
 
-// ask reports whether the nodes of a late search may be asked, and counts that: as many
-// searches as may have a second attempt.
-func (h *Hedges) ask() bool { return h.asks.spend(1) }
-
-// ToAsk returns what find finds to be asked for a late search, nothing if h does not allow it. It
-// counts as asked once if anything is found.
+// ToAsk returns what find finds to be asked for a late search, nothing if h does not allow it: as
+// many searches are asked for as may have a second attempt. One counts if anything is found.
 func ToAsk[T any](h *Hedges, find func() []T) []T {
 	if !h.asks.left(1) {
 		return nil
 	}
 	found := find()
 	if len(found) > 0 {
-		h.ask()
+		h.asks.spend(1)
 	}
 	return found
 }

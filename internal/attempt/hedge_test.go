@@ -100,7 +100,7 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 	asked := 0
 	for range 2000 {
 		h.Delay("x", at)
-		if h.ask() {
+		if h.asks.spend(1) {
 			asked++
 		}
 	}
@@ -108,7 +108,7 @@ func TestAskingStaysWithinABudgetOfItsOwn(t *testing.T) {
 	require.InDelta(t, 100, spent(h), 1, "the second attempts are all left")
 	counted(h, at, 10_000)
 	asked = 0
-	for h.ask() {
+	for h.asks.spend(1) {
 		asked++
 	}
 	require.Equal(t, minSaved, asked, "few are saved up: one answer does for all searches of a moment")

@@ -16,7 +16,7 @@ type Tracing struct {
 	// Endpoint is the URL of an OTLP receiver; empty, here and in the environment:
 	// nothing is traced.
 	Endpoint string `yaml:"endpoint"`
-	Protocol string `yaml:"protocol"` // "http/protobuf" or "grpc"
+	Protocol string `yaml:"protocol"` // "http/protobuf", "http/json" or "grpc"
 	// SampleRatio is the share of requests that are traced.
 	SampleRatio float64 `yaml:"sample_ratio"`
 	// TrustClientSampling lets the sampled flag of a client's traceparent decide.

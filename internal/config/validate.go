@@ -32,7 +32,7 @@ var words = map[string][]string{
 	"clients.sniff":         {"rewrite", "pass"},
 	"log.level":             {"debug", "info", "warn", "error"},
 	"log.format":            {"text", "json"},
-	"tracing.protocol":      {"http/protobuf", "grpc"},
+	"tracing.protocol":      {"http/protobuf", "http/json", "grpc"},
 	"explain.header":        {"off", "authenticated", "on"},
 }
 
@@ -253,14 +253,7 @@ func hostOf(name string) string {
 func (c *checker) url(path, raw string) (scheme string, ok bool) {
 	parsed, err := url.Parse(raw)
 	if err != nil {
-		var urlErr *url.Error
-		if errors.As(err, &urlErr) {
-			err = urlErr.Err
-		}
-		if strings.Contains(raw, "@") {
-			err = errors.New("it does not parse")
-		}
-		c.add(path, "is not a URL such as http://127.0.0.1:9200: %v", err)
+		c.add(path, "is not a URL, or its port is no number: write scheme, host and port, such as http://127.0.0.1:9200")
 		return "", false
 	}
 	before := len(c.problems)
@@ -270,7 +263,7 @@ func (c *checker) url(path, raw string) (scheme string, ok bool) {
 	case parsed.User != nil:
 		c.add(path, "must not hold a user or password: sidestep's own account is upstream.auth")
 	case parsed.Port() != "" && !reachable(parsed.Port()):
-		c.add(path, "port %s is not a number from 1 to 65535", parsed.Port())
+		c.add(path, "the port is not a number from 1 to 65535")
 	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
 		c.add(path, "must be scheme, host and port alone, without path or query")
 	}

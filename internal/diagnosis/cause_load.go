@@ -212,10 +212,14 @@ func queueSaturation(f *facts) (float64, []Evidence) {
 			rejected += s.Rejected
 		}
 	}
-	for _, c := range f.readings {
+	for _, c := range f.rec.Stats { // also before the bout: a node that does not answer has as many as ever
 		threads = max(threads, float64(c.Search.Threads+c.Worker.Threads))
+	}
+	for _, c := range f.readings {
 		active = max(active, float64(c.Search.Active+c.Worker.Active))
 	}
+	active = max(active, f.active)
+	threads = max(threads, active)
 	waiting := f.queue / max(threads, 1)
 	if rejected == 0 && waiting < queued {
 		return 0, nil
@@ -226,7 +230,7 @@ func queueSaturation(f *facts) (float64, []Evidence) {
 	if rejected > 0 {
 		score, less = 0.75, 0.1
 	}
-	if f.serviceFactor() >= slower {
+	if f.serviceFactor() >= slower || f.unanswered() {
 		score -= less
 	}
 	return score, withService(f, []Evidence{

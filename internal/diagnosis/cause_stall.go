@@ -100,9 +100,9 @@ func unresponsive(f *facts) (float64, []Evidence) {
 	switch {
 	case f.restarted:
 		return 0.9, []Evidence{finding(float64(f.readings[len(f.readings)-1].Uptime)/1000, "s", "started again, up for")}
-	case tries > 0 && !f.answered && f.refused > 0:
+	case f.unanswered() && f.refused > 0:
 		return 0.8, []Evidence{finding(float64(tries), "", "connections refused or broken, questions without an answer")}
-	case tries > 0 && !f.answered:
+	case f.unanswered():
 		return 0.6, []Evidence{
 			finding(f.silence, "ms", "no answer for"), finding(float64(tries), "", "questions without an answer"),
 		}

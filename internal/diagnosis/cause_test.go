@@ -275,6 +275,32 @@ var causeCases = []struct {
 	{"long queue", func(r *Record) {
 		during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })
 	}, CauseQueue, ""},
+	{"a queue as long as that of a busy node, without counters", func(r *Record) {
+		r.Captures, r.Stats, r.HotThreads = nil, nil, nil
+		for i := range r.Samples.At {
+			r.Samples.Nodes[0].Queue[i], r.Samples.Nodes[0].Active[i] = 40, 13
+		}
+	}, CauseUnknown, ""},
+	{"a long queue, without counters", func(r *Record) {
+		r.Captures, r.Stats, r.HotThreads = nil, nil, nil
+		for i := range r.Samples.At {
+			r.Samples.Nodes[0].Queue[i], r.Samples.Nodes[0].Active[i] = 140, 13
+		}
+	}, CauseQueue, ""},
+	{"never answers, with searches in its queue", func(r *Record) {
+		silent(r, 20_000, deadline)
+		lasting(r)
+		for i := range 60 {
+			r.Samples.Nodes[0].Queue[i] = 12
+		}
+	}, CauseUnresponsive, ""},
+	{"never answers, with a long queue", func(r *Record) {
+		silent(r, 20_000, deadline)
+		lasting(r)
+		for i := range 60 {
+			r.Samples.Nodes[0].Queue[i] = 120
+		}
+	}, CauseUnresponsive, CauseQueue},
 	{"long queue of slow queries", func(r *Record) {
 		slowQueries(r, 10)
 		during(r, func(c *Counters, _ int64) { c.Search.Queue, c.Search.Active = 180, 4 })

@@ -106,8 +106,8 @@ func (r *Recorder) Start(ctx context.Context) {
 	}
 }
 
-// Stop ends the background work, closes the open records as they are, and waits until
-// they are saved. It returns an error if ctx ends first.
+// Stop ends the background work, closes the open records, of which it sees no other end, and
+// waits until they are saved. It returns an error if ctx ends first.
 func (r *Recorder) Stop(ctx context.Context) error {
 	r.cancel()
 	r.done.Wait()
@@ -116,6 +116,9 @@ func (r *Recorder) Stop(ctx context.Context) error {
 		delete(r.open, id)
 		r.assess(open, time.Now())
 		r.count(open)
+		if open.lasts() {
+			open.ends(time.Now())
+		}
 		r.store.put(open.record, foldedText(open.folded))
 	}
 	r.mu.Unlock()

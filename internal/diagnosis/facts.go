@@ -40,6 +40,7 @@ type facts struct {
 	poll, probe        float64 // medians during the bout; 0 if unknown
 	usualPoll          float64
 	queue              float64 // the longest
+	active             float64 // the most search threads at work, as polled
 	hot                map[string]float64
 	fetching, querying int // snapshots of search threads
 }
@@ -137,6 +138,9 @@ func (f *facts) captures() {
 	f.settled = median(later)
 }
 
+// unanswered reports whether the node was asked and did not answer on any way.
+func (f *facts) unanswered() bool { return len(f.direct)+len(f.via) > 0 && !f.answered }
+
 // firstAnswer notes when the node first answered.
 func (f *facts) firstAnswer(c Capture) {
 	if f.answered {
@@ -207,6 +211,9 @@ func (f *facts) samples() {
 	f.probe = median(in(own.Probe, 0, during))
 	for _, q := range in(own.Queue, serviceFrom, during) {
 		f.queue = max(f.queue, q)
+	}
+	for _, n := range in(own.Active, serviceFrom, during) {
+		f.active = max(f.active, n)
 	}
 	for _, c := range f.readings {
 		f.queue = max(f.queue, float64(c.Search.Queue+c.Worker.Queue))

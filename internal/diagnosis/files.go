@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +59,15 @@ func writeSynced(path string, body []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func (f *files) read(id string) ([]byte, error) { return os.ReadFile(f.path(id)) }
+// read reads the file of a record, so much of it at most: other programs may have files of any size there.
+func (f *files) read(id string, most int64) ([]byte, error) {
+	file, err := os.Open(f.path(id))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most))
+}
 
 // remove deletes the file of a record. One that cannot be deleted is listed again at the
 // next start.

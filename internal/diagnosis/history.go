@@ -60,6 +60,7 @@ type point struct {
 	at      time.Time
 	nodes   []named
 	samples []sample
+	middles [fields]middle
 }
 
 // History holds the figures of the nodes of the last 15 minutes, in memory: a point a
@@ -139,6 +140,16 @@ func (h *History) add(readings []Reading, now time.Time) {
 		p.samples[i] = h.sampleOf(r)
 	}
 	clear(h.pending)
+	values := make([]float32, 0, len(p.samples))
+	for field := range p.middles {
+		values = values[:0]
+		for i := range p.samples {
+			if v := p.samples[i].values[field]; v == v { // not NaN
+				values = append(values, v)
+			}
+		}
+		p.middles[field] = middleOf(values)
+	}
 	h.points = append(h.points, p)
 	h.held += len(p.samples)
 	h.trim(now)
@@ -284,37 +295,63 @@ func (h *History) Since(from time.Time) Timeline {
 // around returns the series of one node and of the median of the others, over a span of
 // time.
 func (h *History) around(node string, from, until time.Time) Timeline {
-	all := h.Since(from)
-	n := 0
-	for n < len(all.At) && !all.At[n].After(until) {
-		n++
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	points := h.points
+	for len(points) > 0 && points[0].at.Before(from) {
+		points = points[1:]
 	}
-	own, others := newNodeSeries(named{id: node}, n), newNodeSeries(named{name: "median of the others"}, n)
-	values := make([]float32, 0, len(all.Nodes))
-	for field := range fields {
-		for i := range n {
-			values = values[:0]
-			for j := range all.Nodes {
-				v := (*all.Nodes[j].figures()[field])[i]
-				switch {
-				case all.Nodes[j].ID == node:
-					(*own.figures()[field])[i] = v
-				case v == v: // not NaN
-					values = append(values, v)
-				}
+	for len(points) > 0 && points[len(points)-1].at.After(until) {
+		points = points[:len(points)-1]
+	}
+	own, others := newNodeSeries(named{id: node}, len(points)), newNodeSeries(named{name: "median of the others"}, len(points))
+	t := Timeline{Interval: h.interval.Seconds(), At: make([]Time, len(points))}
+	figures, median := own.figures(), others.figures()
+	for i, p := range points {
+		t.At[i] = Time{p.at}
+		at := slices.IndexFunc(p.nodes, func(n named) bool { return n.id == node })
+		if at >= 0 {
+			own.Name, own.State[i] = p.nodes[at].name, p.samples[at].state
+		}
+		for field, m := range p.middles {
+			v := unknown
+			if at >= 0 {
+				v = p.samples[at].values[field]
 			}
-			if len(values) > 0 {
-				(*others.figures()[field])[i] = median(values)
-			}
+			(*figures[field])[i], (*median[field])[i] = v, m.without(v)
 		}
 	}
-	for _, s := range all.Nodes {
-		if s.ID == node {
-			own.Name = s.Name
-			copy(own.State, s.State)
+	t.Nodes = []NodeSeries{*own, *others}
+	return t
+}
+
+// middle are the two figures in the middle of those of all nodes that are known: the median of all but one is either.
+// So it need not be sought for each of many nodes that are in trouble at once.
+type middle struct {
+	low, high float32 // NaN where there is none
+	even      bool    // how many are known
+}
+
+// middleOf returns the middle of values, which it sorts.
+func middleOf(values []float32) middle {
+	m := middle{low: unknown, high: unknown, even: len(values)%2 == 0}
+	slices.Sort(values)
+	if at := (len(values) - 1) / 2; len(values) > 0 {
+		m.low = values[at]
+		if at+1 < len(values) {
+			m.high = values[at+1]
 		}
 	}
-	return Timeline{Interval: all.Interval, At: all.At[:n], Nodes: []NodeSeries{*own, *others}}
+	return m
+}
+
+// without returns the median of the figures but own, the upper one of two; own is NaN if it is not among them.
+func (m middle) without(own float32) float32 {
+	known := own == own
+	if known && own <= m.low || !known && m.even {
+		return m.high
+	}
+	return m.low
 }
 
 // larger returns the larger of two numbers, b if a is NaN.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,4 +107,26 @@ func TestSeriesAreReadAgain(t *testing.T) {
 	again, err := json.Marshal(after)
 	require.NoError(t, err)
 	require.JSONEq(t, string(text), string(again))
+}
+
+func TestTheMedianOfTheOthers(t *testing.T) {
+	for n := range 7 {
+		for range 50 {
+			all := make([]float32, n)
+			for i := range all {
+				all[i] = float32(rand.IntN(4))
+			}
+			m := middleOf(slices.Clone(all))
+			upper := func(values []float32) float32 {
+				if len(values) == 0 {
+					return unknown
+				}
+				return median(values)
+			}
+			require.Equal(t, fmt.Sprint(upper(slices.Clone(all))), fmt.Sprint(m.without(unknown)), all)
+			for i, own := range all {
+				require.Equal(t, fmt.Sprint(upper(slices.Delete(slices.Clone(all), i, i+1))), fmt.Sprint(m.without(own)), "%v but %v", all, own)
+			}
+		}
+	}
 }

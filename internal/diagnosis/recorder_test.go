@@ -127,6 +127,22 @@ func TestManyNodesInTrouble(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(3*maxAtOnce+1))
 }
 
+// All nodes of a large cluster may get into trouble in the same second, as where sidestep's own network is gone.
+func TestRecordsOfOneMomentHaveNamesOfTheirOwn(t *testing.T) {
+	r := New(Options{Enabled: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+	r.Use(Source{Follows: func() bool { return false }})
+	for range maxAtOnce {
+		r.slots <- struct{}{} // none is asked
+	}
+	ids := map[string]bool{}
+	for i := range 1000 {
+		node := fmt.Sprintf("n%d", i)
+		r.begin(t.Context(), Reading{ID: node, Name: node, State: "unreachable"}, epoch)
+		ids[r.open[node].record.ID] = true
+	}
+	require.Len(t, ids, 1000)
+}
+
 // A node that is busy has a record once that has lasted, and it does not end while the node is slow for it.
 func TestABusyNodeIsRecordedOnceThatLasts(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())
@@ -282,7 +298,7 @@ func TestTheNewestSpikesAndThoseThatLast(t *testing.T) {
 	require.NotNil(t, Spikes{Spikes: []Spike{}}.Newest(20), "a list in JSON")
 }
 
-// What is under way when sidestep stops is kept.
+// What is under way when sidestep stops is kept, and lasts no longer: nobody would end it.
 func TestStopKeepsRecords(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())
 	b.set(0, "failing")
@@ -290,8 +306,10 @@ func TestStopKeepsRecords(t *testing.T) {
 	require.NoError(t, b.Stop(t.Context()))
 	list := b.Spikes().Spikes
 	require.Len(t, list, 1)
-	_, ok := b.Spike(list[0].ID)
+	require.NotNil(t, list[0].Ended)
+	record, ok := b.Spike(list[0].ID)
 	require.True(t, ok)
+	require.Equal(t, list[0].Ended.UnixMilli(), record.Bouts[0].Ended.UnixMilli())
 	_, ok = b.Folded(list[0].ID)
 	require.True(t, ok)
 	_, ok = b.Spike("none")

@@ -147,6 +147,14 @@ type recording struct {
 // lasts reports whether there is such a record, and its node is in trouble.
 func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }
 
+// ends notes that the node is no longer in trouble, or seen.
+func (o *recording) ends(now time.Time) {
+	o.record.Ended = &Time{now}
+	bouts := slices.Clone(o.record.Bouts) // a page may be reading them
+	bouts[len(bouts)-1].Ended = o.record.Ended
+	o.record.Bouts = bouts
+}
+
 // over reports whether the node has been out of trouble for long enough, or is so for a moment and has flapped for
 // too long.
 func (o *recording) over(now time.Time) bool {

@@ -173,7 +173,7 @@ func (s *store) load() {
 		return
 	}
 	for _, id := range ids {
-		body, err := s.files.read(id)
+		body, err := s.files.read(id, s.maxBytes)
 		var c content
 		if err == nil {
 			err = json.Unmarshal(body, &c)
@@ -219,7 +219,7 @@ func (s *store) get(id string) (c content, ok bool) {
 	s.mu.Unlock()
 	if body == nil {
 		var err error
-		if body, err = s.files.read(id); err != nil {
+		if body, err = s.files.read(id, s.maxBytes); err != nil {
 			s.logger.Warn("cannot read the record of a spike", "err", err)
 			return c, false
 		}

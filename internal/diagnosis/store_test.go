@@ -81,6 +81,8 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "r009.json.sidestep-tmp"), []byte("{"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "foreign.json.tmp"), []byte("{"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "foreign.json"), []byte("{}"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large.json"), nil, 0o600))
+	require.NoError(t, os.Truncate(filepath.Join(dir, "large.json"), 1<<40)) // it has holes only, and would not fit into memory
 
 	second := openStore(t, dir, 1<<20)
 	require.Eventually(t, func() bool { return len(second.spikes()) == 2 }, time.Minute, time.Millisecond)
@@ -96,6 +98,7 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "foreign.json.tmp"))
 	require.FileExists(t, filepath.Join(dir, "foreign.json"))
 	require.Contains(t, second.log.String(), "foreign.json")
+	require.Contains(t, second.log.String(), "large.json")
 }
 
 // Folded stacks that are too many end with a whole line.

@@ -108,7 +108,7 @@ func (r *Recorder) begin(ctx context.Context, n Reading, now time.Time) {
 	open := &recording{folded: map[string]int{}}
 	open.record = Record{
 		Spike: Spike{
-			ID:   fmt.Sprintf("%s-%04x", now.UTC().Format("20060102T150405"), rand.Uint32()&0xffff), //nolint:gosec // a name, not a secret
+			ID:   fmt.Sprintf("%s-%08x", now.UTC().Format("20060102T150405"), rand.Uint32()), //nolint:gosec // a name, not a secret
 			Node: n.Name, NodeID: n.ID, Began: Time{now}, State: n.State, Why: n.Why, Cause: CauseUnknown,
 		},
 		Bouts:    []Bout{{Began: Time{now}}},
@@ -139,13 +139,10 @@ func (r *Recorder) resume(ctx context.Context, open *recording, now time.Time) {
 
 // end notes that a node is no longer in trouble.
 func (r *Recorder) end(ctx context.Context, open *recording, now time.Time) {
-	if open.record.Ended != nil {
+	if !open.lasts() {
 		return
 	}
-	open.record.Ended = &Time{now}
-	bouts := slices.Clone(open.record.Bouts) // a page may be reading them
-	bouts[len(bouts)-1].Ended = open.record.Ended
-	open.record.Bouts = bouts
+	open.ends(now)
 	if open.capturing {
 		open.well()
 		return

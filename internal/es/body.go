@@ -22,17 +22,11 @@ func hasTopLevelKey(body []byte, ofKind func(key []byte) bool) (has, readable bo
 		return false, false
 	}
 	s.i++
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			break
-		}
-		if st != scanOK || s.skip() != scanOK {
-			return false, false
-		}
+	st = s.members(func(key []byte) status {
 		has = has || ofKind(key)
-	}
-	if _, st := s.peek(); st != scanMore {
+		return s.skip()
+	})
+	if _, rest := s.peek(); st != scanOK || rest != scanMore {
 		return false, false
 	}
 	return has, true

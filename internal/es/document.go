@@ -23,15 +23,7 @@ func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool
 	if s.expect('{') != scanOK {
 		return nil, false
 	}
-	base := Document{Index: index, Routing: routing}
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			break
-		}
-		if st != scanOK {
-			return nil, false
-		}
+	st := s.members(func(key []byte) status {
 		var item func(Document) (Document, status)
 		switch string(key) {
 		case "docs":
@@ -39,17 +31,27 @@ func MGetDocuments(body []byte, index, routing string) (docs []Document, ok bool
 		case "ids":
 			item = s.documentID
 		default:
-			return nil, false
+			return scanBad
 		}
-		if docs, ok = s.documents(docs, base, item); !ok {
-			return nil, false
-		}
-		if len(docs) > MaxItems {
-			return docs, true
-		}
+		return s.array(func() status {
+			doc, st := item(Document{Index: index, Routing: routing})
+			switch {
+			case st != scanOK:
+				return st
+			case doc.Index == "", doc.ID == "":
+				return scanBad
+			}
+			if docs = append(docs, doc); len(docs) > MaxItems {
+				return scanEnd
+			}
+			return scanOK
+		})
+	})
+	if st == scanEnd { // there are too many
+		return docs, true
 	}
-	_, st := s.peek()
-	return docs, st == scanMore
+	_, rest := s.peek()
+	return docs, st == scanOK && rest == scanMore
 }
 
 // KeepsDocument reports whether the body of a term vectors request certainly names no
@@ -65,37 +67,13 @@ func KeepsDocument(body []byte) bool {
 	return readable && !other
 }
 
-// documents reads an array of documents. item reads one; base has the values that it does
-// not give.
-func (s *scanner) documents(docs []Document, base Document, item func(Document) (Document, status)) ([]Document, bool) {
-	if s.expect('[') != scanOK {
-		return nil, false
-	}
-	for first := true; ; first = false {
-		st := s.next(first, ']')
-		if st == scanEnd {
-			return docs, true
-		}
-		if st != scanOK {
-			return nil, false
-		}
-		doc, st := item(base)
-		if st != scanOK || doc.Index == "" || doc.ID == "" {
-			return nil, false
-		}
-		if docs = append(docs, doc); len(docs) > MaxItems {
-			return docs, true
-		}
-	}
-}
-
-// documentID reads an element of `ids`.
+// documentID reads an element of `ids`. doc has the values that it does not give.
 func (s *scanner) documentID(doc Document) (Document, status) {
 	st := s.name(&doc.ID)
 	return doc, st
 }
 
-// document reads an element of `docs`.
+// document reads an element of `docs`, likewise.
 func (s *scanner) document(doc Document) (Document, status) {
 	if st := s.expect('{'); st != scanOK {
 		return doc, st

@@ -89,7 +89,7 @@ func (s *scanner) key(first bool) ([]byte, status) {
 }
 
 // members reads an object, after the opening bracket. It calls value with the key of each
-// member, which reads the value.
+// member, which reads the value. It ends with whatever value returns but scanOK.
 func (s *scanner) members(value func(key []byte) status) status {
 	for first := true; ; first = false {
 		key, st := s.key(first)
@@ -119,7 +119,14 @@ func (s *scanner) elements(value func() status) status {
 	if c, st := s.peek(); st != scanOK || c != '[' {
 		return s.skip()
 	}
-	s.i++
+	return s.array(value)
+}
+
+// array reads an array. It calls value for each element, which reads it, and ends with whatever value returns but scanOK.
+func (s *scanner) array(value func() status) status {
+	if st := s.expect('['); st != scanOK {
+		return st
+	}
 	for first := true; ; first = false {
 		st := s.next(first, ']')
 		if st == scanEnd {

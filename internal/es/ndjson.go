@@ -237,17 +237,15 @@ func eachHeaderKey(line []byte, value func(*scanner, headerKey) bool) (end int, 
 	if !json.Valid(line) || !utf8.Valid(line) || s.expect('{') != scanOK {
 		return 0, 0, false
 	}
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st == scanEnd {
-			return s.i - 1, seen, true
-		}
+	st := s.members(func(key []byte) status {
 		which := headerKeyOf(key)
-		if st != scanOK || seen&which != 0 || !value(&s, which) {
-			return 0, 0, false
+		if seen&which != 0 || !value(&s, which) {
+			return scanBad
 		}
 		seen |= which
-	}
+		return scanOK
+	})
+	return s.i - 1, seen, st == scanOK
 }
 
 // headerValue reads the value of a key of a header line; false if engines may read it differently.
@@ -286,22 +284,16 @@ func (s *scanner) nameList() (string, bool) {
 	if st != scanOK || c != '[' {
 		return s.plainText()
 	}
-	s.i++
-	var list strings.Builder
-	for first := true; ; first = false {
-		st := s.next(first, ']')
-		if st == scanEnd {
-			return list.String(), true
-		}
+	var names []string
+	st = s.array(func() status {
 		name, ok := s.plainText()
-		if st != scanOK || !ok || name == "" || strings.IndexByte(name, ',') >= 0 {
-			return "", false
+		if !ok || name == "" || strings.IndexByte(name, ',') >= 0 {
+			return scanBad
 		}
-		if !first {
-			list.WriteByte(',')
-		}
-		list.WriteString(name)
-	}
+		names = append(names, name)
+		return scanOK
+	})
+	return strings.Join(names, ","), st == scanOK
 }
 
 // targetPass returns the reason why searches on a target pass in any case. expands says

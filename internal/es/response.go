@@ -42,26 +42,27 @@ func (h Head) NoCopies() bool {
 func ScanHead(prefix []byte, complete bool) (h Head, done bool) {
 	s := scanner{b: prefix}
 	st := s.expect('{')
-	for first := true; st == scanOK && !h.HasShards; first = false {
-		var key []byte
-		if key, st = s.key(first); st != scanOK {
-			break
-		}
+	if st != scanOK {
+		return h, complete || st != scanMore
+	}
+	st = s.members(func(key []byte) (st status) {
 		switch string(key) {
 		case "took":
 			var millis int64
 			millis, h.HasTook, st = s.integer()
 			h.Took = time.Duration(millis) * time.Millisecond
+			return st
 		case "_shards":
-			st = s.shards(&h)
-			h.HasShards = st == scanOK
+			if st = s.shards(&h); st == scanOK {
+				h.HasShards, st = true, scanEnd
+			}
+			return st
 		case "hits", "error":
-			// What counts stands before the hits, and not at all in an error.
-			return h, true
+			return scanEnd // what counts stands before the hits, and not at all in an error
 		default:
-			st = s.skip()
+			return s.skip()
 		}
-	}
+	})
 	return h, complete || st != scanMore
 }
 
@@ -142,20 +143,17 @@ func (s *scanner) itemForbidden(item int) (bool, status) {
 	if st := s.member("responses"); st != scanOK {
 		return false, st
 	}
-	if st := s.expect('['); st != scanOK {
-		return false, st
-	}
-	for i := 0; ; i++ {
-		st := s.next(i == 0, ']')
-		if st == scanOK && i < item {
-			st = s.skip()
-		} else if st == scanOK {
-			return s.weightedError()
+	forbidden, i := false, 0
+	st := s.array(func() (st status) {
+		if i++; i <= item {
+			return s.skip()
 		}
-		if st != scanOK {
-			return false, st
+		if forbidden, st = s.weightedError(); st == scanOK {
+			st = scanEnd
 		}
-	}
+		return st
+	})
+	return forbidden, st
 }
 
 // weightedError reads an item that may be an error. Errors begin with one, or with
@@ -164,22 +162,22 @@ func (s *scanner) weightedError() (bool, status) {
 	if st := s.expect('{'); st != scanOK {
 		return false, st
 	}
-	for first := true; ; first = false {
-		key, st := s.key(first)
-		if st != scanOK {
-			return false, st
+	weighted := false
+	st := s.members(func(key []byte) status {
+		start := s.i
+		switch string(key) {
+		case "status":
+			return s.skip()
+		case "error":
+			st := s.skip()
+			if st == scanOK {
+				weighted, st = IsWeightedRoutingError(s.b[start:s.i]), scanEnd
+			}
+			return st
 		}
-		start, isError := s.i, string(key) == "error"
-		if !isError && string(key) != "status" {
-			return false, scanOK
-		}
-		if st := s.skip(); st != scanOK {
-			return false, st
-		}
-		if isError {
-			return IsWeightedRoutingError(s.b[start:s.i]), scanOK
-		}
-	}
+		return scanEnd
+	})
+	return weighted, st
 }
 
 // member moves to the value of a member of the object that comes next.

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Abort aborts a message from another goroutine. It costs less than a context for each
-// message. The zero value is ready for one message.
+// Abort aborts a message from another goroutine, at whatever stage it is. It costs less than a
+// context for each message. The zero value is ready.
 type Abort struct {
 	mu   sync.Mutex
 	stop func() // closes the connection in use, or stops making one; nil: there is none
@@ -18,18 +18,18 @@ type Abort struct {
 func (a *Abort) Now() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
 	a.over = true
 	if a.stop != nil {
 		a.stop()
 	}
 }
 
-// watch sets what aborting the message does from now on. It is done at once if the
+// watch sets what aborting the message does from now on, once. It is done at once if the
 // message was aborted already.
 func (a *Abort) watch(stop func()) {
-	if a == nil {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stop = stop
@@ -40,22 +40,15 @@ func (a *Abort) watch(stop func()) {
 
 // happened reports whether the message was aborted.
 func (a *Abort) happened() bool {
-	if a == nil {
-		return false
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.over
 }
 
-// ended returns why a message ended before its answer: the end of its context, or that it
-// was aborted; nil if neither.
-func (m *Message) ended(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return ended(ctx)
-	case m.Abort.happened():
+// because returns why what m was waiting for ended with err: as m was aborted, or of itself.
+func (m *Message) because(err error) error {
+	if m.Abort.happened() {
 		return context.Canceled
 	}
-	return nil
+	return err
 }

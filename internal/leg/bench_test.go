@@ -29,7 +29,7 @@ func BenchmarkDo(b *testing.B) {
 		name string
 		do   func() (*http.Response, error)
 	}{
-		{"leg", func() (*http.Response, error) { return pool.Do(b.Context(), message) }},
+		{"leg", func() (*http.Response, error) { return pool.Do(message) }},
 		{"transport", func() (*http.Response, error) {
 			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, strings.NewReader("{}"))
 			if err != nil {

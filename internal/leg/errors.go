@@ -1,9 +1,7 @@
 package leg
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 )
@@ -33,7 +31,7 @@ func NotSent(err error) bool {
 }
 
 // Timeout reports whether a connection was not made in time: dialing or the TLS handshake
-// took too long. It is false if the caller's context ended.
+// took too long. It is false if the message was aborted.
 func Timeout(err error) bool {
 	var f *failure
 	return errors.As(err, &f) && f.late
@@ -42,15 +40,6 @@ func Timeout(err error) bool {
 // errStale says that a pooled connection cannot be used: the node has closed or reset it,
 // or sent something unexpectedly.
 var errStale = errors.New("the connection was closed, or not idle")
-
-// ended returns an error that wraps that of ctx, which is done, and its cause.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
 
 // refused reports whether err, of the first read of a connection, means that the node
 // refuses our certificate, or wants one. With TLS 1.3 it says so after the handshake has

@@ -1,8 +1,6 @@
 package leg
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -26,8 +24,6 @@ const (
 type exchange struct {
 	conn *conn
 	m    *Message
-	ctx  context.Context //nolint:containedctx // bounds the body, too
-	stop func() bool     // ends the watch over ctx; may be nil
 
 	written chan struct{} // closed when the message is written by a goroutine of its own; nil: there is none
 
@@ -40,13 +36,10 @@ type exchange struct {
 }
 
 // exchange sends m and reads the head of the answer.
-func (c *conn) exchange(ctx context.Context, m *Message) (*http.Response, *failure) {
-	x := &exchange{conn: c, m: m, ctx: ctx}
+func (c *conn) exchange(m *Message) (*http.Response, *failure) {
+	x := &exchange{conn: c, m: m}
 	c.begin()
 	m.Abort.watch(c.abort)
-	if ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, c.abort)
-	}
 	if len(m.Body) > inline {
 		x.written = make(chan struct{})
 		go x.write(m.Head, m.Body)
@@ -78,12 +71,9 @@ func (x *exchange) write(head, body []byte) {
 func (x *exchange) fail(doing string, err error) *failure {
 	x.finish(false)
 	c := x.conn
-	f := &failure{doing: doing, err: err, unanswered: !c.heard && time.Since(c.begun) < soon}
+	f := &failure{doing: doing, err: x.m.because(err), unanswered: !c.heard && time.Since(c.begun) < soon}
 	f.notSent = c.writeErr != nil && c.wrote == 0 || !c.proven && !c.heard && refused(err)
 	f.stale = errors.Is(c.writeErr, errStale)
-	if err := x.m.ended(x.ctx); err != nil {
-		f.err = err
-	}
 	return f
 }
 
@@ -106,7 +96,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	case x.closed.Load():
 		x.err = http.ErrBodyReadAfterClose
 	default:
-		x.err = cmp.Or(x.m.ended(x.ctx), err)
+		x.err = x.m.because(err)
 	}
 	if x.over.CompareAndSwap(false, true) {
 		x.finish(whole && x.reusable())
@@ -144,14 +134,11 @@ func (x *exchange) reusable() bool {
 	return c.writeErr == nil
 }
 
-// finish returns the connection to the pool if keep and ctx has not ended; else it closes
+// finish returns the connection to the pool if keep and the message was not aborted; else it closes
 // it. It is called once.
 func (x *exchange) finish(keep bool) {
 	x.m.Abort.watch(nil)
-	if x.stop != nil && !x.stop() || x.m.Abort.happened() {
-		keep = false
-	}
-	if keep {
+	if keep && !x.m.Abort.happened() {
 		x.conn.rest()
 	} else {
 		x.conn.abort()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -96,7 +95,7 @@ func TestNoConnection(t *testing.T) {
 			}
 			n := start(t, secure, c.serve)
 			for _, m := range []*Message{get(), repeatable(get()), post(100)} {
-				_, err := n.pool(c.change).Do(t.Context(), m)
+				_, err := n.pool(c.change).Do(m)
 				require.Error(t, err)
 				require.True(t, NotSent(err), err)
 				require.Equal(t, c.timeout, Timeout(err), err)
@@ -124,62 +123,56 @@ func TestServerNameIsTheHost(t *testing.T) {
 	require.Equal(t, []string{"h2"}, given.NextProtos)
 }
 
-var errWhy = errors.New("another attempt was sooner")
+// abortable returns m, and what aborts it.
+func abortable(m *Message) (*Message, func()) { return m, m.Abort.Now }
 
-// canceled is a context that can be ended with a cause of its own.
-func canceled(t *testing.T) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	return ctx, func() { cancel(errWhy) }
-}
-
-func requireCanceled(t *testing.T, err error) {
+func requireAborted(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, errWhy)
 	require.False(t, Timeout(err))
 }
 
-func TestCancelBefore(t *testing.T) {
+func TestAbortBefore(t *testing.T) {
 	n := start(t, nil, answering(hello))
-	ctx, cancel := canceled(t)
-	cancel()
-	_, err := n.pool(nil).Do(ctx, get())
-	requireCanceled(t, err)
+	m, abort := abortable(get())
+	abort()
+	_, err := n.pool(nil).Do(m)
+	requireAborted(t, err)
 	require.True(t, NotSent(err))
 	require.Zero(t, n.accepted.Load())
 }
 
-func TestCancelWhileDialing(t *testing.T) {
+func TestAbortWhileDialing(t *testing.T) {
 	n := start(t, serving(), func(p *peer) { _, _ = io.Copy(io.Discard, p.NetConn()) })
-	ctx, cancel := canceled(t)
+	m, abort := abortable(get())
 	dialing := func(o *Options) {
 		o.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			cancel()
+			abort()
 			<-ctx.Done()
 			return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
 		}
 	}
-	_, err := n.pool(dialing).Do(ctx, get())
-	requireCanceled(t, err)
+	_, err := n.pool(dialing).Do(m)
+	requireAborted(t, err)
 	require.True(t, NotSent(err))
 
-	ctx, cancel = canceled(t)
+	m, abort = abortable(get())
 	shaking := func(o *Options) {
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			defer cancel()
+			defer abort()
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}
 	}
 	p := n.pool(shaking)
-	_, err = p.Do(ctx, get())
-	requireCanceled(t, err)
+	_, err = p.Do(m)
+	requireAborted(t, err)
 	require.True(t, NotSent(err))
 	p.Close()
 	n.closed()
 }
 
-// Cancellation closes the connection at whatever stage the exchange is.
-func TestCancel(t *testing.T) {
+// Aborting closes the connection at whatever stage the exchange is.
+func TestAbort(t *testing.T) {
 	for name, answer := range map[string]string{
 		"before the answer": "",
 		"in the head":       "HTTP/1.1 200 OK\r\nContent-Le",
@@ -188,7 +181,7 @@ func TestCancel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, secure *tls.Config) {
 				for _, size := range []int{0, 10, 1 << 20} {
-					ctx, cancel := canceled(t)
+					m, abort := abortable(repeatable(post(size)))
 					n := start(t, secure, func(p *peer) {
 						p.request()
 						if p.number == 1 {
@@ -196,13 +189,13 @@ func TestCancel(t *testing.T) {
 							p.request()
 						}
 						p.say(answer)
-						cancel()
+						abort()
 						p.gone()
 					})
 					p := n.pool(nil)
 					ask(t, p, get())
-					_, err := p.Do(ctx, repeatable(post(size)))
-					requireCanceled(t, err)
+					_, err := p.Do(m)
+					requireAborted(t, err)
 					require.False(t, NotSent(err))
 					require.EqualValues(t, 2, n.requests.Load())
 					require.Zero(t, p.kept())
@@ -220,19 +213,19 @@ func answerHalf(p *peer) {
 	p.gone()
 }
 
-func TestCancelInTheBody(t *testing.T) {
+func TestAbortInTheBody(t *testing.T) {
 	eachKind(t, func(t *testing.T, secure *tls.Config) {
 		n := start(t, secure, answerHalf)
-		ctx, cancel := canceled(t)
+		m, abort := abortable(get())
 		p := n.pool(nil)
-		resp, err := p.Do(ctx, get())
+		resp, err := p.Do(m)
 		require.NoError(t, err)
 		_, err = io.ReadFull(resp.Body, make([]byte, 5))
 		require.NoError(t, err)
-		cancel()
+		abort()
 		for range 2 {
 			_, err = resp.Body.Read(make([]byte, 5))
-			requireCanceled(t, err)
+			requireAborted(t, err)
 		}
 		require.NoError(t, resp.Body.Close())
 		require.Zero(t, p.kept())
@@ -240,64 +233,32 @@ func TestCancelInTheBody(t *testing.T) {
 	})
 }
 
-func TestAbortInTheBody(t *testing.T) {
-	eachKind(t, func(t *testing.T, secure *tls.Config) {
-		n := start(t, secure, answerHalf)
-		m := get()
-		m.Abort = &Abort{}
-		resp, err := n.pool(nil).Do(t.Context(), m)
-		require.NoError(t, err)
-		_, err = io.ReadFull(resp.Body, make([]byte, 5))
-		require.NoError(t, err)
-		m.Abort.Now()
-		for range 2 {
-			_, err = resp.Body.Read(make([]byte, 5))
-			require.ErrorIs(t, err, context.Canceled)
-		}
-		require.NoError(t, resp.Body.Close())
-		n.closed()
-	})
-}
-
-func TestCancelAfterTheEnd(t *testing.T) {
+func TestAbortAfterTheEnd(t *testing.T) {
 	n := start(t, nil, answering(hello))
 	p := n.pool(nil)
 	for range 3 {
-		ctx, cancel := canceled(t)
-		resp, err := p.Do(ctx, get())
+		m, abort := abortable(get())
+		resp, err := p.Do(m)
 		require.NoError(t, err)
 		_, err = io.ReadAll(resp.Body)
 		require.NoError(t, err)
-		cancel()
+		abort()
 		require.NoError(t, resp.Body.Close())
 	}
 	require.EqualValues(t, 1, n.accepted.Load())
 }
 
-func TestDeadline(t *testing.T) {
-	n := start(t, nil, func(p *peer) { p.request(); p.gone() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	_, err := n.pool(nil).Do(ctx, get())
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.False(t, NotSent(err))
-	require.False(t, Timeout(err), "the connection was made")
-	n.closed()
-}
-
 // A message that the node does not read can be given up, and is then left alone.
-func TestCancelWhileWriting(t *testing.T) {
+func TestAbortWhileWriting(t *testing.T) {
 	eachKind(t, func(t *testing.T, secure *tls.Config) {
-		ctx, cancel := canceled(t)
+		m, abort := abortable(post(32 << 20))
 		n := start(t, secure, func(p *peer) {
 			_, _ = p.r.ReadString('\n')
-			cancel()
-			<-ctx.Done()
+			abort()
 			p.gone()
 		})
-		m := post(32 << 20)
-		_, err := n.pool(nil).Do(ctx, m)
-		requireCanceled(t, err)
+		_, err := n.pool(nil).Do(m)
+		requireAborted(t, err)
 		require.False(t, NotSent(err))
 		clear(m.Body) // the race detector notices who reads it
 		n.closed()
@@ -330,7 +291,7 @@ func TestEarlyAnswer(t *testing.T) {
 					})
 					p := n.pool(nil)
 					m := post(size)
-					resp, err := p.Do(t.Context(), m)
+					resp, err := p.Do(m)
 					require.NoError(t, err)
 					require.Equal(t, 413, resp.StatusCode)
 					b, err := io.ReadAll(resp.Body)
@@ -372,7 +333,7 @@ func TestBrokenAnswers(t *testing.T) {
 					p.say(c.answer)
 				})
 				p := n.pool(func(o *Options) { o.MaxHead = 9000 })
-				_, err := p.Do(t.Context(), repeatable(get()))
+				_, err := p.Do(repeatable(get()))
 				require.Error(t, err)
 				require.False(t, NotSent(err))
 				if c.is != nil {
@@ -401,7 +362,7 @@ func TestBrokenBodies(t *testing.T) {
 					p.say(c.answer)
 				})
 				p := n.pool(nil)
-				resp, err := p.Do(t.Context(), get())
+				resp, err := p.Do(get())
 				require.NoError(t, err)
 				b, err := io.ReadAll(resp.Body)
 				require.Error(t, err)
@@ -436,7 +397,7 @@ func TestInterim(t *testing.T) {
 
 func TestTrailer(t *testing.T) {
 	n := start(t, nil, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n0\r\nA: b\r\n\r\n"))
-	resp, err := n.pool(nil).Do(t.Context(), get())
+	resp, err := n.pool(nil).Do(get())
 	require.NoError(t, err)
 	finish(t, resp)
 	require.Equal(t, http.Header{"A": {"b"}}, resp.Trailer)

@@ -160,8 +160,12 @@ func compare(t *testing.T, method string, s script) {
 		}
 		return transport.RoundTrip(r)
 	}, theirs, s)
-	m := &Message{Method: method, Head: []byte(method + " / HTTP/1.1\r\nHost: node:9200\r\n\r\n"), Repeatable: method != http.MethodPost}
-	got, weKept := exchanges(func(ctx context.Context) (*http.Response, error) { return pool.Do(ctx, m) }, ours, s)
+	head := []byte(method + " / HTTP/1.1\r\nHost: node:9200\r\n\r\n")
+	got, weKept := exchanges(func(ctx context.Context) (*http.Response, error) {
+		m := &Message{Method: method, Head: head, Repeatable: method != http.MethodPost}
+		context.AfterFunc(ctx, m.Abort.Now)
+		return pool.Do(m)
+	}, ours, s)
 	for i := range expected {
 		if i == len(got) {
 			return

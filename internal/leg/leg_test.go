@@ -3,7 +3,6 @@ package leg
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -175,7 +174,7 @@ func repeatable(m *Message) *Message {
 // ask sends m and returns status and body of its answer.
 func ask(t *testing.T, p *Pool, m *Message) (status int, body string) {
 	t.Helper()
-	resp, err := p.Do(t.Context(), m)
+	resp, err := p.Do(m)
 	require.NoError(t, err)
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
@@ -299,11 +298,10 @@ func TestManyAtATime(t *testing.T) {
 			all.Go(func() {
 				for j := range 50 {
 					body := bytes.Repeat([]byte{byte('a' + i)}, 1+j*37)
-					ctx, cancel := context.WithCancel(t.Context())
-					resp, err := p.Do(ctx, message("POST", body))
+					m, abort := abortable(message("POST", body))
+					resp, err := p.Do(m)
 					if err != nil {
 						t.Error(err)
-						cancel()
 						return
 					}
 					got, err := io.ReadAll(resp.Body)
@@ -311,7 +309,7 @@ func TestManyAtATime(t *testing.T) {
 						t.Errorf("%q (%v) for %q", got, err, body)
 					}
 					_ = resp.Body.Close()
-					cancel()
+					abort()
 				}
 			})
 		}

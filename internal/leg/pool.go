@@ -98,7 +98,7 @@ func New(o Options) *Pool {
 }
 
 // Message is one request, as bytes. Neither slice may be changed before the body of
-// the answer is closed, or Do has failed.
+// the answer is closed, or Do has failed. It may be sent again then, unless it was aborted.
 type Message struct {
 	// Method tells whether the answer has a body: that to HEAD has none.
 	Method string
@@ -109,32 +109,31 @@ type Message struct {
 	// pooled one ends within a second, before any byte of the answer: the node closed it while
 	// it was idle. Otherwise that is an error, as the node may have acted on the message.
 	Repeatable bool
-	// Abort aborts the message before ctx ends; it may be nil.
-	Abort *Abort
+	// Abort aborts the message; it may do so before the other fields are set.
+	Abort Abort
 	// Interim is called for each interim (1xx) answer but 100; it may be nil.
 	Interim func(status int, header http.Header)
 }
 
-// Do sends m and returns the answer, whose body must be closed. When ctx ends before
+// Do sends m and returns the answer, whose body must be closed. When m is aborted before
 // that, the connection is closed, which cancels a search on the engine; the error
-// then wraps that of ctx and its cause. Request is not set in the answer, except to
-// HEAD.
+// then wraps [context.Canceled]. Request is not set in the answer, except to HEAD.
 //
 // A pooled connection with unexpected data is not used: the data is not the answer to m.
-func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
-	if err := m.ended(ctx); err != nil {
-		return nil, &failure{doing: "send", err: err, notSent: true}
+func (p *Pool) Do(m *Message) (*http.Response, error) {
+	if m.Abort.happened() {
+		return nil, &failure{doing: "send", err: context.Canceled, notSent: true}
 	}
 	fresh, sent := false, false
 	for {
-		c, err := p.connect(ctx, m, fresh)
+		c, err := p.connect(m, fresh)
 		if err == nil {
 			var resp *http.Response
-			if resp, err = c.exchange(ctx, m); err == nil {
+			if resp, err = c.exchange(m); err == nil {
 				return resp, nil
 			}
 		}
-		again := c != nil && !c.isNew() && m.ended(ctx) == nil
+		again := c != nil && !c.isNew() && !m.Abort.happened()
 		switch {
 		case again && err.stale:
 		case again && (err.notSent || m.Repeatable && err.unanswered):
@@ -148,15 +147,15 @@ func (p *Pool) Do(ctx context.Context, m *Message) (*http.Response, error) {
 
 // connect returns a connection for m: an idle one, or else the first that another message gives back or
 // that is made; or if fresh one that is made for m alone.
-func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *failure) {
+func (p *Pool) connect(m *Message, fresh bool) (*conn, *failure) {
 	if fresh {
-		return p.dialFor(ctx, m)
+		return p.dialFor(m)
 	}
 	for {
 		c, w := p.claim()
 		if w != nil {
 			var err *failure
-			if c, err = p.await(ctx, m, w); err != nil {
+			if c, err = p.await(m, w); err != nil {
 				return nil, err
 			}
 		}
@@ -168,18 +167,13 @@ func (p *Pool) connect(ctx context.Context, m *Message, fresh bool) (*conn, *fai
 	}
 }
 
-// dialFor makes a connection for m. Goroutines of package net that look up a name, or try another address,
-// may go on for a moment when the dial has ended. ctx may be used for something else by then, so they
-// do not get it; what would end it aborts m.
-func (p *Pool) dialFor(ctx context.Context, m *Message) (*conn, *failure) {
-	if m.Abort == nil {
-		return p.dial(ctx)
-	}
-	dialing, cancel := context.WithCancel(context.Background()) //nolint:contextcheck // see above
+// dialFor makes a connection for m.
+func (p *Pool) dialFor(m *Message) (*conn, *failure) {
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	m.Abort.watch(cancel)
 	defer m.Abort.watch(nil)
-	return p.dial(dialing)
+	return p.dial(ctx)
 }
 
 // Close closes the idle connections, those that are made for nobody, and those in use when their answer has been
@@ -274,7 +268,7 @@ func (p *Pool) handshake(ctx context.Context, nc net.Conn) (*tls.Conn, error) {
 // unmade returns why a connection was not made.
 func unmade(ctx context.Context, doing string, err error) *failure {
 	if ctx.Err() != nil {
-		return &failure{doing: doing, err: ended(ctx), notSent: true}
+		return &failure{doing: doing, err: ctx.Err(), notSent: true}
 	}
 	var timed net.Error
 	late := errors.As(err, &timed) && timed.Timeout()

@@ -36,7 +36,7 @@ func hold(t *testing.T, p *Pool, n int) []*http.Response {
 	t.Helper()
 	var held []*http.Response
 	for range n {
-		resp, err := p.Do(t.Context(), get())
+		resp, err := p.Do(get())
 		require.NoError(t, err)
 		held = append(held, resp)
 	}
@@ -157,7 +157,7 @@ func TestAnEndedBodyLeavesTheNextAlone(t *testing.T) {
 func TestCloseBeforeTheEnd(t *testing.T) {
 	n := start(t, nil, answerHalf)
 	p := n.pool(nil)
-	resp, err := p.Do(t.Context(), get())
+	resp, err := p.Do(get())
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.NoError(t, resp.Body.Close())
@@ -168,7 +168,7 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 func TestCloseWakesRead(t *testing.T) {
 	eachKind(t, func(t *testing.T, secure *tls.Config) {
 		n := start(t, secure, answerHalf)
-		resp, err := n.pool(nil).Do(context.WithoutCancel(t.Context()), get())
+		resp, err := n.pool(nil).Do(get())
 		require.NoError(t, err)
 		_, err = io.ReadFull(resp.Body, make([]byte, 5))
 		require.NoError(t, err)

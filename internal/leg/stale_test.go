@@ -127,7 +127,7 @@ func TestRecordsBehindTheEnd(t *testing.T) {
 					p.request()
 				})
 				p := n.pool(nil)
-				resp, err := p.Do(t.Context(), get())
+				resp, err := p.Do(get())
 				require.NoError(t, err)
 				b := make([]byte, 10_000)
 				_, err = io.ReadFull(resp.Body, b)
@@ -211,7 +211,7 @@ func TestNothingWritten(t *testing.T) {
 				return plain{c}, err
 			}
 		})
-		resp, err := p.Do(t.Context(), get())
+		resp, err := p.Do(get())
 		require.NoError(t, err)
 		finish(t, resp)
 		require.Equal(t, 1, p.kept())
@@ -239,7 +239,7 @@ func TestConnectionEndsAfterAWhile(t *testing.T) {
 			})
 			defer p.Close()
 			ask(t, p, get())
-			resp, err := p.Do(t.Context(), repeatable(get()))
+			resp, err := p.Do(repeatable(get()))
 			if err == nil {
 				finish(t, resp)
 			}
@@ -282,7 +282,7 @@ func TestConnectionEndsUnderAMessage(t *testing.T) {
 				if !c.first {
 					ask(t, p, get())
 				}
-				resp, err := p.Do(t.Context(), c.message)
+				resp, err := p.Do(c.message)
 				if c.answered {
 					require.NoError(t, err)
 					finish(t, resp)
@@ -308,7 +308,7 @@ func TestRepeatWithoutConnection(t *testing.T) {
 	})
 	p := n.pool(nil)
 	ask(t, p, get())
-	_, err := p.Do(t.Context(), repeatable(get()))
+	_, err := p.Do(repeatable(get()))
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.False(t, NotSent(err))
 }
@@ -323,7 +323,7 @@ func TestNoRepeatAfterAByte(t *testing.T) {
 	})
 	p := n.pool(nil)
 	ask(t, p, get())
-	_, err := p.Do(t.Context(), repeatable(get()))
+	_, err := p.Do(repeatable(get()))
 	require.ErrorContains(t, err, "malformed")
 	require.False(t, NotSent(err))
 	require.EqualValues(t, 2, n.requests.Load())

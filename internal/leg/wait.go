@@ -3,7 +3,6 @@ package leg
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -44,22 +43,20 @@ func (p *Pool) claim() (*conn, *wait) {
 }
 
 // await returns what w ends with, or why m ended before.
-func (p *Pool) await(ctx context.Context, m *Message, w *wait) (*conn, *failure) {
+func (p *Pool) await(m *Message, w *wait) (*conn, *failure) {
 	left := make(chan struct{})
-	m.Abort.watch(sync.OnceFunc(func() { close(left) }))
+	m.Abort.watch(func() { close(left) })
 	defer m.Abort.watch(nil)
 	select {
 	case a := <-w.got:
-		if m.ended(ctx) == nil {
+		if !m.Abort.happened() {
 			return a.conn, a.err
 		}
 		p.giveBack(a)
-	case <-ctx.Done():
-		p.leave(w)
 	case <-left:
 		p.leave(w)
 	}
-	return nil, &failure{doing: "connect", err: m.ended(ctx), notSent: true}
+	return nil, &failure{doing: "connect", err: context.Canceled, notSent: true}
 }
 
 // leave ends a wait early.

@@ -14,27 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// giveUp sends a message and gives it up once the node has been connected to: through its Abort and through its
-// context, in turn.
+// giveUp sends a message and gives it up once the node has been connected to.
 func giveUp(t *testing.T, n *node, p *Pool) {
 	t.Helper()
 	before := n.accepted.Load()
-	m := get()
-	m.Abort = &Abort{}
-	ctx, cancel := canceled(t)
-	if before%2 == 0 {
-		cancel = m.Abort.Now
-	}
+	m, abort := abortable(get())
 	go func() {
 		for n.accepted.Load() == before {
 			time.Sleep(time.Millisecond)
 		}
-		cancel()
+		abort()
 	}()
-	_, err := p.Do(ctx, m)
-	require.ErrorIs(t, err, context.Canceled)
+	_, err := p.Do(m)
+	requireAborted(t, err)
 	require.True(t, NotSent(err))
-	require.False(t, Timeout(err))
 }
 
 // ticketsLast is a server's connection below TLS that holds back the last record of its handshake, until the
@@ -94,17 +87,16 @@ func TestTicketsAreNoAnswer(t *testing.T) {
 	p := New(Options{Address: l.Addr().String(), MaxIdle: 1, TLS: trusting()})
 	p.o.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1) // a server of Go sends none else
 	t.Cleanup(p.Close)
-	m := get()
-	m.Abort = &Abort{}
+	m, abort := abortable(get())
 	given := make(chan error, 1)
 	go func() {
-		_, err := p.Do(t.Context(), m)
+		_, err := p.Do(m)
 		given <- err
 	}()
 	c, err := l.Accept()
 	require.NoError(t, err)
-	m.Abort.Now()
-	require.ErrorIs(t, <-given, context.Canceled)
+	abort()
+	requireAborted(t, <-given)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -221,7 +213,7 @@ func TestEachFailsByItsOwn(t *testing.T) {
 
 // read sends a message and reads its answer.
 func read(t *testing.T, p *Pool) error {
-	resp, err := p.Do(t.Context(), get())
+	resp, err := p.Do(get())
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"sidestep/internal/admission"
@@ -234,7 +235,7 @@ func (x *exchange) refuse(why admission.Reason) {
 		x.Waited += time.Since(began)
 	}
 	a.heldBack.Add(-1)
-	if x.gone() {
+	if !x.stalled() && x.gone() { // net/http ends the context of both
 		x.p.metrics.admission.dropped.with(x.Class).Inc()
 		panic(http.ErrAbortHandler)
 	}
@@ -261,10 +262,7 @@ func (x *exchange) discardBody() {
 		return
 	}
 	began := time.Now()
-	s.deadline.end = began.Add(discardTime) // nothing else reads the body by now
-	if d := s.deadline.patience; d > 0 && d < discardTime {
-		s.deadline.end = began.Add(d)
-	}
+	s.deadline.untilDiscarded(began) // nothing else reads the body by now
 	s.deadline.push()
 	n, err := io.CopyN(io.Discard, x.r.Body, usualLongestBody)
 	x.reading += time.Since(began)
@@ -272,7 +270,8 @@ func (x *exchange) discardBody() {
 		s.ended.Store(true)
 		return
 	}
-	x.w.Header().Set("Connection", "close")
+	s.stalled.Store(errors.Is(err, os.ErrDeadlineExceeded))
+	x.hangUp()
 }
 
 // refusals are the words of refusals.

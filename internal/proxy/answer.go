@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,7 +143,6 @@ func (x *exchange) copyBody(t *try) error {
 	}
 	for {
 		t.readWhatIsThere()
-		x.mustRead(time.Now())
 		if len(t.begin) > 0 {
 			if err := x.writePart(t); err != nil {
 				return errClient
@@ -165,16 +165,23 @@ func (a *answer) readWhatIsThere() {
 	}
 }
 
-// writePart writes what has been read of the body.
+// writePart writes what has been read of the body. The client has its time for each buffer: more than one may have been
+// held back.
 func (x *exchange) writePart(t *try) error {
-	n, err := x.w.Write(t.begin)
-	x.ResponseBytes += int64(n)
 	if x.bulk != nil && x.Status == http.StatusOK { // else there are no items
 		x.bulk.items.scan(t.begin)
 	}
+	for part := range slices.Chunk(t.begin, copyBuffer) {
+		x.mustRead(time.Now())
+		n, err := x.w.Write(part)
+		x.ResponseBytes += int64(n)
+		if err != nil {
+			return err
+		}
+	}
 	t.begin = t.begin[:0]
-	if err != nil || errors.Is(t.readErr, io.EOF) {
-		return err
+	if errors.Is(t.readErr, io.EOF) {
+		return nil
 	}
 	return x.flush()
 }
@@ -236,7 +243,7 @@ func (x *exchange) answerUnreachable() {
 // answerStalled answers a client that has stopped sending its body.
 func (x *exchange) answerStalled() {
 	x.Outcome = string(outcomeClientError)
-	x.w.Header().Set("Connection", "close")
+	x.hangUp()
 	x.answerOwn(http.StatusRequestTimeout, "request_timeout_exception", "nothing of the request's body came for limits.body_timeout")
 }
 
@@ -249,8 +256,27 @@ func (x *exchange) malformed(err error) bool {
 // answerMalformed answers a request with a body that cannot be read.
 func (x *exchange) answerMalformed() {
 	x.Outcome = string(outcomeClientError)
-	x.w.Header().Set("Connection", "close")
+	x.hangUp()
 	x.answerOwn(http.StatusBadRequest, "parse_exception", "the request's body is not in chunks as it says")
+}
+
+// hangUp has the connection closed after the answer, as not all of the body was read. A client that still sends gets some
+// time to read the answer. In HTTP/2 the other streams go on.
+func (x *exchange) hangUp() {
+	if x.r.ProtoMajor > 1 {
+		return
+	}
+	x.w.Header().Set("Connection", "close")
+	w := x.w
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = outer.Unwrap()
+	}
+	// Once the answer has begun, net/http does so only for a body that is longer than it may be.
+	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader(".")), 0).Read(make([]byte, 1))
 }
 
 // answerOwn answers with an error of sidestep's own.

@@ -114,6 +114,9 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 // asWritten sends the request as the client wrote it, if possible through a node not
 // tried before.
 func (x *exchange) asWritten() attempt.Action {
+	if !x.ownSent() {
+		x.round = len(x.tries)
+	}
 	t := newTry(x)
 	t.query, t.body = x.query, x.bodyToSend()
 	now := time.Now()
@@ -130,31 +133,31 @@ func (x *exchange) asWritten() attempt.Action {
 // attempt went to, if there is no other.
 func (x *exchange) pick(t *try, now time.Time) bool {
 	x.mu.Lock()
-	tried, round, failed := x.tried, x.round, x.avoid
+	tried, failed := x.tried(), x.avoid
 	x.mu.Unlock()
 	wanted, again := t.decision.Coordinator, tried
 	if !t.steered {
-		if !x.ownSent() {
-			round = len(tried)
+		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[x.round:]
+	}
+	for _, but := range [...][]*selection.Node{failed, nil} {
+		if t.upstream = x.p.pick(x.view, wanted, tried, but, now); t.upstream == nil {
+			t.upstream = x.p.pick(x.view, nil, again, but, now)
 		}
-		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[round:]
-	}
-	if len(failed) > 0 {
-		if t.upstream = x.p.pickCoordinating(x.view, wanted, tried, failed, now); t.upstream == nil {
-			t.upstream = x.p.pickCoordinating(x.view, nil, again, failed, now)
+		if t.upstream != nil {
+			t.decision.Coordinator = t.upstream.node
+			return true
 		}
 	}
-	if t.upstream == nil {
-		t.upstream = x.p.pick(x.view, wanted, tried, now)
+	return false
+}
+
+// tried returns where the request was sent, attempt by attempt. x.mu is held.
+func (x *exchange) tried() []*upstream {
+	var out []*upstream
+	for _, t := range x.tries {
+		out = append(out, t.upstream)
 	}
-	if t.upstream == nil && !t.steered {
-		t.upstream = x.p.pick(x.view, nil, again, now)
-	}
-	if t.upstream == nil {
-		return false
-	}
-	t.decision.Coordinator = t.upstream.node
-	return true
+	return out
 }
 
 // dispatch sends an attempt and returns the next action.
@@ -178,11 +181,8 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	case !t.steered:
 		t.upstream.node.Begin()
 	}
-	if !t.steered && !x.ownSent() {
-		x.round = len(x.tried)
-	}
 	t.number = x.machine.Sent(t.lists(), !t.steered)
-	x.tries, x.tried = append(x.tries, t), append(x.tried, t.upstream)
+	x.tries = append(x.tries, t)
 	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft || x.items != nil}
 	if t.steered {
 		a.Reason = string(t.decision.Reason)
@@ -306,9 +306,7 @@ func (x *exchange) await() attempt.Action {
 // client leaves.
 func (x *exchange) pause(d time.Duration) {
 	x.waitsFor(d)
-	x.mu.Lock()
-	x.round = len(x.tried)
-	x.mu.Unlock()
+	x.round = len(x.tries)
 }
 
 // waitsFor waits before nodes are asked again, and reports false if the client leaves meanwhile.
@@ -396,7 +394,7 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		return // a client's error: how fast it was says nothing of a search
 	}
 	x.recordFailure(now)
-	if !t.steered || !x.rule.timed {
+	if !t.steered || !x.rule.searches {
 		return
 	}
 	if t.decision.Reason.Lists() {

@@ -78,8 +78,7 @@ func (x *exchange) hasRead(source io.ReadCloser, body []byte, err error) bool {
 	case x.malformed(err):
 		x.answerMalformed()
 		return false
-	default:
-		x.clientGone = true
+	default: // the client has left
 		panic(http.ErrAbortHandler)
 	}
 	return true
@@ -183,6 +182,15 @@ type readDeadline struct {
 	runs     bool // it ends the body although nobody reads: a timer of HTTP/2
 }
 
+// untilDiscarded bounds the time of all parts that are read only to be thrown away.
+func (d *readDeadline) untilDiscarded(now time.Time) {
+	length := discardTime
+	if d.patience > 0 {
+		length = min(length, d.patience)
+	}
+	d.end = now.Add(length)
+}
+
 func newReadDeadline(x *exchange) readDeadline {
 	return readDeadline{control: http.NewResponseController(x.w), patience: x.p.o.BodyTimeout, runs: x.r.ProtoMajor > 1}
 }
@@ -210,7 +218,7 @@ func (d *readDeadline) lift() {
 type clientBody struct {
 	body     io.ReadCloser
 	received atomic.Int64
-	// gone: the client stopped sending. stalled: nothing arrived for too long.
+	// begun: it was read for a node. gone: the client stopped sending. stalled: nothing arrived for too long.
 	begun, ended, gone, stalled atomic.Bool
 
 	mu       sync.Mutex // guards what follows
@@ -221,7 +229,6 @@ type clientBody struct {
 
 // Read implements io.Reader. It notes when the client stops sending.
 func (b *clientBody) Read(p []byte) (int, error) {
-	b.begun.Store(true)
 	if n, err := b.before(p); n > 0 || err != nil {
 		return n, err
 	}
@@ -273,7 +280,8 @@ func (b *clientBody) Close() error { return nil }
 
 // finish closes the body, which must happen before the handler returns (golang/go#68560),
 // and reads what the client is still sending. An early answer is flushed first. A client
-// whose connection is to be closed is not waited for.
+// whose connection is to be closed is not waited for. What does not come would be taken for the
+// next request.
 func (b *clientBody) finish(x *exchange) {
 	x.RequestBytes = b.received.Load()
 	b.mu.Lock()
@@ -281,14 +289,18 @@ func (b *clientBody) finish(x *exchange) {
 	b.mu.Unlock() // from now on no other goroutine sets a deadline
 	control := http.NewResponseController(x.w)
 	switch {
-	case b.ended.Load():
+	case b.ended.Load(), x.complete && b.deadline.runs: // in HTTP/2 the client is told to stop
 	case !x.complete:
 		_ = control.SetReadDeadline(time.Now())
-	case x.asking && !b.begun.Load():
-		return // nothing will arrive: the client was not told to send
 	default:
+		if x.asking && !b.begun.Load() { // it was not told to send, but may be tired of waiting for that
+			_, _ = x.w.Write(nil) // now reading does not tell it to
+			b.deadline.untilDiscarded(time.Now())
+		}
 		_ = control.Flush()
-		b.drain()
+		if !b.drain() {
+			x.hangUp()
+		}
 	}
 	_ = b.body.Close()
 	if x.complete {
@@ -297,18 +309,14 @@ func (b *clientBody) finish(x *exchange) {
 }
 
 // drain reads the rest of the body, as the engines do: many clients look for an answer only when they have sent
-// everything. net/http would read 256 KiB and close the connection. In HTTP/2 the client is told to stop.
-func (b *clientBody) drain() {
-	b.deadline.push()
-	if b.deadline.runs {
-		return
-	}
+// everything. net/http would read 256 KiB and close the connection. It reports whether nothing more can come.
+func (b *clientBody) drain() bool {
 	rest := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(rest)
 	for {
-		if _, err := b.body.Read(rest[:]); err != nil {
-			return
-		}
 		b.deadline.push()
+		if _, err := b.body.Read(rest[:]); err != nil {
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // the client has left
+		}
 	}
 }

@@ -43,7 +43,6 @@ func (x *exchange) holdRepeatable(limit int64) bool {
 	body := slices.Clone(read) // read may be overwritten by what follows
 	again := &repeatable{body: body, key: bulkKey(x.r, body)}
 	if !b.enter(again.key) {
-		x.clientGone = true
 		panic(http.ErrAbortHandler)
 	}
 	switch x.assignIDs(again) {

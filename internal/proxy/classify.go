@@ -22,7 +22,7 @@ func (x *exchange) classify() {
 	x.explain = r.Header[explainHeader] != nil
 	x.asking = r.ContentLength != 0 && r.Header["Expect"] != nil
 	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
-	if x.trailer = r.Trailer; x.trailer == nil && (r.ContentLength < 0 || r.ProtoMajor > 1 && r.ContentLength != 0) {
+	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength < 0 {
 		x.trailer = make(http.Header) // receives trailers that were not announced
 		r.Trailer = x.trailer
 	}

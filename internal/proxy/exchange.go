@@ -61,9 +61,6 @@ type exchange struct {
 	trailer http.Header
 	reading time.Duration // spent reading the request body, and waiting for an equal bulk to end
 	now     time.Time     // after that; the time that decisions use
-	// clientGone is set when reading the client's body fails: later failures are not a
-	// node's fault.
-	clientGone bool
 
 	// From resolve and choose.
 	plan  *cluster.Plan
@@ -93,17 +90,15 @@ type exchange struct {
 	suspects, avoid []*selection.Node
 	failure         attempt.Cause
 
+	round int // index in tries where the current round of the client's own request begins
+
 	mu      sync.Mutex
 	machine attempt.Machine
 	tries   []*try
 	tryRoom [3]*try
-	// tried are the upstreams of the attempts.
-	tried []*upstream
-	timer *time.Timer   // of the hedge
-	round int           // index in tried where the current round of the client's own request begins
-	armed bool          // the timer may run, and holds the exchange
-	left  time.Duration // how long the timer is to run again before the first attempt is late
-	quiet quietContext
+	timer   *time.Timer   // of the hedge
+	armed   bool          // the timer may run, and holds the exchange
+	left    time.Duration // how long the timer is to run again before the first attempt is late
 	// unwatch stops watching the client; nil if it is not watched.
 	unwatch   func() bool
 	grace     time.Duration // from when the first attempt is late until it is overdue
@@ -137,7 +132,6 @@ func newExchange(p *Proxy, w http.ResponseWriter, r *http.Request) *exchange {
 	x.p, x.w, x.r, x.view, x.query = p, w, r, p.view.Load(), r.URL.RawQuery
 	x.ticket.Owner = x
 	x.admits = p.AdmissionMode() != admission.Off
-	x.quiet.Context = r.Context()
 	x.refs.Store(1)
 	return x
 }
@@ -158,13 +152,12 @@ func (x *exchange) release() {
 	case <-x.next: // left behind by a panic
 	default:
 	}
-	clear(x.tried)
 	clear(x.suspects)
 	x.ticket.Reset()
 	*x = exchange{
 		ticket: x.ticket, turn: x.turn,
 		next: x.next, timer: x.timer, passInterim: x.passInterim,
-		fields: small(x.fields), tried: x.tried[:0], suspects: x.suspects[:0],
+		fields: small(x.fields), suspects: x.suspects[:0],
 	}
 	x.tries = x.tryRoom[:0]
 	exchanges.Put(x)
@@ -187,7 +180,7 @@ func (x *exchange) gone() bool { return x.knownGone() || x.hasLeft() }
 
 // knownGone reports whether it is already known that the client has left.
 func (x *exchange) knownGone() bool {
-	return x.clientGone || x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
+	return x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
 }
 
 // hasLeft reports whether the client has closed or reset its connection.
@@ -217,7 +210,6 @@ type try struct {
 	header   http.Header // the client's, with the name of the attempt's span; nil if there is none
 	message  leg.Message
 	leased   bool
-	abort    leg.Abort
 	// abandoned: another attempt answered first, or told that this one would be refused. Guarded by the exchange's mu.
 	abandoned bool
 	paid      float64 // what it took of the budget of hedges

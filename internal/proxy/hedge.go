@@ -189,6 +189,6 @@ func (x *exchange) abandonOthers(but int, now time.Time) {
 		}
 		t.abandoned = true
 		x.Ended(i, record.Abandoned, 0, nil, now)
-		t.abort.Now() // closes the connection, which cancels the search on the engine
+		t.message.Abort.Now() // closes the connection, which cancels the search on the engine
 	}
 }

@@ -9,14 +9,6 @@ import (
 // searches are answered sooner, and watching costs more than checking once.
 const unwatched = 50 * time.Millisecond
 
-// quietContext is the context of a request without a Done channel, which costs to
-// maintain. Code that must notice the client's leaving checks Err, or waits for
-// watchClient to abort the attempts.
-type quietContext struct{ context.Context } //nolint:containedctx // it is one
-
-// Done implements context.Context.
-func (*quietContext) Done() <-chan struct{} { return nil }
-
 // watchClient aborts the attempts when the client leaves. That closes the connections,
 // which cancels the search on the engine. x.mu is held.
 func (x *exchange) watchClient() {
@@ -32,7 +24,7 @@ func (x *exchange) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, t := range x.tries {
-		t.abort.Now()
+		t.message.Abort.Now()
 	}
 }
 

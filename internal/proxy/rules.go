@@ -13,8 +13,7 @@ type rule struct {
 	attempt.Rule
 	judge    func(t *try)                // finds whether the answer may be the client's
 	lease    func(t *try, now time.Time) // counts the attempt as outstanding on the nodes listed; nil: it is not counted
-	timed    bool                        // its response time counts for the nodes
-	searches bool                        // its repetitions are charged to the budget of searches
+	searches bool                        // its response time counts for the nodes, if it is steered; its repetitions are charged to the budget of searches
 }
 
 // ruleOf is the table: how requests of each way of steering are sent. A request that
@@ -23,7 +22,7 @@ type rule struct {
 func ruleOf(steering es.Steering) rule {
 	switch steering {
 	case es.SteerSearch:
-		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, timed: true, searches: true}
+		return rule{Rule: attempt.Rule{Steered: 2, Hedged: true, Repeatable: true, Answers: true}, judge: (*try).judgeSearch, lease: (*try).leaseSearch, searches: true}
 	case es.SteerOnce:
 		return rule{Rule: attempt.Rule{Steered: 1}, judge: (*try).judgeSearch}
 	case es.SteerByID:

@@ -72,13 +72,16 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		fields = appendFields(nil, t.header, x.leavesOut())
 	}
 	t.outHead = t.appendHead(t.outHead[:0], fields)
-	t.message = leg.Message{Method: x.Method, Head: t.outHead, Body: t.body, Repeatable: x.rule.Repeatable && x.bulk == nil}
+	m := &t.message
+	m.Method, m.Head, m.Body, m.Repeatable = x.Method, t.outHead, t.body, x.rule.Repeatable && x.bulk == nil
 	if t.number == 0 {
-		t.message.Interim = x.passInterim
+		m.Interim = x.passInterim
 	}
-	t.message.Abort = &t.abort
 	x.watch()
-	return t.upstream.leg.Do(&x.quiet, &t.message)
+	if x.r.Context().Err() != nil {
+		m.Abort.Now() // it may not be watched yet
+	}
+	return t.upstream.leg.Do(m)
 }
 
 // interim passes an interim (1xx) answer to the client.
@@ -111,9 +114,8 @@ type upload struct {
 	once    sync.Once
 	// mu separates interim answers that are passed on from the server's own 100, which
 	// reading the body sends. It guards done and the beginning of reading.
-	mu      sync.Mutex
-	done    bool // the answer has arrived, or none will
-	reading bool
+	mu   sync.Mutex
+	done bool // the answer has arrived, or none will
 }
 
 // check closes a connection that the node has closed, before anything is sent on it.
@@ -135,7 +137,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	u.mu.Lock()
-	u.reading = true
+	u.begun.Store(true)
 	u.mu.Unlock()
 	return u.clientBody.Read(p)
 }
@@ -173,7 +175,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 			up.once.Do(func() { close(up.interim) })
 			up.mu.Lock() // this runs on a goroutine of the transport
 			defer up.mu.Unlock()
-			if !up.done && (!up.asking || !up.reading) && status != http.StatusContinue && t.number == 0 {
+			if !up.done && (!up.asking || !up.begun.Load()) && status != http.StatusContinue && t.number == 0 {
 				x.interim(status, http.Header(header))
 			}
 			return nil

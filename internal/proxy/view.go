@@ -120,38 +120,28 @@ func (u *upstream) close() {
 	u.transport.CloseIdleConnections()
 }
 
-// pick returns where to send a request: to the wanted node if it has an address, else to
-// the better of two coordinating nodes, else to a spare one or a seed. It does not pick upstreams in
-// tried again; nil if none is left.
-func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, now time.Time) *upstream {
-	if u := p.pickCoordinating(v, wanted, tried, nil, now); u != nil {
-		return u
-	}
-	n := p.o.Selector.Coordinator(v.spare, func(n *selection.Node) bool {
-		return n.Alive() && !slices.Contains(tried, v.upstream(n))
-	}, now)
-	if n != nil {
-		return v.upstream(n)
-	}
-	return p.pickSeed(tried, now)
-}
-
-// pickCoordinating returns the connections to the wanted node, or else to the better of two that
-// coordinate, but none that was tried or is in failed; nil if none is left.
-func (p *Proxy) pickCoordinating(v *view, wanted *selection.Node, tried []*upstream, failed []*selection.Node, now time.Time) *upstream {
-	left := func(n *selection.Node, u *upstream) bool {
-		return n.Alive() && !slices.Contains(tried, u) && !slices.ContainsFunc(failed, n.Same)
+// pick returns where to send a request: to the wanted node if it has an address, else to the
+// better of two coordinating nodes, but to none that has failed it. If none is said to have, a spare
+// one or a seed comes at last. It does not pick upstreams in tried again; nil if none is left.
+func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, failed []*selection.Node, now time.Time) *upstream {
+	left := func(n *selection.Node) bool {
+		return n.Alive() && !slices.Contains(tried, v.upstream(n)) && !slices.ContainsFunc(failed, n.Same)
 	}
 	if wanted != nil {
-		if u := v.upstream(wanted); u != nil && left(wanted, u) {
+		if u := v.upstream(wanted); u != nil && left(wanted) {
 			return u
 		}
 	}
-	n := p.o.Selector.Coordinator(v.coordinating, func(n *selection.Node) bool { return left(n, v.upstream(n)) }, now)
-	if n == nil {
+	if n := p.o.Selector.Coordinator(v.coordinating, left, now); n != nil {
+		return v.upstream(n)
+	}
+	if len(failed) > 0 {
 		return nil
 	}
-	return v.upstream(n)
+	if n := p.o.Selector.Coordinator(v.spare, left, now); n != nil {
+		return v.upstream(n)
+	}
+	return p.pickSeed(tried, now)
 }
 
 // pickSeed returns a seed that was not tried, nil if none is left.

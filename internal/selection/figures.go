@@ -59,10 +59,10 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {
-		f.Since = new(s.moment(changed).UTC().Truncate(time.Millisecond))
+		f.Since = new(now.Add(-time.Duration(at - changed)).UTC().Truncate(time.Millisecond)) // the clock may have been set since the epoch
 	}
 	if until := s.DrainedUntil(n, now); !until.IsZero() {
-		f.Leaving, f.LeavingUntil = Drained, new(until.UTC().Truncate(time.Second))
+		f.Leaving, f.LeavingUntil = Drained, new(now.Add(until.Sub(now)).UTC().Truncate(time.Second))
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
 		f.PollAge = new(max(0, now.Sub(s.moment(polled)).Seconds()))

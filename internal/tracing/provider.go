@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 // Protocols of a receiver, as OTEL_EXPORTER_OTLP_PROTOCOL calls them.
 const (
 	protocolHTTP = "http/protobuf"
+	protocolJSON = "http/json"
 	protocolGRPC = "grpc"
 )
 
@@ -52,7 +54,7 @@ func (t *Tracer) newProvider(o Options) (*provider, error) {
 		ratio:    o.SampleRatio,
 		share:    sdktrace.TraceIDRatioBased(o.SampleRatio),
 		trust:    o.TrustClient,
-		sampled:  os.Getenv("OTEL_TRACES_SAMPLER") != "",
+		sampled:  samplerNamed(),
 	}
 	ctx := context.Background()
 	described, err := describe(ctx, o)
@@ -75,30 +77,51 @@ func (t *Tracer) newProvider(o Options) (*provider, error) {
 	return p, nil
 }
 
-// protocolOf returns the protocol that a variable names, empty if it names none of ours: there are
-// others, such as http/json, and operators set the variable for everything that runs beside sidestep.
+// protocolOf returns the protocol that a variable names, empty if it names none of ours: operators set the
+// variable for everything that runs beside sidestep.
 func (t *Tracer) protocolOf(variable string) string {
 	protocol := os.Getenv(variable)
-	if protocol == "" || protocol == protocolHTTP || protocol == protocolGRPC {
+	if protocol == "" || protocol == protocolHTTP || protocol == protocolJSON || protocol == protocolGRPC {
 		return protocol
 	}
-	t.logger.Warn("a variable OTEL_* cannot be read, and is left out", "failed", variable+" names neither "+protocolHTTP+" nor "+protocolGRPC)
+	t.logger.Warn("a variable OTEL_* cannot be read, and is left out", "failed", variable+" names none of "+protocols)
 	return ""
+}
+
+// protocols are those there are.
+const protocols = protocolHTTP + ", " + protocolJSON + ", " + protocolGRPC
+
+// samplerNamed reports whether the environment names a sampler that the SDK has. For the name of another one, such
+// as jaeger_remote, the SDK would record all requests.
+func samplerNamed() bool {
+	switch strings.ToLower(strings.TrimSpace(os.Getenv("OTEL_TRACES_SAMPLER"))) {
+	case "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio":
+		return true
+	}
+	return false
 }
 
 // newExporter returns what sends spans. It does not connect yet.
 func newExporter(ctx context.Context, protocol string, o Options) (sdktrace.SpanExporter, error) {
 	endpoint := strings.TrimSuffix(o.Endpoint, "/")
 	switch protocol {
-	case protocolHTTP:
-		var options []otlptracehttp.Option
+	case protocolHTTP, protocolJSON:
+		encoding := otlptracehttp.EncodingProtobuf
+		if protocol == protocolJSON {
+			encoding = otlptracehttp.EncodingJSON
+		}
+		options := []otlptracehttp.Option{otlptracehttp.WithEncoding(encoding)} // else a variable would decide
 		if endpoint != "" {
 			options = append(options, otlptracehttp.WithEndpointURL(withPath(endpoint)))
 		}
 		if len(o.Headers) > 0 {
 			options = append(options, otlptracehttp.WithHeaders(o.Headers))
 		}
-		return otlptracehttp.New(ctx, options...)
+		exporter, err := otlptracehttp.New(ctx, options...)
+		if err != nil { // the environment names a certificate, and the receiver has no TLS
+			return otlptracehttp.New(ctx, append(options, otlptracehttp.WithTLSClientConfig(nil))...)
+		}
+		return exporter, nil
 	case protocolGRPC:
 		var options []otlptracegrpc.Option
 		if endpoint != "" {
@@ -109,7 +132,7 @@ func newExporter(ctx context.Context, protocol string, o Options) (sdktrace.Span
 		}
 		return otlptracegrpc.New(ctx, options...)
 	}
-	return nil, fmt.Errorf("protocol %q is not one of %s, %s", protocol, protocolHTTP, protocolGRPC)
+	return nil, fmt.Errorf("protocol %q is not one of %s", protocol, protocols)
 }
 
 // withPath adds the usual path to a URL that has none.
@@ -217,14 +240,27 @@ type counted struct {
 func (c counted) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := c.SpanExporter.ExportSpans(ctx, spans)
 	c.queue.waiting.Add(-int64(len(spans)))
-	result := resultExported
-	if err != nil {
-		result = resultFailed
+	lost := len(spans)
+	if rejected := partly.FindStringSubmatch(fmt.Sprint(err)); rejected != nil {
+		n, _ := strconv.Atoi(rejected[1]) // 0 if it is no number of spans
+		lost = min(n, lost)
+	}
+	switch {
+	case err == nil:
+		lost = 0
+	case lost == 0: // a warning
+		c.queue.tracer.pass(err)
+	default:
 		c.queue.tracer.complain(err)
 	}
-	c.queue.tracer.spans.WithLabelValues(result).Add(float64(len(spans)))
+	c.queue.tracer.spans.WithLabelValues(resultFailed).Add(float64(lost))
+	c.queue.tracer.spans.WithLabelValues(resultExported).Add(float64(len(spans) - lost))
 	return nil
 }
+
+// partly is the error for a receiver that rejected some of the spans, or none and warns of something. Its type is
+// not exported.
+var partly = regexp.MustCompile(`(?s)OTLP partial success: .*\((\d+) spans rejected\)$`)
 
 // Results of a span. The set is closed: it is a metric label.
 const (

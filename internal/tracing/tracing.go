@@ -7,6 +7,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
@@ -43,7 +47,7 @@ type Options struct {
 	// Endpoint is the URL of the receiver, http or https; if it is empty, here and in
 	// the environment, nothing is recorded.
 	Endpoint string
-	Protocol string // "http/protobuf" or "grpc"
+	Protocol string // "http/protobuf", "http/json" or "grpc"
 	// SampleRatio is the share of requests recorded; OTEL_TRACES_SAMPLER says instead,
 	// where it is set.
 	SampleRatio float64
@@ -133,15 +137,34 @@ func (t *Tracer) swap(ctx context.Context, next *provider) {
 // complain tells the operator, now and then, that spans are lost.
 func (t *Tracer) complain(err error) {
 	t.complaints.Do(func() {
-		t.logger.Warn("spans are not sent; logged at most once a minute, counted by sidestep_trace_spans_total", "err", err)
+		t.logger.Warn("spans are not sent; logged at most once a minute, counted by sidestep_trace_spans_total", "err", said(err))
 	})
 }
 
 // pass tells the operator, now and then, what else the SDK complains of, such as a variable.
 func (t *Tracer) pass(err error) {
+	if errors.Is(err, resource.ErrPartialResource) { // it quotes the variable
+		err = errors.New("OTEL_RESOURCE_ATTRIBUTES has parts that are not name=value, which are left out")
+	}
 	t.others.Do(func() {
-		t.logger.Warn("OpenTelemetry reports an error; logged at most once a minute", "err", err)
+		t.logger.Warn("OpenTelemetry reports an error; logged at most once a minute", "err", said(err))
 	})
+}
+
+// maxSaid bounds an error in the log, in bytes.
+const maxSaid = 300
+
+var urls = regexp.MustCompile(`https?://[^\s"]+`)
+
+// said is what the log may hold of an error: of URLs no path, and nothing of a receiver's answer, which may be long and
+// quote the token.
+func said(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "body: ")
+	if before, _, found := strings.Cut(text, " desc = "); found && !strings.HasSuffix(before, "code = Unavailable") {
+		text = before // of gRPC, and not that there is no connection
+	}
+	text = strings.TrimRight(urls.ReplaceAllStringFunc(text, origin), ":( ")
+	return strings.ToValidUTF8(text[:min(len(text), maxSaid)], "")
 }
 
 // ownLog takes what the SDK logs of its own: variables that it cannot read. It drops what these

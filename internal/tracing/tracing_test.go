@@ -180,20 +180,20 @@ func TestTheEnvironmentSaysWhatNoKeySays(t *testing.T) {
 func TestUnknownProtocol(t *testing.T) {
 	tracer, _ := newTracer(t, Options{})
 	err := tracer.Use(Options{Endpoint: "http://127.0.0.1:1", Protocol: "thrift"})
-	require.EqualError(t, err, `tracing: protocol "thrift" is not one of http/protobuf, grpc`)
+	require.EqualError(t, err, `tracing: protocol "thrift" is not one of http/protobuf, http/json, grpc`)
 }
 
 // Operators set variables for everything that runs beside sidestep. None keeps it from starting.
 func TestVariablesOfNoUseAreLeftOut(t *testing.T) {
 	for variable, value := range map[string]string{
-		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/thrift", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/thrift",
 		"OTEL_BSP_MAX_QUEUE_SIZE": "-5", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "-1",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, value)
 			_, log := newTracer(t, Options{Endpoint: "http://127.0.0.1:1", SampleRatio: 1})
 			require.Contains(t, log.String(), "protocol=http/protobuf")
-			require.Equal(t, value == "http/json", strings.Contains(log.String(), variable+" names neither http/protobuf nor grpc"))
+			require.Equal(t, value == "http/thrift", strings.Contains(log.String(), variable+" names none of http/protobuf, http/json, grpc"))
 		})
 	}
 }
@@ -322,7 +322,7 @@ func TestReceiverDown(t *testing.T) {
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "10")
 	receiver := tracingtest.StartHTTP(t)
 	tracer, l := newTracer(t, Options{Endpoint: receiver.URL, SampleRatio: 1})
-	receiver.Refuse(http.StatusForbidden)
+	receiver.Refuse(http.StatusForbidden, "")
 	for range 3 {
 		ask(tracer)
 	}
@@ -330,7 +330,7 @@ func TestReceiverDown(t *testing.T) {
 	require.Equal(t, 1, strings.Count(l.String(), "spans are not sent"), l.String())
 
 	// While one export hangs the queue fills up, and requests go on.
-	receiver.Refuse(0)
+	receiver.Refuse(0, "")
 	release := receiver.Hold()
 	for range 50 {
 		ask(tracer)
@@ -445,6 +445,7 @@ func TestVariablesThatCannotBeReadAreNotQuoted(t *testing.T) {
 		"not escaped":           {"OTEL_EXPORTER_OTLP_HEADERS", "authorization=SECRET%zz", "escape header value"},
 		"no URL":                {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:SECRET%4@127.0.0.1:1", "parse url"},
 		"of the sidestep":       {"OTEL_RESOURCE_ATTRIBUTES", "a=%zz", "OpenTelemetry reports an error"},
+		"no attributes":         {"OTEL_RESOURCE_ATTRIBUTES", "authorization: Bearer SECRET", "OTEL_RESOURCE_ATTRIBUTES"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(c.variable, c.value)

@@ -145,3 +145,61 @@ func TestRatesAreOfTheNodesOwnClock(t *testing.T) {
 		{"at": "2026-01-01T00:00:01.900Z", "clock_ms": 1000, "query_ms": 5000}, {"at": "2026-01-01T00:00:02.000Z", "clock_ms": 3000, "query_ms": 9000}]}`
 	require.InDelta(t, 2, eval[float64](tab, `import("/ui/timeline.js").then((m) => m.timeline(`+record+`, Date.now()).strips.find((s) => s.title === "Threads that query and fetch").lines[0].values[1])`), 1e-9)
 }
+
+// The clock of sidestep's machine may be set back: the page goes on from there.
+func TestThePageGoesOnWhenTheClockIsSetBack(t *testing.T) {
+	tab := open(t, (&scripted{}).serve(t), "/", desktop())
+	const node = `nodes: [{id: "a", rank: 1, parts: {response_time_ms: n}, share_last_minute: 0.5}]`
+	got := eval[map[string]any](tab, `import("/ui/store.js").then(({Store}) => {
+		const store = new Store();
+		const add = (second, n) => store.add({at: new Date(1e12 + 1000 * second).toISOString(), requests: n, `+node+`});
+		for (const second of [0, 1, 2, 2]) add(second, 10 * second);
+		const before = store.rates().all;
+		for (const second of [-3600, -3599, -3598]) add(second, 100 * (second + 3602));
+		return {before, after: store.rates().all, points: store.line("a").length, last: store.line("a").at(-1).response};
+	})`)
+	require.Equal(t, map[string]any{"before": 10.0, "after": 100.0, "points": 3.0, "last": 400.0}, got)
+}
+
+// All nodes of a large cluster may be in trouble at once, as where sidestep's own network is gone. The list is drawn again
+// each second, so it has an end.
+func TestManySpikesThatLast(t *testing.T) {
+	var nodes, spikes []any
+	for i := range 120 {
+		name := fmt.Sprintf("es-%d", i)
+		nodes, spikes = append(nodes, node(name, "unreachable", 4)), append(spikes, spikeOf("s"+name, name, "unresponsive", time.Minute, 0))
+	}
+	for _, l := range []look{desktop(), phone()} {
+		tab := open(t, (&scripted{status: func() admin.Status {
+			return admin.Status{Mode: "route", Policy: "adaptive", Nodes: nodes, Spikes: spikes}
+		}}).serve(t), "/", l)
+		tab.await(`document.querySelector("#spikes-body a")`)
+		require.Equal(t, 50, eval[int](tab, `document.querySelectorAll("#spikes-body tr").length`))
+		require.Equal(t, 50, eval[int](tab, `document.querySelectorAll("#spikes-chart rect").length`))
+		require.Equal(t, "and 70 more, which /spikes lists.", tab.text("#spikes-more"))
+		tab.fits(l)
+		tab.accessible()
+	}
+}
+
+// A browser opens six connections to a host, for all of its tabs.
+func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
+	var bad atomic.Bool
+	base := (&scripted{status: func() admin.Status {
+		state := map[bool]string{false: "fine", true: "slow"}[bad.Load()]
+		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4), node("es-2", state, 4)}}
+	}}).serve(t)
+	const turn = `(() => { Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange")); return true })()`
+	var tabs []*tab
+	for range 8 {
+		tab := open(t, base, "/", desktop())
+		tab.awaitText("#headline-text", "All 2 nodes fine.")
+		tab.await(fmt.Sprintf(turn, true))
+		tabs = append(tabs, tab)
+	}
+	bad.Store(true)
+	tabs[0].await(`document.title.startsWith("▲")`)
+	tabs[0].await(fmt.Sprintf(turn, false))
+	tabs[0].awaitText("#link", "live")
+	require.True(t, eval[bool](tabs[0], `document.querySelector("#old").hidden`))
+}

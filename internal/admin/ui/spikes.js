@@ -1,13 +1,14 @@
 // Spikes: nodes that got into trouble, on a time axis and as a list.
 
 import { byID, h, mark, put, svg } from "./dom.js";
-import { clock, natural, span } from "./format.js";
+import { clock, natural, span, thousands } from "./format.js";
 import { causeOf, stateOf } from "./words.js";
 
 const WIDTH = 1000;
 const LANE = 20;
 const LETTERS = 18; // of a name
 const LEAST = 15 * 60000; // ms that the axis spans at least
+const MOST = 50; // shown: all nodes of a large cluster may be in trouble at once
 
 export const address = (spike) => `/spikes/${encodeURIComponent(spike.id)}`;
 
@@ -19,11 +20,14 @@ export class SpikeList {
   #shown = "";
 
   show(status) {
-    const spikes = status.spikes || [];
+    const all = status.spikes || [];
+    const spikes = all.slice(0, MOST);
     const now = Date.parse(status.at);
     byID("spikes-empty").hidden = spikes.length > 0 || status.spikes_off;
     byID("spikes-off").hidden = !status.spikes_off;
     byID("spikes-some").hidden = spikes.length === 0;
+    byID("spikes-more").hidden = all.length <= MOST;
+    put(byID("spikes-count"), thousands(all.length - MOST));
     if (spikes.length === 0) return;
     // Drawn again when something changed; while a spike lasts, each second.
     const lasting = spikes.some((s) => !s.ended);

@@ -30,15 +30,16 @@ export class Store {
   add(status) {
     const at = Date.parse(status.at);
     const last = this.#frames.at(-1);
-    if (last && at <= last.at) return;
-    if (last && status.requests < last.requests) this.#frames = []; // counters began anew
+    if (last && at === last.at) return;
+    const back = last && at < last.at; // the clock was set back
+    if (back || (last && status.requests < last.requests)) this.#frames = []; // or counters began anew
     const { requests, decisions, observed, outcomes } = status;
     this.#frames.push({ at, requests, decisions: decisions || {}, observed: observed || {}, outcomes: outcomes || {} });
     while (at - this.#frames[0].at > WINDOW * 1000 + 500 && this.#frames.length > 2) this.#frames.shift();
     const present = new Set();
     for (const node of status.nodes || []) {
       present.add(node.id);
-      const line = this.#series.get(node.id) || [];
+      const line = (back ? [] : this.#series.get(node.id)) || [];
       line.push({ at, response: node.rank === null ? null : node.parts.response_time_ms, share: node.share_last_minute });
       while (line.length && at - line[0].at > MINUTES * 60000) line.shift();
       this.#series.set(node.id, line);

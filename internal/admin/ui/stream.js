@@ -1,40 +1,63 @@
 // The stream of events, and how old what it told is.
 
+import { getJSON } from "./dom.js";
+
 const RETRY = 3000; // ms, after an answer that was no stream
 const LATE = 3500; // ms without an event from which on the page says so
+const GLANCE = 10000; // ms between statuses while nobody looks
 
 // listen calls onStatus with every status, and onLink each half second with
 // {state, age}: state is "live", "late" or "lost", age in seconds, null before the
-// first event.
+// first event. A browser opens six connections to a host, for all of its tabs: those that
+// nobody looks at hold none, and ask now and then for the sake of their title.
 export function listen({ onStatus, onLink }) {
   let last = null; // of the clock that never jumps
+  let asked = 0; // when the stream was
   let open = false;
+  let source = null;
+  const take = (status) => {
+    last = performance.now();
+    onStatus(status);
+  };
   const connect = () => {
-    const source = new EventSource("/events");
-    source.addEventListener("open", () => {
+    if (source || document.hidden) return;
+    const stream = new EventSource("/events");
+    source = stream;
+    asked = performance.now();
+    stream.addEventListener("open", () => {
       open = true;
     });
-    source.addEventListener("status", (event) => {
+    stream.addEventListener("status", (event) => {
       open = true;
-      last = performance.now();
-      onStatus(JSON.parse(event.data));
+      take(JSON.parse(event.data));
       tell();
     });
-    source.addEventListener("error", () => {
+    stream.addEventListener("error", () => {
       open = false;
       tell();
-      if (source.readyState !== EventSource.CLOSED) return; // it connects again by itself
-      source.close();
+      if (stream.readyState !== EventSource.CLOSED) return; // it connects again by itself
+      source = null;
       setTimeout(connect, RETRY);
     });
   };
+  const glance = () => {
+    if (document.hidden) getJSON("/status").then(take).catch(() => {});
+  };
   const tell = () => {
-    const age = last === null ? null : (performance.now() - last) / 1000;
+    if (document.hidden) return;
+    const now = performance.now();
     let state = "live";
     if (!open) state = "lost";
-    else if (age !== null && age * 1000 > LATE) state = "late";
-    onLink({ state, age });
+    else if (last !== null && now - Math.max(last, asked) > LATE) state = "late";
+    onLink({ state, age: last === null ? null : (now - last) / 1000 });
   };
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) return connect();
+    source?.close();
+    source = null;
+  });
   connect();
+  glance();
+  setInterval(glance, GLANCE);
   setInterval(tell, 500);
 }

@@ -48,6 +48,8 @@ type Receiver struct {
 	spans   []Span
 	headers []map[string]string
 	refuse  int // the HTTP status to answer with instead
+	why     string
+	partial *collector.ExportTracePartialSuccess
 	waiting chan struct{}
 }
 
@@ -95,11 +97,18 @@ func StartGRPC(t *testing.T) *Receiver {
 	return r
 }
 
-// Refuse answers everything over HTTP with status from now on; 0 takes it again.
-func (r *Receiver) Refuse(status int) {
+// Refuse answers everything over HTTP with status and a text from now on; 0 takes it again.
+func (r *Receiver) Refuse(status int, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refuse = status
+	r.refuse, r.why = status, why
+}
+
+// Reject answers from now on that so many of the spans were rejected, and why: of none that is a warning.
+func (r *Receiver) Reject(spans int64, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.partial = &collector.ExportTracePartialSuccess{RejectedSpans: spans, ErrorMessage: why}
 }
 
 // Hold keeps all exports over HTTP waiting until the function returned is called, or
@@ -119,7 +128,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	r.mu.Lock()
-	refuse, waiting := r.refuse, r.waiting
+	refuse, why, waiting, partial := r.refuse, r.why, r.waiting, r.partial
 	r.mu.Unlock()
 	if waiting != nil {
 		select {
@@ -132,6 +141,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	switch {
 	case refuse != 0:
 		w.WriteHeader(refuse)
+		_, _ = io.WriteString(w, why)
 		return
 	case q.URL.Path != "/v1/traces" || q.Header.Get("Content-Type") != "application/x-protobuf":
 		w.WriteHeader(http.StatusNotFound)
@@ -146,6 +156,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	r.take(&request, headers)
 	w.Header().Set("Content-Type", "application/x-protobuf")
+	if answer, err := proto.Marshal(&collector.ExportTraceServiceResponse{PartialSuccess: partial}); err == nil {
+		_, _ = w.Write(answer)
+	}
 }
 
 // service is the gRPC side of a receiver.
@@ -163,7 +176,9 @@ func (s *service) Export(ctx context.Context, request *collector.ExportTraceServ
 		}
 	}
 	s.receiver.take(request, headers)
-	return &collector.ExportTraceServiceResponse{}, nil
+	s.receiver.mu.Lock()
+	defer s.receiver.mu.Unlock()
+	return &collector.ExportTraceServiceResponse{PartialSuccess: s.receiver.partial}, nil
 }
 
 func (r *Receiver) take(request *collector.ExportTraceServiceRequest, headers map[string]string) {
