@@ -43,6 +43,22 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestEveryPageIsLinked finds documents that no other leads to.
+func TestEveryPageIsLinked(t *testing.T) {
+	led := map[string]bool{"README.md": true} // where readers begin
+	for _, name := range documents(t) {
+		for _, found := range target.FindAllStringSubmatch(read(t, name), -1) {
+			file, _, _ := strings.Cut(found[1], "#")
+			if to := path.Join(path.Dir(name), file); to != name {
+				led[to] = true
+			}
+		}
+	}
+	for _, name := range documents(t) {
+		require.True(t, led[name], "no document links to %s", name)
+	}
+}
+
 // anchors returns the fragments by which the headings of a document are linked to.
 func anchors(text string) []string {
 	var found []string

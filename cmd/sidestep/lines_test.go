@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/config"
 )
 
 // stuck is a writer that stands still until it is opened.
@@ -39,4 +42,11 @@ func TestLinesThatNobodyReadsAreLostAndCounted(t *testing.T) {
 	require.Less(t, written, many)
 	require.Contains(t, text, fmt.Sprintf("lines=%d\n", many-written))
 	require.NotContains(t, text, "too late")
+}
+
+func TestDurationsInJSONAreReadable(t *testing.T) {
+	var out bytes.Buffer
+	logger, _ := newLogger(config.Log{Format: "json"}, &out)
+	logger.Info("stopping", "delay", 5*time.Second, slog.Group("limits", "grace", time.Minute))
+	require.Contains(t, out.String(), `"delay":"5s","limits":{"grace":"1m0s"}`)
 }

@@ -80,7 +80,16 @@ func newLogger(c config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
+		options.ReplaceAttr = readableDurations
 		return slog.New(slog.NewJSONHandler(w, options)), level
 	}
 	return slog.New(slog.NewTextHandler(w, options)), level
+}
+
+// readableDurations writes durations as the configuration has them: in JSON they would be numbers of nanoseconds.
+func readableDurations(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,30 @@ func TestKubernetesExamples(t *testing.T) {
 			require.Equal(t, want, found)
 		})
 	}
+}
+
+var yamlExample = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// So must those in the documents.
+func TestExamplesInDocuments(t *testing.T) {
+	documents, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, name := range documents {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, example := range yamlExample.FindAllStringSubmatch(string(text), -1) {
+			found++
+			_, err := Parse(filepath.Base(name), []byte(example[1]), Override{
+				Path: "upstream.urls", Flag: "--upstream", Apply: func(c *Config) { c.Upstream.URLs = []string{"http://a:9200"} },
+			})
+			for _, p := range Problems(err) {
+				require.Regexp(t, `_file$`, p.Path, p.Error())
+				require.Contains(t, p.Message, "cannot be read")
+			}
+		}
+	}
+	require.Greater(t, found, 5)
 }
 
 func TestEverySchemaKeyHasAName(t *testing.T) {

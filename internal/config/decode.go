@@ -131,7 +131,11 @@ func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path string) {
 	// go-yaml cuts fractions off.
 	cut := into.Kind() == reflect.Int && node.ShortTag() != "!!int"
 	if err != nil || cut {
-		d.add(path, node.Line, "%q is not %s", node.Value, typeName(into))
+		quoted := ""
+		if node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			quoted = " in quotes"
+		}
+		d.add(path, node.Line, "%q%s is not %s", node.Value, quoted, typeName(into))
 	}
 }
 

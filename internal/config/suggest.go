@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,6 +38,10 @@ var element = regexp.MustCompile(`\[\d+\]`)
 // same section, or the same word in another section. In an element of a list it is one of that.
 func suggestion(section, key string) string {
 	schema := element.ReplaceAllString(section, "[]")
+	// The documents write routing.mode for the key mode in the section routing, and so may users.
+	if parent, name := split(join(section, key)); parent != section && slices.Contains(withSections(keys()), join(schema, key)) {
+		return fmt.Sprintf("; write it as %q in the section %q", name, parent)
+	}
 	best, bestDistance := "", 1+max(1, len(key)/3)
 	for _, known := range withSections(keys()) {
 		if listOf(known) != listOf(schema) {

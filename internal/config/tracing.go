@@ -49,9 +49,7 @@ func (c *checker) tracingEndpoint(raw, protocol string) {
 	const path = "tracing.endpoint"
 	parsed, err := url.Parse(raw)
 	switch {
-	case err != nil:
-		c.add(path, "is not a URL")
-	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
+	case err != nil, parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
 		c.add(path, "must be an http or https URL with a host, such as http://127.0.0.1:4318")
 	case parsed.User != nil:
 		c.add(path, "must not hold a user or password: set headers_file")

@@ -174,14 +174,16 @@ func (c *checker) readable(path, file string) bool {
 	return false
 }
 
-// secret checks the file of a secret, if one is named.
-func (c *checker) secret(path, file string) {
+// secret checks the file of a secret, if one is named, and returns what it holds.
+func (c *checker) secret(path, file string) string {
 	if file == "" || !c.readable(path, file) {
-		return
+		return ""
 	}
-	if _, err := ReadSecret(file); err != nil {
+	secret, err := ReadSecret(file)
+	if err != nil {
 		c.add(path, "%v", err)
 	}
+	return secret
 }
 
 func (c *checker) certificates(path, file string) {
@@ -292,10 +294,7 @@ func (c *checker) source(s Source, maxAge time.Duration) {
 	}
 	parsed, err := url.Parse(s.URL)
 	switch {
-	case err != nil:
-		c.add("cluster.source.url", "is not a URL")
-		return
-	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "", strings.Trim(parsed.Path, "/") == "":
+	case err != nil, parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "", strings.Trim(parsed.Path, "/") == "":
 		c.add("cluster.source.url", "must be the http or https URL of a snapshot, such as http://relay:9211/snapshot")
 	case parsed.User != nil:
 		c.add("cluster.source.url", "must not hold a user or password: set bearer_token_file")
@@ -328,8 +327,12 @@ func (c *checker) auth(a Auth) {
 		c.add("upstream.auth.username", "must not hold a colon: basic authentication cannot carry one")
 	}
 	c.secret("upstream.auth.password_file", a.PasswordFile)
-	c.secret("upstream.auth.api_key_file", a.APIKeyFile)
-	c.secret("upstream.auth.bearer_token_file", a.BearerTokenFile)
+	if key := c.secret("upstream.auth.api_key_file", a.APIKeyFile); strings.ContainsAny(key, ": ") {
+		c.add("upstream.auth.api_key_file", `%s must hold what the engine prints as "encoded" alone: base64 of id and key, without a colon or the word ApiKey`, a.APIKeyFile)
+	}
+	if token := c.secret("upstream.auth.bearer_token_file", a.BearerTokenFile); strings.Contains(token, " ") {
+		c.add("upstream.auth.bearer_token_file", "%s must hold the token alone, without the word Bearer", a.BearerTokenFile)
+	}
 }
 
 func (c *checker) cluster(k Cluster) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sidestep/internal/cluster"
@@ -72,7 +73,7 @@ func rights() map[string]right {
 // answers that, else by making each kind of request once.
 func (c *Checker) account(ctx context.Context, via *url.URL, facts Facts) []Finding {
 	if facts.Snapshot == nil {
-		return nil
+		return c.lacking(ctx, via)
 	}
 	engine := facts.Snapshot.Engine
 	if engine.Distribution == "elasticsearch" {
@@ -81,6 +82,25 @@ func (c *Checker) account(ctx context.Context, via *url.URL, facts Facts) []Find
 		}
 	}
 	return c.tried(ctx, via, engine, sample(facts.Snapshot))
+}
+
+// lacking does so where no engine was recognised: it may be the account that is in the way. If it is not,
+// there is nothing to tell.
+func (c *Checker) lacking(ctx context.Context, via *url.URL) []Finding {
+	if found, known := c.privileges(ctx, via); known {
+		return slices.DeleteFunc(found, func(f Finding) bool { return f.Level == OK })
+	}
+	var parts []func() []Finding
+	for _, q := range poll.Questions(cluster.Engine{}, "") {
+		parts = append(parts, func() []Finding {
+			var no *refusal
+			if !errors.As(c.ask.get(ctx, via, q.Path, nil), &no) || !no.forbidden() {
+				return nil
+			}
+			return []Finding{lack(cluster.Engine{}, q.Kind, no)}
+		})
+	}
+	return concat(parts...)
 }
 
 // sample returns an index that is searched or could be; empty if none is known.
@@ -165,21 +185,27 @@ func (c *Checker) try(ctx context.Context, via *url.URL, engine cluster.Engine, 
 	case errors.As(err, &no) && no.indexGone():
 		return nil // deleted since: the account was let through
 	}
-	needed := rights()[q.Kind]
+	if no == nil || !no.forbidden() {
+		return []Finding{{Note, TopicAccount, fmt.Sprintf("a request of the kind %s was not answered as expected: %v", q.Kind, err), "ask again; if it stays, look into the log of the node " + via.Host}}
+	}
+	return []Finding{lack(engine, q.Kind, no)}
+}
+
+// lack tells which right a refused request needs. Where the engine is not known it is OpenSearch, as Elasticsearch tells
+// of privileges itself.
+func lack(engine cluster.Engine, kind string, no *refusal) Finding {
+	needed := rights()[kind]
 	level := Problem
 	if needed.optional {
 		level = Note
-	}
-	if no == nil || !no.forbidden() {
-		return []Finding{{Note, TopicAccount, fmt.Sprintf("a request of the kind %s was not answered as expected: %v", q.Kind, err), "ask again; if it stays, look into the log of the node " + via.Host}}
 	}
 	grant := grantOpenSearch + needed.opensearch
 	if engine.Distribution == "elasticsearch" {
 		grant = grantElasticsearch + needed.elasticsearch
 	}
-	what := q.Kind
+	what := kind
 	if a := actionOf(no.body); a != "" {
 		what += ", " + a
 	}
-	return []Finding{{level, TopicAccount, fmt.Sprintf("sidestep's account may not make requests of the kind %s: %s", what, needed.without), grant}}
+	return Finding{level, TopicAccount, fmt.Sprintf("sidestep's account may not make requests of the kind %s: %s", what, needed.without), grant}
 }

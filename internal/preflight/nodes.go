@@ -39,7 +39,7 @@ func (c *Checker) known(facts Facts) []Finding {
 		}
 	}
 	if facts.Missing != nil {
-		return append(found, Finding{Problem, TopicCluster, "searches are not steered yet: " + facts.Missing.Error(), "see the findings below, and sidestep's log"})
+		return append(found, Finding{Problem, TopicCluster, "searches are not steered yet: " + facts.Missing.Error(), "see the other findings, and sidestep's log"})
 	}
 	return append(found, Finding{OK, TopicCluster, "sidestep is ready: placement and statistics are there", ""})
 }

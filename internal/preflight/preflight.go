@@ -149,7 +149,7 @@ func (c *Checker) run(ctx context.Context) *Report {
 			func() []Finding { return c.settings(ctx, reach.via, facts) },
 		)...)
 	}
-	findings = append(findings, traffic(facts)...)
+	findings = once(append(findings, traffic(facts)...))
 	report := &Report{
 		At: began.UTC().Truncate(time.Millisecond), Level: OK, Findings: findings,
 		Took: float64(time.Since(began).Microseconds()) / 1000,
@@ -160,6 +160,16 @@ func (c *Checker) run(ctx context.Context) *Report {
 		}
 	}
 	return report
+}
+
+// once leaves out what was said before: the account may be refused by an address that was given, and by a node.
+func once(findings []Finding) []Finding {
+	said := map[Finding]bool{}
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		again := said[f]
+		said[f] = true
+		return again
+	})
 }
 
 // concat runs the parts at once and joins what they find, in their order.

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -17,6 +18,9 @@ const (
 	awarenessKey = "cluster.routing.allocation.awareness.attributes"
 	strictKey    = "cluster.routing.weighted.strict"
 	ignoreKey    = "cluster.search.ignore_awareness_attributes"
+
+	// weightsRight reads weights; cluster_monitor does not hold it.
+	weightsRight = "cluster:admin/routing/awareness/weights/get"
 )
 
 // settings tells which settings of the engine meet with what sidestep does.
@@ -113,7 +117,15 @@ func (c *Checker) weights(ctx context.Context, via *url.URL, attribute string, s
 		Weights map[string]any `json:"weights"`
 	}
 	path := "_cluster/routing/awareness/" + url.PathEscape(attribute) + "/weights?local=true"
-	if err := c.ask.get(ctx, via, path, &told); err != nil || len(told.Weights) == 0 {
+	err := c.ask.get(ctx, via, path, &told)
+	var no *refusal
+	switch {
+	case strict && errors.As(err, &no) && no.forbidden():
+		return []Finding{{
+			Note, TopicSettings, "it cannot be read whether weighted routing by " + attribute + " is set; it would be strict, and sidestep would steer nothing",
+			grantOpenSearch + weightsRight + ", or look at GET " + path,
+		}}
+	case err != nil || len(told.Weights) == 0:
 		return nil // not set, or not for this version
 	}
 	var parts []string

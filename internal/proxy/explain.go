@@ -215,7 +215,7 @@ func (p *Proxy) explainDecision(e *Explanation, x *exchange, now time.Time) {
 	e.Exact = x.plan.Exact
 	e.Reason = string(d.Reason)
 	e.Nodes = record.Names(d.Nodes)
-	if d.Coordinator != nil {
+	if d.Coordinator != nil && x.view.upstream(d.Coordinator) != nil { // under static discovery nodes are not spoken to
 		e.Coordinator = d.Coordinator.Name
 	}
 	if e.Steered = x.mode() == ModeRoute && d.Reason.Lists(); e.Steered {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -172,4 +173,22 @@ func TestExplainSaysWhichNodeCoordinates(t *testing.T) {
 	} {
 		require.Contains(t, p.coordinatorText(Explanation{Coordinator: "a", Nodes: nodes}), text)
 	}
+}
+
+// Under static discovery requests go to the addresses given, whichever node is behind them.
+func TestExplainNamesNoCoordinatorWithoutAddress(t *testing.T) {
+	h := start(t, 2, nil)
+	require.NotEmpty(t, h.explain(Question{Target: "idx"}).Coordinator)
+	static := *h.snapshot()
+	static.Nodes = slices.Clone(static.Nodes)
+	for i, n := range static.Nodes {
+		without := *n
+		without.URL = nil
+		static.Nodes[i] = &without
+	}
+	h.proxy.UseSnapshot(&static)
+	e := h.explain(Question{Target: "idx"})
+	require.NotEmpty(t, e.Shards)
+	require.Empty(t, e.Coordinator)
+	require.NotContains(t, e.Summary, "It would be sent to")
 }

@@ -60,7 +60,10 @@ func (p *Proxy) Drain(node string, length time.Duration) error {
 			found = n
 		}
 	}
-	if found == nil {
+	switch {
+	case len(names) == 0:
+		return fmt.Errorf("%w: %s; no node is known yet: /-/ready says why", ErrNoNode, node)
+	case found == nil:
 		return fmt.Errorf("%w: %s; there are %s", ErrNoNode, node, strings.Join(names, ", "))
 	}
 	p.o.Selector.Leave(found, time.Now().Add(length))

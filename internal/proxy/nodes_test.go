@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -22,4 +23,13 @@ func TestNodesThatAreNotPolledAreTold(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"a": false, "b": false, "manager": true, "ingest": false}, told)
 	require.Equal(t, 3, testutil.CollectAndCount(newNodeCollector(h.proxy), "sidestep_node_up"))
+}
+
+// Before anything is known of the cluster there is no node to name.
+func TestDrainBeforeNodesAreKnown(t *testing.T) {
+	h := start(t, 1, nil)
+	none := *h.snapshot()
+	none.Nodes = nil
+	h.proxy.UseSnapshot(&none)
+	require.EqualError(t, h.proxy.Drain("node-3", time.Minute), "there is no such node: node-3; no node is known yet: /-/ready says why")
 }

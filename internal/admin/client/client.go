@@ -150,6 +150,8 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	switch {
 	case json.Unmarshal(body, &told) == nil && told.Error != "" && status == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", errNotFound, told.Error)
+	case json.Unmarshal(body, &told) == nil && told.Error != "" && status == http.StatusUnauthorized:
+		return fmt.Errorf("%s: name its file with --token-file", told.Error)
 	case json.Unmarshal(body, &told) == nil && told.Error != "":
 		return errors.New(told.Error)
 	case status == http.StatusNotFound:
@@ -157,7 +159,11 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	case status == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return fmt.Errorf("%s speaks TLS: begin the address with https:// (--admin)", c.base.Host)
 	}
-	return fmt.Errorf("%s answered %s with status %d %s", c.base.Host, path, status, http.StatusText(status))
+	answered := fmt.Errorf("%s answered %s with status %d %s", c.base.Host, path, status, http.StatusText(status))
+	if status < http.StatusInternalServerError {
+		return fmt.Errorf("%w: is it the admin listener of sidestep? (--admin)", answered)
+	}
+	return answered
 }
 
 // inWords says what an error of the connection means and what to do.

@@ -205,13 +205,20 @@ func isConnectionError(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// settled reports whether it is an answer or a refusal, and not the node's own trouble.
-func settled(err error) bool {
-	if err == nil {
-		return true
+// stranger reports whether err is an answer that no engine gives: something else has the address that a node publishes, as
+// where addresses of pods or containers mean other machines outside of their network. Errors of engines are JSON that
+// begins with "error".
+func stranger(err error) bool {
+	if status, ok := errors.AsType[*httpError](err); ok {
+		return strange(status.code) && !strings.HasPrefix(strings.Join(strings.Fields(status.body), ""), `{"error"`)
 	}
-	status, ok := errors.AsType[*httpError](err)
-	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	return ok && syntax.Offset <= 1
+}
+
+// settled reports whether it is an answer or a refusal of an engine's, and not the node's own trouble.
+func settled(err error) bool {
+	return err == nil || missing(err) && !stranger(err)
 }
 
 // Get asks a relay with a client of its own. The answer may tell of the whole placement.

@@ -117,6 +117,14 @@ func TestDocumentsAreCounted(t *testing.T) {
 	require.False(t, known)
 
 	countsOf(f, func(_ string, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) })
+	require.False(t, x.countRound(t.Context()))
+	_, known = x.Counts("i")
+	require.True(t, known, "no engine says this")
+
+	countsOf(f, func(_ string, w http.ResponseWriter) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":{"type":"index_not_found_exception"},"status":404}`)
+	})
 	require.True(t, x.countRound(t.Context()))
 	_, known = x.Counts("i")
 	require.False(t, known, "it was deleted or closed")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -160,6 +161,52 @@ func TestUnauthorized(t *testing.T) {
 	})
 	w.Eventually("the rest is refused", func() bool {
 		return w.Status().State == StateUnauthorized && strings.Contains(w.Status().Error, "needs monitor")
+	})
+}
+
+// A node that is asked first and fails was asked again in place of another. The only address is.
+func TestTheFirstAddressIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked = append(asked, r.URL.Host)
+		return nil, errors.New("no route to host")
+	})}})
+	var nodes []*cluster.Node
+	for _, name := range []string{"n1", "n2", "n3", "n4"} {
+		nodes = append(nodes, &cluster.Node{ID: name, URL: &url.URL{Scheme: "http", Host: name + ":9200"}})
+	}
+	for i := range nodes {
+		p.endpoints.use(nodes)
+		asked = nil
+		_, err := p.endpoints.askFirst(t.Context(), nodes[i].URL, Query{Kind: kindVersion, Deadline: time.Second})
+		require.Error(t, err)
+		require.Equal(t, nodes[i].URL.Host, asked[0])
+		slices.Sort(asked)
+		require.Len(t, slices.Compact(asked), maxTries)
+	}
+	p.endpoints.use(nodes[:1])
+	asked = nil
+	_, err := p.endpoints.askFirst(t.Context(), nodes[0].URL, Query{Kind: kindVersion, Deadline: time.Second})
+	require.Len(t, asked, 2)
+	require.Equal(t, 1, strings.Count(err.Error(), "no route to host"), "it is said once")
+}
+
+// Whoever asks why sidestep is not ready is told what the cluster said.
+func TestPlacementIsRefused(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/_nodes") || strings.Contains(r.URL.RawQuery, "nodes") {
+			return false
+		}
+		http.Error(w, `{"error":"needs monitor"}`, http.StatusForbidden)
+		return true
+	})
+	w := watch(t, f, nil)
+	w.Eventually("placement is refused", func() bool {
+		err := w.Ready()
+		return w.Snapshot() != nil && err != nil && strings.Contains(err.Error(), "placement of shard copies is not known yet: ") && strings.Contains(err.Error(), "needs monitor")
 	})
 }
 

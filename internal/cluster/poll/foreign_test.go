@@ -2,6 +2,7 @@ package poll
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -120,4 +121,26 @@ func TestThePlacementIsConfirmedBesideAStranger(t *testing.T) {
 			require.Empty(t, w.rediscover)
 		})
 	}
+}
+
+// Where the addresses that nodes publish mean other machines, which answer 404 to everything, these are not asked in place of the
+// address that was given: nothing became known of the placement.
+func TestStrangersAtPublishedAddresses(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 4)
+	given := http.NewServeMux()
+	given.HandleFunc("/", f.Nodes[0].Server.Config.Handler.ServeHTTP)
+	front := httptest.NewServer(given)
+	t.Cleanup(front.Close)
+	seed, err := url.Parse(front.URL)
+	require.NoError(t, err)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.Host == seed.Host {
+			return false
+		}
+		http.NotFound(w, r)
+		return true
+	})
+	w := watch(t, f, func(o *Options) { o.Seeds = []*url.URL{seed} })
+	w.Eventually("the placement is known", func() bool { return w.Snapshot() != nil && w.Snapshot().HasPlacement() })
 }

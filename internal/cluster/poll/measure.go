@@ -176,6 +176,9 @@ func (p *Poller) statsPath(first bool) string {
 func (p *Poller) measuredNode(stats cluster.NodeStats, started time.Time, raw *RawStats, err error) {
 	stats.Took = stats.At.Sub(started)
 	stats.State, stats.Err = pollState(err), err
+	if stranger(err) {
+		stats.State = cluster.PollUnreachable // clients' requests, and their credentials, are not for whatever is there
+	}
 	if err != nil {
 		raw = nil
 	}

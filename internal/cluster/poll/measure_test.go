@@ -126,12 +126,19 @@ func TestCoordinatedHoldsOnlyChanges(t *testing.T) {
 
 func TestPollStates(t *testing.T) {
 	t.Parallel()
-	f := clustertest.New(t, 5)
+	f := clustertest.New(t, 8)
 	f.On(func(n *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/_nodes/_local"+statsMetrics {
 			return false
 		}
 		switch n.ID {
+		case "n6": // something else has the address
+			http.NotFound(w, r)
+		case "n7":
+			_, _ = io.WriteString(w, "<html>It works!</html>")
+		case "n8":
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{ "error" : {"reason": "unrecognized metric"}, "status": 400 }`)
 		case "n5":
 			_, _ = io.WriteString(w, `{"nodes":{"n5":null}}`)
 		case "n2":
@@ -146,7 +153,7 @@ func TestPollStates(t *testing.T) {
 		return true
 	})
 	w := watch(t, f, nil)
-	for id, want := range map[string]cluster.PollState{"n1": cluster.PollOK, "n2": cluster.PollUnresponsive, "n3": cluster.PollFailed, "n4": cluster.PollUnreachable, "n5": cluster.PollFailed} {
+	for id, want := range map[string]cluster.PollState{"n1": cluster.PollOK, "n2": cluster.PollUnresponsive, "n3": cluster.PollFailed, "n4": cluster.PollUnreachable, "n5": cluster.PollFailed, "n6": cluster.PollUnreachable, "n7": cluster.PollUnreachable, "n8": cluster.PollFailed} {
 		w.Eventually(id+" is "+string(want), func() bool { s, ok := w.LastStats(id); return ok && s.State == want })
 		s, _ := w.LastStats(id)
 		require.Equal(t, want == cluster.PollOK, s.Err == nil)

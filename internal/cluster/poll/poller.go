@@ -281,6 +281,9 @@ func (p *Poller) Ready() error {
 	case s.Engine.Serverless():
 		return nil
 	case !s.HasPlacement():
+		if why := p.Status().Error; why != "" {
+			return fmt.Errorf("the placement of shard copies is not known yet: %s", why)
+		}
 		return errors.New("the placement of shard copies is not known yet")
 	case !p.measured.Load():
 		return errors.New("no node's statistics are known yet")

@@ -142,10 +142,10 @@ func listsPages(e cluster.Engine) bool {
 }
 
 // missing reports whether an error says that the engine has no such API, or not for
-// us. A response limit (429) or a timeout does not.
+// us, be it a gateway that says so. A response limit (429) or a timeout does not.
 func missing(err error) bool {
 	status, ok := errors.AsType[*httpError](err)
-	return ok && settled(err) && status.code != http.StatusTooManyRequests
+	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
 }
 
 // listPages asks for the copies page by page, each with a deadline of its own.

@@ -1,0 +1,55 @@
+package preflight_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/preflight"
+	simcluster "sidestep/internal/sim/cluster"
+)
+
+func TestAccountIsUnknown(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2})
+	s.instead = func(string) (int, string) { return http.StatusUnauthorized, "" }
+	f := s.finding(s.run(), "demands an account and refuses sidestep's: status 401")
+	require.Equal(t, preflight.Problem, f.Level)
+	require.Equal(t, "give sidestep an account of its own: upstream.auth", f.Advice)
+	s.options.Account = true
+	f = s.finding(s.run(), "refuses sidestep's")
+	require.Contains(t, f.Advice, "is not known there")
+}
+
+// An account without any rights: no engine is recognised, and all that is told is what to grant.
+func TestAccountWithoutRights(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2})
+	told := ""
+	s.instead = func(path string) (int, string) {
+		if path == "/_security/user/_has_privileges" && told != "" {
+			return http.StatusOK, told
+		}
+		return http.StatusForbidden, `{"error":{"reason":"no permissions for [cluster:monitor/main] and User [name=kim]"},"status":403}`
+	}
+	report := s.run() // as OpenSearch
+	f := s.finding(report, "of the kind info, cluster:monitor/main: nodes are not found")
+	require.Equal(t, preflight.Problem, f.Level)
+	require.Equal(t, "grant its role cluster_monitor", f.Advice)
+	s.finding(report, "of the kind stats, ")
+
+	told = `{"has_all_requested":false,"cluster":{"monitor":false},"index":{"*":{"read":false,"monitor":false,"view_index_metadata":false}}}`
+	report = s.run() // as Elasticsearch
+	f = s.finding(report, "lacks monitor of the cluster")
+	require.Equal(t, "grant its role the privilege monitor of the cluster", f.Advice)
+	require.NotContains(t, strings.Join(lines(report), "\n"), "of the kind")
+}
+
+// What is refused everywhere is told once, and what is no engine is no matter of the account.
+func TestNothingIsSaidOfTheAccountInVain(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2})
+	s.instead = func(string) (int, string) { return http.StatusUnauthorized, "" }
+	require.Equal(t, 1, strings.Count(strings.Join(lines(s.run()), "\n"), "account:"))
+	s.instead = func(string) (int, string) { return http.StatusNotFound, "" }
+	require.NotContains(t, strings.Join(lines(s.run()), "\n"), "account:")
+}
