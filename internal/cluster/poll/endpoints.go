@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -94,10 +93,7 @@ func (f *endpoints) candidates(first *url.URL) []*url.URL {
 	slices.SortStableFunc(failed, func(a, b *url.URL) int { return f.failed[a.Host].Compare(f.failed[b.Host]) })
 	all := slices.Concat(nodes, seeds, failed)
 	if first != nil && !has(failed, first) {
-		others := slices.DeleteFunc(slices.Clone(all), func(u *url.URL) bool { return u.Host == first.Host })
-		if len(others) > 0 { // the only one, such as that of a load balancer, is asked again
-			all = others
-		}
+		all = slices.DeleteFunc(all, func(u *url.URL) bool { return u.Host == first.Host })
 		all = slices.Insert(all, 0, first)
 	}
 	return all
@@ -157,12 +153,12 @@ var errNoAddress = errors.New("no address of the cluster is known")
 // longestJoined is from which length on, in bytes, no more errors are joined: there are as many as nodes.
 const longestJoined = 500
 
-// alsoFailed joins errors in one line, for a status and a log. What is said already is not said again.
+// alsoFailed joins errors in one line, for a status and a log.
 func alsoFailed(before, err error) error {
 	switch {
 	case before == nil:
 		return err
-	case len(before.Error()) >= longestJoined, strings.Contains(before.Error(), err.Error()):
+	case len(before.Error()) >= longestJoined:
 		return before
 	case len(before.Error())+len(err.Error()) >= longestJoined:
 		return fmt.Errorf("%w; %w; …", before, err)

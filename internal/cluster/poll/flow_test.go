@@ -164,32 +164,33 @@ func TestUnauthorized(t *testing.T) {
 	})
 }
 
-// A node that is asked first and fails was asked again in place of another. The only address is.
+// A node that is asked first and fails is not asked again in place of another, and first only until then.
 func TestTheFirstAddressIsAskedOnce(t *testing.T) {
 	t.Parallel()
-	var asked []string
-	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		asked = append(asked, r.URL.Host)
-		return nil, errors.New("no route to host")
-	})}})
-	var nodes []*cluster.Node
-	for _, name := range []string{"n1", "n2", "n3", "n4"} {
-		nodes = append(nodes, &cluster.Node{ID: name, URL: &url.URL{Scheme: "http", Host: name + ":9200"}})
-	}
+	nodes := make([]*cluster.Node, 4)
 	for i := range nodes {
-		p.endpoints.use(nodes)
-		asked = nil
-		_, err := p.endpoints.askFirst(t.Context(), nodes[i].URL, Query{Kind: kindVersion, Deadline: time.Second})
-		require.Error(t, err)
-		require.Equal(t, nodes[i].URL.Host, asked[0])
-		slices.Sort(asked)
-		require.Len(t, slices.Compact(asked), maxTries)
+		nodes[i] = &cluster.Node{URL: &url.URL{Scheme: "http", Host: fmt.Sprintf("n%d:9200", i)}}
 	}
-	p.endpoints.use(nodes[:1])
-	asked = nil
-	_, err := p.endpoints.askFirst(t.Context(), nodes[0].URL, Query{Kind: kindVersion, Deadline: time.Second})
-	require.Len(t, asked, 2)
-	require.Equal(t, 1, strings.Count(err.Error(), "no route to host"), "it is said once")
+	for i, first := range nodes {
+		var asked []string
+		p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked = append(asked, r.URL.Host)
+			return nil, errors.New("no route to host")
+		})}})
+		p.endpoints.use(nodes)
+		p.endpoints.next = i
+		_, err := p.endpoints.askFirst(t.Context(), first.URL, Query{Kind: kindVersion, Deadline: time.Second})
+		require.Error(t, err)
+		require.Equal(t, first.URL.Host, asked[0])
+		require.Len(t, asked, maxTries)
+		_, err = p.endpoints.askFirst(t.Context(), first.URL, Query{Kind: kindVersion, Deadline: time.Second})
+		require.Error(t, err)
+		require.NotEqual(t, first.URL.Host, asked[maxTries])
+		for _, round := range [][]string{asked[:maxTries], asked[maxTries:]} {
+			slices.Sort(round)
+			require.Len(t, slices.Compact(round), maxTries)
+		}
+	}
 }
 
 // Whoever asks why sidestep is not ready is told what the cluster said.
