@@ -60,6 +60,7 @@ func TestReadsByIDLeaveTheSlowNode(t *testing.T) {
 // An index that was deleted and created again is read by its new layout, and left
 // alone if that forbids a preference.
 func TestReadsByIDFollowTheIndex(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, nil)
 	s.eventually(func() bool { return s.reason("/one/_doc/1") == "ranked" }, "the layout is learned")
 	for _, tc := range []struct {
