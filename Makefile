@@ -99,8 +99,7 @@ RAW = ./internal/rawsocket ./internal/leg
 # Nothing runs at once in these.
 ORDERLY = sidestep/deploy/release sidestep/docs
 
-# It has the machine alone: in it whole clusters of simulated nodes answer within deadlines. Its
-# tests mostly wait: three side by side keep one core busy.
+# It has the machine alone: in it whole clusters of simulated nodes answer within deadlines.
 APP   = sidestep/internal/app
 RACED = $(filter-out $(APP) $(SINGLE) $(ORDERLY),$(shell $(GO) list $(SOURCES)))
 
@@ -113,7 +112,7 @@ test-fast: ## run the unit and integration tests (Go only)
 test-app:
 	race=$(RACE); \
 	if [ -z "$$race" ]; then export $(PLAIN); fi; \
-	$(TEST) $$race -shuffle=on -parallel 3 -timeout 20m $(APP)
+	$(TEST) $$race -shuffle=on -timeout 20m $(APP)
 
 # Of RACED some packages mostly wait, too.
 ASIDE = $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 3 ? 3 : n)))
