@@ -140,7 +140,7 @@ test-real: build tools ## run the tests on real clusters (need JDK 21+ and Maven
 	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
 	$(PLAIN) $(TEST) -count=1 -timeout 40m $(ALONE)
 
-# The others start no engine. Most of them takes test/prometheus, which waits.
+# The others start no engine. The longest of them, test/prometheus, mostly waits.
 .PHONY: test-opensearch
 test-opensearch:
 	$(PLAIN) $(TEST_E2E)
