@@ -66,9 +66,10 @@ demo: build ## show sidestep at work on a simulated cluster; ENGINE=opensearch: 
 # make check vets all of it.
 TEST = $(GO) test -vet=off
 
-# The race detector needs a C compiler; without one the tests run all the same.
+# The race detector needs a C compiler; without one the tests run all the same. Without paths of
+# the folder in what is compiled another clone need not compile it again.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && printf '\043include <stdlib.h>\n' | $$($(GO) env CC) -E -x c - >/dev/null 2>&1; \
-	then echo -race; else echo 'note: no C compiler, tests run without the race detector' >&2; fi)
+	then echo -race -trimpath; else echo 'note: no C compiler, tests run without the race detector' >&2; fi)
 
 .PHONY: test
 test: build ## run all tests: unit, integration, real clusters, chaos
@@ -88,7 +89,7 @@ PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeFor
 
 # These do what others do, which the race detector watches, but with hundreds of sidesteps or
 # nodes, or a gigabyte.
-LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(60|120|500)$$|^Test(OneSidestepHasABudget|LargeBulksTakeLittleMemory)$$
+LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(60|120|500)(,|$$)|^Test(OneSidestepHasABudget|LargeBulksTakeLittleMemory)$$
 LARGE_IN = ./internal/cluster/poll ./internal/proxy
 
 # With the race detector other system calls take the place of those that the scheduler is not
@@ -125,26 +126,30 @@ test-units:
 	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
 	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
 
-# Two packages at a time: with more the clusters start and answer so slowly on two cores that
-# nothing is gained. test/chaos has the machine alone, as it degrades nodes that are to be told
-# from well ones.
+# Two clusters at a time: with more they start and answer so slowly on two cores that nothing is
+# gained. test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
 ALONE        = sidestep/test/chaos
+END_TO_END   = sidestep/test/e2e
 DIFFERENTIAL = sidestep/test/differential
-OTHERS       = $(filter-out $(ALONE) $(DIFFERENTIAL),$(shell $(GO) list ./test/...))
+OTHERS       = $(filter-out $(ALONE) $(END_TO_END) $(DIFFERENTIAL),$(shell $(GO) list ./test/...))
+# Those of its tests that have a sidestep or a cluster of their own mostly wait.
+TEST_E2E     = $(TEST) -count=1 -parallel 4 -timeout 40m $(END_TO_END)
 
 .PHONY: test-real
 test-real: build tools ## run the tests on real clusters (need JDK 21+ and Maven)
 	$(MAKE) --no-print-directory -j2 test-opensearch test-elasticsearch
 	$(PLAIN) $(TEST) -count=1 -timeout 40m $(ALONE)
 
+# The others start no engine. The longest of them, test/prometheus, mostly waits.
 .PHONY: test-opensearch
 test-opensearch:
-	$(PLAIN) $(TEST) -count=1 -p 1 -timeout 40m $(OTHERS)
+	$(PLAIN) $(TEST_E2E)
+	$(PLAIN) $(TEST) -count=1 -p 2 -timeout 40m $(OTHERS)
 
 # The comparison is on OpenSearch, too. It is here so that both take as long.
 .PHONY: test-elasticsearch
 test-elasticsearch:
-	$(PLAIN) SIDESTEP_ENGINE=elasticsearch $(TEST) -count=1 -timeout 40m ./test/e2e
+	$(PLAIN) SIDESTEP_ENGINE=elasticsearch $(TEST_E2E)
 	$(PLAIN) $(TEST) -count=1 -timeout 40m $(DIFFERENTIAL)
 
 # Every engine and version that is supported, one after the other. The client libraries

@@ -161,6 +161,7 @@ func held(t *testing.T, s *sidestep, u *upstream) <-chan answer {
 }
 
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t)
 	u.holding = make(chan struct{})
 	s := startReady(t, settings(u.URL), nil)
@@ -191,6 +192,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 }
 
 func TestStopCutsOffAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t)
 	u.holding = make(chan struct{})
 	defer close(u.holding)

@@ -84,6 +84,8 @@ func TestAnIndexThatBulksNameIsInUse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, a.Stop(t.Context())) })
+	// Of an index of which no copy is known nothing can be read: a bulk may be planned before.
+	require.Eventually(t, func() bool { return a.Ready() == nil }, 30*time.Second, 5*time.Millisecond)
 	require.Eventually(t, func() bool {
 		resp, err := http.Post("http://"+a.DataAddr().String()+"/logs/_bulk", "application/x-ndjson", strings.NewReader("{\"index\":{}}\n{}\n")) //nolint:noctx // a test
 		require.NoError(t, err)

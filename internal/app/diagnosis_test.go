@@ -21,6 +21,7 @@ type timeline struct {
 }
 
 func TestHistoryShowsTheNodes(t *testing.T) {
+	t.Parallel()
 	_, s := inFrontOfFive(t)
 	found := load(t, s, 50, 500*time.Millisecond)
 	require.Zero(t, found.Failed, "%v", found.FirstErrors)

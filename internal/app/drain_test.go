@@ -113,6 +113,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestDrainEndsByItself(t *testing.T) {
+	t.Parallel()
 	cfg := settings(newUpstream(t).URL)
 	cfg.Limits.DrainDelay = 10 * time.Millisecond
 	s := startReady(t, cfg, nil)
@@ -125,6 +126,7 @@ func TestDrainEndsByItself(t *testing.T) {
 
 // net/http waits five seconds for the first request of a connection, which it would not answer any more.
 func TestAStopDoesNotWaitForConnectionsThatAreNotUsed(t *testing.T) {
+	t.Parallel()
 	trusted := newAuthority(t)
 	for _, name := range []string{"plain", "TLS"} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +184,7 @@ func TestDrainOfHTTP2(t *testing.T) {
 
 // A connection that is idle all the time is given up at the end of the drain, and told.
 func TestDrainOfIdleHTTP2(t *testing.T) {
+	t.Parallel()
 	cfg := settings(newUpstream(t).URL)
 	cfg.Limits.DrainDelay = 10 * time.Millisecond
 	s := startReady(t, cfg, nil)
@@ -203,6 +206,7 @@ func TestDrainOfIdleHTTP2(t *testing.T) {
 }
 
 func TestInheritedSocketOutlivesSidestep(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t)
 	parent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -148,6 +148,7 @@ func TestHTTP2ResetReachesTheUpstream(t *testing.T) {
 
 // A stop finishes what is under way on HTTP/2 connections, and then closes them.
 func TestStopWaitsForHTTP2(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t)
 	u.holding = make(chan struct{})
 	s := start(t, settings(u.URL), nil)

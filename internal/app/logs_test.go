@@ -141,6 +141,7 @@ func TestALogThatCannotBeOpenedStartsNothing(t *testing.T) {
 
 // The last requests before a stop are in the log.
 func TestAStopWritesWhatWaits(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "access.log")
 	cfg := settings(newUpstream(t).URL)
 	cfg.Logs.Access.Output = file

@@ -96,6 +96,7 @@ func TestMultiSearchItemsAreServedWhereTheyShould(t *testing.T) {
 // Killing nodes costs no item its answer: the engine itself falls back, and a
 // request that is cut off is sent again.
 func TestMultiSearchSurvivesADyingNode(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, always)
 	var wg sync.WaitGroup
 	for client := range 4 {

@@ -78,6 +78,7 @@ func (s *sidestep) awaitRanked(pathAndQuery, body string) answer {
 // TestOperationsAvoidASlowNode has every operation served without the slow node of a
 // simulated cluster.
 func TestOperationsAvoidASlowNode(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		engine string
 		async  string

@@ -126,6 +126,7 @@ func eachWay(t *testing.T, test func(*testing.T, *repeating)) {
 
 // To close a connection whose answer was not read resets it.
 func TestABulkWhoseAnswerIsNotReadIsMatched(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, r *repeating) {
 		for i := range 20 {
 			document := fmt.Sprint("document ", i)
@@ -144,6 +145,7 @@ func TestABulkWhoseAnswerIsNotReadIsMatched(t *testing.T) {
 }
 
 func TestBulksWhoseAnswersAreReadAreNotMatched(t *testing.T) {
+	t.Parallel()
 	for how, another := range map[string]func(*repeating, *kept) *kept{
 		"on the same connection": func(_ *repeating, k *kept) *kept { return k },
 		"on another one":         func(r *repeating, _ *kept) *kept { return r.dial() },

@@ -227,6 +227,7 @@ func TestReloadWhileTheClusterIsAway(t *testing.T) {
 }
 
 func TestReloadWithoutASource(t *testing.T) {
+	t.Parallel()
 	s := start(t, settings("http://127.0.0.1:1"), nil)
 	require.EqualError(t, s.ReloadConfig(), "there is no configuration to read again")
 	require.NoError(t, s.Stop(t.Context()))

@@ -115,6 +115,7 @@ func (s *sidestep) steers(target string) {
 // Sidecars whose relay goes away keep routing, poll for themselves, and return to a
 // relay when there is one, and no search fails.
 func TestSidecarsOutliveTheirRelay(t *testing.T) {
+	t.Parallel()
 	at := newService(t)
 	cluster, relays, sidecars := fleetOf(t, at.URL)
 	relay := startReady(t, relays, nil)
@@ -200,6 +201,7 @@ func TestRelayWithTLSAndAToken(t *testing.T) {
 }
 
 func TestReloadChangesTheSource(t *testing.T) {
+	t.Parallel()
 	at := newService(t)
 	_, relays, sidecars := fleetOf(t, at.URL)
 	relay := startReady(t, relays, nil)
@@ -226,6 +228,7 @@ func TestReloadChangesTheSource(t *testing.T) {
 // A relay probes for its sidecars: one that searches now and then ejects a slow node because of what
 // the relay's probes found, and lets it in again, and hardly probes itself.
 func TestARelayProbesForItsSidecars(t *testing.T) {
+	t.Parallel()
 	at := newService(t)
 	_, relays, sidecars := fleetOf(t, at.URL)
 	cluster, err := simcluster.Start(simcluster.Options{
@@ -259,6 +262,7 @@ func TestARelayProbesForItsSidecars(t *testing.T) {
 }
 
 func TestRotatedRelayAuthoritiesAreUsedAtOnce(t *testing.T) {
+	t.Parallel()
 	trusted, dir := newAuthority(t), t.TempDir()
 	_, relays, sidecars := fleetOf(t, "")
 	relays.Admin.TLS.CertFile, relays.Admin.TLS.KeyFile = trusted.files(dir, "relay")

@@ -49,6 +49,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestEventsEndWhenSidestepStops(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t)
 	s := startReady(t, settings(u.URL), nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.adminURL("/events"), http.NoBody)

@@ -47,6 +47,7 @@ func TestReadsStayInTheZoneWhileItsCopiesAreWell(t *testing.T) {
 }
 
 func TestReadsLeaveAZoneThatIsGone(t *testing.T) {
+	t.Parallel()
 	c, s := inFrontOfFour(t, eastern)
 	c.Nodes()[0].Kill()
 	c.Nodes()[2].Kill()

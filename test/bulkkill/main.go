@@ -43,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, o options) (err error) {
 	var s harness.Stage
-	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
+	defer func() { err = errors.Join(err, s.Close(err != nil && ctx.Err() == nil)) }()
 	err = s.Open(ctx, harness.StageOptions{
 		Binary: o.Sidestep,
 		Cluster: harness.ClusterOptions{

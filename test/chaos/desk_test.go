@@ -23,8 +23,7 @@ func TestDeskNamesNodeAndCause(t *testing.T) {
 	t.Cleanup(cluster.Stop)
 	sidestep, err := harness.StartFront(ctx, binary, cluster.URLs())
 	require.NoError(t, err)
-	t.Cleanup(func() { harness.Close(sidestep, nil, t.Failed()) })
-	t.Cleanup(func() { require.NoError(t, sidestep.Stop()) })
+	t.Cleanup(func() { require.NoError(t, harness.Close(sidestep, nil, t.Failed())) })
 	stage := &Stage{Stage: harness.Stage{Binary: binary}, Sidestep: sidestep, Logf: t.Logf}
 	require.NoError(t, sidestep.AwaitReady(ctx))
 	desk, err := OpenDesk(ctx, stage, "../..")

@@ -53,7 +53,10 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	shared.Close(code != 0)
+	if err := shared.Close(code != 0); err != nil {
+		fmt.Println("FAIL: stop:", err)
+		code = 1
+	}
 	os.Exit(code)
 }
 

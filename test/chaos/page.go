@@ -34,6 +34,8 @@ func OpenPage(ctx context.Context, admin string) (*Page, error) {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.WSURLReadTimeout(2*time.Minute),
+		// Where it leaves a folder behind.
+		chromedp.Env("TMPDIR="+profile),
 	)
 	allocated, endProcess := chromedp.NewExecAllocator(context.WithoutCancel(ctx), options...)
 	tab, endTab := chromedp.NewContext(allocated)

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +29,6 @@ type Prometheus struct {
 
 	cmd    *exec.Cmd
 	dir    string
-	said   bytes.Buffer
 	client *http.Client
 }
 
@@ -58,7 +56,12 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 	}
 	p.cmd = exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(p.dir, "data"), //nolint:noctx // it lives until Stop
 		"--web.listen-address="+address, "--log.level=warn")
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	said, err := os.Create(p.saidPath())
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	p.cmd.Stdout, p.cmd.Stderr = said, said
 	p.cmd.SysProcAttr = harness.ProcessAttributes(nil)
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start Prometheus: %w", err)
@@ -68,6 +71,9 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 	}
 	return p, nil
 }
+
+// saidPath is the file of what Prometheus says.
+func (p *Prometheus) saidPath() string { return filepath.Join(p.dir, "said") }
 
 // await waits until something was scraped.
 func (p *Prometheus) await(ctx context.Context) error {
@@ -80,7 +86,8 @@ func (p *Prometheus) await(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for Prometheus: %w: %w: %s", ctx.Err(), err, p.said.String())
+			said, _ := os.ReadFile(p.saidPath()) // it may have said nothing
+			return fmt.Errorf("wait for Prometheus: %w: %w: %s", ctx.Err(), err, said)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -48,7 +48,7 @@ func main() {
 
 func (o options) run(ctx context.Context) (err error) {
 	s, err := openStage(ctx, o.Engine, o.Version, harness.Sayf)
-	defer func() { s.close(err != nil) }()
+	defer func() { err = errors.Join(err, s.close(err != nil)) }()
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func TestSameAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*harness.Patience)
 	defer cancel()
 	s, err := openStage(ctx, os.Getenv("SIDESTEP_ENGINE"), os.Getenv("SIDESTEP_ENGINE_VERSION"), t.Logf)
-	t.Cleanup(func() { s.close(t.Failed()) })
+	t.Cleanup(func() { require.NoError(t, s.close(t.Failed())) })
 	require.NoError(t, err)
 	tally, err := s.compareAll(ctx, 1, count, t.Logf)
 	require.NoError(t, err)

@@ -40,9 +40,9 @@ func openStage(ctx context.Context, distribution, version string, logf func(stri
 }
 
 // close stops everything; the logs stay after a failure.
-func (s *stage) close(failed bool) {
+func (s *stage) close(failed bool) error {
 	s.client.CloseIdleConnections()
-	s.Close(failed)
+	return s.Close(failed)
 }
 
 // sides of the comparison.

@@ -270,27 +270,28 @@ func TestReadsByIDAvoidTheSlowNode(t *testing.T) {
 	slow := shared.Cluster.Nodes[1]
 	require.NoError(t, slow.SlowTransport(300*time.Millisecond, 0))
 	t.Cleanup(func() { require.NoError(t, slow.ResetToxics(context.WithoutCancel(t.Context()))) })
-	require.Eventually(t, func() bool {
-		through(t, search{target: "single", body: `{"size":0}`})
-		return stateOf(t, slow.Name) == "slow"
-	}, patience, 50*time.Millisecond, "nobody noticed")
-	before = gets(t)
-	named = readMany(t, 100)
-	require.Equal(t, named, served(before, gets(t)))
+	// On a busy machine the other nodes' probes may take a third of its own: then it is let in again.
+	for known, end := false, time.Now().Add(patience); !known; {
+		for !aloneSlow(t, slow.Name) {
+			require.True(t, time.Now().Before(end), "nobody noticed")
+			through(t, search{target: "single", body: `{"size":0}`})
+		}
+		before = gets(t)
+		named = readMany(t, 100)
+		require.Equal(t, named, served(before, gets(t)))
+		known = aloneSlow(t, slow.Name)
+	}
 	require.Zero(t, named[slow.Name])
 }
 
-// stateOf returns what sidestep says of a node.
-func stateOf(t *testing.T, name string) string {
+// aloneSlow reports whether sidestep says that a node is slow, and that all others are fine.
+func aloneSlow(t *testing.T, name string) bool {
 	t.Helper()
 	var nodes []struct{ Name, State string }
 	require.NoError(t, shared.sidestep.AdminJSON(t.Context(), "/nodes", &nodes))
-	for _, n := range nodes {
-		if n.Name == name {
-			return n.State
-		}
-	}
-	return "unknown"
+	return len(nodes) > 1 && !slices.ContainsFunc(nodes, func(n struct{ Name, State string }) bool {
+		return n.State != map[bool]string{true: "slow", false: "fine"}[n.Name == name]
+	})
 }
 
 // Of an index with segment replication the engine reads the primary, which alone has

@@ -89,7 +89,7 @@ func startBefore(t *testing.T, c *harness.Cluster, config string) *harness.Front
 	before := harness.Stage{Cluster: c, Binary: shared.Binary}
 	f, err := before.StartSidestep(t.Context(), harness.Sidestep{Config: config})
 	require.NoError(t, err)
-	t.Cleanup(func() { harness.Close(f, nil, t.Failed()) })
+	t.Cleanup(func() { require.NoError(t, harness.Close(f, nil, t.Failed())) })
 	return f
 }
 

@@ -16,10 +16,9 @@ func TestRelay(t *testing.T) {
 	t.Parallel()
 	relay, err := harness.StartFront(t.Context(), shared.Binary, shared.Cluster.URLs())
 	require.NoError(t, err)
-	defer func() { harness.Close(relay, nil, t.Failed()) }()
+	t.Cleanup(func() { require.NoError(t, harness.Close(relay, nil, t.Failed())) })
 	require.NoError(t, relay.AwaitReady(t.Context()))
 	sidecar := startBefore(t, shared.Cluster, "routing: {when: always}\ncluster: {source: {url: "+relay.AdminURL+"/snapshot, silence: 10s}}\n")
-	defer func() { require.NoError(t, sidecar.Stop()) }()
 	require.NoError(t, sidecar.AwaitReady(t.Context()))
 	read := func(metric string, labels map[string]string) float64 {
 		return sumOf(t, sidecar, metric, labels)

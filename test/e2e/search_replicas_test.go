@@ -81,6 +81,6 @@ func withRemoteStore(t *testing.T) (*harness.Cluster, *harness.Front) {
 		},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { harness.Close(nil, c, t.Failed()) })
+	t.Cleanup(func() { require.NoError(t, harness.Close(nil, c, t.Failed())) })
 	return c, startBefore(t, c, "routing: {when: always}\n")
 }

@@ -93,7 +93,7 @@ func startSecured(t *testing.T) *secured {
 		Security: &harness.Security{Users: securedUsers(), Roles: securedRoles},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { harness.Close(nil, c, t.Failed()) })
+	t.Cleanup(func() { require.NoError(t, harness.Close(nil, c, t.Failed())) })
 	transport := &http.Transport{
 		DisableCompression: true,
 		TLSClientConfig:    &tls.Config{RootCAs: c.Authority.Pool(), MinVersion: tls.VersionTLS12},

@@ -1,18 +1,20 @@
 package harness
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 )
 
-// Close stops sidestep and the cluster, either of which may be nil. After a
-// failure the logs stay, and are named.
-func Close(sidestep *Front, cluster *Cluster, failed bool) {
+// Close stops sidestep and the cluster, either of which may be nil. After a failure the logs
+// stay, and are named. It is a failure, too, if sidestep does not stop as it should, or has logged
+// a panic.
+func Close(sidestep *Front, cluster *Cluster, failed bool) error {
 	var errs []error
 	if sidestep != nil {
-		errs = append(errs, sidestep.Stop())
-		if failed {
+		errs = append(errs, sidestep.Stop(), sidestep.Panicked())
+		if failed = failed || errors.Join(errs...) != nil; failed {
 			fmt.Println("log of sidestep:", sidestep.LogPath)
 		} else {
 			errs = append(errs, os.Remove(sidestep.LogPath))
@@ -26,7 +28,19 @@ func Close(sidestep *Front, cluster *Cluster, failed bool) {
 	default:
 		errs = append(errs, cluster.Stop())
 	}
-	if err := errors.Join(errs...); err != nil {
-		fmt.Println("stop:", err)
+	return errors.Join(errs...)
+}
+
+// Panicked returns an error if sidestep logged a panic: its server recovers from those of handlers.
+func (f *Front) Panicked() error {
+	log, err := os.ReadFile(f.LogPath)
+	if err != nil {
+		return fmt.Errorf("look for panics: %w", err)
 	}
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte("panic")) {
+			return fmt.Errorf("log of sidestep: %s", bytes.TrimSpace(line))
+		}
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -273,7 +274,8 @@ func (c *Cluster) kill() {
 // makeDir makes the folder of a cluster, readable for the user the nodes run as.
 func makeDir(dir string) (string, error) {
 	if dir == "" {
-		dir = filepath.Join(os.TempDir(), fmt.Sprintf("sidestep-engine-%d-%d", os.Getpid(), time.Now().UnixNano()))
+		sweep(os.TempDir())
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf(clusterFolder, os.Getpid(), time.Now().UnixNano()))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder of the cluster: %w", err)
@@ -290,4 +292,29 @@ func makeDir(dir string) (string, error) {
 		return "", fmt.Errorf("make the folder of the cluster: %w", err)
 	}
 	return absolute, nil
+}
+
+// clusterFolder is the name of the folder of a cluster, by process and time.
+const clusterFolder = "sidestep-engine-%d-%d"
+
+// sweep removes the data of clusters whose process has ended without: it was killed, or its tests took
+// too long. Their logs stay. Young folders are left alone: the process may be one that is not seen here.
+func sweep(parent string) {
+	folders, _ := filepath.Glob(filepath.Join(parent, "sidestep-engine-*")) // the pattern is well formed
+	for _, folder := range folders {
+		var pid int
+		var began int64
+		if _, err := fmt.Sscanf(filepath.Base(folder), clusterFolder, &pid, &began); err != nil {
+			continue
+		}
+		if time.Since(time.Unix(0, began)) < time.Hour || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue
+		}
+		for _, name := range []string{"data", "tmp"} {
+			left, _ := filepath.Glob(filepath.Join(folder, "*", name))
+			for _, one := range left {
+				_ = os.RemoveAll(one) // another user's stays
+			}
+		}
+	}
 }

@@ -2,12 +2,14 @@ package harness
 
 import (
 	"archive/zip"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -81,6 +83,29 @@ func TestUnzipKeepsExecutablesAndStaysInside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o754), info.Mode().Perm())
 	require.ErrorContains(t, unzip(pack("../out"), dir), "leads out of the archive")
+}
+
+// Tests that are killed, as by Ctrl-C, leave the data of their clusters behind.
+func TestDataOfClustersThatWereLeftBehindGoes(t *testing.T) {
+	ended := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, ended.Run())
+	gone, long, now := ended.Process.Pid, time.Now().Add(-2*time.Hour).UnixNano(), time.Now().UnixNano()
+	parent := t.TempDir()
+	for folder, stays := range map[string]bool{
+		fmt.Sprintf(clusterFolder, gone, long): false, fmt.Sprintf(clusterFolder, gone, now): true,
+		fmt.Sprintf(clusterFolder, os.Getpid(), long): true, "sidestep-engine-x": true,
+	} {
+		node := filepath.Join(parent, folder, "node-1")
+		for _, name := range []string{"data", "tmp", "logs"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(node, name, "x"), 0o755))
+		}
+		sweep(parent)
+		require.DirExists(t, filepath.Join(node, "logs", "x"))
+		for _, name := range []string{"data", "tmp"} {
+			_, err := os.Stat(filepath.Join(node, name))
+			require.Equal(t, stays, err == nil, "%s of %s", name, folder)
+		}
+	}
 }
 
 func TestTrimJVMOptions(t *testing.T) {

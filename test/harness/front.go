@@ -246,7 +246,7 @@ func matches(series *dto.Metric, labels map[string]string) bool {
 	return found == len(labels)
 }
 
-// Stop ends sidestep as an operator would (SIGTERM) and waits; after 15 s it is killed.
+// Stop ends sidestep as an operator at a terminal would (SIGINT) and waits; after 15 s it is killed.
 func (f *Front) Stop() error {
 	defer f.client.CloseIdleConnections()
 	if err := f.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -145,12 +145,14 @@ func (s *Stage) AwaitReady(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close stops everything. After a failure the logs stay, and are named.
-func (s *Stage) Close(failed bool) {
+// Close stops everything. After a failure the logs stay, and are named; see [Close] for what is one.
+func (s *Stage) Close(failed bool) error {
+	var errs []error
 	for _, front := range s.Fronts {
-		Close(front, nil, failed)
+		errs = append(errs, Close(front, nil, failed))
 	}
-	Close(nil, s.Cluster, failed)
+	failed = failed || errors.Join(errs...) != nil
+	return errors.Join(append(errs, Close(nil, s.Cluster, failed))...)
 }
 
 // RunTests opens a stage for the tests of a package, runs them and closes it. It returns
@@ -158,7 +160,12 @@ func (s *Stage) Close(failed bool) {
 func (s *Stage) RunTests(tests interface{ Run() int }, limit time.Duration, open func(context.Context) error) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	defer func() { s.Close(code != 0) }()
+	defer func() {
+		if err := s.Close(code != 0); err != nil {
+			fmt.Println("FAIL: stop:", err)
+			code = 1
+		}
+	}()
 	if err := open(ctx); err != nil {
 		fmt.Println("FAIL:", err)
 		return 1

@@ -82,7 +82,7 @@ func (c *counted) startFront(t *testing.T, mode string) *harness.Front {
 	require.NoError(t, os.WriteFile(config, []byte("admission: {mode: "+strconv.Quote(mode)+"}\n"), 0o600))
 	f, err := harness.StartFront(t.Context(), binary, c.urls, "--config", config)
 	require.NoError(t, err)
-	t.Cleanup(func() { harness.Close(f, nil, t.Failed()) })
+	t.Cleanup(func() { require.NoError(t, harness.Close(f, nil, t.Failed())) })
 	require.NoError(t, f.AwaitReady(t.Context()))
 	return f
 }

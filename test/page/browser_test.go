@@ -53,6 +53,7 @@ func startBrowser() (ctx context.Context, cancel func(), err error) {
 		chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("hide-scrollbars", true),
 		chromedp.WSURLReadTimeout(patience),
+		chromedp.Env("TMPDIR="+profile), // where it leaves a folder behind
 	)
 	allocated, endProcess := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endBrowser := chromedp.NewContext(allocated)

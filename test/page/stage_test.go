@@ -49,7 +49,10 @@ func (s *stage) start(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Start(t.Context()))
 	started := s.App
-	t.Cleanup(func() { _ = started.Stop(context.Background()) })
+	t.Cleanup(func() {
+		started.SkipDrain()
+		_ = started.Stop(context.Background())
+	})
 	require.Eventually(t, func() bool { return started.Ready() == nil }, patience, 20*time.Millisecond)
 }
 

@@ -293,6 +293,7 @@ func (f *fleet) start(job string, cfg config.Config, load func() (config.Config,
 	require.NoError(f.t, err)
 	require.NoError(f.t, a.Start(f.t.Context()))
 	f.t.Cleanup(func() {
+		a.SkipDrain()
 		ended, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = a.Stop(ended) // requests to nodes that hang are cut off

@@ -213,7 +213,7 @@ func (s *stage) conclude(ctx context.Context, r report) error {
 	if len(r.leftovers) > 0 {
 		errs = append(errs, s.keepGoroutines(ctx))
 	}
-	errs = append(errs, checkMemory(r.memory), s.checkLog(), r.load.check())
+	errs = append(errs, checkMemory(r.memory), s.sidestep.Panicked(), r.load.check())
 	err := errors.Join(errs...)
 	if err == nil {
 		fmt.Println("nothing is left over")
@@ -233,19 +233,4 @@ func (s *stage) keepGoroutines(ctx context.Context) error {
 	path := strings.TrimSuffix(s.sidestep.LogPath, ".log") + ".goroutines"
 	fmt.Println("goroutines of sidestep:", path)
 	return os.WriteFile(path, text, 0o600)
-}
-
-// checkLog returns an error if sidestep logged a panic: the server recovers from those
-// of handlers.
-func (s *stage) checkLog() error {
-	text, err := os.ReadFile(s.sidestep.LogPath)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "panic") {
-			return errors.New("log: " + strings.TrimSpace(line))
-		}
-	}
-	return nil
 }

@@ -82,7 +82,7 @@ func runStorm(ctx context.Context, o options, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { harness.Close(f, nil, err != nil) }()
+	defer func() { err = errors.Join(err, harness.Close(f, nil, err != nil)) }()
 	if err := f.AwaitReady(ctx); err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (o options) run(ctx context.Context) (err error) {
 		return err
 	}
 	s := &stage{options: o, logf: harness.Logf}
-	defer func() { s.Close(err != nil && ctx.Err() == nil) }()
+	defer func() { err = errors.Join(err, s.Close(err != nil && ctx.Err() == nil)) }()
 	if err := s.open(ctx); err != nil {
 		return err
 	}

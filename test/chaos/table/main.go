@@ -162,7 +162,7 @@ func (o options) run(ctx context.Context) error {
 // runGroup measures the scenarios of one cluster.
 func (o options) runGroup(ctx context.Context, group []scenario, book *book) (err error) {
 	s := newStage(o, group[0].shape, harness.Logf)
-	defer func() { s.close(err != nil && ctx.Err() == nil) }()
+	defer func() { err = errors.Join(err, s.close(err != nil && ctx.Err() == nil)) }()
 	if err := s.open(ctx); err != nil {
 		return err
 	}

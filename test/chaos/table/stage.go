@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -55,11 +56,8 @@ func (s *stage) open(ctx context.Context) error {
 
 // close stops everything. After a failure the nodes' logs stay, and are named;
 // those of sidestep always do.
-func (s *stage) close(failed bool) {
-	if err := s.stopFronts(); err != nil {
-		s.logf("stop sidestep: %v", err)
-	}
-	harness.Close(nil, s.Cluster, failed)
+func (s *stage) close(failed bool) error {
+	return errors.Join(s.stopFronts(), harness.Close(nil, s.Cluster, failed))
 }
 
 // dataNodes are the nodes that hold copies.

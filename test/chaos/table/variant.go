@@ -92,7 +92,7 @@ func (o options) checkVariants(ctx context.Context) error {
 func (s *stage) stopFronts() error {
 	var errs []error
 	for _, f := range s.Fronts {
-		errs = append(errs, f.Stop())
+		errs = append(errs, f.Stop(), f.Panicked())
 		log, err := os.ReadFile(f.LogPath)
 		if err == nil {
 			path := filepath.Join(s.trace, "chaos-"+s.Engine+"-"+fileName(strings.Trim(s.shape.name+" "+f.Name, " "))+".log")

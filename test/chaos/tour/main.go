@@ -60,7 +60,7 @@ const usual = 30 * time.Second
 // run goes through it. What it started is gone when it returns.
 func (o options) run(ctx context.Context) (err error) {
 	s := &chaos.Stage{Logf: harness.Sayf}
-	defer func() { s.Close(err != nil && ctx.Err() == nil && !errors.Is(err, errWrong)) }()
+	defer func() { err = errors.Join(err, s.Close(err != nil && ctx.Err() == nil && !errors.Is(err, errWrong))) }()
 	if err := s.Start(ctx, chaos.StageOptions(o.Engine, o.Version, o.warm, harness.Sayf)); err != nil {
 		return err
 	}
