@@ -23,7 +23,7 @@ func (s *Selector) judge(r *round, at int64) {
 		if known {
 			e.node.probe.compared()
 		}
-		if e.state == probeVoid {
+		if e.void {
 			continue
 		}
 		good, late := s.limits(r, e, peers, at)
@@ -36,13 +36,13 @@ func (s *Selector) judge(r *round, at int64) {
 			}
 		case known && took > late:
 			e.judged = true
-			if e.state == probeAwaited { // not waited for any longer
+			if !e.ended { // not waited for any longer
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
 			s.speaksAgainst(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
-		case e.state != probeAnswered:
-			if e.state == probeFailed && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
+		case !e.ended || e.outcome.Failed:
+			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
 		case !known || took <= good:
@@ -71,7 +71,7 @@ func (e *entry) uncompared(at int64) {
 
 // noteLate notes since when a probe is awaited that is late.
 func (e *entry) noteLate(sent int64) {
-	if e.state == probeAwaited {
+	if !e.ended {
 		e.node.probe.overdue.CompareAndSwap(0, sent)
 	}
 }
@@ -114,10 +114,10 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 	r.times = r.times[:0]
 	for j, o := range r.entries {
-		if j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected {
+		if j == i || o.void || o.refused() || o.node.health.excluded() != ejected {
 			continue
 		}
-		if o.state == probeAwaited {
+		if !o.ended {
 			open++
 		}
 		r.times = append(r.times, o.took(elapsed))
@@ -201,7 +201,7 @@ func (s *Selector) enough(n *Node) int64 {
 func (s *Selector) unclear(n *Node, at int64) {
 	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
-		s.letIn(n, at)
+		s.changing(n, at, "", n.health.clear)
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *Selector) speaksFor(e *entry, at int64) {
 	}
 	n.health.good.Add(1)
 	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
-		s.letIn(n, at)
+		s.changing(n, at, "", n.health.clear)
 	}
 }
 

@@ -223,9 +223,9 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
-	was := State(n.polled.Load())
+	var was State
 	s.changing(n, at, why, func() {
-		if n.polled.Store(int32(life)); life == Unreachable {
+		if was = State(n.polled.Swap(int32(life))); life == Unreachable {
 			n.health.clear()
 		}
 	})

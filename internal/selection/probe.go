@@ -78,32 +78,24 @@ type round struct {
 // entry is one probe of a round.
 type entry struct {
 	node, via *Node
-	state     entryState
-	outcome   ProbeOutcome // once answered or failed
-	judged    bool         // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
-	foreign   bool         // another sidestep sent it, and it says something
-	single    bool         // and it was no burst
+	outcome   ProbeOutcome // once it has ended
+	ended     bool
+	void      bool // it tells nothing
+	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
+	foreign   bool // another sidestep sent it, and it says something
+	single    bool // and it was no burst
 }
 
 // took returns how long (ms) the probe took, or has taken, where that many have elapsed since it was sent.
 func (e *entry) took(elapsed float64) float64 {
-	if e.state == probeAwaited {
+	if !e.ended {
 		return elapsed
 	}
 	return millis(e.outcome.Took)
 }
 
 // refused reports whether the probe failed, and not for want of time.
-func (e *entry) refused() bool { return e.state == probeFailed && e.outcome.Took < ProbeTimeout }
-
-type entryState uint8
-
-const (
-	probeAwaited entryState = iota
-	probeAnswered
-	probeFailed
-	probeVoid // it tells nothing
-)
+func (e *entry) refused() bool { return e.outcome.Failed && !e.void && e.outcome.Took < ProbeTimeout }
 
 // rounds are the probes under way, and what sidesteps tell each other of theirs. All that is not atomic is guarded by mu.
 type rounds struct {
@@ -229,7 +221,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	open := s.probes.open[:0]
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
+		if slices.ContainsFunc(r.entries, func(e entry) bool { return !e.ended }) && at-r.sent < int64(roundLife) {
 			open = append(open, r)
 		}
 	}
@@ -397,21 +389,15 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
 		e.uncompared(at)
 	}
-	e.state = e.ended(at)
+	e.end(at)
 	s.judge(p.round, at)
 	s.note(p.round)
 }
 
-// ended returns the state of the probe once it has ended.
-func (e *entry) ended(at int64) entryState {
-	switch o := e.outcome; {
-	case o.Unfit, o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
-		return probeVoid
-	case o.Failed:
-		return probeFailed
-	default:
-		return probeAnswered
-	}
+// end notes that the probe has ended, and whether its outcome tells anything.
+func (e *entry) end(at int64) {
+	o := e.outcome
+	e.ended, e.void = true, o.Unfit || o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves())
 }
 
 // awaited returns for how long (ms) a probe has been awaited that is late; 0: there is none.

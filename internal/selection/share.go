@@ -34,12 +34,12 @@ func keep(list []Finding, f Finding) []Finding {
 
 // note keeps for others what came of r, once all its probes have ended.
 func (s *Selector) note(r *round) {
-	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
+	if slices.ContainsFunc(r.entries, func(e entry) bool { return !e.ended }) {
 		return
 	}
 	f := Finding{Number: s.probes.found + 1, Sent: s.moment(r.sent), Local: r.local}
 	for i := range r.entries {
-		if e := &r.entries[i]; e.state != probeVoid {
+		if e := &r.entries[i]; !e.void {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 			continue
 		}
 		e := entry{node: node, via: via, single: !p.Burst, outcome: p.Outcome}
-		e.state = e.ended(at)
+		e.end(at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
 		e.foreign = !e.judged
 		r.entries = append(r.entries, e)
@@ -137,7 +137,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		if !e.judged { // there was nothing to compare it with
 			continue
 		}
-		if e.state != probeVoid {
+		if !e.void {
 			raise(&e.node.probe.toldAt, at)
 		}
 		if e.foreign {

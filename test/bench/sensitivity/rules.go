@@ -56,7 +56,7 @@ func ofProof() []rule {
 		{"late probes are proof up to the last poll", "compare.go", "(!n.answersPolls() || polled-p.against.Load() >= enough)", "(true || polled == 0)"},
 		{"probes that tell nothing end an avoidance", "compare.go", "if at-n.probe.lateAt >= int64(firstHold)", "if false && at-n.probe.lateAt >= int64(firstHold)"},
 		{"a probe between good and bad says nothing", "compare.go", "if r.local || e.node.health.excluded() {", "if true {"},
-		{"probes that all time out end an avoidance", "compare.go", "if e.state == probeFailed && peers >= millis(ProbeTimeout) {", "if false {"},
+		{"probes that all time out end an avoidance", "compare.go", "if e.ended && peers >= millis(ProbeTimeout) {", "if false {"},
 		{"a probe is excused by its node's queue", "compare.go", "excuse := s.excuse(e.node)", "excuse := 0 * s.excuse(e.node)"},
 		{"a queue is no proof", "compare.go", "|| c.late && n.queuedAt.Load() > began", ""},
 		{"a late probe counts for suspicionInterval at most", "compare.go", "max(0, min(at-p.lateAt, int64(suspicionInterval)))", "max(0, at-p.lateAt)"},
