@@ -120,8 +120,8 @@ func keptOut() []exclusionCase {
 		{FailedBefore, false, "failed this very search", func(_ *Selector, nodes []*Node, r *Request) { r.Avoid = nodes[2:3] }},
 		{KeptSlow, false, "kept out (a test)", func(s *Selector, nodes []*Node, _ *Request) { s.Eject(nodes[2], Slow, moment, "a test") }},
 		{KeptFailing, true, "kept out (2 failures in a row); left to the engine all the same", func(s *Selector, nodes []*Node, _ *Request) {
-			s.Fail(nodes[2], moment, nil)
-			s.Fail(nodes[2], moment, nil)
+			s.Fail(nodes[2], moment)
+			s.Fail(nodes[2], moment)
 		}},
 		{NotItsTurn, false, "its share grows within 3 s", func(s *Selector, nodes []*Node, _ *Request) { s.SlowStart(nodes[2], moment) }},
 		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
@@ -197,7 +197,7 @@ func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
 	s, nodes := NewTest(t, "adaptive", 5)
 	SetTimes(nodes, 5, 3)
 	for range 2 {
-		s.Fail(nodes[2], moment, nil)
+		s.Fail(nodes[2], moment)
 	}
 	d, a := accountOf(s, nodes, Ring(5, 2, 5), At(2*time.Second), nil)
 	require.Equal(t, NoOutlier, d.Reason)

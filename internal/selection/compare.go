@@ -246,7 +246,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.refused() && !c.late {
 		as = Failing
 		p.took.Set(math.Inf(1))
-		n.lastError.Store(&NodeError{At: s.moment(at), Message: c.why})
+		n.lastError.Store(&failure{at, c.why})
 	}
 	starved := c.late && n.starved(at)
 	if starved {

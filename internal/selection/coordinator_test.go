@@ -136,7 +136,7 @@ func TestANodeThatAnswersPollsWithErrorsCoordinatesNothing(t *testing.T) {
 
 	s, _ = newTest(t, "adaptive", 1)
 	nodes = []*Node{NewNode(NodeInfo{ID: "a"}), NewNode(NodeInfo{ID: "b"})} // never polled
-	s.fail(nodes[0], s.since(now), &NodeError{Message: "503"})
+	s.fail(nodes[0], s.since(now), "503")
 	require.Len(t, through(), 2, "a request of a client that failed is no poll")
 }
 

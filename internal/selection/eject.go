@@ -218,11 +218,9 @@ func (h *health) grown(at int64) float64 {
 }
 
 // fail records a failure that is the node's fault.
-func (s *Selector) fail(n *Node, at int64, e *NodeError) {
+func (s *Selector) fail(n *Node, at int64, message string) {
 	n.failures.Add(1)
-	if e != nil {
-		n.lastError.Store(e)
-	}
+	n.lastError.Store(&failure{at, message})
 	if !s.policy.health || n.rejects(at) {
 		return // a full queue is load, and no fault
 	}

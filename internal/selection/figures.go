@@ -50,7 +50,7 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	f := Figures{
 		ID: n.ID, Name: n.Name, State: n.State().String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
 		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.Coordinating(), Searches: n.searches.Load(), Failures: n.failures.Load(),
-		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()), LastError: n.lastError.Load(),
+		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()),
 	}
 	if _, polled := n.queue.Value(); timed || polled {
 		f.Rank = new(p.Rank(s.n))
@@ -59,15 +59,23 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {
-		f.Since = new(s.moment(changed).UTC().Truncate(time.Millisecond))
+		f.Since = new(s.clock(changed, now).Truncate(time.Millisecond))
 	}
 	if until := s.DrainedUntil(n, now); !until.IsZero() {
-		f.Leaving, f.LeavingUntil = Drained, new(until.UTC().Truncate(time.Second))
+		f.Leaving, f.LeavingUntil = Drained, new(s.clock(s.since(until), now).Truncate(time.Second))
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
 		f.PollAge = new(max(0, now.Sub(s.moment(polled)).Seconds()))
 	}
+	if e := n.lastError.Load(); e != nil {
+		f.LastError = &NodeError{At: s.clock(e.at, now), Message: e.message}
+	}
 	return f
+}
+
+// clock returns a moment by the clock as it is set now, which may be otherwise than at the epoch.
+func (s *Selector) clock(at int64, now time.Time) time.Time {
+	return now.Add(time.Duration(at - s.since(now))).UTC()
 }
 
 // Candidate is what a decision knew of a node with a copy when it was made, and made of it, as operators see it.

@@ -76,9 +76,8 @@ type Outcome struct {
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	at := s.since(now)
 	if o.Failed {
-		e := &NodeError{At: now, Message: o.Message}
 		for _, n := range o.Blamed {
-			s.fail(n, at, e)
+			s.fail(n, at, o.Message)
 		}
 		return
 	}
@@ -165,16 +164,15 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.polledAs(p.State)
 	if p.State != Fine {
 		raise(&n.missedAt, at)
+		n.lastError.Store(&failure{at, p.Message})
 	}
 	if p.State == Unresponsive && (n.out() || n.heardAt.Load() > at-int64(p.Took)) {
 		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which
 		// is no proof.
-		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
 	s.setLife(n, p.State, p.Message, at)
 	if p.State != Fine {
-		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
 	if p.Queries > 0 || n.latest.Value() == 0 {
@@ -251,6 +249,6 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
 // until a poll reaches it again.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
-	s.fail(n, s.since(now), &NodeError{At: now, Message: message})
+	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))
 }

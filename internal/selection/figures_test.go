@@ -1,0 +1,38 @@
+package selection
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stepped returns t as a clock tells it that was put forward by d since the process began.
+func stepped(t time.Time, d time.Duration) time.Time {
+	type fields struct { // of a [time.Time]: the seconds of the clock are in bits 30 to 62
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	}
+	(*fields)(unsafe.Pointer(&t)).wall += uint64(d/time.Second) << 30 //nolint:gosec // no other way keeps the monotonic reading
+	return t
+}
+
+// A process may begin before its clock is set. For how long a node has been what it is does not change by that.
+func TestMomentsAreToldByTheClockAsItIsSetNow(t *testing.T) {
+	began := time.Now()
+	s, err := New(Options{Policy: "adaptive", Epoch: began})
+	require.NoError(t, err)
+	nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}}, began)
+	s.ObservePoll("a", Poll{State: Fine}, began.Add(time.Second))
+	s.ObservePoll("a", Poll{State: Unknown, Message: "503"}, began.Add(2*time.Second))
+	s.Leave(nodes[0], began.Add(time.Minute))
+	now := began.Add(10 * time.Second)
+	for _, step := range []time.Duration{0, 24 * time.Hour} {
+		f := s.Figures(nodes[0], stepped(now, step))
+		require.WithinDuration(t, now.Add(step-8*time.Second), *f.Since, time.Millisecond)
+		require.WithinDuration(t, now.Add(step-8*time.Second), f.LastError.At, time.Millisecond)
+		require.WithinDuration(t, now.Add(step+50*time.Second), *f.LeavingUntil, time.Second)
+	}
+}
