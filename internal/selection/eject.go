@@ -221,7 +221,7 @@ func (h *health) grown(at int64) float64 {
 func (s *Selector) fail(n *Node, at int64, message string) {
 	n.failures.Add(1)
 	n.lastError.Store(&failure{at, message})
-	if !s.policy.health || n.rejects(at) {
+	if n.rejects(at) {
 		return // a full queue is load, and no fault
 	}
 	if at-n.failedAt.Swap(at) > int64(failureMemory) {

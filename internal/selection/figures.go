@@ -21,7 +21,7 @@ type Figures struct {
 	// empty if it is not. LeavingUntil is until when it is drained, in whole seconds.
 	Leaving      string     `json:"leaving,omitempty"`
 	LeavingUntil *time.Time `json:"leaving_until,omitempty"`
-	Rank         *float64   `json:"rank"` // the same under every policy; null without statistics
+	Rank         *float64   `json:"rank"` // null without statistics
 	Parts        Parts      `json:"parts"`
 	Overhead     float64    `json:"http_overhead_ms"` // of HTTP and coordination
 	Outstanding  int64      `json:"outstanding"`
@@ -91,7 +91,7 @@ type Candidate struct {
 	// Excluded says what speaks against the node or, once it is the verdict on a copy, its copies; Why the same in words.
 	Excluded Exclusion `json:"excluded,omitzero"`
 	Why      string    `json:"why,omitempty"`
-	// Rank is the policy's, in ms for adaptive; lower is better. -Inf under the policy ars without statistics.
+	// Rank in ms; lower is better.
 	Rank float64 `json:"rank"`
 	// Measured is false where there are no statistics: then Rank is the others' median.
 	Measured bool  `json:"measured"`
@@ -119,7 +119,7 @@ func (s *Selector) Candidates(d *Decision) []Candidate {
 
 // Limit returns from which response time on (ms), less what its own queue explains, a node
 // stands out: FarFactor times the median plus SlowSlack. It returns false while nothing is
-// measured, and where the policy knows no limit.
+// measured.
 func (d *Decision) Limit() (float64, bool) { return d.limit, d.limit > 0 && !math.IsInf(d.limit, 1) }
 
 // Verdict says why d does not list the copy of a shard that is on the node at the

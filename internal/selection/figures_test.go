@@ -22,8 +22,7 @@ func stepped(t time.Time, d time.Duration) time.Time {
 // A process may begin before its clock is set. For how long a node has been what it is does not change by that.
 func TestMomentsAreToldByTheClockAsItIsSetNow(t *testing.T) {
 	began := time.Now()
-	s, err := New(Options{Policy: "adaptive", Epoch: began})
-	require.NoError(t, err)
+	s := New(Options{Epoch: began})
 	nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}}, began)
 	s.ObservePoll("a", Poll{State: Fine}, began.Add(time.Second))
 	s.ObservePoll("a", Poll{State: Unknown, Message: "503"}, began.Add(2*time.Second))

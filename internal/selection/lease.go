@@ -227,9 +227,6 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 			n.health.clear()
 		}
 	})
-	if !s.policy.health {
-		return
-	}
 	if life != Fine && !n.health.excluded() { // only one of these asks
 		s.askAgain(n, at)
 		if life != Unknown || was != Unknown { // one error after the other tells nothing new of a node that answers its probes well

@@ -10,7 +10,7 @@ import (
 
 // A node that cannot be reached is back when it answers a poll, not when one is late.
 func TestALatePollIsNoReturn(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, at(time.Second))
 	for i := range 5 {
 		s.ObservePoll(nodes[0].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Duration(i+2)*time.Second))
@@ -23,7 +23,7 @@ func TestALatePollIsNoReturn(t *testing.T) {
 // A node that answers its polls with errors is probed when that begins. What its probes tell does not change with each
 // further error.
 func TestErrorsOfPollsThatGoOnAskForNoMoreProbes(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	wanted := &nodes[0].probe.wanted
 	for i := range 5 {
 		s.ObservePoll(nodes[0].ID, Poll{State: Unknown}, at(time.Duration(i+1)*time.Second))
@@ -43,7 +43,7 @@ func TestTheOnlyNodeThatIsLeftReturns(t *testing.T) {
 			n.probe.wanted.Store(true)
 		},
 	} {
-		s, nodes := newTest(t, "adaptive", 2)
+		s, nodes := newTest(t, 2)
 		keepOut(s, nodes[0])
 		s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(time.Second))
 		require.Positive(t, answerProbes(s, nodes, time.Second, 10*time.Second, answeredWell), name)
@@ -53,7 +53,7 @@ func TestTheOnlyNodeThatIsLeftReturns(t *testing.T) {
 
 // A node that joined, and was ejected before it got copies, has to prove itself as any other.
 func TestTheFirstCopyEndsNoEjection(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	infos := []NodeInfo{{ID: "new", Name: "new"}}
 	for _, n := range nodes {
 		infos = append(infos, n.NodeInfo)

@@ -197,9 +197,6 @@ func (p *probing) compared() { p.aloneAt.Store(0) }
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, so they are all to be probed.
 func (s *Selector) Suspect(d *Decision, now time.Time) {
-	if !s.policy.health {
-		return
-	}
 	at := s.since(now)
 	for _, n := range d.Nodes {
 		s.ask(n, at)
@@ -210,9 +207,6 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 // end in one [Selector.ObserveProbe]. It is to be called every few milliseconds,
 // and costs little while nothing is due. It also judges probes that are overdue.
 func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
-	if !s.policy.health {
-		return dst
-	}
 	at := s.since(now)
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()

@@ -7,10 +7,7 @@
 package selection
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,10 +18,8 @@ import (
 
 // Options configures a [Selector].
 type Options struct {
-	// Policy is one of [Policies].
-	Policy string
 	// Clients is n in C3's q̂ = 1 + os·n + q: how many clients like this one send
-	// to the same nodes. At least 1.
+	// to the same nodes; fewer than 1 are 1.
 	Clients int
 	// Seed makes draws repeatable. It is the number of the first turn, so that clients that begin together do
 	// not send to the same nodes at the same moments.
@@ -44,10 +39,9 @@ type Options struct {
 
 // Selector ranks nodes and chooses who serves a search.
 type Selector struct {
-	o      Options
-	policy policy
-	n      float64 // Options.Clients
-	turn   atomic.Uint64
+	o    Options
+	n    float64 // Options.Clients
+	turn atomic.Uint64
 
 	probes   rounds
 	probers  atomic.Int64 // see [Selector.Probers]; 0: not told
@@ -68,36 +62,15 @@ type Selector struct {
 	all      atomic.Pointer[[]*Node] // the same, in the order of the last Update
 }
 
-// New returns a Selector without nodes. An unknown policy or Clients < 0 is an
-// error that names the valid values.
-func New(o Options) (*Selector, error) {
-	p, ok := policies[o.Policy]
-	if !ok {
-		return nil, fmt.Errorf("unknown policy %q, valid are %s", o.Policy, strings.Join(Policies(), ", "))
-	}
-	if o.Clients < 0 {
-		return nil, fmt.Errorf("clients must be at least 1, got %d", o.Clients)
-	}
+// New returns a Selector without nodes.
+func New(o Options) *Selector {
 	if o.Epoch.IsZero() {
 		o.Epoch = time.Unix(0, 0)
 	}
-	if o.Zone != "" && o.ZoneFactor <= 1 {
-		return nil, fmt.Errorf("zone factor must be above 1, got %g", o.ZoneFactor)
-	}
-	s := &Selector{o: o, policy: p, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
+	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
 	s.all.Store(new([]*Node))
-	return s, nil
+	return s
 }
-
-// Policies returns the names of the policies, sorted.
-func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
-
-// Policy returns the name of the policy in force.
-func (s *Selector) Policy() string { return s.o.Policy }
-
-// Ejects reports whether the policy in force ejects nodes, and lists some only while a node
-// stands out.
-func (s *Selector) Ejects() bool { return s.policy.health }
 
 // NodeInfo identifies a node and says what the selection needs to know of it.
 type NodeInfo struct {

@@ -84,7 +84,7 @@ func (s *Selector) Suspected(ids []string, now time.Time) {
 	at := s.since(now)
 	raise(&s.probes.others, at)
 	for _, n := range *s.all.Load() {
-		if s.policy.health && slices.Contains(ids, n.ID) && n.usable() {
+		if slices.Contains(ids, n.ID) && n.usable() {
 			s.ask(n, at)
 		}
 	}
