@@ -49,7 +49,7 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	p, timed := n.parts()
 	f := Figures{
 		ID: n.ID, Name: n.Name, State: n.State().String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
-		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.Coordinating(), Searches: n.searches.Load(), Failures: n.failures.Load(),
+		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.coordinating.Load(), Searches: n.searches.Load(), Failures: n.failures.Load(),
 		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()),
 	}
 	if _, polled := n.queue.Value(); timed || polled {

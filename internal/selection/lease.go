@@ -153,9 +153,7 @@ func (c Seen) sample() float64 {
 // ObservePoll feeds a poll of the node with this id. A poll that fails is a fact
 // about the node. A node that is not known is none.
 func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
-	s.mu.Lock()
-	nodes := s.nodes // another map after each update
-	s.mu.Unlock()
+	nodes := s.known()
 	n := nodes[id]
 	if n == nil {
 		return

@@ -109,9 +109,6 @@ func (n *Node) State() State {
 // answered yet.
 func (n *Node) Outstanding() int64 { return n.outstanding.Load() }
 
-// Coordinating returns the requests sent through this node that were not answered yet.
-func (n *Node) Coordinating() int64 { return n.coordinating.Load() }
-
 // out reports whether the node cannot be reached or does not answer.
 func (n *Node) out() bool {
 	return State(n.polled.Load()) == Unreachable

@@ -75,6 +75,11 @@ type round struct {
 	times   []float64 // scratch
 }
 
+// awaited reports whether some probe of the round has not ended.
+func (r *round) awaited() bool {
+	return slices.ContainsFunc(r.entries, func(e entry) bool { return !e.ended })
+}
+
 // entry is one probe of a round.
 type entry struct {
 	node, via *Node
@@ -211,16 +216,11 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	raise(&s.probes.lookedAt, at)
-	s.judgeHeard(nodes, at)
-	open := s.probes.open[:0]
+	s.judgeHeard(at)
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		if slices.ContainsFunc(r.entries, func(e entry) bool { return !e.ended }) && at-r.sent < int64(roundLife) {
-			open = append(open, r)
-		}
 	}
-	clear(s.probes.open[len(open):])
-	s.probes.open = open
+	s.probes.open = slices.DeleteFunc(s.probes.open, func(r *round) bool { return !r.awaited() || at-r.sent >= int64(roundLife) })
 	s.sample(nodes, at)
 	var suspects, returning []*Node
 	for _, n := range nodes {
@@ -233,13 +233,8 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 			suspects = append(suspects, n)
 		}
 	}
-	if len(suspects) > 0 {
-		dst = s.begin(dst, nodes, suspects, 1, at)
-	}
-	if len(returning) > 0 {
-		dst = s.begin(dst, nodes, returning, probeBurst, at)
-	}
-	return dst
+	dst = s.begin(dst, nodes, suspects, 1, at)
+	return s.begin(dst, nodes, returning, probeBurst, at)
 }
 
 // due reports whether n is to be probed at the moment at.
@@ -272,9 +267,12 @@ func (s *Selector) jittered(d time.Duration, at int64) time.Duration {
 	return time.Duration(float64(d) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1))) //nolint:gosec // a draw, not a number
 }
 
-// begin sends a round: the suspects, and two peers to compare them with. Each probe is of burst
+// begin sends a round: the suspects, if there are any, and two peers to compare them with. Each probe is of burst
 // searches at once.
 func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int64) []Probe {
+	if len(suspects) == 0 {
+		return dst
+	}
 	s.probes.number++
 	r := &round{sent: at, burst: burst > 1}
 	via := s.via(nodes, suspects, at)

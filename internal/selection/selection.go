@@ -26,7 +26,7 @@ type Options struct {
 	Seed uint64
 	// Epoch is the moment from which time is counted; it should carry a monotonic
 	// reading (time.Now()), so that a step of the wall clock is not taken for
-	// silence. Zero: 1970-01-01.
+	// silence.
 	Epoch time.Time
 	// Zone is where this client is; empty: zones do not count. A copy elsewhere is
 	// used when the best one in Zone ranks ZoneFactor times worse, or more.
@@ -56,7 +56,7 @@ type Selector struct {
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 
-	mu       sync.Mutex // guards nodes and expected; taken by Update and ObservePoll, and when a node gets its first copy
+	mu       sync.Mutex // guards nodes and expected
 	nodes    map[string]*Node
 	expected map[string]int64        // ns: when data nodes left or joined that have no copies since, by id
 	all      atomic.Pointer[[]*Node] // the same, in the order of the last Update
@@ -64,9 +64,6 @@ type Selector struct {
 
 // New returns a Selector without nodes.
 func New(o Options) *Selector {
-	if o.Epoch.IsZero() {
-		o.Epoch = time.Unix(0, 0)
-	}
 	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
 	s.all.Store(new([]*Node))
 	return s
@@ -110,6 +107,13 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.all.Store(&out)
 	return out
+}
+
+// known returns the nodes by id: another map after each update.
+func (s *Selector) known() map[string]*Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes
 }
 
 // since returns the time passed from the epoch to now, in nanoseconds.

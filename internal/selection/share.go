@@ -34,7 +34,7 @@ func keep(list []Finding, f Finding) []Finding {
 
 // note keeps for others what came of r, once all its probes have ended.
 func (s *Selector) note(r *round) {
-	if slices.ContainsFunc(r.entries, func(e entry) bool { return !e.ended }) {
+	if r.awaited() {
 		return
 	}
 	f := Finding{Number: s.probes.found + 1, Sent: s.moment(r.sent), Local: r.local}
@@ -99,10 +99,10 @@ func (s *Selector) TakeIn(f Finding) {
 }
 
 // judgeHeard judges what others told.
-func (s *Selector) judgeHeard(nodes []*Node, at int64) {
+func (s *Selector) judgeHeard(at int64) {
 	for _, f := range s.probes.heard {
 		if sent := s.since(f.Sent); sent <= at && at-sent <= int64(twice*roundLife) {
-			s.judgeFinding(&f, nodes, at)
+			s.judgeFinding(&f, at)
 		}
 	}
 	clear(s.probes.heard)
@@ -112,16 +112,10 @@ func (s *Selector) judgeHeard(nodes []*Node, at int64) {
 // judgeFinding judges a finding, as of the moment when it was sent. Nodes that are not known are left
 // out, and probes that show no more than the way from the other one. Of a node that was probed since, or
 // has failed, it says nothing, but its probe is one to compare others with.
-func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
-	find := func(id string) *Node {
-		if i := slices.IndexFunc(nodes, func(n *Node) bool { return n.ID == id }); i >= 0 {
-			return nodes[i]
-		}
-		return nil
-	}
-	r := &round{sent: s.since(f.Sent), local: f.Local}
+func (s *Selector) judgeFinding(f *Finding, at int64) {
+	known, r := s.known(), &round{sent: s.since(f.Sent), local: f.Local}
 	for _, p := range f.Probes {
-		node, via := find(p.Node), find(p.Via)
+		node, via := known[p.Node], known[p.Via]
 		if node == nil || via == nil || node == via && !f.Local {
 			continue
 		}
