@@ -48,7 +48,7 @@ func (s *Selector) judge(r *round, at int64) {
 		case !known || took <= good:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
-				s.speaksFor(e, at)
+				s.speaksFor(e.node, r.burst, at)
 			}
 		default:
 			e.judged = true
@@ -208,11 +208,10 @@ func (s *Selector) unclear(n *Node, at int64) {
 // speaksFor notes a probe that was as good as those of its peers. A node that is slower than
 // they are at the same work is good as soon as it has nothing to do, so it stays avoided for
 // as long as an ejection takes at least.
-func (s *Selector) speaksFor(e *entry, at int64) {
-	n := e.node
+func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
 	n.probe.compared()
-	if e.single && n.health.excluded() && n.health.good.Load() == twice-1 {
+	if !burst && n.health.excluded() && n.health.good.Load() == twice-1 {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)

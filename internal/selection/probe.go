@@ -88,7 +88,6 @@ type entry struct {
 	void      bool // it tells nothing
 	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
 	foreign   bool // another sidestep sent it, and it says something
-	single    bool // and it was no burst
 }
 
 // took returns how long (ms) the probe took, or has taken, where that many have elapsed since it was sent.

@@ -119,7 +119,8 @@ func (s *Selector) judgeFinding(f *Finding, at int64) {
 		if node == nil || via == nil || node == via && !f.Local {
 			continue
 		}
-		e := entry{node: node, via: via, single: !p.Burst, outcome: p.Outcome}
+		r.burst = p.Burst
+		e := entry{node: node, via: via, outcome: p.Outcome}
 		e.end(at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
 		e.foreign = !e.judged

@@ -156,6 +156,26 @@ func TestWhatOthersFindCountsNoMoreThanOwnProbes(t *testing.T) {
 	require.Equal(t, Failing, n.State())
 }
 
+// The probe that ends an ejection is a burst, whoever sent the one before: an own single one may be awaited when
+// another sidestep tells of a good one.
+func TestAnOwnSingleProbeEndsNoEjectionThatAnotherOneLookedInto(t *testing.T) {
+	s, nodes := newTest(t, 4)
+	n := nodes[3]
+	s.eject(n, Slow, int64(time.Minute), "a test")
+	const sent = time.Minute + time.Second
+	awaited := s.Probes(nil, nodes, at(sent))
+	s.TakeIn(heardOf(n, nodes[:3], at(sent+time.Millisecond), false, ProbeOutcome{Took: time.Millisecond}))
+	s.Probes(nil, nodes, at(sent+2*time.Millisecond))
+	require.EqualValues(t, 1, n.health.good.Load())
+	for _, p := range awaited {
+		require.Equal(t, 1, p.Burst)
+		s.ObserveProbe(p, answeredWell(p), at(sent+3*time.Millisecond))
+	}
+	require.EqualValues(t, 1, n.health.good.Load())
+	answerProbes(s, nodes, sent+10*time.Millisecond, time.Minute+4*time.Second, answeredWell)
+	require.Equal(t, Ramping, n.State(), "a burst does")
+}
+
 // A probe of another one that nothing can be compared with is no reason to send none: the node would stay ejected.
 func TestWhatOthersCannotCompareIsProbed(t *testing.T) {
 	s, nodes := newTest(t, 2)
