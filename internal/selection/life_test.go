@@ -66,3 +66,23 @@ func TestTheFirstCopyEndsNoEjection(t *testing.T) {
 	choose(s, all, ring(6, 2, 6), at(2*time.Second))
 	require.Equal(t, Failing, all[i].State())
 }
+
+// A node may come back with other roles before anybody saw that it was away. What was proved of it as a holder of copies
+// would never end: without shards it is not probed. One that holds shards from now on is cold.
+func TestANodeThatChangesItsPartBeginsAnew(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	s.eject(nodes[2], Slow, int64(time.Second), "was unreachable")
+	infos := infosOf(nodes)
+	infos[2].NoData = true
+	nodes = s.Update(infos, at(2*time.Second))
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(2*time.Second))
+	require.Equal(t, Fine, nodes[2].State())
+	require.Zero(t, s.expectedUntil.Load())
+
+	infos[2].NoData = false
+	nodes = s.Update(infos, at(3*time.Second))
+	require.EqualValues(t, 3*time.Second+absence, s.expectedUntil.Load())
+	choose(s, nodes, ring(5, 2, 5), at(4*time.Second))
+	require.Equal(t, Ramping, nodes[2].State())
+	require.Zero(t, s.expectedUntil.Load())
+}

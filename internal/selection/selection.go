@@ -84,7 +84,7 @@ type NodeInfo struct {
 
 // Update makes the selector know exactly these nodes from now on and returns them in the
 // order given. Nodes known before keep their statistics, whatever else of them changed; those of nodes
-// that left are forgotten, so that a node that comes back starts without statistics.
+// that left, that begin to hold shards or cease to, are forgotten, so that a node that comes back starts without statistics.
 func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	for i, info := range infos {
 		n, ok := s.nodes[info.ID]
 		switch {
-		case !ok:
+		case !ok || n.NoData != info.NoData:
 			n = NewNode(info)
 			n.joined.Store(len(s.nodes) > 0)
 		case n.NodeInfo != info:
