@@ -35,3 +35,18 @@ func TestMomentsAreToldByTheClockAsItIsSetNow(t *testing.T) {
 		require.WithinDuration(t, now.Add(step+50*time.Second), *f.LeavingUntil, time.Second)
 	}
 }
+
+// Where no more nodes may be ejected, one that was unreachable is let in at once. Why it was ejected long ago is not
+// why it comes back.
+func TestWhyANodeComesBackIsNotWhyItWasEjectedBefore(t *testing.T) {
+	s, nodes := newTest(t, 3)
+	s.eject(nodes[1], Slow, int64(time.Second), "long ago")
+	s.slowStart(nodes[1], int64(2*time.Second))
+	s.advance(nodes[1], int64(time.Hour))
+	s.eject(nodes[0], Slow, int64(time.Hour), "a test")
+	s.MarkUnreachable(nodes[1], "refused", at(time.Hour))
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(time.Hour+time.Second))
+	f := s.Figures(nodes[1], at(time.Hour+time.Second))
+	require.Equal(t, Ramping, f.Proved)
+	require.Equal(t, "was unreachable", f.Why)
+}

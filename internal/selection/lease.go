@@ -236,6 +236,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 		n.service.Reset()
 		n.probe.took.Set(millis(ProbeTimeout)) // until one tells more
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
+			n.health.why.Store(new("was unreachable"))
 			s.slowStart(n, at)
 		}
 	}
