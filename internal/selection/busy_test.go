@@ -57,6 +57,30 @@ func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
 	}
 }
 
+// What waits in a queue may keep a probe waiting, as long as it is worked off. A node that hangs, or the threads of which
+// are stuck, is avoided and ejected, however long its queue was.
+func TestAQueueOfWhichNothingIsWorkedOffExcusesNoProbe(t *testing.T) {
+	for name, poll := range map[string]Poll{
+		"worked off": {State: Fine, Queue: 1000, Queries: 10, Elapsed: 500 * time.Millisecond},
+		"stuck":      {State: Fine, Queue: 1000, Elapsed: 500 * time.Millisecond},
+		"hangs":      {State: Unresponsive, Took: time.Second},
+	} {
+		s, nodes := newTest(t, 5)
+		setTimes(nodes, 5, 3)
+		n := nodes[2]
+		s.ObservePoll(n.ID, Poll{State: Fine, Queue: 1000, Queries: 10, Elapsed: 500 * time.Millisecond}, at(500*time.Millisecond))
+		for now := time.Second; now < 10*time.Second; now += 100 * time.Millisecond {
+			if now%(500*time.Millisecond) == 0 {
+				s.ObservePoll(n.ID, poll, at(now))
+			}
+			s.Suspect(&Decision{Nodes: []*Node{n}}, at(now))
+			probeUnpolled(s, nodes, now, late(ProbeTimeout, n))
+		}
+		require.Equal(t, name == "worked off", n.usable(), name)
+		require.Equal(t, name != "worked off", n.State() == Slow, name)
+	}
+}
+
 // A node that stays out for its queue is told of as busy, with what its probes took, until it is used again, or ejected.
 func TestABusyNodeIsToldOf(t *testing.T) {
 	for name, c := range map[string]struct {

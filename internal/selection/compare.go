@@ -127,8 +127,11 @@ func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 
 // excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
 // queries that take as long as there they do, or, where n is slower than its peers at the
-// same work, as they usually do.
+// same work, as they usually do. A queue of which nothing is worked off, as far as is known, is no excuse.
 func (s *Selector) excuse(n *Node) float64 {
+	if n.latest.Value() > 0 && !n.hasQueue() {
+		return 0
+	}
 	if !n.slowEverywhere() {
 		return n.queued()
 	}
