@@ -335,7 +335,7 @@ func (r *sidestep) sent(s *search, t *try) {
 			r.nodes[t.coordinator].Begin()
 		}
 	case s.kind == readByID:
-		r.s.AcquireItems(t.decision, 1, r.now())
+		r.s.AcquireRead(t.decision, r.now())
 	default:
 		if r.w.sc.dedicated {
 			t.decision.Coordinator = nil
