@@ -127,9 +127,9 @@ func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 
 // excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
 // queries that take as long as there they do, or, where n is slower than its peers at the
-// same work, as they usually do. A queue of which nothing is worked off, as far as is known, is no excuse.
+// same work, as they usually do. A queue of which polls tell that nothing is worked off is no excuse.
 func (s *Selector) excuse(n *Node) float64 {
-	if n.latest.Value() > 0 && !n.hasQueue() {
+	if n.latest.Value() > 0 && n.answersPolls() && !n.hasQueue() {
 		return 0
 	}
 	if !n.slowEverywhere() {
