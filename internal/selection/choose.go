@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -242,23 +243,26 @@ func (d *Decision) find(nodes []*Node, shards ...[]int) {
 func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
+		c.rank = math.NaN()
 		if c.Parts, c.known = c.node.parts(); c.known {
 			c.rank = c.Rank(t.s.n)
 			d.sorted = append(d.sorted, c.rank)
 		}
+		if c.slow() && (c.node.owes(t.at) || !c.node.usable()) {
+			c.rank = c.node.rankExcluded(t.at)
+		}
+	}
+	if len(d.sorted) == len(d.order) {
+		return
 	}
 	median := 0.0
-	switch known := len(d.sorted); {
-	case known == 0 && d.Reason == Ranked:
-		d.Reason = NoStatistics
-	case known > 0 && known < len(d.order):
+	if len(d.sorted) > 0 {
 		_, median = stats.Medians(d.sorted)
+	} else if d.Reason == Ranked {
+		d.Reason = NoStatistics
 	}
 	for _, c := range d.order {
-		switch {
-		case c.slow() && (c.node.owes(t.at) || !c.node.usable()):
-			c.rank = c.node.rankExcluded(t.at)
-		case !c.known:
+		if math.IsNaN(c.rank) {
 			c.rank = median
 		}
 	}
