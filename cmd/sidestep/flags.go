@@ -29,7 +29,7 @@ Cluster and listeners:
 
 Routing:
   --routing.mode MODE       route, observe or off (route)
-  --routing.policy POLICY   adaptive, or for comparison ars or round_robin (adaptive)
+  --routing.policy POLICY   adaptive; others are gone (adaptive)
   --zone ZONE               sidestep's own zone; needs routing.zone.attribute in the file
 
 Configuration:

@@ -33,7 +33,7 @@ func launchWatched(t *testing.T) *watched {
 	require.NoError(t, err)
 	t.Cleanup(cluster.Stop)
 	w := &watched{cluster: cluster}
-	w.config = file(t, settings("round_robin", cluster))
+	w.config = file(t, settings("observe", cluster))
 	var stderr *os.File
 	w.reader, stderr, err = os.Pipe()
 	require.NoError(t, err)
@@ -50,12 +50,12 @@ func launchWatched(t *testing.T) *watched {
 	return w
 }
 
-// reload has the configuration read again with another policy, and waits until it is in force, or refused: one
+// reload has the configuration read again with another mode, and waits until it is in force, or refused: one
 // after the other, as the metrics tell of the last.
-func (w *watched) reload(policy string) {
+func (w *watched) reload(mode string) {
 	w.t.Helper()
 	before := w.reloads()
-	require.NoError(w.t, os.WriteFile(w.config, []byte(settings(policy, w.cluster)), 0o600))
+	require.NoError(w.t, os.WriteFile(w.config, []byte(settings(mode, w.cluster)), 0o600))
 	require.NoError(w.t, w.Process.Signal(syscall.SIGHUP))
 	require.Eventually(w.t, func() bool { return w.reloads() != before }, patience, time.Millisecond)
 }
@@ -77,8 +77,8 @@ func (w *watched) reloads() string {
 func TestTheReaderOfTheLogEnds(t *testing.T) {
 	w := launchWatched(t)
 	require.NoError(t, w.reader.Close())
-	for _, policy := range []string{"ars", "fastest", "adaptive"} {
-		w.reload(policy)
+	for _, mode := range []string{"route", "fastest", "observe"} {
+		w.reload(mode)
 		status, _ := w.get(w.data + "/logs/_search")
 		require.Equal(t, http.StatusOK, status)
 	}
@@ -91,7 +91,7 @@ func TestTheReaderOfTheLogStandsStill(t *testing.T) {
 	w := launchWatched(t)
 	for range 20 { // more than the pipe holds
 		w.reload("fastest")
-		w.reload("ars")
+		w.reload("route")
 	}
 	w.cluster.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -81,7 +81,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"flags win", []string{"--config", good, "--routing.mode=no", "--config.check"}, 78, `^$`, `  --routing\.mode: routing\.mode: "no" is not`},
 		{"flags of all kinds", []string{
 			"--upstream", "http://a:1, http://b:1", "--upstream", "http://c:1", "--admin", "127.0.0.1:1",
-			"--routing.policy", "ars", "--log.level", "debug", "--config.check",
+			"--routing.policy", "adaptive", "--log.level", "debug", "--config.check",
 		}, 0, `valid`, `^$`},
 		{"retired policy", []string{"--config", good, "--routing.policy", "prequal", "--config.check"}, 0, `valid`, `level=WARN .*policy=prequal successor=adaptive\n$`},
 		{"zone", []string{"--config", zoned, "--zone", "eu-1b", "--config.check"}, 0, `valid`, `^$`},
@@ -197,10 +197,10 @@ func (p *process) awaitReady() {
 	}, patience, 10*time.Millisecond)
 }
 
-// settings are a configuration with a policy before a cluster.
-func settings(policy string, cluster *simcluster.Cluster) string {
-	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {policy: %s}\nlimits: {drain_delay: 0s}\nlog: {format: json}\n",
-		cluster.URLs()[0], policy)
+// settings are a configuration with a mode before a cluster.
+func settings(mode string, cluster *simcluster.Cluster) string {
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nupstream: {urls: [%s]}\nrouting: {mode: %s}\nlimits: {drain_delay: 0s}\nlog: {format: json}\n",
+		cluster.URLs()[0], mode)
 }
 
 func TestLife(t *testing.T) {
@@ -209,7 +209,7 @@ func TestLife(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer cluster.Stop()
-	config := file(t, settings("round_robin", cluster))
+	config := file(t, settings("observe", cluster))
 	p := launch(t, "--config", config)
 	p.awaitReady()
 	status, _ := p.get(p.data + "/logs/_search")
@@ -217,11 +217,11 @@ func TestLife(t *testing.T) {
 	_, metrics := p.get(p.admin + "/metrics")
 	require.Contains(t, metrics, `revision="0a1b2c3d",version="1.2.3"} 1`)
 
-	require.NoError(t, os.WriteFile(config, []byte(settings("ars", cluster)), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte(settings("route", cluster)), 0o600))
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))
 	p.await("configuration reloaded")
 	_, explained := p.get(p.admin + "/explain?target=logs")
-	require.Contains(t, explained, `"policy": "ars"`)
+	require.Contains(t, explained, `"mode": "route"`)
 
 	require.NoError(t, os.WriteFile(config, []byte(settings("fastest", cluster)), 0o600))
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))

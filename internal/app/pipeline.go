@@ -108,17 +108,6 @@ func (a *App) watchers() watchers {
 	return watchers{files: a.files, recorder: a.recorder, records: a.logs.records, tracer: a.tracer, books: &a.books}
 }
 
-// policyOf returns the policy in force: adaptive in place of one that is gone.
-func policyOf(routing config.Routing, logger *slog.Logger) string {
-	if !routing.RetiredPolicy() {
-		return routing.Policy
-	}
-	const successor = "adaptive"
-	logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
-		"policy", routing.Policy, "successor", successor)
-	return successor
-}
-
 // newPipeline builds a pipeline that is not started yet. Its polls, probes and requests
 // are reported to the watchers.
 func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline, error) {
@@ -129,8 +118,11 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	p := &pipeline{recipe: newRecipe(cfg), registry: prometheus.NewRegistry(), polls: transport.Clone()}
 	trust(p.polls, roots)
 	logChange := proxy.LogChange(logger)
-	p.selector, err = selection.New(selection.Options{
-		Policy:     policyOf(cfg.Routing, logger),
+	if cfg.Routing.RetiredPolicy() {
+		logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
+			"policy", cfg.Routing.Policy, "successor", selection.Policy)
+	}
+	p.selector = selection.New(selection.Options{
 		Clients:    cfg.Routing.Clients,
 		Seed:       randomSeed(),
 		Epoch:      time.Now(),
@@ -141,9 +133,6 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 			w.recorder.Look()
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("routing: %w", err)
-	}
 	if err := p.observe(cfg, logger, w); err != nil {
 		return nil, err
 	}

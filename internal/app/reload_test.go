@@ -102,9 +102,11 @@ func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 	cfg := settings(newUpstream(t).URL)
 	s := startReady(t, cfg, nil)
 	require.NotContains(t, s.log.String(), "successor")
-	cfg.Routing.Policy = "c3"
-	require.NoError(t, s.Reload(cfg))
-	require.Regexp(t, `level=WARN msg="this policy is gone, .*" policy=c3 successor=adaptive`, s.log.String())
+	for _, policy := range []string{"c3", "ars"} {
+		cfg.Routing.Policy = policy
+		require.NoError(t, s.Reload(cfg))
+		require.Regexp(t, `level=WARN msg="this policy is gone, .*" policy=`+policy+` successor=adaptive`, s.log.String())
+	}
 	require.Contains(t, s.get(s.adminURL("/status")).body, `"policy": "adaptive"`, "what is in force is told")
 }
 

@@ -8,6 +8,7 @@ import (
 	"sidestep/internal/admin"
 	"sidestep/internal/admission"
 	"sidestep/internal/proxy"
+	"sidestep/internal/selection"
 )
 
 // service is an App as the admin pages see it.
@@ -28,7 +29,7 @@ func (s service) Status() admin.Status {
 	totals, spikes := p.proxy.Totals(), s.app.recorder.Spikes()
 	status := admin.Status{
 		Mode:      string(p.proxy.Mode()),
-		Policy:    p.selector.Policy(),
+		Policy:    selection.Policy,
 		Nodes:     p.proxy.Nodes(),
 		Requests:  totals.Requests,
 		Decisions: totals.Decisions,

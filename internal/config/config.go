@@ -170,7 +170,7 @@ func (s Source) Parsed() *url.URL {
 // Routing says which searches are steered, and how.
 type Routing struct {
 	Mode   string `yaml:"mode"`   // "route", "observe" or "off"
-	Policy string `yaml:"policy"` // "adaptive"; the others are for comparison
+	Policy string `yaml:"policy"` // "adaptive"
 	// When says which steerable searches are rewritten: "always", or "outlier": only
 	// while a node is ejected or about to be.
 	When string `yaml:"when"`
@@ -190,7 +190,7 @@ type Routing struct {
 // RetiredPolicy reports whether the policy is one that is gone, and is accepted for one
 // more release: adaptive takes its place.
 func (r Routing) RetiredPolicy() bool {
-	return slices.Contains([]string{"c3", "prequal", "least_outstanding", "random"}, r.Policy)
+	return slices.Contains([]string{"ars", "round_robin", "c3", "prequal", "least_outstanding", "random"}, r.Policy)
 }
 
 // Operations says which operations are steered; the others pass.

@@ -23,7 +23,7 @@ import (
 var words = map[string][]string{
 	"upstream.discovery":    {"sniff", "static"},
 	"routing.mode":          {"route", "observe", "off"},
-	"routing.policy":        {"adaptive", "ars", "round_robin"},
+	"routing.policy":        {"adaptive"},
 	"routing.when":          {"always", "outlier"},
 	"routing.preference":    {"only_nodes", "prefer_nodes"},
 	"bulk.mode":             {"route", "observe", "off"},

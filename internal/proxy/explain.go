@@ -121,7 +121,7 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	}
 	e := Explanation{
 		Operation: x.request.Operation, Target: q.Target, ID: q.ID, Routing: q.Routing, Mode: x.mode(),
-		Policy: p.o.Selector.Policy(), KeptOut: p.o.Selector.Bound(),
+		Policy: selection.Policy, KeptOut: p.o.Selector.Bound(),
 	}
 	now := time.Now()
 	if result := x.explainWidened(); result != "" {

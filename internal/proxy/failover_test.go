@@ -420,8 +420,7 @@ func TestClusterThatIsDownDoesNotFillTheLog(t *testing.T) {
 	down.Close()
 	seed, err := url.Parse(down.URL)
 	require.NoError(t, err)
-	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
-	require.NoError(t, err)
+	selector := selection.New(selection.Options{Epoch: time.Now()})
 	p, err := New(Options{
 		Seeds: []*url.URL{seed}, Transport: &http.Transport{}, Selector: selector, Mode: ModeRoute,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: prometheus.NewRegistry(),

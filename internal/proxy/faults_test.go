@@ -65,8 +65,7 @@ func overTLS(t *testing.T, bad func(net.Conn)) (front *httptest.Server, served *
 		open.Wait()
 	})
 	seeds = append(seeds, &url.URL{Scheme: "https", Host: l.Addr().String()})
-	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
-	require.NoError(t, err)
+	selector := selection.New(selection.Options{Epoch: time.Now()})
 	p, err := New(Options{
 		Seeds: seeds, Selector: selector, Mode: ModeRoute, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		Transport: &http.Transport{

@@ -57,8 +57,7 @@ func start(t testing.TB, nodes int, change func(*Options)) *harness {
 		})))
 	}
 	var err error
-	h.selector, err = selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now().Add(-time.Minute)})
-	require.NoError(t, err)
+	h.selector = selection.New(selection.Options{Epoch: time.Now().Add(-time.Minute)})
 	seed, err := url.Parse(h.nodes[0].URL)
 	require.NoError(t, err)
 	o := Options{

@@ -57,8 +57,8 @@ type probing struct {
 
 func newProbing(t *testing.T, w wire) *probing {
 	t.Helper()
-	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
-	require.NoError(t, err)
+	selector := selection.New(selection.Options{Epoch: time.Now()})
+	var err error
 	p := &probing{registry: prometheus.NewRegistry()}
 	p.Proxy, err = New(Options{
 		Seeds:      []*url.URL{{Scheme: "http", Host: "seed:9200"}},

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"sidestep/internal/cluster"
 	"sidestep/internal/selection"
 )
@@ -79,8 +77,7 @@ func BenchmarkWide(b *testing.B) {
 // measured is a selector with nodes that do as in like, and answer alike but for the slow ones.
 func measured(b *testing.B, s *cluster.Snapshot, like wideCase, now time.Time) (*selection.Selector, []*selection.Node) {
 	b.Helper()
-	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: now.Add(-time.Minute)})
-	require.NoError(b, err)
+	selector := selection.New(selection.Options{Epoch: now.Add(-time.Minute)})
 	infos := make([]selection.NodeInfo, len(s.Nodes))
 	seen := make(map[string]selection.Seen, len(s.Nodes))
 	for i, n := range s.Nodes {

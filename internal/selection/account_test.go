@@ -35,7 +35,7 @@ func about(t *testing.T, a account.Account, name string) Candidate {
 }
 
 func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 5)
+	s, nodes := NewTest(t, 5)
 	SetTimes(nodes, 5, 3)
 	nodes[3].SetResponse(20)
 	_, a := accountOf(s, nodes, Ring(5, 2, 5), Epoch, nil)
@@ -55,7 +55,7 @@ func TestAccountOfWhatIsLeftToTheEngine(t *testing.T) {
 
 // What was measured stays as it was when it was decided.
 func TestAccountIsOfThen(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 5)
+	s, nodes := NewTest(t, 5)
 	SetTimes(nodes, 5, 3)
 	nodes[2].SetResponse(300)
 	nodes[2].SetQueue(1)
@@ -90,7 +90,7 @@ func TestAccountIsOfThen(t *testing.T) {
 }
 
 func TestAccountOfOneShard(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 3)
+	s, nodes := NewTest(t, 3)
 	SetTimes(nodes, 5, 3)
 	nodes[1].SetService(9)
 	_, a := accountOf(s, nodes, [][]int{{0, 1}}, Epoch, nil)
@@ -120,8 +120,8 @@ func keptOut() []exclusionCase {
 		{FailedBefore, false, "failed this very search", func(_ *Selector, nodes []*Node, r *Request) { r.Avoid = nodes[2:3] }},
 		{KeptSlow, false, "kept out (a test)", func(s *Selector, nodes []*Node, _ *Request) { s.Eject(nodes[2], Slow, moment, "a test") }},
 		{KeptFailing, true, "kept out (2 failures in a row); left to the engine all the same", func(s *Selector, nodes []*Node, _ *Request) {
-			s.Fail(nodes[2], moment, nil)
-			s.Fail(nodes[2], moment, nil)
+			s.Fail(nodes[2], moment)
+			s.Fail(nodes[2], moment)
 		}},
 		{NotItsTurn, false, "its share grows within 3 s", func(s *Selector, nodes []*Node, _ *Request) { s.SlowStart(nodes[2], moment) }},
 		{Suspected, false, "its last probe took far longer than those of its peers", func(s *Selector, nodes []*Node, _ *Request) {
@@ -175,7 +175,7 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 	for _, c := range append(keptOut(), notKeptOut()...) {
 		covered[c.want] = true
 		t.Run(c.want.String(), func(t *testing.T) {
-			s, nodes := NewTest(t, "adaptive", 5)
+			s, nodes := NewTest(t, 5)
 			SetTimes(nodes, 5, 3)
 			_, a := accountOf(s, nodes, Ring(5, 2, 5), At(time.Second), func(r *Request) { c.change(s, nodes, r) })
 			got := about(t, a, "c")
@@ -194,10 +194,10 @@ func TestEveryExclusionIsAccountedFor(t *testing.T) {
 }
 
 func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 5)
+	s, nodes := NewTest(t, 5)
 	SetTimes(nodes, 5, 3)
 	for range 2 {
-		s.Fail(nodes[2], moment, nil)
+		s.Fail(nodes[2], moment)
 	}
 	d, a := accountOf(s, nodes, Ring(5, 2, 5), At(2*time.Second), nil)
 	require.Equal(t, NoOutlier, d.Reason)
@@ -206,7 +206,7 @@ func TestAccountOfANodeThatFailsAtOnce(t *testing.T) {
 }
 
 func TestAccountOfFailingOpen(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 5)
+	s, nodes := NewTest(t, 5)
 	SetTimes(nodes, 5, 3)
 	s.Eject(nodes[2], Slow, 1, "a test")
 	shards := [][]int{{0, 1}, {2}, {3, 4}}
@@ -226,24 +226,22 @@ func TestAccountOfFailingOpen(t *testing.T) {
 	require.Contains(t, a.Summary, "so all its copies are listed")
 }
 
-// Every policy can be accounted for, with and without statistics.
-func TestAccountOfEveryPolicy(t *testing.T) {
-	for _, policy := range Policies() {
-		s, nodes := NewTest(t, policy, 3)
-		for range 2 {
-			d, a := accountOf(s, nodes, Ring(3, 2, 3), Epoch, nil)
-			require.Equal(t, d.Reason, a.Reason)
-			require.NotEmpty(t, a.Summary)
-			require.Equal(t, policy == "adaptive" && a.Candidates[0].Measured, a.Limit != nil, policy)
-			_, err := json.Marshal(a)
-			require.NoError(t, err, policy)
-			SetTimes(nodes, 5, 3)
-		}
+// A decision can be accounted for with and without statistics.
+func TestAccountWithoutStatistics(t *testing.T) {
+	s, nodes := NewTest(t, 3)
+	for range 2 {
+		d, a := accountOf(s, nodes, Ring(3, 2, 3), Epoch, nil)
+		require.Equal(t, d.Reason, a.Reason)
+		require.NotEmpty(t, a.Summary)
+		require.Equal(t, a.Candidates[0].Measured, a.Limit != nil)
+		_, err := json.Marshal(a)
+		require.NoError(t, err)
+		SetTimes(nodes, 5, 3)
 	}
 }
 
 func TestAccountIsBounded(t *testing.T) {
-	s, nodes := NewTest(t, "adaptive", 20)
+	s, nodes := NewTest(t, 20)
 	SetTimes(nodes, 5, 3)
 	nodes[19].SetResponse(300)
 	d, req := &Decision{}, Request{Nodes: nodes, Shards: Ring(20, 2, 20)}

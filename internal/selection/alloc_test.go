@@ -9,7 +9,7 @@ import (
 
 // What is shown of a decision is kept without an allocation.
 func TestChoosingAllocatesNothing(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 10)
+	s, nodes := newTest(t, 10)
 	setTimes(nodes, 5, 3)
 	var d Decision
 	zero := func(r Request) {
@@ -44,7 +44,7 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 // Whether the cluster can do without its nodes is found out for all of them at once: an overdue search of a thousand
 // suspects each of them.
 func TestSuspectingManyNodesCostsNoMoreThanLookingAtEach(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 1000)
+	s, nodes := newTest(t, 1000)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		n.Processors = 4

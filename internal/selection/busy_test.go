@@ -27,7 +27,7 @@ func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
 		"nothing is worked off":     {never, 0, 100 * time.Millisecond, time.Second + ProbeTimeout + proofTime},
 		"nothing any more":          {never, 10, 100 * time.Millisecond, 3*time.Second + ProbeTimeout + proofTime},
 	} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		n, ejected := nodes[2], never
 		s.Suspect(&Decision{Nodes: []*Node{n}}, at(time.Second))
@@ -57,6 +57,29 @@ func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
 	}
 }
 
+// What waits in a queue may keep a probe waiting, as long as it is worked off. A node the threads of which
+// are stuck is avoided and ejected, however long its queue is.
+func TestAQueueOfWhichNothingIsWorkedOffExcusesNoProbe(t *testing.T) {
+	for name, poll := range map[string]Poll{
+		"worked off": {State: Fine, Queue: 1000, Queries: 10, Elapsed: 500 * time.Millisecond},
+		"stuck":      {State: Fine, Queue: 1000, Elapsed: 500 * time.Millisecond},
+	} {
+		s, nodes := newTest(t, 5)
+		setTimes(nodes, 5, 3)
+		n := nodes[2]
+		s.ObservePoll(n.ID, Poll{State: Fine, Queue: 1000, Queries: 10, Elapsed: 500 * time.Millisecond}, at(500*time.Millisecond))
+		for now := time.Second; now < 10*time.Second; now += 100 * time.Millisecond {
+			if now%(500*time.Millisecond) == 0 {
+				s.ObservePoll(n.ID, poll, at(now))
+			}
+			s.Suspect(&Decision{Nodes: []*Node{n}}, at(now))
+			probeUnpolled(s, nodes, now, late(ProbeTimeout, n))
+		}
+		require.Equal(t, name == "worked off", n.usable(), name)
+		require.Equal(t, name != "worked off", n.State() == Slow, name)
+	}
+}
+
 // A node that stays out for its queue is told of as busy, with what its probes took, until it is used again, or ejected.
 func TestABusyNodeIsToldOf(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -68,7 +91,7 @@ func TestABusyNodeIsToldOf(t *testing.T) {
 		"late without a queue":    {0, 50 * time.Millisecond, []State{Busy, Slow}},
 		"always busy":             {5, 50 * time.Millisecond, []State{Busy}},
 	} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		n, states := nodes[2], []State{Fine}
 		s.o.OnChange = func(change Change) {
@@ -100,7 +123,7 @@ func TestWhatEndsThatANodeIsBusy(t *testing.T) {
 		"unreachable": func(s *Selector, nodes []*Node) { s.MarkUnreachable(nodes[0], "refused", at(2*time.Second)) },
 		"gives way":   func(s *Selector, nodes []*Node) { s.eject(nodes[1], Slow, int64(2*time.Second), "a test") },
 	} {
-		s, nodes := newTest(t, "adaptive", 3)
+		s, nodes := newTest(t, 3)
 		s.ObservePoll(nodes[0].ID, Poll{State: Fine, Queue: 5, Queries: 10}, at(time.Second))
 		for _, ms := range []int64{1000, 3000} {
 			s.avoid(nodes[0], charge{late: true, why: "late"}, ms*int64(time.Millisecond))
@@ -115,7 +138,7 @@ func TestWhatEndsThatANodeIsBusy(t *testing.T) {
 // Two late probes that are far apart may each have met a busy moment.
 func TestLateProbesFarApartCountLittle(t *testing.T) {
 	for apart, want := range map[time.Duration]State{suspicionInterval: Slow, 2 * time.Second: Fine} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		now := time.Second
 		for now < 4*time.Second && nodes[2].State() == Fine {
@@ -133,7 +156,7 @@ func TestLateProbesFarApartCountLittle(t *testing.T) {
 func TestOfManyClientsEachProbesABusyNodeRarely(t *testing.T) {
 	probed := map[int64]int{}
 	for _, clients := range []int64{1, 25 * probeBurst} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		s.Probers(int(clients))
 		n := nodes[2]
@@ -161,7 +184,7 @@ func TestOfManyClientsEachProbesABusyNodeRarely(t *testing.T) {
 
 // What another sidestep found before an own probe takes nothing from what own ones have found.
 func TestAnOlderFindingTakesNothingBack(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	e := entry{node: nodes[2], via: nodes[0]}
 	for _, ms := range []int64{1000, 1100, 1200, 900} {
 		s.speaksAgainst(&e, charge{late: true, why: "a test"}, ms*int64(time.Millisecond))
@@ -173,7 +196,7 @@ func TestAnOlderFindingTakesNothingBack(t *testing.T) {
 // Where one of two nodes is avoided and the other does not answer polls, neither is fit to send probes through. They are
 // sent all the same: else the one that is well again would be avoided for good.
 func TestProbesAreSentThroughUnfitNodesIfThereAreNoOthers(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	s.avoid(nodes[0], charge{why: "a test"}, int64(time.Second))
 	s.ObservePoll(nodes[1].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
 	for now := time.Second; now < 3*time.Second; now += 100 * time.Millisecond {
@@ -186,7 +209,7 @@ func TestProbesAreSentThroughUnfitNodesIfThereAreNoOthers(t *testing.T) {
 // that speaks against the one alone.
 func TestProbesThatAllTimeOutEndAnAvoidance(t *testing.T) {
 	for _, late := range []time.Duration{ProbeTimeout, 400 * time.Millisecond} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		began := time.Second
 		for now := began; now < 8*time.Second; now += 100 * time.Millisecond {
 			for _, n := range nodes {

@@ -66,8 +66,7 @@ type Request struct {
 	// Outliers asks for a list only while some candidate stands out and the list gains something, or a node is
 	// expected ([Decision.Expects]); else the
 	// decision is NoOutlier or NoGain, with all candidates in it: what the engine picks
-	// is among them. One shard is chosen unless others send more to its nodes. Other
-	// policies than adaptive do not know outliers and list always.
+	// is among them. One shard is chosen unless others send more to its nodes.
 	Outliers bool
 	// Affinity is a hash of what is to be served by the same copies each time, 0 if
 	// nothing is. Sticky lists them although nobody stands out.
@@ -137,7 +136,7 @@ type candidate struct {
 	position int
 	Parts
 	known    bool    // there are statistics
-	unqueued float64 // ms: response time less what the queue explains; policies with health
+	unqueued float64 // ms: response time less what the queue explains
 	rank     float64
 	tasks    float64 // expected shard queries
 	remote   bool    // in another zone
@@ -152,45 +151,23 @@ func (c *candidate) out() bool { return c.why == GoneUnreachable || c.why == Fai
 // slow reports whether it is not to be listed while the shard has another copy that is not out either.
 func (c *candidate) slow() bool { return c.why.KeepsOut() && !c.out() }
 
-// exclude notes why the node is not to be listed. What spoke against it first is kept.
-func (c *candidate) exclude(why Exclusion) {
-	if !c.why.KeepsOut() {
-		c.why = why
-	}
-}
-
 // Choose fills d with the decision for req at now. Every shard of req keeps at
 // least one listed copy. It does not acquire the lease.
 func (s *Selector) Choose(d *Decision, req Request, now time.Time) {
-	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), nodes: len(req.Nodes), acts: true}
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), acts: true}
 	s.choose(d, req, t)
 }
 
 // Preview is Choose for the eyes of an operator: it changes nothing, neither
 // turns nor statistics.
 func (s *Selector) Preview(d *Decision, req Request, now time.Time) {
-	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load(), nodes: len(req.Nodes)})
+	s.choose(d, req, turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Load()})
 }
 
 func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.collect(req)
 	d.locate(s.o.Zone)
-	leaving := false
-	for _, c := range d.order {
-		leaves := c.node.leaves(t.at)
-		leaving = leaving || leaves
-		switch {
-		case c.node.out():
-			c.why = GoneUnreachable
-		case c.node.in(req.Avoid):
-			c.why = FailedBefore
-		case leaves:
-			c.why = Leaving
-		}
-	}
-	if s.policy.health {
-		d.exclude(t, leaving)
-	}
+	d.exclude(req.Avoid, t)
 	d.rank(t)
 	switch {
 	case d.Reason != NoChoice && s.overloaded(req, t.at):
@@ -202,7 +179,7 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case req.OneShard():
 		d.listBest(req.Shards[0], t)
 	default:
-		d.listSets(req, s.policy.near, s.o.ZoneFactor)
+		d.listSets(req, nearSlack, s.o.ZoneFactor)
 		if s.mayLeave(d, req) && !d.gains(t.at) {
 			s.letChoose(d, req, d.ungained(), t.at)
 		}
@@ -266,9 +243,9 @@ func (d *Decision) find(nodes []*Node, shards ...[]int) {
 func (d *Decision) rank(t turn) {
 	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
-		c.Parts, c.known = c.node.parts()
-		c.rank = t.s.policy.rank(c, t)
-		if !math.IsNaN(c.rank) {
+		c.rank = math.NaN()
+		if c.Parts, c.known = c.node.parts(); c.known {
+			c.rank = c.Rank(t.s.n)
 			d.sorted = append(d.sorted, c.rank)
 		}
 		if c.slow() && (c.node.owes(t.at) || !c.node.usable()) {

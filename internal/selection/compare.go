@@ -23,7 +23,7 @@ func (s *Selector) judge(r *round, at int64) {
 		if known {
 			e.node.probe.compared()
 		}
-		if e.state == probeVoid {
+		if e.void {
 			continue
 		}
 		good, late := s.limits(r, e, peers, at)
@@ -36,19 +36,19 @@ func (s *Selector) judge(r *round, at int64) {
 			}
 		case known && took > late:
 			e.judged = true
-			if e.state == probeAwaited { // not waited for any longer
+			if !e.ended { // not waited for any longer
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
 			s.speaksAgainst(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
-		case e.state != probeAnswered:
-			if e.state == probeFailed && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
+		case !e.ended || e.outcome.Failed:
+			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
 		case !known || took <= good:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
-				s.speaksFor(e, at)
+				s.speaksFor(e.node, r.burst, at)
 			}
 		default:
 			e.judged = true
@@ -71,7 +71,7 @@ func (e *entry) uncompared(at int64) {
 
 // noteLate notes since when a probe is awaited that is late.
 func (e *entry) noteLate(sent int64) {
-	if e.state == probeAwaited {
+	if !e.ended {
 		e.node.probe.overdue.CompareAndSwap(0, sent)
 	}
 }
@@ -114,10 +114,10 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 	r.times = r.times[:0]
 	for j, o := range r.entries {
-		if j == i || o.state == probeVoid || o.refused() || o.node.health.excluded() != ejected {
+		if j == i || o.void || o.refused() || o.node.health.excluded() != ejected {
 			continue
 		}
-		if o.state == probeAwaited {
+		if !o.ended {
 			open++
 		}
 		r.times = append(r.times, o.took(elapsed))
@@ -127,8 +127,11 @@ func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 
 // excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
 // queries that take as long as there they do, or, where n is slower than its peers at the
-// same work, as they usually do.
+// same work, as they usually do. A queue of which polls tell that nothing is worked off is no excuse.
 func (s *Selector) excuse(n *Node) float64 {
+	if n.latest.Value() > 0 && n.answersPolls() && !n.hasQueue() {
+		return 0
+	}
 	if !n.slowEverywhere() {
 		return n.queued()
 	}
@@ -201,23 +204,22 @@ func (s *Selector) enough(n *Node) int64 {
 func (s *Selector) unclear(n *Node, at int64) {
 	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
-		s.letIn(n, at)
+		s.changing(n, at, "", n.health.clear)
 	}
 }
 
 // speaksFor notes a probe that was as good as those of its peers. A node that is slower than
 // they are at the same work is good as soon as it has nothing to do, so it stays avoided for
 // as long as an ejection takes at least.
-func (s *Selector) speaksFor(e *entry, at int64) {
-	n := e.node
+func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
 	n.probe.compared()
-	if e.single && n.health.excluded() && n.health.good.Load() == twice-1 {
+	if !burst && n.health.excluded() && n.health.good.Load() == twice-1 {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
 	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
-		s.letIn(n, at)
+		s.changing(n, at, "", n.health.clear)
 	}
 }
 
@@ -246,7 +248,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.refused() && !c.late {
 		as = Failing
 		p.took.Set(math.Inf(1))
-		n.lastError.Store(&NodeError{At: s.moment(at), Message: c.why})
+		n.lastError.Store(&failure{at, c.why})
 	}
 	starved := c.late && n.starved(at)
 	if starved {

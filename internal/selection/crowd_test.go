@@ -14,7 +14,7 @@ func TestOfManyClientsEachProbesAnEjectedNodeRarely(t *testing.T) {
 	var found [2]time.Duration
 	var probed, samples [2]int
 	for i, clients := range []int{probeBurst, 25 * probeBurst} {
-		v := newVirtual(t, "adaptive", by(200, slowAt, wellAt, 2))
+		v := newVirtual(t, by(200, slowAt, wellAt, 2))
 		v.s.Probers(clients)
 		v.run(80, 90*time.Second)
 		require.Len(t, v.changes, 3, "ejected, back, and well: %v", v.changes)
@@ -35,7 +35,7 @@ func TestOfManyClientsEachProbesAnEjectedNodeRarely(t *testing.T) {
 // So it does where the node is polled rarely, as many others poll it. Polls of the usual interval, and
 // those that a large cluster makes a little rarer, change nothing.
 func TestWhatIsPolledRarelyIsProbedRarely(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	n := nodes[2]
 	for polls, want := range map[time.Duration]time.Duration{
 		0: probeInterval, 200 * time.Millisecond: probeInterval, 700 * time.Millisecond: probeInterval,
@@ -56,7 +56,7 @@ func TestWhatIsPolledRarelyIsProbedRarely(t *testing.T) {
 
 // Probes that tell nothing are not made rare: they end an ejection that cannot be ended otherwise.
 func TestWhereProbesAreRefusedOneOfManyClientsLetsANodeInAgain(t *testing.T) {
-	v := newVirtual(t, "adaptive", well)
+	v := newVirtual(t, well)
 	v.refuse = true
 	v.s.Probers(500)
 	v.after(5*time.Second, func() { v.s.eject(v.nodes[2], Slow, int64(v.now), "a test") })

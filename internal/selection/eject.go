@@ -56,7 +56,7 @@ func (h *health) condition() State { return State(h.state.Load()) }
 // avoided reports whether a probe speaks against the node, and nothing is proved.
 func (h *health) avoided() bool { return h.avoid.Load() != 0 }
 
-// clear ends that the node is avoided.
+// clear ends that the node is avoided: it is let in again as far as that is concerned.
 func (h *health) clear() {
 	h.avoid.Store(0)
 	h.busy.Store(false)
@@ -75,9 +75,15 @@ type Change struct {
 	Why           string // what spoke against it, if anything did
 }
 
-// changing runs f, which may change the state of n at the moment at, and reports a
-// change. It is called with s.ejecting held, but for changes that polls bring.
+// changing is [Selector.change] by whoever does not hold s.ejecting.
 func (s *Selector) changing(n *Node, at int64, why string, f func()) {
+	s.ejecting.Lock()
+	defer s.ejecting.Unlock()
+	s.change(n, at, why, f)
+}
+
+// change runs f, which may change the state of n at the moment at, and reports a change.
+func (s *Selector) change(n *Node, at int64, why string, f func()) {
 	before := n.State()
 	f()
 	after := n.State()
@@ -96,8 +102,6 @@ func (s *Selector) changing(n *Node, at int64, why string, f func()) {
 // eject takes n out of the lists as Slow or Failing, on proof, if not too many are out already, and no choice of late
 // found that the others cannot carry its load; if it is ejected already it stays so for longer.
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
-	s.ejecting.Lock()
-	defer s.ejecting.Unlock()
 	s.changing(n, at, why, func() {
 		h := &n.health
 		n.probe.compared()
@@ -138,7 +142,7 @@ func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 		}
 	}
 	if proof && avoided != nil && bound.Out >= bound.AtMost {
-		s.release(avoided, at)
+		s.change(avoided, at, "", avoided.health.clear)
 		bound.Out--
 	}
 	return bound.Out < bound.AtMost
@@ -154,26 +158,14 @@ func (s *Selector) avoid(n *Node, c charge, at int64) {
 	switch {
 	case h.excluded():
 	case !s.makeRoom(n, false, at):
-		s.release(n, at)
+		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
 	case !h.busy.Load() && c.late && h.condition() == Fine && n.hasQueue() && at-h.avoid.Load() >= s.enough(n):
 		why := c.why + ", while searches wait in its queue"
 		h.why.Store(&why)
-		s.changing(n, at, why, func() { h.busy.Store(true) })
+		s.change(n, at, why, func() { h.busy.Store(true) })
 	}
-}
-
-// release lets n in again that was avoided, as far as that is concerned. s.ejecting is held.
-func (s *Selector) release(n *Node, at int64) {
-	s.changing(n, at, "", n.health.clear)
-}
-
-// letIn releases n.
-func (s *Selector) letIn(n *Node, at int64) {
-	s.ejecting.Lock()
-	defer s.ejecting.Unlock()
-	s.release(n, at)
 }
 
 // advance moves a node on that has been ejected, or has grown, for long enough.
@@ -190,13 +182,11 @@ func (s *Selector) advance(n *Node, at int64) {
 		}
 	case Fine:
 		if h.avoided() && (n.blind(at) || n.alone()) {
-			s.letIn(n, at)
+			s.changing(n, at, "", h.clear)
 			n.probe.against.Store(0)
 		}
 	case Ramping:
 		if at-h.returned.Load() >= int64(SlowStart) {
-			s.ejecting.Lock()
-			defer s.ejecting.Unlock()
 			s.changing(n, at, "", func() { h.state.CompareAndSwap(int32(Ramping), int32(Fine)) })
 		}
 	}
@@ -205,8 +195,6 @@ func (s *Selector) advance(n *Node, at int64) {
 // slowStart lets a node in, with a share that grows. What was measured before counts no
 // more: it does not say how fast the node is now.
 func (s *Selector) slowStart(n *Node, at int64) {
-	s.ejecting.Lock()
-	defer s.ejecting.Unlock()
 	s.changing(n, at, "", func() {
 		h := &n.health
 		if h.condition() == Ramping {
@@ -230,12 +218,10 @@ func (h *health) grown(at int64) float64 {
 }
 
 // fail records a failure that is the node's fault.
-func (s *Selector) fail(n *Node, at int64, e *NodeError) {
+func (s *Selector) fail(n *Node, at int64, message string) {
 	n.failures.Add(1)
-	if e != nil {
-		n.lastError.Store(e)
-	}
-	if !s.policy.health || n.rejects(at) {
+	n.lastError.Store(&failure{at, message})
+	if n.rejects(at) {
 		return // a full queue is load, and no fault
 	}
 	if at-n.failedAt.Swap(at) > int64(failureMemory) {

@@ -95,7 +95,7 @@ func decide(s *Selector, nodes []*Node, now time.Duration) *Decision {
 }
 
 func TestTheFirstProofAvoidsAndTheLastEjects(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	now := time.Second
 	require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
@@ -113,7 +113,7 @@ func TestTheFirstProofAvoidsAndTheLastEjects(t *testing.T) {
 }
 
 func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	now := suspect(s, nodes, time.Second, proofs-1, late(300*time.Millisecond, nodes[2]))
 	now = suspect(s, nodes, now, 1, answeredWell)
@@ -127,7 +127,7 @@ func TestAProbeAsGoodAsItsPeersClears(t *testing.T) {
 // A node that answers nothing is found out while its first probe still waits. It is avoided, and probed
 // again and again until it is ejected.
 func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	raise(&nodes[2].missedAt, int64(time.Second)) // nor polls
 	s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
@@ -169,7 +169,7 @@ func TestProofOutlastsAShardQuery(t *testing.T) {
 		{60_000, 3, false, firstHold},
 		{100, 100, true, 0},
 	} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, c.usual, c.usual)
 		n := nodes[2]
 		set(&n.service, c.own)
@@ -194,7 +194,7 @@ func TestProofOutlastsAShardQuery(t *testing.T) {
 }
 
 func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	shards := ring(5, 2, 5)
 	s.eject(nodes[2], Slow, 1, "a test")
@@ -225,7 +225,7 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 
 // Without probes time brings no node back.
 func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	decide(s, nodes, time.Minute)
@@ -235,7 +235,7 @@ func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
 // It takes a burst of probes, as good as those of its peers, to come back: a starved node
 // answers one, and no more.
 func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	answerProbes(s, nodes, 0, 20*time.Second, func(p Probe) ProbeOutcome {
@@ -248,7 +248,7 @@ func TestANodeThatAnswersOneProbeAndNoBurstStaysEjected(t *testing.T) {
 }
 
 func TestFlappingNodeStaysOutLonger(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	out := func(from time.Duration) time.Duration {
 		s.eject(nodes[2], Slow, s.since(at(from)), "a test")
@@ -296,7 +296,7 @@ func TestNeverMoreThanAThirdOfTheDataNodesIsEjected(t *testing.T) {
 // withManagers returns so many data nodes, and managers after them.
 func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
 	t.Helper()
-	s, nodes := newTest(t, "adaptive", data)
+	s, nodes := newTest(t, data)
 	infos := infosOf(nodes)
 	for i := range managers {
 		name := "m" + string(rune('0'+i))
@@ -310,7 +310,7 @@ func withManagers(t *testing.T, data, managers int) (*Selector, []*Node) {
 }
 
 func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for range twice {
 		require.Equal(t, Fine, nodes[1].State())
@@ -333,7 +333,7 @@ func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
 }
 
 func TestFailuresFarApartAreNoProof(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	for i := range 10 {
 		now := at(time.Duration(i+1) * 2 * failureMemory)
 		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[1:2]}, now)
@@ -343,7 +343,7 @@ func TestFailuresFarApartAreNoProof(t *testing.T) {
 
 // Probes that fail at once, while those of peers go well, are proof as late ones are.
 func TestProbesThatFailAtOnceEject(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	suspect(s, nodes, time.Second, proofs, func(p Probe) ProbeOutcome {
 		if p.Node == nodes[2] {
@@ -356,7 +356,7 @@ func TestProbesThatFailAtOnceEject(t *testing.T) {
 }
 
 func TestNewNodesRampUp(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	infos := slices.Concat([]NodeInfo{{ID: "new", Name: "new"}}, infosOf(nodes))
 	all := s.Update(infos, epoch)
 	choose(s, all, [][]int{{0, 1, 2, 3}}, epoch)
@@ -367,7 +367,7 @@ func TestNewNodesRampUp(t *testing.T) {
 // A node that fails at once costs next to nothing where the engine asks the next copy. It
 // does not coordinate, and where one copy is named it is another.
 func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for range twice {
 		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3]}, at(time.Second))
@@ -384,7 +384,7 @@ func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 
 // A copy on an ejected node is better than one on a node that cannot be reached.
 func TestAnEjectedCopyServesWhereTheOthersCannotBeReached(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, s.since(at(time.Second)), "a test")
 	s.MarkUnreachable(nodes[3], "refused", at(time.Second))

@@ -11,7 +11,7 @@ import (
 // Several ejected nodes that are probed in one round do not excuse each other: three nodes
 // with latency returned together as each was as fast as the other two.
 func TestEjectedNodesAreNoPeersOfEachOther(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 9)
+	s, nodes := newTest(t, 9)
 	setTimes(nodes, 5, 3)
 	bad := nodes[:3]
 	for _, n := range bad {
@@ -27,7 +27,7 @@ func TestEjectedNodesAreNoPeersOfEachOther(t *testing.T) {
 // A node that answers no polls does nothing that would be needed: what it did before it
 // hung had kept it in use.
 func TestANodeThatHangsIsNotNeeded(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		n.Processors = 4
@@ -47,7 +47,7 @@ func TestANodeThatHangsIsNotNeeded(t *testing.T) {
 // answered soonest: one that hangs would hang the search, too.
 func TestOfEjectedCopiesTheOneWithTheSoonestProbeIsListed(t *testing.T) {
 	for hangs := range 2 {
-		s, nodes := newTest(t, "adaptive", 9)
+		s, nodes := newTest(t, 9)
 		setTimes(nodes, 5, 3)
 		answer := func(p Probe) ProbeOutcome {
 			switch p.Node {
@@ -71,7 +71,7 @@ func TestOfEjectedCopiesTheOneWithTheSoonestProbeIsListed(t *testing.T) {
 // A change of a node's zone or processors, as after a restart with another configuration,
 // changes nothing of what is known of it, and of what is under way.
 func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	d := decide(s, nodes, time.Second)
 	s.Acquire(d, at(time.Second))
@@ -92,7 +92,7 @@ func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 
 // A poll that is answered with an error speaks against the node, and proves nothing.
 func TestAPollAnsweredWithAnErrorIsSuspicion(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unknown, Message: "503"}, at(time.Second))
 	require.Equal(t, Unknown, nodes[2].State())
@@ -111,7 +111,7 @@ func TestAPollAnsweredWithAnErrorIsSuspicion(t *testing.T) {
 func TestTheTimeOutIsJittered(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for i := range 20 {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		s.o.Seed = uint64(i)
 		s.eject(nodes[2], Slow, int64(time.Second), "a test")
 		hold := time.Duration(nodes[2].health.hold.Load())
@@ -124,7 +124,7 @@ func TestTheTimeOutIsJittered(t *testing.T) {
 
 // A node that has just joined has not been ejected before.
 func TestTheFirstTimeOutOfANodeThatJoinedIsWhole(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	s.slowStart(nodes[2], int64(time.Second))
 	s.eject(nodes[2], Slow, int64(2*time.Second), "a test")
 	require.GreaterOrEqual(t, time.Duration(nodes[2].health.hold.Load()), firstHold*4/5)
@@ -142,7 +142,7 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 		{100 * time.Millisecond, 90 * time.Millisecond, false},
 		{100 * time.Millisecond, 300 * time.Millisecond, true},
 	} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		now := time.Second
 		for range proofs {
@@ -160,7 +160,7 @@ func TestANodeThatWaitsForItsQuotaIsNotEjected(t *testing.T) {
 // Where nothing but ejected nodes serves anything, they are compared with each other: else
 // two nodes that restarted together were ejected for good.
 func TestEjectedNodesThatAreAloneReturn(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	holders := nodes[:2]
 	for _, n := range holders {
@@ -180,7 +180,7 @@ func TestEjectedNodesThatAreAloneReturn(t *testing.T) {
 
 // What was proved of a node before an update names the same node after it.
 func TestProofOutlivesAnUpdate(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	nodes[2].health.avoid.Store(1)
 	infos := infosOf(nodes)

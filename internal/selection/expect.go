@@ -21,7 +21,7 @@ func (s *Selector) expect(known map[string]*Node, at int64) {
 		switch {
 		case n.NoData || !n.joined.Load():
 			delete(s.expected, id)
-		case s.nodes[id] == nil:
+		case !n.Same(s.nodes[id]):
 			s.expected[id] = at
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // The engine searches the copies of a node that comes back before any placement tells of them. A list of the
 // nodes that are known keeps searches from it while it is cold.
 func TestSearchesAreListedUntilANodeThatLeftIsBackAndWarm(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	infos := infosOf(nodes)
 	d := decide(s, nodes, time.Second)
@@ -35,7 +35,7 @@ func TestSearchesAreListedUntilANodeThatLeftIsBackAndWarm(t *testing.T) {
 }
 
 func TestANodeIsNotExpectedForEver(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	infos := infosOf(nodes)
 	left := s.Update(infos[:4], at(time.Second))
@@ -55,7 +55,7 @@ func TestANodeIsNotExpectedForEver(t *testing.T) {
 }
 
 func TestWhatHoldsNoShardsIsNotExpected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	infos := infosOf(nodes)
 	infos[4].NoData = true
 	nodes = s.Update(infos, at(time.Second))
@@ -69,7 +69,7 @@ func TestWhatHoldsNoShardsIsNotExpected(t *testing.T) {
 // Of the copies listed the engine draws lots. While searches wait in queues that costs more than a cold node does. Where
 // a node stands out other rules decide.
 func TestNothingWaitsForANodeThatIsExpected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	infos := infosOf(nodes)
 	nodes = s.Update(infos[:4], at(time.Second))
@@ -93,16 +93,9 @@ func TestNothingWaitsForANodeThatIsExpected(t *testing.T) {
 	require.Equal(t, NoGain, d.Reason, "a slow node would have to be used")
 }
 
-// Where the choice is never left to the engine nothing changes.
-func TestOtherPoliciesExpectNothing(t *testing.T) {
-	s, nodes := newTest(t, "round_robin", 5)
-	left := s.Update(infosOf(nodes)[:4], at(time.Second))
-	require.Equal(t, Ranked, decide(s, left, 2*time.Second).Reason)
-}
-
 // What sticks to its copies is left to the engine with its string.
 func TestNothingThatSticksToItsCopiesIsListed(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	nodes = s.Update(infosOf(nodes)[:4], at(time.Second))
 	d := &Decision{}
@@ -112,7 +105,7 @@ func TestNothingThatSticksToItsCopiesIsListed(t *testing.T) {
 
 // Of one shard of which others search more than this client, all copies that are known are listed.
 func TestCopiesOfOneShardAreListedThatOthersSearch(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	nodes = s.Update(infosOf(nodes)[:4], at(time.Second))
 	for _, n := range nodes {
@@ -125,7 +118,7 @@ func TestCopiesOfOneShardAreListedThatOthersSearch(t *testing.T) {
 }
 
 func TestANodeInSlowStartThatHasItsTurnDoesNotUncoverAnother(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	infos := infosOf(nodes)
 	s.Update(infos[:3], at(time.Second))
@@ -139,7 +132,7 @@ func TestANodeInSlowStartThatHasItsTurnDoesNotUncoverAnother(t *testing.T) {
 }
 
 func TestWhatANodeTurnsOutToBeEndsThatItIsExpected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	infos := infosOf(nodes)
 	joined := NodeInfo{ID: "manager"} // its roles are not told yet
 	s.Update(append(infos[:5:5], joined), at(time.Second))
@@ -158,7 +151,7 @@ func TestWhatANodeTurnsOutToBeEndsThatItIsExpected(t *testing.T) {
 
 // A list may be too long for a request: then the engine chooses among all.
 func TestUnlistTakesAListBackThatIsMadeForANodeThatIsExpected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	require.False(t, decide(s, nodes, time.Second).Unlist())
 	d := decide(s, s.Update(infosOf(nodes)[:4], at(time.Second)), 2*time.Second)
@@ -168,7 +161,7 @@ func TestUnlistTakesAListBackThatIsMadeForANodeThatIsExpected(t *testing.T) {
 }
 
 func TestAPreviewEndsNoExpectation(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	infos := infosOf(nodes)
 	s.Update(infos[:4], at(time.Second))

@@ -7,7 +7,7 @@ var (
 )
 
 func (s *Selector) Eject(n *Node, as State, at int64, why string) { s.eject(n, as, at, why) }
-func (s *Selector) Fail(n *Node, at int64, e *NodeError)          { s.fail(n, at, e) }
+func (s *Selector) Fail(n *Node, at int64)                        { s.fail(n, at, "a test") }
 func (s *Selector) SlowStart(n *Node, at int64)                   { s.slowStart(n, at) }
 func (s *Selector) SetZone(zone string, factor float64)           { s.o.Zone, s.o.ZoneFactor = zone, factor }
 

@@ -21,7 +21,7 @@ type Figures struct {
 	// empty if it is not. LeavingUntil is until when it is drained, in whole seconds.
 	Leaving      string     `json:"leaving,omitempty"`
 	LeavingUntil *time.Time `json:"leaving_until,omitempty"`
-	Rank         *float64   `json:"rank"` // the same under every policy; null without statistics
+	Rank         *float64   `json:"rank"` // null without statistics
 	Parts        Parts      `json:"parts"`
 	Overhead     float64    `json:"http_overhead_ms"` // of HTTP and coordination
 	Outstanding  int64      `json:"outstanding"`
@@ -49,8 +49,8 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 	p, timed := n.parts()
 	f := Figures{
 		ID: n.ID, Name: n.Name, State: n.State().String(), Proved: n.health.condition(), Parts: p, Overhead: n.overheadAt(at),
-		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.Coordinating(), Searches: n.searches.Load(), Failures: n.failures.Load(),
-		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()), LastError: n.lastError.Load(),
+		Leaving: n.Announced, Outstanding: n.Outstanding(), Coordinating: n.coordinating.Load(), Searches: n.searches.Load(), Failures: n.failures.Load(),
+		Sent: n.sent.Total(at), Probes: n.probe.timed.Load(), ProbeTime: time.Duration(n.probe.spent.Load()),
 	}
 	if _, polled := n.queue.Value(); timed || polled {
 		f.Rank = new(p.Rank(s.n))
@@ -59,15 +59,23 @@ func (s *Selector) Figures(n *Node, now time.Time) Figures {
 		f.Why = *why
 	}
 	if changed := n.stateAt.Load(); changed != 0 {
-		f.Since = new(now.Add(-time.Duration(at - changed)).UTC().Truncate(time.Millisecond)) // the clock may have been set since the epoch
+		f.Since = new(s.clock(changed, now).Truncate(time.Millisecond))
 	}
 	if until := s.DrainedUntil(n, now); !until.IsZero() {
-		f.Leaving, f.LeavingUntil = Drained, new(now.Add(until.Sub(now)).UTC().Truncate(time.Second))
+		f.Leaving, f.LeavingUntil = Drained, new(s.clock(s.since(until), now).Truncate(time.Second))
 	}
 	if polled := n.polledAt.Load(); polled != 0 {
 		f.PollAge = new(max(0, now.Sub(s.moment(polled)).Seconds()))
 	}
+	if e := n.lastError.Load(); e != nil {
+		f.LastError = &NodeError{At: s.clock(e.at, now), Message: e.message}
+	}
 	return f
+}
+
+// clock returns a moment by the clock as it is set now, which may be otherwise than at the epoch.
+func (s *Selector) clock(at int64, now time.Time) time.Time {
+	return now.Add(time.Duration(at - s.since(now))).UTC()
 }
 
 // Candidate is what a decision knew of a node with a copy when it was made, and made of it, as operators see it.
@@ -83,7 +91,7 @@ type Candidate struct {
 	// Excluded says what speaks against the node or, once it is the verdict on a copy, its copies; Why the same in words.
 	Excluded Exclusion `json:"excluded,omitzero"`
 	Why      string    `json:"why,omitempty"`
-	// Rank is the policy's, in ms for adaptive; lower is better. -Inf under the policy ars without statistics.
+	// Rank in ms; lower is better.
 	Rank float64 `json:"rank"`
 	// Measured is false where there are no statistics: then Rank is the others' median.
 	Measured bool  `json:"measured"`
@@ -111,7 +119,7 @@ func (s *Selector) Candidates(d *Decision) []Candidate {
 
 // Limit returns from which response time on (ms), less what its own queue explains, a node
 // stands out: FarFactor times the median plus SlowSlack. It returns false while nothing is
-// measured, and where the policy knows no limit.
+// measured.
 func (d *Decision) Limit() (float64, bool) { return d.limit, d.limit > 0 && !math.IsInf(d.limit, 1) }
 
 // Verdict says why d does not list the copy of a shard that is on the node at the

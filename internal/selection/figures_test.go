@@ -8,28 +8,45 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stepped returns t as it is told by a clock that was put forward by an hour: only the time of day differs, not the
-// time that has passed.
-func stepped(t time.Time) time.Time {
-	const seconds = 30 // the bit of wall in which seconds begin, see time.Time
-	*(*uint64)(unsafe.Pointer(&t)) += 3600 << seconds
+// stepped returns t as a clock tells it that was put forward by d since the process began.
+func stepped(t time.Time, d time.Duration) time.Time {
+	type fields struct { // of a [time.Time]: the seconds of the clock are in bits 30 to 62
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	}
+	(*fields)(unsafe.Pointer(&t)).wall += uint64(d/time.Second) << 30 //nolint:gosec // no other way keeps the monotonic reading
 	return t
 }
 
-// The clock of a machine may be set after the start, as in a virtual machine that was suspended. For how long a node has
-// been in its state does not depend on that.
-func TestSinceWhenIsToldByTheClockOfToday(t *testing.T) {
+// A process may begin before its clock is set. For how long a node has been what it is does not change by that.
+func TestMomentsAreToldByTheClockAsItIsSetNow(t *testing.T) {
 	began := time.Now()
-	s, err := New(Options{Policy: "adaptive", Clients: 1, Epoch: began})
-	require.NoError(t, err)
-	n := s.Update([]NodeInfo{{ID: "a", Name: "a"}}, began)[0]
-	s.ObservePoll("a", Poll{State: Fine}, began.Add(time.Minute))
-	s.Leave(n, began.Add(time.Hour))
+	s := New(Options{Epoch: began})
+	nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}}, began)
+	s.ObservePoll("a", Poll{State: Fine}, began.Add(time.Second))
+	s.ObservePoll("a", Poll{State: Unknown, Message: "503"}, began.Add(2*time.Second))
+	s.Leave(nodes[0], began.Add(time.Minute))
+	now := began.Add(10 * time.Second)
+	for _, step := range []time.Duration{0, 24 * time.Hour} {
+		f := s.Figures(nodes[0], stepped(now, step))
+		require.WithinDuration(t, now.Add(step-8*time.Second), *f.Since, time.Millisecond)
+		require.WithinDuration(t, now.Add(step-8*time.Second), f.LastError.At, time.Millisecond)
+		require.WithinDuration(t, now.Add(step+50*time.Second), *f.LeavingUntil, time.Second)
+	}
+}
 
-	now := stepped(began.Add(3 * time.Minute))
-	require.InDelta(t, 3*time.Minute, now.Sub(began), 0, "so much has passed")
-	require.InDelta(t, 63*time.Minute, now.Round(0).Sub(began.Round(0)), 0, "by the time of day")
-	f := s.Figures(n, now)
-	require.Equal(t, now.Round(0).Add(-2*time.Minute).UTC().Truncate(time.Millisecond), *f.Since)
-	require.Equal(t, now.Round(0).Add(57*time.Minute).UTC().Truncate(time.Second), *f.LeavingUntil)
+// Where no more nodes may be ejected, one that was unreachable is let in at once. Why it was ejected long ago is not
+// why it comes back.
+func TestWhyANodeComesBackIsNotWhyItWasEjectedBefore(t *testing.T) {
+	s, nodes := newTest(t, 3)
+	s.eject(nodes[1], Slow, int64(time.Second), "long ago")
+	s.slowStart(nodes[1], int64(2*time.Second))
+	s.advance(nodes[1], int64(time.Hour))
+	s.eject(nodes[0], Slow, int64(time.Hour), "a test")
+	s.MarkUnreachable(nodes[1], "refused", at(time.Hour))
+	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(time.Hour+time.Second))
+	f := s.Figures(nodes[1], at(time.Hour+time.Second))
+	require.Equal(t, Ramping, f.Proved)
+	require.Equal(t, "was unreachable", f.Why)
 }

@@ -18,7 +18,7 @@ func served(s *Selector, nodes []*Node, queries int64, service, now time.Duratio
 // withProcessors returns a selector with so many nodes of two processors each.
 func withProcessors(t *testing.T, count int) (*Selector, []*Node) {
 	t.Helper()
-	s, nodes := newTest(t, "adaptive", count)
+	s, nodes := newTest(t, count)
 	infos := infosOf(nodes)
 	for i := range infos {
 		infos[i].Processors = 2
@@ -30,7 +30,7 @@ func withProcessors(t *testing.T, count int) (*Selector, []*Node) {
 // sent all searches of one shard to the node that had the shortest a poll ago.
 func TestAClientThatSeesLittleLeavesOneShardToTheEngine(t *testing.T) {
 	for sent, reason := range map[int]Reason{10: NoOutlier, 60: Ranked} {
-		s, nodes := newTest(t, "adaptive", 2)
+		s, nodes := newTest(t, 2)
 		request := Request{Nodes: nodes, Shards: [][]int{{0, 1}}, Outliers: true}
 		d := &Decision{}
 		for second := range 10 {
@@ -55,7 +55,7 @@ func TestAClientThatSeesLittleLeavesOneShardToTheEngine(t *testing.T) {
 
 // Nodes count no reads by id as shard queries, so neither does what is compared with that.
 func TestAClientThatReadsMuchLeavesOneShardToTheEngine(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	d, request := &Decision{}, Request{Nodes: nodes, Shards: [][]int{{0, 1}}, Outliers: true}
 	for second := range 10 {
 		now := time.Duration(second+1) * time.Second
@@ -86,7 +86,7 @@ func TestAFullNodeDoesNotCoordinateWhatItAloneCanServe(t *testing.T) {
 // Where many poll, each does so seldom. What a queue explains was taken for proof, as the poll
 // that told of it came later.
 func TestAnEjectionWaitsForAPoll(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	bad := late(300*time.Millisecond, nodes[2])
 	for now := time.Second; now < 6*time.Second; now += ProbeTimeout {
@@ -116,7 +116,7 @@ func TestANodeThatIsNeededIsNotProbed(t *testing.T) {
 }
 
 func TestAFullQueueIsLoadUntilAPollTellsOtherwise(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Rejected: 0.5}, at(time.Second))
 	require.True(t, nodes[0].rejects(s.since(at(9*time.Second))), "nothing was heard since")
 	s.ObservePoll(nodes[0].ID, Poll{State: Unresponsive, Took: time.Second}, at(10*time.Second))

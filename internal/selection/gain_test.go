@@ -16,7 +16,7 @@ type gainTest struct {
 
 func newGainTest(t *testing.T) *gainTest {
 	t.Helper()
-	s, nodes := newTest(t, "adaptive", 9)
+	s, nodes := newTest(t, 9)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		n.Processors = 4

@@ -31,7 +31,7 @@ type Asking struct {
 // them would be used, whatever they answered. Each is to end in one [Selector.Asked].
 func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 	all, turn := *s.all.Load(), s.turn.Load()
-	if !s.policy.health || d.Reason == Overloaded || len(all) < twice {
+	if d.Reason == Overloaded || len(all) < twice {
 		return dst
 	}
 	at, compared := s.since(now), 0

@@ -14,7 +14,7 @@ func TestEjectedSinceIsWhatWasSentBefore(t *testing.T) {
 		func(s *Selector, n *Node) { s.eject(n, Slow, int64(2*second), "test") },
 		func(s *Selector, n *Node) { s.MarkUnreachable(n, "refused", epoch.Add(2*second)) },
 	} {
-		s, nodes := newTest(t, "adaptive", 3)
+		s, nodes := newTest(t, 3)
 		var before, elsewhere, after Decision
 		s.Choose(&before, Request{Nodes: nodes, Shards: [][]int{{0}}}, epoch.Add(second))
 		s.Acquire(&before, epoch.Add(second))
@@ -46,7 +46,7 @@ const askedAt = 1050 * time.Millisecond
 // newLate asks the nodes of a search on shards, of which those in answering answer at once.
 func newLate(t *testing.T, shards [][]int, answering func(*Node) bool) *lateSearch {
 	t.Helper()
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	l := &lateSearch{Selector: s, nodes: nodes, first: &Decision{}}
 	s.Choose(l.first, Request{Nodes: nodes, Shards: shards, Outliers: true}, at(time.Second))
@@ -150,12 +150,12 @@ func occupy(nodes []*Node, rate float64) {
 // change nothing.
 func TestNoNodeIsAskedWhereAllAreNeeded(t *testing.T) {
 	for rate, want := range map[float64]int{0.1: 5, 0.28: 0} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		occupy(nodes, rate)
 		require.Len(t, s.Ask(nil, &Decision{Nodes: nodes}, at(time.Second)), want)
 	}
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	occupy(nodes, 0.28)
 	occupy(nodes[4:], 0.001) // its shard queries could be done elsewhere
@@ -186,7 +186,7 @@ func TestAnAnswerIsAwaitedForASecond(t *testing.T) {
 // Of many nodes a few are asked, and of one none: there is nothing to compare it with.
 func TestNotAllNodesOfAWideSearchAreAsked(t *testing.T) {
 	for count, want := range map[int]int{1: 0, 2: 2, 100: roundSize} {
-		s, nodes := newTest(t, "adaptive", count)
+		s, nodes := newTest(t, count)
 		asked := s.Ask(nil, &Decision{Nodes: nodes}, at(time.Second))
 		require.Len(t, asked, want)
 	}

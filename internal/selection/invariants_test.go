@@ -10,20 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInvariantsHoldForEveryPolicy draws random clusters and checks what must
+// TestInvariantsHold draws random clusters and checks what must
 // hold whatever the numbers are.
-func TestInvariantsHoldForEveryPolicy(t *testing.T) {
-	for _, policy := range Policies() {
-		t.Run(policy, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(7, 7))
-			for range 500 {
-				s, nodes := newTest(t, policy, 1+r.IntN(8))
-				randomise(r, s, nodes)
-				shards := randomShards(r, len(nodes))
-				d := choose(s, nodes, shards, epoch.Add(time.Duration(r.IntN(1e9))))
-				checkInvariants(t, d, nodes, shards)
-			}
-		})
+func TestInvariantsHold(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 500 {
+		s, nodes := newTest(t, 1+r.IntN(8))
+		randomise(r, s, nodes)
+		shards := randomShards(r, len(nodes))
+		d := choose(s, nodes, shards, epoch.Add(time.Duration(r.IntN(1e9))))
+		checkInvariants(t, d, nodes, shards)
 	}
 }
 
@@ -76,7 +72,7 @@ func checkInvariants(t *testing.T, d *Decision, nodes []*Node, shards [][]int) {
 // TestNobodyStarves runs searches for two virtual minutes: a node that was slow
 // once must be serving again at the end.
 func TestNobodyStarves(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	set(&nodes[4].response, 1000)
 	shards := ring(5, 2, 5)
@@ -93,8 +89,7 @@ func TestNobodyStarves(t *testing.T) {
 func BenchmarkChoose(b *testing.B) {
 	for _, c := range []struct{ shards, copies, nodes int }{{1, 2, 5}, {5, 2, 5}, {20, 3, 10}, {1000, 2, 50}} {
 		b.Run(fmt.Sprintf("shards=%d/copies=%d/nodes=%d", c.shards, c.copies, c.nodes), func(b *testing.B) {
-			s, err := New(Options{Policy: "adaptive", Epoch: epoch})
-			require.NoError(b, err)
+			s := New(Options{Epoch: epoch})
 			infos := make([]NodeInfo, c.nodes)
 			for i := range infos {
 				infos[i] = NodeInfo{ID: fmt.Sprint(i), Name: fmt.Sprint(i)}
@@ -117,7 +112,7 @@ func TestAnEjectedNodeIsUsedWhereTheOthersCannotCarryItsLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	left := map[bool]int{}
 	for range 500 {
-		s, nodes := newTest(t, "adaptive", 3+r.IntN(6))
+		s, nodes := newTest(t, 3+r.IntN(6))
 		services := make([]float64, len(nodes))
 		var load, rates, processors float64
 		for i, n := range nodes {

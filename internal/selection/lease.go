@@ -76,9 +76,8 @@ type Outcome struct {
 func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
 	at := s.since(now)
 	if o.Failed {
-		e := &NodeError{At: now, Message: o.Message}
 		for _, n := range o.Blamed {
-			s.fail(n, at, e)
+			s.fail(n, at, o.Message)
 		}
 		return
 	}
@@ -154,9 +153,7 @@ func (c Seen) sample() float64 {
 // ObservePoll feeds a poll of the node with this id. A poll that fails is a fact
 // about the node. A node that is not known is none.
 func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
-	s.mu.Lock()
-	nodes := s.nodes // another map after each update
-	s.mu.Unlock()
+	nodes := s.known()
 	n := nodes[id]
 	if n == nil {
 		return
@@ -165,16 +162,15 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	n.polledAs(p.State)
 	if p.State != Fine {
 		raise(&n.missedAt, at)
+		n.lastError.Store(&failure{at, p.Message})
 	}
 	if p.State == Unresponsive && (n.out() || n.heardAt.Load() > at-int64(p.Took)) {
 		// It is not back as it does not answer. Or it answers clients while it owes the poll: it is busy, which
 		// is no proof.
-		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
 	s.setLife(n, p.State, p.Message, at)
 	if p.State != Fine {
-		n.lastError.Store(&NodeError{At: now, Message: p.Message})
 		return
 	}
 	if p.Queries > 0 || n.latest.Value() == 0 {
@@ -223,15 +219,12 @@ func (s *Selector) Heard(n *Node, now time.Time) { raise(&n.heardAt, s.since(now
 // setLife notes what a poll or a connection said of the node's life. A node that
 // is back must answer probes before it gets its share little by little.
 func (s *Selector) setLife(n *Node, life State, why string, at int64) {
-	was := State(n.polled.Load())
+	var was State
 	s.changing(n, at, why, func() {
-		if n.polled.Store(int32(life)); life == Unreachable {
+		if was = State(n.polled.Swap(int32(life))); life == Unreachable {
 			n.health.clear()
 		}
 	})
-	if !s.policy.health {
-		return
-	}
 	if life != Fine && !n.health.excluded() { // only one of these asks
 		s.askAgain(n, at)
 		if life != Unknown || was != Unknown { // one error after the other tells nothing new of a node that answers its probes well
@@ -243,6 +236,7 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 		n.service.Reset()
 		n.probe.took.Set(millis(ProbeTimeout)) // until one tells more
 		if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {
+			n.health.why.Store(new("was unreachable"))
 			s.slowStart(n, at)
 		}
 	}
@@ -251,6 +245,6 @@ func (s *Selector) setLife(n *Node, life State, why string, at int64) {
 // MarkUnreachable notes that a connection to n was refused or reset: it stays out
 // until a poll reaches it again.
 func (s *Selector) MarkUnreachable(n *Node, message string, now time.Time) {
-	s.fail(n, s.since(now), &NodeError{At: now, Message: message})
+	s.fail(n, s.since(now), message)
 	s.setLife(n, Unreachable, message, s.since(now))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -51,7 +51,7 @@ func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
 }
 
 func TestCanceledSearchChangesNoStatistics(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
 	s.Acquire(d, epoch)
 	require.EqualValues(t, 1, d.Nodes[0].Outstanding())
@@ -62,7 +62,7 @@ func TestCanceledSearchChangesNoStatistics(t *testing.T) {
 }
 
 func TestOneNodeSetTellsResponseAndOverhead(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
 	s.Acquire(d, epoch)
 	s.Observe(d, Outcome{ResponseTime: 120 * time.Millisecond, Took: 20 * time.Millisecond, HasTook: true}, epoch)
@@ -81,7 +81,7 @@ func response(n *Node) float64 {
 // A node that is short of CPU answers clients and is late with its statistics: if that
 // kept it out, its neighbours would be the next ones.
 func TestALatePollIsNoProofAgainstANodeThatAnswers(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 20, 3)
 	late := Poll{State: Unresponsive, Took: time.Second, Message: "deadline exceeded"}
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, at(time.Second))
@@ -99,7 +99,7 @@ func TestALatePollIsNoProofAgainstANodeThatAnswers(t *testing.T) {
 }
 
 func TestPollsFeedQueueServiceAndWhatOthersSaw(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	s.ObservePoll(nodes[0].ID, Poll{
 		State: Fine, Queue: 7, ServiceTime: 3 * time.Millisecond,
 		Coordinated: map[string]Seen{nodes[0].ID: {Now: time.Millisecond}, nodes[1].ID: {Now: 300 * time.Millisecond}, "gone": {Now: 1}},
@@ -125,7 +125,7 @@ func share(s *Selector, nodes []*Node, i int, now time.Time) float64 {
 }
 
 func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	for range 10 {
@@ -142,7 +142,7 @@ func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 }
 
 func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	setTimes(nodes, 5, 3)
 	kept := s.Update([]NodeInfo{{ID: nodes[1].ID, Name: nodes[1].Name}}, epoch)
 	require.Same(t, nodes[1], kept[0])
@@ -153,7 +153,7 @@ func TestUpdateKeepsStatisticsAndForgetsNodesThatLeft(t *testing.T) {
 
 // Searches that one request sends together count one by one.
 func TestSearchesSentTogetherAreLoad(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	setTimes(nodes, 10, 3)
 	d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
 	s.AcquireItems(d, 5, epoch)
@@ -181,7 +181,7 @@ func TestSearchesSentTogetherAreLoad(t *testing.T) {
 
 // Of a set nobody knows which node was slow.
 func TestTheTimeOfASetTellsNoResponseTime(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 10, 3)
 	s.Observe(&Decision{Nodes: nodes}, Outcome{ResponseTime: time.Second, Took: time.Second, HasTook: true}, at(time.Minute))
 	for _, n := range nodes {

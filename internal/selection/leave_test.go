@@ -10,27 +10,25 @@ import (
 // A node that is about to leave is given no searches and coordinates nothing, whatever kind they
 // are of, until it has left.
 func TestANodeThatLeavesIsGivenNothing(t *testing.T) {
-	for _, policy := range Policies() {
-		s, nodes := newTest(t, policy, 5)
-		setTimes(nodes, 5, 3)
-		s.Leave(nodes[1], at(time.Minute))
-		for range 50 {
-			for _, shards := range [][][]int{{{0, 1}}, ring(5, 2, 5)} {
-				d := choose(s, nodes, shards, at(2*time.Second))
-				require.NotContains(t, d.Nodes, nodes[1], policy)
-				require.NotSame(t, nodes[1], d.Coordinator, policy)
-			}
-			require.NotSame(t, nodes[1], s.Coordinator(nodes, func(*Node) bool { return true }, at(2*time.Second)), policy)
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	s.Leave(nodes[1], at(time.Minute))
+	for range 50 {
+		for _, shards := range [][][]int{{{0, 1}}, ring(5, 2, 5)} {
+			d := choose(s, nodes, shards, at(2*time.Second))
+			require.NotContains(t, d.Nodes, nodes[1])
+			require.NotSame(t, nodes[1], d.Coordinator)
 		}
-		require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).LeavingUntil.UTC(), policy)
-		require.Equal(t, Drained, s.Figures(nodes[1], at(2*time.Second)).Leaving, policy)
-		require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays, "+policy)
+		require.NotSame(t, nodes[1], s.Coordinator(nodes, func(*Node) bool { return true }, at(2*time.Second)))
 	}
+	require.Equal(t, at(time.Minute), s.Figures(nodes[1], at(2*time.Second)).LeavingUntil.UTC())
+	require.Equal(t, Drained, s.Figures(nodes[1], at(2*time.Second)).Leaving)
+	require.Contains(t, names(choose(s, nodes, [][]int{{1}, {0, 2}}, at(2*time.Second))), "b", "the last copy stays")
 }
 
 // While no node stands out the engine chooses the copies: it would choose one that leaves, too.
 func TestANodeThatLeavesMakesLists(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	require.Equal(t, NoOutlier, decide(s, nodes, time.Second).Reason)
 	s.Leave(nodes[1], at(time.Minute))
@@ -42,7 +40,7 @@ func TestANodeThatLeavesMakesLists(t *testing.T) {
 // A mark is soft: it ends with its time, when it is taken back, and when the node has restarted.
 func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
 	marked := func() (*Selector, []*Node) {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		s.Leave(nodes[1], at(time.Minute))
 		require.True(t, nodes[1].leaves(s.since(at(2*time.Second))))
 		return s, nodes
@@ -72,7 +70,7 @@ func TestTheMarkOfANodeThatLeavesEnds(t *testing.T) {
 
 // Where all copies of a shard are on nodes that leave, or are ejected, one that leaves is listed.
 func TestANodeThatLeavesComesBeforeASlowOne(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
 	nodes[0].probe.took.Set(millis(ProbeTimeout))
@@ -84,13 +82,13 @@ func TestANodeThatLeavesComesBeforeASlowOne(t *testing.T) {
 // often two nodes are drawn of which both leave.
 func TestNodesThatLeaveDoNotCoordinateBesideOthersThatComeBack(t *testing.T) {
 	all := func(*Node) bool { return true }
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	s.Leave(nodes[1], at(time.Minute))
 	s.Leave(nodes[3], at(time.Minute))
 	for range 500 {
 		require.False(t, s.Coordinator(nodes, all, at(2*time.Second)).in([]*Node{nodes[1], nodes[3]}))
 	}
-	s, nodes = newTest(t, "adaptive", 3)
+	s, nodes = newTest(t, 3)
 	s.slowStart(nodes[0], s.since(at(time.Second)))
 	s.Leave(nodes[1], at(time.Minute))
 	for range 500 {
@@ -101,7 +99,7 @@ func TestNodesThatLeaveDoNotCoordinateBesideOthersThatComeBack(t *testing.T) {
 
 // A connection that breaks off is no restart.
 func TestTheMarkOutlivesABrokenConnection(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	s.Leave(nodes[1], at(time.Minute))
 	s.MarkUnreachable(nodes[1], "reset", at(2*time.Second))
 	s.ObservePoll(nodes[1].ID, Poll{State: Fine}, at(3*time.Second))
@@ -110,7 +108,7 @@ func TestTheMarkOutlivesABrokenConnection(t *testing.T) {
 
 // A node that hangs and is to be restarted for that does not become the better of two bad copies.
 func TestAnEjectedNodeThatLeavesIsRankedAsEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for i, took := range []time.Duration{300 * time.Millisecond, ProbeTimeout} {
 		s.eject(nodes[i], Slow, s.since(at(time.Second)), "a test")
@@ -124,7 +122,7 @@ func TestAnEjectedNodeThatLeavesIsRankedAsEjected(t *testing.T) {
 
 // What the cluster announces counts as what an operator says, until the cluster says otherwise.
 func TestANodeThatTheClusterAnnouncesToLeaveIsGivenNothing(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	infos := infosOf(nodes)
 	infos[1].Announced = "excluded"
 	nodes = s.Update(infos, epoch)

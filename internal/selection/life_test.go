@@ -10,7 +10,7 @@ import (
 
 // A node that cannot be reached is back when it answers a poll, not when one is late.
 func TestALatePollIsNoReturn(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, at(time.Second))
 	for i := range 5 {
 		s.ObservePoll(nodes[0].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Duration(i+2)*time.Second))
@@ -23,7 +23,7 @@ func TestALatePollIsNoReturn(t *testing.T) {
 // A node that answers its polls with errors is probed when that begins. What its probes tell does not change with each
 // further error.
 func TestErrorsOfPollsThatGoOnAskForNoMoreProbes(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	wanted := &nodes[0].probe.wanted
 	for i := range 5 {
 		s.ObservePoll(nodes[0].ID, Poll{State: Unknown}, at(time.Duration(i+1)*time.Second))
@@ -43,7 +43,7 @@ func TestTheOnlyNodeThatIsLeftReturns(t *testing.T) {
 			n.probe.wanted.Store(true)
 		},
 	} {
-		s, nodes := newTest(t, "adaptive", 2)
+		s, nodes := newTest(t, 2)
 		keepOut(s, nodes[0])
 		s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, at(time.Second))
 		require.Positive(t, answerProbes(s, nodes, time.Second, 10*time.Second, answeredWell), name)
@@ -53,7 +53,7 @@ func TestTheOnlyNodeThatIsLeftReturns(t *testing.T) {
 
 // A node that joined, and was ejected before it got copies, has to prove itself as any other.
 func TestTheFirstCopyEndsNoEjection(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	infos := []NodeInfo{{ID: "new", Name: "new"}}
 	for _, n := range nodes {
 		infos = append(infos, n.NodeInfo)
@@ -65,4 +65,24 @@ func TestTheFirstCopyEndsNoEjection(t *testing.T) {
 	require.Equal(t, Failing, all[i].State())
 	choose(s, all, ring(6, 2, 6), at(2*time.Second))
 	require.Equal(t, Failing, all[i].State())
+}
+
+// A node may come back with other roles before anybody saw that it was away. What was proved of it as a holder of copies
+// would never end: without shards it is not probed. One that holds shards from now on is cold.
+func TestANodeThatChangesItsPartBeginsAnew(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	s.eject(nodes[2], Slow, int64(time.Second), "was unreachable")
+	infos := infosOf(nodes)
+	infos[2].NoData = true
+	nodes = s.Update(infos, at(2*time.Second))
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(2*time.Second))
+	require.Equal(t, Fine, nodes[2].State())
+	require.Zero(t, s.expectedUntil.Load())
+
+	infos[2].NoData = false
+	nodes = s.Update(infos, at(3*time.Second))
+	require.EqualValues(t, 3*time.Second+absence, s.expectedUntil.Load())
+	choose(s, nodes, ring(5, 2, 5), at(4*time.Second))
+	require.Equal(t, Ramping, nodes[2].State())
+	require.Zero(t, s.expectedUntil.Load())
 }

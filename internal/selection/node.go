@@ -75,10 +75,16 @@ type statistics struct {
 	failures  atomic.Int64
 	strikes   atomic.Int32 // failures in a row
 	failedAt  atomic.Int64 // ns
-	lastError atomic.Pointer[NodeError]
+	lastError atomic.Pointer[failure]
 	sent      stats.Window
 	sentThen  stats.Number // all that was sent until the last poll
 	own       stats.EWMA   // shard queries sent per ms, of rate
+}
+
+// failure is one that was blamed on a node.
+type failure struct {
+	at      int64 // ns
+	message string
 }
 
 // NodeError is the last failure blamed on a node.
@@ -102,9 +108,6 @@ func (n *Node) State() State {
 // Outstanding returns the searches sent to a set with this node that were not
 // answered yet.
 func (n *Node) Outstanding() int64 { return n.outstanding.Load() }
-
-// Coordinating returns the requests sent through this node that were not answered yet.
-func (n *Node) Coordinating() int64 { return n.coordinating.Load() }
 
 // out reports whether the node cannot be reached or does not answer.
 func (n *Node) out() bool {

@@ -15,31 +15,29 @@ func TestOverloadedWhenAllCopiesOfAShardReject(t *testing.T) {
 		}
 		return epoch.Add(at + second/10)
 	}
-	for _, policy := range Policies() {
-		s, nodes := newTest(t, policy, 4)
-		shards := [][]int{{0, 1}, {2, 3}}
-		now := full(s, second, 0.5, nodes[0], nodes[2])
-		require.NotEqual(t, Overloaded, choose(s, nodes, shards, now).Reason, "each shard has a copy that takes searches")
-		require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{3}, {0}}, now).Reason, "there is nothing to choose")
+	s, nodes := newTest(t, 4)
+	shards := [][]int{{0, 1}, {2, 3}}
+	now := full(s, second, 0.5, nodes[0], nodes[2])
+	require.NotEqual(t, Overloaded, choose(s, nodes, shards, now).Reason, "each shard has a copy that takes searches")
+	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{3}, {0}}, now).Reason, "there is nothing to choose")
 
-		now = full(s, second, 0.5, nodes[3])
-		d := choose(s, nodes, shards, now)
-		require.Equal(t, Overloaded, d.Reason, policy)
-		require.False(t, d.Reason.Lists())
-		require.Len(t, d.Nodes, 4, "the engine picks")
-		require.Equal(t, Overloaded, choose(s, nodes, [][]int{{2, 3}}, now).Reason, "one shard")
-		require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "another index")
-		require.NotEqual(t, Overloaded, choose(s, nodes, shards, now.Add(2*second)).Reason, "it is over")
+	now = full(s, second, 0.5, nodes[3])
+	d := choose(s, nodes, shards, now)
+	require.Equal(t, Overloaded, d.Reason)
+	require.False(t, d.Reason.Lists())
+	require.Len(t, d.Nodes, 4, "the engine picks")
+	require.Equal(t, Overloaded, choose(s, nodes, [][]int{{2, 3}}, now).Reason, "one shard")
+	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "another index")
+	require.NotEqual(t, Overloaded, choose(s, nodes, shards, now.Add(2*second)).Reason, "it is over")
 
-		s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, now)
-		require.Equal(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "one copy rejects, the other is gone")
-		s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, now.Add(2*second))
-		require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now.Add(2*second)).Reason, "gone is not full")
-	}
+	s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, now)
+	require.Equal(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "one copy rejects, the other is gone")
+	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, now.Add(2*second))
+	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now.Add(2*second)).Reason, "gone is not full")
 }
 
 func TestFewRejectionsAreABurst(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	at := epoch
 	for i := range 10 {
 		at = at.Add(200 * time.Millisecond)
@@ -66,7 +64,7 @@ func TestThereIsRoomBesideAFullQueue(t *testing.T) {
 		"a shard has one copy":     {sole: true},
 		"the full one rejects":     {arrange: func(s *Selector, n *Node) { s.ObservePoll("a", Poll{State: Fine, Rejected: 0.5}, now) }, want: true},
 	} {
-		s, nodes := newTest(t, "adaptive", 3)
+		s, nodes := newTest(t, 3)
 		if c.arrange != nil {
 			c.arrange(s, nodes[2])
 		}

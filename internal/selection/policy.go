@@ -1,36 +1,14 @@
 package selection
 
-import "math"
+// Policy is the name of what chooses.
+const Policy = "adaptive"
 
-// turn is what a policy may use beside the node: time and chance of this choice.
+// turn is time and chance of a choice.
 type turn struct {
 	s      *Selector
 	at     int64  // ns since the epoch
 	number uint64 // of this choice, for rotation and chance
-	nodes  int    // how many nodes the snapshot has
 	acts   bool   // false: a preview, which changes nothing
-}
-
-// policy ranks nodes: lower is better, NaN means "no statistics".
-type policy struct {
-	rank func(c *candidate, t turn) float64
-	// near says which copies count as equal to the best copy of a shard: those with ranks that
-	// are worse by no more than that, in the unit of the rank.
-	near float64
-	// health says that nodes that stand out are kept out, see [State].
-	health bool
-}
-
-// policies by name. All but adaptive exist to be compared with.
-var policies = map[string]policy{
-	"adaptive":    {rank: rankLoad, near: nearSlack, health: true},
-	"ars":         {rank: rankARS},
-	"round_robin": {rank: rankRoundRobin},
-}
-
-// rankRoundRobin makes each node the best in turn.
-func rankRoundRobin(c *candidate, t turn) float64 {
-	return float64((uint64(c.position) + t.number) % uint64(t.nodes))
 }
 
 // Parts are what a rank is made of. Durations in milliseconds.
@@ -66,23 +44,4 @@ func (p Parts) estimate(clients float64) float64 { return 1 + p.Outstanding*clie
 // a shard query is done, q̂·S, with S the service time of the node's own counters.
 func (p Parts) Rank(clients float64) float64 {
 	return p.estimate(clients) * max(p.ServiceTime, leastTime)
-}
-
-func rankLoad(c *candidate, t turn) float64 {
-	if !c.known {
-		return math.NaN()
-	}
-	return c.Rank(t.s.n)
-}
-
-// rankARS is the engine's own adaptive replica selection as far as a proxy can run it:
-// Ψ = R − S + q̂³·S with whole numbers of the queue, and a node without statistics comes
-// first. Source: ResponseCollectorService of Elasticsearch 8; C3, NSDI 2015, with S as
-// corrected by elasticsearch#70283.
-func rankARS(c *candidate, t turn) float64 {
-	if !c.known {
-		return math.Inf(-1)
-	}
-	q := 1 + c.Outstanding*t.s.n + math.Floor(c.Queue)
-	return c.ResponseTime - c.ServiceTime + q*q*q*c.ServiceTime
 }

@@ -75,35 +75,31 @@ type round struct {
 	times   []float64 // scratch
 }
 
+// awaited reports whether some probe of the round has not ended.
+func (r *round) awaited() bool {
+	return slices.ContainsFunc(r.entries, func(e entry) bool { return !e.ended })
+}
+
 // entry is one probe of a round.
 type entry struct {
 	node, via *Node
-	state     entryState
-	outcome   ProbeOutcome // once answered or failed
-	judged    bool         // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
-	foreign   bool         // another sidestep sent it, and it says something
-	single    bool         // and it was no burst
+	outcome   ProbeOutcome // once it has ended
+	ended     bool
+	void      bool // it tells nothing
+	judged    bool // it has nothing more to say; while it is awaited: it was late, and is not waited for any longer
+	foreign   bool // another sidestep sent it, and it says something
 }
 
 // took returns how long (ms) the probe took, or has taken, where that many have elapsed since it was sent.
 func (e *entry) took(elapsed float64) float64 {
-	if e.state == probeAwaited {
+	if !e.ended {
 		return elapsed
 	}
 	return millis(e.outcome.Took)
 }
 
 // refused reports whether the probe failed, and not for want of time.
-func (e *entry) refused() bool { return e.state == probeFailed && e.outcome.Took < ProbeTimeout }
-
-type entryState uint8
-
-const (
-	probeAwaited entryState = iota
-	probeAnswered
-	probeFailed
-	probeVoid // it tells nothing
-)
+func (e *entry) refused() bool { return e.outcome.Failed && !e.void && e.outcome.Took < ProbeTimeout }
 
 // rounds are the probes under way, and what sidesteps tell each other of theirs. All that is not atomic is guarded by mu.
 type rounds struct {
@@ -205,9 +201,6 @@ func (p *probing) compared() { p.aloneAt.Store(0) }
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, so they are all to be probed.
 func (s *Selector) Suspect(d *Decision, now time.Time) {
-	if !s.policy.health {
-		return
-	}
 	at := s.since(now)
 	for _, n := range d.Nodes {
 		s.ask(n, at)
@@ -218,23 +211,15 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 // end in one [Selector.ObserveProbe]. It is to be called every few milliseconds,
 // and costs little while nothing is due. It also judges probes that are overdue.
 func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
-	if !s.policy.health {
-		return dst
-	}
 	at := s.since(now)
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	raise(&s.probes.lookedAt, at)
-	s.judgeHeard(nodes, at)
-	open := s.probes.open[:0]
+	s.judgeHeard(at)
 	for _, r := range s.probes.open {
 		s.judge(r, at)
-		if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) && at-r.sent < int64(roundLife) {
-			open = append(open, r)
-		}
 	}
-	clear(s.probes.open[len(open):])
-	s.probes.open = open
+	s.probes.open = slices.DeleteFunc(s.probes.open, func(r *round) bool { return !r.awaited() || at-r.sent >= int64(roundLife) })
 	s.sample(nodes, at)
 	var suspects, returning []*Node
 	for _, n := range nodes {
@@ -247,13 +232,8 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 			suspects = append(suspects, n)
 		}
 	}
-	if len(suspects) > 0 {
-		dst = s.begin(dst, nodes, suspects, 1, at)
-	}
-	if len(returning) > 0 {
-		dst = s.begin(dst, nodes, returning, probeBurst, at)
-	}
-	return dst
+	dst = s.begin(dst, nodes, suspects, 1, at)
+	return s.begin(dst, nodes, returning, probeBurst, at)
 }
 
 // due reports whether n is to be probed at the moment at.
@@ -286,9 +266,12 @@ func (s *Selector) jittered(d time.Duration, at int64) time.Duration {
 	return time.Duration(float64(d) * (1 - probeJitter + twice*probeJitter*s.random(uint64(at), 1))) //nolint:gosec // a draw, not a number
 }
 
-// begin sends a round: the suspects, and two peers to compare them with. Each probe is of burst
+// begin sends a round: the suspects, if there are any, and two peers to compare them with. Each probe is of burst
 // searches at once.
 func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int64) []Probe {
+	if len(suspects) == 0 {
+		return dst
+	}
 	s.probes.number++
 	r := &round{sent: at, burst: burst > 1}
 	via := s.via(nodes, suspects, at)
@@ -397,21 +380,15 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
 		e.uncompared(at)
 	}
-	e.state = e.ended(at)
+	e.end(at)
 	s.judge(p.round, at)
 	s.note(p.round)
 }
 
-// ended returns the state of the probe once it has ended.
-func (e *entry) ended(at int64) entryState {
-	switch o := e.outcome; {
-	case o.Unfit, o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves()):
-		return probeVoid
-	case o.Failed:
-		return probeFailed
-	default:
-		return probeAnswered
-	}
+// end notes that the probe has ended, and whether its outcome tells anything.
+func (e *entry) end(at int64) {
+	o := e.outcome
+	e.ended, e.void = true, o.Unfit || o.Failed && (e.node.rejects(at) || e.via != e.node && !e.via.serves())
 }
 
 // awaited returns for how long (ms) a probe has been awaited that is late; 0: there is none.

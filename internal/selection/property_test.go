@@ -219,7 +219,7 @@ func TestWhateverHappens(t *testing.T) {
 // Where everything is bad, all is listed: a shard that is asked may answer, one that is not
 // cannot.
 func TestFailsOpenWhenEverythingIsBad(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		s.MarkUnreachable(n, "refused", at(time.Second))

@@ -13,7 +13,7 @@ import (
 func TestOneSlowNodeIsEjectedWithinASecondAndNoOther(t *testing.T) {
 	for _, rate := range []int{20, 80, 400} {
 		for victim := range 5 {
-			v := newVirtual(t, "adaptive", by(300, 10*time.Second, time.Hour, victim))
+			v := newVirtual(t, by(300, 10*time.Second, time.Hour, victim))
 			v.when = true
 			v.run(rate, 20*time.Second)
 			ejected := v.ejected()
@@ -29,7 +29,7 @@ func TestOneSlowNodeIsEjectedWithinASecondAndNoOther(t *testing.T) {
 
 // It is back by proof and in slow start.
 func TestSlowNodeIsBackOnceItIsWell(t *testing.T) {
-	v := newVirtual(t, "adaptive", by(300, 10*time.Second, 20*time.Second, 2))
+	v := newVirtual(t, by(300, 10*time.Second, 20*time.Second, 2))
 	v.when = true
 	v.run(80, 40*time.Second)
 	var way []State
@@ -47,7 +47,7 @@ func TestSlowNodeIsBackOnceItIsWell(t *testing.T) {
 // far above the others', and nothing is wrong.
 func TestATenantWithLongSearchesEjectsNobody(t *testing.T) {
 	for _, ms := range []float64{30, 100} {
-		v := newVirtual(t, "adaptive", well)
+		v := newVirtual(t, well)
 		v.when = true
 		v.targets = append(v.targets, target{shards: [][]int{{0, 1}, {1, 0}}, ms: ms, rate: 10})
 		v.run(80, 60*time.Second)
@@ -59,7 +59,7 @@ func TestATenantWithLongSearchesEjectsNobody(t *testing.T) {
 
 func TestWhenAllAreSlowNoneIsEjected(t *testing.T) {
 	for _, ms := range []int{100, 300, 5000} {
-		v := newVirtual(t, "adaptive", by(ms, 10*time.Second, time.Hour, 0, 1, 2, 3, 4))
+		v := newVirtual(t, by(ms, 10*time.Second, time.Hour, 0, 1, 2, 3, 4))
 		v.when = true
 		v.run(40, 20*time.Second)
 		require.Positive(t, v.probes)
@@ -72,7 +72,7 @@ func TestWhenAllAreSlowNoneIsEjected(t *testing.T) {
 // It coordinates as much as they do, but where searches hang there: it then has more outstanding than its share.
 func TestASlowCoordinatingNodeIsNotEjected(t *testing.T) {
 	for _, ms := range []int{150, 300, 5000} {
-		v := newVirtual(t, "adaptive", well)
+		v := newVirtual(t, well)
 		v.when = true
 		v.through = by(ms, 10*time.Second, time.Hour, 2)
 		through := 0
@@ -102,7 +102,7 @@ func TestARoundThroughTheBadNodeHoldsUpNothing(t *testing.T) {
 	for _, ms := range []int{300, 5000} {
 		for _, n := range []int{3, 5} {
 			for victim := range n {
-				v := newVirtualOf(t, "adaptive", n, by(ms, from, time.Hour, victim))
+				v := newVirtualOf(t, n, by(ms, from, time.Hour, victim))
 				v.through, v.when = by(ms, from, time.Hour, victim), true
 				for at := from + 2*suspicionInterval; at < from+2*time.Second; at += 10 * time.Millisecond {
 					v.after(at, func() {
@@ -119,7 +119,7 @@ func TestARoundThroughTheBadNodeHoldsUpNothing(t *testing.T) {
 // What is ejected has one probe at a time, whoever asks: it returns after a good one and a good burst. A probe that was sent
 // before the ejection is neither.
 func TestAnEjectedNodeIsProbedOnceAtATime(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	of := func(probes []Probe) (all []Probe) {
 		for _, p := range probes {
 			if p.Node == nodes[2] {
@@ -148,7 +148,7 @@ func TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		for victim := range n {
 			for _, ms := range []int{300, 5000} {
-				v := newVirtualOf(t, "adaptive", n, by(ms, 10*time.Second, time.Hour, victim))
+				v := newVirtualOf(t, n, by(ms, 10*time.Second, time.Hour, victim))
 				v.through = by(ms, 10*time.Second, time.Hour, victim)
 				v.when = true
 				v.run(60, 20*time.Second)
@@ -163,7 +163,7 @@ func TestOfFewNodesTheOneThatIsSlowBothWaysIsEjected(t *testing.T) {
 
 // Where probes are refused, the response times alone are proof, and time lets it in again.
 func TestWhereProbesAreRefusedResponseTimesEject(t *testing.T) {
-	v := newVirtual(t, "adaptive", by(300, 10*time.Second, 20*time.Second, 2))
+	v := newVirtual(t, by(300, 10*time.Second, 20*time.Second, 2))
 	v.refuse = true
 	v.run(80, 40*time.Second)
 	ejected := v.ejected()
@@ -178,7 +178,7 @@ func TestWhereProbesAreRefusedResponseTimesEject(t *testing.T) {
 // Probes that told nothing once, long ago, are no reason to do without: nodes are compared
 // with others all the same, and response times alone do not eject.
 func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	setTimes(nodes, 5, 3)
 	void := func(Probe) ProbeOutcome { return ProbeOutcome{Unfit: true} }
 	s.Suspect(&Decision{Nodes: nodes}, at(time.Second))
@@ -210,7 +210,7 @@ func TestANodeThatCannotBeComparedReturns(t *testing.T) {
 	} {
 		for _, others := range []ProbeOutcome{{Unfit: true}, {Took: 3 * time.Millisecond, Unfit: true}, {Took: 3 * time.Millisecond, Failed: true}} {
 			for _, n := range []int{2, 3} {
-				s, nodes := newTest(t, "adaptive", n)
+				s, nodes := newTest(t, n)
 				setTimes(nodes, 5, 3)
 				s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
 				require.Equal(t, Slow, nodes[0].State())
@@ -241,7 +241,7 @@ func TestOneProbeThatCannotBeComparedIsNotEnough(t *testing.T) {
 			return ProbeOutcome{Took: time.Millisecond, Failed: p.Node == n}
 		},
 	} {
-		s, nodes := newTest(t, "adaptive", 3)
+		s, nodes := newTest(t, 3)
 		s.eject(nodes[0], Slow, int64(time.Second), "a test")
 		answerProbes(s, nodes, time.Second, 1500*time.Millisecond, func(p Probe) ProbeOutcome {
 			return ProbeOutcome{Took: 2 * time.Millisecond, Unfit: p.Node != nodes[0]}
@@ -259,7 +259,7 @@ func TestOneProbeThatCannotBeComparedIsNotEnough(t *testing.T) {
 
 // A node that fails searches is probed through itself, and stays ejected while it fails these probes, too.
 func TestANodeThatFailsItsProbesStaysEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	s.eject(nodes[0], Failing, int64(time.Second), "a test")
 	answerProbes(s, nodes, time.Second, 20*time.Second, func(Probe) ProbeOutcome {
 		return ProbeOutcome{Took: time.Millisecond, Failed: true}
@@ -269,7 +269,7 @@ func TestANodeThatFailsItsProbesStaysEjected(t *testing.T) {
 
 // A probe that ends before those that it is compared with counts as compared: one burst that is late keeps the node out.
 func TestAProbeThatIsSoonerThanItsPeersIsCompared(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	s.eject(nodes[0], Slow, int64(time.Second), "a test")
 	answerProbes(s, nodes, time.Second, 20*time.Second, func(p Probe) ProbeOutcome {
 		took := 2 * time.Millisecond
@@ -286,7 +286,7 @@ func TestAProbeThatIsSoonerThanItsPeersIsCompared(t *testing.T) {
 
 // Probes before an ejection say nothing of the node after it.
 func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	for range 2 { // the second time it is ejected already
 		nodes[0].probe.aloneAt.Store(int64(time.Second))
 		nodes[0].probe.aloneLast.Store(int64(9 * time.Second))
@@ -299,7 +299,7 @@ func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
 // A node whose probes are a little longer than those of its peers, as it is far away, is
 // not avoided for good for having stood still once.
 func TestUnclearProbesEndAvoidance(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	far := func(took time.Duration) {
 		for i := range 8 {
@@ -334,7 +334,7 @@ func TestANodeThatIsNotProbedHoldsUpNoOther(t *testing.T) {
 		},
 	} {
 		for first := range 4 {
-			s, nodes := newTest(t, "adaptive", 4)
+			s, nodes := newTest(t, 4)
 			for _, n := range nodes {
 				n.Processors = 2
 				n.rate.Observe(1)
@@ -356,7 +356,7 @@ func TestANodeThatIsNotProbedHoldsUpNoOther(t *testing.T) {
 
 // One that is back, or new, and answers no polls is no node to send probes through while others do.
 func TestProbesAreSentThroughNoUnresponsiveNode(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	s.slowStart(nodes[2], int64(time.Second))
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(time.Second))
 	for now := time.Second; now < 4*time.Second; now += 200 * time.Millisecond {

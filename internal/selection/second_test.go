@@ -10,7 +10,7 @@ import (
 // A second attempt goes past a node that something is proved against, or a silent
 // coordinating node, and past no other.
 func TestASecondAttemptNeedsProof(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	first := decide(s, nodes, time.Second)
 	s.Acquire(first, at(time.Second))
@@ -44,7 +44,7 @@ func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
 		"nobody probes":      {func(*Selector, []*Node) {}, true},
 		"nobody does so now": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(sent)) }, true},
 	} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		first := decide(s, nodes, sent)
 		first.Nodes, first.Coordinator = nodes[:4], nodes[4]
@@ -65,7 +65,7 @@ func refuse(nodes ...*Node) {
 // A second attempt that would wait in queues instead is none.
 func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 	for queue, want := range map[float64]bool{0: true, 5: true, 20: false} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 5)
 		req := Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}}
 		var first, second Decision
@@ -86,7 +86,7 @@ func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 
 // The best of two bad copies is worth a second attempt, if the first waits for a node that answers nothing.
 func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	req := Request{Nodes: nodes, Shards: [][]int{{0, 1}, {1, 2}}}
 	s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")

@@ -7,10 +7,7 @@
 package selection
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,17 +18,15 @@ import (
 
 // Options configures a [Selector].
 type Options struct {
-	// Policy is one of [Policies].
-	Policy string
 	// Clients is n in C3's q̂ = 1 + os·n + q: how many clients like this one send
-	// to the same nodes. At least 1.
+	// to the same nodes; fewer than 1 are 1.
 	Clients int
 	// Seed makes draws repeatable. It is the number of the first turn, so that clients that begin together do
 	// not send to the same nodes at the same moments.
 	Seed uint64
 	// Epoch is the moment from which time is counted; it should carry a monotonic
 	// reading (time.Now()), so that a step of the wall clock is not taken for
-	// silence. Zero: 1970-01-01.
+	// silence.
 	Epoch time.Time
 	// Zone is where this client is; empty: zones do not count. A copy elsewhere is
 	// used when the best one in Zone ranks ZoneFactor times worse, or more.
@@ -44,10 +39,9 @@ type Options struct {
 
 // Selector ranks nodes and chooses who serves a search.
 type Selector struct {
-	o      Options
-	policy policy
-	n      float64 // Options.Clients
-	turn   atomic.Uint64
+	o    Options
+	n    float64 // Options.Clients
+	turn atomic.Uint64
 
 	probes   rounds
 	probers  atomic.Int64 // see [Selector.Probers]; 0: not told
@@ -62,42 +56,18 @@ type Selector struct {
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 
-	mu       sync.Mutex // guards nodes and expected; taken by Update and ObservePoll, and when a node gets its first copy
+	mu       sync.Mutex // guards nodes and expected
 	nodes    map[string]*Node
 	expected map[string]int64        // ns: when data nodes left or joined that have no copies since, by id
 	all      atomic.Pointer[[]*Node] // the same, in the order of the last Update
 }
 
-// New returns a Selector without nodes. An unknown policy or Clients < 0 is an
-// error that names the valid values.
-func New(o Options) (*Selector, error) {
-	p, ok := policies[o.Policy]
-	if !ok {
-		return nil, fmt.Errorf("unknown policy %q, valid are %s", o.Policy, strings.Join(Policies(), ", "))
-	}
-	if o.Clients < 0 {
-		return nil, fmt.Errorf("clients must be at least 1, got %d", o.Clients)
-	}
-	if o.Epoch.IsZero() {
-		o.Epoch = time.Unix(0, 0)
-	}
-	if o.Zone != "" && o.ZoneFactor <= 1 {
-		return nil, fmt.Errorf("zone factor must be above 1, got %g", o.ZoneFactor)
-	}
-	s := &Selector{o: o, policy: p, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
+// New returns a Selector without nodes.
+func New(o Options) *Selector {
+	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
 	s.all.Store(new([]*Node))
-	return s, nil
+	return s
 }
-
-// Policies returns the names of the policies, sorted.
-func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
-
-// Policy returns the name of the policy in force.
-func (s *Selector) Policy() string { return s.o.Policy }
-
-// Ejects reports whether the policy in force ejects nodes, and lists some only while a node
-// stands out.
-func (s *Selector) Ejects() bool { return s.policy.health }
 
 // NodeInfo identifies a node and says what the selection needs to know of it.
 type NodeInfo struct {
@@ -114,7 +84,7 @@ type NodeInfo struct {
 
 // Update makes the selector know exactly these nodes from now on and returns them in the
 // order given. Nodes known before keep their statistics, whatever else of them changed; those of nodes
-// that left are forgotten, so that a node that comes back starts without statistics.
+// that left, that begin to hold shards or cease to, are forgotten, so that a node that comes back starts without statistics.
 func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +93,7 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	for i, info := range infos {
 		n, ok := s.nodes[info.ID]
 		switch {
-		case !ok:
+		case !ok || n.NoData != info.NoData:
 			n = NewNode(info)
 			n.joined.Store(len(s.nodes) > 0)
 		case n.NodeInfo != info:
@@ -137,6 +107,13 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.all.Store(&out)
 	return out
+}
+
+// known returns the nodes by id: another map after each update.
+func (s *Selector) known() map[string]*Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes
 }
 
 // since returns the time passed from the epoch to now, in nanoseconds.

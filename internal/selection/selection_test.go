@@ -13,10 +13,9 @@ import (
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // newTest returns a selector with n nodes named a, b, c … that all answered a poll.
-func newTest(t testing.TB, policy string, n int) (*Selector, []*Node) {
+func newTest(t testing.TB, n int) (*Selector, []*Node) {
 	t.Helper()
-	s, err := New(Options{Policy: policy, Clients: 1, Seed: 1, Epoch: epoch})
-	require.NoError(t, err)
+	s := New(Options{Clients: 1, Seed: 1, Epoch: epoch})
 	infos := make([]NodeInfo, n)
 	for i := range infos {
 		infos[i] = NodeInfo{ID: "id-" + string(rune('a'+i)), Name: string(rune('a' + i))}
@@ -75,26 +74,10 @@ func names(d *Decision) string {
 	return out
 }
 
-func TestNewNamesValidPolicies(t *testing.T) {
-	_, err := New(Options{Policy: "c4"})
-	require.EqualError(t, err, `unknown policy "c4", valid are adaptive, ars, round_robin`)
-	_, err = New(Options{Policy: "ars", Clients: -1})
-	require.EqualError(t, err, "clients must be at least 1, got -1")
-}
-
 func TestRankIsTheTimeUntilAShardQueryIsDone(t *testing.T) {
 	require.InDelta(t, 5*1, Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4}.Rank(1), 1e-9)
 	require.InDelta(t, 5*50, Parts{ResponseTime: 100, ServiceTime: 50, Queue: 4}.Rank(1), 1e-9)
 	require.InDelta(t, 7*1, Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4, Outstanding: 1}.Rank(2), 1e-9)
-}
-
-// The worked example that tells the right formula of C3 from the inverted one: with q̂ = 5
-// the fast node must win.
-func TestARSIsThePublishedFormula(t *testing.T) {
-	s, nodes := newTest(t, "ars", 1)
-	rank := func(p Parts) float64 { return rankARS(&candidate{node: nodes[0], Parts: p, known: true}, turn{s: s}) }
-	require.InDelta(t, 5-1+125*1, rank(Parts{ResponseTime: 5, ServiceTime: 1, Queue: 4}), 1e-9)
-	require.InDelta(t, 100-50+125*50, rank(Parts{ResponseTime: 100, ServiceTime: 50, Queue: 4}), 1e-9)
 }
 
 func TestRankGrowsWithEveryPart(t *testing.T) {
@@ -119,7 +102,7 @@ func TestRankGrowsWithEveryPart(t *testing.T) {
 }
 
 func TestSlowNodeIsKeptOutWhileShardsKeepACopy(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	for range 20 {
@@ -131,7 +114,7 @@ func TestSlowNodeIsKeptOutWhileShardsKeepACopy(t *testing.T) {
 }
 
 func TestLoneCopyIsChosenHoweverSlow(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	set(&nodes[0].response, 10_000)
 	d := choose(s, nodes, [][]int{{0}, {1, 2}}, epoch)
@@ -143,13 +126,13 @@ func TestLoneCopyIsChosenHoweverSlow(t *testing.T) {
 }
 
 func TestEqualNodesAreAllListed(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	require.Equal(t, "abcde", names(choose(s, nodes, ring(5, 2, 5), epoch)))
 }
 
 func TestOneShardGoesToTheBestCopyExactly(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	set(&nodes[1].service, 2.9)
 	for range 6 {
@@ -160,7 +143,7 @@ func TestOneShardGoesToTheBestCopyExactly(t *testing.T) {
 }
 
 func TestOneShardTiesTakeTurns(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	counts := map[string]int{}
 	for range 300 {
@@ -170,7 +153,7 @@ func TestOneShardTiesTakeTurns(t *testing.T) {
 }
 
 func TestNodesThatServedNothingTakeTurns(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	counts := map[string]int{}
 	for range 300 {
 		d := choose(s, nodes, [][]int{{0, 1, 2}}, epoch)
@@ -185,7 +168,7 @@ func TestNodesThatServedNothingTakeTurns(t *testing.T) {
 }
 
 func TestNewNodeIsNeitherFloodedNorStarved(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 4)
+	s, nodes := newTest(t, 4)
 	for i, n := range nodes[:3] {
 		set(&n.response, 100)
 		set(&n.service, []float64{5, 20, 100}[i])
@@ -195,7 +178,7 @@ func TestNewNodeIsNeitherFloodedNorStarved(t *testing.T) {
 }
 
 func TestUnreachableNodesAreLeftOut(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 20, 20)
 	shards := [][]int{{0, 1}, {0, 2}}
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable, Message: "no answer"}, epoch)
@@ -213,7 +196,7 @@ func TestUnreachableNodesAreLeftOut(t *testing.T) {
 }
 
 func TestFailsOpenWhenEveryCopyIsUnreachable(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 4)
+	s, nodes := newTest(t, 4)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes[:2] {
 		s.ObservePoll(n.ID, Poll{State: Unreachable}, epoch)
@@ -227,14 +210,14 @@ func TestFailsOpenWhenEveryCopyIsUnreachable(t *testing.T) {
 }
 
 func TestAvoidedNodesAreLeftOutWhilePossible(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	require.Equal(t, "bc", names(choose(s, nodes, [][]int{{0, 1}, {0, 2}}, epoch, nodes[0])))
 	require.Equal(t, "abc", names(choose(s, nodes, [][]int{{0}, {0, 1}, {1, 2}}, epoch, nodes[0])))
 }
 
 func TestPreviewChangesNothing(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	setTimes(nodes, 5, 3)
 	set(&nodes[0].response, 300)
 	s.eject(nodes[0], Slow, 1, "a test")
@@ -266,7 +249,7 @@ func TestManagersCoordinateNoSearch(t *testing.T) {
 }
 
 func TestCoordinatorsHTTPSideIsPolled(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	polls := func(slow time.Duration, n int) {
 		for range n {
@@ -310,7 +293,7 @@ func TestAListNamesTheBestCopiesAndThoseNearThem(t *testing.T) {
 		{[4]float64{10, 100, 200, 200}, [][]int{{0, 1}, {1, 2}}, "ab"},
 	} {
 		for _, summed := range []bool{false, true} {
-			s, nodes := newTest(t, "adaptive", len(c.ranks))
+			s, nodes := newTest(t, len(c.ranks))
 			for i, rank := range c.ranks {
 				set(&nodes[i].service, rank)
 			}

@@ -34,12 +34,12 @@ func keep(list []Finding, f Finding) []Finding {
 
 // note keeps for others what came of r, once all its probes have ended.
 func (s *Selector) note(r *round) {
-	if slices.ContainsFunc(r.entries, func(e entry) bool { return e.state == probeAwaited }) {
+	if r.awaited() {
 		return
 	}
 	f := Finding{Number: s.probes.found + 1, Sent: s.moment(r.sent), Local: r.local}
 	for i := range r.entries {
-		if e := &r.entries[i]; e.state != probeVoid {
+		if e := &r.entries[i]; !e.void {
 			f.Probes = append(f.Probes, FoundProbe{Node: e.node.ID, Via: e.via.ID, Burst: r.burst, Outcome: e.outcome})
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Selector) Suspected(ids []string, now time.Time) {
 	at := s.since(now)
 	raise(&s.probes.others, at)
 	for _, n := range *s.all.Load() {
-		if s.policy.health && slices.Contains(ids, n.ID) && n.usable() {
+		if slices.Contains(ids, n.ID) && n.usable() {
 			s.ask(n, at)
 		}
 	}
@@ -99,10 +99,10 @@ func (s *Selector) TakeIn(f Finding) {
 }
 
 // judgeHeard judges what others told.
-func (s *Selector) judgeHeard(nodes []*Node, at int64) {
+func (s *Selector) judgeHeard(at int64) {
 	for _, f := range s.probes.heard {
 		if sent := s.since(f.Sent); sent <= at && at-sent <= int64(twice*roundLife) {
-			s.judgeFinding(&f, nodes, at)
+			s.judgeFinding(&f, at)
 		}
 	}
 	clear(s.probes.heard)
@@ -112,21 +112,16 @@ func (s *Selector) judgeHeard(nodes []*Node, at int64) {
 // judgeFinding judges a finding, as of the moment when it was sent. Nodes that are not known are left
 // out, and probes that show no more than the way from the other one. Of a node that was probed since, or
 // has failed, it says nothing, but its probe is one to compare others with.
-func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
-	find := func(id string) *Node {
-		if i := slices.IndexFunc(nodes, func(n *Node) bool { return n.ID == id }); i >= 0 {
-			return nodes[i]
-		}
-		return nil
-	}
-	r := &round{sent: s.since(f.Sent), local: f.Local}
+func (s *Selector) judgeFinding(f *Finding, at int64) {
+	known, r := s.known(), &round{sent: s.since(f.Sent), local: f.Local}
 	for _, p := range f.Probes {
-		node, via := find(p.Node), find(p.Via)
+		node, via := known[p.Node], known[p.Via]
 		if node == nil || via == nil || node == via && !f.Local {
 			continue
 		}
-		e := entry{node: node, via: via, single: !p.Burst, outcome: p.Outcome}
-		e.state = e.ended(at)
+		r.burst = p.Burst
+		e := entry{node: node, via: via, outcome: p.Outcome}
+		e.end(at)
 		e.judged = r.sent <= max(node.probe.last, node.health.badAt.Load()) || node.health.condition() == Failing
 		e.foreign = !e.judged
 		r.entries = append(r.entries, e)
@@ -137,7 +132,7 @@ func (s *Selector) judgeFinding(f *Finding, nodes []*Node, at int64) {
 		if !e.judged { // there was nothing to compare it with
 			continue
 		}
-		if e.state != probeVoid {
+		if !e.void {
 			raise(&e.node.probe.toldAt, at)
 		}
 		if e.foreign {

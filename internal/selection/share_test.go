@@ -19,9 +19,7 @@ type toldBy struct {
 func newToldBy(t *testing.T, v *virtual) *toldBy {
 	t.Helper()
 	f := &toldBy{}
-	var err error
-	f.Selector, err = New(Options{Policy: "adaptive", Clients: 1, Epoch: epoch, OnChange: func(c Change) { f.states = append(f.states, c.After) }})
-	require.NoError(t, err)
+	f.Selector = New(Options{Clients: 1, Epoch: epoch, OnChange: func(c Change) { f.states = append(f.states, c.After) }})
 	var infos []NodeInfo
 	for _, n := range v.nodes {
 		infos = append(infos, NodeInfo{ID: n.ID, Name: n.Name})
@@ -48,7 +46,7 @@ func (f *toldBy) keep(v *virtual) {
 // it in again, and hardly probes itself. It searches nothing, so all that it knows it was told.
 func TestWhatAnotherFindsIsJudgedAsItsOwn(t *testing.T) {
 	for _, ms := range []int{200, 5000} { // late, and without an answer
-		v := newVirtual(t, "adaptive", by(ms, 2*time.Second, 20*time.Second, 2))
+		v := newVirtual(t, by(ms, 2*time.Second, 20*time.Second, 2))
 		f := newToldBy(t, v)
 		for at := time.Duration(0); at < 40*time.Second; at += 200 * time.Millisecond {
 			v.after(at, func() { f.keep(v) })
@@ -65,7 +63,7 @@ func TestWhatAnotherFindsIsJudgedAsItsOwn(t *testing.T) {
 // What others suspect is probed, by one that searches nothing itself, and as often as by one client
 // however many there are. So are nodes that nobody suspects, one a second.
 func TestSuspicionsOfOthersAreProbed(t *testing.T) {
-	v := newVirtual(t, "adaptive", by(200, 2*time.Second, 20*time.Second, 2))
+	v := newVirtual(t, by(200, 2*time.Second, 20*time.Second, 2))
 	v.s.Probers(500)
 	v.after(2*time.Second, func() { v.s.Suspected([]string{v.nodes[2].ID, "unknown"}, epoch.Add(v.now)) })
 	for at := 3 * time.Second; at < 30*time.Second; at += 200 * time.Millisecond {
@@ -81,7 +79,7 @@ func TestSuspicionsOfOthersAreProbed(t *testing.T) {
 
 // A finding is told once, by number; what is old, and of nodes that are not known, is left out.
 func TestFindingsAreKeptForAWhile(t *testing.T) {
-	v := newVirtual(t, "adaptive", by(5000, time.Second, time.Minute, 2))
+	v := newVirtual(t, by(5000, time.Second, time.Minute, 2))
 	v.run(80, 30*time.Second)
 	found := v.s.Findings(0)
 	require.Len(t, found, maxFindings)
@@ -128,7 +126,7 @@ func heardOf(n *Node, peers []*Node, sent time.Time, burst bool, o ProbeOutcome)
 func TestWhatOthersFindCountsNoMoreThanOwnProbes(t *testing.T) {
 	good, bad := ProbeOutcome{Took: time.Millisecond}, ProbeOutcome{Took: 300 * time.Millisecond}
 	setUp := func(as State) (s *Selector, n *Node, hear func(after time.Duration, burst bool, o ProbeOutcome) int32) {
-		s, nodes := newTest(t, "adaptive", 4)
+		s, nodes := newTest(t, 4)
 		n = nodes[3]
 		ejectedAt := epoch.Add(time.Minute)
 		s.eject(n, as, s.since(ejectedAt), "a test")
@@ -158,9 +156,29 @@ func TestWhatOthersFindCountsNoMoreThanOwnProbes(t *testing.T) {
 	require.Equal(t, Failing, n.State())
 }
 
+// The probe that ends an ejection is a burst, whoever sent the one before: an own single one may be awaited when
+// another sidestep tells of a good one.
+func TestAnOwnSingleProbeEndsNoEjectionThatAnotherOneLookedInto(t *testing.T) {
+	s, nodes := newTest(t, 4)
+	n := nodes[3]
+	s.eject(n, Slow, int64(time.Minute), "a test")
+	const sent = time.Minute + time.Second
+	awaited := s.Probes(nil, nodes, at(sent))
+	s.TakeIn(heardOf(n, nodes[:3], at(sent+time.Millisecond), false, ProbeOutcome{Took: time.Millisecond}))
+	s.Probes(nil, nodes, at(sent+2*time.Millisecond))
+	require.EqualValues(t, 1, n.health.good.Load())
+	for _, p := range awaited {
+		require.Equal(t, 1, p.Burst)
+		s.ObserveProbe(p, answeredWell(p), at(sent+3*time.Millisecond))
+	}
+	require.EqualValues(t, 1, n.health.good.Load())
+	answerProbes(s, nodes, sent+10*time.Millisecond, time.Minute+4*time.Second, answeredWell)
+	require.Equal(t, Ramping, n.State(), "a burst does")
+}
+
 // A probe of another one that nothing can be compared with is no reason to send none: the node would stay ejected.
 func TestWhatOthersCannotCompareIsProbed(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 2)
+	s, nodes := newTest(t, 2)
 	s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
 	for now := time.Second; now < 20*time.Second; now += 200 * time.Millisecond {
 		s.TakeIn(Finding{Sent: at(now - 100*time.Millisecond), Probes: []FoundProbe{{Node: nodes[0].ID, Via: nodes[1].ID, Outcome: ProbeOutcome{Took: 2 * time.Millisecond}}}})
@@ -176,8 +194,7 @@ func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 	bursts := 0
 	const clients = 100
 	for seed := range uint64(clients) {
-		s, err := New(Options{Policy: "adaptive", Clients: 1, Epoch: epoch, Seed: seed})
-		require.NoError(t, err)
+		s := New(Options{Clients: 1, Epoch: epoch, Seed: seed})
 		nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, epoch)
 		s.Probers(500)
 		at := epoch.Add(time.Minute)
@@ -197,7 +214,7 @@ func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 
 // A client that sends no probes, as it is switched off, names no suspects, and judges nothing.
 func TestAClientThatDoesNotProbeTakesNoPart(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 4)
+	s, nodes := newTest(t, 4)
 	now := epoch.Add(time.Minute)
 	s.eject(nodes[3], Slow, s.since(now), "a test")
 	require.Empty(t, s.Suspects(nil, now))

@@ -7,27 +7,31 @@ import (
 	"sidestep/internal/stats"
 )
 
-// exclude marks the candidates that are not to be listed. Without proof none is left out while
-// another is leaving: its searches would go to that one, where it has the other copies.
-func (d *Decision) exclude(t turn, leaving bool) {
+// exclude marks the candidates that are not to be listed; those in avoid have failed the search. Without proof none
+// is left out while another is leaving: its searches would go to that one, where it has the other copies.
+func (d *Decision) exclude(avoid []*Node, t turn) {
+	leaves := func(c *candidate) bool { return c.node.leaves(t.at) }
 	for _, c := range d.order {
 		n := c.node
 		if t.acts {
 			t.s.arrived(n, t.at)
 			t.s.advance(n, t.at)
 		}
-		switch n.health.condition() {
-		case Slow:
-			c.exclude(KeptSlow)
-		case Failing:
-			c.exclude(KeptFailing)
-		case Ramping:
-			if t.s.random(t.number, uint64(c.position)) >= n.health.grown(t.at) { //nolint:gosec // a position is not negative
-				c.exclude(NotItsTurn)
-			}
-		}
-		if !leaving && (n.health.avoided() || n.owes(t.at)) {
-			c.exclude(Suspected)
+		switch condition := n.health.condition(); {
+		case n.out():
+			c.why = GoneUnreachable
+		case n.in(avoid):
+			c.why = FailedBefore
+		case leaves(c):
+			c.why = Leaving
+		case condition == Slow:
+			c.why = KeptSlow
+		case condition == Failing:
+			c.why = KeptFailing
+		case condition == Ramping && t.s.random(t.number, uint64(c.position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
+			c.why = NotItsTurn
+		case (n.health.avoided() || n.owes(t.at)) && !slices.ContainsFunc(d.order, leaves):
+			c.why = Suspected
 		}
 	}
 	d.spare(t)
@@ -206,7 +210,7 @@ func (s *Selector) leaveToEngine(d *Decision, req Request) bool {
 
 // mayLeave reports whether the choice may be left to the engine at all.
 func (s *Selector) mayLeave(d *Decision, req Request) bool {
-	return s.policy.health && req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
+	return req.Outliers && (d.Reason == Ranked || d.Reason == NoStatistics) && !d.remote &&
 		len(req.Avoid) == 0 && !req.Sticky
 }
 

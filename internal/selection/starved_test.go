@@ -16,7 +16,7 @@ type quotas struct {
 // withQuotas returns five nodes of four processors that have told of their quotas.
 func withQuotas(t *testing.T, q quotas) (*Selector, []*Node) {
 	t.Helper()
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		n.Processors = 4
@@ -151,7 +151,7 @@ func TestTheWayThroughAStarvedNodeIsNoProof(t *testing.T) {
 // A node that is polled rarely is not held to a quota that it was short of a moment ago only because no
 // poll has told of it since. One that no longer answers polls is.
 func TestWhatAPollTellsOfAQuotaCountsUntilTheNextOne(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	n := nodes[2]
 	poll := func(now time.Duration, p Poll) { s.ObservePoll(n.ID, p, at(now)) }
 	ranOut := func(now time.Duration) bool { return n.ranOut(s.since(at(now))) }

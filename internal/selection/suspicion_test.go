@@ -9,7 +9,7 @@ import (
 )
 
 func TestALateOrLostPollAloneEjectsNobody(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	lost := Poll{State: Unresponsive, Took: time.Second, Message: "deadline exceeded"}
 	for now := time.Second; now < 20*time.Second; now += time.Second {
@@ -29,7 +29,7 @@ func TestALateOrLostPollAloneEjectsNobody(t *testing.T) {
 }
 
 func TestWhatRejectsIsNotEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	full := func(p Probe) ProbeOutcome {
 		if p.Node == nodes[2] {
@@ -53,7 +53,7 @@ func TestWhatRejectsIsNotEjected(t *testing.T) {
 // work than all others are.
 func TestAQueueExplainsALateProbe(t *testing.T) {
 	for _, everywhere := range []bool{false, true} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		n := nodes[2]
 		set(&n.service, 20)
@@ -73,7 +73,7 @@ func TestAQueueExplainsALateProbe(t *testing.T) {
 // its probes are late are proof; where it is not, they are noise.
 func TestTheFineSlackIsForNodesThatAreSlowEverywhere(t *testing.T) {
 	for _, light := range []bool{false, true} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		set(&nodes[2].response, 60)
 		now := time.Second
@@ -93,7 +93,7 @@ func TestTheFineSlackIsForNodesThatAreSlowEverywhere(t *testing.T) {
 
 // A response time far above the others' is suspicion: it brings probes and no more.
 func TestAResponseTimeAloneBringsProbes(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	set(&nodes[2].response, 300)
 	for now := time.Second; now < 20*time.Second; now += 100 * time.Millisecond {
@@ -107,7 +107,7 @@ func TestAResponseTimeAloneBringsProbes(t *testing.T) {
 }
 
 func TestBusyNodesAreNotSuspected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	set(&nodes[2].response, 300)
 	set(&nodes[2].queue, 95)
@@ -145,7 +145,7 @@ func TestANodeIsNotAvoidedForGood(t *testing.T) {
 		"timed out": {Failed: true, Took: ProbeTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, nodes := newTest(t, "adaptive", 5)
+			s, nodes := newTest(t, 5)
 			setTimes(nodes, 5, 3)
 			now := suspect(s, nodes, time.Second, 1, late(300*time.Millisecond, nodes[2]))
 			require.True(t, nodes[2].health.avoided())
@@ -184,7 +184,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 		{0.01, 0.01, 9, 1, 1, true},  // and where it goes is not known
 		{0.1, 0.01, 9, 1, 1, false},
 	} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		for _, n := range nodes {
 			n.Processors = 4
@@ -211,7 +211,7 @@ func TestANodeThatIsNeededIsNotEjected(t *testing.T) {
 // work is not found out anew before it is back.
 func TestAnEjectedNodeIsComparedAsWhenItWasEjected(t *testing.T) {
 	for _, slower := range []bool{false, true} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		n := nodes[2]
 		times := map[bool]float64{false: 5, true: 300}
@@ -230,7 +230,7 @@ func TestAnEjectedNodeIsComparedAsWhenItWasEjected(t *testing.T) {
 
 // How much work the others can do is not known where their processors are not.
 func TestUnknownProcessorsNeedNobody(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for _, n := range nodes {
 		set(&n.rate, 0.1)
@@ -240,7 +240,7 @@ func TestUnknownProcessorsNeedNobody(t *testing.T) {
 }
 
 func TestFiguresCountProbesThatHaveATime(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	now := time.Second
 	for _, o := range []ProbeOutcome{
 		{Took: 20 * time.Millisecond},
@@ -265,7 +265,7 @@ func TestFiguresCountProbesThatHaveATime(t *testing.T) {
 
 // Of three nodes two hang at once: one is ejected, which is all that the cap allows.
 func TestNodesThatHangAreNoPeersOfEachOther(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	setTimes(nodes, 5, 3)
 	now := time.Second
 	for range 4 {
@@ -288,7 +288,7 @@ func TestNodesThatHangAreNoPeersOfEachOther(t *testing.T) {
 // shortest of its peers', but not of all, is not ejected, unless response times speak against it.
 func TestOneQuickPeerIsNoProof(t *testing.T) {
 	for _, everywhere := range []bool{false, true} {
-		s, nodes := newTest(t, "adaptive", 3)
+		s, nodes := newTest(t, 3)
 		setTimes(nodes, 5, 3)
 		n := nodes[2]
 		if everywhere {
@@ -307,7 +307,7 @@ func TestOneQuickPeerIsNoProof(t *testing.T) {
 // Probes that all time out, as their coordinating node hangs, speak against nobody, and for
 // nobody: an ejected node is not back for it.
 func TestProbesThatAllTimeOutSayNothing(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, 1, "a test")
 	for now := time.Second; now < 30*time.Second; now += 2 * ProbeTimeout {
@@ -320,7 +320,7 @@ func TestProbesThatAllTimeOutSayNothing(t *testing.T) {
 // A shard whose copies are on a node in slow start and on an ejected one is served by the
 // former, whatever its share.
 func TestSlowStartComesBeforeEjected(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 5)
+	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	s.eject(nodes[2], Slow, int64(time.Second), "a test")
 	s.slowStart(nodes[3], int64(time.Second))
@@ -335,7 +335,7 @@ func TestSlowStartComesBeforeEjected(t *testing.T) {
 // that it is avoided at once.
 func TestANodeThatIsSlowEverywhereIsAvoidedForAWhile(t *testing.T) {
 	for _, everywhere := range []bool{false, true} {
-		s, nodes := newTest(t, "adaptive", 5)
+		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		n := nodes[2]
 		if everywhere {
@@ -355,7 +355,7 @@ func TestANodeThatIsSlowEverywhereIsAvoidedForAWhile(t *testing.T) {
 
 // Where no more nodes may be taken out, one that is merely avoided gives way to proof.
 func TestAnAvoidedNodeGivesWayToProof(t *testing.T) {
-	s, nodes := newTest(t, "adaptive", 3)
+	s, nodes := newTest(t, 3)
 	s.avoid(nodes[0], charge{why: "a test"}, 1)
 	s.avoid(nodes[1], charge{why: "a test"}, 1)
 	require.Equal(t, []bool{true, false, false}, []bool{nodes[0].health.avoided(), nodes[1].health.avoided(), nodes[2].health.avoided()})

@@ -71,12 +71,12 @@ func (e *events) Pop() any {
 	return x
 }
 
-func newVirtual(t *testing.T, policy string, slow func(int, time.Duration) time.Duration) *virtual {
-	return newVirtualOf(t, policy, 5, slow)
+func newVirtual(t *testing.T, slow func(int, time.Duration) time.Duration) *virtual {
+	return newVirtualOf(t, 5, slow)
 }
 
-func newVirtualOf(t *testing.T, policy string, n int, slow func(int, time.Duration) time.Duration) *virtual {
-	s, nodes := newTest(t, policy, n)
+func newVirtualOf(t *testing.T, n int, slow func(int, time.Duration) time.Duration) *virtual {
+	s, nodes := newTest(t, n)
 	for _, node := range nodes {
 		node.Processors = 4
 	}
@@ -256,7 +256,7 @@ func (v *virtual) touchedBetween(from, to time.Duration, rate int) float64 {
 // silent; if that is held against them, the slow node looks no worse than they do.
 func TestSlowTransportIsAvoidedUnderLoad(t *testing.T) {
 	for _, rate := range []int{20, 80, 400} {
-		v := newVirtual(t, "adaptive", by(300, 10*time.Second, time.Hour, 2))
+		v := newVirtual(t, by(300, 10*time.Second, time.Hour, 2))
 		v.run(rate, 70*time.Second)
 		t.Logf("%d/s: %d searches waited for the slow node in the first second, %.2f %% later", rate,
 			int(v.touchedBetween(10*time.Second, 11*time.Second, rate)*float64(rate)), 100*v.touchedBetween(11*time.Second, 70*time.Second, rate))
@@ -267,7 +267,7 @@ func TestSlowTransportIsAvoidedUnderLoad(t *testing.T) {
 // TestStallsDoNotLetTheSlowNodeBackIn adds what a busy machine does: now and then
 // everything stands still for a moment.
 func TestStallsDoNotLetTheSlowNodeBackIn(t *testing.T) {
-	v := newVirtual(t, "adaptive", by(300, 10*time.Second, time.Hour, 2))
+	v := newVirtual(t, by(300, 10*time.Second, time.Hour, 2))
 	for at := 11 * time.Second; at < 70*time.Second; at += 3 * time.Second {
 		v.after(at, func() { // what runs now answers 150 ms later than it would
 			for i := range v.queue {
@@ -282,7 +282,7 @@ func TestStallsDoNotLetTheSlowNodeBackIn(t *testing.T) {
 
 // TestRecoveredNodeCarriesItsShareAgain: the node is slow for 20 s.
 func TestRecoveredNodeCarriesItsShareAgain(t *testing.T) {
-	v := newVirtual(t, "adaptive", by(300, 10*time.Second, 30*time.Second, 2))
+	v := newVirtual(t, by(300, 10*time.Second, 30*time.Second, 2))
 	v.run(80, 120*time.Second)
 	require.InDelta(t, 0.2, share(v.s, v.nodes, 2, epoch.Add(120*time.Second)), 0.1)
 }

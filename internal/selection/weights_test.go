@@ -14,8 +14,7 @@ func TestWeightsStandForShards(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		s, err := New(Options{Policy: "adaptive", Epoch: epoch})
-		require.NoError(t, err)
+		s := New(Options{Epoch: epoch})
 		infos := make([]NodeInfo, 6)
 		for i := range infos {
 			infos[i] = NodeInfo{ID: string(rune('a' + i)), Name: string(rune('a' + i))}
@@ -79,41 +78,39 @@ func TestOutlineChangesNoDecision(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
 	reasons := map[Reason]int{}
-	for _, policy := range Policies() {
-		for range 400 {
-			s, nodes := newTest(t, policy, 2+rng.IntN(8))
-			randomise(rng, s, nodes)
-			unmeasured := rng.IntN(8) == 0
-			for i, n := range nodes {
-				if unmeasured {
-					n.response.Reset()
-					n.service.Reset()
-					n.queue.Reset()
-				}
-				n.Zone = string(rune('a' + i%2))
-				if rng.IntN(6) == 0 {
-					s.eject(n, Slow, 0, "test")
-				}
-				if rng.IntN(12) == 0 {
-					s.observeRejected(n, 1, 1)
-				}
+	for range 1200 {
+		s, nodes := newTest(t, 2+rng.IntN(8))
+		randomise(rng, s, nodes)
+		unmeasured := rng.IntN(8) == 0
+		for i, n := range nodes {
+			if unmeasured {
+				n.response.Reset()
+				n.service.Reset()
+				n.queue.Reset()
 			}
-			if rng.IntN(4) == 0 {
-				s.o.Zone, s.o.ZoneFactor = "a", 2
+			n.Zone = string(rune('a' + i%2))
+			if rng.IntN(6) == 0 {
+				s.eject(n, Slow, 0, "test")
 			}
-			req := Request{Nodes: nodes, Outliers: rng.IntN(3) == 0, Affinity: uint64(rng.IntN(2)*rng.IntN(2)) * rng.Uint64()}
-			for range 1 + rng.IntN(8) {
-				req.Shards = append(req.Shards, rng.Perm(len(nodes))[:1+rng.IntN(min(3, len(nodes)))])
-				req.Weights = append(req.Weights, 1+rng.IntN(3))
+			if rng.IntN(12) == 0 {
+				s.observeRejected(n, 1, 1)
 			}
-			if rng.IntN(3) == 0 {
-				req.Avoid = nodes[:1]
-			}
-			requireAlike(t, s, req, outlined(req))
-			var d Decision
-			s.Preview(&d, req, epoch)
-			reasons[d.Reason]++
 		}
+		if rng.IntN(4) == 0 {
+			s.o.Zone, s.o.ZoneFactor = "a", 2
+		}
+		req := Request{Nodes: nodes, Outliers: rng.IntN(3) == 0, Affinity: uint64(rng.IntN(2)*rng.IntN(2)) * rng.Uint64()}
+		for range 1 + rng.IntN(8) {
+			req.Shards = append(req.Shards, rng.Perm(len(nodes))[:1+rng.IntN(min(3, len(nodes)))])
+			req.Weights = append(req.Weights, 1+rng.IntN(3))
+		}
+		if rng.IntN(3) == 0 {
+			req.Avoid = nodes[:1]
+		}
+		requireAlike(t, s, req, outlined(req))
+		var d Decision
+		s.Preview(&d, req, epoch)
+		reasons[d.Reason]++
 	}
 	for _, reason := range Reasons() {
 		require.Positive(t, reasons[reason], reason)

@@ -52,8 +52,7 @@ func (s *sink) WriteHeader(int)             {}
 // steers searches on "items".
 func front(tb testing.TB, tracer record.Tracer) *proxy.Proxy {
 	tb.Helper()
-	selector, err := selection.New(selection.Options{Policy: "adaptive", Epoch: time.Now()})
-	require.NoError(tb, err)
+	selector := selection.New(selection.Options{Epoch: time.Now()})
 	node := &url.URL{Scheme: "http", Host: "node:9200"}
 	p, err := proxy.New(proxy.Options{
 		Seeds: []*url.URL{node}, Selector: selector, Mode: proxy.ModeRoute, When: proxy.WhenAlways, Tracer: tracer,

@@ -4,7 +4,6 @@ package account
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -18,8 +17,7 @@ type Account struct {
 	// Summary says in words what was decided and why.
 	Summary string `json:"summary"`
 	// Limit is from which response time on, less what the node's own queue explains, a
-	// candidate stands out, null while nothing is measured, or the policy knows no
-	// outliers. It is [selection.FarFactor] times Median plus [selection.SlowSlack].
+	// candidate stands out, null while nothing is measured. It is [selection.FarFactor] times Median plus [selection.SlowSlack].
 	Limit  *float64 `json:"limit_ms"`
 	Median *float64 `json:"median_ms"`
 	// Candidates are the nodes with a copy: those that something speaks against, then
@@ -50,9 +48,6 @@ func Of(s *selection.Selector, d *selection.Decision, req selection.Request, mos
 	for i := range about.nodes {
 		c := &about.nodes[i]
 		c.Excluded = s.Verdict(d, copies[c.Position], c.Position)
-		if math.IsInf(c.Rank, 0) { // the policy ars: a node that is not measured comes first
-			c.Rank = 0
-		}
 		c.Why = about.why(c)
 	}
 	a.Candidates = slices.Clone(about.nodes)

@@ -123,8 +123,6 @@ func (about subject) occasion() string {
 	switch {
 	case about.d.Expects():
 		return "as a node that has left is expected back, or one that has joined is expected to get copies, and would be cold"
-	case !about.s.Ejects():
-		return "as the policy " + about.s.Policy() + " always lists"
 	case len(about.req.Avoid) > 0:
 		return "as an attempt at this search failed"
 	case !about.req.Outliers:

@@ -26,7 +26,7 @@ type controlled struct {
 // newControlled returns a router with admission.
 func newControlled(o admission.Options) func(*world, *rand.Rand) (router, error) {
 	return func(w *world, rng *rand.Rand) (router, error) {
-		r, err := newSidestep("adaptive", variants()[0])(w, rng)
+		r, err := newSidestep(variants()[0])(w, rng)
 		if err != nil {
 			return nil, fmt.Errorf("admission: %w", err)
 		}

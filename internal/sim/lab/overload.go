@@ -38,7 +38,7 @@ func contenders() []policy {
 	}
 	return []policy{
 		{name: "engine", about: "round robin over the nodes", rank: adaptive(arsPublished, false), router: newClients},
-		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep("adaptive", variants()[0])},
+		{name: "off", about: "sidestep without admission", rank: adaptive(arsPublished, false), router: newSidestep(variants()[0])},
 		gate("auto", "limits follow the queues", admission.Options{Mode: admission.Auto}),
 		gate("auto_fifo", "the same, always the oldest first", admission.Options{Mode: admission.Auto, Order: admission.OldestFirst}),
 		gate("auto_lifo", "the same, always the newest first", admission.Options{Mode: admission.Auto, Order: admission.NewestFirst}),

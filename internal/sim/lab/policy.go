@@ -37,16 +37,11 @@ func policies() []policy {
 		{name: "prequal", about: "proxy, probes for in-flight and latency, hot/cold rule", rank: adaptive(arsPublished, false), router: newPrequal},
 		{name: "peak_ewma", about: "proxy, Peak-EWMA, power of two choices, whole time charged", rank: adaptive(arsPublished, false), router: newPeak},
 	}
-	for _, name := range selection.Policies() {
-		for i, v := range variants() {
-			if i > 0 && name != "adaptive" {
-				continue
-			}
-			list = append(list, policy{
-				name: ownPrefix + name + v.suffix, about: "package selection, policy " + name + v.about,
-				rank: adaptive(arsPublished, false), router: newSidestep(name, v),
-			})
-		}
+	for _, v := range variants() {
+		list = append(list, policy{
+			name: ownPrefix + selection.Policy + v.suffix, about: "package selection" + v.about,
+			rank: adaptive(arsPublished, false), router: newSidestep(v),
+		})
 	}
 	return append(list, policy{
 		name: oracleName, about: "knows every node's true state, never touches a bad one",

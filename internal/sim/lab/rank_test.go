@@ -102,6 +102,24 @@ func TestANodeIsSentFewShardQueriesAtOnce(t *testing.T) {
 	require.Equal(t, 200, answered)
 }
 
+// Nodes count no reads by id as shard queries, so neither does a sidestep, as in production.
+func TestReadsByIDAreNoShardQueries(t *testing.T) {
+	sc := base("x", "")
+	list, err := pick([]string{own})
+	require.NoError(t, err)
+	w, err := newWorld(&sc, list[0], 1)
+	require.NoError(t, err)
+	r := w.routers[0].(*sidestep)
+	s := &search{kind: readByID, shards: w.indices[0][:1]}
+	r.open(s)
+	p, why := r.steer(s)
+	require.Equal(t, planned, why)
+	r.sent(s, &try{plan: p, steered: true})
+	f := r.s.Figures(p.decision.Nodes[0], r.now())
+	require.Zero(t, f.Sent)
+	require.EqualValues(t, 1, f.Outstanding)
+}
+
 func TestPeakEWMA(t *testing.T) {
 	require.Equal(t, 50.0, peakEWMA(10, 50, time.Second), "a peak counts at once")
 	require.InDelta(t, 10+40*0.3679, peakEWMA(50, 10, peakDecay), 0.01)

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -19,7 +18,7 @@ type variant struct {
 	hedges        float64 // routing.hedge_budget
 }
 
-// variants of the policy adaptive: the first is the default.
+// variants of the selection: the first is the default.
 func variants() []variant {
 	const budget = 0.05
 	return []variant{
@@ -67,14 +66,9 @@ func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // seeds is how many nodes a sidecar is configured with.
 const seeds = 3
 
-func newSidestep(policy string, v variant) func(*world, *rand.Rand) (router, error) {
+func newSidestep(v variant) func(*world, *rand.Rand) (router, error) {
 	return func(w *world, rng *rand.Rand) (router, error) {
-		s, err := selection.New(selection.Options{
-			Policy: policy, Clients: w.sc.clients(), Seed: rng.Uint64(), Epoch: epoch(), OnChange: w.measure.changed,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", policy, err)
-		}
+		s := selection.New(selection.Options{Clients: w.sc.clients(), Seed: rng.Uint64(), Epoch: epoch(), OnChange: w.measure.changed})
 		known := len(w.nodes)
 		if w.sc.dedicated {
 			known = w.sc.nodes
@@ -341,7 +335,7 @@ func (r *sidestep) sent(s *search, t *try) {
 			r.nodes[t.coordinator].Begin()
 		}
 	case s.kind == readByID:
-		r.s.AcquireItems(t.decision, 1, r.now())
+		r.s.AcquireRead(t.decision, r.now())
 	default:
 		if r.w.sc.dedicated {
 			t.decision.Coordinator = nil

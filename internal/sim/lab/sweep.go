@@ -220,7 +220,7 @@ func arms(d *Draw, control bool) []arm {
 	}
 	return []arm{
 		{engine, 1},
-		{policy{name: "sidestep", rank: rank, router: newSidestep("adaptive", variants()[0])}, 1},
+		{policy{name: "sidestep", rank: rank, router: newSidestep(variants()[0])}, 1},
 		{policy{name: oracleName, rank: rank, knows: true, router: newKnowing}, 1},
 	}
 }
