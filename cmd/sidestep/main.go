@@ -63,6 +63,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(stderr, err)
 	}
+	if f.check && cfg.Log.Level == "error" {
+		cfg.Log.Level = "warn" // it is asked what is to be said about the configuration
+	}
 	direct, _ := newLogger(cfg.Log, stderr)
 	log := startLines(stderr, direct)
 	defer log.end()

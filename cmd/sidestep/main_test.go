@@ -84,6 +84,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 			"--routing.policy", "adaptive", "--log.level", "debug", "--config.check",
 		}, 0, `valid`, `^$`},
 		{"retired policy", []string{"--config", good, "--routing.policy", "prequal", "--config.check"}, 0, `valid`, `level=WARN .*policy=prequal successor=adaptive\n$`},
+		{"retired policy, only errors logged", []string{"--config", good, "--routing.policy", "ars", "--log.level", "error", "--config.check"}, 0, `valid`, `level=WARN .*policy=ars successor=adaptive\n$`},
 		{"zone", []string{"--config", zoned, "--zone", "eu-1b", "--config.check"}, 0, `valid`, `^$`},
 		{"zone without attribute", []string{"--config", good, "--zone", "eu-1b", "--config.check"}, 78, `^$`,
 			`  \S+sidestep\.yaml: routing\.zone\.attribute: must be set, as local is\n$`},

@@ -53,7 +53,7 @@ func TestADrainedNodeIsGivenNoSearches(t *testing.T) {
 	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving_until": "20`)
 	require.Contains(t, s.get(s.adminURL("/explain?target=items")).body, `"excluded": "leaving"`)
 
-	cfg.Routing.Policy = "round_robin"
+	cfg.Routing.HedgeBudget = 0
 	require.NoError(t, s.Reload(cfg))
 	require.Contains(t, s.get(s.adminURL("/nodes")).body, `"leaving_until": "20`, "a reload keeps the mark")
 	s.eventually(func() bool { return s.spared(n.ID(), n.Name()) }, "it is given nothing after a reload")

@@ -49,7 +49,6 @@ type pipeline struct {
 type recipe struct {
 	upstream      config.Upstream
 	cluster       config.Cluster
-	policy        string
 	clients       int
 	hedging       float64
 	when          string
@@ -77,7 +76,6 @@ func newRecipe(cfg config.Config) recipe {
 	return recipe{
 		upstream:      cfg.Upstream,
 		cluster:       cfg.Cluster,
-		policy:        cfg.Routing.Policy,
 		clients:       cfg.Routing.Clients,
 		hedging:       cfg.Routing.HedgeBudget,
 		when:          cfg.Routing.When,
@@ -118,10 +116,6 @@ func newPipeline(cfg config.Config, logger *slog.Logger, w watchers) (*pipeline,
 	p := &pipeline{recipe: newRecipe(cfg), registry: prometheus.NewRegistry(), polls: transport.Clone()}
 	trust(p.polls, roots)
 	logChange := proxy.LogChange(logger)
-	if cfg.Routing.RetiredPolicy() {
-		logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
-			"policy", cfg.Routing.Policy, "successor", selection.Policy)
-	}
 	p.selector = selection.New(selection.Options{
 		Clients:    cfg.Routing.Clients,
 		Seed:       randomSeed(),

@@ -10,6 +10,7 @@ import (
 	"sidestep/internal/admission"
 	"sidestep/internal/config"
 	"sidestep/internal/proxy"
+	"sidestep/internal/selection"
 )
 
 // readyPoll is the interval of checking whether the new pipeline is ready.
@@ -55,6 +56,14 @@ func (a *App) reloadFrom(load func() (config.Config, error)) error {
 	return err
 }
 
+// warn tells of what the next release will not accept.
+func (a *App) warn(r config.Routing) {
+	if r.RetiredPolicy() {
+		a.logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
+			"policy", r.Policy, "successor", selection.Policy)
+	}
+}
+
 func (a *App) reload(cfg config.Config) error {
 	if a.draining.Load() {
 		return errStopping
@@ -87,6 +96,9 @@ func (a *App) reload(cfg config.Config) error {
 	}
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return err
+	}
+	if cfg.Routing.Policy != a.cfg.Routing.Policy {
+		a.warn(cfg.Routing)
 	}
 	a.logs.use(logs)
 	a.access.Store(access)

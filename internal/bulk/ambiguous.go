@@ -28,6 +28,8 @@ type Minted struct {
 	Prefix string
 	// Places are where its parts went.
 	Places map[Part]Destination
+	// Crashed says that an operation ended with an internal error when it was sent again.
+	Crashed bool
 }
 
 // IDs returns a function that returns the ids of one pass over the bulk, in the order of

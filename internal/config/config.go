@@ -434,7 +434,6 @@ func (c Config) LogValue() slog.Value {
 		slog.String("auth", c.Upstream.Auth.Kind()),
 		slog.String("source", redactSource(c.Cluster.Source.URL)),
 		slog.String("mode", c.Routing.Mode),
-		slog.String("policy", c.Routing.Policy),
 	)
 }
 

@@ -72,7 +72,7 @@ func TestGoodFile(t *testing.T) {
 			},
 		},
 		Routing: Routing{
-			Mode: "observe", Policy: "ars", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
+			Mode: "observe", Policy: "adaptive", When: "outlier", Preference: "prefer_nodes", Clients: 4, HedgeBudget: 0.1,
 			Operations: Operations{Search: true, SearchTemplate: true, AsyncSearch: true, MSearch: true, MSearchTemplate: true, Get: true, Explain: true, TermVectors: true, MGet: true},
 			Zone:       Zone{Attribute: "zone", Local: "eu-1a", Factor: 2},
 			Affinity:   Affinity{Strings: false, Indices: []string{"products", "logs-*"}},

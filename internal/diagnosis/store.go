@@ -182,6 +182,7 @@ func (s *store) load() {
 			s.logger.Warn("a file in diagnosis.dir is not the record of a spike", "file", id+suffix, "err", err)
 			continue
 		}
+		closeRecord(c.Record)
 		s.add(&kept{spike: c.Record.Spike, size: int64(len(body))})
 	}
 }
@@ -215,7 +216,7 @@ func (s *store) get(id string) (c content, ok bool) {
 		return c, false
 	}
 	s.mu.Lock()
-	body := k.body
+	body, ended := k.body, k.spike.Ended != nil
 	s.mu.Unlock()
 	if body == nil {
 		var err error
@@ -228,5 +229,23 @@ func (s *store) get(id string) (c content, ok bool) {
 		s.logger.Warn("cannot read the record of a spike", "id", id, "err", err)
 		return c, false
 	}
+	if ended {
+		closeRecord(c.Record)
+	}
 	return c, true
+}
+
+// closeRecord ends a record that the stop of an older sidestep left open, with what was last seen.
+func closeRecord(r *Record) {
+	if r.Ended != nil {
+		return
+	}
+	end := r.Began
+	if n := len(r.Samples.At); n > 0 {
+		end = r.Samples.At[n-1]
+	}
+	r.Ended = &end
+	if n := len(r.Bouts); n > 0 {
+		r.Bouts[n-1].Ended = &end
+	}
 }

@@ -188,8 +188,8 @@ type BulkLine struct {
 	Plain bool
 	// Refreshes says that the answer waits for a refresh, whatever the writes take.
 	Refreshes bool
-	// Filtered says that the answer may not tell the status of each operation, or parts of its
-	// items that cannot be told from others.
+	// Filtered says that a filter_path may leave out the status of an operation, or keeps parts
+	// of items that no item has of which the document had been stored before.
 	Filtered bool
 }
 

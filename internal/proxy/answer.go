@@ -152,6 +152,7 @@ func (x *exchange) copyBody(t *try) error {
 		}
 		switch {
 		case errors.Is(t.readErr, io.EOF):
+			x.mustRead(time.Now()) // what ends an answer in chunks is written when the handler returns
 			return nil
 		case t.readErr != nil:
 			_ = x.flush() // the client gets as much as it would have got

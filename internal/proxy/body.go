@@ -292,9 +292,12 @@ func (b *clientBody) finish(x *exchange) {
 	case b.ended.Load(), x.complete && b.deadline.runs: // in HTTP/2 the client is told to stop
 	case !x.complete:
 		_ = control.SetReadDeadline(time.Now())
+	case x.asking && !b.begun.Load() && x.w.Header().Get("Content-Length") == "":
+		// It was not told to send. What ends the answer is written when the handler returns.
 	default:
 		if x.asking && !b.begun.Load() { // it was not told to send, but may be tired of waiting for that
 			_, _ = x.w.Write(nil) // now reading does not tell it to
+			b.body = x.r.Body     // nothing of it is sent, so nothing of it is planned
 			b.deadline.untilDiscarded(time.Now())
 		}
 		_ = control.Flush()

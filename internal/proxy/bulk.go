@@ -71,7 +71,7 @@ type bulkWrite struct {
 	// Of the handler's goroutine alone:
 	again    *repeatable // nil if it cannot be repeated
 	entered  *bulk.Key   // entered into the list of bulks in flight
-	failed   bool        // some operations were not stored, by the beginning of the answer
+	failed   bool        // some operations were not stored, by the beginning of the answer, or it does not tell
 	left     bool        // the client left before its answer
 	measured bool        // the connection shows whether the answer is read
 

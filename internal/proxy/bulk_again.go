@@ -234,7 +234,10 @@ func (a *repeatable) restore(r *bulkResult) bool {
 		switch {
 		case verb == "":
 			return false
-		case one.Status == http.StatusTooManyRequests, one.Status > http.StatusInternalServerError, one.Status == http.StatusInternalServerError && !a.matched:
+		case one.Status == http.StatusInternalServerError && !a.minted.Crashed:
+			a.minted.Crashed = true // remembered with the bulk
+			return false
+		case one.Status == http.StatusTooManyRequests, one.Status > http.StatusInternalServerError:
 			return false
 		case one.Status == http.StatusConflict:
 			raw = one.created(named)

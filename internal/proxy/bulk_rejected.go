@@ -34,7 +34,7 @@ func (x *exchange) resolveBulk(t *try) bool {
 		return true
 	}
 	failed, known := t.someFailed()
-	b.failed = failed && known
+	b.failed = failed || !known && b.line.Filtered
 	if !b.repeats() || !b.again.create && (x.p.o.Bulk.RetryRejected <= 0 || known && !failed) {
 		return true // it passes unchanged
 	}
@@ -71,8 +71,8 @@ func (t *try) someFailed() (failed, known bool) {
 	return failed, known
 }
 
-// beyondRoom returns a function that stops reading an answer once there is no memory to hold
-// so many times what is more than is judged of any.
+// beyondRoom returns a function that stops reading an answer to a bulk that may be repeated once there is
+// no memory to hold so many times what is more than is judged of any.
 func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
 	taken := int64(0)
 	return func(prefix []byte, _ bool) bool {
@@ -81,6 +81,11 @@ func (t *try) beyondRoom(times int64) func(prefix []byte, _ bool) (stop bool) {
 			return false
 		}
 		taken += more
+		if t.x.bulk.again.create { // it is read all the same, and bodies are refused meanwhile: what is stored must not be sent again
+			t.x.p.held.Add(more)
+			t.x.held += more
+			return false
+		}
 		return !t.x.reserve(more)
 	}
 }

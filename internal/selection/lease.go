@@ -179,6 +179,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 	if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {
 		raise(&n.queuedAt, at)
 	}
+	n.latest.Set(p.Queue)
 	raise(&n.polledAt, at)
 	n.reach.Observe(millis(p.Took))
 	n.queue.Observe(p.Queue)
@@ -189,7 +190,6 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.throttled.Set(millis(p.Throttled))
 		raise(&n.throttledAt, at)
 	}
-	n.latest.Set(p.Queue)
 	s.observeRejected(n, p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))

@@ -10,7 +10,7 @@ import (
 // exclude marks the candidates that are not to be listed; those in avoid have failed the search. Without proof none
 // is left out while another is leaving: its searches would go to that one, where it has the other copies.
 func (d *Decision) exclude(avoid []*Node, t turn) {
-	leaves := func(c *candidate) bool { return c.node.leaves(t.at) }
+	leaving := slices.ContainsFunc(d.order, func(c *candidate) bool { return c.node.leaves(t.at) })
 	for _, c := range d.order {
 		n := c.node
 		if t.acts {
@@ -22,7 +22,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			c.why = GoneUnreachable
 		case n.in(avoid):
 			c.why = FailedBefore
-		case leaves(c):
+		case n.leaves(t.at):
 			c.why = Leaving
 		case condition == Slow:
 			c.why = KeptSlow
@@ -30,7 +30,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 			c.why = KeptFailing
 		case condition == Ramping && t.s.random(t.number, uint64(c.position)) >= n.health.grown(t.at): //nolint:gosec // a position is not negative
 			c.why = NotItsTurn
-		case (n.health.avoided() || n.owes(t.at)) && !slices.ContainsFunc(d.order, leaves):
+		case !leaving && (n.health.avoided() || n.owes(t.at)):
 			c.why = Suspected
 		}
 	}

@@ -302,6 +302,11 @@ const clusterFolder = "sidestep-engine-%d-%d"
 func sweep(parent string) {
 	folders, _ := filepath.Glob(filepath.Join(parent, "sidestep-engine-*")) // the pattern is well formed
 	for _, folder := range folders {
+		// Anybody may make a folder there, with links to other places in it.
+		info, err := os.Lstat(folder)
+		if err != nil || !info.IsDir() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() { //nolint:forcetypeassert // so on all systems with engines
+			continue
+		}
 		var pid int
 		var began int64
 		if _, err := fmt.Sscanf(filepath.Base(folder), clusterFolder, &pid, &began); err != nil {
@@ -313,7 +318,7 @@ func sweep(parent string) {
 		for _, name := range []string{"data", "tmp"} {
 			left, _ := filepath.Glob(filepath.Join(folder, "*", name))
 			for _, one := range left {
-				_ = os.RemoveAll(one) // another user's stays
+				_ = os.RemoveAll(one)
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func TestThePageGoesOnWhenTheClockIsSetBack(t *testing.T) {
 	got := eval[map[string]any](tab, `import("/ui/store.js").then(({Store}) => {
 		const store = new Store();
 		const add = (second, n) => store.add({at: new Date(1e12 + 1000 * second).toISOString(), requests: n, `+node+`});
-		for (const second of [0, 1, 2, 2]) add(second, 10 * second);
+		for (const second of [0, 1, 2, 2, 1.1]) add(second, 10 * second);
 		const before = store.rates().all;
 		for (const second of [-3600, -3599, -3598]) add(second, 100 * (second + 3602));
 		return {before, after: store.rates().all, points: store.line("a").length, last: store.line("a").at(-1).response};

@@ -119,10 +119,7 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q Query) error {
 		expected = http.StatusNoContent
 	}
 	if resp.StatusCode != expected {
-		head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		if err != nil {
-			head = nil // the status is what counts
-		}
+		head, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) //nolint:errcheck // as much as there is: the status is what counts
 		return &httpError{code: resp.StatusCode, body: strings.TrimSpace(string(head))}
 	}
 	if q.Body != nil {
@@ -213,7 +210,7 @@ func stranger(err error) bool {
 		return strange(status.code) && !strings.HasPrefix(strings.Join(strings.Fields(status.body), ""), `{"error"`)
 	}
 	syntax, ok := errors.AsType[*json.SyntaxError](err)
-	return ok && syntax.Offset <= 1
+	return ok && syntax.Offset <= 8 && strings.HasSuffix(syntax.Error(), "looking for beginning of value") // a page of HTML
 }
 
 // settled reports whether it is an answer or a refusal of an engine's, and not the node's own trouble.

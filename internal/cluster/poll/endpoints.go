@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 const (
 	// distrust is for how long an address that failed is asked last.
 	distrust = 5 * time.Second
-	// maxTries bounds how many addresses one question is put to.
+	// maxTries bounds how many addresses one question is put to; as many strangers do not count.
 	maxTries = 3
 )
 
@@ -63,13 +64,13 @@ func (f *endpoints) addresses() []*url.URL {
 	return all
 }
 
-// has reports whether an address is one of a list.
+// has reports whether an address is one of a list; nil is none.
 func has(list []*url.URL, u *url.URL) bool {
-	return slices.ContainsFunc(list, func(other *url.URL) bool { return other.Host == u.Host })
+	return u != nil && slices.ContainsFunc(list, func(other *url.URL) bool { return other.Host == u.Host })
 }
 
 // candidates returns the addresses in the order in which to ask them: this one if it is
-// not nil and works, nodes that work in turn (a single one might be cut off from the cluster
+// one of them and works, nodes that work in turn (a single one might be cut off from the cluster
 // without knowing), then seeds that do, then what failed, the longest ago first.
 func (f *endpoints) candidates(first *url.URL) []*url.URL {
 	f.mu.Lock()
@@ -92,7 +93,7 @@ func (f *endpoints) candidates(first *url.URL) []*url.URL {
 	rotate(seeds, f.next)
 	slices.SortStableFunc(failed, func(a, b *url.URL) int { return f.failed[a.Host].Compare(f.failed[b.Host]) })
 	all := slices.Concat(nodes, seeds, failed)
-	if first != nil && !has(failed, first) {
+	if has(nodes, first) || has(seeds, first) {
 		all = slices.DeleteFunc(all, func(u *url.URL) bool { return u.Host == first.Host })
 		all = slices.Insert(all, 0, first)
 	}
@@ -109,7 +110,7 @@ func rotate(addresses []*url.URL, by int) {
 func (f *endpoints) learned(u *url.URL, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if settled(err) {
+	if settled(err) && !stranger(err) {
 		delete(f.failed, u.Host)
 		return
 	}
@@ -135,13 +136,18 @@ func (f *endpoints) ask(ctx context.Context, q Query) (*url.URL, error) {
 func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url.URL, error) {
 	addresses := f.candidates(first)
 	var failed error
-	for _, u := range addresses[:min(len(addresses), maxTries)] {
+	tries := maxTries
+	for i := 0; i < min(len(addresses), tries); i++ {
+		u := addresses[i]
 		err := f.askOne(ctx, u, q)
 		if err == nil {
 			return u, nil
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if stranger(err) { // where the addresses of three managers mean other machines
+			tries = min(tries+1, 2*maxTries)
 		}
 		failed = alsoFailed(failed, err)
 	}
@@ -153,15 +159,18 @@ var errNoAddress = errors.New("no address of the cluster is known")
 // longestJoined is from which length on, in bytes, no more errors are joined: there are as many as nodes.
 const longestJoined = 500
 
+// leftOut stands for the others.
+const leftOut = "; …"
+
 // alsoFailed joins errors in one line, for a status and a log.
 func alsoFailed(before, err error) error {
 	switch {
 	case before == nil:
 		return err
-	case len(before.Error()) >= longestJoined:
+	case strings.HasSuffix(before.Error(), leftOut):
 		return before
 	case len(before.Error())+len(err.Error()) >= longestJoined:
-		return fmt.Errorf("%w; %w; …", before, err)
+		return fmt.Errorf("%w%s", before, leftOut)
 	}
 	return fmt.Errorf("%w; %w", before, err)
 }

@@ -45,5 +45,5 @@ func TestWhoIsAskedFirst(t *testing.T) {
 	asked := f.candidates(nodes[1].URL)
 	require.Len(t, asked, 4)
 	require.Equal(t, "n1:9200", asked[3].Host)
-	require.Len(t, f.candidates(&url.URL{Scheme: "http", Host: "left:9200"}), 5)
+	require.Len(t, f.candidates(&url.URL{Scheme: "http", Host: "left:9200"}), 4)
 }

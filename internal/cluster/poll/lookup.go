@@ -23,8 +23,8 @@ const (
 	lookUpPause = 10 * time.Millisecond
 	// refusedRest stands for what a look-up through a relay took that failed: the target rests for ten times as long.
 	refusedRest = 100 * time.Millisecond
-	// strangerRest does the same where the account is not known: each refusal costs the engine the check of a password.
-	strangerRest = 3 * time.Second
+	// unauthorizedRest does the same where the account is not known: each refusal costs the engine the check of a password.
+	unauthorizedRest = time.Second
 	// publishPause gathers targets learned at about the same time into one snapshot.
 	publishPause = 20 * time.Millisecond
 	// lookUpDeadline bounds the look-up of a target, which may be all indices there are.
@@ -69,11 +69,11 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	}
 	status, refused := errors.AsType[*httpError](err)
 	switch {
-	case refused && status.code == http.StatusNotFound:
+	case refused && status.code == http.StatusNotFound && !stranger(err):
 		found.Unknown = true
 	case refused && status.code == http.StatusUnauthorized: // as all is: it says nothing of the target
 		rest()
-		found.Took = max(found.Took, strangerRest)
+		found.Took = max(found.Took, unauthorizedRest)
 	case refused && settled(err):
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so

@@ -220,7 +220,7 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 // It asks the node at from alone; nil is any. It returns the version that the answer
 // is at least of.
 func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
-	if len(names) > minHalf && len(names) > p.Snapshot().CountIndices()/2 {
+	if s := p.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.CountIndices()/2 {
 		return p.placeAll(ctx, from)
 	}
 	uuid := p.Snapshot().ClusterUUID

@@ -366,39 +366,3 @@ func (blanks) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// What most indices are searched by, which nobody has searched for a while, is read at once, and not name by name.
-func TestAWideTargetOfIdleIndicesIsPlacedAtOnce(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, 1)
-	f.Change(func() {
-		for i := range 2 * minHalf {
-			name := fmt.Sprintf("%s-%d", strings.Repeat("x", 200), i)
-			f.Indices = append(f.Indices, clustertest.Index(name, []string{"n1"}))
-			f.Targets[cluster.Target{Expression: "*"}] = append(f.Targets[cluster.Target{Expression: "*"}], cluster.ShardName{Index: name})
-		}
-	})
-	var all, parts atomic.Int64
-	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
-		switch {
-		case r.URL.Path == "/_cat/shards":
-			time.Sleep(1500 * time.Millisecond) // not to be repeated for 150 s
-		case r.URL.Path == strings.TrimSuffix(partPath, "/"):
-			all.Add(1)
-		case strings.HasPrefix(r.URL.Path, partPath):
-			parts.Add(1)
-		}
-		return nil, nil
-	}, func(t *testing.T, p *Poller) {
-		time.Sleep(5 * time.Second)
-		f.Change(func() {})
-		time.Sleep(placementMaxAge + 5*time.Second)
-		require.False(t, p.Snapshot().Believes(f.Indices[0].Name))
-		all.Store(0)
-		p.store.Learn("*", "")
-		time.Sleep(time.Second)
-		require.Len(t, clustertest.NodesOf(p.Snapshot(), "*", ""), len(f.Indices))
-		require.LessOrEqual(t, all.Load(), int64(2))
-		require.Zero(t, parts.Load())
-	})
-}

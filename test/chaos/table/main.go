@@ -59,7 +59,7 @@ func parse(arguments []string) (options, error) {
 	names := set.String("scenarios", "", "comma `list` of the rows to measure, the others are kept (default: all)\n"+strings.Join(scenarioNames(), " "))
 	set.StringVar(&o.trace, "trace", ".cache/chaos", "`folder` of the slowest searches and of the logs of sidestep")
 	variants := set.String("variants", "", "comma `list` of further sidesteps to measure, each of settings of its section routing:\n"+
-		"always/only_nodes,always/prefer_nodes,outlier/only_nodes,outlier/prefer_nodes,policy:ars,calm=policy:round_robin/hedge_budget:0")
+		"always/only_nodes,always/prefer_nodes,outlier/only_nodes,outlier/prefer_nodes,clients:4,calm=outlier/hedge_budget:0")
 	set.IntVar(&o.rounds, "rounds", 6, "`rounds` in which each load has one turn; where sidestep is to be near the oracle, these two have as many again")
 	set.DurationVar(&o.lead, "lead", 400*time.Millisecond, "lead-in of each turn, which counts for nothing")
 	set.DurationVar(&o.slice, "slice", 2500*time.Millisecond, "length of one turn: p99 of 100 searches is the second longest; some rows have longer ones")

@@ -57,7 +57,8 @@ func (s *stage) open(ctx context.Context) error {
 // close stops everything. After a failure the nodes' logs stay, and are named;
 // those of sidestep always do.
 func (s *stage) close(failed bool) error {
-	return errors.Join(s.stopFronts(), harness.Close(nil, s.Cluster, failed))
+	err := s.stopFronts()
+	return errors.Join(err, harness.Close(nil, s.Cluster, failed || err != nil))
 }
 
 // dataNodes are the nodes that hold copies.

@@ -154,7 +154,7 @@ func TestParseVariants(t *testing.T) {
 			{"always/only_nodes", map[string]string{"when": "always", "preference": "only_nodes"}},
 			{"outlier/prefer_nodes", map[string]string{"when": "outlier", "preference": "prefer_nodes"}},
 		},
-		"policy:ars":                          {{"policy:ars", map[string]string{"policy": "ars"}}},
+		"clients:4":                           {{"clients:4", map[string]string{"clients": "4"}}},
 		"calm=always/hedge_budget:0.1,always": {{"calm", map[string]string{"when": "always", "hedge_budget": "0.1"}}, {"always", map[string]string{"when": "always"}}},
 	} {
 		got, err := parseVariants(list)

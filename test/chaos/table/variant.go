@@ -27,7 +27,7 @@ var shorthand = map[string]string{
 // plain matches what is a YAML scalar without quotes, and a key.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_.]+$`)
 
-// parseVariants reads "always/only_nodes,fast=policy:ars/hedge_budget:0": a
+// parseVariants reads "always/only_nodes,calm=always/hedge_budget:0": a
 // comma list, each a list of values with or without their keys, with a name or
 // called what it says.
 func parseVariants(list string) ([]variant, error) {
