@@ -126,7 +126,7 @@ test-units:
 	$(PLAIN) $(TEST) -shuffle=on -timeout 10m $(SINGLE) $(ORDERLY) $(RAW); \
 	$(PLAIN) $(TEST) -shuffle=on -run '$(LARGE)' -timeout 5m $(LARGE_IN)
 
-# Two clusters at a time: with more they start and answer so slowly on two cores that nothing is
+# Two runs of test/e2e at a time: with more they start and answer so slowly on two cores that nothing is
 # gained. test/chaos has the machine alone, as it degrades nodes that are to be told from well ones.
 ALONE        = sidestep/test/chaos
 END_TO_END   = sidestep/test/e2e

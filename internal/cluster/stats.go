@@ -15,7 +15,7 @@ type PollState string
 const (
 	PollOK           PollState = "ok"
 	PollUnresponsive PollState = "unresponsive" // the deadline passed
-	PollUnreachable  PollState = "unreachable"  // refused, reset, no route
+	PollUnreachable  PollState = "unreachable"  // refused, reset, no route, or something that is no engine answered
 	PollFailed       PollState = "failed"       // an HTTP error status or an unreadable answer
 )
 

@@ -90,7 +90,10 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	require.Equal(t, []string{"r001", "r002"}, ids(second.store))
 	c, ok := second.get("r002")
 	require.True(t, ok)
-	require.Equal(t, recordOf(2).Spike, c.Record.Spike)
+	want := recordOf(2).Spike
+	want.Ended = &want.Began // it lasted when an older sidestep stopped, and nobody would end it
+	require.Equal(t, want, c.Record.Spike)
+	require.NotNil(t, second.spikes()[1].Ended)
 	require.Equal(t, "search;a;b 3\n", c.Folded)
 	_, ok = second.get("foreign")
 	require.False(t, ok)

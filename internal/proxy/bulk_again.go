@@ -22,11 +22,10 @@ import (
 // repeatable is a bulk that may be repeated even if it may have been stored: sidestep
 // gave each of its documents an id.
 type repeatable struct {
-	body    []byte // the client's
-	key     bulk.Key
-	minted  bulk.Minted
-	create  bool // it has been sent before: documents that are stored must not be written again
-	matched bool // its client has sent it before
+	body   []byte // the client's
+	key    bulk.Key
+	minted bulk.Minted
+	create bool // it has been sent before: documents that are stored must not be written again
 }
 
 // holdRepeatable reads a bulk so that it can be repeated. A bulk that is too large
@@ -74,16 +73,17 @@ const (
 // assignIDs gives the documents of a bulk ids: the same as before, if it was sent before.
 func (x *exchange) assignIDs(again *repeatable) idResult {
 	b, ambiguous := x.bulk, &x.p.o.Bulk.Books.Ambiguous
-	again.minted, again.matched = ambiguous.Take(again.key, x.Began)
-	again.create = again.matched
-	if b.chosen = again.minted.Places; !again.matched {
+	var matched bool // its client has sent it before
+	again.minted, matched = ambiguous.Take(again.key, x.Began)
+	again.create = matched
+	if b.chosen = again.minted.Places; !matched {
 		again.minted.Prefix = newPrefix()
 	}
 	out, fits, ok := x.rewriteWithin(again)
 	switch {
 	case !ok:
 		return noIDs
-	case !fits && again.matched:
+	case !fits && matched:
 		ambiguous.Remember(again.key, again.minted, x.Began)
 		return noRoom
 	case !fits:
@@ -92,7 +92,7 @@ func (x *exchange) assignIDs(again *repeatable) idResult {
 	again.minted.Places = b.chosen
 	x.body, x.RequestBytes = out, int64(len(again.body))
 	x.p.metrics.bulk.repeats.with(repeatPrepared).Inc()
-	if again.matched {
+	if matched {
 		x.p.metrics.bulk.repeats.with(repeatMatched).Inc()
 	}
 	return minted

@@ -35,6 +35,27 @@ func TestAnInternalErrorThatComesAgainIsAboutTheDocument(t *testing.T) {
 	require.Len(t, s.stored(), 1)
 }
 
+// The first such error says nothing: what the engine stored when the client sent the bulk before is not known.
+func TestAnInternalErrorCountsWhenItComesTwice(t *testing.T) {
+	again := &repeatable{body: []byte(twoDocuments)}
+	for _, final := range []bool{false, true} {
+		result, ok := parseResult([]byte(`{"errors":true,"items":[{"create":{"_id":"P1","status":500,"error":{}}},{"create":{"_id":"P2","status":201}}]}`))
+		require.True(t, ok)
+		require.Equal(t, final, again.restore(result))
+	}
+}
+
+// What is stored must not be refused for want of memory to read the answer.
+func TestTheAnswerToARepeatedBulkIsReadInAnyCase(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken = breakConnection
+	h.proxy.o.MaxHeldBodies = 64 << 10 // its answer has 20 kB, and is held four times
+	resp, _ := h.do("POST", "/idx/_bulk", strings.Repeat("{\"index\":{}}\n{}\n", 200), "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, s.stored(), 200)
+	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
+}
+
 // Logstash and Beats ask for no more than errors and the status of each operation.
 func TestARepeatedBulkIsAnsweredAsItIsFiltered(t *testing.T) {
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
@@ -97,8 +118,9 @@ func TestAnAnswerThatCannotBeHeldPasses(t *testing.T) {
 // A shard that refuses what it is sent is quick at that, also where the items cannot be counted.
 func TestRefusalsTellNothingOfTheTime(t *testing.T) {
 	rejected := strings.Replace(itemsOf(5, 429), "false", "true", 1)
-	for name, c := range map[string]struct{ coding, answer string }{
-		"plain": {"identity", rejected}, "gzip": {"gzip", rejected}, "filter_path": {"identity", `{"errors":true}`},
+	for name, c := range map[string]struct{ coding, answer, query string }{
+		"plain": {"identity", rejected, ""}, "gzip": {"gzip", rejected, ""}, "filter_path": {"identity", `{"errors":true}`, "?filter_path=errors"},
+		"filter_path without errors": {"identity", `{"took":1}`, "?filter_path=took"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := startBulks(t, 2, nil)
@@ -113,7 +135,7 @@ func TestRefusalsTellNothingOfTheTime(t *testing.T) {
 				_, _ = io.WriteString(z, c.answer)
 				_ = z.Close()
 			}
-			resp, body := b.do("POST", "/idx/_bulk", five, "Accept-Encoding", c.coding)
+			resp, body := b.do("POST", "/idx/_bulk"+c.query, five, "Accept-Encoding", c.coding)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			if c.coding != "gzip" {
 				require.Equal(t, c.answer, body)

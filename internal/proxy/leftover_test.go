@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -113,7 +114,7 @@ func TestAClientHasTimeForEachPartOfItsAnswer(t *testing.T) {
 		client := &slowReader{ResponseRecorder: httptest.NewRecorder()}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_msearch", http.NoBody)
 		x := &exchange{p: &Proxy{o: Options{WriteTimeout: time.Minute}}, w: client, r: r}
-		a := &try{answer: answer{begin: make([]byte, 1<<20), resp: &http.Response{Body: http.NoBody}}} // the end comes by itself
+		a := &try{answer: answer{begin: make([]byte, 1<<20), resp: &http.Response{Body: io.NopCloser(&bytes.Buffer{})}}} // the end comes by itself
 		require.NoError(t, x.copyBody(a))
 		require.Equal(t, 1<<20, client.Body.Len())
 		require.False(t, client.deadline.IsZero(), "what ends the answer is still to be written")

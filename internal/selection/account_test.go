@@ -114,7 +114,7 @@ func tooSlow(n *Node) { n.SetResponse(300) }
 // keptOut are of nodes that are kept out.
 func keptOut() []exclusionCase {
 	return []exclusionCase{
-		{GoneUnreachable, true, "refused or reset (no route); left to the engine all the same", func(s *Selector, _ []*Node, _ *Request) {
+		{GoneUnreachable, true, "refused or reset, or something else answered (no route); left to the engine all the same", func(s *Selector, _ []*Node, _ *Request) {
 			s.ObservePoll("id-c", Poll{State: Unreachable, Message: "no route"}, At(time.Second))
 		}},
 		{FailedBefore, false, "failed this very search", func(_ *Selector, nodes []*Node, r *Request) { r.Avoid = nodes[2:3] }},

@@ -20,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // Protocols of a receiver, as OTEL_EXPORTER_OTLP_PROTOCOL calls them.
@@ -126,6 +127,9 @@ func newExporter(ctx context.Context, protocol string, o Options) (sdktrace.Span
 		var options []otlptracegrpc.Option
 		if endpoint != "" {
 			options = append(options, otlptracegrpc.WithEndpointURL(endpoint))
+		}
+		if strings.HasPrefix(endpoint, "http://") { // else a certificate that the environment names has it speak TLS
+			options = append(options, otlptracegrpc.WithTLSCredentials(insecure.NewCredentials()))
 		}
 		if len(o.Headers) > 0 {
 			options = append(options, otlptracegrpc.WithHeaders(o.Headers))

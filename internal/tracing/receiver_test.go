@@ -70,6 +70,18 @@ func TestVariablesThatDoNotFitTheFile(t *testing.T) {
 	}
 }
 
+func TestACertificateForOthers(t *testing.T) {
+	_, server := tracingtest.StartHTTPS(t)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
+	receiver := tracingtest.StartGRPC(t)
+	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: protocolGRPC, SampleRatio: 1})
+	ask(tracer)
+	require.Eventually(t, func() bool { return tracer.count(resultExported)+tracer.count(resultFailed) == 2 }, time.Minute, time.Millisecond)
+	require.Len(t, receiver.Spans(), 2)
+}
+
 func TestJSON(t *testing.T) {
 	kinds := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { kinds <- r.Header.Get("Content-Type") }))

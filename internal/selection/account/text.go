@@ -16,7 +16,7 @@ func (about subject) why(c *selection.Candidate) string {
 	case selection.NotExcluded:
 		return ""
 	case selection.GoneUnreachable:
-		text = "its last connection was refused or reset" + lastError(f)
+		text = "its last connection was refused or reset, or something else answered" + lastError(f)
 	case selection.FailedBefore:
 		text = "it failed this very search before"
 	case selection.KeptSlow, selection.KeptFailing:
