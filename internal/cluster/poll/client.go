@@ -119,7 +119,7 @@ func (c *client) exchange(ctx context.Context, base *url.URL, q Query) error {
 		expected = http.StatusNoContent
 	}
 	if resp.StatusCode != expected {
-		head, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) //nolint:errcheck // as much as there is: the status is what counts
+		head, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // as much as there is: the status is what counts
 		return &httpError{code: resp.StatusCode, body: strings.TrimSpace(string(head))}
 	}
 	if q.Body != nil {
