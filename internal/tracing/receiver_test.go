@@ -56,30 +56,23 @@ func TestVariablesThatDoNotFitTheFile(t *testing.T) {
 	_, server := tracingtest.StartHTTPS(t)
 	authority := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	for variable, value := range map[string]string{
-		"OTEL_EXPORTER_OTLP_CERTIFICATE": authority, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
+	for _, c := range []struct{ variable, value, protocol string }{
+		{"OTEL_EXPORTER_OTLP_CERTIFICATE", authority, protocolHTTP}, {"OTEL_EXPORTER_OTLP_CERTIFICATE", authority, protocolGRPC},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", protocolHTTP}, {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json", protocolHTTP},
 	} {
-		t.Run(variable, func(t *testing.T) {
-			t.Setenv(variable, value)
-			receiver := tracingtest.StartHTTP(t)
-			tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: protocolHTTP, SampleRatio: 1})
+		t.Run(c.variable+" "+c.protocol, func(t *testing.T) {
+			t.Setenv(c.variable, c.value)
+			start := tracingtest.StartHTTP
+			if c.protocol == protocolGRPC {
+				start = tracingtest.StartGRPC
+			}
+			receiver := start(t)
+			tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: c.protocol, SampleRatio: 1})
 			ask(tracer)
 			require.Eventually(t, func() bool { return tracer.count(resultExported)+tracer.count(resultFailed) == 2 }, time.Minute, time.Millisecond)
 			require.Len(t, receiver.Spans(), 2)
 		})
 	}
-}
-
-func TestACertificateForOthers(t *testing.T) {
-	_, server := tracingtest.StartHTTPS(t)
-	authority := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
-	receiver := tracingtest.StartGRPC(t)
-	tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: protocolGRPC, SampleRatio: 1})
-	ask(tracer)
-	require.Eventually(t, func() bool { return tracer.count(resultExported)+tracer.count(resultFailed) == 2 }, time.Minute, time.Millisecond)
-	require.Len(t, receiver.Spans(), 2)
 }
 
 func TestJSON(t *testing.T) {

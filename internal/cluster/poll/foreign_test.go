@@ -112,12 +112,7 @@ func TestThePlacementIsConfirmedBesideAStranger(t *testing.T) {
 			other.On(nil)
 			w.Stop()
 			w.endpoints.learned(seed, nil) // it is to be asked in its turn
-			placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{version: w.Snapshot().Version, at: time.Now()}}
-			for range 6 {
-				before := w.Snapshot().PlacedAt
-				require.NoError(t, placer.check(t.Context(), false))
-				require.True(t, w.Snapshot().PlacedAt.After(before))
-			}
+			w.confirms(t)
 			require.Empty(t, w.rediscover)
 		})
 	}

@@ -145,6 +145,12 @@ func TestManagerThatAppliesLast(t *testing.T) {
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
 	w.Resolves("i", "", []string{"n2"})
 	w.Stop()
+	w.confirms(t)
+}
+
+// confirms requires that each of some checks confirms the placement of a poller that does not work by itself any more.
+func (w *watcher) confirms(t *testing.T) {
+	t.Helper()
 	placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{version: w.Snapshot().Version, at: time.Now()}}
 	for range 6 {
 		before := w.Snapshot().PlacedAt
