@@ -81,7 +81,7 @@ func startHTTP(t testing.TB, start func(*httptest.Server)) *Receiver {
 }
 
 // StartGRPC starts a receiver that speaks gRPC, until the test ends.
-func StartGRPC(t *testing.T) *Receiver {
+func StartGRPC(t testing.TB) *Receiver {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
