@@ -30,11 +30,12 @@ func TestWhatTheReceiverAnswersIsNotLogged(t *testing.T) {
 	}
 }
 
+// receivers start a receiver by its protocol.
+var receivers = map[string]func(testing.TB) *tracingtest.Receiver{protocolHTTP: tracingtest.StartHTTP, protocolGRPC: tracingtest.StartGRPC}
+
 // A receiver may take all spans and warn of something, or reject some of them.
 func TestSpansThatAReceiverTakesInPart(t *testing.T) {
-	for protocol, start := range map[string]func(*testing.T) *tracingtest.Receiver{
-		protocolHTTP: func(t *testing.T) *tracingtest.Receiver { return tracingtest.StartHTTP(t) }, protocolGRPC: tracingtest.StartGRPC,
-	} {
+	for protocol, start := range receivers {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := start(t)
 			receiver.Reject(0, "use another endpoint soon (9 spans rejected)")
@@ -62,11 +63,7 @@ func TestVariablesThatDoNotFitTheFile(t *testing.T) {
 	} {
 		t.Run(c.variable+" "+c.protocol, func(t *testing.T) {
 			t.Setenv(c.variable, c.value)
-			start := tracingtest.StartHTTP
-			if c.protocol == protocolGRPC {
-				start = tracingtest.StartGRPC
-			}
-			receiver := start(t)
+			receiver := receivers[c.protocol](t)
 			tracer, _ := newTracer(t, Options{Endpoint: receiver.URL, Protocol: c.protocol, SampleRatio: 1})
 			ask(tracer)
 			require.Eventually(t, func() bool { return tracer.count(resultExported)+tracer.count(resultFailed) == 2 }, time.Minute, time.Millisecond)

@@ -75,9 +75,7 @@ func (t *Tracer) count(result string) float64 {
 func both(spans []tracingtest.Span) bool { return len(spans) == 2 }
 
 func TestSpansReachTheReceiver(t *testing.T) {
-	for protocol, start := range map[string]func(*testing.T) *tracingtest.Receiver{
-		protocolHTTP: func(t *testing.T) *tracingtest.Receiver { return tracingtest.StartHTTP(t) }, protocolGRPC: tracingtest.StartGRPC,
-	} {
+	for protocol, start := range receivers {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := start(t)
 			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
