@@ -107,7 +107,7 @@ type Rewriter struct {
 
 	parts   map[Part]*destination
 	planned []*destination // those that were given a routing
-	current *destination   // whose source is streaming; nil if it was not planned
+	current *destination   // of the source that is streaming; nil if it was not planned
 	tally   Tally
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place gives the routing "7" to all indices but those whose name says otherwise, and leaves what has one.
+// place gives the routing "7" to all indices but those of which the name says otherwise, and leaves what has one.
 func place(p Part) (Destination, Reason) {
 	switch {
 	case p.Routed:

@@ -115,7 +115,7 @@ type Message struct {
 	Interim func(status int, header http.Header)
 }
 
-// Do sends m and returns the answer, whose body must be closed. When m is aborted before
+// Do sends m and returns the answer; its body must be closed. When m is aborted before
 // that, the connection is closed, which cancels a search on the engine; the error
 // then wraps [context.Canceled]. Request is not set in the answer, except to HEAD.
 //

@@ -249,7 +249,7 @@ func (a *repeatable) restore(r *bulkResult) bool {
 	return true
 }
 
-// created returns the item of an operation whose document is stored. Engines that have types
+// created returns the item of an operation of which the document is stored. Engines that have types
 // tell them, and their clients need them. A filter_path leaves the status alone.
 func (i *item) created(verb es.BulkVerb) json.RawMessage {
 	type stored struct {

@@ -66,7 +66,7 @@ func TestAClientThatIsTiredOfWaitingReadsItsRefusal(t *testing.T) {
 	<-second
 }
 
-// A stream of HTTP/2 whose body does not come ends alone: others share its connection.
+// A stream of HTTP/2 on which the body does not come ends alone: others share its connection.
 func TestAStalledStreamLeavesItsConnection(t *testing.T) {
 	h := start(t, 1, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
 	front := httptest.NewUnstartedServer(h.proxy)

@@ -297,7 +297,7 @@ func makeDir(dir string) (string, error) {
 // clusterFolder is the name of the folder of a cluster, by process and time.
 const clusterFolder = "sidestep-engine-%d-%d"
 
-// sweep removes the data of clusters whose process has ended without: it was killed, or its tests took
+// sweep removes the data of clusters that were left by their process: it was killed, or its tests took
 // too long. Their logs stay. Young folders are left alone: the process may be one that is not seen here.
 func sweep(parent string) {
 	folders, _ := filepath.Glob(filepath.Join(parent, "sidestep-engine-*")) // the pattern is well formed
