@@ -346,8 +346,9 @@ func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
-		http.NotFound(w, r)
-		return w.Result(), nil
+		w.WriteHeader(http.StatusNotFound)
+		_, err := w.WriteString(`{"error":{"type":"index_not_found_exception"},"status":404}`)
+		return w.Result(), err
 	}
 	for _, n := range p.Fake.Nodes {
 		if n.Server.Listener.Addr().String() == r.URL.Host {

@@ -112,6 +112,10 @@ func TestThePlacementIsConfirmedBesideAStranger(t *testing.T) {
 			other.On(nil)
 			w.Stop()
 			w.endpoints.learned(seed, nil) // it is to be asked in its turn
+			select {
+			case <-w.rediscover: // for the answers of before
+			default:
+			}
 			w.confirms(t)
 			require.Empty(t, w.rediscover)
 		})
