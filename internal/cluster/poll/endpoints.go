@@ -110,7 +110,7 @@ func rotate(addresses []*url.URL, by int) {
 func (f *endpoints) learned(u *url.URL, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if settled(err) && !stranger(err) {
+	if settled(err) {
 		delete(f.failed, u.Host)
 		return
 	}

@@ -245,7 +245,7 @@ func (x *Indices[T]) learn(ctx context.Context, name string) {
 		x.keep(name, f)
 	case unreadable: // nor will it be read any better when the cluster state moved
 		x.forget(name, cluster.Absence{Version: math.MaxInt64, At: f.at})
-	case errors.Is(err, errNoIndex), settled(err):
+	case errors.Is(err, errNoIndex), missing(err):
 		x.forget(name, cluster.Absence{Version: f.version, At: f.at})
 	default:
 		x.notAnswered(name, f.at)

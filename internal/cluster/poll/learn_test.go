@@ -75,11 +75,24 @@ func TestTargetsInUseAreLearnedAgain(t *testing.T) {
 
 func TestTargetsThatAreRefused(t *testing.T) {
 	t.Parallel()
+	for body, result := range map[string]string{`{"error":{"type":"index_not_found_exception"},"status":404}`: "not_found", "<html>a gateway's own</html>": "refused"} {
+		t.Run(result, func(t *testing.T) {
+			t.Parallel()
+			refusedWith(t, body, result)
+		})
+	}
+}
+
+// refusedWith requires that a target to which a 404 with such a body is answered is not looked up again while
+// the cluster state stays.
+func refusedWith(t *testing.T, body, result string) {
+	t.Helper()
 	f := clustertest.New(t, 1)
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("a", []string{"n1"})} })
 	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/gone/_search_shards" {
 			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(body))
 			return true
 		}
 		return false
@@ -94,6 +107,7 @@ func TestTargetsThatAreRefused(t *testing.T) {
 	}
 	learn()
 	require.Equal(t, 1, f.Count("/gone/_search_shards"), "not again at the same version")
+	require.InDelta(t, 1, w.Metric("sidestep_cluster_learns_total", result), 0, "it is known, and does not merely rest")
 	w.MissIs("gone", "", cluster.MissUnknownTarget)
 	f.On(nil)
 	f.Change(func() {

@@ -74,7 +74,7 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	case refused && status.code == http.StatusUnauthorized: // as all is: it says nothing of the target
 		rest()
 		found.Took = max(found.Took, unauthorizedRest)
-	case refused && settled(err):
+	case missing(err): // a gateway may say so
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so
 	case err != nil:
