@@ -280,7 +280,7 @@ func (b *clientBody) Close() error { return nil }
 
 // finish closes the body, which must happen before the handler returns (golang/go#68560),
 // and reads what the client is still sending. An early answer is flushed first. A client
-// whose connection is to be closed is not waited for. What does not come would be taken for the
+// is not waited for if its connection is to be closed. What does not come would be taken for the
 // next request.
 func (b *clientBody) finish(x *exchange) {
 	x.RequestBytes = b.received.Load()

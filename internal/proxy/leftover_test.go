@@ -121,7 +121,7 @@ func TestAClientHasTimeForEachPartOfItsAnswer(t *testing.T) {
 	})
 }
 
-// A client whose body does not come reads why it is refused.
+// A client from which the body does not come reads why it is refused.
 func TestARefusalIsReadAlthoughTheBodyDoesNotCome(t *testing.T) {
 	c := startWrites(t)
 	c.proxy.o.BodyTimeout = 50 * time.Millisecond

@@ -147,12 +147,13 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	var told struct {
 		Error string `json:"error"`
 	}
+	ours := json.Unmarshal(body, &told) == nil && told.Error != ""
 	switch {
-	case json.Unmarshal(body, &told) == nil && told.Error != "" && status == http.StatusNotFound:
+	case ours && status == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", errNotFound, told.Error)
-	case json.Unmarshal(body, &told) == nil && told.Error != "" && status == http.StatusUnauthorized:
+	case ours && status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: name its file with --token-file", told.Error)
-	case json.Unmarshal(body, &told) == nil && told.Error != "":
+	case ours:
 		return errors.New(told.Error)
 	case status == http.StatusNotFound:
 		return fmt.Errorf("%w: %s has no %s: it is no admin listener, or of an older sidestep (--admin)", errNotFound, c.base.Host, path)
