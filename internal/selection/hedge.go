@@ -35,7 +35,7 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 		return dst
 	}
 	at, compared := s.since(now), 0
-	dispensable := func(n *Node) bool { return !s.needed(n, at) }
+	dispensable := func(n *Node) bool { return !n.needed(at) }
 	if !d.some(dispensable) {
 		return dst
 	}

@@ -55,7 +55,6 @@ type probing struct {
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
-	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
 	inFlight int
@@ -158,18 +157,14 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
-		if s.needed(n, at) {
-			r.number++
-		} else {
-			n.probe.wanted.Store(true)
-		}
+		n.probe.wanted.Store(true)
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n. One that is
+// ask wants n probed, if that was not asked for a moment ago, and the others can carry its load. One that is
 // avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && !n.health.avoided() && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
+	if !n.NoData && !n.health.avoided() && elapsed(&n.probe.askedAt, at, suspicionInterval) && !n.needed(at) {
 		n.probe.wanted.Store(true)
 	}
 }
