@@ -23,12 +23,11 @@ func (s *Selector) judge(r *round, at int64) {
 		if known {
 			e.node.probe.compared()
 		}
-		if e.void {
+		if e.void || alone {
 			continue
 		}
-		good, late := s.limits(r, e, peers, at)
+		late := FarFactor*peers + e.slack(at) + s.excuse(e.node)
 		switch {
-		case alone:
 		case e.refused():
 			if known {
 				e.judged = true
@@ -45,14 +44,11 @@ func (s *Selector) judge(r *round, at int64) {
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
-		case !known || took <= good:
+		default:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
 				s.speaksFor(e.node, r.burst, at)
 			}
-		default:
-			e.judged = true
-			s.unclear(e.node, at)
 		}
 	}
 }
@@ -76,23 +72,11 @@ func (e *entry) noteLate(sent int64) {
 	}
 }
 
-// limits returns the times (ms) up to which e speaks for its node, and above which it speaks against
-// it, where the median of its peers is peers (ms).
-func (s *Selector) limits(r *round, e *entry, peers float64, at int64) (good, late float64) {
-	excuse := s.excuse(e.node)
-	late = FarFactor*peers + e.slack(at) + excuse
-	if r.local || e.node.health.excluded() {
-		return late, late
-	}
-	return FarFactor*peers + noise + excuse, late
-}
-
 // peers returns the median of what the other probes of r took (ms), and whether it is known
 // yet; alone: there are no others. Of an even number the upper median counts: where probes wait
-// in full queues one is easily several times as long as the shortest of few others. Where
-// response times speak against the node, too, or it did not answer its own in time, the lower one
-// does. What is ejected is nothing to
-// compare with, unless nothing else serves the same.
+// in full queues one is easily several times as long as the shortest of few others. Of a node that did not
+// answer its own in time the lower one does. What is ejected is nothing to compare with, unless nothing else
+// serves the same.
 func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone bool) {
 	open := r.collect(i, elapsed, false)
 	if len(r.times) == 0 {
@@ -103,7 +87,7 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 	}
 	lower, upper := stats.Medians(r.times)
 	answered := len(r.times) - open
-	if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout) {
+	if own >= millis(ProbeTimeout) {
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false
@@ -198,9 +182,8 @@ func (s *Selector) enough(n *Node) int64 {
 	return int64(proofTime) + int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))
 }
 
-// unclear notes a probe that was neither good nor bad. Where none was bad for as long as an
-// ejection takes at least, what spoke against the node before ends. Sooner it must not: a
-// slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
+// unclear notes a probe that was not answered, and neither were those of its peers. Where none was bad for as long as an
+// ejection takes at least, what spoke against the node before ends.
 func (s *Selector) unclear(n *Node, at int64) {
 	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)

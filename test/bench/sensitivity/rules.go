@@ -46,18 +46,15 @@ func ofNodes() []rule {
 // ofProof are the rules of what proves something.
 func ofProof() []rule {
 	return []rule{
-		{"the median that counts: always the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own", "if false || own"},
-		{"the median of timed-out probes: the upper", "compare.go", "if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout)", "if r.entries[i].node.slowEverywhere() || false && own >= millis(ProbeTimeout)"},
+		{"the median of timed-out probes: the upper", "compare.go", "if own >= millis(ProbeTimeout) {", "if false {"},
 		{"a queue is counted by the median service time", "compare.go", "if !n.slowEverywhere() {", "if true || !n.slowEverywhere() {"},
 		{"a finer slack where response times speak against a node", "compare.go", "if e.node.slowEverywhere() {", "if false {"},
 		{"an ejected node is compared as when it was ejected", "slow.go", "if !t.acts || n.health.excluded() {", "if !t.acts {"},
 		{"a quota is no trouble", "compare.go", "return max(slack, e.node.excused(at), e.via.standstill(at))", "return slack"},
 		{"a node is short of CPU by its quota", "lease.go", "n.short.Store(s.short(n, at))", "n.short.Store(false)"},
 		{"late probes are proof up to the last poll", "compare.go", "(!n.answersPolls() || polled-p.against.Load() >= enough)", "(true || polled == 0)"},
-		{"probes that tell nothing end an avoidance", "compare.go", "if at-n.probe.lateAt >= int64(firstHold)", "if false && at-n.probe.lateAt >= int64(firstHold)"},
-		{"a probe between good and bad says nothing", "compare.go", "if r.local || e.node.health.excluded() {", "if true {"},
 		{"probes that all time out end an avoidance", "compare.go", "if e.ended && peers >= millis(ProbeTimeout) {", "if false {"},
-		{"a probe is excused by its node's queue", "compare.go", "excuse := s.excuse(e.node)", "excuse := 0 * s.excuse(e.node)"},
+		{"a probe is excused by its node's queue", "compare.go", "+ s.excuse(e.node)", "+ 0*s.excuse(e.node)"},
 		{"a queue is no proof", "compare.go", "|| c.late && n.queuedAt.Load() > began", ""},
 		{"a late probe counts for suspicionInterval at most", "compare.go", "max(0, min(at-p.lateAt, int64(suspicionInterval)))", "max(0, at-p.lateAt)"},
 		{"a busy node is probed rarely", "compare.go", "!n.hasQueue() && (n.probe.lateFor", "(n.probe.lateFor"},
