@@ -63,7 +63,6 @@ func ofProof() []rule {
 		{"a queue is an excuse while it is worked off", "lease.go", "if p.Queue > 0 && at-n.workedAt.Load() < int64(ProbeTimeout) {", "if p.Queue > 0 {"},
 		{"proof outlasts a shard query", "compare.go", "int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))", "0*int64(work)"},
 		{"a node that is slow everywhere is avoided for a while", "compare.go", "if !n.slowEverywhere() || at-", "if true || at-"},
-		{"an avoided node gives way to proof", "eject.go", "if proof && avoided != nil", "if false && avoided != nil"},
 		{"probes go through unfit nodes if there are no others", "probe.go", "cmp.Or(suspect, unfit, ejected)", "cmp.Or(suspect, ejected)"},
 		{"a burst ends an ejection", "probe.go", "returning, probeBurst, at)", "returning, 1, at)"},
 		{"peers are nodes with probes that tell something", "probe.go", "case n.probe.voids.Load() > 0 &&", "case false &&"},
