@@ -20,8 +20,8 @@ func (s *Selector) judge(r *round, at int64) {
 		}
 		took := e.took(elapsed)
 		peers, known, alone := r.peers(i, took, elapsed)
-		if known {
-			e.node.probe.compared()
+		if known && e.ended && !e.outcome.Unfit {
+			e.node.probe.told()
 		}
 		if e.void || alone {
 			continue
@@ -54,15 +54,21 @@ func (s *Selector) judge(r *round, at int64) {
 }
 
 // uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
-// the node that it was sent through.
-func (e *entry) uncompared(at int64) {
-	p := &e.node.probe
-	if e.outcome.Took >= ProbeTimeout || e.outcome.Failed && e.via == e.node {
-		p.compared() // it has not answered, whatever others do
-		return
+// the node that it was sent through. What was sent before an ejection says nothing of the node after it.
+func (e *entry) uncompared(sent, at int64) {
+	p, o := &e.node.probe, e.outcome
+	switch {
+	case !o.Unfit && (o.Took >= ProbeTimeout || o.Failed && e.via == e.node):
+		p.told() // it has not answered, whatever others do
+	case sent > e.node.health.badAt.Load():
+		if o.Unfit {
+			p.unfit.Add(1)
+		} else {
+			p.unfit.Store(0)
+		}
+		p.untoldLast.Store(at)
+		p.untoldAt.CompareAndSwap(0, at)
 	}
-	p.aloneLast.Store(at)
-	p.aloneAt.CompareAndSwap(0, at)
 }
 
 // noteLate notes since when a probe is awaited that is late.
@@ -197,7 +203,7 @@ func (s *Selector) unclear(n *Node, at int64) {
 // as long as an ejection takes at least.
 func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
-	n.probe.compared()
+	n.probe.told()
 	if !burst && n.health.excluded() && n.health.good.Load() == twice-1 {
 		return // a burst ends an ejection, of one's own or of another's
 	}
@@ -221,6 +227,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.foreign {
 		c.why += " (sent by another sidestep)"
 	}
+	p.told()
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
 	if began == 0 || c.late && n.queuedAt.Load() > began {
 		p.against.Store(at)

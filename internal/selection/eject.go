@@ -104,7 +104,7 @@ func (s *Selector) change(n *Node, at int64, why string, f func()) {
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	s.changing(n, at, why, func() {
 		h := &n.health
-		n.probe.compared()
+		n.probe.told()
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)
@@ -170,11 +170,11 @@ func (s *Selector) advance(n *Node, at int64) {
 		if n.heldAsStarved() {
 			hold = h.starved.Load()
 		}
-		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.blind(at) || n.alone()) {
+		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.untold()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && (n.blind(at) || n.alone()) {
+		if h.avoided() && n.untold() {
 			s.changing(n, at, "", h.clear)
 			n.probe.against.Store(0)
 		}

@@ -133,7 +133,7 @@ func (d *Decision) suspects(t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if n.blind(t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.untold() && n.probe.unfit.Load() > 1 && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
