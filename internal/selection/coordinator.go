@@ -166,21 +166,27 @@ func (d *Decision) coordinate(req Request, t turn) {
 			pool, best = d.others, others
 		}
 	}
-	limit := asGood(best, response)
-	d.inTurn = d.inTurn[:0]
-	busy, cheapest := busyCoordinator(pool), math.Inf(1)
+	d.Coordinator, d.inTurn = t.pick(d.inTurn[:0], pool, few, best, response)
+}
+
+// pick picks one of pool, of which best is the lowest coordinating rank, in turn among those about as good that do not
+// coordinate far more than the others; if all do, the cheapest. inTurn is filled with those that have turns.
+func (t turn) pick(inTurn, pool []*Node, few scarcity, best, response float64) (*Node, []*Node) {
+	limit, busy := asGood(best, response), busyCoordinator(pool)
+	least, cheapest := math.Inf(1), (*Node)(nil)
 	for _, n := range pool {
 		rank := n.coordinatingRank(t.at, few)
 		if rank <= limit && n.coordinating.Load() <= busy {
-			d.inTurn = append(d.inTurn, n)
+			inTurn = append(inTurn, n)
 		}
-		if cost := n.coordinatingCost(rank, response); cost < cheapest {
-			d.Coordinator, cheapest = n, cost
+		if cost := n.coordinatingCost(rank, response); cost < least {
+			least, cheapest = cost, n
 		}
 	}
-	if len(d.inTurn) > 0 {
-		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
+	if len(inTurn) > 0 {
+		return inTurn[t.number%uint64(len(inTurn))], inTurn
 	}
+	return cheapest, inTurn
 }
 
 // waitLess puts the nodes of the own zone into d.others that nothing speaks against, and in whose queues searches wait
@@ -242,53 +248,25 @@ func busyCoordinator(pool []*Node) int64 {
 	return int64(bounded(float64(total), float64(len(pool))))
 }
 
-// Coordinator returns the node to send a request to that is not steered: the next one
-// in turn, or another one drawn at random if that is cheaper, so that several clients
-// do not converge on one. Nodes of nodes for which usable returns false are not
-// considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
+// Coordinator returns the node to send a request to that is not steered, picked as for one that is. Nodes of nodes for
+// which usable returns false are not considered, and those that cannot be reached only if there are no others; nil if
+// none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
-	at, number := s.since(now), s.o.Seed+s.turn.Add(1)
-	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil, at) //nolint:gosec // below the length
-	if first == nil {
-		return nil
-	}
-	second := nextUsable(nodes, int(s.random(number, 0)*float64(len(nodes))), usable, first, at)
-	if second == nil {
-		return first
-	}
-	few := s.scarcity(nodes, at, first, second)
-	rank, other := first.coordinatingRank(at, few), second.coordinatingRank(at, few)
-	best, response := min(rank, other), first.longerOf(second.longerOf(0))
-	limit := asGood(best, response)
-	cost := func(n *Node, rank float64) float64 {
-		if rank <= limit {
-			rank = best
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), acts: true}
+	pool, response := make([]*Node, 0, len(nodes)), 0.0
+	for _, alive := range []bool{true, false} {
+		for _, n := range nodes {
+			if usable(n) && n.out() != alive {
+				pool, response = append(pool, n), n.longerOf(response)
+			}
 		}
-		return n.coordinatingCost(rank, response)
-	}
-	if cost(second, other) < cost(first, rank) {
-		return second
-	}
-	return first
-}
-
-// nextUsable returns the first node from start on, around, that may be used and is not
-// but, one that is ejected or avoided, or about to leave, only if there is no other, and one that is out only if there is none
-// of these; nil if there is none at all.
-func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node, at int64) (spare *Node) {
-	for i := range nodes {
-		n := nodes[(start+i)%len(nodes)]
-		if n == but || !usable(n) {
-			continue
-		}
-		if n.usable() && !n.leaves(at) {
-			return n
-		}
-		if spare == nil || spare.out() {
-			spare = n
+		if len(pool) > 0 {
+			break
 		}
 	}
-	return spare
+	few := s.scarcity(nodes, t.at, pool...)
+	picked, _ := t.pick(nil, pool, few, bestRank(pool, few, t.at), response)
+	return picked
 }
 
 // Begin counts a request that is not steered and goes through n until [Node.End], which
