@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-// fullRank is added for a node that is to coordinate only if no other is left, whatever they
-// coordinate already: some 25 days, in ms, which no search takes. unfitRank is the same beside
-// nodes with a fullRank.
-const (
-	fullRank  = float64(math.MaxInt32)
-	unfitRank = fullRank * fullRank
-)
+// unfitRank is added for a node that is to coordinate only if no other is left, whatever they coordinate already: it
+// is far more than any search takes, in ms.
+const unfitRank = math.MaxInt32
 
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
 // where searches wait for shard searches of response (ms; 0: not known): coordinatingFactor
@@ -31,36 +27,46 @@ func (n *Node) longerOf(most float64) float64 {
 	return max(most, r)
 }
 
-// coordinatingRank returns what sending a search through n is expected to cost
-// beside the search itself, in ms: lower is better. Polls tell it for nodes that
-// coordinate nothing, too, so a slow one is found and found well again without a
-// client paying. A node without statistics costs nothing extra; one that is kept out
-// or comes back comes last (unfitRank). A node that is slow at searching is slow at
-// coordinating, polls that it does not answer tell no time, and one that is back is idle,
-// which makes it look best to every search, whatever share of them it is to have.
+// coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
+// is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
+// a client paying. What a node coordinates takes CPU from its shard queries: as far as it is busy they count as if
+// each of them came before, and so they do in another zone. A node without statistics costs nothing extra.
 //
-// What a node coordinates takes CPU from its shard queries: one whose CPUs are full, or that rejects
-// some, comes after the others (fullRank).
-//
-// Neither counts where few are left: the others are not bad, the cluster is full, and the few
-// would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are about to
-// leave, come last.
-func (n *Node) coordinatingRank(at int64, few scarcity) float64 {
+// One that is kept out or comes back comes last (unfitRank). A node that is slow at searching is slow at
+// coordinating, polls that it does not answer tell no time, and one that is back is idle, which makes it look best to
+// every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
+// full, and the few would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are
+// about to leave, come last.
+func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	switch {
-	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
-		h += unfitRank
-	case !few.idle && n.loaded(at):
-		h += fullRank
+	if !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails() {
+		return h + unfitRank
 	}
-	return h
+	busy := n.busy(at)
+	if !s.local(n) {
+		busy = 1
+	}
+	return h + busy*n.longerOf(nearSlack)
+}
+
+// busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
+// of a node that is full, in between what lies in between.
+func (n *Node) busy(at int64) float64 {
+	const full = 1 - fullLoad // room of one that is full
+	switch {
+	case n.loaded(at):
+		return 1
+	case n.Processors == 0:
+		return 0
+	}
+	room := 1 - n.load()/n.processors()
+	return min(1, max(0, (FarFactor*full-room)/(FarFactor*full-full)))
 }
 
 // scarcity says that few nodes are left to coordinate: nothing speaks against fewer than half of
-// those that may (fit); fewer than half of these answer polls without errors (sound), as sidestep may not ask, say; fewer than
-// half of those in the own zone, or than two, are idle.
-type scarcity struct{ fit, sound, idle bool }
+// those that may (fit); fewer than half of these answer polls without errors (sound), as sidestep may not ask, say.
+type scarcity struct{ fit, sound bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (n *Node) coordinates(at int64) bool {
@@ -79,33 +85,26 @@ func (n *Node) answers(at int64) bool {
 // local reports whether the node is in this client's zone, or zones do not count.
 func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
 
-// scarcity finds out of which of nodes few are left, if something speaks against one of those asked
-// for, or it is busy: else that is all the same.
+// scarcity finds out of which of nodes few are left, if something speaks against one of those asked for: else that is
+// all the same.
 func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
-	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || n.fails() || !n.coordinates(at) }) {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.fails() || !n.coordinates(at) }) {
 		return scarcity{}
 	}
-	all, fit, sound, local, idle := 0, 0, 0, 0, 0
+	all, fit, sound := 0, 0, 0
 	for _, n := range nodes {
 		if !n.mayCoordinate() {
 			continue
 		}
-		well := n.coordinates(at)
 		all++
-		if well {
+		if n.coordinates(at) {
 			fit++
 		}
 		if !n.fails() {
 			sound++
 		}
-		if s.local(n) {
-			local++
-			if well && n.usable() && n.idle(at) {
-				idle++
-			}
-		}
 	}
-	return scarcity{fit: twice*fit < all, sound: twice*sound < all, idle: idle < twice || twice*idle < local}
+	return scarcity{fit: twice*fit < all, sound: twice*sound < all}
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
@@ -122,16 +121,13 @@ func (n *Node) overheadAt(at int64) float64 {
 	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))
 }
 
-// coordinate picks the node to send the search to, in turn among those whose HTTP
-// side is about as good as the best one and which do not coordinate far more than
+// coordinate picks the node to send the search to, in turn among those whose coordinating rank
+// is about as good as the best one and which do not coordinate far more than
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
-// evenly it is used. Data nodes that are not listed are asked only when all listed
-// ones are clearly worse, or half of them are full: then idle nodes of the own zone coordinate or, if
-// few are idle, all of that zone that nothing speaks against, as where clients go round robin.
-// Where one node can serve the search alone it coordinates it, too, and nothing travels between nodes,
-// unless it is full and enough others are idle. If few are, nodes coordinate in whose queues searches wait for far less than
-// in its own. Nodes that only coordinate take part in all else, but for those in another zone.
+// evenly it is used. Nodes that are not listed are asked only when all listed
+// ones are clearly worse. Where one node can serve the search alone it coordinates it, too, and nothing travels between
+// nodes. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -144,25 +140,18 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response := bestRank(pool, few, t.at), 0.0
+	best, response := t.bestRank(pool, few), 0.0
 	for _, n := range pool {
 		response = n.longerOf(response)
 	}
-	d.others = d.others[:0]
-	spread := mostFull(pool)
-	if spread && req.OneShard() && few.idle {
-		spread = d.waitLess(req, t)
-	}
-	if len(d.others) == 0 && (spread || best > nearSlack) {
+	if best > nearSlack {
+		d.others = d.others[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n)) {
+			if n.mayCoordinate() {
 				d.others = append(d.others, n)
 			}
 		}
-	}
-	if len(d.others) > 0 {
-		others := bestRank(d.others, few, t.at)
-		if spread || asGood(others, response) < best {
+		if others := t.bestRank(d.others, few); asGood(others, response) < best {
 			pool, best = d.others, others
 		}
 	}
@@ -175,7 +164,7 @@ func (t turn) pick(inTurn, pool []*Node, few scarcity, best, response float64) (
 	limit, busy := asGood(best, response), busyCoordinator(pool)
 	least, cheapest := math.Inf(1), (*Node)(nil)
 	for _, n := range pool {
-		rank := n.coordinatingRank(t.at, few)
+		rank := t.s.coordinatingRank(n, t.at, few)
 		if rank <= limit && n.coordinating.Load() <= busy {
 			inTurn = append(inTurn, n)
 		}
@@ -189,40 +178,13 @@ func (t turn) pick(inTurn, pool []*Node, few scarcity, best, response float64) (
 	return cheapest, inTurn
 }
 
-// waitLess puts the nodes of the own zone into d.others that nothing speaks against, and in whose queues searches wait
-// for far less than in the shortest of the listed nodes'. It reports whether there are any.
-func (d *Decision) waitLess(req Request, t turn) bool {
-	waits := math.Inf(1) // ms
-	for _, n := range d.Nodes {
-		waits = min(waits, n.queued())
-	}
-	for _, n := range req.Nodes {
-		well := n.usable() && n.coordinates(t.at) && !n.fails()
-		if well && n.mayCoordinate() && t.s.local(n) && FarFactor*n.queued()+SlowSlack <= waits {
-			d.others = append(d.others, n)
-		}
-	}
-	return len(d.others) > 0
-}
-
 // bestRank returns the lowest coordinating rank of nodes, +Inf if there are none.
-func bestRank(nodes []*Node, few scarcity, at int64) float64 {
+func (t turn) bestRank(nodes []*Node, few scarcity) float64 {
 	best := math.Inf(1)
 	for _, n := range nodes {
-		best = min(best, n.coordinatingRank(at, few))
+		best = min(best, t.s.coordinatingRank(n, t.at, few))
 	}
 	return best
-}
-
-// mostFull reports whether half of the nodes, or more, are full.
-func mostFull(nodes []*Node) bool {
-	full := 0
-	for _, n := range nodes {
-		if n.full() {
-			full++
-		}
-	}
-	return full > 0 && twice*full >= len(nodes)
 }
 
 // mayCoordinate reports whether searches are sent through n at all.
@@ -265,7 +227,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 		}
 	}
 	few := s.scarcity(nodes, t.at, pool...)
-	picked, _ := t.pick(nil, pool, few, bestRank(pool, few, t.at), response)
+	picked, _ := t.pick(nil, pool, few, t.bestRank(pool, few), response)
 	return picked
 }
 
