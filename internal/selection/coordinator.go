@@ -27,10 +27,14 @@ func (n *Node) longerOf(most float64) float64 {
 	return max(most, r)
 }
 
+// holds returns how long (ms) n may hold a shard query up: its response time, or the wait in its queue, and no less than least.
+func (n *Node) holds(least float64) float64 { return max(n.longerOf(least), n.queued()) }
+
 // coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
 // is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
-// a client paying. What a node coordinates takes CPU from its shard queries: as far as it is busy they count as if
-// each of them came before, and so they do in another zone. A node without statistics costs nothing extra.
+// a client paying. What a node coordinates takes CPU from its shard queries, and has to wait for it: as far as its CPUs
+// are busy that counts as long as it may hold a shard query up, and so does another zone. A node without statistics
+// costs nothing extra.
 //
 // One that is kept out or comes back comes last (unfitRank). A node that is slow at searching is slow at
 // coordinating, polls that it does not answer tell no time, and one that is back is idle, which makes it look best to
@@ -47,7 +51,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	if !s.local(n) {
 		busy = 1
 	}
-	return h + busy*n.longerOf(nearSlack)
+	return h + busy*n.holds(twice*nearSlack)
 }
 
 // busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
@@ -126,7 +130,7 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Nodes that are not listed are asked only when all listed
-// ones are clearly worse. Where one node can serve the search alone it coordinates it, too, and nothing travels between
+// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search alone it coordinates it, too, and nothing travels between
 // nodes. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
@@ -140,18 +144,20 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response := t.bestRank(pool, few), 0.0
+	best, response, busy := t.bestRank(pool, few), 0.0, 0.0
 	for _, n := range pool {
-		response = n.longerOf(response)
+		response = n.holds(response)
+		busy += n.busy(t.at)
 	}
-	if best > nearSlack {
+	spread := twice*busy >= float64(len(pool)) && !req.OneShard()
+	if spread || best > nearSlack {
 		d.others = d.others[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() {
+			if n.mayCoordinate() && (!spread || t.s.local(n)) {
 				d.others = append(d.others, n)
 			}
 		}
-		if others := t.bestRank(d.others, few); asGood(others, response) < best {
+		if others := t.bestRank(d.others, few); spread || asGood(others, response) < best {
 			pool, best = d.others, others
 		}
 	}
@@ -219,7 +225,7 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 	for _, alive := range []bool{true, false} {
 		for _, n := range nodes {
 			if usable(n) && n.out() != alive {
-				pool, response = append(pool, n), n.longerOf(response)
+				pool, response = append(pool, n), n.holds(response)
 			}
 		}
 		if len(pool) > 0 {
