@@ -166,18 +166,17 @@ func (s *Selector) proved(n *Node, late bool, polled, at int64) bool {
 		return true
 	}
 	p := &n.probe
-	began := p.against.Load()
 	if !late {
-		return at-began >= int64(proofTime)
+		return p.lateFor >= int64(proofTime)
 	}
 	enough := s.enough(n)
-	return at-began >= enough && (!n.answersPolls() || polled-began >= enough)
+	return p.lateFor >= enough && (!n.answersPolls() || polled-p.against.Load() >= enough)
 }
 
 // soonProved reports whether late probes of n that come soon may be proof: it has no queue, and probes are what is missing,
 // or the poll that is missing comes soon, too.
-func (s *Selector) soonProved(n *Node, at int64) bool {
-	return !n.hasQueue() && (at-n.probe.against.Load() < s.enough(n) || n.pollsApart.Load() <= int64(probeInterval))
+func (s *Selector) soonProved(n *Node) bool {
+	return !n.hasQueue() && (n.probe.lateFor < s.enough(n) || n.pollsApart.Load() <= int64(probeInterval))
 }
 
 // enough returns for how long (ns) probes of n must be late until that is proof: for longer
@@ -231,6 +230,9 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
 	if began == 0 || c.late && n.queuedAt.Load() > began {
 		p.against.Store(at)
+		p.lateFor = 0
+	} else {
+		p.lateFor += max(0, min(at-p.lateAt, int64(suspicionInterval)))
 	}
 	p.lateAt, p.lateSent = max(p.lateAt, at), max(p.lateSent, c.sent)
 	if e.refused() && !c.late {
@@ -249,7 +251,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
 		}
 	case e.foreign: // where it was sent it is probed again
-	case began == 0 || !c.late || s.soonProved(n, at):
+	case began == 0 || !c.late || s.soonProved(n):
 		p.wanted.Store(true)
 	}
 	s.avoid(n, c, at)

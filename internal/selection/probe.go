@@ -59,6 +59,7 @@ type probing struct {
 	last     int64 // ns: when the last one was sent
 	lateAt   int64 // ns: when one last spoke against it
 	lateSent int64 // ns: when that one was sent
+	lateFor  int64 // ns: for how long they have, and none for it; each counts for suspicionInterval at most
 }
 
 // round is a set of probes that were sent in the same instant, so that their times can
