@@ -227,6 +227,7 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 		c.why += " (sent by another sidestep)"
 	}
 	p.told()
+	p.vain.Store(0)
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
 	if began == 0 || c.late && n.queuedAt.Load() > began {
 		p.against.Store(at)

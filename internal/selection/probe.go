@@ -42,6 +42,7 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 type probing struct {
 	wanted     atomic.Bool  // something speaks against it
 	askedAt    atomic.Int64 // ns: when that last began
+	vain       atomic.Int32 // times in a row that it did, and probes did not speak against it
 	untoldAt   atomic.Int64 // ns: since when its probes tell nothing, as they are refused or there is nothing to compare them with; 0: they do
 	untoldLast atomic.Int64 // ns: when the last of these ended
 	unfit      atomic.Int32 // probes in a row that could not be sent, or went wrong through no fault of the node
@@ -159,11 +160,25 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago, and the others can carry its load. One that is
-// avoided is probed anyway.
+// ask wants n probed, if that was not asked for a moment ago, and the others can carry its load. Where probes find
+// nothing again and again it is asked more and more rarely: a node may be slower for good, as it serves a heavier index. One
+// that is avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && !n.health.avoided() && elapsed(&n.probe.askedAt, at, suspicionInterval) && !n.needed(at) {
-		n.probe.wanted.Store(true)
+	if n.NoData || n.health.avoided() || n.needed(at) {
+		return
+	}
+	p := &n.probe
+	vain := p.vain.Load()
+	if at-p.askedAt.Load() > int64(failureMemory) {
+		vain = 0
+	}
+	interval := suspicionInterval << min(max(0, vain-1), twice*twice)
+	if vain > twice*twice {
+		interval = s.apart(n, interval, at)
+	}
+	if elapsed(&p.askedAt, at, interval) {
+		p.vain.Store(vain + 1)
+		p.wanted.Store(true)
 	}
 }
 

@@ -298,7 +298,7 @@ func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
 
 // A node whose probes are a little longer than those of its peers, as it is far away, is
 // not avoided for good for having stood still once.
-func TestUnclearProbesEndAvoidance(t *testing.T) {
+func TestANodeThatIsFarAwayIsNotAvoidedForGood(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	far := func(took time.Duration) {
@@ -322,16 +322,12 @@ func TestUnclearProbesEndAvoidance(t *testing.T) {
 	require.False(t, nodes[2].health.avoided())
 }
 
-// While nothing is suspected a node a second is probed, whichever of the nodes cannot be: a dedicated manager, one that
-// cannot be reached, or one that the others could not do without.
+// While nothing is suspected a node a second is probed, whichever of the nodes cannot be: a dedicated manager, or one that
+// cannot be reached.
 func TestANodeThatIsNotProbedHoldsUpNoOther(t *testing.T) {
 	for name, unprobed := range map[string]func(*Selector, *Node){
 		"manager":     func(_ *Selector, n *Node) { n.NoData = true },
 		"unreachable": func(s *Selector, n *Node) { s.MarkUnreachable(n, "refused", at(time.Second)) },
-		"needed": func(_ *Selector, n *Node) {
-			set(&n.rate, 4)
-			set(&n.service, 0.4)
-		},
 	} {
 		for first := range 4 {
 			s, nodes := newTest(t, 4)
