@@ -80,9 +80,9 @@ func (e *entry) noteLate(sent int64) {
 
 // peers returns the median of what the other probes of r took (ms), and whether it is known
 // yet; alone: there are no others. Of an even number the upper median counts: where probes wait
-// in full queues one is easily several times as long as the shortest of few others. Of a node that did not
-// answer its own in time the lower one does. What is ejected is nothing to compare with, unless nothing else
-// serves the same.
+// in full queues one is easily several times as long as the shortest of few others. Where
+// response times speak against the node, too, or it did not answer its own in time, the lower one
+// does. What is ejected is nothing to compare with, unless nothing else serves the same.
 func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone bool) {
 	open := r.collect(i, elapsed, false)
 	if len(r.times) == 0 {
@@ -93,7 +93,7 @@ func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone b
 	}
 	lower, upper := stats.Medians(r.times)
 	answered := len(r.times) - open
-	if own >= millis(ProbeTimeout) {
+	if r.entries[i].node.slowEverywhere() || own >= millis(ProbeTimeout) {
 		return lower, answered >= open, false
 	}
 	return upper, answered > open, false
