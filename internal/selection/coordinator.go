@@ -57,14 +57,13 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 // busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
 // of a node that is full, in between what lies in between.
 func (n *Node) busy(at int64) float64 {
-	const full = 1 - fullLoad // room of one that is full
 	switch {
 	case n.loaded(at):
 		return 1
 	case n.Processors == 0:
 		return 0
 	}
-	room := 1 - n.load()/n.processors()
+	room, full := 1-n.load()/n.processors(), 1-fullLoad
 	return min(1, max(0, (FarFactor*full-room)/(FarFactor*full-full)))
 }
 

@@ -104,7 +104,7 @@ func (s *Selector) change(n *Node, at int64, why string, f func()) {
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	s.changing(n, at, why, func() {
 		h := &n.health
-		n.probe.told()
+		n.probe.untoldAt.Store(0)
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)

@@ -168,12 +168,12 @@ func (s *Selector) ask(n *Node, at int64) {
 		return
 	}
 	p := &n.probe
-	vain := p.vain.Load()
+	vain := min(p.vain.Load(), twice*twice+1)
 	if at-p.askedAt.Load() > int64(failureMemory) {
 		vain = 0
 	}
-	interval := suspicionInterval << min(max(0, vain-1), twice*twice)
-	if vain > twice*twice {
+	interval := min(suspicionInterval<<max(0, vain-1), ProbeTimeout)
+	if interval == ProbeTimeout {
 		interval = s.apart(n, interval, at)
 	}
 	if elapsed(&p.askedAt, at, interval) {
@@ -260,7 +260,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	}
 	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
-	if (!again || p.heardAt.Load() >= p.last) && p.untoldAt.Load() == 0 {
+	if (!again || p.heardAt.Load() >= p.last) && p.untoldAt.Load() == 0 && p.unfit.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
@@ -307,7 +307,7 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		p.last = at
 		p.wanted.Store(false)
 		if at-p.untoldLast.Load() > int64(roundLife) { // what told nothing is long ago
-			p.told()
+			p.untoldAt.Store(0)
 		}
 		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
 	}

@@ -100,7 +100,9 @@ func TestAResponseTimeAloneBringsProbes(t *testing.T) {
 		require.Equal(t, NoOutlier, decide(s, nodes, now).Reason)
 		probes := probe(s, nodes, now, answeredWell)
 		about := func(p Probe) bool { return p.Node == nodes[2] }
-		require.True(t, slices.ContainsFunc(probes, about))
+		if now <= time.Second+suspicionInterval { // then more rarely: they find nothing
+			require.True(t, slices.ContainsFunc(probes, about))
+		}
 		require.LessOrEqual(t, len(probes), 2+twice, "one more is a sample now and then")
 	}
 	require.Equal(t, Fine, nodes[2].State())
