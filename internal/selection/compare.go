@@ -44,6 +44,9 @@ func (s *Selector) judge(r *round, at int64) {
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
+		case known && !r.local && !e.node.health.excluded() && took > late-e.slack(at)+noise: // neither
+			e.judged = true
+			s.unclear(e.node, at)
 		default:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
@@ -188,8 +191,9 @@ func (s *Selector) enough(n *Node) int64 {
 	return int64(proofTime) + int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))
 }
 
-// unclear notes a probe that was not answered, and neither were those of its peers. Where none was bad for as long as an
-// ejection takes at least, what spoke against the node before ends.
+// unclear notes a probe that was neither good nor bad. Where none was bad for as long as an
+// ejection takes at least, what spoke against the node before ends. Sooner it must not: a
+// slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
 func (s *Selector) unclear(n *Node, at int64) {
 	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)

@@ -54,6 +54,8 @@ func ofProof() []rule {
 		{"a quota is no trouble", "compare.go", "return max(slack, e.node.excused(at), e.via.standstill(at))", "return slack"},
 		{"a node is short of CPU by its quota", "lease.go", "n.short.Store(s.short(n, at))", "n.short.Store(false)"},
 		{"late probes are proof up to the last poll", "compare.go", "(!n.answersPolls() || polled-p.against.Load() >= enough)", "(true || polled == 0)"},
+		{"a probe between good and bad says nothing", "compare.go", "case known && !r.local &&", "case false && !r.local &&"},
+		{"probes that tell nothing end an avoidance", "compare.go", "if at-n.probe.lateAt >= int64(firstHold)", "if false && at-n.probe.lateAt >= int64(firstHold)"},
 		{"probes that all time out end an avoidance", "compare.go", "if e.ended && peers >= millis(ProbeTimeout) {", "if false {"},
 		{"a probe is excused by its node's queue", "compare.go", "+ s.excuse(e.node)", "+ 0*s.excuse(e.node)"},
 		{"a queue is no proof", "compare.go", "|| c.late && n.queuedAt.Load() > began", ""},
