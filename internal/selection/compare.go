@@ -20,15 +20,14 @@ func (s *Selector) judge(r *round, at int64) {
 		}
 		took := e.took(elapsed)
 		peers, known, alone := r.peers(i, took, elapsed)
-		if known {
-			e.node.probe.compared()
+		if known && e.ended && !e.outcome.Unfit {
+			e.node.probe.told()
 		}
-		if e.void {
+		if e.void || alone {
 			continue
 		}
-		good, late := s.limits(r, e, peers, at)
+		late := FarFactor*peers + e.slack(at) + s.excuse(e.node)
 		switch {
-		case alone:
 		case e.refused():
 			if known {
 				e.judged = true
@@ -45,28 +44,34 @@ func (s *Selector) judge(r *round, at int64) {
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
 			}
-		case !known || took <= good:
+		case known && !r.local && !e.node.health.excluded() && took > late-e.slack(at)+noise: // neither
+			e.judged = true
+			s.unclear(e.node, at)
+		default:
 			e.judged = true
 			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
 				s.speaksFor(e.node, r.burst, at)
 			}
-		default:
-			e.judged = true
-			s.unclear(e.node, at)
 		}
 	}
 }
 
 // uncompared notes a probe that has ended, until it is compared with others. One that failed may have done so at
-// the node that it was sent through.
-func (e *entry) uncompared(at int64) {
-	p := &e.node.probe
-	if e.outcome.Took >= ProbeTimeout || e.outcome.Failed && e.via == e.node {
-		p.compared() // it has not answered, whatever others do
-		return
+// the node that it was sent through. What was sent before an ejection says nothing of the node after it.
+func (e *entry) uncompared(sent, at int64) {
+	p, o := &e.node.probe, e.outcome
+	switch {
+	case !o.Unfit && (o.Took >= ProbeTimeout || o.Failed && e.via == e.node):
+		p.told() // it has not answered, whatever others do
+	case sent > e.node.health.badAt.Load():
+		if o.Unfit {
+			p.unfit.Add(1)
+		} else {
+			p.unfit.Store(0)
+		}
+		p.untoldLast.Store(at)
+		p.untoldAt.CompareAndSwap(0, at)
 	}
-	p.aloneLast.Store(at)
-	p.aloneAt.CompareAndSwap(0, at)
 }
 
 // noteLate notes since when a probe is awaited that is late.
@@ -76,23 +81,11 @@ func (e *entry) noteLate(sent int64) {
 	}
 }
 
-// limits returns the times (ms) up to which e speaks for its node, and above which it speaks against
-// it, where the median of its peers is peers (ms).
-func (s *Selector) limits(r *round, e *entry, peers float64, at int64) (good, late float64) {
-	excuse := s.excuse(e.node)
-	late = FarFactor*peers + e.slack(at) + excuse
-	if r.local || e.node.health.excluded() {
-		return late, late
-	}
-	return FarFactor*peers + noise + excuse, late
-}
-
 // peers returns the median of what the other probes of r took (ms), and whether it is known
 // yet; alone: there are no others. Of an even number the upper median counts: where probes wait
 // in full queues one is easily several times as long as the shortest of few others. Where
 // response times speak against the node, too, or it did not answer its own in time, the lower one
-// does. What is ejected is nothing to
-// compare with, unless nothing else serves the same.
+// does. What is ejected is nothing to compare with, unless nothing else serves the same.
 func (r *round) peers(i int, own, elapsed float64) (took float64, known, alone bool) {
 	open := r.collect(i, elapsed, false)
 	if len(r.times) == 0 {
@@ -213,7 +206,7 @@ func (s *Selector) unclear(n *Node, at int64) {
 // as long as an ejection takes at least.
 func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 	n.probe.against.Store(0)
-	n.probe.compared()
+	n.probe.told()
 	if !burst && n.health.excluded() && n.health.good.Load() == twice-1 {
 		return // a burst ends an ejection, of one's own or of another's
 	}
@@ -237,6 +230,8 @@ func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
 	if e.foreign {
 		c.why += " (sent by another sidestep)"
 	}
+	p.told()
+	p.vain.Store(0)
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
 	if began == 0 || c.late && n.queuedAt.Load() > began {
 		p.against.Store(at)

@@ -73,8 +73,8 @@ const (
 	// are a burst. step_overload, TestFewRejectionsAreABurst.
 	rejectsMuch = 0.02
 	// fullLoad is the utilisation of the others' CPUs above which a node is needed, and of its own
-	// above which it coordinates last: toward 1 queues grow without bound. slow_3x_80,
-	// transport_80, TestFullNodesCoordinateOnlyWhereMostAreFull. A node that answers less than one
+	// above which what it coordinates waits like its shard queries: toward 1 queues grow without bound. slow_3x_80,
+	// transport_80, TestOthersCoordinateForFullNodes. A node that answers less than one
 	// part in useFactor of the shard queries that the others answer in the mean is not missed: the
 	// others answer several times as many where they hold other indices, or are faster hardware
 	// (TestANodeThatIsNeededIsNotEjected), but not ten times. slow_10x_60. A node with a quota of

@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-// fullRank is added for a node that is to coordinate only if no other is left, whatever they
-// coordinate already: some 25 days, in ms, which no search takes. unfitRank is the same beside
-// nodes with a fullRank.
-const (
-	fullRank  = float64(math.MaxInt32)
-	unfitRank = fullRank * fullRank
-)
+// unfitRank is added for a node that is to coordinate only if no other is left, whatever they coordinate already: it
+// is far more than any search takes, in ms.
+const unfitRank = math.MaxInt32
 
 // asGood returns up to which coordinating rank nodes are as good as one of rank best,
 // where searches wait for shard searches of response (ms; 0: not known): coordinatingFactor
@@ -31,36 +27,49 @@ func (n *Node) longerOf(most float64) float64 {
 	return max(most, r)
 }
 
-// coordinatingRank returns what sending a search through n is expected to cost
-// beside the search itself, in ms: lower is better. Polls tell it for nodes that
-// coordinate nothing, too, so a slow one is found and found well again without a
-// client paying. A node without statistics costs nothing extra; one that is kept out
-// or comes back comes last (unfitRank). A node that is slow at searching is slow at
-// coordinating, polls that it does not answer tell no time, and one that is back is idle,
-// which makes it look best to every search, whatever share of them it is to have.
+// holds returns how long (ms) n may hold a shard query up: its response time, or the wait in its queue, and no less than least.
+func (n *Node) holds(least float64) float64 { return max(n.longerOf(least), n.queued()) }
+
+// coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
+// is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
+// a client paying. What a node coordinates takes CPU from its shard queries, and has to wait for it: as far as its CPUs
+// are busy that counts as long as it may hold a shard query up, and so does another zone. A node without statistics
+// costs nothing extra.
 //
-// What a node coordinates takes CPU from its shard queries: one whose CPUs are full, or that rejects
-// some, comes after the others (fullRank).
-//
-// Neither counts where few are left: the others are not bad, the cluster is full, and the few
-// would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are about to
-// leave, come last.
-func (n *Node) coordinatingRank(at int64, few scarcity) float64 {
+// One that is kept out or comes back comes last (unfitRank). A node that is slow at searching is slow at
+// coordinating, polls that it does not answer tell no time, and one that is back is idle, which makes it look best to
+// every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
+// full, and the few would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are
+// about to leave, come last.
+func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	switch {
-	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
-		h += unfitRank
-	case !few.idle && n.loaded(at):
-		h += fullRank
+	if !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails() {
+		return h + unfitRank
 	}
-	return h
+	busy := n.busy(at)
+	if !s.local(n) {
+		busy = 1
+	}
+	return h + busy*n.holds(twice*nearSlack)
+}
+
+// busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
+// of a node that is full, in between what lies in between.
+func (n *Node) busy(at int64) float64 {
+	switch {
+	case n.loaded(at):
+		return 1
+	case n.Processors == 0:
+		return 0
+	}
+	room, full := 1-n.load()/n.processors(), 1-fullLoad
+	return min(1, max(0, (FarFactor*full-room)/(FarFactor*full-full)))
 }
 
 // scarcity says that few nodes are left to coordinate: nothing speaks against fewer than half of
-// those that may (fit); fewer than half of these answer polls without errors (sound), as sidestep may not ask, say; fewer than
-// half of those in the own zone, or than two, are idle.
-type scarcity struct{ fit, sound, idle bool }
+// those that may (fit); fewer than half of these answer polls without errors (sound), as sidestep may not ask, say.
+type scarcity struct{ fit, sound bool }
 
 // coordinates reports whether nothing speaks against n as coordinating node.
 func (n *Node) coordinates(at int64) bool {
@@ -79,33 +88,26 @@ func (n *Node) answers(at int64) bool {
 // local reports whether the node is in this client's zone, or zones do not count.
 func (s *Selector) local(n *Node) bool { return s.o.Zone == "" || n.Zone == s.o.Zone }
 
-// scarcity finds out of which of nodes few are left, if something speaks against one of those asked
-// for, or it is busy: else that is all the same.
+// scarcity finds out of which of nodes few are left, if something speaks against one of those asked for: else that is
+// all the same.
 func (s *Selector) scarcity(nodes []*Node, at int64, of ...*Node) scarcity {
-	if !slices.ContainsFunc(of, func(n *Node) bool { return n.loaded(at) || n.fails() || !n.coordinates(at) }) {
+	if !slices.ContainsFunc(of, func(n *Node) bool { return n.fails() || !n.coordinates(at) }) {
 		return scarcity{}
 	}
-	all, fit, sound, local, idle := 0, 0, 0, 0, 0
+	all, fit, sound := 0, 0, 0
 	for _, n := range nodes {
 		if !n.mayCoordinate() {
 			continue
 		}
-		well := n.coordinates(at)
 		all++
-		if well {
+		if n.coordinates(at) {
 			fit++
 		}
 		if !n.fails() {
 			sound++
 		}
-		if s.local(n) {
-			local++
-			if well && n.usable() && n.idle(at) {
-				idle++
-			}
-		}
 	}
-	return scarcity{fit: twice*fit < all, sound: twice*sound < all, idle: idle < twice || twice*idle < local}
+	return scarcity{fit: twice*fit < all, sound: twice*sound < all}
 }
 
 // observeOverhead takes in what HTTP and coordination took, in ms.
@@ -122,16 +124,13 @@ func (n *Node) overheadAt(at int64) float64 {
 	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))
 }
 
-// coordinate picks the node to send the search to, in turn among those whose HTTP
-// side is about as good as the best one and which do not coordinate far more than
+// coordinate picks the node to send the search to, in turn among those whose coordinating rank
+// is about as good as the best one and which do not coordinate far more than
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
-// evenly it is used. Data nodes that are not listed are asked only when all listed
-// ones are clearly worse, or half of them are full: then idle nodes of the own zone coordinate or, if
-// few are idle, all of that zone that nothing speaks against, as where clients go round robin.
-// Where one node can serve the search alone it coordinates it, too, and nothing travels between nodes,
-// unless it is full and enough others are idle. If few are, nodes coordinate in whose queues searches wait for far less than
-// in its own. Nodes that only coordinate take part in all else, but for those in another zone.
+// evenly it is used. Nodes that are not listed are asked only when all listed
+// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search alone it coordinates it, too, and nothing travels between
+// nodes. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -144,79 +143,53 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response := bestRank(pool, few, t.at), 0.0
+	best, response, busy := t.bestRank(pool, few), 0.0, 0.0
 	for _, n := range pool {
-		response = n.longerOf(response)
+		response = n.holds(response)
+		busy += n.busy(t.at)
 	}
-	d.others = d.others[:0]
-	spread := mostFull(pool)
-	if spread && req.OneShard() && few.idle {
-		spread = d.waitLess(req, t)
-	}
-	if len(d.others) == 0 && (spread || best > nearSlack) {
+	spread := twice*busy >= float64(len(pool)) && !req.OneShard()
+	if spread || best > nearSlack {
+		d.others = d.others[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() && (!spread || n.usable() && t.s.local(n)) {
+			if n.mayCoordinate() && (!spread || t.s.local(n)) {
 				d.others = append(d.others, n)
 			}
 		}
-	}
-	if len(d.others) > 0 {
-		others := bestRank(d.others, few, t.at)
-		if spread || asGood(others, response) < best {
+		if others := t.bestRank(d.others, few); spread || asGood(others, response) < best {
 			pool, best = d.others, others
 		}
 	}
-	limit := asGood(best, response)
-	d.inTurn = d.inTurn[:0]
-	busy, cheapest := busyCoordinator(pool), math.Inf(1)
-	for _, n := range pool {
-		rank := n.coordinatingRank(t.at, few)
-		if rank <= limit && n.coordinating.Load() <= busy {
-			d.inTurn = append(d.inTurn, n)
-		}
-		if cost := n.coordinatingCost(rank, response); cost < cheapest {
-			d.Coordinator, cheapest = n, cost
-		}
-	}
-	if len(d.inTurn) > 0 {
-		d.Coordinator = d.inTurn[t.number%uint64(len(d.inTurn))]
-	}
+	d.Coordinator, d.inTurn = t.pick(d.inTurn[:0], pool, few, best, response)
 }
 
-// waitLess puts the nodes of the own zone into d.others that nothing speaks against, and in whose queues searches wait
-// for far less than in the shortest of the listed nodes'. It reports whether there are any.
-func (d *Decision) waitLess(req Request, t turn) bool {
-	waits := math.Inf(1) // ms
-	for _, n := range d.Nodes {
-		waits = min(waits, n.queued())
-	}
-	for _, n := range req.Nodes {
-		well := n.usable() && n.coordinates(t.at) && !n.fails()
-		if well && n.mayCoordinate() && t.s.local(n) && FarFactor*n.queued()+SlowSlack <= waits {
-			d.others = append(d.others, n)
+// pick picks one of pool, of which best is the lowest coordinating rank, in turn among those about as good that do not
+// coordinate far more than the others; if all do, the cheapest. inTurn is filled with those that have turns.
+func (t turn) pick(inTurn, pool []*Node, few scarcity, best, response float64) (*Node, []*Node) {
+	limit, busy := asGood(best, response), busyCoordinator(pool)
+	least, cheapest := math.Inf(1), (*Node)(nil)
+	for _, n := range pool {
+		rank := t.s.coordinatingRank(n, t.at, few)
+		if rank <= limit && n.coordinating.Load() <= busy {
+			inTurn = append(inTurn, n)
+		}
+		if cost := n.coordinatingCost(rank, response); cost < least {
+			least, cheapest = cost, n
 		}
 	}
-	return len(d.others) > 0
+	if len(inTurn) > 0 {
+		return inTurn[t.number%uint64(len(inTurn))], inTurn
+	}
+	return cheapest, inTurn
 }
 
 // bestRank returns the lowest coordinating rank of nodes, +Inf if there are none.
-func bestRank(nodes []*Node, few scarcity, at int64) float64 {
+func (t turn) bestRank(nodes []*Node, few scarcity) float64 {
 	best := math.Inf(1)
 	for _, n := range nodes {
-		best = min(best, n.coordinatingRank(at, few))
+		best = min(best, t.s.coordinatingRank(n, t.at, few))
 	}
 	return best
-}
-
-// mostFull reports whether half of the nodes, or more, are full.
-func mostFull(nodes []*Node) bool {
-	full := 0
-	for _, n := range nodes {
-		if n.full() {
-			full++
-		}
-	}
-	return full > 0 && twice*full >= len(nodes)
 }
 
 // mayCoordinate reports whether searches are sent through n at all.
@@ -242,53 +215,25 @@ func busyCoordinator(pool []*Node) int64 {
 	return int64(bounded(float64(total), float64(len(pool))))
 }
 
-// Coordinator returns the node to send a request to that is not steered: the next one
-// in turn, or another one drawn at random if that is cheaper, so that several clients
-// do not converge on one. Nodes of nodes for which usable returns false are not
-// considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
+// Coordinator returns the node to send a request to that is not steered, picked as for one that is. Nodes of nodes for
+// which usable returns false are not considered, and those that cannot be reached only if there are no others; nil if
+// none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
-	at, number := s.since(now), s.o.Seed+s.turn.Add(1)
-	first := nextUsable(nodes, int(number%uint64(max(1, len(nodes)))), usable, nil, at) //nolint:gosec // below the length
-	if first == nil {
-		return nil
-	}
-	second := nextUsable(nodes, int(s.random(number, 0)*float64(len(nodes))), usable, first, at)
-	if second == nil {
-		return first
-	}
-	few := s.scarcity(nodes, at, first, second)
-	rank, other := first.coordinatingRank(at, few), second.coordinatingRank(at, few)
-	best, response := min(rank, other), first.longerOf(second.longerOf(0))
-	limit := asGood(best, response)
-	cost := func(n *Node, rank float64) float64 {
-		if rank <= limit {
-			rank = best
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), acts: true}
+	pool, response := make([]*Node, 0, len(nodes)), 0.0
+	for _, alive := range []bool{true, false} {
+		for _, n := range nodes {
+			if usable(n) && n.out() != alive {
+				pool, response = append(pool, n), n.holds(response)
+			}
 		}
-		return n.coordinatingCost(rank, response)
-	}
-	if cost(second, other) < cost(first, rank) {
-		return second
-	}
-	return first
-}
-
-// nextUsable returns the first node from start on, around, that may be used and is not
-// but, one that is ejected or avoided, or about to leave, only if there is no other, and one that is out only if there is none
-// of these; nil if there is none at all.
-func nextUsable(nodes []*Node, start int, usable func(*Node) bool, but *Node, at int64) (spare *Node) {
-	for i := range nodes {
-		n := nodes[(start+i)%len(nodes)]
-		if n == but || !usable(n) {
-			continue
-		}
-		if n.usable() && !n.leaves(at) {
-			return n
-		}
-		if spare == nil || spare.out() {
-			spare = n
+		if len(pool) > 0 {
+			break
 		}
 	}
-	return spare
+	few := s.scarcity(nodes, t.at, pool...)
+	picked, _ := t.pick(nil, pool, few, t.bestRank(pool, few), response)
+	return picked
 }
 
 // Begin counts a request that is not steered and goes through n until [Node.End], which

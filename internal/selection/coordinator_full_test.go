@@ -40,7 +40,7 @@ func TestOthersCoordinateWhereSearchesWaitForACopy(t *testing.T) {
 	}{
 		{[4]float64{0, 0, 0, 0}, []int{0, 1}},
 		{[4]float64{20, 20, 20, 20}, []int{0, 1}},
-		{[4]float64{20, 20, 0, 8}, []int{2}},
+		{[4]float64{20, 20, 0, 8}, []int{2, 3}},
 		{[4]float64{50, 50, 0, 8}, []int{2, 3}},
 		{[4]float64{50, 0, 0, 0}, []int{1}},
 		{[4]float64{50, 50, 40, 20}, []int{0, 1}},
@@ -57,11 +57,11 @@ func TestCoordinatingWhereTheEngineChoosesACopyThatSearchesWaitFor(t *testing.T)
 		but    func(s *Selector, nodes []*Node)
 		want   []int
 	}{
-		"a short queue":   {[4]float64{50, 0, 0, 0}, nil, []int{0, 1}},
-		"or the other":    {[4]float64{0, 50, 0, 0}, nil, []int{0, 1}},
-		"longer queues":   {[4]float64{50, 2, 0, 0}, nil, []int{2, 3}},
+		"a short queue":   {[4]float64{50, 0, 0, 0}, nil, []int{1}},
+		"or the other":    {[4]float64{0, 50, 0, 0}, nil, []int{0}},
+		"longer queues":   {[4]float64{50, 40, 0, 0}, nil, []int{2, 3}},
 		"all are long":    {[4]float64{50, 50, 50, 50}, nil, []int{0, 1}},
-		"HTTP":            {[4]float64{50, 50, 50, 50}, func(_ *Selector, n []*Node) { set(&n[0].reach, 300); set(&n[1].reach, 300) }, []int{2, 3}},
+		"HTTP":            {[4]float64{50, 50, 50, 50}, func(_ *Selector, n []*Node) { set(&n[0].reach, 1000); set(&n[1].reach, 1000) }, []int{2, 3}},
 		"leaving":         {[4]float64{50, 50, 0, 50}, func(s *Selector, n []*Node) { s.Leave(n[2], at(time.Minute)) }, []int{0, 1}},
 		"silent":          {[4]float64{50, 50, 0, 50}, func(_ *Selector, n []*Node) { silence(n[2], at(time.Second-1)) }, []int{0, 1}},
 		"slow start":      {[4]float64{50, 50, 0, 50}, func(s *Selector, n []*Node) { s.slowStart(n[2], int64(time.Second)) }, []int{0, 1}},

@@ -104,7 +104,7 @@ func (s *Selector) change(n *Node, at int64, why string, f func()) {
 func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	s.changing(n, at, why, func() {
 		h := &n.health
-		n.probe.compared()
+		n.probe.untoldAt.Store(0)
 		if h.excluded() {
 			raise(&h.badAt, at)
 			h.good.Store(0)
@@ -113,7 +113,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			}
 			return
 		}
-		if n.NoData || lately(&n.neededAt, at) || !s.makeRoom(n, true, at) {
+		if n.NoData || n.needed(at) || !s.room(n) {
 			return
 		}
 		hold := firstHold
@@ -130,20 +130,13 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	})
 }
 
-// makeRoom reports whether no more than [Bound.AtMost] data nodes are taken out once n
-// is, which is not ejected. A node that is merely avoided gives way to one against which there is proof.
-func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
+// room reports whether no more than [Bound.AtMost] data nodes are ejected or avoided once n is, which is not ejected.
+func (s *Selector) room(n *Node) bool {
 	bound := s.Bound()
-	var avoided *Node
 	for _, m := range *s.all.Load() {
 		if !m.NoData && m.health.avoided() && !m.Same(n) {
 			bound.Out++
-			avoided = m
 		}
-	}
-	if proof && avoided != nil && bound.Out >= bound.AtMost {
-		s.change(avoided, at, "", avoided.health.clear)
-		bound.Out--
 	}
 	return bound.Out < bound.AtMost
 }
@@ -157,7 +150,7 @@ func (s *Selector) avoid(n *Node, c charge, at int64) {
 	h := &n.health
 	switch {
 	case h.excluded():
-	case !s.makeRoom(n, false, at):
+	case !s.room(n):
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
@@ -177,11 +170,11 @@ func (s *Selector) advance(n *Node, at int64) {
 		if n.heldAsStarved() {
 			hold = h.starved.Load()
 		}
-		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.blind(at) || n.alone()) {
+		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.untold()) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && (n.blind(at) || n.alone()) {
+		if h.avoided() && n.untold() {
 			s.changing(n, at, "", h.clear)
 			n.probe.against.Store(0)
 		}

@@ -99,20 +99,39 @@ func TestAnEjectionWaitsForAPoll(t *testing.T) {
 	require.Equal(t, Slow, nodes[2].State())
 }
 
-// In a full cluster each of a hundred sidesteps probed every node ten times a second.
+// What a choice found needed is not probed for a second: nothing that speaks against it could be acted upon.
 func TestANodeThatIsNeededIsNotProbed(t *testing.T) {
-	for service, probed := range map[time.Duration]bool{10 * time.Millisecond: true, 20 * time.Millisecond: false} {
+	for service, needed := range map[time.Duration]bool{10 * time.Millisecond: false, 20 * time.Millisecond: true} {
 		s, nodes := withProcessors(t, 3)
 		served(s, nodes, 100, service, time.Second)
-		s.Suspect(&Decision{Nodes: nodes, Coordinator: nodes[0]}, at(time.Second))
-		if probed {
-			require.NotEmpty(t, s.Probes(nil, nodes, at(time.Second)))
-			continue
-		}
-		require.Empty(t, s.Probes(nil, nodes, at(time.Second)))
-		s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(2*time.Second))
-		require.NotEmpty(t, s.Probes(nil, nodes, at(2*time.Second)), "it does not answer: it is not needed")
+		nodes[2].health.avoid.Store(1)
+		choose(s, nodes, [][]int{{0, 2}, {1, 2}}, at(time.Second))
+		nodes[2].health.clear()
+		suspected := Decision{Nodes: nodes[2:]}
+		s.Suspect(&suspected, at(time.Second))
+		require.Equal(t, needed, len(s.Probes(nil, nodes, at(time.Second))) == 0, service)
+		s.Suspect(&suspected, at(2*time.Second))
+		require.NotEmpty(t, s.Probes(nil, nodes, at(2*time.Second)), service)
 	}
+}
+
+// A node that takes far longer than its neighbours, as it serves a heavier index, is suspected by every search. What finds
+// nothing is done more and more rarely: each of a hundred sidesteps probed it ten times a second.
+func TestSuspicionThatFindsNothingComesRarely(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	set(&nodes[2].response, 300)
+	probes := 0
+	for now := time.Second; now < 11*time.Second; now += 10 * time.Millisecond {
+		decide(s, nodes, now)
+		for _, p := range probeUnpolled(s, nodes, now, answeredWell) {
+			if p.Node == nodes[2] {
+				probes++
+			}
+		}
+	}
+	require.Positive(t, probes)
+	require.Less(t, probes, 20)
 }
 
 func TestAFullQueueIsLoadUntilAPollTellsOtherwise(t *testing.T) {

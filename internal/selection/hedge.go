@@ -35,7 +35,7 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 		return dst
 	}
 	at, compared := s.since(now), 0
-	dispensable := func(n *Node) bool { return !s.needed(n, at) }
+	dispensable := func(n *Node) bool { return !n.needed(at) }
 	if !d.some(dispensable) {
 		return dst
 	}
@@ -176,20 +176,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 			return true
 		}
 	}
-	c := first.Coordinator
-	return c != nil && (c.owes(at) || s.unheard(first, at))
-}
-
-// unheard reports whether nothing came back through the coordinating node of d in
-// the second half of the time that d has waited. It must do where nobody sends
-// probes, or those of the nodes with the copies tell nothing.
-func (s *Selector) unheard(d *Decision, at int64) bool {
-	told := func(n *Node) bool { return !n.blind(at) }
-	if lately(&s.probes.lookedAt, at) && slices.ContainsFunc(d.Nodes, told) {
-		return false
-	}
-	heard := d.Coordinator.heardAt.Load()
-	return heard-d.start <= at-heard
+	return first.Coordinator != nil && first.Coordinator.owes(at)
 }
 
 // EjectedSince reports whether a node of d, or its coordinating node, was ejected after the

@@ -150,12 +150,6 @@ func (n *Node) full() bool { return n.Processors > 0 && n.load() > fullLoad*n.pr
 // loaded reports whether the node is full, or rejects shard queries.
 func (n *Node) loaded(at int64) bool { return n.full() || n.rejects(at) }
 
-// idle reports whether the CPUs of the node have FarFactor times the room of one that is full, or
-// are not known, and it rejects nothing.
-func (n *Node) idle(at int64) bool {
-	return (n.Processors == 0 || n.load() < (1-FarFactor*(1-fullLoad))*n.processors()) && !n.rejects(at)
-}
-
 // serves reports whether the node answers and is not kept out.
 func (n *Node) serves() bool { return !n.out() && !n.health.excluded() }
 

@@ -42,12 +42,11 @@ func (o ProbeOutcome) Timed() bool { return !o.Unfit && (!o.Failed || o.Took >= 
 type probing struct {
 	wanted     atomic.Bool  // something speaks against it
 	askedAt    atomic.Int64 // ns: when that last began
-	unanswered atomic.Int64 // ns: since when probes are sent and tell nothing; 0: they do
-	aloneAt    atomic.Int64 // ns: since when its probes end in time and are compared with nothing; 0: they are compared
-	aloneLast  atomic.Int64 // ns: when the last of these ended
+	vain       atomic.Int32 // times in a row that it did, and probes did not speak against it
+	untoldAt   atomic.Int64 // ns: since when its probes tell nothing, as they are refused or there is nothing to compare them with; 0: they do
+	untoldLast atomic.Int64 // ns: when the last of these ended
+	unfit      atomic.Int32 // probes in a row that could not be sent, or went wrong through no fault of the node
 	blindAt    atomic.Int64 // ns: when response times were last taken for proof
-	voids      atomic.Int32 // probes in a row that told nothing
-	idleAt     atomic.Int64 // ns: when one last told nothing: the node holds no copy, say
 	against    atomic.Int64 // ns: since when probes speak against it, late ones since its last queue; 0: they do not
 	timed      atomic.Int64 // probes whose time is in spent
 	spent      atomic.Int64 // ns: that they took
@@ -55,7 +54,6 @@ type probing struct {
 	overdue    atomic.Int64 // ns: when one was sent that is late and has not ended; 0: there is none
 	toldAt     atomic.Int64 // ns: when another sidestep last told of a probe of it
 	heardAt    atomic.Int64 // ns: when one that counted was last told of
-	needed     atomic.Bool  // the others could not carry its load
 
 	// guarded by Selector.probes
 	inFlight int
@@ -158,19 +156,29 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
-		if s.needed(n, at) {
-			r.number++
-		} else {
-			n.probe.wanted.Store(true)
-		}
+		n.probe.wanted.Store(true)
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago, and the cluster can do without n. One that is
-// avoided is probed anyway.
+// ask wants n probed, if that was not asked for a moment ago, and the others can carry its load. Where probes find
+// nothing again and again it is asked more and more rarely: a node may be slower for good, as it serves a heavier index. One
+// that is avoided is probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if !n.NoData && !n.health.avoided() && elapsed(&n.probe.askedAt, at, suspicionInterval) && !s.needed(n, at) {
-		n.probe.wanted.Store(true)
+	if n.NoData || n.health.avoided() || n.needed(at) {
+		return
+	}
+	p := &n.probe
+	vain := min(p.vain.Load(), twice*twice+1)
+	if at-p.askedAt.Load() > int64(failureMemory) {
+		vain = 0
+	}
+	interval := min(suspicionInterval<<max(0, vain-1), ProbeTimeout)
+	if interval == ProbeTimeout {
+		interval = s.apart(n, interval, at)
+	}
+	if elapsed(&p.askedAt, at, interval) {
+		p.vain.Store(vain + 1)
+		p.wanted.Store(true)
 	}
 }
 
@@ -182,21 +190,18 @@ func (s *Selector) askAgain(n *Node, at int64) {
 	}
 }
 
-// blind reports whether probes of n tell nothing, as they are refused, say.
-func (n *Node) blind(at int64) bool {
-	since := n.probe.unanswered.Load()
-	return since != 0 && at-since > int64(roundLife) && n.probe.voids.Load() > 1
+// untold reports whether probes of n have told nothing for roundLife: they are refused, say, or there was nothing to
+// compare them with, as no other node has a copy, or all of them reject what they are sent.
+func (n *Node) untold() bool {
+	since := n.probe.untoldAt.Load()
+	return since != 0 && n.probe.untoldLast.Load()-since > int64(roundLife)
 }
 
-// alone reports whether probes of n were answered, or failed at once through another node, for roundLife, and there was
-// nothing to compare them with: no other node has a copy, say, or all of them reject what they are sent.
-func (n *Node) alone() bool {
-	since := n.probe.aloneAt.Load()
-	return n.probe.aloneLast.Load()-since > int64(roundLife) && since != 0
+// told notes that a probe of the node could be compared, or was not answered, whatever others do.
+func (p *probing) told() {
+	p.untoldAt.Store(0)
+	p.unfit.Store(0)
 }
-
-// compared notes that there is something to compare a probe with.
-func (p *probing) compared() { p.aloneAt.Store(0) }
 
 // Suspect notes that a search on d takes much longer than such searches usually
 // do: some node of d may be slow, so they are all to be probed.
@@ -255,7 +260,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	}
 	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
-	if (!again || p.heardAt.Load() >= p.last) && p.voids.Load() == 0 && p.aloneAt.Load() == 0 {
+	if (!again || p.heardAt.Load() >= p.last) && p.untoldAt.Load() == 0 && p.unfit.Load() == 0 {
 		interval = s.apart(n, interval, at)
 	}
 	return at-p.last >= int64(interval)
@@ -301,9 +306,8 @@ func (s *Selector) begin(dst []Probe, nodes, suspects []*Node, burst int, at int
 		p.inFlight++
 		p.last = at
 		p.wanted.Store(false)
-		if p.unanswered.Load() == 0 || at-p.idleAt.Load() > int64(roundLife) { // what told nothing is long ago
-			p.voids.Store(0)
-			p.unanswered.Store(at)
+		if at-p.untoldLast.Load() > int64(roundLife) { // what told nothing is long ago
+			p.untoldAt.Store(0)
 		}
 		dst = append(dst, Probe{Node: e.node, Via: e.via, Burst: burst, round: r, entry: i})
 	}
@@ -320,7 +324,7 @@ func (s *Selector) peers(nodes, suspects []*Node, via *Node, at int64) []*Node {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		switch {
 		case n == via || !n.fit(at) || slices.Contains(suspects, n):
-		case n.probe.voids.Load() > 0 && lately(&n.probe.idleAt, at):
+		case n.probe.unfit.Load() > 0 && lately(&n.probe.untoldLast, at):
 			idle = append(idle, n)
 		case len(out) < twice:
 			out = append(out, n)
@@ -375,10 +379,10 @@ func (s *Selector) ObserveProbe(p Probe, o ProbeOutcome, now time.Time) {
 	defer s.probes.mu.Unlock()
 	e := &p.round.entries[p.entry]
 	e.outcome = o
-	e.node.probe.ended(o.Unfit, e.judged, at) // judged while it was awaited: late
 	e.node.probe.overdue.CompareAndSwap(p.round.sent, 0)
-	if !o.Unfit && !e.judged && p.round.sent > e.node.health.badAt.Load() {
-		e.uncompared(at)
+	if !e.judged { // else it was late, and is not waited for any longer
+		e.node.probe.inFlight--
+		e.uncompared(p.round.sent, at)
 	}
 	e.end(at)
 	s.judge(p.round, at)
@@ -397,19 +401,4 @@ func (p *probing) awaited(at int64) float64 {
 		return millis(time.Duration(at - sent))
 	}
 	return 0
-}
-
-// ended notes that a probe of the node ended; void: it told nothing; late: it was given up
-// before.
-func (p *probing) ended(void, late bool, at int64) {
-	if !late {
-		p.inFlight--
-	}
-	if void {
-		p.voids.Add(1)
-		p.idleAt.Store(at)
-		return
-	}
-	p.voids.Store(0)
-	p.unanswered.Store(0)
 }

@@ -195,7 +195,7 @@ func TestWhatToldNothingOnceIsForgotten(t *testing.T) {
 		}
 	}
 	require.Equal(t, Fine, nodes[0].State(), "it is back by proof")
-	require.False(t, nodes[1].blind(int64(time.Hour)))
+	require.False(t, nodes[1].untold())
 }
 
 // Where no other node has a copy that a probe could search, there is nothing to compare a node with. It must not
@@ -246,7 +246,7 @@ func TestOneProbeThatCannotBeComparedIsNotEnough(t *testing.T) {
 		answerProbes(s, nodes, time.Second, 1500*time.Millisecond, func(p Probe) ProbeOutcome {
 			return ProbeOutcome{Took: 2 * time.Millisecond, Unfit: p.Node != nodes[0]}
 		})
-		require.NotZero(t, nodes[0].probe.aloneAt.Load(), name)
+		require.NotZero(t, nodes[0].probe.untoldAt.Load(), name)
 		for now := 1500 * time.Millisecond; now < 20*time.Second; now += 10 * time.Millisecond {
 			if name == "rejects" {
 				raise(&nodes[0].rejectedAt, int64(now))
@@ -280,7 +280,7 @@ func TestAProbeThatIsSoonerThanItsPeersIsCompared(t *testing.T) {
 		}
 		return ProbeOutcome{Took: took}
 	})
-	require.Zero(t, nodes[0].probe.aloneAt.Load())
+	require.Zero(t, nodes[0].probe.untoldAt.Load())
 	require.Equal(t, Slow, nodes[0].State())
 }
 
@@ -288,8 +288,8 @@ func TestAProbeThatIsSoonerThanItsPeersIsCompared(t *testing.T) {
 func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
 	s, nodes := newTest(t, 2)
 	for range 2 { // the second time it is ejected already
-		nodes[0].probe.aloneAt.Store(int64(time.Second))
-		nodes[0].probe.aloneLast.Store(int64(9 * time.Second))
+		nodes[0].probe.untoldAt.Store(int64(time.Second))
+		nodes[0].probe.untoldLast.Store(int64(9 * time.Second))
 		s.eject(nodes[0], Slow, int64(10*time.Second), "a test")
 	}
 	decide(s, nodes, time.Minute)
@@ -298,7 +298,7 @@ func TestWhatCouldNotBeComparedBeforeDoesNotReturn(t *testing.T) {
 
 // A node whose probes are a little longer than those of its peers, as it is far away, is
 // not avoided for good for having stood still once.
-func TestUnclearProbesEndAvoidance(t *testing.T) {
+func TestANodeThatIsFarAwayIsNotAvoidedForGood(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	far := func(took time.Duration) {
@@ -322,16 +322,12 @@ func TestUnclearProbesEndAvoidance(t *testing.T) {
 	require.False(t, nodes[2].health.avoided())
 }
 
-// While nothing is suspected a node a second is probed, whichever of the nodes cannot be: a dedicated manager, one that
-// cannot be reached, or one that the others could not do without.
+// While nothing is suspected a node a second is probed, whichever of the nodes cannot be: a dedicated manager, or one that
+// cannot be reached.
 func TestANodeThatIsNotProbedHoldsUpNoOther(t *testing.T) {
 	for name, unprobed := range map[string]func(*Selector, *Node){
 		"manager":     func(_ *Selector, n *Node) { n.NoData = true },
 		"unreachable": func(s *Selector, n *Node) { s.MarkUnreachable(n, "refused", at(time.Second)) },
-		"needed": func(_ *Selector, n *Node) {
-			set(&n.rate, 4)
-			set(&n.service, 0.4)
-		},
 	} {
 		for first := range 4 {
 			s, nodes := newTest(t, 4)

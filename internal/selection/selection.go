@@ -52,7 +52,6 @@ type Selector struct {
 
 	rejectedAt atomic.Int64 // ns: when some node rejected searches
 
-	weighedAt    atomic.Int64 // ns: when it was found out which nodes are needed
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 

@@ -143,7 +143,6 @@ func (s *Selector) judgeFinding(f *Finding, at int64) {
 
 // heard notes at the moment at what another sidestep told of a probe of the node.
 func (p *probing) heard(e *entry, sent, at int64) {
-	p.ended(false, true, at)
 	p.last = sent
 	p.heardAt.Store(at)
 	if e.outcome.Timed() {

@@ -42,19 +42,17 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
 	rates, nodes     float64 // shard queries per ms
-	unknown          int     // the CPUs of so many of them are
+	unknown          bool    // the CPUs of one of them are
 }
 
-// add adds n, or takes it away (-1).
-func (c *carried) add(n *Node, sign float64) {
+// add adds n.
+func (c *carried) add(n *Node) {
 	rate, _ := n.rate.Value()
-	c.load += sign * n.load()
-	c.rates += sign * rate
-	c.processors += sign * n.processors()
-	c.nodes += sign
-	if n.Processors == 0 {
-		c.unknown += int(sign)
-	}
+	c.load += n.load()
+	c.rates += rate
+	c.processors += n.processors()
+	c.nodes++
+	c.unknown = c.unknown || n.Processors == 0
 }
 
 // miss reports whether the nodes would miss n: it answers at least one part in useFactor of the
@@ -83,10 +81,10 @@ func (d *Decision) spare(t turn) {
 			rate, _ := c.node.rate.Value()
 			moved += rate
 		} else {
-			others.add(c.node, 1)
+			others.add(c.node)
 		}
 	}
-	if others.unknown > 0 || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {
+	if others.unknown || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {
 		return
 	}
 	for _, c := range d.order {
@@ -99,35 +97,9 @@ func (d *Decision) spare(t turn) {
 	}
 }
 
-// needed reports whether the load of n would keep the CPUs of the other data nodes busy for more
-// than all of the time: nothing that speaks against n could be acted upon, so no probes are sent.
-// A node that would not be missed is not needed. That is found out anew for all nodes every suspicionInterval.
-func (s *Selector) needed(n *Node, at int64) bool {
-	if elapsed(&s.weighedAt, at, suspicionInterval) {
-		s.weigh()
-	}
-	return n.probe.needed.Load() && n.answersPolls()
-}
-
-// weigh finds out what needed reports.
-func (s *Selector) weigh() {
-	var all carried
-	usual := s.usualService()
-	serves := func(n *Node) bool { return !n.NoData && n.serves() }
-	for _, n := range *s.all.Load() {
-		if serves(n) {
-			all.add(n, 1)
-		}
-	}
-	for _, n := range *s.all.Load() {
-		others := all
-		if serves(n) {
-			others.add(n, -1)
-		}
-		own, _ := n.rate.Value()
-		n.probe.needed.Store(others.unknown == 0 && others.load+own*usual > others.processors && others.miss(n))
-	}
-}
+// needed reports whether a choice of the last second found that the others could not carry the load of n: what
+// speaks against it could not be acted upon, so it is neither ejected nor probed, nor asked whether it answers.
+func (n *Node) needed(at int64) bool { return lately(&n.neededAt, at) }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
 func (c *candidate) provedSlow() bool { return c.why == KeptSlow || c.why == Suspected }
@@ -161,7 +133,7 @@ func (d *Decision) suspects(t turn) {
 			continue
 		}
 		t.s.ask(n, t.at)
-		if n.blind(t.at) && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
+		if n.untold() && n.probe.unfit.Load() > 1 && elapsed(&n.probe.blindAt, t.at, suspicionInterval) {
 			t.s.eject(n, Slow, t.at, "its response time is far above that of its peers, and probes are refused")
 		}
 	}
