@@ -114,6 +114,7 @@ type Decision struct {
 	candidates []candidate  // by position; of nodes without a copy empty
 	order      []*candidate // those with a copy, by position
 	sorted     []float64
+	ranks      []float64 // of others
 	inTurn     []*Node // that may coordinate
 	through    []*Node // the nodes listed, and those that only coordinate
 	others     []*Node // that may coordinate in place of these
