@@ -130,8 +130,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Nodes that are not listed are asked only when all listed
-// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search alone it coordinates it, too, and nothing travels between
-// nodes. Nodes that only coordinate take part in all else, but for those in another zone.
+// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search
+// alone it coordinates it, too, and nothing travels between nodes. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
