@@ -131,7 +131,7 @@ func (n *Node) overheadAt(at int64) float64 {
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Nodes that are not listed are asked only when all listed
 // ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search
-// alone it coordinates it, too, and nothing travels between nodes. Nodes that only coordinate take part in all else, but for those in another zone.
+// alone it coordinates it, too, and nothing travels between nodes, unless it is busy and half of all nodes are clearly better. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -156,7 +156,13 @@ func (d *Decision) coordinate(req Request, t turn) {
 		}
 		others := t.costs(d.ranks, d.others, few)
 		d.ranks = others.ranks
-		if spread || asGood(others.best, c.response) < c.best {
+		better := 0
+		for _, rank := range others.ranks {
+			if asGood(rank, c.response) < c.best {
+				better++
+			}
+		}
+		if spread || better > 0 && (!req.OneShard() || c.busy == 0 || twice*better >= len(others.ranks)) {
 			others.response = c.response
 			pool, c = d.others, others
 		}
