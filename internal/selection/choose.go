@@ -114,9 +114,10 @@ type Decision struct {
 	candidates []candidate  // by position; of nodes without a copy empty
 	order      []*candidate // those with a copy, by position
 	sorted     []float64
-	inTurn     []*Node // that may coordinate
-	through    []*Node // the nodes listed, and those that only coordinate
-	others     []*Node // that may coordinate in place of these
+	ranks      []float64 // of others
+	inTurn     []*Node   // that may coordinate
+	through    []*Node   // the nodes listed, and those that only coordinate
+	others     []*Node   // that may coordinate in place of these
 }
 
 // Near returns the node to send the search through although it is not steered, as one node alone has

@@ -41,15 +41,16 @@ func (n *Node) holds(least float64) float64 { return max(n.longerOf(least), n.qu
 // every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
 // full, and the few would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are
 // about to leave, come last.
-func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
+func (s *Selector) coordinatingRank(n *Node, busy float64, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
-	if !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails() {
+	switch {
+	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
 		return h + unfitRank
-	}
-	busy := n.busy(at)
-	if !s.local(n) {
+	case !s.local(n):
 		busy = 1
+	case busy == 0:
+		return h
 	}
 	return h + busy*n.holds(twice*nearSlack)
 }
@@ -58,7 +59,7 @@ func (s *Selector) coordinatingRank(n *Node, at int64, few scarcity) float64 {
 // of a node that is full, in between what lies in between.
 func (n *Node) busy(at int64) float64 {
 	switch {
-	case n.loaded(at):
+	case n.rejects(at):
 		return 1
 	case n.Processors == 0:
 		return 0
@@ -129,8 +130,8 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Nodes that are not listed are asked only when all listed
-// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search alone it coordinates it, too, and nothing travels between
-// nodes. Nodes that only coordinate take part in all else, but for those in another zone.
+// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search
+// alone it coordinates it, too, and nothing travels between nodes, unless it is busy and half of all nodes are clearly better. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
 	if len(pool) > 1 && t.s.coordinatingOnly.Load() {
@@ -143,37 +144,62 @@ func (d *Decision) coordinate(req Request, t turn) {
 		pool = d.through
 	}
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
-	best, response, busy := t.bestRank(pool, few), 0.0, 0.0
-	for _, n := range pool {
-		response = n.holds(response)
-		busy += n.busy(t.at)
-	}
-	spread := twice*busy >= float64(len(pool)) && !req.OneShard()
-	if spread || best > nearSlack {
+	c := t.costs(d.sorted, pool, few)
+	d.sorted = c.ranks
+	spread := twice*c.busy >= float64(len(pool)) && !req.OneShard()
+	if spread || c.best > nearSlack {
 		d.others = d.others[:0]
 		for _, n := range req.Nodes {
 			if n.mayCoordinate() && (!spread || t.s.local(n)) {
 				d.others = append(d.others, n)
 			}
 		}
-		if others := t.bestRank(d.others, few); spread || asGood(others, response) < best {
-			pool, best = d.others, others
+		others := t.costs(d.ranks, d.others, few)
+		d.ranks = others.ranks
+		better := 0
+		for _, rank := range others.ranks {
+			if asGood(rank, c.response) < c.best {
+				better++
+			}
+		}
+		if spread || better > 0 && (!req.OneShard() || c.busy == 0 || twice*better >= len(others.ranks)) {
+			others.response = c.response
+			pool, c = d.others, others
 		}
 	}
-	d.Coordinator, d.inTurn = t.pick(d.inTurn[:0], pool, few, best, response)
+	d.Coordinator, d.inTurn = t.pick(d.inTurn[:0], pool, c)
 }
 
-// pick picks one of pool, of which best is the lowest coordinating rank, in turn among those about as good that do not
-// coordinate far more than the others; if all do, the cheapest. inTurn is filled with those that have turns.
-func (t turn) pick(inTurn, pool []*Node, few scarcity, best, response float64) (*Node, []*Node) {
-	limit, busy := asGood(best, response), busyCoordinator(pool)
-	least, cheapest := math.Inf(1), (*Node)(nil)
+// costs is what it costs to go through each node of a pool.
+type costs struct {
+	ranks    []float64 // of each, in ms
+	best     float64   // the lowest of them; +Inf if there are none
+	response float64   // ms: the longest that one of the nodes may hold a shard query up
+	busy     float64   // how busy the nodes are, in sum
+}
+
+// costs finds out what it costs to go through each node of pool; ranks is room for that.
+func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
+	c := costs{ranks: ranks[:0], best: math.Inf(1)}
 	for _, n := range pool {
-		rank := t.s.coordinatingRank(n, t.at, few)
-		if rank <= limit && n.coordinating.Load() <= busy {
+		busy := n.busy(t.at)
+		rank := t.s.coordinatingRank(n, busy, t.at, few)
+		c.ranks = append(c.ranks, rank)
+		c.best, c.response, c.busy = min(c.best, rank), n.holds(c.response), c.busy+busy
+	}
+	return c
+}
+
+// pick picks one of pool in turn among those about as good as the best that do not
+// coordinate far more than the others; if all do, the cheapest. inTurn is filled with those that have turns.
+func (t turn) pick(inTurn, pool []*Node, c costs) (*Node, []*Node) {
+	limit, busy := asGood(c.best, c.response), busyCoordinator(pool)
+	least, cheapest := math.Inf(1), (*Node)(nil)
+	for i, n := range pool {
+		if c.ranks[i] <= limit && n.coordinating.Load() <= busy {
 			inTurn = append(inTurn, n)
 		}
-		if cost := n.coordinatingCost(rank, response); cost < least {
+		if cost := n.coordinatingCost(c.ranks[i], c.response); cost < least {
 			least, cheapest = cost, n
 		}
 	}
@@ -181,15 +207,6 @@ func (t turn) pick(inTurn, pool []*Node, few scarcity, best, response float64) (
 		return inTurn[t.number%uint64(len(inTurn))], inTurn
 	}
 	return cheapest, inTurn
-}
-
-// bestRank returns the lowest coordinating rank of nodes, +Inf if there are none.
-func (t turn) bestRank(nodes []*Node, few scarcity) float64 {
-	best := math.Inf(1)
-	for _, n := range nodes {
-		best = min(best, t.s.coordinatingRank(n, t.at, few))
-	}
-	return best
 }
 
 // mayCoordinate reports whether searches are sent through n at all.
@@ -220,19 +237,18 @@ func busyCoordinator(pool []*Node) int64 {
 // none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
 	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), acts: true}
-	pool, response := make([]*Node, 0, len(nodes)), 0.0
+	pool := make([]*Node, 0, len(nodes))
 	for _, alive := range []bool{true, false} {
 		for _, n := range nodes {
 			if usable(n) && n.out() != alive {
-				pool, response = append(pool, n), n.holds(response)
+				pool = append(pool, n)
 			}
 		}
 		if len(pool) > 0 {
 			break
 		}
 	}
-	few := s.scarcity(nodes, t.at, pool...)
-	picked, _ := t.pick(nil, pool, few, t.bestRank(pool, few), response)
+	picked, _ := t.pick(nil, pool, t.costs(nil, pool, s.scarcity(nodes, t.at, pool...)))
 	return picked
 }
 

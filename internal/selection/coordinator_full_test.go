@@ -40,7 +40,8 @@ func TestOthersCoordinateWhereSearchesWaitForACopy(t *testing.T) {
 	}{
 		{[4]float64{0, 0, 0, 0}, []int{0, 1}},
 		{[4]float64{20, 20, 20, 20}, []int{0, 1}},
-		{[4]float64{20, 20, 0, 8}, []int{2, 3}},
+		{[4]float64{20, 20, 0, 0}, []int{2, 3}},
+		{[4]float64{20, 20, 0, 20}, []int{0, 1}},
 		{[4]float64{50, 50, 0, 8}, []int{2, 3}},
 		{[4]float64{50, 0, 0, 0}, []int{1}},
 		{[4]float64{50, 50, 40, 20}, []int{0, 1}},
