@@ -276,6 +276,8 @@ func TestBreakersAndErrorsOfTheRequest(t *testing.T) {
 		"fields of different types":           {http.StatusInternalServerError, types, true, 1},
 		"timeout":                             {http.StatusGatewayTimeout, timeout, true, 2},
 		"timeout, no list":                    {http.StatusGatewayTimeout, timeout, false, 1},
+		"timeout of a gateway":                {http.StatusGatewayTimeout, "<html>", true, 2},
+		"timeout of a gateway, no list":       {http.StatusGatewayTimeout, "<html>", false, 1},
 		"timeout of OpenSearch":               {http.StatusInternalServerError, time, true, 2},
 		"timeout of OpenSearch, no list":      {http.StatusInternalServerError, time, false, 1},
 		"timeout of Elasticsearch 9, no list": {http.StatusTooManyRequests, timeout, false, 1},

@@ -78,9 +78,13 @@ func (t *try) judgeSearch() {
 
 // judgeFailure finds the cause of a 429 or a 5xx.
 func (t *try) judgeFailure() {
-	t.cause = attempt.EngineError
-	if t.resp.StatusCode == http.StatusTooManyRequests {
+	switch t.resp.StatusCode {
+	case http.StatusTooManyRequests:
 		t.cause = attempt.Rejected
+	case http.StatusGatewayTimeout: // also of a gateway, which waits as long for any other attempt
+		t.cause = attempt.TimedOut
+	default:
+		t.cause = attempt.EngineError
 	}
 	head := t.readHead(headLimit, nil)
 	t.full = es.QueuesFull(head, false)
