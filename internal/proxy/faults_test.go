@@ -306,6 +306,8 @@ func TestAcceptIsJudgedOverAllItsLines(t *testing.T) {
 	}{
 		"json twice":          {[][2]string{{"Accept", "application/json"}, {"Accept", "*/*"}}, false},
 		"json, then yaml":     {[][2]string{{"Accept", "application/json"}, {"Accept", "application/yaml"}}, true},
+		"gzip, then br":       {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "br"}}, false},
+		"br alone":            {[][2]string{{"Accept-Encoding", "br"}}, true},
 		"gzip, then zstd":     {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "zstd"}}, true},
 		"gzip, then identity": {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "identity"}}, false},
 	} {
