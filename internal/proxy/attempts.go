@@ -183,7 +183,7 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	}
 	t.number = x.machine.Sent(t.lists(), !t.steered)
 	x.tries = append(x.tries, t)
-	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft || x.items != nil}
+	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft}
 	if t.steered {
 		a.Reason = string(t.decision.Reason)
 	}
@@ -221,10 +221,9 @@ func (t *try) unlease() {
 // action, and the time of the end.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
-	gone := x.knownGone() || x.stalled() || t.cause != attempt.Good && x.hasLeft()
+	gone := x.knownGone() || x.stalled() || t.cause != attempt.Good && x.gone()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.consume(t)
 	if t.abandoned {
 		t.unlease()
 		t.discard()
@@ -234,8 +233,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if t.resp != nil {
 		x.p.o.Selector.Heard(t.upstream.node, now)
 	}
-	if gone {
-		x.machine.Gone()
+	if gone || x.streams && t.cause != attempt.Unreachable { // what was read of a body that streams cannot be sent again
+		x.machine.Stop()
 	}
 	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
 	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
@@ -261,13 +260,6 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	return next, now
 }
 
-// consume records whether a streamed body has been read: then it cannot be sent again.
-func (x *exchange) consume(t *try) {
-	if x.streams && t.cause != attempt.Unreachable {
-		x.machine.Spent()
-	}
-}
-
 // note records the end of an attempt in the trail.
 func (x *exchange) note(t *try, now time.Time, gone bool) {
 	outcome, status := string(t.cause), 0
@@ -289,7 +281,7 @@ func (x *exchange) step(f func(*attempt.Machine) attempt.Action) attempt.Action 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if gone {
-		x.machine.Gone()
+		x.machine.Stop()
 	}
 	return f(&x.machine)
 }
@@ -338,7 +330,7 @@ func (x *exchange) winner(number int) *try {
 		}
 	}
 	x.mu.Unlock()
-	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge && (number >= 0 || !x.hasLeft()) {
+	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge && (number >= 0 || !x.gone()) {
 		won, result := number == 1, hedgeLost
 		if won {
 			result = hedgeWon

@@ -30,15 +30,14 @@ func (x *exchange) armHedge() {
 	x.timer.Reset(delay - x.left)
 }
 
-// endHedge stops the timer.
+// endHedge stops the timer: no hedge may start any more.
 func (x *exchange) endHedge() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.over = true
 	if x.armed && x.timer.Stop() {
-		x.armed = false
 		x.refs.Add(-1)
 	}
+	x.armed = false
 }
 
 // overdue is called by the timer, on a goroutine of its own, when the first attempt takes
@@ -65,7 +64,7 @@ func (x *exchange) overdue() {
 	second := x.second(now, probed)
 	x.mu.Lock()
 	next := x.machine.Overdue(second != nil, x.overdueAt.Sub(now))
-	if x.over || next.Do == attempt.Wait {
+	if !x.armed || next.Do == attempt.Wait {
 		x.armed = false
 		x.mu.Unlock()
 		if second != nil {
@@ -101,15 +100,16 @@ func (x *exchange) lookInto(how attempt.Do, now time.Time) {
 }
 
 // early begins to watch the client, and sets the timer for the rest of the time until the
-// attempt is late. It reports whether there is any.
+// attempt is late. It reports whether there is any, or no need for a hedge any more.
 func (x *exchange) early() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.over {
-		x.watchClient()
+	if !x.armed {
+		return true
 	}
+	x.watchClient()
 	left := x.left
-	if x.left = 0; left == 0 || x.over {
+	if x.left = 0; left == 0 {
 		return false
 	}
 	x.refs.Add(1)
@@ -122,7 +122,7 @@ func (x *exchange) early() bool {
 func (x *exchange) handOver(next attempt.Action) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.waits && !x.over {
+	if x.waits {
 		x.waits = false
 		x.next <- next
 	}
@@ -133,7 +133,7 @@ func (x *exchange) handOver(next attempt.Action) {
 // one that is silent is a reason.
 func (x *exchange) second(now time.Time, probed bool) *try {
 	p, first := x.p, &x.first.decision
-	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.waits() || x.hasLeft() {
+	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.waits() || x.gone() {
 		return nil
 	}
 	free := p.o.Selector.EjectedSince(first)

@@ -32,10 +32,7 @@ func (x *exchange) send(t *try) {
 		t.discard()
 	}
 	if t.err != nil {
-		t.cause = attempt.Transport
-		if leg.NotSent(t.err) {
-			t.cause = attempt.Unreachable
-		}
+		t.cause = causeOf(t.err)
 		t.err = fmt.Errorf("send to %s: %w", t.upstream.node.Name, t.err)
 		return
 	}
@@ -49,6 +46,14 @@ func (x *exchange) send(t *try) {
 		t.cause = attempt.Transport
 		t.discard()
 	}
+}
+
+// causeOf returns the cause of what an attempt without an answer ended with.
+func causeOf(err error) attempt.Cause {
+	if leg.NotSent(err) {
+		return attempt.Unreachable
+	}
+	return attempt.Transport
 }
 
 // brokeOff reports whether the answer broke off before anything of it was passed on.
