@@ -129,16 +129,20 @@ func (x *exchange) asWritten() attempt.Action {
 
 // pick finds the upstream for the attempt: the node that the decision names, else a good
 // one. A node that has failed this request comes after the others that hold data. It reports
-// whether there is one left. The request as the client wrote it may go to a node that a steered
-// attempt went to, if there is no other.
+// whether there is one left. If there is no other, the request as the client wrote it may go to a node that a steered
+// attempt went to, and any attempt to an address that leads to more than one node.
 func (x *exchange) pick(t *try, now time.Time) bool {
+	wanted, round := t.decision.Coordinator, 0
+	if !t.steered {
+		wanted, round = cmp.Or(x.bulk.wants(), x.near), x.round
+	}
 	x.mu.Lock()
 	tried, failed := x.tried(), x.avoid
-	x.mu.Unlock()
-	wanted, again := t.decision.Coordinator, tried
-	if !t.steered {
-		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[x.round:]
+	again := tried[round:]
+	if len(x.view.coordinating) == 0 { // the addresses that were given lead to all of them
+		again = x.unreached(round)
 	}
+	x.mu.Unlock()
 	for _, but := range [...][]*selection.Node{failed, nil} {
 		if t.upstream = x.p.pick(x.view, wanted, tried, but, now); t.upstream == nil {
 			t.upstream = x.p.pick(x.view, nil, again, but, now)
@@ -156,6 +160,17 @@ func (x *exchange) tried() []*upstream {
 	var out []*upstream
 	for _, t := range x.tries {
 		out = append(out, t.upstream)
+	}
+	return out
+}
+
+// unreached returns where the request could not be sent, from an attempt on. x.mu is held.
+func (x *exchange) unreached(from int) []*upstream {
+	var out []*upstream
+	for i, t := range x.tries[from:] {
+		if x.Attempts[from+i].Outcome == string(attempt.Unreachable) {
+			out = append(out, t.upstream)
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/record"
+	"sidestep/internal/selection"
 )
 
 // Results of a hedge. The set is closed: it is a metric label.
@@ -144,7 +145,10 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	t := newTry(x)
 	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	t.steered = true
-	if p.o.Selector.Worthwhile(first, &t.decision, now) && t.rewrite() && x.pick(t, now) {
+	past := func(first *selection.Decision) bool { return p.o.Selector.Worthwhile(first, &t.decision, now) }
+	if past(first) && t.rewrite() && x.pick(t, now) &&
+		// Through the same address it may wait at the same coordinating node.
+		(t.upstream != x.first.upstream || past(&selection.Decision{Nodes: first.Nodes})) {
 		if free {
 			return t
 		}
