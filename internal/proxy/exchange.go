@@ -44,8 +44,8 @@ type exchange struct {
 	// (_prefer_nodes): a partial result could not be detected, so it could not be
 	// repeated either.
 	soft bool
-	// asking says that the client waits to be told to send its body (Expect:
-	// 100-continue).
+	// asking says that the client waits to be told by the engine to send its body
+	// (Expect: 100-continue).
 	asking bool
 
 	// From hold. body is the held request body. streams says that the body is not held

@@ -221,6 +221,9 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
+	if x.asking { // it concerns the body, which streams
+		out.Header["Expect"] = h["Expect"]
+	}
 	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // the body may grow
 		out.ContentLength, out.TransferEncoding = -1, nil
 	}
@@ -244,9 +247,6 @@ func upstreamHeader(h http.Header, but headerNames) http.Header {
 		if !isHopByHop(name) && !but.has(name) {
 			out[name] = values
 		}
-	}
-	if values, ok := h["Expect"]; ok { // it concerns the body, which streams
-		out["Expect"] = values
 	}
 	if takesTrailers(h) {
 		out["Te"] = h["Te"]
