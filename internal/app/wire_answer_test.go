@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -135,10 +136,11 @@ func TestInterimAnswersPass(t *testing.T) {
 	require.Equal(t, okAnswer, last, "no header is added after interim answers")
 }
 
-// A client that asks before it sends a body is answered by the upstream.
+// A client that asks before it sends a body is answered by the upstream, unless the body is held.
 func TestExpectContinue(t *testing.T) {
-	for _, path := range []string{"/_bulk", "/idx/_search"} {
-		head := "POST " + path + " HTTP/1.1\r\nHost: es\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+	for path, size := range map[string]int{"/_bulk": 2, "/idx/_search": 2 << 20} {
+		body := strings.Repeat("{}", size/2)
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: es\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, size)
 		t.Run("wanted"+path, func(t *testing.T) {
 			w := startWire(t, nil)
 			w.upstreamDoes(okAnswer, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") }, nil)
@@ -147,11 +149,11 @@ func TestExpectContinue(t *testing.T) {
 			got, err := c.read("POST")
 			require.NoError(t, err)
 			require.Equal(t, "HTTP/1.1 100 Continue\r\n\r\n", got)
-			c.send("{}")
+			c.send(body)
 			interim, last := c.interim("POST")
 			require.Empty(t, interim)
 			require.Equal(t, okAnswer, last)
-			require.Equal(t, parse(t, head+"{}"), parse(t, <-w.requests))
+			require.Equal(t, parse(t, head+body), parse(t, <-w.requests))
 		})
 		t.Run("refused"+path, func(t *testing.T) {
 			w := startWire(t, nil)
@@ -166,6 +168,29 @@ func TestExpectContinue(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, parse(t, refusal), parse(t, got))
 		})
+	}
+}
+
+// The body of a search is held, whoever asks before sending it.
+func TestExpectContinueOfAHeldBody(t *testing.T) {
+	for _, framing := range [][2]string{{"Content-Length: 2\r\n", "{}"}, {"Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"}} {
+		for _, te := range []string{"", "TE: trailers\r\nConnection: TE\r\n"} {
+			w := startWire(t, nil)
+			w.upstreamDoes(okAnswer, nil, nil)
+			c := w.dial()
+			c.send("POST /idx/_search HTTP/1.1\r\nHost: es\r\nExpect: 100-continue\r\n" + te + framing[0] + "\r\n")
+			got, err := c.read("POST")
+			require.NoError(t, err)
+			require.Equal(t, "HTTP/1.1 100 Continue\r\n\r\n", got)
+			c.send(framing[1])
+			interim, last := c.interim("POST")
+			require.Empty(t, interim)
+			require.Equal(t, okAnswer, last)
+			sent := <-w.requests
+			require.NotContains(t, sent, "Expect")
+			require.Contains(t, sent, "Content-Length: 2\r\n")
+			require.True(t, strings.HasSuffix(sent, "\r\n\r\n{}"), sent)
+		}
 	}
 }
 

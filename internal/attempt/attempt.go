@@ -34,6 +34,9 @@ func Causes() []Cause {
 	return []Cause{Unreachable, Transport, Rejected, EngineError, Breaker, TimedOut, NoCopy, Partial, Forbidden, Refused, Request}
 }
 
+// ofPreference reports whether the answer may be due to the preference alone.
+func (c Cause) ofPreference() bool { return c == Forbidden || c == Refused }
+
 // final reports whether no other attempt can get a better answer.
 func (c Cause) final() bool { return c == Good || c == Request }
 
@@ -114,8 +117,7 @@ const (
 type Machine struct {
 	rule    Rule
 	budget  *Budget
-	gone    bool // the client has left
-	spent   bool // the body cannot be sent again
+	stopped bool // nothing more is sent
 	late    bool // a connection was not made in time
 	hedged  bool
 	settled bool
@@ -178,11 +180,8 @@ func (m *Machine) Sent(narrowed, own bool) int {
 	return len(m.tried) - 1
 }
 
-// Gone records that the client has left: nothing more is sent.
-func (m *Machine) Gone() { m.gone = true }
-
-// Spent records that the body has been read from the client and is not held.
-func (m *Machine) Spent() { m.spent = true }
+// Stop has nothing more sent: the client has left, or its body has been read and is not held.
+func (m *Machine) Stop() { m.stopped = true }
 
 // Ended records how attempt i ended, and returns the next action.
 func (m *Machine) Ended(i int, r Result) Action {
@@ -205,9 +204,9 @@ func (m *Machine) Ended(i int, r Result) Action {
 		}
 		return m.answer()
 	}
-	if r.Cause != Unreachable && r.Cause != Forbidden && r.Cause != Refused && !r.OfRequest {
+	if r.Cause != Unreachable && !r.Cause.ofPreference() && !r.OfRequest {
 		m.failed++
-		if m.failed > 1 && i > 0 && !m.steersAside(i) && !m.gone { // it was sent as another one had failed
+		if m.failed > 1 && i > 0 && !m.steersAside(i) && !m.stopped { // it was sent as another one had failed
 			m.budget.Failed()
 		}
 	}
@@ -218,9 +217,9 @@ func (m *Machine) Ended(i int, r Result) Action {
 		m.broken++
 	}
 	switch {
-	case m.gone || m.spent:
+	case m.stopped:
 		return m.answer()
-	case m.underWay > 0 && i == 0 && (r.Cause == Forbidden || r.Cause == Refused):
+	case m.underWay > 0 && i == 0 && r.Cause.ofPreference():
 		m.underWay = 0 // the hedge has a preference, too
 		return m.asWritten()
 	case m.underWay > 0:
@@ -247,7 +246,7 @@ func (m *Machine) narrowed() bool {
 // afterSteered returns the action after a failed attempt on chosen copies.
 func (m *Machine) afterSteered(r Result) Action {
 	switch {
-	case r.Cause == Forbidden || r.Cause == Refused:
+	case r.Cause.ofPreference():
 		return m.asWritten()
 	case !m.rule.Answers:
 		if m.rule.Repeatable && (r.Cause == Transport || r.Cause == EngineError && m.budget.Allows()) {
@@ -311,7 +310,7 @@ func (m *Machine) NoOther(overloaded bool) Action {
 // NoNode says that no node is left to send to. elapsed is the time since the first attempt was sent.
 func (m *Machine) NoNode(elapsed time.Duration) Action {
 	switch {
-	case m.gone || m.spent:
+	case m.stopped:
 		return m.answer()
 	case !m.unchanged:
 		return m.asWritten()
@@ -327,7 +326,7 @@ func (m *Machine) NoNode(elapsed time.Duration) Action {
 // by now, and that the hedge budget allows it; left is the time until it is overdue.
 func (m *Machine) Overdue(worthwhile bool, left time.Duration) Action {
 	switch {
-	case !m.rule.Hedged || m.underWay != 1 || m.hedged || m.done || m.gone || len(m.tried) != 1:
+	case !m.rule.Hedged || m.underWay != 1 || m.hedged || m.done || m.stopped || len(m.tried) != 1:
 		return Action{Do: Wait}
 	case worthwhile:
 		m.hedged = true

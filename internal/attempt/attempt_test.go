@@ -96,22 +96,19 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesEndsIt(t *testing.T) {
-	var b Budget
-	m := New(search, &b)
-	m.Begin()
-	m.Sent(true, false)
-	m.Gone()
-	require.Equal(t, Action{Do: Answer, Attempt: -1}, m.Ended(0, Result{Cause: Transport}))
-}
-
-func TestABodyThatWasReadIsNotSentAgain(t *testing.T) {
-	var b Budget
-	m := New(search, &b)
-	m.Begin()
-	m.Sent(true, false)
-	m.Spent()
-	require.Equal(t, Action{Do: Answer, Attempt: 0}, m.Ended(0, answered(EngineError)))
+// Nothing more is sent for a client that has left, and of a body that was read.
+func TestWhatIsStoppedEnds(t *testing.T) {
+	for _, c := range []struct {
+		result Result
+		answer int
+	}{{Result{Cause: Transport}, -1}, {answered(EngineError), 0}} {
+		var b Budget
+		m := New(search, &b)
+		m.Begin()
+		m.Sent(true, false)
+		m.Stop()
+		require.Equal(t, Action{Do: Answer, Attempt: c.answer}, m.Ended(0, c.result))
+	}
 }
 
 // What a search without a list brought is the client's own answer also if a second attempt was under way.
@@ -143,7 +140,7 @@ func TestOfEqualAnswersTheLastAttemptsIsTheClients(t *testing.T) {
 		require.Equal(t, Hedge, m.Overdue(true, 0).Do)
 		m.Sent(true, false)
 		require.Equal(t, Wait, m.Ended(1, r).Do)
-		m.Gone()
+		m.Stop()
 		require.Equal(t, Action{Do: Answer, Attempt: 1}, m.Ended(0, r))
 	}
 }

@@ -54,7 +54,7 @@ func (x *exchange) answer(t *try) {
 		began := time.Now()
 		x.bulk.measured = x.bulk.connection() != nil && t.measure()
 		x.Upstream += time.Since(began)
-		x.bulk.left = x.hasLeft() // before the answer is written: the client cannot have read it
+		x.bulk.left = x.gone() // before the answer is written: the client cannot have read it
 	}
 	x.tookOf(t)
 	announced := x.writeHead(t)

@@ -129,16 +129,20 @@ func (x *exchange) asWritten() attempt.Action {
 
 // pick finds the upstream for the attempt: the node that the decision names, else a good
 // one. A node that has failed this request comes after the others that hold data. It reports
-// whether there is one left. The request as the client wrote it may go to a node that a steered
-// attempt went to, if there is no other.
+// whether there is one left. If there is no other, the request as the client wrote it may go to a node that a steered
+// attempt went to, and any attempt to an address that leads to more than one node.
 func (x *exchange) pick(t *try, now time.Time) bool {
+	wanted, round := t.decision.Coordinator, 0
+	if !t.steered {
+		wanted, round = cmp.Or(x.bulk.wants(), x.near), x.round
+	}
 	x.mu.Lock()
 	tried, failed := x.tried(), x.avoid
-	x.mu.Unlock()
-	wanted, again := t.decision.Coordinator, tried
-	if !t.steered {
-		wanted, again = cmp.Or(x.bulk.wants(), x.near), tried[x.round:]
+	again := tried[round:]
+	if len(x.view.coordinating) == 0 { // the addresses that were given lead to all of them
+		again = x.unreached(round)
 	}
+	x.mu.Unlock()
 	for _, but := range [...][]*selection.Node{failed, nil} {
 		if t.upstream = x.p.pick(x.view, wanted, tried, but, now); t.upstream == nil {
 			t.upstream = x.p.pick(x.view, nil, again, but, now)
@@ -156,6 +160,17 @@ func (x *exchange) tried() []*upstream {
 	var out []*upstream
 	for _, t := range x.tries {
 		out = append(out, t.upstream)
+	}
+	return out
+}
+
+// unreached returns where the request could not be sent, from an attempt on. x.mu is held.
+func (x *exchange) unreached(from int) []*upstream {
+	var out []*upstream
+	for i, t := range x.tries[from:] {
+		if x.Attempts[from+i].Outcome == string(attempt.Unreachable) {
+			out = append(out, t.upstream)
+		}
 	}
 	return out
 }
@@ -183,7 +198,7 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	}
 	t.number = x.machine.Sent(t.lists(), !t.steered)
 	x.tries = append(x.tries, t)
-	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft || x.items != nil}
+	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft}
 	if t.steered {
 		a.Reason = string(t.decision.Reason)
 	}
@@ -221,10 +236,9 @@ func (t *try) unlease() {
 // action, and the time of the end.
 func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	now = time.Now()
-	gone := x.knownGone() || x.stalled() || t.cause != attempt.Good && x.hasLeft()
+	gone := x.knownGone() || x.stalled() || t.cause != attempt.Good && x.gone()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.consume(t)
 	if t.abandoned {
 		t.unlease()
 		t.discard()
@@ -234,8 +248,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	if t.resp != nil {
 		x.p.o.Selector.Heard(t.upstream.node, now)
 	}
-	if gone {
-		x.machine.Gone()
+	if gone || x.streams && t.cause != attempt.Unreachable { // what was read of a body that streams cannot be sent again
+		x.machine.Stop()
 	}
 	r := attempt.Result{Cause: t.cause, Answered: t.resp != nil, Lost: t.head.Lost(), Full: t.full, OfRequest: t.ofRequest}
 	r.Room = t.steered && t.full && x.p.o.Selector.RoomBeside(t.blamed, &t.decision, now)
@@ -261,13 +275,6 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	return next, now
 }
 
-// consume records whether a streamed body has been read: then it cannot be sent again.
-func (x *exchange) consume(t *try) {
-	if x.streams && t.cause != attempt.Unreachable {
-		x.machine.Spent()
-	}
-}
-
 // note records the end of an attempt in the trail.
 func (x *exchange) note(t *try, now time.Time, gone bool) {
 	outcome, status := string(t.cause), 0
@@ -289,7 +296,7 @@ func (x *exchange) step(f func(*attempt.Machine) attempt.Action) attempt.Action 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if gone {
-		x.machine.Gone()
+		x.machine.Stop()
 	}
 	return f(&x.machine)
 }
@@ -338,7 +345,7 @@ func (x *exchange) winner(number int) *try {
 		}
 	}
 	x.mu.Unlock()
-	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge && (number >= 0 || !x.hasLeft()) {
+	if len(x.tries) > 1 && x.Attempts[1].Kind == record.Hedge && (number >= 0 || !x.gone()) {
 		won, result := number == 1, hedgeLost
 		if won {
 			result = hedgeWon

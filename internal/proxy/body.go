@@ -19,7 +19,7 @@ const heldScratch = 512
 
 // Reasons for streaming a body that could be held.
 const (
-	reasonTooLarge = "body_too_large"   // too large to hold, or not to be read before the engine asks for it
+	reasonTooLarge = "body_too_large"   // too large to hold
 	reasonNoRoom   = "held_bodies_full" // limits.held_bodies bytes are held already
 )
 
@@ -36,13 +36,16 @@ func (x *exchange) hold() bool {
 	case x.steering() == es.SteerNone:
 		x.streamBody(r.Body, nil)
 		return true
-	case x.asking || x.Operation == es.Get: // the engine answers the expectation
+	case x.Operation == es.Get: // it takes no body
 		x.letThrough(x.widenItems(r.Body), nil)
 		return true
 	}
 	limit := x.p.o.MaxHeldBody
 	switch {
 	case r.ContentLength <= limit:
+		x.asking = false // reading the body tells the client to send it
+	case x.asking: // the engine tells it
+		limit = 0
 	case x.admits && x.mayContinue():
 		limit = min(limit, heldScratch) // enough to see that it is no new search
 	default:

@@ -51,7 +51,7 @@ func (x *exchange) classifyAs(request es.Request, a acceptance) {
 	if p.off(request.Operation) {
 		x.Reason = reasonOperationOff
 	}
-	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards
+	x.soft = p.o.PreferNodes || request.Unverifiable || request.Scroll || x.steering() != es.SteerSearch || a.hidesShards || a.trusts && p.recodes.Load()
 }
 
 // acceptance is what the headers of a request say about the answer.
@@ -59,19 +59,22 @@ type acceptance struct {
 	// hidesShards: a partial result may not be visible in it. hidesItems: the results of
 	// the items of a multi-search may not be visible.
 	hidesShards, hidesItems bool
+	trusts                  bool // it can be read only as the engines take gzip where they may
 	lines                   bool // the body is lines of JSON that can be read
 }
 
 // acceptanceOf reads the headers that determine the form of the answer. If a client accepts several content codings
 // the engines use gzip, but for one that prefers deflate, or accepts zstd or snappy.
 func acceptanceOf(h http.Header) acceptance {
-	json := es.AcceptsJSON(joined(h["Accept"]))
 	codings := joined(h["Accept-Encoding"])
-	readable := decodable(codings)
 	accepts := func(coding string) bool { return strings.Contains(strings.ToLower(codings), coding) }
+	readable := decodable(codings)
+	trusts := !readable && accepts("gzip") && !accepts("zstd") && !accepts("snappy")
+	hides := !readable && !trusts || !es.AcceptsJSON(joined(h["Accept"]))
 	return acceptance{
-		hidesShards: !json || !readable || !es.AcceptsJSON(joined(h["Content-Type"])),
-		hidesItems:  !json || !readable && (!accepts("gzip") || accepts("zstd") || accepts("snappy")),
+		hidesShards: hides || !es.AcceptsJSON(joined(h["Content-Type"])),
+		hidesItems:  hides,
+		trusts:      trusts,
 		lines:       es.ReadsLines(joined(h["Content-Type"])) && len(h["Content-Encoding"]) == 0,
 	}
 }

@@ -44,8 +44,8 @@ type exchange struct {
 	// (_prefer_nodes): a partial result could not be detected, so it could not be
 	// repeated either.
 	soft bool
-	// asking says that the client waits to be told to send its body (Expect:
-	// 100-continue).
+	// asking says that the client waits to be told by the engine to send its body
+	// (Expect: 100-continue).
 	asking bool
 
 	// From hold. body is the held request body. streams says that the body is not held
@@ -97,7 +97,7 @@ type exchange struct {
 	tries   []*try
 	tryRoom [3]*try
 	timer   *time.Timer   // of the hedge
-	armed   bool          // the timer may run, and holds the exchange
+	armed   bool          // the timer may run, or a hedge be chosen, and holds the exchange
 	left    time.Duration // how long the timer is to run again before the first attempt is late
 	// unwatch stops watching the client; nil if it is not watched.
 	unwatch   func() bool
@@ -106,7 +106,6 @@ type exchange struct {
 	probed    bool          // its nodes have been probed
 	// unmade: a second attempt was not made for want of budget; only the timer's goroutine looks.
 	unmade bool
-	over   bool // no hedge may start any more
 	waits  bool // the handler's goroutine waits for the end of the hedge
 	// passInterim is the method value of interim, kept to save an allocation.
 	passInterim func(int, http.Header)
@@ -176,20 +175,17 @@ func (x *exchange) steering() es.Steering { return x.request.Operation.Steering(
 
 // gone reports whether the client has left. It looks at the connection: of a short request
 // nobody else does.
-func (x *exchange) gone() bool { return x.knownGone() || x.hasLeft() }
-
-// knownGone reports whether it is already known that the client has left.
-func (x *exchange) knownGone() bool {
-	return x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
-}
-
-// hasLeft reports whether the client has closed or reset its connection.
-func (x *exchange) hasLeft() bool {
-	if x.r.Context().Err() != nil {
+func (x *exchange) gone() bool {
+	if x.knownGone() {
 		return true
 	}
 	c := x.client()
 	return c != nil && c.Left()
+}
+
+// knownGone reports whether it is already known that the client has left.
+func (x *exchange) knownGone() bool {
+	return x.stream != nil && x.stream.gone.Load() || x.r.Context().Err() != nil
 }
 
 // stalled reports whether the client has sent nothing of its body for too long.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
@@ -179,14 +178,7 @@ func TestExplainSaysWhichNodeCoordinates(t *testing.T) {
 func TestExplainNamesNoCoordinatorWithoutAddress(t *testing.T) {
 	h := start(t, 2, nil)
 	require.NotEmpty(t, h.explain(Question{Target: "idx"}).Coordinator)
-	static := *h.snapshot()
-	static.Nodes = slices.Clone(static.Nodes)
-	for i, n := range static.Nodes {
-		without := *n
-		without.URL = nil
-		static.Nodes[i] = &without
-	}
-	h.proxy.UseSnapshot(&static)
+	h.useAddressesGiven()
 	e := h.explain(Question{Target: "idx"})
 	require.NotEmpty(t, e.Shards)
 	require.Empty(t, e.Coordinator)

@@ -276,6 +276,8 @@ func TestBreakersAndErrorsOfTheRequest(t *testing.T) {
 		"fields of different types":           {http.StatusInternalServerError, types, true, 1},
 		"timeout":                             {http.StatusGatewayTimeout, timeout, true, 2},
 		"timeout, no list":                    {http.StatusGatewayTimeout, timeout, false, 1},
+		"timeout of a gateway":                {http.StatusGatewayTimeout, "<html>", true, 2},
+		"timeout of a gateway, no list":       {http.StatusGatewayTimeout, "<html>", false, 1},
 		"timeout of OpenSearch":               {http.StatusInternalServerError, time, true, 2},
 		"timeout of OpenSearch, no list":      {http.StatusInternalServerError, time, false, 1},
 		"timeout of Elasticsearch 9, no list": {http.StatusTooManyRequests, timeout, false, 1},
@@ -304,6 +306,8 @@ func TestAcceptIsJudgedOverAllItsLines(t *testing.T) {
 	}{
 		"json twice":          {[][2]string{{"Accept", "application/json"}, {"Accept", "*/*"}}, false},
 		"json, then yaml":     {[][2]string{{"Accept", "application/json"}, {"Accept", "application/yaml"}}, true},
+		"gzip, then br":       {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "br"}}, false},
+		"br alone":            {[][2]string{{"Accept-Encoding", "br"}}, true},
 		"gzip, then zstd":     {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "zstd"}}, true},
 		"gzip, then identity": {[][2]string{{"Accept-Encoding", "gzip"}, {"Accept-Encoding", "identity"}}, false},
 	} {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +103,18 @@ func (h *harness) useElasticsearch() {
 	c.Engine = cluster.Engine{Distribution: "elasticsearch", Major: 8}
 	h.proxy.UseSnapshot(&c)
 	h.proxy.o.Open = func() bool { return true }
+}
+
+// useAddressesGiven has nodes without addresses of their own, as with upstream.discovery: static. All is sent to node a.
+func (h *harness) useAddressesGiven() {
+	static := *h.snapshot()
+	static.Nodes = slices.Clone(static.Nodes)
+	for i, n := range static.Nodes {
+		without := *n
+		without.URL = nil
+		static.Nodes[i] = &without
+	}
+	h.proxy.UseSnapshot(&static)
 }
 
 func (h *harness) snapshot() *cluster.Snapshot {

@@ -5,6 +5,7 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/record"
+	"sidestep/internal/selection"
 )
 
 // Results of a hedge. The set is closed: it is a metric label.
@@ -30,15 +31,14 @@ func (x *exchange) armHedge() {
 	x.timer.Reset(delay - x.left)
 }
 
-// endHedge stops the timer.
+// endHedge stops the timer: no hedge may start any more.
 func (x *exchange) endHedge() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.over = true
 	if x.armed && x.timer.Stop() {
-		x.armed = false
 		x.refs.Add(-1)
 	}
+	x.armed = false
 }
 
 // overdue is called by the timer, on a goroutine of its own, when the first attempt takes
@@ -65,7 +65,7 @@ func (x *exchange) overdue() {
 	second := x.second(now, probed)
 	x.mu.Lock()
 	next := x.machine.Overdue(second != nil, x.overdueAt.Sub(now))
-	if x.over || next.Do == attempt.Wait {
+	if !x.armed || next.Do == attempt.Wait {
 		x.armed = false
 		x.mu.Unlock()
 		if second != nil {
@@ -101,15 +101,16 @@ func (x *exchange) lookInto(how attempt.Do, now time.Time) {
 }
 
 // early begins to watch the client, and sets the timer for the rest of the time until the
-// attempt is late. It reports whether there is any.
+// attempt is late. It reports whether there is any, or no need for a hedge any more.
 func (x *exchange) early() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.over {
-		x.watchClient()
+	if !x.armed {
+		return true
 	}
+	x.watchClient()
 	left := x.left
-	if x.left = 0; left == 0 || x.over {
+	if x.left = 0; left == 0 {
 		return false
 	}
 	x.refs.Add(1)
@@ -122,7 +123,7 @@ func (x *exchange) early() bool {
 func (x *exchange) handOver(next attempt.Action) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.waits && !x.over {
+	if x.waits {
 		x.waits = false
 		x.next <- next
 	}
@@ -133,7 +134,7 @@ func (x *exchange) handOver(next attempt.Action) {
 // one that is silent is a reason.
 func (x *exchange) second(now time.Time, probed bool) *try {
 	p, first := x.p, &x.first.decision
-	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.waits() || x.hasLeft() {
+	if silent := p.o.Selector.Silent(first, now); !silent && !probed || !p.mostAlive(x.view) || p.admission.waits() || x.gone() {
 		return nil
 	}
 	free := p.o.Selector.EjectedSince(first)
@@ -144,7 +145,10 @@ func (x *exchange) second(now time.Time, probed bool) *try {
 	t := newTry(x)
 	p.o.Selector.Choose(&t.decision, x.selectionRequest(nil), now)
 	t.steered = true
-	if p.o.Selector.Worthwhile(first, &t.decision, now) && t.rewrite() && x.pick(t, now) {
+	past := func(first *selection.Decision) bool { return p.o.Selector.Worthwhile(first, &t.decision, now) }
+	if past(first) && t.rewrite() && x.pick(t, now) &&
+		// Through the same address it may wait at the same coordinating node.
+		(t.upstream != x.first.upstream || past(&selection.Decision{Nodes: first.Nodes})) {
 		if free {
 			return t
 		}

@@ -54,7 +54,7 @@ const headLimit = 8 << 10
 func (t *try) judgeSearch() {
 	resp := t.resp
 	switch {
-	case resp.StatusCode == http.StatusOK:
+	case resp.StatusCode == http.StatusOK && !t.refuses():
 		t.judgeShards()
 		if t.head.NoCopies() {
 			t.x.p.o.Refresh()
@@ -72,15 +72,22 @@ func (t *try) judgeSearch() {
 		t.cause = attempt.Forbidden
 	case t.refuses():
 		t.cause = attempt.Refused
+		if resp.StatusCode == http.StatusOK {
+			t.x.p.recodes.Store(true) // the next have a list that leaves nothing out
+		}
 	}
 	t.blamed = t.blame()
 }
 
 // judgeFailure finds the cause of a 429 or a 5xx.
 func (t *try) judgeFailure() {
-	t.cause = attempt.EngineError
-	if t.resp.StatusCode == http.StatusTooManyRequests {
+	switch t.resp.StatusCode {
+	case http.StatusTooManyRequests:
 		t.cause = attempt.Rejected
+	case http.StatusGatewayTimeout: // also of a gateway, which waits as long for any other attempt
+		t.cause = attempt.TimedOut
+	default:
+		t.cause = attempt.EngineError
 	}
 	head := t.readHead(headLimit, nil)
 	t.full = es.QueuesFull(head, false)
@@ -94,8 +101,8 @@ func (t *try) judgeFailure() {
 	}
 }
 
-// refuses reports whether the answer is an error whose text may be due to the preference
-// that was added. Either the operation takes no preference, or the text quotes the
+// refuses reports whether the answer may be due to the preference that was added: it cannot be read, and copies were left
+// out, or it is an error whose text may be. Either the operation takes no preference, or the text quotes the
 // request line or a position in it ("no handler found for uri", "missing authentication
 // credentials for REST request", "byte offset: #744"), or all copies failed and the text
 // is that of the last copy tried. The client is to read what it would have read without
@@ -108,10 +115,15 @@ func (t *try) refuses() bool {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusMethodNotAllowed:
 		return true
 	case http.StatusForbidden:
-		return !decodable(t.resp.Header.Get("Content-Encoding"))
+		return !t.readable()
+	case http.StatusOK:
+		return !t.x.soft && !t.readable()
 	}
 	return false
 }
+
+// readable reports whether the answer is in a coding that can be read.
+func (a *answer) readable() bool { return decodable(a.resp.Header.Get("Content-Encoding")) }
 
 // judgeRead finds out whether the answer to a read by id is about the preference that was
 // added, or is an error of a node, as of one that stops, which another node may not give. Any other answer counts: the

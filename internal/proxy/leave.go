@@ -33,7 +33,7 @@ func (x *exchange) leave() {
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.armed || x.over {
+	if !x.armed {
 		x.watchClient()
 	}
 }

@@ -45,7 +45,7 @@ func encoded(coding, body string) func(string, http.ResponseWriter, *http.Reques
 
 func TestACompressedPartialAnswerIsSeen(t *testing.T) {
 	for coding := range encoders {
-		for _, accepts := range []string{coding, "gzip, deflate", "gzip;q=1.0,deflate;q=0.6,identity;q=0.3"} {
+		for _, accepts := range []string{coding, "gzip, deflate", "gzip;q=1.0,deflate;q=0.6,identity;q=0.3", "gzip, compress, deflate, br"} {
 			h := start(t, 3, nil)
 			h.slow(1)
 			badOnce(h, encoded(coding, partial(1, "id-a")))
@@ -56,6 +56,26 @@ func TestACompressedPartialAnswerIsSeen(t *testing.T) {
 			require.Contains(t, seen[0].uri, "preference=_only_nodes:", accepts)
 		}
 	}
+}
+
+// A gateway before the nodes may use a coding in which it cannot be seen whether shards are missing. The list may be why.
+func TestAnAnswerInACodingThatCannotBeReadIsNotThatToAList(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "br")
+		_, _ = io.WriteString(w, r.RequestURI)
+	}
+	_, body := h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", "gzip, deflate, br")
+	require.Equal(t, "/idx/_search", body)
+	require.Len(t, h.seen(), 2)
+	for _, accepts := range []string{"br", "gzip, deflate, br"} { // by now it is known
+		_, body = h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", accepts)
+		require.Contains(t, body, "preference=_prefer_nodes:")
+		require.Len(t, h.seen(), 1)
+	}
+	h.do("POST", "/idx/_search", `{}`, "Accept-Encoding", "gzip")
+	require.Contains(t, h.seen()[0].uri, "preference=_only_nodes:")
 }
 
 // A shard that cannot do what is asked of it, as a field has another type there, cannot on any copy. Many searches are of that

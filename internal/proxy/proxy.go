@@ -145,6 +145,8 @@ type Proxy struct {
 	complaints rate.Sometimes
 	sniffed    sync.Once // one log line about clients that may go around sidestep
 	undivided  sync.Map  // names of indices without slots of the configured size, logged once each
+	// recodes: answers have come in a coding that cannot be read, from a gateway, although the client accepts gzip.
+	recodes atomic.Bool
 	// unknownUntil is until when no read waits for unknown indices, in Unix nanoseconds.
 	unknownUntil atomic.Int64
 }

@@ -48,12 +48,7 @@ func (x *exchange) followRule() {
 		x.rule = ruleOf(steering)
 		x.rule.Hedged = x.rule.Hedged && !x.soft && !x.needsTransport()
 	}
-	if x.bulk.repeats() {
-		x.rule.Repeatable = true
-	}
-	if x.streams || x.createsState() {
-		x.rule.Repeatable, x.rule.Hedged = false, false
-	}
+	x.rule.Repeatable = x.bulk.repeats() || x.rule.Repeatable && !x.streams && !x.createsState()
 }
 
 // createsState reports whether the request creates or advances state on the engine,

@@ -32,10 +32,7 @@ func (x *exchange) send(t *try) {
 		t.discard()
 	}
 	if t.err != nil {
-		t.cause = attempt.Transport
-		if leg.NotSent(t.err) {
-			t.cause = attempt.Unreachable
-		}
+		t.cause = causeOf(t.err)
 		t.err = fmt.Errorf("send to %s: %w", t.upstream.node.Name, t.err)
 		return
 	}
@@ -49,6 +46,14 @@ func (x *exchange) send(t *try) {
 		t.cause = attempt.Transport
 		t.discard()
 	}
+}
+
+// causeOf returns the cause of what an attempt without an answer ended with.
+func causeOf(err error) attempt.Cause {
+	if leg.NotSent(err) {
+		return attempt.Unreachable
+	}
+	return attempt.Transport
 }
 
 // brokeOff reports whether the answer broke off before anything of it was passed on.
@@ -216,6 +221,9 @@ func (x *exchange) outbound(t *try) *http.Request {
 	}
 	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
+	if x.asking { // it concerns the body, which streams
+		out.Header["Expect"] = h["Expect"]
+	}
 	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // the body may grow
 		out.ContentLength, out.TransferEncoding = -1, nil
 	}
@@ -239,9 +247,6 @@ func upstreamHeader(h http.Header, but headerNames) http.Header {
 		if !isHopByHop(name) && !but.has(name) {
 			out[name] = values
 		}
-	}
-	if values, ok := h["Expect"]; ok { // it concerns the body, which streams
-		out["Expect"] = values
 	}
 	if takesTrailers(h) {
 		out["Te"] = h["Te"]

@@ -154,6 +154,21 @@ func TestWhatStreamsPassesWhereAListMayBeRefused(t *testing.T) {
 	require.Contains(t, resp.Header.Get(decisionHeader), "reason=body_too_large;")
 }
 
+// A client that asks before it sends a body that can be held is told to, and its search is like any other.
+func TestASearchWhoseBodyIsAnnouncedIsSteered(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	for _, te := range []string{"", "trailers"} { // for which net/http sends it
+		_, body := h.do("POST", "/idx/_search", `{}`, "Expect", "100-continue", "TE", te)
+		require.Equal(t, complete, body)
+		seen := h.seen()
+		require.Len(t, seen, 1)
+		require.Contains(t, seen[0].uri, "preference=_only_nodes:")
+		require.Equal(t, `{}`, seen[0].body)
+		require.Empty(t, seen[0].header["Expect"])
+	}
+}
+
 func TestBodyTooLargeToHoldStreamsWithTheEngineFallback(t *testing.T) {
 	h := start(t, 3, func(o *Options) { o.MaxHeldBody = 100 })
 	h.useElasticsearch()

@@ -10,7 +10,6 @@ import (
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/es"
-	"sidestep/internal/leg"
 	"sidestep/internal/record"
 )
 
@@ -110,13 +109,9 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 			x.Answered = t.number
 			return resp, nil
 		}
-		t.err = err
-		cause := attempt.Transport
-		if leg.NotSent(err) {
-			cause = attempt.Unreachable
-		}
-		x.Ended(t.number, string(cause), 0, err, ended)
-		if cause == attempt.Transport {
+		t.err, t.cause = err, causeOf(err)
+		x.Ended(t.number, string(t.cause), 0, err, ended)
+		if t.cause == attempt.Transport {
 			return nil, err
 		}
 	}

@@ -148,7 +148,7 @@ func (w *world) giveUp(s *search) {
 	}
 	s.left = true
 	w.measure.gaveUp++
-	s.machine.Gone()
+	s.machine.Stop()
 	for _, t := range s.tries {
 		if !t.ended {
 			t.ended, t.cancelled = true, true
