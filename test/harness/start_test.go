@@ -35,7 +35,7 @@ func pretended(t *testing.T, name, script string) *Node {
 	port, err := strconv.Atoi(address.Port())
 	require.NoError(t, err)
 	n := &Node{Name: name, DirectURL: engine.URL, dir: dir, httpPort: port}
-	n.launch = launcher{release: release{distribution: OpenSearch}, home: home, silence: 100 * time.Millisecond}
+	n.launch = launcher{release: release{distribution: OpenSearch}, home: home, silence: 2 * time.Second} // for what the script does before
 	n.launch.options.Logf = t.Logf
 	t.Cleanup(n.kill)
 	return n
