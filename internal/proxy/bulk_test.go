@@ -178,6 +178,7 @@ func TestABulkGoesToOneShard(t *testing.T) {
 		require.Len(t, seen, 1)
 		shard := b.shardOf(five, seen[0])
 		require.Equal(t, b.nodes[shard].URL, b.nodes[seen[0].node[0]-'a'].URL, "the node of the primary copy coordinates")
+		b.forgetPace()
 	}
 	var documents int64
 	for _, s := range b.standings() {

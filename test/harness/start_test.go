@@ -65,3 +65,15 @@ func TestANodeThatEndsEndsTheStart(t *testing.T) {
 	}
 	require.ErrorContains(t, c.waitNodes(t.Context()), "node-2 ended")
 }
+
+// Each package that starts a sidestep has it built, and to link it takes longer than to see that it is there.
+func TestWhatIsThereIsNotLinkedAgain(t *testing.T) {
+	built := func() os.FileInfo {
+		binary, err := Build(t.Context())
+		require.NoError(t, err)
+		info, err := os.Stat(binary)
+		require.NoError(t, err)
+		return info
+	}
+	require.True(t, os.SameFile(built(), built()))
+}
