@@ -1,10 +1,8 @@
 package harness
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 )
@@ -46,11 +44,9 @@ func FindProxy(program string) (string, error) {
 	return "", fmt.Errorf("%s is missing: run `make bench-peers`, or install it (Debian: apt-get install %s)", program, name)
 }
 
-// FreeAddress returns a loopback address on which nobody listens.
-func FreeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+// FreeAddress returns a loopback address on which nobody listens, and nobody will but the caller: see
+// [freePort].
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return loopback(port), err
 }
