@@ -121,11 +121,13 @@ func TestManyUsesAreTold(t *testing.T) {
 	relay.read(t, newFeed(func() *cluster.Snapshot { return s }, time.Millisecond, nil))
 	at := newAddress(t)
 	server := NewServer(relay.p, nil, nil)
+	server.patience = time.Hour
 	at.use(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.takeUses(w, r) }))
 	u, err := url.Parse(at.URL + "/snapshot")
 	require.NoError(t, err)
 	follower := NewFollower(Options{URL: u, Client: at.Client(), Silence: time.Hour})
 	follower.p = poll.New(cluster.NewStore(cluster.StoreOptions{}), poll.Options{})
 	follower.Use(t.Context(), names)
-	require.Len(t, store.NamesInUse(), len(names))
+	known := len(store.NamesInUse())
+	require.Equal(t, len(names), known)
 }
