@@ -1,21 +1,10 @@
 package harness
 
 import (
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 )
-
-// FindBrowser returns the browser that pages are opened in.
-func FindBrowser() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
-}
 
 // FindPrometheus returns prometheus or promtool, as `make prometheus` fetches it or as it is
 // installed. root is the folder of the repository.
