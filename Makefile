@@ -92,7 +92,7 @@ PARALLEL = ^Test(RunWrites|RunEnds|SweepEnds|BalanceConcurrently|BooksAreSafeFor
 
 # These do what others do, which the race detector watches, but with hundreds of sidesteps or
 # nodes, or a gigabyte.
-LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(16|60|120|500)(,|$$)|^Test(OneSidestepHasABudget|LargeBulksTakeLittleMemory)$$
+LARGE    = ^(TestPollsOfAllStayBelowTheCeiling|TestPlacementAndDiscoveryHaveACeiling)$$/^(16|60|120|500)(,|$$)|^Test(OneSidestepHasABudget|LongPlacements|LargeBulksTakeLittleMemory)$$
 LARGE_IN = ./internal/cluster/poll ./internal/proxy
 
 # With the race detector other system calls take the place of those that the scheduler is not
