@@ -21,7 +21,7 @@ import (
 	simcluster "sidestep/internal/sim/cluster"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // binary is sidestep as it is built for users, once for all tests.
 var binary string

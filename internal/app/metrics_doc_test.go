@@ -47,6 +47,7 @@ func running(t *testing.T) *App {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Upstream.URLs = simulated.URLs()
+	cfg.Limits.DrainDelay = 0
 	cfg.Cluster.StatsInterval = 20 * time.Millisecond
 	cfg.Bulk.SingleShard = []config.SingleShard{{Index: "logs"}}
 	cfg.Admission.Writes.Mode = "observe"

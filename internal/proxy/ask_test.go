@@ -142,12 +142,12 @@ func TestNothingIsSentAgainForAClientThatLeftWhileNodesWereAsked(t *testing.T) {
 		all = append(all, h.seen()...)
 		_, asked := split(t, all)
 		return len(asked) == 3
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	leave()
 	<-left
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(h.proxy.view.Load().nodes, func(n *selection.Node) bool { return n.Outstanding() > 0 })
-	}, 10*time.Second, time.Millisecond, "its lease is returned")
+	}, patience, time.Millisecond, "its lease is returned")
 	resp, _ := h.do("POST", "/idx/_search?q=next", `{}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	searches, _ := split(t, append(all, h.seen()...))

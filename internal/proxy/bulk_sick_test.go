@@ -138,6 +138,7 @@ func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
 	for range 60 {
 		b.do("POST", "/idx/_bulk", five)
 		require.NotEqual(t, 1, b.shardOf(five, b.seen()[0]))
+		b.forgetPace()
 	}
 	e := b.proxy.ExplainBulk("idx")
 	require.Equal(t, []string{"no primary copy takes writes"}, e.Shards[1].Avoided)

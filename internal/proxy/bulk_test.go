@@ -117,6 +117,13 @@ func (b *bulks) standings() []bulk.Standing {
 	return standings
 }
 
+// forgetPace has the books forget how long bulks took: on a busy machine a shard is slow by chance, and is avoided.
+func (b *bulks) forgetPace() {
+	b.t.Helper()
+	b.standings() // none is under way
+	b.books.Of(b.index, 0, 1.5, time.Now()).Pace = bulk.NewPace(b.index.Shards)
+}
+
 func silentOf(slow []bulk.Slowness) (shards []int) {
 	for shard, why := range slow {
 		if why == bulk.SlowSilent {
@@ -171,6 +178,7 @@ func TestABulkGoesToOneShard(t *testing.T) {
 		require.Len(t, seen, 1)
 		shard := b.shardOf(five, seen[0])
 		require.Equal(t, b.nodes[shard].URL, b.nodes[seen[0].node[0]-'a'].URL, "the node of the primary copy coordinates")
+		b.forgetPace()
 	}
 	var documents int64
 	for _, s := range b.standings() {

@@ -36,8 +36,8 @@ func TestExplainBulk(t *testing.T) {
 	require.Positive(t, *e.Shards[shard].PerDocument)
 	for range 30 {
 		b.do("POST", "/idx/_bulk", five)
+		b.forgetPace()
 	}
-	b.documents()
 	index, skew := b.proxy.BulkSkew()
 	require.Equal(t, "idx", index)
 	require.InDelta(t, 1.25, skew, 0.25)

@@ -348,7 +348,7 @@ func TestClientCancelClosesTheUpstreamRequest(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 	select {
 	case <-closed:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		require.Fail(t, "the upstream request was not closed")
 	}
 	require.Len(t, h.seen(), 1, "a search nobody waits for is not repeated")
@@ -359,7 +359,7 @@ func TestClientCancelClosesTheUpstreamRequest(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond, "it is nobody's fault")
+	}, patience, 10*time.Millisecond, "it is nobody's fault")
 }
 
 // TestAnswerBeforeTheBodyIsRead: an engine may answer (413, 429) while a large

@@ -368,7 +368,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 				require.Contains(t, string(body), "limits.body_timeout")
 				_, err = r.ReadByte()
 				require.ErrorIs(t, err, io.EOF, "the connection is closed")
-				require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, 10*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
 				for _, n := range h.proxy.Nodes() {
 					require.NotEqual(t, selection.Unreachable.String(), n.State)
 				}
@@ -406,7 +406,7 @@ func TestHeldBodiesAreBoundedInTotal(t *testing.T) {
 	c := h.open("/idx/_search", 60_000)
 	_, err := io.WriteString(c, strings.Repeat(" ", 40_000))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return h.proxy.held.Load() > 40_000 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.proxy.held.Load() > 40_000 }, patience, time.Millisecond)
 	require.LessOrEqual(t, h.proxy.held.Load(), int64(64<<10))
 
 	h.do("POST", "/idx/_search", "{}")
@@ -421,7 +421,7 @@ func TestHeldBodiesAreBoundedInTotal(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
 }
 
 // A client that reads nothing is let go, also if nothing but the head of its answer is to be read.

@@ -91,7 +91,7 @@ func (h *harness) close() {
 	}
 	for _, n := range h.proxy.view.Load().nodes {
 		// A hedge that lost returns its lease after the answer of the other one.
-		require.Eventually(h.t, func() bool { return n.Outstanding() == 0 }, 10*time.Second, time.Millisecond,
+		require.Eventually(h.t, func() bool { return n.Outstanding() == 0 }, patience, time.Millisecond,
 			"a lease of node %s was not returned", n.Name)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()

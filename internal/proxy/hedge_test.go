@@ -62,7 +62,7 @@ func TestAnOverdueSearchIsSentASecondTime(t *testing.T) {
 	select {
 	case node := <-closed:
 		require.Equal(t, seen[0].node, node, "the loser is cancelled")
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		require.Fail(t, "the loser was not cancelled")
 	}
 	for _, n := range h.proxy.Nodes() {

@@ -37,7 +37,7 @@ func TestAConnectionEndsWithABodyThatDoesNotCome(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, "big", string(body))
-		require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
 		_, err = r.ReadByte()
 		require.ErrorIs(t, err, io.EOF)
 	}

@@ -41,7 +41,7 @@ func (l *logged) one(t *testing.T) *record.Record {
 			found, l.records = l.records[0], nil
 		}
 		return found != nil
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	return found
 }
 
@@ -218,7 +218,7 @@ func TestAHedgeIsInTheRecord(t *testing.T) {
 	closed := hangFirst(h)
 	h.do("POST", "/idx/_search", `{}`)
 	<-closed
-	require.Eventually(t, func() bool { return len(h.proxy.o.Records.Last(10)) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(h.proxy.o.Records.Last(10)) == 1 }, patience, time.Millisecond)
 	hedged := h.proxy.o.Records.Last(10)[0]
 	require.Equal(t, []string{"hedge"}, hedged.Kept)
 	require.Len(t, hedged.Attempts, 2)
@@ -253,7 +253,7 @@ func TestOnlyWhatIsWantedIsRecorded(t *testing.T) {
 		h.do("POST", "/idx/_search", `{}`)
 	}
 	h.do("GET", "/_cat/indices", "")
-	require.Eventually(t, func() bool { return len(h.proxy.o.Records.Last(10)) == 4 }, 10*time.Second, time.Millisecond, "three of each kind")
+	require.Eventually(t, func() bool { return len(h.proxy.o.Records.Last(10)) == 4 }, patience, time.Millisecond, "three of each kind")
 	last := h.proxy.o.Records.Last(10)
 	require.Equal(t, es.Other, last[0].Operation)
 	require.Nil(t, last[0].Decision)

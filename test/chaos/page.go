@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"sidestep/test/harness"
+	"sidestep/test/browser"
 )
 
 // Page is the web page of the admin listener, in a browser.
@@ -21,35 +20,14 @@ type Page struct {
 // OpenPage opens the page in a browser of its own, with nothing but what it renders to
 // tell of.
 func OpenPage(ctx context.Context, admin string) (*Page, error) {
-	found, err := harness.FindBrowser()
+	tab, end, err := browser.Start()
 	if err != nil {
 		return nil, err
 	}
-	profile, err := os.MkdirTemp("", "sidestep-browser-")
-	if err != nil {
-		return nil, err
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(found), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.WSURLReadTimeout(2*time.Minute),
-		// Where it leaves a folder behind.
-		chromedp.Env("TMPDIR="+profile),
-	)
-	allocated, endProcess := chromedp.NewExecAllocator(context.WithoutCancel(ctx), options...)
-	tab, endTab := chromedp.NewContext(allocated)
-	p := &Page{tab: tab, close: func() {
-		endTab()
-		endProcess()
-		_ = os.RemoveAll(profile)
-	}}
-	if err = chromedp.Do(tab); err == nil { // the browser lives as long as tab
-		err = p.show(ctx, admin+"/")
-	}
-	if err != nil {
+	p := &Page{tab: tab, close: end}
+	if err := p.show(ctx, admin+"/"); err != nil {
 		p.Close()
-		return nil, fmt.Errorf("open the page in %s: %w", found, err)
+		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	return p, nil
 }

@@ -43,7 +43,7 @@ func StartPrometheus(ctx context.Context, root, admin string) (*Prometheus, erro
 	if p.dir, err = os.MkdirTemp("", "sidestep-prometheus-"); err != nil {
 		return nil, err
 	}
-	address, err := harness.FreeAddress(ctx)
+	address, err := harness.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"sidestep/test/harness"
 )
 
 // learned sends a search to the target until it is steered: a target seen for the
@@ -190,14 +188,9 @@ func TestMetricsCountWhatWasSteered(t *testing.T) {
 // The switch stops and resumes steering at run time.
 func TestSwitch(t *testing.T) {
 	learned(t, "products")
-	set := func(f *harness.Front, mode string) {
-		status, body, err := f.Admin(t.Context(), http.MethodPut, "/-/routing", `{"mode":"`+mode+`"}`)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, status, "%s", body)
-	}
-	defer set(shared.sidestep, "route")
+	defer setMode(t, "route")
 	for mode, reason := range map[string]string{"off": "mode_off", "observe": "observe", "route": "ranked"} {
-		set(shared.sidestep, mode)
+		setMode(t, mode)
 		require.Equal(t, reason, requireSame(t, search{target: "products", query: "sort=n"}).decision.Reason)
 	}
 }

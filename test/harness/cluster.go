@@ -127,6 +127,9 @@ func StartCluster(ctx context.Context, options ClusterOptions) (*Cluster, error)
 	if err := launch.secure(); err != nil {
 		return nil, err
 	}
+	if launch.java, err = launch.writeJava(); err != nil {
+		return nil, err
+	}
 	c := &Cluster{
 		Distribution: o.Distribution, Version: o.Version, Dir: o.Dir, Authority: launch.authority, options: o,
 		client: &http.Client{Timeout: 2 * time.Minute, Transport: launch.newTransport()},

@@ -18,6 +18,7 @@ type launcher struct {
 	release release
 	home    string // unpacked distribution
 	jdk     jdk
+	java    string              // home of what start scripts take for the JDK
 	owner   *syscall.Credential // nil: ourselves
 	options ClusterOptions
 	// authority signs the nodes' certificates; nil without security.
@@ -159,8 +160,8 @@ func (l launcher) environment(n *Node) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + n.dir,
-		"JAVA_HOME=" + l.jdk.Home,
-		prefix + "JAVA_HOME=" + l.jdk.Home,
+		"JAVA_HOME=" + l.java,
+		prefix + "JAVA_HOME=" + l.java,
 		prefix + "PATH_CONF=" + filepath.Join(n.dir, "config"),
 		prefix + "TMPDIR=" + filepath.Join(n.dir, "tmp"),
 		prefix + "JAVA_OPTS=" + jvm,

@@ -38,6 +38,8 @@ func Build(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	fresh := filepath.Join(folder, "sidestep")
+	// What is there may be it already: then nothing is linked. If not, it is replaced, not written to.
+	_ = os.Link(binary, fresh)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", fresh, "./cmd/sidestep")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

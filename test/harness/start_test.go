@@ -35,7 +35,7 @@ func pretended(t *testing.T, name, script string) *Node {
 	port, err := strconv.Atoi(address.Port())
 	require.NoError(t, err)
 	n := &Node{Name: name, DirectURL: engine.URL, dir: dir, httpPort: port}
-	n.launch = launcher{release: release{distribution: OpenSearch}, home: home, silence: 100 * time.Millisecond}
+	n.launch = launcher{release: release{distribution: OpenSearch}, home: home, silence: 2 * time.Second} // for what the script does before
 	n.launch.options.Logf = t.Logf
 	t.Cleanup(n.kill)
 	return n
@@ -64,4 +64,16 @@ func TestANodeThatEndsEndsTheStart(t *testing.T) {
 		require.NoError(t, n.start())
 	}
 	require.ErrorContains(t, c.waitNodes(t.Context()), "node-2 ended")
+}
+
+// Each package that starts a sidestep has it built, and to link it takes longer than to see that it is there.
+func TestWhatIsThereIsNotLinkedAgain(t *testing.T) {
+	built := func() os.FileInfo {
+		binary, err := Build(t.Context())
+		require.NoError(t, err)
+		info, err := os.Stat(binary)
+		require.NoError(t, err)
+		return info
+	}
+	require.True(t, os.SameFile(built(), built()))
 }

@@ -1,23 +1,10 @@
 package harness
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 )
-
-// FindBrowser returns the browser that pages are opened in.
-func FindBrowser() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no browser: run `make page-tools`, or install chromium (Debian: apt-get install chromium)")
-}
 
 // FindPrometheus returns prometheus or promtool, as `make prometheus` fetches it or as it is
 // installed. root is the folder of the repository.
@@ -46,11 +33,9 @@ func FindProxy(program string) (string, error) {
 	return "", fmt.Errorf("%s is missing: run `make bench-peers`, or install it (Debian: apt-get install %s)", program, name)
 }
 
-// FreeAddress returns a loopback address on which nobody listens.
-func FreeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+// FreeAddress returns a loopback address on which nobody listens, and nobody will but the caller: see
+// [freePort].
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return loopback(port), err
 }

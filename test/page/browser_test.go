@@ -5,7 +5,6 @@ package page
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +17,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-
-	"sidestep/test/harness"
 )
 
 const (
@@ -28,46 +25,6 @@ const (
 	// checker is where `make page-tools` installs axe-core.
 	checker = "../../.cache/page/node_modules/axe-core/axe.min.js"
 )
-
-// startBrowser starts a browser of the test binary's own. Its processes end with
-// cancel.
-func startBrowser() (ctx context.Context, cancel func(), err error) {
-	found, err := harness.FindBrowser()
-	if err != nil {
-		return nil, nil, err
-	}
-	profile, err := os.MkdirTemp("", "sidestep-page-")
-	if err != nil {
-		return nil, nil, err
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(found),
-		chromedp.NoSandbox,
-		chromedp.DisableGPU,
-		chromedp.UserDataDir(profile),
-		chromedp.Flag("disable-quic", true),
-		chromedp.Flag("no-first-run", true),
-		chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true),
-		chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("hide-scrollbars", true),
-		chromedp.WSURLReadTimeout(patience),
-		chromedp.Env("TMPDIR="+profile), // where it leaves a folder behind
-	)
-	allocated, endProcess := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, endBrowser := chromedp.NewContext(allocated)
-	cancel = func() {
-		endBrowser()
-		endProcess()
-		_ = os.RemoveAll(profile)
-	}
-	if err := chromedp.Do(ctx); err != nil {
-		cancel()
-		return nil, nil, fmt.Errorf("start %s: %w", found, err)
-	}
-	return ctx, cancel, nil
-}
 
 // tab is a page that is looked at.
 type tab struct {
@@ -94,7 +51,7 @@ func phone() look   { return look{width: 390, height: 844, phone: true} }
 // have asked anybody but base for anything.
 func open(t *testing.T, base, path string, l look) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(chromium)
 	t.Cleanup(cancel)
 	require.NoError(t, chromedp.Do(ctx)) // opens the tab, which lives as long as ctx
 	ctx, cancelLate := context.WithTimeout(ctx, 4*patience)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"sidestep/test/browser"
 )
 
 // What all tests share: TestMain can hand nothing to them otherwise.
 var (
-	browser context.Context
-	update  = flag.Bool("update", false, "write the screenshots in docs/images anew")
+	chromium context.Context
+	update   = flag.Bool("update", false, "write the screenshots in docs/images anew")
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -21,12 +23,12 @@ func run(m *testing.M) int {
 		fmt.Println("FAIL: axe-core is not installed: run `make page-tools`")
 		return 1
 	}
-	ctx, cancel, err := startBrowser()
+	ctx, cancel, err := browser.Start()
 	if err != nil {
 		fmt.Println("FAIL:", err)
 		return 1
 	}
 	defer cancel()
-	browser = ctx
+	chromium = ctx
 	return m.Run()
 }

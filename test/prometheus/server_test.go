@@ -97,7 +97,7 @@ func startServer(t *testing.T, targets map[string][]string) *server {
 // freeAddress returns an address on which nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := harness.FreeAddress(t.Context())
+	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	return address
 }

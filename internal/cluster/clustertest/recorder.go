@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	Soon = 30 * time.Second      // long enough on a busy machine, with the race detector
+	Soon = 3 * time.Minute       // long enough on a busy machine, with the race detector
 	tick = 10 * time.Millisecond // of require.Eventually
 )
 

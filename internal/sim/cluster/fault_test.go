@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const soon = 5 * time.Second
+const soon = time.Minute
 
 func TestPausedNodeIsSilent(t *testing.T) {
 	c := quick(t, nil)

@@ -34,7 +34,7 @@ func TestStorm(t *testing.T) {
 	changes := c.Storm(ctx, Storm{Relocations: 500, Churn: 100})
 	require.Greater(t, changes, int64(100))
 	require.Equal(t, 2*shards, copiesIn(before)[started], "the old state is as it was")
-	require.Eventually(t, func() bool { return copiesIn(c.state.Load())[relocating] == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return copiesIn(c.state.Load())[relocating] == 0 }, soon, 10*time.Millisecond)
 	after := c.state.Load()
 	moved := 0
 	for _, name := range before.names() {
