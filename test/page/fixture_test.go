@@ -21,6 +21,7 @@ type scripted struct {
 	status  func() admin.Status
 	setErr  error
 	records map[string]any
+	record  func() any // in place of records, if it is not nil
 	folded  string
 	explain any
 	slow    func() any
@@ -43,6 +44,9 @@ func (s *scripted) Slow(int) any {
 func (s *scripted) Explain(admin.Question) (any, error) { return s.explain, nil }
 
 func (s *scripted) Spike(id string) (any, bool) {
+	if s.record != nil {
+		return s.record(), true
+	}
 	record, ok := s.records[id]
 	return record, ok
 }

@@ -1,6 +1,6 @@
 // Explain: where a search on a target would go now, and why.
 
-import { byID, getJSON, h, mark, put } from "./dom.js";
+import { byID, getJSON, h, isRead, mark, put } from "./dom.js";
 import { count, millis, short, NONE } from "./format.js";
 import { GROUPS, reasonOf, stateOf } from "./words.js";
 
@@ -34,10 +34,7 @@ export function startExplain() {
     submit();
   });
   setInterval(() => {
-    const chosen = getSelection();
-    const reading = chosen && !chosen.isCollapsed && byID("explain-answer").contains(chosen.anchorNode);
-    const inside = byID("explain-answer").contains(document.activeElement);
-    if (question.number && !document.hidden && !reading && !inside) ask();
+    if (question.number && !document.hidden && !isRead(byID("explain-answer"))) ask();
   }, AGAIN);
   const given = new URLSearchParams(location.search);
   if (given.get("explain")) {
