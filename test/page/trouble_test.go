@@ -76,7 +76,7 @@ func TestLongNamesFit(t *testing.T) {
 		records: map[string]any{"s1": record}, folded: stacks(),
 		explain: map[string]any{
 			"target": long, "mode": "route", "policy": "adaptive", "steered": true, "reason": "ranked", "nodes": []string{long, long}, "exact": true, "preference": long, "coordinator": long,
-			"shards": []any{map[string]any{"index": long, "shard": 0, "copies": []any{map[string]any{"node": long, "node_id": long, "state": "slow", "rank": 1, "parts": map[string]any{}, "listed": false}}}},
+			"shards":   []any{map[string]any{"index": long, "shard": 0, "copies": []any{map[string]any{"node": long, "node_id": long, "state": "slow", "rank": 1, "parts": map[string]any{}, "listed": false}}}},
 			"decision": map[string]any{"candidates": []any{map[string]any{"node_id": long, "why": long}}},
 		},
 		slow: func() any {
