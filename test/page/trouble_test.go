@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -203,4 +204,25 @@ func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
 	tabs[0].await(fmt.Sprintf(turn, false))
 	tabs[0].awaitText("#link", "live")
 	require.True(t, eval[bool](tabs[0], `document.querySelector("#old").hidden`))
+}
+
+// A listener has no room for more streams, or a proxy on the way lets none through: the page asks.
+func TestThePageWithoutAStream(t *testing.T) {
+	base := (&scripted{status: func() admin.Status {
+		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}}
+	}}).serve(t)
+	for range 64 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = response.Body.Close() })
+	}
+	tab := open(t, base, "/ui/icon.svg", desktop())
+	tab.tolerate(func() { // the browser calls a 503 an error
+		tab.goTo("/")
+		tab.awaitText("#headline-text", "The only node is fine.")
+		tab.awaitText("#old", "what is shown is old")
+		tab.goTo("/ui/icon.svg")
+	})
 }
