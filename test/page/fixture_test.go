@@ -17,7 +17,6 @@ import (
 // scripted is a sidestep that says what a test wants it to say.
 type scripted struct {
 	admin.Service
-	admin.Diagnosis
 	status  func() admin.Status
 	setErr  error
 	records map[string]any
@@ -68,7 +67,7 @@ func (s *scripted) serve(t *testing.T) string {
 	}
 	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
-		Service: s, Diagnosis: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Service: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
 		Access: func() admin.Access { return access },
 	}))
