@@ -80,8 +80,8 @@ func TestHowLongASpikeLastsIsToldByTheClockOfSidestep(t *testing.T) {
 	require.Regexp(t, `^es-3 has been slow for \d\d s: `, tab.text("#title"))
 }
 
-// What is read of a record is not drawn again meanwhile; once it is not, what came since is there.
-func TestARecordThatIsReadStays(t *testing.T) {
+// A record of which text is selected is not drawn again meanwhile. Then what came since is there.
+func TestARecordOfWhichTextIsSelectedStays(t *testing.T) {
 	record := mergeSpike("s1")
 	record["began"], record["ended"] = time.Now().Add(-20*time.Second).UTC(), nil
 	var asked atomic.Int64

@@ -57,10 +57,10 @@ export function place(parent, elements) {
   });
 }
 
-// isRead reports whether somebody reads a part of the page: it has a selection, or the focus.
-export function isRead(part) {
+// isSelected reports whether text in a part of the page is selected.
+export function isSelected(part) {
   const chosen = getSelection();
-  return part.contains(document.activeElement) || Boolean(chosen && !chosen.isCollapsed && part.contains(chosen.anchorNode));
+  return Boolean(chosen && !chosen.isCollapsed && part.contains(chosen.anchorNode));
 }
 
 export const byID = (id) => document.getElementById(id);

@@ -1,6 +1,6 @@
 // Explain: where a search on a target would go now, and why.
 
-import { byID, getJSON, h, isRead, mark, put } from "./dom.js";
+import { byID, getJSON, h, isSelected, mark, put } from "./dom.js";
 import { count, short, NONE } from "./format.js";
 import { GROUPS, reasonOf, stateOf } from "./words.js";
 
@@ -34,7 +34,8 @@ export function startExplain() {
     submit();
   });
   setInterval(() => {
-    if (question.number && !document.hidden && !isRead(byID("explain-answer"))) ask();
+    const answer = byID("explain-answer");
+    if (question.number && !document.hidden && !isSelected(answer) && !answer.contains(document.activeElement)) ask();
   }, AGAIN);
   const given = new URLSearchParams(location.search);
   if (given.get("explain")) {

@@ -1,6 +1,6 @@
 // The page of one spike: cause and evidence, time axis, hot threads, what was asked.
 
-import { byID, getJSON, h, isRead, mark, printable, put, set, sidestepNow } from "./dom.js";
+import { byID, getJSON, h, isSelected, mark, printable, put, set, sidestepNow } from "./dom.js";
 import { clock, count, millis, number, percent, span, GAP, NONE } from "./format.js";
 import { Flame } from "./flame.js";
 import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
@@ -15,7 +15,7 @@ let line = null;
 let flame = null;
 let folded = "";
 let unread = false; // the stacks of what is shown
-let waits = false; // what came since waits until what is shown is read
+let waits = false; // what came since waits while what is shown is selected
 
 async function read() {
   let record;
@@ -34,7 +34,7 @@ async function read() {
   if (record) {
     const state = JSON.stringify(record);
     showTitle(record); // for how long it lasts is news
-    waits = state !== shown && isRead(byID("record"));
+    waits = state !== shown && isSelected(byID("record"));
     if (state !== shown && !waits) {
       shown = state;
       show(record);
