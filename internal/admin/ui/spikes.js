@@ -8,7 +8,7 @@ const WIDTH = 1000;
 const LANE = 20;
 const LETTERS = 18; // of a name
 const LEAST = 15 * 60000; // ms that the axis spans at least
-const REDRAWN = 5000; // ms after which bars that last are drawn anew
+const REDRAWN = 5000; // ms after which the axis is drawn anew
 const MOST = 50; // shown: all nodes of a large cluster may be in trouble at once
 
 export const address = (spike) => `/spikes/${encodeURIComponent(spike.id)}`;
@@ -31,7 +31,7 @@ export class SpikeList {
     byID("spikes-more").hidden = all.length <= MOST;
     put(byID("spikes-count"), thousands(all.length - MOST));
     this.#list(spikes, now);
-    // The axis is drawn anew now and then, but not below a finger that presses a bar.
+    // Not while a bar is pressed: its link would not be followed.
     const state = JSON.stringify(spikes.map((s) => [s.id, s.ended, s.cause])) + Math.floor(now / REDRAWN);
     if (spikes.length === 0 || state === this.#drawn || byID("spikes-chart").matches(":active")) return;
     this.#drawn = state;
