@@ -101,7 +101,7 @@ func TestAdminCommandsMisused(t *testing.T) {
 		{[]string{"drain"}, "sidestep drain: a node is missing: sidestep top lists them\nsidestep drain --help lists the flags.\n"},
 		{[]string{"drain", "es-1", "--for", "-1s"}, "sidestep drain: --for must not be negative\nsidestep drain --help lists the flags.\n"},
 		{[]string{"drain", "es-1", "--token-file", "/nowhere"}, "sidestep drain: --token-file: open /nowhere: no such file or directory\nsidestep drain --help lists the flags.\n"},
-		{[]string{"spikes", "--admin", "gopher://x"}, `sidestep spikes: --admin "gopher://x" is no address such as http://127.0.0.1:9211` + "\nsidestep spikes --help lists the flags.\n"},
+		{[]string{"spikes", "--admin", "gopher://x"}, "sidestep spikes: --admin, or SIDESTEP_ADMIN, is no address such as http://127.0.0.1:9211\nsidestep spikes --help lists the flags.\n"},
 		{[]string{"spikes", "--ca-file", "/nowhere"}, "sidestep spikes: --ca-file: open /nowhere: no such file or directory\nsidestep spikes --help lists the flags.\n"},
 	} {
 		cmd := exec.CommandContext(t.Context(), binary, c.args...)

@@ -106,7 +106,8 @@ func (h *handler) profile(next http.HandlerFunc) http.HandlerFunc {
 			h.refuse(w, r, http.StatusForbidden, "profiles are switched off: set admin.profiles")
 			return
 		}
-		if text := r.FormValue("seconds"); text != "" { // as net/http/pprof reads it
+		r.Body = http.NoBody // net/http/pprof looks for a form in it
+		if text := r.FormValue("seconds"); text != "" {
 			if s, err := strconv.ParseFloat(text, 64); err != nil || !(s >= 0 && s <= maxProfile) {
 				h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("seconds must be a number up to %d, not %q", maxProfile, text)})
 				return

@@ -166,9 +166,14 @@ func TestProfilesAreBounded(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, w.Code, page)
 		require.Contains(t, w.Body.String(), "seconds must be a number up to 60", page)
 	}
-	// net/http/pprof looks into the body of a form, too.
-	w := do(t, h, "GET /debug/pprof/heap", "--b\r\nContent-Disposition: form-data; name=\"seconds\"\r\n\r\n3600\r\n--b--\r\n", "Content-Type", "multipart/form-data; boundary=b")
-	require.Equal(t, http.StatusBadRequest, w.Code)
+	// net/http/pprof would look into the body of a form, too, and have what is too long for memory written to files.
+	body := strings.NewReader("--b\r\nContent-Disposition: form-data; name=\"seconds\"\r\n\r\n3600\r\n--b--\r\n")
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/debug/pprof/heap", body)
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NotZero(t, body.Len(), "no body is read")
 	require.Equal(t, http.StatusOK, do(t, h, "GET /debug/pprof/trace?seconds=0.01", "").Code)
 }
 

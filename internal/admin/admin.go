@@ -49,6 +49,7 @@ type Service interface {
 	Drain(node string, length time.Duration) error
 	// Reload reads the configuration again; after an error the old one is kept.
 	Reload() error
+	Diagnosis
 }
 
 // Unconfigured is why a switch cannot be set as wanted: the configuration lacks what the
@@ -74,8 +75,7 @@ type Options struct {
 	// Modes are the values for SetMode, AdmissionModes those for SetAdmissionMode.
 	Modes, AdmissionModes []string
 
-	Version   string
-	Diagnosis Diagnosis
+	Version string
 	// Snapshots serves the snapshot to other sidesteps; nil: it is not served.
 	Snapshots http.Handler
 	// Quit is closed when the listener begins to stop. It ends the stream of events,
@@ -85,7 +85,7 @@ type Options struct {
 
 // New returns the handler of the admin listener.
 func New(o Options) http.Handler {
-	h := &handler{service: o.Service, access: o.Access, logger: o.Logger, version: o.Version, diagnosis: o.Diagnosis}
+	h := &handler{service: o.Service, access: o.Access, logger: o.Logger, version: o.Version}
 	h.refusals.Interval = time.Minute
 	if h.access == nil {
 		h.access = func() Access { return Access{} }
@@ -143,7 +143,6 @@ type handler struct {
 	logger  *slog.Logger
 	version string
 
-	diagnosis Diagnosis
 	profiling sync.Mutex     // held while a profile is being taken
 	refusals  rate.Sometimes // for the log
 }

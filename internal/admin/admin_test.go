@@ -104,7 +104,6 @@ func newHandlerWith(service *fake, access admin.Access) http.Handler {
 		AdmissionModes: []string{"off", "observe", "auto", "target"},
 		Version:        "1.2.3<b>",
 
-		Diagnosis: &service.remembered,
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.URL.RequestURI())
 		}),

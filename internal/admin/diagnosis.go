@@ -38,13 +38,13 @@ func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 		}
 		seconds = min(n, mostHistory)
 	}
-	h.compact(w, h.diagnosis.History(time.Now().Add(-time.Duration(seconds)*time.Second)))
+	h.compact(w, h.service.History(time.Now().Add(-time.Duration(seconds)*time.Second)))
 }
 
-func (h *handler) spikes(w http.ResponseWriter, _ *http.Request) { h.compact(w, h.diagnosis.Spikes()) }
+func (h *handler) spikes(w http.ResponseWriter, _ *http.Request) { h.compact(w, h.service.Spikes()) }
 
 func (h *handler) spike(w http.ResponseWriter, r *http.Request) {
-	record, ok := h.diagnosis.Spike(r.PathValue("id"))
+	record, ok := h.service.Spike(r.PathValue("id"))
 	if !ok {
 		h.json(w, http.StatusNotFound, noSpike)
 		return
@@ -53,7 +53,7 @@ func (h *handler) spike(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) folded(w http.ResponseWriter, r *http.Request) {
-	stacks, ok := h.diagnosis.Folded(r.PathValue("id"))
+	stacks, ok := h.service.Folded(r.PathValue("id"))
 	if !ok {
 		h.json(w, http.StatusNotFound, noSpike)
 		return

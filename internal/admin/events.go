@@ -69,6 +69,9 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("X-Accel-Buffering", "no") // or a proxy in between would gather events
+	if r.Method == http.MethodHead {
+		return
+	}
 	for {
 		if !e.send(w) {
 			return

@@ -1,9 +1,12 @@
 package admin_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -172,4 +175,28 @@ func TestEventsEndWithTheListener(t *testing.T) {
 		left.Wait()
 		require.Zero(t, time.Since(began))
 	})
+}
+
+// Whoever asks for the head alone is answered, and the connection is used again.
+func TestTheHeadOfTheStreamEnds(t *testing.T) {
+	quit := make(chan struct{})
+	server := httptest.NewServer(admin.New(admin.Options{
+		Service: &fake{}, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Quit: quit,
+	}))
+	defer server.Close()
+	defer close(quit)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.WriteString(conn, "HEAD /events HTTP/1.1\r\nHost: localhost\r\n\r\nGET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	answers := bufio.NewReader(conn)
+	head, err := http.ReadResponse(answers, &http.Request{Method: http.MethodHead})
+	require.NoError(t, err)
+	require.Equal(t, "text/event-stream", head.Header.Get("Content-Type"))
+	next, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.NoError(t, next.Body.Close())
+	require.Equal(t, http.StatusOK, next.StatusCode)
 }

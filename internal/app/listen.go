@@ -80,7 +80,6 @@ func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 		Modes:          words(proxy.Modes()),
 		AdmissionModes: words(admission.Modes()),
 
-		Diagnosis: service{a},
 		Snapshots: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			a.current.Load().snapshots.ServeHTTP(w, r)
 		}),

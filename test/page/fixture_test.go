@@ -17,10 +17,10 @@ import (
 // scripted is a sidestep that says what a test wants it to say.
 type scripted struct {
 	admin.Service
-	admin.Diagnosis
 	status  func() admin.Status
 	setErr  error
 	records map[string]any
+	record  func() any // in place of records, if it is not nil
 	folded  string
 	explain any
 	slow    func() any
@@ -43,6 +43,9 @@ func (s *scripted) Slow(int) any {
 func (s *scripted) Explain(admin.Question) (any, error) { return s.explain, nil }
 
 func (s *scripted) Spike(id string) (any, bool) {
+	if s.record != nil {
+		return s.record(), true
+	}
 	record, ok := s.records[id]
 	return record, ok
 }
@@ -64,7 +67,7 @@ func (s *scripted) serve(t *testing.T) string {
 	}
 	quit := make(chan struct{})
 	server := httptest.NewServer(admin.New(admin.Options{
-		Service: s, Diagnosis: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Service: s, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 		Modes: []string{"route", "observe", "off"}, Version: "1.2.3", Quit: quit,
 		Access: func() admin.Access { return access },
 	}))

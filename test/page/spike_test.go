@@ -125,7 +125,8 @@ func TestWhatComesFromTheClusterIsText(t *testing.T) {
 		records: map[string]any{evil: mergeSpike(evil)},
 		explain: map[string]any{
 			"target": evil, "mode": "route", "policy": evil, "steered": true, "reason": evil, "nodes": []string{evil}, "exact": true,
-			"shards": []any{map[string]any{"index": evil, "shard": 0, "copies": []any{map[string]any{"node": evil, "node_id": evil, "state": evil, "rank": 1, "parts": map[string]any{}, "listed": false, "why": evil}}}},
+			"shards":   []any{map[string]any{"index": evil, "shard": 0, "copies": []any{map[string]any{"node": evil, "node_id": evil, "state": evil, "rank": 1, "parts": map[string]any{}, "listed": false}}}},
+			"decision": map[string]any{"candidates": []any{map[string]any{"node_id": evil, "why": evil}}},
 		},
 		status: func() admin.Status {
 			bad := node(evil, "slow", 10)

@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -76,7 +77,8 @@ func TestLongNamesFit(t *testing.T) {
 		records: map[string]any{"s1": record}, folded: stacks(),
 		explain: map[string]any{
 			"target": long, "mode": "route", "policy": "adaptive", "steered": true, "reason": "ranked", "nodes": []string{long, long}, "exact": true, "preference": long, "coordinator": long,
-			"shards": []any{map[string]any{"index": long, "shard": 0, "copies": []any{map[string]any{"node": long, "node_id": long, "state": "slow", "rank": 1, "parts": map[string]any{}, "listed": false, "why": long}}}},
+			"shards":   []any{map[string]any{"index": long, "shard": 0, "copies": []any{map[string]any{"node": long, "node_id": long, "state": "slow", "rank": 1, "parts": map[string]any{}, "listed": false}}}},
+			"decision": map[string]any{"candidates": []any{map[string]any{"node_id": long, "why": long}}},
 		},
 		slow: func() any {
 			attempts := []any{map[string]any{"kind": "first", "node": long, "nodes": []string{long}, "outcome": "transport", "error": long}}
@@ -202,4 +204,25 @@ func TestTabsThatNobodyLooksAtHoldNoConnection(t *testing.T) {
 	tabs[0].await(fmt.Sprintf(turn, false))
 	tabs[0].awaitText("#link", "live")
 	require.True(t, eval[bool](tabs[0], `document.querySelector("#old").hidden`))
+}
+
+// A listener has no room for more streams, or a proxy on the way lets none through: the page asks.
+func TestThePageWithoutAStream(t *testing.T) {
+	base := (&scripted{status: func() admin.Status {
+		return admin.Status{Mode: "route", Policy: "adaptive", Nodes: []any{node("es-1", "fine", 4)}}
+	}}).serve(t)
+	for range 64 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = response.Body.Close() })
+	}
+	tab := open(t, base, "/ui/icon.svg", desktop())
+	tab.tolerate(func() { // the browser calls a 503 an error
+		tab.goTo("/")
+		tab.awaitText("#headline-text", "The only node is fine.")
+		tab.awaitText("#old", "what is shown is old")
+		tab.goTo("/ui/icon.svg")
+	})
 }

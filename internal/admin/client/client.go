@@ -51,7 +51,7 @@ func New(o Options) (*Client, error) {
 	}
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("--admin %q is no address such as http://127.0.0.1:9211", o.Address)
+		return nil, errors.New("--admin, or SIDESTEP_ADMIN, is no address such as http://127.0.0.1:9211") // it may hold a password
 	}
 	config, err := o.tls()
 	if err != nil {

@@ -134,8 +134,9 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		o    client.Options
 		want string
 	}{
-		{client.Options{Address: "ftp://a"}, `--admin "ftp://a" is no address such as http://127.0.0.1:9211`},
-		{client.Options{Address: "http://"}, `--admin "http://" is no address`},
+		{client.Options{Address: "ftp://a"}, "--admin, or SIDESTEP_ADMIN, is no address such as http://127.0.0.1:9211"},
+		{client.Options{Address: "http://"}, "is no address"},
+		{client.Options{Address: "https://elastic:hunter%2@a:9211"}, "is no address"},
 		{client.Options{Address: "a:1", CAFile: "/nowhere"}, "--ca-file: open /nowhere: no such file"},
 		{client.Options{Address: "a:1", CAFile: file}, "--ca-file: " + file + " holds no certificate in PEM form"},
 		{client.Options{Address: "a:1", CertFile: file}, "--cert-file and --key-file go together"},
@@ -143,5 +144,6 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	} {
 		_, err := client.New(c.o)
 		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), "hunter")
 	}
 }

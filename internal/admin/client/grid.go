@@ -4,24 +4,48 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+
+	"charm.land/lipgloss/v2"
 )
 
-// grid prints a table whose columns are as wide as they must be.
-type grid struct{ *tabwriter.Writer }
+// grid prints a table whose columns are as wide as they must be on a terminal.
+type grid struct {
+	out  io.Writer
+	rows [][]string
+}
 
-func newGrid(out io.Writer, titles ...string) grid {
-	g := grid{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+func newGrid(out io.Writer, titles ...string) *grid {
+	g := &grid{out: out}
 	g.row(titles...)
 	return g
 }
 
-// row prints one line.
-func (g grid) row(cells ...string) {
+// row adds one line.
+func (g *grid) row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = Printable(cell)
 	}
-	fmt.Fprintln(g, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	g.rows = append(g.rows, cells)
+}
+
+// Flush prints the lines.
+func (g *grid) Flush() error {
+	widths := make([]int, len(g.rows[0]))
+	for _, cells := range g.rows {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], lipgloss.Width(cell))
+		}
+	}
+	var b strings.Builder
+	for _, cells := range g.rows {
+		line := ""
+		for i, cell := range cells {
+			line += pad(cell, widths[i], true) + "  "
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(g.out, b.String())
+	return err
 }
 
 // printf prints one line. Arguments that are text are made printable, the format is not.

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"charm.land/lipgloss/v2"
 )
 
 // look is how a piece of text is to stand out. Nothing is told by it alone.
@@ -223,7 +224,7 @@ func (v view) columnWidth(i int) int {
 	if v.width == 0 {
 		longest := all[0].width
 		for _, n := range v.trail.latest().Nodes {
-			longest = max(longest, utf8.RuneCountInString(n.Name))
+			longest = max(longest, lipgloss.Width(Printable(n.Name)))
 		}
 		return min(longest, widest)
 	}
@@ -243,8 +244,8 @@ func (v view) table(s status, r rates) []string {
 		cells := make([]string, 0, len(columns()))
 		for i, c := range columns() {
 			text, width := c.text(one), v.columnWidth(i)
-			if runes := []rune(text); c.tail && len(runes) > width {
-				text = "…" + string(runes[len(runes)-width+1:])
+			if c.tail {
+				text = tail(text, width)
 			}
 			cells = append(cells, pad(text, width, c.left))
 		}
@@ -284,19 +285,38 @@ func (v view) line(l look, text string) string {
 	return v.style(l, text)
 }
 
-// cut makes text printable and shortens it to a width in characters; 0 is without end.
+// cut makes text printable and shortens it to a width in columns of a terminal; 0 is without end.
 func cut(text string, width int) string {
 	text = Printable(text)
-	if width <= 0 || utf8.RuneCountInString(text) <= width {
+	if width <= 0 || lipgloss.Width(text) <= width {
 		return text
 	}
-	return string([]rune(text)[:width-1]) + "…"
+	runes := []rune(text)
+	runes = runes[:min(len(runes), width)]
+	for lipgloss.Width(string(runes)) >= width { // some characters are wide
+		runes = runes[:len(runes)-1]
+	}
+	return string(runes) + "…"
+}
+
+// tail is cut for text of which the end is kept.
+func tail(text string, width int) string {
+	text = Printable(text)
+	if lipgloss.Width(text) <= width {
+		return text
+	}
+	runes := []rune(text)
+	runes = runes[max(0, len(runes)-width):]
+	for lipgloss.Width(string(runes)) >= width {
+		runes = runes[1:]
+	}
+	return "…" + string(runes)
 }
 
 // pad fills or cuts text to a width.
 func pad(text string, width int, left bool) string {
 	text = cut(text, width)
-	fill := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+	fill := strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
 	if left {
 		return text + fill
 	}

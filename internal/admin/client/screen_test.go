@@ -5,11 +5,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"charm.land/lipgloss/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -252,4 +254,30 @@ func TestBulksOnTheScreen(t *testing.T) {
 	require.Equal(t, " · bulks 7 one shard, 2 mixed, 1 passed", bulks(s))
 	s.Bulks.Mode, s.Bulks.Index, s.Bulks.Skew = "observe", "logs-1", 1.256
 	require.Equal(t, " · bulks observe: 7 one shard, 2 mixed, 1 passed, skew 1.26", bulks(s))
+}
+
+// Characters of East Asia take two columns of a terminal, and some that are added to others none.
+func TestNamesOfAnyScriptKeepTheColumns(t *testing.T) {
+	s := sample(5)
+	s.Nodes[0].Name, s.Nodes[1].Name, s.Nodes[2].Name = "検索ノード-1", "Knoten-gro\u0308ßer-2", strings.Repeat("節点", 30)+"-3"
+	for width := 1; width < 200; width += 9 {
+		v := view{trail: trail{}.add(s), sort: columnState, width: width}
+		for _, line := range v.render() {
+			require.LessOrEqual(t, lipgloss.Width(line), width, line)
+		}
+	}
+	lines := view{trail: trail{}.add(s), width: 120}.render()
+	title := lines[4]
+	for _, name := range []string{"検索ノード-1", "Knoten-gro\u0308ßer-2", "節点-3"} {
+		row := lines[slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, name+" ") })]
+		before, _, _ := strings.Cut(row, " fine ")
+		before, _, _ = strings.Cut(before, " slow ")
+		require.Equal(t, strings.Index(title, "STATE")-1, lipgloss.Width(before), row)
+	}
+	var out strings.Builder
+	g := newGrid(&out, "NODE", "STATE")
+	g.row("検索", "fine")
+	g.row("es-1", "slow")
+	require.NoError(t, g.Flush())
+	require.Equal(t, "NODE  STATE\n検索  fine\nes-1  slow\n", out.String())
 }

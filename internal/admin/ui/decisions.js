@@ -1,6 +1,6 @@
 // Decisions by reason: what is steered, what is left to the engine, what passes.
 
-import { byID, h, put, set } from "./dom.js";
+import { byID, h, place, put, set } from "./dom.js";
 import { percent, short, thousands, GAP, NONE } from "./format.js";
 import { GROUPS, reasonOf } from "./words.js";
 
@@ -20,8 +20,7 @@ export class DecisionTable {
     this.#bar(totals, rates);
     const names = Object.keys(totals).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1));
     const rows = names.map((name) => this.#row(name, totals[name], rates?.decisions[name] ?? null, sum));
-    const body = byID("decisions-body");
-    if (rows.length !== body.children.length || rows.some((r, i) => body.children[i] !== r)) body.replaceChildren(...rows);
+    place(byID("decisions-body"), rows);
     this.#observed(status, rates);
   }
 

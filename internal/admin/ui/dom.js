@@ -47,12 +47,35 @@ export function set(element, name, value) {
   else if (element.getAttribute(name) !== shown(name, value)) element.setAttribute(name, shown(name, value));
 }
 
+// place makes elements the children of a parent, in this order. It moves only those that it must: moving
+// one takes the focus from it, and what is pressed or selected in it.
+export function place(parent, elements) {
+  const present = new Set(elements);
+  for (const child of [...parent.children]) if (!present.has(child)) child.remove();
+  elements.forEach((element, i) => {
+    if (parent.children[i] !== element) parent.insertBefore(element, parent.children[i] ?? null);
+  });
+}
+
+// isSelected reports whether text in a part of the page is selected.
+export function isSelected(part) {
+  const chosen = getSelection();
+  return Boolean(chosen && !chosen.isCollapsed && part.contains(chosen.anchorNode));
+}
+
 export const byID = (id) => document.getElementById(id);
+
+let ahead = 0; // ms, of the clock of sidestep's machine, as its last answer told
+
+// sidestepNow is the time there.
+export const sidestepNow = () => Date.now() + ahead;
 
 // getJSON reads a page of the admin listener. An answer that says no becomes an
 // Error with its words and its status.
 export async function getJSON(path, options = {}) {
   const answer = await fetch(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
+  const at = Date.parse(answer.headers.get("Date"));
+  if (!Number.isNaN(at)) ahead = at - Date.now();
   const text = await answer.text();
   let value;
   try {

@@ -1,7 +1,7 @@
 // Explain: where a search on a target would go now, and why.
 
-import { byID, getJSON, h, mark, put } from "./dom.js";
-import { count, millis, short, NONE } from "./format.js";
+import { byID, getJSON, h, isSelected, mark, put } from "./dom.js";
+import { count, short, NONE } from "./format.js";
 import { GROUPS, reasonOf, stateOf } from "./words.js";
 
 const AGAIN = 2000; // ms after which the question is asked again
@@ -34,10 +34,8 @@ export function startExplain() {
     submit();
   });
   setInterval(() => {
-    const chosen = getSelection();
-    const reading = chosen && !chosen.isCollapsed && byID("explain-answer").contains(chosen.anchorNode);
-    const inside = byID("explain-answer").contains(document.activeElement);
-    if (question.number && !document.hidden && !reading && !inside) ask();
+    const answer = byID("explain-answer");
+    if (question.number && !document.hidden && !isSelected(answer) && !answer.contains(document.activeElement)) ask();
   }, AGAIN);
   const given = new URLSearchParams(location.search);
   if (given.get("explain")) {
@@ -75,8 +73,6 @@ export function verdict(e) {
 
 function show(e) {
   const chosen = e.nodes || [];
-  const account = e.decision || e.account || {};
-  const summary = e.summary || account.summary;
   const facts = [
     ["Nodes that may serve it", chosen.length ? chosen.join(", ") : null],
     ["Sent through", e.coordinator],
@@ -87,7 +83,7 @@ function show(e) {
   const groups = sameCopies(e.shards || []);
   byID("explain-answer").replaceChildren(
     h("p", { class: "verdict" }, verdict(e)),
-    summary ? h("p", {}, summary) : "",
+    e.summary ? h("p", {}, e.summary) : "",
     e.shards?.length && e.exact === false ? h("p", { class: "dim" }, "The routing is not resolved yet: more shards are shown than the search will touch. Ask again in a moment.") : "",
     h("dl", { class: "facts small" }, facts.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))),
     groups.length ? copies(e, groups) : "",
@@ -126,7 +122,7 @@ function shardNames(names) {
 }
 
 function copies(e, groups) {
-  const why = whyByNode(e);
+  const why = new Map((e.decision?.candidates || []).map((c) => [c.node_id, c.why]));
   const head = h("tr", {}, ["Copy on", "Chosen", "Rank ms", ...PARTS.map(([t]) => t)].map((t, i) => h("th", { scope: "col", class: i > 1 ? "figure" : null }, t)));
   const bodies = groups.map((g) => body(e, g, why));
   const rest = question.all ? [] : bodies.splice(SHARDS);
@@ -135,32 +131,23 @@ function copies(e, groups) {
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Copies of each shard" }, table), more);
 }
 
+// choice says whether a copy is chosen. While no list is sent the engine chooses for each shard.
+function choice(e, copy) {
+  if (reasonOf(e.reason).group === "engine" || e.reason === "overloaded" || e.reason === "no_choice") return "by the engine";
+  return copy.listed ? "chosen" : "not chosen";
+}
+
 function body(e, group, why) {
   const title = h("tr", { class: "shard" }, h("th", { scope: "rowgroup", colspan: 3 + PARTS.length }, `${count(group.names.length, "shard")}: ${shardNames(group.names)}`));
-  const best = Math.min(...group.copies.filter((c) => c.listed && c.rank !== null).map((c) => c.rank));
   return h("tbody", {}, title, group.copies.map((c) => {
     const { kind, word } = stateOf(c.state);
-    return h("tr", { class: c.listed ? "listed" : null },
+    const chosen = choice(e, c);
+    return h("tr", { class: chosen === "chosen" ? "listed" : null },
       h("th", { scope: "row" }, h("span", { class: `state ${kind}`, title: word }, mark(kind), c.node), c.state === "fine" ? null : h("span", { class: "dim" }, ` ${word}`)),
-      h("td", {}, h("span", { class: "verdict-word" }, c.listed ? "chosen" : "not chosen"), h("span", { class: "why" }, whyNot(c, best, why.get(c.node_id)))),
+      h("td", {}, h("span", { class: "verdict-word" }, chosen), h("span", { class: "why" }, why.get(c.node_id))),
       h("td", { class: "figure" }, short(c.rank)),
       PARTS.map(([, key]) => h("td", { class: "figure" }, c.rank === null ? NONE : short(c.parts[key]))));
   }), group.idle.map((c) => h("tr", {},
     h("th", { scope: "row" }, h("span", { class: "state none" }, mark("none"), c.node || "no node")),
     h("td", { colspan: 2 + PARTS.length }, h("span", { class: "verdict-word" }, `does not serve: ${c.state}`), h("span", { class: "why" }, c.why)))));
-}
-
-// whyByNode is what the decision itself says of each candidate.
-function whyByNode(e) {
-  const account = e.decision || e.account || e;
-  return new Map((account.candidates || []).map((c) => [c.node_id, c.why]));
-}
-
-function whyNot(c, best, said) {
-  if (c.why) return c.why;
-  if (said) return said;
-  if (c.listed) return "";
-  if (c.state !== "fine" && c.state !== "unknown") return `the node is ${stateOf(c.state).word}`;
-  if (c.rank !== null && Number.isFinite(best) && c.rank > best) return `ranks worse than another copy (${millis(best)})`;
-  return "another copy serves";
 }

@@ -1,6 +1,6 @@
 // The table of nodes: those in trouble first, then by name, or by a column.
 
-import { byID, h, mark, put, set } from "./dom.js";
+import { byID, h, mark, place, put, set } from "./dom.js";
 import { count, natural, percent, short, thousands, GAP, NONE } from "./format.js";
 import { lasting, evidence } from "./headline.js";
 import { MINUTES } from "./store.js";
@@ -75,9 +75,7 @@ export class NodeTable {
       row.show(n, at, this.#store.line(n.id), scale);
       return row.element;
     });
-    const body = byID("nodes-body");
-    // Rows are moved only if their order changed: moving one takes the focus from it.
-    if (rows.length !== body.children.length || rows.some((r, i) => body.children[i] !== r)) body.replaceChildren(...rows);
+    place(byID("nodes-body"), rows);
     const present = new Set(nodes.map((n) => n.id));
     for (const id of this.#rows.keys()) if (!present.has(id)) this.#rows.delete(id);
     byID("nodes-empty").hidden = nodes.length > 0;

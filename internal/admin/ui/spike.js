@@ -1,6 +1,6 @@
 // The page of one spike: cause and evidence, time axis, hot threads, what was asked.
 
-import { byID, getJSON, h, mark, printable, put, set } from "./dom.js";
+import { byID, getJSON, h, isSelected, mark, printable, put, set, sidestepNow } from "./dom.js";
 import { clock, count, millis, number, percent, span, GAP, NONE } from "./format.js";
 import { Flame } from "./flame.js";
 import { drawStrips, fillFigures, resizeStrips } from "./strips.js";
@@ -15,6 +15,7 @@ let line = null;
 let flame = null;
 let folded = "";
 let unread = false; // the stacks of what is shown
+let waits = false; // what came since waits while what is shown is selected
 
 async function read() {
   let record;
@@ -33,14 +34,15 @@ async function read() {
   if (record) {
     const state = JSON.stringify(record);
     showTitle(record); // for how long it lasts is news
-    if (state !== shown) {
+    waits = state !== shown && isSelected(byID("record"));
+    if (state !== shown && !waits) {
       shown = state;
       show(record);
       unread = true;
     }
     if (unread) unread = await readFolded(record).then(() => false, () => true);
   }
-  if (!record?.ended || unread) setTimeout(read, AGAIN);
+  if (!record?.ended || unread || waits) setTimeout(read, AGAIN);
 }
 
 function problem(text) {
@@ -49,7 +51,7 @@ function problem(text) {
 }
 
 function showTitle(record) {
-  const end = record.ended ? Date.parse(record.ended) : Date.now();
+  const end = record.ended ? Date.parse(record.ended) : sidestepNow();
   const lasted = span((end - Date.parse(record.began)) / 1000);
   const { word } = stateOf(record.state);
   put(byID("title"), `${record.node} ${record.ended ? "was" : "has been"} ${word} for ${lasted}: ${causeOf(record.cause).word}`);
@@ -69,7 +71,7 @@ function show(record) {
   ]);
   byID("record").hidden = false;
   showCause(record);
-  line = timeline(record, Date.now());
+  line = timeline(record, sidestepNow());
   drawStrips(byID("strips"), line);
   put(byID("axis-note"), line.strips.length ? "All on one time axis; the spike is shaded. Point at a moment to read its figures." : "Nothing was measured at the time.");
   fillFigures(byID("figures"), line);

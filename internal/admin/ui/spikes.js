@@ -1,6 +1,6 @@
 // Spikes: nodes that got into trouble, on a time axis and as a list.
 
-import { byID, h, mark, put, svg } from "./dom.js";
+import { byID, h, mark, place, put, set, svg } from "./dom.js";
 import { clock, natural, span, thousands } from "./format.js";
 import { causeOf, stateOf } from "./words.js";
 
@@ -8,6 +8,7 @@ const WIDTH = 1000;
 const LANE = 20;
 const LETTERS = 18; // of a name
 const LEAST = 15 * 60000; // ms that the axis spans at least
+const REDRAWN = 5000; // ms after which the axis is drawn anew
 const MOST = 50; // shown: all nodes of a large cluster may be in trouble at once
 
 export const address = (spike) => `/spikes/${encodeURIComponent(spike.id)}`;
@@ -17,7 +18,8 @@ const tail = (name) => (name.length > LETTERS ? `…${name.slice(1 - LETTERS)}` 
 
 // SpikeList keeps both.
 export class SpikeList {
-  #shown = "";
+  #rows = new Map();
+  #drawn = "";
 
   show(status) {
     const all = status.spikes || [];
@@ -28,14 +30,12 @@ export class SpikeList {
     byID("spikes-some").hidden = spikes.length === 0;
     byID("spikes-more").hidden = all.length <= MOST;
     put(byID("spikes-count"), thousands(all.length - MOST));
-    if (spikes.length === 0) return;
-    // Drawn again when something changed; while a spike lasts, each second.
-    const lasting = spikes.some((s) => !s.ended);
-    const state = JSON.stringify(spikes) + (lasting ? Math.floor(now / 1000) : Math.floor(now / 15000));
-    if (state === this.#shown) return;
-    this.#shown = state;
-    this.#axis(spikes, now);
     this.#list(spikes, now);
+    // Not while a bar is pressed: its link would not be followed.
+    const state = JSON.stringify(spikes.map((s) => [s.id, s.ended, s.cause])) + Math.floor(now / REDRAWN);
+    if (spikes.length === 0 || state === this.#drawn || byID("spikes-chart").matches(":active")) return;
+    this.#drawn = state;
+    this.#axis(spikes, now);
   }
 
   #axis(spikes, now) {
@@ -61,21 +61,35 @@ export class SpikeList {
   }
 
   #list(spikes, now) {
-    const focused = document.activeElement?.dataset?.spike;
-    byID("spikes-body").replaceChildren(...spikes.map((s) => row(s, now)));
-    // A list that is drawn again must not take the place of who walks it by keyboard.
-    if (focused) byID("spikes-body").querySelector(`[data-spike="${CSS.escape(focused)}"]`)?.focus();
+    const rows = new Map(spikes.map((s) => [s.id, this.#rows.get(s.id) || new Row(s)]));
+    this.#rows = rows;
+    for (const s of spikes) rows.get(s.id).show(s, now);
+    place(byID("spikes-body"), [...rows.values()].map((row) => row.element));
   }
 }
 
-function row(spike, now) {
-  const { kind, word } = stateOf(spike.state);
-  const end = spike.ended ? Date.parse(spike.ended) : now;
-  const length = span((end - Date.parse(spike.began)) / 1000);
-  return h("tr", { role: "row", class: spike.ended ? null : "out" },
-    h("th", { role: "rowheader", scope: "row" }, h("a", { href: address(spike), "data-spike": spike.id }, `${spike.node}, ${clock(spike.began, now)}`)),
-    h("td", { role: "cell", "data-title": "Lasted" }, spike.ended ? length : `${length}, lasting`),
-    h("td", { role: "cell", "data-title": "State" }, h("span", { class: `state ${kind}` }, mark(kind), word)),
-    h("td", { role: "cell", "data-title": "Cause" }, causeOf(spike.cause).word),
-    h("td", { role: "cell", "data-title": "Summary", class: "summary" }, spike.summary || spike.why || ""));
+// Row is one spike.
+class Row {
+  #link;
+  #lasted = h("td", { role: "cell", "data-title": "Lasted" });
+  #cause = h("td", { role: "cell", "data-title": "Cause" });
+  #summary = h("td", { role: "cell", "data-title": "Summary", class: "summary" });
+  element;
+
+  constructor(spike) {
+    const { kind, word } = stateOf(spike.state);
+    this.#link = h("a", { href: address(spike), "data-spike": spike.id });
+    this.element = h("tr", { role: "row" }, h("th", { role: "rowheader", scope: "row" }, this.#link), this.#lasted,
+      h("td", { role: "cell", "data-title": "State" }, h("span", { class: `state ${kind}` }, mark(kind), word)), this.#cause, this.#summary);
+  }
+
+  show(spike, now) {
+    const end = spike.ended ? Date.parse(spike.ended) : now;
+    const length = span((end - Date.parse(spike.began)) / 1000);
+    set(this.element, "class", spike.ended ? null : "out");
+    put(this.#link, `${spike.node}, ${clock(spike.began, now)}`);
+    put(this.#lasted, spike.ended ? length : `${length}, lasting`);
+    put(this.#cause, causeOf(spike.cause).word);
+    put(this.#summary, spike.summary || spike.why || "");
+  }
 }

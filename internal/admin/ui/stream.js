@@ -4,14 +4,15 @@ import { getJSON } from "./dom.js";
 
 const RETRY = 3000; // ms, after an answer that was no stream
 const LATE = 3500; // ms without an event from which on the page says so
-const GLANCE = 10000; // ms between statuses while nobody looks
+const GLANCE = 10000; // ms between statuses while nobody looks, or no stream comes
 
 // listen calls onStatus with every status, and onLink each half second with
 // {state, age}: state is "live", "late" or "lost", age in seconds, null before the
 // first event. A browser opens six connections to a host, for all of its tabs: those that
 // nobody looks at hold none, and ask now and then for the sake of their title.
 export function listen({ onStatus, onLink }) {
-  let last = null; // of the clock that never jumps
+  const began = performance.now(); // of the clock that never jumps
+  let last = null; // of the same
   let asked = 0; // when the stream was
   let open = false;
   let source = null;
@@ -41,7 +42,7 @@ export function listen({ onStatus, onLink }) {
     });
   };
   const glance = () => {
-    if (document.hidden) getJSON("/status").then(take).catch(() => {});
+    if (document.hidden || performance.now() - (last ?? began) > LATE) getJSON("/status").then(take).catch(() => {});
   };
   const tell = () => {
     if (document.hidden) return;
