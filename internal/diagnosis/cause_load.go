@@ -150,7 +150,7 @@ func mergeBurst(f *facts) (float64, []Evidence) {
 	if max(cpu/min(1, f.quota()), share) < burst {
 		most = 0.65 // they ran, but used little CPU and time
 	}
-	return min(most, 0.4+work-ordinary), withService(f, evidence)
+	return f.compared(min(most, 0.4+work-ordinary)), withService(f, evidence)
 }
 
 // refreshBurst finds refreshes that take far more time than normally and on other nodes.
@@ -160,7 +160,7 @@ func refreshBurst(f *facts) (float64, []Evidence) {
 	if work < burst || work < timesUsual*ordinary {
 		return 0, nil
 	}
-	return min(0.9, 0.35+work-ordinary), withService(f, []Evidence{
+	return f.compared(min(0.9, 0.35+work-ordinary)), withService(f, []Evidence{
 		finding(share, "s/s", "time in refreshes"),
 		finding(f.normal.Refresh, "s/s", "time in refreshes before"),
 		finding(cpu, "%", "refresh threads used of a processor"),
@@ -200,7 +200,7 @@ func fetchHeavy(f *facts) (float64, []Evidence) {
 	if seen > 0 {
 		evidence = append(evidence, finding(seen, "%", "search threads seen in the fetch phase"))
 	}
-	return score, append(evidence, finding(ordinary, "%", "fetch phase usually, here or elsewhere"))
+	return f.compared(score), append(evidence, finding(ordinary, "%", "fetch phase usually, here or elsewhere"))
 }
 
 // queueSaturation finds searches that wait or are rejected although the node is as fast
