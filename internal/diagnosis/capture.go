@@ -90,9 +90,12 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	defer r.mu.Unlock()
 	open.capturing = false
 	r.assess(open, time.Now())
-	r.count(open)
-	if trouble.Err() != nil && open.record.Ended == nil {
+	switch {
+	case !open.lasts(): // close counts it: it may get into trouble again, and that tell more
+	case trouble.Err() != nil:
 		r.capture(ctx, open) // it got into trouble again meanwhile
+	default:
+		r.count(open) // it may last for hours
 	}
 }
 

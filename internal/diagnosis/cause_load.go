@@ -84,7 +84,7 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 	}
 	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
 	alike := min(f.directOK, f.viaOK) > 0 && min(len(f.direct), len(f.via)) > 1 && f.Alike < common
-	if alike && f.usualPoll > 0 && asked >= 5*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
+	if alike && f.usualPoll > 0 && asked >= slowPolls*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
 		return 0.6, withService(f, []Evidence{
 			finding(asked, "ms", "answers on every way after"), finding(f.usualPoll, "ms", "polls usually after"),
 			finding(own/100, "%", "CPU used by the node's process"),

@@ -176,6 +176,9 @@ var causeCases = []struct {
 		}
 	}, CauseUnknown, ""},
 	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
+	{"slow transport of most nodes", func(r *Record) { took(r, 6, 310); r.Bouts[0].Alike = 0.75 }, CauseTransport, ""},
+	{"most nodes slow, and so those that are asked about it", func(r *Record) { took(r, 590, 3004); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
+	{"most nodes slow, and it more than those that are asked about it", func(r *Record) { took(r, 2000, 590); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
 	{"slow transport, node without address", func(r *Record) {
 		for i := range r.Captures {
 			r.Captures[i].Took = nil

@@ -161,7 +161,8 @@ func (r *Recorder) close(id string, open *recording, now time.Time) {
 	r.store.put(open.record, foldedText(open.folded))
 }
 
-// count counts a spike once, by the cause found when its captures were complete.
+// count counts a spike once, by the cause of its closed record, or by the one found when all captures of one that lasts
+// were complete.
 func (r *Recorder) count(open *recording) {
 	if open.counted {
 		return
