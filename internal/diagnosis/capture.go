@@ -96,6 +96,7 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 		r.capture(ctx, open) // it got into trouble again meanwhile
 	default:
 		r.count(open) // it may last for hours
+		r.keep(open)
 	}
 }
 

@@ -40,6 +40,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	for id, open := range r.open { // before one is resumed
 		if !open.sampled && !now.Before(open.record.Began.Add(maxSpan)) {
 			r.assess(open, now) // before the history forgets it
+			r.keep(open)
 		}
 		r.close(id, open, now)
 	}
@@ -159,6 +160,13 @@ func (r *Recorder) close(id string, open *recording, now time.Time) {
 	r.count(open)
 	delete(r.open, id)
 	r.store.put(open.record, foldedText(open.folded))
+}
+
+// keep has the folder, if there is one, hold what is known of trouble that lasts: sidestep may be killed before it ends.
+func (r *Recorder) keep(open *recording) {
+	if r.o.Dir != "" {
+		r.store.put(open.record, foldedText(open.folded))
+	}
 }
 
 // count counts a spike once, by the cause of its closed record, or by the one found when all captures of one that lasts
