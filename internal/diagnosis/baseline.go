@@ -19,7 +19,7 @@ const (
 	// half a percent of a core.
 	baselineRate = 5
 	// baselineKept is the number of readings kept of each node: the latest three and, before them, two that are
-	// baselineFar apart or more. A merge counts when it ends: in half a minute that is chance.
+	// baselineFar apart or more: whether a merge ends, or an index is refreshed, in half a minute is chance.
 	baselineKept = 5
 	baselineFar  = 5 * time.Minute
 )
@@ -196,13 +196,13 @@ type Rates struct {
 	OSCPU     float64 `json:"os_cpu_percent"` // at the end
 }
 
-// usual returns the rates between the latest two of some readings, and of merges those over all of them; false
-// as between.
+// usual returns the rates between the latest two of some readings; false as between. Merges and refreshes come in lumps:
+// of these it is the rate over all readings, if that is more.
 func usual(counters []Counters) (Rates, bool) {
 	last := len(counters) - 1
 	r, ok := between(counters[last-1], counters[last])
 	if all, long := between(counters[0], counters[last]); long {
-		r.Merge = max(r.Merge, all.Merge)
+		r.Merge, r.Refresh = max(r.Merge, all.Merge), max(r.Refresh, all.Refresh)
 	}
 	return r, ok
 }

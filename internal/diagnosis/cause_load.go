@@ -20,6 +20,9 @@ const (
 	// normal.
 	burst      = 0.3
 	timesUsual = 2.0
+	// together, in s, is for how long refreshes may gather until they come at once: an index of logs is refreshed once in
+	// half a minute.
+	together = 30.0
 	// mergingWeight is the weight of a merge that is running: it may be throttled.
 	mergingWeight = 0.7
 	// mostly is the share of snapshots of search threads that shows a phase without the
@@ -160,7 +163,15 @@ func refreshBurst(f *facts) (float64, []Evidence) {
 	if work < burst || work < timesUsual*ordinary {
 		return 0, nil
 	}
-	return f.compared(min(0.9, 0.35+work-ordinary)), withService(f, []Evidence{
+	score := min(0.9, 0.35+work-ordinary)
+	var spent float64
+	for _, s := range f.steps {
+		spent += s.Refresh * s.Elapsed
+	}
+	if cpu < burst && spent < timesUsual*ordinary*together {
+		score = min(score, unnamed)
+	}
+	return f.compared(score), withService(f, []Evidence{
 		finding(share, "s/s", "time in refreshes"),
 		finding(f.normal.Refresh, "s/s", "time in refreshes before"),
 		finding(cpu, "%", "refresh threads used of a processor"),

@@ -272,6 +272,21 @@ var causeCases = []struct {
 		slowQueries(r, 3)
 		during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
 	}, CauseRefresh, ""},
+	{"refreshes that come once in half a minute, as ever", func(r *Record) {
+		slowQueries(r, 3)
+		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+		for i := range r.Stats {
+			r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 9000
+		}
+	}, CauseUnknown, CauseRefresh},
+	{"more refreshes than in half a minute", func(r *Record) {
+		slowQueries(r, 3)
+		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+		for i := range r.Stats {
+			r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 1500
+		}
+		during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+	}, CauseRefresh, ""},
 	{"fetches in merged segments", func(r *Record) {
 		during(r, func(c *Counters, ms int64) { c.FetchTime += ms * 2 })
 		r.HotThreads[0].Threads[0].Fetch, r.HotThreads[0].Threads[0].Query = 9, 1

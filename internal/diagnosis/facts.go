@@ -256,7 +256,7 @@ func (f *facts) compared(score float64) float64 {
 	if f.normalKnown || f.rec.Others.Elapsed > 0 {
 		return score
 	}
-	return min(score, threshold-0.1)
+	return min(score, unnamed)
 }
 
 // most returns the largest figure of all steps.
