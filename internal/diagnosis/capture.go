@@ -91,13 +91,13 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	open.capturing = false
 	r.assess(open, time.Now())
 	switch {
-	case !open.lasts(): // close counts it: it may get into trouble again, and that tell more
-	case trouble.Err() != nil:
+	case open.lasts() && trouble.Err() != nil:
 		r.capture(ctx, open) // it got into trouble again meanwhile
-	default:
-		r.count(open) // it may last for hours
+	case open.lasts() || open.record.Again > 0: // which may go on for long
+		r.count(open)
 		r.keep(open)
 	}
+	// Else close counts it: it may get into trouble again, and that tell more.
 }
 
 // wantsHot reports whether the node is in trouble and there is room for more hot threads.

@@ -169,8 +169,8 @@ func (r *Recorder) keep(open *recording) {
 	}
 }
 
-// count counts a spike once, by the cause of its closed record, or by the one found when all captures of one that lasts
-// were complete.
+// count counts a spike once, by the cause of its closed record. Of one that lasts, or of a node that flaps, it is the one
+// found when the captures were complete.
 func (r *Recorder) count(open *recording) {
 	if open.counted {
 		return
