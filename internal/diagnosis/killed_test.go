@@ -29,6 +29,7 @@ func TestARecordOfTroubleThatLastsOutlivesASidestepThatIsKilled(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, id+suffix))
 	require.Len(t, r.Spikes().Spikes, 1)
 	require.Nil(t, r.Spikes().Spikes[0].Ended)
+	require.InDelta(t, 1, testutil.ToFloat64(r.metrics.spikes.WithLabelValues(string(CauseUnknown))), 0, "it may last for hours")
 
 	killed := openStore(t, dir, 1<<20) // and started again
 	require.Eventually(t, func() bool { return len(killed.spikes()) == 1 }, time.Minute, time.Millisecond)

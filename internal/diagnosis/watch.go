@@ -41,6 +41,9 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		if !open.sampled && !now.Before(open.record.Began.Add(maxSpan)) {
 			r.assess(open, now) // before the history forgets it
 			r.keep(open)
+			if open.lasts() {
+				r.count(open) // a node that was not asked may be in trouble for hours, too
+			}
 		}
 		r.close(id, open, now)
 	}
