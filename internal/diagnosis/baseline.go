@@ -197,12 +197,13 @@ type Rates struct {
 }
 
 // usual returns the rates between the latest two of some readings; false as between. Merges and refreshes come in lumps:
-// of these it is the rate over all readings, if that is more.
+// of these it is the rate over all readings, if that is more. Of collections it is that in any case: a long one just
+// before is a part of the trouble.
 func usual(counters []Counters) (Rates, bool) {
 	last := len(counters) - 1
 	r, ok := between(counters[last-1], counters[last])
 	if all, long := between(counters[0], counters[last]); long {
-		r.Merge, r.Refresh = max(r.Merge, all.Merge), max(r.Refresh, all.Refresh)
+		r.Merge, r.Refresh, r.GC = max(r.Merge, all.Merge), max(r.Refresh, all.Refresh), all.GC
 	}
 	return r, ok
 }

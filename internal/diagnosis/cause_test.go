@@ -114,6 +114,20 @@ var causeCases = []struct {
 		silent(r, 1900, deadline)
 		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime, c.OldTime = c.GC+1, c.GCTime+1850, 1850 })
 	}, CauseGC, CauseUnresponsive},
+	{"one long collection, and one a few seconds before", func(r *Record) {
+		silent(r, 1900, deadline)
+		r.Stats = append([]Counters{counters(-5 * time.Minute)}, r.Stats...)
+		for i := range r.Stats[2:] {
+			r.Stats[2+i].GC, r.Stats[2+i].GCTime = r.Stats[2+i].GC+1, r.Stats[2+i].GCTime+2000
+		}
+		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime = c.GC+1, c.GCTime+1850 })
+	}, CauseGC, CauseUnresponsive},
+	{"silent, with many short collections as always", func(r *Record) {
+		silent(r, 1900, deadline)
+		for i := range r.Stats {
+			r.Stats[i].GC, r.Stats[i].GCTime = r.Stats[i].Uptime/100, r.Stats[i].Uptime*3/10
+		}
+	}, CauseUnresponsive, CauseGC},
 	{"one collection after the other", func(r *Record) {
 		slowQueries(r, 6)
 		during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
