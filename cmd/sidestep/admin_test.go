@@ -229,7 +229,7 @@ func TestSpikesCommand(t *testing.T) {
 	require.Equal(t, "sidestep spikes: there is no spike 42: sidestep spikes lists those on record\n", stderr)
 
 	s.cluster.Nodes()[1].SetFault(simcluster.Fault{Pause: true})
-	line := regexp.MustCompile(`(?m)^(\S+) +node-2 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +still does +\w+ `)
+	line := regexp.MustCompile(`(?m)^(\S+) +node-2 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ +still does +\w+ `)
 	var found []string
 	require.Eventually(t, func() bool {
 		_, out, _ := s.command(t, "spikes")
@@ -242,7 +242,7 @@ func TestSpikesCommand(t *testing.T) {
 		return sampled.MatchString(out)
 	}, patience, 100*time.Millisecond)
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `^spike `+found[1]+`: node-2, began \S+ \S+, lasts\n`, out)
+	require.Regexp(t, `^spike `+found[1]+`: node-2, began \S+ \S+ \S+, lasts\n`, out)
 	require.Regexp(t, `(?m)^cause: \w+$`, out)
 	require.Regexp(t, `(?m)^TIME +STATE +RESPONSE`, out)
 	s.cluster.Nodes()[1].SetFault(simcluster.Fault{})

@@ -63,7 +63,7 @@ func (d *decoder) mapping(node *yaml.Node, into reflect.Value, path string) {
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		d.add(path, node.Line, "must be a mapping of keys, not %s", kindName(node))
+		d.add(path, node.Line, "must be a mapping of keys (%s), not %s", strings.Join(keysIn(into), ", "), kindName(node))
 		return
 	}
 	fields := fieldsOf(into)
@@ -139,11 +139,20 @@ func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path string) {
 	}
 }
 
+// keysIn returns the keys of a section, in the order of the schema.
+func keysIn(section reflect.Value) []string {
+	keys := make([]string, section.NumField())
+	for i := range keys {
+		keys[i] = section.Type().Field(i).Tag.Get("yaml")
+	}
+	return keys
+}
+
 // fieldsOf maps the keys of a section to its fields.
 func fieldsOf(section reflect.Value) map[string]reflect.Value {
 	fields := make(map[string]reflect.Value, section.NumField())
-	for i := range section.NumField() {
-		fields[section.Type().Field(i).Tag.Get("yaml")] = section.Field(i)
+	for i, key := range keysIn(section) {
+		fields[key] = section.Field(i)
 	}
 	return fields
 }

@@ -18,8 +18,10 @@ const (
 	// baselineRate bounds these readings in large clusters, per second. They then cost
 	// half a percent of a core.
 	baselineRate = 5
-	// baselineKept is the number of readings kept of each node.
-	baselineKept = 3
+	// baselineKept is the number of readings kept of each node: the latest three and, before them, two that are
+	// baselineFar apart or more: whether a merge ends, or an index is refreshed, in half a minute is chance.
+	baselineKept = 5
+	baselineFar  = 5 * time.Minute
 )
 
 // baseline holds the latest counters of each node that serves searches.
@@ -86,12 +88,18 @@ func (b *baseline) due(interval time.Duration) (node string, wait time.Duration)
 func (b *baseline) put(node string, c Counters) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := b.nodes[node]; n != nil {
-		if len(n.counters) == baselineKept {
-			n.counters = slices.Delete(n.counters, 0, 1)
-		}
-		n.counters = append(n.counters, c)
+	n := b.nodes[node]
+	if n == nil {
+		return
 	}
+	if len(n.counters) == baselineKept {
+		gone := 2
+		if c.At.Sub(n.counters[1].At.Time) >= baselineFar {
+			gone = 0
+		}
+		n.counters = slices.Delete(n.counters, gone, gone+1)
+	}
+	n.counters = append(n.counters, c)
 }
 
 // of returns the counters read of a node, the oldest first.
@@ -118,8 +126,8 @@ func (b *baseline) others(but string) Rates {
 	defer b.mu.Unlock()
 	var all []Rates
 	for id, n := range b.nodes {
-		if last := len(n.counters) - 1; id != but && last > 0 && !inTrouble(n.state) {
-			if r, ok := between(n.counters[last-1], n.counters[last]); ok {
+		if id != but && len(n.counters) > 1 && !inTrouble(n.state) {
+			if r, ok := usual(n.counters); ok {
 				all = append(all, r)
 			}
 		}
@@ -188,6 +196,18 @@ type Rates struct {
 	OSCPU     float64 `json:"os_cpu_percent"` // at the end
 }
 
+// usual returns the rates between the latest two of some readings; false as between. Merges and refreshes come in lumps:
+// of these it is the rate over all readings, if that is more. Of collections it is that in any case: a long one just
+// before is a part of the trouble.
+func usual(counters []Counters) (Rates, bool) {
+	last := len(counters) - 1
+	r, ok := between(counters[last-1], counters[last])
+	if all, long := between(counters[0], counters[last]); long {
+		r.Merge, r.Refresh, r.GC = max(r.Merge, all.Merge), max(r.Refresh, all.Refresh), all.GC
+	}
+	return r, ok
+}
+
 // between returns the rates from a to b; false if the node restarted in between or no
 // time passed.
 func between(a, b Counters) (Rates, bool) {
@@ -210,7 +230,8 @@ func between(a, b Counters) (Rates, bool) {
 		Service: each(b.Queries-a.Queries, b.QueryTime-a.QueryTime),
 		Query:   share(a.QueryTime, b.QueryTime), Fetch: share(a.FetchTime, b.FetchTime),
 		PerFetch: each(b.Fetches-a.Fetches, b.FetchTime-a.FetchTime),
-		Merge:    share(a.MergeTime, b.MergeTime), Refresh: share(a.RefreshTime, b.RefreshTime), Flush: share(a.FlushTime, b.FlushTime),
+		// Merges that ended may have begun long before: each took all of the time at most.
+		Merge: min(share(a.MergeTime, b.MergeTime), max(0, float64(b.Merges-a.Merges))), Refresh: share(a.RefreshTime, b.RefreshTime), Flush: share(a.FlushTime, b.FlushTime),
 		GC: share(a.GCTime, b.GCTime), CPU: share(a.CPUTime, b.CPUTime),
 		Throttled: min(1, each(periods, b.Throttled-a.Throttled)),
 		Rejected:  max(0, float64(b.Search.Rejected+b.Worker.Rejected-a.Search.Rejected-a.Worker.Rejected)),

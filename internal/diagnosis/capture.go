@@ -90,10 +90,14 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	defer r.mu.Unlock()
 	open.capturing = false
 	r.assess(open, time.Now())
-	r.count(open)
-	if trouble.Err() != nil && open.record.Ended == nil {
+	switch {
+	case open.lasts() && trouble.Err() != nil:
 		r.capture(ctx, open) // it got into trouble again meanwhile
+	case open.lasts() || open.record.Again > 0: // which may go on for long
+		r.count(open)
+		r.keep(open)
 	}
+	// Else close counts it: it may get into trouble again, and that tell more.
 }
 
 // wantsHot reports whether the node is in trouble and there is room for more hot threads.

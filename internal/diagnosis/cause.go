@@ -64,8 +64,8 @@ func (c Cause) meaning() string {
 }
 
 // threshold is the least score at which a cause is named. Healthy nodes have causes with
-// lower scores, too.
-const threshold = 0.5
+// lower scores, too. What may be as usual has unnamed at most: it is told, and not named.
+const threshold, unnamed = 0.5, 0.4
 
 // ScoredCause is a cause with its evidence.
 type ScoredCause struct {

@@ -20,6 +20,9 @@ const (
 	// normal.
 	burst      = 0.3
 	timesUsual = 2.0
+	// together, in s, is for how long refreshes may gather until they come at once: an index of logs is refreshed once in
+	// half a minute.
+	together = 30.0
 	// mergingWeight is the weight of a merge that is running: it may be throttled.
 	mergingWeight = 0.7
 	// mostly is the share of snapshots of search threads that shows a phase without the
@@ -84,7 +87,7 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 	}
 	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
 	alike := min(f.directOK, f.viaOK) > 0 && min(len(f.direct), len(f.via)) > 1 && f.Alike < common
-	if alike && f.usualPoll > 0 && asked >= 5*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
+	if alike && f.usualPoll > 0 && asked >= slowPolls*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
 		return 0.6, withService(f, []Evidence{
 			finding(asked, "ms", "answers on every way after"), finding(f.usualPoll, "ms", "polls usually after"),
 			finding(own/100, "%", "CPU used by the node's process"),
@@ -150,7 +153,7 @@ func mergeBurst(f *facts) (float64, []Evidence) {
 	if max(cpu/min(1, f.quota()), share) < burst {
 		most = 0.65 // they ran, but used little CPU and time
 	}
-	return min(most, 0.4+work-ordinary), withService(f, evidence)
+	return f.compared(min(most, 0.4+work-ordinary)), withService(f, evidence)
 }
 
 // refreshBurst finds refreshes that take far more time than normally and on other nodes.
@@ -160,7 +163,15 @@ func refreshBurst(f *facts) (float64, []Evidence) {
 	if work < burst || work < timesUsual*ordinary {
 		return 0, nil
 	}
-	return min(0.9, 0.35+work-ordinary), withService(f, []Evidence{
+	score := min(0.9, 0.35+work-ordinary)
+	var spent float64
+	for _, s := range f.steps {
+		spent += s.Refresh * s.Elapsed
+	}
+	if cpu < burst && spent < timesUsual*ordinary*together {
+		score = min(score, unnamed)
+	}
+	return f.compared(score), withService(f, []Evidence{
 		finding(share, "s/s", "time in refreshes"),
 		finding(f.normal.Refresh, "s/s", "time in refreshes before"),
 		finding(cpu, "%", "refresh threads used of a processor"),
@@ -200,7 +211,7 @@ func fetchHeavy(f *facts) (float64, []Evidence) {
 	if seen > 0 {
 		evidence = append(evidence, finding(seen, "%", "search threads seen in the fetch phase"))
 	}
-	return score, append(evidence, finding(ordinary, "%", "fetch phase usually, here or elsewhere"))
+	return f.compared(score), append(evidence, finding(ordinary, "%", "fetch phase usually, here or elsewhere"))
 }
 
 // queueSaturation finds searches that wait or are rejected although the node is as fast

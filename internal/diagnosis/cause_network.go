@@ -7,6 +7,8 @@ const (
 	// busy machine makes either way a few times slower now and then.
 	apart   = 3.0
 	apartBy = 100.0
+	// slowPolls is by how much longer than usual a node takes to answer if it is slow at everything.
+	slowPolls = 5.0
 	// fewCaptures is the least number of captures that make a difference between the ways
 	// certain.
 	fewCaptures = 2
@@ -15,7 +17,7 @@ const (
 // slowHTTP finds a node that answers late or not at all itself, while other nodes get its
 // statistics quickly.
 func slowHTTP(f *facts) (float64, []Evidence) {
-	score, evidence := oneWay(f.overHTTP(), f.throughOthers())
+	score, evidence := f.oneWay(f.overHTTP(), f.throughOthers())
 	if score > 0 && f.directOK == 0 && f.refused > 0 {
 		evidence[0] = finding(float64(f.refused), "", "connections over HTTP refused or broken")
 	}
@@ -25,7 +27,7 @@ func slowHTTP(f *facts) (float64, []Evidence) {
 // slowTransport finds a node whose statistics other nodes get late, while it answers
 // quickly itself.
 func slowTransport(f *facts) (float64, []Evidence) {
-	score, evidence := oneWay(f.throughOthers(), f.overHTTP())
+	score, evidence := f.oneWay(f.throughOthers(), f.overHTTP())
 	if score == 0 && !f.addressed && f.probe > apart*max(f.poll, leastService) && f.probe-f.poll > apartBy && f.serviceFactor() < slower {
 		score = 0.6 // the node's own address is unknown
 	}
@@ -57,14 +59,15 @@ func (w way) median() (ms float64, told Evidence) {
 	return ms, finding(ms, "ms", "response time "+w.name)
 }
 
-// oneWay compares the times of two ways of asking, in the same captures.
-func oneWay(slow, quick way) (float64, []Evidence) {
+// oneWay compares the times of two ways of asking, in the same captures. Where most nodes are in trouble, and none of
+// the ways is quick, it is not a way that is slow: all are, and some more than others.
+func (f *facts) oneWay(slow, quick way) (float64, []Evidence) {
 	if len(slow.times) == 0 || quick.answered == 0 || 2*quick.answered < len(quick.times) {
 		return 0, nil
 	}
 	s, slowly := slow.median()
 	q, quickly := quick.median()
-	if s < apart*q || s-q < apartBy {
+	if s < apart*q || s-q < apartBy || f.Alike >= common && q >= max(apartBy, slowPolls*f.usualPoll) {
 		return 0, nil
 	}
 	score := 0.9

@@ -114,6 +114,20 @@ var causeCases = []struct {
 		silent(r, 1900, deadline)
 		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime, c.OldTime = c.GC+1, c.GCTime+1850, 1850 })
 	}, CauseGC, CauseUnresponsive},
+	{"one long collection, and one a few seconds before", func(r *Record) {
+		silent(r, 1900, deadline)
+		r.Stats = append([]Counters{counters(-5 * time.Minute)}, r.Stats...)
+		for i := range r.Stats[2:] {
+			r.Stats[2+i].GC, r.Stats[2+i].GCTime = r.Stats[2+i].GC+1, r.Stats[2+i].GCTime+2000
+		}
+		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime = c.GC+1, c.GCTime+1850 })
+	}, CauseGC, CauseUnresponsive},
+	{"silent, with many short collections as always", func(r *Record) {
+		silent(r, 1900, deadline)
+		for i := range r.Stats {
+			r.Stats[i].GC, r.Stats[i].GCTime = r.Stats[i].Uptime/100, r.Stats[i].Uptime*3/10
+		}
+	}, CauseUnresponsive, CauseGC},
 	{"one collection after the other", func(r *Record) {
 		slowQueries(r, 6)
 		during(r, func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 })
@@ -176,6 +190,9 @@ var causeCases = []struct {
 		}
 	}, CauseUnknown, ""},
 	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
+	{"slow transport of most nodes", func(r *Record) { took(r, 6, 310); r.Bouts[0].Alike = 0.75 }, CauseTransport, ""},
+	{"most nodes slow, and so those that are asked about it", func(r *Record) { took(r, 590, 3004); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
+	{"most nodes slow, and it more than those that are asked about it", func(r *Record) { took(r, 2000, 590); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
 	{"slow transport, node without address", func(r *Record) {
 		for i := range r.Captures {
 			r.Captures[i].Took = nil
@@ -244,8 +261,44 @@ var causeCases = []struct {
 		r.Others.Merge = 0.6
 		during(r, func(c *Counters, ms int64) { c.MergesNow = 1; c.MergeTime += ms / 2 })
 	}, CauseUnknown, ""},
+	{"merges as ever, of which a long one ends", func(r *Record) {
+		slowQueries(r, 4)
+		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+		for i := range r.Stats { // one after the other, a minute each, which counts when it ends
+			c := &r.Stats[i]
+			c.MergesNow, c.MergingNow, c.MergeTime = 1, 3<<30, c.Uptime/60_000*60_000
+		}
+		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 80})
+	}, CauseUnknown, ""},
+	{"merges, and it is not known what is usual", func(r *Record) {
+		r.Stats, r.Others = r.Stats[2:], Rates{}
+		during(r, func(c *Counters, ms int64) { c.MergesNow = 1; c.MergeTime += ms / 2 })
+	}, CauseUnknown, CauseMerge},
+	{"refreshes, and it is not known what is usual", func(r *Record) {
+		r.Stats, r.Others = r.Stats[2:], Rates{}
+		during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+	}, CauseUnknown, CauseRefresh},
+	{"fetches, and it is not known what is usual", func(r *Record) {
+		r.Stats, r.Others = r.Stats[2:], Rates{}
+		during(r, func(c *Counters, ms int64) { c.FetchTime += ms * 2 })
+	}, CauseUnknown, CauseFetch},
 	{"refreshes", func(r *Record) {
 		slowQueries(r, 3)
+		during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
+	}, CauseRefresh, ""},
+	{"refreshes that come once in half a minute, as ever", func(r *Record) {
+		slowQueries(r, 3)
+		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+		for i := range r.Stats {
+			r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 9000
+		}
+	}, CauseUnknown, CauseRefresh},
+	{"more refreshes than in half a minute", func(r *Record) {
+		slowQueries(r, 3)
+		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+		for i := range r.Stats {
+			r.Stats[i].RefreshTime = (r.Stats[i].Uptime + 27_000) / 30_000 * 1500
+		}
 		during(r, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
 	}, CauseRefresh, ""},
 	{"fetches in merged segments", func(r *Record) {
@@ -378,6 +431,25 @@ func TestCauseOfBoutsThatAreAlike(t *testing.T) {
 	require.Equal(t, CauseRefresh, Assess(rec)[0].Cause)
 }
 
+// Whether a merge ends in half a minute is chance, so a reading of minutes ago is kept beside the latest.
+func TestReadingsOfMinutesAgoAreKept(t *testing.T) {
+	b := newBaseline()
+	b.update([]Reading{{ID: "n", Share: 1}})
+	for at := time.Duration(0); at <= time.Hour; at += baselineInterval {
+		b.put("n", counters(at))
+		kept := b.of("n")
+		last := kept[len(kept)-1].At
+		require.Equal(t, epoch.Add(at), last.Time)
+		if at <= time.Minute {
+			continue
+		}
+		require.Len(t, kept, baselineKept)
+		require.Equal(t, 2*baselineInterval, last.Sub(kept[baselineKept-3].At.Time))
+		require.GreaterOrEqual(t, last.Sub(kept[0].At.Time), min(at, baselineFar))
+		require.LessOrEqual(t, last.Sub(kept[0].At.Time), 2*baselineFar+4*baselineInterval)
+	}
+}
+
 func TestRatesBetweenReadings(t *testing.T) {
 	a, b := counters(0), counters(10*time.Second)
 	r, ok := between(a, b)
@@ -385,6 +457,11 @@ func TestRatesBetweenReadings(t *testing.T) {
 	require.InDelta(t, 100, r.Queries, 1)
 	require.InDelta(t, 3, r.Service, 0.1)
 	require.InDelta(t, 0.6, r.CPU, 0.01)
+	b.MergeTime += time.Hour.Milliseconds()
+	b.Merges = a.Merges + 1
+	r, ok = between(a, b)
+	require.True(t, ok)
+	require.InDelta(t, 1, r.Merge, 0, "a merge of an hour that ended")
 	_, ok = between(b, a)
 	require.False(t, ok, "the node restarted, or time went back")
 	b.QueryTime, b.Queries = 0, 0 // its shards left

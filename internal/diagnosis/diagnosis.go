@@ -151,7 +151,10 @@ func (r *Recorder) History() *History { return r.history }
 // Spikes lists the records, the newest first.
 func (r *Recorder) Spikes() Spikes {
 	r.mu.Lock()
-	all := r.store.spikes()
+	all := slices.DeleteFunc(r.store.spikes(), func(s Spike) bool { // what is kept of one that lasts
+		open := r.open[s.NodeID]
+		return open != nil && open.record.ID == s.ID
+	})
 	for _, open := range r.open {
 		all = append(all, open.record.Spike)
 	}

@@ -81,7 +81,7 @@ func (f *facts) counters() {
 	// Normal is what came before the first bout: before a later one the node may have
 	// been in trouble.
 	if n := slices.IndexFunc(stats, func(c Counters) bool { return c.At.After(f.rec.Began.Time) }); n >= 2 {
-		f.normal, f.normalKnown = between(stats[n-2], stats[n-1])
+		f.normal, f.normalKnown = usual(stats[:n])
 	}
 	if first > 0 {
 		f.previous = &stats[first-1]
@@ -249,6 +249,15 @@ func (f *facts) serviceFactor() float64 {
 // leastService, in ms, replaces shorter service times: the engines count whole
 // milliseconds.
 const leastService = 1.0
+
+// compared is the score of work that may be as usual: where that is unknown, as in a sidestep that follows a relay,
+// it is told and not named.
+func (f *facts) compared(score float64) float64 {
+	if f.normalKnown || f.rec.Others.Elapsed > 0 {
+		return score
+	}
+	return min(score, unnamed)
+}
 
 // most returns the largest figure of all steps.
 func (f *facts) most(figure func(Rates) float64) (largest float64) {

@@ -226,6 +226,43 @@ func TestTheSamplesOfALongSpike(t *testing.T) {
 	})
 }
 
+// What is counted and logged is the cause that the record has in the end: a node that got into trouble again tells more.
+func TestASpikeIsCountedWhenItsRecordIsClosed(t *testing.T) {
+	b := newBench(t, 3, http.NotFoundHandler())
+	counted := func() (sum float64) {
+		for _, cause := range Causes() {
+			sum += testutil.ToFloat64(b.metrics.spikes.WithLabelValues(string(cause)))
+		}
+		return sum
+	}
+	once := func(node int, id string) {
+		b.set(node, "slow")
+		eventually(t, func() bool {
+			b.Recorder.mu.Lock()
+			defer b.Recorder.mu.Unlock()
+			return b.open[id].lasts()
+		})
+		b.set(node, "fine")
+		eventually(t, func() bool {
+			b.Recorder.mu.Lock()
+			defer b.Recorder.mu.Unlock()
+			o := b.open[id]
+			return o.record.Ended != nil && !o.capturing
+		})
+	}
+	once(2, "nc")
+	require.Zero(t, counted())
+	require.NotContains(t, b.log.String(), "spike recorded")
+	b.Recorder.mu.Lock()
+	b.open["nc"].record.Ended = &Time{time.Now().Add(-pause)}
+	b.Recorder.mu.Unlock()
+	eventually(t, func() bool { return counted() == 1 })
+	require.Equal(t, 1, strings.Count(b.log.String(), "spike recorded"))
+	once(0, "na")
+	once(0, "na") // it flaps, and may do so for long
+	eventually(t, func() bool { return counted() == 2 })
+}
+
 // The record of a node that flaps for good is kept nevertheless, and the next trouble begins another.
 func TestTheRecordOfANodeThatFlapsIsClosedAfterAWhile(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())

@@ -104,7 +104,7 @@ func (s *store) removeGone() {
 	}
 }
 
-// put adds a record that will not change any more. It does no I/O.
+// put adds a record, in place of what was put of it while it lasted. It does no I/O.
 func (s *store) put(record Record, folded string) {
 	body, err := json.Marshal(content{&record, folded[:strings.LastIndexByte(folded[:min(len(folded), maxFolded)], '\n')+1]})
 	if err != nil {
@@ -126,6 +126,11 @@ func (s *store) put(record Record, folded string) {
 func (s *store) add(k *kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if at := slices.IndexFunc(s.kept, func(before *kept) bool { return before.spike.ID == k.spike.ID }); at >= 0 {
+		s.held -= s.kept[at].size
+		s.kept = slices.Delete(s.kept, at, at+1)
+	}
+	s.gone = slices.DeleteFunc(s.gone, func(id string) bool { return id == k.spike.ID })
 	at, _ := slices.BinarySearchFunc(s.kept, k, func(a, b *kept) int { return a.spike.Began.Compare(b.spike.Began.Time) })
 	s.kept = slices.Insert(s.kept, at, k)
 	s.held += k.size
@@ -149,7 +154,7 @@ func (s *store) save(k *kept) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(s.kept, k) { // it was deleted meanwhile
+	if !slices.Contains(s.kept, k) { // it was deleted, or replaced, meanwhile
 		s.gone = append(s.gone, k.spike.ID)
 	}
 	k.body = nil
@@ -235,7 +240,7 @@ func (s *store) get(id string) (c content, ok bool) {
 	return c, true
 }
 
-// closeRecord ends a record that the stop of an older sidestep left open, with what was last seen.
+// closeRecord ends a record that was open when sidestep was killed, with what was last seen.
 func closeRecord(r *Record) {
 	if r.Ended != nil {
 		return

@@ -40,6 +40,10 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	for id, open := range r.open { // before one is resumed
 		if !open.sampled && !now.Before(open.record.Began.Add(maxSpan)) {
 			r.assess(open, now) // before the history forgets it
+			r.keep(open)
+			if open.lasts() {
+				r.count(open) // a node that was not asked may be in trouble for hours, too
+			}
 		}
 		r.close(id, open, now)
 	}
@@ -161,7 +165,15 @@ func (r *Recorder) close(id string, open *recording, now time.Time) {
 	r.store.put(open.record, foldedText(open.folded))
 }
 
-// count counts a spike once, by the cause found when its captures were complete.
+// keep has the folder, if there is one, hold what is known of trouble that lasts: sidestep may be killed before it ends.
+func (r *Recorder) keep(open *recording) {
+	if r.o.Dir != "" {
+		r.store.put(open.record, foldedText(open.folded))
+	}
+}
+
+// count counts a spike once, by the cause of its closed record. Of one that lasts, or of a node that flaps, it is the one
+// found when the captures were complete.
 func (r *Recorder) count(open *recording) {
 	if open.counted {
 		return

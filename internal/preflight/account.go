@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"sidestep/internal/cluster"
 	"sidestep/internal/cluster/poll"
@@ -156,11 +157,33 @@ func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine
 	if index != "" {
 		questions = append(questions, poll.Question{Kind: searchKind, Path: url.PathEscape(index) + searchPath})
 	}
-	parts := make([]func() []Finding, len(questions))
+	errs := make([]error, len(questions))
+	var wg sync.WaitGroup
 	for i, q := range questions {
-		parts[i] = func() []Finding { return c.try(ctx, via, engine, q) }
+		wg.Go(func() { errs[i] = c.ask.get(ctx, via, q.Path, nil) })
 	}
-	all := concat(parts...)
+	wg.Wait()
+	var all []Finding
+	unanswered, whys := map[string][]string{}, []string{} // kinds by error, which are many alike where a node is busy
+	for i, q := range questions {
+		found, unexpected := c.judged(engine, q, errs[i])
+		all = append(all, found...)
+		if !unexpected {
+			continue
+		}
+		why := errs[i].Error()
+		if unanswered[why] == nil {
+			whys = append(whys, why)
+		}
+		unanswered[why] = append(unanswered[why], q.Kind)
+	}
+	for _, why := range whys {
+		kinds := unanswered[why]
+		all = append(all, Finding{
+			Note, TopicAccount, plural(len(kinds), "a request of the kind "+kinds[0]+" was", "requests of the kinds "+list(kinds)+" were") + " not answered as expected: " + why,
+			"ask again; if it stays, look into the log of the node " + via.Host,
+		})
+	}
 	if len(all) > 0 {
 		return all
 	}
@@ -171,24 +194,22 @@ func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine
 	return []Finding{{OK, TopicAccount, text, ""}}
 }
 
-// try makes one request and tells if it is not answered.
-func (c *Checker) try(ctx context.Context, via *url.URL, engine cluster.Engine, q poll.Question) []Finding {
-	err := c.ask.get(ctx, via, q.Path, nil)
+// judged tells what the answer to a request says of the account; unexpected if it says nothing of it.
+func (c *Checker) judged(engine cluster.Engine, q poll.Question, err error) (found []Finding, unexpected bool) {
 	var no *refusal
 	switch {
 	case err == nil, errors.As(err, &no) && q.Kind == "info" && no.status < http.StatusInternalServerError && !no.unauthorized() && !no.forbidden():
-		return nil // not every build of Elasticsearch serves GET /
+		return nil, false // not every build of Elasticsearch serves GET /
 	case errors.As(err, &no) && no.unauthorized():
-		return []Finding{{Problem, TopicAccount, fmt.Sprintf("the cluster refuses sidestep's account (%s): %v", q.Kind, err), c.accountAdvice()}}
+		return []Finding{{Problem, TopicAccount, fmt.Sprintf("the cluster refuses sidestep's account (%s): %v", q.Kind, err), c.accountAdvice()}}, false
 	case errors.As(err, &no) && no.forbidden() && strings.Contains(no.body, "weighted routing"):
-		return nil // told with the settings
+		return nil, false // told with the settings
 	case errors.As(err, &no) && no.indexGone():
-		return nil // deleted since: the account was let through
+		return nil, false // deleted since: the account was let through
+	case no == nil || !no.forbidden():
+		return nil, true
 	}
-	if no == nil || !no.forbidden() {
-		return []Finding{{Note, TopicAccount, fmt.Sprintf("a request of the kind %s was not answered as expected: %v", q.Kind, err), "ask again; if it stays, look into the log of the node " + via.Host}}
-	}
-	return []Finding{lack(engine, q.Kind, no)}
+	return []Finding{lack(engine, q.Kind, no)}, false
 }
 
 // lack tells which right a refused request needs. Where the engine is not known it is OpenSearch, as Elasticsearch tells

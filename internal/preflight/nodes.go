@@ -211,7 +211,7 @@ func copies(s *cluster.Snapshot) []Finding {
 	if s == nil {
 		return nil
 	}
-	indices, shards, lone, unserved := 0, 0, 0, []string{}
+	indices, shards, lone, waiting, unserved := 0, 0, 0, 0, []string{}
 	for index := range s.Indices() {
 		indices++
 		for _, shard := range index.Shards {
@@ -222,10 +222,12 @@ func copies(s *cluster.Snapshot) []Finding {
 				}
 			}
 			shards++
-			switch serving {
-			case 0:
+			switch {
+			case serving == 0:
 				unserved = append(unserved, fmt.Sprintf("%s[%d]", index.Name, shard.Number))
-			case 1:
+			case serving == 1 && len(shard.Copies) > 1:
+				waiting++
+			case serving == 1:
 				lone++
 			}
 		}
@@ -239,8 +241,17 @@ func copies(s *cluster.Snapshot) []Finding {
 		slices.Sort(unserved)
 		found = append(found, Finding{Problem, TopicCopies, "no copy serves " + list(unserved), "searches on these indices pass and the engine fails them: see GET _cluster/allocation/explain"})
 	}
+	if waiting > 0 {
+		found = append(found, Finding{
+			Note, TopicCopies, fmt.Sprintf("%s, of which %d (%s) have replicas and only one copy that serves: the others are on their way, or not assigned", text, waiting, percent(int64(waiting), int64(shards))),
+			"wait until the cluster is green; if that lasts, see GET _cluster/allocation/explain",
+		})
+	}
 	if lone == 0 {
-		return append(found, Finding{OK, TopicCopies, text + ", each with more than one copy", ""})
+		if len(found) == 0 {
+			found = append(found, Finding{OK, TopicCopies, text + ", each with more than one copy", ""})
+		}
+		return found
 	}
 	level := Note
 	if lone == shards {

@@ -2,9 +2,12 @@ package prometheus
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +25,7 @@ type dashboard struct {
 		} `json:"list"`
 	} `json:"templating"`
 	Annotations struct {
-		List []struct {
-			Name   string `json:"name"`
-			Target target `json:"target"`
-		} `json:"list"`
+		List []annotation `json:"list"`
 	} `json:"annotations"`
 	Panels []struct {
 		ID          int      `json:"id"`
@@ -35,6 +35,11 @@ type dashboard struct {
 		Targets     []target `json:"targets"`
 		GridPos     struct{ H, W, X, Y int }
 	} `json:"panels"`
+}
+
+type annotation struct {
+	Name   string `json:"name"`
+	Target target `json:"target"`
 }
 
 type target struct {
@@ -69,6 +74,31 @@ func TestPanelsAreComplete(t *testing.T) {
 				taken[at] = p.Title
 			}
 		}
+	}
+}
+
+// TestAConfigurationThatIsReadIsMarked also where scrapes are as rare as they may be, and of a sidestep that was not there
+// before.
+func TestAConfigurationThatIsReadIsMarked(t *testing.T) {
+	at := slices.IndexFunc(readDashboard(t).Annotations.List, func(a annotation) bool { return a.Name == "Started or configured" })
+	require.GreaterOrEqual(t, at, 0)
+	expr := substitute(t, readDashboard(t).Annotations.List[at].Target.Expr, map[string]string{"job": ".+", "instance": ".+"})
+	const metric = "sidestep_config_last_reload_success_timestamp_seconds"
+	for _, look := range []string{"10m30s", "11m30s"} {
+		file := filepath.Join(t.TempDir(), "test.yml")
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+tests:
+  - interval: 1m
+    input_series:
+      - {series: '%[1]s{job="j", instance="again"}', values: '1x9 590x9'}
+      - {series: '%[1]s{job="j", instance="new"}', values: '_x9 590x9'}
+      - {series: '%[1]s{job="j", instance="neither"}', values: '1x19'}
+    promql_expr_test:
+      - expr: count by (instance) (%[2]s)
+        eval_time: %[3]s
+        exp_samples: [{labels: '{instance="again"}', value: 1}, {labels: '{instance="new"}', value: 1}]
+`, metric, expr, look), 0o600))
+		promtool(t, nil, "test", "rules", file)
 	}
 }
 

@@ -82,7 +82,9 @@ func events() []annotation {
 		event("Node busy", "yellow", "{{node}} busy", `max by (node) (sidestep_node_state{NODE, state="busy"}) == 1`),
 		event("Spike", "red", "{{node}}: {{cause}}",
 			`max by (node, cause) (sidestep_node_spike{NODE}) == 1`),
+		// Changes would not show a sidestep with an address of its own, as each pod has, nor any that is scraped once in
+		// the window. Grafana looks once a minute.
 		event("Started or configured", "blue", "{{instance}} started or read its configuration",
-			`changes(sidestep_config_last_reload_success_timestamp_seconds{SEL}[1m]) > 0`),
+			`time() - sidestep_config_last_reload_success_timestamp_seconds{SEL} < 120`),
 	}
 }

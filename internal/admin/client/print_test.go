@@ -153,7 +153,7 @@ func TestSpike(t *testing.T) {
 	client, _ = answering(t, `{"id":"1","node":"es-3","began":"2026-11-21T12:00:00.000Z","ended":null,"state":"slow","why":"w","cause":"unknown"}`)
 	out.Reset()
 	require.NoError(t, Spike(t.Context(), client, &out, Table, "1"))
-	require.Equal(t, "spike 1: es-3, began 2026-11-21 12:00:00, lasts\nseen as slow: w\n\ncause: unknown\n", out.String())
+	require.Equal(t, "spike 1: es-3, began 2026-11-21 12:00:00 UTC, lasts\nseen as slow: w\n\ncause: unknown\n", out.String())
 
 	client, _ = answering(t, `{"id":"1","node":"es-3","began":"2026-11-21T12:00:00.000Z","ended":null,"state":"slow","why":"w","cause":"cpu_starvation",
 	 "evidence":[{"text":"the quota","value":0.05,"unit":"CPUs"}],

@@ -58,6 +58,9 @@ type series struct {
 	State    []*string  `json:"state"`
 }
 
+// moment has the zone: ids, and the logs of nodes and containers, are in UTC, whatever the terminal's zone is.
+const moment = time.DateTime + " MST"
+
 // Spikes prints a list of the spikes on record.
 func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 	raw, err := c.get(ctx, "spikes", nil)
@@ -89,7 +92,7 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 		if s.Ended != nil {
 			lasted = age(s.Ended.Sub(s.Began))
 		}
-		g.row(s.ID, s.Node, s.Began.Local().Format(time.DateTime), lasted, s.State, s.Cause, s.Summary)
+		g.row(s.ID, s.Node, s.Began.Local().Format(moment), lasted, s.State, s.Cause, s.Summary)
 	}
 	return g.Flush()
 }
@@ -117,9 +120,9 @@ func Spike(ctx context.Context, c *Client, out io.Writer, f Format, id string) e
 func (r record) print(out io.Writer) {
 	ended := "lasts"
 	if r.Ended != nil {
-		ended = "ended " + r.Ended.Local().Format(time.DateTime) + ", after " + age(r.Ended.Sub(r.Began))
+		ended = "ended " + r.Ended.Local().Format(moment) + ", after " + age(r.Ended.Sub(r.Began))
 	}
-	printf(out, "spike %s: %s, began %s, %s", r.ID, r.Node, r.Began.Local().Format(time.DateTime), ended)
+	printf(out, "spike %s: %s, began %s, %s", r.ID, r.Node, r.Began.Local().Format(moment), ended)
 	if r.Summary != "" {
 		printf(out, "%s", r.Summary)
 	}
