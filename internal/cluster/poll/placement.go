@@ -33,9 +33,11 @@ const (
 	// settleAfter is how many checks in a row must find a lower version
 	// than known before it is believed: one node may be behind or cut off.
 	settleAfter = 5
-
-	versionPath = "_cluster/state/version?local=true"
 )
+
+func versionPath(e cluster.Engine) string {
+	return "_cluster/state/version" + ownState(e) + "filter_path=cluster_uuid,version"
+}
 
 // stateVersion is _cluster/state/version.
 type stateVersion struct {
@@ -166,9 +168,9 @@ func (p *placer) check(ctx context.Context, force bool) error {
 // readVersion asks a node of the known cluster which version of the cluster state it has. What has not joined one names
 // none, and behind one of the addresses may be another cluster.
 func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
-	uuid, asOf := p.poller.Snapshot().ClusterUUID, time.Now()
+	known, asOf := p.poller.Snapshot(), time.Now()
 	v.from, err = p.poller.endpoints.ask(ctx, Query{
-		Kind: kindVersion, Path: versionPath, Deadline: min(localDeadline, p.poller.o.PollTimeout),
+		Kind: kindVersion, Path: versionPath(known.Engine), Deadline: min(localDeadline, p.poller.o.PollTimeout),
 		Decode: func(r io.Reader) error {
 			v = stateVersion{asOf: asOf}
 			switch err := DecodeJSON(&v)(r); {
@@ -176,7 +178,7 @@ func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
 				return err
 			case v.Version == 0:
 				return errors.New("the answer names no version")
-			case v.ClusterUUID != uuid:
+			case v.ClusterUUID != known.ClusterUUID:
 				return fmt.Errorf("the answer is of another cluster (uuid %s)", v.ClusterUUID)
 			}
 			return nil
@@ -271,7 +273,7 @@ func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names stri
 	}
 	q := Query{
 		Kind: kindRoutingTable, Deadline: deadline, longest: maxPlacement,
-		Path: "_cluster/state/version,routing_table" + names + "?local=true&ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
+		Path: "_cluster/state/version,routing_table" + names + ownState(p.engine()) + "ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
 		Decode: func(r io.Reader) (err error) {
 			state, err = parseRoutingTable(r, newPlacementBuilder(p.Snapshot()))
 			return err
@@ -290,7 +292,8 @@ func (p *placer) checkMembers(ctx context.Context) {
 	if started.Before(p.membersAfter) {
 		return
 	}
-	state, _, err := p.poller.askMembers(ctx, p.poller.newest.Load(), p.poller.Snapshot().ClusterUUID)
+	s := p.poller.Snapshot()
+	state, _, err := p.poller.askMembers(ctx, p.poller.newest.Load(), s.Engine, s.ClusterUUID)
 	p.membersDue = false
 	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
 	known := p.poller.members.Load()

@@ -25,13 +25,13 @@ const smallPage = 2000
 func Questions(e cluster.Engine, index string) []Question {
 	questions := []Question{
 		{string(kindInfo), ""},
-		{string(kindMembers), membersPath},
+		{string(kindMembers), membersPath(e)},
 		{string(kindNodes), nodesPath},
 		{string(kindStats), "_nodes/_local" + statsMetrics + statsFields},
-		{string(kindVersion), versionPath},
-		{string(kindSettings), settingsPath},
-		{string(kindExclusions), exclusionsPath},
-		{string(kindShutdowns), shutdownsPath},
+		{string(kindVersion), versionPath(e)},
+		{string(kindSettings), settingsPath(e)},
+		{string(kindExclusions), exclusionsPath(e)},
+		{string(kindShutdowns), shutdownsPath(e)},
 	}
 	name := url.PathEscape(index)
 	switch {
@@ -46,9 +46,18 @@ func Questions(e cluster.Engine, index string) []Question {
 		return questions
 	}
 	return append(questions,
-		Question{string(kindRoutingTable), "_cluster/state/version,routing_table/" + name + "?local=true&filter_path=version"},
+		Question{string(kindRoutingTable), "_cluster/state/version,routing_table/" + name + ownState(e) + "filter_path=version"},
 		Question{string(kindSearchShards), searchShardsPath(cluster.Target{Expression: index})},
-		Question{string(kindMetadata), layoutPath(index)},
+		Question{string(kindMetadata), layoutPath(e, index)},
 		Question{string(kindAliases), aliasPath(e, index)},
 	)
+}
+
+// ownState begins the query of a question about the cluster state, which the node that is asked is to answer from its own
+// copy. From Elasticsearch 9.2 on each does anyway, and logs the parameter as a critical deprecation, but of _search_shards.
+func ownState(e cluster.Engine) string {
+	if e.Distribution == cluster.Elasticsearch && (e.Major > 9 || e.Major == 9 && e.Minor >= 2) {
+		return "?"
+	}
+	return "?local=true&"
 }
