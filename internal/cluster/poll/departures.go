@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	exclusionsPath = "_cluster/settings?flat_settings=true&local=true&filter_path=*.*exclude*"
-	shutdownsPath  = "_cluster/state/metadata?local=true&filter_path=metadata.node_shutdown.nodes.*.type,metadata.node_shutdown.nodes.*.node_ephemeral_id,metadata.decommissionedAttribute"
-
 	exclusionKey = "cluster.routing.allocation.exclude."
 
 	// announcedFor is for how long an announcement counts: one that was left behind must not
@@ -34,6 +31,14 @@ const (
 	// asked for again. Metadata of 1,000 indices with 100 fields each takes an engine 0.2 s.
 	shutdownsCostFactor = 1000
 )
+
+func exclusionsPath(e cluster.Engine) string {
+	return "_cluster/settings" + ownState(e) + "flat_settings=true&filter_path=*.*exclude*"
+}
+
+func shutdownsPath(e cluster.Engine) string {
+	return "_cluster/state/metadata" + ownState(e) + "filter_path=metadata.node_shutdown.nodes.*.type,metadata.node_shutdown.nodes.*.node_ephemeral_id,metadata.decommissionedAttribute"
+}
 
 // announcements are what the cluster state says of nodes that are to leave.
 type announcements struct {
@@ -165,8 +170,8 @@ func (p *Poller) outdated(known, version int64) bool {
 // is known is outdated. Exclusions are cheap to tell. For shutdowns the engine walks over the metadata
 // of all indices: they are asked for during a thousandth of the time, and not before this sidestep
 // knows the cluster: many may start at once. While an answer cannot be had, what was known stays.
-func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string, version int64) {
-	d := &p.departures
+func (p *Poller) readDepartures(ctx context.Context, from *url.URL, found *cluster.Identity, version int64) {
+	d, uuid := &p.departures, found.ClusterUUID
 	if d.uuid != uuid {
 		before := *d
 		*d = departures{uuid: uuid, heard: map[string]announced{}}
@@ -181,13 +186,13 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, uuid string,
 	answered := false
 	if p.outdated(d.excludedAt, version) {
 		var answer exclusions
-		if failed = ask(kindExclusions, exclusionsPath, &answer); failed == nil {
+		if failed = ask(kindExclusions, exclusionsPath(found.Engine), &answer); failed == nil {
 			d.exclude, d.excludedAt, answered = answer.patterns(), version, true
 		}
 	}
 	if started := time.Now(); p.Snapshot() != nil && p.outdated(d.shutdownAt, version) && !started.Before(d.after) {
 		var answer shutdowns
-		err := ask(kindShutdowns, shutdownsPath, &answer)
+		err := ask(kindShutdowns, shutdownsPath(found.Engine), &answer)
 		if err == nil {
 			d.take(&answer)
 			d.shutdownAt, answered = version, true

@@ -263,8 +263,8 @@ func TestTheFirstReadAfterARelayWaits(t *testing.T) {
 	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: &http.Transport{}}})
 	discover(p, nil)
 	p.departures.after = time.Now().Add(time.Hour)
-	p.readDepartures(t.Context(), seed, f.UUID, 7)
+	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: f.UUID}, 7)
 	require.Zero(t, f.Count("/_cluster/state/metadata"))
-	p.readDepartures(t.Context(), seed, "another", 7)
+	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: "another"}, 7)
 	require.Equal(t, 1, f.Count("/_cluster/state/metadata"), "that was the cost of the other cluster's answers")
 }

@@ -24,10 +24,16 @@ const (
 	// discoveryPause is the least time between two discoveries that hints ask for.
 	discoveryPause = time.Second
 
-	membersPath  = "_cluster/state/version,nodes?local=true&filter_path=cluster_uuid,version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
-	nodesPath    = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.http.max_content_length_in_bytes,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
-	settingsPath = "_all/_settings/index.store.type,index.warm,index.verified_before_close?flat_settings=true&local=true&expand_wildcards=all"
+	nodesPath = "_nodes/http,os,thread_pool?timeout=2s&filter_path=nodes.*.name,nodes.*.roles,nodes.*.attributes,nodes.*.host,nodes.*.http.publish_address,nodes.*.http.max_content_length_in_bytes,nodes.*.os.allocated_processors,nodes.*.thread_pool.search.queue_size"
 )
+
+func membersPath(e cluster.Engine) string {
+	return "_cluster/state/version,nodes" + ownState(e) + "filter_path=cluster_uuid,version,nodes.*.name,nodes.*.ephemeral_id,nodes.*.transport_address,nodes.*.roles,nodes.*.attributes"
+}
+
+func settingsPath(e cluster.Engine) string {
+	return "_all/_settings/index.store.type,index.warm,index.verified_before_close" + ownState(e) + "flat_settings=true&expand_wildcards=all"
+}
 
 // membership maps the ids of the nodes in the cluster state to their ephemeral
 // ids, which change when a node restarts.
@@ -150,16 +156,16 @@ func (p *Poller) discover(ctx context.Context) error {
 		p.discovered(found, nil, nil, nil)
 		return errNoShardsAPI
 	}
-	state, from, err := p.askMembers(ctx, cmp.Or(p.newest.Load(), from), found.ClusterUUID)
+	state, from, err := p.askMembers(ctx, cmp.Or(p.newest.Load(), from), found.Engine, found.ClusterUUID)
 	if err != nil {
 		return err
 	}
-	p.readDepartures(ctx, from, found.ClusterUUID, state.Version)
+	p.readDepartures(ctx, from, found, state.Version)
 	nodes, err := p.listNodes(ctx, from, state)
 	if err != nil {
 		return err
 	}
-	apart := p.listLeftAlone(ctx, from, found.ClusterUUID, state.Version)
+	apart := p.listLeftAlone(ctx, from, found, state.Version)
 	p.discovered(found, nodes, new(state.members()), apart.unsupported)
 	p.store.Closed(found.ClusterUUID, apart.closed)
 	return nil
@@ -168,17 +174,17 @@ func (p *Poller) discover(ctx context.Context) error {
 // askMembers asks for the members of the cluster with this uuid, a given node first, nil is any. It
 // returns which node answered: nodes apply a new state one after the other, and whatever else is asked
 // about this version is asked of that node. Behind one of the addresses may be another cluster.
-func (p *Poller) askMembers(ctx context.Context, first *url.URL, uuid string) (*memberState, *url.URL, error) {
+func (p *Poller) askMembers(ctx context.Context, first *url.URL, e cluster.Engine, uuid string) (*memberState, *url.URL, error) {
 	var state *memberState
 	from, err := p.endpoints.askFirst(ctx, first, Query{
-		Kind: kindMembers, Path: membersPath, Deadline: min(localDeadline, p.o.PollTimeout),
+		Kind: kindMembers, Path: membersPath(e), Deadline: min(localDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) error {
 			state = &memberState{}
 			if err := json.NewDecoder(r).Decode(state); err != nil {
 				return err
 			}
 			if told := state.ClusterUUID; told != "" && told != uuid {
-				return fmt.Errorf("the answer is of another cluster (uuid %s)", state.ClusterUUID)
+				return foreignError(state.ClusterUUID)
 			}
 			return nil
 		},
@@ -301,15 +307,15 @@ func (p *Poller) leftAloneBefore(uuid string) leftAlone {
 // cannot be had, what was known stays: not knowing costs speed on such indices, not results.
 // That an index is closed is told by a setting of the engines' own, which they make when they
 // close it and remove when they open it.
-func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, uuid string, version int64) leftAlone {
-	known, started := &p.leftAlone, time.Now()
+func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.Identity, version int64) leftAlone {
+	known, started, uuid := &p.leftAlone, time.Now(), of.ClusterUUID
 	if known.uuid == uuid && (!p.outdated(known.version, version) || started.Before(known.after)) {
 		return known.leftAlone
 	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
-	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
+	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath(of.Engine), Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
 	after := started.Add(wholeCostFactor * time.Since(started))
 	if err != nil {
 		if known.uuid != uuid {

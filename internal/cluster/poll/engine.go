@@ -132,11 +132,6 @@ func strange(code int) bool {
 
 // recogniseByNodes recognises Elasticsearch, of which alone nodes tell a build flavor.
 func (p *Poller) recogniseByNodes(ctx context.Context, u *url.URL, deadline time.Duration) (*cluster.Identity, error) {
-	var state stateVersion
-	err := p.endpoints.askOne(ctx, u, Query{Kind: kindVersion, Path: versionPath, Deadline: deadline, Decode: DecodeJSON(&state)})
-	if err != nil {
-		return nil, err
-	}
 	var told struct {
 		ClusterName string `json:"cluster_name"`
 		Nodes       map[string]struct {
@@ -144,17 +139,24 @@ func (p *Poller) recogniseByNodes(ctx context.Context, u *url.URL, deadline time
 			BuildFlavor string `json:"build_flavor"`
 		} `json:"nodes"`
 	}
-	err = p.endpoints.askOne(ctx, u, Query{Kind: kindInfo, Path: selfPath, Deadline: deadline, Decode: DecodeJSON(&told)})
+	err := p.endpoints.askOne(ctx, u, Query{Kind: kindInfo, Path: selfPath, Deadline: deadline, Decode: DecodeJSON(&told)})
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range told.Nodes {
-		if n.BuildFlavor == "" || state.ClusterUUID == "" {
+		if n.BuildFlavor == "" {
 			continue
 		}
 		e := cluster.Engine{Distribution: cluster.Elasticsearch, Version: n.Version, BuildFlavor: n.BuildFlavor}
 		if err := readVersion(&e); err != nil {
 			return nil, err
+		}
+		var state stateVersion
+		if err := p.endpoints.askOne(ctx, u, Query{Kind: kindVersion, Path: versionPath(e), Deadline: deadline, Decode: DecodeJSON(&state)}); err != nil {
+			return nil, err
+		}
+		if state.ClusterUUID == "" {
+			return nil, errors.New("no uuid told")
 		}
 		return &cluster.Identity{Engine: e, ClusterName: told.ClusterName, ClusterUUID: state.ClusterUUID}, nil
 	}

@@ -19,7 +19,7 @@ func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout,
 	var found []cluster.Layout
 	deadline := min(localDeadline, p.o.PollTimeout)
 	from, err := p.endpoints.askFirst(ctx, p.newest.Load(), Query{
-		Kind: kindMetadata, Path: layoutPath(name), Deadline: deadline,
+		Kind: kindMetadata, Path: layoutPath(p.engine(), name), Deadline: deadline,
 		Decode: func(r io.Reader) (err error) {
 			found, err = parseLayouts(r)
 			return err
@@ -39,11 +39,7 @@ func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout,
 			SearchRouting string `json:"search_routing"`
 		} `json:"aliases"`
 	}
-	var engine cluster.Engine
-	if s := p.Snapshot(); s != nil {
-		engine = s.Engine
-	}
-	path := aliasPath(engine, found[0].Index)
+	path := aliasPath(p.engine(), found[0].Index)
 	if _, err := p.endpoints.askFirst(ctx, from, Query{Kind: kindAliases, Path: path, Deadline: deadline, Decode: DecodeJSON(&answer)}); err != nil {
 		return cluster.Layout{}, err
 	}
@@ -54,25 +50,24 @@ func (p *Poller) lookUpLayout(ctx context.Context, name string) (cluster.Layout,
 	return found[0], nil
 }
 
-// aliasPath asks the node's own copy of the cluster state, too. From Elasticsearch 9.0 on
-// every node answers from its own, and refuses the parameter.
+// aliasPath asks for the aliases of an index. From Elasticsearch 9.0 on every node answers from its own state, and refuses
+// the parameter of ownState.
 func aliasPath(e cluster.Engine, index string) string {
 	path := url.PathEscape(index) + "/_alias"
 	if e.Distribution == cluster.Elasticsearch && e.Major >= 9 {
 		return path
 	}
-	return path + "?local=true"
+	return path + strings.TrimSuffix(ownState(e), "&")
 }
 
-// layoutPath asks the node's own copy of the cluster state.
-func layoutPath(name string) string {
+func layoutPath(e cluster.Engine, name string) string {
 	const index = "metadata.indices.*."
 	fields := []string{
 		index + "routing_num_shards", index + "settings.index.number_of_shards", index + "settings.index.routing_partition_size",
 		index + "settings.index.number_of_virtual_shards",
 		index + "settings.index.replication.type", index + "settings.index.mode", index + "settings.index.routing_path",
 	}
-	return "_cluster/state/metadata/" + url.PathEscape(name) + "?local=true&filter_path=" + strings.Join(fields, ",")
+	return "_cluster/state/metadata/" + url.PathEscape(name) + ownState(e) + "filter_path=" + strings.Join(fields, ",")
 }
 
 // parseLayouts reads the layouts in the metadata of a cluster state.

@@ -130,7 +130,7 @@ func (p *Poller) lookUp(ctx context.Context, t cluster.LookUp, l *cluster.Resolv
 	return err
 }
 
-// searchShardsPath asks for the shards of a target as a search would find them.
+// searchShardsPath asks for the shards of a target as a search would find them. All versions go by the parameter here.
 func searchShardsPath(t cluster.Target) string {
 	path := "_search_shards?local=true&filter_path=shards"
 	if t.Expression != "" {

@@ -192,6 +192,14 @@ func (p *Poller) Options() Options { return p.o }
 // Snapshot returns what is known now; nil until an engine has been recognised.
 func (p *Poller) Snapshot() *cluster.Snapshot { return p.store.Snapshot() }
 
+// engine returns what the cluster is, as far as that is known.
+func (p *Poller) engine() cluster.Engine {
+	if s := p.Snapshot(); s != nil {
+		return s.Engine
+	}
+	return cluster.Engine{}
+}
+
 // Listen has polls of nodes told to another, with the counters that the node told: nil
 // if the poll failed. It is called before [Poller.Start].
 func (p *Poller) Listen(told func(cluster.NodeStats, *RawStats)) {

@@ -2,7 +2,6 @@ package poll
 
 import (
 	"net/url"
-	"strconv"
 
 	"sidestep/internal/cluster"
 )
@@ -16,39 +15,36 @@ type Question struct {
 	Path string
 }
 
-// smallPage is the least that _list/shards takes as the size of a page.
-const smallPage = 2000
-
 // Questions lists a request of every kind that the engine is asked in normal
 // operation, in the least costly form that needs the same rights. Those that are
 // about one index are about the one given, and left out if it is empty.
 func Questions(e cluster.Engine, index string) []Question {
 	questions := []Question{
 		{string(kindInfo), ""},
-		{string(kindMembers), membersPath},
+		{string(kindMembers), membersPath(e)},
 		{string(kindNodes), nodesPath},
 		{string(kindStats), "_nodes/_local" + statsMetrics + statsFields},
-		{string(kindVersion), versionPath},
-		{string(kindSettings), settingsPath},
-		{string(kindExclusions), exclusionsPath},
-		{string(kindShutdowns), shutdownsPath},
-	}
-	name := url.PathEscape(index)
-	switch {
-	case listsPages(e):
-		questions = append(questions, Question{string(kindListShards), "_list/shards" + shardColumns + "&size=" + strconv.Itoa(smallPage)})
-	case index == "":
-		questions = append(questions, Question{string(kindCatShards), catShardsPath})
-	default:
-		questions = append(questions, Question{string(kindCatShards), "_cat/shards/" + name + shardColumns})
+		{string(kindVersion), versionPath(e)},
+		{string(kindSettings), settingsPath(e)},
+		{string(kindExclusions), exclusionsPath(e)},
+		{string(kindShutdowns), shutdownsPath(e)},
 	}
 	if index == "" {
 		return questions
 	}
 	return append(questions,
-		Question{string(kindRoutingTable), "_cluster/state/version,routing_table/" + name + "?local=true&filter_path=version"},
+		Question{string(kindRoutingTable), "_cluster/state/version,routing_table/" + url.PathEscape(index) + ownState(e) + "filter_path=version"},
 		Question{string(kindSearchShards), searchShardsPath(cluster.Target{Expression: index})},
-		Question{string(kindMetadata), layoutPath(index)},
+		Question{string(kindMetadata), layoutPath(e, index)},
 		Question{string(kindAliases), aliasPath(e, index)},
 	)
+}
+
+// ownState begins the query of a question about the cluster state, which the node that is asked is to answer from its own
+// copy. From Elasticsearch 9.2 on each does anyway, and logs the parameter as a critical deprecation, but of _search_shards.
+func ownState(e cluster.Engine) string {
+	if e.Distribution == cluster.Elasticsearch && (e.Major > 9 || e.Major == 9 && e.Minor >= 2) {
+		return "?"
+	}
+	return "?local=true&"
 }
