@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/testkit"
 )
 
 // spent returns how many second attempts h had, and takes them all.
@@ -130,4 +132,14 @@ func TestASecondAttemptThatIsNotSentCostsNothing(t *testing.T) {
 		require.Positive(t, h.Spend())
 	}
 	require.Zero(t, NewHedges(1).Spend())
+}
+
+// Second attempts are saved up for as long as ever when the system's clock is set back.
+func TestTheClockIsSetBackWhileSecondAttemptsAreSaved(t *testing.T) {
+	h, now := NewHedges(0.05), time.Now()
+	for range 1000 {
+		h.lately(now)
+	}
+	later := testkit.SetBack(now.Add(3*savingTime), time.Hour)
+	require.EqualValues(t, 1, h.lately(later))
 }

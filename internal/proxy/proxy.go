@@ -145,8 +145,8 @@ type Proxy struct {
 	complaints rate.Sometimes
 	sniffed    sync.Once // one log line about clients that may go around sidestep
 	undivided  sync.Map  // names of indices without slots of the configured size, logged once each
-	// unknownUntil is until when no read waits for unknown indices, in Unix nanoseconds.
-	unknownUntil atomic.Int64
+	// unknownUntil is until when no read waits for unknown indices; nil: they wait.
+	unknownUntil atomic.Pointer[time.Time]
 }
 
 // complainEvery is the least time between log lines about unreachable upstreams.
