@@ -19,7 +19,9 @@ import (
 )
 
 const (
-	maxHeaderBytes   = 1 << 20
+	// maxHeaderBytes is far more than the engines take (8 or 16 KiB by default): a client can have sidestep hold as much for as
+	// long as its body may take.
+	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
 	// adminPatience is how long an answer of the admin listener may take, with the reading of it: longer than a profile, or
 	// a reload.

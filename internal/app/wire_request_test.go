@@ -196,3 +196,18 @@ func TestAHeadThatIsRefusedHoldsUpNoOtherClient(t *testing.T) {
 		})
 	}
 }
+
+// Heads are held while bodies come, so they have a limit. It is far above that of the engines.
+func TestHeadsHaveALimit(t *testing.T) {
+	w := startWire(t, nil)
+	with := func(length int) string {
+		return "POST /idx/_doc HTTP/1.1\r\nHost: es\r\nX-A: " + strings.Repeat("a", length) + "\r\nContent-Length: 2\r\n\r\n{}"
+	}
+	_, answer := w.exchange(with(64 << 10))
+	require.Equal(t, okAnswer, answer)
+	c := w.dial()
+	c.send(with(256 << 10)[:200<<10])
+	answer, err := c.read("POST")
+	require.NoError(t, err)
+	require.Regexp(t, `^HTTP/1\.1 431 `, answer)
+}

@@ -19,8 +19,13 @@ const parting = time.Second
 
 // changes reports whether the request may change something.
 func (x *exchange) changes() bool {
-	reads := x.Method == http.MethodGet || x.Method == http.MethodHead || x.Operation == es.Scroll && x.Method == http.MethodPost
-	return !reads && x.steering() == es.SteerNone
+	switch x.Method {
+	case http.MethodPost:
+		return x.steering() == es.SteerNone && x.Operation != es.Scroll
+	case http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
 }
 
 // watchClient aborts the attempts when the client leaves. That closes the connections,
