@@ -55,7 +55,8 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	if err != nil {
 		return nil, x.fail("read", err)
 	}
-	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !(len(m.Head) > LongHead && resp.StatusCode >= http.StatusBadRequest)
+	refused := len(m.Head) > LongHead && resp.StatusCode >= http.StatusBadRequest
+	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !refused
 	if resp.Body == http.NoBody {
 		x.finish(x.reusable())
 		return resp, nil
