@@ -117,7 +117,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("PUT /-/drain", h.changing(h.drain))
 	mux.HandleFunc("POST /-/reload", h.changing(h.reload))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelError),
+		ErrorLog:          scrapeLog{o.Logger},
 		ErrorHandling:     promhttp.ContinueOnError, // one bad series must not hide the others
 		EnableOpenMetrics: true,
 	}))

@@ -19,8 +19,13 @@ import (
 )
 
 const (
-	maxHeaderBytes   = 1 << 20
+	// maxHeaderBytes is far more than the engines take (8 or 16 KiB by default): a client can have sidestep hold as much for as
+	// long as its body may take.
+	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
+	// adminPatience is how long an answer of the admin listener may take, with the reading of it: longer than a profile, or
+	// a reload.
+	adminPatience = 5 * time.Minute
 
 	// Protocols as TLS negotiates them.
 	http1 = "http/1.1"
@@ -67,7 +72,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 
 func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger), inherited: o.Sockets.Admin}
-	l.server.IdleTimeout = adminIdleTimeout
+	l.server.IdleTimeout, l.server.WriteTimeout = adminIdleTimeout, adminPatience
 	quit := make(chan struct{})
 	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
 	l.server.Handler = admin.New(admin.Options{

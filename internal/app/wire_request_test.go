@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,4 +167,47 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		require.NotRegexp(t, `\r\n0\r\n\r\n$`, got, "a bad request was completed")
 		got = <-w.requests
 	}
+}
+
+// An engine that refuses a head for its length leaves the connection open and reads nothing more of it. No other
+// client's request is sent there.
+func TestAHeadThatIsRefusedHoldsUpNoOtherClient(t *testing.T) {
+	const refusal = "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno"
+	long := "X-A: " + strings.Repeat("a", 16<<10) + "\r\n"
+	for name, request := range map[string]string{
+		"no body":             "GET /idx HTTP/1.1\r\nHost: es\r\n" + long + "\r\n",
+		"a body that streams": "POST /_bulk HTTP/1.1\r\nHost: es\r\n" + long + "Content-Length: 4\r\n\r\nbody",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWire(t, nil)
+			w.upstreamDoes("", nil, func(c net.Conn) {
+				_, _ = io.WriteString(c, refusal)
+				_, _ = io.Copy(io.Discard, c)
+			})
+			_, answer := w.exchange(request)
+			require.Equal(t, refusal, answer)
+			w.upstreamDoes(okAnswer, nil, nil)
+			for range 2 {
+				_, answer = w.exchange("POST /_bulk HTTP/1.1\r\nHost: es\r\nContent-Length: 4\r\n\r\nbody")
+				require.Equal(t, okAnswer, answer)
+				_, answer = w.exchange("GET /idx HTTP/1.1\r\nHost: es\r\n\r\n")
+				require.Equal(t, okAnswer, answer)
+			}
+		})
+	}
+}
+
+// Heads are held while bodies come, so they have a limit. It is far above that of the engines.
+func TestHeadsHaveALimit(t *testing.T) {
+	w := startWire(t, nil)
+	with := func(length int) string {
+		return "POST /idx/_doc HTTP/1.1\r\nHost: es\r\nX-A: " + strings.Repeat("a", length) + "\r\nContent-Length: 2\r\n\r\n{}"
+	}
+	_, answer := w.exchange(with(64 << 10))
+	require.Equal(t, okAnswer, answer)
+	c := w.dial()
+	c.send(with(256 << 10)[:200<<10])
+	answer, err := c.read("POST")
+	require.NoError(t, err)
+	require.Regexp(t, `^HTTP/1\.1 431 `, answer)
 }

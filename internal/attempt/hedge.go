@@ -20,8 +20,8 @@ type Hedges struct {
 	lost   atomic.Uint64 // share of the second attempts that lost of late: the bits of a float64
 
 	// Searches are counted by windows of savingTime.
-	windowAt    atomic.Int64 // Unix ns: when the present one began
-	count, last atomic.Int64 // searches of the present window, of the one before
+	windowAt    atomic.Pointer[time.Time] // when the present one began; nil: none has
+	count, last atomic.Int64              // searches of the present window, of the one before
 }
 
 // tokens count what there may be of something, in thousandths.
@@ -107,10 +107,16 @@ func (h *Hedges) Delay(target string, now time.Time) (late, overdue time.Duratio
 
 // lately counts one more search and returns how many there were in savingTime.
 func (h *Hedges) lately(now time.Time) float64 {
-	began := h.windowAt.Load()
-	if passed := now.UnixNano() - began; passed >= int64(savingTime) && h.windowAt.CompareAndSwap(began, now.UnixNano()) {
+	began, passed := h.windowAt.Load(), 2*savingTime
+	if began != nil {
+		passed = now.Sub(*began) // however the system's clock is set
+	}
+	if passed < savingTime {
+		return float64(max(h.count.Add(1), h.last.Load()))
+	}
+	if at := now; h.windowAt.CompareAndSwap(began, &at) {
 		n := h.count.Swap(0)
-		if passed >= int64(2*savingTime) {
+		if passed >= 2*savingTime {
 			n = 0
 		}
 		h.last.Store(n)

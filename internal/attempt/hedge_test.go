@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -130,4 +131,16 @@ func TestASecondAttemptThatIsNotSentCostsNothing(t *testing.T) {
 		require.Positive(t, h.Spend())
 	}
 	require.Zero(t, NewHedges(1).Spend())
+}
+
+// Second attempts are saved up for as long as ever when the system's clock is set back.
+func TestTheClockIsSetBackWhileSecondAttemptsAreSaved(t *testing.T) {
+	h, now := NewHedges(0.05), time.Now()
+	for range 1000 {
+		h.lately(now)
+	}
+	later := now.Add(3 * savingTime)
+	*(*uint64)(unsafe.Pointer(&later)) -= 3600 << 30 //nolint:gosec // the seconds of the system's clock, see testkit.SetBack
+	require.Equal(t, 3*savingTime, later.Sub(now))
+	require.EqualValues(t, 1, h.lately(later))
 }

@@ -68,6 +68,7 @@ var reduceFailures = [...]string{"aggregation_execution_exception", "class_cast_
 // its mapping does not have or to divide documents by a text. All its copies do.
 var shardsRefuse = [...]string{
 	"illegal_argument_exception", "query_shard_exception", "parsing_exception", "x_content_parse_exception", "script_exception",
+	"parse_exception", // a text that is no date, of a field that is one in that index
 	"number_format_exception", "invalid_path", "aggregation_execution_exception",
 	"too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
 }

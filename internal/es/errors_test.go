@@ -83,7 +83,9 @@ func TestShardsRefuse(t *testing.T) {
 		body string
 		want bool
 	}{
-		"one":            {result(refusal), true},
+		"one": {result(refusal), true},
+		"no date": {result(`{"shard":0,"index":"a","node":"n","reason":{"type":"parse_exception","reason":"failed to parse date field [zz] with format [x]",` +
+			`"caused_by":{"type":"illegal_argument_exception","reason":"failed to parse date field [zz] with format [x]"}}}`), true},
 		"two":            {result(refusal + "," + refusal), true},
 		"and a node":     {result(refusal + "," + gone), false},
 		"a node":         {result(gone), false},

@@ -18,6 +18,10 @@ const (
 	// soon is how long after a message is begun a connection may end that the node had closed while it was
 	// idle. One that ends later was closed while the node worked.
 	soon = time.Second
+	// LongHead is a length of heads in bytes that the engines take by default: they take 8 KiB of headers, or 16. If it is more
+	// they answer 400 and leave the connection open, but read nothing more of it (seen on OpenSearch 3.6.0):
+	// the next message on it would never be answered.
+	LongHead = 7 << 10
 )
 
 // exchange is a message and its answer on a connection. It is the body of the answer.
@@ -51,7 +55,8 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	if err != nil {
 		return nil, x.fail("read", err)
 	}
-	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK
+	refused := len(m.Head) > LongHead && resp.StatusCode >= http.StatusBadRequest
+	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !refused
 	if resp.Body == http.NoBody {
 		x.finish(x.reusable())
 		return resp, nil

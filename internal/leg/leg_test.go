@@ -321,3 +321,26 @@ func TestManyAtATime(t *testing.T) {
 		n.closed()
 	})
 }
+
+// A node that refuses a head for its length reads nothing more of the connection, and leaves it open.
+func TestAConnectionWithALongHeadIsKeptIfThatWasRead(t *testing.T) {
+	eachKind(t, func(t *testing.T, secure *tls.Config) {
+		for _, c := range []struct {
+			length int
+			answer string
+			kept   int
+		}{
+			{LongHead + 1, hello, 1},
+			{LongHead + 1, strings.Replace(hello, "200 OK", "400 Bad Request", 1), 0},
+			{LongHead + 1, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", 0},
+			{100, strings.Replace(hello, "200 OK", "400 Bad Request", 1), 1},
+		} {
+			n := start(t, secure, answering(c.answer))
+			p := n.pool(nil)
+			m := get()
+			m.Head = append(append(m.Head[:len(m.Head)-2], "X-A: "+strings.Repeat("a", c.length)...), "\r\n\r\n"...)
+			ask(t, p, m)
+			require.Equal(t, c.kept, p.kept())
+		}
+	})
+}

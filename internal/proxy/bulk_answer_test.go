@@ -155,3 +155,15 @@ func TestABulkIsRepeatedHoweverLittleMayBeHeld(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, s.stored(), 2)
 }
+
+// A block on an index, as where a disk is full, lasts for longer than a client is to wait.
+func TestOperationsOnABlockedIndexAreNotSentAgain(t *testing.T) {
+	h, _ := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, time.Minute })
+	const item = `{"index":{"_index":"idx","_id":"1","status":429,"error":{"type":"cluster_block_exception","reason":"index [idx] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has read-only-allow-delete block];"}}}`
+	const answer = `{"took":1,"errors":true,"items":[` + item + `,` + item + `]}`
+	h.answer = respond(http.StatusOK, answer)
+	resp, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.JSONEq(t, answer, text)
+	require.Len(t, h.seen(), 1)
+}

@@ -115,7 +115,8 @@ func (x *exchange) retryRejected(result *bulkResult, sent []byte) (changed bool)
 		for i, at := range rejected {
 			if answered != nil {
 				result.items[at], changed = answered.items[i], true
-				accepted = accepted || statusOf(result.items[at]) != http.StatusTooManyRequests
+				_, one := itemOf(answered.items[i])
+				accepted = accepted || !one.rejected()
 			}
 		}
 		if !accepted {
@@ -252,10 +253,20 @@ func (r *bulkResult) encode() []byte {
 
 // item is the result of one operation, as far as it is needed.
 type item struct {
-	Index  string `json:"_index"`
-	Type   string `json:"_type"`
-	ID     string `json:"_id"`
-	Status int    `json:"status"`
+	Index  string          `json:"_index"`
+	Type   string          `json:"_type"`
+	ID     string          `json:"_id"`
+	Status int             `json:"status"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// blocked is the type, as it is in JSON, of the error of an operation that is rejected (429) for as long as a block is on its index, as that of a
+// node whose disk is full. It is no load that passes.
+const blocked = `"cluster_block_exception"`
+
+// rejected reports whether the operation may be accepted a moment later.
+func (i *item) rejected() bool {
+	return i.Status == http.StatusTooManyRequests && !bytes.Contains(i.Error, []byte(blocked))
 }
 
 // itemOf returns the verb and the result of an item; "" if it is no item.
@@ -270,15 +281,10 @@ func itemOf(raw json.RawMessage) (string, item) {
 	return "", item{}
 }
 
-func statusOf(raw json.RawMessage) int {
-	_, one := itemOf(raw)
-	return one.Status
-}
-
 // rejected returns the numbers of the rejected operations, and a bulk of them.
 func (r *bulkResult) rejected(operations []operation) (numbers []int, body []byte) {
 	for i, raw := range r.items {
-		if statusOf(raw) == http.StatusTooManyRequests {
+		if _, one := itemOf(raw); one.rejected() {
 			numbers, body = append(numbers, i), append(body, operations[i].lines...)
 		}
 	}

@@ -99,6 +99,11 @@ type exchange struct {
 	timer   *time.Timer   // of the hedge
 	armed   bool          // the timer may run, or a hedge be chosen, and holds the exchange
 	left    time.Duration // how long the timer is to run again before the first attempt is late
+	// parts is the timer that aborts the attempts although they may change something; nil until the client has left.
+	parts *time.Timer
+	// lasts is the context of attempts that net/http sends, if it is not the request's; endLasting ends it.
+	lasts      context.Context //nolint:containedctx // of one request
+	endLasting func()
 	// unwatch stops watching the client; nil if it is not watched.
 	unwatch   func() bool
 	grace     time.Duration // from when the first attempt is late until it is overdue

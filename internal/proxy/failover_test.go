@@ -318,10 +318,10 @@ func TestForbiddenPreferencesSuspendRewriting(t *testing.T) {
 	require.Contains(t, resp.Header.Get(decisionHeader), "reason=preference_forbidden")
 
 	// Without probes a search tries again after a while, and is the last to know.
-	h.proxy.suspended.until.Store(1)
+	h.proxy.suspended.until.Store(new(time.Time))
 	h.do("POST", "/idx/_search", `{}`)
 	require.Contains(t, h.seen()[0].uri, "preference=_only_nodes")
-	require.Zero(t, h.proxy.suspended.until.Load())
+	require.Nil(t, h.proxy.suspended.until.Load())
 }
 
 func TestClientCancelClosesTheUpstreamRequest(t *testing.T) {

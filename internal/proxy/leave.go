@@ -1,13 +1,32 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"time"
+
+	"sidestep/internal/es"
 )
 
 // unwatched is how long a search runs before its client is watched for leaving. Most
 // searches are answered sooner, and watching costs more than checking once.
 const unwatched = 50 * time.Millisecond
+
+// parting is how long what may change something goes on after its client has left: the engines carry out what has arrived,
+// whoever waits for the answer. There are clients that wait for none.
+const parting = time.Second
+
+// changes reports whether the request may change something.
+func (x *exchange) changes() bool {
+	switch x.Method {
+	case http.MethodPost:
+		return x.steering() == es.SteerNone && x.Operation != es.Scroll
+	case http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
 
 // watchClient aborts the attempts when the client leaves. That closes the connections,
 // which cancels the search on the engine. x.mu is held.
@@ -18,8 +37,19 @@ func (x *exchange) watchClient() {
 	}
 }
 
-// leave aborts all attempts, on a goroutine of its own.
+// leave is called when the client has left, on a goroutine of its own. It aborts all attempts: those at what may change
+// something not at once.
 func (x *exchange) leave() {
+	if !x.changes() {
+		x.abort()
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.parts = time.AfterFunc(parting, x.abort)
+}
+
+func (x *exchange) abort() {
 	defer x.release()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -38,6 +68,21 @@ func (x *exchange) watch() {
 	}
 }
 
+// lasting returns the context of attempts that net/http sends. It ends when the client leaves, that of what may change
+// something not at once.
+func (x *exchange) lasting() context.Context {
+	if x.lasts != nil || !x.changes() {
+		return cmp.Or(x.lasts, x.r.Context())
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(x.r.Context()))
+	stop := context.AfterFunc(x.r.Context(), func() { time.AfterFunc(parting, cancel) })
+	x.lasts, x.endLasting = ctx, func() {
+		stop()
+		cancel()
+	}
+	return ctx
+}
+
 // done is called when the handler returns.
 func (x *exchange) done() {
 	x.dismiss(nil)
@@ -45,6 +90,12 @@ func (x *exchange) done() {
 	if x.unwatch != nil && x.unwatch() {
 		x.refs.Add(-1)
 	}
+	if x.parts != nil && x.parts.Stop() {
+		x.refs.Add(-1)
+	}
 	x.mu.Unlock()
+	if x.endLasting != nil {
+		x.endLasting()
+	}
 	x.release()
 }

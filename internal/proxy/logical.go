@@ -145,10 +145,10 @@ func (w *slotSearch) await(target, routing string) (more []string, result routed
 		}
 		now := time.Now()
 		switch {
-		case now.UnixNano() < p.unknownUntil.Load():
+		case isBefore(now, &p.unknownUntil):
 			return nil, result
 		case now.After(deadline):
-			p.unknownUntil.Store(now.Add(logicalPause).UnixNano())
+			p.unknownUntil.Store(new(now.Add(logicalPause)))
 			return nil, result
 		}
 		select {

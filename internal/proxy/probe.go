@@ -50,8 +50,8 @@ type probes struct {
 	asks   chan selection.Asking // to be asked at once whether they answer
 	// sending: probes are sent, and asks are read.
 	sending atomic.Bool
-	// refusedUntil is when probes may be sent again, in Unix nanoseconds.
-	refusedUntil atomic.Int64
+	// refusedUntil is when probes may be sent again; nil: they may.
+	refusedUntil atomic.Pointer[time.Time]
 	refused      atomic.Bool // the last answer was a refusal
 }
 
@@ -145,7 +145,7 @@ func (p *Proxy) probe(ctx context.Context, v *view, probe selection.Probe) selec
 		return inconclusive("probes are switched off")
 	case p.suspended.holdsProbe(now):
 		return inconclusive("the cluster forbids node preferences")
-	case now.UnixNano() < p.probes.refusedUntil.Load():
+	case isBefore(now, &p.probes.refusedUntil):
 		return inconclusive("not permitted")
 	}
 	shard, ok := p.probes.shard(v.snapshot, probe.Node.ID)
@@ -288,7 +288,7 @@ func (p *Proxy) judgeProbe(status int, body []byte, took time.Duration) selectio
 		p.suspend()
 		return inconclusive("the cluster forbids node preferences")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		p.probes.refusedUntil.Store(time.Now().Add(refusedFor).UnixNano())
+		p.probes.refusedUntil.Store(new(time.Now().Add(refusedFor)))
 		if p.probes.refused.CompareAndSwap(false, true) {
 			p.o.Logger.Info("probing is not permitted: grant sidestep's account the privilege read on the indices; until then nodes are tested with clients' searches",
 				"status", status, "again_in", refusedFor)
@@ -349,15 +349,14 @@ const rememberEvery = 100 * time.Millisecond
 // recentPlans holds some plans of recent searches. It is safe for concurrent use without
 // locks.
 type recentPlans struct {
-	addedAt atomic.Int64 // Unix nanoseconds
+	addedAt atomic.Pointer[time.Time]
 	next    atomic.Uint32
 	plans   [8]atomic.Pointer[cluster.Plan]
 }
 
 // add stores a plan, unless one was stored a moment ago.
 func (r *recentPlans) add(plan *cluster.Plan, now time.Time) {
-	last := r.addedAt.Load()
-	if now.UnixNano()-last < int64(rememberEvery) || !r.addedAt.CompareAndSwap(last, now.UnixNano()) {
+	if !isDue(now, &r.addedAt, rememberEvery) {
 		return
 	}
 	for i := range r.plans {

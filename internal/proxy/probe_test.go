@@ -253,7 +253,7 @@ func TestProbesThatAreNotPermitted(t *testing.T) {
 		}
 		require.Equal(t, 5, sent, "one a minute")
 		require.Equal(t, 1, strings.Count(p.log.String(), "probing is not permitted"), p.log.String())
-		require.Zero(t, p.suspended.until.Load(), "searches are steered all the same")
+		require.Nil(t, p.suspended.until.Load(), "searches are steered all the same")
 		status = http.StatusOK
 		require.False(t, p.send(t, 1).Unfit)
 		require.False(t, p.send(t, 1).Unfit)

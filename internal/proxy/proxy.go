@@ -147,8 +147,8 @@ type Proxy struct {
 	undivided  sync.Map  // names of indices without slots of the configured size, logged once each
 	// recodes: answers have come in a coding that cannot be read, from a gateway, although the client accepts gzip.
 	recodes atomic.Bool
-	// unknownUntil is until when no read waits for unknown indices, in Unix nanoseconds.
-	unknownUntil atomic.Int64
+	// unknownUntil is until when no read waits for unknown indices; nil: they wait.
+	unknownUntil atomic.Pointer[time.Time]
 }
 
 // complainEvery is the least time between log lines about unreachable upstreams.

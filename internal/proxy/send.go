@@ -83,7 +83,7 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		m.Interim = x.passInterim
 	}
 	x.watch()
-	if x.r.Context().Err() != nil {
+	if x.r.Context().Err() != nil && !x.changes() {
 		m.Abort.Now() // it may not be watched yet
 	}
 	return t.upstream.leg.Do(m)
@@ -173,7 +173,7 @@ const closedInterval = 50 * time.Millisecond
 // sendStream sends a request whose body streams, or that has trailers.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	up := &upload{clientBody: x.stream, asking: x.asking, ended: x.r.Context().Done(), interim: make(chan struct{})}
-	ctx := httptrace.WithClientTrace(x.r.Context(), &httptrace.ClientTrace{
+	ctx := httptrace.WithClientTrace(x.lasting(), &httptrace.ClientTrace{
 		GotConn:              up.check,
 		GotFirstResponseByte: func() { up.heard.Store(true) },
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
@@ -198,7 +198,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 		}
 		up.stale.Store(false)
 		resp, err := t.upstream.transport.RoundTrip(out)
-		if err == nil || !up.stale.Load() || x.r.Context().Err() != nil {
+		if err == nil || !up.stale.Load() || ctx.Err() != nil {
 			return resp, err
 		}
 	}
@@ -219,7 +219,7 @@ func (x *exchange) outbound(t *try) *http.Request {
 	if x.Span != nil {
 		h = t.header
 	}
-	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", false
+	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", longHead(h)
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
 	if x.asking { // it concerns the body, which streams
 		out.Header["Expect"] = h["Expect"]
@@ -237,6 +237,17 @@ func (x *exchange) outbound(t *try) *http.Request {
 		}
 	}
 	return out
+}
+
+// longHead reports whether the engines may read nothing more of a connection on which this was sent.
+func longHead(h http.Header) bool {
+	length := 0
+	for name, values := range h {
+		for _, value := range values {
+			length += len(name) + len(value)
+		}
+	}
+	return length > leg.LongHead
 }
 
 // upstreamHeader returns the header for the transport, without what the transport adds by

@@ -14,14 +14,20 @@ const (
 )
 
 // suspension is the state of that. OpenSearch forbids node preferences while zones have
-// weights (cluster.routing.weighted.strict). Times are in Unix nanoseconds.
+// weights (cluster.routing.weighted.strict). The times are not moved when the system's clock is set.
 type suspension struct {
-	until atomic.Int64 // when searches try again; 0 while nothing is forbidden
-	asked atomic.Int64 // when a probe last tried
+	until atomic.Pointer[time.Time] // when searches try again; nil while nothing is forbidden
+	asked atomic.Pointer[time.Time] // when a probe last tried; nil: never
 }
 
 // holds reports whether rewriting is suspended.
-func (s *suspension) holds(now time.Time) bool { return now.UnixNano() < s.until.Load() }
+func (s *suspension) holds(now time.Time) bool { return isBefore(now, &s.until) }
+
+// isBefore reports whether there is a moment, and now is before it.
+func isBefore(now time.Time, moment *atomic.Pointer[time.Time]) bool {
+	at := moment.Load()
+	return at != nil && now.Before(*at)
+}
 
 // holdsProbe is holds for probes. One is let through from time to time, so that no
 // client's search is used for finding out.
@@ -29,22 +35,32 @@ func (s *suspension) holdsProbe(now time.Time) bool {
 	if !s.holds(now) {
 		return false
 	}
-	last := s.asked.Load()
-	return now.UnixNano()-last < int64(askAgain) || !s.asked.CompareAndSwap(last, now.UnixNano())
+	return !isDue(now, &s.asked, askAgain)
+}
+
+// isDue reports whether so much time has passed since the last time that it was due. Of several who ask at once one is
+// told so.
+func isDue(now time.Time, last *atomic.Pointer[time.Time], after time.Duration) bool {
+	before := last.Load()
+	if before != nil && now.Sub(*before) < after {
+		return false
+	}
+	at := now // only here it needs memory of its own
+	return last.CompareAndSwap(before, &at)
 }
 
 // suspend suspends rewriting.
 func (p *Proxy) suspend() {
 	now := time.Now()
-	p.suspended.asked.Store(now.UnixNano())
-	if p.suspended.until.Swap(now.Add(suspendFor).UnixNano()) == 0 {
+	p.suspended.asked.Store(&now)
+	if p.suspended.until.Swap(new(now.Add(suspendFor))) == nil {
 		p.o.Logger.Warn("the cluster forbids node preferences (cluster.routing.weighted.strict): searches pass unchanged until it allows them")
 	}
 }
 
 // allowed records that the cluster accepted a node preference.
 func (p *Proxy) allowed() {
-	if p.suspended.until.Load() != 0 && p.suspended.until.Swap(0) != 0 {
+	if p.suspended.until.Load() != nil && p.suspended.until.Swap(nil) != nil {
 		p.o.Logger.Info("the cluster allows node preferences again: searches are steered")
 	}
 }
