@@ -282,7 +282,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 // whether it goes on at once.
 func (c *Control) look(t *Ticket, now time.Time) (roomy, over, goes bool) {
 	k := &c.classes[t.Class]
-	roomy, over = t.Passes || !c.awaited(t) && c.fits(t, now), c.exceedsShare(t, now)
+	roomy, over = t.Passes || !c.awaited(t) && c.fits(t, now), k.inFlight > 0 && k.exceeds(t, c.shareOf(k, now))
 	return roomy, over, t.Passes || c.o.Mode == Off || roomy && k.inTurn(now) && !k.held && !over
 }
 
