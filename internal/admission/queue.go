@@ -41,6 +41,7 @@ type class struct {
 	sentAt         time.Time // when one was last admitted
 	virtual        float64   // seconds of work, by its weight
 	took           float64   // seconds within which the fastest fifth of its searches are answered
+	learned        float64   // how many searches that is of
 	sends          bucket    // of Rate
 	entries        bucket    // the same, of what is not downgraded as it comes
 
@@ -116,15 +117,17 @@ func (k *class) inTurn(now time.Time) bool {
 
 // learn takes in how long a search of the class took. It keeps the time within which the
 // fastest fifth are answered: the mean grows with what waits in the nodes, for all classes
-// alike, and would hide which class does more work.
+// alike, and would hide which class does more work. The first ones count for more: the very first may be an exception.
 func (k *class) learn(took float64) {
+	k.learned++
+	part := max(averagePart, 1/k.learned)
 	switch {
 	case k.took == 0:
 		k.took = took
 	case took < k.took:
-		k.took *= 1 - averagePart*(1-fastest)
+		k.took *= 1 - part*(1-fastest)
 	default:
-		k.took *= 1 + averagePart*fastest
+		k.took *= 1 + part*fastest
 	}
 }
 
