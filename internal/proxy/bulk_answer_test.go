@@ -155,3 +155,27 @@ func TestABulkIsRepeatedHoweverLittleMayBeHeld(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Len(t, s.stored(), 2)
 }
+
+// A bulk that is refused again and again keeps no connection for each refusal until it is answered.
+func TestARefusalThatIsFollowedByAnotherAttemptKeepsNoConnection(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	s.reject = 1
+	closed := make(chan struct{})
+	h.on(2, func(_ string, w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+		_ = http.NewResponseController(w).Flush() // there may be more
+		<-r.Context().Done()
+		close(closed)
+	})
+	h.on(3, func(node string, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-closed:
+			h.store(s)(node, w, r)
+		case <-time.After(patience):
+			w.WriteHeader(http.StatusInternalServerError)
+		case <-r.Context().Done():
+		}
+	})
+	_, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Contains(t, text, `"errors":false`)
+}
