@@ -318,17 +318,17 @@ func (b *bulkWrite) sending(now time.Time) {
 
 // explain records in the trail what was done. b.mu is held.
 func (b *bulkWrite) explain() {
-	if len(b.places) > 0 {
+	if placed := b.rewriter.Tally().Placed; len(placed) > 0 {
 		b.x.Reason = reasonOneShard
-		if b.slotted() {
+		if slotted(placed) {
 			b.x.Reason = reasonOneSlot
 		}
 	}
 }
 
-// slotted reports whether documents were written to a slot.
-func (b *bulkWrite) slotted() bool {
-	return slices.ContainsFunc(b.places, func(p place) bool { return p.Routed })
+// slotted reports whether documents are written to a slot.
+func slotted(placed []bulk.Placed) bool {
+	return slices.ContainsFunc(placed, func(p bulk.Placed) bool { return p.Routed })
 }
 
 // alone reports whether all that has been read of the bulk is for one shard.

@@ -179,3 +179,16 @@ func TestARefusalThatIsFollowedByAnotherAttemptKeepsNoConnection(t *testing.T) {
 	_, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
 	require.Contains(t, text, `"errors":false`)
 }
+
+// A bulk that the client sends again, and that goes to the shard of the first time, is one that was kept on a shard, too.
+func TestABulkThatIsMatchedIsCountedAsKept(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken = func(w http.ResponseWriter) { http.Error(w, "upstream timed out", http.StatusGatewayTimeout) }
+	for _, status := range []int{http.StatusGatewayTimeout, http.StatusOK} {
+		resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+		require.Equal(t, status, resp.StatusCode)
+	}
+	kept := func(o outcome) int { return tallied(h.proxy.metrics.requests, "bulk", reasonOneShard, string(o)) }
+	require.Eventually(t, func() bool { return kept(outcomeEngineError) == 1 && kept(outcomeOK) == 1 }, patience, time.Millisecond)
+	require.Equal(t, 2, tallied(h.proxy.metrics.bulk.bulks, bulkOneShard))
+}

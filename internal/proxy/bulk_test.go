@@ -136,7 +136,7 @@ func (b *bulks) documents() (sum int64) {
 }
 
 // tallied returns a counter of the bulks' metrics.
-func tallied(c *counters, label string) int { return int(testutil.ToFloat64(c.with(label))) }
+func tallied(c *counters, labels ...string) int { return int(testutil.ToFloat64(c.with(labels...))) }
 
 const patience = time.Minute
 
