@@ -109,10 +109,12 @@ func (x *exchange) rewriteWithin(again *repeatable) (out []byte, fits, ok bool) 
 	return out, size <= heldScratch || x.reserve(2*(int64(len(out))-size)), ok
 }
 
-// streamAfter streams a bulk that is too large to be repeated, of which read was read.
+// streamAfter streams a bulk that is too large to be repeated, of which read was read. What is in the beginning gets its
+// places before: they say through which node it is sent.
 func (x *exchange) streamAfter(read []byte) bool {
 	b := x.bulk
 	b.mu.Lock()
+	_, _ = io.Copy(io.Discard, b.newRewriter(bytes.NewReader(read[:min(len(read), bulkPrefix)]), nil))
 	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(read), x.r.Body), nil)
 	b.mu.Unlock()
 	x.streamBody(b, nil)

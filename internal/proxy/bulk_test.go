@@ -192,19 +192,20 @@ func TestBulksThatStream(t *testing.T) {
 		fmt.Fprintf(&long, "{\"index\":{}}\n{\"number\":%d}\n", i)
 	}
 	for name, c := range map[string]struct {
-		body    string
-		chunked bool
-		headers []string
+		body                string
+		chunked, idempotent bool
+		headers             []string
 	}{
-		"held, chunked":        {body: five, chunked: true},
-		"long":                 {body: long.String()},
-		"long, chunked":        {body: long.String(), chunked: true},
-		"waits to be asked":    {body: five, headers: []string{"Expect", "100-continue"}},
-		"long, waits":          {body: long.String(), headers: []string{"Expect", "100-continue"}},
-		"long, chunked, waits": {body: long.String(), chunked: true, headers: []string{"Expect", "100-continue"}},
+		"held, chunked":                     {body: five, chunked: true},
+		"long":                              {body: long.String()},
+		"long, chunked":                     {body: long.String(), chunked: true},
+		"waits to be asked":                 {body: five, headers: []string{"Expect", "100-continue"}},
+		"long, waits":                       {body: long.String(), headers: []string{"Expect", "100-continue"}},
+		"long, chunked, waits":              {body: long.String(), chunked: true, headers: []string{"Expect", "100-continue"}},
+		"long, chunked, not to be repeated": {body: long.String(), chunked: true, idempotent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := startBulks(t, 3, func(o *Options) { o.MaxHeldBody = 32 << 10 })
+			b := startBulks(t, 3, func(o *Options) { o.MaxHeldBody, o.Bulk.Idempotent = 32<<10, c.idempotent })
 			length := int64(len(c.body))
 			if c.chunked {
 				length = -1
