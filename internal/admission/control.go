@@ -245,7 +245,6 @@ func (c *Control) findElsewhere(now time.Time) {
 func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
-	t.Unmeasured = false
 	c.spread(t)
 	if lower := c.enters(t, now); lower != t.Class && c.o.Mode != Off {
 		c.classes[t.Class].downgraded++
@@ -289,7 +288,6 @@ func (c *Control) look(t *Ticket, now time.Time) (roomy, over, goes bool) {
 // Preview returns what would be decided about a ticket now that is not offered. In mode
 // [Observe] that is what [Auto] would decide. The ticket gets the class that it would be in.
 func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
-	t.Unmeasured = false
 	c.spread(t)
 	t.Class = c.enters(t, now)
 	if _, _, goes := c.look(t, now); goes {
