@@ -137,8 +137,12 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 	return true
 }
 
+// maxRepeated is how many operations a bulk may have that can be repeated: the answer to it is parsed.
+const maxRepeated = maxResult / 512
+
 // rewrite returns the bulk as it is sent; false if some operation has an id or a routing
-// of the client's, or its index refuses ids.
+// of the client's, or its index refuses ids, or if the items of its answer could not be matched with
+// its operations.
 func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +153,7 @@ func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 		index, _ := b.x.p.o.Bulk.Index(p.Index)
 		return index.AppendOnly
 	})
-	return out, t.Planned > 0 && t.Planned == t.Operations && !refuses
+	return out, t.Planned > 0 && t.Planned == t.Operations && t.Planned <= maxRepeated && !t.Open && !refuses
 }
 
 // bulkKey identifies a bulk: the same body from the same client to the same URL.

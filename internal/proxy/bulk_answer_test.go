@@ -192,3 +192,21 @@ func TestABulkThatIsMatchedIsCountedAsKept(t *testing.T) {
 	require.Eventually(t, func() bool { return kept(outcomeEngineError) == 1 && kept(outcomeOK) == 1 }, patience, time.Millisecond)
 	require.Equal(t, 2, tallied(h.proxy.metrics.bulk.bulks, bulkOneShard))
 }
+
+// A bulk of which the answer to a repetition could not be brought in order is not repeated: its client would be asked
+// for it for ever.
+func TestABulkWhoseItemsCannotBeMatchedGetsNoIDs(t *testing.T) {
+	for name, body := range map[string]string{
+		"an operation without its source": twoDocuments + "{\"index\":{}}\n", // engines ignore it
+		"too many operations":             strings.Repeat("{\"index\":{}}\n{}\n", maxRepeated+1),
+	} {
+		h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+		h.proxy.o.MaxHeldBody = 2 * int64(len(body))
+		s.broken = breakConnection
+		resp, _ := h.do("POST", "/idx/_bulk", body, "Content-Type", "application/x-ndjson")
+		require.Equal(t, http.StatusBadGateway, resp.StatusCode, name)
+		seen := h.seen()
+		require.Len(t, seen, 1)
+		require.NotContains(t, seen[0].body, "_id", name)
+	}
+}
