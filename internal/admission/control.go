@@ -245,7 +245,6 @@ func (c *Control) findElsewhere(now time.Time) {
 func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	t.began, t.Verdict, t.Reason = now, Admitted, ""
-	t.Unmeasured = false
 	c.spread(t)
 	if lower := c.enters(t, now); lower != t.Class && c.o.Mode != Off {
 		c.classes[t.Class].downgraded++
@@ -282,14 +281,13 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 // whether it goes on at once.
 func (c *Control) look(t *Ticket, now time.Time) (roomy, over, goes bool) {
 	k := &c.classes[t.Class]
-	roomy, over = t.Passes || !c.awaited(t) && c.fits(t, now), c.exceedsShare(t, now)
+	roomy, over = t.Passes || !c.awaited(t) && c.fits(t, now), k.inFlight > 0 && k.exceeds(t, c.shareOf(k, now))
 	return roomy, over, t.Passes || c.o.Mode == Off || roomy && k.inTurn(now) && !k.held && !over
 }
 
 // Preview returns what would be decided about a ticket now that is not offered. In mode
 // [Observe] that is what [Auto] would decide. The ticket gets the class that it would be in.
 func (c *Control) Preview(t *Ticket, now time.Time) (Verdict, Reason) {
-	t.Unmeasured = false
 	c.spread(t)
 	t.Class = c.enters(t, now)
 	if _, _, goes := c.look(t, now); goes {

@@ -182,3 +182,29 @@ func TestWhatPassesTakesNobodysTurn(t *testing.T) {
 	}
 	require.Zero(t, r.classes[1].virtual)
 }
+
+// The first search of a class may be an exception: it does not hold back those to come for long.
+func TestALongFirstSearchDoesNotHoldItsClassBack(t *testing.T) {
+	o := limited(20)
+	o.Classes = []Class{{Name: "default"}, {Name: "other"}}
+	r := newRig(t, o, 1)
+	r.poll(Poll{Completed: 1})
+	answered := func(class int, took time.Duration) {
+		s := r.of(class, 0)
+		require.Equal(t, Admitted, s.Verdict)
+		r.now = r.now.Add(took)
+		r.done(s)
+	}
+	for range 10 {
+		answered(1, 10*time.Millisecond)
+	}
+	answered(0, 5*time.Second)
+	r.poll(Poll{Completed: 1})
+	for i := range 120 {
+		answered(min(i%6, 1), 10*time.Millisecond)
+	}
+	r.of(1, 0)
+	for range 2 {
+		require.Equal(t, Admitted, r.of(0, 0).Verdict)
+	}
+}

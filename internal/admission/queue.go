@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -40,6 +41,7 @@ type class struct {
 	sentAt         time.Time // when one was last admitted
 	virtual        float64   // seconds of work, by its weight
 	took           float64   // seconds within which the fastest fifth of its searches are answered
+	learned        float64   // how many searches that is of
 	sends          bucket    // of Rate
 	entries        bucket    // the same, of what is not downgraded as it comes
 
@@ -50,6 +52,7 @@ type class struct {
 	cursor *Ticket // of the pump
 	newer  bool    // the pump goes from the newest to the oldest
 	missed int     // tickets that the pump has looked past
+	share  float64 // see shareOf
 	over   bool    // the pump has looked at all, or may send no more
 	held   bool    // something that waits is held back by the share of the class: nothing that comes later goes before it
 }
@@ -114,15 +117,17 @@ func (k *class) inTurn(now time.Time) bool {
 
 // learn takes in how long a search of the class took. It keeps the time within which the
 // fastest fifth are answered: the mean grows with what waits in the nodes, for all classes
-// alike, and would hide which class does more work.
+// alike, and would hide which class does more work. The first ones count for more: the very first may be an exception.
 func (k *class) learn(took float64) {
+	k.learned++
+	part := max(averagePart, 1/k.learned)
 	switch {
 	case k.took == 0:
 		k.took = took
 	case took < k.took:
-		k.took *= 1 - averagePart*(1-fastest)
+		k.took *= 1 - part*(1-fastest)
 	default:
-		k.took *= 1 + averagePart*fastest
+		k.took *= 1 + part*fastest
 	}
 }
 
@@ -272,7 +277,10 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		return c.turned
 	}
 	for i := range c.classes {
-		c.classes[i].begin(c.newestFirst(&c.classes[i], now))
+		k := &c.classes[i]
+		if k.begin(c.newestFirst(k, now)); k.oldest != nil {
+			k.share = c.shareOf(k, now)
+		}
 	}
 	claimed := 0
 	for claimed < len(c.order) || len(c.order) == 0 {
@@ -282,7 +290,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 		}
 		t := k.cursor
 		k.advance()
-		if c.exceedsShare(t, now) {
+		if k.exceeds(t, k.share) {
 			k.over, k.held = true, true
 			c.bind(t)
 			continue
@@ -359,17 +367,10 @@ func (k *class) active(now time.Time) bool {
 	return k.inFlight > 0 || k.oldest != nil || now.Sub(k.sentAt) < activeFor
 }
 
-// exceedsShare reports whether a ticket would give its class more than its share of what keeps
-// all nodes busy while others are active, even if these leave room. Running searches
-// cannot be stopped, so a class whose searches take long must not fill all nodes with
-// them. They count the more the longer they take. One search counts for half of the share at most until it is sent,
-// so that a wide one need not wait until nothing of its class is in flight. One search of each class is always
-// sent.
-func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
-	k := &c.classes[t.Class]
-	if len(c.classes) == 1 || k.inFlight <= 0 {
-		return false
-	}
+// shareOf returns how many shard queries a class may have in flight while others are active: its share of what
+// keeps all nodes busy, even if these leave room. Running searches cannot be stopped, so a class whose searches take
+// long must not fill all nodes with them. They count the more the longer they take.
+func (c *Control) shareOf(k *class, now time.Time) float64 {
 	weights := 0.0
 	for i := range c.classes {
 		if other := &c.classes[i]; other == k || other.active(now) {
@@ -377,7 +378,7 @@ func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 		}
 	}
 	if weights == k.Weight {
-		return false
+		return math.Inf(1)
 	}
 	limits := 0.0
 	for _, n := range c.order {
@@ -385,12 +386,20 @@ func (c *Control) exceedsShare(t *Ticket, now time.Time) bool {
 			limits += n.ample(&c.o) * c.o.share()
 		}
 	}
-	longer := 1.0
-	if c.took > 0 && k.took > 0 {
-		longer = k.took / c.took
+	if limits == 0 {
+		return math.Inf(1)
 	}
-	most := limits * k.Weight / weights
-	return limits > 0 && k.inFlight*longer+min(t.atNodes()*longer, most/2) > most
+	if c.took > 0 && k.took > 0 {
+		limits *= c.took / k.took
+	}
+	return limits * k.Weight / weights
+}
+
+// exceeds reports whether a ticket would give its class more than its share. One search counts for half of that at most until it is sent,
+// so that a wide one need not wait until nothing of its class is in flight. One search of each class is always
+// sent.
+func (k *class) exceeds(t *Ticket, share float64) bool {
+	return k.inFlight > 0 && k.inFlight+min(t.atNodes(), share/2) > share
 }
 
 // stayed takes in that a search waited until it was admitted.

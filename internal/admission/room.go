@@ -18,6 +18,7 @@ func (c *Control) lacks(t *Ticket, now time.Time) (one, sum bool) {
 	share := c.o.share()
 	var room, cost float64
 	known, idle := false, true
+	t.Unmeasured = len(t.charges) == 0
 	for _, h := range t.charges {
 		if h.node.stale(now) {
 			t.Unmeasured = true
@@ -33,7 +34,6 @@ func (c *Control) lacks(t *Ticket, now time.Time) (one, sum bool) {
 		room += max(r, min(0, h.node.most()*share-(h.node.ours-h.node.ahead))) // what others fill up takes none from here
 		cost += h.tasks
 	}
-	t.Unmeasured = t.Unmeasured || len(t.charges) == 0
 	const dust = 1e-9 // of sums of fractions
 	return one, known && !idle && room+dust < cost
 }

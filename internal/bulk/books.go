@@ -36,8 +36,9 @@ type Book struct {
 	// Bulks counts those with operations written to one of the parts.
 	Bulks atomic.Int64
 
-	shards int // of the index
-	size   int // of each part: 1, or that of a slot
+	uuid   string // of the index
+	shards int    // of the index
+	size   int    // of each part: 1, or that of a slot
 	usedAt time.Time
 	counts counts
 }
@@ -58,7 +59,7 @@ func (b *Books) Sizes() map[string]int {
 
 // Of returns the book of the shards of an index or, if size is not 0, of its slots of size
 // shards each (see [Logical]), and creates it if there is none. An index that was deleted
-// and created again with another number of shards gets a new one.
+// and created again gets a new one.
 func (b *Books) Of(x Index, size int, maxSkew float64, now time.Time) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,11 +71,12 @@ func (b *Books) Of(x Index, size int, maxSkew float64, now time.Time) *Book {
 	}
 	key := bookKey{x.WriteIndex, size}
 	k := b.books[key]
-	if k == nil || k.shards != x.Shards {
+	if k == nil || !k.is(x) {
 		for k == nil && len(b.books) >= maxBooks {
 			b.dropOldest()
 		}
 		k = newBook(x, size, maxSkew)
+		k.counts.at = now // those from before may be of the index that had its name
 		b.books[key] = k
 	}
 	k.usedAt = now
@@ -86,7 +88,7 @@ func (b *Books) Of(x Index, size int, maxSkew float64, now time.Time) *Book {
 func (b *Books) Look(x Index, size int, maxSkew float64) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if k := b.books[bookKey{x.WriteIndex, size}]; k != nil && k.shards == x.Shards {
+	if k := b.books[bookKey{x.WriteIndex, size}]; k != nil && k.is(x) {
 		return k
 	}
 	return newBook(x, size, maxSkew)
@@ -95,8 +97,11 @@ func (b *Books) Look(x Index, size int, maxSkew float64) *Book {
 func newBook(x Index, size int, maxSkew float64) *Book {
 	size = max(size, 1)
 	parts := x.Shards / size
-	return &Book{Balance: NewBalance(parts, maxSkew), Pace: NewPace(parts), shards: x.Shards, size: size}
+	return &Book{Balance: NewBalance(parts, maxSkew), Pace: NewPace(parts), uuid: x.UUID, shards: x.Shards, size: size}
 }
+
+// is reports whether the book is that of the index, and not of one that had its name before.
+func (k *Book) is(x Index) bool { return k.uuid == x.UUID && k.shards == x.Shards }
 
 // Size returns the number of shards in each part of the book.
 func (k *Book) Size() int { return k.size }

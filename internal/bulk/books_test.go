@@ -20,8 +20,18 @@ func TestABookIsKeptForAnIndex(t *testing.T) {
 	k.Wrote(shard, 10, 1000)
 	require.Same(t, k, b.Of(indexOf("a", 3), 0, 2, epoch))
 	require.InDelta(t, 2, k.maxSkew, 0, "the bound may be another after a reload")
-	require.NotSame(t, k, b.Of(indexOf("b", 3), 0, 1.5, epoch))
+	b.Of(indexOf("b", 3), 0, 1.5, epoch).Wrote(1, 10, 1000)
 	require.NotSame(t, k, b.Of(indexOf("a", 4), 0, 1.5, epoch), "an index of that name was made anew")
+
+	anew := indexOf("b", 3)
+	anew.UUID = "x"
+	k = b.Of(anew, 0, 1.5, epoch)
+	require.Equal(t, []int64{0, 0, 0}, k.Own(), "nor does one with as many shards have what that had")
+	require.Same(t, k, b.Look(anew, 0, 1.5))
+	k.Counted([]int64{9, 9, 9}, epoch.Add(-time.Second))
+	k.Counted([]int64{0, 0, 0}, epoch.Add(time.Second))
+	k.Counted([]int64{5, 0, 0}, epoch.Add(2*time.Second))
+	require.InDelta(t, 3, k.Skew(), 1e-9, "counts of before are not taken for its own")
 
 	stream := Index{WriteIndex: ".ds-1", Shards: 2}
 	k = b.Of(stream, 0, 1.5, epoch)

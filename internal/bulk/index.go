@@ -27,6 +27,8 @@ type Index struct {
 	// WriteIndex is the index that documents go to: the one of the name, except for a data
 	// stream; empty for an alias.
 	WriteIndex string
+	// UUID tells the index from another one that had its name before.
+	UUID string
 }
 
 // The parts of the answer that are used.
@@ -47,6 +49,7 @@ type (
 		RoutingShards int                `json:"routing_num_shards"`
 	}
 	settings struct {
+		UUID            text            `json:"uuid"`
 		Shards          text            `json:"number_of_shards"`
 		PartitionSize   text            `json:"routing_partition_size"`
 		VirtualShards   text            `json:"number_of_virtual_shards"` // OpenSearch 3.6: between document and shard
@@ -211,7 +214,7 @@ func (m indexMetadata) index(name string, values map[[2]int][]string) Index {
 	shards, _ := strconv.Atoi(string(m.Settings.Index.Shards))
 	s := m.Settings.Index
 	index := Index{
-		WriteIndex: name, Shards: shards, RoutingShards: m.RoutingShards,
+		WriteIndex: name, UUID: string(s.UUID), Shards: shards, RoutingShards: m.RoutingShards,
 		Refused: m.refused(false), RefusedRouted: m.refused(true), Resized: s.Resize.Source.Name != "" || s.Resize.Source.UUID != "",
 		AppendOnly: s.AppendOnly.Enabled == "true",
 	}

@@ -34,6 +34,8 @@ func TestParseIndices(t *testing.T) {
 	} {
 		require.Equal(t, map[string]Index{"logs": plain}, parse(t, metadata(``, mappings)), mappings)
 	}
+	plain.UUID = "u"
+	require.Equal(t, map[string]Index{"logs": plain}, parse(t, metadata(`,"uuid":"u"`, ``)))
 	require.Empty(t, parse(t, `{}`))
 	require.Empty(t, parse(t, `{"metadata":{"indices":{}}}`))
 }

@@ -139,7 +139,7 @@ func TestBooksOfSlots(t *testing.T) {
 	require.NotSame(t, book, books.Of(index, 0, 1.5, now))
 	require.Equal(t, map[string]int{"i": 2}, books.Sizes())
 	require.Equal(t, 2, book.Size())
-	book.Counted([]int64{1, 1, 1, 1, 1, 1}, now)
+	book.Counted([]int64{1, 1, 1, 1, 1, 1}, now.Add(time.Millisecond))
 	book.Counted([]int64{11, 2, 3, 4, 5, 6}, now.Add(time.Second))
 	standings, _ := book.Preview(nil)
 	require.Len(t, standings, 3)

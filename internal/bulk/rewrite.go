@@ -78,6 +78,8 @@ type Tally struct {
 	Passed              map[Reason]int // nil if none
 	Placed              []Placed       // in the order of the bulk
 	BytesRead           int64
+	// Open says that the line of source of the last operation has not ended.
+	Open bool
 }
 
 // Rewriter reads the body of a bulk (NDJSON) and gives operations that have no id the
@@ -138,7 +140,7 @@ func NewRewriter(src io.Reader, o Options) *Rewriter {
 // Tally returns what was done so far.
 func (r *Rewriter) Tally() Tally {
 	t := r.tally
-	t.Passed = maps.Clone(t.Passed)
+	t.Passed, t.Open = maps.Clone(t.Passed), r.state == stateSource
 	for _, p := range r.planned {
 		t.Placed = append(t.Placed, p.Placed)
 	}

@@ -192,13 +192,10 @@ func (a *admissions) offer(x *exchange, now time.Time) (admission.Verdict, admis
 	defer a.mu.Unlock()
 	t := &x.ticket
 	a.signal(a.control.Offer(t, now), now)
-	switch {
-	case t.Verdict == admission.Waits && x.turn == nil:
+	if t.Verdict == admission.Waits && x.turn == nil {
 		x.turn = make(chan struct{}, 1)
-	case t.Unmeasured && t.Verdict == admission.Admitted && !t.Passes:
-		a.opened.Add(1)
 	}
-	return t.Verdict, t.Reason, a.classes[t.Class].Name
+	return a.verdict(t)
 }
 
 // settle ends the waiting of x: with the verdict that has come, else it leaves. It returns
@@ -214,6 +211,14 @@ func (a *admissions) settle(x *exchange) (admission.Verdict, admission.Reason, s
 	select {
 	case <-x.turn: // what came meanwhile
 	default:
+	}
+	return a.verdict(t)
+}
+
+// verdict returns what is decided about a ticket, and its class. a.mu is held.
+func (a *admissions) verdict(t *admission.Ticket) (admission.Verdict, admission.Reason, string) {
+	if t.Verdict == admission.Admitted && t.Unmeasured {
+		a.opened.Add(1)
 	}
 	return t.Verdict, t.Reason, a.classes[t.Class].Name
 }

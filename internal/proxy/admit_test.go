@@ -426,6 +426,7 @@ func TestNothingWaitsForASilentCluster(t *testing.T) {
 	c.let <- struct{}{}
 	require.Equal(t, http.StatusOK, (<-first).status)
 	require.Equal(t, http.StatusOK, (<-second).status)
+	require.EqualValues(t, 1, c.proxy.admission.opened.Load(), "what has waited counts, too")
 }
 
 // Two operators switch at once: admission is not on while routing is off.

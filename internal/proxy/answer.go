@@ -45,6 +45,7 @@ func (x *exchange) answer(t *try) {
 	}
 	if x.bulk != nil {
 		resolved := x.resolveBulk(t)
+		x.bulk.answered(t, time.Now())
 		if x.dismiss(t); !resolved {
 			x.answerUnresolved()
 			return

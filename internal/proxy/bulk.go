@@ -65,7 +65,7 @@ type bulkWrite struct {
 	x     *exchange
 	mode  Mode
 	line  es.BulkLine
-	timed bool // its time counts for the pace of its shard
+	timed bool // its time counts for the pace of its shard, and has not ended
 	items itemCount
 
 	// Of the handler's goroutine alone:
@@ -318,17 +318,17 @@ func (b *bulkWrite) sending(now time.Time) {
 
 // explain records in the trail what was done. b.mu is held.
 func (b *bulkWrite) explain() {
-	if len(b.places) > 0 {
+	if placed := b.rewriter.Tally().Placed; len(placed) > 0 {
 		b.x.Reason = reasonOneShard
-		if b.slotted() {
+		if slotted(placed) {
 			b.x.Reason = reasonOneSlot
 		}
 	}
 }
 
-// slotted reports whether documents were written to a slot.
-func (b *bulkWrite) slotted() bool {
-	return slices.ContainsFunc(b.places, func(p place) bool { return p.Routed })
+// slotted reports whether documents are written to a slot.
+func slotted(placed []bulk.Placed) bool {
+	return slices.ContainsFunc(placed, func(p bulk.Placed) bool { return p.Routed })
 }
 
 // alone reports whether all that has been read of the bulk is for one shard.
@@ -337,8 +337,29 @@ func (b *bulkWrite) alone() bool {
 	return len(b.places) == 1 && t.Operations == t.Planned
 }
 
+// answered ends the time of a bulk: t answers it, or nothing does. What its client takes to read the answer is not the
+// shard's.
+func (b *bulkWrite) answered(t *try, now time.Time) {
+	if !b.timed {
+		return
+	}
+	b.timed = false
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch p := b.places[0]; {
+	case t == nil:
+		p.book.Abandon(p.shard)
+	case t.resp.StatusCode != http.StatusOK || b.failed || len(b.x.tries) > 1: // a refusal takes no time, and what is sent again takes more
+		p.book.End(p.shard, 0, 0, now)
+	default:
+		documents, _ := p.in(b.rewriter.Tally().Placed)
+		p.book.End(p.shard, documents, b.x.Upstream, now)
+	}
+}
+
 // finish records the end of a bulk in the books.
 func (b *bulkWrite) finish(now time.Time) {
+	b.answered(nil, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
@@ -357,15 +378,6 @@ func (b *bulkWrite) finish(now time.Time) {
 		}
 		if alone && b.items.refused() {
 			documents = min(documents, b.items.ok)
-		}
-		switch {
-		case !b.timed:
-		case x.Answered < 0:
-			p.book.Abandon(p.shard)
-		case b.failed || b.items.refused() || len(x.tries) > 1: // a refusal takes no time, and what is sent again takes more
-			p.book.End(p.shard, 0, 0, now)
-		default:
-			p.book.End(p.shard, documents, x.Upstream, now)
 		}
 		p.book.Wrote(p.shard, documents, size)
 	}

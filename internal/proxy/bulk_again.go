@@ -109,10 +109,12 @@ func (x *exchange) rewriteWithin(again *repeatable) (out []byte, fits, ok bool) 
 	return out, size <= heldScratch || x.reserve(2*(int64(len(out))-size)), ok
 }
 
-// streamAfter streams a bulk that is too large to be repeated, of which read was read.
+// streamAfter streams a bulk that is too large to be repeated, of which read was read. What is in the beginning gets its
+// places before: they say through which node it is sent.
 func (x *exchange) streamAfter(read []byte) bool {
 	b := x.bulk
 	b.mu.Lock()
+	_, _ = io.Copy(io.Discard, b.newRewriter(bytes.NewReader(read[:min(len(read), bulkPrefix)]), nil))
 	b.rewriter = b.newRewriter(io.MultiReader(bytes.NewReader(read), x.r.Body), nil)
 	b.mu.Unlock()
 	x.streamBody(b, nil)
@@ -135,8 +137,12 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 	return true
 }
 
+// maxRepeated is how many operations a bulk may have that can be repeated: the answer to it is parsed.
+const maxRepeated = maxResult / 512
+
 // rewrite returns the bulk as it is sent; false if some operation has an id or a routing
-// of the client's, or its index refuses ids.
+// of the client's, or its index refuses ids, or if the items of its answer could not be matched with
+// its operations.
 func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +153,7 @@ func (b *bulkWrite) rewrite(again *repeatable) ([]byte, bool) {
 		index, _ := b.x.p.o.Bulk.Index(p.Index)
 		return index.AppendOnly
 	})
-	return out, t.Planned > 0 && t.Planned == t.Operations && !refuses
+	return out, t.Planned > 0 && t.Planned == t.Operations && t.Planned <= maxRepeated && !t.Open && !refuses
 }
 
 // bulkKey identifies a bulk: the same body from the same client to the same URL.

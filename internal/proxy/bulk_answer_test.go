@@ -156,6 +156,7 @@ func TestABulkIsRepeatedHoweverLittleMayBeHeld(t *testing.T) {
 	require.Len(t, s.stored(), 2)
 }
 
+<<<<<<< HEAD
 // A block on an index, as where a disk is full, lasts for longer than a client is to wait.
 func TestOperationsOnABlockedIndexAreNotSentAgain(t *testing.T) {
 	h, _ := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, time.Minute })
@@ -166,4 +167,59 @@ func TestOperationsOnABlockedIndexAreNotSentAgain(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, answer, text)
 	require.Len(t, h.seen(), 1)
+=======
+// A bulk that is refused again and again keeps no connection for each refusal until it is answered.
+func TestARefusalThatIsFollowedByAnotherAttemptKeepsNoConnection(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
+	s.reject = 1
+	closed := make(chan struct{})
+	h.on(2, func(_ string, w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+		_ = http.NewResponseController(w).Flush() // there may be more
+		<-r.Context().Done()
+		close(closed)
+	})
+	h.on(3, func(node string, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-closed:
+			h.store(s)(node, w, r)
+		case <-time.After(patience):
+			w.WriteHeader(http.StatusInternalServerError)
+		case <-r.Context().Done():
+		}
+	})
+	_, text := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+	require.Contains(t, text, `"errors":false`)
+}
+
+// A bulk that the client sends again, and that goes to the shard of the first time, is one that was kept on a shard, too.
+func TestABulkThatIsMatchedIsCountedAsKept(t *testing.T) {
+	h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+	s.broken = func(w http.ResponseWriter) { http.Error(w, "upstream timed out", http.StatusGatewayTimeout) }
+	for _, status := range []int{http.StatusGatewayTimeout, http.StatusOK} {
+		resp, _ := h.do("POST", "/idx/_bulk", twoDocuments, "Content-Type", "application/x-ndjson")
+		require.Equal(t, status, resp.StatusCode)
+	}
+	kept := func(o outcome) int { return tallied(h.proxy.metrics.requests, "bulk", reasonOneShard, string(o)) }
+	require.Eventually(t, func() bool { return kept(outcomeEngineError) == 1 && kept(outcomeOK) == 1 }, patience, time.Millisecond)
+	require.Equal(t, 2, tallied(h.proxy.metrics.bulk.bulks, bulkOneShard))
+}
+
+// A bulk of which the answer to a repetition could not be brought in order is not repeated: its client would be asked
+// for it for ever.
+func TestABulkWhoseItemsCannotBeMatchedGetsNoIDs(t *testing.T) {
+	for name, body := range map[string]string{
+		"an operation without its source": twoDocuments + "{\"index\":{}}\n", // engines ignore it
+		"too many operations":             strings.Repeat("{\"index\":{}}\n{}\n", maxRepeated+1),
+	} {
+		h, s := startStore(t, func(b *Bulk) { b.Idempotent = true })
+		h.proxy.o.MaxHeldBody = 2 * int64(len(body))
+		s.broken = breakConnection
+		resp, _ := h.do("POST", "/idx/_bulk", body, "Content-Type", "application/x-ndjson")
+		require.Equal(t, http.StatusBadGateway, resp.StatusCode, name)
+		seen := h.seen()
+		require.Len(t, seen, 1)
+		require.NotContains(t, seen[0].body, "_id", name)
+	}
+>>>>>>> fix-bulk
 }

@@ -103,7 +103,7 @@ func (m *bulkMetrics) observe(b *bulkWrite, t *bulk.Tally) {
 	case 0:
 		result = bulkPassed
 	case t.Operations:
-		if result = bulkOneShard; b.slotted() {
+		if result = bulkOneShard; slotted(t.Placed) {
 			result = bulkOneSlot
 		}
 	}

@@ -135,13 +135,13 @@ func (x *exchange) sendRejected(body []byte, operations int) (result *bulkResult
 		return nil, false
 	}
 	x.dispatch(t, record.Failover, now)
+	defer t.discard() // of what is read the items are kept
 	switch {
 	case t.err != nil:
 		return nil, !leg.NotSent(t.err)
 	case t.resp.StatusCode != http.StatusOK:
 		return nil, t.resp.StatusCode != http.StatusTooManyRequests
 	}
-	defer t.discard() // of what is read the items are kept
 	result, ok := readResult(t, nil)
 	if !ok || len(result.items) != operations {
 		return nil, true

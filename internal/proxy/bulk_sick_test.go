@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,4 +152,29 @@ func TestAShardWithoutAPrimaryGetsNothing(t *testing.T) {
 		require.Greater(t, chance, 1./3)
 		require.LessOrEqual(t, chance, 1.5/3+1e-9)
 	}
+}
+
+// A client that takes long to read its answer does not make a shard look as if it did not answer.
+func TestAClientThatReadsSlowlyMakesNoShardSilent(t *testing.T) {
+	b := startBulks(t, 3, nil)
+	book, read := b.books.Of(b.index, 0, 1.5, time.Now()), make(chan struct{})
+	end := sync.OnceFunc(func() { close(read) })
+	t.Cleanup(end)
+	b.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		stored("", w, r)
+		_ = http.NewResponseController(w).Flush()
+		<-read
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.front.URL+"/idx/_bulk", strings.NewReader(five))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	require.Empty(t, silentOf(book.Slow(time.Now().Add(time.Minute))))
+	timed := slices.ContainsFunc(book.Times(), func(took time.Duration) bool { return took > 0 })
+	require.True(t, timed)
+	end()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
 }

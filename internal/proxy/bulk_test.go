@@ -143,7 +143,7 @@ func (b *bulks) documents() (sum int64) {
 }
 
 // tallied returns a counter of the bulks' metrics.
-func tallied(c *counters, label string) int { return int(testutil.ToFloat64(c.with(label))) }
+func tallied(c *counters, labels ...string) int { return int(testutil.ToFloat64(c.with(labels...))) }
 
 const patience = time.Minute
 
@@ -200,19 +200,20 @@ func TestBulksThatStream(t *testing.T) {
 		fmt.Fprintf(&long, "{\"index\":{}}\n{\"number\":%d}\n", i)
 	}
 	for name, c := range map[string]struct {
-		body    string
-		chunked bool
-		headers []string
+		body                string
+		chunked, idempotent bool
+		headers             []string
 	}{
-		"held, chunked":        {body: five, chunked: true},
-		"long":                 {body: long.String()},
-		"long, chunked":        {body: long.String(), chunked: true},
-		"waits to be asked":    {body: five, headers: []string{"Expect", "100-continue"}},
-		"long, waits":          {body: long.String(), headers: []string{"Expect", "100-continue"}},
-		"long, chunked, waits": {body: long.String(), chunked: true, headers: []string{"Expect", "100-continue"}},
+		"held, chunked":                     {body: five, chunked: true},
+		"long":                              {body: long.String()},
+		"long, chunked":                     {body: long.String(), chunked: true},
+		"waits to be asked":                 {body: five, headers: []string{"Expect", "100-continue"}},
+		"long, waits":                       {body: long.String(), headers: []string{"Expect", "100-continue"}},
+		"long, chunked, waits":              {body: long.String(), chunked: true, headers: []string{"Expect", "100-continue"}},
+		"long, chunked, not to be repeated": {body: long.String(), chunked: true, idempotent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := startBulks(t, 3, func(o *Options) { o.MaxHeldBody = 32 << 10 })
+			b := startBulks(t, 3, func(o *Options) { o.MaxHeldBody, o.Bulk.Idempotent = 32<<10, c.idempotent })
 			length := int64(len(c.body))
 			if c.chunked {
 				length = -1
