@@ -156,7 +156,6 @@ func TestABulkIsRepeatedHoweverLittleMayBeHeld(t *testing.T) {
 	require.Len(t, s.stored(), 2)
 }
 
-<<<<<<< HEAD
 // A block on an index, as where a disk is full, lasts for longer than a client is to wait.
 func TestOperationsOnABlockedIndexAreNotSentAgain(t *testing.T) {
 	h, _ := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, time.Minute })
@@ -167,7 +166,8 @@ func TestOperationsOnABlockedIndexAreNotSentAgain(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, answer, text)
 	require.Len(t, h.seen(), 1)
-=======
+}
+
 // A bulk that is refused again and again keeps no connection for each refusal until it is answered.
 func TestARefusalThatIsFollowedByAnotherAttemptKeepsNoConnection(t *testing.T) {
 	h, s := startStore(t, func(b *Bulk) { b.Idempotent, b.RetryRejected = true, 10*time.Second })
@@ -221,5 +221,4 @@ func TestABulkWhoseItemsCannotBeMatchedGetsNoIDs(t *testing.T) {
 		require.Len(t, seen, 1)
 		require.NotContains(t, seen[0].body, "_id", name)
 	}
->>>>>>> fix-bulk
 }
