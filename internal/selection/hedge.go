@@ -176,7 +176,20 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 			return true
 		}
 	}
-	return first.Coordinator != nil && first.Coordinator.owes(at)
+	c := first.Coordinator
+	return c != nil && (c.owes(at) || s.unheard(first, at))
+}
+
+// unheard reports whether nothing came back through the coordinating node of d in
+// the second half of the time that d has waited. It must do where nobody sends
+// probes, or those of the nodes with the copies tell nothing.
+func (s *Selector) unheard(d *Decision, at int64) bool {
+	told := func(n *Node) bool { return !n.untold() }
+	if lately(&s.probes.lookedAt, at) && slices.ContainsFunc(d.Nodes, told) {
+		return false
+	}
+	heard := d.Coordinator.heardAt.Load()
+	return heard-d.start <= at-heard
 }
 
 // EjectedSince reports whether a node of d, or its coordinating node, was ejected after the

@@ -30,6 +30,39 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	require.True(t, again(1130*time.Millisecond))
 }
 
+// A coordinating node without copies cannot be probed as a holder of copies. That says nothing of the way
+// through it while probes of the nodes with the copies tell something.
+func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
+	const sent, now = time.Second, 2 * time.Second
+	for name, c := range map[string]struct {
+		arrange func(s *Selector, nodes []*Node)
+		want    bool
+	}{
+		"all tell something": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)) }, false},
+		"no copy":            {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)); refuse(nodes[4]) }, false},
+		"nobody may search":  {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)); refuse(nodes...) }, true},
+		"nobody probes":      {func(*Selector, []*Node) {}, true},
+		"nobody does so now": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(sent)) }, true},
+	} {
+		s, nodes := newTest(t, 5)
+		setTimes(nodes, 5, 3)
+		first := decide(s, nodes, sent)
+		first.Nodes, first.Coordinator = nodes[:4], nodes[4]
+		s.Acquire(first, at(sent))
+		c.arrange(s, nodes)
+		require.Equal(t, c.want, s.Worthwhile(first, decide(s, nodes, now), at(now)), name)
+	}
+}
+
+// refuse has all probes of the nodes tell nothing, for long.
+func refuse(nodes ...*Node) {
+	for _, n := range nodes {
+		n.probe.untoldAt.Store(1)
+		n.probe.untoldLast.Store(2 + int64(roundLife))
+		n.probe.unfit.Store(twice)
+	}
+}
+
 // A second attempt that would wait in queues instead is none.
 func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 	for queue, want := range map[float64]bool{0: true, 5: true, 20: false} {
