@@ -55,8 +55,7 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	if err != nil {
 		return nil, x.fail("read", err)
 	}
-	refused := len(m.Head) > LongHead && resp.StatusCode >= http.StatusBadRequest
-	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !refused
+	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !Unread(len(m.Head), resp.StatusCode)
 	if resp.Body == http.NoBody {
 		x.finish(x.reusable())
 		return resp, nil
@@ -64,6 +63,13 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	x.chunked = len(resp.TransferEncoding) > 0
 	x.body, resp.Body = resp.Body, x
 	return resp, nil
+}
+
+// Unread reports whether a node that answers with this status may have read nothing of a head of this length, and read
+// nothing more of the connection. What else it answers tells that it has read the head.
+func Unread(length, status int) bool {
+	return length > LongHead && (status >= http.StatusBadRequest && status <= http.StatusForbidden ||
+		status == http.StatusRequestHeaderFieldsTooLarge)
 }
 
 // write writes the message while the answer is awaited.
