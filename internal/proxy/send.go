@@ -198,6 +198,9 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 		}
 		up.stale.Store(false)
 		resp, err := t.upstream.transport.RoundTrip(out)
+		if err == nil {
+			t.upstream.answered(headLength(out.Header), resp.StatusCode)
+		}
 		if err == nil || !up.stale.Load() || ctx.Err() != nil {
 			return resp, err
 		}
@@ -219,8 +222,9 @@ func (x *exchange) outbound(t *try) *http.Request {
 	if x.Span != nil {
 		h = t.header
 	}
-	out.URL, out.Host, out.RequestURI, out.Close = &target, "", "", longHead(h)
+	out.URL, out.Host, out.RequestURI = &target, "", ""
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
+	out.Close = t.upstream.mayMiss(headLength(out.Header))
 	if x.asking { // it concerns the body, which streams
 		out.Header["Expect"] = h["Expect"]
 	}
@@ -239,15 +243,30 @@ func (x *exchange) outbound(t *try) *http.Request {
 	return out
 }
 
-// longHead reports whether the engines may read nothing more of a connection on which this was sent.
-func longHead(h http.Header) bool {
+// headLength returns about how many bytes of a head these headers take.
+func headLength(h http.Header) int {
 	length := 0
 	for name, values := range h {
 		for _, value := range values {
 			length += len(name) + len(value)
 		}
 	}
-	return length > leg.LongHead
+	return length
+}
+
+// mayMiss reports whether the node may read nothing more of a connection on which a head of this length was sent: it is
+// longer than the engines take by default, and than what this node is known to take.
+func (u *upstream) mayMiss(head int) bool { return head > leg.LongHead && int64(head) > u.takes.Load() }
+
+// answered notes whether the node takes a head of this length: an answer with this status came to it. One that it may not
+// have read takes back what was known, as the node may have been set otherwise since.
+func (u *upstream) answered(head, status int) {
+	switch {
+	case leg.Unread(head, status):
+		u.takes.Store(0)
+	case status < http.StatusBadRequest && u.mayMiss(head):
+		u.takes.Store(int64(head))
+	}
 }
 
 // upstreamHeader returns the header for the transport, without what the transport adds by

@@ -90,7 +90,7 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 		target := *r.URL
 		target.Scheme, target.Host = t.upstream.url.Scheme, t.upstream.url.Host
 		out := r.WithContext(r.Context())
-		out.URL, out.Close = &target, longHead(r.Header)
+		out.URL, out.Close = &target, t.upstream.mayMiss(headLength(r.Header))
 		if x.Span != nil {
 			out.Header = r.Header.Clone()
 			for _, key := range []string{"Traceparent", "Tracestate"} {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sidestep/internal/cluster"
@@ -59,7 +60,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		case old == nil || *old.url != *n.URL:
 			old = newUpstream(v.nodes[i], n.URL, o)
 		case old.node != v.nodes[i]: // something else of the node has changed
-			old = &upstream{node: v.nodes[i], url: old.url, leg: old.leg, transport: old.transport}
+			old = &upstream{node: v.nodes[i], url: old.url, leg: old.leg, transport: old.transport, takes: old.takes}
 		}
 		v.upstreams[i] = old
 		if n.Data() || infos[i].CoordinatingOnly {
@@ -108,11 +109,12 @@ type upstream struct {
 	url       *url.URL
 	leg       *leg.Pool
 	transport *http.Transport
+	takes     *atomic.Int64 // the length of the longest head that the node has read of what the transport carried
 }
 
 func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
 	to := legOptions(u, o)
-	return &upstream{node: n, url: u, leg: leg.New(to), transport: newTransport(to, o.Transport)}
+	return &upstream{node: n, url: u, leg: leg.New(to), transport: newTransport(to, o.Transport), takes: new(atomic.Int64)}
 }
 
 func (u *upstream) close() {
