@@ -25,12 +25,12 @@ func TestASearchIsHedgedThroughTheOneAddress(t *testing.T) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return len(h.requests) == 1
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	h.slow(1)
 	select {
 	case body := <-ended:
 		require.Equal(t, complete, body)
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		require.Fail(t, "the search waits for the node that was ejected")
 	}
 	<-closed
