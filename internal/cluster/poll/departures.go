@@ -33,7 +33,7 @@ const (
 )
 
 func exclusionsPath(e cluster.Engine) string {
-	return "_cluster/settings" + ownState(e) + "flat_settings=true&filter_path=*.*exclude*"
+	return "_cluster/settings" + ownSettings(e) + "flat_settings=true&filter_path=*.*exclude*"
 }
 
 func shutdownsPath(e cluster.Engine) string {

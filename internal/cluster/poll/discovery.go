@@ -32,7 +32,7 @@ func membersPath(e cluster.Engine) string {
 }
 
 func settingsPath(e cluster.Engine) string {
-	return "_all/_settings/index.store.type,index.warm,index.verified_before_close" + ownState(e) + "flat_settings=true&expand_wildcards=all"
+	return "_all/_settings/index.store.type,index.warm,index.verified_before_close" + ownSettings(e) + "flat_settings=true&expand_wildcards=all"
 }
 
 // membership maps the ids of the nodes in the cluster state to their ephemeral

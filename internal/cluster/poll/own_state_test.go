@@ -19,27 +19,31 @@ import (
 func TestNodesAnswerFromTheirOwnState(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		engine  clustertest.Object
-		isAsked bool
+		engine          clustertest.Object
+		state, settings bool // they are asked to
 	}{
-		{clustertest.Object{"distribution": "opensearch", "number": "3.6.0"}, true},
-		{clustertest.Object{"distribution": "opensearch", "number": "10.0.0"}, true},
-		{clustertest.Object{"number": "8.19.4"}, true},
-		{clustertest.Object{"number": "9.1.5"}, true},
-		{clustertest.Object{"number": "9.2.0"}, false},
-		{clustertest.Object{"number": "10.0.0"}, false},
+		{clustertest.Object{"distribution": "opensearch", "number": "3.6.0"}, true, true},
+		{clustertest.Object{"distribution": "opensearch", "number": "10.0.0"}, true, true},
+		{clustertest.Object{"number": "8.19.4"}, true, true},
+		{clustertest.Object{"number": "9.1.5"}, true, false},
+		{clustertest.Object{"number": "9.2.0"}, false, false},
+		{clustertest.Object{"number": "10.0.0"}, false, false},
 	} {
 		t.Run(tt.engine["number"].(string), func(t *testing.T) { //nolint:forcetypeassert // it is one
 			t.Parallel()
 			f := clustertest.New(t, 2)
 			f.Info["version"], f.Info["tagline"] = tt.engine, "You Know, for Search"
 			var mu sync.Mutex
-			asked := map[bool][]string{}
+			state, settings := map[bool][]string{}, map[bool][]string{}
 			f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
 				switch path := r.URL.Path; {
 				case strings.HasSuffix(path, "/_search_shards"):
 					assert.Equal(t, "true", r.URL.Query().Get("local"), "without, the manager is asked by all versions")
 				case strings.HasPrefix(path, "/_cluster/"), strings.Contains(path, "/_settings"):
+					asked := state
+					if strings.HasSuffix(path, "/settings") || strings.Contains(path, "/_settings") {
+						asked = settings
+					}
 					mu.Lock()
 					defer mu.Unlock()
 					local := r.URL.Query().Get("local") == "true"
@@ -56,8 +60,10 @@ func TestNodesAnswerFromTheirOwnState(t *testing.T) {
 			w.Resolves("i", "", []string{"n2"})
 			w.Eventually("learned", func() bool { return f.Count("/i*/_search_shards") > 0 && f.Count("/_cluster/state/metadata/i") > 0 })
 			w.Stop()
-			require.Empty(t, asked[!tt.isAsked])
-			require.NotEmpty(t, asked[tt.isAsked])
+			require.Empty(t, state[!tt.state])
+			require.NotEmpty(t, state[tt.state])
+			require.Empty(t, settings[!tt.settings])
+			require.NotEmpty(t, settings[tt.settings])
 		})
 	}
 }

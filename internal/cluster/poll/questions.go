@@ -48,3 +48,11 @@ func ownState(e cluster.Engine) string {
 	}
 	return "?local=true&"
 }
+
+// ownSettings is ownState for questions about settings. Of these Elasticsearch logs the parameter from 9.1 on, or 9.0.
+func ownSettings(e cluster.Engine) string {
+	if e.Distribution == cluster.Elasticsearch && e.Major >= 9 {
+		return "?"
+	}
+	return ownState(e)
+}
