@@ -137,8 +137,9 @@ func (b *bulkWrite) enter(k bulk.Key) bool {
 	return true
 }
 
-// maxRepeated is how many operations a bulk may have that can be repeated: the answer to it is parsed.
-const maxRepeated = maxResult / 512
+// maxRepeated is how many operations a bulk may have that can be repeated: the answer to it is parsed. An item of it that
+// tells of an error may take 2 KiB.
+const maxRepeated = maxResult / 2048
 
 // rewrite returns the bulk as it is sent; false if some operation has an id or a routing
 // of the client's, or its index refuses ids, or if the items of its answer could not be matched with
