@@ -106,7 +106,7 @@ func (t *try) judgeFailure() {
 // request line or a position in it ("no handler found for uri", "missing authentication
 // credentials for REST request", "byte offset: #744"), or all copies failed and the text
 // is that of the last copy tried. The client is to read what it would have read without
-// sidestep.
+// sidestep. An answer in a coding that the client did not offer is its own affair: the next would come in that, too.
 func (t *try) refuses() bool {
 	if !t.lists() {
 		return false
@@ -117,7 +117,7 @@ func (t *try) refuses() bool {
 	case http.StatusForbidden:
 		return !t.readable()
 	case http.StatusOK:
-		return !t.x.soft && !t.readable()
+		return !t.x.soft && !t.readable() && !decodable(joined(t.x.r.Header["Accept-Encoding"]))
 	}
 	return false
 }
