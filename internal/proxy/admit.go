@@ -289,6 +289,6 @@ func (x *exchange) dismiss(answered *try) {
 		answer := answered != nil && answered.resp != nil
 		full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
 		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest || x.bulk != nil && len(x.tries) > 1
-		x.admitter.done(&x.ticket, x.knownGone(), full)
+		x.admitter.done(&x.ticket, x.knownGone() && !answer, full)
 	}
 }
