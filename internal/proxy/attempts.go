@@ -245,6 +245,9 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 		return x.machine.Ended(t.number, attempt.Result{}), now
 	}
 	t.unlease()
+	if t.cause == attempt.Unreachable && x.goesOn() {
+		gone = false // another node may be reached
+	}
 	if t.resp != nil {
 		x.p.o.Selector.Heard(t.upstream.node, now)
 	}

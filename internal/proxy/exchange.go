@@ -100,7 +100,8 @@ type exchange struct {
 	armed   bool          // the timer may run, or a hedge be chosen, and holds the exchange
 	left    time.Duration // how long the timer is to run again before the first attempt is late
 	// parts is the timer that aborts the attempts although they may change something; nil until the client has left.
-	parts *time.Timer
+	parts   *time.Timer
+	aborted bool // the attempts were aborted, as the client has left
 	// lasts is the context of attempts that net/http sends, if it is not the request's; endLasting ends it.
 	lasts      context.Context //nolint:containedctx // of one request
 	endLasting func()

@@ -106,7 +106,7 @@ func (t *try) judgeFailure() {
 // request line or a position in it ("no handler found for uri", "missing authentication
 // credentials for REST request", "byte offset: #744"), or all copies failed and the text
 // is that of the last copy tried. The client is to read what it would have read without
-// sidestep. An answer in a coding that the client did not offer is its own affair: the next would come in that, too.
+// sidestep. One in a coding that it did not offer is passed on: the next would come in that, too.
 func (t *try) refuses() bool {
 	if !t.lists() {
 		return false

@@ -45,27 +45,42 @@ func (x *exchange) leave() {
 		return
 	}
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.parts = time.AfterFunc(parting, x.abort)
+	over := x.unwatch == nil
+	if !over {
+		x.parts = time.AfterFunc(parting, x.abort)
+	}
+	x.mu.Unlock()
+	if over { // the handler has returned
+		x.release()
+	}
 }
 
 func (x *exchange) abort() {
 	defer x.release()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.aborted = true
 	for _, t := range x.tries {
 		t.message.Abort.Now()
 	}
 }
 
 // watch is watchClient, unless the hedge's timer will call it: that is while the timer
-// may run and no attempt has answered.
-func (x *exchange) watch() {
+// may run and no attempt has answered. It reports whether the attempts were aborted.
+func (x *exchange) watch() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.armed {
 		x.watchClient()
 	}
+	return x.aborted
+}
+
+// goesOn reports whether the request is carried out although its client has left: it may change something, is there as a
+// whole, and its time is not over. x.mu is held.
+func (x *exchange) goesOn() bool {
+	broken := x.stream != nil && (x.stream.gone.Load() || x.stream.stalled.Load())
+	return x.changes() && !broken && !x.aborted && (x.lasts == nil || x.lasts.Err() == nil)
 }
 
 // lasting returns the context of attempts that net/http sends. It ends when the client leaves, that of what may change
@@ -90,6 +105,7 @@ func (x *exchange) done() {
 	if x.unwatch != nil && x.unwatch() {
 		x.refs.Add(-1)
 	}
+	x.unwatch = nil
 	if x.parts != nil && x.parts.Stop() {
 		x.refs.Add(-1)
 	}

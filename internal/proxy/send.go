@@ -82,8 +82,7 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	if t.number == 0 {
 		m.Interim = x.passInterim
 	}
-	x.watch()
-	if x.r.Context().Err() != nil && !x.changes() {
+	if aborted := x.watch(); aborted || x.r.Context().Err() != nil && !x.changes() {
 		m.Abort.Now() // it may not be watched yet
 	}
 	return t.upstream.leg.Do(m)
