@@ -25,7 +25,7 @@ const (
 	NoCopy      Cause = "no_copy"      // 400: the placement proved wrong
 	Partial     Cause = "partial"      // some shards are missing from the result
 	Forbidden   Cause = "forbidden"    // 403: strict weighted routing
-	Refused     Cause = "refused"      // 400, 401, 403 or 405 that may be due to the preference
+	Refused     Cause = "refused"      // 400, 401, 403 or 405 that may be due to the preference, or a 200 that cannot be read
 	Request     Cause = "request"      // it is about the request, not a node: final
 )
 
@@ -51,7 +51,7 @@ type Rule struct {
 	// changes nothing and its body is held.
 	Repeatable bool
 	// Answers: another attempt may follow any bad answer. Without it, only one that is
-	// about the preference: then the engine has done nothing.
+	// about the preference: then the engine has done nothing, but for a 200 that cannot be read.
 	Answers bool
 }
 
