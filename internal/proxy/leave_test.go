@@ -30,7 +30,7 @@ func TestAWriteWhoseClientHasLeftIsSentThroughAnotherNode(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, to)
 			}
 		})
-		c, err := net.Dial("tcp", h.front.Listener.Addr().String())
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.front.Listener.Addr().String())
 		require.NoError(t, err)
 		_, err = c.Write([]byte(request))
 		require.NoError(t, err)
