@@ -46,7 +46,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, s.coordinatingRank(nodes[0], 0, s.since(epoch.Add(after)), scarcity{}), 0.1)
+		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), scarcity{}), 0.1)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 		"for rejecting ones":  {[]string{rejecting, rejecting, idle, idle}, []int{2, 3}},
 		"avoided":             {[]string{full, full, avoided, idle, idle, idle}, []int{3, 4, 5}},
 		"avoided, all full":   {[]string{full, avoided, full, full}, []int{0, 2, 3}},
-		"all are avoided":     {[]string{avoided, avoided, avoided}, []int{0, 1, 2}},
+		"all are avoided":     {[]string{avoided, avoided, avoided}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, nodes := withProcessors(t, len(c.are))
