@@ -313,6 +313,28 @@ func TestOthersCoordinateForAFullNodeInItsZone(t *testing.T) {
 	}
 }
 
+// Where the only node of the own zone is out of use, busy nodes of other zones coordinate themselves, and so they do where
+// there is none.
+func TestABusyNodeCoordinatesWhereItsZoneHasNoOther(t *testing.T) {
+	for name, zone := range map[string]string{"ejected": "a", "none": "z"} {
+		s := New(Options{Epoch: epoch, Zone: zone, ZoneFactor: 3})
+		var infos []NodeInfo
+		for i, z := range []string{"a", "b", "c"} {
+			infos = append(infos, NodeInfo{ID: fmt.Sprint(i), Processors: 2, Zone: z})
+		}
+		nodes := s.Update(infos, epoch)
+		served(s, nodes[:1], 1, 18*time.Millisecond, time.Second)
+		served(s, nodes[1:], 100, 18*time.Millisecond, time.Second)
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		for range 20 {
+			d := choose(s, nodes, [][]int{{0, 1}, {0, 2}}, at(1500*time.Millisecond))
+			require.Contains(t, nodes[1:], d.Coordinator, name)
+		}
+		one := choose(s, nodes, [][]int{{1}}, at(1500*time.Millisecond))
+		require.Same(t, nodes[1], one.Coordinator, name)
+	}
+}
+
 // What one node can serve alone stays with it in a full cluster: a hop is saved.
 func TestOneShardStaysWithItsCopyInAFullCluster(t *testing.T) {
 	s, nodes := withProcessors(t, 4)

@@ -88,7 +88,7 @@ func ofSearches() []rule {
 		{"coordinating: in a full cluster most may", "coordinator.go", "fit: twice*fit < all", "fit: false && twice*fit < all"},
 		{"coordinating: a busy node comes after others", "coordinator.go", "return h + busy*n.holds(twice*nearSlack)", "return h + 0*busy"},
 		{"coordinating: also by nodes that are not listed", "coordinator.go", "if spread || c.best > nearSlack {", "if spread {"},
-		{"coordinating: all do for busy nodes", "coordinator.go", "spread := twice*c.busy", "spread := false && twice*c.busy"},
+		{"coordinating: all do for busy nodes", "coordinator.go", "spread := c.busy > 0 &&", "spread := false && c.busy > 0 &&"},
 		{"coordinating: what was observed is forgotten", "coordinator.go", "return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))", "return math.Ldexp(h, 0)"},
 		{"coordinating: a busy node skips its turn", "coordinator.go", "c.ranks[i] <= limit && n.coordinating.Load() <= busy", "c.ranks[i] <= limit && n.coordinating.Load() <= busy+1<<40"},
 		{"coordinating: what it coordinates counts", "coordinator.go", "return (1 + rank) * (1 + rank) * float64(1+n.coordinating.Load())", "return rank"},
