@@ -23,6 +23,7 @@ type known struct {
 	Identity
 	frame    *frame
 	table    *table // nil while no placement is known
+	source   string
 	version  int64
 	placedAt time.Time
 	history  []confirmation // since trusted
@@ -97,7 +98,7 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 		return
 	}
 	k.markClosed(state)
-	next := k.merge(state)
+	next := k.merge(state, state.Version)
 	for _, name := range asked {
 		if !contains(state.Indices, name) {
 			next = k.drop(next, name, state.Version)
@@ -106,24 +107,30 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 	st.use(next)
 }
 
-// PlacedAll takes in where all indices are. What is known of a later version stays.
-func (st *Store) PlacedAll(asOf time.Time, state *Placement) {
+// PlacedAll takes in where all indices are; source is where it was read. A list of copies comes from the elected manager,
+// which applies a new state after all others: what a node told of the same version stays.
+func (st *Store) PlacedAll(source string, asOf time.Time, state *Placement) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
 	if k.ClusterUUID != state.ClusterUUID {
 		return
 	}
+	k.source = source
 	k.markClosed(state)
 	if k.table == nil {
 		k.confirm(confirmation{state.Version, asOf})
 		st.use(newTable(state.Indices, state.Version))
 		return
 	}
-	next := k.merge(state)
+	version := state.Version
+	if source != SourceRoutingTable {
+		version--
+	}
+	next := k.merge(state, version)
 	k.table.each(func(p *placedIndex) bool {
 		if !contains(state.Indices, p.index.Name) {
-			next = k.drop(next, p.index.Name, state.Version)
+			next = k.drop(next, p.index.Name, version)
 		}
 		return true
 	})
@@ -182,16 +189,16 @@ func contains(indices []Index, name string) bool {
 }
 
 // merge returns the table with what an answer says of its indices, but of those of which
-// a later version is known. It is the present one where nothing changed, and so that
+// more than this version is known. It is the present one where nothing changed, and so that
 // plans stay, one with all that did not.
-func (k *known) merge(state *Placement) *table {
+func (k *known) merge(state *Placement, version int64) *table {
 	next := k.table
 	for i := range state.Indices {
 		index := &state.Indices[i]
 		before := k.table.get(index.Name)
 		switch {
 		case before == nil:
-		case before.version.Load() > state.Version:
+		case before.version.Load() > version:
 			continue
 		case before.index.PlacedAs(index):
 			if before.version.Swap(state.Version) < k.trusted && next == k.table {
@@ -280,7 +287,7 @@ func (st *Store) announce() {
 	k := &st.known
 	st.publish(&Snapshot{
 		Engine: k.Engine, ClusterName: k.ClusterName, ClusterUUID: k.ClusterUUID, Nodes: k.frame.nodes,
-		PlacedAt: k.placedAt, Version: k.version,
+		PlacedAt: k.placedAt, Version: k.version, Source: k.source,
 		frame: k.frame, table: k.table, targets: st.targets.forSnapshot(), inUse: &st.inUse,
 		trusted: k.trusted, stamp: time.Now().Unix(),
 	})

@@ -16,23 +16,24 @@ func TestForgetVersionsOfAnotherCluster(t *testing.T) {
 	st.Discovered(Identity{ClusterUUID: "new"}, nil, nil)
 	st.ForgetVersions("new")
 	st.ForgetVersions("old")
-	st.PlacedAll(time.Now(), &Placement{ClusterUUID: "new", Version: 7})
+	st.PlacedAll("whole", time.Now(), &Placement{ClusterUUID: "new", Version: 7})
 	st.ForgetVersions("old")
 	require.EqualValues(t, 7, st.known.version)
 	st.ForgetVersions("new")
 	require.Zero(t, st.known.version)
 }
 
-// What is known of a later version stays when a whole placement is taken in that took long to read.
-func TestAWholePlacementMayBeBehind(t *testing.T) {
+// The elected manager, which lists all copies, applies a new state after the others. What one of these told of that version
+// stays.
+func TestAListOfCopiesMayBeBehind(t *testing.T) {
 	t.Parallel()
 	on := func(name, node string) Index {
 		return Index{Name: name, Shards: []Shard{{Index: name, Copies: []Copy{{Node: node, Kind: 'p', State: Started}}}}}
 	}
 	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
 	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}, {ID: "n2"}}, nil)
-	place := func(version int64, indices ...Index) {
-		st.PlacedAll(time.Now(), &Placement{ClusterUUID: "u", Version: version, Indices: indices})
+	place := func(source string, version int64, indices ...Index) {
+		st.PlacedAll(source, time.Now(), &Placement{ClusterUUID: "u", Version: version, Indices: indices})
 	}
 	requireOn := func(node string) {
 		t.Helper()
@@ -42,13 +43,15 @@ func TestAWholePlacementMayBeBehind(t *testing.T) {
 			require.Equal(t, node, index.Shards[0].Copies[0].Node)
 		}
 	}
-	place(10, on("moved", "n1"))
-	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 12, Indices: []Index{on("made", "n2"), on("moved", "n2")}}, []string{"made", "moved"})
+	place(SourceCatShards, 10, on("moved", "n1"))
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 11, Indices: []Index{on("made", "n2"), on("moved", "n2")}}, []string{"made", "moved"})
 	requireOn("n2")
-	place(11, on("moved", "n1"))
+	place(SourceCatShards, 11, on("moved", "n1"))
 	requireOn("n2")
-	place(13, on("made", "n1"), on("moved", "n1"))
+	place(SourceRoutingTable, 11, on("made", "n1"), on("moved", "n1"))
 	requireOn("n1")
+	place(SourceListShards, 12, on("made", "n2"), on("moved", "n2"))
+	requireOn("n2")
 }
 
 // Of another cluster nothing is placed yet.
@@ -56,7 +59,7 @@ func TestMetricsOfAClusterThatIsGone(t *testing.T) {
 	t.Parallel()
 	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
 	st.Discovered(Identity{ClusterUUID: "old"}, nil, nil)
-	st.PlacedAll(time.Now(), &Placement{ClusterUUID: "old", Version: 7, Indices: []Index{indexOn("i", []string{"n1"}, []string{"n2"})}})
+	st.PlacedAll(SourceCatShards, time.Now(), &Placement{ClusterUUID: "old", Version: 7, Indices: []Index{indexOn("i", []string{"n1"}, []string{"n2"})}})
 	require.InDelta(t, 2, testutil.ToFloat64(st.metrics.shards), 0)
 	st.Discovered(Identity{ClusterUUID: "new"}, nil, nil)
 	for _, gauge := range []prometheus.Gauge{st.metrics.indices, st.metrics.shards, st.metrics.copies} {

@@ -141,7 +141,7 @@ func TestHealthy(t *testing.T) {
 		"ok nodes: all 3 nodes answer at the addresses that they publish",
 		"ok cluster: OpenSearch 3.6.0, cluster simulated",
 		"ok cluster: sidestep is ready: placement and statistics are there",
-		"ok account: all 13 kinds of requests that sidestep makes are answered",
+		"ok account: all 14 kinds of requests that sidestep makes are answered",
 		"ok nodes: all 3 nodes have version 3.6.0",
 		"ok nodes: 3 nodes: 3 with data, 3 that may be elected, 3 that searches may be sent through",
 		"ok nodes: clocks",
@@ -193,6 +193,8 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 			return http.StatusForbidden, refused
 		case strings.HasSuffix(path, "/_search_shards"):
 			return http.StatusForbidden, `{"error":"no permissions for [indices:admin/shards/search_shards]"}`
+		case strings.HasSuffix(path, "/shards"):
+			return http.StatusForbidden, `{"error":"no permissions for [indices:monitor/stats]"}`
 		}
 		return 0, ""
 	}
@@ -204,6 +206,8 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 	targets := s.finding(report, "of the kind search_shards, indices:admin/shards/search_shards: aliases")
 	require.Equal(t, preflight.Problem, targets.Level)
 	require.Equal(t, preflight.Problem, report.Level)
+	list := s.finding(report, "_shards, indices:monitor/stats: where copies are is read in the cluster state")
+	require.Equal(t, preflight.Note, list.Level, "searches are steered all the same")
 }
 
 // The index that is asked about was deleted after placement was read: no fault of the
@@ -230,7 +234,7 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 		}
 		return 0, ""
 	}
-	s.finding(s.run(), "all 13 kinds of requests that sidestep makes are answered") // without security
+	s.finding(s.run(), "all 14 kinds of requests that sidestep makes are answered") // without security
 
 	told = `{"has_all_requested":true,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":true,"view_index_metadata":true}}}`
 	s.finding(s.run(), "has all the privileges that it needs")
@@ -243,7 +247,7 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 	require.NotContains(t, strings.Join(lines(report), "\n"), "lacks monitor on all")
 
 	told = `{"has_all_requested":false,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":false,"view_index_metadata":true}}}`
-	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: the documents of bulk.single_shard are not counted").Level)
+	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: where copies are is read in the cluster state").Level)
 }
 
 // As behind a load balancer, and as in a container's network.

@@ -123,11 +123,11 @@ func (u *upstream) close() {
 }
 
 // pick returns where to send a request: to the wanted node if it has an address, else to the
-// better of two coordinating nodes, but to none that has failed it. If none is said to have, a spare
+// best coordinating nodes in turn, but to none that has failed it. If none is said to have, a spare
 // one or a seed comes at last. It does not pick upstreams in tried again; nil if none is left.
 func (p *Proxy) pick(v *view, wanted *selection.Node, tried []*upstream, failed []*selection.Node, now time.Time) *upstream {
 	left := func(n *selection.Node) bool {
-		return n.Alive() && !slices.Contains(tried, v.upstream(n)) && !slices.ContainsFunc(failed, n.Same)
+		return n.Alive() && (len(tried) == 0 || !slices.Contains(tried, v.upstream(n))) && !slices.ContainsFunc(failed, n.Same)
 	}
 	if wanted != nil {
 		if u := v.upstream(wanted); u != nil && left(wanted) {

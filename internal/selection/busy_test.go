@@ -117,17 +117,22 @@ func TestABusyNodeIsToldOf(t *testing.T) {
 	}
 }
 
-// A busy node that cannot be reached is busy no more.
-func TestABusyNodeThatCannotBeReachedIsBusyNoMore(t *testing.T) {
-	s, nodes := newTest(t, 3)
-	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Queue: 5, Queries: 10}, at(time.Second))
-	for _, ms := range []int64{1000, 3000} {
-		s.avoid(nodes[0], charge{late: true, why: "late"}, ms*int64(time.Millisecond))
+// A busy node that cannot be reached, and one that gives way to one that is proved slow, is busy no more.
+func TestWhatEndsThatANodeIsBusy(t *testing.T) {
+	for name, end := range map[string]func(s *Selector, nodes []*Node){
+		"unreachable": func(s *Selector, nodes []*Node) { s.MarkUnreachable(nodes[0], "refused", at(2*time.Second)) },
+		"gives way":   func(s *Selector, nodes []*Node) { s.eject(nodes[1], Slow, int64(2*time.Second), "a test") },
+	} {
+		s, nodes := newTest(t, 3)
+		s.ObservePoll(nodes[0].ID, Poll{State: Fine, Queue: 5, Queries: 10}, at(time.Second))
+		for _, ms := range []int64{1000, 3000} {
+			s.avoid(nodes[0], charge{late: true, why: "late"}, ms*int64(time.Millisecond))
+		}
+		require.Equal(t, Busy, nodes[0].State())
+		end(s, nodes)
+		require.False(t, nodes[0].health.busy.Load(), name)
+		require.False(t, nodes[0].health.avoided(), name)
 	}
-	require.Equal(t, Busy, nodes[0].State())
-	s.MarkUnreachable(nodes[0], "refused", at(2*time.Second))
-	require.False(t, nodes[0].health.busy.Load())
-	require.False(t, nodes[0].health.avoided())
 }
 
 // Two late probes that are far apart may each have met a busy moment.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"sidestep/internal/stats"
 )
 
 // unfitRank is added for a node that is to coordinate only if no other is left, whatever they coordinate already: it
@@ -33,22 +35,19 @@ func (n *Node) holds(least float64) float64 { return max(n.longerOf(least), n.qu
 // coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
 // is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
 // a client paying. What a node coordinates takes CPU from its shard queries, and has to wait for it: as far as its CPUs
-// are busy that counts as long as it may hold a shard query up, and so does another zone. A node without statistics
-// costs nothing extra.
+// are busy that counts as long as it may hold a shard query up. A node without statistics costs nothing extra.
 //
 // One that is kept out or comes back comes last (unfitRank). A node that is slow at searching is slow at
 // coordinating, polls that it does not answer tell no time, and one that is back is idle, which makes it look best to
 // every search, whatever share of them it is to have. Where few are left, the others are not bad but the cluster is
 // full, and the few would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are
 // about to leave, come last.
-func (s *Selector) coordinatingRank(n *Node, busy float64, at int64, few scarcity) float64 {
+func (n *Node) coordinatingRank(busy float64, at int64, few scarcity) float64 {
 	polled, _ := n.reach.Value()
 	h := n.overheadAt(at) + polled
 	switch {
 	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
 		return h + unfitRank
-	case !s.local(n):
-		busy = 1
 	case busy == 0:
 		return h
 	}
@@ -130,7 +129,7 @@ func (n *Node) overheadAt(at int64) float64 {
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less
 // evenly it is used. Nodes that are not listed are asked only when all listed
-// ones are clearly worse, or they are busy: then all nodes of the own zone take part. Where one node can serve the search
+// ones are clearly worse, or they are busy: then all nodes of the own zone take part, and of that zone alone. Where one node can serve the search
 // alone it coordinates it, too, and nothing travels between nodes, unless it is busy and half of all nodes are clearly better. Nodes that only coordinate take part in all else, but for those in another zone.
 func (d *Decision) coordinate(req Request, t turn) {
 	pool := d.Nodes
@@ -146,11 +145,11 @@ func (d *Decision) coordinate(req Request, t turn) {
 	few := t.s.scarcity(req.Nodes, t.at, pool...)
 	c := t.costs(d.sorted, pool, few)
 	d.sorted = c.ranks
-	spread := twice*c.busy >= float64(len(pool)) && !req.OneShard()
+	spread := c.busy > 0 && twice*c.busy >= float64(len(pool)) && !req.OneShard()
 	if spread || c.best > nearSlack {
 		d.others = d.others[:0]
 		for _, n := range req.Nodes {
-			if n.mayCoordinate() && (!spread || t.s.local(n)) {
+			if n.mayCoordinate() && (c.busy == 0 || t.s.local(n)) {
 				d.others = append(d.others, n)
 			}
 		}
@@ -162,7 +161,7 @@ func (d *Decision) coordinate(req Request, t turn) {
 				better++
 			}
 		}
-		if spread || better > 0 && (!req.OneShard() || c.busy == 0 || twice*better >= len(others.ranks)) {
+		if spread && others.best < unfitRank || better > 0 && (!req.OneShard() || c.busy == 0 || twice*better >= len(others.ranks)) {
 			others.response = c.response
 			pool, c = d.others, others
 		}
@@ -183,9 +182,12 @@ func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
 	c := costs{ranks: ranks[:0], best: math.Inf(1)}
 	for _, n := range pool {
 		busy := n.busy(t.at)
-		rank := t.s.coordinatingRank(n, busy, t.at, few)
+		rank := n.coordinatingRank(busy, t.at, few)
 		c.ranks = append(c.ranks, rank)
-		c.best, c.response, c.busy = min(c.best, rank), n.holds(c.response), c.busy+busy
+		c.best, c.busy = min(c.best, rank), c.busy+busy
+		if rank < unfitRank {
+			c.response = n.holds(c.response)
+		}
 	}
 	return c
 }
@@ -248,7 +250,15 @@ func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.
 			break
 		}
 	}
-	picked, _ := t.pick(nil, pool, t.costs(nil, pool, s.scarcity(nodes, t.at, pool...)))
+	c := t.costs(nil, pool, s.scarcity(nodes, t.at, pool...))
+	if c.response > 0 { // of a request that goes to one node the usual one counts
+		held := make([]float64, len(pool))
+		for i, n := range pool {
+			held[i] = n.holds(0)
+		}
+		c.response = stats.Median(held)
+	}
+	picked, _ := t.pick(nil, pool, c)
 	return picked
 }
 

@@ -46,7 +46,7 @@ func TestOverheadFades(t *testing.T) {
 	nodes[0].observeOverhead(300, s.since(epoch))
 	set(&nodes[0].reach, 2)
 	for after, want := range map[time.Duration]float64{0: 302, roundLife: 152, 2 * roundLife: 77, time.Minute: 2} {
-		require.InDelta(t, want, s.coordinatingRank(nodes[0], 0, s.since(epoch.Add(after)), scarcity{}), 0.1)
+		require.InDelta(t, want, nodes[0].coordinatingRank(0, s.since(epoch.Add(after)), scarcity{}), 0.1)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestNodesThatCoordinateForAFullNode(t *testing.T) {
 		"for rejecting ones":  {[]string{rejecting, rejecting, idle, idle}, []int{2, 3}},
 		"avoided":             {[]string{full, full, avoided, idle, idle, idle}, []int{3, 4, 5}},
 		"avoided, all full":   {[]string{full, avoided, full, full}, []int{0, 2, 3}},
-		"all are avoided":     {[]string{avoided, avoided, avoided}, []int{0, 1, 2}},
+		"all are avoided":     {[]string{avoided, avoided, avoided}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, nodes := withProcessors(t, len(c.are))
@@ -310,6 +310,28 @@ func TestOthersCoordinateForAFullNodeInItsZone(t *testing.T) {
 			got[slices.Index(nodes, d.Coordinator)] = true
 		}
 		require.Equal(t, c.want, slices.Sorted(maps.Keys(got)), "two more nodes in zone %s", c.zone)
+	}
+}
+
+// Where the only node of the own zone is out of use, busy nodes of other zones coordinate themselves, and so they do where
+// there is none.
+func TestABusyNodeCoordinatesWhereItsZoneHasNoOther(t *testing.T) {
+	for name, zone := range map[string]string{"ejected": "a", "none": "z"} {
+		s := New(Options{Epoch: epoch, Zone: zone, ZoneFactor: 3})
+		var infos []NodeInfo
+		for i, z := range []string{"a", "b", "c"} {
+			infos = append(infos, NodeInfo{ID: fmt.Sprint(i), Processors: 2, Zone: z})
+		}
+		nodes := s.Update(infos, epoch)
+		served(s, nodes[:1], 1, 18*time.Millisecond, time.Second)
+		served(s, nodes[1:], 100, 18*time.Millisecond, time.Second)
+		s.eject(nodes[0], Slow, s.since(at(time.Second)), "a test")
+		for range 20 {
+			d := choose(s, nodes, [][]int{{0, 1}, {0, 2}}, at(1500*time.Millisecond))
+			require.Contains(t, nodes[1:], d.Coordinator, name)
+		}
+		one := choose(s, nodes, [][]int{{1}}, at(1500*time.Millisecond))
+		require.Same(t, nodes[1], one.Coordinator, name)
 	}
 }
 

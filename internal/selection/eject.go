@@ -113,7 +113,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			}
 			return
 		}
-		if n.NoData || n.needed(at) || !s.room(n) {
+		if n.NoData || n.needed(at) || !s.makeRoom(n, true, at) {
 			return
 		}
 		hold := firstHold
@@ -130,13 +130,20 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 	})
 }
 
-// room reports whether no more than [Bound.AtMost] data nodes are ejected or avoided once n is, which is not ejected.
-func (s *Selector) room(n *Node) bool {
+// makeRoom reports whether no more than [Bound.AtMost] data nodes are taken out once n
+// is, which is not ejected. A node that is merely avoided gives way to one against which there is proof.
+func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 	bound := s.Bound()
+	var avoided *Node
 	for _, m := range *s.all.Load() {
 		if !m.NoData && m.health.avoided() && !m.Same(n) {
 			bound.Out++
+			avoided = m
 		}
+	}
+	if proof && avoided != nil && bound.Out >= bound.AtMost {
+		s.change(avoided, at, "", avoided.health.clear)
+		bound.Out--
 	}
 	return bound.Out < bound.AtMost
 }
@@ -150,7 +157,7 @@ func (s *Selector) avoid(n *Node, c charge, at int64) {
 	h := &n.health
 	switch {
 	case h.excluded():
-	case !s.room(n):
+	case !s.makeRoom(n, false, at):
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)

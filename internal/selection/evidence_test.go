@@ -190,6 +190,6 @@ func TestProofOutlivesAnUpdate(t *testing.T) {
 	updated := s.Update(infos, epoch)
 	require.True(t, updated[2].Same(nodes[2]))
 	require.False(t, updated[2].Same(nodes[1]))
-	require.True(t, s.room(nodes[2]), "it is avoided, and not another one")
-	require.False(t, s.room(nodes[1]))
+	require.True(t, s.makeRoom(nodes[2], false, 1), "it is avoided, and not another one")
+	require.False(t, s.makeRoom(nodes[1], false, 1))
 }

@@ -99,22 +99,6 @@ func TestAnEjectionWaitsForAPoll(t *testing.T) {
 	require.Equal(t, Slow, nodes[2].State())
 }
 
-// What a choice found needed is not probed for a second: nothing that speaks against it could be acted upon.
-func TestANodeThatIsNeededIsNotProbed(t *testing.T) {
-	for service, needed := range map[time.Duration]bool{10 * time.Millisecond: false, 20 * time.Millisecond: true} {
-		s, nodes := withProcessors(t, 3)
-		served(s, nodes, 100, service, time.Second)
-		nodes[2].health.avoid.Store(1)
-		choose(s, nodes, [][]int{{0, 2}, {1, 2}}, at(time.Second))
-		nodes[2].health.clear()
-		suspected := Decision{Nodes: nodes[2:]}
-		s.Suspect(&suspected, at(time.Second))
-		require.Equal(t, needed, len(s.Probes(nil, nodes, at(time.Second))) == 0, service)
-		s.Suspect(&suspected, at(2*time.Second))
-		require.NotEmpty(t, s.Probes(nil, nodes, at(2*time.Second)), service)
-	}
-}
-
 // A node that takes far longer than its neighbours, as it serves a heavier index, is suspected by every search. What finds
 // nothing is done more and more rarely: each of a hundred sidesteps probed it ten times a second.
 func TestSuspicionThatFindsNothingComesRarely(t *testing.T) {

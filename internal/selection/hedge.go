@@ -27,18 +27,13 @@ type Asking struct {
 // Ask appends to dst the nodes to be asked at once whether they answer, as a search on d takes
 // clearly longer than such searches usually do: the nodes of d, at most roundSize of them, and
 // others to compare them with where these are few. A node that owes an answer already is not asked
-// again, and none is where d has no node, its coordinating node included, that the cluster can do without: all of
-// them would be used, whatever they answered. Each is to end in one [Selector.Asked].
+// again. Each is to end in one [Selector.Asked].
 func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 	all, turn := *s.all.Load(), s.turn.Load()
 	if d.Reason == Overloaded || len(all) < twice {
 		return dst
 	}
 	at, compared := s.since(now), 0
-	dispensable := func(n *Node) bool { return !n.needed(at) }
-	if !d.some(dispensable) {
-		return dst
-	}
 	ask := func(n *Node) {
 		if n.out() {
 			return

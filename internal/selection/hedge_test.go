@@ -146,19 +146,6 @@ func occupy(nodes []*Node, rate float64) {
 	}
 }
 
-// Where the others could carry the load of none of the nodes of a search none is asked: that would be more work for them,
-// and change nothing.
-func TestNoNodeIsAskedWhereAllAreNeeded(t *testing.T) {
-	s, nodes := newTest(t, 5)
-	setTimes(nodes, 5, 3)
-	for _, n := range nodes[:4] {
-		n.neededAt.Store(int64(time.Second))
-	}
-	require.Empty(t, s.Ask(nil, &Decision{Nodes: nodes[:4], Coordinator: nodes[0]}, at(time.Second)))
-	require.NotEmpty(t, s.Ask(nil, &Decision{Nodes: nodes[:4], Coordinator: nodes[4]}, at(time.Second)), "another one could coordinate")
-	require.NotEmpty(t, s.Ask(nil, &Decision{Nodes: nodes[:4]}, at(3*time.Second)), "that was a while ago")
-}
-
 // What never ends, as the process has stopped asking, is forgotten when a probe would be.
 func TestAnAnswerIsAwaitedForASecond(t *testing.T) {
 	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })

@@ -160,11 +160,11 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	}
 }
 
-// ask wants n probed, if that was not asked for a moment ago, and the others can carry its load. Where probes find
-// nothing again and again it is asked more and more rarely: a node may be slower for good, as it serves a heavier index. One
-// that is avoided is probed anyway.
+// ask wants n probed, if that was not asked for a moment ago. Where probes find nothing again and again it is asked more
+// rarely, once in ProbeTimeout in the end: a node may be slower for good, as it serves a heavier index. One that is avoided is
+// probed anyway.
 func (s *Selector) ask(n *Node, at int64) {
-	if n.NoData || n.health.avoided() || n.needed(at) {
+	if n.NoData || n.health.avoided() {
 		return
 	}
 	p := &n.probe
@@ -172,11 +172,7 @@ func (s *Selector) ask(n *Node, at int64) {
 	if at-p.askedAt.Load() > int64(failureMemory) {
 		vain = 0
 	}
-	interval := min(suspicionInterval<<max(0, vain-1), ProbeTimeout)
-	if interval == ProbeTimeout {
-		interval = s.apart(n, interval, at)
-	}
-	if elapsed(&p.askedAt, at, interval) {
+	if elapsed(&p.askedAt, at, min(suspicionInterval<<max(0, vain-1), ProbeTimeout)) {
 		p.vain.Store(vain + 1)
 		p.wanted.Store(true)
 	}

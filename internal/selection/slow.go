@@ -97,8 +97,7 @@ func (d *Decision) spare(t turn) {
 	}
 }
 
-// needed reports whether a choice of the last second found that the others could not carry the load of n: what
-// speaks against it could not be acted upon, so it is neither ejected nor probed, nor asked whether it answers.
+// needed reports whether a choice of the last second found that the others could not carry the load of n: it is not ejected.
 func (n *Node) needed(at int64) bool { return lately(&n.neededAt, at) }
 
 // provedSlow reports whether the candidate is excluded as probes found its node slow.

@@ -355,15 +355,15 @@ func TestANodeThatIsSlowEverywhereIsAvoidedForAWhile(t *testing.T) {
 	}
 }
 
-// An avoided node counts like an ejected one. What there is proof against is ejected once there is room.
-func TestAnAvoidedNodeTakesTheRoomOfAnEjectedOne(t *testing.T) {
+// Where no more nodes may be taken out, one that is merely avoided gives way to proof.
+func TestAnAvoidedNodeGivesWayToProof(t *testing.T) {
 	s, nodes := newTest(t, 3)
 	s.avoid(nodes[0], charge{why: "a test"}, 1)
 	s.avoid(nodes[1], charge{why: "a test"}, 1)
 	require.Equal(t, []bool{true, false, false}, []bool{nodes[0].health.avoided(), nodes[1].health.avoided(), nodes[2].health.avoided()})
 	s.eject(nodes[1], Slow, int64(time.Second), "a test")
-	require.Equal(t, Fine, nodes[1].State())
-	s.changing(nodes[0], int64(time.Second), "", nodes[0].health.clear)
-	s.eject(nodes[1], Slow, int64(time.Second), "a test")
 	require.Equal(t, Slow, nodes[1].State())
+	require.False(t, nodes[0].health.avoided())
+	s.eject(nodes[2], Slow, int64(time.Second), "a test")
+	require.Equal(t, Fine, nodes[2].State())
 }

@@ -2,22 +2,27 @@ package poll
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"sidestep/internal/cluster"
 )
 
-// placementBuilder gathers the indices of a routing table.
+// placementBuilder gathers copies into indices. They may come in any order; as the
+// engines list them, those of an index together, they need the least memory.
 type placementBuilder struct {
 	// known is what was placed before, nil if nothing: what is the same is taken from
 	// there. A placement that was read again would else be there twice for a while.
 	known   *cluster.Snapshot
 	done    []cluster.Index
+	at      map[string]int // in done
 	strings map[string]string
-	read    tableCopy // each copy is read into the memory of the one before
-	rows    []row     // of the index that is read
+	row     catRow
+
+	// The index whose copies come now.
+	open bool
+	name string
+	rows []row
 }
 
 // row is a copy of a shard.
@@ -29,7 +34,7 @@ type row struct {
 // newPlacementBuilder returns a builder; known is the placement at hand, if there is
 // one.
 func newPlacementBuilder(known *cluster.Snapshot) *placementBuilder {
-	return &placementBuilder{known: known, strings: map[string]string{}}
+	return &placementBuilder{known: known, at: map[string]int{}, strings: map[string]string{}}
 }
 
 // intern keeps one string of each value: a node id occurs once per copy.
@@ -42,52 +47,77 @@ func (b *placementBuilder) intern(s []byte) string {
 	return kept
 }
 
-// decodeCopy adds a copy of a shard of the index that is read.
-func (b *placementBuilder) decodeCopy(dec *json.Decoder, number int) error {
-	c := &b.read
-	*c = tableCopy{State: c.State[:0], Node: c.Node[:0]}
-	if err := dec.Decode(c); err != nil {
-		return err
-	}
-	b.rows = append(b.rows, row{number, cluster.Copy{Node: b.intern(c.Node), Kind: c.kind(), State: cluster.ParseCopyState(b.intern(c.State))}})
-	return nil
-}
-
-// finish puts the index that was read among those that are done, if it has copies.
-func (b *placementBuilder) finish(name string) {
-	if len(b.rows) == 0 {
+// begin says which index the next copies are of.
+func (b *placementBuilder) begin(index []byte) {
+	if b.open && b.name == string(index) {
 		return
 	}
-	slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Compare(a.number, b.number) })
-	index := b.indexKnown(name)
-	if index.Shards == nil {
-		index.Shards = shardsOf(index.Name, b.rows)
+	b.finish()
+	b.open, b.name, b.rows = true, "", b.rows[:0]
+	if at, ok := b.at[string(index)]; ok {
+		b.name = b.done[at].Name
+		for _, shard := range b.done[at].Shards {
+			for _, c := range shard.Copies {
+				b.rows = append(b.rows, row{shard.Number, c})
+			}
+		}
+		return
 	}
-	b.done, b.rows = append(b.done, index), b.rows[:0]
+	if b.known != nil {
+		if placed, ok := b.known.Lookup(string(index)); ok {
+			b.name = placed.Name
+			return
+		}
+	}
+	b.name = string(index)
 }
 
-// indexKnown returns the index as it was known, without shards if they are others now.
-func (b *placementBuilder) indexKnown(name string) cluster.Index {
-	if b.known == nil {
-		return cluster.Index{Name: name}
+func (b *placementBuilder) add(number int, c cluster.Copy) {
+	b.rows = append(b.rows, row{number, c})
+}
+
+// finish puts the index that came last among those that are done.
+func (b *placementBuilder) finish() {
+	if !b.open || len(b.rows) == 0 {
+		return
 	}
-	placed, ok := b.known.Lookup(name)
+	b.open = false
+	slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Compare(a.number, b.number) })
+	index := cluster.Index{Name: b.name, Shards: b.shardsKnown()}
+	if index.Shards == nil {
+		index.Shards = shardsOf(b.name, b.rows)
+	}
+	if at, ok := b.at[b.name]; ok {
+		b.done[at] = index
+		return
+	}
+	b.at[b.name] = len(b.done)
+	b.done = append(b.done, index)
+}
+
+// shardsKnown returns the shards of the index as they were known, nil if they are
+// others now.
+func (b *placementBuilder) shardsKnown() []cluster.Shard {
+	if b.known == nil {
+		return nil
+	}
+	placed, ok := b.known.Lookup(b.name)
 	if !ok {
-		return cluster.Index{Name: name}
+		return nil
 	}
 	rest := b.rows
 	for _, shard := range placed.Shards {
 		for _, c := range shard.Copies {
 			if len(rest) == 0 || rest[0] != (row{shard.Number, c}) {
-				return cluster.Index{Name: placed.Name}
+				return nil
 			}
 			rest = rest[1:]
 		}
 	}
 	if len(rest) > 0 {
-		return cluster.Index{Name: placed.Name}
+		return nil
 	}
-	return cluster.Index{Name: placed.Name, Shards: placed.Shards}
+	return placed.Shards
 }
 
 // shardsOf makes shards of copies that are sorted by number.
@@ -109,9 +139,10 @@ func shardsOf(index string, rows []row) []cluster.Shard {
 	return shards
 }
 
-// indices returns what was read, sorted by name, the shards by number. It is never
+// indices returns what was added, sorted by name, the shards by number. It is never
 // nil: a cluster without indices has a placement, too.
 func (b *placementBuilder) indices() []cluster.Index {
+	b.finish()
 	if b.done == nil {
 		return []cluster.Index{}
 	}

@@ -123,7 +123,7 @@ func parseCounts(r io.Reader) (*Counts, error) {
 	counts := &Counts{Operations: make([]int64, len(rows))}
 	seen := make([]bool, len(rows))
 	for _, row := range rows {
-		shard, err := shardNumber(row.Shard)
+		shard, err := shardNumber([]byte(row.Shard))
 		if err != nil {
 			return nil, err
 		}

@@ -184,7 +184,7 @@ func (p *Poller) askMembers(ctx context.Context, first *url.URL, e cluster.Engin
 				return err
 			}
 			if told := state.ClusterUUID; told != "" && told != uuid {
-				return foreignError(state.ClusterUUID)
+				return fmt.Errorf("the answer is of another cluster (uuid %s)", state.ClusterUUID)
 			}
 			return nil
 		},

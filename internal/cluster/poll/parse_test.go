@@ -65,21 +65,24 @@ func TestParseInfoRefusesStrangers(t *testing.T) {
 }
 
 // What real engines answered, with two unassigned primaries and two unassigned
-// replicas.
+// replicas: both sources tell the same placement.
 func TestPlacementOfRealEngines(t *testing.T) {
 	t.Parallel()
 	for engine, node := range map[string]string{"opensearch-3.6.0": "x-h-GsjMRiGiAfkq9F230w", "elasticsearch-8.19.4": "Ai04ZWRkTnmX18JgZy_LiQ"} {
+		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"), newPlacementBuilder(nil))
+		require.NoError(t, err)
 		content, err := io.ReadAll(golden(t, engine, "routing_table.json"))
 		require.NoError(t, err)
 		state, err := parseRoutingTable(strings.NewReader(strings.Replace(string(content), "{", `{"version":7,`, 1)), newPlacementBuilder(nil))
 		require.NoError(t, err)
+		require.Equal(t, fromCat, state.Indices)
 		require.Len(t, state.ClusterUUID, 22)
 		require.Equal(t, int64(7), state.Version)
 		missing := cluster.Copy{Kind: 'p', State: cluster.Unassigned}
 		require.Equal(t, cluster.Index{Name: "stuck", Shards: []cluster.Shard{
 			{Index: "stuck", Number: 0, Copies: []cluster.Copy{missing}}, {Index: "stuck", Number: 1, Copies: []cluster.Copy{missing}},
-		}}, state.Indices[3])
-		require.Equal(t, []cluster.Copy{{Node: node, Kind: 'p', State: cluster.Started}, {Kind: 'r', State: cluster.Unassigned}}, state.Indices[1].Shards[1].Copies)
+		}}, fromCat[3])
+		require.Equal(t, []cluster.Copy{{Node: node, Kind: 'p', State: cluster.Started}, {Kind: 'r', State: cluster.Unassigned}}, fromCat[1].Shards[1].Copies)
 
 		shards, incomplete, err := parseSearchShards(golden(t, engine, "search_shards.json"))
 		require.NoError(t, err)
@@ -105,22 +108,42 @@ func TestStatsOfRealEngines(t *testing.T) {
 	}
 }
 
-func TestParseRoutingTable(t *testing.T) {
+func TestParseCatShards(t *testing.T) {
 	t.Parallel()
-	for indices, want := range map[string][]cluster.Index{
-		`{}`:                  {},
-		`{"i":{"shards":{}}}`: {},
-		// null after a value is empty, and so is what is not told
-		`{"i":{"shards":{"1":[{"state":"RELOCATING","primary":true,"node":"a"},{"state":"UNASSIGNED","node":null}],"0":[{"state":"INITIALIZING","searchOnly":true,"node":"b"}]},"more":[{}]}}`: {{
-			Name: "i", Shards: []cluster.Shard{
-				{Index: "i", Copies: []cluster.Copy{{Node: "b", Kind: 's', State: cluster.Initializing}}},
-				{Index: "i", Number: 1, Copies: []cluster.Copy{{Node: "a", Kind: 'p', State: cluster.Relocating}, {Kind: 'r', State: cluster.Unassigned}}},
-			},
-		}},
-	} {
-		got, err := parseRoutingTable(strings.NewReader(`{"version":7,"routing_table":{"indices":`+indices+`}}`), newPlacementBuilder(nil))
-		require.NoError(t, err)
-		require.Equal(t, want, got.Indices)
+	tests := []struct {
+		name, body string
+		want       []cluster.Index
+		err        string
+	}{
+		{name: "no indices", body: `[]`, want: []cluster.Index{}},
+		{
+			name: "a relocating copy is at its source",
+			body: `[{"index":"i","shard":"0","prirep":"p","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"}]`,
+			want: []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Index: "i", Copies: []cluster.Copy{{Node: "a", Kind: 'p', State: cluster.Relocating}}}}}},
+		},
+		{
+			name: "null after a value is empty",
+			body: `[{"index":"i","shard":"0","prirep":"s","state":"INITIALIZING","id":"a"},{"index":"i","shard":"0","prirep":"s","state":"UNASSIGNED","id":null}]`,
+			want: []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Index: "i", Copies: []cluster.Copy{{Node: "a", Kind: 's', State: cluster.Initializing}, {Kind: 's', State: cluster.Unassigned}}}}}},
+		},
+		{name: "cut off", body: `[{"index":"i","shard":"0","prirep":"p"}`, err: "EOF"},
+		{name: "an object", body: `{"error":"x"}`, err: "found {"},
+		{name: "no number", body: `[{"index":"i","shard":"x","prirep":"p"}]`, err: `"x" is not a shard number`},
+		{name: "negative", body: `[{"index":"i","shard":"-1","prirep":"p"}]`, err: "not a shard number"},
+		{name: "no index", body: `[{"shard":"1","prirep":"p"}]`, err: "no index"},
+		{name: "no kind", body: `[{"index":"i","shard":"1"}]`, err: `prirep is ""`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseCatShards(strings.NewReader(tt.body), newPlacementBuilder(nil))
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
 	}
 }
 
@@ -157,11 +180,39 @@ func TestSearchShardsPath(t *testing.T) {
 	}
 }
 
-// BenchmarkFirstTable reads a routing table and makes the first table of it.
+func FuzzCatShards(f *testing.F) {
+	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
+		content, err := os.ReadFile(filepath.Join("testdata", engine, "cat_shards.json"))
+		require.NoError(f, err)
+		f.Add(content)
+	}
+	f.Add([]byte(`[{"index":"i","shard":"3","prirep":"r","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"},{}]`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		indices, err := parseCatShards(bytes.NewReader(body), newPlacementBuilder(nil))
+		if err != nil {
+			return
+		}
+		s := cluster.NewSnapshot(cluster.Contents{Nodes: []*cluster.Node{{ID: "a"}}, Indices: indices})
+		for _, index := range indices {
+			plan, miss := s.Resolve(index.Name, "")
+			require.Equal(t, plan == nil, miss != cluster.MissNone)
+			if plan == nil {
+				continue
+			}
+			require.Len(t, plan.Shards, len(index.Shards))
+			for i, nodes := range plan.Shards {
+				require.NotEmpty(t, nodes)
+				require.Equal(t, cluster.ShardName{Index: index.Name, Number: i}, plan.Names[i])
+			}
+		}
+	})
+}
+
+// BenchmarkFirstTable reads the answer of _cat/shards and makes the first table of it.
 func BenchmarkFirstTable(b *testing.B) {
 	const shardsPerIndex = 5
 	for _, shards := range []int{100, 5000, 50_000, 500_000} {
-		f := &clustertest.Fake{Version: 7}
+		f := &clustertest.Fake{}
 		for i := range shards / shardsPerIndex {
 			copies := make([][]string, shardsPerIndex)
 			for s := range copies {
@@ -169,17 +220,17 @@ func BenchmarkFirstTable(b *testing.B) {
 			}
 			f.Indices = append(f.Indices, clustertest.Index("index-"+strconv.Itoa(i), copies...))
 		}
-		answer, err := json.Marshal(f.RoutingTable(&clustertest.Node{}, ""))
+		answer, err := json.Marshal(f.CatShards())
 		require.NoError(b, err)
 		b.Run("shards="+strconv.Itoa(shards), func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(answer)))
 			for b.Loop() {
-				state, err := parseRoutingTable(bytes.NewReader(answer), newPlacementBuilder(nil))
+				indices, err := parseCatShards(bytes.NewReader(answer), newPlacementBuilder(nil))
 				if err != nil {
 					b.Fatal(err)
 				}
-				cluster.NewSnapshot(cluster.Contents{Indices: state.Indices})
+				cluster.NewSnapshot(cluster.Contents{Indices: indices})
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"net/url"
 	"time"
 
@@ -22,15 +21,15 @@ const (
 	// refreshPause is the least time between a fetch, or a check that a hint asked for, and the next one that a hint
 	// asks for.
 	refreshPause = 500 * time.Millisecond
+	// firstPatience is how long the first table, which waits for its slowest node, is
+	// waited for before the routing table is fetched besides.
+	firstPatience = time.Second
 	// costFactor bounds the share of time that fetches of the indices in use may take:
 	// one that took t is not repeated before costFactor·t, so that large clusters with
 	// many changes are not busy with our polls. wholeCostFactor is the same for fetches
-	// of all there is, but for those that fail.
+	// of all there is.
 	costFactor      = 10
 	wholeCostFactor = 100
-	// wholeGrace spreads the fetches of all there is after a relay fell silent: all who had it for a relay begin to poll at
-	// the same moment.
-	wholeGrace = 30 * time.Second
 	// settleAfter is how many checks in a row must find a lower version
 	// than known before it is believed: one node may be behind or cut off.
 	settleAfter = 5
@@ -50,7 +49,7 @@ type stateVersion struct {
 }
 
 // placer keeps the placement: at every move of the version it asks where the indices
-// in use are, or, if its cost allows it, where all are. Its fields belong to the goroutine of
+// in use are, and now and then where all are. Its fields belong to the goroutine of
 // placeLoop.
 type placer struct {
 	poller  *Poller
@@ -63,27 +62,15 @@ type placer struct {
 	membersAfter time.Time // the same for the members
 	membersDue   bool      // they may have changed
 
-	wholeVersion int64     // of the last whole placement, 0 if there was none or it is void
-	wholeAt      time.Time // when that was taken in
-	wholeAfter   time.Time // do not ask for all indices before
-	wholeErr     error     // why the last attempt failed
-}
-
-// newPlacer returns a placer for p. What a relay told is not asked for again before it changes.
-func newPlacer(p *Poller) *placer {
-	placer := &placer{poller: p}
-	if s := p.Snapshot(); s != nil && s.HasPlacement() && p.o.Source != nil {
-		now := time.Now()
-		placer.fetched, placer.wholeVersion, placer.wholeAt, placer.wholeAfter = now, s.Version, now, now.Add(rand.N(wholeGrace))
-	}
-	return placer
+	whole wholeState
 }
 
 // placeLoop confirms the placement at every interval and brings it up to date when
 // the version of the cluster state moved.
 func (p *Poller) placeLoop(ctx context.Context) {
 	defer p.newest.Store(nil)
-	placer := newPlacer(p)
+	placer := &placer{poller: p, whole: p.wholeKnown()}
+	placer.fetched = placer.whole.at
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
 	var hintedAt time.Time
@@ -91,7 +78,11 @@ func (p *Poller) placeLoop(ctx context.Context) {
 		hinted := false
 		select {
 		case <-ctx.Done():
+			placer.drain()
 			return
+		case answer := <-placer.whole.answer:
+			placer.wholeArrived(ctx, answer)
+			continue
 		case <-tick.C:
 			tick.Reset(p.PlacementInterval())
 		case <-p.replace:
@@ -128,6 +119,13 @@ func (p *placer) refuse(err error) {
 	p.refused = max(usual, min(2*max(p.refused, usual), ceilingInterval))
 }
 
+// drain waits for the fetch in flight, whose context has ended.
+func (p *placer) drain() {
+	if p.whole.answer != nil {
+		<-p.whole.answer
+	}
+}
+
 // check reads the version and fetches what is out of date.
 func (p *placer) check(ctx context.Context, force bool) error {
 	v, err := p.readVersion(ctx)
@@ -149,23 +147,17 @@ func (p *placer) check(ctx context.Context, force bool) error {
 			return nil
 		}
 		p.poller.store.ForgetVersions(v.ClusterUUID)
-		p.wholeVersion = 0
+		p.whole.version, p.whole.forgotten = 0, true
 	}
 	p.lower = 0
 	p.poller.newest.Store(v.from)
+	p.beginWhole(ctx, v)
 	if p.membersDue {
 		p.checkMembers(ctx)
 	}
-	if p.wholeIsDue(v.Version) {
-		p.wholeErr = p.fetchWhole(ctx, v)
-		if p.wholeErr == nil || ctx.Err() != nil {
-			return p.wholeErr
-		}
-		p.poller.o.Logger.Debug("placement of all indices not fetched", "err", p.wholeErr, "retry_at", p.wholeAfter)
-	}
 	switch {
 	case !known.HasPlacement():
-		return p.wholeErr
+		return p.fetchFirst(ctx, v)
 	case v.Version == known.Version && !force && time.Since(p.fetched) < placementMaxAge:
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 		return nil
@@ -187,41 +179,12 @@ func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
 			case v.Version == 0:
 				return errors.New("the answer names no version")
 			case v.ClusterUUID != known.ClusterUUID:
-				return foreignError(v.ClusterUUID)
+				return fmt.Errorf("the answer is of another cluster (uuid %s)", v.ClusterUUID)
 			}
 			return nil
 		},
 	})
 	return v, err
-}
-
-// wholeIsDue reports whether the placement of all indices is to be brought to a version now.
-func (p *placer) wholeIsDue(version int64) bool {
-	if p.wholeErr == nil && !p.poller.Snapshot().HasPlacement() {
-		return true // nothing was tried yet, or that was of another cluster
-	}
-	return !time.Now().Before(p.wholeAfter) && (version != p.wholeVersion || time.Since(p.wholeAt) >= wholeMaxAge)
-}
-
-// fetchWhole brings the placement of all indices to version v or a later one.
-func (p *placer) fetchWhole(ctx context.Context, v stateVersion) error {
-	started := time.Now()
-	version, err := p.poller.placeAll(ctx, v.from, started)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	took := time.Since(started)
-	if err != nil {
-		p.wholeVersion, p.wholeAfter = 0, time.Now().Add(costFactor*took)
-		return fmt.Errorf("fetch the placement of all indices: %w", err)
-	}
-	p.wholeAfter = time.Now().Add(wholeCostFactor * took)
-	if version < v.Version {
-		return nil // another node answered, behind one address: the next tick comes back to it
-	}
-	p.wholeVersion, p.wholeAt, p.fetched, p.membersDue = version, time.Now(), time.Now(), true
-	p.poller.store.Confirmed(v.ClusterUUID, version, started)
-	return nil
 }
 
 // fetchInUse brings the placement of the indices in use to version v. All others
@@ -260,8 +223,9 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 // is at least of.
 func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
 	if s := p.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.CountIndices()/2 {
-		return p.placeAll(ctx, from, time.Now())
+		return p.placeAll(ctx, from)
 	}
+	uuid := p.Snapshot().ClusterUUID
 	version = math.MaxInt64
 	paths, of := namesPaths(names)
 	for i, path := range paths {
@@ -269,11 +233,13 @@ func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		p.countRefresh(sourceInUse, err)
+		p.countRefresh(cluster.SourceInUse, err)
 		if err != nil {
 			return 0, err
 		}
-		p.store.PlacedSome(state, of[i])
+		if state.ClusterUUID == uuid {
+			p.store.PlacedSome(state, of[i])
+		}
 		version = min(version, state.Version)
 	}
 	return version, nil
@@ -282,33 +248,34 @@ func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string
 // minHalf is from how many indices on half of all there are is as good as all.
 const minHalf = 200
 
-// placeAll is placeIndices for all indices at once, where they are at this time.
-func (p *Poller) placeAll(ctx context.Context, from *url.URL, asOf time.Time) (version int64, err error) {
+// placeAll is placeIndices for all indices at once.
+func (p *Poller) placeAll(ctx context.Context, from *url.URL) (version int64, err error) {
+	uuid := p.Snapshot().ClusterUUID
 	state, err := p.readRoutingTable(ctx, from, "")
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	p.countRefresh(sourceRoutingTable, err)
+	p.countRefresh(cluster.SourceRoutingTable, err)
 	if err != nil {
 		return 0, err
 	}
-	p.store.PlacedAll(asOf, state)
+	if state.ClusterUUID == uuid {
+		p.store.PlacedAll(cluster.SourceRoutingTable, time.Now(), state)
+	}
 	return state.Version, nil
 }
 
 // readRoutingTable asks a node for its routing table, or for that of some indices.
 func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names string) (state *cluster.Placement, err error) {
-	known, deadline := p.Snapshot(), p.o.PollTimeout
+	deadline := p.o.PollTimeout
 	if names != "" {
 		deadline = min(2*localDeadline, deadline)
 	}
 	q := Query{
 		Kind: kindRoutingTable, Deadline: deadline, longest: maxPlacement,
-		Path: "_cluster/state/version,routing_table" + names + ownState(known.Engine) + "ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
+		Path: "_cluster/state/version,routing_table" + names + ownState(p.engine()) + "ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
 		Decode: func(r io.Reader) (err error) {
-			if state, err = parseRoutingTable(r, newPlacementBuilder(known)); err == nil && state.ClusterUUID != known.ClusterUUID {
-				err = foreignError(state.ClusterUUID)
-			}
+			state, err = parseRoutingTable(r, newPlacementBuilder(p.Snapshot()))
 			return err
 		},
 	}
@@ -334,17 +301,6 @@ func (p *placer) checkMembers(ctx context.Context) {
 		hint(p.poller.rediscover)
 	}
 }
-
-// foreignError says that an answer is of the cluster with this uuid, and not of the known one.
-func foreignError(uuid string) error {
-	return fmt.Errorf("the answer is of another cluster (uuid %s)", uuid)
-}
-
-// Sources of a placement. The set is closed: used as a metric label.
-const (
-	sourceRoutingTable = "routing_table" // the whole one
-	sourceInUse        = "in_use"        // that of the indices in use
-)
 
 func (p *Poller) countRefresh(source string, err error) {
 	result := "ok"

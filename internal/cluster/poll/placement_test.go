@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -47,61 +48,64 @@ func TestSearchOnlyCopies(t *testing.T) {
 	w.Resolves("i", "", []string{"n3"})
 }
 
-// While the whole placement cannot be read, that of what is searched is.
-func TestWhatIsInUseIsReadWithoutTheWhole(t *testing.T) {
+// catFault makes _cat/shards misbehave while set.
+func catFault(f *clustertest.Fake, misbehave http.HandlerFunc) *atomic.Bool {
+	var on atomic.Bool
+	on.Store(true)
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_cat/shards" || !on.Load() {
+			return false
+		}
+		misbehave(w, r)
+		return true
+	})
+	return &on
+}
+
+func TestRoutingTableWhileCatShardsFails(t *testing.T) {
 	t.Parallel()
 	tests := map[string]http.HandlerFunc{
 		"hangs":      func(_ http.ResponseWriter, r *http.Request) { clustertest.Hang(r) },
-		"overload":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-		"unreadable": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"routing_table":`)) },
-		"stranger": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"cluster_uuid":"another","version":1000}`))
-		},
+		"limit":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"forbidden":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"unreadable": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`[{"index":`)) },
 	}
 	for name, misbehave := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := clustertest.New(t, 2)
 			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+			catFault(f, misbehave)
 			w := watch(t, f, nil)
 			w.Resolves("i", "", []string{"n1"})
-			f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path == wholePath {
-					misbehave(w, r)
-				}
-				return r.URL.Path == wholePath
-			})
+			require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
 			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
 			w.Resolves("i", "", []string{"n2"})
 			w.Eventually("ok", func() bool { return w.Status().State == StateOK })
+			require.LessOrEqual(t, f.Count("/_cat/shards"), 2, "it is left alone for a while")
 			at := w.Snapshot().PlacedAt
 			w.Eventually("age is renewed", func() bool { return w.Snapshot().PlacedAt.After(at) })
-			f.On(nil)
-			whole := f.Count(wholePath)
-			w.Eventually("the whole is read again", func() bool { return f.Count(wholePath) > whole })
 		})
 	}
 }
 
-func TestWhenTheWholeIsRead(t *testing.T) {
+func TestSlowCatShardsTakesOver(t *testing.T) {
 	t.Parallel()
-	placer := &placer{poller: New(cluster.NewStore(cluster.StoreOptions{}), Options{PlacementInterval: time.Hour})}
-	placer.poller.store.Discovered(cluster.Identity{}, nil, nil)
-	require.True(t, placer.wholeIsDue(7), "nothing is known")
-	placer.wholeAfter = time.Now().Add(time.Hour)
-	require.True(t, placer.wholeIsDue(7), "what cost so much was of another cluster")
-	placer.wholeErr, placer.wholeAfter = errNoAddress, time.Now().Add(time.Hour)
-	require.False(t, placer.wholeIsDue(7), "the cost of what failed forbids it")
-	placer.wholeAfter = time.Time{}
-	require.True(t, placer.wholeIsDue(7))
-	discover(placer.poller, nil)
-	placer.wholeErr, placer.wholeVersion, placer.wholeAt = nil, 7, time.Now()
-	require.False(t, placer.wholeIsDue(7))
-	require.True(t, placer.wholeIsDue(8))
-	placer.wholeAt = time.Now().Add(-wholeMaxAge)
-	require.True(t, placer.wholeIsDue(7))
-	placer.wholeAfter = time.Now().Add(time.Hour)
-	require.False(t, placer.wholeIsDue(8))
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	catFault(f, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(firstPatience + 200*time.Millisecond):
+			f.Mu.Lock()
+			defer f.Mu.Unlock()
+			assert.NoError(t, clustertest.WriteJSON(w, f.CatShards()))
+		}
+	})
+	w := watch(t, f, func(o *Options) { o.PollTimeout = time.Minute })
+	w.Resolves("i", "", []string{"n1"})
+	require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
+	w.Eventually("cat", func() bool { return w.Snapshot().Source == cluster.SourceCatShards })
 }
 
 func TestLowerVersionIsNotBelievedAtOnce(t *testing.T) {
@@ -147,7 +151,7 @@ func TestManagerThatAppliesLast(t *testing.T) {
 // confirms requires that each of some checks confirms the placement of a poller that does not work by itself any more.
 func (w *watcher) confirms(t *testing.T) {
 	t.Helper()
-	placer := &placer{poller: w.Poller, fetched: time.Now(), wholeVersion: w.Snapshot().Version, wholeAt: time.Now()}
+	placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{version: w.Snapshot().Version, at: time.Now()}}
 	for range 6 {
 		before := w.Snapshot().PlacedAt
 		require.NoError(t, placer.check(t.Context(), false))
@@ -167,7 +171,7 @@ func TestNodeThatStopsWhileItIsAsked(t *testing.T) {
 	var hung atomic.Bool
 	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
 		switch {
-		case r.URL.Path == wholePath:
+		case r.URL.Path == "/_cat/shards", r.URL.Path == strings.TrimSuffix(partPath, "/"):
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		case r.URL.Path == partPath+"i" && hung.CompareAndSwap(false, true):
@@ -189,7 +193,7 @@ func TestRefreshPlacement(t *testing.T) {
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
 	w := watch(t, f, func(o *Options) { o.PlacementInterval = time.Hour })
 	w.Resolves("i", "", []string{"n1"})
-	fetches := f.Count(wholePath)
+	fetches := f.Count("/_cat/shards")
 	f.Mu.Lock()
 	f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} // the version says nothing of it
 	f.Mu.Unlock()
@@ -197,7 +201,7 @@ func TestRefreshPlacement(t *testing.T) {
 		w.RefreshPlacement()
 	}
 	w.Resolves("i", "", []string{"n2"})
-	require.LessOrEqual(t, f.Count(wholePath), fetches+2)
+	require.LessOrEqual(t, f.Count("/_cat/shards"), fetches+2)
 }
 
 // However often placement proves wrong while its cost forbids to read it again, the cluster is not asked all the time.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strconv"
 
 	"sidestep/internal/cluster"
 )
@@ -16,8 +15,7 @@ const routingFields = "&filter_path=cluster_uuid,version," +
 	"routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.primary," +
 	"routing_table.indices.*.shards.*.searchOnly,routing_table.indices.*.shards.*.node"
 
-// tableCopy is one copy in the routing table of the cluster state. One that relocates is there once, on the node that it
-// leaves.
+// tableCopy is one copy in the routing table of the cluster state.
 type tableCopy struct {
 	State      text `json:"state"`
 	Primary    bool `json:"primary"`
@@ -73,31 +71,25 @@ func parseRoutingTable(r io.Reader, b *placementBuilder) (*cluster.Placement, er
 
 // decodeRouted adds an index in the routing table.
 func (b *placementBuilder) decodeRouted(dec *json.Decoder, index string) error {
-	err := eachField(dec, func(key string) error {
-		if key != "shards" {
-			return skipValue(dec)
-		}
-		return eachField(dec, func(key string) error {
-			number, err := shardNumber(key)
-			if err != nil {
-				return err
-			}
-			return eachElement(dec, func() error { return b.decodeCopy(dec, number) })
-		})
-	})
-	if err != nil {
+	var routed struct {
+		Shards map[string][]tableCopy `json:"shards"`
+	}
+	if err := dec.Decode(&routed); err != nil {
 		return fmt.Errorf("index %q: %w", index, err)
 	}
-	b.finish(index)
-	return nil
-}
-
-func shardNumber(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > cluster.MaxShardNumber {
-		return 0, fmt.Errorf("%q is not a shard number", s)
+	if len(routed.Shards) > 0 {
+		b.begin([]byte(index))
 	}
-	return n, nil
+	for number, copies := range routed.Shards {
+		n, err := shardNumber([]byte(number))
+		if err != nil {
+			return fmt.Errorf("index %q: %w", index, err)
+		}
+		for _, c := range copies {
+			b.add(n, cluster.Copy{Node: b.intern(c.Node), Kind: c.kind(), State: cluster.ParseCopyState(b.intern(c.State))})
+		}
+	}
+	return nil
 }
 
 // maxNames is how long the names in one request may be, in bytes: the engines read

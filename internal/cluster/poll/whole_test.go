@@ -1,14 +1,13 @@
 package poll
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,21 +19,122 @@ import (
 	"sidestep/internal/cluster/clustertest"
 )
 
-// expensive makes reading the whole placement take so long that it is not read
-// again while a test runs.
-func expensive(f *clustertest.Fake) {
-	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == wholePath {
-			time.Sleep(200 * time.Millisecond) // not to be repeated for 20 s
+// paged serves _list/shards with one index a page.
+func paged(f *clustertest.Fake, w http.ResponseWriter, r *http.Request) {
+	f.Lock()
+	defer f.Unlock()
+	at := 0
+	if token := r.URL.Query().Get("next_token"); token != "" {
+		var err error
+		at, err = strconv.Atoi(strings.TrimPrefix(token, "a+/="))
+		assert.NoError(f.T, err)
+	}
+	all := f.Indices
+	f.Indices = all[at:min(at+1, len(all))]
+	page := clustertest.Object{"next_token": nil, "shards": f.CatShards()}
+	f.Indices = all
+	if at+1 < len(all) {
+		page["next_token"] = "a+/=" + strconv.Itoa(at+1) // is escaped on its way
+	}
+	assert.NoError(f.T, clustertest.WriteJSON(w, page))
+}
+
+func TestPagesWhereTheEngineHasThem(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() {
+		for i := range 5 {
+			f.Indices = append(f.Indices, clustertest.Index("i"+strconv.Itoa(i), []string{"n1"}, []string{"n2"}))
 		}
-		return false
+	})
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_list/shards" {
+			return false
+		}
+		paged(f, w, r)
+		return true
+	})
+	w := watch(t, f, nil)
+	for i := range 5 {
+		w.Resolves("i"+strconv.Itoa(i), "", []string{"n1"}, []string{"n2"})
+	}
+	require.Equal(t, cluster.SourceListShards, w.Snapshot().Source)
+	require.Zero(t, f.Count("/_cat/shards"))
+	require.Equal(t, 5, f.Count("/_list/shards"))
+}
+
+func TestPagesOnlyWhereTheEngineHasThem(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string]int{"2.17.1": 0, "2.18.0": 1, "3.0.0": 1, "7.10.2": 1} {
+		f := clustertest.New(t, 1)
+		f.Info["version"] = clustertest.Object{"distribution": "opensearch", "number": number}
+		w := watch(t, f, nil)
+		w.Eventually("ready", func() bool { return w.Ready() == nil })
+		require.Equal(t, want, f.Count("/_list/shards"))
+		require.Equal(t, cluster.SourceCatShards, w.Snapshot().Source)
+	}
+}
+
+// While a cluster is upgraded a node of the version before may be asked for pages. They are asked for again.
+func TestPagesAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	var upgraded atomic.Bool
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_list/shards" || !upgraded.Load() {
+			return false
+		}
+		paged(f, w, r)
+		return true
+	})
+	w := watch(t, f, nil)
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	require.Equal(t, cluster.SourceCatShards, w.Snapshot().Source)
+	upgraded.Store(true)
+	w.Eventually("pages are read", func() bool {
+		f.Change(func() {})
+		return w.Snapshot().Source == cluster.SourceListShards
 	})
 }
 
-const (
-	wholePath = "/_cluster/state/version,routing_table"
-	partPath  = wholePath + "/"
-)
+// A limit on the length of answers is no overload: the routing table serves, and the
+// node stays in good standing.
+func TestResponseLimit(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_list/shards" && r.URL.Path != "/_cat/shards" {
+			return false
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	w := watch(t, f, nil)
+	w.Resolves("i", "", []string{"n1"})
+	require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
+	w.endpoints.mu.Lock()
+	defer w.endpoints.mu.Unlock()
+	require.Empty(t, w.endpoints.failed)
+}
+
+// expensive makes reading the whole placement take so long that it is not read
+// again while a test runs.
+func expensive(f *clustertest.Fake) {
+	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/_cat/shards" {
+			return false
+		}
+		time.Sleep(200 * time.Millisecond) // not to be repeated for 20 s
+		f.Lock()
+		defer f.Unlock()
+		assert.NoError(f.T, clustertest.WriteJSON(w, f.CatShards()))
+		return true
+	})
+}
+
+const partPath = "/_cluster/state/version,routing_table/"
 
 func TestOnlyIndicesInUseAreAskedAbout(t *testing.T) {
 	t.Parallel()
@@ -59,11 +159,11 @@ func TestOnlyIndicesInUseAreAskedAbout(t *testing.T) {
 	w.Resolves("i03", "", []string{"n2"})
 	w.Resolves("alias", "", []string{"n3"}, []string{"n1"})
 	require.Equal(t, [][]string{{"n1"}}, clustertest.NodesOf(before, "i03", ""), "published snapshots do not change")
-	require.Equal(t, 1, f.Count(wholePath))
+	require.Equal(t, 1, f.Count("/_cat/shards"))
 	require.Equal(t, [][]string{{"n1"}}, clustertest.NodesOf(w.Snapshot(), "i09", ""), "nobody searched it, so nobody asked")
 	f.Change(func() { f.Indices[10] = clustertest.Index("i10", []string{"n3"}) })
 	w.Resolves("i09", "", []string{"n3"}) // from now on it is in use
-	require.Equal(t, 1, f.Count(wholePath))
+	require.Equal(t, 1, f.Count("/_cat/shards"))
 	f.Lock()
 	defer f.Unlock()
 	for path := range f.Asked {
@@ -89,7 +189,7 @@ func TestNewIndexIsFoundWhenItIsSearched(t *testing.T) {
 		w.Learn("new", "")
 		return len(clustertest.NodesOf(w.Snapshot(), "new", "")) == 1
 	})
-	require.Equal(t, 1, f.Count(wholePath))
+	require.Equal(t, 1, f.Count("/_cat/shards"))
 	f.Change(func() {
 		f.Indices = f.Indices[:1]
 		delete(f.Targets, cluster.Target{Expression: "new", Routing: ""})
@@ -121,7 +221,7 @@ func TestWhatIsNotBelievedIsLookedUp(t *testing.T) {
 		at := w.Snapshot()
 		placed, ok := at.Lookup(name)
 		require.True(t, ok)
-		w.PlacedByRelay(cluster.RelayedPlacement{Version: at.Version, AsOf: at.PlacedAt, Indices: []cluster.Index{*placed}, Stale: []bool{true}})
+		w.PlacedByRelay(cluster.RelayedPlacement{Source: at.Source, Version: at.Version, AsOf: at.PlacedAt, Indices: []cluster.Index{*placed}, Stale: []bool{true}})
 	}
 	for _, tt := range []struct{ target, index string }{{"i", "i"}, {"alias", "j"}} {
 		outdate(tt.index)
@@ -131,7 +231,7 @@ func TestWhatIsNotBelievedIsLookedUp(t *testing.T) {
 		w.Learn(tt.target, "")
 		w.Resolves(tt.target, "", []string{"n1"})
 	}
-	require.Equal(t, 1, f.Count(wholePath))
+	require.Equal(t, 1, f.Count("/_cat/shards"))
 }
 
 // Behind one address another node may answer than the one that told the version:
@@ -143,10 +243,10 @@ func TestAnswerOfANodeThatIsBehind(t *testing.T) {
 	w := watch(t, f, nil)
 	w.Resolves("i", "", []string{"n1"})
 	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != partPath+"i" && r.URL.Path != wholePath {
+		if r.URL.Path != partPath+"i" && r.URL.Path != "/_cat/shards" {
 			return false
 		}
-		if r.URL.Path == wholePath {
+		if r.URL.Path == "/_cat/shards" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}
@@ -187,32 +287,41 @@ func TestNamesPaths(t *testing.T) {
 	require.Empty(t, paths)
 }
 
-// FuzzPlacement reads answers of all kinds as routing tables: what is
+func TestParseListShardsRefuses(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`[]`:                              "where { was expected",
+		`{}`:                              "no shards",
+		`{"next_token":3,"shards":[]}`:    "cannot unmarshal",
+		`{"shards":[{"index":"i"}]}`:      "not a shard number",
+		`{"shards":[{"index":"i","shard"`: "EOF",
+	} {
+		_, err := parseListShards(strings.NewReader(body), newPlacementBuilder(nil))
+		require.ErrorContains(t, err, want, body)
+	}
+}
+
+// FuzzPlacement reads answers of all kinds as pages and as routing tables: what is
 // accepted makes a table that resolves.
 func FuzzPlacement(f *testing.F) {
-	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
-		content, err := os.ReadFile(filepath.Join("testdata", engine, "routing_table.json"))
-		require.NoError(f, err)
-		f.Add(content)
-	}
+	f.Add([]byte(`{"next_token":"x","shards":[{"index":"i","shard":"0","prirep":"p","state":"STARTED","id":"a"}]}`))
 	f.Add([]byte(`{"cluster_uuid":"u","version":3,"routing_table":{"indices":{"i":{"shards":{"0":[{"state":"STARTED","primary":true,"node":"a"}]}}}}}`))
-	f.Add([]byte(`{"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
+	f.Add([]byte(`{"shards":[{}],"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		state, err := parseRoutingTable(bytes.NewReader(body), newPlacementBuilder(nil))
-		if err != nil {
-			return
+		b := newPlacementBuilder(nil)
+		var all [][]cluster.Index
+		if _, err := parseListShards(strings.NewReader(string(body)), b); err == nil {
+			all = append(all, b.indices())
 		}
-		require.Positive(t, state.Version)
-		s := cluster.NewSnapshot(cluster.Contents{Nodes: []*cluster.Node{{ID: "a"}}, Indices: state.Indices})
-		for _, index := range state.Indices {
-			plan, miss := s.Resolve(index.Name, "")
-			require.Equal(t, plan == nil, miss != cluster.MissNone)
-			if plan == nil {
-				continue
-			}
-			for i, nodes := range plan.Shards {
-				require.NotEmpty(t, nodes)
-				require.Equal(t, cluster.ShardName{Index: index.Name, Number: i}, plan.Names[i])
+		if state, err := parseRoutingTable(strings.NewReader(string(body)), newPlacementBuilder(nil)); err == nil {
+			require.Positive(t, state.Version)
+			all = append(all, state.Indices)
+		}
+		for _, indices := range all {
+			s := cluster.NewSnapshot(cluster.Contents{Nodes: []*cluster.Node{{ID: "a"}}, Indices: indices})
+			for _, index := range indices {
+				plan, miss := s.Resolve(index.Name, "")
+				require.Equal(t, plan == nil, miss != cluster.MissNone)
 			}
 		}
 	})
@@ -226,20 +335,25 @@ func TestLongPlacements(t *testing.T) {
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
 		Seeds: []*url.URL{seed}, PollTimeout: clustertest.Soon, Registerer: prometheus.NewRegistry(),
 		Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			body, end := `{"version":1,`, `"routing_table":{}}`
+			body, end := `[`, `]`
+			if strings.Contains(r.URL.Path, "routing_table") {
+				body, end = `{"cluster_uuid":"u","version":1,`, `"routing_table":{}}`
+			}
 			long := io.MultiReader(strings.NewReader(body), io.LimitReader(blanks{}, length), strings.NewReader(end))
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(long), Request: r}, nil
 		})},
 	})
 	discover(c, nil)
 	length = maxBody
-	_, err := c.readRoutingTable(t.Context(), seed, "")
+	_, _, err := c.listCopies(t.Context(), seed)
+	require.NoError(t, err)
+	_, err = c.readRoutingTable(t.Context(), seed, "")
 	require.NoError(t, err)
 	relay := Query{Kind: KindRelay, Path: "snapshot", Deadline: clustertest.Soon, Decode: func(io.Reader) error { return nil }} // what follows is read
 	require.NoError(t, c.Get(t.Context(), c.o.Client, seed, relay))
 	length = maxPlacement
 	require.ErrorContains(t, c.Get(t.Context(), c.o.Client, seed, relay), "longer than 160 MiB")
-	_, err = c.readRoutingTable(t.Context(), seed, "")
+	_, _, err = c.listCopies(t.Context(), seed)
 	require.ErrorContains(t, err, "longer than 160 MiB")
 }
 

@@ -39,16 +39,6 @@ func TestAnotherClusterIsToldOfAnew(t *testing.T) {
 	require.NotEqual(t, before, f.relay)
 }
 
-// Readers of an earlier version refuse a report that does not name one of the sources that they know.
-func TestReportsNameASource(t *testing.T) {
-	t.Parallel()
-	s := cluster.NewSnapshot(cluster.Contents{Indices: []cluster.Index{}})
-	f := newFeed(func() *cluster.Snapshot { return s }, time.Second, nil)
-	_, _, err := f.try("", 0)
-	require.NoError(t, err)
-	require.Equal(t, "routing_table", f.since(0).Placement.Source)
-}
-
 // Polls of nodes that have left are not kept where nobody asks for reports.
 func TestPollsOfNodesThatLeftAreNotKept(t *testing.T) {
 	s := cluster.NewSnapshot(cluster.Contents{ClusterUUID: "u", Nodes: []*cluster.Node{{ID: "stays"}}, Indices: []cluster.Index{}})

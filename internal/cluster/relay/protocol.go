@@ -106,8 +106,8 @@ type reportedNode struct {
 
 type reportedPlacement struct {
 	Version int64  `json:"version"` // of the cluster state
-	Source  string `json:"source"`  // what readers of an earlier version demand to be told, and nobody reads
-	At      int64  `json:"at"`      // when it was last confirmed
+	Source  string `json:"source"`
+	At      int64  `json:"at"` // when it was last confirmed
 }
 
 type reportedIndex struct {
