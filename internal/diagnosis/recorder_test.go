@@ -373,7 +373,7 @@ func BenchmarkIdle(b *testing.B) {
 				}
 				now = now.Add(time.Second)
 				h.add(readings, now)
-				steady.update(readings)
+				steady.update(readings, now)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	if tick {
 		r.history.add(readings, now)
 	}
-	r.baseline.update(readings)
+	r.baseline.update(readings, now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes = readings
