@@ -24,7 +24,7 @@ const (
 	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
 	// adminPatience is how long an answer of the admin listener may take, with the reading of it: longer than a profile, or
-	// a reload.
+	// than a reload while cluster.poll_timeout is below half of it.
 	adminPatience = 5 * time.Minute
 
 	// Protocols as TLS negotiates them.

@@ -22,6 +22,9 @@ const (
 	// baselineFar apart or more: whether a merge ends, or an index is refreshed, in half a minute is chance.
 	baselineKept = 5
 	baselineFar  = 5 * time.Minute
+	// troubledMuch is the share of the time between two readings from which on trouble makes them no measure of what is
+	// usual. Less of it changes little, and many a node is busy now and then.
+	troubledMuch = 0.2
 )
 
 // baseline holds the latest counters of each node that serves searches.
@@ -30,6 +33,7 @@ type baseline struct {
 	nodes map[string]*nodeBaseline
 	order []string // of those in use
 	next  int
+	seen  time.Time // when the states were set
 }
 
 // nodeBaseline is the baseline of one node.
@@ -37,14 +41,19 @@ type nodeBaseline struct {
 	state    string
 	tried    bool
 	counters []Counters // the oldest first
+	// inTrouble says that the node is, and troubled for how long it has been so since the latest reading.
+	inTrouble bool
+	troubled  time.Duration
 }
 
 func newBaseline() *baseline { return &baseline{nodes: map[string]*nodeBaseline{}} }
 
 // update sets which nodes there are, and their states.
-func (b *baseline) update(readings []Reading) {
+func (b *baseline) update(readings []Reading, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	passed := now.Sub(b.seen)
+	b.seen = now
 	nodes := make(map[string]*nodeBaseline, len(readings))
 	b.order = b.order[:0]
 	for _, r := range readings {
@@ -52,7 +61,10 @@ func (b *baseline) update(readings []Reading) {
 		if n == nil {
 			n = &nodeBaseline{}
 		}
-		n.state = r.State
+		if n.inTrouble {
+			n.troubled += passed
+		}
+		n.state, n.inTrouble = r.State, inTrouble(r.State) && !r.briefly(now)
 		nodes[r.ID] = n
 		if r.Share > 0 {
 			b.order = append(b.order, r.ID)
@@ -97,8 +109,10 @@ func (b *baseline) put(node string, c Counters) {
 		if c.At.Sub(n.counters[1].At.Time) >= baselineFar {
 			gone = 0
 		}
+		n.counters[gone+1].troubled += n.counters[gone].troubled
 		n.counters = slices.Delete(n.counters, gone, gone+1)
 	}
+	c.troubled, n.troubled = n.troubled, 0
 	n.counters = append(n.counters, c)
 }
 
@@ -198,14 +212,33 @@ type Rates struct {
 
 // usual returns the rates between the latest two of some readings; false as between. Merges and refreshes come in lumps:
 // of these it is the rate over all readings, if that is more. Of collections it is that in any case: a long one just
-// before is a part of the trouble.
+// before is a part of the trouble. What a node did in earlier trouble is not usual: the time between two readings in
+// which it had much is left out, and if no other is left, false.
 func usual(counters []Counters) (Rates, bool) {
-	last := len(counters) - 1
-	r, ok := between(counters[last-1], counters[last])
-	if all, long := between(counters[0], counters[last]); long {
+	first, latest, last := counters[0], 0, len(counters)-1
+	for i, c := range counters[1:] {
+		if prior := counters[i]; c.troubled.Seconds() <= troubledMuch*c.At.Sub(prior.At.Time).Seconds() {
+			latest = i + 1
+		} else {
+			first = first.without(prior, c)
+		}
+	}
+	if latest == 0 {
+		return Rates{}, false
+	}
+	r, ok := between(counters[latest-1], counters[latest])
+	if all, long := between(first, counters[last]); long {
 		r.Merge, r.Refresh, r.GC = max(r.Merge, all.Merge), max(r.Refresh, all.Refresh), all.GC
 	}
 	return r, ok
+}
+
+// without returns c as if what the node did from a to b, in lumps, had been before.
+func (c Counters) without(a, b Counters) Counters {
+	c.Clock, c.Uptime = c.Clock+b.Clock-a.Clock, c.Uptime+b.Uptime-a.Uptime
+	c.Merges, c.MergeTime = c.Merges+b.Merges-a.Merges, c.MergeTime+b.MergeTime-a.MergeTime
+	c.RefreshTime, c.GCTime = c.RefreshTime+b.RefreshTime-a.RefreshTime, c.GCTime+b.GCTime-a.GCTime
+	return c
 }
 
 // between returns the rates from a to b; false if the node restarted in between or no

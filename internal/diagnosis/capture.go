@@ -20,6 +20,10 @@ func (r *Recorder) capture(ctx context.Context, open *recording) {
 		r.metrics.captures.WithLabelValues(captureDropped).Inc()
 		open.record.Captures = append(open.record.Captures, Capture{At: Time{time.Now()}, Notes: []string{why}})
 		r.assess(open, time.Now())
+		if !open.counted && !open.lasts() && open.mayGoOn() { // it flaps
+			r.count(open)
+			r.keep(open)
+		}
 		return
 	}
 	trouble, well := context.WithCancel(ctx)
@@ -90,10 +94,10 @@ func (r *Recorder) ask(ctx, trouble context.Context, open *recording) {
 	defer r.mu.Unlock()
 	open.capturing = false
 	r.assess(open, time.Now())
-	switch {
-	case open.lasts() && trouble.Err() != nil:
+	if open.lasts() && trouble.Err() != nil {
 		r.capture(ctx, open) // it got into trouble again meanwhile
-	case open.lasts() || open.record.Again > 0: // which may go on for long
+	}
+	if open.record.Again > 1 || !open.capturing && open.mayGoOn() {
 		r.count(open)
 		r.keep(open)
 	}

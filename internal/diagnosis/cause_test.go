@@ -434,7 +434,7 @@ func TestCauseOfBoutsThatAreAlike(t *testing.T) {
 // Whether a merge ends in half a minute is chance, so a reading of minutes ago is kept beside the latest.
 func TestReadingsOfMinutesAgoAreKept(t *testing.T) {
 	b := newBaseline()
-	b.update([]Reading{{ID: "n", Share: 1}})
+	b.update([]Reading{{ID: "n", Share: 1}}, epoch)
 	for at := time.Duration(0); at <= time.Hour; at += baselineInterval {
 		b.put("n", counters(at))
 		kept := b.of("n")

@@ -72,3 +72,19 @@ func TestARecordThatWasDeletedWhileItLastedIsWritten(t *testing.T) {
 	s.saveAll()
 	require.Equal(t, []string{"r005", "r001"}, ids(s))
 }
+
+// A record that has grown since it was written may be the first to go.
+func TestARecordThatIsDeletedBeforeItIsWrittenAgainLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(Options{Dir: dir, MaxSize: 4000, Logger: slog.New(slog.DiscardHandler)}, newMetrics(prometheus.NewRegistry()))
+	grown := recordOf(1)
+	s.put(grown, "")
+	s.saveAll()
+	require.FileExists(t, filepath.Join(dir, "r001"+suffix))
+	s.put(recordOf(2), "")
+	grown.Summary += grown.Summary + grown.Summary
+	s.put(grown, "")
+	require.Equal(t, []string{"r002"}, ids(s))
+	s.saveAll()
+	require.NoFileExists(t, filepath.Join(dir, "r001"+suffix))
+}

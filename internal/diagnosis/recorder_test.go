@@ -229,12 +229,7 @@ func TestTheSamplesOfALongSpike(t *testing.T) {
 // What is counted and logged is the cause that the record has in the end: a node that got into trouble again tells more.
 func TestASpikeIsCountedWhenItsRecordIsClosed(t *testing.T) {
 	b := newBench(t, 3, http.NotFoundHandler())
-	counted := func() (sum float64) {
-		for _, cause := range Causes() {
-			sum += testutil.ToFloat64(b.metrics.spikes.WithLabelValues(string(cause)))
-		}
-		return sum
-	}
+	counted := func() float64 { return countedSpikes(b.Recorder) }
 	once := func(node int, id string) {
 		b.set(node, "slow")
 		eventually(t, func() bool {
@@ -373,7 +368,7 @@ func BenchmarkIdle(b *testing.B) {
 				}
 				now = now.Add(time.Second)
 				h.add(readings, now)
-				steady.update(readings)
+				steady.update(readings, now)
 			}
 		})
 	}

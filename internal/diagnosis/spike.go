@@ -147,6 +147,9 @@ type recording struct {
 // lasts reports whether there is such a record, and its node is in trouble.
 func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }
 
+// mayGoOn reports whether the node is in trouble, or flaps: either may go on for long.
+func (o *recording) mayGoOn() bool { return o.lasts() || o.record.Again > 0 }
+
 // ends notes that the node is no longer in trouble, or seen.
 func (o *recording) ends(now time.Time) {
 	o.record.Ended = &Time{now}

@@ -79,6 +79,9 @@ type Counters struct {
 	IOs     int64 `json:"io_operations"`
 	ReadKB  int64 `json:"io_read_kb"`
 	WriteKB int64 `json:"io_write_kb"`
+
+	// troubled is how long the node was in trouble since the reading before, of those of the baseline.
+	troubled time.Duration
 }
 
 // started is when the node's process began.

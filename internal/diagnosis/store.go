@@ -138,7 +138,7 @@ func (s *store) add(k *kept) {
 		oldest := s.kept[0]
 		s.kept = slices.Delete(s.kept, 0, 1)
 		s.held -= oldest.size
-		if oldest.body == nil {
+		if s.files != nil { // what is not on disk may be so as of while it lasted
 			s.gone = append(s.gone, oldest.spike.ID)
 		}
 	}

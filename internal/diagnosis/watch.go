@@ -30,7 +30,7 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 	if tick {
 		r.history.add(readings, now)
 	}
-	r.baseline.update(readings)
+	r.baseline.update(readings, now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes = readings
@@ -38,11 +38,12 @@ func (r *Recorder) look(ctx context.Context, tick bool) {
 		return
 	}
 	for id, open := range r.open { // before one is resumed
-		if !open.sampled && !now.Before(open.record.Began.Add(maxSpan)) {
+		untold := !open.counted && open.mayGoOn() // a node that was not asked may be in trouble for hours, too
+		if (!open.sampled || untold && !open.capturing) && !now.Before(open.record.Began.Add(maxSpan)) {
 			r.assess(open, now) // before the history forgets it
 			r.keep(open)
-			if open.lasts() {
-				r.count(open) // a node that was not asked may be in trouble for hours, too
+			if untold {
+				r.count(open)
 			}
 		}
 		r.close(id, open, now)

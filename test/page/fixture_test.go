@@ -157,14 +157,13 @@ func samples(began time.Time, lasted time.Duration) map[string]any {
 func counters(began time.Time, lasted time.Duration) []map[string]any {
 	var out []map[string]any
 	total := map[string]float64{}
-	for s := -60; s <= int(lasted.Seconds()); s++ {
-		if s < 0 && s%10 != 0 {
+	prior := -490
+	for s := -480; s <= int(lasted.Seconds()); s++ { // a reading of minutes ago, then one each 10 s
+		if s < 0 && s%10 != 0 || s > -480 && s < -60 {
 			continue
 		}
-		step := 1.0
-		if s < 0 {
-			step = 10
-		}
+		step := float64(s - prior)
+		prior = s
 		busy := s > 0
 		for key, rate := range map[string][2]float64{"query_ms": {400, 1900}, "fetch_ms": {90, 420}, "merge_ms": {60, 2400}, "refresh_ms": {30, 90}, "flush_ms": {1, 4}, "gc_ms": {4, 35}, "cpu_ms": {700, 3300}} {
 			grown := rate[0]

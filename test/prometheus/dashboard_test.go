@@ -93,6 +93,7 @@ tests:
       - {series: '%[1]s{job="j", instance="again"}', values: '1x9 590x9'}
       - {series: '%[1]s{job="j", instance="new"}', values: '_x9 590x9'}
       - {series: '%[1]s{job="j", instance="neither"}', values: '1x19'}
+      - {series: '%[1]s{job="j", instance="of a clock that is far ahead"}', values: '5000x19'}
     promql_expr_test:
       - expr: count by (instance) (%[2]s)
         eval_time: %[3]s

@@ -83,8 +83,8 @@ func events() []annotation {
 		event("Spike", "red", "{{node}}: {{cause}}",
 			`max by (node, cause) (sidestep_node_spike{NODE}) == 1`),
 		// Changes would not show a sidestep with an address of its own, as each pod has, nor any that is scraped once in
-		// the window. Grafana looks once a minute.
+		// the window. Grafana looks once a minute. Prometheus's clock may be behind that of sidestep.
 		event("Started or configured", "blue", "{{instance}} started or read its configuration",
-			`time() - sidestep_config_last_reload_success_timestamp_seconds{SEL} < 120`),
+			`time() - sidestep_config_last_reload_success_timestamp_seconds{SEL} < 120 > -120`),
 	}
 }

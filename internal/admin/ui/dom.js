@@ -47,8 +47,8 @@ export function set(element, name, value) {
   else if (element.getAttribute(name) !== shown(name, value)) element.setAttribute(name, shown(name, value));
 }
 
-// place makes elements the children of a parent, in this order. It moves only those that it must: moving
-// one takes the focus from it, and what is pressed or selected in it.
+// place makes elements the children of a parent, in this order. Those that are in their
+// place stay: moving one takes the focus from it, and what is pressed or selected in it.
 export function place(parent, elements) {
   const present = new Set(elements);
   for (const child of [...parent.children]) if (!present.has(child)) child.remove();

@@ -5,6 +5,7 @@ import { getJSON } from "./dom.js";
 const RETRY = 3000; // ms, after an answer that was no stream
 const LATE = 3500; // ms without an event from which on the page says so
 const GLANCE = 10000; // ms between statuses while nobody looks, or no stream comes
+const DEADLINE = 2000; // ms for each: what comes later is old, and holds a connection
 
 // listen calls onStatus with every status, and onLink each half second with
 // {state, age}: state is "live", "late" or "lost", age in seconds, null before the
@@ -42,7 +43,7 @@ export function listen({ onStatus, onLink }) {
     });
   };
   const glance = () => {
-    if (document.hidden || performance.now() - (last ?? began) > LATE) getJSON("/status").then(take).catch(() => {});
+    if (document.hidden || performance.now() - (last ?? began) > LATE) getJSON("/status", { signal: AbortSignal.timeout(DEADLINE) }).then(take).catch(() => {});
   };
   const tell = () => {
     if (document.hidden) return;

@@ -7,7 +7,11 @@ export function timeline(record, now) {
   const samples = record.samples || { at: [], nodes: [] };
   const at = (samples.at || []).map(seconds);
   const [own = {}, others = {}] = samples.nodes || [];
-  const stats = record.stats || [];
+  const began = seconds(record.began);
+  // Those of minutes before are for the cause alone.
+  const read = record.stats || [];
+  const first = read.findIndex((s) => seconds(s.at) > began);
+  const stats = read.slice(Math.max(0, (first < 0 ? read.length : first) - 3));
   const statsAt = stats.map((s) => seconds(s.at));
   const rate = (key, scale = 1000) => rates(stats, key, scale);
   const node = record.node;
@@ -22,7 +26,6 @@ export function timeline(record, now) {
     strip("CPU of the process", "processors", statsAt, [["used", 2, rate("cpu_ms")], ["throttled", 1, rate("cpu_throttled_ns", 1e9)]]),
     strip("Heap", "% of its limit", statsAt, [["used", 2, stats.map((s) => (s.heap_max_bytes ? (100 * s.heap_used_bytes) / s.heap_max_bytes : null))]]),
   ].filter((s) => s.lines.length > 0);
-  const began = seconds(record.began);
   const ended = record.ended ? seconds(record.ended) : now / 1000;
   // A spike may last for hours, of which there are figures for the first minutes.
   const all = [...at, ...statsAt.filter((t) => Math.abs(t - began) < 600)];

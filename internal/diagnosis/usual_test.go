@@ -1,0 +1,64 @@
+package diagnosis
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// earlier is what a node did in trouble that lasted from -270 s to -30 s.
+func earlier(at time.Duration, work func(c *Counters, ms int64)) Counters {
+	c := counters(at)
+	work(&c, min(max(at+270*time.Second, 0), 240*time.Second).Milliseconds())
+	return c
+}
+
+// What comes again has its cause again: what the trouble did the first time is not what is usual.
+func TestEarlierTroubleIsNotUsual(t *testing.T) {
+	for want, work := range map[Cause]func(c *Counters, ms int64){
+		CauseGC:      func(c *Counters, ms int64) { c.GC, c.GCTime = c.GC+ms/200, c.GCTime+ms*7/10 },
+		CauseMerge:   func(c *Counters, ms int64) { c.Merges, c.MergeTime = c.Merges+ms/1000, c.MergeTime+ms*8/10 },
+		CauseRefresh: func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 },
+	} {
+		for name, well := range map[string]time.Duration{"read three times since": 30 * time.Second, "read once since": 10 * time.Second, "of a sidestep that is new": 10 * time.Second} {
+			b := newBaseline()
+			from := -15 * time.Minute
+			if name == "of a sidestep that is new" {
+				from = -270 * time.Second
+			}
+			for at := from; at < 0; at += time.Second {
+				state := "fine"
+				if at >= -270*time.Second && at < -30*time.Second {
+					state = "slow"
+				}
+				if at%baselineInterval == 0 && (at <= -270*time.Second || at >= -well) {
+					b.put("n", earlier(at, work))
+				}
+				b.update([]Reading{{ID: "n", Share: 1, State: state}}, epoch.Add(at))
+			}
+			rec := scene()
+			slowQueries(rec, 3)
+			during(rec, func(c *Counters, ms int64) { work(c, ms+240_000) })
+			rec.Stats = append(b.of("n"), rec.Stats[2:]...)
+			causes := Assess(rec)
+			require.NotEmpty(t, causes, "%s, %s", want, name)
+			require.Equal(t, want, causes[0].Cause, "%s: %+v", name, causes)
+			require.Greater(t, causes[0].Score, threshold, "%s, %s", want, name)
+		}
+	}
+}
+
+// Many a node is busy now and then: the readings of minutes ago count nevertheless.
+func TestTroubleOfAMomentLeavesTheReadings(t *testing.T) {
+	for troubled, want := range map[time.Duration]float64{2 * time.Second: 0.5, 2 * time.Minute: 0.01} {
+		readings := []Counters{counters(-6 * time.Minute), counters(-time.Minute), counters(-20 * time.Second), counters(-10 * time.Second)}
+		for i := range readings[1:] {
+			readings[1+i].RefreshTime += 300_000 / 2
+		}
+		readings[1].troubled = troubled
+		r, ok := usual(readings)
+		require.True(t, ok)
+		require.InDelta(t, want, r.Refresh, 0.1, troubled)
+	}
+}
