@@ -368,7 +368,7 @@ func (k *class) active(now time.Time) bool {
 }
 
 // shareOf returns how many shard queries a class may have in flight while others are active: its share of what
-// keeps all nodes busy, even if these leave room. Running searches cannot be stopped, so a class whose searches take
+// keeps all nodes busy, even if these leave room. Running searches cannot be stopped, so a class of which the searches take
 // long must not fill all nodes with them. They count the more the longer they take.
 func (c *Control) shareOf(k *class, now time.Time) float64 {
 	weights := 0.0

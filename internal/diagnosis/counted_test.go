@@ -37,7 +37,7 @@ func TestANodeThatFlapsWithoutAPauseIsCounted(t *testing.T) {
 	require.Equal(t, 1, strings.Count(b.log.String(), "spike recorded"))
 }
 
-// script is a recorder without a slot to ask, whose looks a test makes.
+// script is a recorder without a slot to ask; a test makes its looks.
 type script struct {
 	*Recorder
 	readings []Reading

@@ -261,7 +261,7 @@ type item struct {
 }
 
 // blocked is the type, as it is in JSON, of the error of an operation that is rejected (429) for as long as a block is on its index, as that of a
-// node whose disk is full. It is no load that passes.
+// node of which the disk is full. It is no load that passes.
 const blocked = `"cluster_block_exception"`
 
 // rejected reports whether the operation may be accepted a moment later.

@@ -102,7 +102,7 @@ func (t *try) judgeFailure() {
 }
 
 // refuses reports whether the answer may be due to the preference that was added: it cannot be read, and copies were left
-// out, or it is an error whose text may be. Either the operation takes no preference, or the text quotes the
+// out, or it is an error of which the text may be. Either the operation takes no preference, or the text quotes the
 // request line or a position in it ("no handler found for uri", "missing authentication
 // credentials for REST request", "byte offset: #744"), or all copies failed and the text
 // is that of the last copy tried. The client is to read what it would have read without

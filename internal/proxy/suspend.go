@@ -38,7 +38,7 @@ func (s *suspension) holdsProbe(now time.Time) bool {
 	return !isDue(now, &s.asked, askAgain)
 }
 
-// isDue reports whether so much time has passed since the last time that it was due. Of several who ask at once one is
+// isDue reports whether so much time has passed since the last time that it was due. Of several callers at once one is
 // told so.
 func isDue(now time.Time, last *atomic.Pointer[time.Time], after time.Duration) bool {
 	before := last.Load()

@@ -124,7 +124,7 @@ func (n *Node) overheadAt(at int64) float64 {
 	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))
 }
 
-// coordinate picks the node to send the search to, in turn among those whose coordinating rank
+// coordinate picks the node to send the search to, in turn among those of which the coordinating rank
 // is about as good as the best one and which do not coordinate far more than
 // the others already; if all of these do, the cheapest of all. Turns, not lots: each
 // coordinating node ranks the copies by what it saw itself, and ranks worse the less

@@ -8,7 +8,7 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// grid prints a table whose columns are as wide as they must be on a terminal.
+// grid prints a table with columns that are as wide as they must be on a terminal.
 type grid struct {
 	out  io.Writer
 	rows [][]string
