@@ -238,7 +238,7 @@ func busyCoordinator(pool []*Node) int64 {
 // which usable returns false are not considered, and those that cannot be reached only if there are no others; nil if
 // none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
-	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1), acts: true}
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1)}
 	pool := make([]*Node, 0, len(nodes))
 	for _, alive := range []bool{true, false} {
 		for _, n := range nodes {

@@ -113,7 +113,7 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 			}
 			return
 		}
-		if n.NoData || n.needed(at) || !s.makeRoom(n, true, at) {
+		if n.NoData || lately(&n.neededAt, at) || !s.makeRoom(n, true, at) {
 			return
 		}
 		hold := firstHold

@@ -97,9 +97,6 @@ func (d *Decision) spare(t turn) {
 	}
 }
 
-// needed reports whether a choice of the last second found that the others could not carry the load of n: it is not ejected.
-func (n *Node) needed(at int64) bool { return lately(&n.neededAt, at) }
-
 // provedSlow reports whether the candidate is excluded as probes found its node slow.
 func (c *candidate) provedSlow() bool { return c.why == KeptSlow || c.why == Suspected }
 

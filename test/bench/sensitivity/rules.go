@@ -20,7 +20,7 @@ func ofNodes() []rule {
 		{"a list gains something: queues", "slow.go", " && waits <= min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", " && waits >= 0"},
 		{"a list gains something: the longest wait", "slow.go", "min(FarFactor*left+SlowSlack, millis(ProbeTimeout))", "FarFactor*left+SlowSlack"},
 		{"a list gains something: what comes back", "slow.go", "!known || n.health.condition() == Ramping || ", "false && !known || "},
-		{"a node that is needed is not ejected", "slow.go", "return lately(&n.neededAt, at)", "return false"},
+		{"a node that is needed is not ejected", "eject.go", "n.NoData || lately(&n.neededAt, at)", "n.NoData"},
 		{"a node that does little is not missed", "slow.go", "return useFactor*own*c.nodes >= c.rates", "return true || useFactor*own*c.nodes >= c.rates"},
 		{"suspicion by response time", "slow.go", "n, over := c.node, c.unqueued >= d.limit", "n, over := c.node, false && c.unqueued >= d.limit"},
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued()), ok", "max(s, r), ok"},
