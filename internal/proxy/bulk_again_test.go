@@ -72,10 +72,11 @@ type store struct {
 	broken func(http.ResponseWriter)
 }
 
-func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var items []string
+// bulkOperation is one operation of a bulk that has a document.
+type bulkOperation struct{ verb, id, document string }
+
+// operationsOf returns the operations of a bulk of which each has a document.
+func operationsOf(body string) (out []bulkOperation) {
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for i := 0; i < len(lines); i += 2 {
 		var verbs map[string]struct {
@@ -85,25 +86,40 @@ func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body str
 			panic(err)
 		}
 		for verb, o := range verbs {
-			if o.ID == "" {
-				s.next++
-				o.ID = strconv.Itoa(s.next)
+			document := "" // a bulk may end with an operation without one
+			if i+1 < len(lines) {
+				document = lines[i+1]
 			}
-			status, result := 201, `"result":"created"`
-			switch {
-			case s.crash > 0 && i == len(lines)-2:
-				s.crash--
-				status, result = 500, `"error":{"type":"null_pointer_exception"}`
-			case s.reject > 0:
-				s.reject--
-				status, result = 429, `"error":{"type":"rejected_execution_exception"}`
-			case verb == "create" && s.docs[o.ID] > 0:
-				status, result = 409, `"error":{"type":"version_conflict_engine_exception"}`
-			default:
-				s.docs[o.ID]++
-			}
-			items = append(items, fmt.Sprintf(`{%q:{"_index":"idx","_id":%q,"status":%d,%s}}`, verb, o.ID, status, result))
+			out = append(out, bulkOperation{verb, o.ID, document})
 		}
+	}
+	return out
+}
+
+func (s *store) write(_ string, w http.ResponseWriter, r *http.Request, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []string
+	operations := operationsOf(body)
+	for i, o := range operations {
+		if o.id == "" {
+			s.next++
+			o.id = strconv.Itoa(s.next)
+		}
+		status, result := 201, `"result":"created"`
+		switch {
+		case s.crash > 0 && i == len(operations)-1:
+			s.crash--
+			status, result = 500, `"error":{"type":"null_pointer_exception"}`
+		case s.reject > 0:
+			s.reject--
+			status, result = 429, `"error":{"type":"rejected_execution_exception"}`
+		case o.verb == "create" && s.docs[o.id] > 0:
+			status, result = 409, `"error":{"type":"version_conflict_engine_exception"}`
+		default:
+			s.docs[o.id]++
+		}
+		items = append(items, fmt.Sprintf(`{%q:{"_index":"idx","_id":%q,"status":%d,%s}}`, o.verb, o.id, status, result))
 	}
 	if broken := s.broken; broken != nil {
 		s.broken = nil

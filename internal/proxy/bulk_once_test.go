@@ -64,17 +64,8 @@ func (u *unreliable) answer(h *harness, w http.ResponseWriter, r *http.Request, 
 		return
 	}
 	var items []string
-	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
-	for i := 0; i < len(lines); i += 2 {
-		var verbs map[string]struct {
-			ID string `json:"_id"`
-		}
-		if err := json.Unmarshal([]byte(lines[i]), &verbs); err != nil {
-			panic(err)
-		}
-		for verb, o := range verbs {
-			items = append(items, u.item(verb, o.ID, lines[i+1]))
-		}
+	for _, o := range operationsOf(body) {
+		items = append(items, u.item(o.verb, o.id, o.document))
 	}
 	all := strings.Join(items, ",")
 	text := fmt.Sprintf(`{"took":1,"errors":%t,"items":[%s]}`, strings.Contains(all, `"error":`), all)
