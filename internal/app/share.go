@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"sidestep/internal/cluster"
 	"sidestep/internal/selection"
 )
@@ -33,5 +35,5 @@ func (s sharing) TakeIn(f cluster.Finding) {
 			Outcome: selection.ProbeOutcome{Took: p.Took, Failed: p.Failed, Message: p.Message},
 		}
 	}
-	s.Selector.TakeIn(heard)
+	s.Selector.TakeIn(heard, time.Now())
 }

@@ -422,7 +422,5 @@ func (x *exchange) recordFailure(now time.Time) {
 	if x.failure == attempt.Good || len(x.suspects) == 0 || x.first == nil || x.steering() == es.SteerByID {
 		return
 	}
-	x.p.o.Selector.Observe(&x.first.decision, selection.Outcome{
-		Failed: true, Blamed: x.suspects, Message: "search failed: " + string(x.failure),
-	}, now)
+	x.p.o.Selector.Blame(x.suspects, "search failed: "+string(x.failure), now)
 }

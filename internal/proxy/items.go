@@ -176,7 +176,7 @@ func (t *try) leaseItems(now time.Time) {
 		if s == lead {
 			s.decision.Coordinator = t.upstream.node
 		}
-		t.x.p.o.Selector.AcquireItems(&s.decision, s.items, now)
+		t.x.p.o.Selector.Acquire(&s.decision, s.items, now)
 	}
 }
 
@@ -191,7 +191,5 @@ func (m *multiSearch) release() {
 
 // blame counts the failure of a whole multi-search against the node that answered.
 func (m *multiSearch) blame(x *exchange, t *try) {
-	x.p.o.Selector.Observe(&m.lead().decision, selection.Outcome{
-		Failed: true, Blamed: []*selection.Node{t.upstream.node}, Message: "multi-search failed: " + http.StatusText(t.resp.StatusCode),
-	}, time.Now())
+	x.p.o.Selector.Blame([]*selection.Node{t.upstream.node}, "multi-search failed: "+http.StatusText(t.resp.StatusCode), time.Now())
 }

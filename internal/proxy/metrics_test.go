@@ -77,7 +77,8 @@ func TestTimeOfProbes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, from := newProbing(t, c.wire), &once{n: 2}
+				p := newProbing(t, c.wire)
+				from := &once{p: p.Proxy, n: 2}
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { defer close(done); p.sendProbes(ctx, from) }()

@@ -58,7 +58,7 @@ type probes struct {
 // prober says which probes are due, and takes their outcomes.
 type prober interface {
 	Probers(count int)
-	Probes(dst []selection.Probe, nodes []*selection.Node, now time.Time) []selection.Probe
+	Probes(dst []selection.Probe, now time.Time) []selection.Probe
 	ObserveProbe(p selection.Probe, o selection.ProbeOutcome, now time.Time)
 }
 
@@ -100,7 +100,7 @@ func (p *Proxy) sendProbes(ctx context.Context, from prober) {
 		}
 		v := p.view.Load()
 		from.Probers(p.o.Probers())
-		due = from.Probes(due[:0], v.nodes, time.Now())
+		due = from.Probes(due[:0], time.Now())
 		for _, probe := range due {
 			state := probe.Node.State()
 			select {

@@ -297,8 +297,9 @@ func TestProbesUnderWeightedRouting(t *testing.T) {
 	})
 }
 
-// once hands out n probes of node b and notes how they end.
+// once hands out n probes of node b of p and notes how they end.
 type once struct {
+	p     *Proxy
 	mu    sync.Mutex
 	n     int
 	asked int
@@ -306,12 +307,12 @@ type once struct {
 }
 
 // Probes implements prober.
-func (o *once) Probes(dst []selection.Probe, nodes []*selection.Node, _ time.Time) []selection.Probe {
+func (o *once) Probes(dst []selection.Probe, _ time.Time) []selection.Probe {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
 	for range o.n {
-		dst = append(dst, selection.Probe{Node: nodes[1]})
+		dst = append(dst, selection.Probe{Node: o.p.view.Load().nodes[1]})
 	}
 	o.n = 0
 	return dst
@@ -361,7 +362,8 @@ func (p *probing) counted(t *testing.T) map[string]int {
 
 func TestProbesAreBoundedAndEndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, from := newProbing(t, silent), &once{n: maxProbes + 4}
+		p := newProbing(t, silent)
+		from := &once{p: p.Proxy, n: maxProbes + 4}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); p.sendProbes(ctx, from) }()
@@ -383,7 +385,8 @@ func TestProbesAreBoundedAndEndOnce(t *testing.T) {
 
 func TestNoProbesInModeOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, from := newProbing(t, answers(http.StatusOK, good)), &once{n: 1}
+		p := newProbing(t, answers(http.StatusOK, good))
+		from := &once{p: p.Proxy, n: 1}
 		require.NoError(t, p.SetMode(ModeOff))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -426,8 +429,8 @@ func TestProbesLetANodeInAgain(t *testing.T) {
 		for range 5 {
 			var d selection.Decision
 			p.o.Selector.Choose(&d, selection.Request{Nodes: p.view.Load().nodes, Shards: plan.Shards}, time.Now())
-			p.o.Selector.Acquire(&d, time.Now())
-			p.o.Selector.Observe(&d, selection.Outcome{Failed: true, Blamed: []*selection.Node{b}}, time.Now())
+			p.o.Selector.Acquire(&d, 1, time.Now())
+			p.o.Selector.Blame([]*selection.Node{b}, "", time.Now())
 			d.Release()
 		}
 		require.Equal(t, selection.Failing, b.State())

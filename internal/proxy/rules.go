@@ -58,7 +58,7 @@ func (x *exchange) createsState() bool {
 }
 
 // leaseSearch counts a search as outstanding on every node listed.
-func (t *try) leaseSearch(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, now) }
+func (t *try) leaseSearch(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, 1, now) }
 
 // leaseRead counts a read by id: it is load, and no shard query.
-func (t *try) leaseRead(now time.Time) { t.x.p.o.Selector.AcquireRead(&t.decision, now) }
+func (t *try) leaseRead(now time.Time) { t.x.p.o.Selector.Acquire(&t.decision, 0, now) }

@@ -29,7 +29,7 @@ func (h *harness) slow(nodes ...int) {
 	for rounds := 0; slices.ContainsFunc(nodes, unproved); rounds++ {
 		require.Less(h.t, rounds, 10)
 		h.selector.Suspect(&selection.Decision{Nodes: all}, now)
-		probes := h.selector.Probes(nil, all, now)
+		probes := h.selector.Probes(nil, now)
 		for _, bad := range []bool{false, true} {
 			took := 2 * time.Millisecond
 			if bad {

@@ -139,6 +139,7 @@ type candidate struct {
 	known    bool    // there are statistics
 	unqueued float64 // ms: response time less what the queue explains
 	rank     float64
+	cost     float64 // by which copies are listed: the rank, or the place in the order of affinity
 	tasks    float64 // expected shard queries
 	remote   bool    // in another zone
 	listed   bool
@@ -171,31 +172,23 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	d.exclude(req.Avoid, t)
 	d.rank(t)
 	switch {
-	case d.Reason != NoChoice && s.overloaded(req, t.at):
+	case d.Reason != NoChoice && d.overloaded(req, t.at):
 		d.listAll(Overloaded)
 	case s.leaveToEngine(d, req):
-		s.letChoose(d, req, NoOutlier, t.at)
+		d.letChoose(req, t)
 	case req.Affinity != 0 && d.Reason != NoChoice:
-		d.listSame(req, t)
+		d.stick(req)
+		d.list(req, 0, t)
 	case req.OneShard():
-		d.listBest(req.Shards[0], t)
+		d.list(req, -1, t)
 	default:
-		d.listSets(req, nearSlack, s.o.ZoneFactor)
+		d.list(req, nearSlack, t)
 		if s.mayLeave(d, req) && !d.gains(t.at) {
-			s.letChoose(d, req, d.ungained(), t.at)
+			d.listAll(NoGain)
 		}
 	}
 	d.gather(req)
 	d.coordinate(req, t)
-}
-
-// ungained says why the engine chooses where a list would gain nothing: a node in slow start that has its
-// turn is not to be kept out.
-func (d *Decision) ungained() Reason {
-	if slices.ContainsFunc(d.order, func(c *candidate) bool { return c.why.KeepsOut() }) {
-		return NoGain
-	}
-	return NoOutlier
 }
 
 // listAll leaves the choice to the engine: whoever it picks is listed.
@@ -253,9 +246,6 @@ func (d *Decision) rank(t turn) {
 			c.rank = c.node.rankExcluded(t.at)
 		}
 	}
-	if len(d.sorted) == len(d.order) {
-		return
-	}
 	median := 0.0
 	if len(d.sorted) > 0 {
 		_, median = stats.Medians(d.sorted)
@@ -266,6 +256,7 @@ func (d *Decision) rank(t turn) {
 		if math.IsNaN(c.rank) {
 			c.rank = median
 		}
+		c.cost = c.rank
 	}
 }
 
@@ -279,7 +270,7 @@ func (n *Node) rankExcluded(at int64) float64 {
 	switch {
 	case n.health.condition() == Failing || n.probe.took.Value() >= timeout: // it did not answer its last probe
 		return next * next * timeout
-	case n.heldAsStarved():
+	case n.health.excluded() && n.short.Load(): // good probes only tell how fast it is while it has nothing to do
 		return next * timeout
 	case n.owes(at):
 		return timeout

@@ -26,12 +26,12 @@ func (s *Selector) judge(r *round, at int64) {
 		if e.void || alone {
 			continue
 		}
-		late := FarFactor*peers + e.slack(at) + s.excuse(e.node)
+		late := FarFactor*peers + e.slack(at) + s.excuse(e.node, at)
 		switch {
 		case e.refused():
 			if known {
 				e.judged = true
-				s.speaksAgainst(e, charge{sent: r.sent, late: took > late, why: "probe failed: " + e.outcome.Message}, at)
+				s.speaksAgainst(e, took > late, "probe failed: "+e.outcome.Message, at)
 			}
 		case known && took > late:
 			e.judged = true
@@ -39,7 +39,7 @@ func (s *Selector) judge(r *round, at int64) {
 				e.node.probe.inFlight--
 			}
 			e.noteLate(r.sent)
-			s.speaksAgainst(e, charge{sent: r.sent, late: true, why: fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers)}, at)
+			s.speaksAgainst(e, true, fmt.Sprintf("a probe took %.0f ms or more, those of its peers %.0f ms", took, peers), at)
 		case !e.ended || e.outcome.Failed:
 			if e.ended && peers >= millis(ProbeTimeout) { // those of its peers timed out, too
 				s.unclear(e.node, at)
@@ -49,7 +49,7 @@ func (s *Selector) judge(r *round, at int64) {
 			s.unclear(e.node, at)
 		default:
 			e.judged = true
-			if r.sent >= max(e.node.probe.lateSent, e.node.health.badAt.Load()) { // else something later speaks against it
+			if r.sent >= e.node.health.badAt.Load() { // else something later speaks against it
 				s.speaksFor(e.node, r.burst, at)
 			}
 		}
@@ -121,15 +121,14 @@ func (r *round) collect(i int, elapsed float64, ejected bool) (open int) {
 // excuse returns how long (ms) a probe of n may have waited in its queue: behind shard
 // queries that take as long as there they do, or, where n is slower than its peers at the
 // same work, as they usually do. A queue of which polls tell that nothing is worked off is no excuse.
-func (s *Selector) excuse(n *Node) float64 {
+func (s *Selector) excuse(n *Node, at int64) float64 {
 	if n.latest.Value() > 0 && n.answersPolls() && !n.hasQueue() {
 		return 0
 	}
 	if !n.slowEverywhere() {
-		return n.queued()
+		return n.queued(at)
 	}
-	own, _ := n.service.Value()
-	return n.wait(min(own, s.usualService()))
+	return n.wait(min(n.service.Mean(), s.usualService()), at)
 }
 
 // usualService returns the median of the data nodes' service times (ms).
@@ -140,8 +139,8 @@ func (s *Selector) usualService() float64 {
 // usual returns the median of what is known of the data nodes, 0 if nothing is.
 func (s *Selector) usual(known func(*Node) (float64, bool)) float64 {
 	var values []float64
-	for _, n := range *s.all.Load() {
-		if v, ok := known(n); ok && !n.NoData {
+	for _, n := range *s.data.Load() {
+		if v, ok := known(n); ok {
 			values = append(values, v)
 		}
 	}
@@ -186,8 +185,7 @@ func (s *Selector) soonProved(n *Node) bool {
 // than the shard queries that n works on may last, but for no longer than an ejection would. They take what they do
 // on n, or usually if that is longer, as n may have begun with one after the last poll.
 func (s *Selector) enough(n *Node) int64 {
-	own, _ := n.service.Value()
-	work := max(own, s.usualService()) // ms
+	work := max(n.service.Mean(), s.usualService()) // ms
 	return int64(proofTime) + int64(min(FarFactor*work*float64(time.Millisecond), float64(firstHold)))
 }
 
@@ -195,7 +193,7 @@ func (s *Selector) enough(n *Node) int64 {
 // ejection takes at least, what spoke against the node before ends. Sooner it must not: a
 // slow node that is avoided has nothing to do, and its probes are fast for a slow node's.
 func (s *Selector) unclear(n *Node, at int64) {
-	if at-n.probe.lateAt >= int64(firstHold) && n.health.condition() == Fine {
+	if at-n.health.badAt.Load() >= int64(firstHold) && n.health.condition() == Fine {
 		n.probe.against.Store(0)
 		s.changing(n, at, "", n.health.clear)
 	}
@@ -211,53 +209,42 @@ func (s *Selector) speaksFor(n *Node, burst bool, at int64) {
 		return // a burst ends an ejection, of one's own or of another's
 	}
 	n.health.good.Add(1)
-	if !n.slowEverywhere() || at-n.probe.lateAt >= int64(firstHold) {
+	if !n.slowEverywhere() || at-n.health.badAt.Load() >= int64(firstHold) {
 		s.changing(n, at, "", n.health.clear)
 	}
 }
 
-// charge is what a probe says against its node.
-type charge struct {
-	sent int64 // ns: when it was sent
-	late bool  // it took too long, whether it failed or not
-	why  string
-}
-
-// speaksAgainst notes a probe that failed, or took far longer than those of its peers. The node
+// speaksAgainst notes a probe that failed, or took far longer than those of its peers (late), or both; why says what. The node
 // is avoided, and is ejected once such probes are proof.
-func (s *Selector) speaksAgainst(e *entry, c charge, at int64) {
+func (s *Selector) speaksAgainst(e *entry, late bool, why string, at int64) {
 	n, p, as := e.node, &e.node.probe, Slow
 	if e.foreign {
-		c.why += " (sent by another sidestep)"
+		why += " (sent by another sidestep)"
 	}
 	p.told()
 	p.vain.Store(0)
 	polled, began := n.polledAt.Load(), p.against.Load() // polled first: what that poll told is known
-	if began == 0 || c.late && n.queuedAt.Load() > began {
+	if began == 0 || late && n.queuedAt.Load() > began {
 		p.against.Store(at)
 		p.lateFor = 0
 	} else {
-		p.lateFor += max(0, min(at-p.lateAt, int64(suspicionInterval)))
+		p.lateFor += max(0, min(at-n.health.badAt.Load(), int64(suspicionInterval)))
 	}
-	p.lateAt, p.lateSent = max(p.lateAt, at), max(p.lateSent, c.sent)
-	if e.refused() && !c.late {
+	raise(&n.health.badAt, at)
+	if e.refused() && !late {
 		as = Failing
 		p.took.Set(math.Inf(1))
-		n.lastError.Store(&failure{at, c.why})
+		n.lastError.Store(&failure{at, why})
 	}
-	starved := c.late && n.starved(at)
-	if starved {
-		c.why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
+	if late && n.starved(at) {
+		why += fmt.Sprintf(", and its CPU quota (%.3g CPUs) ran out", n.quota.Value())
 	}
 	switch {
-	case n.health.excluded(), s.proved(n, c.late, polled, at):
-		s.eject(n, as, at, c.why)
-		if starved && n.health.excluded() {
-			n.health.starved.Store(int64(s.jittered(holdMemory, at)))
-		}
+	case n.health.excluded(), s.proved(n, late, polled, at):
+		s.eject(n, as, at, why)
 	case e.foreign: // where it was sent it is probed again
-	case began == 0 || !c.late || s.soonProved(n):
+	case began == 0 || !late || s.soonProved(n):
 		p.wanted.Store(true)
 	}
-	s.avoid(n, c, at)
+	s.avoid(n, late, why, at)
 }

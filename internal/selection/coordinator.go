@@ -25,12 +25,11 @@ func asGood(best, response float64) float64 {
 // longerOf returns the response time of n if it is known and longer than most (ms):
 // a search waits for the slowest of its nodes.
 func (n *Node) longerOf(most float64) float64 {
-	r, _ := n.response.Value()
-	return max(most, r)
+	return max(most, n.response.Mean())
 }
 
 // holds returns how long (ms) n may hold a shard query up: its response time, or the wait in its queue, and no less than least.
-func (n *Node) holds(least float64) float64 { return max(n.longerOf(least), n.queued()) }
+func (n *Node) holds(least float64, at int64) float64 { return max(n.longerOf(least), n.queued(at)) }
 
 // coordinatingRank returns what sending a search through n is expected to cost beside the search itself, in ms: lower
 // is better. Polls tell it for nodes that coordinate nothing, too, so a slow one is found and found well again without
@@ -43,15 +42,14 @@ func (n *Node) holds(least float64) float64 { return max(n.longerOf(least), n.qu
 // full, and the few would be sent everything. Then only those that cannot be reached, are ejected or avoided, or are
 // about to leave, come last.
 func (n *Node) coordinatingRank(busy float64, at int64, few scarcity) float64 {
-	polled, _ := n.reach.Value()
-	h := n.overheadAt(at) + polled
+	h := n.overheadAt(at) + n.reach.Mean()
 	switch {
 	case !n.usable() || n.leaves(at) || !few.fit && !n.coordinates(at) || !few.sound && n.fails():
 		return h + unfitRank
 	case busy == 0:
 		return h
 	}
-	return h + busy*n.holds(twice*nearSlack)
+	return h + busy*n.holds(twice*nearSlack, at)
 }
 
 // busy returns how busy the CPUs of n are, as far as is known: 1 while it is loaded, 0 if it has FarFactor times the room
@@ -120,8 +118,7 @@ func (n *Node) observeOverhead(ms float64, at int64) {
 // roundLife. A node that was not chosen since is not held to its past, of which polls tell whether
 // it goes on.
 func (n *Node) overheadAt(at int64) float64 {
-	h, _ := n.overhead.Value()
-	return math.Ldexp(h, -int(max(0, at-n.observedAt.Load())/int64(roundLife)))
+	return math.Ldexp(n.overhead.Mean(), -int(max(0, at-n.observedAt.Load())/int64(roundLife)))
 }
 
 // coordinate picks the node to send the search to, in turn among those of which the coordinating rank
@@ -186,7 +183,7 @@ func (t turn) costs(ranks []float64, pool []*Node, few scarcity) costs {
 		c.ranks = append(c.ranks, rank)
 		c.best, c.busy = min(c.best, rank), c.busy+busy
 		if rank < unfitRank {
-			c.response = n.holds(c.response)
+			c.response = n.holds(c.response, t.at)
 		}
 	}
 	return c
@@ -235,26 +232,20 @@ func busyCoordinator(pool []*Node) int64 {
 }
 
 // Coordinator returns the node to send a request to that is not steered, picked as for one that is. Nodes of nodes for
-// which usable returns false are not considered, and those that cannot be reached only if there are no others; nil if
-// none is left. What is sent there is to be counted by [Node.Begin].
+// which usable returns false are not considered; nil if none is left. What is sent there is to be counted by [Node.Begin].
 func (s *Selector) Coordinator(nodes []*Node, usable func(*Node) bool, now time.Time) *Node {
-	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.turn.Add(1)}
+	t := turn{s: s, at: s.since(now), number: s.o.Seed + s.passed.Add(1)}
 	pool := make([]*Node, 0, len(nodes))
-	for _, alive := range []bool{true, false} {
-		for _, n := range nodes {
-			if usable(n) && n.out() != alive {
-				pool = append(pool, n)
-			}
-		}
-		if len(pool) > 0 {
-			break
+	for _, n := range nodes {
+		if usable(n) {
+			pool = append(pool, n)
 		}
 	}
 	c := t.costs(nil, pool, s.scarcity(nodes, t.at, pool...))
 	if c.response > 0 { // of a request that goes to one node the usual one counts
 		held := make([]float64, len(pool))
 		for i, n := range pool {
-			held[i] = n.holds(0)
+			held[i] = n.holds(0, t.at)
 		}
 		c.response = stats.Median(held)
 	}

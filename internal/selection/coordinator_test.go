@@ -65,7 +65,7 @@ func TestNodesThatAreNotFineDoNotCoordinate(t *testing.T) {
 		d := choose(s, nodes, ring(5, 2, 5), epoch)
 		passed := s.Coordinator(nodes, func(*Node) bool { return true }, epoch)
 		require.NotContains(t, []string{d.Coordinator.Name, passed.Name}, nodes[0].Name)
-		s.Acquire(d, epoch)
+		s.Acquire(d, 1, epoch)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestEjectedNodesDoNotCoordinateWhereOthersDoNotAnswerForAMoment(t *testing.
 		require.Subset(t, d.Nodes, nodes[2:4])
 		require.NotContains(t, d.Nodes, nodes[4])
 		require.NotContains(t, nodes[2:4], d.Coordinator)
-		s.Acquire(d, now)
+		s.Acquire(d, 1, now)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestEjectedNodesDoNotCoordinateWhereOthersDoNotAnswerForAMoment(t *testing.
 func TestWhatPassesGoesThroughNoEjectedNode(t *testing.T) {
 	for name, exclude := range map[string]func(*Selector, *Node){
 		"ejected": func(s *Selector, n *Node) { s.eject(n, Slow, s.since(epoch), "a test") },
-		"avoided": func(s *Selector, n *Node) { s.avoid(n, charge{why: "a test"}, 1) },
+		"avoided": func(s *Selector, n *Node) { s.avoid(n, false, "a test", 1) },
 	} {
 		s, nodes := newTest(t, 5)
 		for _, n := range nodes[:2] {
@@ -158,7 +158,7 @@ func TestBurstDoesNotHerdToOneCoordinator(t *testing.T) {
 		}
 		for range 100 {
 			now := epoch.Add(time.Second)
-			s.Acquire(choose(s, nodes, ring(5, 2, 5), now), now)
+			s.Acquire(choose(s, nodes, ring(5, 2, 5), now), 1, now)
 		}
 		for i, n := range nodes {
 			require.LessOrEqual(t, n.coordinating.Load(), c.most[i], "%v: node %d", c.overhead, i)
@@ -306,7 +306,7 @@ func TestOthersCoordinateForAFullNodeInItsZone(t *testing.T) {
 		got := map[int]bool{}
 		for range 200 {
 			d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, at(time.Second))
-			s.Acquire(d, at(time.Second))
+			s.Acquire(d, 1, at(time.Second))
 			got[slices.Index(nodes, d.Coordinator)] = true
 		}
 		require.Equal(t, c.want, slices.Sorted(maps.Keys(got)), "two more nodes in zone %s", c.zone)
@@ -375,7 +375,7 @@ func TestOneShardGoesToItsCopy(t *testing.T) {
 		d := choose(s, nodes, [][]int{{1, 2}}, at(time.Duration(i)*10*time.Millisecond))
 		require.Len(t, d.Nodes, 1)
 		require.Same(t, d.Nodes[0], d.Coordinator)
-		s.Acquire(d, epoch)
+		s.Acquire(d, 1, epoch)
 	}
 	for name, degrade := range map[string]func(*Selector, *Node){
 		"HTTP slow":    func(_ *Selector, n *Node) { set(&n.reach, 30) },

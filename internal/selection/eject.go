@@ -36,18 +36,14 @@ func (s State) String() string { return stateNames[s] }
 // in holds Selector.ejecting.
 type health struct {
 	state atomic.Int32 // Fine, Slow, Failing or Ramping
-	badAt atomic.Int64 // ns: the last probe or failure against the node
-	hold  atomic.Int64 // ns: how long it stays ejected after badAt
+	badAt atomic.Int64 // ns: the last probe against the node, or failure if it is ejected
+	hold  atomic.Int64 // ns: how long it stays ejected after badAt, give or take probeJitter of it
 	good  atomic.Int32 // probes as good as those of its peers since badAt
 	avoid atomic.Int64 // ns: since when it is avoided, as a probe speaks against it: not listed, not ejected; 0: it is not
 	busy  atomic.Bool  // it is so for as long as would be proof, but for a queue
-	// ns: how long it stays ejected after badAt while it is short of CPU, as it was starved when a
-	// probe was late; 0: it was not
-	starved atomic.Int64
-	why     atomic.Pointer[string]
+	why   atomic.Pointer[string]
 
-	returned atomic.Int64  // ns: when it was last let in again, which began its slow start; 0: never
-	held     time.Duration // hold without its jitter, guarded by Selector.ejecting
+	returned atomic.Int64 // ns: when it was last let in again, which began its slow start; 0: never
 }
 
 // condition returns Fine, Slow, Failing or Ramping.
@@ -118,11 +114,10 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 		}
 		hold := firstHold
 		if returned := h.returned.Load(); returned != 0 && at-returned < int64(holdMemory) {
-			hold = max(hold, min(twice*h.held, holdMemory))
+			hold = max(hold, min(twice*time.Duration(h.hold.Load()), holdMemory))
 		}
-		h.held = hold
-		h.hold.Store(int64(s.jittered(hold, at)))
-		h.badAt.Store(at)
+		h.hold.Store(int64(hold))
+		raise(&h.badAt, at)
 		h.good.Store(0)
 		h.clear()
 		h.why.Store(&why)
@@ -135,13 +130,13 @@ func (s *Selector) eject(n *Node, as State, at int64, why string) {
 func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 	bound := s.Bound()
 	var avoided *Node
-	for _, m := range *s.all.Load() {
-		if !m.NoData && m.health.avoided() && !m.Same(n) {
+	for _, m := range *s.data.Load() {
+		if m.health.avoided() && !m.Same(n) {
 			bound.Out++
 			avoided = m
 		}
 	}
-	if proof && avoided != nil && bound.Out >= bound.AtMost {
+	if proof && avoided != nil && bound.Out == bound.AtMost {
 		s.change(avoided, at, "", avoided.health.clear)
 		bound.Out--
 	}
@@ -151,7 +146,7 @@ func (s *Selector) makeRoom(n *Node, proof bool, at int64) bool {
 // avoid takes n out of the lists, for as long as probes speak against it, if it is not ejected
 // and not too many are out already. Once it is avoided for as long as would be proof, and its last poll still told of
 // a queue, it is busy.
-func (s *Selector) avoid(n *Node, c charge, at int64) {
+func (s *Selector) avoid(n *Node, late bool, why string, at int64) {
 	s.ejecting.Lock()
 	defer s.ejecting.Unlock()
 	h := &n.health
@@ -161,8 +156,8 @@ func (s *Selector) avoid(n *Node, c charge, at int64) {
 		s.change(n, at, "", h.clear)
 	case !h.avoided():
 		h.avoid.Store(at)
-	case !h.busy.Load() && c.late && h.condition() == Fine && n.hasQueue() && at-h.avoid.Load() >= s.enough(n):
-		why := c.why + ", while searches wait in its queue"
+	case !h.busy.Load() && late && h.condition() == Fine && n.hasQueue() && at-h.avoid.Load() >= s.enough(n):
+		why += ", while searches wait in its queue"
 		h.why.Store(&why)
 		s.change(n, at, why, func() { h.busy.Store(true) })
 	}
@@ -173,11 +168,12 @@ func (s *Selector) advance(n *Node, at int64) {
 	h := &n.health
 	switch h.condition() {
 	case Slow, Failing:
-		hold := h.hold.Load()
-		if n.heldAsStarved() {
-			hold = h.starved.Load()
+		hold, badAt := time.Duration(h.hold.Load()), h.badAt.Load()
+		if n.short.Load() {
+			hold = holdMemory
 		}
-		if at-h.badAt.Load() >= hold && (h.good.Load() >= twice || n.untold()) {
+		unasked := s.probes.lookedAt.Load() < badAt // nobody has asked for probes since: they are switched off
+		if at-badAt >= int64(s.jittered(hold, badAt)) && (h.good.Load() >= twice || n.untold() || unasked) {
 			s.slowStart(n, at)
 		}
 	case Fine:
@@ -206,7 +202,6 @@ func (s *Selector) slowStart(n *Node, at int64) {
 		n.strikes.Store(0)
 		n.probe.against.Store(0)
 		h.clear()
-		h.starved.Store(0)
 		h.returned.Store(at)
 		h.state.Store(int32(Ramping))
 	})
@@ -229,15 +224,16 @@ func (s *Selector) fail(n *Node, at int64, message string) {
 	}
 	if n.strikes.Add(1) >= twice || n.health.excluded() {
 		s.eject(n, Failing, at, fmt.Sprintf("%d failures in a row", n.strikes.Load()))
+	} else {
+		s.ask(n, at)
 	}
 }
 
-// observeRejected takes in the share of its search tasks that a node rejected.
-func (s *Selector) observeRejected(n *Node, share float64, at int64) {
+// observeRejected takes in the share of its search tasks that the node rejected.
+func (n *Node) observeRejected(share float64, at int64) {
 	n.rejected.Observe(share)
-	if r, _ := n.rejected.Value(); r >= rejectsMuch {
+	if n.rejected.Mean() >= rejectsMuch {
 		raise(&n.rejectedAt, at)
-		raise(&s.rejectedAt, at)
 	}
 }
 

@@ -50,7 +50,7 @@ func probe(s *Selector, nodes []*Node, now time.Duration, outcome func(Probe) Pr
 
 // probeUnpolled sends what is due at now and has it end as told; the sooner ones first.
 func probeUnpolled(s *Selector, nodes []*Node, now time.Duration, outcome func(Probe) ProbeOutcome) []Probe {
-	probes := s.Probes(nil, nodes, at(now))
+	probes := s.Probes(nil, at(now))
 	type answer struct {
 		Probe
 		ProbeOutcome
@@ -138,7 +138,7 @@ func TestANodeThatHangsIsAvoidedAtOnceAndEjectedAfterProofTime(t *testing.T) {
 		if avoided == 0 && nodes[2].health.avoided() {
 			avoided = now
 		}
-		for _, p := range s.Probes(nil, nodes, at(now)) {
+		for _, p := range s.Probes(nil, at(now)) {
 			if p.Node == nodes[2] {
 				sent = append(sent, now)
 				continue
@@ -178,7 +178,7 @@ func TestProofOutlastsAShardQuery(t *testing.T) {
 		for ; n.State() == Fine; now += time.Millisecond {
 			require.Less(t, now, 5*time.Second, c)
 			raise(&n.polledAt, int64(now))
-			for _, p := range s.Probes(nil, nodes, at(now)) {
+			for _, p := range s.Probes(nil, at(now)) {
 				if p.Node != n || c.fails {
 					s.ObserveProbe(p, ProbeOutcome{Took: time.Millisecond, Failed: p.Node == n}, at(now+time.Millisecond))
 				}
@@ -223,13 +223,18 @@ func TestSlowNodeComesBackByProbesAndGrows(t *testing.T) {
 	require.Equal(t, Fine, nodes[2].State())
 }
 
-// Without probes time brings no node back.
-func TestANodeThatIsNotProbedStaysEjected(t *testing.T) {
-	s, nodes := newTest(t, 5)
-	setTimes(nodes, 5, 3)
-	s.eject(nodes[2], Slow, 1, "a test")
-	decide(s, nodes, time.Minute)
-	require.Equal(t, Slow, nodes[2].State())
+// Without an answer to a probe time brings no node back, but where nobody asks for probes: they are switched off.
+func TestANodeWhoseProbesAreNotAnsweredStaysEjected(t *testing.T) {
+	for state, asks := range map[State]bool{Slow: true, Ramping: false} {
+		s, nodes := newTest(t, 5)
+		setTimes(nodes, 5, 3)
+		s.eject(nodes[2], Slow, 1, "a test")
+		if asks {
+			require.NotEmpty(t, s.Probes(nil, at(time.Second)))
+		}
+		s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(time.Minute))
+		require.Equal(t, state, nodes[2].State())
+	}
 }
 
 // It takes a burst of probes, as good as those of its peers, to come back: a starved node
@@ -314,8 +319,7 @@ func TestFailuresInARowEjectUntilTheNodeAnswersItself(t *testing.T) {
 	setTimes(nodes, 5, 3)
 	for range twice {
 		require.Equal(t, Fine, nodes[1].State())
-		d := &Decision{Nodes: nodes, Coordinator: nodes[1]}
-		s.Observe(d, Outcome{Failed: true, Blamed: nodes[1:2], Message: "broken"}, at(time.Second))
+		s.Blame(nodes[1:2], "broken", at(time.Second))
 	}
 	require.Equal(t, Failing, nodes[1].State())
 	broken := func(p Probe) ProbeOutcome {
@@ -336,7 +340,7 @@ func TestFailuresFarApartAreNoProof(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	for i := range 10 {
 		now := at(time.Duration(i+1) * 2 * failureMemory)
-		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[1:2]}, now)
+		s.Blame(nodes[1:2], "", now)
 	}
 	require.Equal(t, Fine, nodes[1].State())
 }
@@ -370,7 +374,7 @@ func TestANodeThatFailsAtOnceIsLeftToTheEngine(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	for range twice {
-		s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3]}, at(time.Second))
+		s.Blame(nodes[2:3], "", at(time.Second))
 	}
 	d := decide(s, nodes, 2*time.Second)
 	require.Equal(t, NoOutlier, d.Reason)

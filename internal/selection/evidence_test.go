@@ -74,7 +74,7 @@ func TestWhatChangesOfANodeLeavesItEjected(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	d := decide(s, nodes, time.Second)
-	s.Acquire(d, at(time.Second))
+	s.Acquire(d, 1, at(time.Second))
 	s.eject(nodes[2], Slow, 1, "a test")
 	infos := infosOf(nodes)
 	infos[2].Zone, infos[2].Processors = "b", 8
@@ -114,9 +114,13 @@ func TestTheTimeOutIsJittered(t *testing.T) {
 		s, nodes := newTest(t, 5)
 		s.o.Seed = uint64(i)
 		s.eject(nodes[2], Slow, int64(time.Second), "a test")
-		hold := time.Duration(nodes[2].health.hold.Load())
+		nodes[2].health.good.Store(twice)
+		hold := time.Duration(0)
+		for ; nodes[2].State() == Slow; hold += time.Millisecond {
+			s.advance(nodes[2], int64(time.Second+hold))
+		}
 		require.GreaterOrEqual(t, hold, firstHold*4/5)
-		require.LessOrEqual(t, hold, firstHold*6/5)
+		require.LessOrEqual(t, hold, firstHold*6/5+time.Millisecond)
 		seen[hold] = true
 	}
 	require.Greater(t, len(seen), 15)

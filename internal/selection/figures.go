@@ -151,10 +151,7 @@ type Bound struct {
 // Bound returns the bound on ejected nodes, and how far it is used.
 func (s *Selector) Bound() Bound {
 	var b Bound
-	for _, n := range *s.all.Load() {
-		if n.NoData {
-			continue
-		}
+	for _, n := range *s.data.Load() {
 		b.Nodes++
 		if n.health.excluded() {
 			b.Out++

@@ -37,7 +37,7 @@ func TestAClientThatSeesLittleLeavesOneShardToTheEngine(t *testing.T) {
 			now := time.Duration(second+1) * time.Second
 			for range sent {
 				s.Choose(d, request, at(now))
-				s.Acquire(d, at(now))
+				s.Acquire(d, 1, at(now))
 				d.Release()
 			}
 			served(s, nodes, 50, time.Millisecond, now)
@@ -61,7 +61,7 @@ func TestAClientThatReadsMuchLeavesOneShardToTheEngine(t *testing.T) {
 		now := time.Duration(second+1) * time.Second
 		for range 100 {
 			s.Choose(d, Request{Nodes: nodes, Shards: [][]int{{0, 1}}}, at(now))
-			s.AcquireRead(d, at(now))
+			s.Acquire(d, 0, at(now))
 			require.EqualValues(t, 1, d.Nodes[0].Outstanding())
 			d.Release()
 		}

@@ -37,7 +37,7 @@ func (g *gainTest) slow(node int, took, response float64) *Node {
 func (g *gainTest) probed(n *Node, o ProbeOutcome) {
 	now := at(900 * time.Millisecond)
 	g.Suspect(&Decision{Nodes: []*Node{n}}, now)
-	for _, p := range g.Probes(nil, g.nodes, now) {
+	for _, p := range g.Probes(nil, now) {
 		outcome := ProbeOutcome{Took: time.Millisecond}
 		if p.Node == n {
 			outcome = o
@@ -96,15 +96,12 @@ func TestAListOfAllCopiesGainsNothing(t *testing.T) {
 	require.Equal(t, Ranked, g.decide([][]int{{0, 1}, {1, 2}, {3, 4}}).Reason)
 }
 
-// What is silent, was starved, or did not answer its last probe is far worse than what answers one, whatever
+// What is silent, short of CPU, or did not answer its last probe is far worse than what answers one, whatever
 // time that took.
 func TestAListLeavesOutWhatIsFarWorseThanASlowNode(t *testing.T) {
 	for name, worse := range map[string]func(n *Node){
-		"silent": func(n *Node) { silence(n, at(time.Second-1)) },
-		"starved": func(n *Node) {
-			n.health.starved.Store(int64(time.Minute))
-			n.short.Store(true)
-		},
+		"silent":         func(n *Node) { silence(n, at(time.Second-1)) },
+		"short of CPU":   func(n *Node) { n.short.Store(true) },
 		"did not answer": func(n *Node) { n.probe.took.Set(millis(ProbeTimeout)) },
 	} {
 		g := newGainTest(t)
@@ -209,7 +206,7 @@ func TestANodeThatFailedAtOnceMayHangLater(t *testing.T) {
 	g.probed(n, ProbeOutcome{Failed: true, Took: time.Millisecond})
 	require.True(t, n.failsAtOnce())
 	g.slowStart(n, int64(time.Second))
-	g.avoid(n, charge{late: true}, int64(2*time.Second))
+	g.avoid(n, true, "", int64(2*time.Second))
 	require.False(t, n.failsAtOnce())
 }
 
@@ -221,7 +218,7 @@ func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *test
 		slow := g.slow(2, 100, 100)
 		first := g.decide(ring(9, 2, 9))
 		require.Equal(t, Ranked, first.Reason)
-		g.Acquire(first, at(time.Second))
+		g.Acquire(first, 1, at(time.Second))
 		set(&g.nodes[3].queue, 1000)
 		second := g.decide(ring(9, 2, 9))
 		require.Equal(t, NoGain, second.Reason)
@@ -229,7 +226,7 @@ func TestASecondAttemptThatTheEngineChoosesLeavesASilentCoordinatingNode(t *test
 		if silent {
 			silence(first.Coordinator, at(time.Second))
 		}
-		g.Probes(nil, g.nodes, at(time.Second))
+		g.Probes(nil, at(time.Second))
 		require.Equal(t, silent, g.Worthwhile(first, second, at(time.Second+time.Millisecond)))
 	}
 }
@@ -254,7 +251,7 @@ func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
 		n := g.nodes[2]
 		n.probe.took.Set(2)
 		g.Suspect(&Decision{Nodes: []*Node{n}}, at(time.Second))
-		probes := g.Probes(nil, g.nodes, at(time.Second))
+		probes := g.Probes(nil, at(time.Second))
 		bad := slices.IndexFunc(probes, func(p Probe) bool { return p.Node == n })
 		for i, p := range probes {
 			if i != bad {
@@ -262,7 +259,7 @@ func TestAProbeThatIsLateCountsBeforeItEnds(t *testing.T) {
 			}
 		}
 		require.Zero(t, n.probe.awaited(g.since(at(time.Second+2*time.Millisecond))))
-		g.Probes(nil, g.nodes, at(time.Second+100*time.Millisecond))
+		g.Probes(nil, at(time.Second+100*time.Millisecond))
 		require.True(t, n.health.avoided())
 		require.InDelta(t, 150, n.probe.awaited(g.since(at(time.Second+150*time.Millisecond))), 0)
 		set(&g.nodes[3].queue, 200) // 150 ms; the other copy of shard 2
@@ -282,14 +279,14 @@ func TestASecondAttemptDoesNotLeaveANodeThatPausesForAnEjectedOne(t *testing.T) 
 	pauses.probe.took.Set(2)
 	first := g.decide(ring(9, 2, 9))
 	require.NotContains(t, first.Nodes, slow)
-	g.Acquire(first, at(time.Second))
+	g.Acquire(first, 1, at(time.Second))
 	g.Suspect(&Decision{Nodes: []*Node{pauses}}, at(time.Second))
-	for _, p := range g.Probes(nil, g.nodes, at(time.Second)) {
+	for _, p := range g.Probes(nil, at(time.Second)) {
 		if p.Node != pauses {
 			g.ObserveProbe(p, answeredWell(p), at(time.Second+2*time.Millisecond))
 		}
 	}
-	g.Probes(nil, g.nodes, at(time.Second+60*time.Millisecond))
+	g.Probes(nil, at(time.Second+60*time.Millisecond))
 	require.True(t, pauses.health.avoided())
 	second := &Decision{}
 	g.Choose(second, Request{Nodes: g.nodes, Shards: ring(9, 2, 9)}, at(time.Second+60*time.Millisecond))

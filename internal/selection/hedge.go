@@ -29,7 +29,7 @@ type Asking struct {
 // others to compare them with where these are few. A node that owes an answer already is not asked
 // again. Each is to end in one [Selector.Asked].
 func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
-	all, turn := *s.all.Load(), s.turn.Load()
+	all, turn := *s.data.Load(), s.turn.Load()
 	if d.Reason == Overloaded || len(all) < twice {
 		return dst
 	}
@@ -43,8 +43,8 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 		if sent != 0 && at-sent < int64(ProbeTimeout) {
 			return
 		}
-		n.asking.silent.Store(false)
 		if n.asking.sentAt.CompareAndSwap(sent, at) {
+			n.asking.silent.Store(false)
 			dst = append(dst, Asking{n, at})
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 		ask(c)
 	}
 	for i := range uint64(len(all)) {
-		if n := all[(i+turn)%uint64(len(all))]; compared <= twice && !n.NoData && !n.in(d.Nodes) && !n.Same(d.Coordinator) {
+		if n := all[(i+turn)%uint64(len(all))]; compared <= twice && !n.in(d.Nodes) && !n.Same(d.Coordinator) {
 			ask(n)
 		}
 	}
@@ -113,11 +113,11 @@ type peerAnswers struct {
 	median       float64 // of the times (ms) that those heard took for their last answer; 0: unknown
 }
 
-// answersSince returns what became of all nodes since a moment.
+// answersSince returns what became of all data nodes since a moment.
 func (s *Selector) answersSince(since, at int64) peerAnswers {
 	p := peerAnswers{since: since}
 	var took []float64
-	for _, m := range *s.all.Load() {
+	for _, m := range *s.data.Load() {
 		switch {
 		case m.awaited(at):
 			p.owing++
@@ -164,7 +164,7 @@ func (s *Selector) Worthwhile(first, second *Decision, now time.Time) bool {
 	at := s.since(now)
 	waits := 0.0 // ms
 	for _, n := range second.Nodes {
-		waits = max(waits, n.queued())
+		waits = max(waits, n.queued(at))
 	}
 	for _, n := range first.Nodes {
 		if (!n.usable() || n.owes(at)) && !n.in(second.Nodes) && (n.out() || FarFactor*waits <= n.takes(at)) {

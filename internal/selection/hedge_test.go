@@ -17,9 +17,9 @@ func TestEjectedSinceIsWhatWasSentBefore(t *testing.T) {
 		s, nodes := newTest(t, 3)
 		var before, elsewhere, after Decision
 		s.Choose(&before, Request{Nodes: nodes, Shards: [][]int{{0}}}, epoch.Add(second))
-		s.Acquire(&before, epoch.Add(second))
+		s.Acquire(&before, 1, epoch.Add(second))
 		s.Choose(&elsewhere, Request{Nodes: nodes, Shards: [][]int{{1}}}, epoch.Add(second))
-		s.Acquire(&elsewhere, epoch.Add(second))
+		s.Acquire(&elsewhere, 1, epoch.Add(second))
 		elsewhere.Coordinator = nodes[1]
 		require.False(t, s.EjectedSince(&before))
 		unfit(s, nodes[0])
@@ -28,7 +28,7 @@ func TestEjectedSinceIsWhatWasSentBefore(t *testing.T) {
 		elsewhere.Coordinator = nodes[0]
 		require.True(t, s.EjectedSince(&elsewhere), "it waits for its coordinating node")
 		s.Choose(&after, Request{Nodes: nodes, Shards: [][]int{{0}}}, epoch.Add(3*second))
-		s.Acquire(&after, epoch.Add(3*second))
+		s.Acquire(&after, 1, epoch.Add(3*second))
 		require.False(t, s.EjectedSince(&after), "that was known when it was sent")
 	}
 }
@@ -50,7 +50,7 @@ func newLate(t *testing.T, shards [][]int, answering func(*Node) bool) *lateSear
 	setTimes(nodes, 5, 3)
 	l := &lateSearch{Selector: s, nodes: nodes, first: &Decision{}}
 	s.Choose(l.first, Request{Nodes: nodes, Shards: shards, Outliers: true}, at(time.Second))
-	s.Acquire(l.first, at(time.Second))
+	s.Acquire(l.first, 1, at(time.Second))
 	l.asked = s.Ask(nil, l.first, at(askedAt))
 	for _, a := range l.asked {
 		if answering(a.Node) {
@@ -132,7 +132,7 @@ func TestANodeThatIsNeededIsUsedAlthoughItIsSilent(t *testing.T) {
 	l := newLate(t, ring(5, 2, 5), func(n *Node) bool { return n.Name != "c" })
 	occupy(l.nodes, 0.28)
 	l.first.Coordinator = l.nodes[0]
-	l.Probes(nil, l.nodes, at(askedAt))
+	l.Probes(nil, at(askedAt))
 	second, worthwhile := l.second(30 * time.Millisecond)
 	require.False(t, worthwhile)
 	require.Equal(t, NoOutlier, second.Reason)

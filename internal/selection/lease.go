@@ -6,29 +6,15 @@ import (
 	"sidestep/internal/stats"
 )
 
-// Acquire counts the search on every node of the decision, begun at now. It must
-// be followed by exactly one [Decision.Release], on every path.
-func (s *Selector) Acquire(d *Decision, now time.Time) { s.AcquireItems(d, 1, now) }
-
-// AcquireItems is [Selector.Acquire] for items searches, at least one, that one request sends
-// together. Nothing may be observed of such a decision but failures.
-func (s *Selector) AcquireItems(d *Decision, items int, now time.Time) {
-	s.lease(d, items, now)
+// Acquire counts a request begun at now on every node of the decision: so many searches that it sends together, 0 for a read by
+// id, which is no shard query. It must be followed by exactly one [Decision.Release], on every path. Only of one search a time
+// may be observed.
+func (s *Selector) Acquire(d *Decision, searches int, now time.Time) {
+	d.start, d.items = s.since(now), int64(max(1, searches))
 	for i, n := range d.Nodes {
-		n.sent.Add(d.start, float64(items)*d.listed[i].tasks)
-	}
-}
-
-// AcquireRead is [Selector.Acquire] for a read by id, which is no shard query. Nothing may be observed of
-// such a decision but failures.
-func (s *Selector) AcquireRead(d *Decision, now time.Time) { s.lease(d, 1, now) }
-
-// lease counts what a request sends to the nodes of d as outstanding.
-func (s *Selector) lease(d *Decision, items int, now time.Time) {
-	d.start, d.items = s.since(now), int64(items)
-	for _, n := range d.Nodes {
 		n.outstanding.Add(d.items)
 		n.searches.Add(d.items)
+		n.sent.Add(d.start, float64(searches)*d.listed[i].tasks)
 	}
 	if d.Coordinator != nil {
 		d.Coordinator.coordinating.Add(1)
@@ -56,7 +42,7 @@ func (d *Decision) Release() {
 	d.items = 0
 }
 
-// Outcome is how a search ended, as far as its nodes are concerned. A search
+// Outcome is how a search was answered, as far as its nodes are concerned. A search
 // that the client gave up has no outcome: release its lease and observe nothing.
 type Outcome struct {
 	// ResponseTime from sending to the head of the answer.
@@ -64,29 +50,21 @@ type Outcome struct {
 	// Took is the time the coordinating node says the search took, without HTTP.
 	Took    time.Duration
 	HasTook bool
-	// Failed is set when the search failed or was partial through no fault of the
-	// client's; it is then blamed on Blamed.
-	Failed bool
-	Blamed []*Node
-	// Message says what failed, for operators.
-	Message string
 }
 
-// Observe feeds the outcome of the search into the statistics, at now.
-func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
-	at := s.since(now)
-	if o.Failed {
-		for _, n := range o.Blamed {
-			s.fail(n, at, o.Message)
-		}
-		return
+// Blame notes that a search failed or was partial through no fault of the client's, and on which nodes; message says what
+// failed, for operators.
+func (s *Selector) Blame(nodes []*Node, message string, now time.Time) {
+	for _, n := range nodes {
+		s.fail(n, s.since(now), message)
 	}
-	if c := d.Coordinator; c != nil {
-		raise(&c.heardAt, at)
-		if o.HasTook {
-			c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), at)
-			c.strikes.Store(0)
-		}
+}
+
+// Observe feeds the outcome of a search that was answered into the statistics, at now.
+func (s *Selector) Observe(d *Decision, o Outcome, now time.Time) {
+	if c := d.Coordinator; c != nil && o.HasTook {
+		c.observeOverhead(max(0, millis(o.ResponseTime-o.Took)), s.since(now))
+		c.strikes.Store(0)
 	}
 	if len(d.Nodes) == 1 { // of a set nobody knows who was slow
 		d.Nodes[0].response.Observe(o.inside())
@@ -170,6 +148,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		return
 	}
 	s.setLife(n, p.State, p.Message, at)
+	s.advance(n, at)
 	if p.State != Fine {
 		return
 	}
@@ -190,22 +169,20 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		n.throttled.Set(millis(p.Throttled))
 		raise(&n.throttledAt, at)
 	}
-	s.observeRejected(n, p.Rejected, at)
+	n.observeRejected(p.Rejected, at)
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))
 		n.rate.Observe(float64(p.Queries) / millis(p.Elapsed))
-		sent := n.sent.All()
-		n.own.Observe((sent - n.sentThen.Value()) / millis(p.Elapsed))
-		n.sentThen.Set(sent)
+		n.own.Observe((n.sent.All() - n.sentThen.Value()) / millis(p.Elapsed))
 	}
+	n.sentThen.Set(n.sent.All())
 	if s := millis(p.ServiceTime); s > 0 {
 		n.service.Observe(s)
 	}
 	for other, r := range p.Coordinated {
 		// What a node says of itself has no network in it.
 		if m := nodes[other]; m != nil && other != id {
-			service, _ := m.service.Value()
-			m.response.Observe(max(r.sample(), service))
+			m.response.Observe(max(r.sample(), m.service.Mean()))
 		}
 	}
 	if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() { // else probes come as soon

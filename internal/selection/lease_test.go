@@ -19,12 +19,12 @@ func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
 			for i := range 500 {
 				now := epoch.Add(time.Duration(i) * time.Millisecond)
 				s.Choose(&d, Request{Nodes: nodes, Shards: ring(5, 2, 5)}, now)
-				s.Acquire(&d, now)
+				s.Acquire(&d, 1, now)
 				switch r.IntN(3) {
 				case 0:
 					s.Observe(&d, Outcome{ResponseTime: time.Millisecond, Took: time.Millisecond, HasTook: true}, now)
 				case 1:
-					s.Observe(&d, Outcome{Failed: true, Blamed: d.Nodes[:1]}, now)
+					s.Blame(d.Nodes[:1], "", now)
 				}
 				d.Release()
 				if r.IntN(2) == 0 {
@@ -39,7 +39,7 @@ func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
 			n := nodes[i%len(nodes)]
 			s.ObservePoll(n.ID, Poll{State: Fine, Queue: float64(i % 3), ServiceTime: time.Millisecond, Took: time.Millisecond}, now)
 			s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, now)
-			s.Probes(nil, nodes, now)
+			s.Probes(nil, now)
 			_ = n.State()
 		}
 	})
@@ -53,7 +53,7 @@ func TestEveryLeaseReturnedMeansNothingOutstanding(t *testing.T) {
 func TestCanceledSearchChangesNoStatistics(t *testing.T) {
 	s, nodes := newTest(t, 2)
 	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
-	s.Acquire(d, epoch)
+	s.Acquire(d, 1, epoch)
 	require.EqualValues(t, 1, d.Nodes[0].Outstanding())
 	d.Release()
 	_, ok := d.Nodes[0].response.Value()
@@ -64,7 +64,7 @@ func TestCanceledSearchChangesNoStatistics(t *testing.T) {
 func TestOneNodeSetTellsResponseAndOverhead(t *testing.T) {
 	s, nodes := newTest(t, 2)
 	d := choose(s, nodes, [][]int{{0, 1}}, epoch)
-	s.Acquire(d, epoch)
+	s.Acquire(d, 1, epoch)
 	s.Observe(d, Outcome{ResponseTime: 120 * time.Millisecond, Took: 20 * time.Millisecond, HasTook: true}, epoch)
 	d.Release()
 	r, _ := d.Nodes[0].response.Value()
@@ -131,7 +131,7 @@ func TestShareCountsExpectedShardQueriesOfTheLastMinute(t *testing.T) {
 	for range 10 {
 		d := choose(s, nodes, [][]int{{0, 1}, {1, 2}, {0, 2}}, epoch)
 		require.Equal(t, "ab", names(d))
-		s.Acquire(d, epoch)
+		s.Acquire(d, 1, epoch)
 		d.Release()
 	}
 	now := epoch.Add(10 * time.Second)
@@ -156,14 +156,14 @@ func TestSearchesSentTogetherAreLoad(t *testing.T) {
 	s, nodes := newTest(t, 2)
 	setTimes(nodes, 10, 3)
 	d := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
-	s.AcquireItems(d, 5, epoch)
+	s.Acquire(d, 5, epoch)
 	for _, n := range d.Nodes {
 		require.EqualValues(t, 5, n.Outstanding())
 		require.EqualValues(t, 5, n.searches.Load())
 	}
 	require.EqualValues(t, 1, d.Coordinator.coordinating.Load())
 	other := choose(s, nodes, [][]int{{0, 1}, {0, 1}}, epoch)
-	s.Acquire(other, epoch)
+	s.Acquire(other, 1, epoch)
 	d.Release()
 	d.Release()
 	for _, n := range nodes {
@@ -174,7 +174,7 @@ func TestSearchesSentTogetherAreLoad(t *testing.T) {
 		require.Zero(t, n.Outstanding())
 		require.Zero(t, n.coordinating.Load())
 	}
-	s.Acquire(d, epoch)
+	s.Acquire(d, 1, epoch)
 	d.Release()
 	require.Zero(t, nodes[0].Outstanding(), "a decision may be used again, alone")
 }

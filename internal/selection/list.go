@@ -1,7 +1,5 @@
 package selection
 
-import "math"
-
 // fitness says which copies of a shard may be listed, of those that are not out.
 type fitness struct {
 	starts bool // those on nodes in slow start, too
@@ -29,62 +27,45 @@ func (d *Decision) eligible(copies []int, factor float64) (fitness, bool) {
 	return fitness{}, false
 }
 
-// listBest lists the one best copy of a shard; ties go in turns.
-func (d *Decision) listBest(copies []int, t turn) {
-	may, ok := d.eligible(copies, t.s.o.ZoneFactor)
-	if !ok {
-		d.failOpen(copies)
-		return
-	}
-	best := -1
-	for i := range copies {
-		p := copies[(uint64(i)+t.number)%uint64(len(copies))]
-		c := &d.candidates[p]
-		if may.fits(c) && (best < 0 || c.rank < d.candidates[best].rank) {
-			best = p
-		}
-	}
-	d.candidates[best].listed = true
-}
-
-// listSets lists copies of all shards. The list so made has the lowest possible
-// worst rank, up to near, what counts as equal: each shard's best copy is listed, and
-// others only if they are near it, or on a node that is listed for another shard.
-func (d *Decision) listSets(req Request, near, factor float64) {
+// list lists copies of all shards: of each the cheapest, and those that cost more by no more than near. So the list
+// has the lowest possible worst cost, up to near: others are on it only if they are on a node that is listed for another shard.
+// near < 0: of each the cheapest alone, where several are in turns.
+func (d *Decision) list(req Request, near float64, t turn) {
 	if d.Reason != Ranked {
-		near = 0
+		near = min(near, 0)
 	}
 	for _, copies := range req.Shards {
-		d.listNear(copies, near, factor)
+		d.listShard(copies, near, t)
 	}
 }
 
-// listNear lists the best copy of a shard, and those that are near it.
-func (d *Decision) listNear(copies []int, near, factor float64) {
-	may, ok := d.eligible(copies, factor)
+// listShard lists copies of a shard, all of them if it has none left to prefer.
+func (d *Decision) listShard(copies []int, near float64, t turn) {
+	may, ok := d.eligible(copies, t.s.o.ZoneFactor)
 	if !ok {
-		d.failOpen(copies)
+		if d.Reason != NoChoice {
+			d.Reason = FailOpen
+		}
+		for _, p := range copies {
+			d.candidates[p].listed = true
+		}
 		return
 	}
-	best := math.Inf(1)
-	for _, p := range copies {
-		if c := &d.candidates[p]; may.fits(c) {
-			best = min(best, c.rank)
+	var best *candidate
+	for i, p := range copies {
+		if near < 0 {
+			p = copies[(uint64(i)+t.number)%uint64(len(copies))]
+		}
+		if c := &d.candidates[p]; may.fits(c) && (best == nil || c.cost < best.cost) {
+			best = c
 		}
 	}
-	limit := best + near
+	best.listed = true
+	limit := best.cost + near
 	for _, p := range copies {
-		if c := &d.candidates[p]; may.fits(c) && c.rank <= limit {
+		if c := &d.candidates[p]; may.fits(c) && c.cost <= limit {
 			c.listed = true
 		}
-	}
-}
-
-// failOpen lists all copies of a shard that has none left to prefer.
-func (d *Decision) failOpen(copies []int) {
-	d.Reason = FailOpen
-	for _, p := range copies {
-		d.candidates[p].listed = true
 	}
 }
 

@@ -139,9 +139,7 @@ func (n *Node) processors() float64 {
 // load returns how many CPUs the node keeps busy: with its shard queries, λ·S, or with all that it
 // does, where it tells that.
 func (n *Node) load() float64 {
-	rate, _ := n.rate.Value()
-	service, _ := n.service.Value()
-	return max(rate*service, min(n.used.Value(), n.processors()))
+	return max(n.rate.Mean()*n.service.Mean(), min(n.used.Value(), n.processors()))
 }
 
 // full reports whether the node's CPUs are busy for more than fullLoad of the time, as far as is known.

@@ -28,12 +28,17 @@ func TestOverloadedWhenAllCopiesOfAShardReject(t *testing.T) {
 	require.Len(t, d.Nodes, 4, "the engine picks")
 	require.Equal(t, Overloaded, choose(s, nodes, [][]int{{2, 3}}, now).Reason, "one shard")
 	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "another index")
-	require.NotEqual(t, Overloaded, choose(s, nodes, shards, now.Add(2*second)).Reason, "it is over")
+	require.Equal(t, Overloaded, choose(s, nodes, shards, now.Add(9*second)).Reason, "no poll has told otherwise")
 
 	s.ObservePoll(nodes[1].ID, Poll{State: Unreachable}, now)
 	require.Equal(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now).Reason, "one copy rejects, the other is gone")
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable}, now.Add(2*second))
 	require.NotEqual(t, Overloaded, choose(s, nodes, [][]int{{0, 1}}, now.Add(2*second)).Reason, "gone is not full")
+
+	for i := range 20 {
+		now = full(s, time.Duration(4+i)*second, 0, nodes...)
+	}
+	require.NotEqual(t, Overloaded, choose(s, nodes, shards, now).Reason, "it is over")
 }
 
 func TestFewRejectionsAreABurst(t *testing.T) {

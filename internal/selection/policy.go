@@ -25,8 +25,7 @@ type Parts struct {
 func (n *Node) parts() (p Parts, ok bool) {
 	r, hasR := n.response.Value()
 	s, hasS := n.service.Value()
-	q, _ := n.queue.Value()
-	p = Parts{ResponseTime: r, ServiceTime: s, Queue: q, Outstanding: float64(n.Outstanding())}
+	p = Parts{ResponseTime: r, ServiceTime: s, Queue: n.queue.Mean(), Outstanding: float64(n.Outstanding())}
 	if !hasR {
 		p.ResponseTime = s
 	}

@@ -58,8 +58,6 @@ type probing struct {
 	// guarded by Selector.probes
 	inFlight int
 	last     int64 // ns: when the last one was sent
-	lateAt   int64 // ns: when one last spoke against it
-	lateSent int64 // ns: when that one was sent
 	lateFor  int64 // ns: for how long they have, and none for it; each counts for suspicionInterval at most
 }
 
@@ -110,7 +108,6 @@ type rounds struct {
 
 	findings []Finding    // the last rounds that were sent here
 	found    int64        // the number of the last one
-	heard    []Finding    // what others told, and is not judged yet
 	lookedAt atomic.Int64 // ns: when probes due here were last asked for
 	others   atomic.Int64 // ns: when others last said what they suspect, or that they search
 }
@@ -146,7 +143,7 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 		return
 	}
 	n := nodes[r.number%len(nodes)]
-	if n.NoData || n.out() { // it is not probed: the next one has its turn
+	if n.out() { // it is not probed: the next one has its turn
 		r.number++
 		return
 	}
@@ -211,22 +208,25 @@ func (s *Selector) Suspect(d *Decision, now time.Time) {
 // Probes appends the probes due at now to dst and counts them as sent: each must
 // end in one [Selector.ObserveProbe]. It is to be called every few milliseconds,
 // and costs little while nothing is due. It also judges probes that are overdue.
-func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
+func (s *Selector) Probes(dst []Probe, now time.Time) []Probe {
 	at := s.since(now)
 	s.probes.mu.Lock()
 	defer s.probes.mu.Unlock()
 	raise(&s.probes.lookedAt, at)
-	s.judgeHeard(at)
 	for _, r := range s.probes.open {
 		s.judge(r, at)
 	}
 	s.probes.open = slices.DeleteFunc(s.probes.open, func(r *round) bool { return !r.awaited() || at-r.sent >= int64(roundLife) })
+	nodes := *s.data.Load()
 	s.sample(nodes, at)
 	var suspects, returning []*Node
+	var all carried
 	for _, n := range nodes {
 		s.advance(n, at)
 		switch {
 		case !s.due(n, at):
+		case n.usable() && all.needs(n, nodes): // what speaks against it could not be acted upon
+			n.probe.wanted.Store(false)
 		case n.health.excluded() && n.health.good.Load() == twice-1:
 			returning = append(returning, n)
 		case len(suspects) < roundSize:
@@ -240,7 +240,7 @@ func (s *Selector) Probes(dst []Probe, nodes []*Node, now time.Time) []Probe {
 // due reports whether n is to be probed at the moment at.
 func (s *Selector) due(n *Node, at int64) bool {
 	p := &n.probe
-	if n.out() || n.NoData {
+	if n.out() {
 		return false
 	}
 	if p.wanted.Load() { // a second one, as the first may wait at the node that it was sent through, but not of what is ejected
@@ -254,7 +254,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if n.health.condition() != Failing && !again && lately(&p.toldAt, at) {
 		return false // another sidestep probes it
 	}
-	interval := s.jittered(probeInterval, at)
+	interval := s.jittered(probeInterval, p.last) // drawn once a probe
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
 	if (!again || p.heardAt.Load() >= p.last) && p.untoldAt.Load() == 0 && p.unfit.Load() == 0 {
 		interval = s.apart(n, interval, at)
@@ -341,7 +341,7 @@ func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
 		n := nodes[(i+s.probes.number)%len(nodes)]
 		fit, suspected := n.fit(at), slices.Contains(suspects, n)
 		switch {
-		case n.NoData || n.out():
+		case n.out():
 		case !n.serves():
 			ejected = cmp.Or(ejected, n)
 		case !fit:
@@ -357,7 +357,7 @@ func (s *Selector) via(nodes, suspects []*Node, at int64) *Node {
 
 // fit reports whether n may coordinate probes, or be compared with.
 func (n *Node) fit(at int64) bool {
-	return !n.NoData && n.usable() && n.answers(at)
+	return n.usable() && n.answers(at)
 }
 
 // ObserveProbe feeds how a probe ended.

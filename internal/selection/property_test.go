@@ -107,7 +107,7 @@ func (c *chaos) settle() {
 	n := d.Nodes[c.r.IntN(len(d.Nodes))]
 	switch took := time.Duration(c.r.ExpFloat64() * 2e7); {
 	case c.r.Float64() < c.bad[slices.Index(c.nodes, n)]/3:
-		c.s.Observe(d, Outcome{Failed: true, Blamed: []*Node{n}}, at(c.now))
+		c.s.Blame([]*Node{n}, "", at(c.now))
 	default:
 		c.s.Observe(d, Outcome{ResponseTime: took, Took: took, HasTook: true}, at(c.now))
 	}
@@ -115,7 +115,7 @@ func (c *chaos) settle() {
 }
 
 func (c *chaos) probe() {
-	probes := c.s.Probes(nil, c.nodes, at(c.now))
+	probes := c.s.Probes(nil, at(c.now))
 	for _, p := range probes {
 		require.False(c.t, p.Node.NoData, "a manager is probed")
 		require.False(c.t, p.Via.NoData, "a probe goes through a manager")
@@ -153,7 +153,7 @@ func (c *chaos) choose() {
 		}
 	}
 	if len(c.owed) < 50 {
-		c.s.Acquire(d, at(c.now))
+		c.s.Acquire(d, 1, at(c.now))
 		c.owed = append(c.owed, d)
 	}
 }

@@ -13,19 +13,19 @@ func TestASecondAttemptNeedsProof(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 3)
 	first := decide(s, nodes, time.Second)
-	s.Acquire(first, at(time.Second))
+	s.Acquire(first, 1, at(time.Second))
 	first.Coordinator = nodes[0]
-	require.Empty(t, s.Probes(nil, nodes, at(1100*time.Millisecond)), "nothing is suspected")
+	require.Empty(t, s.Probes(nil, at(1100*time.Millisecond)), "nothing is suspected")
 	s.Suspect(first, at(1100*time.Millisecond))
 	again := func(now time.Duration) bool { return s.Worthwhile(first, decide(s, nodes, now), at(now)) }
 	require.False(t, again(1100*time.Millisecond), "suspicion alone")
-	for _, p := range s.Probes(nil, nodes, at(1100*time.Millisecond)) {
+	for _, p := range s.Probes(nil, at(1100*time.Millisecond)) {
 		if p.Node != nodes[2] {
 			s.ObserveProbe(p, answeredWell(p), at(1102*time.Millisecond))
 		}
 	}
 	require.False(t, again(1110*time.Millisecond), "not late yet")
-	s.Probes(nil, nodes, at(1130*time.Millisecond))
+	s.Probes(nil, at(1130*time.Millisecond))
 	require.True(t, nodes[2].health.avoided())
 	require.True(t, again(1130*time.Millisecond))
 }
@@ -38,17 +38,17 @@ func TestACoordinatingNodeWithoutCopiesIsNotTakenForSilent(t *testing.T) {
 		arrange func(s *Selector, nodes []*Node)
 		want    bool
 	}{
-		"all tell something": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)) }, false},
-		"no copy":            {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)); refuse(nodes[4]) }, false},
-		"nobody may search":  {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(now)); refuse(nodes...) }, true},
+		"all tell something": {func(s *Selector, nodes []*Node) { s.Probes(nil, at(now)) }, false},
+		"no copy":            {func(s *Selector, nodes []*Node) { s.Probes(nil, at(now)); refuse(nodes[4]) }, false},
+		"nobody may search":  {func(s *Selector, nodes []*Node) { s.Probes(nil, at(now)); refuse(nodes...) }, true},
 		"nobody probes":      {func(*Selector, []*Node) {}, true},
-		"nobody does so now": {func(s *Selector, nodes []*Node) { s.Probes(nil, nodes, at(sent)) }, true},
+		"nobody does so now": {func(s *Selector, nodes []*Node) { s.Probes(nil, at(sent)) }, true},
 	} {
 		s, nodes := newTest(t, 5)
 		setTimes(nodes, 5, 3)
 		first := decide(s, nodes, sent)
 		first.Nodes, first.Coordinator = nodes[:4], nodes[4]
-		s.Acquire(first, at(sent))
+		s.Acquire(first, 1, at(sent))
 		c.arrange(s, nodes)
 		require.Equal(t, c.want, s.Worthwhile(first, decide(s, nodes, now), at(now)), name)
 	}
@@ -72,11 +72,11 @@ func TestASecondAttemptWaitsInNoLongQueue(t *testing.T) {
 		var first, second Decision
 		s.Choose(&first, req, at(time.Second))
 		first.Nodes = nodes[1:2]
-		s.Acquire(&first, at(time.Second))
+		s.Acquire(&first, 1, at(time.Second))
 		nodes[1].health.avoid.Store(1)
 		nodes[1].probe.took.Set(100)
 		set(&nodes[2].queue, queue)
-		s.Probes(nil, nodes, at(1100*time.Millisecond))
+		s.Probes(nil, at(1100*time.Millisecond))
 		s.Choose(&second, req, at(1100*time.Millisecond))
 		require.False(t, nodes[1].in(second.Nodes))
 		require.Equal(t, want, s.Worthwhile(&first, &second, at(1100*time.Millisecond)), "%g shard queries of 5 ms wait", queue)
@@ -94,7 +94,7 @@ func TestASecondAttemptLeavesANodeThatHangs(t *testing.T) {
 	nodes[0].probe.took.Set(300)
 	var first, second Decision
 	s.Choose(&first, req, at(1100*time.Millisecond))
-	s.Acquire(&first, at(1100*time.Millisecond))
+	s.Acquire(&first, 1, at(1100*time.Millisecond))
 	nodes[1].health.avoid.Store(1)
 	nodes[1].probe.took.Set(millis(ProbeTimeout))
 	s.Choose(&second, req, at(1200*time.Millisecond))

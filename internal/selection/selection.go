@@ -39,9 +39,10 @@ type Options struct {
 
 // Selector ranks nodes and chooses who serves a search.
 type Selector struct {
-	o    Options
-	n    float64 // Options.Clients
-	turn atomic.Uint64
+	o      Options
+	n      float64       // Options.Clients
+	turn   atomic.Uint64 // choices
+	passed atomic.Uint64 // requests that were not steered
 
 	probes   rounds
 	probers  atomic.Int64 // see [Selector.Probers]; 0: not told
@@ -50,21 +51,19 @@ type Selector struct {
 	coordinatingOnly atomic.Bool  // whether some node is [NodeInfo.CoordinatingOnly]
 	expectedUntil    atomic.Int64 // ns: until when some node may get copies that is not known yet; 0: none
 
-	rejectedAt atomic.Int64 // ns: when some node rejected searches
-
 	processors   stats.Number // of a data node, the median
 	processorsAt atomic.Int64 // ns: when that was found out
 
 	mu       sync.Mutex // guards nodes and expected
 	nodes    map[string]*Node
-	expected map[string]int64        // ns: when data nodes left or joined that have no copies since, by id
-	all      atomic.Pointer[[]*Node] // the same, in the order of the last Update
+	expected int                     // data nodes, while one of them is away
+	data     atomic.Pointer[[]*Node] // those that may hold shards, in the order of the last Update
 }
 
 // New returns a Selector without nodes.
 func New(o Options) *Selector {
-	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
-	s.all.Store(new([]*Node))
+	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}}
+	s.data.Store(new([]*Node))
 	return s
 }
 
@@ -101,10 +100,11 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 		known[info.ID] = n
 		out[i] = n
 	}
-	s.expect(known, s.since(now))
+	data := slices.DeleteFunc(slices.Clone(out), func(n *Node) bool { return n.NoData })
+	s.expect(data, known, s.since(now))
 	s.nodes = known
 	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
-	s.all.Store(&out)
+	s.data.Store(&data)
 	return out
 }
 

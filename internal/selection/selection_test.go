@@ -184,7 +184,7 @@ func TestUnreachableNodesAreLeftOut(t *testing.T) {
 	s.ObservePoll(nodes[0].ID, Poll{State: Unreachable, Message: "no answer"}, epoch)
 	require.Equal(t, "bc", names(choose(s, nodes, shards, epoch)))
 	require.Equal(t, "no answer", s.Figures(nodes[0], epoch).LastError.Message)
-	require.Empty(t, s.Probes(nil, nodes, epoch))
+	require.Empty(t, s.Probes(nil, epoch))
 	s.ObservePoll(nodes[0].ID, Poll{State: Fine}, epoch)
 	require.Equal(t, "slow", nodes[0].State().String(), "it has to answer probes first")
 	require.Equal(t, "was unreachable", s.Figures(nodes[0], epoch).Why)

@@ -68,7 +68,7 @@ func (s *Selector) Suspects(dst []string, now time.Time) []string {
 	if !lately(&s.probes.lookedAt, at) {
 		return dst
 	}
-	for _, n := range *s.all.Load() {
+	for _, n := range *s.data.Load() {
 		p := &n.probe
 		slow := n.health.condition() == Slow && n.health.good.Load() == 0
 		if p.wanted.Load() || slow || n.health.avoided() || lately(&p.askedAt, at) {
@@ -83,37 +83,25 @@ func (s *Selector) Suspects(dst []string, now time.Time) []string {
 func (s *Selector) Suspected(ids []string, now time.Time) {
 	at := s.since(now)
 	raise(&s.probes.others, at)
-	for _, n := range *s.all.Load() {
+	for _, n := range *s.data.Load() {
 		if slices.Contains(ids, n.ID) && n.usable() {
 			s.ask(n, at)
 		}
 	}
 }
 
-// TakeIn takes in a round of probes that another sidestep sent. It is judged when probes due here are
-// next asked for.
-func (s *Selector) TakeIn(f Finding) {
-	s.probes.mu.Lock()
-	defer s.probes.mu.Unlock()
-	s.probes.heard = keep(s.probes.heard, f)
-}
-
-// judgeHeard judges what others told.
-func (s *Selector) judgeHeard(at int64) {
-	for _, f := range s.probes.heard {
-		if sent := s.since(f.Sent); sent <= at && at-sent <= int64(twice*roundLife) {
-			s.judgeFinding(&f, at)
-		}
-	}
-	clear(s.probes.heard)
-	s.probes.heard = s.probes.heard[:0]
-}
-
-// judgeFinding judges a finding, as of the moment when it was sent. Nodes that are not known are left
+// TakeIn takes in at the moment now a round of probes that another sidestep sent, and judges it, as of the moment when it was
+// sent, if probes due here are asked for. Nodes that are not known are left
 // out, and probes that show no more than the way from the other one. Of a node that was probed since, or
 // has failed, it says nothing, but its probe is one to compare others with.
-func (s *Selector) judgeFinding(f *Finding, at int64) {
-	known, r := s.known(), &round{sent: s.since(f.Sent), local: f.Local}
+func (s *Selector) TakeIn(f Finding, now time.Time) {
+	at, sent := s.since(now), s.since(f.Sent)
+	if !lately(&s.probes.lookedAt, at) || sent > at || at-sent > int64(twice*roundLife) {
+		return
+	}
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	known, r := s.known(), &round{sent: sent, local: f.Local}
 	for _, p := range f.Probes {
 		node, via := known[p.Node], known[p.Via]
 		if node == nil || via == nil || node == via && !f.Local {

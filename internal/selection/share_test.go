@@ -31,14 +31,15 @@ func newToldBy(t *testing.T, v *virtual) *toldBy {
 // keep has the client be told by v every 200 ms, of polls, too, and asked for its own probes.
 func (f *toldBy) keep(v *virtual) {
 	now := epoch.Add(v.now)
+	f.Selector.probes.lookedAt.Store(f.since(now))
 	for _, found := range v.s.Findings(f.after) {
-		f.TakeIn(found)
+		f.TakeIn(found, now)
 		f.after = found.Number
 	}
 	for _, n := range f.nodes {
 		f.ObservePoll(n.ID, Poll{State: Fine, Took: time.Millisecond}, now)
 	}
-	f.probes = append(f.probes, f.Probes(nil, f.nodes, now)...)
+	f.probes = append(f.probes, f.Probes(nil, now)...)
 	v.s.Suspected(f.Suspects(nil, now), now)
 }
 
@@ -93,9 +94,8 @@ func TestFindingsAreKeptForAWhile(t *testing.T) {
 
 	f := newToldBy(t, v)
 	unheard := func(now time.Time, what string) {
-		f.TakeIn(last)
-		f.Probes(nil, f.nodes, now)
-		require.Empty(t, f.probes)
+		f.Selector.probes.lookedAt.Store(f.since(now))
+		f.TakeIn(last, now)
 		for _, n := range f.nodes {
 			require.Zero(t, n.probe.heardAt.Load(), what)
 		}
@@ -104,10 +104,6 @@ func TestFindingsAreKeptForAWhile(t *testing.T) {
 	unheard(last.Sent.Add(-time.Second), "it is not sent yet")
 	f.nodes = f.Update([]NodeInfo{{ID: v.nodes[0].ID}}, epoch)
 	unheard(last.Sent.Add(time.Second), "the others have left")
-	for range 3 * maxFindings {
-		f.TakeIn(last)
-	}
-	require.Len(t, f.Selector.probes.heard, maxFindings)
 }
 
 // heardOf returns a finding that two peers answered at once, and the node as o says.
@@ -131,8 +127,9 @@ func TestWhatOthersFindCountsNoMoreThanOwnProbes(t *testing.T) {
 		ejectedAt := epoch.Add(time.Minute)
 		s.eject(n, as, s.since(ejectedAt), "a test")
 		return s, n, func(after time.Duration, burst bool, o ProbeOutcome) int32 {
-			s.TakeIn(heardOf(n, nodes[:3], ejectedAt.Add(after), burst, o))
-			s.Probes(nil, nodes, ejectedAt.Add(after+500*time.Millisecond))
+			now := ejectedAt.Add(after + 500*time.Millisecond)
+			s.probes.lookedAt.Store(s.since(now))
+			s.TakeIn(heardOf(n, nodes[:3], ejectedAt.Add(after), burst, o), now)
 			return n.health.good.Load()
 		}
 	}
@@ -163,9 +160,8 @@ func TestAnOwnSingleProbeEndsNoEjectionThatAnotherOneLookedInto(t *testing.T) {
 	n := nodes[3]
 	s.eject(n, Slow, int64(time.Minute), "a test")
 	const sent = time.Minute + time.Second
-	awaited := s.Probes(nil, nodes, at(sent))
-	s.TakeIn(heardOf(n, nodes[:3], at(sent+time.Millisecond), false, ProbeOutcome{Took: time.Millisecond}))
-	s.Probes(nil, nodes, at(sent+2*time.Millisecond))
+	awaited := s.Probes(nil, at(sent))
+	s.TakeIn(heardOf(n, nodes[:3], at(sent+time.Millisecond), false, ProbeOutcome{Took: time.Millisecond}), at(sent+2*time.Millisecond))
 	require.EqualValues(t, 1, n.health.good.Load())
 	for _, p := range awaited {
 		require.Equal(t, 1, p.Burst)
@@ -181,7 +177,7 @@ func TestWhatOthersCannotCompareIsProbed(t *testing.T) {
 	s, nodes := newTest(t, 2)
 	s.eject(nodes[0], Slow, int64(time.Second), "was unreachable")
 	for now := time.Second; now < 20*time.Second; now += 200 * time.Millisecond {
-		s.TakeIn(Finding{Sent: at(now - 100*time.Millisecond), Probes: []FoundProbe{{Node: nodes[0].ID, Via: nodes[1].ID, Outcome: ProbeOutcome{Took: 2 * time.Millisecond}}}})
+		s.TakeIn(Finding{Sent: at(now - 100*time.Millisecond), Probes: []FoundProbe{{Node: nodes[0].ID, Via: nodes[1].ID, Outcome: ProbeOutcome{Took: 2 * time.Millisecond}}}}, at(now))
 		probe(s, nodes, now, func(p Probe) ProbeOutcome {
 			return ProbeOutcome{Took: 2 * time.Millisecond, Unfit: p.Node == nodes[1]}
 		})
@@ -199,9 +195,10 @@ func TestTheSecondLookOfManyIsNotAtOnce(t *testing.T) {
 		s.Probers(500)
 		at := epoch.Add(time.Minute)
 		s.eject(nodes[3], Slow, s.since(at), "a test")
-		s.TakeIn(heardOf(nodes[3], nodes[:3], at.Add(100*time.Millisecond), false, ProbeOutcome{Took: time.Millisecond}))
+		s.probes.lookedAt.Store(s.since(at))
+		s.TakeIn(heardOf(nodes[3], nodes[:3], at.Add(100*time.Millisecond), false, ProbeOutcome{Took: time.Millisecond}), at.Add(200*time.Millisecond))
 		for ms := 200; ms < 3000; ms += 10 {
-			for _, p := range s.Probes(nil, nodes, at.Add(time.Duration(ms)*time.Millisecond)) {
+			for _, p := range s.Probes(nil, at.Add(time.Duration(ms)*time.Millisecond)) {
 				if p.Node == nodes[3] {
 					bursts++
 				}
@@ -218,8 +215,8 @@ func TestAClientThatDoesNotProbeTakesNoPart(t *testing.T) {
 	now := epoch.Add(time.Minute)
 	s.eject(nodes[3], Slow, s.since(now), "a test")
 	require.Empty(t, s.Suspects(nil, now))
-	s.TakeIn(heardOf(nodes[2], nodes[:2], now, false, ProbeOutcome{Took: time.Second, Failed: true}))
+	s.TakeIn(heardOf(nodes[2], nodes[:2], now, false, ProbeOutcome{Took: time.Second, Failed: true}), now)
 	require.False(t, nodes[2].health.avoided())
-	s.Probes(nil, nodes, now)
+	s.Probes(nil, now)
 	require.Equal(t, []string{nodes[3].ID}, s.Suspects(nil, now))
 }

@@ -3,6 +3,7 @@ package selection
 import (
 	"math"
 	"slices"
+	"time"
 
 	"sidestep/internal/stats"
 )
@@ -47,9 +48,8 @@ type carried struct {
 
 // add adds n.
 func (c *carried) add(n *Node) {
-	rate, _ := n.rate.Value()
 	c.load += n.load()
-	c.rates += rate
+	c.rates += n.rate.Mean()
 	c.processors += n.processors()
 	c.nodes++
 	c.unknown = c.unknown || n.Processors == 0
@@ -58,33 +58,47 @@ func (c *carried) add(n *Node) {
 // miss reports whether the nodes would miss n: it answers at least one part in useFactor of the
 // shard queries that they answer in the mean, and is not short of CPU.
 func (c *carried) miss(n *Node) bool {
-	own, _ := n.rate.Value()
-	return useFactor*own*c.nodes >= c.rates && !n.short.Load()
+	return useFactor*n.rate.Mean()*c.nodes >= c.rates && !n.short.Load()
+}
+
+// full reports whether the CPUs of the nodes would be busy for more than this part of the time with so many shard queries per
+// ms more, each of which takes as much of them as theirs do in the mean.
+func (c *carried) full(rate, part float64) bool {
+	return !c.unknown && c.rates > 0 && c.load*(1+rate/c.rates) > part*c.processors
+}
+
+// needs reports whether n, one of the data nodes, is needed: with the shard queries that it answers beside their own, the CPUs of the
+// others that serve would be busy for more than all of the time, and they would miss it. c is their sum, once it was found out.
+func (c *carried) needs(n *Node, nodes []*Node) bool {
+	if c.nodes == 0 {
+		for _, m := range nodes {
+			if m.serves() {
+				c.add(m)
+			}
+		}
+	}
+	own := n.rate.Mean()
+	others := carried{c.load - n.load(), c.processors - n.processors(), c.rates - own, c.nodes - 1, c.unknown}
+	return others.full(own, 1) && others.miss(n) && n.answersPolls()
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their
-// load: with what they do already, and the shard queries that are moved, S̃ each, the median
-// of the service times, the CPUs of the others would be busy for more than fullLoad of the
-// time. A node that would not be missed is no help.
+// load: with what they do already, and the shard queries that are moved, their CPUs would be busy for more than fullLoad of
+// the time. A node that would not be missed is no help.
 func (d *Decision) spare(t turn) {
 	if !slices.ContainsFunc(d.order, (*candidate).provedSlow) {
 		return
 	}
 	var others carried
 	var moved float64
-	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
-		if service, ok := c.node.service.Value(); ok {
-			d.sorted = append(d.sorted, service)
-		}
 		if c.why.KeepsOut() {
-			rate, _ := c.node.rate.Value()
-			moved += rate
+			moved += c.node.rate.Mean()
 		} else {
 			others.add(c.node)
 		}
 	}
-	if others.unknown || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {
+	if !others.full(moved, fullLoad) {
 		return
 	}
 	for _, c := range d.order {
@@ -106,7 +120,7 @@ func (d *Decision) suspects(t turn) {
 	d.sorted, d.limit = d.sorted[:0], math.Inf(1)
 	for _, c := range d.order {
 		var known bool
-		if c.unqueued, known = c.node.unqueued(); known && !c.node.health.excluded() {
+		if c.unqueued, known = c.node.unqueued(t.at); known && !c.node.health.excluded() {
 			d.sorted = append(d.sorted, c.unqueued)
 		}
 	}
@@ -142,30 +156,31 @@ func (n *Node) slowEverywhere() bool { return n.slower.Load() }
 // unqueued returns the response time less what the node's queue explains, but no less
 // than the service time, in ms; false if there is none. A node that
 // is slow because it is busy must not be left out: its neighbours would be next.
-func (n *Node) unqueued() (float64, bool) {
+func (n *Node) unqueued(at int64) (float64, bool) {
 	r, ok := n.response.Value()
 	s, known := n.service.Value()
-	return max(s, r-n.queued()), ok || known
+	return max(s, r-n.queued(at)), ok || known
 }
 
 // queued returns the wait in the node's queue, in ms.
-func (n *Node) queued() float64 {
-	s, _ := n.service.Value()
-	return n.wait(s)
-}
+func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 
 // wait returns how long a shard query waits in the queue of n where those before it take
-// service each (ms): q·S divided by the processors that work on them.
-func (n *Node) wait(service float64) float64 {
-	q, _ := n.queue.Value()
-	return max(q, n.latest.Value()) * service / max(1, n.processors())
+// service each (ms): q·S divided by the processors that work on them. What a node told last that does not answer polls any
+// more counts until it would have been worked off.
+func (n *Node) wait(service float64, at int64) float64 {
+	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
+	if !n.answersPolls() && millis(time.Duration(at-n.polledAt.Load())) > ms {
+		return 0
+	}
+	return ms
 }
 
 // troubled reports whether some candidate is not to be listed that the engine would wait
 // for. Of a node that fails at once, or cannot be reached, it asks the next copy.
 func (d *Decision) troubled() bool {
 	return slices.ContainsFunc(d.order, func(c *candidate) bool {
-		return !c.node.out() && !c.node.failsAtOnce() && c.why != Needed && (c.why.KeepsOut() || c.node.health.condition() != Fine)
+		return c.slow() && !c.node.failsAtOnce()
 	})
 }
 
@@ -200,7 +215,7 @@ func (d *Decision) gains(at int64) bool {
 			used = true
 		case c.out() || n.failsAtOnce():
 		case c.listed:
-			waits, full = max(waits, n.queued()), full || n.rejects(at)
+			waits, full = max(waits, n.queued(at)), full || n.rejects(at)
 		case c.why == Leaving:
 			return true
 		case c.slow():
@@ -239,10 +254,8 @@ func (n *Node) answersNothing(at int64) bool {
 func (d *Decision) seesLittle() bool {
 	var own, all float64
 	for _, c := range d.order {
-		sent, _ := c.node.own.Value()
-		rate, _ := c.node.rate.Value()
-		own += sent
-		all += rate
+		own += c.node.own.Mean()
+		all += c.node.rate.Mean()
 	}
 	return twice*own < all
 }

@@ -31,12 +31,6 @@ func (n *Node) ranOut(at int64) bool {
 // starved reports whether n is short of CPU, and has used up what it has.
 func (n *Node) starved(at int64) bool { return n.short.Load() && n.ranOut(at) }
 
-// heldAsStarved reports whether n is ejected, was starved when a probe of it was late, and is still
-// short of CPU: good probes only tell how fast it is while it has nothing to do.
-func (n *Node) heldAsStarved() bool {
-	return n.health.excluded() && n.health.starved.Load() != 0 && n.short.Load()
-}
-
 // short reports whether the quota of n leaves it less than one part in useFactor of the CPU that
 // data nodes have, by the median.
 func (s *Selector) short(n *Node, at int64) bool {

@@ -40,7 +40,7 @@ func TestWhatRejectsIsNotEjected(t *testing.T) {
 	for now := time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
 		s.ObservePoll(nodes[2].ID, Poll{State: Fine, Rejected: 0.5}, at(now))
 		for range twice {
-			s.Observe(&Decision{Nodes: nodes}, Outcome{Failed: true, Blamed: nodes[2:3], Message: "queue full"}, at(now))
+			s.Blame(nodes[2:3], "queue full", at(now))
 		}
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
 		probe(s, nodes, now, full)
@@ -114,7 +114,7 @@ func TestBusyNodesAreNotSuspected(t *testing.T) {
 	set(&nodes[2].response, 300)
 	set(&nodes[2].queue, 95)
 	decide(s, nodes, time.Second)
-	require.Empty(t, s.Probes(nil, nodes, at(time.Second)), "95 shard queries of 3 ms in its queue explain 285 ms")
+	require.Empty(t, s.Probes(nil, at(time.Second)), "95 shard queries of 3 ms in its queue explain 285 ms")
 }
 
 // Suspects and peers go through one coordinating node, in the same instant.
@@ -152,7 +152,7 @@ func TestANodeIsNotAvoidedForGood(t *testing.T) {
 			now := suspect(s, nodes, time.Second, 1, late(300*time.Millisecond, nodes[2]))
 			require.True(t, nodes[2].health.avoided())
 			for range 3 {
-				for _, p := range s.Probes(nil, nodes, at(now)) {
+				for _, p := range s.Probes(nil, at(now)) {
 					s.ObserveProbe(p, nothing, at(now+nothing.Took))
 				}
 				now += 2 * ProbeTimeout
@@ -272,7 +272,7 @@ func TestNodesThatHangAreNoPeersOfEachOther(t *testing.T) {
 	now := time.Second
 	for range 4 {
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
-		sent := s.Probes(nil, nodes, at(now))
+		sent := s.Probes(nil, at(now))
 		now += ProbeTimeout
 		for _, p := range sent {
 			o := ProbeOutcome{Took: time.Millisecond}
@@ -358,8 +358,8 @@ func TestANodeThatIsSlowEverywhereIsAvoidedForAWhile(t *testing.T) {
 // Where no more nodes may be taken out, one that is merely avoided gives way to proof.
 func TestAnAvoidedNodeGivesWayToProof(t *testing.T) {
 	s, nodes := newTest(t, 3)
-	s.avoid(nodes[0], charge{why: "a test"}, 1)
-	s.avoid(nodes[1], charge{why: "a test"}, 1)
+	s.avoid(nodes[0], false, "a test", 1)
+	s.avoid(nodes[1], false, "a test", 1)
 	require.Equal(t, []bool{true, false, false}, []bool{nodes[0].health.avoided(), nodes[1].health.avoided(), nodes[2].health.avoided()})
 	s.eject(nodes[1], Slow, int64(time.Second), "a test")
 	require.Equal(t, Slow, nodes[1].State())

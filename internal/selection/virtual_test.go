@@ -176,7 +176,7 @@ func (v *virtual) probe() {
 			v.avoided[n.Name]++
 		}
 	}
-	for _, p := range v.s.Probes(nil, v.nodes, epoch.Add(v.now)) {
+	for _, p := range v.s.Probes(nil, epoch.Add(v.now)) {
 		v.probes++
 		v.probedAt[v.position(p.Node)] = append(v.probedAt[v.position(p.Node)], v.now)
 		took := 2*time.Millisecond + v.takes(v.position(p.Node), v.position(p.Via))
@@ -192,7 +192,7 @@ func (v *virtual) search(g target) {
 	start := v.now
 	d := &Decision{}
 	v.s.Choose(d, Request{Nodes: v.nodes, Shards: g.shards, Outliers: v.when}, epoch.Add(start))
-	v.s.Acquire(d, epoch.Add(start))
+	v.s.Acquire(d, 1, epoch.Add(start))
 	v.total++
 	var slowest time.Duration
 	touched := false

@@ -24,6 +24,12 @@ func (e *EWMA) Value() (float64, bool) {
 	return v, b != 0
 }
 
+// Mean returns the average, 0 if there was no sample.
+func (e *EWMA) Mean() float64 {
+	v, _ := e.Value()
+	return v
+}
+
 // negligible is where an average has decayed to zero for all purposes.
 const negligible = 1e-6
 

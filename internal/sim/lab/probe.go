@@ -40,7 +40,7 @@ func (r *sidestep) ask(a selection.Asking) {
 func (r *sidestep) probe() {
 	r.w.c.after(probeTick, r.probe)
 	r.s.Probers(r.w.sc.clients())
-	r.probes = r.s.Probes(r.probes[:0], r.present, r.now())
+	r.probes = r.s.Probes(r.probes[:0], r.now())
 	for _, p := range r.probes {
 		r.sendProbe(p)
 	}

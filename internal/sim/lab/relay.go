@@ -38,7 +38,7 @@ func (w *world) startRelay(p policy, rng func(uint64) *rand.Rand) error {
 // report tells a follower what the probes since this finding found.
 func (h *relay) report(f *sidestep, after int64) {
 	for _, found := range h.s.Findings(after) {
-		f.s.TakeIn(found)
+		f.s.TakeIn(found, f.now())
 		after = found.Number
 	}
 	h.s.Suspected(f.s.Suspects(nil, h.now()), h.now())

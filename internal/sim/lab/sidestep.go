@@ -335,12 +335,12 @@ func (r *sidestep) sent(s *search, t *try) {
 			r.nodes[t.coordinator].Begin()
 		}
 	case s.kind == readByID:
-		r.s.AcquireRead(t.decision, r.now())
+		r.s.Acquire(t.decision, 0, r.now())
 	default:
 		if r.w.sc.dedicated {
 			t.decision.Coordinator = nil
 		}
-		r.s.Acquire(t.decision, r.now())
+		r.s.Acquire(t.decision, 1, r.now())
 	}
 }
 
@@ -402,13 +402,13 @@ func (r *sidestep) recordFailure(s *search) {
 	if s.cause == attempt.Good || len(s.suspects) == 0 || s.decided == nil || s.kind == readByID {
 		return
 	}
-	o := selection.Outcome{Failed: true, Message: "search failed: " + string(s.cause)}
+	var blamed []*selection.Node
 	for _, n := range s.suspects {
 		if n < len(r.nodes) {
-			o.Blamed = append(o.Blamed, r.nodes[n])
+			blamed = append(blamed, r.nodes[n])
 		}
 	}
-	r.s.Observe(s.decided.decision, o, r.now())
+	r.s.Blame(blamed, "search failed: "+string(s.cause), r.now())
 }
 
 // roomBeside implements router.

@@ -1,0 +1,107 @@
+package selection
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What the others could not carry is not probed on suspicion: nothing that probes say of it could be acted upon. What
+// does not answer polls, is short of CPU or does next to nothing is.
+func TestANodeThatIsNeededIsNotProbed(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate   float64 // shard queries of 3 ms per ms, of nodes of 4 CPUs
+		change func(s *Selector, n *Node)
+		probed bool
+	}{
+		"there is room":           {1, func(*Selector, *Node) {}, true},
+		"the others are full":     {1.2, func(*Selector, *Node) {}, false},
+		"it answers no polls":     {1.2, func(s *Selector, n *Node) { s.ObservePoll(n.ID, Poll{State: Unresponsive}, at(time.Second)) }, true},
+		"it is short of CPU":      {1.2, func(_ *Selector, n *Node) { n.short.Store(true) }, true},
+		"it does next to no work": {1.5, func(_ *Selector, n *Node) { set(&n.rate, 0.01) }, true},
+		"CPUs are not known":      {1.2, func(s *Selector, _ *Node) { s.known()["id-a"].Processors = 0 }, true},
+	} {
+		s, nodes := newTest(t, 5)
+		setTimes(nodes, 5, 3)
+		for _, n := range nodes {
+			n.Processors = 4
+			set(&n.rate, c.rate)
+		}
+		c.change(s, nodes[2])
+		s.Suspect(&Decision{Nodes: nodes[2:3]}, at(time.Second))
+		probes := s.Probes(nil, at(time.Second))
+		require.Equal(t, c.probed, slices.ContainsFunc(probes, func(p Probe) bool { return p.Node == nodes[2] }), name)
+		require.Equal(t, c.probed, len(probes) > 0, name)
+	}
+}
+
+// The last queue that a node told counts for as long as it would take to be worked off, where it answers no polls: one that
+// hangs with a long queue does not answer its probes in time, and is found.
+func TestAQueueExcusesNoNodeThatHangs(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 50)
+	for _, n := range nodes {
+		n.Processors = 4
+	}
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine, Queue: 1000, Queries: 10, ServiceTime: 50 * time.Millisecond, Elapsed: time.Second}, at(time.Second))
+	require.Greater(t, nodes[2].queued(int64(2*time.Second)), 10_000.0)
+	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(3*time.Second))
+	require.Greater(t, nodes[2].queued(int64(10*time.Second)), 10_000.0, "it may be working")
+	require.Zero(t, nodes[2].queued(int64(20*time.Second)))
+	for now := 20 * time.Second; now < 28*time.Second; now += ProbeTimeout + suspicionInterval {
+		s.Suspect(&Decision{Nodes: nodes}, at(now))
+		probeUnpolled(s, nodes, now, late(ProbeTimeout, nodes[2]))
+	}
+	require.Equal(t, Slow, nodes[2].health.condition())
+}
+
+func TestAFailureIsAReasonToProbe(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	s.Blame(nodes[1:2], "broken", at(time.Second))
+	require.True(t, slices.ContainsFunc(s.Probes(nil, at(time.Second)), func(p Probe) bool { return p.Node == nodes[1] }))
+}
+
+// A search without a choice is not steered because the only node that could serve it is away.
+func TestWhatHasNoChoiceHasNoneWhenItsNodeIsAway(t *testing.T) {
+	s, nodes := newTest(t, 3)
+	s.MarkUnreachable(nodes[0], "refused", at(time.Second))
+	for _, shards := range [][][]int{{{0}}, {{0}, {1}}} {
+		require.Equal(t, NoChoice, choose(s, nodes, shards, at(time.Second)).Reason)
+	}
+	require.Equal(t, FailOpen, choose(s, nodes, [][]int{{0}, {1, 2}}, at(time.Second)).Reason)
+}
+
+// A node that nobody suspects is probed while there are searches. Writes are none, and neither is what looks for a node to
+// send a probe through.
+func TestOnlySearchesHaveNodesProbedThatNobodySuspects(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 3)
+	sampled := func(from time.Duration, request func(now time.Time)) int {
+		return answerProbes(s, nodes, from, from+10*time.Second, func(p Probe) ProbeOutcome {
+			request(at(from))
+			return answeredWell(p)
+		})
+	}
+	any := func(*Node) bool { return true }
+	s.Coordinator(nodes, any, at(time.Second))
+	require.Zero(t, sampled(time.Second, func(now time.Time) { s.Coordinator(nodes, any, now) }))
+	decide(s, nodes, 20*time.Second)
+	require.Positive(t, sampled(20*time.Second, func(time.Time) { decide(s, nodes, 20*time.Second) }))
+}
+
+// What was sent before polls began is not taken for what was sent between the first two.
+func TestWhatWasSentBeforeTheFirstPollIsNoRate(t *testing.T) {
+	s := New(Options{Epoch: epoch})
+	nodes := s.Update([]NodeInfo{{ID: "a"}, {ID: "b"}}, epoch)
+	for range 1000 {
+		d := choose(s, nodes, [][]int{{0}}, epoch)
+		s.Acquire(d, 1, epoch)
+		d.Release()
+	}
+	s.ObservePoll("a", Poll{State: Fine}, at(time.Second))
+	s.ObservePoll("a", Poll{State: Fine, Elapsed: time.Second}, at(2*time.Second))
+	require.Zero(t, nodes[0].own.Mean())
+}
