@@ -218,6 +218,8 @@ var causeCases = []struct {
 		}
 	}, CauseUnknown, ""},
 	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
+	{"one answer through another node is late", func(r *Record) { r.Captures = r.Captures[:1]; took(r, 40, 160) }, CauseUnknown, CauseTransport},
+	{"no answer over HTTP, once", func(r *Record) { r.Captures = r.Captures[:1]; took(r, 2000, 6); r.Captures[0].Error = deadline }, CauseHTTP, ""},
 	{"slow transport of most nodes", func(r *Record) { took(r, 6, 310); r.Bouts[0].Alike = 0.75 }, CauseTransport, ""},
 	{"most nodes slow, and so those that are asked about it", func(r *Record) { took(r, 590, 3004); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
 	{"most nodes slow, and it more than those that are asked about it", func(r *Record) { took(r, 2000, 590); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
