@@ -103,7 +103,7 @@ func (d *decoder) value(node *yaml.Node, into reflect.Value, path string) {
 
 func (d *decoder) list(node *yaml.Node, into reflect.Value, path string) {
 	if node.Kind != yaml.SequenceNode {
-		d.add(path, node.Line, "must be a list, not %s", kindName(node))
+		d.add(path, node.Line, "must be a list, written [a, b], not %s", kindName(node))
 		return
 	}
 	list := reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content))

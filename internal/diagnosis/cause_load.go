@@ -86,7 +86,9 @@ func cpuStarvation(f *facts) (float64, []Evidence) {
 		})
 	}
 	asked := min(median(append([]float64{}, f.direct...)), median(append([]float64{}, f.via...)))
-	alike := min(f.directOK, f.viaOK) > 0 && min(len(f.direct), len(f.via)) > 1 && f.Alike < common
+	// Where the network to a node is slow on every way, its queries are as fast as ever.
+	queries := f.serviceFactor() == 0 || f.serviceFactor() >= slower
+	alike := queries && min(f.directOK, f.viaOK) > 0 && min(len(f.direct), len(f.via)) > 1 && f.Alike < common
 	if alike && f.usualPoll > 0 && asked >= slowPolls*f.usualPoll && asked >= apartBy && f.hot[poolMerge] < burst && f.most(func(r Rates) float64 { return r.GC }) < gcHeavy {
 		return 0.6, withService(f, []Evidence{
 			finding(asked, "ms", "answers on every way after"), finding(f.usualPoll, "ms", "polls usually after"),
@@ -153,8 +155,12 @@ func mergeBurst(f *facts) (float64, []Evidence) {
 	if max(cpu/min(1, f.quota()), share) < burst {
 		most = 0.65 // they ran, but used little CPU and time
 	}
-	return f.compared(min(most, 0.4+work-ordinary)), withService(f, evidence)
+	return f.compared(min(most, 0.4+work-ordinary) * unlike(work, ordinary)), withService(f, evidence)
 }
+
+// unlike is the part of some work that is not usual. What runs for a fourth of the time anyway is seen running in one
+// of four troubles, whatever their cause.
+func unlike(work, ordinary float64) float64 { return 1 - ordinary/work }
 
 // refreshBurst finds refreshes that take far more time than normally and on other nodes.
 func refreshBurst(f *facts) (float64, []Evidence) {
@@ -163,7 +169,7 @@ func refreshBurst(f *facts) (float64, []Evidence) {
 	if work < burst || work < timesUsual*ordinary {
 		return 0, nil
 	}
-	score := min(0.9, 0.35+work-ordinary)
+	score := min(0.9, 0.35+work-ordinary) * unlike(work, ordinary)
 	var spent float64
 	for _, s := range f.steps {
 		spent += s.Refresh * s.Elapsed

@@ -72,7 +72,10 @@ func (f *facts) oneWay(slow, quick way) (float64, []Evidence) {
 	}
 	score := 0.9
 	if min(len(slow.times), len(quick.times)) < fewCaptures {
-		score = 0.6
+		score = unnamed // a single answer may be late by chance
+		if slow.answered == 0 {
+			score = 0.6
+		}
 	}
 	return score, []Evidence{slowly, quickly, finding(float64(len(slow.times)), "", "times asked")}
 }

@@ -39,13 +39,11 @@ func gcPause(f *facts) (float64, []Evidence) {
 		return 0, nil // short of CPU, everything takes long, collections too
 	}
 	score := min(1, share/gcHeavy) * 0.7
-	// In minutes every node collects for seconds: what of it is more than usual must be known then.
-	comparable := f.normalKnown || passed < millis(before)
-	if comparable && f.silence >= stalled && spent >= explains*f.silence {
-		score = 0.95
-	}
 	if f.normalKnown && share < 2*f.normal.GC {
 		score /= 2 // no more than usual
+	}
+	if f.silence >= stalled && f.collectedSilently() >= explains*f.silence {
+		score = 0.95
 	}
 	evidence := []Evidence{finding(spent, "ms", "garbage collection"), finding(count, "", "collections")}
 	if f.silence >= stalled {
@@ -61,6 +59,17 @@ func gcPause(f *facts) (float64, []Evidence) {
 	return score, evidence
 }
 
+// collectedSilently is for how long, in ms, collections ran while the node answered nothing: those that ended between
+// the last reading before and the first one after, less what is usual for the rest of that time.
+func (f *facts) collectedSilently() float64 {
+	// In minutes every node collects for seconds: what is usual must be known then.
+	if f.previous == nil || len(f.steps) == 0 || !f.normalKnown && f.steps[0].Elapsed >= before.Seconds() {
+		return 0
+	}
+	gap := f.steps[0].Elapsed * 1000
+	return f.steps[0].GC*gap - f.normal.GC*max(0, gap-f.silence)
+}
+
 // standstill finds a node that answered on neither way and then at once on both, with
 // almost no CPU or collections meanwhile.
 func standstill(f *facts) (float64, []Evidence) {
@@ -71,7 +80,7 @@ func standstill(f *facts) (float64, []Evidence) {
 		return 0, nil // it stayed slow
 	}
 	evidence := []Evidence{finding(f.silence, "ms", "no answer for")}
-	score := 0.6 // without earlier counters it is unknown what it did meanwhile
+	score := unnamed // without earlier counters it may as well have collected garbage
 	if len(f.steps) > 0 && f.previous != nil {
 		first := f.steps[0]
 		gap := first.Elapsed * 1000

@@ -122,6 +122,24 @@ var causeCases = []struct {
 		}
 		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime = c.GC+1, c.GCTime+1850 })
 	}, CauseGC, CauseUnresponsive},
+	{"one long collection of a node that collects much as always", func(r *Record) {
+		silent(r, 1900, deadline)
+		for i := range r.Stats {
+			r.Stats[i].GC, r.Stats[i].GCTime = r.Stats[i].Uptime/100, r.Stats[i].Uptime/5
+		}
+		during(r, func(c *Counters, _ int64) { c.GC, c.GCTime = c.GC+1, c.GCTime+1850 })
+	}, CauseGC, CauseUnresponsive},
+	{"stopped process, and more garbage than usual after that", func(r *Record) {
+		silent(r, 3000, deadline)
+		during(r, func(c *Counters, ms int64) {
+			c.CPUTime -= 1800
+			c.GC, c.GCTime = c.GC+(ms-3000)/500, c.GCTime+(ms-3000)*3/10
+		})
+	}, CausePause, CauseGC},
+	{"silent, and it is not known whether it collected", func(r *Record) {
+		silent(r, 3000, deadline)
+		r.Stats, r.Others = r.Stats[2:], Rates{}
+	}, CauseUnresponsive, CausePause},
 	{"silent, with many short collections as always", func(r *Record) {
 		silent(r, 1900, deadline)
 		for i := range r.Stats {
@@ -184,12 +202,24 @@ var causeCases = []struct {
 		}
 	}, CauseUnknown, ""},
 	{"everything slow alike, on most nodes", func(r *Record) { slowQueries(r, 8); took(r, 300, 280); r.Bouts[0].Alike = 0.75 }, CauseUnknown, ""},
+	{"everything slow alike but queries, as over a slow network", func(r *Record) { took(r, 300, 280) }, CauseUnknown, ""},
+	{"everything slow alike, and no query is known", func(r *Record) {
+		took(r, 300, 280)
+		for i := range r.Samples.Nodes {
+			clear(r.Samples.Nodes[i].Service)
+		}
+		for i := range r.Stats {
+			r.Stats[i].Queries, r.Stats[i].QueryTime = 0, 0
+		}
+	}, CauseCPU, ""},
 	{"restarted long before", func(r *Record) {
 		for i := range r.Stats[:2] {
 			r.Stats[i].Uptime += (10 * time.Hour).Milliseconds()
 		}
 	}, CauseUnknown, ""},
 	{"slow transport", func(r *Record) { took(r, 6, 310) }, CauseTransport, ""},
+	{"one answer through another node is late", func(r *Record) { r.Captures = r.Captures[:1]; took(r, 40, 160) }, CauseUnknown, CauseTransport},
+	{"no answer over HTTP, once", func(r *Record) { r.Captures = r.Captures[:1]; took(r, 2000, 6); r.Captures[0].Error = deadline }, CauseHTTP, ""},
 	{"slow transport of most nodes", func(r *Record) { took(r, 6, 310); r.Bouts[0].Alike = 0.75 }, CauseTransport, ""},
 	{"most nodes slow, and so those that are asked about it", func(r *Record) { took(r, 590, 3004); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
 	{"most nodes slow, and it more than those that are asked about it", func(r *Record) { took(r, 2000, 590); r.Bouts[0].Alike = 1 }, CauseUnknown, ""},
@@ -270,6 +300,23 @@ var causeCases = []struct {
 		}
 		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 80})
 	}, CauseUnknown, ""},
+	{"slow transport, while a merge runs as for a fourth of the time", func(r *Record) {
+		took(r, 6, 310)
+		r.Stats = append([]Counters{counters(-8 * time.Minute)}, r.Stats...)
+		for i := range r.Stats {
+			c := &r.Stats[i]
+			c.Merges, c.MergeTime, c.MergesNow, c.MergingNow = c.Uptime/4000, c.Uptime/4, 1, 10<<20
+		}
+		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "merge", Pool: poolMerge, CPU: 85})
+	}, CauseTransport, CauseMerge},
+	{"a busy neighbour, while an index is refreshed as for a fourth of the time", func(r *Record) {
+		slowQueries(r, 5)
+		during(r, func(c *Counters, _ int64) { c.OSCPU, c.CPU = 100, 12 })
+		for i := range r.Stats {
+			r.Stats[i].RefreshTime = r.Stats[i].Uptime / 4
+		}
+		r.HotThreads[0].Threads = append(r.HotThreads[0].Threads, Thread{Name: "refresh", Pool: poolRefresh, CPU: 85})
+	}, CauseCPU, CauseRefresh},
 	{"merges, and it is not known what is usual", func(r *Record) {
 		r.Stats, r.Others = r.Stats[2:], Rates{}
 		during(r, func(c *Counters, ms int64) { c.MergesNow = 1; c.MergeTime += ms / 2 })
@@ -429,44 +476,4 @@ func TestCauseOfBoutsThatAreAlike(t *testing.T) {
 	rec.Bouts = []Bout{{Began: rec.Began, Ended: &over}, {Began: again, Ended: rec.Ended}}
 	during(rec, func(c *Counters, ms int64) { c.RefreshTime += ms * 8 / 10 })
 	require.Equal(t, CauseRefresh, Assess(rec)[0].Cause)
-}
-
-// Whether a merge ends in half a minute is chance, so a reading of minutes ago is kept beside the latest.
-func TestReadingsOfMinutesAgoAreKept(t *testing.T) {
-	b := newBaseline()
-	b.update([]Reading{{ID: "n", Share: 1}}, epoch)
-	for at := time.Duration(0); at <= time.Hour; at += baselineInterval {
-		b.put("n", counters(at))
-		kept := b.of("n")
-		last := kept[len(kept)-1].At
-		require.Equal(t, epoch.Add(at), last.Time)
-		if at <= time.Minute {
-			continue
-		}
-		require.Len(t, kept, baselineKept)
-		require.Equal(t, 2*baselineInterval, last.Sub(kept[baselineKept-3].At.Time))
-		require.GreaterOrEqual(t, last.Sub(kept[0].At.Time), min(at, baselineFar))
-		require.LessOrEqual(t, last.Sub(kept[0].At.Time), 2*baselineFar+4*baselineInterval)
-	}
-}
-
-func TestRatesBetweenReadings(t *testing.T) {
-	a, b := counters(0), counters(10*time.Second)
-	r, ok := between(a, b)
-	require.True(t, ok)
-	require.InDelta(t, 100, r.Queries, 1)
-	require.InDelta(t, 3, r.Service, 0.1)
-	require.InDelta(t, 0.6, r.CPU, 0.01)
-	b.MergeTime += time.Hour.Milliseconds()
-	b.Merges = a.Merges + 1
-	r, ok = between(a, b)
-	require.True(t, ok)
-	require.InDelta(t, 1, r.Merge, 0, "a merge of an hour that ended")
-	_, ok = between(b, a)
-	require.False(t, ok, "the node restarted, or time went back")
-	b.QueryTime, b.Queries = 0, 0 // its shards left
-	r, ok = between(a, b)
-	require.True(t, ok)
-	require.Zero(t, r.Query)
-	require.Zero(t, r.Service)
 }

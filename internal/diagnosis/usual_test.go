@@ -62,3 +62,43 @@ func TestTroubleOfAMomentLeavesTheReadings(t *testing.T) {
 		require.InDelta(t, want, r.Refresh, 0.1, troubled)
 	}
 }
+
+// Whether a merge ends in half a minute is chance, so a reading of minutes ago is kept beside the latest.
+func TestReadingsOfMinutesAgoAreKept(t *testing.T) {
+	b := newBaseline()
+	b.update([]Reading{{ID: "n", Share: 1}}, epoch)
+	for at := time.Duration(0); at <= time.Hour; at += baselineInterval {
+		b.put("n", counters(at))
+		kept := b.of("n")
+		last := kept[len(kept)-1].At
+		require.Equal(t, epoch.Add(at), last.Time)
+		if at <= time.Minute {
+			continue
+		}
+		require.Len(t, kept, baselineKept)
+		require.Equal(t, 2*baselineInterval, last.Sub(kept[baselineKept-3].At.Time))
+		require.GreaterOrEqual(t, last.Sub(kept[0].At.Time), min(at, baselineFar))
+		require.LessOrEqual(t, last.Sub(kept[0].At.Time), 2*baselineFar+4*baselineInterval)
+	}
+}
+
+func TestRatesBetweenReadings(t *testing.T) {
+	a, b := counters(0), counters(10*time.Second)
+	r, ok := between(a, b)
+	require.True(t, ok)
+	require.InDelta(t, 100, r.Queries, 1)
+	require.InDelta(t, 3, r.Service, 0.1)
+	require.InDelta(t, 0.6, r.CPU, 0.01)
+	b.MergeTime += time.Hour.Milliseconds()
+	b.Merges = a.Merges + 1
+	r, ok = between(a, b)
+	require.True(t, ok)
+	require.InDelta(t, 1, r.Merge, 0, "a merge of an hour that ended")
+	_, ok = between(b, a)
+	require.False(t, ok, "the node restarted, or time went back")
+	b.QueryTime, b.Queries = 0, 0 // its shards left
+	r, ok = between(a, b)
+	require.True(t, ok)
+	require.Zero(t, r.Query)
+	require.Zero(t, r.Service)
+}

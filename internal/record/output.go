@@ -25,6 +25,9 @@ func open(name string) (output, error) {
 	case Stderr:
 		return output{Writer: os.Stderr}, nil
 	}
+	if own := standard(name); own != nil {
+		return output{Writer: own}, nil
+	}
 	// Where the output is a pipe that nobody reads, opening it would wait.
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, filePermissions)
 	switch info, _ := os.Stat(name); {
@@ -37,16 +40,25 @@ func open(name string) (output, error) {
 	return output{Writer: file, file: file}, nil
 }
 
-// writable reports whether a log may be written to this: a file, a character device, or what is standard output or error
-// already, whatever that is. Of another pipe or socket nobody may read the other end.
+// writable reports whether a log may be written to this: a file or a character device. Of a pipe or socket nobody may read
+// the other end.
 func writable(info fs.FileInfo) bool {
-	return info.Mode().IsRegular() || info.Mode()&fs.ModeCharDevice != 0 || is(os.Stdout, info) || is(os.Stderr, info)
+	return info.Mode().IsRegular() || info.Mode()&fs.ModeCharDevice != 0
 }
 
-// is reports whether info is of this file.
-func is(file *os.File, info fs.FileInfo) bool {
-	own, err := file.Stat()
-	return err == nil && os.SameFile(own, info)
+// standard returns standard output or error if that is what name stands for, as /dev/stdout does, and is no file: a socket,
+// as systemd makes it, cannot be opened once more.
+func standard(name string) *os.File {
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().IsRegular() {
+		return nil
+	}
+	for _, own := range []*os.File{os.Stdout, os.Stderr} {
+		if its, err := own.Stat(); err == nil && os.SameFile(its, info) {
+			return own
+		}
+	}
+	return nil
 }
 
 func (o output) close() {

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -26,4 +27,25 @@ func TestAPipeIsNoOutput(t *testing.T) {
 	out, err := open(os.DevNull)
 	require.NoError(t, err)
 	out.close()
+}
+
+// systemd makes standard output a socket, which /dev/stdout cannot open.
+func TestStandardOutputMayBeASocket(t *testing.T) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	journal, stdout := os.NewFile(uintptr(ends[0]), "journal"), os.Stdout
+	os.Stdout = os.NewFile(uintptr(ends[1]), "stdout")
+	t.Cleanup(func() {
+		_, _ = journal.Close(), os.Stdout.Close()
+		os.Stdout = stdout
+	})
+	out, err := open(fmt.Sprintf("/dev/fd/%d", ends[1]))
+	require.NoError(t, err)
+	_, err = out.Write([]byte("line"))
+	require.NoError(t, err)
+	out.close()
+	read := make([]byte, 4)
+	_, err = journal.Read(read)
+	require.NoError(t, err)
+	require.Equal(t, "line", string(read))
 }
