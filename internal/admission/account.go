@@ -16,7 +16,7 @@ func (c *Control) place(t *Ticket, now time.Time) {
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
 		if c.contended(now) { // else nobody waits for a turn
-			k.virtual += k.price(t.cost, c.took)
+			k.virtual += k.price(t.atNodes(), c.took)
 		}
 	}
 	t.placed = true
