@@ -248,3 +248,33 @@ func TestAWideSearchIsNoMoreWorkThanItKeepsBusy(t *testing.T) {
 	}
 	require.InDelta(t, 1, float64(busy[0])/float64(busy[1]), 0.3)
 }
+
+// Of a multi-search the engine has some searches at a time, however many it is to answer: by default as many as the search
+// threads of its nodes, ten of each at most.
+func TestAMultiSearchCountsWhatTheEngineHasAtOnce(t *testing.T) {
+	r := newRig(t, limited(20), 2)
+	many := func(atOnce int, parts ...Part) *Ticket {
+		m := &Ticket{Searches: 100, AtOnce: atOnce, Parts: parts}
+		r.Offer(m, r.now)
+		require.Equal(t, Admitted, m.Verdict)
+		return m
+	}
+	m := many(0, Part{Node: "0", Tasks: 300, Needed: true})
+	require.Equal(t, 12.0, r.View("0", r.now).Admitted, "four at a time, of three shard queries each")
+	require.Equal(t, Admitted, r.search(0).Verdict)
+	r.done(m)
+	m = many(2, Part{Node: "0", Tasks: 300, Needed: true})
+	require.Equal(t, 7.0, r.View("0", r.now).Admitted, "the client may say how many")
+	r.done(m)
+	m = many(1000, Part{Node: "1", Tasks: 100, Needed: true})
+	require.Equal(t, 100.0, r.View("1", r.now).Admitted)
+	r.done(m)
+	r.poll(Poll{Threads: 13, Completed: 1})
+	m = many(0, Part{Node: "1", Tasks: 800, Needed: true})
+	require.Equal(t, 100.0, r.View("1", r.now).Admitted, "twenty at a time, of five shard queries each")
+	r.done(m)
+	m = many(0)
+	require.Equal(t, 10*r.mean, r.View("1", r.now).Admitted)
+	require.Equal(t, 100*r.mean, m.cost)
+	r.done(m)
+}

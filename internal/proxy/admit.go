@@ -35,7 +35,7 @@ func (x *exchange) admit() bool {
 		return true
 	}
 	x.p.o.Touch()
-	t.Class, t.Bytes = a.classOf(x), int64(len(x.body))
+	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && (x.continues() || x.steering() == es.SteerByID)
 	x.goElsewhere()
 	now := time.Now()

@@ -227,18 +227,21 @@ func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
 	}
 }
 
-// An msearch counts its items, and is admitted as a whole.
+// An msearch counts its items, as many as the engine has at a time, and is admitted as a whole.
 func TestAMultiSearchCountsItsItems(t *testing.T) {
 	c := startGated(t, 10, nil)
 	body := strings.Repeat(`{"index":"lone"}`+"\n{}\n", 7)
-	many := c.send(t.Context(), http.MethodPost, "/_msearch", body, "Content-Type", "application/x-ndjson")
-	require.Eventually(t, func() bool { return c.inFlight() == 7 }, admitPatience, time.Millisecond)
-	after := c.search()
-	require.Equal(t, 1, c.waiting())
-	c.let <- struct{}{}
-	require.Equal(t, http.StatusOK, (<-many).status)
-	c.let <- struct{}{}
-	require.Equal(t, http.StatusOK, (<-after).status)
+	for atOnce, counts := range map[string]int{"?max_concurrent_searches=5": 5, "?max_concurrent_searches=9": 7, "": 2} {
+		many := c.send(t.Context(), http.MethodPost, "/_msearch"+atOnce, body, "Content-Type", "application/x-ndjson")
+		require.Eventually(t, func() bool { return c.inFlight() == counts }, admitPatience, time.Millisecond, "%q", atOnce)
+		after := c.search()
+		require.Equal(t, 1, c.waiting())
+		c.let <- struct{}{}
+		require.Equal(t, http.StatusOK, (<-many).status)
+		c.let <- struct{}{}
+		require.Equal(t, http.StatusOK, (<-after).status)
+		require.Eventually(t, func() bool { return c.inFlight() == 0 }, admitPatience, time.Millisecond)
+	}
 }
 
 // What was decided before it waited may be outdated: its nodes may be gone by then.
