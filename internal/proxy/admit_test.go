@@ -203,6 +203,28 @@ func TestContinuationsAndReadsByIDPass(t *testing.T) {
 	}
 }
 
+// Reads by id are no load of the search threads: the engines have a pool of its own for them.
+func TestReadsByIDTakeNoRoom(t *testing.T) {
+	c := startGated(t, 1, func(a *Admission) { a.Min, a.Max = 2, 2 })
+	all := []<-chan answered{
+		c.send(t.Context(), http.MethodGet, "/lone/_doc/1", ""),
+		c.send(t.Context(), http.MethodPost, "/lone/_mget", `{"ids":["1","2"]}`),
+	}
+	arrived := 0
+	require.Eventually(t, func() bool { arrived += len(c.seen()); return arrived == len(all) }, admitPatience, time.Millisecond)
+	for range 2 {
+		all = append(all, c.search())
+	}
+	require.Zero(t, c.waiting())
+	require.Equal(t, 2, c.inFlight())
+	for range all {
+		c.let <- struct{}{}
+	}
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
 // A point in time is seen wherever it can be: in a multi-search, in the beginning of a body
 // that streams, and where its operation is not steered.
 func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
