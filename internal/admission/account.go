@@ -16,7 +16,7 @@ func (c *Control) place(t *Ticket, now time.Time) {
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
 		if c.contended(now) { // else nobody waits for a turn
-			k.virtual += k.price(t.cost, c.took)
+			k.virtual += k.price(t.atNodes(), c.took)
 		}
 	}
 	t.placed = true
@@ -84,9 +84,10 @@ func add(sum *float64, part float64) {
 
 const (
 	// A sample of what tickets cost is over when so many have ended, and counts for
-	// samplePart in the mean.
+	// samplePart in the mean: at most as sampleMost times what that was.
 	sampleTickets = 20
 	samplePart    = 0.3
+	sampleMost    = 10
 )
 
 // costSample is what was seen since the cost of a ticket was last looked at.
@@ -105,13 +106,15 @@ func (s *costSample) takes(n *Node) bool {
 }
 
 // learnCost takes in that a ticket has ended of which only the nodes show what it cost. What
-// others send to them meanwhile makes it dearer, to the bound that dearest sets.
+// others send to them meanwhile makes it dearer, to the bound that dearest sets. One that makes thousands of tasks one after
+// the other, as a reindex does, says little of the others.
 func (c *Control) learnCost(t *Ticket) {
 	c.sample.ended += float64(max(1, t.Searches))
 	if c.sample.ended < sampleTickets {
 		return
 	}
-	c.mean += samplePart * (max(1, c.sample.completed/c.sample.ended) - c.mean)
+	cost := min(max(1, c.sample.completed/c.sample.ended), sampleMost*c.mean)
+	c.mean += samplePart * (cost - c.mean)
 	c.sample.ended, c.sample.completed = 0, 0
 }
 

@@ -416,20 +416,39 @@ func (c *Control) patienceIn(class int) time.Duration {
 // to answer: the engines' default of max_concurrent_shard_requests.
 const atOnce = 5
 
+// itemsPerNode is how many searches of a multi-search the engines have at a time for each node, if that has as many search
+// threads.
+const itemsPerNode = 10
+
+// atATime returns how many searches of a ticket the engine has at a time.
+func (c *Control) atATime(t *Ticket) float64 {
+	if t.Searches <= 1 {
+		return 1
+	}
+	all, most := float64(t.Searches), float64(t.AtOnce)
+	if most <= 0 {
+		for _, n := range c.order {
+			most += min(n.threads, itemsPerNode)
+		}
+	}
+	return min(all, max(1, most))
+}
+
 // spread finds the nodes of a ticket, and what it costs.
 func (c *Control) spread(t *Ticket) {
 	t.charges, t.cost = t.charges[:0], 0
-	most := atOnce * float64(max(1, t.Searches))
+	all, running := float64(max(1, t.Searches)), c.atATime(t)
+	most, part := atOnce*running, running/all
 	for _, p := range t.Parts {
 		if n := c.nodes[p.Node]; n != nil {
-			t.charges = append(t.charges, charge{n, min(p.Tasks, most), p.Needed})
+			t.charges = append(t.charges, charge{n, min(p.Tasks*part, most), p.Needed})
 		}
 		t.cost += p.Tasks
 	}
 	if len(t.Parts) > 0 {
 		return
 	}
-	t.cost = c.mean * float64(max(1, t.Searches))
+	t.cost = c.mean * all
 	serving := 0
 	for _, n := range c.order {
 		if n.serves {
@@ -443,6 +462,6 @@ func (c *Control) spread(t *Ticket) {
 		if c.o.Learns { // atOnce is of searches
 			most = c.dearest(n, serving)
 		}
-		t.charges = append(t.charges, charge{n, min(t.cost/float64(serving), most), false})
+		t.charges = append(t.charges, charge{n, min(t.cost*part/float64(serving), most), false})
 	}
 }

@@ -86,13 +86,13 @@ func TestOneSearchIsAlwaysAdmitted(t *testing.T) {
 // that is larger than the limit alone. Its items count each.
 func TestAMultiSearchIsAdmittedAsAWhole(t *testing.T) {
 	r := newRig(t, limited(10), 1)
-	m := &Ticket{Searches: 50, Parts: []Part{{Node: "0", Tasks: 50, Needed: true}}}
+	m := &Ticket{Searches: 50, AtOnce: 50, Parts: []Part{{Node: "0", Tasks: 50, Needed: true}}}
 	r.Offer(m, r.now)
 	require.Equal(t, Admitted, m.Verdict)
 	require.Equal(t, 50.0, r.View("0", r.now).Admitted)
 	after := r.search(0)
 	require.Equal(t, Waits, after.Verdict)
-	second := &Ticket{Searches: 50, Parts: []Part{{Node: "0", Tasks: 50, Needed: true}}}
+	second := &Ticket{Searches: 50, AtOnce: 50, Parts: []Part{{Node: "0", Tasks: 50, Needed: true}}}
 	r.Offer(second, r.now)
 	r.done(m)
 	require.Equal(t, Admitted, after.Verdict)

@@ -208,3 +208,73 @@ func TestALongFirstSearchDoesNotHoldItsClassBack(t *testing.T) {
 		require.Equal(t, Admitted, r.of(0, 0).Verdict)
 	}
 }
+
+// A search that the engine answers by and by is as much work as it keeps nodes busy for: what they have of it at a time, for as
+// long as it takes.
+func TestAWideSearchIsNoMoreWorkThanItKeepsBusy(t *testing.T) {
+	o := limited(40)
+	o.Classes = []Class{{Name: "wide"}, {Name: "narrow"}}
+	r := newRig(t, o, 1)
+	r.poll(Poll{Completed: 1})
+	r.order[0].others = 20
+	tasks, lasts := []float64{50, 1}, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}
+	type running struct {
+		*Ticket
+		ends time.Time
+	}
+	var all []running
+	busy := make([]time.Duration, 2)
+	begin := func(s *Ticket) {
+		busy[s.Class] += time.Duration(s.atNodes()) * lasts[s.Class]
+		all = append(all, running{s, r.now.Add(lasts[s.Class])})
+	}
+	for range 5000 {
+		r.now = r.now.Add(time.Millisecond)
+		for len(all) > 0 && !all[0].ends.After(r.now) {
+			s := all[0]
+			all = all[1:]
+			for _, next := range append([]*Ticket(nil), r.Done(s.Ticket, r.now)...) {
+				begin(next)
+			}
+		}
+		for class := range o.Classes {
+			for r.classes[class].length < 20 {
+				s := &Ticket{Class: class, Parts: []Part{{Node: "0", Tasks: tasks[class], Needed: true}}}
+				if r.Offer(s, r.now); s.Verdict == Admitted {
+					begin(s)
+				}
+			}
+		}
+	}
+	require.InDelta(t, 1, float64(busy[0])/float64(busy[1]), 0.3)
+}
+
+// Of a multi-search the engine has some searches at a time, however many it is to answer: by default as many as the search
+// threads of its nodes, ten of each at most.
+func TestAMultiSearchCountsWhatTheEngineHasAtOnce(t *testing.T) {
+	r := newRig(t, limited(20), 2)
+	many := func(atOnce int, parts ...Part) *Ticket {
+		m := &Ticket{Searches: 100, AtOnce: atOnce, Parts: parts}
+		r.Offer(m, r.now)
+		require.Equal(t, Admitted, m.Verdict)
+		return m
+	}
+	m := many(0, Part{Node: "0", Tasks: 300, Needed: true})
+	require.Equal(t, 12.0, r.View("0", r.now).Admitted, "four at a time, of three shard queries each")
+	require.Equal(t, Admitted, r.search(0).Verdict)
+	r.done(m)
+	m = many(2, Part{Node: "0", Tasks: 300, Needed: true})
+	require.Equal(t, 7.0, r.View("0", r.now).Admitted, "the client may say how many")
+	r.done(m)
+	m = many(1000, Part{Node: "1", Tasks: 100, Needed: true})
+	require.Equal(t, 100.0, r.View("1", r.now).Admitted)
+	r.done(m)
+	r.poll(Poll{Threads: 13, Completed: 1})
+	m = many(0, Part{Node: "1", Tasks: 800, Needed: true})
+	require.Equal(t, 100.0, r.View("1", r.now).Admitted, "twenty at a time, of five shard queries each")
+	r.done(m)
+	m = many(0)
+	require.Equal(t, 10*r.mean, r.View("1", r.now).Admitted)
+	require.Equal(t, 100*r.mean, m.cost)
+	r.done(m)
+}

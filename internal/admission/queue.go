@@ -131,8 +131,8 @@ func (k *class) learn(took float64) {
 	}
 }
 
-// price returns what a search costs its class: shard queries times the time that searches
-// of the class take, by its weight. all is what searches of any class take.
+// price returns what a search costs its class: the shard queries that nodes have of it at a time, times the time that
+// searches of the class take, by its weight. all is what searches of any class take.
 func (k *class) price(tasks, all float64) float64 {
 	took := k.took
 	if took == 0 {

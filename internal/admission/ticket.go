@@ -11,6 +11,8 @@ type Ticket struct {
 	Parts []Part
 	// Searches is how many searches it stands for; 0: one.
 	Searches int
+	// AtOnce is how many of these the engine has at a time; 0: as many as it does by default.
+	AtOnce int
 	// Passes: it goes on at once whatever the limits, but is counted.
 	Passes bool
 	Bytes  int64 // that are held while it waits

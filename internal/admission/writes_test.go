@@ -88,7 +88,7 @@ func TestTwoWritesRunAtOnceHoweverDear(t *testing.T) {
 	o.Learns = true
 	r := newRig(t, o, 5)
 	r.poll(Poll{Completed: 1})
-	r.busy(2*sampleTickets, 10_000)
+	r.busy(10*sampleTickets, 10_000)
 	require.Greater(t, r.mean, 10_000.0)
 	var all []*Ticket
 	verdicts := func() (out []Verdict) {
@@ -135,4 +135,27 @@ func TestWritesOutsideOfThePoolsDoNotKeepOthersWaiting(t *testing.T) {
 	}
 	require.Greater(t, grown(0, 0.3), 500.0)
 	require.Less(t, grown(100, 8), 100.0)
+}
+
+// One request that makes thousands of tasks, one after the other, as a reindex does, says little of what others cost.
+func TestAReindexDoesNotMakeWritesDear(t *testing.T) {
+	o := limited(100)
+	o.Learns = true
+	r := newRig(t, o, 3)
+	r.poll(Poll{Completed: 1})
+	r.busy(10*sampleTickets, 2)
+	require.InDelta(t, 6, r.mean, 1)
+	reindex := &Ticket{}
+	r.Offer(reindex, r.now)
+	for range 1000 {
+		r.poll(Poll{Completed: 100})
+	}
+	r.done(reindex)
+	r.busy(sampleTickets, 2)
+	require.Less(t, r.mean, 30.0)
+	for range 10 {
+		w := &Ticket{}
+		r.Offer(w, r.now)
+		require.Equal(t, Admitted, w.Verdict)
+	}
 }

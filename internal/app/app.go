@@ -102,7 +102,7 @@ func New(cfg config.Config, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.warn(cfg.Routing)
+	a.warn(cfg)
 	if a.logs, err = newRequestLogs(o.Registry, o.Logger); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}

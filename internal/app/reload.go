@@ -57,10 +57,14 @@ func (a *App) reloadFrom(load func() (config.Config, error)) error {
 }
 
 // warn tells of what the next release will not accept.
-func (a *App) warn(r config.Routing) {
-	if r.RetiredPolicy() {
+func (a *App) warn(cfg config.Config) {
+	if cfg.Routing.RetiredPolicy() {
 		a.logger.Warn("this policy is gone, its successor takes its place; the next release will not accept it: set routing.policy to the successor",
-			"policy", r.Policy, "successor", selection.Policy)
+			"policy", cfg.Routing.Policy, "successor", selection.Policy)
+	}
+	for _, class := range cfg.Admission.RetiredClasses() {
+		a.logger.Warn("reads by id never wait, so that there is nothing in this class; the next release will not accept it: take it out of admission.classes",
+			"class", class)
 	}
 }
 
@@ -97,9 +101,7 @@ func (a *App) reload(cfg config.Config) error {
 	if err := a.setLevel(cfg.Log.Level); err != nil {
 		return err
 	}
-	if cfg.Routing.Policy != a.cfg.Routing.Policy {
-		a.warn(cfg.Routing)
-	}
+	a.warn(cfg)
 	a.logs.use(logs)
 	a.access.Store(access)
 	if old := a.swap(cfg, next); old != nil {

@@ -110,6 +110,12 @@ func TestRetiredPolicyIsAcceptedWithAWarning(t *testing.T) {
 	}
 }
 
+func TestAClassOfReadsByIDIsAcceptedWithAWarning(t *testing.T) {
+	cfg := settings(newUpstream(t).URL)
+	cfg.Admission.Classes = []config.AdmissionClass{{Name: "reads", Match: config.AdmissionMatch{Operation: "mget"}}}
+	require.Regexp(t, `level=WARN msg="reads by id never wait, .*" class=reads`, startReady(t, cfg, nil).log.String())
+}
+
 func TestReloadAndTheSwitch(t *testing.T) {
 	cfg := settings(newUpstream(t).URL)
 	s := startReady(t, cfg, nil)

@@ -78,12 +78,22 @@ const (
 	writesClass  = "writes"
 )
 
-// classOperations are the operations that a class may name.
+// classOperations are the operations that a class may name, retiredOperations those that it may for one more release.
 func classOperations() []string {
-	return []string{
-		"search", "search_template", "count", "async_search", "msearch", "msearch_template",
-		"get", "explain", "termvectors", "mget", "scroll",
+	return []string{"search", "search_template", "count", "async_search", "msearch", "msearch_template", "scroll"}
+}
+
+func retiredOperations() []string { return []string{"get", "explain", "termvectors", "mget"} }
+
+// RetiredClasses returns the names of the classes of reads by id. Such a class is accepted for one more release: there is
+// nothing in it, as reads by id are no load of the search threads.
+func (a Admission) RetiredClasses() (names []string) {
+	for _, k := range a.Classes {
+		if slices.Contains(retiredOperations(), k.Match.Operation) {
+			names = append(names, k.Name)
+		}
 	}
+	return names
 }
 
 func (c *checker) admission(a Admission) {
@@ -151,7 +161,7 @@ func (c *checker) admissionClass(path string, k AdmissionClass) {
 	case k.Name != defaultClass && k.Match == AdmissionMatch{}:
 		c.add(path, "needs a match, or the name default: it would take every search")
 	}
-	if k.Match.Operation != "" && !slices.Contains(classOperations(), k.Match.Operation) {
+	if k.Match.Operation != "" && !slices.Contains(slices.Concat(classOperations(), retiredOperations()), k.Match.Operation) {
 		c.add(path+".match.operation", "%q is not one of %s", k.Match.Operation, strings.Join(classOperations(), ", "))
 	}
 	if k.Match.Index != "" {

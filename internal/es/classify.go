@@ -1,6 +1,9 @@
 package es
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Classify returns what a request asks for, by its request line alone. rawPath is the
 // percent-encoded path and rawQuery the query without its `?`, both exactly as on the
@@ -74,6 +77,7 @@ type params struct {
 	remote              bool // it includes other clusters or projects
 	source              bool // the body is a parameter
 	expands             bool // wildcards match other indices than by default
+	atOnce              int  // searches of a multi-search
 }
 
 func readParams(query string) params {
@@ -113,6 +117,8 @@ func readParams(query string) params {
 			s.expands = s.expands || s.decode(p.value) != "open"
 		case "ignore_throttled":
 			s.expands = s.expands || s.decode(p.value) != "true"
+		case "max_concurrent_searches":
+			s.atOnce, _ = strconv.Atoi(p.value) // else the engine refuses it
 		}
 	}
 	s.ambiguous, s.routed = s.ambiguous || routings > 1, routings > 0

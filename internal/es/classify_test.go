@@ -277,7 +277,7 @@ func BenchmarkClassify(b *testing.B) {
 func TestClassifyMultiSearch(t *testing.T) {
 	requireRequests(t, []search{
 		{"POST /_msearch", Request{Operation: MSearch}},
-		{"GET /a,b-*/_msearch?routing=r+1&max_concurrent_searches=2", Request{Operation: MSearch, Target: "a,b-*", Routing: "r 1"}},
+		{"GET /a,b-*/_msearch?routing=r+1&max_concurrent_searches=2", Request{Operation: MSearch, Target: "a,b-*", Routing: "r 1", AtOnce: 2}},
 		{"POST /a%2Cb/_msearch/template?typed_keys", Request{Operation: MSearchTemplate, Target: "a,b"}},
 		{"POST /remote:a/_msearch", Request{Operation: MSearch, Target: "remote:a"}}, // an item may have a target of its own
 		{"POST /a*/_msearch?expand_wildcards=all", Request{Operation: MSearch, Target: "a*", Expands: true}},

@@ -108,6 +108,8 @@ type Request struct {
 	// Expands says that wildcards match other indices than by default. It is set for
 	// multi-searches.
 	Expands bool
+	// AtOnce is how many searches of a multi-search the client lets the engine have at a time; 0: it does not say.
+	AtOnce int
 	// Pass is the reason why the request line alone rules out steering; empty if
 	// it does not.
 	Pass PassReason

@@ -56,7 +56,7 @@ func classifyItems(op Operation, target string, typed bool, query string) Reques
 	params := readParams(query)
 	var targetOK bool
 	r.Target, targetOK = decode(target, false)
-	r.Routing, r.Expands = params.routing, params.expands
+	r.Routing, r.Expands, r.AtOnce = params.routing, params.expands, params.atOnce
 	r.Unverifiable = params.unverifiable || params.filtered
 	switch {
 	case typed:

@@ -35,8 +35,8 @@ func (x *exchange) admit() bool {
 		return true
 	}
 	x.p.o.Touch()
-	t.Class, t.Bytes = a.classOf(x), int64(len(x.body))
-	t.Passes = !a.writes && (x.continues() || x.steering() == es.SteerByID)
+	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
+	t.Passes = !a.writes && x.continues()
 	x.goElsewhere()
 	now := time.Now()
 	verdict, why, class := a.offer(x, now)
@@ -71,7 +71,7 @@ func (x *exchange) findAdmitter() *admissions {
 	return x.admitter
 }
 
-// loads reports whether the request is work of the nodes' search threads.
+// loads reports whether the request is work of the nodes' search threads. Reads by id have threads of their own.
 func (x *exchange) loads() bool {
 	switch x.Operation {
 	case es.Scroll:
@@ -79,7 +79,7 @@ func (x *exchange) loads() bool {
 	case es.PIT: // opening one searches nothing
 		return false
 	}
-	return x.steering() != es.SteerNone
+	return x.steering() != es.SteerNone && x.steering() != es.SteerByID
 }
 
 // continues reports whether the request goes on with what has begun: the nodes hold its

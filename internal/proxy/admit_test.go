@@ -203,6 +203,28 @@ func TestContinuationsAndReadsByIDPass(t *testing.T) {
 	}
 }
 
+// Reads by id are no load of the search threads: the engines have a pool of its own for them.
+func TestReadsByIDTakeNoRoom(t *testing.T) {
+	c := startGated(t, 1, func(a *Admission) { a.Min, a.Max = 2, 2 })
+	all := []<-chan answered{
+		c.send(t.Context(), http.MethodGet, "/lone/_doc/1", ""),
+		c.send(t.Context(), http.MethodPost, "/lone/_mget", `{"ids":["1","2"]}`),
+	}
+	arrived := 0
+	require.Eventually(t, func() bool { arrived += len(c.seen()); return arrived == len(all) }, admitPatience, time.Millisecond)
+	for range 2 {
+		all = append(all, c.search())
+	}
+	require.Zero(t, c.waiting())
+	require.Equal(t, 2, c.inFlight())
+	for range all {
+		c.let <- struct{}{}
+	}
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
+
 // A point in time is seen wherever it can be: in a multi-search, in the beginning of a body
 // that streams, and where its operation is not steered.
 func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
@@ -227,18 +249,21 @@ func TestPointsInTimePassWhereverTheyAreSeen(t *testing.T) {
 	}
 }
 
-// An msearch counts its items, and is admitted as a whole.
+// An msearch counts its items, as many as the engine has at a time, and is admitted as a whole.
 func TestAMultiSearchCountsItsItems(t *testing.T) {
 	c := startGated(t, 10, nil)
 	body := strings.Repeat(`{"index":"lone"}`+"\n{}\n", 7)
-	many := c.send(t.Context(), http.MethodPost, "/_msearch", body, "Content-Type", "application/x-ndjson")
-	require.Eventually(t, func() bool { return c.inFlight() == 7 }, admitPatience, time.Millisecond)
-	after := c.search()
-	require.Equal(t, 1, c.waiting())
-	c.let <- struct{}{}
-	require.Equal(t, http.StatusOK, (<-many).status)
-	c.let <- struct{}{}
-	require.Equal(t, http.StatusOK, (<-after).status)
+	for atOnce, counts := range map[string]int{"?max_concurrent_searches=5": 5, "?max_concurrent_searches=9": 7, "": 2} {
+		many := c.send(t.Context(), http.MethodPost, "/_msearch"+atOnce, body, "Content-Type", "application/x-ndjson")
+		require.Eventually(t, func() bool { return c.inFlight() == counts }, admitPatience, time.Millisecond, "%q", atOnce)
+		after := c.search()
+		require.Equal(t, 1, c.waiting())
+		c.let <- struct{}{}
+		require.Equal(t, http.StatusOK, (<-many).status)
+		c.let <- struct{}{}
+		require.Equal(t, http.StatusOK, (<-after).status)
+		require.Eventually(t, func() bool { return c.inFlight() == 0 }, admitPatience, time.Millisecond)
+	}
 }
 
 // What was decided before it waited may be outdated: its nodes may be gone by then.

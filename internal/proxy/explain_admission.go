@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"sidestep/internal/admission"
-	"sidestep/internal/es"
 )
 
 // AdmissionExplanation says what admission would do with a request at this moment.
 type AdmissionExplanation struct {
 	Mode  admission.Mode `json:"mode"` // in force
 	Class string         `json:"class"`
-	// Would is what would be done: admit, wait or refuse, or pass where the request never
-	// waits. Reason is of a refusal.
+	// Would is what would be done: admit, wait or refuse. Reason is of a refusal.
 	Would   string           `json:"would"`
 	Reason  admission.Reason `json:"reason,omitempty"`
 	Waiting int              `json:"waiting"` // searches of the class that wait
@@ -40,7 +38,6 @@ func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
 	}
 	a, t, now := p.admission, &x.ticket, time.Now()
 	t.Class = a.classOf(x)
-	t.Passes = x.continues() || x.steering() == es.SteerByID
 	e := &AdmissionExplanation{Mode: mode}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,8 +45,6 @@ func (p *Proxy) explainAdmission(x *exchange) *AdmissionExplanation {
 	e.Class = a.classes[t.Class].Name
 	e.Waiting = a.control.Classes()[t.Class].Waiting
 	switch {
-	case t.Passes:
-		e.Would, e.Summary = "pass", "Reads by id, and what continues a scroll or a point in time, never wait."
 	case verdict == admission.Refused:
 		e.Would, e.Reason, e.Summary = "refuse", why, "It would be answered 429: "+refusals[why]+"."
 	case verdict == admission.Waits:
