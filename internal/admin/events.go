@@ -72,8 +72,6 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	// The server's deadline for a request would look as if the client had left. There may be none to take away.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	for {
 		if !e.send(w) {
 			return
