@@ -56,7 +56,7 @@ func TestAdminClientsMustReadAndSend(t *testing.T) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 	for _, line := range []string{"PUT /-/routing", "GET /status"} {
 		slow := dial()
-		defer slow.Close()
+		t.Cleanup(func() { _ = slow.Close() })
 		_, err = io.WriteString(slow, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n\r\n{")
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, slow)

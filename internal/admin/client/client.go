@@ -181,7 +181,7 @@ func (c *Client) inWords(err error) error {
 		return fmt.Errorf("no answer from %s within %s (--timeout)", host, c.timeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens on %s: is sidestep running there? (--admin)", host)
-	case errors.As(err, &dns):
+	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Errorf("there is no host %s (--admin)", c.base.Hostname())
 	case errors.As(err, &authority):
 		return fmt.Errorf("the certificate of %s is signed by an authority that is not trusted (--ca-file)", host)

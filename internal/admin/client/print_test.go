@@ -2,6 +2,7 @@ package client
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -185,9 +186,17 @@ func TestSpikeThatIsNotThere(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, body)
 		}))
-		defer server.Close()
+		t.Cleanup(server.Close)
 		client, err := New(Options{Address: server.URL, Timeout: time.Minute})
 		require.NoError(t, err)
 		require.ErrorContains(t, Spike(t.Context(), client, io.Discard, Table, "9"), want)
 	}
+}
+
+// A name may be there although it cannot be looked up at the moment.
+func TestNamesThatCannotBeLookedUp(t *testing.T) {
+	client, err := New(Options{Address: "sidestep.example:9211"})
+	require.NoError(t, err)
+	require.EqualError(t, client.inWords(&net.DNSError{Err: "no such host", Name: "sidestep.example", IsNotFound: true}), "there is no host sidestep.example (--admin)")
+	require.EqualError(t, client.inWords(&net.DNSError{Err: "server misbehaving", Name: "sidestep.example"}), "cannot ask sidestep.example:9211: lookup sidestep.example: server misbehaving")
 }
