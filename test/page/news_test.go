@@ -106,8 +106,8 @@ func TestTheTitleTellsThatSidestepIsGone(t *testing.T) {
 	})
 }
 
-// What is not answered is not asked again meanwhile: it would take all connections that a browser has, and sidestep would
-// have to answer all of it once it can.
+// What is not answered is not asked again meanwhile: the questions would pile up in the browser, and sidestep would have to
+// answer all of them once it can.
 func TestQuestionsWaitForTheirAnswers(t *testing.T) {
 	answer := make(chan struct{})
 	wait := func() any {
