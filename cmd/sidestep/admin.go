@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -49,7 +50,20 @@ type adminRun struct {
 	admin  *client.Client
 	args   []string
 	format client.Format
-	stdout io.Writer
+	stdout *printed
+}
+
+// printed remembers the first error of writing, as what prints looks at none.
+type printed struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (p *printed) Write(text []byte) (int, error) {
+	n, err := p.Writer.Write(text)
+	p.err = cmp.Or(p.err, err)
+	return n, err
 }
 
 // execute parses the arguments and runs the command.
@@ -86,7 +100,7 @@ func (c adminCommand) execute(args []string, stdout, stderr io.Writer) int {
 		var admin *client.Client
 		if admin, err = client.New(o); err == nil {
 			defer admin.Close()
-			return c.call(adminRun{admin, positional, format, stdout}, stderr)
+			return c.call(adminRun{admin, positional, format, &printed{Writer: stdout}}, stderr)
 		}
 	}
 	return c.misused(err, stderr)
@@ -101,6 +115,9 @@ func (c adminCommand) call(r adminRun, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	code, err := c.run(ctx, r)
+	if err == nil {
+		err = r.stdout.err
+	}
 	switch {
 	case err == nil:
 		return code

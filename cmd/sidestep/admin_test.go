@@ -129,6 +129,25 @@ func TestAdminCommandsPrintNothingUnseen(t *testing.T) {
 	}
 }
 
+// What cannot be written, as where a disk is full, is no success.
+func TestAdminCommandsThatCannotPrint(t *testing.T) {
+	s := newStage(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range [][]string{
+		{"top", "--once", "--interval", "50ms"}, {"top", "--output", "json"}, {"explain", "logs"}, {"explain", "logs", "--bulk"}, {"explain", "logs", "--output", "json"},
+		{"check"}, {"check", "--output", "json"}, {"spikes"}, {"drain", "node-2"},
+	} {
+		cmd := exec.CommandContext(t.Context(), binary, append(args, "--admin", s.AdminAddr().String())...)
+		var stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		require.Error(t, cmd.Run(), args)
+		require.Equal(t, 1, cmd.ProcessState.ExitCode(), args)
+		require.Equal(t, "sidestep "+args[0]+": write /dev/stdout: no space left on device\n", stderr.String(), args)
+	}
+}
+
 func TestAdminCommandsHelp(t *testing.T) {
 	for _, name := range []string{"top", "explain", "check", "spikes", "drain"} {
 		out, err := exec.CommandContext(t.Context(), binary, name, "--help").Output()

@@ -29,7 +29,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	return adminCommand{
 		name: "check", usage: fmt.Sprintf(checkUsage, "30s", "a problem, or sidestep is not reachable"), timeout: 30 * time.Second,
 		run: func(ctx context.Context, r adminRun) (int, error) {
-			problem, err := client.Check(ctx, r.admin, stdout, r.format)
+			problem, err := client.Check(ctx, r.admin, r.stdout, r.format)
 			if problem {
 				return exitFailure, err
 			}

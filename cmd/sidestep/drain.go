@@ -54,7 +54,7 @@ func runDrain(args []string, stdout, stderr io.Writer) int {
 				}
 				token = strings.TrimSpace(string(text))
 			}
-			return exitOK, client.Drain(ctx, r.admin, stdout, r.format, client.Draining{Node: r.args[0], Length: length, Token: token})
+			return exitOK, client.Drain(ctx, r.admin, r.stdout, r.format, client.Draining{Node: r.args[0], Length: length, Token: token})
 		},
 	}.execute(args, stdout, stderr)
 }

@@ -44,7 +44,7 @@ func runExplain(args []string, stdout, stderr io.Writer) int {
 			if bulk && routing != "" {
 				return exitUsage, errors.New("--bulk and --routing do not go together")
 			}
-			return exitOK, client.Explain(ctx, r.admin, stdout, r.format, client.Question{Target: r.args[0], Routing: routing, Bulk: bulk})
+			return exitOK, client.Explain(ctx, r.admin, r.stdout, r.format, client.Question{Target: r.args[0], Routing: routing, Bulk: bulk})
 		},
 	}.execute(args, stdout, stderr)
 }

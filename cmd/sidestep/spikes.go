@@ -27,9 +27,9 @@ func runSpikes(args []string, stdout, stderr io.Writer) int {
 		name: "spikes", usage: fmt.Sprintf(spikesUsage, "5s", "no such spike, or not reachable"), timeout: 5 * time.Second, most: 1,
 		run: func(ctx context.Context, r adminRun) (int, error) {
 			if len(r.args) == 0 {
-				return exitOK, client.Spikes(ctx, r.admin, stdout, r.format)
+				return exitOK, client.Spikes(ctx, r.admin, r.stdout, r.format)
 			}
-			return exitOK, client.Spike(ctx, r.admin, stdout, r.format, r.args[0])
+			return exitOK, client.Spike(ctx, r.admin, r.stdout, r.format, r.args[0])
 		},
 	}.execute(args, stdout, stderr)
 }

@@ -49,11 +49,11 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 				return exitUsage, errors.New("--interval must be more than 0")
 			}
 			if r.format == client.JSON {
-				return exitOK, client.Status(ctx, r.admin, stdout)
+				return exitOK, client.Status(ctx, r.admin, r.stdout)
 			}
 			out, isFile := stdout.(*os.File)
 			if once || !isFile || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
-				return exitOK, client.TopOnce(ctx, r.admin, stdout, interval)
+				return exitOK, client.TopOnce(ctx, r.admin, r.stdout, interval)
 			}
 			return exitOK, client.Top(ctx, r.admin, client.TopOptions{Interval: interval, Input: os.Stdin, Output: out})
 		},

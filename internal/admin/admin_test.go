@@ -161,6 +161,10 @@ func TestPages(t *testing.T) {
 			want: "{\n  \"error\": \"unknown parameter \\\"index\\\"\",\n  \"valid\": [\n    \"operation\",\n    \"target\",\n    \"id\",\n    \"routing\",\n    \"preference\",\n    \"user\",\n    \"opaque_id\",\n    \"bulk\"\n  ]\n}\n",
 		},
 		{
+			name: "explain what cannot be read", method: "GET", target: "/explain?target=logs-%zz", status: 400,
+			want: "{\n  \"error\": \"the parameters cannot be read: invalid URL escape \\\"%zz\\\"\"\n}\n",
+		},
+		{
 			name: "explain a bulk and a search", method: "GET", target: "/explain?bulk=logs&routing=x", status: 400,
 			want: "{\n  \"error\": \"bulk is the name of an index, and no other parameter goes with it\"\n}\n",
 		},

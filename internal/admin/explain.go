@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 )
 
 // Question is a request that is explained without being sent.
@@ -25,7 +26,11 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 		name string
 		into *string
 	}{{"operation", &q.Operation}, {"target", &q.Target}, {"id", &q.ID}, {"routing", &q.Routing}, {"preference", &q.Preference}, {"user", &q.User}, {"opaque_id", &q.OpaqueID}, {"bulk", &q.Bulk}}
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery) // [url.URL.Query] leaves out what it cannot read
+	if err != nil {
+		h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("the parameters cannot be read: %v", err)})
+		return
+	}
 	if query.Has("bulk") && (len(query) > 1 || query.Get("bulk") == "") {
 		h.json(w, http.StatusBadRequest, refusal{Error: "bulk is the name of an index, and no other parameter goes with it"})
 		return

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -62,13 +61,14 @@ func (h *handler) modeOf(s modeSwitch) http.HandlerFunc {
 
 func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		wanted, err := readMode(http.MaxBytesReader(w, r.Body, maxBody))
-		if err != nil {
+		var body mode
+		if err := readObject(http.MaxBytesReader(w, r.Body, maxBody), &body); err != nil {
 			h.json(w, statusOfBody(err), refusal{
 				Error: fmt.Sprintf(`the body must be {"mode": "..."}: %v`, err), Valid: s.modes,
 			})
 			return
 		}
+		wanted := body.Mode
 		if !slices.Contains(s.modes, wanted) {
 			h.json(w, http.StatusBadRequest, refusal{Error: fmt.Sprintf("%q is not a mode", wanted), Valid: s.modes})
 			return
@@ -85,14 +85,6 @@ func (h *handler) switchMode(s modeSwitch) http.HandlerFunc {
 		h.logger.Info(s.what+" mode switched", "from", before, "to", wanted, "by", r.RemoteAddr)
 		h.modeOf(s)(w, r)
 	}
-}
-
-func readMode(body io.Reader) (string, error) {
-	var wanted mode
-	if err := readObject(body, &wanted); err != nil {
-		return "", err
-	}
-	return wanted.Mode, nil
 }
 
 func (h *handler) reload(w http.ResponseWriter, _ *http.Request) {

@@ -15,16 +15,17 @@ import (
 	"sidestep/internal/config"
 )
 
-// A client of the admin listener that does not read its answers is dropped. The stream of events, which has deadlines of
-// its own, goes on.
-func TestAdminAnswersMustBeRead(t *testing.T) {
+// A client of the admin listener that does not read its answers is dropped, and so is one that does not send what it
+// announced. The stream of events, which has deadlines of its own, goes on.
+func TestAdminClientsMustReadAndSend(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Upstream.URLs = []string{"http://127.0.0.1:1"}
 	a, err := New(cfg, Options{})
 	require.NoError(t, err)
 	require.Equal(t, adminPatience, a.admin.server.WriteTimeout)
-	a.admin.server.WriteTimeout = 100 * time.Millisecond
+	require.Equal(t, adminPatience, a.admin.server.ReadTimeout)
+	a.admin.server.ReadTimeout, a.admin.server.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
 	require.NoError(t, a.Start(t.Context()))
 	defer func() {
 		a.SkipDrain()
@@ -53,4 +54,12 @@ func TestAdminAnswersMustBeRead(t *testing.T) {
 		_, err = io.WriteString(stuck, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	for _, line := range []string{"PUT /-/routing", "GET /status"} {
+		slow := dial()
+		t.Cleanup(func() { _ = slow.Close() })
+		_, err = io.WriteString(slow, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n\r\n{")
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, slow)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, line)
+	}
 }

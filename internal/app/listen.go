@@ -23,8 +23,8 @@ const (
 	// long as its body may take.
 	maxHeaderBytes   = 128 << 10
 	adminIdleTimeout = 2 * time.Minute
-	// adminPatience is how long an answer of the admin listener may take, with the reading of it: longer than a profile, or
-	// than a reload while cluster.poll_timeout is below half of it.
+	// adminPatience is how long a request to the admin listener may take to come, and its answer with the reading of it: longer
+	// than a profile, or than a reload while cluster.poll_timeout is below half of it.
 	adminPatience = 5 * time.Minute
 
 	// Protocols as TLS negotiates them.
@@ -72,7 +72,7 @@ func newDataListener(cfg config.Config, a *App, logger *slog.Logger) (*listener,
 
 func newAdminListener(cfg config.Config, a *App, o Options) (*listener, error) {
 	l := &listener{key: "admin.listen", address: cfg.Admin.Listen, server: newServer(cfg, o.Logger), inherited: o.Sockets.Admin}
-	l.server.IdleTimeout, l.server.WriteTimeout = adminIdleTimeout, adminPatience
+	l.server.IdleTimeout, l.server.ReadTimeout, l.server.WriteTimeout = adminIdleTimeout, adminPatience, adminPatience
 	quit := make(chan struct{})
 	l.server.RegisterOnShutdown(sync.OnceFunc(func() { close(quit) }))
 	l.server.Handler = admin.New(admin.Options{

@@ -46,7 +46,7 @@ type Explanation struct {
 	Steered     bool     `json:"steered"`
 	Reason      string   `json:"reason"`
 	Summary     string   `json:"summary"`
-	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen
+	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen; none where no list would be made in any mode
 	Coordinator string   `json:"coordinator,omitempty"`
 	// Exact is false while the routing is not resolved: then the shards include some that
 	// the search will not touch.
@@ -137,8 +137,8 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 	if reason == "" {
 		reason = x.Reason // why it could not be resolved
 	}
-	if reason != "" {
-		e.Steered, e.Preference, e.Reason = false, "", reason
+	if reason != "" { // so no list is made
+		e.Steered, e.Preference, e.Nodes, e.Coordinator, e.Reason = false, "", nil, "", reason
 	}
 	e.Admission = p.explainAdmission(x)
 	e.Summary = p.summarize(e) + routingTexts[routedResult(e.RoutingResult)]

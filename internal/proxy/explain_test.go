@@ -66,6 +66,7 @@ func TestExplainOperations(t *testing.T) {
 		require.Equal(t, []any{c.reason, c.preference}, []any{e.Reason, e.Preference}, "%+v", c.q)
 		require.Len(t, e.Shards, c.shards, "%+v", c.q)
 		require.Equal(t, c.preference != "", e.Steered, "%+v", c.q)
+		require.Equal(t, c.preference != "" || c.reason == "no_choice", len(e.Nodes) > 0, "%+v", c.q)
 		require.NotContains(t, e.Summary, "The reason is", "%+v", c.q)
 		require.NotEmpty(t, e.Summary, "%+v", c.q)
 	}
@@ -153,7 +154,7 @@ func TestEveryReasonToPassHasWords(t *testing.T) {
 	} {
 		require.NotEmpty(t, passTexts[string(m)], m)
 	}
-	for _, r := range []string{reasonOff, reasonObserve, reasonOperationOff, reasonStale, reasonForbidden} {
+	for _, r := range []string{reasonOperationOff, reasonStale, reasonForbidden} {
 		require.NotEmpty(t, passTexts[r], r)
 	}
 	for _, r := range selection.Reasons() {

@@ -10,8 +10,6 @@ import (
 
 // passTexts say why a request passes, by its reason.
 var passTexts = map[string]string{
-	reasonOff:          "routing.mode is off: everything passes.",
-	reasonObserve:      "routing.mode is observe: decisions are made and counted, but nothing is changed.",
 	reasonOperationOff: "The operation is switched off (routing.operations).",
 	reasonStale:        "The placement could not be confirmed for cluster.placement_max_age.",
 	reasonForbidden:    "The cluster forbids node preferences (strict weighted routing); a probe finds out when it allows them again.",

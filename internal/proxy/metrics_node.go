@@ -26,6 +26,14 @@ func nodeDescs() []nodeMetric {
 	always := func(f func(selection.Figures) float64) func(selection.Figures) (float64, bool) {
 		return func(v selection.Figures) (float64, bool) { return f(v), true }
 	}
+	measured := func(f func(selection.Figures) float64) func(selection.Figures) (float64, bool) {
+		return func(v selection.Figures) (float64, bool) {
+			if v.Rank == nil { // nothing is known of it, as of a dedicated manager
+				return 0, false
+			}
+			return f(v), true
+		}
+	}
 	return []nodeMetric{
 		def("poll_age_seconds", "Time since the node last answered a poll of its statistics.", prometheus.GaugeValue, func(v selection.Figures) (float64, bool) {
 			if v.PollAge == nil {
@@ -33,20 +41,16 @@ func nodeDescs() []nodeMetric {
 			}
 			return *v.PollAge, true
 		}),
-		def("rank", "Rank of the node, the time until a shard query is done there, in milliseconds: lower is better.", prometheus.GaugeValue, func(v selection.Figures) (float64, bool) {
-			if v.Rank == nil {
-				return 0, false
-			}
-			return *v.Rank, true
-		}),
+		def("rank", "Rank of the node, the time until a shard query is done there, in milliseconds: lower is better.", prometheus.GaugeValue,
+			measured(func(v selection.Figures) float64 { return *v.Rank })),
 		def("response_time_seconds", "EWMA of the response time of a shard search on the node, as seen from outside of it.", prometheus.GaugeValue,
-			always(func(v selection.Figures) float64 { return seconds(v.Parts.ResponseTime) })),
+			measured(func(v selection.Figures) float64 { return seconds(v.Parts.ResponseTime) })),
 		def("service_time_seconds", "EWMA of the time a shard search takes on the node itself.", prometheus.GaugeValue,
-			always(func(v selection.Figures) float64 { return seconds(v.Parts.ServiceTime) })),
+			measured(func(v selection.Figures) float64 { return seconds(v.Parts.ServiceTime) })),
 		def("http_overhead_seconds", "EWMA of response time less took when the node coordinates.", prometheus.GaugeValue,
-			always(func(v selection.Figures) float64 { return seconds(v.Overhead) })),
+			measured(func(v selection.Figures) float64 { return seconds(v.Overhead) })),
 		def("queue", "EWMA of the polled queue of the search thread pool.", prometheus.GaugeValue,
-			always(func(v selection.Figures) float64 { return v.Parts.Queue })),
+			measured(func(v selection.Figures) float64 { return v.Parts.Queue })),
 		def("outstanding", "Searches, and reads by id, sent to a set with the node and not answered yet.", prometheus.GaugeValue,
 			always(func(v selection.Figures) float64 { return float64(v.Outstanding) })),
 		def("share_ratio", "The node's part of the expected shard queries of the last minute, 0 to 1.", prometheus.GaugeValue,

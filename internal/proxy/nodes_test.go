@@ -23,6 +23,14 @@ func TestNodesThatAreNotPolledAreTold(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"a": false, "b": false, "manager": true, "ingest": false}, told)
 	require.Equal(t, 3, testutil.CollectAndCount(newNodeCollector(h.proxy), "sidestep_node_up"))
+	figures := []string{"rank", "response_time_seconds", "service_time_seconds", "queue", "http_overhead_seconds"}
+	for _, figure := range figures {
+		require.Zero(t, testutil.CollectAndCount(newNodeCollector(h.proxy), "sidestep_node_"+figure), "nothing is known")
+	}
+	h.slow()
+	for _, figure := range figures {
+		require.Equal(t, 2, testutil.CollectAndCount(newNodeCollector(h.proxy), "sidestep_node_"+figure), "nothing is known of the others")
+	}
 }
 
 // Before anything is known of the cluster there is no node to name.

@@ -22,7 +22,7 @@ type scripted struct {
 	records map[string]any
 	record  func() any // in place of records, if it is not nil
 	folded  string
-	explain any
+	explain any // or a func() any
 	slow    func() any
 	token   string // that a switch needs, if it is not empty
 }
@@ -40,7 +40,12 @@ func (s *scripted) Slow(int) any {
 	return s.slow()
 }
 
-func (s *scripted) Explain(admin.Question) (any, error) { return s.explain, nil }
+func (s *scripted) Explain(admin.Question) (any, error) {
+	if tell, ok := s.explain.(func() any); ok {
+		return tell(), nil
+	}
+	return s.explain, nil
+}
 
 func (s *scripted) Spike(id string) (any, bool) {
 	if s.record != nil {

@@ -204,18 +204,26 @@ func TestSorting(t *testing.T) {
 
 // Where the engine chooses, no copy is said to be chosen.
 func TestAnExplanationWhereTheEngineChooses(t *testing.T) {
+	engine := []string{"by the engine", "by the engine"}
+	for reason, want := range map[string][]string{
+		"no_outlier": engine, "no_choice": engine, "operation_off": engine, "preference_forbidden": engine, "fail_open": {"chosen", "chosen"},
+	} {
+		tab := open(t, (&scripted{explain: explanation(reason, "")}).serve(t), "/?explain=x", desktop())
+		tab.await(`document.querySelector(".copies .why")`)
+		require.Equal(t, want, eval[[]string](tab, `[...document.querySelectorAll(".copies .verdict-word")].map((e) => e.innerText)`), reason)
+		require.Equal(t, []string{"", "it fails at once"}, eval[[]string](tab, `[...document.querySelectorAll(".copies .why")].map((e) => e.innerText)`))
+	}
+}
+
+// explanation is one of a shard with two copies.
+func explanation(reason, summary string) any {
 	copies := []any{
 		map[string]any{"node": "es-1", "node_id": "a", "state": "fine", "rank": 4, "parts": map[string]any{}, "listed": true},
 		map[string]any{"node": "es-2", "node_id": "b", "state": "failing", "rank": 5, "parts": map[string]any{}, "listed": true, "excluded": "failing"},
 	}
-	for reason, want := range map[string][]string{"no_outlier": {"by the engine", "by the engine"}, "no_choice": {"by the engine", "by the engine"}, "fail_open": {"chosen", "chosen"}} {
-		tab := open(t, (&scripted{explain: map[string]any{
-			"target": "x", "mode": "route", "policy": "adaptive", "reason": reason, "nodes": []string{"es-1", "es-2"}, "exact": true,
-			"decision": map[string]any{"candidates": []any{map[string]any{"node_id": "b", "why": "it fails at once"}}},
-			"shards":   []any{map[string]any{"index": "x", "shard": 0, "copies": copies}},
-		}}).serve(t), "/?explain=x", desktop())
-		tab.await(`document.querySelector(".copies .why")`)
-		require.Equal(t, want, eval[[]string](tab, `[...document.querySelectorAll(".copies .verdict-word")].map((e) => e.innerText)`), reason)
-		require.Equal(t, []string{"", "it fails at once"}, eval[[]string](tab, `[...document.querySelectorAll(".copies .why")].map((e) => e.innerText)`))
+	return map[string]any{
+		"target": "x", "mode": "route", "policy": "adaptive", "reason": reason, "summary": summary, "nodes": []string{"es-1", "es-2"}, "exact": true,
+		"decision": map[string]any{"candidates": []any{map[string]any{"node_id": "b", "why": "it fails at once"}}},
+		"shards":   []any{map[string]any{"index": "x", "shard": 0, "copies": copies}},
 	}
 }

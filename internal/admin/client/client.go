@@ -140,7 +140,7 @@ func (c *Client) ask(ctx context.Context, q question) (json.RawMessage, error) {
 	return body, nil
 }
 
-// errNotFound is the answer 404.
+// errNotFound is the answer 404 of an admin listener.
 var errNotFound = errors.New("not found")
 
 func (c *Client) refused(path string, status int, body []byte) error {
@@ -156,7 +156,7 @@ func (c *Client) refused(path string, status int, body []byte) error {
 	case ours:
 		return errors.New(told.Error)
 	case status == http.StatusNotFound:
-		return fmt.Errorf("%w: %s has no %s: it is no admin listener, or of an older sidestep (--admin)", errNotFound, c.base.Host, path)
+		return fmt.Errorf("%s has no %s: it is no admin listener, or of an older sidestep (--admin)", c.base.Host, path)
 	case status == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return fmt.Errorf("%s speaks TLS: begin the address with https:// (--admin)", c.base.Host)
 	}
@@ -181,7 +181,7 @@ func (c *Client) inWords(err error) error {
 		return fmt.Errorf("no answer from %s within %s (--timeout)", host, c.timeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens on %s: is sidestep running there? (--admin)", host)
-	case errors.As(err, &dns):
+	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Errorf("there is no host %s (--admin)", c.base.Hostname())
 	case errors.As(err, &authority):
 		return fmt.Errorf("the certificate of %s is signed by an authority that is not trusted (--ca-file)", host)

@@ -53,7 +53,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{"not ours", answers(200, "<html>hello</html>"), "what answers on HOST is no admin listener of sidestep (--admin)"},
 		{"another JSON", answers(200, `[1]`), "the answer of HOST is not understood: "},
-		{"not there", answers(404, "404 page not found\n"), "not found: HOST has no spikes: it is no admin listener, or of an older sidestep (--admin)"},
+		{"not there", answers(404, "404 page not found\n"), "HOST has no spikes: it is no admin listener, or of an older sidestep (--admin)"},
 		{"refused", answers(503, `{"error":"too busy"}`), "too busy"},
 		{"an engine", answers(400, `{"error":{"reason":"unrecognized parameter"},"status":400}`), "HOST answered spikes with status 400 Bad Request: is it the admin listener of sidestep? (--admin)"},
 		{"without a token", answers(401, `{"error":"this needs the token"}`), "this needs the token: name its file with --token-file"},

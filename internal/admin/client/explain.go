@@ -116,8 +116,8 @@ func (e explanation) print(out io.Writer) {
 	switch {
 	case e.Steered:
 		verdict = "is steered"
-	case e.Mode == "observe" && names(e.Reason):
-		verdict = "would be steered, but for mode observe"
+	case names(e.Reason):
+		verdict = "would be steered, but for mode " + e.Mode
 	case left(e.Reason):
 		verdict = "is left to the engine"
 	}
@@ -133,7 +133,7 @@ func (e explanation) print(out io.Writer) {
 		}
 		printf(out, "%s", preference)
 	}
-	if len(e.Nodes) > 0 && !left(e.Reason) {
+	if len(e.Nodes) > 0 && e.lists() {
 		printf(out, "nodes: %s", strings.Join(e.Nodes, ", "))
 	}
 	if e.Coordinator != "" && e.Steered {
@@ -185,7 +185,7 @@ func (e explanation) table(out io.Writer) {
 				}
 				cells = append(cells, figure(part))
 			}
-			g.row(append(cells, c.chosen(e.Reason))...)
+			g.row(append(cells, c.chosen(e.lists()))...)
 			name = ""
 		}
 		for _, c := range shard.NotServing {
@@ -193,16 +193,19 @@ func (e explanation) table(out io.Writer) {
 			name = ""
 		}
 	}
-	_ = g.Flush() // errors show where out is used next
+	g.flush()
 	if e.ShardsOmitted > 0 {
 		printf(out, "… and %d more: a target of fewer indices shows all of its shards", e.ShardsOmitted)
 	}
 }
 
-// chosen says whether the copy is listed, and why not.
-func (c shardCopy) chosen(reason string) string {
+// lists reports whether a list of nodes is made, or would be in mode route.
+func (e explanation) lists() bool { return e.Steered || names(e.Reason) }
+
+// chosen says whether the copy is listed, and why not. Where no list is made the engine chooses.
+func (c shardCopy) chosen(listing bool) string {
 	switch {
-	case left(reason) || reason == "overloaded" || reason == "no_choice":
+	case !listing:
 		return "by the engine"
 	case c.Listed && c.Excluded != "":
 		return "yes, though " + c.Excluded

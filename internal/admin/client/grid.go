@@ -28,8 +28,8 @@ func (g *grid) row(cells ...string) {
 	g.rows = append(g.rows, cells)
 }
 
-// Flush prints the lines.
-func (g *grid) Flush() error {
+// flush prints the lines.
+func (g *grid) flush() {
 	widths := make([]int, len(g.rows[0]))
 	for _, cells := range g.rows {
 		for i, cell := range cells {
@@ -44,8 +44,7 @@ func (g *grid) Flush() error {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	_, err := io.WriteString(g.out, b.String())
-	return err
+	_, _ = io.WriteString(g.out, b.String())
 }
 
 // printf prints one line. Arguments that are text are made printable, the format is not.

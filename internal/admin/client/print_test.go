@@ -2,6 +2,7 @@ package client
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -58,15 +59,27 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What is left to the engine is shown alike, whyever it is.
-func TestExplainNoGain(t *testing.T) {
-	left := strings.NewReplacer(`"steered":true`, `"steered":false`, `"ranked"`, `"no_gain"`, `"excluded":"slow"`, `"excluded":""`).Replace(steered)
-	client, _ := answering(t, left)
-	var out strings.Builder
-	require.NoError(t, Explain(t.Context(), client, &out, Table, Question{Target: "logs-*", Routing: "x"}))
+// What no list is made for is shown alike, whyever it is.
+func TestExplainWhereTheEngineChooses(t *testing.T) {
 	want, err := os.ReadFile("testdata/explain-left.txt")
 	require.NoError(t, err)
-	require.Equal(t, strings.ReplaceAll(string(want), "no_outlier", "no_gain"), out.String())
+	for reason, verdict := range map[string]string{
+		"no_gain": "is left to the engine", "overloaded": "passes as the client wrote it", "operation_off": "passes as the client wrote it",
+		"preference_forbidden": "passes as the client wrote it",
+	} {
+		left := strings.NewReplacer(`"steered":true`, `"steered":false`, `"ranked"`, `"`+reason+`"`, `"excluded":"slow"`, `"excluded":""`).Replace(steered)
+		client, _ := answering(t, left)
+		var out strings.Builder
+		require.NoError(t, Explain(t.Context(), client, &out, Table, Question{Target: "logs-*", Routing: "x"}))
+		require.Equal(t, strings.ReplaceAll(string(want), "is left to the engine (no_outlier)", verdict+" ("+reason+")"), out.String())
+	}
+}
+
+func TestExplainInModeOff(t *testing.T) {
+	client, _ := answering(t, strings.NewReplacer(`"steered":true`, `"steered":false`, `"mode":"route"`, `"mode":"off"`).Replace(steered))
+	var out strings.Builder
+	require.NoError(t, Explain(t.Context(), client, &out, Table, Question{Target: "logs-*", Routing: "x"}))
+	require.Contains(t, out.String(), "a search on logs-* with routing x would be steered, but for mode off (ranked)\n")
 }
 
 const sickBulk = `{"index":"logs-1","mode":"route","planned":true,"reason":"one_shard","summary":"One of 0 is chosen; avoided: 1.","choice":"avoided",
@@ -165,9 +178,25 @@ func TestSpike(t *testing.T) {
 }
 
 func TestSpikeThatIsNotThere(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	client, err := New(Options{Address: server.URL, Timeout: time.Minute})
+	for body, want := range map[string]string{
+		`{"error":"there is no such record"}`: "there is no spike 9: sidestep spikes lists those on record",
+		"404 page not found\n":                " has no spikes/9: it is no admin listener, or of an older sidestep (--admin)",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(server.Close)
+		client, err := New(Options{Address: server.URL, Timeout: time.Minute})
+		require.NoError(t, err)
+		require.ErrorContains(t, Spike(t.Context(), client, io.Discard, Table, "9"), want)
+	}
+}
+
+// A name may be there although it cannot be looked up at the moment.
+func TestNamesThatCannotBeLookedUp(t *testing.T) {
+	client, err := New(Options{Address: "sidestep.example:9211"})
 	require.NoError(t, err)
-	require.EqualError(t, Spike(t.Context(), client, io.Discard, Table, "9"), "there is no spike 9: sidestep spikes lists those on record")
+	require.EqualError(t, client.inWords(&net.DNSError{Err: "no such host", Name: "sidestep.example", IsNotFound: true}), "there is no host sidestep.example (--admin)")
+	require.EqualError(t, client.inWords(&net.DNSError{Err: "server misbehaving", Name: "sidestep.example"}), "cannot ask sidestep.example:9211: lookup sidestep.example: server misbehaving")
 }

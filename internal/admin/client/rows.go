@@ -55,7 +55,7 @@ func columns() []column {
 		number("RANK", 6, func(r row) string { return optional(r.Rank, figure) }, func(r row) float64 { return orZero(r.Rank) }),
 		number("RESP", 6, func(r row) string { return r.measured(r.Parts.ResponseTime) }, func(r row) float64 { return r.Parts.ResponseTime }),
 		number("SERV", 6, func(r row) string { return r.measured(r.Parts.ServiceTime) }, func(r row) float64 { return r.Parts.ServiceTime }),
-		number("QUEUE", 5, func(r row) string { return figure(r.Parts.Queue) }, func(r row) float64 { return r.Parts.Queue }),
+		number("QUEUE", 5, func(r row) string { return r.measured(r.Parts.Queue) }, func(r row) float64 { return r.Parts.Queue }),
 		number("OUT", 4, func(r row) string { return fmt.Sprint(r.Outstanding) }, func(r row) float64 { return float64(r.Outstanding) }),
 		number("SHARE", 5, func(r row) string { return fmt.Sprintf("%.0f%%", 100*r.Share) }, func(r row) float64 { return r.Share }),
 		number("SRCH/S", 6, func(r row) string {

@@ -94,7 +94,8 @@ func Spikes(ctx context.Context, c *Client, out io.Writer, f Format) error {
 		}
 		g.row(s.ID, s.Node, s.Began.Local().Format(moment), lasted, s.State, s.Cause, s.Summary)
 	}
-	return g.Flush()
+	g.flush()
+	return nil
 }
 
 // Spike prints one record: what was the cause, what speaks for it, and how it went.
@@ -193,7 +194,7 @@ func (t timeline) print(out io.Writer, name string) {
 			optional(share, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }),
 			optional(at(own.Queue, i), figure), optional(at(others.Queue, i), figure), optional(at(own.Active, i), figure), optional(at(own.Poll, i), figure))
 	}
-	_ = g.Flush() // errors show where out is used next
+	g.flush()
 	printf(out, "times in ms, of %s; others': their median; every %d s", name, step*int(max(1, t.grain().Seconds())))
 }
 

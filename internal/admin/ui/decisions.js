@@ -53,7 +53,7 @@ export class DecisionTable {
   #row(name, total, rate, sum) {
     if (!this.#rows.has(name)) {
       const { group: key, means } = reasonOf(name);
-      const cells = { rate: h("td", { class: "figure", "data-title": "per second" }), total: h("td", { class: "figure", "data-title": "requests" }), part: h("td", { class: "figure", "data-title": "share %" }) };
+      const cells = { rate: h("td", { class: "figure" }), total: h("td", { class: "figure" }), part: h("td", { class: "figure" }) };
       const element = h("tr", {},
         h("th", { scope: "row" }, h("span", { class: `key ${key}`, "aria-hidden": "true" }), h("span", { class: "reason" }, name),
           h("span", { class: "dim means" }, means ? `${GROUPS[key]}: ${means}` : GROUPS[key])),

@@ -70,10 +70,13 @@ let ahead = 0; // ms, of the clock of sidestep's machine, as its last answer tol
 // sidestepNow is the time there.
 export const sidestepNow = () => Date.now() + ahead;
 
+const PATIENCE = 20000; // ms for each answer: the browser may not know that a connection is dead
+
 // getJSON reads a page of the admin listener. An answer that says no becomes an
-// Error with its words and its status.
+// Error with its words and its status. What changes something is waited for as long as it takes.
 export async function getJSON(path, options = {}) {
-  const answer = await fetch(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
+  const signal = options.method ? null : AbortSignal.timeout(PATIENCE);
+  const answer = await fetch(path, { signal, ...options, headers: { Accept: "application/json", ...options.headers } });
   const at = Date.parse(answer.headers.get("Date"));
   if (!Number.isNaN(at)) ahead = at - Date.now();
   const text = await answer.text();

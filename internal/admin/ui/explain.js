@@ -45,8 +45,12 @@ export function startExplain() {
   }
 }
 
+let asking = 0; // the number of the question under way
+
 async function ask() {
   const { number } = question;
+  if (asking === number) return; // it waits for its answer
+  asking = number;
   const query = new URLSearchParams({ target: question.target });
   if (question.routing) query.set("routing", question.routing);
   try {
@@ -59,6 +63,8 @@ async function ask() {
     const text = `Cannot explain: ${failure.message}`;
     byID("explain-answer").replaceChildren(h("p", { class: "error" }, text));
     put(byID("explain-spoken"), text);
+  } finally {
+    if (asking === number) asking = 0;
   }
 }
 
@@ -81,6 +87,7 @@ function show(e) {
     ["Admission", e.admission ? `${e.admission.class}: ${e.admission.summary}` : null],
   ];
   const groups = sameCopies(e.shards || []);
+  const scrolled = byID("explain-answer").querySelector(".scroll")?.scrollLeft ?? 0;
   byID("explain-answer").replaceChildren(
     h("p", { class: "verdict" }, verdict(e)),
     e.summary ? h("p", {}, e.summary) : "",
@@ -88,6 +95,7 @@ function show(e) {
     h("dl", { class: "facts small" }, facts.filter(([, v]) => v).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))),
     groups.length ? copies(e, groups) : "",
     e.shards_omitted ? h("p", { class: "dim" }, `… and ${count(e.shards_omitted, "more shard", "more shards")}`) : "");
+  if (scrolled) byID("explain-answer").querySelector(".scroll")?.scrollTo({ left: scrolled, behavior: "instant" });
 }
 
 function decoded(query) {
@@ -131,9 +139,9 @@ function copies(e, groups) {
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Copies of each shard" }, table), more);
 }
 
-// choice says whether a copy is chosen. While no list is sent the engine chooses for each shard.
+// choice says whether a copy is chosen. Where no list is made the engine chooses for each shard.
 function choice(e, copy) {
-  if (reasonOf(e.reason).group === "engine" || e.reason === "overloaded" || e.reason === "no_choice") return "by the engine";
+  if (!e.steered && reasonOf(e.reason).group !== "steered") return "by the engine";
   return copy.listed ? "chosen" : "not chosen";
 }
 

@@ -24,7 +24,7 @@ export function headline(status) {
   if (busy.length === 1) return { ...one(status, nodes, busy[0], prefix, at), level: "warn" };
   if (busy.length > 1) return plain("warn", `${prefix}${list(upToFour(busy, (n) => n.name))} are busy: ${status.mode === "route" ? "searches go" : "searches would go"} to other nodes.`);
   if (back.length > 0) {
-    const names = list(back.map((n) => n.name));
+    const names = list(upToFour(back, (n) => n.name));
     const verb = back.length === 1 ? "is" : "are";
     return plain("warn", `${prefix}${names} ${verb} in slow start: ${back.length === 1 ? "its" : "their"} share grows.`);
   }

@@ -1,6 +1,6 @@
 // The page: what listens, and who is told.
 
-import { byID, mark, printable, put, set } from "./dom.js";
+import { byID, mark, put, set } from "./dom.js";
 import { clock, span, NONE } from "./format.js";
 import { showAdmission } from "./admission.js";
 import { showBulks } from "./bulks.js";
@@ -20,6 +20,7 @@ const MARK_OF_LEVEL = { good: "good", warn: "back", bad: "bad", none: "none" };
 const store = new Store();
 const parts = { nodes: new NodeTable(store), decisions: new DecisionTable(), spikes: new SpikeList(), routing: new Switch() };
 let level = null;
+let title = "sidestep"; // while there are news
 
 function onStatus(status) {
   for (const n of status.nodes || []) if (n.not_polled && n.state === "unknown") n.state = NOT_POLLED;
@@ -48,23 +49,25 @@ function showHeadline(status) {
   }
   put(byID("headline-text"), line.text);
   put(byID("headline-spoken"), line.steady);
-  document.title = printable(`${{ good: "", warn: "◐ ", bad: "▲ ", none: "" }[level]}${line.steady} – sidestep`);
+  title = `${{ good: "", warn: "◐ ", bad: "▲ ", none: "" }[level]}${line.steady} – sidestep`;
 }
 
 // onLink says plainly when what is shown is old.
 function onLink({ state, age }) {
   set(document.documentElement, "data-link", state);
-  const old = age === null ? "" : ` Last seen ${span(age)} ago.`;
   const texts = {
+    connecting: ["connecting", ""],
     live: ["live", ""],
+    asked: ["every 10 s", ""],
     late: ["late", `No news from sidestep for ${span(age)}: what is shown is old.`],
-    lost: age === null ? ["connecting", ""] : ["lost", `The connection to sidestep is gone: what is shown is old.${old} Trying again.`],
+    lost: ["lost", `The connection to sidestep is gone: what is shown is old. Last seen ${span(age)} ago. Trying again.`],
   };
   const [word, banner] = texts[state];
   put(byID("link"), word);
   // Read out once, when it happens: the age inside is not news.
   put(byID("old-text"), banner);
   byID("old").hidden = banner === "";
+  put(document.querySelector("title"), state === "lost" ? "✕ No news from sidestep" : title); // all that is seen of a tab nobody looks at
 }
 
 put(byID("version"), NONE);

@@ -9,14 +9,18 @@ const SHOWN = 20;
 
 // watchSlow keeps the list up to date.
 export function watchSlow() {
+  let reading = false;
   const read = async () => {
-    if (document.hidden) return;
+    if (document.hidden || reading) return;
+    reading = true;
     try {
       const { slow } = await getJSON(`/slow?limit=${SHOWN}`);
       draw(slow || []);
       note("");
     } catch (failure) {
       note(failure.status === 404 ? "This sidestep keeps no record of slow requests." : `Slow requests cannot be read: ${failure.message}`);
+    } finally {
+      reading = false;
     }
   };
   read();

@@ -43,7 +43,7 @@ function chart(plot, strip, line, colors, last, keys) {
     cursor: { sync: { key: "spike", scales: ["x", null] }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: { x: { time: true, range: () => [line.from, line.to] }, y: { range: (_, min, max) => [0, max > 0 ? max * 1.08 : 1] } },
     axes: [
-      { ...axis, show: last, size: AXIS, space: 80, values: (_, ticks) => ticks.map((t) => clock(t * 1000)) },
+      { ...axis, show: last, size: AXIS, space: 80, values: (_, ticks) => ticks.map((t) => clock(t * 1000, t * 1000)) },
       { ...axis, size: 52, space: 26, gap: 6, values: (_, ticks) => ticks.map((v) => number(v)) },
     ],
     series: [{}, ...strip.lines.map((l) => ({ label: l.label, stroke: colors[l.tone], width: 1.5, points: { show: false }, dash: l.tone === 2 ? [5, 3] : undefined, spanGaps: false }))],
