@@ -236,7 +236,7 @@ func TestMetrics(t *testing.T) {
 	require.InDelta(t, 3, w.Metric("sidestep_cluster_placement_copies"), 0)
 	require.InDelta(t, 1, w.Metric("sidestep_cluster_learned_targets"), 0)
 	require.InDelta(t, 1, w.Metric("sidestep_cluster_state", "ok"), 0)
-	require.Positive(t, w.Metric("sidestep_cluster_placement_refreshes_total", cluster.SourceCatShards, "ok"))
+	require.Positive(t, w.Metric("sidestep_cluster_placement_refreshes_total", wholeTable, "ok"))
 	require.Positive(t, w.Metric("sidestep_cluster_polls_total", "stats", "ok"))
 	families, err := w.Registry.Gather()
 	require.NoError(t, err)

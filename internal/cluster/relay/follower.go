@@ -270,7 +270,7 @@ func (f *Follower) applyPlacement(r *report) {
 		return
 	}
 	f.placedAt, f.version = at, r.Placement.Version
-	told := cluster.RelayedPlacement{Source: r.Placement.Source, Version: r.Placement.Version, AsOf: at, Whole: r.Full, Gone: r.Gone}
+	told := cluster.RelayedPlacement{Version: r.Placement.Version, AsOf: at, Whole: r.Full, Gone: r.Gone}
 	told.Indices = make([]cluster.Index, len(r.Indices))
 	told.Stale = make([]bool, len(r.Indices))
 	for i, index := range r.Indices {
