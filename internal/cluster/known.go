@@ -277,6 +277,7 @@ func (st *Store) ForgetVersions(clusterUUID string) {
 		return
 	}
 	k.version, k.history, k.trusted = 0, nil, 0
+	k.table = k.table.edited() // what was found out of it is void
 	k.table.each(func(p *placedIndex) bool {
 		p.version.Store(0)
 		return true

@@ -23,6 +23,26 @@ func TestForgetVersionsOfAnotherCluster(t *testing.T) {
 	require.Zero(t, st.known.version)
 }
 
+// What a target stands for is found again when its indices are, also if the cluster has gone back to a lower version.
+func TestTargetsAfterVersionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+	start, index := time.Now(), indexOn("i", []string{"n1"})
+	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 1000, Indices: []Index{index}})
+	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
+	st.Confirmed("u", 1001, start.Add(time.Second))
+	st.Confirmed("u", 1002, start.Add(2*time.Second))
+	st.Confirmed("u", 1002, start.Add(time.Second+believeFor))
+	_, miss := st.Snapshot().Resolve("alias", "")
+	require.Equal(t, MissUnknownTarget, miss)
+	st.ForgetVersions("u")
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 5, Indices: []Index{index}}, []string{"i"})
+	st.Confirmed("u", 5, start.Add(time.Minute))
+	_, miss = st.Snapshot().Resolve("alias", "")
+	require.Equal(t, MissNone, miss)
+}
+
 // While all indices are read, more may become known of those in use. That stays, and what is older confirms nothing.
 func TestAWholePlacementMayBeBehind(t *testing.T) {
 	t.Parallel()
