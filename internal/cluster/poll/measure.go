@@ -339,6 +339,9 @@ type Baseline struct {
 	used float64 // processors, as of the engine's last look
 }
 
+// Move says that the answer was later than it was thought to be.
+func (b *Baseline) Move(by time.Duration) { b.at = b.at.Add(by) }
+
 // errNothingTold is how an answer looks that names a node and tells nothing of it.
 var errNothingTold = errors.New("the answer tells nothing of the node")
 

@@ -226,11 +226,17 @@ func (f *Follower) lastOf(ids []string) map[string]*poll.Baseline {
 }
 
 // tick sets the own time of the relay's clock: a report that came sooner than the
-// others was less late. Clocks that run apart are followed slowly.
+// others was less late, and much so was one of everything that others had been given before.
+// Clocks that run apart are followed slowly. What is compared with next moves with the clock.
 func (f *Follower) tick(now time.Time, relays int64) {
 	epoch := now.Add(-time.Duration(relays) * time.Millisecond)
 	if late := epoch.Sub(f.epoch); !f.epoch.IsZero() && late > 0 {
 		epoch = f.epoch.Add(late / 16)
+	}
+	if !f.epoch.IsZero() {
+		for _, last := range f.last {
+			last.Move(epoch.Sub(f.epoch))
+		}
 	}
 	f.epoch = epoch
 }
