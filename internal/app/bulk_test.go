@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/bulk"
+	"sidestep/internal/cluster"
 	"sidestep/internal/config"
 	simcluster "sidestep/internal/sim/cluster"
 )
@@ -68,6 +69,12 @@ func TestAReloadKeepsSlotsThatWereWrittenTo(t *testing.T) {
 	off := false
 	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-*", Size: 2, Writes: &off})))
 	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-1", Size: 2})))
+
+	store := a.current.Load().store
+	store.Discovered(cluster.Identity{ClusterUUID: "u"}, nil, nil)
+	require.Error(t, a.Reload(sized()), "it is not known where any copy is")
+	store.PlacedAll(time.Now(), &cluster.Placement{ClusterUUID: "u", Version: 1})
+	require.NoError(t, a.Reload(sized()), "it was deleted")
 }
 
 // An index that only bulks name is in use: its placement is read when it moves, or shards in trouble would be looked for
