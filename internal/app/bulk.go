@@ -80,7 +80,7 @@ func (a *App) keepSlots(cfg config.Bulk) []*config.Problem {
 		if at >= 0 && cfg.RoutingSize[at].Size == sizes[name] {
 			continue
 		}
-		if snapshot != nil {
+		if snapshot != nil && snapshot.HasPlacement() {
 			if _, there := snapshot.Lookup(name); !there {
 				continue
 			}

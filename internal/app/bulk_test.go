@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/bulk"
+	"sidestep/internal/cluster"
 	"sidestep/internal/config"
 	simcluster "sidestep/internal/sim/cluster"
 )
@@ -68,6 +70,12 @@ func TestAReloadKeepsSlotsThatWereWrittenTo(t *testing.T) {
 	off := false
 	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-*", Size: 2, Writes: &off})))
 	require.NoError(t, a.Reload(sized(config.RoutingSize{Index: "orders-1", Size: 2})))
+
+	store := a.current.Load().store
+	store.Discovered(cluster.Identity{ClusterUUID: "u"}, nil, nil)
+	require.Error(t, a.Reload(sized()), "it is not known where any copy is")
+	store.PlacedAll(time.Now(), &cluster.Placement{ClusterUUID: "u", Version: 1})
+	require.NoError(t, a.Reload(sized()), "it was deleted")
 }
 
 // An index that only bulks name is in use: its placement is read when it moves, or shards in trouble would be looked for
@@ -83,7 +91,7 @@ func TestAnIndexThatBulksNameIsInUse(t *testing.T) {
 	a, err := New(cfg, Options{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, a.Start(t.Context()))
-	t.Cleanup(func() { require.NoError(t, a.Stop(t.Context())) })
+	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) }) // the last answer may just end
 	// Of an index of which no copy is known nothing can be read: a bulk may be planned before.
 	require.Eventually(t, func() bool { return a.Ready() == nil }, 30*time.Second, 5*time.Millisecond)
 	require.Eventually(t, func() bool {

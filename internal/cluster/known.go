@@ -23,7 +23,6 @@ type known struct {
 	Identity
 	frame    *frame
 	table    *table // nil while no placement is known
-	source   string
 	version  int64
 	placedAt time.Time
 	history  []confirmation // since trusted
@@ -98,7 +97,7 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 		return
 	}
 	k.markClosed(state)
-	next := k.merge(state, state.Version)
+	next := k.merge(state)
 	for _, name := range asked {
 		if !contains(state.Indices, name) {
 			next = k.drop(next, name, state.Version)
@@ -107,34 +106,35 @@ func (st *Store) PlacedSome(state *Placement, asked []string) {
 	st.use(next)
 }
 
-// PlacedAll takes in where all indices are; source is where it was read. A list of copies comes from the elected manager,
-// which applies a new state after all others: what a node told of the same version stays.
-func (st *Store) PlacedAll(source string, asOf time.Time, state *Placement) {
+// PlacedAll takes in where all indices are, as a node told at this time or later: that confirms the version, unless more is
+// known.
+func (st *Store) PlacedAll(asOf time.Time, state *Placement) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
 	if k.ClusterUUID != state.ClusterUUID {
 		return
 	}
-	k.source = source
 	k.markClosed(state)
-	if k.table == nil {
+	next := k.table
+	if next == nil {
+		next = newTable(state.Indices, state.Version)
+	} else {
+		next = k.merge(state)
+		k.table.each(func(p *placedIndex) bool {
+			if !contains(state.Indices, p.index.Name) {
+				next = k.drop(next, p.index.Name, state.Version)
+			}
+			return true
+		})
+	}
+	confirms := k.table == nil || state.Version >= k.version && asOf.After(k.placedAt)
+	if confirms {
 		k.confirm(confirmation{state.Version, asOf})
-		st.use(newTable(state.Indices, state.Version))
-		return
 	}
-	version := state.Version
-	if source != SourceRoutingTable {
-		version--
+	if !st.use(next) && confirms {
+		st.announce()
 	}
-	next := k.merge(state, version)
-	k.table.each(func(p *placedIndex) bool {
-		if !contains(state.Indices, p.index.Name) {
-			next = k.drop(next, p.index.Name, version)
-		}
-		return true
-	})
-	st.use(next)
 }
 
 // Closed takes in which indices are closed.
@@ -189,16 +189,16 @@ func contains(indices []Index, name string) bool {
 }
 
 // merge returns the table with what an answer says of its indices, but of those of which
-// more than this version is known. It is the present one where nothing changed, and so that
+// more is known than its version. It is the present one where nothing changed, and so that
 // plans stay, one with all that did not.
-func (k *known) merge(state *Placement, version int64) *table {
+func (k *known) merge(state *Placement) *table {
 	next := k.table
 	for i := range state.Indices {
 		index := &state.Indices[i]
 		before := k.table.get(index.Name)
 		switch {
 		case before == nil:
-		case before.version.Load() > version:
+		case before.version.Load() > state.Version:
 			continue
 		case before.index.PlacedAs(index):
 			if before.version.Swap(state.Version) < k.trusted && next == k.table {
@@ -227,14 +227,15 @@ func (k *known) drop(next *table, name string, version int64) *table {
 	return next
 }
 
-// use publishes a table, unless it is the present one.
-func (st *Store) use(next *table) {
+// use publishes a table, unless it is the present one. It reports whether it is another.
+func (st *Store) use(next *table) bool {
 	if next == st.known.table {
-		return
+		return false
 	}
 	st.known.table = next
 	st.metrics.placed(next)
 	st.announce()
+	return true
 }
 
 // Confirmed says that the placement of what is in use is up to date with a version of
@@ -276,6 +277,7 @@ func (st *Store) ForgetVersions(clusterUUID string) {
 		return
 	}
 	k.version, k.history, k.trusted = 0, nil, 0
+	k.table = k.table.edited() // what was found out of it is void
 	k.table.each(func(p *placedIndex) bool {
 		p.version.Store(0)
 		return true
@@ -287,7 +289,7 @@ func (st *Store) announce() {
 	k := &st.known
 	st.publish(&Snapshot{
 		Engine: k.Engine, ClusterName: k.ClusterName, ClusterUUID: k.ClusterUUID, Nodes: k.frame.nodes,
-		PlacedAt: k.placedAt, Version: k.version, Source: k.source,
+		PlacedAt: k.placedAt, Version: k.version,
 		frame: k.frame, table: k.table, targets: st.targets.forSnapshot(), inUse: &st.inUse,
 		trusted: k.trusted, stamp: time.Now().Unix(),
 	})

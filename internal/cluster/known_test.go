@@ -16,42 +16,64 @@ func TestForgetVersionsOfAnotherCluster(t *testing.T) {
 	st.Discovered(Identity{ClusterUUID: "new"}, nil, nil)
 	st.ForgetVersions("new")
 	st.ForgetVersions("old")
-	st.PlacedAll("whole", time.Now(), &Placement{ClusterUUID: "new", Version: 7})
+	st.PlacedAll(time.Now(), &Placement{ClusterUUID: "new", Version: 7})
 	st.ForgetVersions("old")
 	require.EqualValues(t, 7, st.known.version)
 	st.ForgetVersions("new")
 	require.Zero(t, st.known.version)
 }
 
-// The elected manager, which lists all copies, applies a new state after the others. What one of these told of that version
-// stays.
-func TestAListOfCopiesMayBeBehind(t *testing.T) {
+// What a target stands for is found again when its indices are, also if the cluster has gone back to a lower version.
+func TestTargetsAfterVersionsAreForgotten(t *testing.T) {
 	t.Parallel()
-	on := func(name, node string) Index {
-		return Index{Name: name, Shards: []Shard{{Index: name, Copies: []Copy{{Node: node, Kind: 'p', State: Started}}}}}
-	}
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+	start, index := time.Now(), indexOn("i", []string{"n1"})
+	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 1000, Indices: []Index{index}})
+	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
+	st.Confirmed("u", 1001, start.Add(time.Second))
+	st.Confirmed("u", 1002, start.Add(2*time.Second))
+	st.Confirmed("u", 1002, start.Add(time.Second+believeFor))
+	_, miss := st.Snapshot().Resolve("alias", "")
+	require.Equal(t, MissUnknownTarget, miss)
+	st.ForgetVersions("u")
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 5, Indices: []Index{index}}, []string{"i"})
+	st.Confirmed("u", 5, start.Add(time.Minute))
+	_, miss = st.Snapshot().Resolve("alias", "")
+	require.Equal(t, MissNone, miss)
+}
+
+// While all indices are read, more may become known of those in use. That stays, and what is older confirms nothing.
+func TestAWholePlacementMayBeBehind(t *testing.T) {
+	t.Parallel()
+	on := func(name, node string) Index { return indexOn(name, []string{node}) }
 	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
 	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}, {ID: "n2"}}, nil)
-	place := func(source string, version int64, indices ...Index) {
-		st.PlacedAll(source, time.Now(), &Placement{ClusterUUID: "u", Version: version, Indices: indices})
+	start := time.Now()
+	place := func(at time.Duration, version int64, indices ...Index) {
+		st.PlacedAll(start.Add(at), &Placement{ClusterUUID: "u", Version: version, Indices: indices})
 	}
-	requireOn := func(node string) {
+	requireAt := func(at time.Duration, version int64, node string) {
 		t.Helper()
+		require.Equal(t, start.Add(at), st.Snapshot().PlacedAt)
+		require.Equal(t, version, st.Snapshot().Version)
 		for _, name := range []string{"made", "moved"} {
 			index, ok := st.Snapshot().Lookup(name)
 			require.True(t, ok, name)
 			require.Equal(t, node, index.Shards[0].Copies[0].Node)
 		}
 	}
-	place(SourceCatShards, 10, on("moved", "n1"))
-	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 11, Indices: []Index{on("made", "n2"), on("moved", "n2")}}, []string{"made", "moved"})
-	requireOn("n2")
-	place(SourceCatShards, 11, on("moved", "n1"))
-	requireOn("n2")
-	place(SourceRoutingTable, 11, on("made", "n1"), on("moved", "n1"))
-	requireOn("n1")
-	place(SourceListShards, 12, on("made", "n2"), on("moved", "n2"))
-	requireOn("n2")
+	place(0, 10, on("moved", "n1"))
+	st.PlacedSome(&Placement{ClusterUUID: "u", Version: 12, Indices: []Index{on("made", "n2"), on("moved", "n2")}}, []string{"made", "moved"})
+	st.Confirmed("u", 12, start.Add(time.Second))
+	place(2*time.Second, 11, on("moved", "n1"))
+	requireAt(time.Second, 12, "n2")
+	place(0, 12, on("made", "n2"), on("moved", "n2"))
+	requireAt(time.Second, 12, "n2")
+	place(3*time.Second, 12, on("made", "n2"), on("moved", "n2"))
+	requireAt(3*time.Second, 12, "n2")
+	place(4*time.Second, 13, on("made", "n1"), on("moved", "n1"))
+	requireAt(4*time.Second, 13, "n1")
 }
 
 // Of another cluster nothing is placed yet.
@@ -59,7 +81,7 @@ func TestMetricsOfAClusterThatIsGone(t *testing.T) {
 	t.Parallel()
 	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
 	st.Discovered(Identity{ClusterUUID: "old"}, nil, nil)
-	st.PlacedAll(SourceCatShards, time.Now(), &Placement{ClusterUUID: "old", Version: 7, Indices: []Index{indexOn("i", []string{"n1"}, []string{"n2"})}})
+	st.PlacedAll(time.Now(), &Placement{ClusterUUID: "old", Version: 7, Indices: []Index{indexOn("i", []string{"n1"}, []string{"n2"})}})
 	require.InDelta(t, 2, testutil.ToFloat64(st.metrics.shards), 0)
 	st.Discovered(Identity{ClusterUUID: "new"}, nil, nil)
 	for _, gauge := range []prometheus.Gauge{st.metrics.indices, st.metrics.shards, st.metrics.copies} {

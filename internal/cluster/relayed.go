@@ -4,7 +4,6 @@ import "time"
 
 // RelayedPlacement is what a relay tells of the placement.
 type RelayedPlacement struct {
-	Source  string
 	Version int64
 	AsOf    time.Time
 	Whole   bool // there are no other indices
@@ -20,7 +19,7 @@ func (st *Store) PlacedByRelay(p RelayedPlacement) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	k := &st.known
-	k.source, k.version, k.placedAt = p.Source, p.Version, p.AsOf
+	k.version, k.placedAt = p.Version, p.AsOf
 	k.history, k.trusted = nil, 1
 	before := k.table
 	if before == nil {

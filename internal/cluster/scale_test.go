@@ -115,7 +115,7 @@ func BenchmarkApply(b *testing.B) {
 		put := func(index Index) bool {
 			version++
 			before := k.table
-			k.table = k.merge(&Placement{Version: version, Indices: []Index{index}}, version)
+			k.table = k.merge(&Placement{Version: version, Indices: []Index{index}})
 			return k.table != before
 		}
 		remove := func(name string) bool {

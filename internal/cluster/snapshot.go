@@ -207,16 +207,6 @@ func Misses() []Miss {
 	}
 }
 
-// Sources of a placement. The set is closed: used as a metric label.
-const (
-	SourceCatShards    = "cat_shards"
-	SourceListShards   = "list_shards"
-	SourceRoutingTable = "routing_table"
-	// SourceInUse is the routing table of the indices in use alone. It brings a
-	// placement up to date and is the source of none.
-	SourceInUse = "in_use"
-)
-
 // Snapshot is everything known about the cluster at one moment. Immutable:
 // readers need no lock and may keep it for the length of a request.
 type Snapshot struct {
@@ -230,8 +220,6 @@ type Snapshot struct {
 	PlacedAt time.Time
 	// Version is the cluster state version of the placement.
 	Version int64
-	// Source is how the whole placement was last obtained: one of the sources.
-	Source string
 
 	frame   *frame
 	table   *table // nil while there is no placement
@@ -261,7 +249,6 @@ type Contents struct {
 	Layouts  map[string]Layout
 	PlacedAt time.Time
 	Version  int64
-	Source   string
 }
 
 // NewSnapshot builds a snapshot. It keeps the contents: they must not change
@@ -274,7 +261,6 @@ func NewSnapshot(c Contents) *Snapshot {
 		Nodes:       slices.SortedFunc(slices.Values(c.Nodes), ByID),
 		PlacedAt:    c.PlacedAt,
 		Version:     c.Version,
-		Source:      c.Source,
 	}
 	s.frame = newFrame(s.Nodes, c.Unsupported)
 	if c.Indices != nil {

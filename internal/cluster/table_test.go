@@ -81,7 +81,7 @@ func TestTableChangedIsTableMadeAnew(t *testing.T) {
 				state.Indices = append(state.Indices, now[name])
 			}
 		}
-		next := k.merge(state, version)
+		next := k.merge(state)
 		for _, name := range asked {
 			if !contains(state.Indices, name) {
 				next = k.drop(next, name, version)
@@ -104,11 +104,11 @@ func TestNewerPlacementStays(t *testing.T) {
 	t.Parallel()
 	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 10)}
 	old := &Placement{Version: 9, Indices: []Index{indexOn("i", []string{"n2"})}}
-	require.Same(t, k.table, k.merge(old, 9))
+	require.Same(t, k.table, k.merge(old))
 	require.Same(t, k.table, k.drop(k.table, "i", 9))
 	require.NotSame(t, k.table, k.drop(k.table, "i", 10))
 	same := &Placement{Version: 12, Indices: []Index{indexOn("i", []string{"n1"})}}
-	require.Same(t, k.table, k.merge(same, 12), "plans stay where nothing changed")
+	require.Same(t, k.table, k.merge(same), "plans stay where nothing changed")
 	require.Equal(t, int64(12), k.table.get("i").version.Load())
 	require.Same(t, k.table, k.drop(k.table, "i", 11))
 }
@@ -117,7 +117,7 @@ func TestUseOutlivesAChange(t *testing.T) {
 	t.Parallel()
 	k := &known{table: newTable([]Index{indexOn("i", []string{"n1"})}, 1)}
 	use := k.table.get("i").use
-	k.table = k.merge(&Placement{Version: 2, Indices: []Index{indexOn("i", []string{"n2"})}}, 2)
+	k.table = k.merge(&Placement{Version: 2, Indices: []Index{indexOn("i", []string{"n2"})}})
 	require.Same(t, use, k.table.get("i").use)
 	list := &inUse{}
 	now := time.Now()

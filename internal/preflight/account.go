@@ -39,9 +39,9 @@ const (
 	noNodes      = "nodes are not found, and nothing is steered"
 	noStats      = "nodes are not measured, and nothing is steered"
 	noCopies     = "it is not known where copies are, and nothing is steered"
-	noList       = "where copies are is read in the cluster state of one node in place of a list"
 	noTargets    = "aliases and wildcards are not resolved, and their searches pass"
 	noLayouts    = "reads by id pass"
+	noCounts     = "the documents of bulk.single_shard are not counted"
 	noProbes     = "sidestep sends no probes: clients' searches find out how nodes are, and when one is well again"
 	noDepartures = "nodes that are excluded from allocation, decommissioned or shut down are searched until they are gone"
 	noSettings   = "searchable snapshots and warm indices are not told apart, and are steered as the others"
@@ -58,11 +58,10 @@ func rights() map[string]right {
 		"stats":         {opensearch: clusterMonitor, elasticsearch: monitor, without: noStats},
 		"version":       {opensearch: clusterMonitor, elasticsearch: monitor, without: noCopies},
 		"routing_table": {opensearch: clusterMonitor, elasticsearch: monitor, without: noCopies},
-		"list_shards":   {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: monitor, without: noList, optional: true},
-		"cat_shards":    {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: "monitor of the cluster and on all indices", without: noList, optional: true},
 		"search_shards": {opensearch: "indices:admin/shards/search_shards on all indices", elasticsearch: view, without: noTargets},
 		"metadata":      {opensearch: clusterMonitor, elasticsearch: monitor, without: noLayouts, optional: true},
 		"aliases":       {opensearch: "indices:admin/aliases/get on all indices", elasticsearch: view, without: noLayouts, optional: true},
+		"counts":        {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: "monitor of the cluster and on all indices", without: noCounts, optional: true},
 		"settings":      {opensearch: indicesMonitor, elasticsearch: view, without: noSettings, optional: true},
 		"exclusions":    {opensearch: clusterMonitor, elasticsearch: monitor, without: noDepartures, optional: true},
 		"shutdowns":     {opensearch: clusterMonitor, elasticsearch: monitor, without: noDepartures, optional: true},
@@ -139,7 +138,7 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 	}
 	if on := told.Index["*"]; on != nil {
 		if !on["monitor"] {
-			lacks(Note, "monitor on all indices", noList+", and the documents of bulk.single_shard are not counted")
+			lacks(Note, "monitor on all indices", noCounts)
 		}
 		if !on["view_index_metadata"] {
 			lacks(Problem, "view_index_metadata on all indices", noTargets)

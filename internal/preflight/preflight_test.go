@@ -193,7 +193,7 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 			return http.StatusForbidden, refused
 		case strings.HasSuffix(path, "/_search_shards"):
 			return http.StatusForbidden, `{"error":"no permissions for [indices:admin/shards/search_shards]"}`
-		case strings.HasSuffix(path, "/shards"):
+		case strings.HasPrefix(path, "/_cat/shards/"):
 			return http.StatusForbidden, `{"error":"no permissions for [indices:monitor/stats]"}`
 		}
 		return 0, ""
@@ -206,8 +206,8 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 	targets := s.finding(report, "of the kind search_shards, indices:admin/shards/search_shards: aliases")
 	require.Equal(t, preflight.Problem, targets.Level)
 	require.Equal(t, preflight.Problem, report.Level)
-	list := s.finding(report, "_shards, indices:monitor/stats: where copies are is read in the cluster state")
-	require.Equal(t, preflight.Note, list.Level, "searches are steered all the same")
+	counts := s.finding(report, "of the kind counts, indices:monitor/stats: the documents of bulk.single_shard are not counted")
+	require.Equal(t, preflight.Note, counts.Level, "searches are steered all the same")
 }
 
 // The index that is asked about was deleted after placement was read: no fault of the
@@ -247,7 +247,7 @@ func TestElasticsearchTellsPrivileges(t *testing.T) {
 	require.NotContains(t, strings.Join(lines(report), "\n"), "lacks monitor on all")
 
 	told = `{"has_all_requested":false,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":false,"view_index_metadata":true}}}`
-	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: where copies are is read in the cluster state").Level)
+	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: the documents of bulk.single_shard are not counted").Level)
 }
 
 // As behind a load balancer, and as in a container's network.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sidestep/internal/cluster"
 	"sidestep/test/harness"
 )
 
@@ -34,12 +32,8 @@ func refreshes(t *testing.T, source, result string) float64 {
 	return sum(t, "sidestep_cluster_placement_refreshes_total", map[string]string{"source": source, "result": result})
 }
 
-func TestWholePlacementComesByPages(t *testing.T) {
-	source := cluster.SourceListShards
-	if os.Getenv("SIDESTEP_ENGINE") == "elasticsearch" {
-		source = cluster.SourceCatShards
-	}
-	require.Positive(t, refreshes(t, source, "ok"))
+func TestWholePlacement(t *testing.T) {
+	require.Positive(t, refreshes(t, "routing_table", "ok"))
 	var version struct {
 		Version int64 `json:"version"`
 	}
@@ -95,14 +89,14 @@ func copiesOf(t *testing.T, index string, number int) (engine, ours []string) {
 // index is found when it is first searched.
 func TestPlacementOfIndicesInUseIsFollowed(t *testing.T) {
 	learned(t, "products")
-	before := refreshes(t, cluster.SourceInUse, "ok")
+	before := refreshes(t, "in_use", "ok")
 	index := harness.Index{Name: "placed-lately", Shards: 2, Replicas: 1, Docs: 50, Seed: 9}
 	require.NoError(t, shared.Cluster.CreateIndex(t.Context(), index))
 	t.Cleanup(func() {
 		require.NoError(t, shared.Cluster.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/placed-lately", nil, nil))
 	})
 	learned(t, "placed-lately")
-	require.Eventually(t, func() bool { return refreshes(t, cluster.SourceInUse, "ok") > before }, patience, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return refreshes(t, "in_use", "ok") > before }, patience, 100*time.Millisecond)
 
 	held, _ := copiesOf(t, "products", 0)
 	require.Len(t, held, 2)

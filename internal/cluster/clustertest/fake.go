@@ -180,8 +180,6 @@ func (f *Fake) answer(n *Node, r *http.Request) any {
 	case strings.HasPrefix(path, "/_cluster/state/version,routing_table"):
 		names := strings.Trim(strings.TrimPrefix(path, "/_cluster/state/version,routing_table"), "/")
 		return f.RoutingTable(n, names)
-	case path == "/_cat/shards":
-		return f.CatShards()
 	case path == "/_nodes/http,os,thread_pool":
 		nodes := Object{}
 		for _, n := range f.Nodes {
@@ -235,26 +233,6 @@ func (f *Fake) stateNodes() Object {
 		nodes[n.ID] = Object{"name": n.name, "ephemeral_id": "e-" + n.ID + n.Restarted, "transport_address": "10.0.0." + strings.TrimPrefix(n.ID, "n") + ":9300"}
 	}
 	return nodes
-}
-
-// CatShards returns the answer of _cat/shards.
-func (f *Fake) CatShards() any {
-	rows := []Object{}
-	for _, index := range f.Indices {
-		for _, shard := range index.Shards {
-			for _, c := range shard.Copies {
-				row := Object{"index": index.Name, "shard": strconv.Itoa(shard.Number), "prirep": string(c.Kind), "state": c.State, "id": nil, "node": nil}
-				if c.Node != "" {
-					row["id"], row["node"] = c.Node, "name-"+c.Node
-				}
-				if c.State == cluster.Relocating {
-					row["node"] = "name-" + c.Node + " -> 10.0.0.1 nX name-nX"
-				}
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows
 }
 
 // versionAt is the version of the cluster state that a node has.

@@ -8,21 +8,14 @@ import (
 	"sidestep/internal/cluster"
 )
 
-// placementBuilder gathers copies into indices. They may come in any order; as the
-// engines list them, those of an index together, they need the least memory.
+// placementBuilder gathers indices.
 type placementBuilder struct {
 	// known is what was placed before, nil if nothing: what is the same is taken from
 	// there. A placement that was read again would else be there twice for a while.
 	known   *cluster.Snapshot
 	done    []cluster.Index
-	at      map[string]int // in done
 	strings map[string]string
-	row     catRow
-
-	// The index whose copies come now.
-	open bool
-	name string
-	rows []row
+	rows    []row // of the index that comes now
 }
 
 // row is a copy of a shard.
@@ -34,7 +27,7 @@ type row struct {
 // newPlacementBuilder returns a builder; known is the placement at hand, if there is
 // one.
 func newPlacementBuilder(known *cluster.Snapshot) *placementBuilder {
-	return &placementBuilder{known: known, at: map[string]int{}, strings: map[string]string{}}
+	return &placementBuilder{known: known, strings: map[string]string{}}
 }
 
 // intern keeps one string of each value: a node id occurs once per copy.
@@ -47,77 +40,36 @@ func (b *placementBuilder) intern(s []byte) string {
 	return kept
 }
 
-// begin says which index the next copies are of.
-func (b *placementBuilder) begin(index []byte) {
-	if b.open && b.name == string(index) {
+// add adds an index with the copies in rows, which may be of its shards in any order. One without copies is left out.
+func (b *placementBuilder) add(name string) {
+	if len(b.rows) == 0 {
 		return
 	}
-	b.finish()
-	b.open, b.name, b.rows = true, "", b.rows[:0]
-	if at, ok := b.at[string(index)]; ok {
-		b.name = b.done[at].Name
-		for _, shard := range b.done[at].Shards {
-			for _, c := range shard.Copies {
-				b.rows = append(b.rows, row{shard.Number, c})
+	slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Compare(a.number, b.number) })
+	if b.known != nil {
+		if placed, ok := b.known.Lookup(name); ok {
+			name = placed.Name
+			if b.placedAs(placed) {
+				b.done = append(b.done, cluster.Index{Name: name, Shards: placed.Shards})
+				return
 			}
 		}
-		return
 	}
-	if b.known != nil {
-		if placed, ok := b.known.Lookup(string(index)); ok {
-			b.name = placed.Name
-			return
-		}
-	}
-	b.name = string(index)
+	b.done = append(b.done, cluster.Index{Name: name, Shards: shardsOf(name, b.rows)})
 }
 
-func (b *placementBuilder) add(number int, c cluster.Copy) {
-	b.rows = append(b.rows, row{number, c})
-}
-
-// finish puts the index that came last among those that are done.
-func (b *placementBuilder) finish() {
-	if !b.open || len(b.rows) == 0 {
-		return
-	}
-	b.open = false
-	slices.SortStableFunc(b.rows, func(a, b row) int { return cmp.Compare(a.number, b.number) })
-	index := cluster.Index{Name: b.name, Shards: b.shardsKnown()}
-	if index.Shards == nil {
-		index.Shards = shardsOf(b.name, b.rows)
-	}
-	if at, ok := b.at[b.name]; ok {
-		b.done[at] = index
-		return
-	}
-	b.at[b.name] = len(b.done)
-	b.done = append(b.done, index)
-}
-
-// shardsKnown returns the shards of the index as they were known, nil if they are
-// others now.
-func (b *placementBuilder) shardsKnown() []cluster.Shard {
-	if b.known == nil {
-		return nil
-	}
-	placed, ok := b.known.Lookup(b.name)
-	if !ok {
-		return nil
-	}
+// placedAs reports whether the rows are the copies of an index that is known.
+func (b *placementBuilder) placedAs(placed *cluster.Index) bool {
 	rest := b.rows
 	for _, shard := range placed.Shards {
 		for _, c := range shard.Copies {
 			if len(rest) == 0 || rest[0] != (row{shard.Number, c}) {
-				return nil
+				return false
 			}
 			rest = rest[1:]
 		}
 	}
-	if len(rest) > 0 {
-		return nil
-	}
-	return placed.Shards
+	return len(rest) == 0
 }
 
 // shardsOf makes shards of copies that are sorted by number.
@@ -142,7 +94,6 @@ func shardsOf(index string, rows []row) []cluster.Shard {
 // indices returns what was added, sorted by name, the shards by number. It is never
 // nil: a cluster without indices has a placement, too.
 func (b *placementBuilder) indices() []cluster.Index {
-	b.finish()
 	if b.done == nil {
 		return []cluster.Index{}
 	}

@@ -26,8 +26,6 @@ const (
 	kindNodes        Kind = "nodes"
 	kindMembers      Kind = "members"
 	kindVersion      Kind = "version"
-	kindCatShards    Kind = "cat_shards"
-	kindListShards   Kind = "list_shards"
 	kindRoutingTable Kind = "routing_table"
 	kindSearchShards Kind = "search_shards"
 	kindMetadata     Kind = "metadata"
@@ -45,7 +43,7 @@ const (
 	localDeadline = time.Second
 	// maxBody bounds every answer but those about the whole placement, for which maxPlacement does. Those of nodes are read
 	// as they come, a relay's is held as a whole.
-	// _cat/shards of 500,000 shards with two copies takes about 125 MB, their routing table 75 MB, the report of a relay 60 MB.
+	// The routing table of 500,000 shards with two copies takes about 75 MB, the report of a relay about them 60 MB.
 	maxBody      = 64 << 20
 	maxPlacement = 160 << 20
 	// maxErrorBody is how much of an error's body is kept for the message.
@@ -211,6 +209,13 @@ func stranger(err error) bool {
 	}
 	syntax, ok := errors.AsType[*json.SyntaxError](err)
 	return ok && syntax.Offset <= 8 && strings.HasSuffix(syntax.Error(), "looking for beginning of value") // a page of HTML
+}
+
+// missing reports whether an error says that the engine has no such API, or not for
+// us, be it a gateway that says so. A timeout does not.
+func missing(err error) bool {
+	status, ok := errors.AsType[*httpError](err)
+	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
 }
 
 // settled reports whether it is an answer or a refusal of an engine's, and not the node's own trouble.

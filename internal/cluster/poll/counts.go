@@ -88,7 +88,7 @@ func (x *Indices[T]) countable(since time.Time) []*indexEntry[T] {
 func (p *Poller) readCounts(ctx context.Context, index string) (counts *Counts, err error) {
 	down := false
 	_, err = p.endpoints.ask(ctx, Query{
-		Kind: kindCounts, Path: "_cat/shards/" + url.PathEscape(index) + "?format=json&h=shard,prirep,seq_no.max",
+		Kind: kindCounts, Path: countsPath(index),
 		Deadline: min(lookUpDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) (err error) {
 			if counts, err = parseCounts(r); errors.Is(err, errPrimaryDown) {
@@ -101,6 +101,10 @@ func (p *Poller) readCounts(ctx context.Context, index string) (counts *Counts, 
 		return nil, errPrimaryDown
 	}
 	return counts, err
+}
+
+func countsPath(index string) string {
+	return "_cat/shards/" + url.PathEscape(index) + "?format=json&h=shard,prirep,seq_no.max"
 }
 
 // errPrimaryDown says that a shard has no primary copy that counts its documents.

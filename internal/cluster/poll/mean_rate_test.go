@@ -51,8 +51,6 @@ func (n *countedNodes) RoundTrip(r *http.Request) (*http.Response, error) {
 		body = fmt.Sprintf(`{"nodes":{%q:{"thread_pool":{"search":{"threads":4},"management":{"completed":%d}}}}}`, host, n.tasks[host])
 	case strings.HasPrefix(path, "/_cluster/state/version,routing_table"):
 		kind, body = "table", `{"cluster_uuid":"u","version":7}`
-	case strings.HasPrefix(path, "/_list/shards"):
-		kind, body = "list", `{"next_token":null,"shards":[]}`
 	default:
 		body = `{}`
 	}

@@ -143,6 +143,10 @@ func (p *Poller) measureNode(ctx context.Context, node *cluster.Node, n *schedul
 				others[answered] = true
 				hint(p.rediscover)
 			}
+			if _, member := p.Snapshot().Position(answered); answered != id && !member {
+				err = fmt.Errorf("poll statistics from %s: %w", address.Redacted(), errElsewhere)
+				break
+			}
 			if last != nil && last.node != answered {
 				last = nil
 			}
@@ -176,7 +180,7 @@ func (p *Poller) statsPath(first bool) string {
 func (p *Poller) measuredNode(stats cluster.NodeStats, started time.Time, raw *RawStats, err error) {
 	stats.Took = stats.At.Sub(started)
 	stats.State, stats.Err = pollState(err), err
-	if stranger(err) {
+	if stranger(err) || errors.Is(err, errElsewhere) {
 		stats.State = cluster.PollUnreachable // clients' requests, and their credentials, are not for whatever is there
 	}
 	if err != nil {
@@ -338,6 +342,13 @@ type Baseline struct {
 	raw  *RawStats
 	used float64 // processors, as of the engine's last look
 }
+
+// Move says that the answer was later than it was thought to be.
+func (b *Baseline) Move(by time.Duration) { b.at = b.at.Add(by) }
+
+// errElsewhere is how an answer looks where a node of another cluster has taken the address over, or one that is not
+// known yet.
+var errElsewhere = errors.New("a node that is not known answers there")
 
 // errNothingTold is how an answer looks that names a node and tells nothing of it.
 var errNothingTold = errors.New("the answer tells nothing of the node")

@@ -64,13 +64,31 @@ func TestParseInfoRefusesStrangers(t *testing.T) {
 	}
 }
 
+// listed reads the rows of _cat/shards.
+func listed(t *testing.T, r io.Reader) []cluster.Index {
+	t.Helper()
+	var all []struct{ Index, Shard, Prirep, State, ID string }
+	require.NoError(t, json.NewDecoder(r).Decode(&all))
+	rows := map[string][]row{}
+	for _, one := range all {
+		number, err := strconv.Atoi(one.Shard)
+		require.NoError(t, err)
+		rows[one.Index] = append(rows[one.Index], row{number, cluster.Copy{Node: one.ID, Kind: one.Prirep[0], State: cluster.CopyState(one.State)}})
+	}
+	b := newPlacementBuilder(nil)
+	for name := range rows {
+		b.rows = rows[name]
+		b.add(name)
+	}
+	return b.indices()
+}
+
 // What real engines answered, with two unassigned primaries and two unassigned
-// replicas: both sources tell the same placement.
+// replicas: it is what they list for people.
 func TestPlacementOfRealEngines(t *testing.T) {
 	t.Parallel()
 	for engine, node := range map[string]string{"opensearch-3.6.0": "x-h-GsjMRiGiAfkq9F230w", "elasticsearch-8.19.4": "Ai04ZWRkTnmX18JgZy_LiQ"} {
-		fromCat, err := parseCatShards(golden(t, engine, "cat_shards.json"), newPlacementBuilder(nil))
-		require.NoError(t, err)
+		fromCat := listed(t, golden(t, engine, "cat_shards.json"))
 		content, err := io.ReadAll(golden(t, engine, "routing_table.json"))
 		require.NoError(t, err)
 		state, err := parseRoutingTable(strings.NewReader(strings.Replace(string(content), "{", `{"version":7,`, 1)), newPlacementBuilder(nil))
@@ -108,42 +126,29 @@ func TestStatsOfRealEngines(t *testing.T) {
 	}
 }
 
-func TestParseCatShards(t *testing.T) {
+func TestParseRoutingTable(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, body string
-		want       []cluster.Index
-		err        string
-	}{
-		{name: "no indices", body: `[]`, want: []cluster.Index{}},
-		{
-			name: "a relocating copy is at its source",
-			body: `[{"index":"i","shard":"0","prirep":"p","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"}]`,
-			want: []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Index: "i", Copies: []cluster.Copy{{Node: "a", Kind: 'p', State: cluster.Relocating}}}}}},
-		},
-		{
-			name: "null after a value is empty",
-			body: `[{"index":"i","shard":"0","prirep":"s","state":"INITIALIZING","id":"a"},{"index":"i","shard":"0","prirep":"s","state":"UNASSIGNED","id":null}]`,
-			want: []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Index: "i", Copies: []cluster.Copy{{Node: "a", Kind: 's', State: cluster.Initializing}, {Kind: 's', State: cluster.Unassigned}}}}}},
-		},
-		{name: "cut off", body: `[{"index":"i","shard":"0","prirep":"p"}`, err: "EOF"},
-		{name: "an object", body: `{"error":"x"}`, err: "found {"},
-		{name: "no number", body: `[{"index":"i","shard":"x","prirep":"p"}]`, err: `"x" is not a shard number`},
-		{name: "negative", body: `[{"index":"i","shard":"-1","prirep":"p"}]`, err: "not a shard number"},
-		{name: "no index", body: `[{"shard":"1","prirep":"p"}]`, err: "no index"},
-		{name: "no kind", body: `[{"index":"i","shard":"1"}]`, err: `prirep is ""`},
+	shard := func(copies ...cluster.Copy) []cluster.Index {
+		return []cluster.Index{{Name: "i", Shards: []cluster.Shard{{Index: "i", Copies: copies}}}}
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := parseCatShards(strings.NewReader(tt.body), newPlacementBuilder(nil))
-			if tt.err != "" {
-				require.ErrorContains(t, err, tt.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tt.want, got)
-		})
+	for name, c := range map[string]struct {
+		indices string
+		want    []cluster.Index
+	}{
+		"no indices": {`{}`, []cluster.Index{}},
+		"a relocating copy is at its source": {
+			`{"i":{"shards":{"0":[{"state":"RELOCATING","primary":true,"node":"a","relocating_node":"b"}]}}}`,
+			shard(cluster.Copy{Node: "a", Kind: 'p', State: cluster.Relocating}),
+		},
+		"null after a value is empty": {
+			`{"i":{"shards":{"0":[{"state":"INITIALIZING","searchOnly":true,"node":"a"},{"state":"UNASSIGNED","primary":false,"node":null}]}}}`,
+			shard(cluster.Copy{Node: "a", Kind: 's', State: cluster.Initializing}, cluster.Copy{Kind: 'r', State: cluster.Unassigned}),
+		},
+		"an index without shards": {`{"i":{"shards":{}}}`, []cluster.Index{}},
+	} {
+		state, err := parseRoutingTable(strings.NewReader(`{"version":3,"routing_table":{"indices":`+c.indices+`}}`), newPlacementBuilder(nil))
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, state.Indices, name)
 	}
 }
 
@@ -180,35 +185,7 @@ func TestSearchShardsPath(t *testing.T) {
 	}
 }
 
-func FuzzCatShards(f *testing.F) {
-	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
-		content, err := os.ReadFile(filepath.Join("testdata", engine, "cat_shards.json"))
-		require.NoError(f, err)
-		f.Add(content)
-	}
-	f.Add([]byte(`[{"index":"i","shard":"3","prirep":"r","state":"RELOCATING","id":"a","node":"n -> 10.0.0.1 b m"},{}]`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		indices, err := parseCatShards(bytes.NewReader(body), newPlacementBuilder(nil))
-		if err != nil {
-			return
-		}
-		s := cluster.NewSnapshot(cluster.Contents{Nodes: []*cluster.Node{{ID: "a"}}, Indices: indices})
-		for _, index := range indices {
-			plan, miss := s.Resolve(index.Name, "")
-			require.Equal(t, plan == nil, miss != cluster.MissNone)
-			if plan == nil {
-				continue
-			}
-			require.Len(t, plan.Shards, len(index.Shards))
-			for i, nodes := range plan.Shards {
-				require.NotEmpty(t, nodes)
-				require.Equal(t, cluster.ShardName{Index: index.Name, Number: i}, plan.Names[i])
-			}
-		}
-	})
-}
-
-// BenchmarkFirstTable reads the answer of _cat/shards and makes the first table of it.
+// BenchmarkFirstTable reads a routing table and makes the first table of it.
 func BenchmarkFirstTable(b *testing.B) {
 	const shardsPerIndex = 5
 	for _, shards := range []int{100, 5000, 50_000, 500_000} {
@@ -220,17 +197,18 @@ func BenchmarkFirstTable(b *testing.B) {
 			}
 			f.Indices = append(f.Indices, clustertest.Index("index-"+strconv.Itoa(i), copies...))
 		}
-		answer, err := json.Marshal(f.CatShards())
+		f.Version = 1
+		answer, err := json.Marshal(f.RoutingTable(&clustertest.Node{}, ""))
 		require.NoError(b, err)
 		b.Run("shards="+strconv.Itoa(shards), func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(answer)))
 			for b.Loop() {
-				indices, err := parseCatShards(bytes.NewReader(answer), newPlacementBuilder(nil))
+				state, err := parseRoutingTable(bytes.NewReader(answer), newPlacementBuilder(nil))
 				if err != nil {
 					b.Fatal(err)
 				}
-				cluster.NewSnapshot(cluster.Contents{Indices: indices})
+				cluster.NewSnapshot(cluster.Contents{Indices: state.Indices})
 			}
 		})
 	}

@@ -21,13 +21,10 @@ const (
 	// refreshPause is the least time between a fetch, or a check that a hint asked for, and the next one that a hint
 	// asks for.
 	refreshPause = 500 * time.Millisecond
-	// firstPatience is how long the first table, which waits for its slowest node, is
-	// waited for before the routing table is fetched besides.
-	firstPatience = time.Second
 	// costFactor bounds the share of time that fetches of the indices in use may take:
 	// one that took t is not repeated before costFactor·t, so that large clusters with
-	// many changes are not busy with our polls. wholeCostFactor is the same for fetches
-	// of all there is.
+	// many changes are not busy with our polls. wholeCostFactor is the same for reads
+	// of all there is, once there is a placement.
 	costFactor      = 10
 	wholeCostFactor = 100
 	// settleAfter is how many checks in a row must find a lower version
@@ -82,6 +79,9 @@ func (p *Poller) placeLoop(ctx context.Context) {
 			return
 		case answer := <-placer.whole.answer:
 			placer.wholeArrived(ctx, answer)
+			if s := p.Snapshot(); !s.HasPlacement() && ctx.Err() == nil {
+				p.status.report(placing, placer.whole.err)
+			}
 			continue
 		case <-tick.C:
 			tick.Reset(p.PlacementInterval())
@@ -119,13 +119,6 @@ func (p *placer) refuse(err error) {
 	p.refused = max(usual, min(2*max(p.refused, usual), ceilingInterval))
 }
 
-// drain waits for the fetch in flight, whose context has ended.
-func (p *placer) drain() {
-	if p.whole.answer != nil {
-		<-p.whole.answer
-	}
-}
-
 // check reads the version and fetches what is out of date.
 func (p *placer) check(ctx context.Context, force bool) error {
 	v, err := p.readVersion(ctx)
@@ -147,22 +140,29 @@ func (p *placer) check(ctx context.Context, force bool) error {
 			return nil
 		}
 		p.poller.store.ForgetVersions(v.ClusterUUID)
-		p.whole.version, p.whole.forgotten = 0, true
+		p.whole.uuid = ""
 	}
 	p.lower = 0
+	if p.whole.uuid != v.ClusterUUID { // of another cluster, or of versions that are void
+		p.whole = wholeState{uuid: v.ClusterUUID, answer: p.whole.answer, forgotten: true}
+	}
 	p.poller.newest.Store(v.from)
-	p.beginWhole(ctx, v)
 	if p.membersDue {
 		p.checkMembers(ctx)
 	}
 	switch {
 	case !known.HasPlacement():
-		return p.fetchFirst(ctx, v)
+		p.beginWhole(ctx, v, costFactor)
+		return p.whole.err
 	case v.Version == known.Version && !force && time.Since(p.fetched) < placementMaxAge:
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
-		return nil
+	default:
+		err = p.fetchInUse(ctx, v)
 	}
-	return p.fetchInUse(ctx, v)
+	if v.Version != p.whole.version || time.Since(p.whole.at) >= wholeMaxAge {
+		p.beginWhole(ctx, v, wholeCostFactor)
+	}
+	return err
 }
 
 // readVersion asks a node of the known cluster which version of the cluster state it has. What has not joined one names
@@ -195,6 +195,10 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 	}
 	started := time.Now()
 	names := p.poller.store.NamesInUse()
+	if len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 {
+		p.beginWhole(ctx, v, costFactor) // as good, and confirms what it finds
+		return p.whole.err
+	}
 	if len(names) > 0 {
 		// Only the node that told the version is sure to have applied it.
 		asOf, err := p.poller.placeIndices(ctx, v.from, names)
@@ -222,18 +226,15 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 // It asks the node at from alone; nil is any. It returns the version that the answer
 // is at least of.
 func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
-	if s := p.Snapshot(); from != nil && len(names) > minHalf && len(names) > s.CountIndices()/2 {
-		return p.placeAll(ctx, from)
-	}
 	uuid := p.Snapshot().ClusterUUID
 	version = math.MaxInt64
 	paths, of := namesPaths(names)
 	for i, path := range paths {
-		state, err := p.readRoutingTable(ctx, from, "/"+path)
+		state, err := p.readRoutingTable(ctx, from, "/"+path, min(2*localDeadline, p.o.PollTimeout))
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		p.countRefresh(cluster.SourceInUse, err)
+		p.countRefresh(inUseTable, err)
 		if err != nil {
 			return 0, err
 		}
@@ -245,32 +246,8 @@ func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string
 	return version, nil
 }
 
-// minHalf is from how many indices on half of all there are is as good as all.
-const minHalf = 200
-
-// placeAll is placeIndices for all indices at once.
-func (p *Poller) placeAll(ctx context.Context, from *url.URL) (version int64, err error) {
-	uuid := p.Snapshot().ClusterUUID
-	state, err := p.readRoutingTable(ctx, from, "")
-	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
-	p.countRefresh(cluster.SourceRoutingTable, err)
-	if err != nil {
-		return 0, err
-	}
-	if state.ClusterUUID == uuid {
-		p.store.PlacedAll(cluster.SourceRoutingTable, time.Now(), state)
-	}
-	return state.Version, nil
-}
-
 // readRoutingTable asks a node for its routing table, or for that of some indices.
-func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names string) (state *cluster.Placement, err error) {
-	deadline := p.o.PollTimeout
-	if names != "" {
-		deadline = min(2*localDeadline, deadline)
-	}
+func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names string, deadline time.Duration) (state *cluster.Placement, err error) {
 	q := Query{
 		Kind: kindRoutingTable, Deadline: deadline, longest: maxPlacement,
 		Path: "_cluster/state/version,routing_table" + names + ownState(p.engine()) + "ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
@@ -301,6 +278,12 @@ func (p *placer) checkMembers(ctx context.Context) {
 		hint(p.poller.rediscover)
 	}
 }
+
+// Sources of a placement. The set is closed: used as a metric label.
+const (
+	wholeTable = "routing_table"
+	inUseTable = "in_use" // the routing table of the indices in use alone
+)
 
 func (p *Poller) countRefresh(source string, err error) {
 	result := "ok"

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
@@ -46,66 +45,6 @@ func TestSearchOnlyCopies(t *testing.T) {
 	})
 	w := watch(t, f, nil)
 	w.Resolves("i", "", []string{"n3"})
-}
-
-// catFault makes _cat/shards misbehave while set.
-func catFault(f *clustertest.Fake, misbehave http.HandlerFunc) *atomic.Bool {
-	var on atomic.Bool
-	on.Store(true)
-	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/_cat/shards" || !on.Load() {
-			return false
-		}
-		misbehave(w, r)
-		return true
-	})
-	return &on
-}
-
-func TestRoutingTableWhileCatShardsFails(t *testing.T) {
-	t.Parallel()
-	tests := map[string]http.HandlerFunc{
-		"hangs":      func(_ http.ResponseWriter, r *http.Request) { clustertest.Hang(r) },
-		"limit":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-		"forbidden":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"unreadable": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`[{"index":`)) },
-	}
-	for name, misbehave := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := clustertest.New(t, 2)
-			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
-			catFault(f, misbehave)
-			w := watch(t, f, nil)
-			w.Resolves("i", "", []string{"n1"})
-			require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
-			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} })
-			w.Resolves("i", "", []string{"n2"})
-			w.Eventually("ok", func() bool { return w.Status().State == StateOK })
-			require.LessOrEqual(t, f.Count("/_cat/shards"), 2, "it is left alone for a while")
-			at := w.Snapshot().PlacedAt
-			w.Eventually("age is renewed", func() bool { return w.Snapshot().PlacedAt.After(at) })
-		})
-	}
-}
-
-func TestSlowCatShardsTakesOver(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, 1)
-	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
-	catFault(f, func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-r.Context().Done():
-		case <-time.After(firstPatience + 200*time.Millisecond):
-			f.Mu.Lock()
-			defer f.Mu.Unlock()
-			assert.NoError(t, clustertest.WriteJSON(w, f.CatShards()))
-		}
-	})
-	w := watch(t, f, func(o *Options) { o.PollTimeout = time.Minute })
-	w.Resolves("i", "", []string{"n1"})
-	require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
-	w.Eventually("cat", func() bool { return w.Snapshot().Source == cluster.SourceCatShards })
 }
 
 func TestLowerVersionIsNotBelievedAtOnce(t *testing.T) {
@@ -151,7 +90,7 @@ func TestManagerThatAppliesLast(t *testing.T) {
 // confirms requires that each of some checks confirms the placement of a poller that does not work by itself any more.
 func (w *watcher) confirms(t *testing.T) {
 	t.Helper()
-	placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{version: w.Snapshot().Version, at: time.Now()}}
+	placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{uuid: w.Snapshot().ClusterUUID, version: w.Snapshot().Version, at: time.Now()}}
 	for range 6 {
 		before := w.Snapshot().PlacedAt
 		require.NoError(t, placer.check(t.Context(), false))
@@ -171,7 +110,7 @@ func TestNodeThatStopsWhileItIsAsked(t *testing.T) {
 	var hung atomic.Bool
 	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
 		switch {
-		case r.URL.Path == "/_cat/shards", r.URL.Path == strings.TrimSuffix(partPath, "/"):
+		case r.URL.Path == wholePath:
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		case r.URL.Path == partPath+"i" && hung.CompareAndSwap(false, true):
@@ -193,7 +132,7 @@ func TestRefreshPlacement(t *testing.T) {
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
 	w := watch(t, f, func(o *Options) { o.PlacementInterval = time.Hour })
 	w.Resolves("i", "", []string{"n1"})
-	fetches := f.Count("/_cat/shards")
+	fetches := f.Count(wholePath)
 	f.Mu.Lock()
 	f.Indices = []cluster.Index{clustertest.Index("i", []string{"n2"})} // the version says nothing of it
 	f.Mu.Unlock()
@@ -201,7 +140,7 @@ func TestRefreshPlacement(t *testing.T) {
 		w.RefreshPlacement()
 	}
 	w.Resolves("i", "", []string{"n2"})
-	require.LessOrEqual(t, f.Count("/_cat/shards"), fetches+2)
+	require.LessOrEqual(t, f.Count(wholePath), fetches+2)
 }
 
 // However often placement proves wrong while its cost forbids to read it again, the cluster is not asked all the time.

@@ -2,7 +2,6 @@ package poll
 
 import (
 	"net/url"
-	"strconv"
 
 	"sidestep/internal/cluster"
 )
@@ -15,9 +14,6 @@ type Question struct {
 	// Path is escaped, with its query string and without a leading slash.
 	Path string
 }
-
-// smallPage is the least that _list/shards takes as the size of a page.
-const smallPage = 2000
 
 // Questions lists a request of every kind that the engine is asked in normal
 // operation, in the least costly form that needs the same rights. Those that are
@@ -33,23 +29,15 @@ func Questions(e cluster.Engine, index string) []Question {
 		{string(kindExclusions), exclusionsPath(e)},
 		{string(kindShutdowns), shutdownsPath(e)},
 	}
-	name := url.PathEscape(index)
-	switch {
-	case listsPages(e):
-		questions = append(questions, Question{string(kindListShards), "_list/shards" + shardColumns + "&size=" + strconv.Itoa(smallPage)})
-	case index == "":
-		questions = append(questions, Question{string(kindCatShards), catShardsPath})
-	default:
-		questions = append(questions, Question{string(kindCatShards), "_cat/shards/" + name + shardColumns})
-	}
 	if index == "" {
 		return questions
 	}
 	return append(questions,
-		Question{string(kindRoutingTable), "_cluster/state/version,routing_table/" + name + ownState(e) + "filter_path=version"},
+		Question{string(kindRoutingTable), "_cluster/state/version,routing_table/" + url.PathEscape(index) + ownState(e) + "filter_path=version"},
 		Question{string(kindSearchShards), searchShardsPath(cluster.Target{Expression: index})},
 		Question{string(kindMetadata), layoutPath(e, index)},
 		Question{string(kindAliases), aliasPath(e, index)},
+		Question{string(kindCounts), countsPath(index)},
 	)
 }
 

@@ -93,7 +93,7 @@ func TestAFirstPlacementThatFailsIsNotTriedAllTheTime(t *testing.T) {
 			var well atomic.Bool
 			var asked atomic.Int64
 			inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
-				if well.Load() || !strings.Contains(r.URL.Path, "routing_table") && !strings.Contains(r.URL.Path, "/shards") {
+				if well.Load() || r.URL.Path != wholePath {
 					return nil, nil
 				}
 				asked.Add(1)
@@ -105,7 +105,7 @@ func TestAFirstPlacementThatFailsIsNotTriedAllTheTime(t *testing.T) {
 				t.Log(name, before, asked.Load()-before)
 				require.LessOrEqual(t, asked.Load()-before, int64(70))
 				well.Store(true)
-				time.Sleep(2 * lastCatPause)
+				time.Sleep(2 * wholeRest)
 				require.NoError(t, p.Ready())
 			})
 		})

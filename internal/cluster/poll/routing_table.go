@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 
 	"sidestep/internal/cluster"
 )
@@ -14,6 +15,45 @@ import (
 const routingFields = "&filter_path=cluster_uuid,version," +
 	"routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.primary," +
 	"routing_table.indices.*.shards.*.searchOnly,routing_table.indices.*.shards.*.node"
+
+// text is a JSON string, or nothing. It is read into the memory of the one before:
+// big clusters have hundreds of thousands of copies, of few different values.
+type text []byte
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(value []byte) error {
+	*t = (*t)[:0]
+	if string(value) == "null" {
+		return nil
+	}
+	if !isPlain(value) {
+		return t.decode(value)
+	}
+	*t = append(*t, value[1:len(value)-1]...)
+	return nil
+}
+
+// isPlain reports whether a value is a string that stands for itself.
+func isPlain(value []byte) bool {
+	if len(value) < 2 || value[0] != '"' {
+		return false
+	}
+	for _, c := range value[1 : len(value)-1] {
+		if c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *text) decode(value []byte) error {
+	var decoded string
+	if err := json.Unmarshal(value, &decoded); err != nil {
+		return err
+	}
+	*t = append(*t, decoded...)
+	return nil
+}
 
 // tableCopy is one copy in the routing table of the cluster state.
 type tableCopy struct {
@@ -77,19 +117,26 @@ func (b *placementBuilder) decodeRouted(dec *json.Decoder, index string) error {
 	if err := dec.Decode(&routed); err != nil {
 		return fmt.Errorf("index %q: %w", index, err)
 	}
-	if len(routed.Shards) > 0 {
-		b.begin([]byte(index))
-	}
+	b.rows = b.rows[:0]
 	for number, copies := range routed.Shards {
 		n, err := shardNumber([]byte(number))
 		if err != nil {
 			return fmt.Errorf("index %q: %w", index, err)
 		}
 		for _, c := range copies {
-			b.add(n, cluster.Copy{Node: b.intern(c.Node), Kind: c.kind(), State: cluster.ParseCopyState(b.intern(c.State))})
+			b.rows = append(b.rows, row{n, cluster.Copy{Node: b.intern(c.Node), Kind: c.kind(), State: cluster.ParseCopyState(b.intern(c.State))}})
 		}
 	}
+	b.add(index)
 	return nil
+}
+
+func shardNumber(s []byte) (int, error) {
+	n, err := strconv.Atoi(string(s))
+	if err != nil || n < 0 || n > cluster.MaxShardNumber {
+		return 0, fmt.Errorf("%q is not a shard number", s)
+	}
+	return n, nil
 }
 
 // maxNames is how long the names in one request may be, in bytes: the engines read

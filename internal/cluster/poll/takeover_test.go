@@ -45,7 +45,7 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 			})
 			p.store.Discovered(cluster.Identity{ClusterUUID: "u"}, nodes, nil)
 			p.store.PlacedByRelay(cluster.RelayedPlacement{
-				Source: cluster.SourceCatShards, Version: 7, AsOf: time.Now(), Whole: true,
+				Version: 7, AsOf: time.Now(), Whole: true,
 				Indices: []cluster.Index{clustertest.Index("i", []string{"h0"})}, Stale: []bool{false},
 			})
 			p.store.ContinueRelayed()

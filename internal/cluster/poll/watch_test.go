@@ -50,5 +50,5 @@ func watch(t *testing.T, f *clustertest.Fake, tweak func(*Options)) *watcher {
 // discover makes nodes known to a poller, and that there are no indices.
 func discover(c *Poller, nodes []*cluster.Node) {
 	c.store.Discovered(cluster.Identity{}, nodes, nil)
-	c.store.PlacedAll(cluster.SourceCatShards, time.Time{}, &cluster.Placement{})
+	c.store.PlacedAll(time.Time{}, &cluster.Placement{})
 }

@@ -2,228 +2,109 @@ package poll
 
 import (
 	"context"
-	"errors"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"sidestep/internal/cluster"
 )
 
 const (
-	// After a failure _cat/shards is left alone for a while, which doubles.
-	firstCatPause = 5 * time.Second
-	lastCatPause  = time.Minute
-	// listPage is how many copies a page of _list/shards holds: the most that the
-	// engine gives.
-	listPage = 20_000
-	// wholeGrace spreads the fetches of whole placements after a relay fell silent: all
+	// wholeGrace spreads the reads of whole placements after a relay fell silent: all
 	// who had it for a relay begin to poll at the same moment.
 	wholeGrace = 30 * time.Second
-	// maxPages ends a list that does not end.
-	maxPages = 1000
-
-	shardColumns  = "?format=json&h=index,shard,prirep,state,id,node"
-	catShardsPath = "_cat/shards" + shardColumns
+	// wholeRest is for how long at most the whole placement is not read again after it could not be read, and wholeDeadline
+	// how long it may take at most: twice as long as the last time, as it takes a large cluster longer than any other answer.
+	wholeRest     = time.Minute
+	wholeDeadline = 30 * time.Second
+	// minHalf is from how many indices on half of all there are is as good as all.
+	minHalf = 200
 )
 
-// wholeKnown returns what is known of the whole placement when its fetches begin:
-// what a relay told need not be fetched again before it changes.
-func (p *Poller) wholeKnown() wholeState {
-	w := wholeState{catPause: firstCatPause}
-	if s := p.Snapshot(); s != nil && s.HasPlacement() && p.o.Source != nil {
-		now := time.Now()
-		w.version, w.at, w.after = s.Version, now, now.Add(rand.N(wholeGrace))
-	}
-	return w
-}
-
-// wholeState is what the placer knows of fetches of the whole placement.
+// wholeState is what the placer knows of reads of the whole placement.
 type wholeState struct {
-	answer chan wholeAnswer // of the fetch in flight; nil if there is none
+	answer chan wholeAnswer // of the read in flight; nil if there is none
 	// forgotten says that what is in flight is about versions that are void.
 	forgotten bool
-	version   int64         // of the last one that was taken in, 0 if there was none
-	at        time.Time     // when that was
-	after     time.Time     // do not begin one before
-	catAfter  time.Time     // the same for one from _cat/shards
-	catPause  time.Duration // after its next failure
+	uuid      string    // of the cluster that the rest is about
+	version   int64     // of the last one that was taken in, 0 if there was none
+	at        time.Time // when that was
 
-	// While there is no placement: why the last attempt failed, and when the next may be made.
-	firstErr   error
-	firstAfter time.Time
+	// The next one begins when a multiple of took has passed since ended.
+	ended time.Time     // when the last one ended, well or not
+	took  time.Duration // how long that took
+	err   error         // how it ended
+	twice bool          // and the one before had failed as well
 }
 
-// attempted takes in how an attempt at the whole placement ended.
-func (w *wholeState) attempted(err error, took time.Duration) {
-	w.firstErr, w.firstAfter = err, time.Time{}
-	if err != nil {
-		w.firstAfter = time.Now().Add(costFactor * took)
+// wholeKnown returns what is known of the whole placement when its reads begin:
+// what a relay told need not be read again before it changes.
+func (p *Poller) wholeKnown() wholeState {
+	s := p.Snapshot()
+	if s == nil || !s.HasPlacement() || p.o.Source == nil {
+		return wholeState{}
 	}
+	now := time.Now()
+	return wholeState{uuid: s.ClusterUUID, version: s.Version, at: now, ended: now.Add(rand.N(wholeGrace))}
 }
 
-// wholeAnswer is how a fetch of the whole placement ended.
+// rests reports whether the whole placement is not to be read again yet, where that may take one part in factor of the
+// time.
+func (w *wholeState) rests(factor int) bool {
+	rest := time.Duration(factor) * w.took
+	switch {
+	case w.twice:
+		rest = min(rest, wholeRest)
+	case w.err != nil: // it may be of a node that stands still: the next one is asked at once
+		rest = 0
+	}
+	return time.Since(w.ended) < rest
+}
+
+// wholeAnswer is how a read of the whole placement ended.
 type wholeAnswer struct {
-	state  cluster.Placement // version is at least that of the answer
-	source string
-	asOf   time.Time
-	took   time.Duration // of the fetch that succeeded
-	catErr error         // of _cat/shards, also where the routing table served instead
-	err    error
+	state *cluster.Placement
+	asOf  time.Time
+	took  time.Duration
+	err   error
 }
 
-// beginWhole begins to fetch the whole placement, at least as new as v, if it is out
-// of date and its cost allows it.
-func (p *placer) beginWhole(ctx context.Context, v stateVersion) {
+// beginWhole begins to read the whole placement, at least as new as v, unless that is being done or its cost forbids it.
+func (p *placer) beginWhole(ctx context.Context, v stateVersion, factor int) {
 	w := &p.whole
-	after, upToDate := w.firstAfter, false
-	if p.poller.Snapshot().HasPlacement() {
-		after, upToDate = w.after, v.Version == w.version && time.Since(w.at) < wholeMaxAge
-	}
-	if w.answer != nil || upToDate || time.Now().Before(after) {
+	if w.answer != nil || w.rests(factor) {
 		return
 	}
-	answer := make(chan wholeAnswer, 1)
+	answer, deadline := make(chan wholeAnswer, 1), max(p.poller.o.PollTimeout, min(2*w.took, wholeDeadline))
 	w.answer, w.forgotten = answer, false
-	cat := !time.Now().Before(w.catAfter)
-	p.poller.done.Go(func() { answer <- p.poller.fetchWhole(ctx, v, cat) })
-}
-
-// fetchWhole lists all copies: by pages if the engine has them, else at once, and
-// where that does not answer from the routing table of one node.
-func (p *Poller) fetchWhole(ctx context.Context, v stateVersion, cat bool) wholeAnswer {
-	answer := wholeAnswer{asOf: v.asOf, state: cluster.Placement{ClusterUUID: v.ClusterUUID, Version: v.Version}}
-	started := time.Now()
-	if cat {
-		answer.source, answer.state.Indices, answer.catErr = p.listCopies(ctx, v.from)
-		if answer.catErr == nil || ctx.Err() != nil {
-			answer.err, answer.took = answer.catErr, time.Since(started)
-			return answer
-		}
-	}
-	started = time.Now()
-	state, err := p.readRoutingTable(ctx, v.from, "")
-	p.countRefresh(cluster.SourceRoutingTable, err)
-	answer.source, answer.err, answer.took = cluster.SourceRoutingTable, err, time.Since(started)
-	if err == nil {
-		answer.state.Indices, answer.state.Version = state.Indices, max(state.Version, v.Version)
-	}
-	return answer
-}
-
-// listCopies asks for the copies of all shards with their states.
-func (p *Poller) listCopies(ctx context.Context, from *url.URL) (source string, indices []cluster.Index, err error) {
-	if listsPages(p.Snapshot().Engine) {
-		indices, err = p.listPages(ctx, from)
-		if err == nil || !missing(err) {
-			p.countRefresh(cluster.SourceListShards, err)
-			return cluster.SourceListShards, indices, err
-		}
-		// Not remembered: the node that was asked may be the last one of the version before.
-	}
-	err = p.endpoints.client.get(ctx, from, Query{
-		Kind: kindCatShards, Path: catShardsPath, Deadline: p.o.PollTimeout, longest: maxPlacement,
-		Decode: func(r io.Reader) (err error) {
-			indices, err = parseCatShards(r, newPlacementBuilder(p.Snapshot()))
-			return err
-		},
+	p.poller.done.Go(func() {
+		started := time.Now()
+		state, err := p.poller.readRoutingTable(ctx, v.from, "", deadline)
+		answer <- wholeAnswer{state, v.asOf, time.Since(started), err}
 	})
-	p.countRefresh(cluster.SourceCatShards, err)
-	return cluster.SourceCatShards, indices, err
 }
 
-// listsPages reports whether engines of this version may have _list/shards. One that calls itself 7.10.2, for the sake of old
-// clients, is of 1 or 2: it is asked.
-func listsPages(e cluster.Engine) bool {
-	return e.Distribution == cluster.OpenSearch && (e.Major > 2 || e.Major == 2 && e.Minor >= 18)
-}
-
-// missing reports whether an error says that the engine has no such API, or not for
-// us, be it a gateway that says so. A response limit (429) or a timeout does not.
-func missing(err error) bool {
-	status, ok := errors.AsType[*httpError](err)
-	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
-}
-
-// listPages asks for the copies page by page, each with a deadline of its own.
-func (p *Poller) listPages(ctx context.Context, from *url.URL) ([]cluster.Index, error) {
-	b := newPlacementBuilder(p.Snapshot())
-	next := ""
-	for range maxPages {
-		path := "_list/shards" + shardColumns + "&size=" + strconv.Itoa(listPage)
-		if next != "" {
-			path += "&next_token=" + url.QueryEscape(next)
-		}
-		err := p.endpoints.client.get(ctx, from, Query{
-			Kind: kindListShards, Path: path, Deadline: p.o.PollTimeout,
-			Decode: func(r io.Reader) (err error) {
-				next, err = parseListShards(r, b)
-				return err
-			},
-		})
-		if err != nil {
-			return nil, err
-		}
-		if next == "" {
-			return b.indices(), nil
-		}
-	}
-	return nil, errors.New("the list of shards does not end")
-}
-
-// wholeArrived takes in how a fetch of the whole placement ended. It reports whether
-// there is a placement now.
-func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) bool {
+// wholeArrived takes in how a read of the whole placement ended.
+func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) {
 	w := &p.whole
 	w.answer = nil
 	if ctx.Err() != nil || w.forgotten {
-		return false
+		return
 	}
-	w.after = time.Now().Add(min(wholeCostFactor*answer.took, lastCatPause))
-	switch {
-	case answer.catErr != nil:
-		w.catAfter = time.Now().Add(Jitter(w.catPause))
-		w.catPause = min(2*w.catPause, lastCatPause)
-		p.poller.o.Logger.Debug("shard copies not listed", "err", answer.catErr, "retry_at", w.catAfter)
-	case answer.source != cluster.SourceRoutingTable:
-		w.catPause = firstCatPause
-	}
-	if answer.err == nil || !p.poller.Snapshot().HasPlacement() {
-		w.attempted(answer.err, answer.took)
-	}
+	p.poller.countRefresh(wholeTable, answer.err)
+	w.twice = w.err != nil && answer.err != nil
+	w.ended, w.took, w.err = time.Now(), answer.took, answer.err
 	if answer.err != nil {
-		return false
+		p.poller.o.Logger.Debug("the whole placement was not read", "err", answer.err)
+		return
 	}
-	w.after = time.Now().Add(wholeCostFactor * answer.took)
-	w.version, w.at = answer.state.Version, time.Now()
-	p.poller.store.PlacedAll(answer.source, answer.asOf, &answer.state)
+	w.version, w.at, p.fetched = answer.state.Version, w.ended, w.ended
+	p.poller.store.PlacedAll(answer.asOf, answer.state)
 	p.membersDue = true
-	return true
 }
 
-// fetchFirst waits a while for the first placement, and then takes the routing table. What fails is not tried again
-// at once.
-func (p *placer) fetchFirst(ctx context.Context, v stateVersion) error {
-	if time.Now().Before(p.whole.firstAfter) {
-		return p.whole.firstErr
+// drain waits for the read in flight, whose context has ended.
+func (p *placer) drain() {
+	if p.whole.answer != nil {
+		<-p.whole.answer
 	}
-	patience := time.NewTimer(min(firstPatience, p.poller.o.PollTimeout))
-	defer patience.Stop()
-	select {
-	case answer := <-p.whole.answer:
-		if p.wholeArrived(ctx, answer) {
-			return nil
-		}
-		return answer.err
-	case <-patience.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	started := time.Now()
-	_, err := p.poller.placeAll(ctx, v.from)
-	p.whole.attempted(err, time.Since(started))
-	return err
 }

@@ -1,11 +1,14 @@
 package poll
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,122 +22,152 @@ import (
 	"sidestep/internal/cluster/clustertest"
 )
 
-// paged serves _list/shards with one index a page.
-func paged(f *clustertest.Fake, w http.ResponseWriter, r *http.Request) {
-	f.Lock()
-	defer f.Unlock()
-	at := 0
-	if token := r.URL.Query().Get("next_token"); token != "" {
-		var err error
-		at, err = strconv.Atoi(strings.TrimPrefix(token, "a+/="))
-		assert.NoError(f.T, err)
-	}
-	all := f.Indices
-	f.Indices = all[at:min(at+1, len(all))]
-	page := clustertest.Object{"next_token": nil, "shards": f.CatShards()}
-	f.Indices = all
-	if at+1 < len(all) {
-		page["next_token"] = "a+/=" + strconv.Itoa(at+1) // is escaped on its way
-	}
-	assert.NoError(f.T, clustertest.WriteJSON(w, page))
-}
-
-func TestPagesWhereTheEngineHasThem(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, 2)
-	f.Change(func() {
-		for i := range 5 {
-			f.Indices = append(f.Indices, clustertest.Index("i"+strconv.Itoa(i), []string{"n1"}, []string{"n2"}))
-		}
-	})
-	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/_list/shards" {
-			return false
-		}
-		paged(f, w, r)
-		return true
-	})
-	w := watch(t, f, nil)
-	for i := range 5 {
-		w.Resolves("i"+strconv.Itoa(i), "", []string{"n1"}, []string{"n2"})
-	}
-	require.Equal(t, cluster.SourceListShards, w.Snapshot().Source)
-	require.Zero(t, f.Count("/_cat/shards"))
-	require.Equal(t, 5, f.Count("/_list/shards"))
-}
-
-func TestPagesOnlyWhereTheEngineHasThem(t *testing.T) {
-	t.Parallel()
-	for number, want := range map[string]int{"2.17.1": 0, "2.18.0": 1, "3.0.0": 1, "7.10.2": 1} {
-		f := clustertest.New(t, 1)
-		f.Info["version"] = clustertest.Object{"distribution": "opensearch", "number": number}
-		w := watch(t, f, nil)
-		w.Eventually("ready", func() bool { return w.Ready() == nil })
-		require.Equal(t, want, f.Count("/_list/shards"))
-		require.Equal(t, cluster.SourceCatShards, w.Snapshot().Source)
-	}
-}
-
-// While a cluster is upgraded a node of the version before may be asked for pages. They are asked for again.
-func TestPagesAfterAnUpgrade(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, 1)
-	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
-	var upgraded atomic.Bool
-	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/_list/shards" || !upgraded.Load() {
-			return false
-		}
-		paged(f, w, r)
-		return true
-	})
-	w := watch(t, f, nil)
-	w.Eventually("ready", func() bool { return w.Ready() == nil })
-	require.Equal(t, cluster.SourceCatShards, w.Snapshot().Source)
-	upgraded.Store(true)
-	w.Eventually("pages are read", func() bool {
-		f.Change(func() {})
-		return w.Snapshot().Source == cluster.SourceListShards
-	})
-}
-
-// A limit on the length of answers is no overload: the routing table serves, and the
-// node stays in good standing.
-func TestResponseLimit(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, 1)
-	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
-	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/_list/shards" && r.URL.Path != "/_cat/shards" {
-			return false
-		}
-		w.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
-	w := watch(t, f, nil)
-	w.Resolves("i", "", []string{"n1"})
-	require.Equal(t, cluster.SourceRoutingTable, w.Snapshot().Source)
-	w.endpoints.mu.Lock()
-	defer w.endpoints.mu.Unlock()
-	require.Empty(t, w.endpoints.failed)
-}
-
 // expensive makes reading the whole placement take so long that it is not read
 // again while a test runs.
 func expensive(f *clustertest.Fake) {
 	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/_cat/shards" {
-			return false
+		if r.URL.Path == wholePath {
+			time.Sleep(200 * time.Millisecond) // not to be repeated for 20 s
 		}
-		time.Sleep(200 * time.Millisecond) // not to be repeated for 20 s
-		f.Lock()
-		defer f.Unlock()
-		assert.NoError(f.T, clustertest.WriteJSON(w, f.CatShards()))
-		return true
+		return false
 	})
 }
 
-const partPath = "/_cluster/state/version,routing_table/"
+const wholePath, partPath = "/_cluster/state/version,routing_table", wholePath + "/"
+
+// What the first node that is asked does not tell the next one does.
+func TestTheFirstPlacementIsAskedOfAnother(t *testing.T) {
+	t.Parallel()
+	for name, misbehave := range map[string]http.HandlerFunc{
+		"hangs":      func(_ http.ResponseWriter, r *http.Request) { clustertest.Hang(r) },
+		"busy":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"unreadable": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version":`)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 2)
+			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+			var first atomic.Bool
+			f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != wholePath || !first.CompareAndSwap(false, true) {
+					return false
+				}
+				misbehave(w, r)
+				return true
+			})
+			w := watch(t, f, nil)
+			w.Resolves("i", "", []string{"n1"})
+			require.Equal(t, 2, f.Count(wholePath))
+		})
+	}
+}
+
+// Why there is no placement is told, and the cluster is not asked for it all the time.
+func TestAPlacementThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	var fetches, versions atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		switch r.URL.Path {
+		case "/_cluster/state/version":
+			versions.Add(1)
+		case wholePath:
+			fetches.Add(1)
+			time.Sleep(time.Second)
+			return nil, errors.New("too much")
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Minute)
+		require.InDelta(t, 300, versions.Load(), 10)
+		require.InDelta(t, 300/11, fetches.Load(), 3)
+		require.ErrorContains(t, p.Ready(), "too much")
+		require.Equal(t, StateUnreachable, p.Status().State)
+	})
+}
+
+// A large cluster, or a busy one, may take longer than cluster.poll_timeout.
+func TestAPlacementThatTakesLong(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	var fetches atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path != wholePath {
+			return nil, nil
+		}
+		fetches.Add(1)
+		if !Sleep(r.Context(), 7*time.Second) {
+			return nil, r.Context().Err()
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(20 * time.Second)
+		require.True(t, p.Snapshot().HasPlacement())
+		require.Equal(t, int64(2), fetches.Load())
+		f.Change(func() { f.Indices = nil })
+		time.Sleep(wholeCostFactor*7*time.Second + 20*time.Second)
+		require.Zero(t, p.Snapshot().CountIndices())
+		require.Equal(t, int64(3), fetches.Load(), "it is known how long it takes")
+	})
+}
+
+// If most of many indices are in use all are read at once, which confirms the placement though the version moves all the
+// time. Where that takes long it is done for a tenth of the time.
+func TestManyIndicesInUseAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 2)
+	f.Change(func() {
+		for i := range 2 * minHalf {
+			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("i%03d", i), []string{"n1"}))
+		}
+	})
+	var wholes, parts atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		switch {
+		case r.URL.Path == wholePath:
+			wholes.Add(1)
+			time.Sleep(200 * time.Millisecond)
+		case strings.HasPrefix(r.URL.Path, partPath):
+			parts.Add(1)
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Second)
+		for i := range 60 {
+			for _, index := range f.Indices {
+				p.Snapshot().Use(index.Name)
+			}
+			f.Change(func() { f.Indices[0] = clustertest.Index("i000", []string{fmt.Sprint("n", 1+i%2)}) })
+			time.Sleep(time.Second)
+			require.Less(t, time.Since(p.Snapshot().PlacedAt), 5*time.Second)
+		}
+		require.Zero(t, parts.Load())
+		require.InDelta(t, 60/3, wholes.Load(), 6)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(p.Snapshot(), "i000", ""))
+	})
+}
+
+// What was read of a cluster that is gone, and how long that took, is of no account.
+func TestTheWholePlacementOfAnotherClusterIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == wholePath {
+			time.Sleep(4 * time.Second)
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(20 * time.Second)
+		require.True(t, p.Snapshot().HasPlacement())
+		f.Change(func() { f.UUID = "another" })
+		time.Sleep(20 * time.Second)
+		require.Equal(t, "another", p.Snapshot().ClusterUUID)
+		require.True(t, p.Snapshot().HasPlacement())
+	})
+}
 
 func TestOnlyIndicesInUseAreAskedAbout(t *testing.T) {
 	t.Parallel()
@@ -159,11 +192,11 @@ func TestOnlyIndicesInUseAreAskedAbout(t *testing.T) {
 	w.Resolves("i03", "", []string{"n2"})
 	w.Resolves("alias", "", []string{"n3"}, []string{"n1"})
 	require.Equal(t, [][]string{{"n1"}}, clustertest.NodesOf(before, "i03", ""), "published snapshots do not change")
-	require.Equal(t, 1, f.Count("/_cat/shards"))
+	require.Equal(t, 1, f.Count(wholePath))
 	require.Equal(t, [][]string{{"n1"}}, clustertest.NodesOf(w.Snapshot(), "i09", ""), "nobody searched it, so nobody asked")
 	f.Change(func() { f.Indices[10] = clustertest.Index("i10", []string{"n3"}) })
 	w.Resolves("i09", "", []string{"n3"}) // from now on it is in use
-	require.Equal(t, 1, f.Count("/_cat/shards"))
+	require.Equal(t, 1, f.Count(wholePath))
 	f.Lock()
 	defer f.Unlock()
 	for path := range f.Asked {
@@ -189,7 +222,7 @@ func TestNewIndexIsFoundWhenItIsSearched(t *testing.T) {
 		w.Learn("new", "")
 		return len(clustertest.NodesOf(w.Snapshot(), "new", "")) == 1
 	})
-	require.Equal(t, 1, f.Count("/_cat/shards"))
+	require.Equal(t, 1, f.Count(wholePath))
 	f.Change(func() {
 		f.Indices = f.Indices[:1]
 		delete(f.Targets, cluster.Target{Expression: "new", Routing: ""})
@@ -221,7 +254,7 @@ func TestWhatIsNotBelievedIsLookedUp(t *testing.T) {
 		at := w.Snapshot()
 		placed, ok := at.Lookup(name)
 		require.True(t, ok)
-		w.PlacedByRelay(cluster.RelayedPlacement{Source: at.Source, Version: at.Version, AsOf: at.PlacedAt, Indices: []cluster.Index{*placed}, Stale: []bool{true}})
+		w.PlacedByRelay(cluster.RelayedPlacement{Version: at.Version, AsOf: at.PlacedAt, Indices: []cluster.Index{*placed}, Stale: []bool{true}})
 	}
 	for _, tt := range []struct{ target, index string }{{"i", "i"}, {"alias", "j"}} {
 		outdate(tt.index)
@@ -231,7 +264,7 @@ func TestWhatIsNotBelievedIsLookedUp(t *testing.T) {
 		w.Learn(tt.target, "")
 		w.Resolves(tt.target, "", []string{"n1"})
 	}
-	require.Equal(t, 1, f.Count("/_cat/shards"))
+	require.Equal(t, 1, f.Count(wholePath))
 }
 
 // Behind one address another node may answer than the one that told the version:
@@ -243,10 +276,10 @@ func TestAnswerOfANodeThatIsBehind(t *testing.T) {
 	w := watch(t, f, nil)
 	w.Resolves("i", "", []string{"n1"})
 	f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != partPath+"i" && r.URL.Path != "/_cat/shards" {
+		if r.URL.Path != partPath+"i" && r.URL.Path != wholePath {
 			return false
 		}
-		if r.URL.Path == "/_cat/shards" {
+		if r.URL.Path == wholePath {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}
@@ -287,41 +320,32 @@ func TestNamesPaths(t *testing.T) {
 	require.Empty(t, paths)
 }
 
-func TestParseListShardsRefuses(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]string{
-		`[]`:                              "where { was expected",
-		`{}`:                              "no shards",
-		`{"next_token":3,"shards":[]}`:    "cannot unmarshal",
-		`{"shards":[{"index":"i"}]}`:      "not a shard number",
-		`{"shards":[{"index":"i","shard"`: "EOF",
-	} {
-		_, err := parseListShards(strings.NewReader(body), newPlacementBuilder(nil))
-		require.ErrorContains(t, err, want, body)
+// FuzzRoutingTable reads answers of all kinds: what is accepted makes a table that resolves.
+func FuzzRoutingTable(f *testing.F) {
+	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
+		content, err := os.ReadFile(filepath.Join("testdata", engine, "routing_table.json"))
+		require.NoError(f, err)
+		f.Add(content)
 	}
-}
-
-// FuzzPlacement reads answers of all kinds as pages and as routing tables: what is
-// accepted makes a table that resolves.
-func FuzzPlacement(f *testing.F) {
-	f.Add([]byte(`{"next_token":"x","shards":[{"index":"i","shard":"0","prirep":"p","state":"STARTED","id":"a"}]}`))
 	f.Add([]byte(`{"cluster_uuid":"u","version":3,"routing_table":{"indices":{"i":{"shards":{"0":[{"state":"STARTED","primary":true,"node":"a"}]}}}}}`))
-	f.Add([]byte(`{"shards":[{}],"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
+	f.Add([]byte(`{"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := newPlacementBuilder(nil)
-		var all [][]cluster.Index
-		if _, err := parseListShards(strings.NewReader(string(body)), b); err == nil {
-			all = append(all, b.indices())
+		state, err := parseRoutingTable(bytes.NewReader(body), newPlacementBuilder(nil))
+		if err != nil {
+			return
 		}
-		if state, err := parseRoutingTable(strings.NewReader(string(body)), newPlacementBuilder(nil)); err == nil {
-			require.Positive(t, state.Version)
-			all = append(all, state.Indices)
-		}
-		for _, indices := range all {
-			s := cluster.NewSnapshot(cluster.Contents{Nodes: []*cluster.Node{{ID: "a"}}, Indices: indices})
-			for _, index := range indices {
-				plan, miss := s.Resolve(index.Name, "")
-				require.Equal(t, plan == nil, miss != cluster.MissNone)
+		require.Positive(t, state.Version)
+		s := cluster.NewSnapshot(cluster.Contents{Nodes: []*cluster.Node{{ID: "a"}}, Indices: state.Indices})
+		for index := range s.Indices() {
+			plan, miss := s.Resolve(index.Name, "")
+			require.Equal(t, plan == nil, miss != cluster.MissNone)
+			if plan == nil {
+				continue
+			}
+			require.Len(t, plan.Shards, len(index.Shards))
+			for i, nodes := range plan.Shards {
+				require.NotEmpty(t, nodes)
+				require.Equal(t, cluster.ShardName{Index: index.Name, Number: i}, plan.Names[i])
 			}
 		}
 	})
@@ -335,25 +359,19 @@ func TestLongPlacements(t *testing.T) {
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
 		Seeds: []*url.URL{seed}, PollTimeout: clustertest.Soon, Registerer: prometheus.NewRegistry(),
 		Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			body, end := `[`, `]`
-			if strings.Contains(r.URL.Path, "routing_table") {
-				body, end = `{"cluster_uuid":"u","version":1,`, `"routing_table":{}}`
-			}
-			long := io.MultiReader(strings.NewReader(body), io.LimitReader(blanks{}, length), strings.NewReader(end))
+			long := io.MultiReader(strings.NewReader(`{"cluster_uuid":"u","version":1,`), io.LimitReader(blanks{}, length), strings.NewReader(`"routing_table":{}}`))
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(long), Request: r}, nil
 		})},
 	})
 	discover(c, nil)
 	length = maxBody
-	_, _, err := c.listCopies(t.Context(), seed)
-	require.NoError(t, err)
-	_, err = c.readRoutingTable(t.Context(), seed, "")
+	_, err := c.readRoutingTable(t.Context(), seed, "", clustertest.Soon)
 	require.NoError(t, err)
 	relay := Query{Kind: KindRelay, Path: "snapshot", Deadline: clustertest.Soon, Decode: func(io.Reader) error { return nil }} // what follows is read
 	require.NoError(t, c.Get(t.Context(), c.o.Client, seed, relay))
 	length = maxPlacement
 	require.ErrorContains(t, c.Get(t.Context(), c.o.Client, seed, relay), "longer than 160 MiB")
-	_, _, err = c.listCopies(t.Context(), seed)
+	_, err = c.readRoutingTable(t.Context(), seed, "", clustertest.Soon)
 	require.ErrorContains(t, err, "longer than 160 MiB")
 }
 

@@ -294,7 +294,7 @@ func (f *feed) since(after int64) *report {
 	s := f.told
 	r := &report{
 		Version: relayVersion, Relay: f.relay, Seq: f.seq, Full: after == 0, Now: f.clock(f.madeAt), Readers: int(math.Round(f.readers)),
-		Placement: reportedPlacement{Version: s.Version, Source: s.Source, At: f.clock(s.PlacedAt)},
+		Placement: reportedPlacement{Version: s.Version, Source: placementSource, At: f.clock(s.PlacedAt)},
 	}
 	if f.clusterSeq > after {
 		r.Cluster = &reportedCluster{

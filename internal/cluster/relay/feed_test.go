@@ -4,11 +4,13 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sidestep/internal/cluster"
+	"sidestep/internal/cluster/poll"
 )
 
 // Reports come every second although nodes are polled more rarely: those that ask take a relay that is silent for dead.
@@ -62,4 +64,41 @@ func TestASmallAnswerTakesLittleMemory(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/answers, uint64(400<<10))
+}
+
+// One who reads everything is given what others were given up to two seconds before. What it tells is not taken for new: the
+// searches since would seem to have been made in a moment.
+func TestAReportOfAMomentAgo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := cluster.NewSnapshot(cluster.Contents{
+			Engine: cluster.Engine{Distribution: cluster.OpenSearch}, ClusterUUID: "u", Version: 1, PlacedAt: time.Now(),
+			Nodes: []*cluster.Node{{ID: "n1"}}, Indices: []cluster.Index{},
+		})
+		told, queries := newFeed(func() *cluster.Snapshot { return s }, 200*time.Millisecond, nil), int64(0)
+		measure := func() {
+			time.Sleep(200 * time.Millisecond)
+			queries += 20
+			raw := &poll.RawStats{}
+			raw.ThreadPool.Search = &poll.RawPool{Threads: 1, Completed: queries}
+			raw.Indices.Search.Queries = queries
+			told.poll(cluster.NodeStats{Node: "n1", At: time.Now(), State: cluster.PollOK}, raw)
+		}
+		measure()
+		_, err := told.next(t.Context(), "", 0)
+		require.NoError(t, err)
+		for range 9 {
+			measure()
+		}
+		var stats []cluster.NodeStats
+		f := testFollower(&stats)
+		for range 4 {
+			f.read(t, told)
+			measure()
+		}
+		require.Len(t, stats, 4)
+		for _, one := range stats[1:] {
+			require.InDelta(t, 100, float64(one.Queries)/one.Elapsed.Seconds(), 1)
+		}
+	})
 }

@@ -226,11 +226,17 @@ func (f *Follower) lastOf(ids []string) map[string]*poll.Baseline {
 }
 
 // tick sets the own time of the relay's clock: a report that came sooner than the
-// others was less late. Clocks that run apart are followed slowly.
+// others was less late, and much so was one of everything that others had been given before.
+// Clocks that run apart are followed slowly. What is compared with next moves with the clock.
 func (f *Follower) tick(now time.Time, relays int64) {
 	epoch := now.Add(-time.Duration(relays) * time.Millisecond)
 	if late := epoch.Sub(f.epoch); !f.epoch.IsZero() && late > 0 {
 		epoch = f.epoch.Add(late / 16)
+	}
+	if !f.epoch.IsZero() {
+		for _, last := range f.last {
+			last.Move(epoch.Sub(f.epoch))
+		}
 	}
 	f.epoch = epoch
 }
@@ -270,7 +276,7 @@ func (f *Follower) applyPlacement(r *report) {
 		return
 	}
 	f.placedAt, f.version = at, r.Placement.Version
-	told := cluster.RelayedPlacement{Source: r.Placement.Source, Version: r.Placement.Version, AsOf: at, Whole: r.Full, Gone: r.Gone}
+	told := cluster.RelayedPlacement{Version: r.Placement.Version, AsOf: at, Whole: r.Full, Gone: r.Gone}
 	told.Indices = make([]cluster.Index, len(r.Indices))
 	told.Stale = make([]bool, len(r.Indices))
 	for i, index := range r.Indices {

@@ -106,9 +106,12 @@ type reportedNode struct {
 
 type reportedPlacement struct {
 	Version int64  `json:"version"` // of the cluster state
-	Source  string `json:"source"`
-	At      int64  `json:"at"` // when it was last confirmed
+	Source  string `json:"source"`  // placementSource: readers of the version before want one
+	At      int64  `json:"at"`      // when it was last confirmed
 }
+
+// placementSource is the one way in which placements are read.
+const placementSource = "routing_table"
 
 type reportedIndex struct {
 	Name string `json:"n"`

@@ -230,7 +230,7 @@ func TestARelayWhosePlacementIsDearIsRead(t *testing.T) {
 			if down.Load() {
 				return nil, io.ErrUnexpectedEOF
 			}
-			if strings.HasPrefix(r.URL.Path, "/_cluster/state/version,routing_table/") {
+			if strings.HasPrefix(r.URL.Path, "/_cluster/state/version,routing_table") {
 				time.Sleep(1500 * time.Millisecond)
 			}
 			return clustertest.InProcess{Fake: f}.RoundTrip(r)

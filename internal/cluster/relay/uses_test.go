@@ -87,7 +87,7 @@ func TestAnIndexThatWasNotKnownIsInUse(t *testing.T) {
 	f := clustertest.New(t, 1)
 	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("old", []string{"n1"})} })
 	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/_cat/shards" {
+		if r.URL.Path == "/_cluster/state/version,routing_table" {
 			time.Sleep(200 * time.Millisecond) // it is not read again for 20 s
 		}
 		return false

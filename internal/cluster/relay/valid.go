@@ -68,11 +68,6 @@ func (r *report) valid(known int) error {
 }
 
 func (p reportedPlacement) valid() error {
-	switch p.Source {
-	case cluster.SourceCatShards, cluster.SourceListShards, cluster.SourceRoutingTable:
-	default:
-		return fmt.Errorf("the placement is from %.50q", p.Source)
-	}
 	if p.Version < 1 {
 		return fmt.Errorf("the placement is of the version %d", p.Version)
 	}

@@ -23,7 +23,7 @@ func goodReport(change func(r *report)) *report {
 			Engine: cluster.Engine{Distribution: cluster.OpenSearch, Version: "3.6.0", Major: 3, Minor: 6}, Name: "c", UUID: "u",
 			Nodes: []reportedNode{{ID: "n1", Name: "one", URL: "https://n1:9200"}, {ID: "n2", Name: "two", URL: "https://n2:9200"}},
 		},
-		Placement: reportedPlacement{Version: 7, Source: cluster.SourceCatShards, At: 900},
+		Placement: reportedPlacement{Version: 7, At: 900},
 		Indices: []reportedIndex{
 			{Name: "a", Shards: []reportedShard{{Copies: []reportedCopy{{Node: 0, Kind: "p"}, {Node: 1, Kind: "r"}}}, {Number: 1, Copies: []reportedCopy{{Node: -1, Kind: "p", State: cluster.Unassigned}}}}},
 			{Name: "b", Stale: true, Shards: []reportedShard{{Copies: []reportedCopy{{Node: 1, Kind: "s", State: cluster.Relocating}}}}},
@@ -82,7 +82,7 @@ func TestReportsAreValidated(t *testing.T) {
 		"placement below":                 {func(r *report) { r.Placement.At = -1 << 63 }, "of the time"},
 		"placement above":                 {func(r *report) { r.Placement.At = 1<<63 - 1 }, "of the time"},
 		"version of placement":            {func(r *report) { r.Placement.Version = 0 }, "of the version 0"},
-		"source":                          {func(r *report) { r.Placement.Source = "guess" }, `from "guess"`},
+		"source of an older relay":        {func(r *report) { r.Placement.Source = "cat_shards" }, ""},
 		"engine":                          {func(r *report) { r.Cluster.Engine.Distribution = "solr" }, `engine is "solr"`},
 		"major":                           {func(r *report) { r.Cluster.Engine.Major = -1 }, "-1.6"},
 		"node without id":                 {func(r *report) { r.Cluster.Nodes[0].ID = "" }, "empty or there twice"},

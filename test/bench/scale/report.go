@@ -53,7 +53,7 @@ func (r *report) renderMicro(b *strings.Builder) error {
 		{"delete an index", "Apply/shards=%d/change=delete"},
 		{"relocate copies of an index", "Apply/shards=%d/change=relocate"},
 		{"make the table anew", "Rebuild/shards=%d"},
-		{"read `_cat/shards` and make the first table", "FirstTable/shards=%d"},
+		{"read the routing table and make the first table", "FirstTable/shards=%d"},
 	} {
 		fmt.Fprintf(b, "| %s |", row.about)
 		for _, shards := range sizes {
