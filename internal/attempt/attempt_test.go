@@ -76,6 +76,8 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"a write that was not sent":         {write, []step{{false, Result{Cause: Unreachable}, unchanged}, {false, answered(Good), answer(1)}}},
 		"a write that may have been done":   {write, []step{{false, Result{Cause: Transport}, answer(-1)}}},
 		"a read that broke":                 {read, []step{{false, Result{Cause: Transport}, unchanged}, {false, answered(Good), answer(1)}}},
+		"a search that breaks nodes":        {search, []step{{true, Result{Cause: Transport}, steer}, {true, Result{Cause: Transport}, unchanged}, {false, Result{Cause: Transport}, answer(-1)}}},
+		"a read that breaks nodes":          {read, []step{{false, Result{Cause: Transport}, unchanged}, {false, Result{Cause: Transport}, unchanged}, {false, Result{Cause: Transport}, answer(-1)}}},
 		"a moment without a manager": {search, []step{
 			{true, answered(EngineError), steer},
 			{true, answered(EngineError), unchanged},
