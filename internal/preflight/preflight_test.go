@@ -461,7 +461,8 @@ func TestOneAtATime(t *testing.T) {
 		}
 		synctest.Wait()
 		close(release)
-		require.Same(t, <-reports, <-reports)
+		first, second := <-reports, <-reports
+		require.Same(t, first, second)
 		require.EqualValues(t, 1, made.Load())
 	})
 }

@@ -158,7 +158,8 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 	// The version moves at once; the answer waits no longer for the node that stands still.
 	change(t, http.MethodPut, "/products/_alias/while-one-stands-still?timeout=1s", nil)
 	last, oldest, most, opened := math.Inf(1), 0.0, 0.0, 0.0
-	for confirmed := 0; confirmed < 8; { // each time it is younger than before
+	confirmed := 0 // each time it is younger than before
+	for end := time.Now().Add(patience); confirmed < 8 && time.Now().Before(end); {
 		age := sum(t, "sidestep_cluster_placement_age_seconds", nil)
 		if age < last {
 			confirmed++
@@ -175,7 +176,7 @@ func TestStoppedNodeLeavesThePlacementFresh(t *testing.T) {
 		Nodes int `json:"number_of_nodes"`
 	}
 	require.NoError(t, shared.Cluster.Do(t.Context(), http.MethodGet, "/_cluster/health?local=true", nil, &health))
-	require.Len(t, shared.Cluster.Nodes, health.Nodes, "the placement was confirmed too rarely while the node was there")
+	require.Len(t, shared.Cluster.Nodes, health.Nodes, "the placement was confirmed %d times only while the node was there", confirmed)
 }
 
 // fineNodes returns how many nodes a sidestep knows, and with how many it finds nothing wrong.

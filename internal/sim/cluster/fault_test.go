@@ -171,13 +171,14 @@ func TestKillAndReturn(t *testing.T) {
 	c := quick(t, func(o *Options) { o.ServiceTime = time.Hour })
 	n, bad := c.Nodes()[0], c.Nodes()[1]
 	results := make(chan int, 1)
-	go func() {
+	search := func() {
 		status, _, err := try(t, n, soon, "GET /products/_search?preference=_shards:1|_only_nodes:"+bad.ID())
 		if err != nil {
 			status = 0
 		}
 		results <- status
-	}()
+	}
+	go search()
 	require.Eventually(t, func() bool { return bad.life.Load().pool.stats().Active > 0 }, soon, time.Millisecond)
 	before := c.Version()
 	bad.Kill()
