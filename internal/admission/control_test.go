@@ -473,3 +473,15 @@ func TestOneClassDoesNotFillTheNodes(t *testing.T) {
 	r.poll(Poll{Completed: 1})
 	require.Equal(t, 8.0, r.View("0", r.now).Admitted, "alone again it has all")
 }
+
+// Whoever waits is told once, by the call that changed its verdict.
+func TestATicketIsToldOfOnce(t *testing.T) {
+	r := newRig(t, limited(1), 1)
+	first, second := r.search(0), r.search(0)
+	require.Equal(t, []*Ticket{second}, r.Done(first, r.now))
+	require.Empty(t, r.Observe("0", Poll{Threads: 2}, r.now))
+	require.Equal(t, []*Ticket{r.search(0)}, r.SetMode(Off, r.now))
+	require.Empty(t, r.SetMode(Observe, r.now))
+	r.Update([]string{"0"})
+	require.Len(t, r.order, 1)
+}

@@ -76,6 +76,10 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"a write that was not sent":         {write, []step{{false, Result{Cause: Unreachable}, unchanged}, {false, answered(Good), answer(1)}}},
 		"a write that may have been done":   {write, []step{{false, Result{Cause: Transport}, answer(-1)}}},
 		"a read that broke":                 {read, []step{{false, Result{Cause: Transport}, unchanged}, {false, answered(Good), answer(1)}}},
+		"a part of the client's own":        {search, []step{{false, partial(1), steer}, {true, answered(EngineError), unchanged}, {false, answered(EngineError), answer(0)}}},
+		"a part of what a list allows":      {search, []step{{true, partial(1), steer}, {true, answered(EngineError), unchanged}, {false, answered(EngineError), answer(2)}}},
+		"a search that breaks nodes":        {search, []step{{true, Result{Cause: Transport}, steer}, {true, Result{Cause: Transport}, unchanged}, {false, Result{Cause: Transport}, answer(-1)}}},
+		"a read that breaks nodes":          {read, []step{{false, Result{Cause: Transport}, unchanged}, {false, Result{Cause: Transport}, unchanged}, {false, Result{Cause: Transport}, answer(-1)}}},
 		"a moment without a manager": {search, []step{
 			{true, answered(EngineError), steer},
 			{true, answered(EngineError), unchanged},
@@ -94,6 +98,55 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While failures are general, only what a list may have caused is followed by the request as the client wrote it.
+func TestWhatFollowsWhileFailuresAreGeneral(t *testing.T) {
+	for narrowed, want := range map[bool]Action{true: {Do: Unchanged}, false: {Do: Answer, Attempt: 0}} {
+		var b Budget
+		for range maxCredit / creditUnit {
+			b.Failed()
+		}
+		m := New(search, &b)
+		m.Begin()
+		m.Sent(narrowed, false)
+		require.Equal(t, want, m.Ended(0, answered(EngineError)))
+	}
+}
+
+// Where all other copies are on nodes that reject searches, an answer that the client's own request would have had is the client's.
+func TestWhereThereAreNoOtherCopies(t *testing.T) {
+	for _, c := range []struct {
+		narrowed   bool
+		result     Result
+		overloaded bool
+		want       Do
+	}{
+		{false, answered(EngineError), true, Answer},
+		{false, answered(EngineError), false, Unchanged},
+		{true, answered(EngineError), true, Unchanged},
+		{false, Result{Cause: Transport}, true, Unchanged},
+	} {
+		var b Budget
+		m := New(search, &b)
+		m.Begin()
+		m.Sent(c.narrowed, false)
+		require.Equal(t, Steer, m.Ended(0, c.result).Do)
+		require.Equal(t, c.want, m.NoOther(c.overloaded).Do, "%+v", c)
+	}
+}
+
+// A late search is looked after less and less often.
+func TestLooksAtALateSearch(t *testing.T) {
+	var b Budget
+	m := New(search, &b)
+	m.Begin()
+	m.Sent(true, false)
+	var after []int64
+	for range 8 {
+		after = append(after, m.Overdue(false, time.Second).After.Milliseconds())
+	}
+	require.Equal(t, []int64{10, 10, 10, 20, 40, 80, 80, 80}, after)
 }
 
 // Nothing more is sent for a client that has left, and of a body that was read.

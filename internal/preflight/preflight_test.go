@@ -12,7 +12,9 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -445,28 +447,24 @@ func TestTraffic(t *testing.T) {
 
 // Who asks while a check is made gets that one.
 func TestOneAtATime(t *testing.T) {
-	s := newStage(t, simcluster.Options{Nodes: 2})
-	arrived, release := make(chan struct{}, 1), make(chan struct{})
-	s.instead = func(path string) (int, string) {
-		if path == "/" {
-			arrived <- struct{}{}
+	synctest.Test(t, func(t *testing.T) {
+		var made atomic.Int64
+		release := make(chan struct{})
+		checker := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts {
+			made.Add(1)
 			<-release
+			return preflight.Facts{Mode: "route"}
+		}})
+		reports := make(chan *preflight.Report, 2)
+		for range cap(reports) {
+			go func() { reports <- checker.Run(t.Context()) }()
 		}
-		return 0, ""
-	}
-	s.options.Timeout = patience
-	checker := preflight.New(s.options)
-	reports := make(chan *preflight.Report, 2)
-	run := func() { reports <- checker.Run(t.Context()) }
-	go run()
-	<-arrived
-	go run()
-	time.Sleep(50 * time.Millisecond) // the second one is to arrive; if it is late the test proves less
-	close(release)
-	first, second := <-reports, <-reports
-	if first != second {
-		require.Less(t, first.At, second.At, "the second one began after the first had ended")
-	}
+		synctest.Wait()
+		close(release)
+		first, second := <-reports, <-reports
+		require.Same(t, first, second)
+		require.EqualValues(t, 1, made.Load())
+	})
 }
 
 // Every reason for passing in the documentation is explained.
@@ -491,9 +489,11 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 // Whoever reaches the admin listener can ask for checks, and each asks the whole cluster.
 func TestChecksAreMadeOnceASecond(t *testing.T) {
-	checker := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts { return preflight.Facts{Mode: "route"} }})
-	first := checker.Run(t.Context())
-	began := time.Now()
-	require.NotSame(t, first, checker.Run(t.Context()), "it is made anew")
-	require.Greater(t, time.Since(began), 900*time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		checker := preflight.New(preflight.Options{Client: &http.Client{}, Facts: func() preflight.Facts { return preflight.Facts{Mode: "route"} }})
+		first := checker.Run(t.Context())
+		began := time.Now()
+		require.NotSame(t, first, checker.Run(t.Context()), "it is made anew")
+		require.Equal(t, time.Second, time.Since(began))
+	})
 }

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"net/http"
 	"os"
 	"testing"
@@ -36,10 +37,15 @@ type early struct {
 
 var shared stage // TestMain can hand nothing to tests otherwise
 
-func TestMain(m *testing.M) { os.Exit(shared.RunTests(m, 2*harness.Patience, shared.open)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := shared.RunTests(m, 2*harness.Patience, shared.open)
+	securing.stop()
+	os.Exit(code)
+}
 
-func (s *stage) open(ctx context.Context) (err error) {
-	return s.Open(ctx, harness.StageOptions{
+func (s *stage) open(ctx context.Context) error {
+	err := s.Open(ctx, harness.StageOptions{
 		Cluster: harness.ClusterOptions{
 			Distribution: os.Getenv("SIDESTEP_ENGINE"), Version: os.Getenv("SIDESTEP_ENGINE_VERSION"),
 			Nodes: 3, Proxied: true, SerialGC: true, NodeSettings: eachWith("node.attr.zone", "a", "b", "c"),
@@ -55,6 +61,11 @@ func (s *stage) open(ctx context.Context) (err error) {
 		},
 		Fill: addAliases,
 	})
+	all := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
+	if err == nil && all && s.Cluster.Distribution == harness.Elasticsearch {
+		securing.begin()
+	}
+	return err
 }
 
 // eachWith gives each node its value of a setting.

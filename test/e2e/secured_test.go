@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,14 +85,45 @@ func TestSecured(t *testing.T) {
 	t.Run("nodes are never spoken to without TLS", s.neverPlain)
 }
 
+// beginning is a cluster that starts while the tests run that come before its own: they often wait.
+type beginning struct {
+	once         func() (*harness.Cluster, error)
+	began, taken bool
+}
+
+var securing = beginning{once: sync.OnceValues(func() (*harness.Cluster, error) {
+	return harness.StartCluster(context.Background(), harness.ClusterOptions{
+		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, SerialGC: true, Logf: harness.Sayf,
+		Security: &harness.Security{Users: securedUsers(), Roles: securedRoles},
+	})
+})}
+
+func (b *beginning) begin() {
+	b.began = true
+	go func() { _, _ = b.once() }() // whoever takes it gets the error
+}
+
+// take returns the cluster, which is to be closed.
+func (b *beginning) take() (*harness.Cluster, error) {
+	b.taken = true
+	return b.once()
+}
+
+// stop stops the cluster if no test has taken it.
+func (b *beginning) stop() {
+	if !b.began || b.taken {
+		return
+	}
+	if c, err := b.once(); err == nil {
+		_ = c.Stop()
+	}
+}
+
 func startSecured(t *testing.T) *secured {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
-	c, err := harness.StartCluster(ctx, harness.ClusterOptions{
-		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, SerialGC: true, Logf: t.Logf,
-		Security: &harness.Security{Users: securedUsers(), Roles: securedRoles},
-	})
+	c, err := securing.take()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, harness.Close(nil, c, t.Failed())) })
 	transport := &http.Transport{

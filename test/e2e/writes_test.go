@@ -343,6 +343,7 @@ func testKill(t *testing.T, f *harness.Front) {
 		}
 	}
 	t.Logf("%d bulks by status: %v, items by status: %v", len(bulks), statuses, items)
+	require.LessOrEqual(t, len(bulks)-statuses[http.StatusOK], len(bulks)/10, "bulks that were not answered")
 	requireTogether(t, bulks, l.requireThere(t, f, index))
 	requireEven(t, f, index, len(bulks))
 	allFine(t)

@@ -164,19 +164,30 @@ func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
 // Kill kills the node (kill -9) and returns when it is gone. Its proxies refuse
 // connections from then on, as the kernel does when nobody listens.
 func (n *Node) Kill() error {
-	if err := n.signal(syscall.SIGKILL); err != nil {
+	if err := n.end(); err != nil {
 		return err
 	}
-	<-n.current().gone
 	n.closeProxies()
 	return nil
 }
 
 // kill is Kill for a node that may not run.
-func (n *Node) kill() {
-	if n.signal(syscall.SIGKILL) == nil {
-		<-n.current().gone
+func (n *Node) kill() { _ = n.end() }
+
+// end kills the processes of the node. A JVM that an agent was loaded into leaves a socket that has its number.
+func (n *Node) end() error {
+	var pids []int
+	if p := n.current(); p != nil {
+		pids, _ = processGroup(p.pid) // without them the sockets stay
 	}
+	if err := n.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-n.current().gone
+	for _, pid := range pids {
+		_ = os.Remove(fmt.Sprintf("/tmp/.java_pid%d", pid)) // most have none
+	}
+	return nil
 }
 
 // Terminate ends the node as an operator would (SIGTERM) and returns when it is

@@ -42,10 +42,11 @@ func (c *Cluster) waitNodes(ctx context.Context) error {
 }
 
 // waitJoined waits until the node answers and sees count nodes (0: any number,
-// with an elected cluster manager), and opens it to clients. A node that stays silent is
-// started once more.
+// with an elected cluster manager), and opens it to clients. A node that stays silent, and does nothing, is
+// started once more: where it gets little of the CPU, others do not get more by that.
 func (n *Node) waitJoined(ctx context.Context, count int) error {
 	p, started, again := n.current(), time.Now(), false
+	used := time.Duration(0) // of CPU time until then
 	for {
 		if p.ended() {
 			return fmt.Errorf("%s ended (%w): see %s", n.Name, p.err, n.LogDir())
@@ -57,6 +58,10 @@ func (n *Node) waitJoined(ctx context.Context, count int) error {
 			return nil
 		}
 		if !again && count > 0 && time.Since(started) > n.launch.silence && !n.speaks() {
+			if now := p.used(); now-used > n.launch.silence/100 {
+				started, used = time.Now(), now
+				continue
+			}
 			n.launch.options.Logf("%s is started again: it wrote no line for %s; %s", n.Name, n.launch.silence, n.effort(p))
 			n.kill()
 			if err := n.start(); err != nil {
@@ -74,6 +79,13 @@ func (n *Node) waitJoined(ctx context.Context, count int) error {
 func (n *Node) speaks() bool {
 	log, err := os.ReadFile(filepath.Join(n.LogDir(), "stdout"))
 	return err == nil && bytes.Contains(log, []byte("["+n.Name))
+}
+
+// used is the CPU time that the node has used.
+func (p *process) used() time.Duration {
+	pids, _ := processGroup(p.pid) // without them it tells of none
+	used, _ := cpuUsed(pids)
+	return used
 }
 
 // effort tells what became of a start: a node that used little CPU time did not get more, or

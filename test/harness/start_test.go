@@ -54,6 +54,21 @@ func TestASilentNodeIsStartedAgain(t *testing.T) {
 	require.Equal(t, "id", c.Nodes[1].ID)
 }
 
+// On a machine that does much else a node is silent for long, as it gets little CPU time. All that it has done would be lost.
+func TestASilentNodeThatWorksIsNotStartedAgain(t *testing.T) {
+	c := &Cluster{options: ClusterOptions{Logf: t.Logf}}
+	n := pretended(t, "node-1", "echo >>starts; while [ ! -e go ]; do :; done; touch up; sleep 60")
+	c.Nodes = append(c.Nodes, n, pretended(t, "node-2", "echo '[node-2] starts'; touch up; sleep 60"))
+	time.AfterFunc(5*n.launch.silence/2, func() { _ = os.WriteFile(filepath.Join(n.dir, "go"), nil, 0o600) })
+	for _, n := range c.Nodes {
+		require.NoError(t, n.start())
+	}
+	require.NoError(t, c.waitNodes(t.Context()))
+	starts, err := os.ReadFile(filepath.Join(n.dir, "starts"))
+	require.NoError(t, err)
+	require.Equal(t, "\n", string(starts))
+}
+
 // The first node waits for the others. When one of them had ended, nobody looked.
 func TestANodeThatEndsEndsTheStart(t *testing.T) {
 	c := &Cluster{options: ClusterOptions{Logf: t.Logf}}

@@ -62,10 +62,6 @@ func open(t *testing.T, base, path string, l look) *tab {
 	if l.dark {
 		scheme = "dark"
 	}
-	viewport := chromedp.EmulateViewport(l.width, l.height)
-	if l.phone {
-		viewport = chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateMobile, chromedp.EmulateTouch)
-	}
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	require.NoError(t, err)
 	_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
@@ -74,7 +70,7 @@ func open(t *testing.T, base, path string, l look) *tab {
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
 	require.NoError(t, err)
-	tab.run(viewport, chromedp.Navigate(base+path))
+	tab.goToIn(l, path)
 	t.Cleanup(func() {
 		tab.mu.Lock()
 		defer tab.mu.Unlock()
@@ -127,6 +123,17 @@ func (tab *tab) setTolerant(on bool) {
 func (tab *tab) goTo(path string) {
 	tab.t.Helper()
 	tab.run(chromedp.Navigate(tab.base + path))
+}
+
+// goToIn opens another page in a window of another size: a tab of its own takes far longer.
+func (tab *tab) goToIn(l look, path string) {
+	tab.t.Helper()
+	viewport := chromedp.EmulateViewport(l.width, l.height)
+	if l.phone {
+		viewport = chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	tab.run(viewport)
+	tab.goTo(path)
 }
 
 // run does something in the tab that must succeed.

@@ -43,16 +43,19 @@ func (tab *tab) selectText(selector string) {
 // Somebody who presses a mouse slowly gets where the link leads.
 func TestTheLinkOfASpikeThatLasts(t *testing.T) {
 	for _, link := range []string{"#spikes-body a", "#spikes-chart a"} {
-		tab := open(t, whileASpikeLasts(t), "/", desktop())
-		tab.await(fmt.Sprintf("document.querySelector(%q)", link))
-		at := eval[[]float64](tab, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({block: "center"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, link))
-		left := func(p *input.DispatchMouseEventParams) { p.Button, p.ClickCount = input.MouseButtonLeft, 1 }
-		tab.run(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, at[0], at[1], left))
-		for range 7 {
-			tab.changes(`#spikes-body [data-title="Lasted"]`)
-		}
-		tab.run(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, at[0], at[1], left))
-		tab.await(`location.pathname === "/spikes/s1"`, link)
+		t.Run(link, func(t *testing.T) {
+			t.Parallel() // it waits
+			tab := open(t, whileASpikeLasts(t), "/", desktop())
+			tab.await(fmt.Sprintf("document.querySelector(%q)", link))
+			at := eval[[]float64](tab, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({block: "center"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, link))
+			left := func(p *input.DispatchMouseEventParams) { p.Button, p.ClickCount = input.MouseButtonLeft, 1 }
+			tab.run(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, at[0], at[1], left))
+			for range 7 {
+				tab.changes(`#spikes-body [data-title="Lasted"]`)
+			}
+			tab.run(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, at[0], at[1], left))
+			tab.await(`location.pathname === "/spikes/s1"`)
+		})
 	}
 }
 

@@ -147,9 +147,10 @@ func TestKeyboardReachesEverything(t *testing.T) {
 // The table of nodes fits into windows of any width, and is cards in narrow ones.
 func TestTheTableOfNodesFits(t *testing.T) {
 	s := startStage(t)
+	tab := open(t, s.admin(), "/", desktop())
 	for _, width := range []int64{1100, 1024, 900, 861, 860, 600} {
 		l := look{width: width, height: 860}
-		tab := open(t, s.admin(), "/", l)
+		tab.goToIn(l, "/")
 		tab.awaitText("#headline-text", "All 5 nodes fine.")
 		tab.fits(l)
 	}

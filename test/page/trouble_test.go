@@ -25,15 +25,16 @@ func TestASilentNodeIsNamed(t *testing.T) {
 	}
 	fine, later := node("es-1", "fine", 4), node("es-5", "of a later version", 4)
 	base := serve(fine, node("es-2", "fine", 5), silent)
+	tab := open(t, base, "/", desktop())
 	for _, width := range []int64{1280, 900, 390} {
 		l := look{width: width, height: 860}
-		tab := open(t, base, "/", l)
+		tab.goToIn(l, "/")
 		tab.await(`/^es-3 does not answer polls, for \d+\ss now: it coordinates nothing. Cause: no answer.$/.test(document.querySelector("#headline-text").innerText)`)
 		require.Equal(t, "es-3 unresponsive", rows(tab)[0])
 		require.Equal(t, "no answer within 1s", tab.text("#nodes-body .why"))
 		tab.fits(l)
 	}
-	tab := open(t, serve(fine, silent, node("es-4", "unresponsive", 4), later), "/", desktop())
+	tab = open(t, serve(fine, silent, node("es-4", "unresponsive", 4), later), "/", desktop())
 	tab.await(`/^2 of 4 nodes do not answer polls: es-3 \(unresponsive, \d+\ss\) and es-4 /.test(document.querySelector("#headline-text").innerText)`)
 	open(t, serve(fine, later), "/", desktop()).awaitText("#headline-text", "1 of 2 nodes fine, 1 unknown")
 }
@@ -92,9 +93,10 @@ func TestLongNamesFit(t *testing.T) {
 			}
 		},
 	}).serve(t)
+	tab := open(t, base, "/?explain=x", desktop())
 	for _, width := range []int64{1280, 900, 390} {
 		l := look{width: width, height: 860}
-		tab := open(t, base, "/?explain=x", l)
+		tab.goToIn(l, "/?explain=x")
 		tab.awaitText("#headline-text", "has been ejected")
 		tab.await(`document.querySelector("#spikes-body a") && document.querySelector(".copies .why")`)
 		require.Regexp(t, `^…x+-9$`, tab.text("#spikes-lanes span"), "the end, where names differ")

@@ -168,17 +168,17 @@ func TestClientThatLeavesFreesThePool(t *testing.T) {
 }
 
 func TestKillAndReturn(t *testing.T) {
-	c := quick(t, func(o *Options) { o.ServiceTime = 300 * time.Millisecond })
+	c := quick(t, func(o *Options) { o.ServiceTime = time.Hour })
 	n, bad := c.Nodes()[0], c.Nodes()[1]
-	results := make(chan int, 2)
-	search := func(preference string) {
-		status, _, err := try(t, n, soon, "GET /products/_search?preference="+preference)
+	results := make(chan int, 1)
+	search := func() {
+		status, _, err := try(t, n, soon, "GET /products/_search?preference=_shards:1|_only_nodes:"+bad.ID())
 		if err != nil {
 			status = 0
 		}
 		results <- status
 	}
-	go search("_shards:1|_only_nodes:" + bad.ID())
+	go search()
 	require.Eventually(t, func() bool { return bad.life.Load().pool.stats().Active > 0 }, soon, time.Millisecond)
 	before := c.Version()
 	bad.Kill()
