@@ -89,7 +89,7 @@ type Result struct {
 	Full bool
 	// Room: then all other nodes with copies have room.
 	Room bool
-	// OfRequest: shards are missing for what the request asks of them, which other copies will not do, either.
+	// OfRequest: shards failed for what the request asks of them, which other copies will not do, either.
 	OfRequest bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.
@@ -278,7 +278,7 @@ func (m *Machine) afterSteered(r Result) Action {
 // answer of the engine is final, but a node that broke the connection gave none.
 func (m *Machine) afterOwn(r Result) Action {
 	switch {
-	case !m.rule.Repeatable || !m.budget.Allows() || r.Cause == TimedOut:
+	case !m.rule.Repeatable || !m.budget.Allows() || r.Cause == TimedOut || r.OfRequest:
 	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}

@@ -61,7 +61,7 @@ func (t *try) judgeSearch() {
 		}
 		if t.cause == attempt.Partial {
 			head := t.readHead(headLimit, nil)
-			t.full, t.ofRequest = es.QueuesFull(head, true), t.head.Missing == 0 && es.ShardsRefuse(head)
+			t.full, t.ofRequest = es.QueuesFull(head, true), t.head.Missing == 0 && es.ShardsRefuse(head, true)
 		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()
@@ -90,7 +90,7 @@ func (t *try) judgeFailure() {
 		t.cause = attempt.EngineError
 	}
 	head := t.readHead(headLimit, nil)
-	t.full = es.QueuesFull(head, false)
+	t.full, t.ofRequest = es.QueuesFull(head, false), es.ShardsRefuse(head, false)
 	switch es.FailureOf(head) {
 	case es.FailureBreaker:
 		t.cause = attempt.Breaker
