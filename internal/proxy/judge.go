@@ -156,7 +156,7 @@ func unavailable(status int) bool {
 
 // judgeItems finds out whether the answer to a multi-search is about the preferences.
 // Under strict weighted routing they are refused for all steered items or for none. So
-// the first one is judged, if it begins within what may be held.
+// the first one is judged, if it begins within what may be held, of this answer and of all.
 func (t *try) judgeItems() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
@@ -169,7 +169,9 @@ func (t *try) judgeItems() {
 				return false
 			}
 			next = 2 * len(prefix) // so that each byte is read at most twice, on average
-			forbidden, done = es.ItemForbidden(prefix, complete, x.items.first)
+			if forbidden, done = es.ItemForbidden(prefix, complete, x.items.first); !done && len(prefix) > headLimit {
+				done = !x.reserve(int64(len(prefix))) // it is held until the client has read it
+			}
 			return done
 		})
 		switch {
