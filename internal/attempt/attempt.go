@@ -89,12 +89,12 @@ type Result struct {
 	Full bool
 	// Room: then all other nodes with copies have room.
 	Room bool
-	// OfRequest: shards are missing for what the request asks of them, which other copies will not do, either.
+	// OfRequest: shards failed for what the request asks of them, which other copies will not do, either.
 	OfRequest bool
 	// Unavailable: the status is 500 or 503, or shards are missing that had no copy to ask, which can be
 	// temporary while nodes leave and join.
 	Unavailable bool
-	// Late: nothing was sent, as a connection could not be made in time.
+	// Late: nothing was sent, as a connection could not be made in time, or this process had no room for one.
 	Late bool
 }
 
@@ -105,7 +105,7 @@ const (
 	// connectPatience is how long connections are tried that cannot be made in time. The
 	// limit for one connection is short, so that another node is tried soon. But on a
 	// machine short of CPU all nodes may miss it, and a client without sidestep would
-	// wait longer than for all of them.
+	// wait longer than for all of them. Nor does a client without sidestep need a descriptor of it.
 	connectPatience = 30 * time.Second
 	// maxBroken is how many nodes may break the connection of one request. After that the
 	// request itself is taken for the cause.
@@ -278,7 +278,7 @@ func (m *Machine) afterSteered(r Result) Action {
 // answer of the engine is final, but a node that broke the connection gave none.
 func (m *Machine) afterOwn(r Result) Action {
 	switch {
-	case !m.rule.Repeatable || !m.budget.Allows() || r.Cause == TimedOut:
+	case !m.rule.Repeatable || !m.budget.Allows() || r.Cause == TimedOut || r.OfRequest:
 	case r.Cause == Transport && m.broken > maxBroken:
 	case r.Cause == Transport:
 		return Action{Do: Unchanged}

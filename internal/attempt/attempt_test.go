@@ -54,6 +54,8 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		"out of time as the client asked":   {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: TimedOut, Answered: true, Unavailable: true}, answer(2)}}},
 		"shards cannot, once":               {search, []step{{true, ofRequest, steer}, {true, ofRequest, answer(1)}}},
 		"shards cannot, nothing left out":   {search, []step{{false, ofRequest, answer(0)}}},
+		"no shard can, nothing left out":    {search, []step{{false, Result{Cause: EngineError, Answered: true, Unavailable: true, OfRequest: true}, answer(0)}}},
+		"no shard can, as the client asked": {search, []step{{true, answered(NoCopy), steer}, {true, answered(NoCopy), unchanged}, {false, Result{Cause: EngineError, Answered: true, Unavailable: true, OfRequest: true}, answer(2)}}},
 		"all queues are full, no list":      {search, []step{{false, full(Rejected), answer(0)}}},
 		"some queues are full, no list":     {search, []step{{false, full(Partial), answer(0)}}},
 		"some queues are full, others not":  {search, []step{{false, Result{Cause: Partial, Answered: true, Lost: 1, Full: true, Room: true}, steer}, {true, answered(Good), answer(1)}}},

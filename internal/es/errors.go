@@ -71,6 +71,9 @@ var shardsRefuse = [...]string{
 	"parse_exception", // a text that is no date, of a field that is one in that index
 	"number_format_exception", "invalid_path", "aggregation_execution_exception",
 	"too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
+	// What the engine did not think of, such as to search after null, or spans in a field without positions (500, seen on
+	// OpenSearch 3.6.0).
+	"class_cast_exception", "illegal_state_exception", "null_pointer_exception", "search_exception", "unsupported_operation_exception",
 }
 
 // rejection is the type of the error that a queue is full. Elasticsearch puts "es_" before it.
@@ -97,11 +100,11 @@ func QueuesFull(body []byte, partial bool) bool {
 	return st == scanMore && f.causes > 1
 }
 
-// ShardsRefuse reports whether the start of a partial result lists failures of shards, and all that it lists are
-// about what the request asks of them.
-func ShardsRefuse(body []byte) bool {
-	f, _ := readFailures(body, true)
-	return f.shards > 0 && f.refusals == f.shards
+// ShardsRefuse reports whether the start of an answer lists failures of shards, and all that it lists are
+// about what the request asks of them. partial says that the answer is a result in which these shards are missing.
+func ShardsRefuse(body []byte, partial bool) bool {
+	f, _ := readFailures(body, partial)
+	return f.shards > 0 && f.refusals == f.shards+f.causes
 }
 
 // ShardsUnread reports whether the start of an error answer ends before the failures of shards, if

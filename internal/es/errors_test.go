@@ -94,8 +94,15 @@ func TestShardsRefuse(t *testing.T) {
 		"no list":        {`{"took":1,"_shards":{"total":3,"successful":2}}`, false},
 		"YAML":           {yamlFailure("illegal_argument_exception", "illegal_argument_exception"), false},
 	} {
-		require.Equal(t, c.want, ShardsRefuse([]byte(c.body)), name)
+		require.Equal(t, c.want, ShardsRefuse([]byte(c.body), true), name)
 	}
+	failed := func(cause, failures string) string {
+		return `{"error":{"root_cause":[{"type":"` + cause + `","reason":"x"}],"type":"search_phase_execution_exception","reason":"all shards failed","failed_shards":[` + failures + `]},"status":500}`
+	}
+	require.True(t, ShardsRefuse([]byte(failed("illegal_argument_exception", refusal)), false))
+	require.False(t, ShardsRefuse([]byte(failed("node_disconnected_exception", refusal)), false), "of as many shards as differ one is listed as a cause")
+	require.False(t, ShardsRefuse([]byte(failed("illegal_argument_exception", refusal+","+gone)), false))
+	require.False(t, ShardsRefuse([]byte(failed("illegal_argument_exception", "")), false), "the coordinating node")
 }
 
 func TestQueuesFullInOtherFormats(t *testing.T) {

@@ -260,7 +260,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()
 	} else {
-		r.Late = t.cause == attempt.Unreachable && leg.Timeout(t.err)
+		r.Late = t.cause == attempt.Unreachable && (leg.Timeout(t.err) || cluster.OwnLack(t.err))
 	}
 	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {

@@ -14,13 +14,18 @@ const (
 	decisionHeader = "X-Sidestep-Decision"
 )
 
+// expectContinue is the Expect of a client that asks before it sends its body.
+const expectContinue = "100-continue"
+
 // classify finds out what the request is, from its request line and headers, and starts
 // its span.
 func (x *exchange) classify() {
 	r, p := x.r, x.p
 	x.Method, x.Path, x.Mode = r.Method, rawPath(r), string(p.Mode())
 	x.explain = r.Header[explainHeader] != nil
-	x.asking = r.ContentLength != 0 && r.Header["Expect"] != nil
+	// To any other expectation the engines answer 417 at once. They take what follows for the next request, although a body
+	// may be sent: its answers would go to others that use the connection. So none other is passed on.
+	x.asking = r.ContentLength != 0 && strings.EqualFold(r.Header.Get("Expect"), expectContinue)
 	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
 	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength < 0 {
 		x.trailer = make(http.Header) // receives trailers that were not announced

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,13 +264,20 @@ func TestDeadNodesAreSteppedOver(t *testing.T) {
 	require.Contains(t, body, `"status":503`)
 }
 
-// A machine without a processor to spare makes no connection in time, to any node: no
-// client is told so that would have waited.
+// A machine without a processor to spare makes no connection in time, to any node, and a process without a descriptor
+// none at all: no client is told so that would have waited.
 func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
+	for _, why := range []error{os.ErrDeadlineExceeded, os.NewSyscallError("socket", syscall.EMFILE)} {
+		t.Run(why.Error(), func(t *testing.T) { testConnectionsAreAwaited(t, why) })
+	}
+}
+
+func testConnectionsAreAwaited(t *testing.T, why error) {
+	t.Helper()
 	var late atomic.Int64
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		if late.Add(-1) >= 0 {
-			return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+			return nil, &net.OpError{Op: "dial", Err: why}
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}

@@ -61,7 +61,7 @@ func (t *try) judgeSearch() {
 		}
 		if t.cause == attempt.Partial {
 			head := t.readHead(headLimit, nil)
-			t.full, t.ofRequest = es.QueuesFull(head, true), t.head.Missing == 0 && es.ShardsRefuse(head)
+			t.full, t.ofRequest = es.QueuesFull(head, true), t.head.Missing == 0 && es.ShardsRefuse(head, true)
 		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError:
 		t.judgeFailure()
@@ -90,7 +90,7 @@ func (t *try) judgeFailure() {
 		t.cause = attempt.EngineError
 	}
 	head := t.readHead(headLimit, nil)
-	t.full = es.QueuesFull(head, false)
+	t.full, t.ofRequest = es.QueuesFull(head, false), es.ShardsRefuse(head, false)
 	switch es.FailureOf(head) {
 	case es.FailureBreaker:
 		t.cause = attempt.Breaker
@@ -156,7 +156,7 @@ func unavailable(status int) bool {
 
 // judgeItems finds out whether the answer to a multi-search is about the preferences.
 // Under strict weighted routing they are refused for all steered items or for none. So
-// the first one is judged, if it begins within what may be held.
+// the first one is judged, if it begins within what may be held, of this answer and of all.
 func (t *try) judgeItems() {
 	x, status := t.x, t.resp.StatusCode
 	switch {
@@ -169,7 +169,9 @@ func (t *try) judgeItems() {
 				return false
 			}
 			next = 2 * len(prefix) // so that each byte is read at most twice, on average
-			forbidden, done = es.ItemForbidden(prefix, complete, x.items.first)
+			if forbidden, done = es.ItemForbidden(prefix, complete, x.items.first); !done && len(prefix) > headLimit {
+				done = !x.reserve(int64(len(prefix))) // it is held until the client has read it
+			}
 			return done
 		})
 		switch {

@@ -136,3 +136,24 @@ func TestARefusalIsReadAlthoughTheBodyDoesNotCome(t *testing.T) {
 	<-first
 	<-second
 }
+
+// Engines refuse an expectation that they do not know, and take the body that comes all the same for further requests. The
+// answers to these would be those of other clients.
+func TestOnlyTheExpectationThatEnginesKnowIsPassedOn(t *testing.T) {
+	for lines, passed := range map[string][]string{
+		"Expect:\r\n":                               nil,
+		"Expect: 100-continue, x\r\n":               nil,
+		"Expect:\r\nExpect: 100-continue\r\n":       nil,
+		"Expect: 100-Continue\r\n":                  {"100-continue"},
+		"Expect: 100-continue\r\nExpect: again\r\n": {"100-continue"},
+	} {
+		h := start(t, 1, nil)
+		for _, length := range []string{"Content-Length: 3\r\n\r\n{}\n", "Transfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"} {
+			raw(t, h.front.URL, "POST /idx/_bulk HTTP/1.1\r\nHost: es\r\nConnection: close\r\n"+lines+length)
+			seen := h.seen()
+			require.Len(t, seen, 1, lines)
+			require.Equal(t, "{}\n", seen[0].body, lines)
+			require.Equal(t, passed, seen[0].header["Expect"], lines)
+		}
+	}
+}

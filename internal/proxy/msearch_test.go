@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -326,4 +327,35 @@ func TestWhatNamesTooManyItemsPasses(t *testing.T) {
 		require.Equal(t, uri, seen[0].uri)
 		require.Equal(t, body, seen[0].body)
 	}
+}
+
+// The answer is held until the first search in it that was steered has begun, as far as all that is held has room.
+func TestAnswersToMultiSearchesAreHeldWithinBounds(t *testing.T) {
+	read := make(chan struct{})
+	h := start(t, 3, func(o *Options) { o.MaxHeldBodies = 64 << 10 })
+	h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"took":3,"responses":[{"hits":"`+strings.Repeat("x", 300<<10))
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-read:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, `"},`+complete+`]}`)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	body := "{\"index\":\"idx\",\"preference\":\"_local\"}\n{}\n{\"index\":\"idx\"}\n{}\n"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.front.URL+"/_msearch", strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err, "all of it is held")
+	defer func() { _ = resp.Body.Close() }()
+	close(read)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(text), `"},`+complete+`]}`))
+	require.Contains(t, h.seen()[0].body, "_prefer_nodes:")
+	require.NoError(t, resp.Body.Close())
+	require.Eventually(t, func() bool { return h.proxy.held.Load() == 0 }, patience, time.Millisecond)
 }

@@ -105,6 +105,28 @@ func TestAPartialAnswerThatAllCopiesGiveIsFinal(t *testing.T) {
 	}
 }
 
+// So it is where all shards fail, although the engine answers 500, as it did not think of what is asked.
+func TestAnErrorThatAllCopiesGiveIsFinal(t *testing.T) {
+	const cause = `{"type":"null_pointer_exception","reason":"Cannot invoke \"Object.getClass()\" because \"value\" is null"}`
+	const answer = `{"error":{"root_cause":[` + cause + `],"type":"search_phase_execution_exception","reason":"all shards failed","phase":"query","grouped":true,` +
+		`"failed_shards":[{"shard":0,"index":"idx","node":"id-a","reason":` + cause + `}]},"status":500}`
+	for _, c := range []struct{ narrowed, attempts int }{{0, 1}, {2, 2}} {
+		h := start(t, 3, func(o *Options) { o.When = WhenOutlier })
+		h.slow()
+		for range c.narrowed {
+			h.slow(1)
+		}
+		h.answer = respond(http.StatusInternalServerError, answer)
+		for range 50 {
+			resp, body := h.do("POST", "/idx/_search", `{}`)
+			require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+			require.Equal(t, answer, body)
+			require.Len(t, h.seen(), c.attempts)
+		}
+		require.Zero(t, h.proxy.Totals().Decisions[reasonFailing], "it tells nothing of other searches")
+	}
+}
+
 // A shard that had no copy to ask may have one in a moment, whatever another one cannot do.
 func TestAPartialAnswerThatLacksAShardOnTopIsRepeated(t *testing.T) {
 	h := start(t, 3, func(o *Options) { o.When = WhenOutlier })

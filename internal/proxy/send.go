@@ -225,7 +225,7 @@ func (x *exchange) outbound(t *try) *http.Request {
 	out.Header, out.Trailer = upstreamHeader(h, x.leavesOut()), x.trailer
 	out.Close = t.upstream.mayMiss(headLength(out.Header))
 	if x.asking { // it concerns the body, which streams
-		out.Header["Expect"] = h["Expect"]
+		out.Header["Expect"] = []string{expectContinue}
 	}
 	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // the body may grow
 		out.ContentLength, out.TransferEncoding = -1, nil
