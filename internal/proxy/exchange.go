@@ -203,6 +203,7 @@ type try struct {
 	x        *exchange
 	steered  bool               // it goes to the nodes of the decision
 	decision selection.Decision // if it is steered
+	soft     bool               // as x.soft, or as the list before it left a shard without a copy
 	upstream *upstream
 	query    string
 	body     []byte
@@ -223,7 +224,7 @@ var tries = sync.Pool{New: func() any { return new(try) }} //nolint:gochecknoglo
 
 func newTry(x *exchange) *try {
 	t := tries.Get().(*try)
-	t.x = x
+	t.x, t.soft = x, x.soft
 	return t
 }
 

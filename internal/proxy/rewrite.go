@@ -47,7 +47,7 @@ func (t *try) rewrite() bool {
 	case !x.fits(): // nor would it with a list, which may be written in many places
 		return false
 	}
-	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, x.soft))
+	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, t.soft))
 	return es.FitsRequestLine(x.Method, x.Path, t.query)
 }
 
