@@ -99,6 +99,20 @@ func arriveAsSent(t *testing.T, requests map[string]string) {
 	}
 }
 
+// That a client takes trailers is told to the node. Other codings concern its connection alone.
+func TestThatTrailersAreTakenIsPassedOn(t *testing.T) {
+	w := startWire(t, nil)
+	for te, passed := range map[string]bool{"trailers": true, "gzip, trailers;q=0.5": true, "gzip": false} {
+		for _, request := range []string{
+			"GET /idx HTTP/1.1\r\nHost: es\r\nTE: " + te + "\r\nConnection: TE\r\n\r\n",
+			"POST /_bulk HTTP/1.1\r\nHost: es\r\nTE: " + te + "\r\nConnection: TE\r\nContent-Length: 2\r\n\r\n{}",
+		} {
+			got, _ := w.exchange(request)
+			require.Equal(t, passed, strings.Contains(got, "\r\nTe: "+te+"\r\n"), got)
+		}
+	}
+}
+
 // Where net/http does not let through exactly what came.
 func TestRequestsThatChange(t *testing.T) {
 	w := startWire(t, nil)

@@ -4,8 +4,8 @@
 // its answer. Answers are parsed by [http.ReadResponse]; the pool, deadlines and
 // cancellation are this package's.
 //
-// It has no redirects, cookies, proxies, compression or HTTP/2, and sends no trailers,
-// upgrades or streamed bodies.
+// It has no redirects, cookies, proxies, compression or HTTP/2, and sends no upgrades or
+// streamed bodies.
 package leg
 
 import (

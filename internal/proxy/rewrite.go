@@ -123,7 +123,7 @@ func (l headerNames) has(name string) bool {
 // 7.6.1), without framing, Host and sidestep's own.
 func appendFields(dst []byte, h http.Header, but headerNames) []byte {
 	for name, values := range h {
-		if isHopByHop(name) || but.has(name) {
+		if !travels(name, values, but) {
 			continue
 		}
 		for _, value := range values {
@@ -134,6 +134,15 @@ func appendFields(dst []byte, h http.Header, but headerNames) []byte {
 		}
 	}
 	return dst
+}
+
+// travels reports whether a header of a request is for the next hop: that its client takes trailers of an answer is, too.
+// Other values of TE concern its connection alone.
+func travels(name string, values []string, but headerNames) bool {
+	if name == "Te" {
+		return strings.Contains(joined(values), "trailers")
+	}
+	return !isHopByHop(name) && !but.has(name)
 }
 
 // isHopByHop reports whether a header belongs to one connection, or frames a message.
@@ -161,7 +170,15 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 	dst = append(dst, t.upstream.url.Host...)
 	dst = append(dst, "\r\n"...)
 	dst = append(dst, fields...)
-	if len(t.body) > 0 || x.r.Header["Content-Length"] != nil || takesBody(x.Method) {
+	switch {
+	case len(x.trailer) > 0: // see inChunks
+		for name := range x.trailer {
+			if !isHopByHop(name) {
+				dst = append(append(append(dst, "Trailer: "...), name...), "\r\n"...)
+			}
+		}
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	case len(t.body) > 0 || x.r.Header["Content-Length"] != nil || takesBody(x.Method):
 		dst = append(dst, "Content-Length: "...)
 		dst = strconv.AppendInt(dst, int64(len(t.body)), 10)
 		dst = append(dst, "\r\n"...)

@@ -23,7 +23,7 @@ import (
 // send sends the attempt to its node, waits for the head of the answer, and judges it.
 func (x *exchange) send(t *try) {
 	send := x.sendHeld
-	if x.needsTransport() {
+	if x.streams {
 		send = x.sendStream
 	}
 	t.resp, t.err = send(t)                                      //nolint:bodyclose // release closes it
@@ -59,17 +59,6 @@ func causeOf(err error) attempt.Cause {
 // brokeOff reports whether the answer broke off before anything of it was passed on.
 func (a *answer) brokeOff() bool { return a.readErr != nil && !errors.Is(a.readErr, io.EOF) }
 
-// needsTransport reports whether net/http sends the request: its body streams, or it has trailers, or takes them. Such an
-// attempt cannot be aborted.
-func (x *exchange) needsTransport() bool {
-	return x.streams || len(x.trailer) > 0 || takesTrailers(x.r.Header)
-}
-
-// takesTrailers reports whether the client takes trailers of an answer. Other values of TE concern its connection alone.
-func takesTrailers(h http.Header) bool {
-	return strings.Contains(joined(h["Te"]), "trailers")
-}
-
 // sendHeld sends a request whose body is held, or that has none.
 func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	fields := x.fields
@@ -79,6 +68,9 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 	t.outHead = t.appendHead(t.outHead[:0], fields)
 	m := &t.message
 	m.Method, m.Head, m.Body, m.Repeatable = x.Method, t.outHead, t.body, x.rule.Repeatable && x.bulk == nil
+	if len(x.trailer) > 0 {
+		m.Body = inChunks(t.body, x.trailer)
+	}
 	if t.number == 0 {
 		m.Interim = x.passInterim
 	}
@@ -86,6 +78,16 @@ func (x *exchange) sendHeld(t *try) (*http.Response, error) {
 		m.Abort.Now() // it may not be watched yet
 	}
 	return t.upstream.leg.Do(m)
+}
+
+// inChunks returns a body as one chunk, and trailers behind it.
+func inChunks(body []byte, trailer http.Header) []byte {
+	var out []byte
+	if len(body) > 0 {
+		out = fmt.Appendf(out, "%x\r\n%s\r\n", len(body), body)
+	}
+	out = append(out, "0\r\n"...)
+	return append(appendFields(out, trailer, nil), "\r\n"...)
 }
 
 // interim passes an interim (1xx) answer to the client.
@@ -169,7 +171,7 @@ func (u *upload) wanted() bool {
 // closedInterval is how often a connection is looked at on which the body may not be sent yet.
 const closedInterval = 50 * time.Millisecond
 
-// sendStream sends a request whose body streams, or that has trailers.
+// sendStream sends a request whose body streams.
 func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	up := &upload{clientBody: x.stream, asking: x.asking, ended: x.r.Context().Done(), interim: make(chan struct{})}
 	ctx := httptrace.WithClientTrace(x.lasting(), &httptrace.ClientTrace{
@@ -192,9 +194,7 @@ func (x *exchange) sendStream(t *try) (*http.Response, error) {
 	}()
 	for {
 		out := x.outbound(t).WithContext(ctx)
-		if x.streams {
-			out.Body = up
-		}
+		out.Body = up
 		up.stale.Store(false)
 		resp, err := t.upstream.transport.RoundTrip(out)
 		if err == nil {
@@ -227,17 +227,8 @@ func (x *exchange) outbound(t *try) *http.Request {
 	if x.asking { // it concerns the body, which streams
 		out.Header["Expect"] = h["Expect"]
 	}
-	if x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute) { // the body may grow
+	if x.longer || x.bulk != nil && x.bulk.mode == ModeRoute { // the body may grow
 		out.ContentLength, out.TransferEncoding = -1, nil
-	}
-	if !x.streams {
-		body := string(t.body)
-		if out.Body = http.NoBody; body != "" || !x.rule.Repeatable && x.Method == http.MethodGet {
-			out.Body = io.NopCloser(strings.NewReader(body)) // an empty one keeps net/http from repeating a GET
-		}
-		if len(x.trailer) == 0 { // trailers need chunks
-			out.ContentLength, out.TransferEncoding = int64(len(body)), nil
-		}
 	}
 	return out
 }
@@ -273,12 +264,9 @@ func (u *upstream) answered(head, status int) {
 func upstreamHeader(h http.Header, but headerNames) http.Header {
 	out := make(http.Header, len(h)+1)
 	for name, values := range h {
-		if !isHopByHop(name) && !but.has(name) {
+		if travels(name, values, but) {
 			out[name] = values
 		}
-	}
-	if takesTrailers(h) {
-		out["Te"] = h["Te"]
 	}
 	if _, ok := out["User-Agent"]; !ok {
 		out["User-Agent"] = []string{""}
