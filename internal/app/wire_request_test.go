@@ -84,6 +84,7 @@ func TestRequestBodiesArriveAsSent(t *testing.T) {
 		"trailers unannounced":  "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n",
 		"trailers of a search":  "POST /idx/_search HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n",
 		"large":                 "POST /_bulk HTTP/1.1" + sized(strings.Repeat("x", 3<<20), ndjson),
+		"odd bytes":             "POST //a%2Fb|\xff?a|b HTTP/1.1" + sized("{}", "User-Agent:\r\n"),
 		"large search":          "POST /idx/_search HTTP/1.1" + sized(`{"q":"`+strings.Repeat("x", 2<<20)+`"}`),
 	})
 }

@@ -170,20 +170,36 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 	dst = append(dst, t.upstream.url.Host...)
 	dst = append(dst, "\r\n"...)
 	dst = append(dst, fields...)
-	switch {
-	case len(x.trailer) > 0: // see inChunks
+	switch length := t.length(); {
+	case length < 0:
 		for name := range x.trailer {
 			if !isHopByHop(name) {
 				dst = append(append(append(dst, "Trailer: "...), name...), "\r\n"...)
 			}
 		}
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-	case len(t.body) > 0 || x.r.Header["Content-Length"] != nil || takesBody(x.Method):
+	case length > 0 || x.r.Header["Content-Length"] != nil || takesBody(x.Method):
 		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(len(t.body)), 10)
+		dst = strconv.AppendInt(dst, length, 10)
 		dst = append(dst, "\r\n"...)
 	}
+	if x.asking { // it concerns the body, which streams
+		dst = append(dst, "Expect: 100-continue\r\n"...)
+	}
 	return append(dst, "\r\n"...)
+}
+
+// length returns how long the body is that goes upstream; -1 if it goes in chunks: its length is not known, or it has
+// trailers.
+func (t *try) length() int64 {
+	x := t.x
+	switch {
+	case len(x.trailer) > 0, x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute): // it may grow
+		return -1
+	case x.streams:
+		return x.r.ContentLength
+	}
+	return int64(len(t.body))
 }
 
 // takesBody reports whether a request of the method without a body needs Content-Length:
