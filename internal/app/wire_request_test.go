@@ -84,6 +84,7 @@ func TestRequestBodiesArriveAsSent(t *testing.T) {
 		"trailers unannounced":  "POST /_bulk HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n",
 		"trailers of a search":  "POST /idx/_search HTTP/1.1\r\nHost: es\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n",
 		"large":                 "POST /_bulk HTTP/1.1" + sized(strings.Repeat("x", 3<<20), ndjson),
+		"odd bytes":             "POST //a%2Fb|\xff?a|b HTTP/1.1" + sized("{}", "User-Agent:\r\n"),
 		"large search":          "POST /idx/_search HTTP/1.1" + sized(`{"q":"`+strings.Repeat("x", 2<<20)+`"}`),
 	})
 }
@@ -96,6 +97,20 @@ func arriveAsSent(t *testing.T, requests map[string]string) {
 			got, _ := w.exchange(request)
 			require.Equal(t, parse(t, request), parse(t, got))
 		})
+	}
+}
+
+// That a client takes trailers is told to the node. Other codings concern its connection alone.
+func TestThatTrailersAreTakenIsPassedOn(t *testing.T) {
+	w := startWire(t, nil)
+	for te, passed := range map[string]bool{"trailers": true, "gzip, trailers;q=0.5": true, "gzip": false} {
+		for _, request := range []string{
+			"GET /idx HTTP/1.1\r\nHost: es\r\nTE: " + te + "\r\nConnection: TE\r\n\r\n",
+			"POST /_bulk HTTP/1.1\r\nHost: es\r\nTE: " + te + "\r\nConnection: TE\r\nContent-Length: 2\r\n\r\n{}",
+		} {
+			got, _ := w.exchange(request)
+			require.Equal(t, passed, strings.Contains(got, "\r\nTe: "+te+"\r\n"), got)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ type Do uint8
 // What to do.
 const (
 	Answer    Do = iota // with the answer of Action.Attempt; -1: there is no answer
-	Steer               // send it to other copies than those tried before
+	Steer               // send it to other copies than those tried before, or, after NoCopy, with a preference for the same
 	Unchanged           // send it as the client wrote it; an attempt that is still in flight is given up
 	Pause               // as Unchanged, after Action.After, to any node again
 	Wait                // an attempt is still in flight

@@ -30,6 +30,9 @@ func BenchmarkDo(b *testing.B) {
 		do   func() (*http.Response, error)
 	}{
 		{"leg", func() (*http.Response, error) { return pool.Do(message) }},
+		{"leg, stream", func() (*http.Response, error) {
+			return pool.Do(&Message{Method: http.MethodPost, Head: []byte(head), Stream: &Stream{Reader: strings.NewReader("{}"), Length: 2}})
+		}},
 		{"transport", func() (*http.Response, error) {
 			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, strings.NewReader("{}"))
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,9 +32,9 @@ type conn struct {
 	// Of the exchange, for the goroutine that reads:
 	begun  time.Time
 	br     *bufio.Reader
-	limit  int64 // that may still be read
-	heard  bool  // a byte was read
-	broken bool  // reading failed or came to an end
+	limit  int64       // that may still be read
+	heard  atomic.Bool // a byte was read
+	broken bool        // reading failed or came to an end
 
 	// Of writing:
 	wrote    int64
@@ -50,7 +51,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.nc.Read(p)
 	c.limit -= int64(n)
-	c.heard = c.heard || n > 0
+	if n > 0 {
+		c.heard.Store(true)
+	}
 	c.broken = c.broken || err != nil
 	return n, err
 }
@@ -87,7 +90,8 @@ func (c *conn) decrypted(deadline time.Time) bool {
 // begin prepares c for a message and its answer.
 func (c *conn) begin() {
 	c.limit = int64(c.pool.o.MaxHead)
-	c.begun, c.heard = time.Now(), false
+	c.begun = time.Now()
+	c.heard.Store(false)
 	c.wrote, c.writeErr = 0, nil
 }
 
@@ -103,24 +107,23 @@ func (c *conn) rest() {
 	c.pool.put(c)
 }
 
-// inTurn reports whether a message of this length is written together with the wait for
-// its answer.
-func (c *conn) inTurn(length int) bool {
-	return length <= copied && c.secure == nil && c.socket.sends()
+// inTurn reports whether a message is written together with the wait for its answer.
+func (c *conn) inTurn(m *Message) bool {
+	return m.Stream == nil && len(m.Head)+len(m.Body) <= copied && c.secure == nil && c.socket.sends()
 }
 
-// write writes a message. If it is short it also waits for the answer.
-func (c *conn) write(head, body []byte) {
-	if len(head)+len(body) > copied {
-		both := net.Buffers{head, body}
+// write writes a message, but for a stream. If it is short it also waits for the answer.
+func (c *conn) write(m *Message) {
+	if len(m.Head)+len(m.Body) > copied {
+		both := net.Buffers{m.Head, m.Body}
 		c.wrote, c.writeErr = both.WriteTo(c.nc)
 		return
 	}
 	b := c.pool.buffers.Get().(*[]byte)
 	defer c.pool.buffers.Put(b)
-	*b = append(append((*b)[:0], head...), body...)
+	*b = append(append((*b)[:0], m.Head...), m.Body...)
 	wrote := 0
-	if c.inTurn(len(*b)) {
+	if c.inTurn(m) {
 		wrote, c.writeErr = c.socket.send(*b, !c.isNew())
 		c.wrote = int64(wrote)
 	}
@@ -131,7 +134,8 @@ func (c *conn) write(head, body []byte) {
 }
 
 // readHead reads the head of the answer to m and what comes before it.
-func (c *conn) readHead(m *Message) (*http.Response, error) {
+func (c *conn) readHead(m *Message, u *upload) (*http.Response, error) {
+	defer u.ends()
 	c.br = c.pool.readers.Get().(*bufio.Reader) // not before: waiting takes no buffer
 	c.br.Reset(c)
 	var request *http.Request // a nil request is a GET
@@ -151,5 +155,6 @@ func (c *conn) readHead(m *Message) (*http.Response, error) {
 		case resp.StatusCode != http.StatusContinue && m.Interim != nil:
 			m.Interim(resp.StatusCode, resp.Header)
 		}
+		u.asks()
 	}
 }

@@ -18,10 +18,10 @@ const (
 	// soon is how long after a message is begun a connection may end that the node had closed while it was
 	// idle. One that ends later was closed while the node worked.
 	soon = time.Second
-	// LongHead is a length of heads in bytes that the engines take by default: they take 8 KiB of headers, or 16. If it is more
+	// longHead is a length of heads in bytes that the engines take by default: they take 8 KiB of headers, or 16. If it is more
 	// they answer 400 and leave the connection open, but read nothing more of it (seen on OpenSearch 3.6.0):
 	// the next message on it would never be answered.
-	LongHead = 7 << 10
+	longHead = 7 << 10
 )
 
 // exchange is a message and its answer on a connection. It is the body of the answer.
@@ -30,6 +30,7 @@ type exchange struct {
 	m    *Message
 
 	written chan struct{} // closed when the message is written by a goroutine of its own; nil: there is none
+	upload  *upload       // of a stream; nil: there is none
 
 	body    io.Reader   // of http.ReadResponse
 	keep    bool        // the answer leaves the connection open
@@ -46,16 +47,20 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	m.Abort.watch(c.abort)
 	if len(m.Body) > inline {
 		x.written = make(chan struct{})
-		go x.write(m.Head, m.Body)
-	} else if c.write(m.Head, m.Body); c.writeErr != nil && c.wrote == 0 {
+		go x.write()
+	} else if c.write(m); c.writeErr != nil && c.wrote == 0 {
 		return nil, x.fail("write", c.writeErr)
 	}
+	if m.Stream != nil && c.writeErr == nil {
+		x.upload = c.upload(m.Stream)
+		x.written = x.upload.done
+	}
 	// Where a part was written the node may have answered and closed the connection.
-	resp, err := c.readHead(m)
+	resp, err := c.readHead(m, x.upload)
 	if err != nil {
 		return nil, x.fail("read", err)
 	}
-	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !Unread(len(m.Head), resp.StatusCode)
+	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !unread(len(m.Head), resp.StatusCode)
 	if resp.Body == http.NoBody {
 		x.finish(x.reusable())
 		return resp, nil
@@ -65,16 +70,16 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 	return resp, nil
 }
 
-// Unread reports whether a node that answers with this status may have read nothing of a head of this length, and read
+// unread reports whether a node that answers with this status may have read nothing of a head of this length, and read
 // nothing more of the connection. What else it answers tells that it has read the head.
-func Unread(length, status int) bool {
-	return length > LongHead && (status >= http.StatusBadRequest && status <= http.StatusForbidden ||
+func unread(length, status int) bool {
+	return length > longHead && (status >= http.StatusBadRequest && status <= http.StatusForbidden ||
 		status == http.StatusRequestHeaderFieldsTooLarge)
 }
 
 // write writes the message while the answer is awaited.
-func (x *exchange) write(head, body []byte) {
-	x.conn.write(head, body)
+func (x *exchange) write() {
+	x.conn.write(x.m)
 	close(x.written)
 }
 
@@ -82,8 +87,8 @@ func (x *exchange) write(head, body []byte) {
 func (x *exchange) fail(doing string, err error) *failure {
 	x.finish(false)
 	c := x.conn
-	f := &failure{doing: doing, err: x.m.because(err), unanswered: !c.heard && time.Since(c.begun) < soon}
-	f.notSent = c.writeErr != nil && c.wrote == 0 || !c.proven && !c.heard && refused(err)
+	f := &failure{doing: doing, err: x.m.because(err), unanswered: !c.heard.Load() && time.Since(c.begun) < soon}
+	f.notSent = c.writeErr != nil && c.wrote == 0 || !c.proven && !c.heard.Load() && x.m.Stream == nil && refused(err)
 	f.stale = errors.Is(c.writeErr, errStale)
 	return f
 }
@@ -142,7 +147,7 @@ func (x *exchange) reusable() bool {
 			return false
 		}
 	}
-	return c.writeErr == nil
+	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil)
 }
 
 // finish returns the connection to the pool if keep and the message was not aborted; else it closes
@@ -157,10 +162,10 @@ func (x *exchange) finish(keep bool) {
 	x.awaitWriter()
 }
 
-// awaitWriter returns when the message is no longer in use. The connection must be
+// awaitWriter returns when the message is no longer in use, but for a stream. The connection must be
 // closed, or the message written.
 func (x *exchange) awaitWriter() {
-	if x.written != nil {
+	if x.written != nil && x.upload == nil {
 		<-x.written
 	}
 }

@@ -330,12 +330,12 @@ func TestAConnectionWithALongHeadIsKeptIfThatWasRead(t *testing.T) {
 			answer string
 			kept   int
 		}{
-			{LongHead + 1, hello, 1},
-			{LongHead + 1, strings.Replace(hello, "200 OK", "400 Bad Request", 1), 0},
-			{LongHead + 1, strings.Replace(hello, "200 OK", "431 Too Large", 1), 0},
-			{LongHead + 1, strings.Replace(hello, "200 OK", "404 Not Found", 1), 1},
-			{LongHead + 1, strings.Replace(hello, "200 OK", "503 Unavailable", 1), 1},
-			{LongHead + 1, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", 0},
+			{longHead + 1, hello, 1},
+			{longHead + 1, strings.Replace(hello, "200 OK", "400 Bad Request", 1), 0},
+			{longHead + 1, strings.Replace(hello, "200 OK", "431 Too Large", 1), 0},
+			{longHead + 1, strings.Replace(hello, "200 OK", "404 Not Found", 1), 1},
+			{longHead + 1, strings.Replace(hello, "200 OK", "503 Unavailable", 1), 1},
+			{longHead + 1, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", 0},
 			{100, strings.Replace(hello, "200 OK", "400 Bad Request", 1), 1},
 		} {
 			n := start(t, secure, answering(c.answer))

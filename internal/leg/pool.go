@@ -1,11 +1,9 @@
 // Package leg carries HTTP/1.1 requests to one node over connections that it keeps. It
-// replaces [http.Transport] for requests that are held as bytes, on the goroutine of the
-// caller: connections have no goroutines, and a request costs one write and the reads of
-// its answer. Answers are parsed by [http.ReadResponse]; the pool, deadlines and
+// replaces [http.Transport], on the goroutine of the caller: connections have no goroutines, and a
+// request that is held as bytes costs one write and the reads of its answer. Answers are parsed by [http.ReadResponse]; the pool, deadlines and
 // cancellation are this package's.
 //
-// It has no redirects, cookies, proxies, compression or HTTP/2, and sends no trailers,
-// upgrades or streamed bodies.
+// It has no redirects, cookies, proxies, compression, HTTP/2 or upgrades.
 package leg
 
 import (
@@ -18,7 +16,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"sidestep/internal/rawsocket"
@@ -44,6 +41,8 @@ type Options struct {
 	// MaxHead bounds the head of an answer in bytes, together with the interim
 	// answers before it; 0 means 10 MiB, as in [http.Transport].
 	MaxHead int
+	// ContinueTimeout is how long a stream waits to be asked for.
+	ContinueTimeout time.Duration
 }
 
 const (
@@ -105,6 +104,9 @@ type Message struct {
 	// Head is the request line and the header fields, with the empty line at the end.
 	Head []byte
 	Body []byte
+	// Stream is a body that is read as it is sent, in place of Body; nil: there is none. The head must tell its length, or
+	// that it is in chunks. Such a message is not repeatable.
+	Stream *Stream
 	// Repeatable says that the message may be sent again, on a new connection, when a
 	// pooled one ends within a second, before any byte of the answer: the node closed it while
 	// it was idle. Otherwise that is an error, as the node may have acted on the message.
@@ -160,7 +162,7 @@ func (p *Pool) connect(m *Message, fresh bool) (*conn, *failure) {
 			}
 		}
 		// A message that is written together with reading finds out then.
-		if c.isNew() || c.inTurn(len(m.Head)+len(m.Body)) || !c.stale() {
+		if c.isNew() || c.inTurn(m) || !c.stale() {
 			return c, nil
 		}
 		c.abort()
@@ -283,26 +285,4 @@ func Dial(ctx context.Context, o Options) (net.Conn, error) {
 		return nil, err
 	}
 	return c.nc, nil
-}
-
-// Stale reports whether an idle connection cannot be used: the node has closed or reset
-// it, or sent something unexpectedly.
-func Stale(nc net.Conn) bool { return watch(below(nc)).readable() }
-
-// Closed reports whether a connection has been closed on this side.
-func Closed(nc net.Conn) bool {
-	s, ok := below(nc).(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := s.SyscallConn()
-	return err != nil || raw.Control(func(uintptr) {}) != nil
-}
-
-// below returns the connection that TLS is spoken on, or nc itself.
-func below(nc net.Conn) net.Conn {
-	if secure, ok := nc.(*tls.Conn); ok {
-		return secure.NetConn()
-	}
-	return nc
 }

@@ -98,7 +98,7 @@ func (x *exchange) writeHead(t *try) (announced int) {
 		h["Transfer-Encoding"] = []string{"chunked"} // or the server would add a Content-Length to a short answer
 	}
 	// The server adds nothing where the engine sends none.
-	for _, name := range [...]string{"Date", "Content-Type"} {
+	for _, name := range [...]string{"Date", "Content-Type", "Content-Length"} {
 		if _, ok := h[name]; !ok {
 			h[name] = nil
 		}

@@ -101,11 +101,12 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 		return t.rewrite()
 	}
 	t.steered = true
+	t.soft = before.soft || before.cause == attempt.NoCopy // the engine knows where the other copies are
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.avoid), time.Now())
 	switch {
 	case t.decision.Reason == selection.Overloaded:
 		return false
-	case before.cause != attempt.Unreachable && slices.Equal(before.decision.Nodes, t.decision.Nodes):
+	case before.cause != attempt.Unreachable && before.soft == t.soft && slices.Equal(before.decision.Nodes, t.decision.Nodes):
 		return false
 	}
 	return t.rewrite()
@@ -198,7 +199,7 @@ func (x *exchange) sent(t *try, kind record.Kind, now time.Time) {
 	}
 	t.number = x.machine.Sent(t.lists(), !t.steered)
 	x.tries = append(x.tries, t)
-	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: x.soft}
+	a := record.Attempt{Kind: kind, Own: !t.steered, Node: t.upstream.node, Upstream: t.upstream.url, Soft: t.soft}
 	if t.steered {
 		a.Reason = string(t.decision.Reason)
 	}
@@ -390,7 +391,6 @@ func (x *exchange) learn(t *try, now time.Time, gone bool) {
 		x.Reason = reasonForbidden
 		return
 	case attempt.Refused, attempt.NoCopy, attempt.Request:
-		x.avoid = append(x.avoid, t.blamed...)
 		return // neither node is at fault, or the placement is wrong
 	case attempt.Good:
 	default:

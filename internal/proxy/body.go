@@ -217,7 +217,7 @@ func (d *readDeadline) lift() {
 }
 
 // clientBody is a request body that is read as it arrives. It may outlive the exchange
-// for a moment, as the transport reads it on a goroutine of its own.
+// for a moment, as the leg reads it on a goroutine of its own.
 type clientBody struct {
 	body     io.ReadCloser
 	received atomic.Int64
@@ -264,10 +264,11 @@ func (b *clientBody) lift() {
 func (b *clientBody) before(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.over:
+	if b.over {
 		return 0, http.ErrBodyReadAfterClose
-	case len(b.read) > 0:
+	}
+	b.begun.Store(true)
+	if len(b.read) > 0 {
 		n := copy(p, b.read)
 		b.read = b.read[n:]
 		b.received.Add(int64(n))
@@ -276,10 +277,6 @@ func (b *clientBody) before(p []byte) (int, error) {
 	b.deadline.push()
 	return 0, nil
 }
-
-// Close implements io.Closer. The transport closes a body even when it could not
-// connect; the next node must still be able to read it.
-func (b *clientBody) Close() error { return nil }
 
 // finish closes the body, which must happen before the handler returns (golang/go#68560),
 // and reads what the client is still sending. An early answer is flushed first. A client

@@ -102,9 +102,6 @@ type exchange struct {
 	// parts is the timer that aborts the attempts although they may change something; nil until the client has left.
 	parts   *time.Timer
 	aborted bool // the attempts were aborted, as the client has left
-	// lasts is the context of attempts that net/http sends, if it is not the request's; endLasting ends it.
-	lasts      context.Context //nolint:containedctx // of one request
-	endLasting func()
 	// unwatch stops watching the client; nil if it is not watched.
 	unwatch   func() bool
 	grace     time.Duration // from when the first attempt is late until it is overdue
@@ -203,6 +200,7 @@ type try struct {
 	x        *exchange
 	steered  bool               // it goes to the nodes of the decision
 	decision selection.Decision // if it is steered
+	soft     bool               // as x.soft, or as the list before it left a shard without a copy
 	upstream *upstream
 	query    string
 	body     []byte
@@ -223,7 +221,7 @@ var tries = sync.Pool{New: func() any { return new(try) }} //nolint:gochecknoglo
 
 func newTry(x *exchange) *try {
 	t := tries.Get().(*try)
-	t.x = x
+	t.x, t.soft = x, x.soft
 	return t
 }
 

@@ -128,8 +128,8 @@ func (p *Proxy) Explain(q Question) (Explanation, error) {
 		e.SentRouting, e.RoutingResult = x.request.Routing, string(result)
 	}
 	reason := x.Reason
-	if reason == "" && p.suspended.holds(now) {
-		reason = reasonForbidden
+	if reason == "" {
+		reason = x.barred(now)
 	}
 	if x.plan, x.Reason = x.planFor(now); x.plan != nil {
 		p.explainDecision(&e, x, now)

@@ -140,6 +140,21 @@ func TestExplainShowsCopiesThatDoNotServe(t *testing.T) {
 	require.Equal(t, []IdleCopy{{NodeID: "id-new", State: "STARTED", Why: "its node is not known yet"}}, idle)
 }
 
+// While everything fails searches pass, and an operator is told so.
+func TestExplainSaysThatEverythingFails(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	for h.proxy.searchBudget.Allows() {
+		h.proxy.searchBudget.Failed()
+	}
+	e := h.explain(Question{Target: "idx"})
+	require.False(t, e.Steered)
+	require.Equal(t, reasonFailing, e.Reason)
+	require.Empty(t, e.Preference)
+	require.Contains(t, e.Summary, "until one succeeds")
+	require.True(t, h.explain(Question{Operation: es.PIT, Target: "idx"}).Steered, "it is repeated in no case")
+}
+
 // Every reason to pass that can be explained has words.
 func TestEveryReasonToPassHasWords(t *testing.T) {
 	for _, r := range []es.PassReason{
@@ -154,7 +169,7 @@ func TestEveryReasonToPassHasWords(t *testing.T) {
 	} {
 		require.NotEmpty(t, passTexts[string(m)], m)
 	}
-	for _, r := range []string{reasonOperationOff, reasonStale, reasonForbidden} {
+	for _, r := range []string{reasonOperationOff, reasonStale, reasonForbidden, reasonFailing} {
 		require.NotEmpty(t, passTexts[r], r)
 	}
 	for _, r := range selection.Reasons() {

@@ -12,6 +12,7 @@ import (
 var passTexts = map[string]string{
 	reasonOperationOff: "The operation is switched off (routing.operations).",
 	reasonStale:        "The placement could not be confirmed for cluster.placement_max_age.",
+	reasonFailing:      "Second attempts of searches fail as the first ones do: searches go out once until one succeeds.",
 	reasonForbidden:    "The cluster forbids node preferences (strict weighted routing); a probe finds out when it allows them again.",
 
 	string(es.PassClientPreference): "The client chose the copies itself: by a keyword, by any preference for an operation that keeps its copies, or by a string while routing.affinity.strings is false.",

@@ -93,6 +93,28 @@ func TestABadAnswerIsFollowedByTheNextBestCopies(t *testing.T) {
 	}
 }
 
+// A list without a copy of some shard is of a placement that has changed. The engine knows where the copies are. A node that
+// was left out is not asked in place of the others.
+func TestAListWithoutACopyBecomesAPreference(t *testing.T) {
+	h := start(t, 3, nil)
+	h.slow(1)
+	badOnce(h, respond(http.StatusBadRequest, noNodes))
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	seen := h.seen()
+	require.Len(t, seen, 2)
+	require.Equal(t, "/idx/_search?preference=_only_nodes:id-a,id-c", seen[0].uri)
+	require.Equal(t, "/idx/_search?preference=_prefer_nodes:id-a,id-c", seen[1].uri)
+	require.NotEqual(t, seen[0].node, seen[1].node)
+
+	h.answer = respond(http.StatusBadRequest, noNodes) // as of another engine
+	resp, _ := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	seen = h.seen()
+	require.Len(t, seen, 3)
+	require.Equal(t, "/idx/_search", seen[2].uri)
+}
+
 // Where sidestep has left no copy out, the engine has asked every copy of the shards that failed, as far as it asks at all: not
 // for the documents of a shard that has answered the query. So a search is sent again of which shards are missing, if nodes
 // beside those that failed have room. Any other would only keep the queues full.

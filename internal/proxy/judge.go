@@ -117,7 +117,7 @@ func (t *try) refuses() bool {
 	case http.StatusForbidden:
 		return !t.readable()
 	case http.StatusOK:
-		return !t.x.soft && !t.readable() && !decodable(joined(t.x.r.Header["Accept-Encoding"]))
+		return !t.soft && !t.readable() && !decodable(joined(t.x.r.Header["Accept-Encoding"]))
 	}
 	return false
 }
@@ -214,8 +214,7 @@ func (t *try) judgeShards() {
 
 // blame returns the nodes at fault for a bad answer: those that it names. If it names
 // none, it is the whole set for a partial result, and the answering node for an error. If
-// a shard has no copy on the set, that concerns the whole set. If shards had no copy to ask, no
-// node that answered is at fault. No node is known to be if what is judged of an error ends before the
+// shards had no copy to ask, no node that answered is at fault. No node is known to be if what is judged of an error ends before the
 // shards that failed.
 func (t *try) blame() []*selection.Node {
 	var named func(n *selection.Node) bool
@@ -231,8 +230,6 @@ func (t *try) blame() []*selection.Node {
 			return nil
 		}
 		named = func(n *selection.Node) bool { return bytes.Contains(body, []byte(n.ID)) }
-	case attempt.NoCopy:
-		return slices.Clone(t.decision.Nodes)
 	default:
 		return nil
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -80,22 +79,7 @@ func (x *exchange) watch() bool {
 // whole, and its time is not over. x.mu is held.
 func (x *exchange) goesOn() bool {
 	broken := x.stream != nil && (x.stream.gone.Load() || x.stream.stalled.Load())
-	return x.changes() && !broken && !x.aborted && (x.lasts == nil || x.lasts.Err() == nil)
-}
-
-// lasting returns the context of attempts that net/http sends. It ends when the client leaves, that of what may change
-// something not at once.
-func (x *exchange) lasting() context.Context {
-	if x.lasts != nil || !x.changes() {
-		return cmp.Or(x.lasts, x.r.Context())
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(x.r.Context()))
-	stop := context.AfterFunc(x.r.Context(), func() { time.AfterFunc(parting, cancel) })
-	x.lasts, x.endLasting = ctx, func() {
-		stop()
-		cancel()
-	}
-	return ctx
+	return x.changes() && !broken && !x.aborted
 }
 
 // done is called when the handler returns.
@@ -110,8 +94,5 @@ func (x *exchange) done() {
 		x.refs.Add(-1)
 	}
 	x.mu.Unlock()
-	if x.endLasting != nil {
-		x.endLasting()
-	}
 	x.release()
 }

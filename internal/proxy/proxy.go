@@ -244,11 +244,11 @@ func (p *Proxy) Close() {
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
 	for _, u := range p.seeds {
-		u.close()
+		u.leg.Close()
 	}
 	for _, u := range p.view.Load().upstreams {
 		if u != nil {
-			u.close()
+			u.leg.Close()
 		}
 	}
 }

@@ -35,22 +35,29 @@ func (x *exchange) resolve() {
 
 // mayDecide reports whether there is to be a decision about the request.
 func (x *exchange) mayDecide(now time.Time) bool {
-	p := x.p
 	switch {
 	case x.Reason != "":
 		return false
 	case x.mode() == ModeOff:
 		x.Reason = reasonOff
 		return false
-	case p.suspended.holds(now):
-		x.Reason = reasonForbidden
-		return false
-	case x.steering() == es.SteerSearch && !p.searchBudget.Allows():
-		x.Reason = reasonFailing
+	}
+	if x.Reason = x.barred(now); x.Reason != "" {
 		return false
 	}
-	p.o.Touch()
+	x.p.o.Touch()
 	return true
+}
+
+// barred returns why requests of this kind all pass at the moment; empty if they do not.
+func (x *exchange) barred(now time.Time) string {
+	switch {
+	case x.p.suspended.holds(now):
+		return reasonForbidden
+	case x.steering() == es.SteerSearch && !x.p.searchBudget.Allows():
+		return reasonFailing
+	}
+	return ""
 }
 
 // planAt finds the copies in a snapshot for a request that is to be served: they are in use from now on. If the plan is

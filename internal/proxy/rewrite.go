@@ -47,7 +47,7 @@ func (t *try) rewrite() bool {
 	case !x.fits(): // nor would it with a list, which may be written in many places
 		return false
 	}
-	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, x.soft))
+	t.query = es.SetPreference(t.query, x.view.preferences.of(t.decision.Nodes, t.soft))
 	return es.FitsRequestLine(x.Method, x.Path, t.query)
 }
 
@@ -123,7 +123,7 @@ func (l headerNames) has(name string) bool {
 // 7.6.1), without framing, Host and sidestep's own.
 func appendFields(dst []byte, h http.Header, but headerNames) []byte {
 	for name, values := range h {
-		if isHopByHop(name) || but.has(name) {
+		if !travels(name, values, but) {
 			continue
 		}
 		for _, value := range values {
@@ -134,6 +134,15 @@ func appendFields(dst []byte, h http.Header, but headerNames) []byte {
 		}
 	}
 	return dst
+}
+
+// travels reports whether a header of a request is for the next hop: that its client takes trailers of an answer is, too.
+// Other values of TE concern its connection alone.
+func travels(name string, values []string, but headerNames) bool {
+	if name == "Te" {
+		return strings.Contains(joined(values), "trailers")
+	}
+	return !isHopByHop(name) && !but.has(name)
 }
 
 // isHopByHop reports whether a header belongs to one connection, or frames a message.
@@ -161,12 +170,36 @@ func (t *try) appendHead(dst, fields []byte) []byte {
 	dst = append(dst, t.upstream.url.Host...)
 	dst = append(dst, "\r\n"...)
 	dst = append(dst, fields...)
-	if len(t.body) > 0 || x.r.Header["Content-Length"] != nil || takesBody(x.Method) {
+	switch length := t.length(); {
+	case length < 0:
+		for name := range x.trailer {
+			if !isHopByHop(name) {
+				dst = append(append(append(dst, "Trailer: "...), name...), "\r\n"...)
+			}
+		}
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	case length > 0 || x.r.Header["Content-Length"] != nil || takesBody(x.Method):
 		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(len(t.body)), 10)
+		dst = strconv.AppendInt(dst, length, 10)
 		dst = append(dst, "\r\n"...)
 	}
+	if x.asking { // it concerns the body, which streams
+		dst = append(dst, "Expect: 100-continue\r\n"...)
+	}
 	return append(dst, "\r\n"...)
+}
+
+// length returns how long the body is that goes upstream; -1 if it goes in chunks: its length is not known, or it has
+// trailers.
+func (t *try) length() int64 {
+	x := t.x
+	switch {
+	case len(x.trailer) > 0, x.streams && (x.longer || x.bulk != nil && x.bulk.mode == ModeRoute): // it may grow
+		return -1
+	case x.streams:
+		return x.r.ContentLength
+	}
+	return int64(len(t.body))
 }
 
 // takesBody reports whether a request of the method without a body needs Content-Length:

@@ -46,7 +46,7 @@ func (x *exchange) followRule() {
 		x.rule = ruleOf(es.SteerOnce)
 	default:
 		x.rule = ruleOf(steering)
-		x.rule.Hedged = x.rule.Hedged && !x.soft && !x.needsTransport()
+		x.rule.Hedged = x.rule.Hedged && !x.soft
 	}
 	x.rule.Repeatable = x.bulk.repeats() || x.rule.Repeatable && !x.streams && !x.createsState()
 }

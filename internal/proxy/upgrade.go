@@ -1,15 +1,19 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"strings"
 	"time"
 
 	"sidestep/internal/attempt"
 	"sidestep/internal/es"
+	"sidestep/internal/leg"
 	"sidestep/internal/record"
 )
 
@@ -76,6 +80,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// transportTo returns a transport for one request to u. Its connection is made as the leg's are, whose errors tell what was
+// sent.
+func transportTo(u *url.URL, o Options) *http.Transport {
+	to, t := legOptions(u, o), o.Transport.Clone()
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return leg.Dial(ctx, to) }
+	t.DialContext, t.DialTLSContext, t.DisableKeepAlives = dial, dial, true
+	return t
+}
+
 // sendUpgrade sends the request to a node and, if it was not sent, to another one.
 func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 	for {
@@ -90,7 +103,7 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 		target := *r.URL
 		target.Scheme, target.Host = t.upstream.url.Scheme, t.upstream.url.Host
 		out := r.WithContext(r.Context())
-		out.URL, out.Close = &target, t.upstream.mayMiss(headLength(r.Header))
+		out.URL = &target
 		if x.Span != nil {
 			out.Header = r.Header.Clone()
 			for _, key := range []string{"Traceparent", "Tracestate"} {
@@ -100,7 +113,7 @@ func (x *exchange) sendUpgrade(r *http.Request) (*http.Response, error) {
 				}
 			}
 		}
-		resp, err := t.upstream.transport.RoundTrip(out)
+		resp, err := transportTo(t.upstream.url, x.p.o).RoundTrip(out)
 		ended := time.Now()
 		t.unlease()
 		x.Upstream += ended.Sub(now)

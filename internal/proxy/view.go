@@ -2,10 +2,8 @@ package proxy
 
 import (
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"sidestep/internal/cluster"
@@ -60,7 +58,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 		case old == nil || *old.url != *n.URL:
 			old = newUpstream(v.nodes[i], n.URL, o)
 		case old.node != v.nodes[i]: // something else of the node has changed
-			old = &upstream{node: v.nodes[i], url: old.url, leg: old.leg, transport: old.transport, takes: old.takes}
+			old = &upstream{node: v.nodes[i], url: old.url, leg: old.leg}
 		}
 		v.upstreams[i] = old
 		if n.Data() || infos[i].CoordinatingOnly {
@@ -72,7 +70,7 @@ func newView(s *cluster.Snapshot, before *view, o Options, now time.Time) *view 
 	for _, u := range before.upstreams {
 		kept := func(w *upstream) bool { return w != nil && w.leg == u.leg }
 		if u != nil && !slices.ContainsFunc(v.upstreams, kept) {
-			u.close()
+			u.leg.Close()
 		}
 	}
 	return v
@@ -102,24 +100,15 @@ func (v *view) upstream(n *selection.Node) *upstream {
 	return nil
 }
 
-// upstream is a node's address and its connections. The leg carries nearly all requests,
-// the transport those that stream.
+// upstream is a node's address and its connections. The leg carries all requests but upgrades.
 type upstream struct {
-	node      *selection.Node
-	url       *url.URL
-	leg       *leg.Pool
-	transport *http.Transport
-	takes     *atomic.Int64 // the length of the longest head that the node has read of what the transport carried
+	node *selection.Node
+	url  *url.URL
+	leg  *leg.Pool
 }
 
 func newUpstream(n *selection.Node, u *url.URL, o Options) *upstream {
-	to := legOptions(u, o)
-	return &upstream{node: n, url: u, leg: leg.New(to), transport: newTransport(to, o.Transport), takes: new(atomic.Int64)}
-}
-
-func (u *upstream) close() {
-	u.leg.Close()
-	u.transport.CloseIdleConnections()
+	return &upstream{node: n, url: u, leg: leg.New(legOptions(u, o))}
 }
 
 // pick returns where to send a request: to the wanted node if it has an address, else to the

@@ -229,34 +229,3 @@ func TestALongRequestLineIsNotReadForEachItem(t *testing.T) {
 		require.Equal(t, uri, h.seen()[0].uri)
 	}
 }
-
-// A connection with a head that is longer than the engines take by default is not used again, unless the node is known to
-// take that: a node that does not leaves the connection open, and reads nothing more of it.
-func TestAConnectionWithALongHeadIsClosedUntilItWasRead(t *testing.T) {
-	h := start(t, 1, nil)
-	closes := func(status, length int) bool {
-		var closed bool
-		h.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
-			closed = r.Close
-			w.WriteHeader(status)
-		}
-		h.do("POST", "/idx/_doc", "{}", "X-A", strings.Repeat("a", length), "Te", "trailers")
-		return closed
-	}
-	for i, c := range []struct {
-		status, length int
-		closes         bool
-	}{
-		{200, 100, false},
-		{404, 9000, true},
-		{200, 9000, true},
-		{200, 9000, false},
-		{200, 8000, false},
-		{503, 9000, false},
-		{200, 9500, true},
-		{400, 9500, false},
-		{200, 8000, true},
-	} {
-		require.Equal(t, c.closes, closes(c.status, c.length), i)
-	}
-}

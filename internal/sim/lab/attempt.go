@@ -168,22 +168,22 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 
 // blame returns the nodes at fault for a bad answer of a listed set: those of the set
 // that it names. If it names none, it is the whole set for a partial result, and the
-// coordinating node for an error. If a shard has no copy on the set, that concerns the
-// whole set. If shards had no copy to ask, no node that answered is at fault.
+// coordinating node for an error. If shards had no copy to ask, no node that answered is at
+// fault.
 func blame(cause attempt.Cause, set []int, o *outcome, coordinator int) []int {
 	if cause == attempt.Partial && o.noCopies {
 		return nil
 	}
 	var blamed []int
 	for _, n := range set {
-		if cause != attempt.NoCopy && slices.Contains(o.named, n) {
+		if slices.Contains(o.named, n) {
 			blamed = append(blamed, n)
 		}
 	}
 	switch {
 	case len(blamed) > 0:
 		return blamed
-	case cause == attempt.Partial || cause == attempt.NoCopy:
+	case cause == attempt.Partial:
 		return set
 	default:
 		return []int{coordinator}

@@ -37,7 +37,7 @@ type search struct {
 
 	cause    attempt.Cause // of the last failure
 	suspects []int         // nodes that failures named
-	avoid    []int         // the same, and those that had no copy
+	avoid    []int         // the same, and those with full queues
 
 	ticket admission.Ticket
 }

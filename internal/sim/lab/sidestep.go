@@ -213,7 +213,7 @@ func (r *sidestep) request(s *search, avoid []int) selection.Request {
 
 // steer implements router.
 func (r *sidestep) steer(s *search) (plan, planning) {
-	first := len(s.tries) == 0
+	first, prefer := len(s.tries) == 0, false
 	p := *s.decided
 	if !first {
 		if !r.placed(s) {
@@ -222,11 +222,12 @@ func (r *sidestep) steer(s *search) (plan, planning) {
 		p.decision = r.decision()
 		r.s.Choose(p.decision, r.request(s, s.avoid), r.now())
 		before := s.last()
+		prefer = before.prefer || before.cause == attempt.NoCopy
 		switch {
 		case p.decision.Reason == selection.Overloaded:
 			r.recycle(p.decision)
 			return plan{}, overloaded
-		case before.cause != attempt.Unreachable && slices.Equal(before.decision.Nodes, p.decision.Nodes):
+		case before.cause != attempt.Unreachable && before.prefer == prefer && slices.Equal(before.decision.Nodes, p.decision.Nodes):
 			r.recycle(p.decision)
 			return plan{}, noOther
 		}
@@ -238,6 +239,7 @@ func (r *sidestep) steer(s *search) (plan, planning) {
 		}
 		return plan{}, noNode
 	}
+	p.prefer = p.prefer || prefer
 	if first && s.rule.Hedged {
 		r.arm(s)
 	}
@@ -367,7 +369,6 @@ func (r *sidestep) learn(s *search, t *try, o outcome) {
 		}
 		return
 	case attempt.NoCopy:
-		s.avoid = append(s.avoid, r.blame(t, o)...)
 		return
 	case attempt.Good:
 	default:
