@@ -487,22 +487,3 @@ func TestWhatFailsEverywhereIsNoNodesFault(t *testing.T) {
 		})
 	}
 }
-
-// What all copies refuse the engine words as the last copy tried did: with a list,
-// that is another one.
-func TestASearchThatCannotBeParsedIsRefusedInTheEnginesWords(t *testing.T) {
-	const steered = `{"error":{"root_cause":[{"type":"query_shard_exception"}],"type":"search_phase_execution_exception"},"status":400}`
-	const own = `{"error":{"root_cause":[{"type":"parse_exception"}],"type":"search_phase_execution_exception"},"status":400}`
-	h := start(t, 3, nil)
-	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
-		body := own
-		if strings.Contains(r.RequestURI, "preference") {
-			body = steered
-		}
-		respond(http.StatusBadRequest, body)(node, w, r)
-	}
-	resp, body := h.do("POST", "/idx/_search?q=(", "", explainHeader, "1")
-	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
-	require.Equal(t, own, body)
-	require.Contains(t, resp.Header.Get(decisionHeader), "attempts=2")
-}
