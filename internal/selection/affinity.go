@@ -2,22 +2,24 @@ package selection
 
 import "sidestep/internal/draw"
 
-// stick makes a copy cost what its node's place is in the order that rendezvous hashing gives the nodes for
+// stick makes the copies of a shard cost what their nodes' places are in the order that rendezvous hashing gives them for
 // req.Affinity. Nodes loaded far above the others come last (consistent hashing with bounded loads). One list serves all shards
 // of a search: a shard of which two copies are first for some shard is served by either.
-func (d *Decision) stick(req Request) {
+func (d *Decision) stick(req Request, copies []int, t turn) {
 	if d.Reason == Ranked {
 		d.Reason = Affinity
 	}
+	may, _ := d.eligible(copies, t.s.o.ZoneFactor)
 	var sum, n float64
-	for _, c := range d.order {
-		if !c.why.KeepsOut() {
+	for _, p := range copies {
+		if c := &d.candidates[p]; may.fits(c) {
 			sum += float64(c.node.Outstanding())
 			n++
 		}
 	}
 	bound := bounded(sum, n)
-	for _, c := range d.order {
+	for _, p := range copies {
+		c := &d.candidates[p]
 		c.cost = -draw.Score(req.Affinity, c.node.ID)
 		if float64(c.node.Outstanding()) > bound {
 			c.cost++ // scores are below 1

@@ -177,8 +177,10 @@ func (s *Selector) choose(d *Decision, req Request, t turn) {
 	case s.leaveToEngine(d, req):
 		d.letChoose(req, t)
 	case req.Affinity != 0 && d.Reason != NoChoice:
-		d.stick(req)
-		d.list(req, 0, t)
+		for _, copies := range req.Shards {
+			d.stick(req, copies, t)
+			d.listShard(copies, 0, t)
+		}
 	case req.OneShard():
 		d.list(req, -1, t)
 	default:
@@ -246,10 +248,10 @@ func (d *Decision) rank(t turn) {
 			c.rank = c.node.rankExcluded(t.at)
 		}
 	}
-	median := 0.0
-	if len(d.sorted) > 0 {
+	median, missing := 0.0, len(d.order) > len(d.sorted)
+	if missing && len(d.sorted) > 0 {
 		_, median = stats.Medians(d.sorted)
-	} else if d.Reason == Ranked {
+	} else if missing && d.Reason == Ranked {
 		d.Reason = NoStatistics
 	}
 	for _, c := range d.order {
@@ -262,8 +264,8 @@ func (d *Decision) rank(t turn) {
 
 // rankExcluded returns the rank (ms) of a node that is excluded, for shards that have copies on such
 // nodes only: by how soon it answered its last probe. Each of these comes after the one before, and after
-// long queues of nodes that are about to leave: a node that is silent, for ProbeTimeout at most; one that was
-// starved of CPU, as its last probe met it idle; one that fails, or did not answer its last probe.
+// long queues of nodes that are about to leave: a node that is silent, for ProbeTimeout at most; one that is ejected and
+// short of CPU, as its last probe met it idle; one that fails, or did not answer its last probe.
 func (n *Node) rankExcluded(at int64) float64 {
 	const next = twice * twice
 	timeout := millis(ProbeTimeout)

@@ -172,12 +172,11 @@ func (s *Selector) advance(n *Node, at int64) {
 		if n.short.Load() {
 			hold = holdMemory
 		}
-		unasked := s.probes.lookedAt.Load() < badAt // nobody has asked for probes since: they are switched off
-		if at-badAt >= int64(s.jittered(hold, badAt)) && (h.good.Load() >= twice || n.untold() || unasked) {
+		if at-badAt >= int64(s.jittered(hold, badAt)) && (h.good.Load() >= twice || n.untold() || s.unasked(at)) {
 			s.slowStart(n, at)
 		}
 	case Fine:
-		if h.avoided() && n.untold() {
+		if h.avoided() && (n.untold() || s.unasked(at)) {
 			s.changing(n, at, "", h.clear)
 			n.probe.against.Store(0)
 		}
@@ -187,6 +186,9 @@ func (s *Selector) advance(n *Node, at int64) {
 		}
 	}
 }
+
+// unasked reports whether nobody has asked for probes for holdMemory: they are switched off.
+func (s *Selector) unasked(at int64) bool { return at-s.probes.lookedAt.Load() >= int64(holdMemory) }
 
 // slowStart lets a node in, with a share that grows. What was measured before counts no
 // more: it does not say how fast the node is now.

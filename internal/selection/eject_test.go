@@ -232,7 +232,7 @@ func TestANodeWhoseProbesAreNotAnsweredStaysEjected(t *testing.T) {
 		if asks {
 			require.NotEmpty(t, s.Probes(nil, at(time.Second)))
 		}
-		s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(time.Minute))
+		s.ObservePoll(nodes[2].ID, Poll{State: Fine}, at(holdMemory))
 		require.Equal(t, state, nodes[2].State())
 	}
 }

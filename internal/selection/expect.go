@@ -1,39 +1,32 @@
 package selection
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
 
-// expect notes whether data nodes left or joined as data takes the place of s.data, of the nodes known by id: a shard may get a
-// copy on a node of which no placement tells yet. Where none of the data nodes is left it is another cluster. s.mu is held.
-func (s *Selector) expect(data []*Node, known map[string]*Node, at int64) {
-	before := *s.data.Load()
-	stays := func(n *Node) bool { return known[n.ID] != nil }
-	gone := func(n *Node) bool { return !stays(n) }
-	joins := func(n *Node) bool { return n.joined.Load() && !n.Same(s.nodes[n.ID]) }
-	if !slices.ContainsFunc(before, stays) {
-		before, data, s.expected = nil, nil, 0
+// expect notes which data nodes left or join as known takes the place of s.nodes: a shard may get a copy there
+// that no placement tells of yet. Where none of the nodes is left it is another cluster. s.mu is held.
+func (s *Selector) expect(known map[string]*Node, at int64) {
+	stays := false
+	for id, n := range s.nodes {
+		if known[id] != nil {
+			stays = true
+		} else if !n.NoData {
+			s.expected[id] = at
+		}
 	}
-	if s.expectedUntil.Load() <= at {
-		s.expected = 0
+	for id, n := range known {
+		switch {
+		case n.NoData || !n.joined.Load():
+			delete(s.expected, id)
+		case !n.Same(s.nodes[id]):
+			s.expected[id] = at
+		}
 	}
-	left := slices.ContainsFunc(before, gone)
-	if left {
-		s.expected = max(s.expected, len(before))
-	}
-	if left || slices.ContainsFunc(data, joins) {
-		s.expectedUntil.Store(at + int64(absence))
-	}
-	s.settle(data)
-}
-
-// settle ends that a node is expected, if there are as many as there were, and all have copies. s.mu is held.
-func (s *Selector) settle(data []*Node) {
-	if len(data) >= s.expected && !slices.ContainsFunc(data, func(n *Node) bool { return n.joined.Load() }) {
-		s.expected = 0
-		s.expectedUntil.Store(0)
-	}
+	maps.DeleteFunc(s.expected, func(_ string, since int64) bool { return !stays || at-since >= int64(absence) })
+	s.setExpected()
 }
 
 // arrived notes that n has a copy: one that has joined begins its slow start.
@@ -46,7 +39,19 @@ func (s *Selector) arrived(n *Node, at int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settle(*s.data.Load())
+	if n.Same(s.nodes[n.ID]) {
+		delete(s.expected, n.ID)
+		s.setExpected()
+	}
+}
+
+// setExpected sets until when a node is expected. s.mu is held.
+func (s *Selector) setExpected() {
+	until := int64(0)
+	for _, since := range s.expected {
+		until = max(until, since+int64(absence))
+	}
+	s.expectedUntil.Store(until)
 }
 
 // letChoose leaves the choice to the engine, as nobody stands out. While a node is expected it is to choose among the nodes that are

@@ -42,7 +42,7 @@ func TestANodeIsNotExpectedForEver(t *testing.T) {
 	require.Equal(t, Ranked, decide(s, left, absence).Reason)
 	require.Equal(t, NoOutlier, decide(s, left, time.Second+absence).Reason)
 	s.Update(infos[:3], at(2*time.Second+absence))
-	require.Equal(t, 4, s.expected, "of those that are expected no longer nothing is kept")
+	require.Len(t, s.expected, 1, "of those that are expected no longer nothing is kept")
 
 	empty := []NodeInfo{infos[0], infos[1], infos[2], {ID: "empty"}}
 	manager := NodeInfo{ID: "manager", NoData: true}
@@ -51,7 +51,7 @@ func TestANodeIsNotExpectedForEver(t *testing.T) {
 		s.Update(slices.Concat(empty, []NodeInfo{manager}), at(2*absence+time.Minute))
 		s.Update(empty, at(2*absence+time.Minute))
 	}
-	require.Equal(t, s.since(at(3*absence)), s.expectedUntil.Load())
+	require.Equal(t, s.since(at(2*absence)), s.expected["empty"])
 }
 
 func TestWhatHoldsNoShardsIsNotExpected(t *testing.T) {
@@ -136,29 +136,17 @@ func TestWhatANodeTurnsOutToBeEndsThatItIsExpected(t *testing.T) {
 	infos := infosOf(nodes)
 	joined := NodeInfo{ID: "manager"} // its roles are not told yet
 	s.Update(append(infos[:5:5], joined), at(time.Second))
-	require.NotZero(t, s.expectedUntil.Load())
+	require.Contains(t, s.expected, joined.ID)
 	joined.NoData = true
 	s.Update(append(infos[:5:5], joined), at(2*time.Second))
+	require.Empty(t, s.expected)
 	require.Zero(t, s.expectedUntil.Load())
 
 	s.Update([]NodeInfo{{ID: "x"}, {ID: "y"}}, at(3*time.Second))
-	require.Zero(t, s.expectedUntil.Load(), "it is another cluster")
+	require.Empty(t, s.expected, "it is another cluster")
 	s.Update(nil, at(4*time.Second))
 	s.Update(infos, at(5*time.Second))
-	require.Zero(t, s.expectedUntil.Load(), "all were away")
-}
-
-// A node may come back under another id, as its disk is new.
-func TestANodeThatIsReplacedIsExpectedNoLonger(t *testing.T) {
-	s, nodes := newTest(t, 5)
-	setTimes(nodes, 5, 3)
-	infos := infosOf(nodes)
-	s.Update(infos[:4], at(time.Second))
-	nodes = s.Update(append(infos[:4:4], NodeInfo{ID: "new"}), at(2*time.Second))
-	setTimes(nodes, 5, 3)
-	decide(s, nodes, 3*time.Second)
-	require.Equal(t, Ramping, nodes[4].health.condition())
-	require.Zero(t, s.expectedUntil.Load())
+	require.Empty(t, s.expected, "all were away")
 }
 
 // A list may be too long for a request: then the engine chooses among all.

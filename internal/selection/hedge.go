@@ -43,8 +43,8 @@ func (s *Selector) Ask(dst []Asking, d *Decision, now time.Time) []Asking {
 		if sent != 0 && at-sent < int64(ProbeTimeout) {
 			return
 		}
+		n.asking.silent.Store(false)
 		if n.asking.sentAt.CompareAndSwap(sent, at) {
-			n.asking.silent.Store(false)
 			dst = append(dst, Asking{n, at})
 		}
 	}

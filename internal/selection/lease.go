@@ -170,12 +170,13 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		raise(&n.throttledAt, at)
 	}
 	n.observeRejected(p.Rejected, at)
+	sent := n.sent.All()
 	if p.Elapsed > 0 {
 		n.pollsApart.Store(int64(p.Elapsed))
 		n.rate.Observe(float64(p.Queries) / millis(p.Elapsed))
-		n.own.Observe((n.sent.All() - n.sentThen.Value()) / millis(p.Elapsed))
+		n.own.Observe((sent - n.sentThen.Value()) / millis(p.Elapsed))
 	}
-	n.sentThen.Set(n.sent.All())
+	n.sentThen.Set(sent)
 	if s := millis(p.ServiceTime); s > 0 {
 		n.service.Observe(s)
 	}

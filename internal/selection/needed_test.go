@@ -105,3 +105,49 @@ func TestWhatWasSentBeforeTheFirstPollIsNoRate(t *testing.T) {
 	s.ObservePoll("a", Poll{State: Fine, Elapsed: time.Second}, at(2*time.Second))
 	require.Zero(t, nodes[0].own.Mean())
 }
+
+// What nodes do beside searches, as indexing, does not move with shard queries: they can carry those of another node all the same.
+func TestWhatNodesDoBesideSearchesNeedsNobody(t *testing.T) {
+	s, nodes := newTest(t, 2)
+	setTimes(nodes, 15, 10)
+	for _, n := range nodes {
+		n.Processors = 8
+		n.used.Set(4.1)
+		set(&n.rate, 0.02)
+	}
+	s.Suspect(&Decision{Nodes: nodes[:1]}, at(time.Second))
+	require.NotEmpty(t, s.Probes(nil, at(time.Second)))
+	s.eject(nodes[0], Slow, int64(time.Second), "a test")
+	d := choose(s, nodes, [][]int{{0, 1}}, at(time.Second))
+	require.Equal(t, nodes[1:], d.Nodes)
+	require.Equal(t, KeptSlow, d.candidates[0].why)
+}
+
+// A node that answers clients while it owes polls is busy: what it told of its queue excuses it.
+func TestAQueueExcusesANodeThatAnswersClients(t *testing.T) {
+	s, nodes := newTest(t, 5)
+	setTimes(nodes, 5, 10)
+	s.ObservePoll(nodes[2].ID, Poll{State: Fine, Queue: 100, Queries: 10, ServiceTime: 10 * time.Millisecond, Elapsed: time.Second}, at(time.Second))
+	s.Heard(nodes[2], at(9500*time.Millisecond))
+	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(10*time.Second))
+	require.Positive(t, nodes[2].queued(int64(10*time.Second)))
+	require.Zero(t, nodes[2].queued(int64(20*time.Second)))
+}
+
+// Where every second node is needed the others have their turns all the same.
+func TestANodeThatIsNeededHoldsUpNoOther(t *testing.T) {
+	s, nodes := newTest(t, 3)
+	setTimes(nodes, 5, 10)
+	for i, n := range nodes {
+		n.Processors = 4
+		set(&n.rate, []float64{0.3, 0.3, 0.05}[i])
+	}
+	seen := map[*Node]bool{}
+	for now := time.Second; now < 20*time.Second; now += 10 * time.Millisecond {
+		decide(s, nodes, now)
+		for _, p := range probe(s, nodes, now, answeredWell) {
+			seen[p.Node] = true
+		}
+	}
+	require.True(t, seen[nodes[2]])
+}

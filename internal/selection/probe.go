@@ -227,6 +227,7 @@ func (s *Selector) Probes(dst []Probe, now time.Time) []Probe {
 		case !s.due(n, at):
 		case n.usable() && all.needs(n, nodes): // what speaks against it could not be acted upon
 			n.probe.wanted.Store(false)
+			s.probes.number++ // else it would be sampled again and again
 		case n.health.excluded() && n.health.good.Load() == twice-1:
 			returning = append(returning, n)
 		case len(suspects) < roundSize:

@@ -56,13 +56,13 @@ type Selector struct {
 
 	mu       sync.Mutex // guards nodes and expected
 	nodes    map[string]*Node
-	expected int                     // data nodes, while one of them is away
+	expected map[string]int64        // ns: when data nodes left or joined that have no copies since, by id
 	data     atomic.Pointer[[]*Node] // those that may hold shards, in the order of the last Update
 }
 
 // New returns a Selector without nodes.
 func New(o Options) *Selector {
-	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}}
+	s := &Selector{o: o, n: float64(max(1, o.Clients)), nodes: map[string]*Node{}, expected: map[string]int64{}}
 	s.data.Store(new([]*Node))
 	return s
 }
@@ -101,7 +101,7 @@ func (s *Selector) Update(infos []NodeInfo, now time.Time) []*Node {
 		out[i] = n
 	}
 	data := slices.DeleteFunc(slices.Clone(out), func(n *Node) bool { return n.NoData })
-	s.expect(data, known, s.since(now))
+	s.expect(known, s.since(now))
 	s.nodes = known
 	s.coordinatingOnly.Store(slices.ContainsFunc(infos, func(i NodeInfo) bool { return i.CoordinatingOnly }))
 	s.data.Store(&data)

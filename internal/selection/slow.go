@@ -42,6 +42,7 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 // carried sums what nodes carry on their CPUs.
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
+	work             float64 // CPUs that their shard queries keep busy
 	rates, nodes     float64 // shard queries per ms
 	unknown          bool    // the CPUs of one of them are
 }
@@ -49,6 +50,7 @@ type carried struct {
 // add adds n.
 func (c *carried) add(n *Node) {
 	c.load += n.load()
+	c.work += n.rate.Mean() * n.service.Mean()
 	c.rates += n.rate.Mean()
 	c.processors += n.processors()
 	c.nodes++
@@ -62,9 +64,9 @@ func (c *carried) miss(n *Node) bool {
 }
 
 // full reports whether the CPUs of the nodes would be busy for more than this part of the time with so many shard queries per
-// ms more, each of which takes as much of them as theirs do in the mean.
+// ms more, each of which takes as long as theirs do in the mean.
 func (c *carried) full(rate, part float64) bool {
-	return !c.unknown && c.rates > 0 && c.load*(1+rate/c.rates) > part*c.processors
+	return !c.unknown && c.rates > 0 && c.load+rate*c.work/c.rates > part*c.processors
 }
 
 // needs reports whether n, one of the data nodes, is needed: with the shard queries that it answers beside their own, the CPUs of the
@@ -78,7 +80,7 @@ func (c *carried) needs(n *Node, nodes []*Node) bool {
 		}
 	}
 	own := n.rate.Mean()
-	others := carried{c.load - n.load(), c.processors - n.processors(), c.rates - own, c.nodes - 1, c.unknown}
+	others := carried{c.load - n.load(), c.processors - n.processors(), c.work - own*n.service.Mean(), c.rates - own, c.nodes - 1, c.unknown}
 	return others.full(own, 1) && others.miss(n) && n.answersPolls()
 }
 
@@ -166,11 +168,12 @@ func (n *Node) unqueued(at int64) (float64, bool) {
 func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 
 // wait returns how long a shard query waits in the queue of n where those before it take
-// service each (ms): q·S divided by the processors that work on them. What a node told last that does not answer polls any
-// more counts until it would have been worked off.
+// service each (ms): q·S divided by the processors that work on them. What a node told last that answers neither polls nor clients
+// any more counts until it would have been worked off.
 func (n *Node) wait(service float64, at int64) float64 {
 	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
-	if !n.answersPolls() && millis(time.Duration(at-n.polledAt.Load())) > ms {
+	heard := max(n.polledAt.Load(), n.heardAt.Load())
+	if !n.answersPolls() && millis(time.Duration(at-heard)) > ms {
 		return 0
 	}
 	return ms
@@ -242,7 +245,7 @@ func (n *Node) takes(at int64) float64 {
 }
 
 // answersNothing reports whether an excluded node is as bad as one that answers nothing: it is silent, did not answer its last
-// probe, or was starved; or nothing is known of how long it takes, or it comes back.
+// probe, or is short of CPU; or nothing is known of how long it takes, or it comes back.
 func (n *Node) answersNothing(at int64) bool {
 	_, known := n.response.Value()
 	return !known || n.health.condition() == Ramping || n.rankExcluded(at) >= millis(ProbeTimeout)

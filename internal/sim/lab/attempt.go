@@ -168,10 +168,10 @@ func judge(s *search, t *try, o *outcome) attempt.Cause {
 
 // blame returns the nodes at fault for a bad answer of a listed set: those of the set
 // that it names. If it names none, it is the whole set for a partial result, and the
-// coordinating node for an error. If shards had no copy to ask, no node that answered is at
-// fault.
+// coordinating node for an error. If shards had no copy to ask, or none on the set, no node
+// that answered is at fault.
 func blame(cause attempt.Cause, set []int, o *outcome, coordinator int) []int {
-	if cause == attempt.Partial && o.noCopies {
+	if cause == attempt.NoCopy || cause == attempt.Partial && o.noCopies {
 		return nil
 	}
 	var blamed []int
