@@ -27,7 +27,7 @@ func ofNodes() []rule {
 		{"response time less the wait in the queue", "slow.go", "max(s, r-n.queued(at)), ok", "max(s, r), ok"},
 		{"a silent node is left out", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.health.avoided()"},
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
-		{"a node that cannot be compared returns", "eject.go", " || n.untold() || unasked) {\n\t\t\ts.slowStart(n, at)", " || unasked) {\n\t\t\ts.slowStart(n, at)"},
+		{"a node that cannot be compared returns", "eject.go", " || n.untold() || s.unasked(at)) {\n\t\t\ts.slowStart(n, at)", " || s.unasked(at)) {\n\t\t\ts.slowStart(n, at)"},
 		{"response times are proof where probes are refused", "slow.go", "if n.untold() &&", "if false &&"},
 		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*time.Duration(h.hold.Load()), holdMemory))", "hold = firstHold"},
