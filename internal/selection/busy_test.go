@@ -53,7 +53,7 @@ func TestLateProbesAreNoProofWhileAQueueIsWorkedOff(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, ejected, c.want-suspicionInterval, name)
-		require.LessOrEqual(t, ejected, c.want+probeInterval*6/5, name)
+		require.LessOrEqual(t, ejected, c.want+probeInterval, name)
 	}
 }
 

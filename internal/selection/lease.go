@@ -184,6 +184,7 @@ func (s *Selector) ObservePoll(id string, p Poll, now time.Time) {
 		// What a node says of itself has no network in it.
 		if m := nodes[other]; m != nil && other != id {
 			m.response.Observe(max(r.sample(), m.service.Mean()))
+			raise(&m.seenAt, at)
 		}
 	}
 	if n.pollsApart.Load() > int64(probeInterval) && !n.hasQueue() { // else probes come as soon

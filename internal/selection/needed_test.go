@@ -123,8 +123,8 @@ func TestWhatNodesDoBesideSearchesNeedsNobody(t *testing.T) {
 	require.Equal(t, KeptSlow, d.candidates[0].why)
 }
 
-// A node that answers clients while it owes polls is busy: what it told of its queue excuses it.
-func TestAQueueExcusesANodeThatAnswersClients(t *testing.T) {
+// A node that answers clients or other nodes while it owes polls is busy: what it told of its queue excuses it.
+func TestAQueueExcusesANodeThatAnswersOthers(t *testing.T) {
 	s, nodes := newTest(t, 5)
 	setTimes(nodes, 5, 10)
 	s.ObservePoll(nodes[2].ID, Poll{State: Fine, Queue: 100, Queries: 10, ServiceTime: 10 * time.Millisecond, Elapsed: time.Second}, at(time.Second))
@@ -132,6 +132,8 @@ func TestAQueueExcusesANodeThatAnswersClients(t *testing.T) {
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(10*time.Second))
 	require.Positive(t, nodes[2].queued(int64(10*time.Second)))
 	require.Zero(t, nodes[2].queued(int64(20*time.Second)))
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[2].ID: {Now: time.Second}}}, at(19500*time.Millisecond))
+	require.Positive(t, nodes[2].queued(int64(20*time.Second)), "another node was answered")
 }
 
 // Where every second node is needed the others have their turns all the same.

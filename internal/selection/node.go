@@ -46,6 +46,7 @@ type statistics struct {
 	workedAt    atomic.Int64 // ns: last poll that told of shard queries that were answered, or came after one without a queue
 	queuedAt    atomic.Int64 // ns: last poll that told of a queue that was being worked off
 	pollsApart  atomic.Int64 // ns: from the last answered poll but one to the last
+	seenAt      atomic.Int64 // ns: when another node last told of a shard query that it answered
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
 	slower      atomic.Bool  // the last choice that compared it found it far slower than the others

@@ -255,7 +255,7 @@ func (s *Selector) due(n *Node, at int64) bool {
 	if n.health.condition() != Failing && !again && lately(&p.toldAt, at) {
 		return false // another sidestep probes it
 	}
-	interval := s.jittered(probeInterval, p.last) // drawn once a probe
+	interval := s.jittered(probeInterval, at)
 	// What has answered an own probe well once is looked at again soon, and so is what tells nothing.
 	if (!again || p.heardAt.Load() >= p.last) && p.untoldAt.Load() == 0 && p.unfit.Load() == 0 {
 		interval = s.apart(n, interval, at)

@@ -168,11 +168,11 @@ func (n *Node) unqueued(at int64) (float64, bool) {
 func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 
 // wait returns how long a shard query waits in the queue of n where those before it take
-// service each (ms): q·S divided by the processors that work on them. What a node told last that answers neither polls nor clients
-// any more counts until it would have been worked off.
+// service each (ms): q·S divided by the processors that work on them. What a node told last that answers no polls any more
+// counts until it would have been worked off, if it answers neither clients nor other nodes.
 func (n *Node) wait(service float64, at int64) float64 {
 	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
-	heard := max(n.polledAt.Load(), n.heardAt.Load())
+	heard := max(n.polledAt.Load(), n.heardAt.Load(), n.seenAt.Load())
 	if !n.answersPolls() && millis(time.Duration(at-heard)) > ms {
 		return 0
 	}
