@@ -108,7 +108,8 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 		return t.rewrite()
 	}
 	t.steered = true
-	t.soft = before.soft || before.cause == attempt.NoCopy // the engine knows where the other copies are
+	// Whatever a hedge ended with: the engine knows where the other copies are.
+	t.soft = t.soft || slices.ContainsFunc(x.tries, func(t *try) bool { return t.cause == attempt.NoCopy })
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.avoid), time.Now())
 	switch {
 	case t.decision.Reason == selection.Overloaded:
