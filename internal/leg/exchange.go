@@ -149,7 +149,7 @@ func (x *exchange) reusable() bool {
 			return false
 		}
 	}
-	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil && !(x.upload.unasked && x.refuses))
+	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil && (!x.upload.unasked || !x.refuses))
 }
 
 // finish returns the connection to the pool if keep and the message was not aborted; else it closes
