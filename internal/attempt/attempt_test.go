@@ -219,6 +219,26 @@ func TestConnectionsThatAreLateAreAwaited(t *testing.T) {
 	require.Equal(t, Answer, m.NoNode(connectPatience).Do)
 }
 
+// What one node is not reached for, for want of a descriptor, no other is, either.
+func TestRoomForAConnectionIsAwaited(t *testing.T) {
+	var b Budget
+	m := New(search, &b)
+	m.Begin()
+	lack := Result{Cause: Unreachable, Lack: true}
+	m.Sent(true, false)
+	require.Equal(t, Lacking, m.Ended(0, lack).Do)
+	require.Equal(t, Unchanged, m.NoNode(0).Do)
+	for i, pause := range []time.Duration{settleTime, settleTime, time.Second, longestLack, longestLack} {
+		m.Sent(false, true)
+		require.Equal(t, Lacking, m.Ended(i+1, lack).Do)
+		elapsed := []time.Duration{0, time.Second, 4 * time.Second, 8 * time.Second, connectPatience - 1}[i]
+		require.Equal(t, Action{Do: Pause, After: pause}, m.NoNode(elapsed))
+	}
+	m.Sent(false, true)
+	require.Equal(t, Lacking, m.Ended(6, lack).Do)
+	require.Equal(t, Action{Do: Answer, Attempt: -1}, m.NoNode(connectPatience))
+}
+
 func TestAHedge(t *testing.T) {
 	begin := func(b *Budget) Machine {
 		m := New(search, b)

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"errors"
+	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -97,5 +99,11 @@ func (s NodeStats) WritesQueue() bool {
 // OwnLack reports whether a connection was not made as this machine, or this process, has no descriptor or memory
 // left for it. That tells nothing of the node.
 func OwnLack(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(lack error) bool { return errors.Is(err, lack) })
+	text := "" // of a look-up, which does not wrap its error
+	if lookUp := (*net.DNSError)(nil); errors.As(err, &lookUp) {
+		text = lookUp.Err
+	}
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(lack error) bool {
+		return errors.Is(err, lack) || strings.HasSuffix(text, ": "+lack.Error())
+	})
 }

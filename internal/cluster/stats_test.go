@@ -1,6 +1,10 @@
 package cluster
 
 import (
+	"context"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,5 +26,19 @@ func TestWritesQueueOfOnePoll(t *testing.T) {
 	}
 	for _, tt := range tests {
 		require.Equal(t, tt.want, tt.stats.WritesQueue(), tt.name)
+	}
+}
+
+func TestOwnLack(t *testing.T) {
+	socket := &net.OpError{Op: "dial", Net: "udp", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+	resolver := net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, socket }}
+	_, lookUp := resolver.LookupHost(t.Context(), "node.invalid.")
+	for err, want := range map[error]bool{
+		socket: true,
+		&net.OpError{Op: "dial", Net: "tcp", Err: lookUp}:                                        true,
+		&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("x", syscall.ECONNREFUSED)}: false,
+		&net.DNSError{Err: "no such host", Name: "node", IsNotFound: true}:                       false,
+	} {
+		require.Equal(t, want, OwnLack(err), err)
 	}
 }

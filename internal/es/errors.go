@@ -71,8 +71,12 @@ var shardsRefuse = [...]string{
 	"parse_exception", // a text that is no date, of a field that is one in that index
 	"number_format_exception", "invalid_path", "aggregation_execution_exception",
 	"too_many_buckets_exception", "too_many_clauses", "too_many_nested_clauses",
-	// What the engine did not think of, such as to search after null, or spans in a field without positions (500, seen on
-	// OpenSearch 3.6.0).
+}
+
+// unthought are types of errors by what the engine did not think of, such as to search after null, or spans in a field
+// without positions (500, seen on OpenSearch 3.6.0). Where all shards fail, all their copies have been asked. Where some
+// do, it may be a fault of a node that has not found the documents, for which the engine asks no other copy.
+var unthought = [...]string{
 	"class_cast_exception", "illegal_state_exception", "null_pointer_exception", "search_exception", "unsupported_operation_exception",
 }
 
@@ -104,6 +108,9 @@ func QueuesFull(body []byte, partial bool) bool {
 // about what the request asks of them. partial says that the answer is a result in which these shards are missing.
 func ShardsRefuse(body []byte, partial bool) bool {
 	f, _ := readFailures(body, partial)
+	if !partial {
+		f.refusals += f.unthought
+	}
 	return f.shards > 0 && f.refusals == f.shards+f.causes
 }
 
@@ -124,6 +131,8 @@ type failures struct {
 	others int // of both, those that are not that a queue was full
 	// refusals are those of both by what the request asks.
 	refusals int
+	// unthought are those of both by what the engine did not think of.
+	unthought int
 }
 
 // readFailures counts the failures in the start of an error, or of a partial result.
@@ -167,6 +176,9 @@ func (s *scanner) errorType(f *failures, of *int) status {
 		*of++
 		if slices.Contains(shardsRefuse[:], string(name)) {
 			f.refusals++
+		}
+		if slices.Contains(unthought[:], string(name)) {
+			f.unthought++
 		}
 		if string(bytes.TrimPrefix(name, []byte("es_"))) != rejection {
 			f.others++

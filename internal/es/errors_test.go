@@ -100,6 +100,9 @@ func TestShardsRefuse(t *testing.T) {
 		return `{"error":{"root_cause":[{"type":"` + cause + `","reason":"x"}],"type":"search_phase_execution_exception","reason":"all shards failed","failed_shards":[` + failures + `]},"status":500}`
 	}
 	require.True(t, ShardsRefuse([]byte(failed("illegal_argument_exception", refusal)), false))
+	unthought := strings.Replace(refusal, "illegal_argument_exception", "null_pointer_exception", 1)
+	require.True(t, ShardsRefuse([]byte(failed("null_pointer_exception", unthought+","+refusal)), false))
+	require.False(t, ShardsRefuse([]byte(result(unthought)), true), "a node may not find the documents")
 	require.False(t, ShardsRefuse([]byte(failed("node_disconnected_exception", refusal)), false), "of as many shards as differ one is listed as a cause")
 	require.False(t, ShardsRefuse([]byte(failed("illegal_argument_exception", refusal+","+gone)), false))
 	require.False(t, ShardsRefuse([]byte(failed("illegal_argument_exception", "")), false), "the coordinating node")

@@ -34,6 +34,7 @@ type exchange struct {
 
 	body    io.Reader   // of http.ReadResponse
 	keep    bool        // the answer leaves the connection open
+	refuses bool        // it is an error
 	chunked bool        // it comes in chunks
 	err     error       // of the last Read
 	over    atomic.Bool // the connection is kept, closed, or about to be
@@ -61,6 +62,7 @@ func (c *conn) exchange(m *Message) (*http.Response, *failure) {
 		return nil, x.fail("read", err)
 	}
 	x.keep = !resp.Close && resp.StatusCode >= http.StatusOK && !unread(len(m.Head), resp.StatusCode)
+	x.refuses = resp.StatusCode >= http.StatusBadRequest
 	if resp.Body == http.NoBody {
 		x.finish(x.reusable())
 		return resp, nil
@@ -132,7 +134,7 @@ func (x *exchange) Close() error {
 }
 
 // reusable reports whether the connection can carry another message, now that the
-// answer has been read.
+// answer has been read. A node that refuses a body for which it has not asked may take it for messages.
 func (x *exchange) reusable() bool {
 	c := x.conn
 	if !x.keep || c.broken || c.br.Buffered() > 0 {
@@ -147,7 +149,7 @@ func (x *exchange) reusable() bool {
 			return false
 		}
 	}
-	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil)
+	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil && (!x.upload.unasked || !x.refuses))
 }
 
 // finish returns the connection to the pool if keep and the message was not aborted; else it closes

@@ -29,6 +29,7 @@ type upload struct {
 	answered chan struct{} // closed when the head of its answer has come, or none will
 	done     chan struct{} // closed when nothing more is written
 	err      error         // from then on: why it was not written as a whole
+	unasked  bool          // from then on: the node was to ask for it, and had not when it was written
 }
 
 // Errors of uploads.
@@ -83,6 +84,7 @@ func (u *upload) wanted() bool {
 			return false
 		case <-late:
 			if !u.conn.heard.Load() {
+				u.unasked = true
 				return true
 			}
 			late = nil // it has begun to say something
@@ -102,8 +104,8 @@ const (
 // buffers lends them.
 var buffers = sync.Pool{New: func() any { return new(buffer) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// send reads and writes the stream. The node must notice if that ends early. A node that does not take it may have
-// answered.
+// send reads and writes the stream. The node must notice if that ends early, and must get no more than Length: that
+// would be another message. A node that does not take it may have answered.
 func (u *upload) send() error {
 	b, left := buffers.Get().(*buffer), u.stream.Length
 	defer buffers.Put(b)
@@ -112,8 +114,11 @@ func (u *upload) send() error {
 		part, ended := b[chunkHead:chunkHead+n], errors.Is(err, io.EOF)
 		switch {
 		case u.stream.Length >= 0:
-			if left -= int64(n); ended && left != 0 {
+			if left -= int64(n); left < 0 || ended && left != 0 {
 				err, ended = errLength, false
+			}
+			if left < 0 {
+				part = nil
 			}
 		case n > 0:
 			head := append(strconv.AppendInt(b[:0], int64(n), 16), "\r\n"...)

@@ -87,6 +87,7 @@ func TestAStreamThatBreaksOff(t *testing.T) {
 		"in chunks": func() *Message { return streaming(io.MultiReader(strings.NewReader("abc"), broken), -1, "") },
 		"sized":     func() *Message { return streaming(io.MultiReader(strings.NewReader("abc"), broken), 5, "") },
 		"short":     func() *Message { return streaming(strings.NewReader("abc"), 5, "") },
+		"long":      func() *Message { return streaming(strings.NewReader("abcdef"), 5, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, secure *tls.Config) {
@@ -157,6 +158,22 @@ func TestAnEarlyAnswerToAStream(t *testing.T) {
 		n.closed()
 		require.NoError(t, w.CloseWithError(io.ErrClosedPipe)) // its reader ends
 	})
+}
+
+// A node that refuses a body without having asked for it takes the body for messages, if it comes all the same.
+func TestABodyThatIsRefusedUnasked(t *testing.T) {
+	for status, kept := range map[string]bool{"201 Created": true, "413 Request Entity Too Large": false} {
+		n := start(t, nil, func(p *peer) {
+			_, _ = p.request()
+			p.say("HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n\r\n")
+			p.gone()
+		})
+		p := n.pool(nil)
+		m := streaming(strings.NewReader("abc"), 3, "")
+		m.Stream.Asked = true
+		ask(t, p, m)
+		require.Equal(t, kept, p.kept() == 1, status)
+	}
 }
 
 // A stream is read once the node has asked for it, or says nothing for a while, and not if it answers.

@@ -32,6 +32,8 @@ func (x *exchange) attempts() *try {
 		case attempt.Pause:
 			x.pause(next.After)
 			next = x.asWritten()
+		case attempt.Lacking:
+			next = x.noNode(time.Now())
 		case attempt.Unchanged:
 			next = x.asWritten()
 		case attempt.Wait:
@@ -67,9 +69,14 @@ func (x *exchange) steer() attempt.Action {
 		if t != x.first {
 			t.release()
 		}
-		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(x.trying(now)) })
+		return x.noNode(now)
 	}
 	return x.dispatch(t, record.Failover, now)
+}
+
+// noNode returns the action where no node is left.
+func (x *exchange) noNode(now time.Time) attempt.Action {
+	return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(x.trying(now)) })
 }
 
 // ownSent reports whether the request was sent as the client wrote it.
@@ -101,7 +108,8 @@ func (x *exchange) chooseAgain(t, before *try) bool {
 		return t.rewrite()
 	}
 	t.steered = true
-	t.soft = before.soft || before.cause == attempt.NoCopy // the engine knows where the other copies are
+	// Whatever a hedge ended with: the engine knows where the other copies are.
+	t.soft = t.soft || slices.ContainsFunc(x.tries, func(t *try) bool { return t.cause == attempt.NoCopy })
 	x.p.o.Selector.Choose(&t.decision, x.selectionRequest(x.avoid), time.Now())
 	switch {
 	case t.decision.Reason == selection.Overloaded:
@@ -123,7 +131,7 @@ func (x *exchange) asWritten() attempt.Action {
 	now := time.Now()
 	if !x.pick(t, now) {
 		t.release()
-		return x.step(func(m *attempt.Machine) attempt.Action { return m.NoNode(x.trying(now)) })
+		return x.noNode(now)
 	}
 	return x.dispatch(t, record.Failover, now)
 }
@@ -261,7 +269,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 		r.Unavailable = t.resp.StatusCode == http.StatusInternalServerError || t.resp.StatusCode == http.StatusServiceUnavailable ||
 			t.cause == attempt.Partial && t.head.NoCopies()
 	} else {
-		r.Late = t.cause == attempt.Unreachable && (leg.Timeout(t.err) || cluster.OwnLack(t.err))
+		unreachable := t.cause == attempt.Unreachable
+		r.Late, r.Lack = unreachable && leg.Timeout(t.err), unreachable && cluster.OwnLack(t.err)
 	}
 	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {
@@ -270,7 +279,7 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 	x.learn(t, now, gone)
 	x.note(t, now, gone)
 	switch next.Do {
-	case attempt.Steer, attempt.Unchanged, attempt.Pause:
+	case attempt.Steer, attempt.Unchanged, attempt.Pause, attempt.Lacking:
 		x.p.metrics.failovers.with(string(t.cause)).Inc()
 		x.abandonOthers(t.number, now)
 	case attempt.Answer:

@@ -75,7 +75,7 @@ type bulkWrite struct {
 	left     bool        // the client left before its answer
 	measured bool        // the connection shows whether the answer is read
 
-	mu       sync.Mutex // guards what follows: the transport reads a streamed body
+	mu       sync.Mutex // guards what follows: the leg reads a streamed body
 	rewriter *bulk.Rewriter
 	chosen   map[bulk.Part]bulk.Destination
 	over     bool // finish was called: no more places

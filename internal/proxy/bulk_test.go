@@ -480,7 +480,7 @@ func TestOnlyWhatIsStoredIsInTheBooks(t *testing.T) {
 	require.Equal(t, []int{2, 2, 1}, []int{tallied(m.items, itemOK), tallied(m.items, itemRejected), tallied(m.items, itemFailed)})
 }
 
-// Nothing of a bulk is placed once its accounts are closed, although the transport may
+// Nothing of a bulk is placed once its accounts are closed, although the leg may
 // still read its body.
 func TestABodyIsNotReadAfterTheEnd(t *testing.T) {
 	b := startBulks(t, 3, nil)

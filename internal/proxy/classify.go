@@ -14,8 +14,12 @@ const (
 	decisionHeader = "X-Sidestep-Decision"
 )
 
-// expectContinue is the Expect of a client that asks before it sends its body.
-const expectContinue = "100-continue"
+// asksFirst reports whether a client asks before it sends its body. The server takes a list for that, too, as long as this
+// is in it, and tells the client to send once the body is read.
+func asksFirst(expect string) bool {
+	words := strings.FieldsFunc(expect, func(r rune) bool { return strings.ContainsRune(" ,\t", r) })
+	return slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, "100-continue") })
+}
 
 // classify finds out what the request is, from its request line and headers, and starts
 // its span.
@@ -25,7 +29,7 @@ func (x *exchange) classify() {
 	x.explain = r.Header[explainHeader] != nil
 	// To any other expectation the engines answer 417 at once. They take what follows for the next request, although a body
 	// may be sent: its answers would go to others that use the connection. So none other is passed on.
-	x.asking = r.ContentLength != 0 && strings.EqualFold(r.Header.Get("Expect"), expectContinue)
+	x.asking = r.ContentLength != 0 && asksFirst(r.Header.Get("Expect"))
 	x.classifyAs(es.Classify(r.Method, x.Path, r.URL.RawQuery), acceptanceOf(r.Header))
 	if x.trailer = r.Trailer; x.trailer == nil && r.ContentLength < 0 {
 		x.trailer = make(http.Header) // receives trailers that were not announced

@@ -124,6 +124,35 @@ func TestABadHedgeDoesNotBeatTheFirstAttempt(t *testing.T) {
 	require.Len(t, h.seen(), 2)
 }
 
+// A list without a copy of some shard is followed by a preference, also if another list failed for another reason meanwhile.
+func TestAListWithoutACopyBesideAHedge(t *testing.T) {
+	h := startHedging(t, 3)
+	second := make(chan struct{})
+	var n atomic.Int64
+	h.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "_search") {
+			respond(http.StatusOK, complete)(node, w, r)
+			return
+		}
+		switch n.Add(1) {
+		case 1:
+			<-second
+			time.Sleep(50 * time.Millisecond)
+			respond(http.StatusBadRequest, noNodes)(node, w, r)
+		case 2:
+			respond(http.StatusServiceUnavailable, `{"status":503}`)(node, w, r)
+			close(second)
+		default:
+			respond(http.StatusOK, complete)(node, w, r)
+		}
+	}
+	_, body := h.do("POST", "/idx/_search", `{}`)
+	require.Equal(t, complete, body)
+	seen := h.seen()
+	require.Len(t, seen, 3)
+	require.Contains(t, seen[2].uri, "preference=_prefer_nodes:")
+}
+
 // Where second attempts lose there are fewer, and a search that would have had one is counted, once. They are
 // made again when they win.
 func TestASearchWhoseSecondAttemptIsUnlikelyToWin(t *testing.T) {

@@ -127,7 +127,7 @@ func (p *Proxy) otherSlots(target, routing string) (more []string, result routed
 }
 
 // slotSearch finds the slots that a request needs. It does not refer to its exchange,
-// which may end while the transport still reads the body.
+// which may end while the leg still reads the body.
 type slotSearch struct {
 	p     *Proxy
 	ctx   context.Context //nolint:containedctx // of one request

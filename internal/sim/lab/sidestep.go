@@ -222,7 +222,7 @@ func (r *sidestep) steer(s *search) (plan, planning) {
 		p.decision = r.decision()
 		r.s.Choose(p.decision, r.request(s, s.avoid), r.now())
 		before := s.last()
-		prefer = before.prefer || before.cause == attempt.NoCopy
+		prefer = before.prefer || slices.ContainsFunc(s.tries, func(t *try) bool { return t.cause == attempt.NoCopy })
 		switch {
 		case p.decision.Reason == selection.Overloaded:
 			r.recycle(p.decision)
