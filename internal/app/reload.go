@@ -63,7 +63,7 @@ func (a *App) warn(cfg config.Config) {
 			"policy", cfg.Routing.Policy, "successor", selection.Policy)
 	}
 	for _, class := range cfg.Admission.RetiredClasses() {
-		a.logger.Warn("reads by id never wait, so that there is nothing in this class; the next release will not accept it: take it out of admission.classes",
+		a.logger.Warn("reads by id never wait, so that there is nothing in this class; the next release will not accept it: take it out of admission.classes, and out of the downgrade of others",
 			"class", class)
 	}
 }

@@ -203,6 +203,10 @@ var causeCases = []struct {
 	}, CauseUnknown, ""},
 	{"everything slow alike, on most nodes", func(r *Record) { slowQueries(r, 8); took(r, 300, 280); r.Bouts[0].Alike = 0.75 }, CauseUnknown, ""},
 	{"everything slow alike but queries, as over a slow network", func(r *Record) { took(r, 300, 280) }, CauseUnknown, ""},
+	{"everything slow alike, and no query ends", func(r *Record) {
+		took(r, 600, 600)
+		during(r, func(c *Counters, ms int64) { c.Queries, c.QueryTime = c.Queries-ms/10, c.QueryTime-ms*3/10 })
+	}, CauseCPU, ""},
 	{"everything slow alike, and no query is known", func(r *Record) {
 		took(r, 300, 280)
 		for i := range r.Samples.Nodes {

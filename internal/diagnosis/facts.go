@@ -246,6 +246,11 @@ func (f *facts) serviceFactor() float64 {
 	return f.service / max(usual, leastService)
 }
 
+// endsQueries reports whether queries ended during the bout: else the service time that is known is that of before.
+func (f *facts) endsQueries() bool {
+	return len(f.steps) < 2 || slices.ContainsFunc(f.steps[1:], func(s Rates) bool { return s.Queries > 0 })
+}
+
 // leastService, in ms, replaces shorter service times: the engines count whole
 // milliseconds.
 const leastService = 1.0

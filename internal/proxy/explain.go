@@ -46,7 +46,7 @@ type Explanation struct {
 	Steered     bool     `json:"steered"`
 	Reason      string   `json:"reason"`
 	Summary     string   `json:"summary"`
-	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen; none where no list would be made in any mode
+	Nodes       []string `json:"nodes,omitempty"` // names of the set chosen; none where the reason is not the selection's
 	Coordinator string   `json:"coordinator,omitempty"`
 	// Exact is false while the routing is not resolved: then the shards include some that
 	// the search will not touch.

@@ -80,8 +80,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// transportTo returns a transport for one request to u. Its connection is made as the leg's are, whose errors tell what was
-// sent.
+// transportTo returns a transport for one request to u. Its connection is made as the leg's are, so that its errors tell
+// what was sent.
 func transportTo(u *url.URL, o Options) *http.Transport {
 	to, t := legOptions(u, o), o.Transport.Clone()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return leg.Dial(ctx, to) }

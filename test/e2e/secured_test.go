@@ -92,7 +92,9 @@ type beginning struct {
 }
 
 var securing = beginning{once: sync.OnceValues(func() (*harness.Cluster, error) {
-	return harness.StartCluster(context.Background(), harness.ClusterOptions{
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience) // Maven may hang
+	defer cancel()
+	return harness.StartCluster(ctx, harness.ClusterOptions{
 		Distribution: harness.Elasticsearch, Version: securedVersion, Nodes: 3, Proxied: true, SerialGC: true, Logf: harness.Sayf,
 		Security: &harness.Security{Users: securedUsers(), Roles: securedRoles},
 	})

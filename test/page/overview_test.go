@@ -135,6 +135,23 @@ func TestLostConnection(t *testing.T) {
 	tab.awaitText("#headline-text", "All 5 nodes fine.")
 }
 
+// Of a sidestep that ended while nobody looked.
+func TestWhoLooksAgainIsToldThatSidestepIsGone(t *testing.T) {
+	s := startStage(t)
+	tab := open(t, s.admin(), "/", desktop())
+	tab.awaitText("#headline-text", "All 5 nodes fine.")
+	tab.awaitText("#link", "live")
+	tab.lookAt(false)
+	tab.tolerate(func() {
+		require.NoError(t, s.Stop(t.Context()))
+		tab.await(`(() => { const link = document.querySelector("#link"); window.said = [];
+			new MutationObserver(() => said.push(link.innerText)).observe(link, {childList: true, characterData: true, subtree: true}); return true })()`)
+		tab.lookAt(true)
+		tab.await(`said.length > 0`)
+		require.Equal(t, "lost", eval[string](tab, `said[0]`))
+	})
+}
+
 func TestKeyboardReachesEverything(t *testing.T) {
 	s := startStage(t)
 	s.slow(3)

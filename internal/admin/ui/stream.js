@@ -47,7 +47,7 @@ export function listen({ onStatus, onLink }) {
       take(JSON.parse(event.data));
     });
     stream.addEventListener("error", () => {
-      if (told) ask(); // is sidestep gone, or the stream alone?
+      if (told || heard < looked) ask(); // is sidestep gone, or the stream alone? A null is less
       told = false;
       if (stream.readyState !== EventSource.CLOSED) return; // it connects again by itself
       source = null;
@@ -62,7 +62,7 @@ export function listen({ onStatus, onLink }) {
   const stateNow = () => {
     if (heard === null) return "connecting";
     if (missed > (document.hidden ? 1 : 0)) return "lost";
-    if (!told) return document.hidden ? "live" : "asked";
+    if (!told) return document.hidden || performance.now() - looked < LATE ? "live" : "asked"; // a stream that is made anew is not told of
     return silent() ? "late" : "live";
   };
   const tell = () => onLink({ state: stateNow(), age: heard === null ? null : (performance.now() - heard) / 1000 });
