@@ -195,9 +195,9 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 	}
 	started := time.Now()
 	names := p.poller.store.NamesInUse()
-	if len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 {
+	if len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 && p.whole.soon(p.poller.o.PlacementMaxAge) {
 		p.beginWhole(ctx, v, costFactor) // as good, and confirms what it finds
-		return p.whole.err
+		return nil
 	}
 	if len(names) > 0 {
 		// Only the node that told the version is sure to have applied it.

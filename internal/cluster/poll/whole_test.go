@@ -149,6 +149,50 @@ func TestManyIndicesInUseAreReadAtOnce(t *testing.T) {
 	})
 }
 
+// Where all cannot be read at once, or not soon, the placement of many indices in use is confirmed by their names.
+func TestManyIndicesInUseAreAskedAboutByName(t *testing.T) {
+	t.Parallel()
+	for name, took := range map[string]time.Duration{"fails": 0, "slow": 4 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 2)
+			f.Change(func() {
+				for i := range 2 * minHalf {
+					f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("i%03d", i), []string{"n1"}))
+				}
+			})
+			var hurdle, wholes atomic.Int64
+			inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path != wholePath || hurdle.Load() == 0 {
+					return nil, nil
+				}
+				wholes.Add(1)
+				if took == 0 {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				time.Sleep(took)
+				return nil, nil
+			}, func(t *testing.T, p *Poller) {
+				time.Sleep(5 * time.Second)
+				hurdle.Store(1)
+				for i := range 120 {
+					for _, index := range f.Indices {
+						p.Snapshot().Use(index.Name)
+					}
+					f.Change(func() { f.Indices[0] = clustertest.Index("i000", []string{fmt.Sprint("n", 1+i%2)}) })
+					time.Sleep(time.Second)
+					require.Less(t, time.Since(p.Snapshot().PlacedAt), 10*time.Second)
+					require.Equal(t, StateOK, p.Status().State)
+				}
+				require.Less(t, wholes.Load(), int64(6))
+				time.Sleep(10 * time.Second)
+				require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(p.Snapshot(), "i000", ""))
+			})
+		})
+	}
+}
+
 // What was read of a cluster that is gone, and how long that took, is of no account.
 func TestTheWholePlacementOfAnotherClusterIsReadAtOnce(t *testing.T) {
 	t.Parallel()
