@@ -69,7 +69,7 @@ func (w *wholeState) soon(maxAge time.Duration) bool {
 // wholeAnswer is how a read of the whole placement ended.
 type wholeAnswer struct {
 	state *cluster.Placement
-	asOf  time.Time
+	asked stateVersion // what was told before
 	took  time.Duration
 	err   error
 }
@@ -85,7 +85,7 @@ func (p *placer) beginWhole(ctx context.Context, v stateVersion, factor int) {
 	p.poller.done.Go(func() {
 		started := time.Now()
 		state, err := p.poller.readRoutingTable(ctx, v.from, "", deadline)
-		answer <- wholeAnswer{state, v.asOf, time.Since(started), err}
+		answer <- wholeAnswer{state, v, time.Since(started), err}
 	})
 }
 
@@ -103,8 +103,14 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) {
 		p.poller.o.Logger.Debug("the whole placement was not read", "err", answer.err)
 		return
 	}
-	w.version, w.at, p.fetched = answer.state.Version, w.ended, w.ended
-	p.poller.store.PlacedAll(answer.asOf, answer.state)
+	w.version, w.at = answer.state.Version, w.ended
+	asOf := answer.asked.asOf
+	if w.version >= answer.asked.Version {
+		p.fetched = w.ended
+	} else if p.poller.Snapshot().HasPlacement() {
+		asOf = time.Time{} // of another node, behind one address, that is behind: it confirms nothing
+	}
+	p.poller.store.PlacedAll(asOf, answer.state)
 	p.membersDue = true
 }
 

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -342,6 +343,45 @@ func TestAnswerOfANodeThatIsBehind(t *testing.T) {
 	w.Resolves("i", "", []string{"n2"})
 }
 
+// The same of all indices. Of another cluster it is a failure, whatever was asked for.
+func TestWholeAnswerOfAnother(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		uuid   string // empty: that of the cluster
+		behind int64
+	}{"that is behind": {"", 1}, "cluster": {"another", -7}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 1)
+			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+			w := watch(t, f, nil)
+			w.Resolves("i", "", []string{"n1"})
+			w.Stop()
+			before := w.Snapshot()
+			told := before.Version + 1
+			f.On(func(_ *clustertest.Node, rw http.ResponseWriter, r *http.Request) bool {
+				old := &clustertest.Fake{UUID: cmp.Or(answer.uuid, f.UUID), Version: told - answer.behind, Indices: f.Indices}
+				assert.NoError(f.T, clustertest.WriteJSON(rw, old.RoutingTable(&clustertest.Node{}, strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, wholePath), "/"))))
+				return true
+			})
+			placer := &placer{poller: w.Poller}
+			v := stateVersion{ClusterUUID: f.UUID, Version: told, from: w.o.Seeds[0], asOf: time.Now()}
+			placer.beginWhole(t.Context(), v, costFactor)
+			placer.wholeArrived(t.Context(), <-placer.whole.answer)
+			require.Zero(t, placer.fetched)
+			require.Equal(t, before.PlacedAt, w.Snapshot().PlacedAt)
+			require.Equal(t, before.Version, w.Snapshot().Version)
+			if answer.uuid == "" {
+				require.NoError(t, placer.whole.err)
+				return
+			}
+			require.ErrorContains(t, placer.whole.err, "of another cluster")
+			require.ErrorContains(t, placer.fetchInUse(t.Context(), v), "of another cluster")
+			require.Equal(t, before.PlacedAt, w.Snapshot().PlacedAt)
+		})
+	}
+}
+
 func TestNamesPaths(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -403,7 +443,7 @@ func TestLongPlacements(t *testing.T) {
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
 		Seeds: []*url.URL{seed}, PollTimeout: clustertest.Soon, Registerer: prometheus.NewRegistry(),
 		Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			long := io.MultiReader(strings.NewReader(`{"cluster_uuid":"u","version":1,`), io.LimitReader(blanks{}, length), strings.NewReader(`"routing_table":{}}`))
+			long := io.MultiReader(strings.NewReader(`{"version":1,`), io.LimitReader(blanks{}, length), strings.NewReader(`"routing_table":{}}`))
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(long), Request: r}, nil
 		})},
 	})
