@@ -144,7 +144,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	}
 	p.lower = 0
 	if p.whole.uuid != v.ClusterUUID { // of another cluster, or of versions that are void
-		p.whole = wholeState{uuid: v.ClusterUUID, answer: p.whole.answer, forgotten: true}
+		p.whole.forget(v.ClusterUUID)
 	}
 	p.poller.newest.Store(v.from)
 	if p.membersDue {

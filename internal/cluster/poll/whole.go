@@ -22,12 +22,12 @@ const (
 
 // wholeState is what the placer knows of reads of the whole placement.
 type wholeState struct {
-	answer chan wholeAnswer // of the read in flight; nil if there is none
-	// forgotten says that what is in flight is about versions that are void.
-	forgotten bool
-	uuid      string    // of the cluster that the rest is about
-	version   int64     // of the last one that was taken in, 0 if there was none
-	at        time.Time // when that was
+	answer chan wholeAnswer   // of the read in flight; nil if there is none
+	cancel context.CancelFunc // ends it
+
+	uuid    string    // of the cluster that all is about
+	version int64     // of the last one that was taken in, 0 if there was none
+	at      time.Time // when that was
 
 	// The next one begins when a multiple of took has passed since ended.
 	ended time.Time     // when the last one ended, well or not
@@ -45,6 +45,14 @@ func (p *Poller) wholeKnown() wholeState {
 	}
 	now := time.Now()
 	return wholeState{uuid: s.ClusterUUID, version: s.Version, at: now, ended: now.Add(rand.N(wholeGrace))}
+}
+
+// forget begins anew, for the cluster with this uuid. What is in flight is of no account any more, and ends.
+func (w *wholeState) forget(uuid string) {
+	if w.answer != nil {
+		w.cancel()
+	}
+	*w = wholeState{uuid: uuid}
 }
 
 // rests reports whether the whole placement is not to be read again yet, where that may take one part in factor of the
@@ -81,8 +89,10 @@ func (p *placer) beginWhole(ctx context.Context, v stateVersion, factor int) {
 		return
 	}
 	answer, deadline := make(chan wholeAnswer, 1), max(p.poller.o.PollTimeout, min(2*w.took, wholeDeadline))
-	w.answer, w.forgotten = answer, false
+	ctx, cancel := context.WithCancel(ctx)
+	w.answer, w.cancel = answer, cancel
 	p.poller.done.Go(func() {
+		defer cancel()
 		started := time.Now()
 		state, err := p.poller.readRoutingTable(ctx, v.from, "", deadline)
 		answer <- wholeAnswer{state, v, time.Since(started), err}
@@ -93,7 +103,7 @@ func (p *placer) beginWhole(ctx context.Context, v stateVersion, factor int) {
 func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) {
 	w := &p.whole
 	w.answer = nil
-	if ctx.Err() != nil || w.forgotten {
+	if ctx.Err() != nil {
 		return
 	}
 	p.poller.countRefresh(wholeTable, answer.err)
