@@ -34,6 +34,7 @@ type wholeState struct {
 	took  time.Duration // how long that took
 	err   error         // how it ended
 	twice bool          // and the one before had failed as well
+	grace time.Time     // none before this, where it may take wholeCostFactor
 }
 
 // wholeKnown returns what is known of the whole placement when its reads begin:
@@ -44,7 +45,7 @@ func (p *Poller) wholeKnown() wholeState {
 		return wholeState{}
 	}
 	now := time.Now()
-	return wholeState{uuid: s.ClusterUUID, version: s.Version, at: now, ended: now.Add(rand.N(wholeGrace))}
+	return wholeState{uuid: s.ClusterUUID, version: s.Version, at: now, grace: now.Add(rand.N(wholeGrace))}
 }
 
 // forget begins anew, for the cluster with this uuid. What is in flight is of no account any more, and ends.
@@ -58,14 +59,14 @@ func (w *wholeState) forget(uuid string) {
 // rests reports whether the whole placement is not to be read again yet, where that may take one part in factor of the
 // time.
 func (w *wholeState) rests(factor int) bool {
-	rest := time.Duration(factor) * w.took
+	now, rest := time.Now(), time.Duration(factor)*w.took
 	switch {
 	case w.twice:
 		rest = min(rest, wholeRest)
 	case w.err != nil: // it may be of a node that stands still: the next one is asked at once
 		rest = 0
 	}
-	return time.Since(w.ended) < rest
+	return now.Sub(w.ended) < rest || factor == wholeCostFactor && now.Before(w.grace)
 }
 
 // soon reports whether reading the whole placement goes well, and so quickly that the placement is confirmed long before it
