@@ -13,6 +13,7 @@ func newChecker(cfg config.Config, p *pipeline) *preflight.Checker {
 		Static:  cfg.Upstream.Discovery == "static",
 		Account: cfg.Upstream.Auth.Kind() != config.AuthNone,
 		Zone:    cfg.Routing.Zone.Attribute,
+		Counts:  len(cfg.Bulk.SingleShard)+len(cfg.Bulk.RoutingSize) > 0,
 		Facts: func() preflight.Facts {
 			totals := p.proxy.Totals()
 			return preflight.Facts{

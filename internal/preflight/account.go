@@ -16,8 +16,10 @@ import (
 
 const (
 	privilegesPath = "_security/user/_has_privileges"
-	privilegesBody = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["monitor","view_index_metadata","read"]}]}`
+	privilegesBody = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["view_index_metadata","read"]}]}`
+	countingBody   = `{"cluster":["monitor"],"index":[{"names":["*"],"privileges":["monitor","view_index_metadata","read"]}]}`
 
+	countsKind = "counts"
 	searchKind = "search"
 	searchPath = "/_search?size=0&terminate_after=1&request_cache=false&allow_partial_search_results=false&filter_path=took,_shards"
 
@@ -61,7 +63,7 @@ func rights() map[string]right {
 		"search_shards": {opensearch: "indices:admin/shards/search_shards on all indices", elasticsearch: view, without: noTargets},
 		"metadata":      {opensearch: clusterMonitor, elasticsearch: monitor, without: noLayouts, optional: true},
 		"aliases":       {opensearch: "indices:admin/aliases/get on all indices", elasticsearch: view, without: noLayouts, optional: true},
-		"counts":        {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: "monitor of the cluster and on all indices", without: noCounts, optional: true},
+		countsKind:      {opensearch: clusterMonitor + " and " + indicesMonitor, elasticsearch: "monitor of the cluster and on all indices", without: noCounts, optional: true},
 		"settings":      {opensearch: indicesMonitor, elasticsearch: view, without: noSettings, optional: true},
 		"exclusions":    {opensearch: clusterMonitor, elasticsearch: monitor, without: noDepartures, optional: true},
 		"shutdowns":     {opensearch: clusterMonitor, elasticsearch: monitor, without: noDepartures, optional: true},
@@ -120,7 +122,11 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 		Cluster map[string]bool            `json:"cluster"`
 		Index   map[string]map[string]bool `json:"index"`
 	}
-	err := c.ask.send(ctx, via, question{privilegesPath, privilegesBody}, &told)
+	body := privilegesBody
+	if c.o.Counts {
+		body = countingBody
+	}
+	err := c.ask.send(ctx, via, question{privilegesPath, body}, &told)
 	var no *refusal
 	switch {
 	case errors.As(err, &no) && no.unauthorized():
@@ -137,7 +143,7 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 		lacks(Problem, "monitor of the cluster", noNodes)
 	}
 	if on := told.Index["*"]; on != nil {
-		if !on["monitor"] {
+		if c.o.Counts && !on["monitor"] {
 			lacks(Note, "monitor on all indices", noCounts)
 		}
 		if !on["view_index_metadata"] {
@@ -152,7 +158,7 @@ func (c *Checker) privileges(ctx context.Context, via *url.URL) (found []Finding
 
 // tried makes a request of each kind and tells which are refused.
 func (c *Checker) tried(ctx context.Context, via *url.URL, engine cluster.Engine, index string) []Finding {
-	questions := poll.Questions(engine, index)
+	questions := slices.DeleteFunc(poll.Questions(engine, index), func(q poll.Question) bool { return q.Kind == countsKind && !c.o.Counts })
 	if index != "" {
 		questions = append(questions, poll.Question{Kind: searchKind, Path: url.PathEscape(index) + searchPath})
 	}

@@ -53,3 +53,31 @@ func TestNothingIsSaidOfTheAccountInVain(t *testing.T) {
 	s.instead = func(string) (int, string) { return http.StatusNotFound, "" }
 	require.NotContains(t, strings.Join(lines(s.run()), "\n"), "account:")
 }
+
+func TestElasticsearchTellsPrivileges(t *testing.T) {
+	s := newStage(t, simcluster.Options{Nodes: 2, Engine: simcluster.Elasticsearch}).discover()
+	s.options.Static = true
+	told := ""
+	s.instead = func(path string) (int, string) {
+		if path == "/_security/user/_has_privileges" && told != "" {
+			return http.StatusOK, told
+		}
+		return 0, ""
+	}
+	s.finding(s.run(), "all 13 kinds of requests that sidestep makes are answered") // without security
+
+	told = `{"has_all_requested":true,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":true,"view_index_metadata":true}}}`
+	s.finding(s.run(), "has all the privileges that it needs")
+
+	told = `{"has_all_requested":false,"cluster":{"monitor":false},"index":{"*":{"read":false,"monitor":true,"view_index_metadata":false}}}`
+	report := s.run()
+	require.Equal(t, preflight.Problem, s.finding(report, "lacks monitor of the cluster").Level)
+	require.Equal(t, preflight.Problem, s.finding(report, "lacks view_index_metadata on all indices").Level)
+	require.Equal(t, preflight.Note, s.finding(report, "lacks read on all indices").Level)
+	require.NotContains(t, strings.Join(lines(report), "\n"), "lacks monitor on all")
+
+	told = `{"has_all_requested":false,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":false,"view_index_metadata":true}}}`
+	require.NotContains(t, strings.Join(lines(s.run()), "\n"), "lacks monitor on all", "nothing is to be counted")
+	s.options.Counts = true
+	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: the documents of bulk.single_shard are not counted").Level)
+}

@@ -98,6 +98,8 @@ type Options struct {
 	// Zone is the node attribute that names a node's zone to sidestep; empty if
 	// zones do not count.
 	Zone string
+	// Counts says that documents are counted, as bulks go to one shard or to slots.
+	Counts bool
 	// Facts returns what is known now.
 	Facts func() Facts
 	// Timeout bounds each question, default 3 s.

@@ -143,7 +143,7 @@ func TestHealthy(t *testing.T) {
 		"ok nodes: all 3 nodes answer at the addresses that they publish",
 		"ok cluster: OpenSearch 3.6.0, cluster simulated",
 		"ok cluster: sidestep is ready: placement and statistics are there",
-		"ok account: all 14 kinds of requests that sidestep makes are answered",
+		"ok account: all 13 kinds of requests that sidestep makes are answered",
 		"ok nodes: all 3 nodes have version 3.6.0",
 		"ok nodes: 3 nodes: 3 with data, 3 that may be elected, 3 that searches may be sent through",
 		"ok nodes: clocks",
@@ -201,6 +201,8 @@ func TestOpenSearchRefusesKindsOfRequests(t *testing.T) {
 		return 0, ""
 	}
 	s.options.Static = true // or the nodes themselves would be asked
+	require.NotContains(t, strings.Join(lines(s.run()), "\n"), "counts", "nothing is to be counted")
+	s.options.Counts = true
 	report := s.run()
 	probes := s.finding(report, "of the kind search, indices:data/read/search: sidestep sends no probes")
 	require.Equal(t, preflight.Note, probes.Level)
@@ -224,32 +226,6 @@ func TestIndexIsDeletedMeanwhile(t *testing.T) {
 		return 0, ""
 	}
 	s.finding(s.run(), `^all \d+ kinds of requests that sidestep makes are answered$`)
-}
-
-func TestElasticsearchTellsPrivileges(t *testing.T) {
-	s := newStage(t, simcluster.Options{Nodes: 2, Engine: simcluster.Elasticsearch}).discover()
-	s.options.Static = true
-	told := ""
-	s.instead = func(path string) (int, string) {
-		if path == "/_security/user/_has_privileges" && told != "" {
-			return http.StatusOK, told
-		}
-		return 0, ""
-	}
-	s.finding(s.run(), "all 14 kinds of requests that sidestep makes are answered") // without security
-
-	told = `{"has_all_requested":true,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":true,"view_index_metadata":true}}}`
-	s.finding(s.run(), "has all the privileges that it needs")
-
-	told = `{"has_all_requested":false,"cluster":{"monitor":false},"index":{"*":{"read":false,"monitor":true,"view_index_metadata":false}}}`
-	report := s.run()
-	require.Equal(t, preflight.Problem, s.finding(report, "lacks monitor of the cluster").Level)
-	require.Equal(t, preflight.Problem, s.finding(report, "lacks view_index_metadata on all indices").Level)
-	require.Equal(t, preflight.Note, s.finding(report, "lacks read on all indices").Level)
-	require.NotContains(t, strings.Join(lines(report), "\n"), "lacks monitor on all")
-
-	told = `{"has_all_requested":false,"cluster":{"monitor":true},"index":{"*":{"read":true,"monitor":false,"view_index_metadata":true}}}`
-	require.Equal(t, preflight.Note, s.finding(s.run(), "lacks monitor on all indices: the documents of bulk.single_shard are not counted").Level)
 }
 
 // As behind a load balancer, and as in a container's network.

@@ -393,7 +393,7 @@ func (s *secured) monitorIsEnough(t *testing.T) {
 	require.Zero(t, code)
 	told.find(t, "^sidestep's account has all the privileges that it needs$")
 
-	half := s.start(t, "half", "half")
+	half := s.start(t, "half", "half", "bulk: {single_shard: [{index: bulked}]}")
 	told, code = s.check(t, half)
 	require.Equal(t, 1, code)
 	told.find(t, "^sidestep's account lacks monitor on all indices")

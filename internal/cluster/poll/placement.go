@@ -144,7 +144,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 	}
 	p.lower = 0
 	if p.whole.uuid != v.ClusterUUID { // of another cluster, or of versions that are void
-		p.whole = wholeState{uuid: v.ClusterUUID, answer: p.whole.answer, forgotten: true}
+		p.whole.forget(v.ClusterUUID)
 	}
 	p.poller.newest.Store(v.from)
 	if p.membersDue {
@@ -195,9 +195,9 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 	}
 	started := time.Now()
 	names := p.poller.store.NamesInUse()
-	if len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 {
+	if len(names) > minHalf && len(names) > p.poller.Snapshot().CountIndices()/2 && p.whole.soon(p.poller.o.PlacementMaxAge) {
 		p.beginWhole(ctx, v, costFactor) // as good, and confirms what it finds
-		return p.whole.err
+		return nil
 	}
 	if len(names) > 0 {
 		// Only the node that told the version is sure to have applied it.
@@ -226,7 +226,6 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 // It asks the node at from alone; nil is any. It returns the version that the answer
 // is at least of.
 func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string) (version int64, err error) {
-	uuid := p.Snapshot().ClusterUUID
 	version = math.MaxInt64
 	paths, of := namesPaths(names)
 	for i, path := range paths {
@@ -238,21 +237,23 @@ func (p *Poller) placeIndices(ctx context.Context, from *url.URL, names []string
 		if err != nil {
 			return 0, err
 		}
-		if state.ClusterUUID == uuid {
-			p.store.PlacedSome(state, of[i])
-		}
+		p.store.PlacedSome(state, of[i])
 		version = min(version, state.Version)
 	}
 	return version, nil
 }
 
-// readRoutingTable asks a node for its routing table, or for that of some indices.
+// readRoutingTable asks a node of the known cluster for its routing table, or for that of some indices.
 func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names string, deadline time.Duration) (state *cluster.Placement, err error) {
+	known := p.Snapshot()
 	q := Query{
 		Kind: kindRoutingTable, Deadline: deadline, longest: maxPlacement,
-		Path: "_cluster/state/version,routing_table" + names + ownState(p.engine()) + "ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
+		Path: "_cluster/state/version,routing_table" + names + ownState(known.Engine) + "ignore_unavailable=true&allow_no_indices=true&expand_wildcards=all" + routingFields,
 		Decode: func(r io.Reader) (err error) {
 			state, err = parseRoutingTable(r, newPlacementBuilder(p.Snapshot()))
+			if err == nil && state.ClusterUUID != known.ClusterUUID {
+				return fmt.Errorf("the answer is of another cluster (uuid %s)", state.ClusterUUID)
+			}
 			return err
 		},
 	}

@@ -126,6 +126,34 @@ func TestNodeThatStopsWhileItIsAsked(t *testing.T) {
 	require.LessOrEqual(t, f.Count("/_cluster/state/version"), asked+10)
 }
 
+// A read of the whole placement of a cluster that is gone may last: that of its successor does not wait for it.
+func TestTheFirstPlacementDoesNotWaitForThatOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	w := watch(t, f, func(o *Options) { o.PollTimeout = time.Minute })
+	w.Eventually("ready", func() bool { return w.Ready() == nil })
+	w.Stop()
+	var first atomic.Bool
+	ended := make(chan struct{})
+	f.On(func(_ *clustertest.Node, _ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != wholePath || !first.CompareAndSwap(false, true) {
+			return false
+		}
+		clustertest.Hang(r)
+		close(ended)
+		return true
+	})
+	placer := &placer{poller: w.Poller, whole: wholeState{uuid: f.UUID}}
+	require.NoError(t, placer.check(t.Context(), true))
+	w.Eventually("hangs", first.Load)
+	f.Change(func() { f.UUID = "another" })
+	w.store.Discovered(cluster.Identity{ClusterUUID: "another"}, w.Snapshot().Nodes, nil)
+	require.NoError(t, placer.check(t.Context(), false))
+	placer.wholeArrived(t.Context(), <-placer.whole.answer)
+	require.True(t, w.Snapshot().HasPlacement())
+	<-ended
+}
+
 func TestRefreshPlacement(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, 2)

@@ -16,7 +16,7 @@ const routingFields = "&filter_path=cluster_uuid,version," +
 	"routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.primary," +
 	"routing_table.indices.*.shards.*.searchOnly,routing_table.indices.*.shards.*.node"
 
-// text is a JSON string, or nothing. It is read into the memory of the one before:
+// text is a JSON string, or nothing. Only [placementBuilder.intern] makes a string of it, which is kept:
 // big clusters have hundreds of thousands of copies, of few different values.
 type text []byte
 

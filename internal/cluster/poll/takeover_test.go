@@ -3,6 +3,7 @@ package poll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -80,6 +81,34 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 			fleet[i].Stop()
 		}
 	})
+}
+
+// Where most of many indices are in use their placement is brought up to date at once all the same.
+func TestManyIndicesInUseAreReadSoonAfterARelayFellSilent(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	seed, err := url.Parse(f.Nodes[0].Server.URL)
+	require.NoError(t, err)
+	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: f.Nodes[0].Server.Client(), Source: silent{}})
+	p.store.Discovered(cluster.Identity{ClusterUUID: f.UUID}, []*cluster.Node{{ID: "n1", URL: seed}}, nil)
+	for i := range minHalf + 1 {
+		f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("i%03d", i), []string{"n1"}))
+	}
+	p.store.PlacedByRelay(cluster.RelayedPlacement{Version: f.Version, AsOf: time.Now(), Whole: true, Indices: f.Indices, Stale: make([]bool, len(f.Indices))})
+	p.store.ContinueRelayed()
+	placer := &placer{poller: p, whole: p.wholeKnown()}
+	placer.whole.grace = time.Now().Add(wholeGrace)
+	f.Change(func() {})
+	require.NoError(t, placer.check(t.Context(), false))
+	require.Nil(t, placer.whole.answer, "nobody searches them")
+	for _, index := range f.Indices {
+		p.Snapshot().Use(index.Name)
+	}
+	f.Change(func() {})
+	require.NoError(t, placer.check(t.Context(), false))
+	require.NotNil(t, placer.whole.answer)
+	placer.wholeArrived(t.Context(), <-placer.whole.answer)
+	require.Equal(t, f.Version, p.Snapshot().Version)
 }
 
 // What a relay could not say can be looked up as soon as it is asked for again, or the cluster is asked in its place.

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -147,6 +148,50 @@ func TestManyIndicesInUseAreReadAtOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(p.Snapshot(), "i000", ""))
 	})
+}
+
+// Where all cannot be read at once, or not soon, the placement of many indices in use is confirmed by their names.
+func TestManyIndicesInUseAreAskedAboutByName(t *testing.T) {
+	t.Parallel()
+	for name, took := range map[string]time.Duration{"fails": 0, "slow": 4 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 2)
+			f.Change(func() {
+				for i := range 2 * minHalf {
+					f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("i%03d", i), []string{"n1"}))
+				}
+			})
+			var hurdle, wholes atomic.Int64
+			inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path != wholePath || hurdle.Load() == 0 {
+					return nil, nil
+				}
+				wholes.Add(1)
+				if took == 0 {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				time.Sleep(took)
+				return nil, nil
+			}, func(t *testing.T, p *Poller) {
+				time.Sleep(5 * time.Second)
+				hurdle.Store(1)
+				for i := range 120 {
+					for _, index := range f.Indices {
+						p.Snapshot().Use(index.Name)
+					}
+					f.Change(func() { f.Indices[0] = clustertest.Index("i000", []string{fmt.Sprint("n", 1+i%2)}) })
+					time.Sleep(time.Second)
+					require.Less(t, time.Since(p.Snapshot().PlacedAt), 10*time.Second)
+					require.Equal(t, StateOK, p.Status().State)
+				}
+				require.Less(t, wholes.Load(), int64(6))
+				time.Sleep(10 * time.Second)
+				require.Equal(t, [][]string{{"n2"}}, clustertest.NodesOf(p.Snapshot(), "i000", ""))
+			})
+		})
+	}
 }
 
 // What was read of a cluster that is gone, and how long that took, is of no account.
@@ -298,6 +343,45 @@ func TestAnswerOfANodeThatIsBehind(t *testing.T) {
 	w.Resolves("i", "", []string{"n2"})
 }
 
+// The same of all indices. Of another cluster it is a failure, whatever was asked for.
+func TestWholeAnswerOfAnother(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		uuid   string // empty: that of the cluster
+		behind int64
+	}{"that is behind": {"", 1}, "cluster": {"another", -7}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 1)
+			f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+			w := watch(t, f, nil)
+			w.Resolves("i", "", []string{"n1"})
+			w.Stop()
+			before := w.Snapshot()
+			told := before.Version + 1
+			f.On(func(_ *clustertest.Node, rw http.ResponseWriter, r *http.Request) bool {
+				old := &clustertest.Fake{UUID: cmp.Or(answer.uuid, f.UUID), Version: told - answer.behind, Indices: f.Indices}
+				assert.NoError(f.T, clustertest.WriteJSON(rw, old.RoutingTable(&clustertest.Node{}, strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, wholePath), "/"))))
+				return true
+			})
+			placer := &placer{poller: w.Poller}
+			v := stateVersion{ClusterUUID: f.UUID, Version: told, from: w.o.Seeds[0], asOf: time.Now()}
+			placer.beginWhole(t.Context(), v, costFactor)
+			placer.wholeArrived(t.Context(), <-placer.whole.answer)
+			require.Zero(t, placer.fetched)
+			require.Equal(t, before.PlacedAt, w.Snapshot().PlacedAt)
+			require.Equal(t, before.Version, w.Snapshot().Version)
+			if answer.uuid == "" {
+				require.NoError(t, placer.whole.err)
+				return
+			}
+			require.ErrorContains(t, placer.whole.err, "of another cluster")
+			require.ErrorContains(t, placer.fetchInUse(t.Context(), v), "of another cluster")
+			require.Equal(t, before.PlacedAt, w.Snapshot().PlacedAt)
+		})
+	}
+}
+
 func TestNamesPaths(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -325,7 +409,7 @@ func FuzzRoutingTable(f *testing.F) {
 	for _, engine := range []string{"opensearch-3.6.0", "elasticsearch-8.19.4"} {
 		content, err := os.ReadFile(filepath.Join("testdata", engine, "routing_table.json"))
 		require.NoError(f, err)
-		f.Add(content)
+		f.Add(bytes.Replace(content, []byte("{"), []byte(`{"version":7,`), 1)) // which was not asked for
 	}
 	f.Add([]byte(`{"cluster_uuid":"u","version":3,"routing_table":{"indices":{"i":{"shards":{"0":[{"state":"STARTED","primary":true,"node":"a"}]}}}}}`))
 	f.Add([]byte(`{"version":1e3,"routing_table":{"indices":{"i":{"shards":{"-1":[]}}}}}`))
@@ -359,7 +443,7 @@ func TestLongPlacements(t *testing.T) {
 	c := New(cluster.NewStore(cluster.StoreOptions{}), Options{
 		Seeds: []*url.URL{seed}, PollTimeout: clustertest.Soon, Registerer: prometheus.NewRegistry(),
 		Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			long := io.MultiReader(strings.NewReader(`{"cluster_uuid":"u","version":1,`), io.LimitReader(blanks{}, length), strings.NewReader(`"routing_table":{}}`))
+			long := io.MultiReader(strings.NewReader(`{"version":1,`), io.LimitReader(blanks{}, length), strings.NewReader(`"routing_table":{}}`))
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(long), Request: r}, nil
 		})},
 	})

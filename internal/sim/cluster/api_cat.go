@@ -29,7 +29,7 @@ func (n *Node) catAPI(r *request) (reply, *apiError) {
 			t.add(ix, number)
 		}
 	}
-	return t.reply(""), nil
+	return t.reply(), nil
 }
 
 // askAll waits for every node: the engines fetch statistics from each, whatever
@@ -169,10 +169,10 @@ func (t *shardTable) place(column string, cp shardCopy) string {
 	return t.cluster.byID[cp.Node].name
 }
 
-// reply ends the table. A page names the next one, or none.
-func (t *shardTable) reply(next string) reply {
+// reply ends the table.
+func (t *shardTable) reply() reply {
 	if t.json {
 		return reply{status: http.StatusOK, body: append(t.out, ']')}
 	}
-	return reply{status: http.StatusOK, body: append(t.out, next...), text: true}
+	return reply{status: http.StatusOK, body: t.out, text: true}
 }

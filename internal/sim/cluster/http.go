@@ -176,8 +176,6 @@ func (n *Node) route(r *request) (reply, *apiError) {
 		return n.nodesAPI(r)
 	case first == "_cat":
 		return n.catAPI(r)
-	case first == "_list":
-		return n.listAPI(r)
 	case first == "_tasks":
 		return n.tasksAPI(), nil
 	case first == "_cluster":

@@ -2,7 +2,6 @@ package simcluster
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strconv"
 	"testing"
@@ -64,47 +63,6 @@ func TestStormEndsWithTheCluster(t *testing.T) {
 		c.cancel()
 		require.Zero(t, c.Storm(t.Context(), Storm{}))
 	})
-}
-
-func TestListShards(t *testing.T) {
-	t.Parallel()
-	c := quick(t, func(o *Options) { o.Indices = Many(700, IndexSpec{Name: "i", Shards: 3, Replicas: 1}, 0) })
-	n := c.Nodes()[1]
-	const query = "GET /_list/shards?format=json&h=index,shard,prirep,id&size=2000"
-	seen := map[string]int{}
-	token, pages := "", 0
-	for {
-		page := ask(t, n, 200, query+"&next_token="+url.QueryEscape(token))
-		rows, _ := page.at("shards").([]any)
-		require.LessOrEqual(t, len(rows), 2000)
-		for _, row := range rows {
-			r, _ := row.(map[string]any)
-			name, _ := r["index"].(string)
-			seen[name]++
-			require.Len(t, r, 4)
-		}
-		if pages++; pages == 1 {
-			require.NoError(t, c.DeleteIndex("i-699")) // between two pages
-		}
-		next, more := page.at("next_token").(string)
-		if !more {
-			break
-		}
-		token = next
-	}
-	require.Equal(t, 3, pages)
-	require.Len(t, seen, 699)
-	for name, rows := range seen {
-		require.Equal(t, 6, rows, name)
-	}
-	ask(t, n, 400, "GET /_list/shards?format=json&size=1999")
-	ask(t, n, 400, "GET /_list/shards?format=json&size=20001")
-	ask(t, n, 400, "GET /_list/shards?format=json&next_token=x")
-	status, text := call(t, n, "GET /_list/shards?h=index,shard&size=2000")
-	require.Equal(t, 200, status)
-	require.Contains(t, string(text), "\nnext_token ")
-	other := quick(t, func(o *Options) { o.Engine = Elasticsearch })
-	ask(t, other.Nodes()[0], 400, "GET /_list/shards?format=json")
 }
 
 // BenchmarkChange relocates one copy in clusters of all sizes: the cost is to stay.

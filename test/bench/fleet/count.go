@@ -54,7 +54,7 @@ func purposeOf(path string) int {
 	case path == "/_cluster/state/metadata", path == "/_cluster/state/version,nodes": // of the nodes
 	case strings.HasPrefix(path, "/_nodes/_local/stats"):
 		return forStatistics
-	case strings.HasPrefix(path, "/_cluster/state/version"), strings.HasPrefix(path, "/_cat/shards"), strings.HasPrefix(path, "/_list/shards"):
+	case strings.HasPrefix(path, "/_cluster/state/version"):
 		return forPlacement
 	case strings.HasSuffix(path, "/_search_shards"), strings.HasPrefix(path, "/_cluster/state/metadata/"), strings.HasSuffix(path, "/_alias"):
 		return forTargets

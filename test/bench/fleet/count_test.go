@@ -20,7 +20,7 @@ func TestPurposeOfEveryQuestion(t *testing.T) {
 			switch q.Kind {
 			case "stats":
 				want = forStatistics
-			case "version", "cat_shards", "list_shards", "routing_table":
+			case "version", "routing_table":
 				want = forPlacement
 			case "search_shards", "metadata", "aliases":
 				want = forTargets
