@@ -187,7 +187,7 @@ func (s *Selector) advance(n *Node, at int64) {
 	}
 }
 
-// unasked reports whether nobody has asked for probes for holdMemory: they are switched off.
+// unasked reports whether nobody has asked for probes for holdMemory: they are switched off, or this process stood still.
 func (s *Selector) unasked(at int64) bool { return at-s.probes.lookedAt.Load() >= int64(holdMemory) }
 
 // slowStart lets a node in, with a share that grows. What was measured before counts no

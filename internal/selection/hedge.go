@@ -193,10 +193,5 @@ func (s *Selector) unheard(d *Decision, at int64) bool {
 // search that was under way at that moment.
 func (s *Selector) EjectedSince(d *Decision) bool {
 	lost := func(n *Node) bool { return !n.serves() && n.stateAt.Load() >= d.start }
-	return d.some(lost)
-}
-
-// some reports whether f does of a node of d, or of its coordinating node.
-func (d *Decision) some(f func(*Node) bool) bool {
-	return slices.ContainsFunc(d.Nodes, f) || d.Coordinator != nil && f(d.Coordinator)
+	return slices.ContainsFunc(d.Nodes, lost) || d.Coordinator != nil && lost(d.Coordinator)
 }

@@ -48,8 +48,13 @@ func TestAQueueExcusesNoNodeThatHangs(t *testing.T) {
 	s.ObservePoll(nodes[2].ID, Poll{State: Fine, Queue: 1000, Queries: 10, ServiceTime: 50 * time.Millisecond, Elapsed: time.Second}, at(time.Second))
 	require.Greater(t, nodes[2].queued(int64(2*time.Second)), 10_000.0)
 	s.ObservePoll(nodes[2].ID, Poll{State: Unresponsive, Took: time.Second}, at(3*time.Second))
+	require.InDelta(t, 5, nodes[2].queued(int64(10*time.Second)), 0, "nothing was seen to take longer")
+	set(&nodes[2].response, 12_500)
 	require.Greater(t, nodes[2].queued(int64(10*time.Second)), 10_000.0, "it may be working")
 	require.Zero(t, nodes[2].queued(int64(20*time.Second)))
+	s.ObservePoll(nodes[0].ID, Poll{State: Fine, Coordinated: map[string]Seen{nodes[2].ID: {Now: time.Millisecond, Before: 12500 * time.Millisecond}}}, at(20*time.Second))
+	set(&nodes[2].response, 50)
+	require.InDelta(t, 50, nodes[2].queued(int64(20*time.Second)), 0, "others were preferred to it")
 	for now := 20 * time.Second; now < 28*time.Second; now += ProbeTimeout + suspicionInterval {
 		s.Suspect(&Decision{Nodes: nodes}, at(now))
 		probeUnpolled(s, nodes, now, late(ProbeTimeout, nodes[2]))
@@ -142,7 +147,7 @@ func TestANodeThatIsNeededHoldsUpNoOther(t *testing.T) {
 	setTimes(nodes, 5, 10)
 	for i, n := range nodes {
 		n.Processors = 4
-		set(&n.rate, []float64{0.3, 0.3, 0.05}[i])
+		set(&n.rate, []float64{0.4, 0.4, 0.04}[i])
 	}
 	seen := map[*Node]bool{}
 	for now := time.Second; now < 20*time.Second; now += 10 * time.Millisecond {

@@ -46,7 +46,7 @@ type statistics struct {
 	workedAt    atomic.Int64 // ns: last poll that told of shard queries that were answered, or came after one without a queue
 	queuedAt    atomic.Int64 // ns: last poll that told of a queue that was being worked off
 	pollsApart  atomic.Int64 // ns: from the last answered poll but one to the last
-	seenAt      atomic.Int64 // ns: when another node last told of a shard query that it answered
+	seenAt      atomic.Int64 // ns: when another node last told another response time of it: it has answered, or others were preferred to it
 	missedAt    atomic.Int64 // ns: last poll that was not answered in time, or not at all
 	neededAt    atomic.Int64 // ns: when a choice last found that the others could not carry its load
 	slower      atomic.Bool  // the last choice that compared it found it far slower than the others
@@ -78,7 +78,7 @@ type statistics struct {
 	failedAt  atomic.Int64 // ns
 	lastError atomic.Pointer[failure]
 	sent      stats.Window
-	sentThen  stats.Number // all that was sent until the last poll
+	sentThen  stats.Number // all that was sent until the last answered poll
 	own       stats.EWMA   // shard queries sent per ms, of rate
 }
 

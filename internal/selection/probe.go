@@ -104,6 +104,7 @@ type rounds struct {
 	number int
 
 	sampledAt int64  // ns: when a node that nothing speaks against was last probed for that
+	sampled   int    // whose turn that is
 	choices   uint64 // how many there were then
 
 	findings []Finding    // the last rounds that were sent here
@@ -142,9 +143,9 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	if len(nodes) == 0 {
 		return
 	}
-	n := nodes[r.number%len(nodes)]
+	n := nodes[r.sampled%len(nodes)]
 	if n.out() { // it is not probed: the next one has its turn
-		r.number++
+		r.sampled++
 		return
 	}
 	if at-r.sampledAt < int64(s.apart(n, ProbeTimeout, at)) {
@@ -153,6 +154,7 @@ func (s *Selector) sample(nodes []*Node, at int64) {
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
+		r.sampled++
 		n.probe.wanted.Store(true)
 	}
 }
@@ -227,7 +229,6 @@ func (s *Selector) Probes(dst []Probe, now time.Time) []Probe {
 		case !s.due(n, at):
 		case n.usable() && all.needs(n, nodes): // what speaks against it could not be acted upon
 			n.probe.wanted.Store(false)
-			s.probes.number++ // else it would be sampled again and again
 		case n.health.excluded() && n.health.good.Load() == twice-1:
 			returning = append(returning, n)
 		case len(suspects) < roundSize:

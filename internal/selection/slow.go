@@ -43,7 +43,8 @@ func (d *Decision) exclude(avoid []*Node, t turn) {
 type carried struct {
 	load, processors float64 // CPUs that are kept busy, and that there are
 	work             float64 // CPUs that their shard queries keep busy
-	rates, nodes     float64 // shard queries per ms
+	rates            float64 // shard queries per ms
+	nodes            float64 // how many they are
 	unknown          bool    // the CPUs of one of them are
 }
 
@@ -80,7 +81,10 @@ func (c *carried) needs(n *Node, nodes []*Node) bool {
 		}
 	}
 	own := n.rate.Mean()
-	others := carried{c.load - n.load(), c.processors - n.processors(), c.work - own*n.service.Mean(), c.rates - own, c.nodes - 1, c.unknown}
+	others := carried{
+		load: c.load - n.load(), processors: c.processors - n.processors(), work: c.work - own*n.service.Mean(),
+		rates: c.rates - own, nodes: c.nodes - 1, unknown: c.unknown,
+	}
 	return others.full(own, 1) && others.miss(n) && n.answersPolls()
 }
 
@@ -169,12 +173,17 @@ func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 
 // wait returns how long a shard query waits in the queue of n where those before it take
 // service each (ms): q·S divided by the processors that work on them. What a node told last that answers no polls any more
-// counts until it would have been worked off, if it answers neither clients nor other nodes.
+// counts until it would have been worked off since the node was last heard of, and for no more than a search was seen to take there.
 func (n *Node) wait(service float64, at int64) float64 {
 	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
 	heard := max(n.polledAt.Load(), n.heardAt.Load(), n.seenAt.Load())
-	if !n.answersPolls() && millis(time.Duration(at-heard)) > ms {
+	switch r, seen := n.response.Value(); {
+	case n.answersPolls():
+		return ms
+	case millis(time.Duration(at-heard)) > ms:
 		return 0
+	case seen: // nothing waits there for longer than it was seen to take
+		return min(ms, r)
 	}
 	return ms
 }
@@ -245,7 +254,7 @@ func (n *Node) takes(at int64) float64 {
 }
 
 // answersNothing reports whether an excluded node is as bad as one that answers nothing: it is silent, did not answer its last
-// probe, or is short of CPU; or nothing is known of how long it takes, or it comes back.
+// probe, or is ejected and short of CPU; or nothing is known of how long it takes, or it comes back.
 func (n *Node) answersNothing(at int64) bool {
 	_, known := n.response.Value()
 	return !known || n.health.condition() == Ramping || n.rankExcluded(at) >= millis(ProbeTimeout)

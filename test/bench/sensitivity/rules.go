@@ -40,7 +40,7 @@ func ofNodes() []rule {
 		{"failures eject", "eject.go", "if n.strikes.Add(1) >= twice", "if false && n.strikes.Add(1) >= twice"},
 		{"a node that was unreachable must answer probes", "lease.go", `if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {`, "if true {"},
 		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
-		{"a queue counts no longer than it takes", "slow.go", "if !n.answersPolls() && millis", "if false && millis"},
+		{"a queue counts no longer than it takes", "slow.go", "case millis(time.Duration(at-heard)) > ms:", "case false:"},
 		{"a failure is a reason to probe", "eject.go", "\t\ts.ask(n, at)\n\t}\n}", "\t}\n}"},
 		{"a late poll of a node that answers clients is no reason", "lease.go", "(n.out() || n.heardAt", "(n.out() || false && n.heardAt"},
 	}
@@ -100,7 +100,7 @@ func ofSearches() []rule {
 		{"hedge: not where it would wait in queues instead", "hedge.go", "&& (n.out() || FarFactor*waits <= n.takes(at))", ""},
 		{"hedge: past a coordinating node that is silent", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && s.unheard(first, at)"},
 		{"hedge: past a coordinating node that was not heard", "hedge.go", "return c != nil && (c.owes(at) || s.unheard(first, at))", "return c != nil && c.owes(at)"},
-		{"hedge: free after an ejection", "hedge.go", "return d.some(lost)", "return false && d.some(lost)"},
+		{"hedge: free after an ejection", "hedge.go", "return slices.ContainsFunc(d.Nodes, lost) ||", "return false && slices.ContainsFunc(d.Nodes, lost) || false &&"},
 		{"silence: as many heard as owe", "hedge.go", "usual.heard >= usual.owing && waited", "waited"},
 		{"silence: longer than the node itself took", "hedge.go", "if waited <= least {", "if waited <= 0*least {"},
 	}
