@@ -64,7 +64,7 @@ const (
 	Steer               // send it to other copies than those tried before, or, after NoCopy, with a preference for the same
 	Unchanged           // send it as the client wrote it; an attempt that is still in flight is given up
 	Pause               // as Unchanged, after Action.After, to any node again
-	Lacking             // call NoNode, although nodes may be left: this process can make no connection to any
+	Lacking             // call NoNode, although nodes may be left: this process can make no connection to any, and has none
 	Wait                // an attempt is still in flight
 	Ask                 // the search is late: ask whether its nodes answer, and call Overdue again After
 	Look                // it still is: call Overdue again After
@@ -97,7 +97,7 @@ type Result struct {
 	Unavailable bool
 	// Late: nothing was sent, as a connection could not be made in time.
 	Late bool
-	// Lack: nothing was sent, as this process had no room for a connection.
+	// Lack: nothing was sent, as this process had no room for a connection, and no other node is left to which it has one.
 	Lack bool
 }
 
@@ -126,6 +126,7 @@ type Machine struct {
 	stopped bool // nothing more is sent
 	late    bool // a connection was not made in time
 	lack    bool // nor was there room for the last one
+	pauses  int  // for that
 	hedged  bool
 	settled bool
 	done    bool
@@ -325,7 +326,8 @@ func (m *Machine) NoNode(elapsed time.Duration) Action {
 		return m.asWritten()
 	case elapsed >= connectPatience:
 	case m.lack:
-		return Action{Do: Pause, After: min(max(settleTime, elapsed/4), longestLack)}
+		m.pauses++
+		return Action{Do: Pause, After: min(settleTime<<(m.pauses-1), longestLack)}
 	case m.late:
 		m.late = false
 		return Action{Do: Pause, After: settleTime}

@@ -228,11 +228,10 @@ func TestRoomForAConnectionIsAwaited(t *testing.T) {
 	m.Sent(true, false)
 	require.Equal(t, Lacking, m.Ended(0, lack).Do)
 	require.Equal(t, Unchanged, m.NoNode(0).Do)
-	for i, pause := range []time.Duration{settleTime, settleTime, time.Second, longestLack, longestLack} {
+	for i, pause := range []time.Duration{settleTime, 2 * settleTime, 4 * settleTime, longestLack, longestLack} {
 		m.Sent(false, true)
 		require.Equal(t, Lacking, m.Ended(i+1, lack).Do)
-		elapsed := []time.Duration{0, time.Second, 4 * time.Second, 8 * time.Second, connectPatience - 1}[i]
-		require.Equal(t, Action{Do: Pause, After: pause}, m.NoNode(elapsed))
+		require.Equal(t, Action{Do: Pause, After: pause}, m.NoNode(connectPatience-1))
 	}
 	m.Sent(false, true)
 	require.Equal(t, Lacking, m.Ended(6, lack).Do)

@@ -108,7 +108,7 @@ func QueuesFull(body []byte, partial bool) bool {
 // about what the request asks of them. partial says that the answer is a result in which these shards are missing.
 func ShardsRefuse(body []byte, partial bool) bool {
 	f, _ := readFailures(body, partial)
-	if !partial {
+	if f.all {
 		f.refusals += f.unthought
 	}
 	return f.shards > 0 && f.refusals == f.shards+f.causes
@@ -133,6 +133,7 @@ type failures struct {
 	refusals int
 	// unthought are those of both by what the engine did not think of.
 	unthought int
+	all       bool // the error says that all shards failed
 }
 
 // readFailures counts the failures in the start of an error, or of a partial result.
@@ -147,6 +148,11 @@ func readFailures(body []byte, partial bool) (f failures, st status) {
 	}
 	return f, s.object(func(key []byte) status {
 		switch string(key) {
+		case "reason":
+			start := s.i
+			st := s.skip()
+			f.all = !partial && bytes.Contains(s.b[start:s.i], []byte("all shards failed"))
+			return st
 		case "root_cause":
 			return s.elements(func() status { return s.errorType(&f, &f.causes) })
 		case list:

@@ -103,6 +103,8 @@ func TestShardsRefuse(t *testing.T) {
 	unthought := strings.Replace(refusal, "illegal_argument_exception", "null_pointer_exception", 1)
 	require.True(t, ShardsRefuse([]byte(failed("null_pointer_exception", unthought+","+refusal)), false))
 	require.False(t, ShardsRefuse([]byte(result(unthought)), true), "a node may not find the documents")
+	some := strings.Replace(failed("null_pointer_exception", unthought), "all shards failed", "Partial shards failure", 1)
+	require.False(t, ShardsRefuse([]byte(some), false), "partial results are not allowed")
 	require.False(t, ShardsRefuse([]byte(failed("node_disconnected_exception", refusal)), false), "of as many shards as differ one is listed as a cause")
 	require.False(t, ShardsRefuse([]byte(failed("illegal_argument_exception", refusal+","+gone)), false))
 	require.False(t, ShardsRefuse([]byte(failed("illegal_argument_exception", "")), false), "the coordinating node")

@@ -134,7 +134,7 @@ func (x *exchange) Close() error {
 }
 
 // reusable reports whether the connection can carry another message, now that the
-// answer has been read. A node that refuses a body for which it has not asked may take it for messages.
+// answer has been read. A node that refuses a body for which it has not asked, then or later, may take it for messages.
 func (x *exchange) reusable() bool {
 	c := x.conn
 	if !x.keep || c.broken || c.br.Buffered() > 0 {
@@ -149,7 +149,7 @@ func (x *exchange) reusable() bool {
 			return false
 		}
 	}
-	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil && (!x.upload.unasked || !x.refuses))
+	return c.writeErr == nil && (x.upload == nil || x.upload.err == nil && (!x.upload.unasked || !x.refuses || len(x.upload.interim) > 0))
 }
 
 // finish returns the connection to the pool if keep and the message was not aborted; else it closes

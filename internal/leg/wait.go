@@ -21,6 +21,13 @@ type arrival struct {
 	err  *failure
 }
 
+// Idle reports whether a message would find a connection at once.
+func (p *Pool) Idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle) > 0
+}
+
 // claim returns the idle connection that became idle last, or if there is none a wait for one.
 func (p *Pool) claim() (*conn, *wait) {
 	p.mu.Lock()

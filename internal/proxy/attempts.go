@@ -173,6 +173,14 @@ func (x *exchange) tried() []*upstream {
 	return out
 }
 
+// connectedElsewhere reports whether there is an idle connection to a node that was not tried in this round. x.mu is held.
+func (x *exchange) connectedElsewhere() bool {
+	tried := x.tried()[x.round:]
+	return slices.ContainsFunc(x.view.upstreams, func(u *upstream) bool {
+		return u != nil && u.node.Alive() && !slices.Contains(tried, u) && u.leg.Idle()
+	})
+}
+
 // unreached returns where the request could not be sent, from an attempt on. x.mu is held.
 func (x *exchange) unreached(from int) []*upstream {
 	var out []*upstream
@@ -270,7 +278,8 @@ func (x *exchange) ended(t *try) (next attempt.Action, now time.Time) {
 			t.cause == attempt.Partial && t.head.NoCopies()
 	} else {
 		unreachable := t.cause == attempt.Unreachable
-		r.Late, r.Lack = unreachable && leg.Timeout(t.err), unreachable && cluster.OwnLack(t.err)
+		lack := unreachable && cluster.OwnLack(t.err)
+		r.Late, r.Lack = lack || unreachable && leg.Timeout(t.err), lack && !x.connectedElsewhere()
 	}
 	next = x.machine.Ended(t.number, r)
 	if next.Do == attempt.Wait && t.number == 0 {

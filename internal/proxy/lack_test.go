@@ -32,3 +32,34 @@ func TestForWantOfADescriptorOneNodeIsTriedAtATime(t *testing.T) {
 	}, "there is nobody to answer")
 	require.EqualValues(t, 1, dials.Load())
 }
+
+// A node to which there is a connection needs no descriptor: what cannot be sent to another one goes there.
+func TestForWantOfADescriptorIdleConnectionsAreUsed(t *testing.T) {
+	var gone context.CancelFunc
+	var dials atomic.Int64
+	h := start(t, 3, func(o *Options) {
+		dial := o.Transport.DialContext
+		if dial == nil {
+			dial = (&net.Dialer{}).DialContext
+		}
+		o.Transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				return dial(ctx, network, address)
+			}
+			gone()
+			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+		}
+	})
+	const writes = 6
+	for range writes {
+		var ctx context.Context
+		ctx, gone = context.WithCancel(t.Context())
+		func() {
+			defer func() { _ = recover() }() // of those that have left
+			h.proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/idx/_delete_by_query", strings.NewReader(`{}`)))
+		}()
+		gone()
+	}
+	require.Greater(t, dials.Load(), int64(1), "some were to go to another node first")
+	require.Len(t, h.seen(), writes)
+}

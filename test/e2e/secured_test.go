@@ -28,10 +28,10 @@ const securedVersion = "9.2.0"
 const securedRoles = `
 monitor:
   cluster: [monitor]
-  indices: [{names: ["*"], privileges: [monitor, view_index_metadata]}]
+  indices: [{names: ["*"], privileges: [view_index_metadata]}]
 prober:
   cluster: [monitor]
-  indices: [{names: ["*"], privileges: [monitor, view_index_metadata, read]}]
+  indices: [{names: ["*"], privileges: [view_index_metadata, read]}]
 half:
   cluster: [monitor]
 reader:

@@ -10,7 +10,7 @@ import (
 
 const (
 	// wholeGrace spreads the reads of whole placements after a relay fell silent: all
-	// who had it for a relay begin to poll at the same moment.
+	// who had it for a relay begin to poll at the same moment. Where most of many indices are in use they do not wait.
 	wholeGrace = 30 * time.Second
 	// wholeRest is for how long at most the whole placement is not read again after it could not be read, and wholeDeadline
 	// how long it may take at most: twice as long as the last time, as it takes a large cluster longer than any other answer.
