@@ -185,7 +185,7 @@ func TestCheckCommand(t *testing.T) {
 	code, out, stderr := s.command(t, "check")
 	require.Zero(t, code, out+stderr)
 	require.Regexp(t, `(?m)^ok +cluster +OpenSearch 3\.6\.0, cluster simulated$`, out)
-	require.Regexp(t, `(?m)^ok +account +all 14 kinds of requests that sidestep makes are answered$`, out)
+	require.Regexp(t, `(?m)^ok +account +all 13 kinds of requests that sidestep makes are answered$`, out)
 	require.Regexp(t, `(?m)^ok +traffic +of 1 searches and reads`, out)
 	require.Regexp(t, `(?m)^problems: 0, notes: `, out)
 
