@@ -104,7 +104,7 @@ type rounds struct {
 	number int
 
 	sampledAt int64  // ns: when a node that nothing speaks against was last probed for that
-	sampled   int    // whose turn that is
+	sampled   int    // which node is next
 	choices   uint64 // how many there were then
 
 	findings []Finding    // the last rounds that were sent here

@@ -10,7 +10,7 @@ import (
 
 const (
 	// wholeGrace spreads the reads of whole placements after a relay fell silent: all
-	// who had it for a relay begin to poll at the same moment. Where most of many indices are in use they do not wait.
+	// that had it for a relay begin to poll at the same moment. Where most of many indices are in use they do not wait.
 	wholeGrace = 30 * time.Second
 	// wholeRest is for how long at most the whole placement is not read again after it could not be read, and wholeDeadline
 	// how long it may take at most: twice as long as the last time, as it takes a large cluster longer than any other answer.
@@ -125,7 +125,7 @@ func (p *placer) wholeArrived(ctx context.Context, answer wholeAnswer) {
 	p.membersDue = true
 }
 
-// drain waits for the read in flight, whose context has ended.
+// drain waits for the read in flight, of which the context has ended.
 func (p *placer) drain() {
 	if p.whole.answer != nil {
 		<-p.whole.answer

@@ -66,7 +66,7 @@ func TestASmallAnswerTakesLittleMemory(t *testing.T) {
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/answers, uint64(400<<10))
 }
 
-// One who reads everything is given what others were given up to two seconds before. What it tells is not taken for new: the
+// One that reads everything is given what others were given up to two seconds before. What it tells is not taken for new: the
 // searches since would seem to have been made in a moment.
 func TestAReportOfAMomentAgo(t *testing.T) {
 	t.Parallel()
