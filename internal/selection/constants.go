@@ -86,8 +86,8 @@ const (
 	// probeJitter of it; twice as long, up to holdMemory, each time that it is ejected again
 	// within holdMemory of its return. The row flapping of the chaos table.
 	firstHold = roundLife
-	// holdMemory is longer than a node that comes and goes is well, and than probes are not asked for unless they are switched off. One that is short of CPU stays
-	// ejected for so long: while idle it is well. The row cpu of the chaos table.
+	// holdMemory is longer than a node that comes and goes is well, and longer than nobody asks for probes while they are switched
+	// on. One that is short of CPU stays ejected for so long: while idle it is well. The row cpu of the chaos table.
 	holdMemory = time.Minute
 	// The last good probe that ends an ejection is of probeBurst searches at once, as a node
 	// short of CPU answers a single one in time.
