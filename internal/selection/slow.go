@@ -64,12 +64,6 @@ func (c *carried) miss(n *Node) bool {
 	return useFactor*n.rate.Mean()*c.nodes >= c.rates && !n.short.Load()
 }
 
-// full reports whether the CPUs of the nodes would be busy for more than this part of the time with so many shard queries per
-// ms more, each of which takes as long as theirs do in the mean.
-func (c *carried) full(rate, part float64) bool {
-	return !c.unknown && c.rates > 0 && c.load+rate*c.work/c.rates > part*c.processors
-}
-
 // needs reports whether n, one of the data nodes, is needed: with the shard queries that it answers beside their own, the CPUs of the
 // others that serve would be busy for more than all of the time, and they would miss it. c is their sum, once it was found out.
 func (c *carried) needs(n *Node, nodes []*Node) bool {
@@ -81,30 +75,36 @@ func (c *carried) needs(n *Node, nodes []*Node) bool {
 		}
 	}
 	own := n.rate.Mean()
-	others := carried{
-		load: c.load - n.load(), processors: c.processors - n.processors(), work: c.work - own*n.service.Mean(),
-		rates: c.rates - own, nodes: c.nodes - 1, unknown: c.unknown,
+	others := carried{load: c.load - n.load(), processors: c.processors - n.processors(), rates: c.rates - own, nodes: c.nodes - 1}
+	if c.unknown || others.rates <= 0 {
+		return false
 	}
-	return others.full(own, 1) && others.miss(n) && n.answersPolls()
+	service := (c.work - own*n.service.Mean()) / others.rates // of the others, in the mean
+	return others.load+own*service > others.processors && others.miss(n) && n.answersPolls()
 }
 
 // spare lets candidates in that probes speak against if the others cannot carry their
-// load: with what they do already, and the shard queries that are moved, their CPUs would be busy for more than fullLoad of
-// the time. A node that would not be missed is no help.
+// load: with what they do already, and the shard queries that are moved, S̃ each, the median
+// of the service times, the CPUs of the others would be busy for more than fullLoad of the
+// time. A node that would not be missed is no help.
 func (d *Decision) spare(t turn) {
 	if !slices.ContainsFunc(d.order, (*candidate).provedSlow) {
 		return
 	}
 	var others carried
 	var moved float64
+	d.sorted = d.sorted[:0]
 	for _, c := range d.order {
+		if service, ok := c.node.service.Value(); ok {
+			d.sorted = append(d.sorted, service)
+		}
 		if c.why.KeepsOut() {
 			moved += c.node.rate.Mean()
 		} else {
 			others.add(c.node)
 		}
 	}
-	if !others.full(moved, fullLoad) {
+	if others.unknown || len(d.sorted) == 0 || others.load+moved*stats.Median(d.sorted) <= fullLoad*others.processors {
 		return
 	}
 	for _, c := range d.order {

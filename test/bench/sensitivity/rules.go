@@ -13,7 +13,7 @@ func rules() []rule {
 // ofNodes are the rules of what is known of a node, and of its states.
 func ofNodes() []rule {
 	return []rule{
-		{"capacity: spare", "slow.go", "if !others.full(moved, fullLoad) {", "if true {"},
+		{"capacity: spare", "slow.go", "others.load+moved*stats.Median(d.sorted) <= fullLoad", "true || others.load+moved*stats.Median(d.sorted) <= fullLoad"},
 		{"a list gains something: nodes that it has to use", "slow.go", "!used || silent", "true || used"},
 		{"a list gains something: nodes that reject", "slow.go", "!full && ", ""},
 		{"a list gains something: not past a node that fails probes at once", "slow.go", " || n.health.avoided() && math.IsInf(n.probe.took.Value(), 1)", ""},
