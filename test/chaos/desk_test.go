@@ -32,6 +32,8 @@ func TestDeskNamesNodeAndCause(t *testing.T) {
 
 	load := StartLoad(ctx, 50, sidestep.URL)
 	require.NoError(t, stage.settle(ctx))
+	const counted = 12 * time.Second // the counters of nodes that are well are read every 10 s: without them it may be a collection
+	require.NoError(t, harness.Pause(ctx, counted))
 	const node = "node-3"
 	w := Watch{Surfaces: desk.Surfaces, Node: node, Right: []string{"pause"}, Limit: time.Minute}
 	require.NoError(t, w.Before(ctx))
