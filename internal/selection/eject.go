@@ -242,7 +242,8 @@ func (n *Node) observeRejected(share float64, at int64) {
 // rejects reports whether the node rejects searches, its queue being full: for a second, and
 // until a poll tells otherwise.
 func (n *Node) rejects(at int64) bool {
-	return lately(&n.rejectedAt, at) || n.saysLastPoll(n.rejectedAt.Load())
+	told := n.rejectedAt.Load()
+	return told != 0 && (at-told < int64(time.Second) || n.saysLastPoll(told))
 }
 
 // lately reports whether the moment in last is set and no longer ago than a second.

@@ -29,10 +29,13 @@ func (s *Selector) RoomBeside(full []*Node, d *Decision, now time.Time) bool {
 // overloaded reports whether some shard has no copy on a node that takes what is sent
 // to it, and at least one on a node that rejects it.
 func (d *Decision) overloaded(req Request, at int64) bool {
-	rejects := func(p int) bool { return req.Nodes[p].rejects(at) }
-	takes := func(p int) bool { return !rejects(p) && !req.Nodes[p].out() }
-	return slices.ContainsFunc(d.order, func(c *candidate) bool { return c.node.rejects(at) }) &&
-		slices.ContainsFunc(req.Shards, func(copies []int) bool {
-			return slices.ContainsFunc(copies, rejects) && !slices.ContainsFunc(copies, takes)
-		})
+	rejects := false
+	for _, c := range d.order {
+		rejects = rejects || c.node.rejects(at)
+	}
+	return rejects && slices.ContainsFunc(req.Shards, func(copies []int) bool {
+		rejects := func(p int) bool { return req.Nodes[p].rejects(at) }
+		takes := func(p int) bool { return !rejects(p) && !req.Nodes[p].out() }
+		return slices.ContainsFunc(copies, rejects) && !slices.ContainsFunc(copies, takes)
+	})
 }

@@ -176,14 +176,14 @@ func (n *Node) queued(at int64) float64 { return n.wait(n.service.Mean(), at) }
 // counts until it would have been worked off since the node was last heard of, and for no more than a search was seen to take there.
 func (n *Node) wait(service float64, at int64) float64 {
 	ms := max(n.queue.Mean(), n.latest.Value()) * service / max(1, n.processors())
-	heard := max(n.polledAt.Load(), n.heardAt.Load(), n.seenAt.Load())
-	switch r, seen := n.response.Value(); {
-	case n.answersPolls():
+	if ms == 0 || n.answersPolls() {
 		return ms
-	case millis(time.Duration(at-heard)) > ms:
+	}
+	if heard := max(n.polledAt.Load(), n.heardAt.Load(), n.seenAt.Load()); millis(time.Duration(at-heard)) > ms {
 		return 0
-	case seen: // nothing waits there for longer than it was seen to take
-		return min(ms, r)
+	}
+	if r, seen := n.response.Value(); seen {
+		return min(ms, r) // nothing waits there for longer than it was seen to take
 	}
 	return ms
 }

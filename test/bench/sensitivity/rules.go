@@ -40,7 +40,7 @@ func ofNodes() []rule {
 		{"failures eject", "eject.go", "if n.strikes.Add(1) >= twice", "if false && n.strikes.Add(1) >= twice"},
 		{"a node that was unreachable must answer probes", "lease.go", `if s.eject(n, Slow, at, "was unreachable"); !n.health.excluded() {`, "if true {"},
 		{"the sample that moved an average", "lease.go", "if before <= now {", "if true || before <= now {"},
-		{"a queue counts no longer than it takes", "slow.go", "case millis(time.Duration(at-heard)) > ms:", "case false:"},
+		{"a queue counts no longer than it takes", "slow.go", "millis(time.Duration(at-heard)) > ms {", "false {"},
 		{"a failure is a reason to probe", "eject.go", "\t\ts.ask(n, at)\n\t}\n}", "\t}\n}"},
 		{"a late poll of a node that answers clients is no reason", "lease.go", "(n.out() || n.heardAt", "(n.out() || false && n.heardAt"},
 	}
@@ -83,7 +83,7 @@ func ofSearches() []rule {
 	return []rule{
 		{"a node that fails makes no lists", "slow.go", "c.slow() && !c.node.failsAtOnce()", "c.slow()"},
 		{"one shard is left to the engine where others send more", "slow.go", "req.Affinity == 0 && d.seesLittle()", "false && d.seesLittle()"},
-		{"overload passes", "overload.go", "return slices.ContainsFunc(d.order, func(c *candidate) bool { return c.node.rejects(at) }) &&", "return false &&"},
+		{"overload passes", "overload.go", "return rejects && slices", "return false && rejects && slices"},
 		{"nodes without statistics get the median rank", "choose.go", "c.rank = median", "c.rank = 0 * median"},
 		{"of excluded nodes the last probe ranks", "choose.go", "c.slow() && (c.node.owes(t.at) || !c.node.usable())", "false && c.slow() && (c.node.owes(t.at) || !c.node.usable())"},
 		{"all copies near the best are listed", "choose.go", "d.list(req, nearSlack, t)", "d.list(req, 0, t)"},
