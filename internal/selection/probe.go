@@ -135,28 +135,30 @@ func (s *Selector) apart(n *Node, d time.Duration, at int64) time.Duration {
 // sample has one node probed every ProbeTimeout, more rarely if many clients probe, one after the
 // other, while there are searches: whether probes are permitted, and the cluster allows lists, is known before it
 // matters, and what they need has been used before.
-func (s *Selector) sample(nodes []*Node, at int64) {
+func (s *Selector) sample(nodes []*Node, at int64) *Node {
 	r := &s.probes
 	if r.sampledAt == 0 {
 		r.sampledAt = at
 	}
 	if len(nodes) == 0 {
-		return
+		return nil
 	}
 	n := nodes[r.sampled%len(nodes)]
 	if n.out() { // it is not probed: the next one has its turn
 		r.sampled++
-		return
+		return nil
 	}
 	if at-r.sampledAt < int64(s.apart(n, ProbeTimeout, at)) {
-		return
+		return nil
 	}
 	r.sampledAt = at
 	if choices := s.turn.Load(); r.choices != choices || lately(&r.others, at) {
 		r.choices = choices
 		r.sampled++
 		n.probe.wanted.Store(true)
+		return n
 	}
+	return nil
 }
 
 // ask wants n probed, if that was not asked for a moment ago. Where probes find nothing again and again it is asked more
@@ -220,14 +222,14 @@ func (s *Selector) Probes(dst []Probe, now time.Time) []Probe {
 	}
 	s.probes.open = slices.DeleteFunc(s.probes.open, func(r *round) bool { return !r.awaited() || at-r.sent >= int64(roundLife) })
 	nodes := *s.data.Load()
-	s.sample(nodes, at)
+	sampled := s.sample(nodes, at)
 	var suspects, returning []*Node
 	var all carried
 	for _, n := range nodes {
 		s.advance(n, at)
 		switch {
 		case !s.due(n, at):
-		case n.usable() && all.needs(n, nodes): // what speaks against it could not be acted upon
+		case n != sampled && n.usable() && all.needs(n, nodes): // what speaks against it could not be acted upon
 			n.probe.wanted.Store(false)
 		case n.health.excluded() && n.health.good.Load() == twice-1:
 			returning = append(returning, n)

@@ -29,7 +29,7 @@ func ofNodes() []rule {
 		{"a suspect is avoided after one probe", "slow.go", "(n.health.avoided() || n.owes(t.at))", "n.owes(t.at)"},
 		{"a node that cannot be compared returns", "eject.go", " || n.untold() || s.unasked(at)) {\n\t\t\ts.slowStart(n, at)", " || s.unasked(at)) {\n\t\t\ts.slowStart(n, at)"},
 		{"response times are proof where probes are refused", "slow.go", "if n.untold() &&", "if false &&"},
-		{"one node a second is probed without suspicion", "probe.go", "\ts.sample(nodes, at)\n", ""},
+		{"one node a second is probed without suspicion", "probe.go", "sampled := s.sample(nodes, at)", "var sampled *Node"},
 		{"longer ejections of a node that comes back", "eject.go", "hold = max(hold, min(twice*time.Duration(h.hold.Load()), holdMemory))", "hold = firstHold"},
 		{"jitter", "probe.go", "jittered(d time.Duration, at int64) time.Duration {", "jittered(d time.Duration, at int64) time.Duration {\n\tif true {\n\t\treturn d\n\t}"},
 		{"slow start", "eject.go", "return min(1, float64(at-h.returned.Load())/float64(SlowStart))", "return 1"},
