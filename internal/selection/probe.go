@@ -134,7 +134,7 @@ func (s *Selector) apart(n *Node, d time.Duration, at int64) time.Duration {
 
 // sample has one node probed every ProbeTimeout, more rarely if many clients probe, one after the
 // other, while there are searches: whether probes are permitted, and the cluster allows lists, is known before it
-// matters, and what they need has been used before.
+// matters, and what they need has been used before. It returns the node, nil if none has its turn.
 func (s *Selector) sample(nodes []*Node, at int64) *Node {
 	r := &s.probes
 	if r.sampledAt == 0 {
