@@ -113,16 +113,23 @@ func TestAPlacementThatTakesLong(t *testing.T) {
 	})
 }
 
-// If most of many indices are in use all are read at once, which confirms the placement though the version moves all the
-// time. Where that takes long it is done for a tenth of the time.
-func TestManyIndicesInUseAreReadAtOnce(t *testing.T) {
-	t.Parallel()
+// withManyIndices returns a cluster of two nodes with more indices than are asked about by name where all are in use.
+func withManyIndices(t *testing.T) *clustertest.Fake {
+	t.Helper()
 	f := clustertest.New(t, 2)
 	f.Change(func() {
 		for i := range 2 * minHalf {
 			f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("i%03d", i), []string{"n1"}))
 		}
 	})
+	return f
+}
+
+// If most of many indices are in use all are read at once, which confirms the placement though the version moves all the
+// time. Where that takes long it is done for a tenth of the time.
+func TestManyIndicesInUseAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	f := withManyIndices(t)
 	var wholes, parts atomic.Int64
 	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
 		switch {
@@ -156,12 +163,7 @@ func TestManyIndicesInUseAreAskedAboutByName(t *testing.T) {
 	for name, took := range map[string]time.Duration{"fails": 0, "slow": 4 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := clustertest.New(t, 2)
-			f.Change(func() {
-				for i := range 2 * minHalf {
-					f.Indices = append(f.Indices, clustertest.Index(fmt.Sprintf("i%03d", i), []string{"n1"}))
-				}
-			})
+			f := withManyIndices(t)
 			var hurdle, wholes atomic.Int64
 			inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
 				if r.URL.Path != wholePath || hurdle.Load() == 0 {
