@@ -51,6 +51,7 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 			})
 			p.store.ContinueRelayed()
 			p.Snapshot().Use("i")
+			p.RefreshPlacement() // of a search before
 			p.ReadersOfRelay(sidesteps)
 			fleet[i] = p
 		}
