@@ -97,10 +97,8 @@ func (n *infoNode) searchQueue() int {
 // pauses while nothing answers.
 func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
-	if p.o.Source != nil && p.Snapshot() != nil { // all that had it for a relay begin to poll at the same moment
-		p.departures.after = time.Now().Add(rand.N(wholeGrace))
-		uuid := p.Snapshot().ClusterUUID // a relay has told since: not all read it again at once
-		p.leftAlone = leftAloneAnswer{uuid: uuid, leftAlone: p.leftAloneBefore(uuid), after: time.Now().Add(rand.N(wholeGrace))}
+	if s := p.Snapshot(); p.o.Source != nil && s != nil {
+		p.takeOver(s)
 		if !waitHint(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover) {
 			return
 		}
@@ -127,6 +125,15 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// takeOver begins with what a relay told. All that had it for a relay begin to poll at the same moment: what costs the
+// engine much is not read again by all at once.
+func (p *Poller) takeOver(s *cluster.Snapshot) {
+	p.departures.of(s.ClusterUUID)
+	p.departures.excludedAt, p.departures.shutdownAt = 0, 0
+	p.departures.after = time.Now().Add(rand.N(wholeGrace))
+	p.leftAlone = leftAloneAnswer{uuid: s.ClusterUUID, leftAlone: p.leftAloneBefore(s.ClusterUUID), after: time.Now().Add(rand.N(wholeGrace))}
 }
 
 // waitHint waits for a while or for a hint. It reports false if ctx ended.
@@ -228,7 +235,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 	}
 	list := slices.SortedFunc(maps.Values(nodes), cluster.ByID)
 	p.addresses.assign(list, published)
-	p.departures.mark(list, state.Nodes, told.Nodes, time.Now())
+	p.departures.mark(list, p.nodesBefore(), state.Nodes, told.Nodes, time.Now())
 	return list, nil
 }
 
