@@ -300,7 +300,7 @@ func TestTheFirstReadAfterARelayWaits(t *testing.T) {
 	require.NoError(t, err)
 	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: &http.Transport{}}})
 	discover(p, nil)
-	p.takeOver(&cluster.Snapshot{ClusterUUID: f.UUID})
+	p.takeOver(cluster.NewSnapshot(cluster.Contents{ClusterUUID: f.UUID}))
 	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: f.UUID}, 7)
 	require.Zero(t, f.Count("/_cluster/state/metadata"))
 	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: "another"}, 7)
