@@ -130,9 +130,10 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 // takeOver begins with what a relay told. All that had it for a relay begin to poll at the same moment: what costs the
 // engine much is not read again by all at once.
 func (p *Poller) takeOver(s *cluster.Snapshot) {
-	p.departures.of(s.ClusterUUID)
-	p.departures.excludedAt, p.departures.shutdownAt = 0, 0
-	p.departures.after = time.Now().Add(rand.N(wholeGrace))
+	d := &p.departures
+	d.of(s.ClusterUUID)
+	d.announcements, d.excludedAt, d.shutdownAt = announcements{}, 0, 0
+	d.after = time.Now().Add(rand.N(wholeGrace))
 	p.leftAlone = leftAloneAnswer{uuid: s.ClusterUUID, leftAlone: leftAloneIn(s), after: time.Now().Add(rand.N(wholeGrace))}
 }
 
