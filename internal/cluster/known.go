@@ -153,25 +153,14 @@ func (st *Store) Closed(uuid string, closed map[string]bool) {
 	next := k.table
 	for _, names := range []map[string]bool{before, closed} {
 		for name := range names {
-			next = k.reclose(next, name)
+			if p := next.get(name); p != nil {
+				index := p.index
+				index.Closed = closed[name]
+				next = k.put(next, p, &index, p.version.Load())
+			}
 		}
 	}
 	st.use(next)
-}
-
-// reclose returns the table with an index as closed as it is.
-func (k *known) reclose(next *table, name string) *table {
-	p := next.get(name)
-	if p == nil || p.index.Closed == k.closed[name] {
-		return next
-	}
-	if next == k.table {
-		next = k.table.edited()
-	}
-	index := p.index
-	index.Closed = k.closed[name]
-	next.set(newPlacedIndex(index, p.version.Load(), p), p)
-	return next
 }
 
 // markClosed tells an answer which of its indices are closed: the engines show their
@@ -188,42 +177,44 @@ func contains(indices []Index, name string) bool {
 	return found
 }
 
-// merge returns the table with what an answer says of its indices, but of those of which
-// more is known than its version. It is the present one where nothing changed, and so that
-// plans stay, one with all that did not.
+// merge returns the table with what an answer says of its indices, but of those of which more is known than its version.
 func (k *known) merge(state *Placement) *table {
 	next := k.table
 	for i := range state.Indices {
 		index := &state.Indices[i]
-		before := k.table.get(index.Name)
-		switch {
-		case before == nil:
-		case before.version.Load() > state.Version:
-			continue
-		case before.index.PlacedAs(index):
-			if before.version.Swap(state.Version) < k.trusted && next == k.table {
-				next = k.table.edited() // what did not believe it has to look again
-			}
-			continue
+		if before := k.table.get(index.Name); before == nil || before.version.Load() <= state.Version {
+			next = k.put(next, before, index, state.Version)
 		}
-		if next == k.table {
-			next = k.table.edited()
-		}
-		next.set(newPlacedIndex(*index, state.Version, before), before)
+	}
+	return next
+}
+
+// put returns the table with an index that was seen to be placed like this at a version; before is what it was, nil if it
+// is new. It is the present one where nothing changed, and so that plans stay, one with all that did not.
+func (k *known) put(next *table, before *placedIndex, index *Index, version int64) *table {
+	if before == nil || !before.index.PlacedAs(index) {
+		next = k.edit(next)
+		next.set(newPlacedIndex(*index, version, before), before)
+	} else if (before.version.Swap(version) < k.trusted) != (version < k.trusted) {
+		next = k.edit(next) // what did not believe it, or did, has to look again
 	}
 	return next
 }
 
 // drop returns the table without an index that was gone at this version.
 func (k *known) drop(next *table, name string, version int64) *table {
-	p := next.get(name)
-	if p == nil || p.version.Load() > version {
-		return next
+	if p := next.get(name); p != nil && p.version.Load() <= version {
+		next = k.edit(next)
+		next.remove(p)
 	}
+	return next
+}
+
+// edit returns a table that may be changed, in place of the present one.
+func (k *known) edit(next *table) *table {
 	if next == k.table {
-		next = k.table.edited()
+		return k.table.edited()
 	}
-	next.remove(p)
 	return next
 }
 

@@ -43,6 +43,40 @@ func TestTargetsAfterVersionsAreForgotten(t *testing.T) {
 	require.Equal(t, MissNone, miss)
 }
 
+// What a target stands for is found again when a relay tells where its indices are, although they are where they were.
+func TestTargetsAfterARelayTellsAgain(t *testing.T) {
+	t.Parallel()
+	st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+	st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+	start, index := time.Now(), indexOn("i", []string{"n1"})
+	st.PlacedAll(start, &Placement{ClusterUUID: "u", Version: 7, Indices: []Index{index}})
+	st.Targets().LookedUp(LookUp{Target: Target{Expression: "alias"}}, &Resolved{Shards: []ShardName{{Index: "i"}}})
+	for second := range 2 {
+		st.Confirmed("u", int64(8+second), start.Add(time.Duration(second)*believeFor))
+	}
+	_, miss := st.Snapshot().Resolve("alias", "")
+	require.Equal(t, MissUnknownTarget, miss)
+	st.PlacedByRelay(RelayedPlacement{Version: 9, AsOf: start.Add(time.Minute), Whole: true, Indices: []Index{index}, Stale: []bool{false}})
+	_, miss = st.Snapshot().Resolve("alias", "")
+	require.Equal(t, MissNone, miss)
+}
+
+// A target that the engine refuses to tell of is not waited for: it is asked for no sooner than one that is not there.
+func TestIndicesOfATargetThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		st := NewStore(StoreOptions{Registerer: prometheus.NewRegistry()})
+		st.Discovered(Identity{ClusterUUID: "u"}, []*Node{{ID: "n1"}}, nil)
+		st.PlacedAll(time.Now(), &Placement{ClusterUUID: "u", Version: 7})
+		_, known := st.IndicesOf("secret-*")
+		require.False(t, known)
+		st.Targets().LookedUp(LookUp{Target: Target{Expression: "secret-*"}}, &Resolved{Unknown: true, Refused: refused, Version: 7, At: time.Now()})
+		names, known := st.IndicesOf("secret-*")
+		require.True(t, known)
+		require.Empty(t, names)
+	}
+}
+
 // While all indices are read, more may become known of those in use. That stays, and what is older confirms nothing.
 func TestAWholePlacementMayBeBehind(t *testing.T) {
 	t.Parallel()

@@ -157,21 +157,22 @@ func (p *placedIndex) plan(serving [][]int, f *frame, into *Plan) resolution {
 type joined struct {
 	table, frame    *token
 	whole, unrouted resolution
-	// version is the earliest of the cluster state at which one of its indices was
-	// last seen to be placed as it is here.
-	version int64
+	// version is the earliest of the cluster state at which one of its indices was last seen to be placed as it is here,
+	// believed whether that is new enough.
+	version  int64
+	believed bool
 }
 
 // joinedIn returns the learned target as it is in a snapshot. It is joined when
 // first asked for: two readers may do it at once and get the same.
 func (l *target) joinedIn(s *Snapshot) *joined {
-	if j := l.joined.Load(); j != nil && j.table == s.table.id && j.frame == s.frame.id && j.version >= s.trusted {
+	if j := l.joined.Load(); j != nil && j.table == s.table.id && j.frame == s.frame.id && j.believed == (j.version >= s.trusted) {
 		return j
 	}
 	j := &joined{table: s.table.id, frame: s.frame.id}
 	j.whole, j.version = s.join(l)
-	if j.version < s.trusted { // until one of its indices is seen again
-		j.whole, j.version = resolution{miss: MissUnknownTarget}, s.trusted
+	if j.believed = j.version >= s.trusted; !j.believed {
+		j.whole = resolution{miss: MissUnknownTarget}
 	}
 	j.unrouted = j.whole.unrouted(new(Plan))
 	l.joined.Store(j)

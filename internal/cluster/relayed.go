@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // RelayedPlacement is what a relay tells of the placement.
 type RelayedPlacement struct {
@@ -35,30 +38,16 @@ func (st *Store) PlacedByRelay(p RelayedPlacement) {
 
 // merged returns the table with what a relay tells; the present one if it is the same.
 func (k *known) merged(p RelayedPlacement) *table {
-	next := k.table
-	edit := func() {
-		if next == k.table {
-			next = k.table.edited()
-		}
-	}
+	next, gone := k.table, p.Gone
 	there := make(map[string]bool, len(p.Indices))
-	for i, index := range p.Indices {
-		there[index.Name] = true
-		version := p.Version
+	for i := range p.Indices {
+		index, version := &p.Indices[i], p.Version
 		if p.Stale[i] {
 			version = 0
 		}
-		before := next.get(index.Name)
-		if before == nil || !before.index.PlacedAs(&index) {
-			edit()
-			next.set(newPlacedIndex(index, version, before), before)
-			continue
-		}
-		if (before.version.Swap(version) < k.trusted) != p.Stale[i] {
-			edit() // what did not believe it has to look again
-		}
+		there[index.Name] = true
+		next = k.put(next, next.get(index.Name), index, version)
 	}
-	gone := p.Gone
 	if p.Whole {
 		k.table.each(func(p *placedIndex) bool {
 			if !there[p.index.Name] {
@@ -68,10 +57,7 @@ func (k *known) merged(p RelayedPlacement) *table {
 		})
 	}
 	for _, name := range gone {
-		if before := next.get(name); before != nil {
-			edit()
-			next.remove(before)
-		}
+		next = k.drop(next, name, math.MaxInt64)
 	}
 	return next
 }

@@ -76,8 +76,8 @@ func (s *Snapshot) NamesIn(t Target) []string {
 
 // IndicesOf returns the names of the indices that an index expression stands for, empty
 // for all there are. known is false while it is not known, or what is known of it may be too old: it is looked up in the
-// background, on the terms of [Store.Learn]. A target that is not there stands for none,
-// and so does one of which not all indices could be seen. It does no I/O.
+// background, on the terms of [Store.Learn]. A target that is not there stands for none, and so does one of which not all
+// indices could be seen, or that the engine refused to tell of. It does no I/O.
 func (st *Store) IndicesOf(expression string) (names []string, known bool) {
 	s := st.Snapshot()
 	switch {

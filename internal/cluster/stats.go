@@ -29,8 +29,8 @@ type NodeStats struct {
 	State PollState
 	Err   error // nil if State is [PollOK]; the fields below are zero otherwise
 
-	// Elapsed is the time since the node's last answered poll, 0 on the first. It is
-	// what the differences below are about.
+	// Elapsed is the time since the node's last answered poll, 0 on the first and after a
+	// restart. It is what the differences below are about, which are 0 then, too.
 	Elapsed time.Duration
 	// Queue is the length of the search thread pool's queue at the moment of the
 	// poll. On Elasticsearch 8.10 to 8.15 it includes the pool search_worker, where
@@ -45,8 +45,7 @@ type NodeStats struct {
 	// ServiceTime is the mean time of a shard query on the node since the last
 	// answered poll (Δquery_time_in_millis / Δquery_total); 0 if none completed.
 	ServiceTime time.Duration
-	// Queries counts the shard queries completed since the last answered poll; after
-	// a restart those since then.
+	// Queries counts the shard queries completed since the last answered poll.
 	Queries int64
 	// Rejected is the share of the search tasks since the last answered poll that the
 	// node rejected, from 0 to 1, as its queue was full.

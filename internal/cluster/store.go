@@ -3,6 +3,8 @@ package cluster
 import (
 	"cmp"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,9 +88,5 @@ func (st *Store) NamesInUse() []string {
 	for _, name := range st.inUse.names(since) {
 		names[name] = true
 	}
-	all := make([]string, 0, len(names))
-	for name := range names {
-		all = append(all, name)
-	}
-	return all
+	return slices.Collect(maps.Keys(names))
 }

@@ -53,7 +53,6 @@ type Targets struct {
 type Absence struct {
 	Version int64 // of the cluster state
 	At      time.Time
-	refused bool // it may be there
 }
 
 // Holds reports whether a target need not be looked up for it to be known that it is
@@ -196,7 +195,7 @@ func (c *Targets) LookedUp(t LookUp, found *Resolved) bool {
 	c.failed.Remove(t)
 	defer func() { c.metrics.targets.Set(float64(c.resolved.Len())) }()
 	if found.Unknown {
-		c.missing.Add(t, Absence{Version: found.Version, At: found.At, refused: found.Refused})
+		c.missing.Add(t, Absence{Version: found.Version, At: found.At})
 		return c.resolved.Remove(t)
 	}
 	c.missing.Remove(t)
@@ -280,12 +279,12 @@ func (c *Targets) upToDate(t LookUp, version int64, now time.Time) *target {
 	return nil
 }
 
-// lacks reports whether there is no such target at this version.
+// lacks reports whether the engine knows no such target at this version, or refused to tell.
 func (c *Targets) lacks(t LookUp, version int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.missing.Peek(t)
-	return ok && !a.refused && a.Holds(version, time.Now())
+	return ok && a.Holds(version, time.Now())
 }
 
 // usedSince adds the indices that targets in use stand for to names.

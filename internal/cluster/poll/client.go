@@ -212,10 +212,17 @@ func stranger(err error) bool {
 }
 
 // missing reports whether an error says that the engine has no such API, or not for
-// us, be it a gateway that says so. A timeout does not.
+// us, be it a gateway that says so. A timeout does not, nor does a refusal of the account, which says nothing of what was
+// asked.
 func missing(err error) bool {
 	status, ok := errors.AsType[*httpError](err)
-	return ok && status.code < 500 && status.code != http.StatusTooManyRequests
+	return ok && status.code < 500 && status.code != http.StatusTooManyRequests && status.code != http.StatusUnauthorized
+}
+
+// unauthorized reports whether the account is not known. Each such answer costs the engine the check of a password.
+func unauthorized(err error) bool {
+	status, ok := errors.AsType[*httpError](err)
+	return ok && status.code == http.StatusUnauthorized
 }
 
 // settled reports whether it is an answer or a refusal of an engine's, and not the node's own trouble.

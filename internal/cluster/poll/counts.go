@@ -87,7 +87,7 @@ func (x *Indices[T]) countable(since time.Time) []*indexEntry[T] {
 // readCounts asks how many documents each shard of an index has.
 func (p *Poller) readCounts(ctx context.Context, index string) (counts *Counts, err error) {
 	down := false
-	_, err = p.endpoints.ask(ctx, Query{
+	_, err = p.endpoints.askFirst(ctx, nil, Query{
 		Kind: kindCounts, Path: countsPath(index),
 		Deadline: min(lookUpDeadline, p.o.PollTimeout),
 		Decode: func(r io.Reader) (err error) {

@@ -120,6 +120,10 @@ func TestDocumentsAreCounted(t *testing.T) {
 	require.False(t, x.countRound(t.Context()))
 	_, known = x.Counts("i")
 	require.True(t, known, "no engine says this")
+	countsOf(f, func(_ string, w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) })
+	require.False(t, x.countRound(t.Context()))
+	_, known = x.Counts("i")
+	require.True(t, known, "it is about the account")
 
 	countsOf(f, func(_ string, w http.ResponseWriter) {
 		w.WriteHeader(http.StatusNotFound)

@@ -145,7 +145,7 @@ func (a *announcements) about(n *cluster.Node, host string, state stateNode) clu
 type departures struct {
 	announcements
 	uuid                   string
-	excludedAt, shutdownAt int64                // versions of the cluster state that is known, at least
+	excludedAt, shutdownAt int64                // versions of the cluster state that is known, at least; 0: none yet
 	after                  time.Time            // the cost of shutdowns forbids to ask before
 	failing                bool                 // it was logged that there is no answer
 	hosts                  map[string]string    // by id of the node: what a node that is silent told before
@@ -157,6 +157,21 @@ type announced struct {
 	what        cluster.Departure
 	ephemeralID string // of the node then: it changes when the node restarts
 	since       time.Time
+}
+
+// of forgets what is about another cluster than the one with this uuid.
+func (d *departures) of(uuid string) {
+	if d.uuid != uuid {
+		*d = departures{uuid: uuid, heard: map[string]announced{}}
+	}
+}
+
+// asked reports whether it was asked which nodes leave like this. Until then what a relay told stays.
+func (d *departures) asked(as cluster.Departure) bool {
+	if as == cluster.Excluded {
+		return d.excludedAt > 0
+	}
+	return d.shutdownAt > 0
 }
 
 // outdated reports whether what is known of a version of the cluster state is to be asked of a node
@@ -171,14 +186,8 @@ func (p *Poller) outdated(known, version int64) bool {
 // of all indices: they are asked for during a thousandth of the time, and not before this sidestep
 // knows the cluster: many may start at once. While an answer cannot be had, what was known stays.
 func (p *Poller) readDepartures(ctx context.Context, from *url.URL, found *cluster.Identity, version int64) {
-	d, uuid := &p.departures, found.ClusterUUID
-	if d.uuid != uuid {
-		before := *d
-		*d = departures{uuid: uuid, heard: map[string]announced{}}
-		if before.uuid == "" { // no answer of another cluster has set it
-			d.after = before.after
-		}
-	}
+	d := &p.departures
+	d.of(found.ClusterUUID)
 	ask := func(kind Kind, path string, into any) error {
 		return p.endpoints.askOne(ctx, from, Query{Kind: kind, Path: path, Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(into)})
 	}
@@ -209,8 +218,8 @@ func (p *Poller) readDepartures(ctx context.Context, from *url.URL, found *clust
 	}
 }
 
-// mark notes which of the nodes are about to leave.
-func (d *departures) mark(nodes []*cluster.Node, states map[string]stateNode, told map[string]infoNode, now time.Time) {
+// mark notes which of the nodes are about to leave; before is what was known of them, by id.
+func (d *departures) mark(nodes []*cluster.Node, before map[string]*cluster.Node, states map[string]stateNode, told map[string]infoNode, now time.Time) {
 	leaving, data, going := make([]cluster.Departure, len(nodes)), 0, 0
 	if d.hosts == nil {
 		d.hosts = map[string]string{}
@@ -220,7 +229,11 @@ func (d *departures) mark(nodes []*cluster.Node, states map[string]stateNode, to
 		if host := told[n.ID].Host; host != "" {
 			d.hosts[n.ID] = host
 		}
-		leaving[i] = d.counts(n.ID, announced{d.about(n, d.hosts[n.ID], state), state.EphemeralID, now})
+		what := d.about(n, d.hosts[n.ID], state)
+		if was := before[n.ID]; what == cluster.Stays && was != nil && !d.asked(was.Leaving) {
+			what = was.Leaving
+		}
+		leaving[i] = d.counts(n.ID, announced{what, state.EphemeralID, now})
 		if n.Data() {
 			data++
 			if leaving[i] != cluster.Stays {

@@ -118,7 +118,7 @@ func marked(d *departures, now time.Time, restarted map[string]string) map[strin
 		nodes = append(nodes, &cluster.Node{ID: id, Name: id, Roles: []string{"data"}, Attributes: map[string]string{"rack": fmt.Sprint("r", i+1)}})
 		states[id] = stateNode{EphemeralID: "e" + id + restarted[id]}
 	}
-	d.mark(nodes, states, nil, now)
+	d.mark(nodes, nil, states, nil, now)
 	return leaving(&cluster.Snapshot{Nodes: nodes})
 }
 
@@ -171,7 +171,7 @@ func TestMarksAreMadeOnCopies(t *testing.T) {
 	n := &cluster.Node{ID: "n1", Roles: []string{"data"}}
 	nodes := []*cluster.Node{n, {ID: "n2", Roles: []string{"data"}}}
 	d := &departures{heard: map[string]announced{}, announcements: announcements{shutdown: map[string]string{"n1": ""}}}
-	d.mark(nodes, nil, nil, time.Unix(0, 0))
+	d.mark(nodes, nil, nil, nil, time.Unix(0, 0))
 	require.Equal(t, cluster.ShuttingDown, nodes[0].Leaving)
 	require.Equal(t, cluster.Stays, n.Leaving)
 }
@@ -254,6 +254,44 @@ func TestAccountThatMayNotReadAnnouncements(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "it cannot be read which nodes are to leave"))
 }
 
+// A node of which a relay told that it is about to leave does not stay because the relay fell silent. What own polls find
+// counts as soon as they have asked.
+func TestDeparturesThatARelayTold(t *testing.T) {
+	t.Parallel()
+	for _, told := range []cluster.Departure{cluster.Excluded, cluster.Decommissioned, cluster.ShuttingDown} {
+		t.Run(string(told), func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, 3)
+			var refuses atomic.Bool
+			f.On(func(_ *clustertest.Node, w http.ResponseWriter, r *http.Request) bool {
+				if !refuses.Load() || r.URL.Path != "/_cluster/settings" {
+					return false
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return true
+			})
+			seed, err := url.Parse(f.Nodes[0].Server.URL)
+			require.NoError(t, err)
+			p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: f.Nodes[0].Server.Client(), Source: silent{}})
+			found := &cluster.Identity{ClusterUUID: f.UUID}
+			for range 2 {
+				p.DiscoveredByRelay(found, []*cluster.Node{{ID: "n1"}, {ID: "n2", Leaving: told}, {ID: "n3"}}, nil, nil)
+				p.takeOver(p.Snapshot())
+				refuses.Store(true)
+				for range 3 {
+					require.NoError(t, p.discover(t.Context()))
+					require.Equal(t, one("n2", told), leaving(p.Snapshot()))
+				}
+				refuses.Store(false)
+				p.departures.after = time.Time{}
+				f.Change(func() {})
+				require.NoError(t, p.discover(t.Context()))
+				require.Empty(t, leaving(p.Snapshot()))
+			}
+		})
+	}
+}
+
 // What spreads the reads of many after a relay fell silent is kept when they first learn which cluster it is.
 func TestTheFirstReadAfterARelayWaits(t *testing.T) {
 	t.Parallel()
@@ -262,7 +300,7 @@ func TestTheFirstReadAfterARelayWaits(t *testing.T) {
 	require.NoError(t, err)
 	p := New(cluster.NewStore(cluster.StoreOptions{}), Options{Seeds: []*url.URL{seed}, Client: &http.Client{Transport: &http.Transport{}}})
 	discover(p, nil)
-	p.departures.after = time.Now().Add(time.Hour)
+	p.takeOver(cluster.NewSnapshot(cluster.Contents{ClusterUUID: f.UUID}))
 	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: f.UUID}, 7)
 	require.Zero(t, f.Count("/_cluster/state/metadata"))
 	p.readDepartures(t.Context(), seed, &cluster.Identity{ClusterUUID: "another"}, 7)

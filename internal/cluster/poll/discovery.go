@@ -97,10 +97,8 @@ func (n *infoNode) searchQueue() int {
 // pauses while nothing answers.
 func (p *Poller) discoverLoop(ctx context.Context) {
 	backoff := firstBackoff
-	if p.o.Source != nil && p.Snapshot() != nil { // all that had it for a relay begin to poll at the same moment
-		p.departures.after = time.Now().Add(rand.N(wholeGrace))
-		uuid := p.Snapshot().ClusterUUID // a relay has told since: not all read it again at once
-		p.leftAlone = leftAloneAnswer{uuid: uuid, leftAlone: p.leftAloneBefore(uuid), after: time.Now().Add(rand.N(wholeGrace))}
+	if s := p.Snapshot(); p.o.Source != nil && s != nil {
+		p.takeOver(s)
 		if !waitHint(ctx, rand.N(p.o.DiscoveryInterval), p.rediscover) {
 			return
 		}
@@ -127,6 +125,16 @@ func (p *Poller) discoverLoop(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// takeOver begins with what a relay told. All that had it for a relay begin to poll at the same moment: what costs the
+// engine much is not read again by all at once.
+func (p *Poller) takeOver(s *cluster.Snapshot) {
+	d := &p.departures
+	d.of(s.ClusterUUID)
+	d.announcements, d.excludedAt, d.shutdownAt = announcements{}, 0, 0
+	d.after = time.Now().Add(rand.N(wholeGrace))
+	p.leftAlone = leftAloneAnswer{uuid: s.ClusterUUID, leftAlone: leftAloneIn(s), after: time.Now().Add(rand.N(wholeGrace))}
 }
 
 // waitHint waits for a while or for a hint. It reports false if ctx ended.
@@ -228,7 +236,7 @@ func (p *Poller) listNodes(ctx context.Context, from *url.URL, state *memberStat
 	}
 	list := slices.SortedFunc(maps.Values(nodes), cluster.ByID)
 	p.addresses.assign(list, published)
-	p.departures.mark(list, state.Nodes, told.Nodes, time.Now())
+	p.departures.mark(list, p.nodesBefore(), state.Nodes, told.Nodes, time.Now())
 	return list, nil
 }
 
@@ -286,12 +294,8 @@ type leftAlone struct {
 	closed      map[string]bool
 }
 
-// leftAloneBefore returns what is known of this cluster though it was not asked: what a relay told.
-func (p *Poller) leftAloneBefore(uuid string) leftAlone {
-	s := p.Snapshot()
-	if s == nil || s.ClusterUUID != uuid {
-		return leftAlone{}
-	}
+// leftAloneIn returns what is known though the cluster was not asked: what a relay told.
+func leftAloneIn(s *cluster.Snapshot) leftAlone {
 	before := leftAlone{unsupported: s.Unsupported(), closed: map[string]bool{}}
 	for index := range s.Indices() {
 		if index.Closed {
@@ -308,20 +312,19 @@ func (p *Poller) leftAloneBefore(uuid string) leftAlone {
 // That an index is closed is told by a setting of the engines' own, which they make when they
 // close it and remove when they open it.
 func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.Identity, version int64) leftAlone {
-	known, started, uuid := &p.leftAlone, time.Now(), of.ClusterUUID
-	if known.uuid == uuid && (!p.outdated(known.version, version) || started.Before(known.after)) {
+	known, started := &p.leftAlone, time.Now()
+	if known.uuid != of.ClusterUUID {
+		*known = leftAloneAnswer{uuid: of.ClusterUUID}
+	}
+	if !p.outdated(known.version, version) || started.Before(known.after) {
 		return known.leftAlone
 	}
 	var answer map[string]struct {
 		Settings map[string]string `json:"settings"`
 	}
 	err := p.endpoints.askOne(ctx, from, Query{Kind: kindSettings, Path: settingsPath(of.Engine), Deadline: min(localDeadline, p.o.PollTimeout), Decode: DecodeJSON(&answer)})
-	after := started.Add(wholeCostFactor * time.Since(started))
+	known.after = started.Add(wholeCostFactor * time.Since(started))
 	if err != nil {
-		if known.uuid != uuid {
-			*known = leftAloneAnswer{uuid: uuid, leftAlone: p.leftAloneBefore(uuid)}
-		}
-		known.after = after
 		return known.leftAlone
 	}
 	found := leftAlone{unsupported: map[string]bool{}, closed: map[string]bool{}}
@@ -337,6 +340,6 @@ func (p *Poller) listLeftAlone(ctx context.Context, from *url.URL, of *cluster.I
 			found.closed[index] = true
 		}
 	}
-	*known = leftAloneAnswer{leftAlone: found, uuid: uuid, version: version, after: after}
+	known.leftAlone, known.version = found, version
 	return found
 }

@@ -126,13 +126,8 @@ func (f *endpoints) askOne(ctx context.Context, u *url.URL, q Query) error {
 	return err
 }
 
-// ask puts a question to up to maxTries addresses until one answers. It returns
-// which.
-func (f *endpoints) ask(ctx context.Context, q Query) (*url.URL, error) {
-	return f.askFirst(ctx, nil, q)
-}
-
-// askFirst is ask beginning with this address, unless it failed lately.
+// askFirst puts a question to up to maxTries addresses until one answers, beginning with this one, unless it is nil or
+// failed lately. It returns which answered.
 func (f *endpoints) askFirst(ctx context.Context, first *url.URL, q Query) (*url.URL, error) {
 	addresses := f.candidates(first)
 	var failed error

@@ -51,7 +51,9 @@ func (p *Poller) Recognise(ctx context.Context) (*cluster.Identity, *url.URL, er
 			return found, u, nil
 		}
 		if err == nil {
-			other.note(found, u)
+			if other.found == nil {
+				other.found, other.from = found, u
+			}
 			continue
 		}
 		switch stateOf(err) {
@@ -76,12 +78,6 @@ type foreign struct {
 	known string // uuid; empty: nothing is known
 	found *cluster.Identity
 	from  *url.URL
-}
-
-func (f *foreign) note(found *cluster.Identity, from *url.URL) {
-	if f.found == nil {
-		f.found, f.from = found, from
-	}
 }
 
 // believe returns the other cluster if the known one is gone: nothing that was asked failed to answer, or nothing of the

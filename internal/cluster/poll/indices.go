@@ -247,6 +247,8 @@ func (x *Indices[T]) learn(ctx context.Context, name string) {
 		x.forget(name, cluster.Absence{Version: math.MaxInt64, At: f.at})
 	case errors.Is(err, errNoIndex), missing(err):
 		x.forget(name, cluster.Absence{Version: f.version, At: f.at})
+	case unauthorized(err):
+		x.notAnswered(name, f.at.Add(costFactor*unauthorizedRest))
 	default:
 		x.notAnswered(name, f.at)
 	}
@@ -297,8 +299,8 @@ func (x *Indices[T]) forget(name string, a cluster.Absence) {
 	x.known.Store(&known)
 }
 
-// notAnswered takes in that a name could not be asked about at this time: what was known of
-// it stays, and it is asked about again on demand.
+// notAnswered takes in that a name could not be asked about: what was known of it stays, and it is asked about again on
+// demand, a pause after this time.
 func (x *Indices[T]) notAnswered(name string, at time.Time) {
 	x.missing.Add(name, cluster.Absence{At: at}) // for a pause
 	if e := (*x.known.Load())[name]; e != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,43 @@ func TestIndexThatCannotBeReadAgain(t *testing.T) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	require.True(t, x.missing.Contains("i"), "and it is not asked about all the time")
+}
+
+// What is known outlasts an account that is refused for a moment, which is not tried all the time.
+func TestIndicesOutlastARefusedAccount(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Metadata["i"] = clustertest.Object{"state": "open"} })
+	var refused, asked atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if refused.Load() == 0 || !strings.HasPrefix(r.URL.Path, "/_cluster/state/metadata/") {
+			return nil, nil
+		}
+		asked.Add(1)
+		return answered(r, http.StatusUnauthorized), nil
+	}, func(t *testing.T, p *Poller) {
+		x := NewIndices(p, IndicesOptions[indexFound]{Parse: parseIndexFound})
+		x.Start(t.Context())
+		defer x.Stop()
+		time.Sleep(5 * time.Second)
+		look := func(during time.Duration) (known bool) {
+			for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				_, known = x.Lookup("i")
+			}
+			return known
+		}
+		require.True(t, look(time.Second))
+		refused.Store(1)
+		f.Change(func() {})
+		for range 60 {
+			require.True(t, look(time.Second))
+		}
+		require.Positive(t, asked.Load())
+		require.LessOrEqual(t, asked.Load(), int64(7), "it rests for 10 s")
+		look(factsMaxAge)
+		refused.Store(0)
+		require.True(t, look(12*time.Second), "it is read again soon")
+	})
 }
 
 func TestOutdatedFacts(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 	lookUpPause = 10 * time.Millisecond
 	// refusedRest stands for what a look-up through a relay took that failed: the target rests for ten times as long.
 	refusedRest = 100 * time.Millisecond
-	// unauthorizedRest does the same where the account is not known: each refusal costs the engine the check of a password.
+	// unauthorizedRest does the same where the account is not known.
 	unauthorizedRest = time.Second
 	// publishPause gathers targets learned at about the same time into one snapshot.
 	publishPause = 20 * time.Millisecond
@@ -71,14 +71,13 @@ func (p *Poller) LookUp(ctx context.Context, t cluster.LookUp) *cluster.Resolved
 	switch {
 	case refused && status.code == http.StatusNotFound && !stranger(err):
 		found.Unknown = true
-	case refused && status.code == http.StatusUnauthorized: // as all is: it says nothing of the target
-		rest()
-		found.Took = max(found.Took, unauthorizedRest)
 	case missing(err): // a gateway may say so
 		found.Unknown, found.Refused = true, true
 	case found.Unknown: // a relay says so
 	case err != nil:
-		rest()
+		if rest(); unauthorized(err) {
+			found.Took = max(found.Took, unauthorizedRest)
+		}
 		p.o.Logger.Debug("target not learned", "target", t.Expression, "err", err)
 	}
 	p.Place(ctx, found.Indices())

@@ -412,12 +412,8 @@ func (r *RawStats) Measure(node string, last *Baseline, into *cluster.NodeStats)
 // rejectedSince returns the share of search tasks that were rejected since before, and how
 // many they are.
 func (r *RawStats) rejectedSince(before *RawStats) (share float64, rejected int64) {
-	was := before.ThreadPool.Search
-	if was == nil {
-		was = &RawPool{}
-	}
 	completed := int64(0)
-	for _, pool := range [][2]RawPool{{*r.ThreadPool.Search, *was}, {r.ThreadPool.SearchWorker, before.ThreadPool.SearchWorker}} {
+	for _, pool := range [][2]RawPool{{*r.ThreadPool.Search, *before.ThreadPool.Search}, {r.ThreadPool.SearchWorker, before.ThreadPool.SearchWorker}} {
 		rejected += max(0, pool[0].Rejected-pool[1].Rejected)
 		completed += max(0, pool[0].Completed-pool[1].Completed)
 	}

@@ -115,9 +115,7 @@ func (p *Pace) Wait(ctx context.Context, started time.Time, err error) bool {
 	}
 	p.now = min(2*p.now, longest)
 	switch {
-	case refused:
-		interval = max(interval, p.now)
-	case idle:
+	case refused, idle:
 		interval = max(interval, p.now)
 	case p.schedule.rare.Load():
 		interval = max(interval, p.longest)

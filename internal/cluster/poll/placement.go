@@ -14,12 +14,7 @@ import (
 )
 
 const (
-	// placementMaxAge is how long a placement whose version stays is kept.
-	placementMaxAge = 30 * time.Second
-	// wholeMaxAge is the same for the indices that nobody searches.
-	wholeMaxAge = 10 * time.Minute
-	// refreshPause is the least time between a fetch, or a check that a hint asked for, and the next one that a hint
-	// asks for.
+	// refreshPause is the least time between two checks that hints ask for.
 	refreshPause = 500 * time.Millisecond
 	// costFactor bounds the share of time that fetches of the indices in use may take:
 	// one that took t is not repeated before costFactor·t, so that large clusters with
@@ -50,16 +45,13 @@ type stateVersion struct {
 // placeLoop.
 type placer struct {
 	poller  *Poller
-	fetched time.Time     // when the last fetch ended
 	lower   int           // checks in a row that found a lower version
 	refused time.Duration // the pause after the last check, if the account was refused; else 0
 
-	inUseAfter   time.Time // do not ask for the indices in use before
-	inUseFailed  bool      // the last fetch of them did
-	membersAfter time.Time // the same for the members
-	membersDue   bool      // they may have changed
-
-	whole wholeState
+	inUse     effort // of fetches of the indices in use
+	members   effort // of looks at the members
+	membersOf int64  // the version at which they were last looked at
+	whole     wholeState
 }
 
 // placeLoop confirms the placement at every interval and brings it up to date when
@@ -67,7 +59,7 @@ type placer struct {
 func (p *Poller) placeLoop(ctx context.Context) {
 	defer p.newest.Store(nil)
 	placer := &placer{poller: p, whole: p.wholeKnown()}
-	placer.fetched = placer.whole.at
+	placer.membersOf = placer.whole.version
 	tick := time.NewTimer(p.o.PlacementInterval)
 	defer tick.Stop()
 	var hintedAt time.Time
@@ -89,7 +81,7 @@ func (p *Poller) placeLoop(ctx context.Context) {
 			if placer.refused > 0 {
 				continue
 			}
-			if !Sleep(ctx, refreshPause-min(time.Since(placer.fetched), time.Since(hintedAt))) {
+			if !Sleep(ctx, refreshPause-time.Since(hintedAt)) {
 				continue
 			}
 			hinted, hintedAt = true, time.Now()
@@ -140,27 +132,27 @@ func (p *placer) check(ctx context.Context, force bool) error {
 			return nil
 		}
 		p.poller.store.ForgetVersions(v.ClusterUUID)
-		p.whole.uuid = ""
+		p.whole.forget(v.ClusterUUID)
 	}
 	p.lower = 0
-	if p.whole.uuid != v.ClusterUUID { // of another cluster, or of versions that are void
+	if p.whole.uuid != v.ClusterUUID {
 		p.whole.forget(v.ClusterUUID)
 	}
 	p.poller.newest.Store(v.from)
-	if p.membersDue {
-		p.checkMembers(ctx)
-	}
 	switch {
 	case !known.HasPlacement():
 		p.beginWhole(ctx, v, costFactor)
 		return p.whole.err
-	case v.Version == known.Version && !force && time.Since(p.fetched) < placementMaxAge:
+	case v.Version == known.Version && !force:
 		p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
 	default:
 		err = p.fetchInUse(ctx, v)
 	}
-	if v.Version != p.whole.version || time.Since(p.whole.at) >= wholeMaxAge {
+	if v.Version != p.whole.version {
 		p.beginWhole(ctx, v, wholeCostFactor)
+	}
+	if v.Version != p.membersOf && !p.members.rests(wholeCostFactor) {
+		p.checkMembers(ctx, v)
 	}
 	return err
 }
@@ -169,7 +161,7 @@ func (p *placer) check(ctx context.Context, force bool) error {
 // none, and behind one of the addresses may be another cluster.
 func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
 	known, asOf := p.poller.Snapshot(), time.Now()
-	v.from, err = p.poller.endpoints.ask(ctx, Query{
+	v.from, err = p.poller.endpoints.askFirst(ctx, nil, Query{
 		Kind: kindVersion, Path: versionPath(known.Engine), Deadline: min(localDeadline, p.poller.o.PollTimeout),
 		Decode: func(r io.Reader) error {
 			v = stateVersion{asOf: asOf}
@@ -190,7 +182,7 @@ func (p *placer) readVersion(ctx context.Context) (v stateVersion, err error) {
 // fetchInUse brings the placement of the indices in use to version v. All others
 // stay as they were; they are believed for a while.
 func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
-	if time.Now().Before(p.inUseAfter) {
+	if p.inUse.rests(costFactor) {
 		return nil // the version stays unconfirmed: the next tick comes back to it
 	}
 	started := time.Now()
@@ -205,10 +197,7 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil || p.inUseFailed { // the first failure may be of a node that stands still: the next is asked at once
-			p.inUseAfter = time.Now().Add(costFactor * time.Since(started))
-		}
-		p.inUseFailed = err != nil
+		p.inUse.note(time.Since(started), err)
 		switch {
 		case err != nil:
 			return fmt.Errorf("fetch the placement of %d indices in use: %w", len(names), err)
@@ -216,9 +205,7 @@ func (p *placer) fetchInUse(ctx context.Context, v stateVersion) error {
 			return nil // another node answered, behind one address: the same
 		}
 	}
-	p.fetched = time.Now()
 	p.poller.store.Confirmed(v.ClusterUUID, v.Version, v.asOf)
-	p.membersDue = true
 	return nil
 }
 
@@ -265,15 +252,11 @@ func (p *Poller) readRoutingTable(ctx context.Context, from *url.URL, names stri
 }
 
 // checkMembers looks whether the nodes are still those that were discovered.
-func (p *placer) checkMembers(ctx context.Context) {
-	started := time.Now()
-	if started.Before(p.membersAfter) {
-		return
-	}
-	s := p.poller.Snapshot()
-	state, _, err := p.poller.askMembers(ctx, p.poller.newest.Load(), s.Engine, s.ClusterUUID)
-	p.membersDue = false
-	p.membersAfter = time.Now().Add(wholeCostFactor * time.Since(started))
+func (p *placer) checkMembers(ctx context.Context, v stateVersion) {
+	s, started := p.poller.Snapshot(), time.Now()
+	state, _, err := p.poller.askMembers(ctx, v.from, s.Engine, s.ClusterUUID)
+	p.members.note(time.Since(started), err)
+	p.membersOf = v.Version
 	known := p.poller.members.Load()
 	if err != nil || known != nil && !maps.Equal(state.members(), *known) {
 		hint(p.poller.rediscover)

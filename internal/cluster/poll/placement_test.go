@@ -90,7 +90,7 @@ func TestManagerThatAppliesLast(t *testing.T) {
 // confirms requires that each of some checks confirms the placement of a poller that does not work by itself any more.
 func (w *watcher) confirms(t *testing.T) {
 	t.Helper()
-	placer := &placer{poller: w.Poller, fetched: time.Now(), whole: wholeState{uuid: w.Snapshot().ClusterUUID, version: w.Snapshot().Version, at: time.Now()}}
+	placer := &placer{poller: w.Poller, whole: wholeState{uuid: w.Snapshot().ClusterUUID, version: w.Snapshot().Version}}
 	for range 6 {
 		before := w.Snapshot().PlacedAt
 		require.NoError(t, placer.check(t.Context(), false))
@@ -152,6 +152,31 @@ func TestTheFirstPlacementDoesNotWaitForThatOfAnotherCluster(t *testing.T) {
 	placer.wholeArrived(t.Context(), <-placer.whole.answer)
 	require.True(t, w.Snapshot().HasPlacement())
 	<-ended
+}
+
+// While the version stays all that is known stays true: neither what is in use is read again nor all there is.
+func TestAPlacementOfAVersionIsReadOnce(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, 1)
+	f.Change(func() { f.Indices = []cluster.Index{clustertest.Index("i", []string{"n1"})} })
+	var reads atomic.Int64
+	inVirtualTime(t, f, func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.Path, wholePath) {
+			reads.Add(1)
+		}
+		return nil, nil
+	}, func(t *testing.T, p *Poller) {
+		time.Sleep(5 * time.Second)
+		for range 30 {
+			p.Snapshot().Resolve("i", "")
+			time.Sleep(time.Minute)
+			require.Less(t, time.Since(p.Snapshot().PlacedAt), 2*time.Second)
+		}
+		require.Equal(t, int64(1), reads.Load())
+		f.Change(func() {})
+		time.Sleep(5 * time.Second)
+		require.Equal(t, int64(3), reads.Load(), "what is in use, and all")
+	})
 }
 
 func TestRefreshPlacement(t *testing.T) {

@@ -164,6 +164,10 @@ func (p *Poller) Start(ctx context.Context) {
 // Poll polls the cluster until the function returned is called.
 func (p *Poller) Poll(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	select {
+	case <-p.replace: // of when a relay told: it has told since
+	default:
+	}
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){p.discoverLoop, p.placeLoop, p.measureLoop} {
 		loops.Go(func() { loop(ctx) })

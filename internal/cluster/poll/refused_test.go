@@ -105,7 +105,7 @@ func TestAFirstPlacementThatFailsIsNotTriedAllTheTime(t *testing.T) {
 				t.Log(name, before, asked.Load()-before)
 				require.LessOrEqual(t, asked.Load()-before, int64(70))
 				well.Store(true)
-				time.Sleep(2 * wholeRest)
+				time.Sleep(2 * longestRest)
 				require.NoError(t, p.Ready())
 			})
 		})

@@ -51,6 +51,7 @@ func TestAFleetWhoseRelayFallsSilentBeginsToPollSlowly(t *testing.T) {
 			})
 			p.store.ContinueRelayed()
 			p.Snapshot().Use("i")
+			p.RefreshPlacement() // of a search before
 			p.ReadersOfRelay(sidesteps)
 			fleet[i] = p
 		}
@@ -147,7 +148,12 @@ func TestWhatARelayToldToBeLeftAloneStays(t *testing.T) {
 	shut.Closed = true
 	p.store.PlacedByRelay(cluster.RelayedPlacement{Version: 7, AsOf: time.Now(), Whole: true, Indices: []cluster.Index{shut}, Stale: []bool{false}})
 	p.store.ContinueRelayed()
-	require.NoError(t, p.discover(t.Context()))
+	p.takeOver(p.Snapshot())
+	for range 2 {
+		require.NoError(t, p.discover(t.Context()))
+		p.leftAlone.after = time.Time{}
+	}
+	require.Positive(t, f.Count("/_all/_settings/index.store.type,index.warm,index.verified_before_close"))
 	require.Equal(t, map[string]bool{"mounted": true}, p.Snapshot().Unsupported())
 	_, miss := p.Snapshot().Resolve("shut", "")
 	require.Equal(t, cluster.MissClosed, miss)

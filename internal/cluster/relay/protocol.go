@@ -144,9 +144,6 @@ const counterFields = 23
 // countersOf returns the numbers of a node that are reported.
 func countersOf(r *poll.RawStats) (n [counterFields]int64) {
 	pool, worker, write, search, cpu := r.ThreadPool.Search, r.ThreadPool.SearchWorker, r.ThreadPool.Write, r.Indices.Search, r.OS.Cgroup.CPU
-	if pool == nil {
-		pool = &poll.RawPool{}
-	}
 	return [counterFields]int64{
 		pool.Threads, pool.Queue, pool.Active, pool.Completed, worker.Threads, worker.Queue, worker.Active,
 		search.Queries, search.QueryMillis, search.FetchMillis,
