@@ -356,12 +356,6 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	return c.pump(now)
 }
 
-// Fits reports whether a ticket that is not offered could be admitted by now if nothing waited.
-func (c *Control) Fits(t *Ticket, now time.Time) bool {
-	c.spread(t)
-	return c.fits(t, now)
-}
-
 // Turn admits what may be sent by now. To be called at [Control.Next].
 func (c *Control) Turn(now time.Time) []*Ticket {
 	c.turned = c.turned[:0]

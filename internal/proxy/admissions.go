@@ -245,12 +245,6 @@ func (a *admissions) move(t *admission.Ticket) {
 	a.signal(a.control.Move(t, now), now)
 }
 
-func (a *admissions) fits(t *admission.Ticket) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.control.Fits(t, time.Now())
-}
-
 // downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.
 func (a *admissions) downgrade(t *admission.Ticket) bool {
 	a.mu.Lock()

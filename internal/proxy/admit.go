@@ -37,7 +37,6 @@ func (x *exchange) admit() bool {
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
-	x.goElsewhere()
 	now := time.Now()
 	verdict, why, class := a.offer(x, now)
 	if x.Class = class; verdict == admission.Waits {
@@ -139,30 +138,6 @@ func (x *exchange) expectItems(m *multiSearch) {
 	for i := range x.ticket.Parts {
 		x.ticket.Parts[i].Tasks *= float64(len(m.items)) / float64(known)
 	}
-}
-
-// goElsewhere chooses another copy for a search that is meant for one node, if that one
-// is at its limit and the other is not.
-func (x *exchange) goElsewhere() {
-	a := x.admitter
-	if m := x.p.AdmissionMode(); m != admission.Auto && m != admission.Target {
-		return // nothing is changed
-	}
-	if x.first == nil || x.items != nil || len(x.first.decision.Nodes) != 1 || x.ticket.Passes || a.fits(&x.ticket) {
-		return
-	}
-	full := x.first.decision.Nodes[0]
-	t := newTry(x)
-	t.steered = true
-	x.p.o.Selector.Choose(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
-	x.expect(&t.decision)
-	if t.decision.Reason.Lists() && t.decision.Nodes[0] != full && a.fits(&x.ticket) {
-		x.first, t = t, x.first
-		x.Reason = string(x.first.decision.Reason)
-	} else {
-		x.expect(&x.first.decision)
-	}
-	t.release()
 }
 
 // waitTurn waits until the verdict about the ticket has come, the time has passed that it
