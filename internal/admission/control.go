@@ -215,8 +215,8 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if n.inPool != inPool && c.o.Mode != Target {
 		c.findElsewhere(now)
 	}
-	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
-		c.sample.completed += float64(p.Completed) * c.o.share()
+	if c.o.Learns {
+		c.learnCost(n, p.Completed, now)
 	}
 	return c.pump(now)
 }
@@ -308,9 +308,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 		return nil
 	}
 	c.giveBack(t)
-	if c.o.Learns {
-		c.learnCost(t)
-	}
+	c.sample.ended++
 	if k := &c.classes[t.Class]; !t.Passes && !t.Failed {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
