@@ -15,7 +15,9 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 func (c *Control) place(t *Ticket, now time.Time) {
 	k := &c.classes[t.Class]
 	if !t.Passes { // what waits for nobody takes nobody's turn
-		k.sends.spend(now)
+		if k.limited() {
+			k.rate.spend(now)
+		}
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
 		if c.contended(now) { // else nobody waits for a turn

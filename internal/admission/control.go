@@ -252,7 +252,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	}
 	k := &c.classes[t.Class]
 	if !t.Passes {
-		k.entries.spend(now)
+		k.came(now)
 	}
 	roomy, over, goes := c.look(t, now)
 	if !roomy || over || k.held {
@@ -374,7 +374,7 @@ func (c *Control) Next(now time.Time) time.Time {
 	}
 	for i := range c.classes {
 		if k := &c.classes[i]; k.oldest != nil && !k.may(now) { // else it waits for room
-			sooner(k.sends.ready())
+			sooner(k.rate.ready())
 		}
 	}
 	for _, n := range c.order {

@@ -42,8 +42,7 @@ type class struct {
 	virtual        float64   // seconds of work, by its weight
 	took           float64   // seconds within which the fastest fifth of its searches are answered
 	learned        float64   // how many searches that is of
-	sends          bucket    // of Rate
-	entries        bucket    // the same, of what is not downgraded as it comes
+	rate           bucket    // of what is sent or, if there is a lower class, of what comes
 
 	left     float64       // share of what waited that left
 	leftAt   time.Time     // when one last did
@@ -61,7 +60,7 @@ func newClass(k Class) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, sends: newBucket(k.Rate), entries: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
+	return class{Class: k, rate: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
 }
 
 // bucket lets so many pass in a second, and for burst catches up on what has not passed.
@@ -104,11 +103,22 @@ func (b *bucket) spend(now time.Time) {
 	}
 }
 
-// limited reports whether the class has a rate.
-func (k *class) limited() bool { return k.Rate > 0 }
+// limited reports whether what exceeds the rate of the class waits for the clock. If there is a lower class it is one of
+// that as it comes, and the others wait for room alone: once nodes have been full as many come as the clock would let go.
+func (k *class) limited() bool { return k.Rate > 0 && k.lower < 0 }
 
 // may reports whether the rate of the class lets another search be sent.
-func (k *class) may(now time.Time) bool { return k.sends.may(now) }
+func (k *class) may(now time.Time) bool { return !k.limited() || k.rate.may(now) }
+
+// takes reports whether the rate of the class lets another search come.
+func (k *class) takes(now time.Time) bool { return k.limited() || k.rate.may(now) }
+
+// came notes that a search has come.
+func (k *class) came(now time.Time) {
+	if !k.limited() {
+		k.rate.spend(now)
+	}
+}
 
 // inTurn reports whether a new search of the class may be sent before those that wait.
 func (k *class) inTurn(now time.Time) bool {
