@@ -292,8 +292,13 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			k.share = c.shareOf(k, now)
 		}
 	}
-	claimed := 0
-	for claimed < len(c.order) || len(c.order) == 0 {
+	left := 0 // nodes that something waits for, and of which something is left
+	for _, n := range c.order {
+		if n.waiting > 0 {
+			left++
+		}
+	}
+	for nodeless := left == 0; left > 0 || nodeless; {
 		k := c.turn(now)
 		if k == nil {
 			break
@@ -306,7 +311,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			continue
 		}
 		if c.awaited(t) || !c.fits(c.renewed(t), now) {
-			claimed += c.claim(t, now)
+			left -= c.claim(t, now)
 			k.missed++
 			k.over = k.missed >= scan
 			continue
