@@ -28,6 +28,9 @@ func (c *Control) place(t *Ticket, now time.Time) {
 	c.hold(t, 1)
 }
 
+// Full reports whether something waits for room.
+func (c *Control) Full(now time.Time) bool { return c.o.Mode != Observe && c.contended(now) }
+
 // contended reports whether something waits for room, and not for the clock.
 func (c *Control) contended(now time.Time) bool {
 	for i := range c.classes {

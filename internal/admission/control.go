@@ -270,8 +270,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		}
 		k.held = k.held || t.Verdict == Waits && over
 		if t.Verdict == Waits && (k.limited() || len(c.turned) > 0) { // the clock alone may have brought its turn, and what was refused in its place may have had a claim
-			c.pump(now)
-			c.turned = slices.DeleteFunc(c.turned, func(other *Ticket) bool { return other == t })
+			c.pumpBut(t, now)
 		}
 	}
 	return c.turned
@@ -339,8 +338,9 @@ func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
 	return c.pump(now) // it may have had a claim
 }
 
-// Move changes where a ticket that was admitted is sent to, as it was decided anew. It returns the tickets whose
-// verdict it changed, valid until the next call: there is room again where the ticket was to be sent before.
+// Move changes where a ticket that was admitted is sent to, as it was decided anew: at once, or it waits again, for room there.
+// It returns the tickets whose verdict it changed besides t's, valid until the next call: there is room again where the ticket
+// was to be sent before.
 func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	if !t.charged || !t.placed {
@@ -348,10 +348,15 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	}
 	c.giveBack(t)
 	c.spread(t)
-	t.placed = true
-	c.hold(t, 1)
-	c.charge(t)
-	return c.pump(now)
+	if c.o.Mode != Auto && c.o.Mode != Target || c.fits(t, now) {
+		t.placed = true
+		c.hold(t, 1)
+		c.charge(t)
+	} else {
+		c.classes[t.Class].admitted--
+		c.push(t)
+	}
+	return c.pumpBut(t, now)
 }
 
 // Turn admits what may be sent by now. To be called at [Control.Next].

@@ -333,6 +333,12 @@ func (c *Control) pump(now time.Time) []*Ticket {
 	return c.turned
 }
 
+// pumpBut is pump, but returns no ticket that the caller looks at in any case.
+func (c *Control) pumpBut(t *Ticket, now time.Time) []*Ticket {
+	c.turned = slices.DeleteFunc(c.pump(now), func(other *Ticket) bool { return other == t })
+	return c.turned
+}
+
 // turn returns the class whose turn it is, nil if none has anything to send.
 func (c *Control) turn(now time.Time) *class {
 	var best *class

@@ -39,17 +39,19 @@ func (x *exchange) admit() bool {
 	t.Passes = !a.writes && x.continues()
 	now := time.Now()
 	verdict, why, class := a.offer(x, now)
-	if x.Class = class; verdict == admission.Waits {
+	for x.Class = class; verdict == admission.Waits; {
 		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
 		x.Waited = time.Since(now)
+		if verdict == admission.Admitted && !x.gone() && !x.chooseAnew() {
+			verdict = admission.Waits
+		}
+	}
+	if x.Waited > 0 {
 		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
 	switch {
 	case x.admitted && (x.Waited == 0 || !x.gone()):
-		if x.Waited > 0 {
-			x.chooseAnew()
-		}
 		return true
 	case x.gone():
 		x.p.metrics.admission.dropped.with(x.Class).Inc()
@@ -162,8 +164,8 @@ func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reaso
 }
 
 // chooseAnew decides about a search again that has waited: what was decided may be
-// outdated.
-func (x *exchange) chooseAnew() {
+// outdated. It reports whether there is room for it where it is to go now; else it waits again.
+func (x *exchange) chooseAnew() bool {
 	now, v := time.Now(), x.p.view.Load()
 	x.now = now // whatever becomes of the decision: what waited was not yet sent
 	if x.first == nil {
@@ -171,14 +173,13 @@ func (x *exchange) chooseAnew() {
 	}
 	switch {
 	case x.first == nil:
-		return
+		return true
 	case x.items != nil:
-		x.chooseItemsAnew(v, now)
-		return
+		return x.chooseItemsAnew(v, now)
 	}
 	plan, why := x.planAt(v.snapshot, now)
 	if why != "" || plan == nil {
-		return
+		return true
 	}
 	x.view, x.plan = v, plan
 	x.p.o.Selector.Choose(&x.first.decision, x.selectionRequest(nil), now)
@@ -188,16 +189,16 @@ func (x *exchange) chooseAnew() {
 		x.first = nil
 	}
 	x.followRule()
-	x.admitter.move(&x.ticket)
+	return x.admitter.move(&x.ticket)
 }
 
 // chooseItemsAnew does the same with a multi-search. Its items have been counted.
-func (x *exchange) chooseItemsAnew(v *view, now time.Time) {
+func (x *exchange) chooseItemsAnew(v *view, now time.Time) bool {
 	x.first.release()
 	x.view, x.first, x.items = v, nil, nil
 	x.chooseItems(now)
 	x.followRule()
-	x.admitter.move(&x.ticket)
+	return x.admitter.move(&x.ticket)
 }
 
 // refuse answers as the engine does when its queues are full. It costs the engine nothing.
@@ -263,7 +264,7 @@ func (x *exchange) dismiss(answered *try) {
 		x.admitted = false
 		answer := answered != nil && answered.resp != nil
 		full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
-		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest || x.bulk != nil && len(x.tries) > 1
+		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest
 		x.admitter.done(&x.ticket, x.knownGone() && !answer, full)
 	}
 }
