@@ -159,7 +159,8 @@ func (b *bulkWrite) placeOnce(part bulk.Part) (to bulk.Destination, why bulk.Rea
 	if to, ok := b.chosen[part]; ok {
 		return to, ""
 	}
-	x, slots, size, index := b.x, bulk.Logical{}, 0, bulk.Index{}
+	x, slots, size := b.x, bulk.Logical{}, 0
+	var index bulk.Index
 	if part.Routed {
 		slots, size, index, why = b.slots(part.Index)
 	} else {
