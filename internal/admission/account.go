@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // admit lets a ticket go on.
 func (c *Control) admit(t *Ticket, now time.Time) {
@@ -12,7 +15,9 @@ func (c *Control) admit(t *Ticket, now time.Time) {
 func (c *Control) place(t *Ticket, now time.Time) {
 	k := &c.classes[t.Class]
 	if !t.Passes { // what waits for nobody takes nobody's turn
-		k.sends.spend(now)
+		if k.limited() {
+			k.rate.spend(now)
+		}
 		k.sentAt = now
 		k.virtual = max(k.virtual, c.virtual)
 		if c.contended(now) { // else nobody waits for a turn
@@ -22,6 +27,9 @@ func (c *Control) place(t *Ticket, now time.Time) {
 	t.placed = true
 	c.hold(t, 1)
 }
+
+// Full reports whether something waits for room.
+func (c *Control) Full(now time.Time) bool { return c.o.Mode != Observe && c.contended(now) }
 
 // contended reports whether something waits for room, and not for the clock.
 func (c *Control) contended(now time.Time) bool {
@@ -83,7 +91,7 @@ func add(sum *float64, part float64) {
 }
 
 const (
-	// A sample of what tickets cost is over when so many have ended, and counts for
+	// A sample of what tickets cost is of so many at least, and counts for
 	// samplePart in the mean: at most as sampleMost times what that was.
 	sampleTickets = 20
 	samplePart    = 0.3
@@ -92,30 +100,29 @@ const (
 
 // costSample is what was seen since the cost of a ticket was last looked at.
 type costSample struct {
+	began            time.Time
 	ended, completed float64
 	sent             int    // tickets in flight
 	moves            uint64 // tickets that began or ended
 }
 
-// takes reports whether what a node has completed since its last poll may be of tickets:
-// some were in flight meanwhile. It is called once for each poll.
-func (s *costSample) takes(n *Node) bool {
-	moved := n.moves != s.moves
-	n.moves = s.moves
-	return moved || s.sent > 0
-}
-
-// learnCost takes in that a ticket has ended of which only the nodes show what it cost. What
-// others send to them meanwhile makes it dearer, to the bound that dearest sets. One that makes thousands of tasks one after
+// learnCost takes in what a node has completed since its last poll, if that may be of tickets: some were in flight
+// meanwhile. Only the nodes show what these cost, so a sample ends when each of them has told. What
+// others send to them meanwhile makes tickets dearer, to the bound that dearest sets. One that makes thousands of tasks one after
 // the other, as a reindex does, says little of the others.
-func (c *Control) learnCost(t *Ticket) {
-	c.sample.ended += float64(max(1, t.Searches))
-	if c.sample.ended < sampleTickets {
+func (c *Control) learnCost(n *Node, completed int64, now time.Time) {
+	s := &c.sample
+	if n.moves != s.moves || s.sent > 0 {
+		s.completed += float64(completed) * c.o.share() // the other sidesteps have their part in it
+	}
+	n.moves = s.moves
+	untold := func(n *Node) bool { return n.serves && !n.stale(now) && n.polledAt.Before(s.began) }
+	if s.ended < sampleTickets || slices.ContainsFunc(c.order, untold) {
 		return
 	}
-	cost := min(max(1, c.sample.completed/c.sample.ended), sampleMost*c.mean)
+	cost := min(max(1, s.completed/s.ended), sampleMost*c.mean)
 	c.mean += samplePart * (cost - c.mean)
-	c.sample.ended, c.sample.completed = 0, 0
+	s.began, s.ended, s.completed = now, 0, 0
 }
 
 // dearest returns what a ticket of which only the nodes show what it costs is charged at

@@ -215,8 +215,8 @@ func (c *Control) Observe(id string, p Poll, now time.Time) []*Ticket {
 	if n.inPool != inPool && c.o.Mode != Target {
 		c.findElsewhere(now)
 	}
-	if c.sample.takes(n) && c.o.Learns { // the other sidesteps have their part in it
-		c.sample.completed += float64(p.Completed) * c.o.share()
+	if c.o.Learns {
+		c.learnCost(n, p.Completed, now)
 	}
 	return c.pump(now)
 }
@@ -252,7 +252,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 	}
 	k := &c.classes[t.Class]
 	if !t.Passes {
-		k.entries.spend(now)
+		k.came(now)
 	}
 	roomy, over, goes := c.look(t, now)
 	if !roomy || over || k.held {
@@ -270,8 +270,7 @@ func (c *Control) Offer(t *Ticket, now time.Time) []*Ticket {
 		}
 		k.held = k.held || t.Verdict == Waits && over
 		if t.Verdict == Waits && (k.limited() || len(c.turned) > 0) { // the clock alone may have brought its turn, and what was refused in its place may have had a claim
-			c.pump(now)
-			c.turned = slices.DeleteFunc(c.turned, func(other *Ticket) bool { return other == t })
+			c.pumpBut(t, now)
 		}
 	}
 	return c.turned
@@ -308,9 +307,7 @@ func (c *Control) Done(t *Ticket, now time.Time) []*Ticket {
 		return nil
 	}
 	c.giveBack(t)
-	if c.o.Learns {
-		c.learnCost(t)
-	}
+	c.sample.ended++
 	if k := &c.classes[t.Class]; !t.Passes && !t.Failed {
 		k.learn(now.Sub(t.sent).Seconds())
 		average(&c.took, k.took)
@@ -341,8 +338,9 @@ func (c *Control) Leave(t *Ticket, why Reason, now time.Time) []*Ticket {
 	return c.pump(now) // it may have had a claim
 }
 
-// Move changes where a ticket that was admitted is sent to, as it was decided anew. It returns the tickets whose
-// verdict it changed, valid until the next call: there is room again where the ticket was to be sent before.
+// Move changes where a ticket that was admitted is sent to, as it was decided anew: at once, or it waits again, for room there.
+// It returns the tickets whose verdict it changed besides t's, valid until the next call: there is room again where the ticket
+// was to be sent before.
 func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	c.turned = c.turned[:0]
 	if !t.charged || !t.placed {
@@ -350,16 +348,15 @@ func (c *Control) Move(t *Ticket, now time.Time) []*Ticket {
 	}
 	c.giveBack(t)
 	c.spread(t)
-	t.placed = true
-	c.hold(t, 1)
-	c.charge(t)
-	return c.pump(now)
-}
-
-// Fits reports whether a ticket that is not offered could be admitted by now if nothing waited.
-func (c *Control) Fits(t *Ticket, now time.Time) bool {
-	c.spread(t)
-	return c.fits(t, now)
+	if c.o.Mode != Auto && c.o.Mode != Target || c.fits(t, now) {
+		t.placed = true
+		c.hold(t, 1)
+		c.charge(t)
+	} else {
+		c.classes[t.Class].admitted--
+		c.push(t)
+	}
+	return c.pumpBut(t, now)
 }
 
 // Turn admits what may be sent by now. To be called at [Control.Next].
@@ -382,7 +379,7 @@ func (c *Control) Next(now time.Time) time.Time {
 	}
 	for i := range c.classes {
 		if k := &c.classes[i]; k.oldest != nil && !k.may(now) { // else it waits for room
-			sooner(k.sends.ready())
+			sooner(k.rate.ready())
 		}
 	}
 	for _, n := range c.order {

@@ -17,34 +17,27 @@ func (c *Control) link() {
 	}
 }
 
-// lowerFor returns the class that a ticket that has waited for so long may still wait in,
-// of those below its own. It reports false if there is none.
-func (c *Control) lowerFor(t *Ticket, waited time.Duration) (int, bool) {
-	at := t.Class
+// from returns the class that a search comes into that has waited for so long: this one or the first below it that has
+// something left of its rate, and more patience. It returns -1 if there is none.
+func (c *Control) from(class int, waited time.Duration, now time.Time) int {
 	for range c.classes { // they may name each other
-		if at = c.classes[at].lower; at < 0 {
-			return 0, false
-		}
-		if patience := c.patienceIn(at); patience == 0 || patience > waited {
-			return at, true
-		}
-	}
-	return 0, false
-}
-
-// enters returns the class of a new ticket: its own, or the first below it that has
-// something left of its rate. What waits in a class has used up its part of that when it came, not when it is sent: while nodes are
-// full, what exceeds the rate would wait for room first, and for the clock then.
-func (c *Control) enters(t *Ticket, now time.Time) int {
-	at := t.Class
-	for range c.classes {
-		k := &c.classes[at]
-		if t.Passes || k.lower < 0 || k.entries.may(now) {
+		if class < 0 {
 			break
 		}
-		at = k.lower
+		if patience := c.patienceIn(class); c.classes[class].takes(now) && (patience == 0 || patience > waited) {
+			return class
+		}
+		class = c.classes[class].lower
 	}
-	return at
+	return -1
+}
+
+// enters returns the class of a new ticket.
+func (c *Control) enters(t *Ticket, now time.Time) int {
+	if class := c.from(t.Class, 0, now); class >= 0 && !t.Passes {
+		return class
+	}
+	return t.Class
 }
 
 // Downgrade has a ticket that has waited for as long as its class lets it wait in a lower
@@ -61,14 +54,15 @@ func (c *Control) Downgrade(t *Ticket, now time.Time) (bool, []*Ticket) {
 
 // lowered moves a ticket that is queued to a lower class, if there is one.
 func (c *Control) lowered(t *Ticket, now time.Time) bool {
-	lower, ok := c.lowerFor(t, now.Sub(t.began))
-	if !ok {
+	lower := c.from(c.classes[t.Class].lower, now.Sub(t.began), now)
+	if lower < 0 {
 		return false
 	}
 	c.classes[t.Class].downgraded++
 	verdict := t.Verdict // in mode observe it has been admitted
 	c.remove(t)
 	t.Class = lower
+	c.classes[lower].came(now)
 	c.push(t)
 	t.Verdict = verdict
 	return true

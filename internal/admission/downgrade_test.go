@@ -135,3 +135,18 @@ func TestObserveCountsDeadlinesOfWhatIsDowngraded(t *testing.T) {
 	r.poll(Poll{})
 	require.Equal(t, map[Reason]int64{TooLate: 1}, r.Classes()[2].WouldRefuse)
 }
+
+// A class has no more than its rate, also of what others downgrade to it.
+func TestADowngradeKeepsToTheRateOfTheLowerClass(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "first", Deadline: time.Second, Downgrade: "second"}, {Name: "second", Rate: 1, Downgrade: "third"}, {Name: "third"}}
+	r := newRig(t, o, 1)
+	r.search(0)
+	a, b := r.search(0), r.search(0)
+	r.now = r.now.Add(time.Second)
+	for _, late := range []*Ticket{a, b} {
+		moved, _ := r.Downgrade(late, r.now)
+		require.True(t, moved)
+	}
+	require.Equal(t, []int{1, 2}, []int{a.Class, b.Class})
+}

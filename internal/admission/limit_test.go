@@ -144,6 +144,7 @@ func TestRejectionsLowerTheLimitAtOnce(t *testing.T) {
 func TestLimitsAreShared(t *testing.T) {
 	r := newRig(t, limited(12), 1)
 	for range 60 {
+		r.now = r.now.Add(200 * time.Millisecond)
 		r.poll(Poll{Queue: 6, Active: 2})
 	}
 	require.InDelta(t, 8, r.View("0", r.now).Others, 0.1)
@@ -174,4 +175,23 @@ func TestUtilisation(t *testing.T) {
 	require.True(t, known)
 	require.Equal(t, 0.5, u)
 	require.Equal(t, 2, r.Serving(r.now))
+}
+
+// What other clients have sent counts for about a second after it ended, however rarely a node is polled.
+func TestOtherClientsAreForgottenInTime(t *testing.T) {
+	for _, every := range []time.Duration{200 * time.Millisecond, 10 * time.Second} {
+		r := newRig(t, limited(10), 1)
+		poll := func(p Poll) {
+			r.now = r.now.Add(every)
+			r.poll(p)
+		}
+		for range 50 {
+			poll(Poll{Queue: 500, Active: 2, Completed: 3})
+		}
+		require.InDelta(t, 502, r.View("0", r.now).Others, 1)
+		for ended := r.now; r.now.Sub(ended) < 5*time.Second; {
+			poll(Poll{})
+		}
+		require.Less(t, r.View("0", r.now).Others, 5.0)
+	}
 }

@@ -1,13 +1,16 @@
 package admission
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// staleAfter is for how long the statistics of a node are believed: longer than the
 	// longest pause between two polls of a node that answers.
 	staleAfter = 15 * time.Second
-	// othersPart is what one poll counts in the mean of other clients' load.
-	othersPart = 0.2
+	// othersTime is for how long other clients' load is remembered: after that time e⁻¹ is left of it in the mean.
+	othersTime = 900 * time.Millisecond
 	// basePart is what one poll counts in the service time without a queue, which has to
 	// be seen in at least baseQueries shard queries.
 	basePart    = 0.05
@@ -76,7 +79,7 @@ type Poll struct {
 
 // observe takes in a poll of the node. It returns why the limit moved.
 func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
-	fresh := n.stale(now)
+	fresh, passed := n.stale(now), max(0, now.Sub(n.polledAt))
 	n.polledAt, n.threads, n.capacity = now, max(1, float64(p.Threads)), float64(p.QueueSize)
 	load := p.Queue + p.Active
 	if fresh {
@@ -86,7 +89,7 @@ func (n *Node) observe(p Poll, o *Options, now time.Time) Change {
 		n.beginFrame(now)
 		return Kept
 	}
-	n.others += othersPart * (load - n.ours - n.others)
+	n.others += (1 - math.Exp(-passed.Seconds()/othersTime.Seconds())) * (load - n.ours - n.others)
 	n.busy = p.Active
 	n.serves = n.serves || p.Completed > 0
 	if n.idle && p.Queue == 0 && p.Completed >= baseQueries && p.ServiceTime > 0 {

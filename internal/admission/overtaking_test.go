@@ -191,3 +191,58 @@ func TestMovingATicketLetsAnotherIn(t *testing.T) {
 	require.Len(t, r.Move(s, r.now), 1)
 	require.Equal(t, Admitted, waits.Verdict)
 }
+
+// Once nodes have been full, what waits within the rate of a class that has a lower one goes as there is room: as many come as
+// the rate allows, so that by the clock they would wait for ever, and longer than what the lower class was given.
+func TestWhatIsWithinTheRateDoesNotWaitForTheClock(t *testing.T) {
+	o := limited(1)
+	o.Classes = []Class{{Name: "first", Rate: 10, Downgrade: "second"}, {Name: "second"}}
+	r := newRig(t, o, 1)
+	busy := r.of(1, 0)
+	for range 50 {
+		require.Zero(t, r.of(0, 0).Class)
+		r.now = r.now.Add(100 * time.Millisecond)
+	}
+	require.Equal(t, 50, r.Waiting())
+	for turned := r.Done(busy, r.now); len(turned) > 0; {
+		turned = r.Done(turned[0], r.now)
+	}
+	require.Zero(t, r.Waiting())
+}
+
+// What waited for a node that has left waits for room where it is sent to now, in its place: else all of it would be there at once.
+func TestWhatIsMovedWaitsForRoomThere(t *testing.T) {
+	r := newRig(t, limited(1), 2)
+	gone, busy := r.search(0), r.search(1)
+	waits := []*Ticket{r.search(0), r.search(0)}
+	r.now = r.now.Add(time.Millisecond)
+	later := r.search(1)
+	r.Update([]string{"1"})
+	require.Len(t, r.Turn(r.now), 2)
+	for _, s := range waits {
+		s.Parts = []Part{{Node: "1", Tasks: 1, Needed: true}}
+		require.Empty(t, r.Move(s, r.now))
+	}
+	require.Equal(t, []Verdict{Waits, Waits, Waits}, []Verdict{waits[0].Verdict, waits[1].Verdict, later.Verdict})
+	r.done(gone)
+	for _, s := range append(waits, later) {
+		require.Equal(t, []*Ticket{s}, r.Done(busy, r.now))
+		busy = s
+	}
+	r.done(busy)
+	require.Equal(t, int64(5), r.Classes()[0].Admitted)
+}
+
+// Once nothing is left of the nodes that something waits for, no more is looked at: nodes to which nothing goes, as dedicated
+// managers, do not count.
+func TestAFullClusterIsNotSearchedForRoom(t *testing.T) {
+	r := newRig(t, limited(1), 2)
+	r.Update([]string{"0", "1", "manager"})
+	r.search(0)
+	r.search(1)
+	for range 500 {
+		require.Equal(t, Waits, r.search(0, 1).Verdict)
+	}
+	r.Observe("0", Poll{Threads: 2}, r.now)
+	require.Less(t, r.classes[0].missed, 10)
+}

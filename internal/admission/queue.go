@@ -42,8 +42,7 @@ type class struct {
 	virtual        float64   // seconds of work, by its weight
 	took           float64   // seconds within which the fastest fifth of its searches are answered
 	learned        float64   // how many searches that is of
-	sends          bucket    // of Rate
-	entries        bucket    // the same, of what is not downgraded as it comes
+	rate           bucket    // of what is sent or, if there is a lower class, of what comes
 
 	left     float64       // share of what waited that left
 	leftAt   time.Time     // when one last did
@@ -61,7 +60,7 @@ func newClass(k Class) class {
 	if k.Weight <= 0 {
 		k.Weight = 1
 	}
-	return class{Class: k, sends: newBucket(k.Rate), entries: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
+	return class{Class: k, rate: newBucket(k.Rate), lower: -1, wouldRefuse: map[Reason]int64{}}
 }
 
 // bucket lets so many pass in a second, and for burst catches up on what has not passed.
@@ -104,11 +103,22 @@ func (b *bucket) spend(now time.Time) {
 	}
 }
 
-// limited reports whether the class has a rate.
-func (k *class) limited() bool { return k.Rate > 0 }
+// limited reports whether what exceeds the rate of the class waits for the clock. If there is a lower class it is one of
+// that as it comes, and the others wait for room alone: once nodes have been full as many come as the clock would let go.
+func (k *class) limited() bool { return k.Rate > 0 && k.lower < 0 }
 
 // may reports whether the rate of the class lets another search be sent.
-func (k *class) may(now time.Time) bool { return k.sends.may(now) }
+func (k *class) may(now time.Time) bool { return !k.limited() || k.rate.may(now) }
+
+// takes reports whether the rate of the class lets another search come.
+func (k *class) takes(now time.Time) bool { return k.limited() || k.rate.may(now) }
+
+// came notes that a search has come.
+func (k *class) came(now time.Time) {
+	if !k.limited() {
+		k.rate.spend(now)
+	}
+}
 
 // inTurn reports whether a new search of the class may be sent before those that wait.
 func (k *class) inTurn(now time.Time) bool {
@@ -282,8 +292,13 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			k.share = c.shareOf(k, now)
 		}
 	}
-	claimed := 0
-	for claimed < len(c.order) || len(c.order) == 0 {
+	left := 0 // nodes that something waits for, and of which something is left
+	for _, n := range c.order {
+		if n.waiting > 0 {
+			left++
+		}
+	}
+	for nodeless := left == 0; left > 0 || nodeless; {
 		k := c.turn(now)
 		if k == nil {
 			break
@@ -296,7 +311,7 @@ func (c *Control) pump(now time.Time) []*Ticket {
 			continue
 		}
 		if c.awaited(t) || !c.fits(c.renewed(t), now) {
-			claimed += c.claim(t, now)
+			left -= c.claim(t, now)
 			k.missed++
 			k.over = k.missed >= scan
 			continue
@@ -315,6 +330,12 @@ func (c *Control) pump(now time.Time) []*Ticket {
 	if c.length > 0 {
 		c.bindAll()
 	}
+	return c.turned
+}
+
+// pumpBut is pump, but returns no ticket that the caller looks at in any case.
+func (c *Control) pumpBut(t *Ticket, now time.Time) []*Ticket {
+	c.turned = slices.DeleteFunc(c.pump(now), func(other *Ticket) bool { return other == t })
 	return c.turned
 }
 

@@ -159,3 +159,21 @@ func TestAReindexDoesNotMakeWritesDear(t *testing.T) {
 		require.Equal(t, Admitted, w.Verdict)
 	}
 }
+
+// However many writes end between two polls of a node, they cost what nodes complete for them.
+func TestTheCostOfManyWritesIsLearned(t *testing.T) {
+	o := limited(100)
+	o.Learns = true
+	r := newRig(t, o, 5)
+	r.poll(Poll{Completed: 1})
+	for i := range 200 {
+		for range 400 { // each makes ten tasks, two on a node
+			w := &Ticket{}
+			r.Offer(w, r.now)
+			r.done(w)
+		}
+		r.now = r.now.Add(40 * time.Millisecond)
+		r.Observe(r.order[i%5].ID, Poll{Threads: 2, Completed: 400 * 5 * 2}, r.now)
+	}
+	require.InDelta(t, 10, r.mean, 2)
+}

@@ -76,6 +76,7 @@ type admissions struct {
 	mode     atomic.Value // admission.Mode: in force
 	classes  []admissionClass
 	length   atomic.Int64 // searches that wait
+	full     atomic.Bool  // some of them for room
 	heldBack atomic.Int64 // refusals
 	opened   atomic.Int64 // searches admitted because nothing is known of their nodes
 
@@ -88,43 +89,39 @@ type admissions struct {
 // newWriteAdmissions returns the admission of writes.
 func newWriteAdmissions(o admission.Options) *admissions {
 	o.Learns = true
-	a := newAdmissions(Admission{Options: o, Classes: []AdmissionClass{{Class: admission.Class{Name: writesClass}}}})
+	a := newAdmissions(o, []AdmissionClass{{Class: admission.Class{Name: writesClass}}})
 	a.writes = true
 	return a
 }
 
-func newAdmissions(o Admission) *admissions {
+// newSearchAdmissions returns the admission of searches.
+func newSearchAdmissions(o Admission) *admissions {
+	rest := AdmissionClass{Class: admission.Class{Name: defaultClass}}
+	classes := slices.Clone(o.Classes)
+	if i := slices.IndexFunc(classes, func(k AdmissionClass) bool { return k.Name == defaultClass }); i >= 0 {
+		rest = classes[i]
+		classes = slices.Delete(classes, i, i+1)
+	}
+	return newAdmissions(o.Options, append(classes, rest))
+}
+
+// newAdmissions returns an admission by these classes, the last of which has no conditions.
+func newAdmissions(o admission.Options, classes []AdmissionClass) *admissions {
 	a := &admissions{}
-	for _, k := range o.Classes {
+	for _, k := range classes {
 		ready := admissionClass{AdmissionClass: k}
 		if k.Index != "" {
 			ready.targets = matchTargets([]string{k.Index})
 		}
-		a.classes = append(a.classes, ready)
+		a.classes, o.Classes = append(a.classes, ready), append(o.Classes, k.Class)
 	}
-	if !slices.ContainsFunc(a.classes, func(k admissionClass) bool { return k.Name == defaultClass || k.Name == writesClass }) {
-		a.classes = append(a.classes, admissionClass{AdmissionClass: AdmissionClass{Class: admission.Class{Name: defaultClass}}})
-	}
-	o.Options.Classes = nil
-	for _, k := range a.classes {
-		o.Options.Classes = append(o.Options.Classes, k.Class)
-	}
-	mode := cmp.Or(o.Mode, admission.Off)
-	a.own.Store(mode)
+	a.own.Store(cmp.Or(o.Mode, admission.Off))
 	a.mode.Store(admission.Off) // until the proxy's own mode is known
 	o.Mode = admission.Off
-	a.control = admission.New(o.Options)
+	a.control = admission.New(o)
 	a.timer = time.AfterFunc(time.Hour, a.turn)
 	a.timer.Stop()
 	return a
-}
-
-func (a *admissions) close() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.control.Waiting() == 0 { // else it is not set again
-		a.timer.Stop()
-	}
 }
 
 // AdmissionMode returns the mode that searches are admitted in: the more careful of what
@@ -154,35 +151,25 @@ func (p *Proxy) SetAdmissionMode(m admission.Mode) error {
 // follow puts the mode in force that the proxy's own leaves. Both are read under the lock: whoever comes last sees what
 // was set.
 func (a *admissions) follow(p *Proxy) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	routing, m := p.Mode(), a.own.Load().(admission.Mode)
-	switch {
-	case routing == ModeOff:
-		m = admission.Off
-	case routing == ModeObserve && m != admission.Off:
-		m = admission.Observe
-	}
-	a.mode.Store(m)
-	now := time.Now()
-	a.signal(a.control.SetMode(m, now), now)
+	a.do(func(now time.Time) []*admission.Ticket {
+		routing, m := p.Mode(), a.own.Load().(admission.Mode)
+		switch {
+		case routing == ModeOff:
+			m = admission.Off
+		case routing == ModeObserve && m != admission.Off:
+			m = admission.Observe
+		}
+		a.mode.Store(m)
+		return a.control.SetMode(m, now)
+	})
 }
 
 // inForce returns the mode in force.
 func (a *admissions) inForce() admission.Mode { return a.mode.Load().(admission.Mode) }
 
-// classOf returns the position of the class of a request.
+// classOf returns the position of the class of a request: the first whose conditions hold.
 func (a *admissions) classOf(x *exchange) int {
-	fallback := 0
-	for i := range a.classes {
-		switch k := &a.classes[i]; {
-		case k.Name == defaultClass:
-			fallback = i
-		case k.matches(x):
-			return i
-		}
-	}
-	return fallback
+	return slices.IndexFunc(a.classes, func(k admissionClass) bool { return k.matches(x) })
 }
 
 // offer asks about the ticket of x. The class of the ticket is guarded by a.mu from now on:
@@ -225,39 +212,33 @@ func (a *admissions) verdict(t *admission.Ticket) (admission.Verdict, admission.
 
 // done returns a ticket; gone: the client has left; rejected: the engine's queues were full.
 func (a *admissions) done(t *admission.Ticket, gone, rejected bool) {
-	now := time.Now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case gone:
-		a.signal(a.control.Abandon(t, now), now)
-		return
-	case rejected:
-		a.control.Rejected(t, now)
-	}
-	a.signal(a.control.Done(t, now), now)
+	a.do(func(now time.Time) []*admission.Ticket {
+		switch {
+		case gone:
+			return a.control.Abandon(t, now)
+		case rejected:
+			a.control.Rejected(t, now)
+		}
+		return a.control.Done(t, now)
+	})
 }
 
-func (a *admissions) move(t *admission.Ticket) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	a.signal(a.control.Move(t, now), now)
-}
-
-func (a *admissions) fits(t *admission.Ticket) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.control.Fits(t, time.Now())
+// move reports whether a ticket may be sent where it is to go now: else it waits again.
+func (a *admissions) move(t *admission.Ticket) (admitted bool) {
+	a.do(func(now time.Time) []*admission.Ticket {
+		turned := a.control.Move(t, now)
+		admitted = t.Verdict == admission.Admitted
+		return turned
+	})
+	return admitted
 }
 
 // downgrade reports whether a ticket that its class lets wait no longer waits in a lower one.
-func (a *admissions) downgrade(t *admission.Ticket) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	moved, turned := a.control.Downgrade(t, now)
-	a.signal(turned, now)
+func (a *admissions) downgrade(t *admission.Ticket) (moved bool) {
+	a.do(func(now time.Time) (turned []*admission.Ticket) {
+		moved, turned = a.control.Downgrade(t, now)
+		return turned
+	})
 	return moved
 }
 
@@ -268,11 +249,14 @@ func (a *admissions) patience(t *admission.Ticket) time.Duration {
 }
 
 // turn is called by the timer when something may be sent that waits, see [admission.Control.Next].
-func (a *admissions) turn() {
+func (a *admissions) turn() { a.do(a.control.Turn) }
+
+// do has the control do something, and tells the requests whose verdict has come by it.
+func (a *admissions) do(what func(now time.Time) []*admission.Ticket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	a.signal(a.control.Turn(now), now)
+	a.signal(what(now), now)
 }
 
 // signal tells the requests whose verdict has come by now. a.mu is held.
@@ -281,13 +265,11 @@ func (a *admissions) signal(turned []*admission.Ticket, now time.Time) {
 		t.Owner.(*exchange).turn <- struct{}{} // it has room for one
 	}
 	a.length.Store(int64(a.control.Waiting()))
+	a.full.Store(a.control.Full(now))
 	if next := a.control.Next(now); !next.IsZero() {
 		a.timer.Reset(time.Until(next))
 	}
 }
-
-// waits reports whether some search waits.
-func (a *admissions) waits() bool { return a.length.Load() > 0 }
 
 // update takes in which nodes there are. What waits for one that has left waits no longer.
 func (a *admissions) update(s *cluster.Snapshot) {
@@ -296,12 +278,11 @@ func (a *admissions) update(s *cluster.Snapshot) {
 		ids[i] = n.ID
 		queues[n.ID] = n.SearchQueue
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.queues = queues
-	a.control.Update(ids)
-	now := time.Now()
-	a.signal(a.control.Turn(now), now)
+	a.do(func(now time.Time) []*admission.Ticket {
+		a.queues = queues
+		a.control.Update(ids)
+		return a.control.Turn(now)
+	})
 }
 
 // observe takes in a poll.

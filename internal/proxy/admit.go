@@ -37,20 +37,21 @@ func (x *exchange) admit() bool {
 	x.p.o.Touch()
 	t.Class, t.Bytes, t.AtOnce = a.classOf(x), int64(len(x.body)), x.request.AtOnce
 	t.Passes = !a.writes && x.continues()
-	x.goElsewhere()
 	now := time.Now()
 	verdict, why, class := a.offer(x, now)
-	if x.Class = class; verdict == admission.Waits {
+	for x.Class = class; verdict == admission.Waits; {
 		verdict, why, x.Class = x.waitTurn(now) // it may be a lower one by then
 		x.Waited = time.Since(now)
+		if verdict == admission.Admitted && !x.gone() && !x.chooseAnew() {
+			verdict = admission.Waits
+		}
+	}
+	if x.Waited > 0 {
 		x.p.metrics.admission.waited.with(x.Class).Observe(x.Waited.Seconds())
 	}
 	x.admitted = verdict == admission.Admitted
 	switch {
 	case x.admitted && (x.Waited == 0 || !x.gone()):
-		if x.Waited > 0 {
-			x.chooseAnew()
-		}
 		return true
 	case x.gone():
 		x.p.metrics.admission.dropped.with(x.Class).Inc()
@@ -141,30 +142,6 @@ func (x *exchange) expectItems(m *multiSearch) {
 	}
 }
 
-// goElsewhere chooses another copy for a search that is meant for one node, if that one
-// is at its limit and the other is not.
-func (x *exchange) goElsewhere() {
-	a := x.admitter
-	if m := x.p.AdmissionMode(); m != admission.Auto && m != admission.Target {
-		return // nothing is changed
-	}
-	if x.first == nil || x.items != nil || len(x.first.decision.Nodes) != 1 || x.ticket.Passes || a.fits(&x.ticket) {
-		return
-	}
-	full := x.first.decision.Nodes[0]
-	t := newTry(x)
-	t.steered = true
-	x.p.o.Selector.Choose(&t.decision, x.selectionRequest([]*selection.Node{full}), x.now)
-	x.expect(&t.decision)
-	if t.decision.Reason.Lists() && t.decision.Nodes[0] != full && a.fits(&x.ticket) {
-		x.first, t = t, x.first
-		x.Reason = string(x.first.decision.Reason)
-	} else {
-		x.expect(&x.first.decision)
-	}
-	t.release()
-}
-
 // waitTurn waits until the verdict about the ticket has come, the time has passed that it
 // may wait in its class and those below, or the client is gone.
 func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reason, string) {
@@ -187,8 +164,8 @@ func (x *exchange) waitTurn(began time.Time) (admission.Verdict, admission.Reaso
 }
 
 // chooseAnew decides about a search again that has waited: what was decided may be
-// outdated.
-func (x *exchange) chooseAnew() {
+// outdated. It reports whether there is room for it where it is to go now; else it waits again.
+func (x *exchange) chooseAnew() bool {
 	now, v := time.Now(), x.p.view.Load()
 	x.now = now // whatever becomes of the decision: what waited was not yet sent
 	if x.first == nil {
@@ -196,14 +173,13 @@ func (x *exchange) chooseAnew() {
 	}
 	switch {
 	case x.first == nil:
-		return
+		return true
 	case x.items != nil:
-		x.chooseItemsAnew(v, now)
-		return
+		return x.chooseItemsAnew(v, now)
 	}
 	plan, why := x.planAt(v.snapshot, now)
 	if why != "" || plan == nil {
-		return
+		return true
 	}
 	x.view, x.plan = v, plan
 	x.p.o.Selector.Choose(&x.first.decision, x.selectionRequest(nil), now)
@@ -213,16 +189,16 @@ func (x *exchange) chooseAnew() {
 		x.first = nil
 	}
 	x.followRule()
-	x.admitter.move(&x.ticket)
+	return x.admitter.move(&x.ticket)
 }
 
 // chooseItemsAnew does the same with a multi-search. Its items have been counted.
-func (x *exchange) chooseItemsAnew(v *view, now time.Time) {
+func (x *exchange) chooseItemsAnew(v *view, now time.Time) bool {
 	x.first.release()
 	x.view, x.first, x.items = v, nil, nil
 	x.chooseItems(now)
 	x.followRule()
-	x.admitter.move(&x.ticket)
+	return x.admitter.move(&x.ticket)
 }
 
 // refuse answers as the engine does when its queues are full. It costs the engine nothing.
@@ -288,7 +264,7 @@ func (x *exchange) dismiss(answered *try) {
 		x.admitted = false
 		answer := answered != nil && answered.resp != nil
 		full := answer && answered.resp.StatusCode == http.StatusTooManyRequests
-		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest || x.bulk != nil && len(x.tries) > 1
+		x.ticket.Failed = !answer || answered.resp.StatusCode >= http.StatusBadRequest
 		x.admitter.done(&x.ticket, x.knownGone() && !answer, full)
 	}
 }

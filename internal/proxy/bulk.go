@@ -154,23 +154,36 @@ func (b *bulkWrite) newRewriter(body io.Reader, again *repeatable) *bulk.Rewrite
 	return bulk.NewRewriter(body, o)
 }
 
-// placeOnce places each part once. b.mu is held.
+// placeOnce chooses where a part goes, once. b.mu is held.
 func (b *bulkWrite) placeOnce(part bulk.Part) (to bulk.Destination, why bulk.Reason) {
 	if to, ok := b.chosen[part]; ok {
 		return to, ""
 	}
+	x, slots, size := b.x, bulk.Logical{}, 0
+	var index bulk.Index
 	if part.Routed {
-		to.Slot, why = b.placeSlot(part)
+		slots, size, index, why = b.slots(part.Index)
 	} else {
-		to.Routing, why = b.place(part)
+		index, why = x.p.bulkIndex(x.view, part.Index)
 	}
-	if why == "" {
-		if b.chosen == nil {
-			b.chosen = make(map[bulk.Part]bulk.Destination)
-		}
-		b.chosen[part] = to
+	if why == "" && b.mode == ModeObserve {
+		why = bulk.ReasonObserve
 	}
-	return to, why
+	if why != "" {
+		return to, why
+	}
+	now := time.Now()
+	at := b.pick(place{Part: part, book: x.p.o.Bulk.Books.Of(index, size, x.p.o.Bulk.MaxSkew, now)}, index, now)
+	if part.Routed {
+		to.Slot = &bulk.Slot{Logical: slots, Number: at}
+	} else {
+		to.Routing = index.Values[at]
+	}
+	if b.chosen == nil {
+		b.chosen = make(map[bulk.Part]bulk.Destination)
+	}
+	b.chosen[part] = to
+	return to, ""
 }
 
 // Read implements io.Reader. It reads the body as it is to be sent.
@@ -186,44 +199,20 @@ func (b *bulkWrite) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *bulkWrite) Close() error { return b.x.r.Body.Close() }
 
-// place chooses the shard for a part without a routing. b.mu is held.
-func (b *bulkWrite) place(part bulk.Part) (routing string, why bulk.Reason) {
+// slots returns the slots of an index, of so many shards each, or why operations with a routing stay unchanged.
+func (b *bulkWrite) slots(name string) (l bulk.Logical, size int, index bulk.Index, why bulk.Reason) {
 	x := b.x
-	index, why := x.p.bulkIndex(x.view, part.Index)
-	if why == "" && b.mode == ModeObserve {
-		why = bulk.ReasonObserve
-	}
-	if why != "" {
-		return "", why
-	}
-	now := time.Now()
-	book := x.p.o.Bulk.Books.Of(index, 0, x.p.o.Bulk.MaxSkew, now)
-	shard := b.pick(place{Part: part, book: book}, index, now)
-	return index.Values[shard], ""
-}
-
-// placeSlot chooses the slot for a part with a routing. b.mu is held.
-func (b *bulkWrite) placeSlot(part bulk.Part) (*bulk.Slot, bulk.Reason) {
-	x := b.x
-	entry, ok := x.p.o.Bulk.logicalOf(part.Index)
+	entry, ok := x.p.o.Bulk.logicalOf(name)
 	if !ok || !entry.Writes {
-		return nil, bulk.ReasonOwnRouting
+		return l, 0, index, bulk.ReasonOwnRouting
 	}
 	if v := x.view.snapshot; v == nil {
-		return nil, bulk.ReasonUnknown
-	} else if _, placed := v.Lookup(part.Index); !placed {
-		return nil, bulk.ReasonUnknown // reads do not know the slots yet, either
+		return l, 0, index, bulk.ReasonUnknown
+	} else if _, placed := v.Lookup(name); !placed {
+		return l, 0, index, bulk.ReasonUnknown // reads do not know the slots yet, either
 	}
-	l, index, why, _ := x.p.slotsOf(part.Index, entry.Size)
-	if why = cmp.Or(index.RefusedRouted, why); why == "" && b.mode == ModeObserve {
-		why = bulk.ReasonObserve
-	}
-	if why != "" {
-		return nil, why
-	}
-	now := time.Now()
-	book := x.p.o.Bulk.Books.Of(index, entry.Size, x.p.o.Bulk.MaxSkew, now)
-	return &bulk.Slot{Logical: l, Number: b.pick(place{Part: part, book: book}, index, now)}, ""
+	l, index, why, _ = x.p.slotsOf(name, entry.Size)
+	return l, entry.Size, index, cmp.Or(index.RefusedRouted, why)
 }
 
 // pick chooses the shard or slot of a place. b.mu is held.

@@ -189,7 +189,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	p := &Proxy{
 		o: o, hedges: attempt.NewHedges(o.HedgeBudget), affinity: newAffinity(o.Affinity),
-		admission: newAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
+		admission: newSearchAdmissions(o.Admission), writes: newWriteAdmissions(o.Admission.Writes),
 	}
 	p.probes.asks = make(chan selection.Asking, maxAsks)
 	p.complaints.Interval = complainEvery
@@ -239,8 +239,6 @@ func setMode(mode *atomic.Value, m Mode) error {
 
 // Close closes idle upstream connections. Requests in flight continue.
 func (p *Proxy) Close() {
-	p.admission.close()
-	p.writes.close()
 	p.viewMu.Lock()
 	defer p.viewMu.Unlock()
 	for _, u := range p.seeds {

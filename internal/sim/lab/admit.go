@@ -33,7 +33,7 @@ func newControlled(o admission.Options) func(*world, *rand.Rand) (router, error)
 		o.Sidesteps = w.sc.clients()
 		g := &controlled{sidestep: r.(*sidestep), control: admission.New(o)}
 		g.control.Update(w.ids[:w.sc.nodes])
-		g.waits = func() bool { return g.control.Waiting() > 0 }
+		g.waits = func() bool { return g.control.Full(g.now()) }
 		w.c.after(time.Second, g.note)
 		return g, nil
 	}
@@ -104,6 +104,9 @@ func (g *controlled) proceed(t *admission.Ticket) {
 			}
 			if t.Waited() > 0 {
 				g.chooseAnew(s)
+			}
+			if t.Verdict == admission.Waits {
+				return
 			}
 			g.w.follow(s, s.machine.Begin())
 		})

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sidestep/internal/admission"
+	"sidestep/internal/cluster"
+)
+
+// startPair starts two nodes that have all copies of an index, with a limit of so many shard queries each.
+func startPair(t *testing.T, limit float64) *gatedNodes {
+	t.Helper()
+	c := &gatedNodes{let: make(chan struct{})}
+	c.harness = start(t, 2, func(o *Options) {
+		o.Admission.Mode, o.Admission.Min, o.Admission.Max = admission.Auto, limit, limit
+	})
+	c.answer = func(_ string, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-c.let:
+		case <-r.Context().Done():
+		}
+		respond(http.StatusOK, complete)("", w, r)
+	}
+	c.polled(2)
+	return c
+}
+
+// A search that finds its node full waits for it, and is not sent to one that is left out: an operator drains it, it is
+// slow, or it is in slow start.
+func TestAFullNodeIsWaitedForBesideOneThatIsLeftOut(t *testing.T) {
+	c := startPair(t, 2)
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	first := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	require.Eventually(t, func() bool { return c.inFlight() == 2 }, admitPatience, time.Millisecond)
+	second := c.send(t.Context(), http.MethodGet, "/idx/_search", "")
+	c.await(1)
+	c.let <- struct{}{}
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	require.Equal(t, http.StatusOK, (<-second).status)
+	for _, one := range c.seen() {
+		require.Contains(t, one.uri, "_only_nodes:id-a")
+	}
+}
+
+// What waits for a node that fails is decided anew, and waits for room on the others: else all of it would be there at once.
+func TestWhatWaitedForANodeThatFailsWaitsForTheOthers(t *testing.T) {
+	c := startPair(t, 2)
+	var now, most atomic.Int64 // searches on b
+	answer := c.answer
+	c.answer = func(node string, w http.ResponseWriter, r *http.Request) {
+		if node == "b" {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+		}
+		answer(node, w, r)
+	}
+	require.NoError(t, c.proxy.Drain("b", time.Hour))
+	all := []<-chan answered{c.send(t.Context(), http.MethodGet, "/idx/_search", "")}
+	require.Eventually(t, func() bool { return c.inFlight() == 2 }, admitPatience, time.Millisecond)
+	for i := range 5 {
+		all = append(all, c.send(t.Context(), http.MethodGet, "/idx/_search", ""))
+		c.await(i + 1)
+	}
+	require.NoError(t, c.proxy.Drain("b", 0))
+	c.proxy.UseStats(cluster.NodeStats{Node: id(0), At: time.Now(), State: cluster.PollUnreachable})
+	for i := range all {
+		c.let <- struct{}{}
+		if i < len(all)-1 {
+			require.Eventually(t, func() bool { return now.Load() > 0 }, admitPatience, time.Millisecond)
+		}
+	}
+	for _, one := range all {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+	require.EqualValues(t, 1, most.Load())
+}
+
+// A class that waits for the clock, as its rate is for, keeps no other from a second attempt.
+func TestWhatWaitsForTheClockIsNoSignOfAFullCluster(t *testing.T) {
+	c := startGated(t, 10, func(a *Admission) {
+		a.Classes = []AdmissionClass{{Class: admission.Class{Name: "slow", Rate: 0.001}, OpaqueIDPrefix: "slow-"}}
+	})
+	first := c.search("X-Opaque-Id", "slow-1")
+	c.let <- struct{}{}
+	require.Equal(t, http.StatusOK, (<-first).status)
+	clock := c.search("X-Opaque-Id", "slow-2")
+	require.Equal(t, 1, c.waiting())
+	require.False(t, c.proxy.admission.full.Load())
+	second, room := c.search(), c.search()
+	require.Equal(t, 2, c.waiting())
+	require.True(t, c.proxy.admission.full.Load())
+	require.NoError(t, c.proxy.SetAdmissionMode(admission.Off))
+	require.False(t, c.proxy.admission.full.Load())
+	for range 3 {
+		c.let <- struct{}{}
+	}
+	for _, one := range []<-chan answered{clock, second, room} {
+		require.Equal(t, http.StatusOK, (<-one).status)
+	}
+}
