@@ -154,7 +154,7 @@ func (o *recording) lasts() bool { return o != nil && o.record.Ended == nil }
 func (r *Record) ends(now time.Time) {
 	r.Ended = &Time{now}
 	r.Bouts = slices.Clone(r.Bouts) // a page may be reading them
-	if n := len(r.Bouts); n > 0 { // else a file has none
+	if n := len(r.Bouts); n > 0 {   // else a file has none
 		r.Bouts[n-1].Ended = r.Ended
 	}
 }
